@@ -1,0 +1,2 @@
+//! The `spindle` binary.
+fn main() {}

@@ -1,0 +1,79 @@
+//! Angles of a spinning disk.
+
+use core::ops::{Add, AddAssign, Sub};
+
+use crate::Duration;
+
+/// An angle in 2⁻³² of a turn. Sums wrap, as turns do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Angle(pub u32);
+
+const TURN: u128 = 1 << 32;
+
+impl Angle {
+    /// Where the index mark is.
+    pub const ZERO: Self = Self(0);
+
+    /// How far the disk has turned `after` the index mark passed, at one turn a `period`; rounded down.
+    ///
+    /// # Panics
+    /// If the period is zero: a disk that stands has no angle.
+    pub fn turned(after: Duration, period: Duration) -> Self {
+        assert!(period > Duration::ZERO, "a turn takes time");
+        let part = u128::from(after.as_nanos() % period.as_nanos()) * TURN;
+        Self(u32::try_from(part / u128::from(period.as_nanos())).expect("a part of a turn"))
+    }
+
+    /// How long the disk takes to turn so far, at one turn a `period`; rounded up, so that a head that waits
+    /// so long is never early.
+    pub fn time(self, period: Duration) -> Duration {
+        let nanos = (u128::from(self.0) * u128::from(period.as_nanos())).div_ceil(TURN);
+        Duration::from_nanos(u64::try_from(nanos).expect("under one period"))
+    }
+}
+
+impl Add for Angle {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.wrapping_add(other.0))
+    }
+}
+
+impl AddAssign for Angle {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+/// How far on the disk has still to turn from `other` to `self`.
+impl Sub for Angle {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.wrapping_sub(other.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_that_waits_as_told_is_never_early() {
+        let period = Duration::from_nanos(8_333_333);
+        for target in [1_u32, 77, 1 << 31, u32::MAX] {
+            let waited = Angle(target).time(period);
+            let reached = Angle::turned(waited, period);
+            let early = waited < period && reached.0 < target;
+            assert!(!early || target - reached.0 < 600, "{target}: {reached:?}");
+        }
+    }
+
+    #[test]
+    fn angles_wrap() {
+        assert_eq!(Angle(3) - Angle(5), Angle(u32::MAX - 1));
+        assert_eq!(
+            Angle::turned(Duration::from_millis(15), Duration::from_millis(10)),
+            Angle(1 << 31)
+        );
+    }
+}

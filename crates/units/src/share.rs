@@ -1,0 +1,125 @@
+//! Shares of a whole.
+
+use core::fmt;
+
+use crate::{DiskTime, Duration};
+
+/// A share of something, in parts of a thousand million (10⁻⁹): 30 % is `Share(300_000_000)`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Share(u32);
+
+const WHOLE: u32 = 1_000_000_000;
+
+impl Share {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// All of it.
+    pub const ALL: Self = Self(WHOLE);
+
+    /// The share of so many 10⁻⁹.
+    ///
+    /// # Panics
+    /// On more than the whole.
+    pub const fn from_ppb(ppb: u32) -> Self {
+        assert!(ppb <= WHOLE, "a share is at most the whole");
+        Self(ppb)
+    }
+
+    /// The share of so many hundredths.
+    ///
+    /// # Panics
+    /// On more than the whole.
+    pub const fn from_percent(percent: u32) -> Self {
+        Self::from_ppb(percent * (WHOLE / 100))
+    }
+
+    /// In 10⁻⁹.
+    pub const fn ppb(self) -> u32 {
+        self.0
+    }
+
+    /// As a fraction of one, for people and plots only.
+    pub fn as_f64(self) -> f64 {
+        f64::from(self.0) / f64::from(WHOLE)
+    }
+
+    /// Whether it is nothing.
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The disk time that this share of `wall` amounts to, rounded down.
+    ///
+    /// # Panics
+    /// On more than 292 years.
+    pub fn of(self, wall: Duration) -> DiskTime {
+        let nanos = u128::from(wall.as_nanos()) * u128::from(self.0) / u128::from(WHOLE);
+        DiskTime::from_nanos(
+            i64::try_from(nanos).expect("a stretch of disk time is under 292 years"),
+        )
+    }
+
+    /// How long this share takes to earn `amount`, rounded up; `None` if the share is nothing and the
+    /// amount is not. What is owned already takes no time.
+    pub fn time_to_earn(self, amount: DiskTime) -> Option<Duration> {
+        let Ok(nanos @ 1..) = u64::try_from(amount.as_nanos()) else { return Some(Duration::ZERO) };
+        if self.0 == 0 {
+            return None;
+        }
+        let wall = (u128::from(nanos) * u128::from(WHOLE)).div_ceil(u128::from(self.0));
+        Some(Duration::from_nanos(u64::try_from(wall).unwrap_or(u64::MAX)))
+    }
+
+    /// The sum, or `None` above the whole.
+    pub fn checked_add(self, other: Self) -> Option<Self> {
+        let sum = self.0 + other.0;
+        (sum <= WHOLE).then_some(Self(sum))
+    }
+
+    /// What is left of `self` without `other`, or nothing.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+/// `30%`, `0.25%`.
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, rest) = (self.0 / (WHOLE / 100), self.0 % (WHOLE / 100));
+        if rest == 0 {
+            return write!(f, "{whole}%");
+        }
+        write!(f, "{whole}.{}%", format!("{rest:07}").trim_end_matches('0'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_share_earns_in_the_time_it_says_pays_the_amount() {
+        for ppb in [1, 3, 300_000_000, 999_999_999, WHOLE] {
+            for nanos in [1_i64, 300_000, 20_000_000, 1_000_000_000] {
+                let share = Share::from_ppb(ppb);
+                let wall = share.time_to_earn(DiskTime::from_nanos(nanos)).expect("not nothing");
+                assert!(share.of(wall).as_nanos() >= nanos, "{share} {nanos}");
+            }
+        }
+        assert_eq!(Share::NONE.time_to_earn(DiskTime::from_nanos(1)), None);
+        assert_eq!(Share::NONE.time_to_earn(DiskTime::from_nanos(-1)), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn shares_show_as_people_write_them() {
+        assert_eq!(Share::from_percent(70).to_string(), "70%");
+        assert_eq!(Share::from_ppb(2_500_000).to_string(), "0.25%");
+    }
+
+    #[test]
+    fn shares_do_not_add_up_to_more_than_the_whole() {
+        assert_eq!(Share::from_percent(60).checked_add(Share::from_percent(41)), None);
+        assert_eq!(Share::from_percent(60).checked_add(Share::from_percent(40)), Some(Share::ALL));
+    }
+}
