@@ -1,1 +1,69 @@
-//! (in progress)
+//! Disks that hold data. No policy: a backend does what it is told, in the order in which it is told.
+//!
+//! A [`Disk`] is driven like everything else here: time is an argument. Today there is one, [`Emulated`]: data in
+//! memory or in a file, and a drive model that says when each command is done. Completions come when the model
+//! says, or later if the caller comes later; how much later is part of each completion.
+//!
+//! Invariants: an operation owns its buffer from [`Disk::submit`] until its [`Finished`]; every submitted job
+//! finishes exactly once; a failure is a value that travels to the client, and nothing is retried.
+
+mod emulated;
+mod store;
+
+use units::{Duration, Instant, Operation, Sectors};
+
+pub use emulated::Emulated;
+pub use store::{FileStore, OpenError, RAM_BYTES_MAX, RamStore, Store};
+
+/// A job's name, chosen by who submits it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tag(pub u64);
+
+/// One command with its data.
+#[derive(Debug)]
+pub struct Job {
+    /// Given back in [`Finished`].
+    pub tag: Tag,
+    /// What to do; the extent lies inside the disk.
+    pub operation: Operation,
+    /// What to write, as long as the extent; empty for everything but a write.
+    pub data: Vec<u8>,
+}
+
+/// A job that has ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// Which one.
+    pub tag: Tag,
+    /// What was read, as long as the extent; empty for everything but a read. Or that the disk could not.
+    pub result: Result<Vec<u8>, Failure>,
+    /// How long after the drive was done this was noticed.
+    pub late: Duration,
+}
+
+/// The disk could not do it; what it holds there is not to be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The medium or what stands for it failed.
+    Io,
+    /// What stands for the medium is full.
+    NoSpace,
+}
+
+/// Something that stores sectors and takes its time.
+pub trait Disk: Send {
+    /// How much it holds.
+    fn capacity(&self) -> Sectors;
+
+    /// Takes a job.
+    ///
+    /// # Panics
+    /// If the extent passes the end, or there are more jobs than the drive's queue holds.
+    fn submit(&mut self, job: Job, now: Instant);
+
+    /// When there is something to reap, as things stand.
+    fn next_event(&self) -> Option<Instant>;
+
+    /// A job that is done by now.
+    fn reap(&mut self, now: Instant) -> Option<Finished>;
+}

@@ -1,1 +1,27 @@
-//! (in progress)
+//! Configs, scenarios and the drive library, checked at the edge.
+//!
+//! `spindle serve CONFIG` and `spindle sim run SCENARIO` read one format, so that a plan that was simulated
+//! can be served unchanged. [`Plan::read`] turns it into checked values or into one [`ConfigError`], which
+//! names the file, the line, the field, what stands there and what would be accepted. No input panics.
+//!
+//! ```text
+//! text ── toml ──▶ table (keys, types, lines) ── disk, volume, workload ──▶ Plan ── for_sim ──▶ a simulation
+//!                                                                               └─ for_serve ─▶ the daemon
+//! ```
+
+pub mod drives;
+pub mod limits;
+
+mod check;
+mod disk;
+mod error;
+mod plan;
+mod settings;
+mod table;
+mod volume;
+mod workload;
+
+pub use error::ConfigError;
+pub use plan::{
+    Access, Arrival, Backing, Disk, DiskIndex, DriveRef, Mix, Plan, Volume, VolumeIndex, Workload,
+};

@@ -1,1 +1,25 @@
-//! (in progress)
+//! The driver in real time: one engine thread a disk, and one thread for all sockets.
+//!
+//! ```text
+//!  clients ─▶ frontend's thread ─ Router ─▶ Inbox ─▶ disk thread: engine ⇄ backend
+//!                    ▲                                      │
+//!                    └──────────── Handle ◀── replies ──────┘
+//! ```
+//!
+//! The daemon decides nothing: it carries requests to the engine of their disk, its commands to the disk and
+//! its replies to the client, and it is the only reader of the clock. What simulation does in virtual time with
+//! the same engine and the same drive model, this does in real time.
+//!
+//! Invariants: nothing is started unless everything can be; every request that the frontend hands over is
+//! answered; a disk's engine and backend belong to one thread.
+
+mod clock;
+mod disk;
+mod inbox;
+mod router;
+mod service;
+mod status;
+
+pub use clock::Clock;
+pub use service::{Daemon, StartError};
+pub use status::{DiskStatus, Lateness, Status, VolumeStatus};

@@ -1,1 +1,71 @@
-//! (in progress)
+//! A disk drive as a function: its state, a command and the time go in, the completion and its parts come out.
+//!
+//! Time is integer nanoseconds, angles are integer parts of a turn, and nothing else comes in: the same
+//! commands at the same instants give the same nanoseconds on every machine, in debug and in release.
+//!
+//! - [`Spec`] is a drive as somebody describes it. [`Spec::check`] refuses what is no drive.
+//! - [`Model`] is a checked drive: tables, no state, shared between devices.
+//! - [`Device`] is a drive at work: queue, read segments, write buffer, arm and spindle.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use spindle_drive::{Device, Overheads, Mapping, ReadBuffer, SeekCurve, Spec, Tag, Zone};
+//! use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
+//!
+//! let spec = Spec {
+//!     period: Spec::period_of_rpm(7_200),
+//!     surfaces: 2,
+//!     mapping: Mapping::Cylinder,
+//!     zones: vec![Zone { last_cylinder: 9_999, sectors_per_track: 500, ..Zone::default() }],
+//!     seek: SeekCurve {
+//!         points: vec![(1, Duration::from_millis(1)), (9_999, Duration::from_millis(15))],
+//!         fall_max: Duration::ZERO,
+//!     },
+//!     seek_write: None,
+//!     head_switch: Duration::from_micros(800),
+//!     write_settle: Duration::from_micros(300),
+//!     overheads: Overheads::default(),
+//!     overheads_after_write: Overheads::default(),
+//!     bus_sector: Duration::from_micros(4),
+//!     read_buffer: ReadBuffer::default(),
+//!     write_buffer: Sectors::ZERO,
+//!     write_cache: false,
+//!     queue_depth_max: 1,
+//! };
+//! let mut device = Device::new(Arc::new(spec.check()?));
+//! device.submit(Instant::ZERO, Tag(1), Operation::read(Extent::new(Lba(5_000), Sectors(8))));
+//! let at = device.next_completion().expect("one command is in service");
+//! let done = device.complete(at).expect("it is done");
+//! assert_eq!(done.parts.sum(), at.since(Instant::ZERO));
+//! # Ok::<(), spindle_drive::SpecError>(())
+//! ```
+//!
+//! Invariant: no clock, no files, no randomness, no floating point.
+
+mod check;
+mod device;
+#[cfg(test)]
+mod device_properties;
+#[cfg(test)]
+mod device_tests;
+mod layout;
+mod mechanism;
+mod model;
+mod read_buffer;
+#[cfg(test)]
+mod samples;
+mod seek;
+mod spec;
+mod spin;
+mod write_buffer;
+
+pub use check::{Field, SpecError};
+pub use device::{Device, Done, Parts, Tag};
+pub use layout::Position;
+pub use model::{Model, ZoneFacts};
+pub use spec::{
+    CYLINDERS_MAX, MOVE_MAX, Mapping, Overheads, PERIOD_MAX, PERIOD_MIN, QUEUE_DEPTH_MAX,
+    ReadBuffer, SECTORS_PER_TRACK_MAX, SEGMENTS_MAX, SURFACES_MAX, SeekCurve, Skip, Spec,
+    ZONES_MAX, Zone,
+};
+pub use write_buffer::{DESTAGE_OLDEST_EVERY, DESTAGE_SECTORS_MAX, DIRTY_EXTENTS_MAX};

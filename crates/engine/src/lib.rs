@@ -1,7 +1,35 @@
-//! One disk's brain: contracts, accounting, admission, policies. (Modules in progress.)
+//! One disk's brain: contracts, accounting, admission, policies. Sans-IO.
+//!
+//! An [`Engine`] serves one disk. The world tells it what happened with [`Engine::handle`], asks it what to do
+//! with [`Engine::poll`] until it says `None`, and comes back at [`Engine::next_wakeup`] at the latest. The same
+//! calls drive a disk in real time and a simulated one in virtual time.
+//!
+//! ```text
+//!  Submit ──▶ a queue a volume ──pick──▶ commands (at most `depth`) ──Issue──▶ the drive
+//!                    ▲                         │                                  │
+//!                 Policy ◀──── charge ◀──── Meter ◀───────── Completed ◀──────────┘
+//! ```
+//!
+//! Invariants: the engine cannot tell the time, does no I/O and rolls no dice; it never sees the drive's true
+//! state, only completions; every request is answered exactly once; what the volumes are charged adds up to
+//! the disk's busy time.
 
 mod admission;
+mod bucket;
 mod contract;
+mod engine;
+mod estimate;
+pub mod limits;
+mod meter;
+mod order;
+mod policy;
+mod request;
+mod settings;
+mod usage;
 
 pub use admission::{Admission, Refusal};
 pub use contract::{Contract, PolicyName, UnknownPolicy, VolumeId};
+pub use engine::Engine;
+pub use estimate::{Estimates, SEQUENTIAL_WITHIN};
+pub use request::{Account, Action, Command, CommandId, Event, Outcome, Reply, Request, RequestId};
+pub use settings::Settings;

@@ -1,1 +1,37 @@
-//! (in progress)
+//! Block protocols: an NBD server and a small NBD client.
+//!
+//! ```text
+//!  sockets ── bytes ──▶ Session ── Request ──▶ Sink (the disks)
+//!                          ▲                      │
+//!  sockets ◀── bytes ── Output ◀─── Reply ──── Handle
+//! ```
+//!
+//! [`session::Session`] is the protocol without sockets and without a clock; [`Server`] is the thin event
+//! loop that carries its bytes; [`client`] is the other side. Section names in this crate's documentation
+//! are those of the protocol document, `doc/proto.md` of the NBD project.
+//!
+//! Invariants:
+//! - whatever a client sends, nothing here panics, and memory stays under the bounds of [`limits`];
+//! - a request that reached the [`Sink`] lies inside its export, on sector borders, and a writing one only
+//!   reaches a writable export;
+//! - a request is answered at most once, and its memory is accounted for until that answer is sent.
+
+mod address;
+mod connection;
+mod export;
+mod handle;
+mod listener;
+mod request;
+mod server;
+mod wire;
+
+pub mod client;
+pub mod fuzz;
+pub mod limits;
+pub mod session;
+
+pub use address::{Address, AddressError};
+pub use export::{Export, ExportId, Exports};
+pub use handle::Handle;
+pub use request::{ConnectionId, Errno, Reply, Request, RequestId, Sink};
+pub use server::Server;

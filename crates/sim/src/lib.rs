@@ -1,1 +1,23 @@
-//! (in progress)
+//! Virtual time: the engine and the drive model, driven as fast as the processor goes.
+//!
+//! A [`World`] is built from the same [`config::Plan`] that the daemon serves. It owns an engine and a drive a
+//! disk, the workloads that load them, a calendar, and the oracles that watch every run. The decisions are the
+//! engine's; the world only carries events to it and actions away.
+//!
+//! Invariant: one seed, one result, on every machine, in debug and in release. Each workload has dice of its
+//! own, so that adding one changes no other.
+
+mod calendar;
+mod dice;
+mod experiments;
+mod oracle;
+mod run;
+mod workload;
+mod world;
+
+pub use dice::Dice;
+pub use experiments::{Check, Experiment, Outcome, Series};
+pub use oracle::Verdict;
+pub use run::Report;
+pub use workload::Generator;
+pub use world::{VolumeView, World};

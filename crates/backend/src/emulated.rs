@@ -1,0 +1,72 @@
+//! A drive model with data behind it: the medium's delays, in the caller's time.
+
+use units::{Instant, Op, Operation, Sectors};
+
+use crate::{Disk, Failure, Finished, Job, Store, Tag};
+
+/// An emulated disk. Its data moves at the moment in which the drive is done.
+pub struct Emulated {
+    device: drive::Device,
+    store: Box<dyn Store>,
+    running: Vec<Job>,
+}
+
+impl Emulated {
+    /// An idle disk of this model, with its data in `store`.
+    pub fn new(model: std::sync::Arc<drive::Model>, store: Box<dyn Store>) -> Self {
+        Self { device: drive::Device::new(model), store, running: Vec::new() }
+    }
+
+    fn transfer(&mut self, job: Job) -> Result<Vec<u8>, Failure> {
+        let Operation { op, extent, fua } = job.operation;
+        let moved = match op {
+            Op::Read => {
+                let mut data = vec![0; extent.len.bytes_usize()];
+                self.store.read(extent, &mut data)?;
+                data
+            }
+            Op::Write => {
+                self.store.write(extent, &job.data)?;
+                Vec::new()
+            }
+            Op::Trim | Op::WriteZeroes => {
+                self.store.zero(extent)?;
+                Vec::new()
+            }
+            Op::Flush => {
+                self.store.sync()?;
+                Vec::new()
+            }
+        };
+        if fua && op.writes() {
+            self.store.sync()?;
+        }
+        Ok(moved)
+    }
+}
+
+impl Disk for Emulated {
+    fn capacity(&self) -> Sectors {
+        self.device.capacity()
+    }
+
+    fn submit(&mut self, job: Job, now: Instant) {
+        let writes = job.operation.op == Op::Write;
+        let expected = if writes { job.operation.extent.len.bytes_usize() } else { 0 };
+        assert_eq!(job.data.len(), expected, "a write brings its data, nothing else brings any");
+        self.device.submit(now, drive::Tag(job.tag.0), job.operation);
+        self.running.push(job);
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.device.next_completion()
+    }
+
+    fn reap(&mut self, now: Instant) -> Option<Finished> {
+        let done = self.device.complete(now)?;
+        let tag = Tag(done.tag.0);
+        let place = self.running.iter().position(|job| job.tag == tag);
+        let job = self.running.swap_remove(place.expect("a job that is done was submitted"));
+        Some(Finished { tag, result: self.transfer(job), late: now.since(done.at) })
+    }
+}

@@ -1,0 +1,319 @@
+//! Where an emulated disk's data lives.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::{fmt, io};
+
+use rustix::fs::{FallocateFlags, fallocate};
+use units::{Bytes, Extent, SECTOR_BYTES, Sectors};
+
+use crate::Failure;
+
+/// The most that the disks of one store hold in memory. A write past it fails with [`Failure::NoSpace`].
+pub const RAM_BYTES_MAX: Bytes = Bytes(8 << 30);
+
+const PAGE_BYTES: u64 = 64 << 10;
+
+/// Sectors that can be read and written, at once.
+pub trait Store: Send {
+    /// Reads as many sectors as `into` holds. What was never written reads as zeroes.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    fn read(&mut self, extent: Extent, into: &mut [u8]) -> Result<(), Failure>;
+
+    /// Writes `data`, as long as the extent.
+    ///
+    /// # Errors
+    /// See [`Failure`]; some of the sectors may have been written.
+    fn write(&mut self, extent: Extent, data: &[u8]) -> Result<(), Failure>;
+
+    /// Makes the sectors read as zeroes, and gives their space back where that can be done.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    fn zero(&mut self, extent: Extent) -> Result<(), Failure>;
+
+    /// Makes everything written durable, as far as the store can.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    fn sync(&mut self) -> Result<(), Failure>;
+}
+
+/// Memory, in pages that exist once something was written to them.
+#[derive(Debug, Default)]
+pub struct RamStore {
+    pages: BTreeMap<u64, Box<[u8]>>,
+}
+
+/// The pages that `extent` touches: the page, where in it, how many bytes.
+fn pages(extent: Extent) -> impl Iterator<Item = (u64, usize, usize)> {
+    let (mut at, end) = (extent.start.0 * SECTOR_BYTES, extent.end().0 * SECTOR_BYTES);
+    std::iter::from_fn(move || {
+        if at >= end {
+            return None;
+        }
+        let (page, offset) = (at / PAGE_BYTES, at % PAGE_BYTES);
+        let len = (PAGE_BYTES - offset).min(end - at);
+        at += len;
+        Some((page, index(offset), index(len)))
+    })
+}
+
+fn index(bytes: u64) -> usize {
+    usize::try_from(bytes).expect("a page fits the address space")
+}
+
+impl Store for RamStore {
+    fn read(&mut self, extent: Extent, into: &mut [u8]) -> Result<(), Failure> {
+        let mut rest = into;
+        for (page, offset, len) in pages(extent) {
+            let (piece, tail) = rest.split_at_mut(len);
+            match self.pages.get(&page) {
+                Some(page) => piece.copy_from_slice(&page[offset..offset + len]),
+                None => piece.fill(0),
+            }
+            rest = tail;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, extent: Extent, data: &[u8]) -> Result<(), Failure> {
+        let mut rest = data;
+        for (page, offset, len) in pages(extent) {
+            let (piece, tail) = rest.split_at(len);
+            let held = self.pages.len() as u64 * PAGE_BYTES;
+            if held >= RAM_BYTES_MAX.0 && !self.pages.contains_key(&page) {
+                return Err(Failure::NoSpace);
+            }
+            let empty = || vec![0; index(PAGE_BYTES)].into_boxed_slice();
+            let page = self.pages.entry(page).or_insert_with(empty);
+            page[offset..offset + len].copy_from_slice(piece);
+            rest = tail;
+        }
+        Ok(())
+    }
+
+    fn zero(&mut self, extent: Extent) -> Result<(), Failure> {
+        for (page, offset, len) in pages(extent) {
+            if len == index(PAGE_BYTES) {
+                self.pages.remove(&page);
+            } else if let Some(page) = self.pages.get_mut(&page) {
+                page[offset..offset + len].fill(0);
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+/// A file, held by one process at a time.
+#[derive(Debug)]
+pub struct FileStore {
+    file: File,
+}
+
+/// A backing file that cannot be used.
+#[derive(Debug)]
+pub enum OpenError {
+    /// It cannot be opened or made as large as the disk. Cure: as the system says.
+    Io(io::Error),
+    /// Another process has it. Cure: stop that one, or name another file.
+    InUse,
+    /// It is larger than the disk: it belongs to another one. Cure: the drive it was made for, or another file.
+    TooLarge {
+        /// What it holds.
+        found: Bytes,
+        /// What the disk holds.
+        expected: Bytes,
+    },
+    /// It is not a regular file. Cure: name one; this version emulates only.
+    NotAFile,
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "{error}"),
+            Self::InUse => f.write_str("it is in use by another process"),
+            Self::TooLarge { found, expected } => {
+                write!(f, "it holds {found}, but the disk holds {expected}: it belongs to another")
+            }
+            Self::NotAFile => f.write_str("it is not a regular file"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl FileStore {
+    /// Opens the file at `path`, or makes it; it becomes as large as the disk, and sparse.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; the file is as it was then.
+    pub fn open(path: &Path, capacity: Sectors) -> Result<Self, OpenError> {
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let found = file.metadata()?;
+        if !found.is_file() {
+            return Err(OpenError::NotAFile);
+        }
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => OpenError::InUse,
+            TryLockError::Error(error) => OpenError::Io(error),
+        })?;
+        let (found, expected) = (Bytes(found.len()), capacity.bytes());
+        if found > expected {
+            return Err(OpenError::TooLarge { found, expected });
+        }
+        if found < expected {
+            file.set_len(expected.0)?;
+        }
+        Ok(Self { file })
+    }
+}
+
+fn failure(error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Failure::NoSpace,
+        _ => Failure::Io,
+    }
+}
+
+impl Store for FileStore {
+    fn read(&mut self, extent: Extent, into: &mut [u8]) -> Result<(), Failure> {
+        let at = extent.start.0 * SECTOR_BYTES;
+        self.file.read_exact_at(into, at).map_err(|error| failure(&error))
+    }
+
+    fn write(&mut self, extent: Extent, data: &[u8]) -> Result<(), Failure> {
+        let at = extent.start.0 * SECTOR_BYTES;
+        self.file.write_all_at(data, at).map_err(|error| failure(&error))
+    }
+
+    fn zero(&mut self, extent: Extent) -> Result<(), Failure> {
+        let (at, len) = (extent.start.0 * SECTOR_BYTES, extent.len.bytes().0);
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if fallocate(&self.file, hole, at, len).is_ok() {
+            return Ok(());
+        }
+        // Not every file system has holes; every one has zeroes.
+        let zeroes = vec![0; index(PAGE_BYTES)];
+        let mut rest = extent;
+        while !rest.is_empty() {
+            let (piece, tail) = rest.split_at(Sectors(PAGE_BYTES / SECTOR_BYTES));
+            self.write(piece, &zeroes[..piece.len.bytes_usize()])?;
+            rest = tail;
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), Failure> {
+        self.file.sync_data().map_err(|error| failure(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use units::Lba;
+
+    use super::*;
+
+    const SECTORS: u64 = 512;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Write(Extent, u8),
+        Zero(Extent),
+    }
+
+    fn extent() -> impl Strategy<Value = Extent> {
+        (0..SECTORS, 1_u64..200)
+            .prop_map(|(start, len)| Extent::new(Lba(start), Sectors(len.min(SECTORS - start))))
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (extent(), any::<u8>()).prop_map(|(extent, byte)| Step::Write(extent, byte)),
+            extent().prop_map(Step::Zero),
+        ]
+    }
+
+    /// What every store does: it holds what was last written.
+    fn holds_what_was_last_written(store: &mut dyn Store, steps: &[Step]) {
+        let mut model = vec![0_u8; Sectors(SECTORS).bytes_usize()];
+        let range = |extent: Extent| {
+            let start = Sectors(extent.start.0).bytes_usize();
+            start..start + extent.len.bytes_usize()
+        };
+        for step in steps {
+            match step {
+                Step::Write(extent, byte) => {
+                    let data = vec![*byte; extent.len.bytes_usize()];
+                    store.write(*extent, &data).expect("there is space");
+                    model[range(*extent)].copy_from_slice(&data);
+                }
+                Step::Zero(extent) => {
+                    store.zero(*extent).expect("zeroes are cheap");
+                    model[range(*extent)].fill(0);
+                }
+            }
+        }
+        let mut found = vec![1; model.len()];
+        store.sync().expect("it is there");
+        store.read(Extent::new(Lba(0), Sectors(SECTORS)), &mut found).expect("it is there");
+        assert!(found == model, "the store holds something else than what was written");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn every_store_holds_what_was_last_written(steps in prop::collection::vec(step(), 0..20)) {
+            holds_what_was_last_written(&mut RamStore::default(), &steps);
+            let dir = tempfile::tempdir().expect("a scratch directory");
+            let path = dir.path().join("disk");
+            let mut file = FileStore::open(&path, Sectors(SECTORS)).expect("it is new");
+            holds_what_was_last_written(&mut file, &steps);
+        }
+    }
+
+    #[test]
+    fn a_file_serves_one_disk_at_a_time_and_keeps_its_data() {
+        let dir = tempfile::tempdir().expect("a scratch directory");
+        let path = dir.path().join("disk");
+        let place = Extent::new(Lba(7), Sectors(1));
+        let mut first = FileStore::open(&path, Sectors(SECTORS)).expect("it is new");
+        first.write(place, &[9; 512]).expect("there is space");
+        assert!(matches!(FileStore::open(&path, Sectors(SECTORS)), Err(OpenError::InUse)));
+        drop(first);
+        let smaller = FileStore::open(&path, Sectors(8));
+        assert!(matches!(smaller, Err(OpenError::TooLarge { .. })));
+        let mut again = FileStore::open(&path, Sectors(SECTORS)).expect("it is free again");
+        let mut found = [0; 512];
+        again.read(place, &mut found).expect("it is there");
+        assert_eq!(found, [9; 512]);
+        assert!(matches!(FileStore::open(dir.path(), Sectors(8)), Err(OpenError::Io(_))));
+    }
+
+    #[test]
+    fn memory_given_back_is_given_back() {
+        let mut store = RamStore::default();
+        store.write(Extent::new(Lba(0), Sectors(512)), &vec![1; 512 * 512]).expect("fits");
+        assert_eq!(store.pages.len(), 4);
+        store.zero(Extent::new(Lba(1), Sectors(511))).expect("cheap");
+        assert_eq!(store.pages.len(), 1, "only the page with the first sector is still needed");
+    }
+}

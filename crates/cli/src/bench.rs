@@ -1,0 +1,216 @@
+//! `spindle bench`: measurements with real clients.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, bail};
+use config::Plan;
+use daemon::{Daemon, Status};
+use engine::Contract;
+use frontend::Address;
+use report::SCHEMA;
+use serde::Serialize;
+use units::{Duration, Share};
+
+use crate::args;
+use crate::exit::{Ended, bad_input};
+use crate::serve::{LatenessUs, uri};
+use crate::table;
+
+const PLAN: &str = include_str!("../demo.toml");
+const SPLITS: [(u32, u32); 3] = [(50, 50), (70, 30), (90, 10)];
+/// The jobs, by volume: what fio calls the pattern.
+const PATTERNS: [&str; 2] = ["read", "randread"];
+const DEPTH: u32 = 16;
+/// Left out at a run's beginning: buckets give up to one period's worth at a start.
+const RAMP_SECONDS: u64 = 3;
+/// fio runs on a little longer than we look at it.
+const TAIL_SECONDS: u64 = 1;
+const SHARE_ERROR_MAX_POINTS: f64 = 2.0;
+const KEPT_MIN: f64 = 0.90;
+
+/// One job in one split.
+#[derive(Debug, Serialize)]
+struct Row {
+    split: String,
+    volume: String,
+    reserve: f64,
+    share: f64,
+    error_points: f64,
+    iops: f64,
+    alone_iops: f64,
+    /// IOPS ÷ (reserve × IOPS alone).
+    kept: f64,
+    holds: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Shares {
+    schema: u32,
+    seconds: u64,
+    rows: Vec<Row>,
+    lateness_us: LatenessUs,
+    holds: bool,
+}
+
+/// What the daemon saw of one fio run: disk-time share and IOPS by volume.
+struct Seen {
+    shares: Vec<(f64, f64)>,
+    end: Status,
+}
+
+pub(crate) fn shares(args: &args::Shares, json: bool) -> anyhow::Result<Ended> {
+    if Command::new("fio").arg("--version").stdout(Stdio::null()).status().is_err() {
+        return Err(bad_input("fio is not installed: this measures with fio and its nbd engine"));
+    }
+    let plan = Plan::parse(PLAN, "the bench's config", Path::new(".")).map_err(bad_input)?;
+    let mut alone = Vec::new();
+    for job in 0..PATTERNS.len() {
+        eprintln!("{} alone", plan.volumes[job].name);
+        let reserves = [Share::ALL, Share::NONE];
+        let reserves = if job == 0 { reserves } else { [reserves[1], reserves[0]] };
+        alone.push(measure(&plan, reserves, &[job], args.seconds)?.shares[job].1);
+    }
+    let mut rows = Vec::new();
+    let mut lateness = None;
+    for (first, second) in SPLITS {
+        eprintln!("{first}/{second}");
+        let reserves = [Share::from_percent(first), Share::from_percent(second)];
+        let seen = measure(&plan, reserves, &[0, 1], args.seconds)?;
+        for (job, ((share, iops), reserve)) in seen.shares.iter().zip(reserves).enumerate() {
+            let reserve = reserve.as_f64();
+            let (error, kept) = ((share - reserve).abs() * 100.0, iops / (reserve * alone[job]));
+            rows.push(Row {
+                split: format!("{first}/{second}"),
+                volume: plan.volumes[job].name.clone(),
+                reserve,
+                share: *share,
+                error_points: error,
+                iops: *iops,
+                alone_iops: alone[job],
+                kept,
+                holds: error <= SHARE_ERROR_MAX_POINTS && kept >= KEPT_MIN,
+            });
+        }
+        lateness = Some(LatenessUs::of(&seen.end));
+    }
+    let lateness_us = lateness.expect("there are splits");
+    let holds = rows.iter().all(|row| row.holds);
+    let shares = Shares { schema: SCHEMA, seconds: args.seconds, rows, lateness_us, holds };
+    if json {
+        println!("{}", serde_json::to_string(&shares)?);
+    } else {
+        print(&shares);
+    }
+    Ok(holds.into())
+}
+
+/// Serves the plan with these reserves, runs fio's `jobs` against it, and looks at the middle of the run.
+fn measure(
+    plan: &Plan,
+    reserves: [Share; 2],
+    jobs: &[usize],
+    seconds: u64,
+) -> anyhow::Result<Seen> {
+    let mut plan = plan.clone();
+    for (volume, reserve) in plan.volumes.iter_mut().zip(reserves) {
+        volume.contract = Contract::reserve(reserve);
+    }
+    let dir = tempfile::tempdir().context("no place for a socket")?;
+    let address = Address::Unix(dir.path().join("nbd.sock"));
+    let daemon = Daemon::start(&plan, &[address]).map_err(bad_input)?;
+    let mut fio = fio(&plan, &daemon.addresses()[0], jobs, seconds, dir.path())?;
+    loop {
+        let status = daemon.status();
+        if jobs.iter().all(|job| status.volumes[*job].account.requests > 0) {
+            break;
+        }
+        if let Some(code) = fio.try_wait()? {
+            bail!("fio ended with {code} before it had sent anything");
+        }
+        pause(Duration::from_millis(20));
+    }
+    pause(Duration::from_secs(RAMP_SECONDS));
+    let first = daemon.status();
+    pause(Duration::from_secs(seconds));
+    let last = daemon.status();
+    let code = fio.wait()?;
+    let end = daemon.stop().context("the sockets")?;
+    if !code.success() {
+        bail!("fio ended with {code}: {}", std::fs::read_to_string(dir.path().join("fio.txt"))?);
+    }
+    let elapsed = last.disks[0].at.since(first.disks[0].at);
+    let volumes = last.volumes.iter().zip(&first.volumes);
+    let shares = volumes.map(|(last, first)| {
+        let report = last.report_since(first, elapsed);
+        (report.disk_time_share, report.iops)
+    });
+    Ok(Seen { shares: shares.collect(), end })
+}
+
+fn fio(
+    plan: &Plan,
+    address: &Address,
+    jobs: &[usize],
+    seconds: u64,
+    dir: &Path,
+) -> anyhow::Result<Child> {
+    let output = std::fs::File::create(dir.join("fio.txt"))?;
+    let mut command = Command::new("fio");
+    command
+        .args(["--ioengine=nbd", "--bs=4k", "--time_based", "--thread", "--norandommap"])
+        .arg(format!("--iodepth={DEPTH}"))
+        .arg(format!("--runtime={}", seconds + RAMP_SECONDS + TAIL_SECONDS));
+    for job in jobs {
+        let (name, size) = (&plan.volumes[*job].name, plan.volumes[*job].size);
+        // In a job's parameters a colon would begin another file's name.
+        let uri = uri(address, name).replace(':', "\\:");
+        command
+            .arg(format!("--name={name}"))
+            .arg(format!("--uri={uri}"))
+            .arg(format!("--rw={}", PATTERNS[*job]))
+            .arg(format!("--size={}", size.0));
+    }
+    let output_again = output.try_clone()?;
+    command.stdin(Stdio::null()).stdout(output).stderr(output_again);
+    command.current_dir(dir).spawn().context("cannot start fio")
+}
+
+/// A measurement lasts as long as it was asked to.
+#[expect(clippy::disallowed_methods, reason = "a measurement's length, not a synchronisation")]
+fn pause(length: Duration) {
+    std::thread::sleep(std::time::Duration::from_nanos(length.as_nanos()));
+}
+
+fn print(shares: &Shares) {
+    let head = [
+        "split",
+        "volume",
+        "reserve",
+        "share",
+        "error",
+        "IOPS",
+        "alone",
+        "IOPS ÷ (reserve × alone)",
+        "",
+    ];
+    let row = |row: &Row| {
+        vec![
+            row.split.clone(),
+            row.volume.clone(),
+            format!("{:.0} %", row.reserve * 100.0),
+            format!("{:.2} %", row.share * 100.0),
+            format!("{:.2} points", row.error_points),
+            format!("{:.1}", row.iops),
+            format!("{:.1}", row.alone_iops),
+            format!("{:.3}", row.kept),
+            if row.holds { "holds" } else { "MISSED" }.into(),
+        ]
+    };
+    print!("{}", table::text(&head, &shares.rows.iter().map(row).collect::<Vec<_>>()));
+    let late = &shares.lateness_us;
+    println!(
+        "the drive was late by p50 {:.0} µs, p99 {:.0} µs, max {:.0} µs",
+        late.p50, late.p99, late.max
+    );
+}

@@ -1,0 +1,46 @@
+//! Tables for people.
+
+use report::VolumeReport;
+
+/// Rows of cells under a head, in columns as wide as they need to be. The first column is words, the rest numbers.
+pub(crate) fn text(head: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([head[column].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut line = String::new();
+        for (column, cell) in cells.enumerate() {
+            let width = widths[column];
+            line +=
+                &if column == 0 { format!("{cell:<width$}") } else { format!("  {cell:>width$}") };
+        }
+        line.trim_end().to_owned() + "\n"
+    };
+    let mut text = line(&mut head.iter().copied());
+    for row in rows {
+        text += &line(&mut row.iter().map(String::as_str));
+    }
+    text
+}
+
+/// What each volume was promised and got.
+pub(crate) fn volumes(volumes: &[VolumeReport]) -> String {
+    let head = ["volume", "reserve", "share", "IOPS", "MB/s", "mean ms", "p50", "p99", "max"];
+    let row = |volume: &VolumeReport| {
+        let latency = volume.latency_ms;
+        vec![
+            volume.name.clone(),
+            format!("{:.1} %", volume.reserve * 100.0),
+            format!("{:.2} %", volume.disk_time_share * 100.0),
+            format!("{:.1}", volume.iops),
+            format!("{:.2}", volume.bytes_per_s / 1e6),
+            format!("{:.2}", latency.mean),
+            format!("{:.2}", latency.p50),
+            format!("{:.2}", latency.p99),
+            format!("{:.2}", latency.max),
+        ]
+    };
+    text(&head, &volumes.iter().map(row).collect::<Vec<_>>())
+}

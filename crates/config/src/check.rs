@@ -1,0 +1,216 @@
+//! From a file to a [`Plan`]: the top of the file, and what its two readers each ask of it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use units::{Bytes, Duration};
+
+use crate::error::{ConfigError, Parts};
+use crate::limits::{
+    CONFIG_BYTES_MAX, DISKS_MAX, LISTEN_MAX, NAME_BYTES_MAX, SOCKET_PATH_BYTES_MAX, TIME_MAX,
+    VOLUMES_MAX, WORKLOADS_MAX,
+};
+use crate::plan::{Plan, Workload};
+use crate::table::{Source, Table, Value, listed};
+use crate::{disk, volume, workload};
+
+const KEYS: &[&str] = &["seed", "duration", "listen", "disk", "volume", "workload"];
+const SEED_DEFAULT: u64 = 1;
+
+impl Plan {
+    /// Reads the config at `path`. Paths within it are relative to the directory that it lies in.
+    ///
+    /// # Errors
+    /// The file cannot be read, is over [`CONFIG_BYTES_MAX`], is no text, or [`Plan::parse`] refuses it.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let file = path.display().to_string();
+        let refused = |line, found: String, expected: String| {
+            let (table, field, found) = (None, None, Some(found));
+            ConfigError::from(Parts { file: file.clone(), line, table, field, found, expected })
+        };
+        let bytes = read_at_most(path, CONFIG_BYTES_MAX)
+            .map_err(|error| refused(None, error.to_string(), "a file that can be read".into()))?;
+        let Some(bytes) = bytes else {
+            let found = format!("over {CONFIG_BYTES_MAX} bytes");
+            return Err(refused(None, found, format!("at most {}", Bytes(CONFIG_BYTES_MAX))));
+        };
+        let text = std::str::from_utf8(&bytes).map_err(|error| {
+            let (before, from) = bytes.split_at(error.valid_up_to());
+            let line = before.split(|byte| *byte == b'\n').count();
+            let found = from.first().map_or_else(String::new, |byte| format!("\\x{byte:02x}"));
+            refused(Some(line), found, "text in UTF-8".into())
+        })?;
+        Self::parse(text, &file, path.parent().unwrap_or(Path::new("")))
+    }
+
+    /// Checks the config `text`. Messages call it `file`; paths within it are relative to `base_dir`.
+    ///
+    /// # Errors
+    /// The first thing that is wrong: the syntax, then the keys, then disks, volumes and workloads.
+    pub fn parse(text: &str, file: &str, base_dir: &Path) -> Result<Self, ConfigError> {
+        let source = Source::new(file, text);
+        let root = source.parse()?;
+        let top = Table::top(&source, &root, KEYS)?;
+        let seed =
+            top.value("seed").map_or(Ok(SEED_DEFAULT), |seed| seed.integer(0..=u64::MAX, ""))?;
+        let given = top
+            .value("duration")
+            .map(|value| value.duration(Duration::from_nanos(1)..=TIME_MAX, ""))
+            .transpose()?;
+        let listen = listen(&top)?;
+        let disk_tables = top.tables("disk", disk::KEYS, DISKS_MAX)?;
+        let volume_tables = top.tables("volume", volume::KEYS, VOLUMES_MAX)?;
+        let workload_tables = top.tables("workload", workload::KEYS, WORKLOADS_MAX)?;
+        let disks = disk::check(&disk_tables, base_dir)?;
+        let volumes = volume::check(&volume_tables, &disks)?;
+        let workloads = workload::check(&workload_tables, &volumes)?;
+        let duration = given.or_else(|| latest_stop(&workloads));
+        Ok(Self { file: file.to_owned(), seed, duration, listen, disks, volumes, workloads })
+    }
+
+    /// The plan as a simulation takes it: without what only a daemon asks for. It has a workload and a
+    /// duration.
+    ///
+    /// # Errors
+    /// There is no workload, or nothing says when the run ends.
+    pub fn for_sim(self) -> Result<Self, ConfigError> {
+        if self.workloads.is_empty() {
+            return Err(self.lacks(
+                1,
+                None,
+                "workload",
+                "at least one table `[[workload]]` to simulate",
+            ));
+        }
+        if self.duration.is_none() {
+            let endless = self.workloads.iter().position(|workload| workload.stop.is_none());
+            let index = endless.expect("without a duration some workload has no stop");
+            let title = format!("[[workload]] #{}", index + 1);
+            let expected =
+                "a time, or a `duration` at the top of the file: else the run has no end";
+            return Err(self.lacks(self.workloads[index].line, Some(title), "stop", expected));
+        }
+        Ok(Self { listen: Vec::new(), ..self })
+    }
+
+    /// The plan as a daemon takes it: without what only a simulation asks for. It has a disk and a volume.
+    ///
+    /// # Errors
+    /// There is nothing to serve.
+    pub fn for_serve(self) -> Result<Self, ConfigError> {
+        if self.disks.is_empty() {
+            return Err(self.lacks(1, None, "disk", "at least one table `[[disk]]` to serve from"));
+        }
+        if self.volumes.is_empty() {
+            return Err(self.lacks(1, None, "volume", "at least one table `[[volume]]` to serve"));
+        }
+        Ok(Self { seed: SEED_DEFAULT, duration: None, workloads: Vec::new(), ..self })
+    }
+
+    fn lacks(
+        &self,
+        line: usize,
+        table: Option<String>,
+        field: &str,
+        expected: &str,
+    ) -> ConfigError {
+        ConfigError::from(Parts {
+            file: self.file.clone(),
+            line: Some(line),
+            table,
+            field: Some(field.to_owned()),
+            found: None,
+            expected: expected.to_owned(),
+        })
+    }
+}
+
+/// The file's bytes, or `None` if there are more than `bytes_max`: of those no more is read.
+pub(crate) fn read_at_most(path: &Path, bytes_max: u64) -> std::io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= bytes_max).then_some(bytes))
+}
+
+/// When the last workload stops; `None` if one never does, or there is none.
+fn latest_stop(workloads: &[Workload]) -> Option<Duration> {
+    workloads
+        .iter()
+        .map(|workload| workload.stop)
+        .try_fold(None, |latest, stop| Some(latest.max(Some(stop?))))?
+}
+
+/// The addresses under `[listen]`.
+fn listen(top: &Table<'_>) -> Result<Vec<String>, ConfigError> {
+    const EXPECTED: &str = "`unix:PATH` or `ADDRESS:PORT`, such as 127.0.0.1:10809";
+    let Some(table) = top.table("listen", &["nbd"])? else { return Ok(Vec::new()) };
+    let Some(nbd) = table.value("nbd") else { return Ok(Vec::new()) };
+    let mut lines = BTreeMap::new();
+    let mut addresses = Vec::new();
+    for (value, address) in nbd.texts(LISTEN_MAX, EXPECTED)? {
+        let known = match address.strip_prefix("unix:") {
+            Some(path) if path.len() > SOCKET_PATH_BYTES_MAX => {
+                let expected = format!("a path of at most {SOCKET_PATH_BYTES_MAX} bytes");
+                return Err(value.refuse(expected));
+            }
+            Some(path) => !path.is_empty() && !path.contains('\0'),
+            None => address.parse::<SocketAddr>().is_ok(),
+        };
+        if !known {
+            return Err(value.refuse(EXPECTED));
+        }
+        if let Some(line) = lines.insert(address, value.line()) {
+            return Err(
+                value.refuse(format_args!("each address once (line {line} has it already)"))
+            );
+        }
+        addresses.push(address.to_owned());
+    }
+    Ok(addresses)
+}
+
+/// Names given so far, with their numbers and lines.
+#[derive(Default)]
+pub(crate) struct Names<'a>(BTreeMap<&'a str, (usize, usize)>);
+
+impl<'a> Names<'a> {
+    /// Names that others gave: their numbers are those of the list.
+    pub(crate) fn of(names: impl Iterator<Item = (&'a str, usize)>) -> Self {
+        Self(names.enumerate().map(|(index, (name, line))| (name, (index, line))).collect())
+    }
+
+    /// Checks the table's `name` and gives it the next number.
+    pub(crate) fn add(&mut self, table: &'a Table<'a>) -> Result<&'a str, ConfigError> {
+        let value = table.require("name", "a name")?;
+        let name = value.text("a name")?;
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(value.refuse(format_args!("a name of 1 to {NAME_BYTES_MAX} bytes")));
+        }
+        // What would be escaped on a terminal is invisible or does something there.
+        let visible = name.escape_debug().eq(name.chars());
+        if !visible || name.contains('/') || name.trim() != name {
+            return Err(value.refuse(
+                "a name of printable characters without /, \\ and quotes, and without blanks at its ends",
+            ));
+        }
+        if let Some((_, line)) = self.0.get(name) {
+            return Err(
+                value.refuse(format_args!("a name of its own (line {line} has this one already)"))
+            );
+        }
+        self.0.insert(name, (self.0.len(), value.line()));
+        Ok(name)
+    }
+
+    /// The number of the `kind` that the value names.
+    pub(crate) fn find(&self, value: &Value<'_>, kind: &str) -> Result<usize, ConfigError> {
+        let name = value.text(format_args!("the name of a {kind}"))?;
+        self.0.get(name).map(|(index, _)| *index).ok_or_else(|| match self.0.len() {
+            0 => value.refuse(format_args!("the name of a {kind}, and there is none")),
+            _ => value.refuse(format_args!("one of the {kind}s {}", listed(self.0.keys(), '"'))),
+        })
+    }
+}

@@ -1,0 +1,186 @@
+//! `[[disk]]` tables.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use engine::PolicyName;
+use units::Duration;
+
+use crate::check::{Names, read_at_most};
+use crate::drives;
+use crate::error::ConfigError;
+use crate::limits::{DEPTH_MAX, ESTIMATE_MIN, LINGER_MAX, PATH_BYTES_MAX, PERIOD_MAX, PERIOD_MIN};
+use crate::plan::{Backing, Disk, DriveRef};
+use crate::table::{Table, Value, listed};
+
+pub(crate) const KEYS: &[&str] = &[
+    "name",
+    "drive",
+    "path",
+    "backing",
+    "policy",
+    "depth",
+    "period",
+    "batch",
+    "linger",
+    "estimate_sequential",
+    "estimate_random",
+];
+
+const PERIOD_DEFAULT: Duration = Duration::from_secs(1);
+const BATCH_DEFAULT: Duration = Duration::from_millis(250);
+const LINGER_DEFAULT: Duration = Duration::from_millis(2);
+const ESTIMATE_SEQUENTIAL_DEFAULT: Duration = Duration::from_micros(300);
+const ESTIMATE_RANDOM_DEFAULT: Duration = Duration::from_millis(20);
+
+/// Checks the tables, in the file's order.
+pub(crate) fn check(tables: &[Table<'_>], base_dir: &Path) -> Result<Vec<Disk>, ConfigError> {
+    let mut names = Names::default();
+    let mut models = BTreeMap::new();
+    let mut files = BTreeMap::new();
+    let mut disks = Vec::new();
+    for table in tables {
+        let name = names.add(table)?.to_owned();
+        let drive = drive(table, base_dir, &mut models)?;
+        let backing = backing(table, base_dir, &mut files)?;
+        disks.push(disk(table, name, drive, backing)?);
+    }
+    Ok(disks)
+}
+
+fn disk(
+    table: &Table<'_>,
+    name: String,
+    drive: DriveRef,
+    backing: Backing,
+) -> Result<Disk, ConfigError> {
+    let depth = depth(table, &drive.model)?;
+    let period = table.duration("period", PERIOD_MIN..=PERIOD_MAX, "", PERIOD_DEFAULT)?;
+    let up_to_period = " (the period)";
+    let batches = Duration::ZERO..=period;
+    let batch = table.duration("batch", batches, up_to_period, BATCH_DEFAULT.min(period))?;
+    let linger = table.duration("linger", Duration::ZERO..=LINGER_MAX, "", LINGER_DEFAULT)?;
+    // A request dearer than a period could never be paid for: no bucket holds more than a period's worth.
+    let estimate = |key, default| table.duration(key, ESTIMATE_MIN..=period, up_to_period, default);
+    Ok(Disk {
+        name,
+        drive,
+        backing,
+        policy: policy(table)?,
+        depth,
+        period,
+        batch,
+        linger,
+        estimate_sequential: estimate("estimate_sequential", ESTIMATE_SEQUENTIAL_DEFAULT)?,
+        estimate_random: estimate("estimate_random", ESTIMATE_RANDOM_DEFAULT)?,
+        line: table.line(),
+    })
+}
+
+/// Commands inside the drive at once: no more than its own queue holds.
+fn depth(table: &Table<'_>, model: &drive::Model) -> Result<u32, ConfigError> {
+    let Some(value) = table.value("depth") else { return Ok(1) };
+    let (depth_max, note) = match model.queue_depth_max() {
+        few @ 1..DEPTH_MAX => (few, " (the queue of the drive)"),
+        _ => (DEPTH_MAX, ""),
+    };
+    let depth = value.integer(1..=depth_max.into(), note)?;
+    Ok(u32::try_from(depth).expect("within its range"))
+}
+
+fn policy(table: &Table<'_>) -> Result<PolicyName, ConfigError> {
+    let Some(value) = table.value("policy") else { return Ok(PolicyName::Utilization) };
+    value.quantity(format_args!("one of the policies {}", listed(PolicyName::ALL.iter(), '"')))
+}
+
+/// The drive that the table names. `models` are those that were loaded before.
+fn drive(
+    table: &Table<'_>,
+    base_dir: &Path,
+    models: &mut BTreeMap<String, Arc<drive::Model>>,
+) -> Result<DriveRef, ConfigError> {
+    if let Some(path) = table.value("path") {
+        return Err(
+            path.refuse("a `drive` instead: this version emulates disks and opens no real one")
+        );
+    }
+    let expected = || {
+        let library = listed(drives::names(), '"');
+        format!("a drive of the library ({library}) or the path of a drive file (*.toml)")
+    };
+    let value = table.require("drive", expected())?;
+    let name = value.text(expected())?;
+    if let Some(model) = models.get(name) {
+        return Ok(DriveRef { name: name.to_owned(), model: Arc::clone(model) });
+    }
+    let is_path =
+        name.contains('/') || Path::new(name).extension().is_some_and(|end| end == "toml");
+    let spec = match drives::library(name) {
+        Some(spec) => spec,
+        None if is_path => drive_file(&value, name, base_dir)?,
+        None => return Err(value.refuse(expected())),
+    };
+    let model = Arc::new(spec.check().map_err(|error| unusable(&value, error))?);
+    models.insert(name.to_owned(), Arc::clone(&model));
+    Ok(DriveRef { name: name.to_owned(), model })
+}
+
+fn drive_file(value: &Value<'_>, name: &str, base_dir: &Path) -> Result<drive::Spec, ConfigError> {
+    let path = path(value, name, base_dir)?;
+    let bytes_max = drives::DRIVE_FILE_BYTES_MAX;
+    let bytes = read_at_most(&path, bytes_max as u64).map_err(|error| unusable(value, error))?;
+    let bytes = bytes
+        .ok_or_else(|| value.refuse(format_args!("a drive file of at most {bytes_max} bytes")))?;
+    let text = String::from_utf8(bytes).map_err(|error| unusable(value, error))?;
+    drives::parse(&text, &path.display().to_string()).map_err(|error| unusable(value, error))
+}
+
+/// A drive file with a fault of its own: its message is part of ours, on the same line.
+fn unusable(value: &Value<'_>, error: impl std::fmt::Display) -> ConfigError {
+    let error = error.to_string();
+    let error = error.trim().lines().collect::<Vec<_>>().join(", ").replace(char::is_control, " ");
+    value.refuse(format_args!("a drive file that can be used ({error})"))
+}
+
+/// Where the disk's data lives. `files` are the places that other disks took, with their lines.
+fn backing(
+    table: &Table<'_>,
+    base_dir: &Path,
+    files: &mut BTreeMap<PathBuf, usize>,
+) -> Result<Backing, ConfigError> {
+    let Some(value) = table.value("backing") else { return Ok(Backing::Ram) };
+    let text = value.text("\"ram\" or a file's path")?;
+    if text == "ram" {
+        return Ok(Backing::Ram);
+    }
+    let path = path(&value, text, base_dir)?;
+    if let Some(line) = files.insert(same_file(&path), value.line()) {
+        return Err(
+            value.refuse(format_args!("a file of its own (line {line} has this one already)"))
+        );
+    }
+    Ok(Backing::File(path))
+}
+
+/// The path as the working directory sees it.
+fn path(value: &Value<'_>, text: &str, base_dir: &Path) -> Result<PathBuf, ConfigError> {
+    let path = base_dir.join(text);
+    if text.is_empty() || text.contains('\0') || path.as_os_str().len() > PATH_BYTES_MAX {
+        return Err(
+            value.refuse(format_args!("a path of 1 to {PATH_BYTES_MAX} bytes, none of them zero"))
+        );
+    }
+    Ok(path)
+}
+
+/// One path for all paths of a file, so that two disks do not overwrite each other through a link or a
+/// `./`. A file that is yet to be created is told by its directory; where that is missing too, by its text.
+fn same_file(path: &Path) -> PathBuf {
+    let in_directory = || {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = parent.unwrap_or(Path::new(".")).canonicalize().ok()?;
+        Some(directory.join(path.file_name()?))
+    };
+    path.canonicalize().ok().or_else(in_directory).unwrap_or_else(|| path.components().collect())
+}

@@ -1,0 +1,468 @@
+//! The drive library, and the file format it is written in.
+//!
+//! A drive file is TOML: [`parse`] reads one into a [`drive::Spec`] whose check has passed, or says what is
+//! wrong as `FILE:LINE: field ...: what, expected ...`. The library's own files are compiled in, so that a
+//! name means the same drive everywhere; each of their numbers carries its source.
+//!
+//! Invariant: every drive of the library passes its check (a test asks each).
+
+use core::fmt;
+use core::str::FromStr;
+
+use drive::{Mapping, Overheads, ReadBuffer, SeekCurve, Skip, Spec, SpecError, Zone};
+use serde::{Deserialize, Deserializer};
+use units::{Angle, Bytes, Duration, Sectors};
+
+/// Name and text of each drive.
+const LIBRARY: &[(&str, &str)] = &[
+    ("deskstar-34gxp", include_str!("../drives/deskstar-34gxp.toml")),
+    ("hgst-7k8", include_str!("../drives/hgst-7k8.toml")),
+    ("st318437lw", include_str!("../drives/st318437lw.toml")),
+];
+
+/// The longest drive file: longer is something else by mistake.
+pub const DRIVE_FILE_BYTES_MAX: usize = 4 << 20;
+
+/// A drive file that describes no drive. Shows as `FILE:LINE: field ...: what, expected ...`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriveFileError {
+    file: String,
+    line: usize,
+    field: String,
+    reason: String,
+}
+
+impl DriveFileError {
+    /// The line, from 1.
+    pub const fn line(&self) -> usize {
+        self.line
+    }
+
+    /// The field, as far as one can be named.
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+
+    /// What is wrong with it, and what would be accepted.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+}
+
+impl fmt::Display for DriveFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, line, field, reason } = self;
+        write!(f, "{file}:{line}: field `{field}`: {reason}")
+    }
+}
+
+impl std::error::Error for DriveFileError {}
+
+/// The names in the library, in order.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    LIBRARY.iter().map(|(name, _)| *name)
+}
+
+/// The drive of that name, if the library has one.
+///
+/// # Panics
+/// If a file of the library is wrong, which a test rules out.
+pub fn library(name: &str) -> Option<Spec> {
+    let (name, text) = LIBRARY.iter().find(|(known, _)| *known == name)?;
+    Some(parse(text, name).unwrap_or_else(|error| panic!("the drive library: {error}")))
+}
+
+/// Reads a drive file; `file` is the name that an error shows.
+///
+/// # Errors
+/// Names the line and the field that is no part of a drive, and what would be accepted.
+pub fn parse(text: &str, file: &str) -> Result<Spec, DriveFileError> {
+    let refused = |line, field: &str, reason: String| DriveFileError {
+        file: file.to_owned(),
+        line,
+        field: field.to_owned(),
+        reason,
+    };
+    if text.len() > DRIVE_FILE_BYTES_MAX {
+        let reason = format!("has {} bytes, expected {DRIVE_FILE_BYTES_MAX} at most", text.len());
+        return Err(refused(1, "file", reason));
+    }
+    let drive: DriveFile = toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_at(text, span.start));
+        let message = error.message().trim().replace('\n', " ");
+        let reason = if message.contains("expected") {
+            message.clone()
+        } else {
+            format!("{message}, expected a drive file")
+        };
+        refused(line, &field_named(&message, text, line), reason)
+    })?;
+    let spec = drive.spec();
+    match spec.clone().check() {
+        Ok(_) => Ok(spec),
+        Err(error) => {
+            Err(refused(line_of(text, &error), &error.field().to_string(), error.reason()))
+        }
+    }
+}
+
+/// A quantity as people write it.
+#[derive(Clone, Copy)]
+struct Written<T>(T);
+
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Written<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        text.parse().map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+type Time = Written<Duration>;
+
+/// A size in whole sectors.
+#[derive(Clone, Copy)]
+struct Size(Sectors);
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let Written(bytes) = Written::<Bytes>::deserialize(from)?;
+        let whole = || serde::de::Error::custom(format!("is {bytes}, expected a multiple of 512B"));
+        bytes.sectors_exact().map(Self).ok_or_else(whole)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DriveFile {
+    rpm: u32,
+    surfaces: u32,
+    #[serde(default)]
+    mapping: MappingName,
+    head_switch: Time,
+    write_settle: Time,
+    bus_sector: Time,
+    write_buffer: Size,
+    write_cache: bool,
+    queue_depth_max: u32,
+    overheads: OverheadsTable,
+    overheads_after_write: Option<OverheadsTable>,
+    read_buffer: ReadBufferTable,
+    seek: SeekTable,
+    seek_write: Option<SeekTable>,
+    zones: Vec<ZoneTable>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum MappingName {
+    #[default]
+    Cylinder,
+    SerpentineZone,
+    Serpentine,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OverheadsTable {
+    read_hit: Time,
+    read_miss: Time,
+    write_cached: Time,
+    write_media: Time,
+    control: Time,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadBufferTable {
+    segments: u32,
+    segment: Size,
+    read_ahead_max: Size,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SeekTable {
+    points: Vec<(u32, Time)>,
+    fall_max: Option<Time>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ZoneTable {
+    first_cylinder: u32,
+    last_cylinder: u32,
+    sectors_per_track: u32,
+    track_skew: u32,
+    cylinder_skew: u32,
+    /// In 2⁻³² of a turn.
+    #[serde(default)]
+    first_sector_angle: u32,
+    /// Pairs of first sector and count.
+    #[serde(default)]
+    skips: Vec<(u64, u64)>,
+}
+
+impl DriveFile {
+    fn spec(self) -> Spec {
+        let overheads = self.overheads.overheads();
+        Spec {
+            period: Spec::period_of_rpm(self.rpm),
+            surfaces: self.surfaces,
+            mapping: match self.mapping {
+                MappingName::Cylinder => Mapping::Cylinder,
+                MappingName::SerpentineZone => Mapping::SerpentineZone,
+                MappingName::Serpentine => Mapping::Serpentine,
+            },
+            zones: self.zones.into_iter().map(ZoneTable::zone).collect(),
+            seek: self.seek.curve(),
+            seek_write: self.seek_write.map(SeekTable::curve),
+            head_switch: self.head_switch.0,
+            write_settle: self.write_settle.0,
+            overheads,
+            overheads_after_write: self
+                .overheads_after_write
+                .map_or(overheads, OverheadsTable::overheads),
+            bus_sector: self.bus_sector.0,
+            read_buffer: ReadBuffer {
+                segments: self.read_buffer.segments,
+                segment: self.read_buffer.segment.0,
+                read_ahead_max: self.read_buffer.read_ahead_max.0,
+            },
+            write_buffer: self.write_buffer.0,
+            write_cache: self.write_cache,
+            queue_depth_max: self.queue_depth_max,
+        }
+    }
+}
+
+impl OverheadsTable {
+    fn overheads(self) -> Overheads {
+        Overheads {
+            read_hit: self.read_hit.0,
+            read_miss: self.read_miss.0,
+            write_cached: self.write_cached.0,
+            write_media: self.write_media.0,
+            control: self.control.0,
+        }
+    }
+}
+
+impl SeekTable {
+    fn curve(self) -> SeekCurve {
+        SeekCurve {
+            points: self.points.into_iter().map(|(distance, time)| (distance, time.0)).collect(),
+            fall_max: self.fall_max.map_or(Duration::ZERO, |time| time.0),
+        }
+    }
+}
+
+impl ZoneTable {
+    fn zone(self) -> Zone {
+        Zone {
+            first_cylinder: self.first_cylinder,
+            last_cylinder: self.last_cylinder,
+            sectors_per_track: self.sectors_per_track,
+            track_skew: self.track_skew,
+            cylinder_skew: self.cylinder_skew,
+            first_sector_angle: Angle(self.first_sector_angle),
+            skips: self.skips.into_iter().map(|(first, count)| Skip { first, count }).collect(),
+        }
+    }
+}
+
+/// The line of a byte, from 1.
+fn line_at(text: &str, byte: usize) -> usize {
+    1 + text.bytes().take(byte).filter(|byte| *byte == b'\n').count()
+}
+
+/// The name in backquotes if the message is about a name, else the key on the line.
+fn field_named(message: &str, text: &str, line: usize) -> String {
+    for about in ["missing field `", "unknown field `", "duplicate field `"] {
+        if let Some(name) = message.strip_prefix(about).and_then(|rest| rest.split('`').next()) {
+            return name.to_owned();
+        }
+    }
+    // A value that goes over lines has its key above.
+    let above = text.lines().take(line).collect::<Vec<_>>();
+    above.iter().rev().find_map(|line| key_of(line)).unwrap_or("file").to_owned()
+}
+
+fn key_of(line: &str) -> Option<&str> {
+    let (key, _) = line.split_once('=')?;
+    let key = key.trim();
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    (!key.is_empty() && key.chars().all(word)).then_some(key)
+}
+
+/// The line where the field of a refused [`Spec`] stands: the file's tables are named as the fields are, but
+/// for the period, which is written as `rpm`.
+fn line_of(text: &str, error: &SpecError) -> usize {
+    let field = error.field();
+    let name = match field.name {
+        "" => "points",
+        "period" => "rpm",
+        name => name,
+    };
+    let mut lines = (1..).zip(text.lines());
+    let mut found = 1;
+    if let Some(table) = field.table {
+        let (header, nth) = match field.index {
+            Some(index) if table == "zones" => (format!("[[{table}]]"), index),
+            _ => (format!("[{table}]"), 0),
+        };
+        let mut headers = lines.by_ref().filter(|(_, line)| line.trim_start().starts_with(&header));
+        let Some((line, _)) = headers.nth(nth) else { return found };
+        found = line;
+    }
+    let key =
+        lines.find(|(_, line)| key_of(line) == Some(name) || line.contains(&format!("[[{name}]]")));
+    key.map_or(found, |(line, _)| line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    use drive::{Device, Model, Tag};
+    use units::{Extent, Instant, Lba, Operation};
+
+    fn model(name: &str) -> Arc<Model> {
+        Arc::new(library(name).expect("in the library").check().expect("a drive"))
+    }
+
+    /// Completions a second of `count` reads of 4 KiB, one at a time without a pause, `place` giving where.
+    fn rate(model: &Arc<Model>, count: u64, mut place: impl FnMut(u64) -> Lba) -> u64 {
+        let mut device = Device::new(Arc::clone(model));
+        let mut now = Instant::ZERO;
+        for n in 0..count {
+            device.submit(now, Tag(n), Operation::read(Extent::new(place(n), Sectors(8))));
+            now = device.next_completion().expect("one is in service");
+            device.complete(now).expect("it is done");
+        }
+        count * 1_000_000_000_000 / now.as_nanos()
+    }
+
+    /// Thousandths of a request a second, at random over the whole disk.
+    fn random(model: &Arc<Model>) -> u64 {
+        let mut dice = 1_u64;
+        let blocks = model.capacity().0 / 8;
+        rate(model, 100_000, |_| {
+            dice = dice
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            Lba((dice >> 20) % blocks * 8)
+        })
+    }
+
+    /// kB/s of a sequential read of 16 MiB commands from `start` on.
+    fn sequential(model: &Arc<Model>, start: Lba) -> u64 {
+        let mut device = Device::new(Arc::clone(model));
+        let mut now = Instant::ZERO;
+        let len = Sectors(32_768);
+        let mut lba = start;
+        for n in 0..8 {
+            device.submit(now, Tag(n), Operation::read(Extent::new(lba, len)));
+            now = device.next_completion().expect("one is in service");
+            device.complete(now).expect("it is done");
+            lba = lba + len;
+        }
+        8 * len.bytes().0 * 1_000_000 / now.as_nanos()
+    }
+
+    fn facts(name: &str) -> (u64, u64, u64, u64) {
+        let model = model(name);
+        let inner = model.zones().last().expect("a zone").lbas.start;
+        let random = random(&model);
+        let outer = sequential(&model, Lba(0));
+        let inner = sequential(&model, inner);
+        let mean = model.seek_mean().as_micros();
+        let full = model.full_stroke().as_micros();
+        let worst = model.worst_case(Sectors(8));
+        println!(
+            "{name}: {} sectors, {} cylinders, random 4 KiB {random} per 1000 s, outer {outer} kB/s, inner \
+             {inner} kB/s, mean seek {mean} us, full stroke {full} us, worst 4 KiB {worst}",
+            model.capacity().0,
+            model.cylinders()
+        );
+        (random, outer, inner, mean)
+    }
+
+    fn near(found: u64, expected: u64, percent: u64) {
+        assert!(found.abs_diff(expected) * 100 <= expected * percent, "{found} for {expected}");
+    }
+
+    #[test]
+    fn every_drive_of_the_library_is_a_drive() {
+        assert!(names().is_sorted());
+        for name in names() {
+            assert!(model(name).capacity() > Sectors::ZERO);
+        }
+        assert_eq!(library("no-such-drive"), None);
+    }
+
+    #[test]
+    fn the_deskstar_has_its_capacity_its_average_seek_and_its_measured_rate() {
+        let (random, _, _, seek) = facts("deskstar-34gxp");
+        near(model("deskstar-34gxp").capacity().bytes().0, 20_500_000_000, 1);
+        near(seek, 9_000, 1);
+        near(random, 68_000, 1);
+    }
+
+    #[test]
+    fn the_st318437lw_streams_and_seeks_as_the_paper_says() {
+        let (_, outer, inner, _) = facts("st318437lw");
+        near(outer, 41_700, 2);
+        near(inner, 24_300, 2);
+        let model = model("st318437lw");
+        near(model.capacity().bytes().0, 18_400_000_000, 1);
+        assert_eq!(model.seek(20_000), Duration::from_millis(14));
+        assert_eq!(model.seek(10_000), Duration::from_millis(9));
+    }
+
+    #[test]
+    fn the_hgst_has_its_capacity_its_average_seek_and_its_rates() {
+        let (_, outer, _, seek) = facts("hgst-7k8");
+        let model = model("hgst-7k8");
+        assert_eq!(model.capacity(), Sectors(15_628_053_168));
+        near(seek, 8_000, 1);
+        near(outer, 255_000, 2);
+        assert_eq!(model.seek(1), Duration::from_micros(600));
+    }
+
+    #[test]
+    fn a_wrong_file_is_refused_with_line_field_and_what_is_expected() {
+        let good = LIBRARY[0].1;
+        let line = |part: &str| line_at(good, good.find(part).expect("in the file"));
+        let refused = |from: &str, to: &str| {
+            assert!(good.contains(from), "{from}");
+            parse(&good.replacen(from, to, 1), "x.toml").expect_err(to).to_string()
+        };
+        let rpm = line("\nrpm = ") + 1;
+        assert_eq!(
+            refused("\nrpm = 7200", "\nrpm = 0"),
+            format!("x.toml:{rpm}: field `period`: is 0 ns, expected 100000 to 1000000000")
+        );
+        let text = refused("\nrpm = 7200", "\nrpm = \"fast\"");
+        assert!(text.starts_with(&format!("x.toml:{rpm}: field `rpm`: ")), "{text}");
+        assert!(text.contains("expected"), "{text}");
+        let switch = line("\nhead_switch") + 1;
+        let text = refused("head_switch = \"", "head_switch = \"x");
+        assert!(
+            text.starts_with(&format!("x.toml:{switch}: field `head_switch`: found `x")),
+            "{text}"
+        );
+        let text = refused("\nrpm = 7200", "\nrpm = 7200\nrmp = 7200");
+        assert!(text.starts_with(&format!("x.toml:{}: field `rmp`: unknown", rpm + 1)), "{text}");
+        let text = refused("\nrpm = 7200", "\n");
+        assert!(text.contains("field `rpm`: missing field `rpm`, expected"), "{text}");
+        let second = line_at(good, good.match_indices("[[zones]]").nth(1).expect("two zones").0);
+        let text = refused("first_cylinder = 1500", "first_cylinder = 1501");
+        let expected = format!(
+            "x.toml:{}: field `zones[1].first_cylinder`: is 1501, expected 1500",
+            second + 1
+        );
+        assert!(text.starts_with(&expected), "{text}\n{expected}");
+        assert!(parse("[", "y.toml").expect_err("no file").to_string().contains("expected"));
+    }
+}

@@ -1,0 +1,56 @@
+//! Every limit on a config, in one place.
+//!
+//! They keep whatever is computed from a plan within its type: a time of [`TIME_MAX`] fits the signed
+//! nanoseconds of disk time, a run of blocks fits a count of bytes.
+
+use units::{Bytes, Duration, SECTOR_BYTES};
+
+/// Bytes of a config file. A bigger one is refused before it is read whole.
+pub const CONFIG_BYTES_MAX: u64 = 4 << 20;
+/// Disks of one plan.
+pub const DISKS_MAX: usize = 64;
+/// Volumes of one plan.
+pub const VOLUMES_MAX: usize = 10_000;
+/// Workloads of one plan.
+pub const WORKLOADS_MAX: usize = 10_000;
+/// Addresses to listen on.
+pub const LISTEN_MAX: usize = 16;
+/// Bytes of a disk's or a volume's name. A client asks for a volume by it, and file systems take no more.
+pub const NAME_BYTES_MAX: usize = 255;
+/// Bytes of a path, as Linux has it.
+pub const PATH_BYTES_MAX: usize = 4_095;
+/// Bytes of a Unix socket's path, as Linux has it.
+pub const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+/// Commands inside a drive at once: what one SATA queue holds.
+pub const DEPTH_MAX: u32 = 32;
+/// The shortest accounting period: a few random requests long, or no share could be kept in it.
+pub const PERIOD_MIN: Duration = Duration::from_millis(100);
+/// The longest accounting period: a volume that used its share up may wait so long for the next.
+pub const PERIOD_MAX: Duration = Duration::from_secs(10);
+/// The longest wait for the next request of a sequential run: a seek costs less than a longer one.
+pub const LINGER_MAX: Duration = Duration::from_millis(20);
+/// The shortest estimate of a request. Not zero: a request that costs nothing is never accounted for.
+pub const ESTIMATE_MIN: Duration = Duration::from_micros(1);
+
+/// The smallest request.
+pub const BLOCK_MIN: Bytes = Bytes(SECTOR_BYTES);
+/// The largest request: what NBD clients may ask for in one piece.
+pub const BLOCK_MAX: Bytes = Bytes(32 << 20);
+/// Requests of one workload under way at once.
+pub const OUTSTANDING_MAX: u32 = 4_096;
+/// Requests of a sequential run before it jumps.
+pub const RUN_MAX: u64 = 1_000_000_000;
+/// The shortest mean time between two requests of an open loop: no disk comes near it.
+pub const INTERVAL_MIN: Duration = Duration::from_micros(1);
+/// The longest time that a config names: 115 days.
+pub const TIME_MAX: Duration = Duration::from_secs(10_000_000);
+
+const _: () = assert!(PERIOD_MIN.as_nanos() < PERIOD_MAX.as_nanos());
+const _: () = assert!(LINGER_MAX.as_nanos() < PERIOD_MIN.as_nanos());
+const _: () = assert!(ESTIMATE_MIN.as_nanos() < PERIOD_MIN.as_nanos());
+const _: () = assert!(PERIOD_MAX.as_nanos() < TIME_MAX.as_nanos());
+const _: () = assert!(TIME_MAX.as_nanos() < i64::MAX as u64 / 2);
+const _: () = assert!(RUN_MAX < u64::MAX / BLOCK_MAX.0);
+const _: () = assert!(BLOCK_MIN.0 <= BLOCK_MAX.0 && BLOCK_MAX.0.is_multiple_of(SECTOR_BYTES));
+const _: () = assert!(DISKS_MAX <= VOLUMES_MAX && SOCKET_PATH_BYTES_MAX < PATH_BYTES_MAX);

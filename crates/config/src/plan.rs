@@ -1,0 +1,177 @@
+//! What a config says, checked: the values that `sim` and `daemon` build their worlds from.
+//!
+//! Invariants, all of them established by [`Plan::parse`] and never re-checked behind it:
+//! * every index points into the plan's own lists, and names are unique within their list;
+//! * the reserves on a disk add up to at most the whole, the sizes on it to at most its capacity;
+//! * every quantity lies within [`crate::limits`], so that sums and products of them do not overflow.
+//!
+//! The `line` fields are for messages of those who find out later that a value cannot be used (a
+//! backing file on a full file system): they name the file and the line as the parser would have.
+
+use core::num::NonZeroU64;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use engine::{Contract, PolicyName};
+use units::{Bytes, Duration, Share};
+
+/// A whole config: disks, the volumes on them, and (for a simulation) the load on those.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The config's name, as messages give it.
+    pub file: String,
+    /// Where the dice of a simulation start.
+    pub seed: u64,
+    /// How long a simulation runs: as given, else the latest `stop` if every workload has one.
+    pub duration: Option<Duration>,
+    /// Where to listen for NBD clients: `unix:PATH` or `ADDRESS:PORT`. Empty: nothing was said.
+    pub listen: Vec<String>,
+    /// The disks, in the file's order.
+    pub disks: Vec<Disk>,
+    /// The volumes, in the file's order.
+    pub volumes: Vec<Volume>,
+    /// The workloads, in the file's order.
+    pub workloads: Vec<Workload>,
+}
+
+/// A disk: its number in [`Plan::disks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DiskIndex(pub usize);
+
+/// A volume: its number in [`Plan::volumes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VolumeIndex(pub usize);
+
+/// One disk, and how its time is handed out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// Its name, unique among the disks.
+    pub name: String,
+    /// The drive that it behaves like.
+    pub drive: DriveRef,
+    /// Where its data lives. A simulation has no data and ignores it.
+    pub backing: Backing,
+    /// Who decides which request goes next.
+    pub policy: PolicyName,
+    /// Commands inside the drive at once, from 1 to [`crate::limits::DEPTH_MAX`], and within
+    /// the drive's own queue.
+    pub depth: u32,
+    /// The accounting period, in which every reserve is kept (RTAS 2008's `p`).
+    pub period: Duration,
+    /// Disk time that a sequential run keeps the arm for before others may take it; at most `period`.
+    pub batch: Duration,
+    /// How long the disk waits for the next request of a sequential run before it turns to others.
+    pub linger: Duration,
+    /// The estimate of a request that starts close behind its predecessor (RTAS 2008 §3). Above zero.
+    pub estimate_sequential: Duration,
+    /// The estimate of any other request. Above zero.
+    pub estimate_random: Duration,
+    /// The line of its table, from 1.
+    pub line: usize,
+}
+
+/// A drive by the name that the config calls it, and the drive itself.
+#[derive(Clone, Debug)]
+pub struct DriveRef {
+    /// A name in the library, or a drive file's path as the config gives it.
+    pub name: String,
+    /// The drive, checked. Disks of one name share it.
+    pub model: Arc<drive::Model>,
+}
+
+/// The name stands for the model: within one plan it was loaded once.
+impl PartialEq for DriveRef {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for DriveRef {}
+
+/// Where an emulated disk keeps its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// In memory: gone with the process.
+    Ram,
+    /// In a file, its path already relative to the working directory rather than to the config.
+    File(PathBuf),
+}
+
+/// One volume, and what it is promised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// Its name, unique among the volumes of all disks: clients ask for it.
+    pub name: String,
+    /// The disk it lies on.
+    pub disk: DiskIndex,
+    /// Its size: a whole number of sectors, at least one.
+    pub size: Bytes,
+    /// Its share of the disk's time. Admitted: the disk's reserves fit together.
+    pub contract: Contract,
+    /// The line of its table, from 1.
+    pub line: usize,
+}
+
+/// A stream of requests to one volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// The volume it loads.
+    pub volume: VolumeIndex,
+    /// What its requests do.
+    pub mix: Mix,
+    /// Where its requests go.
+    pub access: Access,
+    /// The size of a request: a whole number of sectors, at least one, at most the volume.
+    pub block: Bytes,
+    /// When its requests come.
+    pub arrival: Arrival,
+    /// When the first request comes, from the beginning of the run.
+    pub start: Duration,
+    /// When no more requests come, from the beginning of the run; after `start`. `None`: never.
+    pub stop: Option<Duration>,
+    /// The line of its table, from 1.
+    pub line: usize,
+}
+
+/// What the requests of a workload do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mix {
+    /// All of them read.
+    Read,
+    /// All of them write.
+    Write,
+    /// Each is drawn anew.
+    Mix {
+        /// The share of them that read.
+        read_share: Share,
+    },
+}
+
+/// Where the requests of a workload go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Each starts where the one before ended; behind the volume's end it goes on at the beginning.
+    Sequential {
+        /// Requests before a jump to a random place. `None`: it never jumps.
+        run: Option<NonZeroU64>,
+    },
+    /// Each goes to a place of its own.
+    Random,
+}
+
+/// When the requests of a workload come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// A closed loop: an answer makes room for the next request.
+    Closed {
+        /// Requests under way at once, from 1 to [`crate::limits::OUTSTANDING_MAX`].
+        outstanding: u32,
+        /// The pause between an answer and the request that follows it.
+        think: Duration,
+    },
+    /// An open loop: requests come whether or not the last one was answered.
+    Open {
+        /// The mean time between two requests. Above zero.
+        interval: Duration,
+    },
+}

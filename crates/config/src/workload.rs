@@ -1,0 +1,142 @@
+//! `[[workload]]` tables.
+
+use core::num::NonZeroU64;
+
+use units::{Bytes, Duration, Rate};
+
+use crate::check::Names;
+use crate::error::ConfigError;
+use crate::limits::{BLOCK_MAX, BLOCK_MIN, INTERVAL_MIN, OUTSTANDING_MAX, RUN_MAX, TIME_MAX};
+use crate::plan::{Access, Arrival, Mix, Volume, VolumeIndex, Workload};
+use crate::table::{Table, size, time};
+
+pub(crate) const KEYS: &[&str] = &[
+    "volume",
+    "op",
+    "read_share",
+    "access",
+    "run",
+    "block",
+    "outstanding",
+    "think",
+    "rate",
+    "start",
+    "stop",
+];
+
+/// Checks the tables, in the file's order.
+pub(crate) fn check(
+    tables: &[Table<'_>],
+    volumes: &[Volume],
+) -> Result<Vec<Workload>, ConfigError> {
+    let names = Names::of(volumes.iter().map(|volume| (volume.name.as_str(), volume.line)));
+    tables.iter().map(|table| workload(table, volumes, &names)).collect()
+}
+
+fn workload(
+    table: &Table<'_>,
+    volumes: &[Volume],
+    names: &Names<'_>,
+) -> Result<Workload, ConfigError> {
+    let volume = names.find(&table.require("volume", "the name of a volume")?, "volume")?;
+    let start = table.duration("start", Duration::ZERO..=TIME_MAX, "", Duration::ZERO)?;
+    Ok(Workload {
+        volume: VolumeIndex(volume),
+        mix: mix(table)?,
+        access: access(table)?,
+        block: block(table, &volumes[volume])?,
+        arrival: arrival(table)?,
+        start,
+        stop: stop(table, start)?,
+        line: table.line(),
+    })
+}
+
+fn mix(table: &Table<'_>) -> Result<Mix, ConfigError> {
+    const EXPECTED: &str = "\"read\", \"write\" or \"mix\"";
+    let op = table.require("op", EXPECTED)?;
+    let read_share = table.value("read_share");
+    let mix = match op.text(EXPECTED)? {
+        "mix" => {
+            let share =
+                table.require("read_share", "a share from 0% to 100%, for a mix")?.share()?;
+            return Ok(Mix::Mix { read_share: share });
+        }
+        "read" => Mix::Read,
+        "write" => Mix::Write,
+        _ => return Err(op.refuse(EXPECTED)),
+    };
+    match read_share {
+        Some(share) => Err(share.refuse("no such field, or op = \"mix\"")),
+        None => Ok(mix),
+    }
+}
+
+fn access(table: &Table<'_>) -> Result<Access, ConfigError> {
+    const EXPECTED: &str = "\"sequential\" or \"random\"";
+    let access = table.require("access", EXPECTED)?;
+    let run = table.value("run");
+    match (access.text(EXPECTED)?, run) {
+        ("sequential", None) => Ok(Access::Sequential { run: None }),
+        ("sequential", Some(run)) => {
+            Ok(Access::Sequential { run: NonZeroU64::new(run.integer(1..=RUN_MAX, "")?) })
+        }
+        ("random", None) => Ok(Access::Random),
+        ("random", Some(run)) => Err(run.refuse("no such field, or access = \"sequential\"")),
+        _ => Err(access.refuse(EXPECTED)),
+    }
+}
+
+fn block(table: &Table<'_>, volume: &Volume) -> Result<Bytes, ConfigError> {
+    let value = table.require("block", "a size such as 4KiB")?;
+    let block = value.size()?;
+    if block > BLOCK_MAX {
+        let (low, high) = (size(BLOCK_MIN), size(BLOCK_MAX));
+        return Err(value.refuse(format_args!("a size from {low} to {high}")));
+    }
+    if block > volume.size {
+        let (high, name) = (size(volume.size), &volume.name);
+        return Err(value.refuse(format_args!("at most {high} (the size of volume \"{name}\")")));
+    }
+    Ok(block)
+}
+
+fn arrival(table: &Table<'_>) -> Result<Arrival, ConfigError> {
+    const EXPECTED: &str = "`outstanding` (a closed loop) or `rate` (an open loop)";
+    let (outstanding, think) = (table.value("outstanding"), table.value("think"));
+    match (outstanding, table.value("rate")) {
+        (Some(outstanding), None) => {
+            let outstanding = outstanding.integer(1..=OUTSTANDING_MAX.into(), "")?;
+            let outstanding = u32::try_from(outstanding).expect("within its range");
+            let think = think.map_or(Ok(Duration::ZERO), |think| {
+                think.duration(Duration::ZERO..=TIME_MAX, "")
+            })?;
+            Ok(Arrival::Closed { outstanding, think })
+        }
+        (None, Some(rate)) => {
+            if let Some(think) = think {
+                return Err(think.refuse("no such field, or `outstanding` instead of `rate`"));
+            }
+            let Rate { interval } = rate.quantity("a rate above zero such as 60/s or 0.5/s")?;
+            if !(INTERVAL_MIN..=TIME_MAX).contains(&interval) {
+                let (high, low) = (INTERVAL_MIN, TIME_MAX);
+                let expected = format!("a rate from one in {low} to one in {high}");
+                return Err(rate.refuse(expected));
+            }
+            Ok(Arrival::Open { interval })
+        }
+        (Some(_), Some(rate)) => {
+            Err(rate.refuse(format_args!("one of {EXPECTED}, and both are here")))
+        }
+        (None, None) => Err(table.missing("outstanding", EXPECTED)),
+    }
+}
+
+fn stop(table: &Table<'_>, start: Duration) -> Result<Option<Duration>, ConfigError> {
+    let Some(value) = table.value("stop") else { return Ok(None) };
+    let stop = value.duration(Duration::from_nanos(1)..=TIME_MAX, "")?;
+    if stop <= start {
+        return Err(value.refuse(format_args!("a time after {} (the start)", time(start))));
+    }
+    Ok(Some(stop))
+}

@@ -1,0 +1,139 @@
+//! `[[disk]]` tables.
+
+use super::*;
+
+#[test]
+fn without_a_drive() {
+    assert_eq!(
+        refused(&[], "[[disk]]\nname = \"d0\"\n"),
+        format!(
+            "plan.toml:1: [[disk]] \"d0\": field `drive`: found nothing, expected a drive of the \
+             library ({}) or the path of a drive file (*.toml)",
+            library()
+        )
+    );
+}
+
+#[test]
+fn with_a_drive_that_nobody_knows() {
+    assert_eq!(
+        refused(&[], "[[disk]]\nname = \"d0\"\ndrive = \"deathstar\"\n"),
+        format!(
+            "plan.toml:3: [[disk]] \"d0\": field `drive`: found `deathstar`, expected a drive of the \
+             library ({}) or the path of a drive file (*.toml)",
+            library()
+        )
+    );
+}
+
+#[test]
+fn with_a_drive_file_that_is_not_there() {
+    assert_eq!(
+        refused(&[], "[[disk]]\nname = \"d0\"\ndrive = \"no/such.toml\"\n"),
+        "plan.toml:3: [[disk]] \"d0\": field `drive`: found `no/such.toml`, expected a drive file that \
+         can be used (No such file or directory (os error 2))"
+    );
+}
+
+#[test]
+fn on_a_real_disk() {
+    assert_eq!(
+        disk("path = \"/dev/sdb\"\n"),
+        "plan.toml:1: [[disk]] \"d0\": field `path`: found `/dev/sdb`, expected a `drive` instead: this \
+         version emulates disks and opens no real one"
+    );
+}
+
+#[test]
+fn with_an_unknown_policy() {
+    assert_eq!(
+        disk("policy = \"fair\"\n").split(", expected one of the policies ").collect::<Vec<_>>(),
+        [
+            "plan.toml:1: [[disk]] \"d0\": field `policy`: found `fair`",
+            &engine::PolicyName::ALL.map(|name| format!("\"{name}\"")).join(", ")
+        ]
+    );
+}
+
+#[test]
+fn with_a_depth_out_of_range() {
+    for bad in ["0", "33", "-1", "99999999999999999999999"] {
+        assert_eq!(
+            disk(&format!("depth = {bad}\n")),
+            format!(
+                "plan.toml:1: [[disk]] \"d0\": field `depth`: found `{bad}`, expected {}",
+                depths()
+            )
+        );
+    }
+}
+
+#[test]
+fn with_a_depth_that_is_no_whole_number() {
+    assert_eq!(
+        disk("depth = 1.5\n"),
+        format!(
+            "plan.toml:1: [[disk]] \"d0\": field `depth`: found `1.5`, expected {}, without quotes",
+            depths()
+        )
+    );
+}
+
+#[test]
+fn with_times_out_of_range() {
+    for (field, bad, range) in [
+        ("period", "99ms", "100ms to 10s"),
+        ("period", "11s", "100ms to 10s"),
+        ("batch", "1001ms", "0s to 1s (the period)"),
+        ("linger", "21ms", "0s to 20ms"),
+        ("estimate_sequential", "999ns", "1us to 1s (the period)"),
+        ("estimate_random", "2s", "1us to 1s (the period)"),
+        ("estimate_random", "20", "1us to 1s (the period)"),
+    ] {
+        assert_eq!(
+            disk(&format!("{field} = \"{bad}\"\n")),
+            format!(
+                "plan.toml:1: [[disk]] \"d0\": field `{field}`: found `{bad}`, expected a time from {range}"
+            )
+        );
+    }
+}
+
+#[test]
+fn with_a_time_that_is_a_bare_number() {
+    assert_eq!(
+        disk("linger = 2\n"),
+        "plan.toml:1: [[disk]] \"d0\": field `linger`: found `2`, expected a time from 0s to 20ms, in quotes"
+    );
+}
+
+#[test]
+fn with_no_path_to_their_data() {
+    for (bad, shown) in [("", ""), ("a\\u0000b", "a\\0b")] {
+        assert_eq!(
+            disk(&format!("backing = \"{bad}\"\n")),
+            format!(
+                "plan.toml:1: [[disk]] \"d0\": field `backing`: found `{shown}`, expected a path of 1 to 4095 bytes, none of them zero"
+            )
+        );
+    }
+}
+
+#[test]
+fn two_on_one_file() {
+    let second = "[[disk]]\nname = \"d1\"\ndrive = \"deskstar-34gxp\"\nbacking = \"./a.img\"\n";
+    assert_eq!(
+        error(&format!("{DISK}backing = \"a.img\"\n{second}")).to_string(),
+        "plan.toml:8: [[disk]] \"d1\": field `backing`: found `./a.img`, expected a file of its own \
+         (line 4 has this one already)"
+    );
+}
+
+#[test]
+fn too_many() {
+    let disks: String = (0..65).map(|_| "[[disk]]\n").collect();
+    assert_eq!(
+        error(&disks).to_string(),
+        "plan.toml:65: field `disk`: found `65`, expected at most 64 tables `[[disk]]`"
+    );
+}

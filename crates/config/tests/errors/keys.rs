@@ -1,0 +1,73 @@
+//! Keys and tables that should not be there.
+
+use super::*;
+
+#[test]
+fn an_unknown_key_at_the_top() {
+    assert_eq!(
+        refused(&[], "seed = 1\nsede = 2\n"),
+        "plan.toml:2: field `sede`: found `sede`, expected one of the keys \
+         `seed`, `duration`, `listen`, `disk`, `volume`, `workload`"
+    );
+}
+
+#[test]
+fn an_unknown_key_of_a_disk() {
+    assert_eq!(
+        disk("dirve = \"x\"\n"),
+        "plan.toml:1: [[disk]] \"d0\": field `dirve`: found `dirve`, expected one of the keys `name`, \
+         `drive`, `path`, `backing`, `policy`, `depth`, `period`, `batch`, `linger`, \
+         `estimate_sequential`, `estimate_random`"
+    );
+}
+
+#[test]
+fn an_unknown_key_of_a_volume() {
+    assert_eq!(
+        volume("size = \"1GiB\"\nshare = \"1%\"\n"),
+        "plan.toml:2: [[volume]] \"v\": field `share`: found `share`, expected one of the keys `name`, \
+         `disk`, `size`, `reserve`, `limit`"
+    );
+}
+
+#[test]
+fn an_unknown_key_of_a_workload_which_has_a_number_for_a_name() {
+    assert_eq!(
+        workload("size = \"1GiB\"\n"),
+        "plan.toml:1: [[workload]] #1: field `size`: found `size`, expected one of the keys `volume`, \
+         `op`, `read_share`, `access`, `run`, `block`, `outstanding`, `think`, `rate`, `start`, `stop`"
+    );
+}
+
+#[test]
+fn an_unknown_key_of_listen() {
+    assert_eq!(
+        refused(&[], "[listen]\nubd = []\n"),
+        "plan.toml:2: [listen]: field `ubd`: found `ubd`, expected one of the keys `nbd`"
+    );
+}
+
+#[test]
+fn the_first_of_two_unknown_keys_is_named() {
+    assert!(refused(&[], "zz = 1\naa = 1\n").starts_with("plan.toml:1: field `zz`:"));
+}
+
+#[test]
+fn one_bracket_where_two_belong() {
+    assert_eq!(
+        refused(&[], "[disk]\nname = \"d0\"\n"),
+        "plan.toml:1: field `disk`: found `[disk]`, expected tables `[[disk]]`, with two brackets"
+    );
+    assert_eq!(
+        refused(&[], "\ndisk = [1]\n"),
+        "plan.toml:2: field `disk`: found `1`, expected tables `[[disk]]`, with two brackets"
+    );
+}
+
+#[test]
+fn two_brackets_where_one_belongs() {
+    assert_eq!(
+        refused(&[], "[[listen]]\nnbd = []\n"),
+        "plan.toml:1: field `listen`: found `[[listen]]`, expected a table `[listen]`"
+    );
+}

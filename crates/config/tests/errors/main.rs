@@ -1,0 +1,75 @@
+//! One test per fact: what is wrong, and the whole message that says so.
+
+mod disks;
+mod files;
+mod keys;
+mod names;
+mod purposes;
+mod syntax;
+mod top;
+mod volumes;
+mod workloads;
+
+use std::path::Path;
+
+use spindle_config::{ConfigError, Plan};
+
+const DISK: &str = "[[disk]]\nname = \"d0\"\ndrive = \"deskstar-34gxp\"\n";
+const VOLUME: &str = "[[volume]]\nname = \"v\"\ndisk = \"d0\"\nsize = \"1GiB\"\n";
+const WORKLOAD: &str =
+    "[[workload]]\nvolume = \"v\"\nop = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\n";
+
+fn error(text: &str) -> ConfigError {
+    Plan::parse(text, "plan.toml", Path::new("")).expect_err("is refused")
+}
+
+/// The message about a config that ends in `text`; its lines count from the beginning of `text`.
+fn refused(before: &[&str], text: &str) -> String {
+    let before = before.concat();
+    let error = error(&format!("{before}{text}"));
+    let at = error.line().expect("a line");
+    let own =
+        at.checked_sub(before.lines().count()).expect("it is about the text, not what is before");
+    error.to_string().replacen(&format!("plan.toml:{at}"), &format!("plan.toml:{own}"), 1)
+}
+
+fn disk(lines: &str) -> String {
+    refused(&[DISK], lines)
+}
+
+fn volume(lines: &str) -> String {
+    refused(&[DISK, "[[volume]]\nname = \"v\"\ndisk = \"d0\"\n"], lines)
+}
+
+fn workload(lines: &str) -> String {
+    refused(&[DISK, VOLUME, WORKLOAD], lines)
+}
+
+/// The size of the drive in these tests, as messages write it.
+fn capacity() -> (u64, String) {
+    let plan = Plan::parse(DISK, "plan.toml", Path::new("")).expect("a good config");
+    let bytes = plan.disks[0].drive.model.capacity().bytes();
+    let short = bytes.to_string();
+    (bytes.0, if short.parse() == Ok(bytes) { short } else { format!("{}B", bytes.0) })
+}
+
+/// What is accepted for a depth: no drive of the library need have a queue as long as we allow.
+fn depths() -> String {
+    let plan = Plan::parse(DISK, "plan.toml", Path::new("")).expect("a good config");
+    match plan.disks[0].drive.model.queue_depth_max() {
+        few @ 1..32 => format!("a whole number from 1 to {few} (the queue of the drive)"),
+        _ => "a whole number from 1 to 32".to_owned(),
+    }
+}
+
+fn library() -> String {
+    spindle_config::drives::names().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn an_error_gives_its_parts_to_those_who_print_json() {
+    let error = error(&format!("{DISK}depth = 99\n"));
+    assert_eq!((error.file(), error.line()), ("plan.toml", Some(4)));
+    assert_eq!((error.table(), error.field()), (Some("[[disk]] \"d0\""), Some("depth")));
+    assert_eq!((error.found(), error.expected()), (Some("99"), depths().as_str()));
+}

@@ -1,0 +1,145 @@
+//! `[[workload]]` tables.
+
+use super::*;
+
+/// The message about a workload with all that it needs but what `lines` say.
+fn bare(lines: &str) -> String {
+    refused(&[DISK, VOLUME], &format!("[[workload]]\n{lines}"))
+}
+
+fn expect(message: &str, at: &str, found: &str, expected: &str) {
+    assert_eq!(message, format!("plan.toml:{at}: found {found}, expected {expected}"));
+}
+
+#[test]
+fn on_no_volume() {
+    let expected = "the name of a volume";
+    expect(&bare(""), "1: [[workload]] #1: field `volume`", "nothing", expected);
+}
+
+#[test]
+fn on_a_volume_that_nobody_knows() {
+    let at = "2: [[workload]] #1: field `volume`";
+    expect(&bare("volume = \"u\"\n"), at, "`u`", "one of the volumes \"v\"");
+}
+
+#[test]
+fn with_an_unknown_op_or_none() {
+    let expected = "\"read\", \"write\" or \"mix\"";
+    let at = "1: [[workload]] #1: field `op`";
+    expect(&bare("volume = \"v\"\n"), at, "nothing", expected);
+    let at = "3: [[workload]] #1: field `op`";
+    expect(&bare("volume = \"v\"\nop = \"trim\"\n"), at, "`trim`", expected);
+}
+
+#[test]
+fn with_an_unknown_access_or_none() {
+    let expected = "\"sequential\" or \"random\"";
+    let message = bare("volume = \"v\"\nop = \"read\"\n");
+    expect(&message, "1: [[workload]] #1: field `access`", "nothing", expected);
+    let message = bare("volume = \"v\"\nop = \"read\"\naccess = \"zipf\"\n");
+    expect(&message, "4: [[workload]] #1: field `access`", "`zipf`", expected);
+}
+
+#[test]
+fn without_a_block() {
+    let message = bare("volume = \"v\"\nop = \"read\"\naccess = \"random\"\n");
+    expect(&message, "1: [[workload]] #1: field `block`", "nothing", "a size such as 4KiB");
+}
+
+#[test]
+fn of_a_mix_without_a_share() {
+    let message = bare("volume = \"v\"\nop = \"mix\"\n");
+    let expected = "a share from 0% to 100%, for a mix";
+    expect(&message, "1: [[workload]] #1: field `read_share`", "nothing", expected);
+}
+
+#[test]
+fn of_a_share_without_a_mix() {
+    let expected = "no such field, or op = \"mix\"";
+    let at = "1: [[workload]] #1: field `read_share`";
+    expect(&workload("read_share = \"70%\"\n"), at, "`70%`", expected);
+}
+
+#[test]
+fn with_runs_of_random_access() {
+    let expected = "no such field, or access = \"sequential\"";
+    expect(&workload("run = 8\n"), "1: [[workload]] #1: field `run`", "`8`", expected);
+}
+
+#[test]
+fn with_runs_of_nothing() {
+    let message = bare("volume = \"v\"\nop = \"read\"\naccess = \"sequential\"\nrun = 0\n");
+    let expected = "a whole number from 1 to 1000000000";
+    expect(&message, "5: [[workload]] #1: field `run`", "`0`", expected);
+}
+
+#[test]
+fn with_too_big_a_block() {
+    let start = "volume = \"v\"\nop = \"read\"\naccess = \"random\"\nblock = ";
+    let at = "5: [[workload]] #1: field `block`";
+    expect(&bare(&format!("{start}\"33MiB\"\n")), at, "`33MiB`", "a size from 512B to 32MiB");
+    expect(&bare(&format!("{start}\"1000\"\n")), at, "`1000`", "a multiple of 512 bytes");
+}
+
+#[test]
+fn with_a_block_larger_than_the_volume() {
+    let small = VOLUME.replace("1GiB", "2KiB");
+    let message = refused(&[DISK, &small], WORKLOAD);
+    let expected = "at most 2KiB (the size of volume \"v\")";
+    expect(&message, "5: [[workload]] #1: field `block`", "`4KiB`", expected);
+}
+
+#[test]
+fn with_neither_a_closed_nor_an_open_loop() {
+    let expected = "`outstanding` (a closed loop) or `rate` (an open loop)";
+    let message = refused(&[DISK, VOLUME], WORKLOAD);
+    expect(&message, "1: [[workload]] #1: field `outstanding`", "nothing", expected);
+}
+
+#[test]
+fn with_both_a_closed_and_an_open_loop() {
+    let message = workload("outstanding = 1\nrate = \"60/s\"\n");
+    let expected =
+        "one of `outstanding` (a closed loop) or `rate` (an open loop), and both are here";
+    expect(&message, "2: [[workload]] #1: field `rate`", "`60/s`", expected);
+}
+
+#[test]
+fn with_a_rate_out_of_range() {
+    let at = "1: [[workload]] #1: field `rate`";
+    let expected = "a rate above zero such as 60/s or 0.5/s";
+    expect(&workload("rate = \"60\"\n"), at, "`60`", expected);
+    expect(&workload("rate = \"0/s\"\n"), at, "`0/s`", expected);
+    let expected = "a rate from one in 10000000s to one in 1us";
+    expect(&workload("rate = \"2000000/s\"\n"), at, "`2000000/s`", expected);
+}
+
+#[test]
+fn that_think_in_an_open_loop() {
+    let message = workload("rate = \"60/s\"\nthink = \"1ms\"\n");
+    let expected = "no such field, or `outstanding` instead of `rate`";
+    expect(&message, "2: [[workload]] #1: field `think`", "`1ms`", expected);
+}
+
+#[test]
+fn with_too_many_outstanding() {
+    let expected = "a whole number from 1 to 4096";
+    let at = "1: [[workload]] #1: field `outstanding`";
+    expect(&workload("outstanding = 4097\n"), at, "`4097`", expected);
+    expect(&workload("outstanding = 0\n"), at, "`0`", expected);
+}
+
+#[test]
+fn that_stop_before_they_start() {
+    let message = workload("outstanding = 1\nstart = \"5s\"\nstop = \"5s\"\n");
+    let at = "3: [[workload]] #1: field `stop`";
+    expect(&message, at, "`5s`", "a time after 5s (the start)");
+}
+
+#[test]
+fn too_many() {
+    let workloads = "[[workload]]\n".repeat(10_001);
+    let at = "10001: field `workload`";
+    expect(&error(&workloads).to_string(), at, "`10001`", "at most 10000 tables `[[workload]]`");
+}

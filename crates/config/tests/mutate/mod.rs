@@ -1,0 +1,188 @@
+//! Good configs made bad: a seeded mutator of texts, and what has to hold for whatever comes out of it.
+//!
+//! The dice are a few lines of their own (`SplitMix64`), so that a seed means one text for good.
+
+use std::path::Path;
+
+use spindle_config::Plan;
+
+/// The config that is made bad.
+pub(crate) const GOOD: &str = include_str!("../full.toml");
+
+/// Pieces that a config is made of, and some that none should be made of.
+const TOKENS: &[&str] = &[
+    "[[disk]]\n",
+    "[[volume]]\n",
+    "[[workload]]\n",
+    "[listen]\n",
+    "[disk]\n",
+    "[volume.x]\n",
+    "name = ",
+    "size = ",
+    "reserve = ",
+    "rate = ",
+    "outstanding = ",
+    "drive = ",
+    "path = ",
+    "stop = ",
+    "\"",
+    "'",
+    "\"\"\"",
+    "[",
+    "]",
+    "{",
+    "}",
+    "=",
+    ",",
+    ".",
+    "#",
+    "\n",
+    "\r",
+    "\t",
+    "\0",
+    "\u{202e}",
+    "\u{feff}",
+    "é",
+    "0",
+    "-1",
+    "1e9",
+    "0x1F",
+    "nan",
+    "inf",
+    "true",
+    "1979-05-27T07:32:00Z",
+    "99999999999999999999999",
+    "\"100%\"",
+    "\"0%\"",
+    "\"101%\"",
+    "\"0s\"",
+    "\"584542y\"",
+    "\"18446744073709551615\"",
+    "\"99999999TiB\"",
+    "\"0.000000001/s\"",
+    "\"999999999999999/s\"",
+    "\"ram\"",
+    "\"mix\"",
+    "\"random\"",
+];
+
+/// A source of numbers that one seed fixes.
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    /// The dice of `seed`.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number under `count`; zero if that is zero.
+    fn below(&mut self, count: usize) -> usize {
+        let count = u64::try_from(count).expect("a count").max(1);
+        usize::try_from(self.roll() % count).expect("under a count")
+    }
+}
+
+/// The good config after one to four of the accidents that happen to texts.
+pub(crate) fn mutated(seed: u64) -> String {
+    let mut dice = Dice::new(seed);
+    let mut text = GOOD.as_bytes().to_vec();
+    for _ in 0..=dice.below(4) {
+        mutate(&mut text, &mut dice);
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn mutate(text: &mut Vec<u8>, dice: &mut Dice) {
+    let at = dice.below(text.len());
+    let to = (at + 1 + dice.below(16)).min(text.len());
+    let token = TOKENS[dice.below(TOKENS.len())].bytes();
+    match dice.below(10) {
+        0 => text.truncate(at),
+        1 => drop(text.drain(at.min(to)..to)),
+        2 => drop(text.splice(at.min(to)..to, token)),
+        3 => drop(text.splice(at..at, token)),
+        4 => text.extend_from_within(at.min(to)..to),
+        5 if !text.is_empty() => text[at] = dice.roll().to_le_bytes()[0],
+        6 if !text.is_empty() => text[at] ^= 1 << dice.below(8),
+        _ => mutate_lines(text, dice),
+    }
+}
+
+/// Lines are what a config is made of: values that change places are the mistakes of people.
+fn mutate_lines(text: &mut Vec<u8>, dice: &mut Dice) {
+    let mut lines: Vec<Vec<u8>> = text.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+    let (one, other) = (dice.below(lines.len()), dice.below(lines.len()));
+    match dice.below(5) {
+        0 => drop(lines.remove(one)),
+        1 => lines.insert(other, lines[one].clone()),
+        2 => lines.swap(one, other),
+        3 => {
+            let key = lines[one].split(|byte| *byte == b'=').next().unwrap_or_default().to_vec();
+            let token = TOKENS[dice.below(TOKENS.len())].as_bytes();
+            lines[one] = [&key, b"= ".as_slice(), token].concat();
+        }
+        _ => {
+            let value =
+                lines[other].split(|byte| *byte == b'=').nth(1).unwrap_or_default().to_vec();
+            let key = lines[one].split(|byte| *byte == b'=').next().unwrap_or_default().to_vec();
+            lines[one] = [&key, b"=".as_slice(), &value].concat();
+        }
+    }
+    *text = lines.join(&b'\n');
+}
+
+/// Reads `text` as a config and checks what holds for every text. Says whether it was refused.
+///
+/// # Panics
+/// Where it does not hold.
+pub(crate) fn check(text: &str) -> bool {
+    let read = Plan::parse(text, "plan.toml", Path::new("plans"));
+    let error = match read {
+        Ok(plan) => {
+            check_plan(&plan);
+            return false;
+        }
+        Err(error) => error,
+    };
+    let lines = text.lines().count().max(1);
+    let line = error.line().expect("an error in a text has a line");
+    assert!((1..=lines).contains(&line), "line {line} of {lines}: {error}");
+    assert_eq!(error.file(), "plan.toml");
+    let message = error.to_string();
+    assert!(message.starts_with(&format!("plan.toml:{line}: ")), "{message}");
+    assert!(!error.expected().is_empty(), "{message}");
+    assert!(!message.chars().any(char::is_control), "{message:?}");
+    true
+}
+
+/// What [`Plan`] promises to those who use it.
+fn check_plan(plan: &Plan) {
+    for (index, disk) in plan.disks.iter().enumerate() {
+        assert!(plan.disks[..index].iter().all(|other| other.name != disk.name));
+        let own = || plan.volumes.iter().filter(|volume| volume.disk.0 == index);
+        let bytes: u128 = own().map(|volume| u128::from(volume.size.0)).sum();
+        assert!(bytes <= u128::from(disk.drive.model.capacity().bytes().0));
+        assert!(
+            own().map(|volume| u64::from(volume.contract.reserve.ppb())).sum::<u64>()
+                <= 1_000_000_000
+        );
+        assert!(disk.batch <= disk.period && disk.depth >= 1);
+    }
+    for (index, volume) in plan.volumes.iter().enumerate() {
+        assert!(plan.volumes[..index].iter().all(|other| other.name != volume.name));
+        assert!(volume.disk.0 < plan.disks.len() && volume.size.0 > 0);
+        assert!(volume.contract.reserve <= volume.contract.limit);
+    }
+    for workload in &plan.workloads {
+        assert!(workload.block <= plan.volumes[workload.volume.0].size && workload.block.0 > 0);
+        assert!(workload.stop.is_none_or(|stop| workload.start < stop));
+    }
+    let _either = (plan.clone().for_sim(), plan.clone().for_serve());
+}

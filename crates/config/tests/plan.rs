@@ -1,0 +1,237 @@
+//! A good config gives exactly the plan that it says.
+
+use core::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use engine::{Contract, PolicyName};
+use spindle_config::{
+    Access, Arrival, Backing, Disk, DiskIndex, DriveRef, Mix, Plan, Volume, VolumeIndex, Workload,
+};
+use units::{Bytes, Duration, Share};
+
+const FULL: &str = include_str!("full.toml");
+const DISK: &str = "[[disk]]\nname = \"d\"\ndrive = \"deskstar-34gxp\"\n";
+
+fn parse(text: &str) -> Plan {
+    Plan::parse(text, "full.toml", Path::new("plans")).expect("a good config")
+}
+
+fn drive() -> DriveRef {
+    let name = "deskstar-34gxp";
+    let spec = spindle_config::drives::library(name).expect("in the library");
+    DriveRef { name: name.to_owned(), model: Arc::new(spec.check().expect("a drive")) }
+}
+
+fn disks() -> Vec<Disk> {
+    let defaults = Disk {
+        name: "d0".to_owned(),
+        drive: drive(),
+        backing: Backing::Ram,
+        policy: PolicyName::Utilization,
+        depth: 1,
+        period: Duration::from_secs(1),
+        batch: Duration::from_millis(250),
+        linger: Duration::from_millis(2),
+        estimate_sequential: Duration::from_micros(300),
+        estimate_random: Duration::from_millis(20),
+        line: 7,
+    };
+    let written = Disk {
+        name: "d1".to_owned(),
+        backing: Backing::File(PathBuf::from("plans/d1.img")),
+        policy: PolicyName::Fcfs,
+        period: Duration::from_millis(500),
+        batch: Duration::from_millis(100),
+        linger: Duration::ZERO,
+        estimate_sequential: Duration::from_micros(250),
+        estimate_random: Duration::from_millis(15),
+        line: 11,
+        ..defaults.clone()
+    };
+    vec![defaults, written]
+}
+
+fn volumes() -> Vec<Volume> {
+    let volume = |name: &str, disk, size, contract, line| Volume {
+        name: name.to_owned(),
+        disk: DiskIndex(disk),
+        size: Bytes(size),
+        contract,
+        line,
+    };
+    let (reserve, limit) = (Share::from_percent(70), Share::from_percent(80));
+    vec![
+        volume("seq", 0, 4 << 30, Contract { reserve, limit }, 23),
+        volume("rest", 0, 1 << 30, Contract::BEST_EFFORT, 30),
+        volume("disk d1s volume", 1, 1_024_000, Contract::reserve(Share::ALL), 35),
+    ]
+}
+
+fn workloads() -> Vec<Workload> {
+    vec![
+        Workload {
+            volume: VolumeIndex(0),
+            mix: Mix::Read,
+            access: Access::Sequential { run: NonZeroU64::new(1_024) },
+            block: Bytes(4_096),
+            arrival: Arrival::Closed { outstanding: 16, think: Duration::from_millis(1) },
+            start: Duration::from_secs(5),
+            stop: Some(Duration::from_secs(85)),
+            line: 41,
+        },
+        Workload {
+            volume: VolumeIndex(2),
+            mix: Mix::Mix { read_share: Share::from_percent(70) },
+            access: Access::Random,
+            block: Bytes(512),
+            arrival: Arrival::Open { interval: Duration::from_millis(20) },
+            start: Duration::ZERO,
+            stop: Some(Duration::from_secs(60)),
+            line: 52,
+        },
+        Workload {
+            volume: VolumeIndex(1),
+            mix: Mix::Write,
+            access: Access::Sequential { run: None },
+            block: Bytes(1 << 20),
+            arrival: Arrival::Closed { outstanding: 1, think: Duration::ZERO },
+            start: Duration::ZERO,
+            stop: Some(Duration::from_secs(90)),
+            line: 61,
+        },
+    ]
+}
+
+#[test]
+fn a_full_config_is_the_plan_that_it_says() {
+    let expected = Plan {
+        file: "full.toml".to_owned(),
+        seed: u64::MAX,
+        duration: Some(Duration::from_secs(90)),
+        listen: vec!["unix:/run/spindle/nbd.sock".to_owned(), "127.0.0.1:10809".to_owned()],
+        disks: disks(),
+        volumes: volumes(),
+        workloads: workloads(),
+    };
+    assert_eq!(parse(FULL), expected);
+}
+
+#[test]
+fn one_config_is_simulated_and_served() {
+    let (sim, serve) = (parse(FULL).for_sim(), parse(FULL).for_serve());
+    let (sim, serve) = (sim.expect("can be simulated"), serve.expect("can be served"));
+    assert_eq!((sim.disks, sim.volumes), (serve.disks, serve.volumes));
+    assert_eq!((sim.workloads, serve.workloads), (workloads(), vec![]));
+    assert_eq!((sim.listen.len(), serve.listen.len()), (0, 2));
+    assert_eq!((sim.duration, serve.duration), (Some(Duration::from_secs(90)), None));
+    assert_eq!((sim.seed, serve.seed), (u64::MAX, 1));
+}
+
+#[test]
+fn an_empty_config_is_a_plan_of_nothing() {
+    let plan = parse("");
+    assert_eq!((plan.seed, plan.duration, plan.listen.len()), (1, None, 0));
+    assert!(plan.disks.is_empty() && plan.volumes.is_empty() && plan.workloads.is_empty());
+}
+
+#[test]
+fn a_written_duration_goes_before_the_latest_stop() {
+    assert_eq!(parse(&format!("duration = \"1s\"\n{FULL}")).duration, Some(Duration::from_secs(1)));
+}
+
+#[test]
+fn one_workload_without_a_stop_leaves_the_duration_open() {
+    assert_eq!(parse(&FULL.replace("stop = \"85s\"\n", "")).duration, None);
+}
+
+#[test]
+fn a_short_period_shortens_the_batch_that_is_not_written() {
+    let plan = parse(&format!("{DISK}period = \"100ms\"\n"));
+    assert_eq!(plan.disks[0].batch, Duration::from_millis(100));
+}
+
+#[test]
+fn disks_of_one_drive_share_its_model() {
+    let disks = parse(FULL).disks;
+    assert!(Arc::ptr_eq(&disks[0].drive.model, &disks[1].drive.model));
+}
+
+#[test]
+fn what_is_left_of_a_disk_can_be_taken_to_the_last_sector_and_share() {
+    let all = drive().model.capacity().bytes().0;
+    let volume = |name: &str, size, share| {
+        format!(
+            "[[volume]]\nname = \"{name}\"\ndisk = \"d\"\nsize = \"{size}\"\nreserve = \"{share}%\"\n"
+        )
+    };
+    let text = format!("{DISK}{}{}", volume("a", all - 512, 99), volume("b", 512, 1));
+    assert_eq!(parse(&text).volumes.len(), 2);
+}
+
+#[test]
+fn a_path_that_is_absolute_stays_so() {
+    let plan = parse(&format!("{DISK}backing = \"/srv/d.img\"\n"));
+    assert_eq!(plan.disks[0].backing, Backing::File(PathBuf::from("/srv/d.img")));
+}
+
+#[test]
+fn lines_end_as_they_do_elsewhere_too() {
+    let unix = parse(FULL);
+    assert_eq!(parse(&FULL.replace('\n', "\r\n")), unix);
+    assert_eq!(parse(&format!("\u{feff}{FULL}")), unix);
+}
+
+#[test]
+fn a_plan_as_large_as_the_limits_allow_is_read() {
+    use std::fmt::Write as _;
+
+    let mut text = DISK.to_owned();
+    for name in 0..spindle_config::limits::VOLUMES_MAX {
+        let name = format!("{name}\"\n");
+        write!(
+            text,
+            "[[volume]]\nname = \"{name}disk = \"d\"\nsize = \"4KiB\"\nreserve = \"0.01%\"\n"
+        )
+        .expect("memory");
+        write!(text, "[[workload]]\nvolume = \"{name}op = \"read\"\naccess = \"random\"\n")
+            .expect("memory");
+        text.push_str("block = \"4KiB\"\nrate = \"1/s\"\nstop = \"9s\"\n");
+    }
+    let plan = parse(&text);
+    assert_eq!((plan.volumes.len(), plan.workloads.len()), (10_000, 10_000));
+    assert_eq!(plan.workloads[9_999].volume, VolumeIndex(9_999));
+}
+
+#[test]
+fn every_limit_may_be_reached() {
+    let name = "n".repeat(255);
+    let socket = format!("unix:/{}", "s".repeat(106));
+    let addresses: Vec<_> = (1..16).map(|port| format!("\"[::1]:{port}\"")).collect();
+    let text = format!(
+        "duration = \"10000000s\"\n[listen]\nnbd = [\"{socket}\", {}]\n\
+         [[disk]]\nname = \"{name}\"\ndrive = \"deskstar-34gxp\"\nperiod = \"10s\"\nbatch = \"10s\"\n\
+         linger = \"20ms\"\nestimate_sequential = \"1us\"\nestimate_random = \"10s\"\n\
+         [[volume]]\nname = \"{name}\"\ndisk = \"{name}\"\nsize = \"32MiB\"\n\
+         reserve = \"100%\"\nlimit = \"100%\"\n\
+         [[workload]]\nvolume = \"{name}\"\nop = \"mix\"\nread_share = \"100%\"\n\
+         access = \"sequential\"\nrun = 1_000_000_000\nblock = \"32MiB\"\noutstanding = 4096\n\
+         think = \"10000000s\"\nstart = \"9999999s\"\nstop = \"10000000s\"\n\
+         [[workload]]\nvolume = \"{name}\"\nop = \"read\"\naccess = \"random\"\nblock = \"512B\"\n\
+         rate = \"1000000/s\"\n",
+        addresses.join(", "),
+    );
+    let plan = parse(&text);
+    assert_eq!((plan.listen.len(), plan.workloads.len()), (16, 2));
+}
+
+#[test]
+fn a_drive_file_is_found_beside_the_config() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let file = include_str!("../drives/deskstar-34gxp.toml");
+    std::fs::write(directory.join("mine.toml"), file).expect("a scratch file");
+    let config = DISK.replace("deskstar-34gxp", "mine.toml");
+    let plan = Plan::parse(&config, "plan.toml", directory).expect("a good config");
+    assert_eq!(plan.disks[0].drive.name, "mine.toml");
+    assert_eq!(plan.disks[0].drive.model.capacity(), drive().model.capacity());
+}

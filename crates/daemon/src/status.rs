@@ -1,0 +1,107 @@
+//! How things stand, as the daemon tells it.
+
+use engine::{Account, Contract};
+use report::{Latency, VolumeReport};
+use units::{Bytes, DiskTime, Duration, Instant};
+
+/// How late an emulated drive's completions were noticed: what its delays are worth.
+#[derive(Clone, Debug, Default)]
+pub struct Lateness(Latency);
+
+impl Lateness {
+    pub(crate) fn record(&mut self, late: Duration) {
+        self.0.record(late);
+    }
+
+    /// The lateness that this part of the completions did not exceed.
+    pub fn quantile(&self, quantile: f64) -> Duration {
+        self.0.quantile(quantile)
+    }
+
+    /// The latest.
+    pub fn max(&self) -> Duration {
+        self.0.max()
+    }
+}
+
+/// One volume, as its disk's thread sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct VolumeView {
+    pub(crate) contract: Contract,
+    pub(crate) account: Account,
+    pub(crate) latency: Latency,
+}
+
+/// One disk, as its thread sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct DiskView {
+    pub(crate) at: Instant,
+    pub(crate) busy: DiskTime,
+    pub(crate) lateness: Lateness,
+    /// In the order of the engine's numbers.
+    pub(crate) volumes: Vec<VolumeView>,
+}
+
+/// One disk.
+#[derive(Clone, Debug)]
+pub struct DiskStatus {
+    /// As in the config.
+    pub name: String,
+    /// When it was asked.
+    pub at: Instant,
+    /// How long it has had work.
+    pub busy: DiskTime,
+    /// How late its completions were noticed.
+    pub lateness: Lateness,
+}
+
+/// One volume.
+#[derive(Clone, Debug)]
+pub struct VolumeStatus {
+    /// As in the config.
+    pub name: String,
+    /// The disk that it lies on, by its place among [`Status::disks`].
+    pub disk: usize,
+    /// What it is promised.
+    pub contract: Contract,
+    /// What it has had.
+    pub account: Account,
+    /// From a request's arrival at the disk's thread to its answer.
+    pub latency: Latency,
+}
+
+/// Everything, in the config's order.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// The disks.
+    pub disks: Vec<DiskStatus>,
+    /// The volumes.
+    pub volumes: Vec<VolumeStatus>,
+}
+
+impl VolumeStatus {
+    /// What happened since `earlier`, over `elapsed`, in the shape that simulation reports in. The latencies are
+    /// those since the daemon's start.
+    ///
+    /// # Panics
+    /// If nothing can have happened, because no time has passed.
+    #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+    pub fn report_since(&self, earlier: &Self, elapsed: Duration) -> VolumeReport {
+        assert!(elapsed > Duration::ZERO, "nothing happens in no time");
+        let seconds = elapsed.as_secs_f64();
+        let disk_time = self.account.disk_time - earlier.account.disk_time;
+        let bytes = Bytes(self.account.sectors.bytes().0 - earlier.account.sectors.bytes().0);
+        VolumeReport {
+            name: self.name.clone(),
+            reserve: self.contract.reserve.as_f64(),
+            limit: self.contract.limit.as_f64(),
+            disk_time_share: disk_time.as_secs_f64() / seconds,
+            iops: (self.account.requests - earlier.account.requests) as f64 / seconds,
+            bytes_per_s: bytes.0 as f64 / seconds,
+            latency_ms: self.latency.millis(),
+            // No policy of today promises a deadline.
+            deadline_misses: 0,
+            dropped: 0,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! How many simulated requests a second one core works out: `cargo run --release --example rate`.
+#![expect(clippy::disallowed_methods, reason = "it measures itself by the wall clock")]
+#![expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+
+use std::sync::Arc;
+
+use spindle_drive::{
+    Device, Mapping, Model, Overheads, ReadBuffer, SeekCurve, Spec, SpecError, Tag, Zone,
+};
+use units::{Angle, Duration, Extent, Instant, Lba, Operation, Sectors};
+
+const COUNT: u64 = 3_000_000;
+
+fn large() -> Result<Model, SpecError> {
+    let zone = |index: u32| Zone {
+        first_cylinder: index * 10_000,
+        last_cylinder: index * 10_000 + 9_999,
+        sectors_per_track: 3_000 - index * 50,
+        track_skew: 400,
+        cylinder_skew: 500,
+        first_sector_angle: Angle::ZERO,
+        skips: Vec::new(),
+    };
+    let overheads = Overheads {
+        read_hit: Duration::from_micros(50),
+        read_miss: Duration::from_micros(150),
+        write_cached: Duration::from_micros(50),
+        write_media: Duration::from_micros(150),
+        control: Duration::from_micros(50),
+    };
+    Spec {
+        period: Spec::period_of_rpm(7_200),
+        surfaces: 10,
+        mapping: Mapping::Cylinder,
+        zones: (0..24).map(zone).collect(),
+        seek: SeekCurve {
+            points: vec![(1, Duration::from_micros(600)), (239_999, Duration::from_millis(16))],
+            fall_max: Duration::ZERO,
+        },
+        seek_write: None,
+        head_switch: Duration::from_micros(800),
+        write_settle: Duration::from_micros(300),
+        overheads,
+        overheads_after_write: overheads,
+        bus_sector: Duration::from_nanos(853),
+        read_buffer: ReadBuffer {
+            segments: 16,
+            segment: Sectors(16_384),
+            read_ahead_max: Sectors(16_384),
+        },
+        write_buffer: Sectors(131_072),
+        write_cache: true,
+        queue_depth_max: 32,
+    }
+    .check()
+}
+
+fn main() -> Result<(), SpecError> {
+    let model = Arc::new(large()?);
+    let blocks = model.capacity().0 / 8;
+    let mut dice = 1_u64;
+    let mut random = || {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        Lba((dice >> 20) % blocks * 8)
+    };
+    measure("random 4 KiB read", &model, |_| Operation::read(Extent::new(random(), Sectors(8))));
+    measure("sequential 4 KiB read", &model, |n| {
+        Operation::read(Extent::new(Lba(n % blocks * 8), Sectors(8)))
+    });
+    measure("random 4 KiB write", &model, |_| Operation::write(Extent::new(random(), Sectors(8))));
+    measure("sequential 4 KiB write", &model, |n| {
+        Operation::write(Extent::new(Lba(n % blocks * 8), Sectors(8)))
+    });
+    Ok(())
+}
+
+fn measure(name: &str, model: &Arc<Model>, mut operation: impl FnMut(u64) -> Operation) {
+    let mut device = Device::new(Arc::clone(model));
+    let mut now = Instant::ZERO;
+    let began = std::time::Instant::now();
+    for n in 0..COUNT {
+        device.submit(now, Tag(n), operation(n));
+        now = device.next_completion().expect("one is in service");
+        device.complete(now).expect("it is done");
+    }
+    let took = began.elapsed().as_secs_f64();
+    let simulated = now.since(Instant::ZERO).as_secs_f64();
+    println!(
+        "{name}: {:.0} ns a request, {:.2} million a second; {:.0} IOPS simulated",
+        took / COUNT as f64 * 1e9,
+        COUNT as f64 / took / 1e6,
+        COUNT as f64 / simulated
+    );
+}

@@ -1,0 +1,418 @@
+//! From an unchecked [`Spec`] to a [`Model`], or to the reason why not.
+//!
+//! Everything that the rest of the crate asserts about a drive is made sure of here, once.
+
+use core::fmt;
+
+use units::{Duration, Sectors};
+
+use crate::Model;
+use crate::spec::{
+    CYLINDERS_MAX, MOVE_MAX, Overheads, PERIOD_MAX, PERIOD_MIN, QUEUE_DEPTH_MAX,
+    SECTORS_PER_TRACK_MAX, SEGMENTS_MAX, SURFACES_MAX, SeekCurve, Spec, ZONES_MAX, Zone,
+};
+
+/// Where in a [`Spec`] a value stands; shows as `zones[2].track_skew`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// The table or list it stands in, if any.
+    pub table: Option<&'static str>,
+    /// Which element of the list, from 0.
+    pub index: Option<usize>,
+    /// Its own name.
+    pub name: &'static str,
+}
+
+/// Why a [`Spec`] is no drive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SpecError {
+    /// A number is too small or too large: write one in the range.
+    Range {
+        /// Which.
+        field: Field,
+        /// What it is.
+        found: u64,
+        /// The least that would be accepted.
+        least: u64,
+        /// The most that would be accepted.
+        most: u64,
+        /// What is counted.
+        unit: &'static str,
+    },
+    /// A list is empty or too long.
+    Count {
+        /// Which.
+        field: Field,
+        /// How many elements it has.
+        found: usize,
+        /// The most that would be accepted; the least is one.
+        most: usize,
+    },
+    /// A zone does not begin where the one before ended: they overlap or leave a gap.
+    ZoneStart {
+        /// Which zone.
+        zone: usize,
+        /// Where it begins.
+        found: u32,
+        /// Where it would have to begin.
+        expected: u64,
+    },
+    /// A zone ends before it begins.
+    ZoneBackwards {
+        /// Which zone.
+        zone: usize,
+        /// Its first cylinder.
+        first: u32,
+        /// Its last cylinder.
+        last: u32,
+    },
+    /// Runs of sectors without data overlap, are out of order, or leave the zone.
+    Skips {
+        /// Which zone.
+        zone: usize,
+        /// Which run.
+        skip: usize,
+        /// Sectors of the zone.
+        sectors: u64,
+    },
+    /// A zone has no sector that holds data.
+    ZoneEmpty {
+        /// Which zone.
+        zone: usize,
+    },
+    /// The distances of a seek curve do not rise from point to point.
+    SeekOrder {
+        /// Which curve.
+        curve: &'static str,
+        /// Which point.
+        point: usize,
+        /// Its distance, in cylinders.
+        found: u32,
+        /// The least that would be accepted.
+        least: u32,
+    },
+    /// A longer seek takes less time.
+    SeekFalls {
+        /// Which curve.
+        curve: &'static str,
+        /// Which point.
+        point: usize,
+        /// Its time.
+        found: Duration,
+        /// The least that would be accepted.
+        least: Duration,
+    },
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.table, self.index) {
+            (Some(table), Some(index)) if self.name.is_empty() => write!(f, "{table}[{index}]"),
+            (Some(table), Some(index)) => write!(f, "{table}[{index}].{}", self.name),
+            (Some(table), None) => write!(f, "{table}.{}", self.name),
+            (None, _) => f.write_str(self.name),
+        }
+    }
+}
+
+impl SpecError {
+    /// The field that is wrong.
+    pub fn field(&self) -> Field {
+        match *self {
+            Self::Range { field, .. } | Self::Count { field, .. } => field,
+            Self::ZoneStart { zone, .. } => zone_field(zone, "first_cylinder"),
+            Self::ZoneBackwards { zone, .. } => zone_field(zone, "last_cylinder"),
+            Self::Skips { zone, .. } => zone_field(zone, "skips"),
+            Self::ZoneEmpty { zone } => zone_field(zone, "sectors_per_track"),
+            Self::SeekOrder { curve, point, .. } | Self::SeekFalls { curve, point, .. } => {
+                Field { table: Some(curve), index: Some(point), name: "" }
+            }
+        }
+    }
+
+    /// What is wrong with it and what would be accepted, without its name.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Range { found, least, most, unit, .. } => {
+                format!("is {found} {unit}, expected {least} to {most}")
+            }
+            Self::Count { found, most, .. } => {
+                format!("has {found} elements, expected 1 to {most}")
+            }
+            Self::ZoneStart { found, expected, .. } => {
+                format!("is {found}, expected {expected}, where the zone before ends")
+            }
+            Self::ZoneBackwards { first, last, .. } => {
+                format!("is {last}, expected at least {first}, its first cylinder")
+            }
+            Self::Skips { skip, sectors, .. } => format!(
+                "run {skip} is out of place, expected rising runs that do not touch inside {sectors} sectors"
+            ),
+            Self::ZoneEmpty { .. } => {
+                "leaves no sector with data, expected more sectors or fewer skips".to_owned()
+            }
+            Self::SeekOrder { found, least, .. } => {
+                format!("is at {found} cylinders, expected at least {least}: distances rise")
+            }
+            Self::SeekFalls { found, least, .. } => {
+                format!(
+                    "takes {found}, expected at least {least}: a longer seek takes no less time"
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "field `{}`: {}", self.field(), self.reason())
+    }
+}
+
+impl std::error::Error for SpecError {}
+
+const fn top(name: &'static str) -> Field {
+    Field { table: None, index: None, name }
+}
+
+const fn inside(table: &'static str, name: &'static str) -> Field {
+    Field { table: Some(table), index: None, name }
+}
+
+const fn zone_field(zone: usize, name: &'static str) -> Field {
+    Field { table: Some("zones"), index: Some(zone), name }
+}
+
+fn range(
+    field: Field,
+    found: u64,
+    (least, most): (u64, u64),
+    unit: &'static str,
+) -> Result<(), SpecError> {
+    if (least..=most).contains(&found) {
+        Ok(())
+    } else {
+        Err(SpecError::Range { field, found, least, most, unit })
+    }
+}
+
+fn time(field: Field, found: Duration) -> Result<(), SpecError> {
+    range(field, found.as_nanos(), (0, MOVE_MAX.as_nanos()), "ns")
+}
+
+impl Spec {
+    /// The drive that this describes.
+    ///
+    /// # Errors
+    /// Names the first field that describes no drive, and what would be accepted.
+    pub fn check(self) -> Result<Model, SpecError> {
+        self.check_numbers()?;
+        self.check_zones()?;
+        self.seek.check("seek")?;
+        if let Some(curve) = &self.seek_write {
+            curve.check("seek_write")?;
+        }
+        self.overheads.check("overheads")?;
+        self.overheads_after_write.check("overheads_after_write")?;
+        Ok(Model::of_checked(self))
+    }
+
+    fn check_numbers(&self) -> Result<(), SpecError> {
+        let turn = (PERIOD_MIN.as_nanos(), PERIOD_MAX.as_nanos());
+        range(top("period"), self.period.as_nanos(), turn, "ns")?;
+        range(top("surfaces"), self.surfaces.into(), (1, SURFACES_MAX.into()), "surfaces")?;
+        time(top("head_switch"), self.head_switch)?;
+        time(top("write_settle"), self.write_settle)?;
+        time(top("bus_sector"), self.bus_sector)?;
+        let depth = (1, u64::from(QUEUE_DEPTH_MAX));
+        range(top("queue_depth_max"), self.queue_depth_max.into(), depth, "commands")?;
+        let buffer = &self.read_buffer;
+        let segments = (0, u64::from(SEGMENTS_MAX));
+        let field = |name| inside("read_buffer", name);
+        range(field("segments"), buffer.segments.into(), segments, "segments")?;
+        if buffer.segments > 0 {
+            let whole = (1, 1 << 32);
+            range(field("segment"), buffer.segment.0, whole, "sectors")?;
+            let ahead = (0, buffer.segment.0);
+            range(field("read_ahead_max"), buffer.read_ahead_max.0, ahead, "sectors")?;
+        }
+        range(top("write_buffer"), self.write_buffer.0, (0, 1 << 32), "sectors")
+    }
+
+    fn check_zones(&self) -> Result<(), SpecError> {
+        let count = self.zones.len();
+        if !(1..=ZONES_MAX).contains(&count) {
+            return Err(SpecError::Count { field: top("zones"), found: count, most: ZONES_MAX });
+        }
+        let mut expected = 0_u64;
+        for (index, zone) in self.zones.iter().enumerate() {
+            let (first, last) = (zone.first_cylinder, zone.last_cylinder);
+            if u64::from(first) != expected {
+                return Err(SpecError::ZoneStart { zone: index, found: first, expected });
+            }
+            if last < first {
+                return Err(SpecError::ZoneBackwards { zone: index, first, last });
+            }
+            let most = u64::from(CYLINDERS_MAX) - 1;
+            range(zone_field(index, "last_cylinder"), last.into(), (0, most), "")?;
+            expected = u64::from(last) + 1;
+            zone.check(index, self.surfaces)?;
+        }
+        Ok(())
+    }
+}
+
+impl Zone {
+    fn check(&self, index: usize, surfaces: u32) -> Result<(), SpecError> {
+        let per_track = u64::from(self.sectors_per_track);
+        let most = u64::from(SECTORS_PER_TRACK_MAX);
+        range(zone_field(index, "sectors_per_track"), per_track, (1, most), "sectors")?;
+        let skews = [("track_skew", self.track_skew), ("cylinder_skew", self.cylinder_skew)];
+        for (name, skew) in skews {
+            range(zone_field(index, name), skew.into(), (0, per_track - 1), "sectors")?;
+        }
+        let sectors = self.cylinders() * u64::from(surfaces) * per_track;
+        let mut behind = None;
+        let mut skipped = Sectors::ZERO;
+        for (skip, run) in self.skips.iter().enumerate() {
+            let refused = SpecError::Skips { zone: index, skip, sectors };
+            let end = run.first.checked_add(run.count).filter(|end| *end <= sectors);
+            let Some(end) = end else { return Err(refused) };
+            // Two runs that touch are one run: the layout takes it that data lies between any two.
+            if run.count == 0 || behind.is_some_and(|behind| run.first <= behind) {
+                return Err(refused);
+            }
+            behind = Some(end);
+            skipped += Sectors(run.count);
+        }
+        if skipped.0 == sectors {
+            return Err(SpecError::ZoneEmpty { zone: index });
+        }
+        Ok(())
+    }
+}
+
+impl SeekCurve {
+    fn check(&self, curve: &'static str) -> Result<(), SpecError> {
+        let most = CYLINDERS_MAX as usize;
+        let found = self.points.len();
+        if !(1..=most).contains(&found) {
+            return Err(SpecError::Count { field: inside(curve, "points"), found, most });
+        }
+        let mut before = (0, Duration::ZERO);
+        for (point, &(distance, takes)) in self.points.iter().enumerate() {
+            let field = Field { table: Some(curve), index: Some(point), name: "" };
+            range(field, takes.as_nanos(), (0, MOVE_MAX.as_nanos()), "ns")?;
+            if distance <= before.0 {
+                let least = before.0.saturating_add(1);
+                return Err(SpecError::SeekOrder { curve, point, found: distance, least });
+            }
+            let least = before.1.saturating_sub(self.fall_max);
+            if takes < least {
+                return Err(SpecError::SeekFalls { curve, point, found: takes, least });
+            }
+            before = (distance, takes);
+        }
+        Ok(())
+    }
+}
+
+impl Overheads {
+    fn check(&self, table: &'static str) -> Result<(), SpecError> {
+        time(inside(table, "read_hit"), self.read_hit)?;
+        time(inside(table, "read_miss"), self.read_miss)?;
+        time(inside(table, "write_cached"), self.write_cached)?;
+        time(inside(table, "write_media"), self.write_media)?;
+        time(inside(table, "control"), self.control)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Skip;
+    use crate::samples::small;
+
+    fn refused(change: impl FnOnce(&mut Spec)) -> String {
+        let mut spec = small();
+        change(&mut spec);
+        spec.check().expect_err("it is no drive").to_string()
+    }
+
+    #[test]
+    fn the_sample_is_a_drive() {
+        assert!(small().check().is_ok());
+    }
+
+    #[test]
+    fn each_refusal_names_the_field_and_what_would_be_accepted() {
+        let cases = [
+            (
+                refused(|s| s.period = Spec::period_of_rpm(0)),
+                "field `period`: is 0 ns, expected 100000 to",
+            ),
+            (refused(|s| s.surfaces = 0), "field `surfaces`: is 0 surfaces, expected 1 to 64"),
+            (refused(|s| s.zones.clear()), "field `zones`: has 0 elements, expected 1 to"),
+            (
+                refused(|s| s.zones[1].first_cylinder += 1),
+                "field `zones[1].first_cylinder`: is 61, expected 60",
+            ),
+            (
+                refused(|s| s.zones[1].first_cylinder -= 1),
+                "field `zones[1].first_cylinder`: is 59, expected 60",
+            ),
+            (
+                refused(|s| s.zones[1].last_cylinder = 3),
+                "field `zones[1].last_cylinder`: is 3, expected at least 60",
+            ),
+            (
+                refused(|s| s.zones[0].sectors_per_track = 0),
+                "field `zones[0].sectors_per_track`: is 0 sectors",
+            ),
+            (refused(|s| s.zones[0].track_skew = 99_999), "field `zones[0].track_skew`"),
+            (
+                refused(|s| s.zones[0].skips = vec![Skip { first: 0, count: 0 }]),
+                "field `zones[0].skips`",
+            ),
+            (
+                refused(|s| s.zones[0].skips = vec![Skip { first: u64::MAX, count: 9 }]),
+                "field `zones[0].skips`",
+            ),
+            (refused(|s| s.seek.points.clear()), "field `seek.points`: has 0 elements"),
+            (
+                refused(|s| s.seek.points[1].0 = 1),
+                "field `seek[1]`: is at 1 cylinders, expected at least 2",
+            ),
+            (
+                refused(|s| s.seek.points[1].1 = Duration::ZERO),
+                "field `seek[1]`: takes 0ns, expected at least 1ms",
+            ),
+            (refused(|s| s.write_settle = Duration::from_secs(5)), "field `write_settle`"),
+            (refused(|s| s.overheads.read_hit = Duration::MAX), "field `overheads.read_hit`"),
+            (refused(|s| s.queue_depth_max = 0), "field `queue_depth_max`: is 0 commands"),
+            (
+                refused(|s| s.read_buffer.read_ahead_max = Sectors(1 << 30)),
+                "field `read_buffer.read_ahead_max`",
+            ),
+        ];
+        for (message, expected) in cases {
+            assert!(message.starts_with(expected), "{message}\nnot\n{expected}");
+        }
+    }
+
+    #[test]
+    fn a_zone_without_data_is_refused() {
+        let whole = Skip { first: 0, count: 60 * 4 * 200 };
+        assert!(refused(|s| s.zones[0].skips = vec![whole]).contains("leaves no sector with data"));
+    }
+
+    #[test]
+    fn a_measured_curve_may_scatter() {
+        let mut spec = small();
+        spec.seek.points =
+            vec![(1, Duration::from_micros(1_003)), (2, Duration::from_micros(1_000))];
+        assert!(spec.clone().check().is_err());
+        spec.seek.fall_max = Duration::from_micros(3);
+        assert!(spec.check().is_ok());
+    }
+}

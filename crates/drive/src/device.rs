@@ -1,0 +1,419 @@
+//! The drive at work: its queue, its memory, its mechanism.
+//!
+//! Time comes in with every call. What the drive does by itself (reading ahead, writing its buffer to the disk)
+//! is worked out when the next event needs it, always at the instants at which it would have happened, so how
+//! often somebody asks changes nothing. Commands are served in the order in which they came: the time of the
+//! one in service is settled when it starts, and a later one cannot change it.
+//!
+//! ```text
+//! submit ──▶ waiting ──▶ serving ──▶ Done
+//!                          │ buffer hit: overhead, bus
+//!                          │ media:      overhead, [operation under way,] seek, rotation, transfer
+//! between commands: the last read goes on into its segment; waiting writes go to the disk
+//! ```
+//!
+//! Invariants: completions do not go back in time, and the parts of each add up to its response time. A
+//! command's overhead runs beside the media's work for the command before it, but not beside its overhead.
+//!
+//! A forced read comes off the media; what of it waits in the write buffer is not written out for it first.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
+
+use crate::Model;
+use crate::mechanism::{Access, Mechanism};
+use crate::read_buffer::{Found, ReadBuffer};
+use crate::write_buffer::WriteBuffer;
+
+/// The name that the submitter gives a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag(pub u64);
+
+/// A command that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// Which.
+    pub tag: Tag,
+    /// When.
+    pub at: Instant,
+    /// What it waited for, from its submission on.
+    pub parts: Parts,
+}
+
+/// What the time between submission and completion went into; the parts add up to it exactly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// Waiting for other commands, for a background operation under way, or for room in the write buffer.
+    pub queue: Duration,
+    /// The electronics, as far as they do not work beside the command before.
+    pub overhead: Duration,
+    /// Arm movement, head switch and settling before the first sector.
+    pub seek: Duration,
+    /// From there until the first sector is under the head.
+    pub rotation: Duration,
+    /// The media, with changes of track on the way, and the bus.
+    pub transfer: Duration,
+}
+
+impl Parts {
+    /// All of them.
+    pub fn sum(&self) -> Duration {
+        self.queue + self.overhead + self.seek + self.rotation + self.transfer
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Command {
+    tag: Tag,
+    operation: Operation,
+    submitted: Instant,
+}
+
+/// A command whose electronics are done.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    extent: Extent,
+    /// When they were done.
+    ready: Instant,
+    parts: Parts,
+}
+
+/// One drive, with all its state.
+#[derive(Clone, Debug)]
+pub struct Device {
+    model: Arc<Model>,
+    waiting: VecDeque<Command>,
+    serving: Option<Done>,
+    mechanism: Mechanism,
+    reads: ReadBuffer,
+    writes: WriteBuffer,
+    /// The latest instant that came in.
+    clock: Instant,
+    /// When the last command in service was or will be done.
+    free: Instant,
+    /// When the electronics are done with the overhead of the last command.
+    electronics_free: Instant,
+    after_write: bool,
+    /// Whether a read waited when the command in service was begun: it goes before further destaging.
+    read_waits: bool,
+}
+
+impl Device {
+    /// The drive at rest, its buffers empty, when the world begins.
+    pub fn new(model: Arc<Model>) -> Self {
+        Self {
+            waiting: VecDeque::with_capacity(model.queue_depth_max() as usize),
+            serving: None,
+            mechanism: Mechanism::new(model.spin()),
+            reads: ReadBuffer::new(&model),
+            writes: WriteBuffer::new(model.write_buffer()),
+            clock: Instant::ZERO,
+            free: Instant::ZERO,
+            electronics_free: Instant::ZERO,
+            after_write: false,
+            read_waits: false,
+            model,
+        }
+    }
+
+    /// Addresses on the disk.
+    pub fn capacity(&self) -> Sectors {
+        self.model.capacity()
+    }
+
+    /// What the drive is.
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// Commands that were submitted and not yet taken out by [`Device::complete`].
+    pub fn outstanding(&self) -> u32 {
+        let count = self.waiting.len() + usize::from(self.serving.is_some());
+        u32::try_from(count).expect("no more than the queue's depth")
+    }
+
+    /// Whether there is room for one more command.
+    pub fn can_accept(&self) -> bool {
+        self.outstanding() < self.model.queue_depth_max()
+    }
+
+    /// Takes in a command.
+    ///
+    /// # Panics
+    /// If the queue is full, the extent is not on the disk, a command other than a flush has no sectors, or
+    /// time runs backwards: all of these were to be refused at the edge.
+    pub fn submit(&mut self, now: Instant, tag: Tag, operation: Operation) {
+        self.tick(now);
+        assert!(self.can_accept(), "the drive's queue has room");
+        if operation.op != Op::Flush {
+            let disk = Extent::new(Lba(0), self.capacity());
+            assert!(disk.contains(operation.extent), "{} is on the disk", operation.extent);
+            assert!(!operation.extent.is_empty(), "a {} has sectors", operation.op);
+        }
+        self.waiting.push_back(Command { tag, operation, submitted: now });
+        if self.serving.is_none() {
+            self.serve_next();
+        }
+    }
+
+    /// When the command in service will be done, if there is one.
+    pub fn next_completion(&self) -> Option<Instant> {
+        self.serving.map(|done| done.at)
+    }
+
+    /// Takes out a command that is done at `now`, if there is one; the one that waited longest first.
+    ///
+    /// # Panics
+    /// If time runs backwards.
+    pub fn complete(&mut self, now: Instant) -> Option<Done> {
+        self.tick(now);
+        let done = self.serving.take_if(|done| done.at <= now)?;
+        self.serve_next();
+        Some(done)
+    }
+
+    /// Lets the drive's own work go on until `now`, so that [`Device::dirty`] and [`Device::is_quiescent`]
+    /// speak of that instant. Nothing else needs it.
+    ///
+    /// # Panics
+    /// If time runs backwards.
+    pub fn advance(&mut self, now: Instant) {
+        self.tick(now);
+        if self.serving.is_none() {
+            self.background(now);
+        }
+        self.writes.invariants();
+    }
+
+    /// Sectors that were answered, or are being taken in, and are not yet on the disk.
+    pub fn dirty(&self) -> Sectors {
+        self.writes.dirty(self.clock)
+    }
+
+    /// Whether nothing is left to do: no command, nothing to write, nothing to read ahead.
+    pub fn is_quiescent(&self) -> bool {
+        self.serving.is_none() && self.dirty() == Sectors::ZERO && !self.reads.is_reading()
+    }
+
+    fn tick(&mut self, now: Instant) {
+        assert!(now >= self.clock, "time runs backwards: {now} after {}", self.clock);
+        self.clock = now;
+    }
+
+    /// The seam for other orders than first come, first served: which of the waiting goes next.
+    fn pick(&mut self) -> Option<Command> {
+        self.waiting.pop_front()
+    }
+
+    fn serve_next(&mut self) {
+        let Some(command) = self.pick() else { return };
+        let start = command.submitted.max(self.free);
+        self.background(start);
+        // Only what came before `start` counts, so that it does not matter when this is worked out.
+        let waits = |c: &Command| c.operation.op == Op::Read && c.submitted < start;
+        self.read_waits = self.waiting.iter().any(waits);
+        let (at, parts) = self.serve(&command, start);
+        debug_assert_eq!(parts.sum(), at.since(command.submitted), "the parts add up");
+        self.free = at;
+        self.read_waits = false;
+        self.after_write = command.operation.op.writes();
+        self.serving = Some(Done { tag: command.tag, at, parts });
+    }
+
+    fn serve(&mut self, command: &Command, start: Instant) -> (Instant, Parts) {
+        let Operation { op, extent, fua } = command.operation;
+        match op {
+            Op::Read => self.read(command, start, fua),
+            Op::Write | Op::WriteZeroes => self.write(command, start),
+            Op::Flush => self.flush(command, start),
+            Op::Trim => {
+                // Where a mapping is all that changes, nothing moves; what was read ahead reads as before.
+                let overhead = self.model.overheads(self.after_write).control;
+                let begun = self.begin(command, extent, start, overhead);
+                (begun.ready, begun.parts)
+            }
+        }
+    }
+
+    /// The electronics' part of a command. It runs beside the media's work for the commands before it, but
+    /// not beside their overhead.
+    fn begin(
+        &mut self,
+        command: &Command,
+        extent: Extent,
+        start: Instant,
+        overhead: Duration,
+    ) -> Begun {
+        let decoded = command.submitted.max(self.electronics_free) + overhead;
+        self.electronics_free = decoded;
+        let ready = decoded.max(start);
+        let queue = start.since(command.submitted);
+        let parts = Parts { queue, overhead: ready.since(start), ..Parts::default() };
+        Begun { extent, ready, parts }
+    }
+
+    fn read(&mut self, command: &Command, start: Instant, fua: bool) -> (Instant, Parts) {
+        let extent = command.operation.extent;
+        let overheads = *self.model.overheads(self.after_write);
+        let dirty = self.writes.holds(extent, start);
+        let found = if fua { Found::Miss } else { self.reads.find(&self.model, extent) };
+        let (bus, one) = (self.model.bus(extent.len), self.model.bus(Sectors(1)));
+        let done = match found {
+            _ if dirty && !fua => {
+                let begun = self.begin(command, extent, start, overheads.read_hit);
+                begun.transferred(begun.ready + bus)
+            }
+            Found::All => {
+                let begun = self.begin(command, extent, start, overheads.read_hit);
+                self.reads.hit(&self.model, &mut self.mechanism, extent, start);
+                begun.transferred(begun.ready + bus)
+            }
+            Found::Arriving => {
+                let begun = self.begin(command, extent, start, overheads.read_hit);
+                self.reads.arrive(&self.model, &mut self.mechanism, extent, start);
+                let last = self.mechanism.free() + one;
+                begun.transferred(last.max(begun.ready + bus))
+            }
+            Found::Head(segment, end) => {
+                let begun = self.begin(command, extent, start, overheads.read_miss);
+                self.read_media(&begun, end, Some(segment))
+            }
+            Found::Miss => {
+                let begun = self.begin(command, extent, start, overheads.read_miss);
+                self.read_media(&begun, extent.start, None)
+            }
+        };
+        self.reads.hold_until(done.0 + self.model.period());
+        done
+    }
+
+    /// Reads what is not in the buffer, from `from` on.
+    fn read_media(&mut self, begun: &Begun, from: Lba, head: Option<usize>) -> (Instant, Parts) {
+        let Begun { extent, ready, .. } = *begun;
+        // The last read goes on until this one needs the arm.
+        self.reads.advance(&self.model, &mut self.mechanism, ready);
+        let missing = Extent::new(from, Sectors(extent.end().0 - from.0));
+        let access = self.mechanism.access(&self.model, missing, false, (ready, ready));
+        self.reads.fill(&self.model, extent, head);
+        // The bus follows the media, one sector behind it, and carries no more than it can; what was in the
+        // buffer it carries while the arm moves.
+        let last = access.end + self.model.bus(Sectors(1));
+        let carried = access.first + self.model.bus(missing.len);
+        let all = ready + self.model.bus(extent.len);
+        begun.accessed(&access, last.max(carried).max(all))
+    }
+
+    fn write(&mut self, command: &Command, start: Instant) -> (Instant, Parts) {
+        let Operation { op, extent, fua } = command.operation;
+        let overheads = *self.model.overheads(self.after_write);
+        // Zeroes are made in the drive: only the command crosses the bus.
+        let carried = if op == Op::Write { extent.len } else { Sectors::ZERO };
+        self.reads.advance(&self.model, &mut self.mechanism, start);
+        self.reads.invalidate(extent);
+        if fua || extent.len > self.writes.capacity() {
+            let begun = self.begin(command, extent, start, overheads.write_media);
+            return self.write_media(&begun, carried);
+        }
+        let begun = self.begin(command, extent, start, overheads.write_cached);
+        self.background(begun.ready);
+        let room = self.make_room(extent.len, begun.ready);
+        let at = room + self.model.bus(carried);
+        self.background(at);
+        self.writes.insert(extent, at);
+        let mut parts = begun.parts;
+        parts.queue += room.since(begun.ready);
+        parts.transfer = at.since(room);
+        (at, parts)
+    }
+
+    /// Writes onto the disk, `carried` sectors of it over the bus meanwhile.
+    fn write_media(&mut self, begun: &Begun, carried: Sectors) -> (Instant, Parts) {
+        let ready = begun.ready;
+        self.background(ready);
+        self.reads.stop();
+        let extent = self.writes.take_with(begun.extent);
+        let data = ready + self.model.bus(Sectors(carried.0.min(1)));
+        let access = self.mechanism.access(&self.model, extent, true, (ready, data));
+        begun.accessed(&access, access.end.max(ready + self.model.bus(carried)))
+    }
+
+    fn flush(&mut self, command: &Command, start: Instant) -> (Instant, Parts) {
+        let overhead = self.model.overheads(self.after_write).control;
+        let begun = self.begin(command, command.operation.extent, start, overhead);
+        self.background(begun.ready);
+        let mut at = begun.ready;
+        let mut parts = begun.parts;
+        if let Some((_, end)) = self.writes.under_way(at) {
+            parts.queue += end.since(at);
+            at = end;
+        }
+        while let Some(access) = self.destage(at) {
+            parts.queue += access.begin.since(at);
+            parts.seek += access.seek();
+            parts.rotation += access.rotation();
+            parts.transfer += access.transfer();
+            at = access.end;
+        }
+        (at, parts)
+    }
+
+    /// Writes buffered runs to the disk until `len` more sectors have room, and says when they have.
+    fn make_room(&mut self, len: Sectors, from: Instant) -> Instant {
+        let mut at = from;
+        while !self.writes.fits(len, at) {
+            if let Some((_, end)) = self.writes.under_way(at) {
+                at = end;
+            } else {
+                self.destage(at).expect("a full buffer has something to write");
+            }
+        }
+        at
+    }
+
+    /// The drive's own work, up to what would begin at `until`.
+    fn background(&mut self, until: Instant) {
+        while self.writes.is_waiting() && !self.read_waits {
+            let mut at = self.mechanism.free().max(self.writes.since());
+            if let Some(hold) = self.reads.hold() {
+                at = at.max(hold);
+            }
+            if at >= until {
+                break;
+            }
+            self.destage(at);
+        }
+        self.reads.advance(&self.model, &mut self.mechanism, until);
+    }
+
+    /// Writes the next run, or the head of it, to the disk from `at` on, or from when the mechanism is free.
+    fn destage(&mut self, at: Instant) -> Option<Access> {
+        if !self.writes.is_waiting() {
+            return None;
+        }
+        self.reads.advance(&self.model, &mut self.mechanism, at);
+        self.reads.stop();
+        let extent = self.writes.take_next(self.mechanism.behind())?;
+        let access = self.mechanism.access(&self.model, extent, true, (at, at));
+        self.writes.begun(extent, access.end);
+        Some(access)
+    }
+}
+
+impl Begun {
+    /// Done at `at`, all the rest of it being transfer.
+    fn transferred(&self, at: Instant) -> (Instant, Parts) {
+        (at, Parts { transfer: at.since(self.ready), ..self.parts })
+    }
+
+    /// Done at `at`, after `access`.
+    fn accessed(&self, access: &Access, at: Instant) -> (Instant, Parts) {
+        let mut parts = self.parts;
+        parts.queue += access.begin.since(self.ready);
+        parts.seek = access.seek();
+        parts.rotation = access.rotation();
+        parts.transfer = at.since(access.first);
+        (at, parts)
+    }
+}

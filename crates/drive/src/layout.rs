@@ -1,0 +1,367 @@
+//! Where each sector lies: cylinder, surface, sector and angle of every address.
+//!
+//! A zone is its physical sectors in the order in which they are filled; some of them (spares, slipped
+//! defects) hold no data. Invariants: addresses rise with physical sectors, and [`Layout::place`] and
+//! [`Layout::lba`] are each other's inverse.
+//!
+//! ```text
+//! zone     |<------ track 0 ------>|<------ track 1 ------>| ...
+//! physical 0 1 2 3 4 5 6 7 8 9 ...
+//! skips            x x
+//! lba      0 1 2 3     4 5 6 7 ...      place(lba 1).run = 3: sectors 1, 2, 3
+//! ```
+
+use units::{Angle, Extent, Lba, Sectors};
+
+use crate::spec::{Mapping, Spec};
+use crate::spin::{Sweep, TURN};
+
+/// Where a sector lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Cylinder, from 0 at the outside.
+    pub cylinder: u32,
+    /// Surface, from 0.
+    pub surface: u32,
+    /// Physical sector on the track, from 0.
+    pub sector: u32,
+    /// Where it begins, from the index mark.
+    pub angle: Angle,
+}
+
+/// A position, and how far a transfer goes on from it without a break.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) position: Position,
+    /// Addresses from this one on that lie on consecutive sectors of this track; at least one.
+    pub(crate) run: u64,
+    /// Rotation that one sector takes.
+    pub(crate) sector: Sweep,
+}
+
+/// Cylinders of one recording density, checked, with its addresses.
+#[derive(Clone, Debug)]
+pub(crate) struct ZoneTable {
+    /// The addresses of the zone.
+    pub(crate) lbas: Extent,
+    /// The address behind its last.
+    behind: Lba,
+    pub(crate) first_cylinder: u32,
+    pub(crate) last_cylinder: u32,
+    pub(crate) sectors_per_track: u32,
+    track_skew: u64,
+    cylinder_skew: u64,
+    first_angle: Angle,
+    /// Angle of one sector, rounded down as the servo's own divider does.
+    sector: u32,
+    skips: Box<[Gap]>,
+}
+
+/// A run of physical sectors without data.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    /// The first of them, from the first sector of the zone.
+    physical: u64,
+    /// How many data sectors lie before it in the zone.
+    data: u64,
+    /// How many sectors without data lie before its end in the zone.
+    skipped: u64,
+}
+
+/// All zones of a drive.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    zones: Box<[ZoneTable]>,
+    surfaces: u32,
+    mapping: Mapping,
+    capacity: Sectors,
+    /// The first zone that may hold an address, by its upper bits: cheaper than a search, which no branch
+    /// predictor sees through.
+    hints: Box<[u16]>,
+    hint_shift: u32,
+}
+
+/// Hints there are at most: a few to each zone of any drive.
+const HINTS_MAX: u64 = 1_024;
+
+impl ZoneTable {
+    /// The physical sector of the zone that holds the zone's data sector `data`, and how many data sectors
+    /// follow it before the next gap, with itself.
+    fn physical(&self, data: u64) -> (u64, u64) {
+        if self.skips.is_empty() {
+            return (data, self.lbas.len.0 - data);
+        }
+        let before = self.skips.partition_point(|gap| gap.data <= data);
+        let skipped = if before == 0 { 0 } else { self.skips[before - 1].skipped };
+        let next = self.skips.get(before).map_or(self.lbas.len.0, |gap| gap.data);
+        (data + skipped, next - data)
+    }
+
+    /// The data sector of the zone that the physical sector holds, if it holds one.
+    fn data(&self, physical: u64) -> Option<u64> {
+        let before = self.skips.partition_point(|gap| gap.physical <= physical);
+        let (start, skipped) = match before {
+            0 => (0, 0),
+            _ => (self.skips[before - 1].data, self.skips[before - 1].skipped),
+        };
+        let data = physical.checked_sub(skipped)?;
+        (data >= start && data < self.lbas.len.0).then_some(data)
+    }
+
+    /// The most physical sectors that `len` data sectors in a row span.
+    pub(crate) fn span_max(&self, len: Sectors) -> u64 {
+        // Before the first data sector of the zone and behind its last nothing passes.
+        let inner = |gap: &&Gap| gap.data > 0 && gap.data < self.lbas.len.0;
+        let mut most = 0;
+        let mut first = self.skips.partition_point(|gap| gap.data == 0);
+        for gap in self.skips.iter().filter(inner) {
+            // A transfer passes both gaps only if it has a data sector before the one and behind the other.
+            while gap.data - self.skips[first].data + 1 >= len.0.max(2) {
+                first += 1;
+            }
+            let before = if first == 0 { 0 } else { self.skips[first - 1].skipped };
+            most = most.max(gap.skipped - before);
+        }
+        len.0 + if len.0 > 1 { most } else { 0 }
+    }
+
+    /// By how much the disk turns between the end of a track and the start of the next, as laid out: over
+    /// changes of surface (in either direction), and over a change of cylinder.
+    pub(crate) fn skew_gaps(&self, surfaces: u32, mapping: Mapping) -> ([u64; 2], u64) {
+        let (per_track, sector) = (u64::from(self.sectors_per_track), u64::from(self.sector));
+        let up = self.track_skew % per_track;
+        let (down, cylinder) = match mapping {
+            Mapping::Cylinder => (up, self.cylinder_skew),
+            Mapping::SerpentineZone | Mapping::Serpentine => {
+                let switches = u64::from(surfaces) - 1;
+                ((per_track - up) % per_track, self.cylinder_skew + switches * self.track_skew)
+            }
+        };
+        ([up * sector, down * sector], (cylinder % per_track) * sector)
+    }
+
+    /// Rotation that one sector takes.
+    pub(crate) fn sector_sweep(&self) -> Sweep {
+        Sweep(u64::from(self.sector))
+    }
+}
+
+impl Layout {
+    /// The layout of a checked drive.
+    pub(crate) fn of_checked(spec: &Spec) -> Self {
+        let mut start = Lba(0);
+        let mut zones = Vec::with_capacity(spec.zones.len());
+        for zone in &spec.zones {
+            let tracks = zone.cylinders() * u64::from(spec.surfaces);
+            let per_track = u64::from(zone.sectors_per_track);
+            let mut skipped = 0;
+            let mut skips = Vec::with_capacity(zone.skips.len());
+            for skip in &zone.skips {
+                let data = skip.first - skipped;
+                skipped += skip.count;
+                skips.push(Gap { physical: skip.first, data, skipped });
+            }
+            let lbas = Extent::new(start, Sectors(tracks * per_track - skipped));
+            start = lbas.end();
+            zones.push(ZoneTable {
+                lbas,
+                behind: start,
+                first_cylinder: zone.first_cylinder,
+                last_cylinder: zone.last_cylinder,
+                sectors_per_track: zone.sectors_per_track,
+                track_skew: zone.track_skew.into(),
+                cylinder_skew: zone.cylinder_skew.into(),
+                first_angle: zone.first_sector_angle,
+                sector: u32::try_from(TURN / per_track).unwrap_or(u32::MAX),
+                skips: skips.into_boxed_slice(),
+            });
+        }
+        let (surfaces, mapping, capacity) = (spec.surfaces, spec.mapping, Sectors(start.0));
+        let mut hint_shift = 0;
+        while capacity.0 >> hint_shift >= HINTS_MAX {
+            hint_shift += 1;
+        }
+        let hint = |upper: u64| {
+            let lba = Lba(upper << hint_shift);
+            let zone = zones.partition_point(|zone| zone.lbas.start <= lba) - 1;
+            u16::try_from(zone).expect("no more than ZONES_MAX")
+        };
+        let hints = (0..=capacity.0 >> hint_shift).map(hint).collect();
+        Self { zones: zones.into_boxed_slice(), surfaces, mapping, capacity, hints, hint_shift }
+    }
+
+    pub(crate) const fn capacity(&self) -> Sectors {
+        self.capacity
+    }
+
+    pub(crate) fn zones(&self) -> &[ZoneTable] {
+        &self.zones
+    }
+
+    pub(crate) fn cylinders(&self) -> u32 {
+        self.zones.last().map_or(0, |zone| zone.last_cylinder + 1)
+    }
+
+    /// The zone of an address under the capacity.
+    pub(crate) fn zone_index(&self, lba: Lba) -> usize {
+        debug_assert!(lba.0 < self.capacity.0, "{lba} is on the disk");
+        let upper = usize::try_from(lba.0 >> self.hint_shift).expect("under HINTS_MAX");
+        let mut zone = usize::from(self.hints[upper]);
+        while lba >= self.zones[zone].behind {
+            zone += 1;
+        }
+        zone
+    }
+
+    /// Where an address under the capacity lies, and how far a transfer goes on from there.
+    pub(crate) fn place(&self, lba: Lba) -> Place {
+        let zone = &self.zones[self.zone_index(lba)];
+        let (physical, until_gap) = zone.physical(lba.0 - zone.lbas.start.0);
+        let per_track = u64::from(zone.sectors_per_track);
+        let (track, sector) = (physical / per_track, physical % per_track);
+        let relative = track / u64::from(self.surfaces);
+        let surface = self.surface(zone, relative, track % u64::from(self.surfaces));
+        let position = Position {
+            cylinder: zone.first_cylinder + small(relative),
+            surface: small(surface),
+            sector: small(sector),
+            angle: self.angle(zone, relative, surface, sector),
+        };
+        let run = until_gap.min(per_track - sector);
+        Place { position, run, sector: zone.sector_sweep() }
+    }
+
+    /// The address that lies at this cylinder, surface and sector, if one does. The angle is not looked at.
+    pub(crate) fn lba(&self, position: Position) -> Option<Lba> {
+        let behind = self.zones.partition_point(|zone| zone.first_cylinder <= position.cylinder);
+        let zone = &self.zones[behind.checked_sub(1)?];
+        let inside = position.cylinder <= zone.last_cylinder
+            && position.surface < self.surfaces
+            && position.sector < zone.sectors_per_track;
+        if !inside {
+            return None;
+        }
+        let relative = u64::from(position.cylinder - zone.first_cylinder);
+        // Going down is its own inverse, so the order of surfaces is undone by doing it again.
+        let nth = self.surface(zone, relative, position.surface.into());
+        let track = relative * u64::from(self.surfaces) + nth;
+        let physical = track * u64::from(zone.sectors_per_track) + u64::from(position.sector);
+        zone.data(physical).map(|data| zone.lbas.start + Sectors(data))
+    }
+
+    /// The surface that is the `nth` to be filled on a cylinder.
+    fn surface(&self, zone: &ZoneTable, relative: u64, nth: u64) -> u64 {
+        let down = match self.mapping {
+            Mapping::Cylinder => false,
+            Mapping::SerpentineZone => relative % 2 == 1,
+            Mapping::Serpentine => (relative + u64::from(zone.first_cylinder)) % 2 == 1,
+        };
+        if down { u64::from(self.surfaces) - 1 - nth } else { nth }
+    }
+
+    /// Skews add up: every cylinder before this one in the zone has turned the layout on by one cylinder
+    /// skew and by a track skew for each change of surface.
+    fn angle(&self, zone: &ZoneTable, relative: u64, surface: u64, sector: u64) -> Angle {
+        let switches = surface + (u64::from(self.surfaces) - 1) * relative;
+        let sectors = switches * zone.track_skew + relative * zone.cylinder_skew + sector;
+        let nth = sectors % u64::from(zone.sectors_per_track);
+        Angle(small(nth * u64::from(zone.sector))) + zone.first_angle
+    }
+}
+
+/// A number that the check has bounded by a 32-bit one.
+fn small(number: u64) -> u32 {
+    u32::try_from(number).expect("bounded by the check")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::small as sample;
+    use crate::spec::Skip;
+    use proptest::prelude::*;
+
+    fn layout(change: impl FnOnce(&mut Spec)) -> Layout {
+        let mut spec = sample();
+        change(&mut spec);
+        Layout::of_checked(&spec)
+    }
+
+    #[test]
+    fn every_address_has_a_place_of_its_own_under_every_mapping() {
+        for mapping in [Mapping::Cylinder, Mapping::SerpentineZone, Mapping::Serpentine] {
+            let layout = layout(|spec| {
+                spec.mapping = mapping;
+                spec.zones[0].skips =
+                    vec![Skip { first: 0, count: 3 }, Skip { first: 199, count: 450 }];
+                spec.zones[1].skips = vec![Skip { first: 23_990, count: 10 }];
+            });
+            assert_eq!(layout.capacity(), Sectors(60 * 800 - 453 + 40 * 600 - 10));
+            for lba in (0..layout.capacity().0).map(Lba) {
+                let place = layout.place(lba);
+                assert_eq!(layout.lba(place.position), Some(lba));
+                assert!(place.run >= 1);
+                let last = layout.place(lba + Sectors(place.run - 1)).position;
+                let (first, run) = (place.position, u32::try_from(place.run).expect("small"));
+                assert_eq!((last.cylinder, last.surface), (first.cylinder, first.surface));
+                assert_eq!(last.sector, first.sector + run - 1);
+            }
+        }
+    }
+
+    #[test]
+    fn a_sector_that_is_skipped_has_no_address() {
+        let layout = layout(|spec| spec.zones[0].skips = vec![Skip { first: 5, count: 2 }]);
+        let at = |sector| Position { cylinder: 0, surface: 0, sector, angle: Angle::ZERO };
+        assert_eq!(
+            [4, 5, 6, 7].map(|s| layout.lba(at(s))),
+            [Some(Lba(4)), None, None, Some(Lba(5))]
+        );
+    }
+
+    #[test]
+    fn a_track_begins_later_by_its_skew() {
+        let layout = layout(|_| {});
+        let sector = small(TURN / 200);
+        let angle = |lba| layout.place(Lba(lba)).position.angle;
+        assert_eq!(angle(200) - angle(0), Angle(30 * sector));
+        assert_eq!(angle(800) - angle(600), Angle(40 * sector));
+    }
+
+    proptest! {
+        #[test]
+        fn address_and_place_are_each_others_inverse(
+            surfaces in 1_u32..9,
+            cylinders in 1_u32..50,
+            sectors in 1_u32..400,
+            skew in 0_u32..400,
+            mapping in 0_usize..3,
+            gap in (1_u64..100, 1_u64..100),
+            pick in 0_u64..1_000_000,
+        ) {
+            let layout = layout(|spec| {
+                spec.surfaces = surfaces;
+                spec.mapping =
+                    [Mapping::Cylinder, Mapping::SerpentineZone, Mapping::Serpentine][mapping];
+                let total = u64::from(surfaces) * u64::from(cylinders) * u64::from(sectors);
+                let zone = &mut spec.zones[0];
+                zone.last_cylinder = cylinders - 1;
+                zone.sectors_per_track = sectors;
+                zone.track_skew = skew % sectors;
+                if gap.0 + gap.1 < total {
+                    zone.skips = vec![Skip { first: gap.0, count: gap.1 }];
+                }
+                spec.zones[1].first_cylinder = cylinders;
+                spec.zones[1].last_cylinder = cylinders + 40;
+            });
+            let lba = Lba(pick % layout.capacity().0);
+            let position = layout.place(lba).position;
+            prop_assert_eq!(layout.lba(position), Some(lba));
+            // No two sectors of one track begin at one angle.
+            if layout.place(lba).run > 1 {
+                let next = layout.place(lba + Sectors(1)).position;
+                prop_assert_ne!(next.angle, position.angle);
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Memory for reads: segments of what was read, one of which the drive may still be reading on.
+//!
+//! A [`Stream`] is the media going on into a segment after a read. It is worked out when somebody asks:
+//! nothing happens at an instant of its own. Invariant: a segment's sectors are one run, and only the
+//! stream's segment grows.
+
+use units::{Extent, Instant, Lba, Sectors};
+
+use crate::Model;
+use crate::mechanism::Mechanism;
+use crate::spec::SECTORS_PER_TRACK_MAX;
+
+/// What a read finds in the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Nothing of use.
+    Miss,
+    /// All of it.
+    All,
+    /// The stream is just before it or in it.
+    Arriving,
+    /// Its head, up to this address, in a segment that no longer grows.
+    Head(usize, Lba),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    start: Lba,
+    end: Lba,
+    /// The number of the read that last used it.
+    used: u64,
+}
+
+/// The media reading on.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    segment: usize,
+    /// The first address that has not passed the head.
+    next: Lba,
+    limit: Lba,
+    /// Until then the arm is not given to the destaging of writes.
+    hold: Instant,
+}
+
+/// All segments, and the stream into one of them.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadBuffer {
+    segments: Box<[Segment]>,
+    stream: Option<Stream>,
+    reads: u64,
+}
+
+impl ReadBuffer {
+    pub(crate) fn new(model: &Model) -> Self {
+        let empty = Segment { start: Lba(0), end: Lba(0), used: 0 };
+        let count = model.read_buffer().segments as usize;
+        Self { segments: vec![empty; count].into_boxed_slice(), stream: None, reads: 0 }
+    }
+
+    /// Until when the stream keeps the arm from background work, if there is one.
+    pub(crate) fn hold(&self) -> Option<Instant> {
+        self.stream.map(|stream| stream.hold)
+    }
+
+    /// Whether the stream still has something to read.
+    pub(crate) fn is_reading(&self) -> bool {
+        self.stream.is_some_and(|stream| stream.next < stream.limit)
+    }
+
+    /// Reads on until `at`.
+    pub(crate) fn advance(&mut self, model: &Model, mechanism: &mut Mechanism, at: Instant) {
+        if self.is_reading() && at > mechanism.free() {
+            self.go_on(model, mechanism, Lba(u64::MAX), Some(at));
+        }
+    }
+
+    fn go_on(
+        &mut self,
+        model: &Model,
+        mechanism: &mut Mechanism,
+        until: Lba,
+        stop: Option<Instant>,
+    ) {
+        let Some(stream) = &mut self.stream else { return };
+        let limit = stream.limit.min(until);
+        stream.next = mechanism.read_on(model, stream.next, limit, stop);
+        let segment = &mut self.segments[stream.segment];
+        segment.end = stream.next;
+        let oldest = segment.end.0.saturating_sub(model.read_buffer().segment.0);
+        segment.start = segment.start.max(Lba(oldest));
+    }
+
+    /// Ends the stream at once: somebody else takes the arm.
+    pub(crate) fn stop(&mut self) {
+        self.stream = None;
+    }
+
+    /// What a read of `extent` finds.
+    pub(crate) fn find(&self, model: &Model, extent: Extent) -> Found {
+        let mut head = Found::Miss;
+        for (index, segment) in self.segments.iter().enumerate() {
+            if extent.start < segment.start || extent.start > segment.end {
+                continue;
+            }
+            if extent.end() <= segment.end {
+                return Found::All;
+            }
+            if segment.end > segment.start {
+                head = Found::Head(index, segment.end);
+            }
+        }
+        if let Some(stream) = self.stream {
+            // What the stream reaches on this track is waited for: to seek there would take no less.
+            let segment = self.segments[stream.segment];
+            let ahead = extent.start.0.saturating_sub(stream.next.0);
+            let reach =
+                || ahead <= u64::from(SECTORS_PER_TRACK_MAX) && ahead <= stream.on_track(model);
+            if extent.start >= segment.start && (extent.start <= stream.next || reach()) {
+                return Found::Arriving;
+            }
+        }
+        head
+    }
+
+    /// A read of `extent` at `at` was found [`Found::All`]: keeps its segment, and lets the stream go on.
+    pub(crate) fn hit(
+        &mut self,
+        model: &Model,
+        mechanism: &mut Mechanism,
+        extent: Extent,
+        at: Instant,
+    ) {
+        self.reads += 1;
+        for segment in &mut self.segments {
+            if extent.start >= segment.start && extent.end() <= segment.end {
+                segment.used = self.reads;
+            }
+        }
+        if let Some(stream) = self.stream {
+            let segment = self.segments[stream.segment];
+            if extent.start >= segment.start && extent.end() <= segment.end {
+                self.extend(model, mechanism, extent, at);
+            }
+        }
+    }
+
+    /// A read of `extent` at `at` was found [`Found::Arriving`]: waits for its last sector.
+    pub(crate) fn arrive(
+        &mut self,
+        model: &Model,
+        mechanism: &mut Mechanism,
+        extent: Extent,
+        at: Instant,
+    ) {
+        self.reads += 1;
+        self.extend(model, mechanism, extent, at);
+        self.go_on(model, mechanism, extent.end(), None);
+        if let Some(stream) = self.stream {
+            self.segments[stream.segment].used = self.reads;
+        }
+    }
+
+    /// What the host has taken makes room for more: the stream's limit goes on with it.
+    fn extend(&mut self, model: &Model, mechanism: &mut Mechanism, extent: Extent, at: Instant) {
+        let limit = limit(model, extent);
+        let Some(stream) = &mut self.stream else { return };
+        if stream.next >= stream.limit && limit > stream.limit {
+            // It stood still, full, and the disk has turned meanwhile.
+            mechanism.rest_until(model.spin(), at);
+        }
+        stream.limit = stream.limit.max(limit);
+    }
+
+    /// A read of `extent` came off the media, of which `from` on was not in segment `head` before: keeps it,
+    /// and reads on.
+    pub(crate) fn fill(&mut self, model: &Model, extent: Extent, head: Option<usize>) {
+        self.reads += 1;
+        self.stream = None;
+        if self.segments.is_empty() {
+            return;
+        }
+        let index = head.unwrap_or_else(|| self.oldest());
+        let oldest = Lba(extent.end().0.saturating_sub(model.read_buffer().segment.0));
+        let segment = &mut self.segments[index];
+        let start = if head.is_some() { segment.start } else { extent.start };
+        *segment = Segment { start: start.max(oldest), end: extent.end(), used: self.reads };
+        let limit = limit(model, extent);
+        self.stream =
+            Some(Stream { segment: index, next: extent.end(), limit, hold: Instant::ZERO });
+    }
+
+    /// The segment least recently used.
+    fn oldest(&self) -> usize {
+        let mut oldest = 0;
+        for (index, segment) in self.segments.iter().enumerate() {
+            if segment.used < self.segments[oldest].used {
+                oldest = index;
+            }
+        }
+        oldest
+    }
+
+    /// Keeps the arm with the stream until `at`, if there is a stream.
+    pub(crate) fn hold_until(&mut self, at: Instant) {
+        if let Some(stream) = &mut self.stream {
+            stream.hold = stream.hold.max(at);
+        }
+    }
+
+    /// `extent` is about to be written: what is buffered of it and behind it is out of date.
+    pub(crate) fn invalidate(&mut self, extent: Extent) {
+        for segment in &mut self.segments {
+            if segment.start < extent.end() && extent.start < segment.end {
+                segment.end = segment.end.min(extent.start).max(segment.start);
+                if segment.end == segment.start {
+                    segment.used = 0;
+                }
+            }
+        }
+        if let Some(stream) = &mut self.stream {
+            if self.segments[stream.segment].end < stream.next {
+                self.stream = None;
+            } else if extent.start < stream.limit && extent.end() > stream.next {
+                stream.limit = extent.start;
+            }
+        }
+    }
+}
+
+impl Stream {
+    /// How many addresses are left on the track that is being read.
+    fn on_track(&self, model: &Model) -> u64 {
+        if self.next.0 >= model.capacity().0 { 0 } else { model.place(self.next).run }
+    }
+}
+
+/// How far to read on after a read of `extent`.
+fn limit(model: &Model, extent: Extent) -> Lba {
+    let buffer = model.read_buffer();
+    let ahead = extent.end() + buffer.read_ahead_max;
+    // What was asked for stays, so that it can be asked for again; but no more than half of the segment, as a
+    // long read must be read ahead of, too.
+    let full = (extent.start + buffer.segment).max(extent.end() + Sectors(buffer.segment.0 / 2));
+    ahead.min(full).max(extent.end()).min(Lba(model.capacity().0))
+}

@@ -1,0 +1,150 @@
+//! What a drive is, as a plain value that anybody may fill in: from a file, an importer or a test.
+//!
+//! A [`Spec`] promises nothing. [`Spec::check`] makes a [`Model`](crate::Model) of it or says which field
+//! is wrong and what would be accepted.
+
+use units::{Angle, Duration, Sectors};
+
+/// Most surfaces (heads) a drive may have.
+pub const SURFACES_MAX: u32 = 64;
+/// Most zones a drive may have.
+pub const ZONES_MAX: usize = 1_024;
+/// Most cylinders a drive may have: the seek curve is kept as a table, one entry a distance.
+pub const CYLINDERS_MAX: u32 = 1 << 22;
+/// Most sectors a track may have.
+pub const SECTORS_PER_TRACK_MAX: u32 = 1 << 20;
+/// Most read segments a drive may have: they are searched one by one.
+pub const SEGMENTS_MAX: u32 = 64;
+/// Most commands a drive may hold.
+pub const QUEUE_DEPTH_MAX: u32 = 256;
+/// The longest seek, head switch, settle or overhead: longer is a slip of the pen.
+pub const MOVE_MAX: Duration = Duration::from_secs(4);
+/// The shortest turn (600,000 rpm).
+pub const PERIOD_MIN: Duration = Duration::from_micros(100);
+/// The longest turn (60 rpm).
+pub const PERIOD_MAX: Duration = Duration::from_secs(1);
+
+/// A drive as its data sheet, its profile or its author describes it. Unchecked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// One turn of the spindle; see [`Spec::period_of_rpm`].
+    pub period: Duration,
+    /// Recording surfaces, which is heads.
+    pub surfaces: u32,
+    /// In which order the surfaces of a cylinder are filled.
+    pub mapping: Mapping,
+    /// From the outside in: cylinder 0 first, no gaps.
+    pub zones: Vec<Zone>,
+    /// Time to move the arm, for reads.
+    pub seek: SeekCurve,
+    /// Time to move the arm for writes, where it is known apart; else that for reads.
+    pub seek_write: Option<SeekCurve>,
+    /// Time to change to another surface. It runs beside a seek: the longer of the two counts.
+    pub head_switch: Duration,
+    /// Added to every arm movement and head switch that ends in a write.
+    pub write_settle: Duration,
+    /// What the electronics take before each command, if the command before it was a read (or none).
+    pub overheads: Overheads,
+    /// The same after a write.
+    pub overheads_after_write: Overheads,
+    /// Time for one sector on the bus.
+    pub bus_sector: Duration,
+    /// Memory that holds what was read and what is read ahead.
+    pub read_buffer: ReadBuffer,
+    /// Memory for writes that were answered and are not yet on the disk; none means write through.
+    pub write_buffer: Sectors,
+    /// Whether writes are answered out of that memory.
+    pub write_cache: bool,
+    /// Most commands the drive holds at once, with the one it works on.
+    pub queue_depth_max: u32,
+}
+
+/// In which order consecutive sectors fill the surfaces of consecutive cylinders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mapping {
+    /// Surface 0 to the last on every cylinder.
+    #[default]
+    Cylinder,
+    /// Up on even and down on odd cylinders, counted from the first of the zone.
+    SerpentineZone,
+    /// Up on even and down on odd cylinders, counted from the first of the disk.
+    Serpentine,
+}
+
+/// Cylinders with equally many sectors on every track.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Zone {
+    /// The outermost cylinder of the zone.
+    pub first_cylinder: u32,
+    /// The innermost cylinder of the zone.
+    pub last_cylinder: u32,
+    /// Physical sectors on each track, spares with them.
+    pub sectors_per_track: u32,
+    /// Sectors by which a track begins later than the one before it on the same cylinder.
+    pub track_skew: u32,
+    /// Sectors by which the first track of a cylinder begins later than the last of the cylinder before.
+    pub cylinder_skew: u32,
+    /// Where the first sector of the zone begins.
+    pub first_sector_angle: Angle,
+    /// Physical sectors that hold no data, in order: spares, slipped defects, reserved tracks.
+    pub skips: Vec<Skip>,
+}
+
+/// A run of physical sectors that have no address. Sectors are counted from the first of the zone, track
+/// after track in the order in which they are filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skip {
+    /// The first of them.
+    pub first: u64,
+    /// How many there are.
+    pub count: u64,
+}
+
+/// Time to move the arm, against the distance. Linear between points and beyond the last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeekCurve {
+    /// Distance in cylinders, at least 1 and rising; and the time it takes.
+    pub points: Vec<(u32, Duration)>,
+    /// By how much a point may lie under the one before it. Nothing for a drawn curve; a measured one scatters.
+    pub fall_max: Duration,
+}
+
+/// What the electronics take, per command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overheads {
+    /// A read out of the buffer.
+    pub read_hit: Duration,
+    /// A read off the disk.
+    pub read_miss: Duration,
+    /// A write into the buffer.
+    pub write_cached: Duration,
+    /// A write onto the disk.
+    pub write_media: Duration,
+    /// A flush or a trim.
+    pub control: Duration,
+}
+
+/// Segments of memory for reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadBuffer {
+    /// How many runs of sectors are held; 0 means that nothing is read ahead or kept.
+    pub segments: u32,
+    /// The length of each.
+    pub segment: Sectors,
+    /// How far past the last sector asked for the drive reads on, at most.
+    pub read_ahead_max: Sectors,
+}
+
+impl Spec {
+    /// The turn of a disk at `rpm`, rounded down to a nanosecond; zero (which no check passes) at 0 rpm.
+    pub fn period_of_rpm(rpm: u32) -> Duration {
+        Duration::from_nanos(60_000_000_000_u64.checked_div(u64::from(rpm)).unwrap_or(0))
+    }
+}
+
+impl Zone {
+    /// The cylinders of the zone; none if they are the wrong way round.
+    pub(crate) fn cylinders(&self) -> u64 {
+        (u64::from(self.last_cylinder) + 1).saturating_sub(u64::from(self.first_cylinder))
+    }
+}

@@ -1,0 +1,32 @@
+//! Every bound of the engine, in one place.
+
+use units::{Duration, Sectors};
+
+/// Volumes on one disk. A volume costs about 300 bytes.
+pub const VOLUMES_MAX: usize = 65_536;
+
+/// Requests that one engine holds at a time, queued and in service. The frontends' own limits add up to less.
+pub const REQUESTS_MAX: usize = 1 << 20;
+
+/// Commands inside one drive at a time: what NCQ allows.
+pub const DEPTH_MAX: u32 = 32;
+
+/// The most that one command reads or writes; a longer request becomes several, with a decision between any
+/// two. 1 MiB keeps a slow disk busy for about 50 ms: the longest that nobody can be preempted.
+pub const COMMAND_MAX: Sectors = Sectors(2_048);
+
+/// The most that one trim covers. It moves no data, so its bound is only that of a map to walk.
+pub const TRIM_MAX: Sectors = Sectors(2_048 * 1_024);
+
+/// The accounting period is at least so long: shorter, and one seek is a large part of it.
+pub const PERIOD_MIN: Duration = Duration::from_millis(100);
+
+/// The accounting period is at most so long: a bucket gives at most one period's worth at a start.
+pub const PERIOD_MAX: Duration = Duration::from_secs(10);
+
+/// The longest that the disk may be kept waiting for the next request of a sequential run.
+pub const LINGER_MAX: Duration = Duration::from_millis(20);
+
+const _: () = assert!(COMMAND_MAX.0 <= TRIM_MAX.0);
+const _: () = assert!(DEPTH_MAX as usize <= REQUESTS_MAX);
+const _: () = assert!(LINGER_MAX.as_nanos() < PERIOD_MIN.as_nanos());

@@ -1,0 +1,38 @@
+//! First come, first served: no promise is kept. The control in every experiment.
+
+use std::collections::VecDeque;
+
+use units::{DiskTime, Instant, Operation};
+
+use super::{Dispatch, Pick, Policy, Ticket};
+use crate::{Contract, VolumeId};
+
+/// The order in which requests came. A request that needs several commands keeps its place until the last.
+#[derive(Debug, Default)]
+pub(crate) struct Fcfs {
+    arrivals: VecDeque<VolumeId>,
+}
+
+impl Policy for Fcfs {
+    fn add(&mut self, _: Contract, _: Instant) {}
+
+    fn change(&mut self, _: VolumeId, _: Contract, _: Instant) {}
+
+    fn queued(&mut self, volume: VolumeId, _: Option<&Operation>, _: Instant) {
+        self.arrivals.push_back(volume);
+    }
+
+    fn pick(&mut self, _: usize, _: Instant) -> Pick {
+        self.arrivals.front().map_or(Pick::Nothing, |volume| Pick::Volume(*volume))
+    }
+
+    fn dispatched(&mut self, dispatch: Dispatch<'_>, _: Instant) -> Ticket {
+        assert_eq!(self.arrivals.front(), Some(&dispatch.volume), "first come, first served");
+        if dispatch.ends_request {
+            self.arrivals.pop_front();
+        }
+        Ticket { estimate: DiskTime::ZERO, slack: true }
+    }
+
+    fn completed(&mut self, _: VolumeId, _: Ticket, _: DiskTime, _: Instant) {}
+}

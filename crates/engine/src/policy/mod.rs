@@ -1,0 +1,93 @@
+//! The seam between an engine and its policies: whose command goes next.
+//!
+//! The engine keeps the queues, the commands and the meter; a policy sees each volume's *head* (the next
+//! command it would issue) and keeps whatever order it likes. One disk, one policy.
+
+mod fcfs;
+mod utilization;
+
+use units::{DiskTime, Instant, Operation};
+
+use crate::{Contract, PolicyName, Settings, VolumeId};
+
+pub(crate) use fcfs::Fcfs;
+pub(crate) use utilization::Utilization;
+
+/// Whose head goes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pick {
+    /// This volume's.
+    Volume(VolumeId),
+    /// Nobody's before then, unless something is submitted or completes.
+    Wait(Instant),
+    /// Nobody's: no volume has anything to do.
+    Nothing,
+}
+
+/// What a policy said of a command when it was dispatched, to be put right when it completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    /// What the volume was debited.
+    pub(crate) estimate: DiskTime,
+    /// Whether the time came out of the slack: nobody else's reserve was waiting for it.
+    pub(crate) slack: bool,
+}
+
+/// A head that goes to the drive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dispatch<'a> {
+    /// Whose it is.
+    pub(crate) volume: VolumeId,
+    /// What the drive is told to do.
+    pub(crate) command: &'a Operation,
+    /// Whether it is the last command of its request.
+    pub(crate) ends_request: bool,
+    /// The volume's next head.
+    pub(crate) next: Option<&'a Operation>,
+}
+
+pub(crate) trait Policy: core::fmt::Debug + Send {
+    /// A volume joins; its number is the next one.
+    fn add(&mut self, contract: Contract, now: Instant);
+
+    /// A volume's contract changes.
+    fn change(&mut self, volume: VolumeId, contract: Contract, now: Instant);
+
+    /// A request came to `volume`'s queue. `head` is its head if the queue was empty before.
+    fn queued(&mut self, volume: VolumeId, head: Option<&Operation>, now: Instant);
+
+    /// Whose head goes next, given that the drive can take one and that `running` commands are in it.
+    fn pick(&mut self, running: usize, now: Instant) -> Pick;
+
+    /// The head that [`Policy::pick`] named is on its way.
+    fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> Ticket;
+
+    /// A command of `volume` took `actual`.
+    fn completed(&mut self, volume: VolumeId, ticket: Ticket, actual: DiskTime, now: Instant);
+
+    /// What is in the volume's reserve bucket; `None` if the policy keeps none.
+    fn balance(&mut self, volume: VolumeId, now: Instant) -> Option<DiskTime> {
+        let _ = (volume, now);
+        None
+    }
+
+    /// Whether the disk is being kept waiting, and for whom.
+    fn lingers_for(&self) -> Option<VolumeId> {
+        None
+    }
+
+    /// The disk was kept waiting for `volume` for so long.
+    fn lingered(&mut self, volume: VolumeId, waited: DiskTime, now: Instant) {
+        let _ = (volume, waited, now);
+    }
+
+    /// Panics if the policy's own books do not agree.
+    fn invariants(&self) {}
+}
+
+pub(crate) fn make(settings: &Settings, now: Instant) -> Box<dyn Policy> {
+    match settings.policy {
+        PolicyName::Fcfs => Box::new(Fcfs::default()),
+        PolicyName::Utilization => Box::new(Utilization::new(settings, now)),
+    }
+}

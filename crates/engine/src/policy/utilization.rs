@@ -1,0 +1,416 @@
+//! Shares of disk time (RTAS 2008 §2–3).
+//!
+//! Each volume has a reserve bucket and, if its limit is under the whole, a limit bucket; both fill at their
+//! share of wall time and hold one period's worth. A command is debited with an estimate when it goes to the
+//! drive and corrected when it completes. A volume's head has as deadline the instant at which the reserve
+//! bucket can pay for it. Volumes at their limit or with nothing queued are out; among the rest the earliest
+//! deadline that has come goes first; when none has, there is slack, and the volume with the lowest recent
+//! usage goes.
+//!
+//! ```text
+//!             queued           limit spent
+//!   (empty) ─────────▶ ready ◀────────────▶ throttled        ready: in `slack` order by usage, and
+//!                                                             in `deadlines` if it has a reserve
+//! ```
+//!
+//! What the paper says in words (§2.2: "sufficiently coarse granularity that inter-stream seeks are
+//! minimized") is here a *batch*: a volume with more to do keeps the arm until the batch has spent its disk time,
+//! or the volume has sunk one period under its reserve. A sequential run, which would pay a whole seek for every
+//! interruption, has the full time; any other has half of it, for the way to the volume's own part of the disk.
+//! A volume that was cut short comes back when its bucket can pay for a whole batch, so that the way back is paid
+//! once a batch. Inside a batch the disk waits a moment for the client of a sequential run that has been quick to
+//! send the next request (`linger`), and charges it for that; one failure and it waits no more until the client
+//! is quick again.
+//!
+//! Invariants: a reserve bucket's level is within ±(one period's worth) but for the debt of its own commands
+//! in service; time out of the slack never takes it below −(one period's worth); Σ over volumes of what is
+//! charged is the disk's busy time.
+
+use units::{DiskTime, Duration, Instant, Lba, Operation};
+
+use super::{Dispatch, Pick, Policy, Ticket};
+use crate::bucket::{Bucket, Moment};
+use crate::estimate::{Estimates, is_sequential};
+use crate::order::Order;
+use crate::usage::{Usage, Weights};
+use crate::{Contract, Settings, VolumeId};
+
+/// The smallest amount of disk time: a limit bucket that holds so much lets a volume in.
+const ANYTHING: DiskTime = DiskTime::from_nanos(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Empty,
+    Ready,
+    Throttled,
+}
+
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts about one client")]
+struct Volume {
+    contract: Contract,
+    reserve: Bucket,
+    limit: Option<Bucket>,
+    usage: Usage,
+    state: State,
+    /// Whether the head goes on where the volume's last command ended.
+    sequential: bool,
+    /// Whether the volume's last batch was ended while it had more to do.
+    cut: bool,
+    /// Whether its next request has come within `linger` of its last completion, the last time it mattered.
+    quick: bool,
+    /// Whether its last command went on a run.
+    in_run: bool,
+    running: u32,
+    last_end: Option<Lba>,
+    last_completion: Option<Instant>,
+}
+
+/// Who has the arm, and how much disk time the batch has spent.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    volume: VolumeId,
+    spent: DiskTime,
+    lingering: bool,
+}
+
+/// The utilization scheduler.
+#[derive(Debug)]
+pub(crate) struct Utilization {
+    period: Duration,
+    batch_max: DiskTime,
+    linger: Duration,
+    estimates: Estimates,
+    volumes: Vec<Volume>,
+    /// Ready volumes with a reserve, by the deadline of their head.
+    deadlines: Order<Moment>,
+    /// Ready volumes with a reserve that were cut short, by when their bucket can pay for a whole batch. They
+    /// may have slack, and have no deadline until then.
+    recovering: Order<Moment>,
+    /// Ready volumes, by recent usage.
+    slack: Order<Usage>,
+    /// Throttled volumes, by when their limit lets them in again.
+    throttled: Order<Moment>,
+    weights: Weights,
+    batch: Option<Batch>,
+}
+
+impl Volume {
+    /// Whether it goes on with a run, as far as can be known.
+    fn goes_on_running(&self) -> bool {
+        if self.state == State::Empty { self.in_run } else { self.sequential }
+    }
+}
+
+/// What a bucket must hold of what it can: some room is left, so that nothing runs over while a turn is waited for.
+fn most_of(cap: DiskTime) -> DiskTime {
+    DiskTime::from_nanos(cap.as_nanos() / 4 * 3)
+}
+
+impl Utilization {
+    pub(crate) fn new(settings: &Settings, now: Instant) -> Self {
+        Self {
+            period: settings.period,
+            batch_max: settings.batch.into(),
+            linger: settings.linger,
+            estimates: settings.estimates,
+            volumes: Vec::new(),
+            deadlines: Order::new(),
+            recovering: Order::new(),
+            slack: Order::new(),
+            throttled: Order::new(),
+            weights: Weights::new(now),
+            batch: None,
+        }
+    }
+
+    /// The disk time of a batch.
+    fn batch(&self, sequential: bool) -> DiskTime {
+        if sequential {
+            self.batch_max
+        } else {
+            DiskTime::from_nanos(self.batch_max.as_nanos() / 2)
+        }
+    }
+
+    fn volume(&mut self, volume: VolumeId) -> &mut Volume {
+        &mut self.volumes[volume.0 as usize]
+    }
+
+    fn limit(&self, contract: Contract, now: Instant) -> Option<Bucket> {
+        // A limit of the whole limits nothing. Any other begins empty: nobody is owed the right to exceed.
+        (contract.limit < units::Share::ALL)
+            .then(|| Bucket::new(contract.limit, self.period, DiskTime::ZERO, now))
+    }
+
+    /// Puts `volume` where its queue, its buckets and its batch say it belongs.
+    fn place(&mut self, volume: VolumeId, now: Instant) {
+        let holds = self.batch.is_some_and(|batch| batch.volume == volume);
+        let estimates = self.estimates;
+        let batch = self.batch(self.volumes[volume.0 as usize].sequential);
+        let entry = self.volume(volume);
+        entry.reserve.work(entry.state != State::Empty || entry.running > 0, now);
+        if entry.state == State::Empty {
+            self.deadlines.remove(volume);
+            self.recovering.remove(volume);
+            self.slack.remove(volume);
+            self.throttled.remove(volume);
+            return;
+        }
+        if let Some(limit) = &mut entry.limit
+            && limit.level(now) < ANYTHING
+        {
+            let wanted =
+                if entry.cut { batch.min(most_of(limit.cap())).max(ANYTHING) } else { ANYTHING };
+            let moment = limit.holds_at(wanted).expect("a limit is above nothing");
+            entry.state = State::Throttled;
+            self.deadlines.remove(volume);
+            self.recovering.remove(volume);
+            self.slack.remove(volume);
+            self.throttled.set(volume, moment);
+            return;
+        }
+        entry.state = State::Ready;
+        let usage = entry.usage;
+        let whole_batch = batch.min(most_of(entry.reserve.cap()));
+        let recovers = entry.cut && entry.reserve.level(now) < whole_batch;
+        let cost = if recovers { whole_batch } else { estimates.of(entry.sequential && holds) };
+        entry.reserve.level(now);
+        let moment = entry.reserve.holds_at(cost);
+        self.throttled.remove(volume);
+        self.slack.set(volume, usage);
+        self.deadlines.remove(volume);
+        self.recovering.remove(volume);
+        if let Some(moment) = moment {
+            let order = if recovers { &mut self.recovering } else { &mut self.deadlines };
+            order.set(volume, moment);
+        }
+    }
+
+    /// Lets in the volumes whose limit has something for them again, or whose reserve a whole batch.
+    fn release(&mut self, now: Instant) {
+        let ripe = |order: &Order<Moment>| order.first().filter(|(at, _)| *at <= Moment::at(now));
+        while let Some((_, volume)) = ripe(&self.throttled).or_else(|| ripe(&self.recovering)) {
+            self.place(volume, now);
+        }
+    }
+
+    fn due(&self, now: Instant) -> Option<VolumeId> {
+        let (moment, volume) = self.deadlines.first()?;
+        (moment <= Moment::at(now)).then_some(volume)
+    }
+
+    /// Whether the volume that has the arm keeps it: with a command, or with the promise of one.
+    fn go_on(&mut self, running: usize, now: Instant) -> Option<Pick> {
+        let Batch { volume, spent, .. } = self.batch?;
+        let linger = self.linger;
+        let batch = self.batch(self.volumes[volume.0 as usize].goes_on_running());
+        let entry = self.volume(volume);
+        let sunk =
+            !entry.contract.reserve.is_none() && entry.reserve.level(now) <= -entry.reserve.cap();
+        if spent >= batch || sunk {
+            return None;
+        }
+        match entry.state {
+            State::Ready => Some(Pick::Volume(volume)),
+            State::Empty if entry.in_run && entry.quick && running == 0 => {
+                let until = entry.last_completion? + linger;
+                (now < until && self.slack.len() > 0).then_some(Pick::Wait(until))
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes the arm from the volume that has it.
+    fn end_batch(&mut self, now: Instant) {
+        let Some(Batch { volume, lingering, .. }) = self.batch.take() else { return };
+        let entry = self.volume(volume);
+        // Who was waited for and did not come is not waited for again.
+        entry.quick &= !lingering;
+        entry.cut = match entry.state {
+            State::Empty => entry.in_run && entry.quick,
+            State::Ready | State::Throttled => true,
+        };
+        self.place(volume, now);
+    }
+
+    fn scale_back(&mut self, now: Instant) {
+        if let Some(halvings) = self.weights.turn(now) {
+            self.slack.rescale(|usage| usage.scaled_back(halvings));
+            for volume in &mut self.volumes {
+                volume.usage = volume.usage.scaled_back(halvings);
+            }
+        }
+    }
+}
+
+impl Policy for Utilization {
+    fn add(&mut self, contract: Contract, now: Instant) {
+        let limit = self.limit(contract, now);
+        self.volumes.push(Volume {
+            contract,
+            // As if it had been idle for long: one period's worth is there at a start, never more.
+            reserve: Bucket::full(contract.reserve, self.period, now),
+            limit,
+            usage: Usage::default(),
+            state: State::Empty,
+            sequential: false,
+            cut: false,
+            quick: false,
+            in_run: false,
+            running: 0,
+            last_end: None,
+            last_completion: None,
+        });
+    }
+
+    fn change(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
+        let (period, fresh) = (self.period, self.limit(contract, now));
+        let entry = self.volume(volume);
+        entry.contract = contract;
+        entry.reserve.change(contract.reserve, period, now);
+        match (&mut entry.limit, fresh) {
+            (Some(limit), Some(_)) => limit.change(contract.limit, period, now),
+            (limit, fresh) => *limit = fresh,
+        }
+        self.place(volume, now);
+    }
+
+    fn queued(&mut self, volume: VolumeId, head: Option<&Operation>, now: Instant) {
+        let linger = self.linger;
+        let holds = self.batch.is_some_and(|batch| batch.volume == volume);
+        let entry = self.volume(volume);
+        let Some(head) = head else { return };
+        let waited = entry.last_completion.map(|last| now.since(last));
+        entry.quick = entry.running > 0 || waited.is_some_and(|waited| waited <= linger);
+        entry.sequential = is_sequential(head, entry.last_end);
+        // Who comes back after a pause does not want a batch, only an answer.
+        entry.cut &= holds || entry.quick;
+        entry.state = State::Ready;
+        if holds && let Some(batch) = &mut self.batch {
+            batch.lingering = false;
+        }
+        self.place(volume, now);
+    }
+
+    fn pick(&mut self, running: usize, now: Instant) -> Pick {
+        self.scale_back(now);
+        self.release(now);
+        if let Some(pick) = self.go_on(running, now) {
+            if let (Pick::Wait(_), Some(batch)) = (pick, &mut self.batch) {
+                batch.lingering = true;
+            }
+            return pick;
+        }
+        if self.slack.len() > 0 {
+            self.end_batch(now);
+        }
+        if let Some(volume) = self.due(now) {
+            return Pick::Volume(volume);
+        }
+        if let Some((_, volume)) = self.slack.first() {
+            return Pick::Volume(volume);
+        }
+        self.throttled.first().map_or(Pick::Nothing, |(moment, _)| Pick::Wait(moment.instant()))
+    }
+
+    fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> Ticket {
+        let volume = dispatch.volume;
+        let holds = self.batch.is_some_and(|batch| batch.volume == volume);
+        let ticket = Ticket {
+            estimate: self.estimates.of(self.volumes[volume.0 as usize].sequential && holds),
+            slack: self.due(now).is_none(),
+        };
+        let entry = self.volume(volume);
+        assert_eq!(entry.state, State::Ready, "only a ready volume is picked");
+        entry.reserve.take(ticket.estimate, now);
+        if let Some(limit) = &mut entry.limit {
+            limit.take(ticket.estimate, now);
+        }
+        entry.running += 1;
+        entry.in_run = entry.sequential;
+        if !dispatch.command.extent.is_empty() {
+            entry.last_end = Some(dispatch.command.extent.end());
+        }
+        entry.sequential = dispatch.next.is_some_and(|next| is_sequential(next, entry.last_end));
+        if dispatch.next.is_none() {
+            entry.state = State::Empty;
+        }
+        if !holds {
+            entry.cut = false;
+            self.batch = Some(Batch { volume, spent: DiskTime::ZERO, lingering: false });
+        }
+        if let Some(batch) = &mut self.batch {
+            batch.spent += ticket.estimate;
+        }
+        self.place(volume, now);
+        ticket
+    }
+
+    fn completed(&mut self, volume: VolumeId, ticket: Ticket, actual: DiskTime, now: Instant) {
+        self.scale_back(now);
+        let Ticket { estimate, slack } = ticket;
+        if let Some(batch) = &mut self.batch
+            && batch.volume == volume
+        {
+            batch.spent += actual - estimate;
+        }
+        let entry = &mut self.volumes[volume.0 as usize];
+        entry.running -= 1;
+        entry.last_completion = Some(now);
+        entry.usage.spend(actual, now, &self.weights);
+        if slack {
+            entry.reserve.settle_slack(estimate, actual, now);
+        } else {
+            entry.reserve.take(actual - estimate, now);
+        }
+        if let Some(limit) = &mut entry.limit {
+            limit.take(actual - estimate, now);
+        }
+        self.place(volume, now);
+    }
+
+    fn balance(&mut self, volume: VolumeId, now: Instant) -> Option<DiskTime> {
+        Some(self.volume(volume).reserve.level(now))
+    }
+
+    fn lingers_for(&self) -> Option<VolumeId> {
+        self.batch.filter(|batch| batch.lingering).map(|batch| batch.volume)
+    }
+
+    fn lingered(&mut self, volume: VolumeId, waited: DiskTime, now: Instant) {
+        let entry = &mut self.volumes[volume.0 as usize];
+        entry.usage.spend(waited, now, &self.weights);
+        entry.reserve.take(waited, now);
+        if let Some(limit) = &mut entry.limit {
+            limit.take(waited, now);
+        }
+        if let Some(batch) = &mut self.batch
+            && batch.volume == volume
+        {
+            batch.spent += waited;
+        }
+        self.place(volume, now);
+    }
+
+    fn invariants(&self) {
+        for (volume, entry) in (0_u32..).map(VolumeId).zip(&self.volumes) {
+            let (ready, throttled) = (entry.state == State::Ready, entry.state == State::Throttled);
+            assert_eq!(
+                self.slack.contains(volume),
+                ready,
+                "ready volumes are in the order of usage"
+            );
+            assert_eq!(
+                self.throttled.contains(volume),
+                throttled,
+                "throttled volumes wait their time"
+            );
+            let promised = ready && !entry.contract.reserve.is_none();
+            let (due, recovers) =
+                (self.deadlines.contains(volume), self.recovering.contains(volume));
+            assert_eq!(due || recovers, promised, "a promise has a deadline, or will have one");
+            assert!(!(due && recovers), "a deadline is one or the other");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! How one disk is scheduled.
+
+use units::{Duration, Sectors};
+
+use crate::estimate::Estimates;
+use crate::limits;
+use crate::{PolicyName, limits::COMMAND_MAX};
+
+/// The settings of one engine. Whoever reads them from outside checks them there; inside they are asserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Who decides.
+    pub policy: PolicyName,
+    /// Commands inside the drive at a time, 1 to [`limits::DEPTH_MAX`].
+    pub depth: u32,
+    /// The period p of RTAS 2008 §2.1, over which shares are kept.
+    pub period: Duration,
+    /// Disk time for which a sequential run keeps the arm; at most the period.
+    pub batch: Duration,
+    /// How long the disk waits for the next request of a sequential run whose client has been quick.
+    pub linger: Duration,
+    /// What a command is taken to cost until it has completed.
+    pub estimates: Estimates,
+    /// The most that one command reads or writes.
+    pub command_max: Sectors,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            policy: PolicyName::Utilization,
+            depth: 1,
+            period: Duration::from_secs(1),
+            batch: Duration::from_millis(250),
+            linger: Duration::from_millis(2),
+            estimates: Estimates::default(),
+            command_max: COMMAND_MAX,
+        }
+    }
+}
+
+impl Settings {
+    pub(crate) fn assert_sane(&self) {
+        assert!((1..=limits::DEPTH_MAX).contains(&self.depth), "depth");
+        assert!((limits::PERIOD_MIN..=limits::PERIOD_MAX).contains(&self.period), "period");
+        assert!(self.batch <= self.period, "a batch lasts at most a period");
+        assert!(self.linger <= limits::LINGER_MAX, "linger");
+        assert!(self.command_max > Sectors::ZERO, "a command moves something");
+        assert!(self.command_max <= limits::COMMAND_MAX, "command_max");
+    }
+}

@@ -1,0 +1,431 @@
+//! The event loop: one thread for all listeners and connections.
+//!
+//! One turn of the loop:
+//!
+//! ```text
+//!  sleep ─▶ accept ─▶ read and submit ─▶ end of batch ─▶ take replies ─▶ write ─▶ tidy up
+//! ```
+//!
+//! Everything that is ready is read before the disks are woken, and every reply that is there is queued
+//! before anything is written: at load, one system call carries many messages.
+//!
+//! Invariants:
+//! - a slot is free, or holds a connection, or holds what a gone connection still has at the disks, so that
+//!   the number of slots bounds all of them together;
+//! - a connection that has something to do and is not waiting for its socket, for a reply or for memory, is
+//!   in `ready`.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+use mio::{Events, Poll, Token, Waker};
+use units::{Bytes, Duration, Instant};
+
+use crate::address::Address;
+use crate::connection::{Connection, Progress, Sending, Stream};
+use crate::export::Exports;
+use crate::handle::{Handle, waker_failed};
+use crate::limits::{
+    BYTES_IN_FLIGHT_MAX, CONNECTIONS_MAX, LISTENERS_MAX, PAYLOADS_BYTES_MAX, RECEIVE_BYTES_MAX,
+    STOP_MAX,
+};
+use crate::listener::Listener;
+use crate::request::{ConnectionId, Reply, Sink};
+use crate::session::{Blocked, Budget, Event, InFlight, World};
+
+const WAKER: Token = Token(0);
+const LISTENER_FIRST: usize = 1;
+const CONNECTION_FIRST: usize = LISTENER_FIRST + LISTENERS_MAX;
+const EVENTS_MAX: usize = 1_024;
+const SLOT_BITS: u32 = 16;
+/// How often deadlines are looked at, and the longest sleep.
+const TICK: std::time::Duration = std::time::Duration::from_secs(1);
+/// The most connections accepted in one turn, so that a storm of them does not starve those that are in.
+const ACCEPTS_PER_TURN_MAX: usize = 64;
+
+/// A server that listens and does not serve yet.
+#[derive(Debug)]
+pub struct Server {
+    poll: Poll,
+    listeners: Vec<Listener>,
+    handle: Handle,
+    payload_memory: usize,
+}
+
+#[derive(Debug)]
+enum Slot {
+    Free,
+    Live(Box<Connection>),
+    /// The client is gone; its requests are at the disks, and hold memory until they are answered.
+    Departed(ConnectionId, InFlight),
+}
+
+impl Server {
+    /// Listens on all the addresses, or on none if one of them fails. A socket file that no server listens
+    /// on any more is replaced.
+    ///
+    /// # Errors
+    /// If an address is in use or cannot be listened on, or there are none or too many.
+    pub fn bind(addresses: &[Address]) -> io::Result<Self> {
+        if addresses.is_empty() || addresses.len() > LISTENERS_MAX {
+            let why = format!("a server listens on 1 to {LISTENERS_MAX} addresses");
+            return Err(io::Error::new(ErrorKind::InvalidInput, why));
+        }
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), WAKER).map_err(|error| waker_failed(&error))?;
+        let mut listeners = Vec::with_capacity(addresses.len());
+        for (index, address) in addresses.iter().enumerate() {
+            let mut listener = Listener::bind(address)?;
+            listener.register(poll.registry(), Token(LISTENER_FIRST + index))?;
+            listeners.push(listener);
+        }
+        let payload_memory = PAYLOADS_BYTES_MAX;
+        Ok(Self { poll, listeners, handle: Handle::new(waker), payload_memory })
+    }
+
+    /// Gives the payloads of all connections together less memory than
+    /// [`PAYLOADS_BYTES_MAX`](crate::limits::PAYLOADS_BYTES_MAX), but no less than one connection may use.
+    #[must_use]
+    pub fn with_payload_memory(mut self, memory: Bytes) -> Self {
+        let wanted = usize::try_from(memory.0).unwrap_or(usize::MAX);
+        self.payload_memory = wanted.clamp(BYTES_IN_FLIGHT_MAX, PAYLOADS_BYTES_MAX);
+        self
+    }
+
+    /// Where it listens, in the order of [`Server::bind`]; for port 0, with the port that was chosen.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn addresses(&self) -> io::Result<Vec<Address>> {
+        self.listeners.iter().map(Listener::address).collect()
+    }
+
+    /// The way to send replies, and to stop it.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Serves until [`Handle::stop`]. Requests go to `sink`, on this thread; `clock` tells the time for
+    /// deadlines, once a turn.
+    ///
+    /// # Errors
+    /// Only if the system's poll fails: what one client does is never an error of the server.
+    pub fn run(
+        self,
+        exports: Arc<dyn Exports>,
+        sink: &mut dyn Sink,
+        clock: &dyn Fn() -> Instant,
+    ) -> io::Result<()> {
+        let mut serving = Loop {
+            poll: self.poll,
+            listeners: self.listeners,
+            handle: self.handle,
+            exports,
+            slots: Vec::new(),
+            free: Vec::new(),
+            connections_made: 0,
+            budget: Budget::new(self.payload_memory),
+            given_seen: 0,
+            ready: VecDeque::new(),
+            starved: VecDeque::new(),
+            written: Vec::new(),
+            happened: Vec::new(),
+            buffer: vec![0; RECEIVE_BYTES_MAX],
+            stopping: None,
+            now: clock(),
+            ticked: Instant::ZERO,
+        };
+        serving.run(sink, clock)
+    }
+}
+
+struct Loop {
+    poll: Poll,
+    listeners: Vec<Listener>,
+    handle: Handle,
+    exports: Arc<dyn Exports>,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    connections_made: u64,
+    budget: Budget,
+    /// [`Budget::given`] when the starved were last let try again.
+    given_seen: u64,
+    /// Slots that can go on reading, each once.
+    ready: VecDeque<usize>,
+    /// Slots that wait for memory, each once.
+    starved: VecDeque<usize>,
+    /// Slots that may have something to send in this turn.
+    written: Vec<usize>,
+    happened: Vec<Event>,
+    buffer: Vec<u8>,
+    /// Since when it is stopping.
+    stopping: Option<Instant>,
+    now: Instant,
+    ticked: Instant,
+}
+
+impl Loop {
+    fn run(&mut self, sink: &mut dyn Sink, clock: &dyn Fn() -> Instant) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        let mut replies = Vec::new();
+        loop {
+            self.sleep(&mut events)?;
+            self.now = clock();
+            self.note(&events);
+            self.accept();
+            self.read(sink);
+            let stop = self.handle.take(&mut replies);
+            self.answer(&mut replies);
+            if stop && self.stopping.is_none() {
+                self.begin_stop();
+            }
+            self.write(sink);
+            self.feed_the_starved();
+            self.tick(sink);
+            if self.stopping.is_some() && self.slots.iter().all(|slot| matches!(slot, Slot::Free)) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn sleep(&mut self, events: &mut Events) -> io::Result<()> {
+        let busy = !self.ready.is_empty() || !self.handle.may_sleep(self.stopping.is_some());
+        let timeout = if busy { std::time::Duration::ZERO } else { TICK };
+        let outcome = self.poll.poll(events, Some(timeout));
+        self.handle.awake();
+        match outcome {
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Remembers which sockets are ready for what.
+    fn note(&mut self, events: &Events) {
+        for event in events {
+            let token = event.token().0;
+            if let Some(slot) = token.checked_sub(CONNECTION_FIRST) {
+                let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
+                connection.readiness.half_closed |= event.is_read_closed();
+                connection.readiness.readable |= event.is_readable() || event.is_read_closed();
+                if event.is_writable() || event.is_write_closed() || event.is_error() {
+                    connection.readiness.writable = true;
+                    self.written.push(slot);
+                }
+                self.make_ready(slot);
+            } else if let Some(index) = token.checked_sub(LISTENER_FIRST)
+                && let Some(listener) = self.listeners.get_mut(index)
+            {
+                listener.ready = true;
+            }
+        }
+    }
+
+    fn make_ready(&mut self, slot: usize) {
+        let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { return };
+        if !connection.queued {
+            connection.queued = true;
+            self.ready.push_back(slot);
+        }
+    }
+
+    fn accept(&mut self) {
+        for index in 0..self.listeners.len() {
+            for _ in 0..ACCEPTS_PER_TURN_MAX {
+                let listener = &mut self.listeners[index];
+                if !listener.ready {
+                    break;
+                }
+                match listener.accept() {
+                    Ok(stream) => self.welcome(stream),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => listener.ready = false,
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    // Out of descriptors, or the client left already: whoever waits is looked at again at
+                    // the next turn or tick.
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+
+    /// Finds a place for a new client; where there is none, dropping the stream closes it.
+    fn welcome(&mut self, mut stream: Stream) {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None if self.slots.len() < CONNECTIONS_MAX => {
+                self.slots.push(Slot::Free);
+                self.slots.len() - 1
+            }
+            None => return,
+        };
+        if stream.register(self.poll.registry(), Token(CONNECTION_FIRST + slot)).is_err() {
+            self.free.push(slot);
+            return;
+        }
+        self.connections_made += 1;
+        let id = ConnectionId(self.connections_made << SLOT_BITS | slot as u64);
+        self.slots[slot] = Slot::Live(Box::new(Connection::new(id, stream, self.now)));
+        self.written.push(slot);
+        self.make_ready(slot);
+    }
+
+    /// Reads from all that can go on, once round, and hands their requests over.
+    fn read(&mut self, sink: &mut dyn Sink) {
+        let mut submitted = false;
+        for _ in 0..self.ready.len() {
+            let Some(slot) = self.ready.pop_front() else { break };
+            let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
+            connection.queued = false;
+            let was_empty = connection.session.output().is_empty();
+            let mut world = World {
+                exports: &*self.exports,
+                budget: &mut self.budget,
+                events: &mut self.happened,
+            };
+            let progress = connection.read(&mut self.buffer, &mut world, self.now);
+            connection.output_began(was_empty, self.now);
+            if connection.session.blocked() == Some(Blocked::Memory) && !connection.starved {
+                connection.starved = true;
+                self.starved.push_back(slot);
+            }
+            let mut broken = progress == Progress::Broken;
+            for event in self.happened.drain(..) {
+                match event {
+                    Event::Request(request) => {
+                        submitted = true;
+                        sink.submit(request);
+                    }
+                    Event::Close(_) => broken = true,
+                    Event::Opened(_) | Event::Disconnect => {}
+                }
+            }
+            if broken {
+                self.drop_connection(slot, sink);
+                continue;
+            }
+            self.written.push(slot);
+            if progress == Progress::Unfinished {
+                self.make_ready(slot);
+            }
+        }
+        if submitted {
+            sink.submitted_batch_end();
+        }
+    }
+
+    /// Queues what the disks answered.
+    fn answer(&mut self, replies: &mut Vec<Reply>) {
+        for Reply { id, result } in replies.drain(..) {
+            let Ok(slot) = usize::try_from(id.connection.0 & ((1 << SLOT_BITS) - 1)) else {
+                continue;
+            };
+            match self.slots.get_mut(slot) {
+                Some(Slot::Live(connection)) if connection.id == id.connection => {
+                    let was_empty = connection.session.output().is_empty();
+                    connection.session.reply(id.sequence, result, &mut self.budget);
+                    connection.output_began(was_empty, self.now);
+                    let waits = connection.session.blocked() == Some(Blocked::Room);
+                    if self.written.last() != Some(&slot) {
+                        self.written.push(slot);
+                    }
+                    if waits {
+                        self.make_ready(slot);
+                    }
+                }
+                Some(Slot::Departed(departed, in_flight)) if *departed == id.connection => {
+                    if let Some(entry) = in_flight.close(id.sequence) {
+                        self.budget.give(entry.bytes);
+                    }
+                    if in_flight.count() == 0 {
+                        self.slots[slot] = Slot::Free;
+                        self.free.push(slot);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Sends what there is; closes those that are over; lets those go on that have room again.
+    fn write(&mut self, sink: &mut dyn Sink) {
+        let mut written = core::mem::take(&mut self.written);
+        for slot in written.drain(..) {
+            let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
+            let sending = connection.write(&mut self.budget, self.now);
+            if sending == Sending::Broken || connection.is_over() {
+                self.drop_connection(slot, sink);
+            } else if sending == Sending::Something
+                && connection.session.blocked() == Some(Blocked::Room)
+            {
+                self.make_ready(slot);
+            }
+        }
+        self.written = written;
+    }
+
+    /// Lets those that wait for memory try again, if any was given back since.
+    fn feed_the_starved(&mut self) {
+        if self.starved.is_empty() || self.given_seen == self.budget.given() {
+            return;
+        }
+        self.given_seen = self.budget.given();
+        while let Some(slot) = self.starved.pop_front() {
+            if let Some(Slot::Live(connection)) = self.slots.get_mut(slot) {
+                connection.starved = false;
+            }
+            self.make_ready(slot);
+        }
+    }
+
+    fn begin_stop(&mut self) {
+        self.stopping = Some(self.now);
+        self.listeners.clear();
+        for (slot, state) in self.slots.iter_mut().enumerate() {
+            if let Slot::Live(connection) = state {
+                connection.session.finish(&mut self.budget);
+                self.written.push(slot);
+            }
+        }
+    }
+
+    /// Looks at deadlines, at most once a tick.
+    fn tick(&mut self, sink: &mut dyn Sink) {
+        let tick = Duration::from_nanos(u64::try_from(TICK.as_nanos()).unwrap_or(u64::MAX));
+        if self.now.saturating_since(self.ticked) < tick {
+            return;
+        }
+        self.ticked = self.now;
+        let mut unstuck = false;
+        for slot in 0..self.slots.len() {
+            let Slot::Live(connection) = &self.slots[slot] else { continue };
+            let hogs = !self.starved.is_empty() && connection.hogs(self.now);
+            let deaf = self.stopping.is_some() && connection.is_unsent_for(STOP_MAX, self.now);
+            // Payloads that wait for each other's memory would wait for ever: one a tick gives way.
+            let stuck = !unstuck && connection.is_stuck(self.now);
+            unstuck |= stuck;
+            if hogs || stuck || deaf || connection.is_late(self.now) {
+                self.drop_connection(slot, sink);
+            }
+        }
+    }
+
+    /// Closes a connection. What it has at the disks keeps its slot until it is answered.
+    fn drop_connection(&mut self, slot: usize, sink: &mut dyn Sink) {
+        let Slot::Live(mut connection) = core::mem::replace(&mut self.slots[slot], Slot::Free)
+        else {
+            return;
+        };
+        // Closing deregisters too; a failure here changes nothing.
+        let _ = connection.stream.deregister(self.poll.registry());
+        let id = connection.id;
+        // The last word to a client that is being dropped is a courtesy: it may not fit.
+        let _ = connection.write(&mut self.budget, self.now);
+        let in_flight = connection.session.depart(&mut self.budget);
+        if in_flight.count() == 0 {
+            self.free.push(slot);
+        } else {
+            self.slots[slot] = Slot::Departed(id, in_flight);
+        }
+        sink.closed(id);
+    }
+}

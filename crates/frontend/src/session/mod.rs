@@ -1,0 +1,422 @@
+//! One connection's side of the protocol, without a socket and without a clock.
+//!
+//! Bytes go in with [`Session::feed`], events come out; answers go in with [`Session::reply`], bytes come
+//! out of [`Session::output`]. One message is parsed at a time, from bytes that lie together:
+//!
+//! ```text
+//!  ClientFlags ─▶ Options ⇄ SkipOption
+//!                    │ GO, EXPORT_NAME
+//!                    ▼
+//!                 Requests ⇄ Payload, SkipPayload
+//!                    │ DISC           any phase: a violation
+//!                    ▼                         ▼
+//!                 Finished                  Finished
+//! ```
+//!
+//! Invariants:
+//! - the outcome does not depend on how the bytes were cut into pieces;
+//! - memory stays under [`limits::SESSION_BYTES_MAX`], and what it holds of payloads is taken from a
+//!   [`Budget`] shared by all sessions;
+//! - when it is out of room it stops taking bytes ([`Session::wants_input`]) and goes on where it was
+//!   ([`Session::resume`]) once there is room.
+
+mod handshake;
+mod in_flight;
+mod output;
+#[cfg(test)]
+mod tests;
+mod transmission;
+
+use crate::export::{ExportId, Exports};
+use crate::limits;
+use crate::request::{ConnectionId, Errno, Request};
+use crate::wire;
+
+pub(crate) use in_flight::InFlight;
+pub use output::Output;
+
+/// What a session has to say to the outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The handshake is over; requests to this export follow.
+    Opened(ExportId),
+    /// Work to do.
+    Request(Request),
+    /// The client said goodbye. Answer what is outstanding, send it, then close.
+    Disconnect,
+    /// The client cannot be understood any further. Close now.
+    Close(CloseReason),
+}
+
+/// Why a session was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CloseReason {
+    /// A magic number was wrong: the client speaks something else, or the two sides lost each other.
+    BadMagic,
+    /// The client set handshake flags that were not offered (section "Client flags": MUST drop).
+    UnknownClientFlags,
+    /// `NBD_OPT_EXPORT_NAME` named nothing here, and has no way to be told so. Use `NBD_OPT_GO`.
+    UnknownExport,
+    /// An option announced more data than anyone needs.
+    OptionTooBig,
+    /// More options than [`limits::OPTIONS_MAX`].
+    TooManyOptions,
+    /// A write announced a payload above [`limits::PAYLOAD_SKIP_BYTES_MAX`].
+    PayloadTooBig,
+}
+
+/// Memory for payloads that is shared by sessions.
+#[derive(Debug)]
+pub struct Budget {
+    free: usize,
+    /// Counts givings, so that whoever waits for memory can see that trying again makes sense.
+    given: u64,
+}
+
+impl Budget {
+    /// So much memory.
+    pub const fn new(bytes: usize) -> Self {
+        Self { free: bytes, given: 0 }
+    }
+
+    /// What is left of it.
+    pub const fn free(&self) -> usize {
+        self.free
+    }
+
+    pub(crate) const fn given(&self) -> u64 {
+        self.given
+    }
+
+    fn take(&mut self, bytes: usize) -> bool {
+        let Some(rest) = self.free.checked_sub(bytes) else { return false };
+        self.free = rest;
+        true
+    }
+
+    pub(crate) fn give(&mut self, bytes: usize) {
+        if bytes > 0 {
+            self.free += bytes;
+            self.given += 1;
+        }
+    }
+}
+
+/// What a session needs from outside while it parses.
+pub struct World<'a> {
+    /// What can be opened.
+    pub exports: &'a dyn Exports,
+    /// Memory for payloads.
+    pub budget: &'a mut Budget,
+    /// Where events go, in order.
+    pub events: &'a mut Vec<Event>,
+}
+
+/// What a session waits for before it takes more bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocked {
+    /// For answers to its own requests, or for its output to be sent.
+    Room,
+    /// For memory that other sessions hold.
+    Memory,
+}
+
+/// The opened export, as far as requests are checked against it.
+#[derive(Clone, Copy, Debug)]
+struct Target {
+    id: ExportId,
+    bytes: u64,
+    block_min: u64,
+    read_only: bool,
+}
+
+/// A write's payload on its way in.
+#[derive(Debug)]
+struct Payload {
+    header: wire::RequestHeader,
+    /// Grows as bytes arrive; taken from the budget by its length.
+    data: Vec<u8>,
+    filled: usize,
+    length: usize,
+}
+
+#[derive(Debug)]
+enum Phase {
+    ClientFlags,
+    Options,
+    SkipOption { left: usize, option: u32, answer: u32 },
+    Requests,
+    Payload(Payload),
+    SkipPayload { left: usize, cookie: u64, errno: Errno },
+    Finished,
+}
+
+/// How far one step of parsing got.
+enum Step {
+    /// One message, or a part of a payload, of so many bytes.
+    Took(usize),
+    /// The message is not whole yet.
+    Short,
+    /// There is no room for what it asks.
+    Blocked(Blocked),
+}
+
+/// The protocol's state for one connection.
+#[derive(Debug)]
+pub struct Session {
+    connection: ConnectionId,
+    phase: Phase,
+    target: Target,
+    no_zeroes: bool,
+    options_seen: usize,
+    /// Bytes that arrived and are not understood yet: a part of a message, or what came while blocked.
+    backlog: Vec<u8>,
+    blocked: Option<Blocked>,
+    in_flight: InFlight,
+    output: Output,
+}
+
+impl Session {
+    /// A connection that was just made; the greeting is in its output (section "Newstyle negotiation").
+    pub fn new(connection: ConnectionId) -> Self {
+        let mut output = Output::default();
+        output.push_bytes(wire::greeting());
+        Self {
+            connection,
+            phase: Phase::ClientFlags,
+            target: Target { id: ExportId(0), bytes: 0, block_min: 1, read_only: true },
+            no_zeroes: false,
+            options_seen: 0,
+            backlog: Vec::new(),
+            blocked: None,
+            in_flight: InFlight::default(),
+            output,
+        }
+    }
+
+    /// Takes bytes that arrived. What cannot be understood yet is kept.
+    ///
+    /// # Panics
+    /// On more than [`limits::RECEIVE_BYTES_MAX`] at once, or when it did not want any: the bound on memory
+    /// would not hold.
+    pub fn feed(&mut self, bytes: &[u8], world: &mut World<'_>) {
+        assert!(bytes.len() <= limits::RECEIVE_BYTES_MAX, "a piece is bounded");
+        assert!(self.wants_input(), "a blocked session is not fed");
+        if self.backlog.is_empty() {
+            let taken = self.parse(bytes, world);
+            if !self.is_finished() && taken < bytes.len() {
+                self.keep(&bytes[taken..]);
+            }
+        } else {
+            self.keep(bytes);
+            self.resume(world);
+        }
+    }
+
+    /// Goes on with what was kept while there was no room.
+    pub fn resume(&mut self, world: &mut World<'_>) {
+        let mut backlog = core::mem::take(&mut self.backlog);
+        let taken = self.parse(&backlog, world);
+        if self.is_finished() || taken == backlog.len() {
+            return;
+        }
+        backlog.drain(..taken);
+        self.backlog = backlog;
+    }
+
+    /// The tail of an arriving payload's buffer, for reading straight into it, when that is worth while.
+    /// [`Session::payload_filled`] says how much was read.
+    pub fn payload_space(&mut self, budget: &mut Budget) -> Option<&mut [u8]> {
+        if !self.backlog.is_empty() {
+            return None;
+        }
+        let Phase::Payload(payload) = &mut self.phase else { return None };
+        if payload.length - payload.filled < limits::PAYLOAD_STEP_BYTES {
+            return None;
+        }
+        if !payload.make_room(budget) {
+            self.blocked = Some(Blocked::Memory);
+            return None;
+        }
+        Some(&mut payload.data[payload.filled..])
+    }
+
+    /// So many bytes were read into [`Session::payload_space`].
+    ///
+    /// # Panics
+    /// On more than there was space for.
+    pub fn payload_filled(&mut self, count: usize, world: &mut World<'_>) {
+        let Phase::Payload(payload) = &mut self.phase else { return };
+        assert!(count <= payload.data.len() - payload.filled, "filled within the space");
+        payload.filled += count;
+        self.finish_payload(world);
+    }
+
+    /// Answers a request. False if there is none of that number, or it was answered before. The data of
+    /// anything but a read is dropped.
+    pub fn reply(
+        &mut self,
+        sequence: u64,
+        result: Result<Vec<u8>, Errno>,
+        budget: &mut Budget,
+    ) -> bool {
+        let Some(entry) = self.in_flight.close(sequence) else { return false };
+        let result = match result {
+            // A short answer cannot be sent as such: the client counts on the length that it asked for.
+            Ok(data) if entry.read && data.len() != entry.bytes => Err(Errno::Io),
+            Ok(data) if entry.read => Ok(data),
+            Ok(_) => Ok(Vec::new()),
+            Err(errno) => Err(errno),
+        };
+        match result {
+            Ok(data) => {
+                budget.give(entry.bytes - data.len());
+                self.output.push_reply(wire::simple_reply(entry.cookie, Ok(())), data);
+            }
+            Err(errno) => {
+                budget.give(entry.bytes);
+                self.refuse(entry.cookie, errno);
+            }
+        }
+        true
+    }
+
+    /// What is to be sent.
+    pub const fn output(&self) -> &Output {
+        &self.output
+    }
+
+    /// So many bytes of the output were sent. True if that completed a message.
+    ///
+    /// # Panics
+    /// On more than there was.
+    pub fn sent(&mut self, bytes: usize, budget: &mut Budget) -> bool {
+        let (freed, completed) = self.output.sent(bytes);
+        budget.give(freed);
+        completed
+    }
+
+    /// Whether bytes may be fed. If not, the socket is left alone, and the client feels it.
+    pub const fn wants_input(&self) -> bool {
+        self.blocked.is_none() && !self.is_finished()
+    }
+
+    /// What it waits for, if it does.
+    pub const fn blocked(&self) -> Option<Blocked> {
+        self.blocked
+    }
+
+    /// Whether the client has yet to choose an export.
+    pub const fn is_in_handshake(&self) -> bool {
+        matches!(self.phase, Phase::ClientFlags | Phase::Options | Phase::SkipOption { .. })
+    }
+
+    /// Whether a payload has begun and not ended.
+    pub const fn is_in_payload(&self) -> bool {
+        matches!(self.phase, Phase::Payload(_) | Phase::SkipPayload { .. })
+    }
+
+    /// Whether nothing more will be read.
+    pub const fn is_finished(&self) -> bool {
+        matches!(self.phase, Phase::Finished)
+    }
+
+    /// How many requests wait for their answer.
+    pub const fn outstanding(&self) -> usize {
+        self.in_flight.count()
+    }
+
+    /// Reads no further, whatever was on its way in; what is outstanding can still be answered.
+    pub fn finish(&mut self, budget: &mut Budget) {
+        if let Phase::Payload(payload) = core::mem::replace(&mut self.phase, Phase::Finished) {
+            budget.give(payload.data.len());
+        }
+        self.backlog = Vec::new();
+        self.blocked = None;
+    }
+
+    /// Ends it. What its requests at the disks hold stays taken until they are answered.
+    pub(crate) fn depart(mut self, budget: &mut Budget) -> InFlight {
+        self.finish(budget);
+        budget.give(self.output.data_bytes());
+        self.in_flight
+    }
+
+    /// The memory it holds, but for a request's payload that is at the disks, which is counted as if it
+    /// were here.
+    pub fn memory(&self) -> usize {
+        let payload =
+            if let Phase::Payload(payload) = &self.phase { payload.data.capacity() } else { 0 };
+        size_of::<Self>()
+            + self.backlog.capacity()
+            + payload
+            + self.output.memory()
+            + self.in_flight.memory()
+    }
+
+    /// What must hold whenever no call is under way.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn invariants(&self) {
+        self.in_flight.invariants();
+        self.output.invariants();
+        assert!(self.memory() <= limits::SESSION_BYTES_MAX, "memory is bounded: {}", self.memory());
+        if let Phase::Payload(payload) = &self.phase {
+            assert!(payload.filled < payload.length, "a whole payload is a request");
+            assert!(payload.data.len() <= payload.length, "no more than announced");
+        }
+        if self.is_finished() {
+            assert!(self.backlog.is_empty(), "nothing is kept behind the end");
+        }
+    }
+
+    /// Parses as many messages as are whole and have room; says how many bytes they were.
+    fn parse(&mut self, bytes: &[u8], world: &mut World<'_>) -> usize {
+        let mut taken = 0;
+        self.blocked = None;
+        loop {
+            match self.step(&bytes[taken..], world) {
+                Step::Took(count) => taken += count,
+                Step::Short => return taken,
+                Step::Blocked(why) => {
+                    self.blocked = Some(why);
+                    return taken;
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, bytes: &[u8], world: &mut World<'_>) -> Step {
+        match self.phase {
+            Phase::ClientFlags => self.client_flags(bytes, world),
+            Phase::Options => self.option(bytes, world),
+            Phase::SkipOption { left, option, answer } => {
+                self.skip_option(bytes, left, option, answer)
+            }
+            Phase::Requests => self.request(bytes, world),
+            Phase::Payload(_) => self.payload(bytes, world),
+            Phase::SkipPayload { left, cookie, errno } => {
+                self.skip_payload(bytes, left, cookie, errno)
+            }
+            Phase::Finished => Step::Short,
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        self.backlog.reserve_exact(bytes.len());
+        self.backlog.extend_from_slice(bytes);
+    }
+
+    fn refuse(&mut self, cookie: u64, errno: Errno) {
+        self.output.push_reply(wire::simple_reply(cookie, Err(errno)), Vec::new());
+    }
+
+    /// The client broke a rule behind which nothing can be understood (section "Terminating the
+    /// transmission phase": either side may then drop the connection).
+    fn close(&mut self, reason: CloseReason, world: &mut World<'_>) -> Step {
+        self.finish(world.budget);
+        world.events.push(Event::Close(reason));
+        Step::Short
+    }
+}

@@ -1,0 +1,95 @@
+//! Latencies: a histogram of constant size, and what is told of it.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use units::Duration;
+
+/// Longer latencies count as this one: an hour.
+const LATENCY_MAX: Duration = Duration::from_secs(3_600);
+const DIGITS: u8 = 3;
+
+/// Every latency of some requests, to three digits.
+#[derive(Clone, Debug)]
+pub struct Latency {
+    histogram: Histogram<u64>,
+    sum_nanos: u128,
+}
+
+/// What a report tells of latencies, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct LatencyMs {
+    /// The mean, exact.
+    pub mean: f64,
+    /// The median.
+    pub p50: f64,
+    /// Of a hundred, the second longest.
+    pub p99: f64,
+    /// Of a thousand, the second longest.
+    pub p999: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        let histogram = Histogram::new_with_bounds(1, LATENCY_MAX.as_nanos(), DIGITS);
+        Self { histogram: histogram.expect("the bounds are sound"), sum_nanos: 0 }
+    }
+}
+
+impl Latency {
+    /// Counts one.
+    pub fn record(&mut self, latency: Duration) {
+        self.histogram.saturating_record(latency.as_nanos().max(1));
+        self.sum_nanos += u128::from(latency.as_nanos());
+    }
+
+    /// How many there were.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The latency that `quantile` of them did not exceed.
+    pub fn quantile(&self, quantile: f64) -> Duration {
+        Duration::from_nanos(self.histogram.value_at_quantile(quantile))
+    }
+
+    /// The longest.
+    pub fn max(&self) -> Duration {
+        Duration::from_nanos(self.histogram.max())
+    }
+
+    /// What a report tells of them; zeroes if there were none.
+    #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+    pub fn millis(&self) -> LatencyMs {
+        if self.count() == 0 {
+            return LatencyMs::default();
+        }
+        let at = |quantile| self.quantile(quantile).as_millis_f64();
+        LatencyMs {
+            mean: self.sum_nanos as f64 / self.count() as f64 / 1e6,
+            p50: at(0.5),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: self.max().as_millis_f64(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_hold_to_three_digits() {
+        let mut latency = Latency::default();
+        (1..=1_000).for_each(|ms| latency.record(Duration::from_millis(ms)));
+        let told = latency.millis();
+        let near = |a: f64, b: f64| (a - b).abs() <= b / 500.0;
+        assert!((told.mean - 500.5).abs() < 1e-9);
+        assert!(
+            near(told.p50, 500.0) && near(told.p99, 990.0) && near(told.max, 1_000.0),
+            "{told:?}"
+        );
+    }
+}

@@ -1,0 +1,12 @@
+//! What simulation and daemon both tell, in one shape: latencies, accounts, figures.
+//!
+//! Numbers here are for people and plots: this is where integers become fractions, and nothing computed from
+//! them goes back.
+
+mod latency;
+mod plot;
+mod shapes;
+
+pub use latency::{Latency, LatencyMs};
+pub use plot::{Line, Plot, PlotError};
+pub use shapes::{DiskReport, SCHEMA, VolumeReport};

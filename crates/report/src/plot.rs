@@ -1,0 +1,146 @@
+//! Figures: lines in a plane, as an SVG file with axes, units and a caption.
+
+use core::fmt;
+use std::path::Path;
+
+use plotters::prelude::*;
+use plotters::series::DashedLineSeries;
+
+/// One line of a figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// What the legend calls it.
+    pub name: String,
+    /// Its points, from left to right.
+    pub points: Vec<(f64, f64)>,
+    /// Drawn broken: what was promised beside what was had.
+    pub dashed: bool,
+}
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plot {
+    /// A sentence that says what is seen, and in which setting.
+    pub caption: String,
+    /// What the horizontal axis counts, with its unit.
+    pub x: String,
+    /// What the vertical axis counts, with its unit.
+    pub y: String,
+    /// What is drawn. A dashed line takes the colour of the solid line of the same place in its order.
+    pub lines: Vec<Line>,
+}
+
+/// A figure that could not be written.
+#[derive(Debug)]
+pub struct PlotError(String);
+
+impl fmt::Display for PlotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for PlotError {}
+
+const SIZE: (u32, u32) = (860, 520);
+/// Told apart by people who see colours differently, too (Okabe and Ito's set).
+const COLOURS: [RGBColor; 6] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+];
+
+impl Plot {
+    /// Writes the figure to `path`.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), PlotError> {
+        let mut svg = String::new();
+        self.draw(&mut svg)?;
+        std::fs::write(path, svg).map_err(|error| PlotError(format!("{}: {error}", path.display())))
+    }
+
+    fn bounds(&self) -> (f64, f64) {
+        let points = || self.lines.iter().flat_map(|line| &line.points);
+        let largest =
+            |of: fn(&(f64, f64)) -> f64| points().map(of).fold(f64::MIN_POSITIVE, f64::max);
+        (largest(|point| point.0), largest(|point| point.1) * 1.05)
+    }
+
+    fn draw(&self, svg: &mut String) -> Result<(), PlotError> {
+        let failed = |error: &dyn fmt::Display| PlotError(format!("the figure: {error}"));
+        let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+        area.fill(&WHITE).map_err(|error| failed(&error))?;
+        let (x_max, y_max) = self.bounds();
+        let mut chart = ChartBuilder::on(&area)
+            .caption(&self.caption, ("sans-serif", 15))
+            .margin(14)
+            .x_label_area_size(46)
+            .y_label_area_size(66)
+            .build_cartesian_2d(0.0..x_max, 0.0..y_max)
+            .map_err(|error| failed(&error))?;
+        chart
+            .configure_mesh()
+            .x_desc(&self.x)
+            .y_desc(&self.y)
+            .axis_desc_style(("sans-serif", 14))
+            .label_style(("sans-serif", 12))
+            .light_line_style(WHITE)
+            .bold_line_style(RGBColor(225, 225, 225))
+            .draw()
+            .map_err(|error| failed(&error))?;
+        let (mut solid, mut dashed) = (COLOURS.iter().cycle(), COLOURS.iter().cycle());
+        for line in &self.lines {
+            let order = if line.dashed { &mut dashed } else { &mut solid };
+            let colour = *order.next().expect("a cycle does not end");
+            let points = line.points.iter().copied();
+            let drawn = if line.dashed {
+                chart.draw_series(DashedLineSeries::new(points, 5, 5, colour.stroke_width(1)))
+            } else {
+                chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))
+            };
+            let width = if line.dashed { 1 } else { 2 };
+            drawn.map_err(|error| failed(&error))?.label(&line.name).legend(move |(x, y)| {
+                PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(width))
+            });
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperLeft)
+            .background_style(WHITE.mix(0.85))
+            .border_style(RGBColor(180, 180, 180))
+            .label_font(("sans-serif", 13))
+            .draw()
+            .map_err(|error| failed(&error))?;
+        area.present().map_err(|error| failed(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_names_its_axes_its_lines_and_what_is_seen() {
+        let line = |name: &str, dashed| Line {
+            name: name.into(),
+            points: vec![(0.0, 0.0), (1.0, 2.0)],
+            dashed,
+        };
+        let plot = Plot {
+            caption: "What is seen".into(),
+            x: "time, s".into(),
+            y: "disk time, s".into(),
+            lines: vec![line("had", false), line("promised", true)],
+        };
+        let mut svg = String::new();
+        plot.draw(&mut svg).expect("it is drawn");
+        for word in ["What is seen", "time, s", "disk time, s", "had", "promised"] {
+            assert!(svg.contains(word), "{word} is missing");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The papers' experiments, by name: `spindle sim reproduce ID`.
+//!
+//! An experiment is a scenario file, a procedure that runs it (perhaps at many settings), and checks that hold
+//! our figures beside the paper's. Its results are files: JSON, CSV and SVG under the experiment's name.
+//!
+//! Invariant: a check computes, it never knows the answer; what the paper does not put in numbers has none here.
+
+mod sample;
+mod vdisk;
+
+use std::io;
+use std::path::Path;
+
+use report::{Plot, SCHEMA};
+use serde::Serialize;
+
+/// One experiment that can be run by its name.
+#[derive(Clone, Copy)]
+pub struct Experiment {
+    /// As FACTS and the command line name it.
+    pub id: &'static str,
+    /// What it shows, in a line.
+    pub title: &'static str,
+    run: fn(&mut dyn FnMut(f64)) -> Findings,
+}
+
+/// What an experiment found, in the shape of `spindle sim reproduce ID --json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Which experiment.
+    pub id: String,
+    /// What was to hold.
+    pub checks: Vec<Check>,
+    /// The figures' numbers.
+    pub series: Vec<Series>,
+    /// The files written.
+    pub files: Vec<String>,
+}
+
+/// One thing that was to hold.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Check {
+    /// What was measured.
+    pub name: String,
+    /// What we got.
+    pub ours: f64,
+    /// What the paper got, where it gives a number.
+    pub paper: Option<f64>,
+    /// Whether `ours` may be `at most` or must be `at least` the bound.
+    pub relation: &'static str,
+    /// The bound.
+    pub bound: f64,
+    /// The unit of all three.
+    pub unit: &'static str,
+    /// Whether it holds.
+    pub holds: bool,
+}
+
+/// A table of numbers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Series {
+    /// What it is of; the CSV file is named after it.
+    pub name: String,
+    /// The columns' names, with their units.
+    pub columns: Vec<String>,
+    /// The rows.
+    pub rows: Vec<Vec<f64>>,
+}
+
+/// What a procedure hands back, before anything is written.
+struct Findings {
+    checks: Vec<Check>,
+    series: Vec<Series>,
+    plots: Vec<(&'static str, Plot)>,
+}
+
+impl Check {
+    fn at_most(name: impl Into<String>, ours: f64, bound: f64, unit: &'static str) -> Self {
+        let (name, paper, holds) = (name.into(), None, ours <= bound);
+        Self { name, ours, paper, relation: "at most", bound, unit, holds }
+    }
+
+    fn at_least(name: impl Into<String>, ours: f64, bound: f64, unit: &'static str) -> Self {
+        let (name, paper, holds) = (name.into(), None, ours >= bound);
+        Self { name, ours, paper, relation: "at least", bound, unit, holds }
+    }
+}
+
+impl Series {
+    fn new(name: impl Into<String>, columns: &[&str]) -> Self {
+        let columns = columns.iter().map(ToString::to_string).collect();
+        Self { name: name.into(), columns, rows: Vec::new() }
+    }
+
+    fn column(&self, column: usize) -> impl Iterator<Item = f64> {
+        self.rows.iter().map(move |row| row[column])
+    }
+
+    /// The points of a line: one column against another.
+    fn points(&self, x: usize, y: usize) -> Vec<(f64, f64)> {
+        self.column(x).zip(self.column(y)).collect()
+    }
+
+    fn csv(&self) -> String {
+        let mut text = self.columns.join(",") + "\n";
+        for row in &self.rows {
+            let cells: Vec<String> = row.iter().map(ToString::to_string).collect();
+            text += &(cells.join(",") + "\n");
+        }
+        text
+    }
+}
+
+impl Outcome {
+    /// Whether everything held that was to.
+    pub fn holds(&self) -> bool {
+        self.checks.iter().all(|check| check.holds)
+    }
+}
+
+impl Experiment {
+    /// Every experiment there is.
+    pub const ALL: [Self; 3] = [vdisk::FIG1, vdisk::FIG4, vdisk::FIG11];
+
+    /// The experiment of this name.
+    pub fn find(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|experiment| experiment.id == id)
+    }
+
+    /// Runs it, telling `progress` which part of the way it has gone, and writes its files into `out`.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn run(&self, out: &Path, progress: &mut dyn FnMut(f64)) -> io::Result<Outcome> {
+        let Findings { checks, series, plots } = (self.run)(progress);
+        std::fs::create_dir_all(out)?;
+        let mut files = Vec::new();
+        let mut write = |name: String, text: &str| {
+            let path = out.join(name);
+            files.push(path.display().to_string());
+            std::fs::write(path, text)
+        };
+        for series in &series {
+            write(format!("{}-{}.csv", self.id, series.name), &series.csv())?;
+        }
+        for (name, plot) in &plots {
+            let path = out.join(format!("{}{name}.svg", self.id));
+            plot.write(&path).map_err(io::Error::other)?;
+            files.push(path.display().to_string());
+        }
+        let path = out.join(format!("{}.json", self.id));
+        files.push(path.display().to_string());
+        let outcome = Outcome { schema: SCHEMA, id: self.id.into(), checks, series, files };
+        let text = serde_json::to_string_pretty(&outcome).expect("numbers and names");
+        std::fs::write(path, text + "\n")?;
+        Ok(outcome)
+    }
+}

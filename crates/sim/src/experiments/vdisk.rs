@@ -1,0 +1,236 @@
+//! "Virtualizing Disk Performance" (RTAS 2008), §4: the utilization scheduler.
+
+use report::{Line, Plot};
+use units::{Duration, Share};
+
+use super::sample::{length, progress, run, scenario, with_reserves, with_workloads};
+use super::{Check, Experiment, Findings, Series};
+
+pub(super) const FIG1: Experiment = Experiment {
+    id: "vdisk-fig1",
+    title: "progress of a 70 % sequential and a 30 % random stream",
+    run: fig1,
+};
+
+pub(super) const FIG4: Experiment = Experiment {
+    id: "vdisk-fig4",
+    title: "achieved against reserved share, at eleven splits",
+    run: fig4,
+};
+
+pub(super) const FIG11: Experiment =
+    Experiment { id: "vdisk-fig11", title: "three streams that come and go", run: fig11 };
+
+const PAIR: &str = include_str!("../../experiments/vdisk-pair.toml");
+const FIG11_SCENARIO: &str = include_str!("../../experiments/vdisk-fig11.toml");
+/// The paper samples every half second.
+const SAMPLE: Duration = Duration::from_millis(500);
+
+fn fig1(told: &mut dyn FnMut(f64)) -> Findings {
+    let plan = scenario("vdisk-pair.toml", PAIR);
+    let series = progress(&plan, SAMPLE, told);
+    let mut checks = Vec::new();
+    let mut lines = Vec::new();
+    for (column, volume) in (1..).zip(&plan.volumes) {
+        let reserve = volume.contract.reserve.as_f64();
+        // The line is the one that a promise draws from where the stream was after its first second.
+        let settled: Vec<_> =
+            series.points(0, column).into_iter().filter(|(time, _)| *time >= 1.0).collect();
+        let (first, last) = (settled[0], settled[settled.len() - 1]);
+        let slope = (last.1 - first.1) / (last.0 - first.0);
+        let apart = |(time, had): &(f64, f64)| (had - first.1 - reserve * (time - first.0)).abs();
+        let worst = settled.iter().map(apart).fold(0.0, f64::max);
+        let name = &volume.name;
+        let error = (slope - reserve).abs() * 100.0;
+        checks.push(Check::at_most(format!("{name}: slope off its reserve"), error, 0.5, "points"));
+        let straight = format!("{name}: furthest from the straight line");
+        checks.push(Check::at_most(straight, worst * 1e3, 250.0, "ms"));
+        lines.push(Line {
+            name: format!("{name}, had"),
+            points: series.points(0, column),
+            dashed: false,
+        });
+        let end = length(&plan).as_secs_f64();
+        let promised = vec![(0.0, 0.0), (end, reserve * end)];
+        lines.push(Line { name: format!("{name}, reserved"), points: promised, dashed: true });
+    }
+    let plot = Plot {
+        caption: "Progress of two streams that reserved 70 % and 30 % of a deskstar-34gxp".into(),
+        x: "time, s".into(),
+        y: "disk time had, s".into(),
+        lines,
+    };
+    Findings { checks, series: vec![series], plots: vec![("", plot)] }
+}
+
+const SPLIT: [&str; 6] = [
+    "sequential_reserve",
+    "sequential_share",
+    "random_share",
+    "sequential_iops",
+    "random_iops",
+    "total_iops",
+];
+
+fn fig4(told: &mut dyn FnMut(f64)) -> Findings {
+    let plan = scenario("vdisk-pair.toml", PAIR);
+    let mut series = Series::new("splits", &SPLIT);
+    for step in 0..=10_u32 {
+        let sequential = Share::from_percent(step * 10);
+        let random = Share::from_percent(100 - step * 10);
+        let report = run(&with_reserves(&plan, &[sequential, random]));
+        let (s, r) = (&report.volumes[0], &report.volumes[1]);
+        series.rows.push(vec![
+            sequential.as_f64(),
+            s.disk_time_share,
+            r.disk_time_share,
+            s.iops,
+            r.iops,
+            s.iops + r.iops,
+        ]);
+        told(f64::from(step + 1) / 13.0);
+    }
+    let alone = |which: usize| {
+        let plan = with_reserves(&with_workloads(&plan, &[which]), &[Share::NONE, Share::NONE]);
+        run(&plan).volumes[which].iops
+    };
+    let alone = (alone(0), alone(1));
+    told(1.0);
+    let checks = fig4_checks(&series, alone);
+    let plots = fig4_plots(&series);
+    Findings { checks, series: vec![series], plots }
+}
+
+fn fig4_checks(series: &Series, (sequential_alone, random_alone): (f64, f64)) -> Vec<Check> {
+    let worst = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
+    let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
+    let error = |row: &Vec<f64>, had: usize, reserve: f64| (row[had] - reserve).abs() * 100.0;
+    let sequential = worst(&mut series.rows.iter().map(|row| error(row, 1, row[0])));
+    let random = worst(&mut series.rows.iter().map(|row| error(row, 2, 1.0 - row[0])));
+    let totals: Vec<f64> = series.column(5).collect();
+    let rise = least(&mut totals.windows(2).map(|pair| pair[1] - pair[0]));
+    let part = |row: &Vec<f64>, iops: usize, share: f64, alone: f64| row[iops] / (share * alone);
+    let between = || series.rows.iter().filter(|row| row[0] > 0.0 && row[0] < 1.0);
+    let kept = least(&mut between().map(|row| part(row, 3, row[0], sequential_alone)));
+    let kept_random = least(&mut between().map(|row| part(row, 4, 1.0 - row[0], random_alone)));
+    vec![
+        Check::at_most("sequential: worst share error of eleven splits", sequential, 0.5, "points"),
+        Check::at_most("random: worst share error of eleven splits", random, 0.5, "points"),
+        Check::at_least(
+            "least rise of total throughput from split to split",
+            rise,
+            0.0,
+            "I/Os per s",
+        ),
+        Check::at_least("sequential: least of throughput ÷ (reserve × alone)", kept, 0.9, "ratio"),
+        Check::at_least(
+            "random: least of throughput ÷ (reserve × alone)",
+            kept_random,
+            0.9,
+            "ratio",
+        ),
+    ]
+}
+
+fn fig4_plots(series: &Series) -> Vec<(&'static str, Plot)> {
+    let line = |name: &str, column: usize, scale: f64| Line {
+        name: name.into(),
+        points: series.points(0, column).into_iter().map(|(x, y)| (x * 100.0, y * scale)).collect(),
+        dashed: false,
+    };
+    let ideal = |name: &str, from: f64, to: f64| Line {
+        name: name.into(),
+        points: vec![(0.0, from), (100.0, to)],
+        dashed: true,
+    };
+    let shares = Plot {
+        caption: "Achieved share of disk time against the reserve (deskstar-34gxp, 4 KiB reads)"
+            .into(),
+        x: "reserve of the sequential stream, % (the random one has the rest)".into(),
+        y: "achieved share of the disk's time, %".into(),
+        lines: vec![
+            line("sequential, had", 1, 100.0),
+            line("random, had", 2, 100.0),
+            ideal("sequential, reserved", 0.0, 100.0),
+            ideal("random, reserved", 100.0, 0.0),
+        ],
+    };
+    let throughput = Plot {
+        caption: "Throughput of the two streams against the reserve (deskstar-34gxp, 4 KiB reads)"
+            .into(),
+        x: "reserve of the sequential stream, % (the random one has the rest)".into(),
+        y: "throughput, I/Os per second".into(),
+        lines: vec![line("sequential", 3, 1.0), line("random", 4, 1.0), line("both", 5, 1.0)],
+    };
+    vec![("-shares", shares), ("-throughput", throughput)]
+}
+
+/// When each stream of figure 11 is there, in the scenario's order.
+const ACTIVE: [(f64, f64); 3] = [(0.0, 60.0), (10.0, 30.0), (20.0, 50.0)];
+/// A change is over after two periods (RTAS 2008 §2.1).
+const SETTLED: f64 = 2.0;
+
+fn fig11(told: &mut dyn FnMut(f64)) -> Findings {
+    let plan = scenario("vdisk-fig11.toml", FIG11_SCENARIO);
+    let series = progress(&plan, SAMPLE, told);
+    let had = |stream: usize, time: f64| {
+        let row = series.rows.iter().find(|row| row[0] >= time).expect("the run is so long");
+        row[stream + 1]
+    };
+    let rate =
+        |stream: usize, from: f64, to: f64| (had(stream, to) - had(stream, from)) / (to - from);
+    let mut changes: Vec<f64> = ACTIVE.iter().flat_map(|(from, to)| [*from, *to]).collect();
+    changes.sort_by(f64::total_cmp);
+    changes.dedup();
+    let mut checks = Vec::new();
+    for (stream, (volume, (from, to))) in plan.volumes.iter().zip(ACTIVE).enumerate() {
+        let reserve = volume.contract.reserve.as_f64();
+        let phases = changes.windows(2).filter(|phase| phase[0] >= from && phase[1] <= to);
+        // A bucket's level stays within one period's worth (§2.1): so much may be missing at any moment.
+        let short = |phase: &[f64]| {
+            let from = phase[0] + SETTLED;
+            reserve * (phase[1] - from) - (had(stream, phase[1]) - had(stream, from))
+        };
+        let worst = phases.map(short).fold(f64::NEG_INFINITY, f64::max);
+        let name = &volume.name;
+        let missing =
+            format!("{name}: most missing from its reserve, from 2 s after any change on");
+        checks.push(Check::at_most(missing, worst * 1e3, reserve * 1e3, "ms"));
+        let start = series.rows.iter().find(|row| row[0] >= from).expect("it starts in the run");
+        let saved = start[1 + plan.volumes.len() + stream];
+        let gives = format!("{name}: in its bucket when it starts");
+        checks.push(Check::at_most(gives, saved * 1e3, reserve * 1e3, "ms"));
+        // What it had in its first seconds above the rate at which it went on: out of its own bucket, and out of
+        // what the others owed because they had lived on slack.
+        let next = changes.iter().copied().find(|change| *change > from).expect("it ends");
+        let steady = rate(stream, from + SETTLED, next);
+        let burst = had(stream, from + SETTLED) - had(stream, from) - steady * SETTLED;
+        let there = ACTIVE.iter().zip(&plan.volumes).filter(|((f, t), _)| *f <= from && from < *t);
+        let bound: f64 = there.map(|(_, volume)| volume.contract.reserve.as_f64()).sum();
+        let gave = format!("{name}: had above its later rate in its first 2 s");
+        checks.push(Check::at_most(gave, burst * 1e3, bound * 1e3, "ms"));
+    }
+    let lines = (0..3).zip(&plan.volumes).map(|(stream, volume)| Line {
+        name: format!("{}, reserve {}", volume.name, volume.contract.reserve),
+        points: rates(&series, stream + 1),
+        dashed: false,
+    });
+    let plot = Plot {
+        caption: "Three streams that come and go (deskstar-34gxp, 4 KiB reads, share over 1 s)"
+            .into(),
+        x: "time, s".into(),
+        y: "share of the disk's time, %".into(),
+        lines: lines.collect(),
+    };
+    Findings { checks, series: vec![series], plots: vec![("", plot)] }
+}
+
+/// The share that a stream had in the second before each sample.
+fn rates(series: &Series, column: usize) -> Vec<(f64, f64)> {
+    let points = series.points(0, column);
+    let second = |pair: &[(f64, f64)]| {
+        let (from, to) = (pair[0], pair[2]);
+        (to.0, (to.1 - from.1) / (to.0 - from.0) * 100.0)
+    };
+    points.windows(3).map(second).collect()
+}

@@ -1,0 +1,139 @@
+//! The paper's workload generator (RTAS 2008 §4.1): where the next request goes and when it comes.
+
+use config::{Access, Arrival, Mix, Workload};
+use units::{Duration, Extent, Lba, Op, Operation, Sectors};
+
+use crate::Dice;
+
+/// Produces the requests of one workload, in the volume's own addresses.
+#[derive(Clone, Debug)]
+pub struct Generator {
+    mix: Mix,
+    access: Access,
+    block: Sectors,
+    /// The number of blocks that the volume holds.
+    blocks: u64,
+    /// The next block of a sequential run, and how many of the run are left.
+    next_block: u64,
+    run_left: Option<u64>,
+    arrival: Arrival,
+    dice: Dice,
+}
+
+impl Generator {
+    /// The generator of `workload` on a volume of `size`.
+    ///
+    /// # Panics
+    /// If a block does not fit the volume: the config's check refuses that.
+    pub fn new(workload: &Workload, size: Sectors, dice: Dice) -> Self {
+        let block = workload.block.sectors_exact().expect("blocks are whole sectors");
+        let blocks = size.0 / block.0;
+        assert!(blocks > 0, "a block fits the volume");
+        let run_left = match workload.access {
+            Access::Sequential { run } => run.map(|_| 0),
+            Access::Random => None,
+        };
+        let (mix, access, arrival) = (workload.mix, workload.access, workload.arrival);
+        Self { mix, access, block, blocks, next_block: 0, run_left, arrival, dice }
+    }
+
+    /// What the next request asks for.
+    pub fn operation(&mut self) -> Operation {
+        let block = self.place();
+        let extent = Extent::new(Lba(block * self.block.0), self.block);
+        let reads = match self.mix {
+            Mix::Read => true,
+            Mix::Write => false,
+            Mix::Mix { read_share } => self.dice.chance(read_share),
+        };
+        Operation { op: if reads { Op::Read } else { Op::Write }, extent, fua: false }
+    }
+
+    /// How many requests are under way at once; `None` in an open loop.
+    pub fn outstanding(&self) -> Option<u32> {
+        match self.arrival {
+            Arrival::Closed { outstanding, .. } => Some(outstanding),
+            Arrival::Open { .. } => None,
+        }
+    }
+
+    /// The pause before the next request: after an answer in a closed loop, after the last request in an open one.
+    pub fn pause(&self) -> Duration {
+        match self.arrival {
+            Arrival::Closed { think, .. } => think,
+            Arrival::Open { interval } => interval,
+        }
+    }
+
+    fn place(&mut self) -> u64 {
+        let Access::Sequential { run } = self.access else { return self.dice.below(self.blocks) };
+        if self.run_left == Some(0) {
+            self.next_block = self.dice.below(self.blocks);
+            self.run_left = run.map(core::num::NonZeroU64::get);
+        }
+        if let Some(left) = &mut self.run_left {
+            *left -= 1;
+        }
+        let block = self.next_block;
+        self.next_block = (block + 1) % self.blocks;
+        block
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use config::VolumeIndex;
+    use core::num::NonZeroU64;
+    use units::{Bytes, Share};
+
+    fn workload(access: Access, mix: Mix) -> Workload {
+        Workload {
+            volume: VolumeIndex(0),
+            mix,
+            access,
+            block: Bytes(4_096),
+            arrival: Arrival::Closed { outstanding: 1, think: Duration::ZERO },
+            start: Duration::ZERO,
+            stop: None,
+            line: 1,
+        }
+    }
+
+    fn generator(access: Access, mix: Mix) -> Generator {
+        Generator::new(&workload(access, mix), Sectors(8 * 1_000), Dice::new(1, 0))
+    }
+
+    #[test]
+    fn a_run_is_contiguous_and_as_long_as_asked() {
+        let run = NonZeroU64::new(16);
+        let mut generator = generator(Access::Sequential { run }, Mix::Read);
+        let starts: Vec<u64> = (0..160).map(|_| generator.operation().extent.start.0 / 8).collect();
+        for run in starts.chunks(16) {
+            assert!(run.windows(2).all(|pair| pair[1] == (pair[0] + 1) % 1_000), "{run:?}");
+        }
+        let jumps = starts.windows(2).filter(|pair| pair[1] != (pair[0] + 1) % 1_000).count();
+        assert_eq!(jumps, 9);
+    }
+
+    #[test]
+    fn a_run_without_end_wraps_at_the_end_of_the_volume() {
+        let mut generator = generator(Access::Sequential { run: None }, Mix::Write);
+        let last = (0..1_001).map(|_| generator.operation()).last().expect("some");
+        assert_eq!((last.extent.start, last.op), (Lba(0), Op::Write));
+    }
+
+    #[test]
+    fn random_requests_reach_the_whole_volume_in_the_mix_asked_for() {
+        let mix = Mix::Mix { read_share: Share::from_percent(70) };
+        let mut generator = generator(Access::Random, mix);
+        let all: Vec<_> = (0..20_000).map(|_| generator.operation()).collect();
+        let reads = all.iter().filter(|operation| operation.op == Op::Read).count();
+        assert!((13_700..14_300).contains(&reads), "{reads} of 20,000 read");
+        let (least, most) = (
+            all.iter().map(|o| o.extent.start.0).min(),
+            all.iter().map(|o| o.extent.end().0).max(),
+        );
+        assert_eq!((least, most), (Some(0), Some(8_000)));
+    }
+}

@@ -1,0 +1,365 @@
+//! The world: engines and drives in virtual time, and the plumbing between them.
+
+use std::collections::BTreeMap;
+
+use config::{Plan, Workload};
+use drive::{Device, Tag};
+use engine::{
+    Action, Command, Engine, Event, Outcome, Reply, Request, RequestId, Settings, VolumeId,
+};
+use report::{DiskReport, Latency, SCHEMA, VolumeReport};
+use units::{Bytes, DiskTime, Duration, Instant, Operation};
+use volume::{DiskId, Map, Pool};
+
+use crate::Dice;
+use crate::calendar::Calendar;
+use crate::oracle::{DataOracle, PromiseOracle, Terms, Verdict, Watched, assert_rest_is_justified};
+use crate::run::Report;
+use crate::workload::Generator;
+
+/// Requests of one open loop that may wait at a time; more are dropped, and counted.
+const BACKLOG_MAX: u32 = 65_536;
+
+/// How often the slow oracles look.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+#[derive(Clone, Copy, Debug)]
+enum Entry {
+    /// A workload sends a request: `loops` tells whether it schedules the next one of an open loop.
+    Send { load: usize },
+    /// The slow oracles look.
+    Look,
+}
+
+#[derive(Debug)]
+struct Disk {
+    name: String,
+    settings: Settings,
+    engine: Engine,
+    device: Device,
+    /// Commands in the drive, by tag, with the time of their issue.
+    running: Vec<(Command, Instant)>,
+    data: DataOracle,
+    longest: Duration,
+    bytes: Bytes,
+}
+
+#[derive(Debug)]
+struct Volume {
+    name: String,
+    disk: usize,
+    id: VolumeId,
+    map: Map,
+    latency: Latency,
+    bytes: Bytes,
+    /// Requests in the engine.
+    inside: u32,
+    promise: PromiseOracle,
+    dropped: u64,
+}
+
+#[derive(Debug)]
+struct Load {
+    volume: usize,
+    generator: Generator,
+    start: Instant,
+    stop: Instant,
+    inside: u32,
+}
+
+#[derive(Debug)]
+struct Sent {
+    load: usize,
+    at: Instant,
+    operation: Operation,
+    watched: Watched,
+}
+
+/// A volume, as experiments sample it.
+#[derive(Clone, Copy, Debug)]
+pub struct VolumeView {
+    /// Disk time charged so far.
+    pub disk_time: DiskTime,
+    /// Requests answered so far.
+    pub requests: u64,
+    /// What it has saved up of its reserve, or owes; nothing under a policy that keeps no such books.
+    pub balance: DiskTime,
+}
+
+/// A plan, running.
+#[derive(Debug)]
+pub struct World {
+    seed: u64,
+    now: Instant,
+    disks: Vec<Disk>,
+    volumes: Vec<Volume>,
+    loads: Vec<Load>,
+    calendar: Calendar<Entry>,
+    sent: BTreeMap<RequestId, Sent>,
+    next_request: u64,
+    verdict: Verdict,
+}
+
+impl World {
+    /// A world at its beginning.
+    ///
+    /// # Panics
+    /// On a plan that was not checked.
+    pub fn new(plan: &Plan) -> Self {
+        let mut pool = Pool::new(plan.disks.iter().map(|disk| disk.drive.model.capacity()));
+        let mut disks: Vec<Disk> = plan.disks.iter().map(Disk::new).collect();
+        let volumes: Vec<Volume> =
+            plan.volumes.iter().map(|volume| Volume::new(volume, &mut disks, &mut pool)).collect();
+        let loads: Vec<Load> = (0..)
+            .zip(&plan.workloads)
+            .map(|(stream, workload)| Load::new(workload, &volumes, Dice::new(plan.seed, stream)))
+            .collect();
+        let mut calendar = Calendar::new();
+        for (index, load) in loads.iter().enumerate() {
+            for _ in 0..load.generator.outstanding().unwrap_or(1) {
+                calendar.enter(load.start, Entry::Send { load: index });
+            }
+        }
+        calendar.enter(Instant::ZERO + LOOK_EVERY, Entry::Look);
+        Self {
+            seed: plan.seed,
+            now: Instant::ZERO,
+            disks,
+            volumes,
+            loads,
+            calendar,
+            sent: BTreeMap::new(),
+            next_request: 0,
+            verdict: Verdict::default(),
+        }
+    }
+
+    /// Lets time go by until `end`.
+    ///
+    /// # Panics
+    /// When an oracle does not hold.
+    pub fn run_until(&mut self, end: Instant) {
+        while let Some(at) = self.next_at().filter(|at| *at <= end) {
+            self.now = at;
+            for disk in 0..self.disks.len() {
+                self.collect(disk);
+            }
+            while let Some(entry) = self.calendar.take(at) {
+                match entry {
+                    Entry::Send { load } => self.send(load),
+                    Entry::Look => self.look(),
+                }
+            }
+            for disk in 0..self.disks.len() {
+                self.drain(disk);
+            }
+        }
+        self.now = end;
+    }
+
+    /// A volume of the plan, as it stands now.
+    pub fn volume(&mut self, volume: config::VolumeIndex) -> VolumeView {
+        let volume = &self.volumes[volume.0];
+        let engine = &mut self.disks[volume.disk].engine;
+        let balance = engine.balance(volume.id, self.now).unwrap_or_default();
+        let account = engine.account(volume.id);
+        VolumeView { disk_time: account.disk_time, requests: account.requests, balance }
+    }
+
+    /// What there is to tell of the time gone by.
+    #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+    pub fn report(&self) -> Report {
+        let seconds = self.now.since(Instant::ZERO).as_secs_f64();
+        let disks = self.disks.iter().map(|disk| DiskReport {
+            name: disk.name.clone(),
+            busy_share: disk.engine.busy().as_secs_f64() / seconds,
+            bytes_per_s: disk.bytes.0 as f64 / seconds,
+        });
+        let volumes = self.volumes.iter().map(|volume| {
+            let engine = &self.disks[volume.disk].engine;
+            let (contract, account) = (engine.contract(volume.id), engine.account(volume.id));
+            VolumeReport {
+                name: volume.name.clone(),
+                reserve: contract.reserve.as_f64(),
+                limit: contract.limit.as_f64(),
+                disk_time_share: account.disk_time.as_secs_f64() / seconds,
+                iops: account.requests as f64 / seconds,
+                bytes_per_s: volume.bytes.0 as f64 / seconds,
+                latency_ms: volume.latency.millis(),
+                // No policy of today promises a deadline.
+                deadline_misses: 0,
+                dropped: volume.dropped,
+            }
+        });
+        let (disks, volumes) = (disks.collect(), volumes.collect());
+        let (schema, seed, duration_s) = (SCHEMA, self.seed, seconds);
+        Report { schema, seed, duration_s, disks, volumes, oracles: self.verdict() }
+    }
+
+    fn verdict(&self) -> Verdict {
+        Verdict {
+            reads_checked: self.disks.iter().map(|disk| disk.data.checked).sum(),
+            promises_checked: self.volumes.iter().map(|volume| volume.promise.checked).sum(),
+            ..self.verdict
+        }
+    }
+
+    fn next_at(&self) -> Option<Instant> {
+        let disks = self.disks.iter();
+        let moments =
+            disks.flat_map(|disk| [disk.device.next_completion(), disk.engine.next_wakeup()]);
+        moments.chain([self.calendar.next_at()]).flatten().min().map(|at| at.max(self.now))
+    }
+
+    fn send(&mut self, index: usize) {
+        let load = &mut self.loads[index];
+        if self.now >= load.stop {
+            return;
+        }
+        if load.generator.outstanding().is_none() {
+            self.calendar.enter(self.now + load.generator.pause(), Entry::Send { load: index });
+        }
+        let volume = &mut self.volumes[load.volume];
+        if load.inside >= BACKLOG_MAX {
+            volume.dropped += 1;
+            return;
+        }
+        let wanted = load.generator.operation();
+        let placed = volume.map.map(wanted.extent).next().expect("it is on a disk");
+        assert_eq!(placed.extent.len, wanted.extent.len, "a volume is one piece");
+        let operation = Operation { extent: placed.extent, ..wanted };
+        let id = RequestId(self.next_request);
+        self.next_request += 1;
+        load.inside += 1;
+        volume.inside += 1;
+        let disk = &mut self.disks[volume.disk];
+        let watched = disk.data.sent(&operation);
+        self.sent.insert(id, Sent { load: index, at: self.now, operation, watched });
+        disk.engine.handle(Event::Submit(Request { id, volume: volume.id, operation }), self.now);
+    }
+
+    /// Carries the drive's completions to the engine.
+    fn collect(&mut self, index: usize) {
+        let disk = &mut self.disks[index];
+        while let Some(done) = disk.device.complete(self.now) {
+            let place = disk.running.iter().position(|(command, _)| command.id.0 == done.tag.0);
+            let (command, issued) = disk.running.swap_remove(place.expect("it was issued"));
+            disk.longest = disk.longest.max(done.at.since(issued));
+            let sent = self.sent.get_mut(&command.request).expect("its request is not answered");
+            disk.data.moved(&command, &mut sent.watched);
+            let completed = Event::Completed { command: command.id, outcome: Outcome::Done };
+            disk.engine.handle(completed, self.now);
+        }
+    }
+
+    /// Carries the engine's decisions to the drive and to the clients.
+    fn drain(&mut self, index: usize) {
+        while let Some(action) = self.disks[index].engine.poll(self.now) {
+            match action {
+                Action::Issue(command) => {
+                    let disk = &mut self.disks[index];
+                    disk.running.push((command, self.now));
+                    disk.device.submit(self.now, Tag(command.id.0), command.operation);
+                }
+                Action::Reply(reply) => self.answer(reply),
+            }
+        }
+        let limited = self.volumes.iter().any(|volume| {
+            volume.disk == index
+                && self.disks[index].engine.contract(volume.id).limit < units::Share::ALL
+        });
+        let disk = &self.disks[index];
+        if disk.engine.requests() > disk.engine.running() && disk.engine.queued() > 0 {
+            assert_rest_is_justified(&disk.engine, &disk.settings, limited, self.now);
+            self.verdict.rests_checked += 1;
+        }
+    }
+
+    fn answer(&mut self, reply: Reply) {
+        let sent = self.sent.remove(&reply.request);
+        let Sent { load: index, at, operation, watched } =
+            sent.expect("a request is answered once");
+        self.verdict.answered += 1;
+        let load = &mut self.loads[index];
+        let volume = &mut self.volumes[load.volume];
+        let disk = &mut self.disks[volume.disk];
+        disk.data.answered(&operation, &watched, self.now);
+        let bytes = operation.extent.len.bytes();
+        disk.bytes += bytes;
+        volume.bytes += bytes;
+        volume.inside -= 1;
+        volume.latency.record(self.now.since(at));
+        load.inside -= 1;
+        if load.generator.outstanding().is_some() {
+            let pause = load.generator.pause();
+            if pause == Duration::ZERO {
+                self.send(index);
+            } else {
+                self.calendar.enter(self.now + pause, Entry::Send { load: index });
+            }
+        }
+    }
+
+    fn look(&mut self) {
+        self.calendar.enter(self.now + LOOK_EVERY, Entry::Look);
+        for disk in &self.disks {
+            disk.engine.invariants();
+        }
+        for volume in &mut self.volumes {
+            let disk = &self.disks[volume.disk];
+            let terms = Terms { settings: &disk.settings, longest: disk.longest, now: self.now };
+            volume.promise.look(&disk.engine, volume.id, volume.inside > 0, terms);
+        }
+    }
+}
+
+impl Disk {
+    fn new(disk: &config::Disk) -> Self {
+        let settings = disk.settings();
+        Self {
+            name: disk.name.clone(),
+            settings,
+            engine: Engine::new(settings, Instant::ZERO),
+            device: Device::new(disk.drive.model.clone()),
+            running: Vec::new(),
+            data: DataOracle::default(),
+            longest: Duration::ZERO,
+            bytes: Bytes::ZERO,
+        }
+    }
+}
+
+impl Volume {
+    fn new(volume: &config::Volume, disks: &mut [Disk], pool: &mut Pool) -> Self {
+        let disk = volume.disk.0;
+        let id = disks[disk].engine.add_volume(volume.contract, Instant::ZERO);
+        let id = id.expect("the plan's reserves fit");
+        let size = volume.size.sectors_exact().expect("the plan's sizes are whole sectors");
+        let place = DiskId(u32::try_from(disk).expect("disks are few"));
+        let map = pool.allocate(place, size).expect("the plan's sizes fit");
+        Self {
+            name: volume.name.clone(),
+            disk,
+            id,
+            map,
+            latency: Latency::default(),
+            bytes: Bytes::ZERO,
+            inside: 0,
+            promise: PromiseOracle::new(&disks[disk].engine, id),
+            dropped: 0,
+        }
+    }
+}
+
+impl Load {
+    fn new(workload: &Workload, volumes: &[Volume], dice: Dice) -> Self {
+        let volume = workload.volume.0;
+        Self {
+            volume,
+            generator: Generator::new(workload, volumes[volume].map.size(), dice),
+            start: Instant::ZERO + workload.start,
+            stop: workload.stop.map_or(Instant::FAR_FUTURE, |stop| Instant::ZERO + stop),
+            inside: 0,
+        }
+    }
+}
