@@ -126,7 +126,7 @@ fn measure(
             break;
         }
         if let Some(code) = fio.try_wait()? {
-            bail!("fio ended with {code} before it had sent anything");
+            bail!("fio ended with {code} before it had sent anything: {}", said(dir.path())?);
         }
         pause(Duration::from_millis(20));
     }
@@ -137,7 +137,7 @@ fn measure(
     let code = fio.wait()?;
     let end = daemon.stop().context("the sockets")?;
     if !code.success() {
-        bail!("fio ended with {code}: {}", std::fs::read_to_string(dir.path().join("fio.txt"))?);
+        bail!("fio ended with {code}: {}", said(dir.path())?);
     }
     let elapsed = last.disks[0].at.since(first.disks[0].at);
     let volumes = last.volumes.iter().zip(&first.volumes);
@@ -146,6 +146,11 @@ fn measure(
         (report.disk_time_share, report.iops)
     });
     Ok(Seen { shares: shares.collect(), end })
+}
+
+/// What fio printed.
+fn said(dir: &Path) -> std::io::Result<String> {
+    std::fs::read_to_string(dir.join("fio.txt"))
 }
 
 fn fio(
@@ -163,8 +168,7 @@ fn fio(
         .arg(format!("--runtime={}", seconds + RAMP_SECONDS + TAIL_SECONDS));
     for job in jobs {
         let (name, size) = (&plan.volumes[*job].name, plan.volumes[*job].size);
-        // In a job's parameters a colon would begin another file's name.
-        let uri = uri(address, name).replace(':', "\\:");
+        let uri = uri(address, name);
         command
             .arg(format!("--name={name}"))
             .arg(format!("--uri={uri}"))

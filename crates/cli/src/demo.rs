@@ -151,7 +151,7 @@ fn draw(plan: &Plan, samples: &[(Instant, Status)], out: &Path) -> anyhow::Resul
             points: promised,
             dashed: true,
         });
-        csv += &format!(",{}_s", volume.name);
+        csv.extend([",", &volume.name, "_s"]);
     }
     csv.push('\n');
     for row in 0..samples.len() {

@@ -64,6 +64,9 @@ fn part(length: Duration, step: u64) -> Duration {
 
 pub(crate) fn reproduce(args: &args::Reproduce, json: bool) -> anyhow::Result<Ended> {
     let experiments = choose(&args.ids)?;
+    // Before anything is run: what is known to have no place need not be computed.
+    std::fs::create_dir_all(&args.out)
+        .map_err(|error| bad_input(format!("{}: {error}", args.out.display())))?;
     let mut outcomes = Vec::new();
     for experiment in experiments {
         let bar = bar(experiment.id);

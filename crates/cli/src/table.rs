@@ -13,8 +13,9 @@ pub(crate) fn text(head: &[&str], rows: &[Vec<String>]) -> String {
         let mut line = String::new();
         for (column, cell) in cells.enumerate() {
             let width = widths[column];
-            line +=
-                &if column == 0 { format!("{cell:<width$}") } else { format!("  {cell:>width$}") };
+            let words = column == 0;
+            let cell = if words { format!("{cell:<width$}") } else { format!("  {cell:>width$}") };
+            line += &cell;
         }
         line.trim_end().to_owned() + "\n"
     };

@@ -2,14 +2,19 @@
 //!
 //! Perfect in the long run: the fraction of a nanosecond that a refill leaves is kept, so that no share
 //! drifts however often the level is asked for. The level stays within [−cap − [`DEBT_MAX`], cap]; while its
-//! volume has work, up to twice the cap: who waits for others must not lose by it, who is idle saves up one
-//! period's worth and no more (RTAS 2008 §4.4).
+//! volume has work, and for one period more, up to twice the cap and [`CREDIT_MAX`]: who waits for others must not
+//! lose by it, nor who pauses for a moment between two requests; who is idle saves up one period's worth and no
+//! more (RTAS 2008 §4.4).
 
 use units::{DiskTime, Duration, Instant, Share};
 
 /// How far under −cap a volume's own commands may bring the level. A drive that stalls for half a minute in
 /// the middle of a volume's command is not that volume's doing.
 pub(crate) const DEBT_MAX: DiskTime = DiskTime::from_millis(1_000);
+
+/// How far above twice the cap a volume that waits may be owed. Far more than others can have before it while
+/// the sum of the reserves is the disk's; a bound for a disk that stalls.
+pub(crate) const CREDIT_MAX: DiskTime = DiskTime::from_millis(1_000);
 
 /// A moment as a signed number of nanoseconds since the beginning: a deadline may lie before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,15 +38,17 @@ pub(crate) struct Bucket {
     fraction: u32,
     at: Instant,
     share: Share,
+    period: Duration,
     cap: DiskTime,
-    working: bool,
+    /// From when on the bucket holds no more than the cap: far away while its volume has work.
+    capped_from: Instant,
 }
 
 impl Bucket {
     /// A bucket that fills at `share` and holds one `period`'s worth, with `level` in it.
     pub(crate) fn new(share: Share, period: Duration, level: DiskTime, now: Instant) -> Self {
         let cap = share.of(period);
-        Self { level: level.min(cap), fraction: 0, at: now, share, cap, working: false }
+        Self { level: level.min(cap), fraction: 0, at: now, share, period, cap, capped_from: now }
     }
 
     pub(crate) fn full(share: Share, period: Duration, now: Instant) -> Self {
@@ -55,24 +62,44 @@ impl Bucket {
     /// From now on its volume has work to do, or has none.
     pub(crate) fn work(&mut self, working: bool, now: Instant) {
         self.level(now);
-        self.working = working;
-        self.level = self.level.min(self.ceiling());
+        let was_working = self.capped_from == Instant::FAR_FUTURE;
+        if working {
+            self.capped_from = Instant::FAR_FUTURE;
+        } else if was_working {
+            self.capped_from = now + self.period;
+        }
     }
 
     fn ceiling(&self) -> DiskTime {
-        if self.working { self.cap + self.cap } else { self.cap }
+        if self.at < self.capped_from { self.cap + self.cap + CREDIT_MAX } else { self.cap }
     }
 
     /// Fills it up to `now`, and says how much is in it.
     pub(crate) fn level(&mut self, now: Instant) -> DiskTime {
-        let elapsed = now.since(self.at);
-        self.at = now;
-        let earned = u128::from(elapsed.as_nanos()) * u128::from(self.share.ppb())
-            + u128::from(self.fraction);
-        self.fraction = u32::try_from(earned % PPB).expect("a remainder");
-        let earned = DiskTime::from_nanos(i64::try_from(earned / PPB).unwrap_or(i64::MAX / 2));
-        self.level = self.ceiling().min(self.level + earned);
+        // It is asked several times an event, and no fraction that was left is a whole nanosecond.
+        if now != self.at {
+            let elapsed = now.since(self.at).as_nanos();
+            self.at = now;
+            let earned = self.earn(elapsed);
+            self.level = self.ceiling().min(self.level + earned);
+        }
         self.level
+    }
+
+    /// What `elapsed` nanoseconds earn together with the fraction, which becomes what they leave.
+    fn earn(&mut self, elapsed: u64) -> DiskTime {
+        let (ppb, fraction) = (u64::from(self.share.ppb()), u64::from(self.fraction));
+        // Under 18 s the product fits 64 bits, whose division costs a tenth.
+        let short = elapsed.checked_mul(ppb).and_then(|earned| earned.checked_add(fraction));
+        let (earned, rest) = if let Some(earned) = short {
+            (earned / PPB, earned % PPB)
+        } else {
+            let earned = u128::from(elapsed) * u128::from(ppb) + u128::from(fraction);
+            let rest = u64::try_from(earned % u128::from(PPB)).expect("a remainder");
+            (u64::try_from(earned / u128::from(PPB)).unwrap_or(u64::MAX), rest)
+        };
+        self.fraction = u32::try_from(rest).expect("a remainder");
+        DiskTime::from_nanos(i64::try_from(earned).unwrap_or(i64::MAX / 2))
     }
 
     /// Takes `amount`, which may be negative: a correction.
@@ -91,26 +118,40 @@ impl Bucket {
     /// When the bucket holds `amount`, if nothing is taken until then; in the past if it already does. `None`
     /// if it never will, because it fills at nothing.
     pub(crate) fn holds_at(&self, amount: DiskTime) -> Option<Moment> {
-        let ppb = i128::from(self.share.ppb());
+        let ppb = i64::from(self.share.ppb());
         if ppb == 0 {
             return None;
         }
-        let missing = i128::from((amount - self.level).as_nanos()) * i128::from(WHOLE);
-        let wait = missing.div_euclid(ppb) + i128::from(missing.rem_euclid(ppb) != 0);
+        let missing = amount - self.level;
+        Some(self.holds_soon(missing, ppb).unwrap_or_else(|| self.holds_ever(missing, ppb)))
+    }
+
+    /// When it has earned `missing`, if no step of the sum passes 64 bits: one of 128 costs ten times as much.
+    fn holds_soon(&self, missing: DiskTime, ppb: i64) -> Option<Moment> {
+        let missing = missing.as_nanos().checked_mul(i64::from(WHOLE))?;
+        let wait = missing / ppb + i64::from(missing % ppb > 0);
+        i64::try_from(self.at.as_nanos()).ok()?.checked_add(wait).map(Moment)
+    }
+
+    /// The same for any amount.
+    fn holds_ever(&self, missing: DiskTime, ppb: i64) -> Moment {
+        let missing = i128::from(missing.as_nanos()) * i128::from(WHOLE);
+        let ppb = i128::from(ppb);
+        let wait = missing / ppb + i128::from(missing % ppb > 0);
         let moment = i128::from(self.at.as_nanos()) + wait;
-        Some(Moment(i64::try_from(moment).unwrap_or(i64::MAX)))
+        Moment(i64::try_from(moment).unwrap_or(i64::MAX))
     }
 
     /// From now on it fills at `share` and holds one `period`'s worth. What is in it stays, up to that.
     pub(crate) fn change(&mut self, share: Share, period: Duration, now: Instant) {
-        let (level, working) = (self.level(now), self.working);
+        let (level, capped_from) = (self.level(now), self.capped_from);
         *self = Self::new(share, period, level, now);
-        self.working = working;
+        self.capped_from = capped_from;
     }
 }
 
 const WHOLE: u32 = Share::ALL.ppb();
-const PPB: u128 = WHOLE as u128;
+const PPB: u64 = WHOLE as u64;
 
 #[cfg(test)]
 mod tests {
@@ -131,12 +172,13 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_with_work_loses_nothing_and_who_rests_again_keeps_one_period() {
+    fn who_waits_with_work_loses_nothing_and_who_rests_for_a_period_keeps_one_periods_worth() {
         let mut bucket = Bucket::full(Share::from_percent(30), SECOND, Instant::ZERO);
         bucket.work(true, Instant::ZERO);
         assert_eq!(bucket.level(at(500_000_000)), DiskTime::from_millis(450));
         bucket.work(false, at(500_000_000));
-        assert_eq!(bucket.level(at(500_000_000)), DiskTime::from_millis(300));
+        assert_eq!(bucket.level(at(1_000_000_000)), DiskTime::from_millis(600));
+        assert_eq!(bucket.level(at(1_500_000_000)), DiskTime::from_millis(300));
     }
 
     #[test]
@@ -190,6 +232,29 @@ mod tests {
             prop_assert!(bucket.clone().level(deadline) >= amount);
             let before = deadline.saturating_sub(Duration::from_nanos(1));
             prop_assert!(bucket.clone().level(before) < amount);
+        }
+    }
+
+    #[test]
+    fn the_short_sum_and_the_long_one_agree() {
+        for ppb in [1, 7, 300_000_000, 999_999_999, 1_000_000_000] {
+            let mut bucket = Bucket::full(Share::from_percent(50), SECOND, at(1_000_003));
+            bucket.fraction = 999_999_999;
+            for missing in [-3_000_000_007, -1, 0, 1, 2, 999_999_999, 9_000_000_001, i64::MAX / 2] {
+                let missing = DiskTime::from_nanos(missing);
+                if let Some(soon) = bucket.holds_soon(missing, ppb) {
+                    assert_eq!(soon, bucket.holds_ever(missing, ppb), "{missing} at {ppb}");
+                }
+            }
+            for elapsed in [1, 17_000_000_000, 18_446_744_073, 40_000_000_001, u64::MAX] {
+                let share = Share::from_ppb(u32::try_from(ppb).expect("a share"));
+                let mut bucket = Bucket { share, fraction: 999_999_999, ..bucket };
+                let earned =
+                    u128::from(elapsed) * u128::from(share.ppb()) + u128::from(bucket.fraction);
+                let whole = i64::try_from(earned / 1_000_000_000).unwrap_or(i64::MAX / 2);
+                assert_eq!(bucket.earn(elapsed), DiskTime::from_nanos(whole), "{elapsed} at {ppb}");
+                assert_eq!(u128::from(bucket.fraction), earned % 1_000_000_000);
+            }
         }
     }
 

@@ -108,6 +108,11 @@ impl Engine {
         admission.admit(contract)
     }
 
+    /// How many volumes there are.
+    pub fn volumes(&self) -> usize {
+        self.volumes.len()
+    }
+
     /// What is promised on this disk.
     pub fn admission(&self) -> &Admission {
         &self.admission

@@ -68,8 +68,15 @@ impl Meter {
     fn advance(&mut self, now: Instant) {
         let elapsed = now.since(self.at).as_nanos();
         self.at = now;
-        let Ok(count @ 1..) = u64::try_from(self.running.len()) else { return };
+        if elapsed == 0 || self.running.is_empty() {
+            return;
+        }
         self.busy += elapsed;
+        if let [running] = &mut self.running[..] {
+            running.charge += elapsed;
+            return;
+        }
+        let count = self.running.len() as u64;
         let (part, rest) = (elapsed / count, elapsed % count);
         for (place, running) in (0_u64..).zip(&mut self.running) {
             running.charge += part + u64::from(place < rest);

@@ -38,15 +38,19 @@ impl Weights {
         Some(u32::try_from(half_lives).unwrap_or(u32::MAX))
     }
 
-    fn weight(&self, now: Instant) -> u128 {
+    /// What `nanos` nanoseconds weigh at `now`. 63 bits of time, 17 of the line's weight and 48 of half-lives
+    /// fit the 128.
+    fn weigh(&self, nanos: u64, now: Instant) -> u128 {
         let since = now.since(self.epoch).as_nanos();
         let (whole, rest) = (since / HALF_LIFE.as_nanos(), since % HALF_LIFE.as_nanos());
         assert!(whole <= u64::from(EPOCH_HALF_LIVES), "the sums were not scaled back");
-        let line = (1_u128 << WEIGHT_ONE)
-            + (u128::from(rest) << WEIGHT_ONE) / u128::from(HALF_LIFE.as_nanos());
-        line << whole
+        let line = (1_u64 << WEIGHT_ONE) + (rest << WEIGHT_ONE) / HALF_LIFE.as_nanos();
+        (u128::from(nanos) * u128::from(line)) << whole
     }
 }
+
+const _: () = assert!(i64::BITS - 1 + WEIGHT_ONE + 1 + EPOCH_HALF_LIVES <= u128::BITS);
+const _: () = assert!(HALF_LIFE.as_nanos() < 1 << (u64::BITS - WEIGHT_ONE));
 
 impl Usage {
     /// Adds disk time spent now.
@@ -54,9 +58,8 @@ impl Usage {
     /// # Panics
     /// If it is negative: time is not unspent.
     pub(crate) fn spend(&mut self, amount: DiskTime, now: Instant, weights: &Weights) {
-        let nanos = u128::try_from(amount.as_nanos()).expect("time is not unspent");
-        // 64 bits of time, 48 of half-lives and 16 of weight fill the 128: the sum saturates before it wraps.
-        self.0 = self.0.saturating_add(nanos.saturating_mul(weights.weight(now)));
+        let nanos = u64::try_from(amount.as_nanos()).expect("time is not unspent");
+        self.0 = self.0.saturating_add(weights.weigh(nanos, now));
     }
 
     /// The same, `halvings` half-lives of weight lighter.

@@ -42,7 +42,13 @@ impl fmt::Display for PlotError {
 
 impl std::error::Error for PlotError {}
 
-const SIZE: (u32, u32) = (860, 520);
+const SIZE: (u32, u32) = (1_000, 500);
+/// The legend stands beside the plane, where it hides nothing.
+const LEGEND_WIDTH: u32 = 240;
+const LEGEND_TOP: i32 = 30;
+const LEGEND_ROW: i32 = 22;
+const DASHES_WIDTH: i32 = 26;
+const DASHES: &[(i32, i32)] = &[(0, 5), (10, 15), (20, 25)];
 /// Told apart by people who see colours differently, too (Okabe and Ito's set).
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
@@ -72,17 +78,35 @@ impl Plot {
     }
 
     fn draw(&self, svg: &mut String) -> Result<(), PlotError> {
-        let failed = |error: &dyn fmt::Display| PlotError(format!("the figure: {error}"));
         let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-        area.fill(&WHITE).map_err(|error| failed(&error))?;
+        area.fill(&WHITE).map_err(failed)?;
+        let below = area.titled(&self.caption, ("sans-serif", 16)).map_err(failed)?;
+        let (plane, legend) = below.split_horizontally(SIZE.0 - LEGEND_WIDTH);
+        let strokes = self.strokes();
+        self.draw_plane(&plane, &strokes)?;
+        for (row, (line, stroke)) in (0..).zip(self.lines.iter().zip(&strokes)) {
+            let y = LEGEND_TOP + LEGEND_ROW * row;
+            let dashes = if line.dashed { DASHES } else { &[(0, DASHES_WIDTH)] };
+            for (from, to) in dashes {
+                let path = PathElement::new([(*from, y), (*to, y)], *stroke);
+                legend.draw(&path).map_err(failed)?;
+            }
+            let place = (DASHES_WIDTH + 8, y - 6);
+            legend
+                .draw(&Text::new(line.name.clone(), place, ("sans-serif", 13)))
+                .map_err(failed)?;
+        }
+        area.present().map_err(failed)
+    }
+
+    fn draw_plane(&self, plane: &Area<'_>, strokes: &[ShapeStyle]) -> Result<(), PlotError> {
         let (x_max, y_max) = self.bounds();
-        let mut chart = ChartBuilder::on(&area)
-            .caption(&self.caption, ("sans-serif", 15))
+        let mut chart = ChartBuilder::on(plane)
             .margin(14)
             .x_label_area_size(46)
             .y_label_area_size(66)
             .build_cartesian_2d(0.0..x_max, 0.0..y_max)
-            .map_err(|error| failed(&error))?;
+            .map_err(failed)?;
         chart
             .configure_mesh()
             .x_desc(&self.x)
@@ -92,32 +116,34 @@ impl Plot {
             .light_line_style(WHITE)
             .bold_line_style(RGBColor(225, 225, 225))
             .draw()
-            .map_err(|error| failed(&error))?;
-        let (mut solid, mut dashed) = (COLOURS.iter().cycle(), COLOURS.iter().cycle());
-        for line in &self.lines {
-            let order = if line.dashed { &mut dashed } else { &mut solid };
-            let colour = *order.next().expect("a cycle does not end");
+            .map_err(failed)?;
+        for (line, stroke) in self.lines.iter().zip(strokes) {
             let points = line.points.iter().copied();
             let drawn = if line.dashed {
-                chart.draw_series(DashedLineSeries::new(points, 5, 5, colour.stroke_width(1)))
+                chart.draw_series(DashedLineSeries::new(points, 5, 5, *stroke)).map(drop)
             } else {
-                chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))
+                chart.draw_series(LineSeries::new(points, *stroke)).map(drop)
             };
-            let width = if line.dashed { 1 } else { 2 };
-            drawn.map_err(|error| failed(&error))?.label(&line.name).legend(move |(x, y)| {
-                PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(width))
-            });
+            drawn.map_err(failed)?;
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
-            .background_style(WHITE.mix(0.85))
-            .border_style(RGBColor(180, 180, 180))
-            .label_font(("sans-serif", 13))
-            .draw()
-            .map_err(|error| failed(&error))?;
-        area.present().map_err(|error| failed(&error))
+        Ok(())
     }
+
+    /// How each line is drawn. What was promised has the colour of what was had.
+    fn strokes(&self) -> Vec<ShapeStyle> {
+        let (mut solid, mut dashed) = (COLOURS.iter().cycle(), COLOURS.iter().cycle());
+        let stroke = |line: &Line| {
+            let (order, width) = if line.dashed { (&mut dashed, 1) } else { (&mut solid, 2) };
+            order.next().expect("a cycle does not end").stroke_width(width)
+        };
+        self.lines.iter().map(stroke).collect()
+    }
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+fn failed(error: impl fmt::Display) -> PlotError {
+    PlotError(format!("the figure: {error}"))
 }
 
 #[cfg(test)]

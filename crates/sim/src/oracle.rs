@@ -129,15 +129,13 @@ impl DataOracle {
 #[derive(Debug)]
 pub(crate) struct PromiseOracle {
     reserve: Share,
-    limit: Share,
     since: Option<(Instant, DiskTime)>,
     pub(crate) checked: u64,
 }
 
 impl PromiseOracle {
     pub(crate) fn new(engine: &Engine, volume: VolumeId) -> Self {
-        let contract = engine.contract(volume);
-        Self { reserve: contract.reserve, limit: contract.limit, since: None, checked: 0 }
+        Self { reserve: engine.contract(volume).reserve, since: None, checked: 0 }
     }
 
     /// Looks at the volume at `now`; `work` says whether it has requests in the engine, `longest` is the
@@ -155,11 +153,15 @@ impl PromiseOracle {
             return;
         }
         self.checked += 1;
-        // Lent for one period at most, twice: what the volume owed when the stretch began, and what others may
-        // have been lent of it since. On top, a batch that may not be broken off, and the commands in service.
+        // Two periods' worth may be missing: what it owed when the stretch began, and what it is owed now. On top
+        // comes what it earns while each of the others has a batch before it (no batch takes a volume further than
+        // one period's worth under nothing, so all of them together take two periods at most), the estimate that
+        // it must have saved up, and the commands in service.
+        let others = u64::try_from(engine.volumes()).expect("volumes are few") - 1;
+        let batches = (settings.batch * others).min(settings.period * 2) + longest * others;
+        let lent = self.reserve.of(settings.period * 2 + batches) + settings.estimates.random;
         let in_service = DiskTime::from(longest * (1 + u64::from(settings.depth)));
-        let lent = self.reserve.of(settings.period * 2 + settings.batch);
-        let owed = self.reserve.min(self.limit).of(stretch) - lent - in_service;
+        let owed = self.reserve.of(stretch) - lent - in_service;
         assert!(
             had - had_then >= owed,
             "at {now}: volume {} with a reserve of {} had {} in {stretch}, promised {owed}",

@@ -5,7 +5,7 @@
 //! drive and corrected when it completes. A volume's head has as deadline the instant at which the reserve
 //! bucket can pay for it. Volumes at their limit or with nothing queued are out; among the rest the earliest
 //! deadline that has come goes first; when none has, there is slack, and the volume with the lowest recent
-//! usage goes.
+//! usage goes. The limit caps what is taken out of the slack: a head that the reserve can pay for is never out.
 //!
 //! ```text
 //!             queued           limit spent
@@ -43,6 +43,21 @@ enum State {
     Empty,
     Ready,
     Throttled,
+}
+
+/// Where a volume stands at a moment.
+#[derive(Clone, Copy, Debug)]
+enum Standing {
+    /// Nothing is queued.
+    Empty,
+    /// At its limit, until then.
+    Throttled(Moment),
+    /// It was cut short; its reserve pays for a whole batch then.
+    Recovers(Moment),
+    /// Its reserve pays for its head then: the deadline.
+    Due(Moment),
+    /// It has no reserve, and may have slack.
+    Unpromised,
 }
 
 #[derive(Debug)]
@@ -145,45 +160,64 @@ impl Utilization {
 
     /// Puts `volume` where its queue, its buckets and its batch say it belongs.
     fn place(&mut self, volume: VolumeId, now: Instant) {
+        let standing = self.standing(volume, now);
+        let put = |order: &mut Order<Moment>, moment: Option<Moment>| match moment {
+            Some(moment) => order.set(volume, moment),
+            None => order.remove(volume),
+        };
+        let (mut due, mut recovers, mut throttled) = (None, None, None);
+        match standing {
+            Standing::Empty | Standing::Unpromised => {}
+            Standing::Due(moment) => due = Some(moment),
+            Standing::Recovers(moment) => recovers = Some(moment),
+            Standing::Throttled(moment) => throttled = Some(moment),
+        }
+        put(&mut self.deadlines, due);
+        put(&mut self.recovering, recovers);
+        put(&mut self.throttled, throttled);
+        let entry = &mut self.volumes[volume.0 as usize];
+        entry.state = match standing {
+            Standing::Empty => State::Empty,
+            Standing::Throttled(_) => State::Throttled,
+            Standing::Due(_) | Standing::Recovers(_) | Standing::Unpromised => State::Ready,
+        };
+        if entry.state == State::Ready {
+            self.slack.set(volume, entry.usage);
+        } else {
+            self.slack.remove(volume);
+        }
+    }
+
+    fn standing(&mut self, volume: VolumeId, now: Instant) -> Standing {
         let holds = self.batch.is_some_and(|batch| batch.volume == volume);
         let estimates = self.estimates;
         let batch = self.batch(self.volumes[volume.0 as usize].sequential);
         let entry = self.volume(volume);
         entry.reserve.work(entry.state != State::Empty || entry.running > 0, now);
         if entry.state == State::Empty {
-            self.deadlines.remove(volume);
-            self.recovering.remove(volume);
-            self.slack.remove(volume);
-            self.throttled.remove(volume);
-            return;
+            return Standing::Empty;
         }
+        let cost = estimates.of(entry.sequential && holds);
+        let wanted = |cap: DiskTime, least: DiskTime| {
+            if entry.cut { batch.min(most_of(cap)).max(least) } else { least }
+        };
+        let (saved, whole) = (entry.reserve.level(now), wanted(entry.reserve.cap(), ANYTHING));
+        let recovers = entry.cut && saved < whole;
+        let deadline = entry.reserve.holds_at(if recovers { whole } else { cost });
+        let owed = !recovers && saved >= cost && deadline.is_some();
+        // The limit caps what a volume takes out of the slack (§3): its reserve is its own.
         if let Some(limit) = &mut entry.limit
+            && !owed
             && limit.level(now) < ANYTHING
         {
-            let wanted =
-                if entry.cut { batch.min(most_of(limit.cap())).max(ANYTHING) } else { ANYTHING };
-            let moment = limit.holds_at(wanted).expect("a limit is above nothing");
-            entry.state = State::Throttled;
-            self.deadlines.remove(volume);
-            self.recovering.remove(volume);
-            self.slack.remove(volume);
-            self.throttled.set(volume, moment);
-            return;
+            let lets_in = limit.holds_at(wanted(limit.cap(), ANYTHING));
+            let moment = lets_in.expect("a limit is above nothing");
+            return Standing::Throttled(deadline.map_or(moment, |deadline| deadline.min(moment)));
         }
-        entry.state = State::Ready;
-        let usage = entry.usage;
-        let whole_batch = batch.min(most_of(entry.reserve.cap()));
-        let recovers = entry.cut && entry.reserve.level(now) < whole_batch;
-        let cost = if recovers { whole_batch } else { estimates.of(entry.sequential && holds) };
-        entry.reserve.level(now);
-        let moment = entry.reserve.holds_at(cost);
-        self.throttled.remove(volume);
-        self.slack.set(volume, usage);
-        self.deadlines.remove(volume);
-        self.recovering.remove(volume);
-        if let Some(moment) = moment {
-            let order = if recovers { &mut self.recovering } else { &mut self.deadlines };
-            order.set(volume, moment);
+        match deadline {
+            None => Standing::Unpromised,
+            Some(moment) if recovers => Standing::Recovers(moment),
+            Some(moment) => Standing::Due(moment),
         }
     }
 

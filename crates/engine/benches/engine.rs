@@ -1,0 +1,177 @@
+//! What the engine costs a request, with 10 to 10,000 volumes: `cargo bench -p spindle-engine --bench engine`.
+//!
+//! A request is submitted, dispatched and completed under the utilization policy. Every volume always has
+//! requests queued: half of the volumes read sequentially, the others anywhere; the reserves add up to the
+//! whole, and every fifth volume has a limit. The drive is made up, and what it costs to make it up is in the
+//! figures. The sizes take turns within a round, so that what disturbs the machine disturbs all of them.
+//!
+//! It fails if the cost grows faster than the logarithm of the number of volumes. `-- --json` prints one JSON
+//! object. Run as a test it only looks whether it runs: a debug build's figures say nothing.
+
+#![expect(clippy::disallowed_methods, reason = "it measures itself by the wall clock")]
+#![expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use spindle_engine::{
+    Action, Command, Contract, Engine, Event, Outcome, Request, RequestId, Settings, VolumeId,
+};
+use units::{Duration, Extent, Instant, Lba, Operation, Sectors, Share};
+
+const VOLUMES: [u32; 4] = [10, 100, 1_000, 10_000];
+const OUTSTANDING: u32 = 2;
+const BLOCK: Sectors = Sectors(8);
+const VOLUME_BLOCKS: u64 = 1 << 16;
+
+/// Requests in a round and rounds, of which the median counts.
+const REQUESTS: u32 = 100_000;
+const ROUNDS: usize = 15;
+
+const SERVICE_SEQUENTIAL: Duration = Duration::from_micros(150);
+const SERVICE_RANDOM: Duration = Duration::from_millis(8);
+
+/// An engine, its clients and a drive that takes one command.
+struct Bench {
+    engine: Engine,
+    now: Instant,
+    next_request: u64,
+    next_block: Vec<u64>,
+    dice: u64,
+    serving: Option<Command>,
+}
+
+impl Bench {
+    fn new(volumes: u32) -> Self {
+        let now = Instant::ZERO;
+        let mut engine = Engine::new(Settings::default(), now);
+        let reserve = Share::from_ppb(Share::ALL.ppb() / volumes);
+        for volume in 0..volumes {
+            let limit =
+                if volume % 5 == 2 { Share::from_ppb(reserve.ppb() * 2) } else { Share::ALL };
+            engine.add_volume(Contract { reserve, limit }, now).expect("they add up to the whole");
+        }
+        let next_block = vec![0; volumes as usize];
+        let mut bench = Self { engine, now, next_request: 0, next_block, dice: 1, serving: None };
+        for volume in (0..OUTSTANDING).flat_map(|_| 0..volumes) {
+            bench.submit(VolumeId(volume));
+        }
+        bench
+    }
+
+    fn submit(&mut self, volume: VolumeId) {
+        let place = volume.0 as usize;
+        let block = if volume.0.is_multiple_of(2) {
+            (self.next_block[place] + 1) % VOLUME_BLOCKS
+        } else {
+            self.dice = self
+                .dice
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (self.dice >> 32) % VOLUME_BLOCKS
+        };
+        self.next_block[place] = block;
+        let start = Lba((u64::from(volume.0) * VOLUME_BLOCKS + block) * BLOCK.0);
+        let operation = Operation::read(Extent::new(start, BLOCK));
+        let id = RequestId(self.next_request);
+        self.next_request += 1;
+        self.engine.handle(Event::Submit(Request { id, volume, operation }), self.now);
+    }
+
+    /// Does what the engine wants until it wants nothing. Who has an answer sends the next request.
+    fn drain(&mut self) {
+        while let Some(action) = self.engine.poll(self.now) {
+            match action {
+                Action::Issue(command) => self.serving = Some(command),
+                Action::Reply(reply) => self.submit(reply.volume),
+            }
+        }
+    }
+
+    fn run(&mut self, requests: u32) {
+        for _ in 0..requests {
+            self.drain();
+            while self.serving.is_none() {
+                self.now = self.engine.next_wakeup().expect("somebody waits for a limit");
+                self.drain();
+            }
+            let command = self.serving.take().expect("it was just looked at");
+            let sequential = command.volume.0.is_multiple_of(2);
+            self.now += if sequential { SERVICE_SEQUENTIAL } else { SERVICE_RANDOM };
+            let completed = Event::Completed { command: command.id, outcome: Outcome::Done };
+            self.engine.handle(completed, self.now);
+        }
+    }
+
+    /// Nanoseconds a request.
+    fn measure(&mut self, requests: u32) -> f64 {
+        let began = std::time::Instant::now();
+        self.run(requests);
+        began.elapsed().as_nanos() as f64 / f64::from(requests)
+    }
+}
+
+fn median(mut costs: Vec<f64>) -> f64 {
+    costs.sort_by(f64::total_cmp);
+    costs[costs.len() / 2]
+}
+
+fn measure(rounds: usize, requests: u32) -> Vec<f64> {
+    let mut benches = VOLUMES.map(Bench::new);
+    for (bench, volumes) in benches.iter_mut().zip(VOLUMES) {
+        // What every bucket holds at the start is spent first.
+        bench.run((volumes * 4).max(requests / 4));
+    }
+    let mut costs = VOLUMES.map(|_| Vec::new());
+    for _ in 0..rounds {
+        for (bench, costs) in benches.iter_mut().zip(&mut costs) {
+            costs.push(bench.measure(requests));
+        }
+    }
+    costs.map(median).into()
+}
+
+fn logarithms(volumes: u32) -> f64 {
+    f64::from(volumes).log2() / f64::from(VOLUMES[0]).log2()
+}
+
+fn table(costs: &[f64]) -> String {
+    let mut text = String::from("volumes  ns a request  cost(n)/cost(10)  log n/log 10\n");
+    for (volumes, cost) in VOLUMES.into_iter().zip(costs) {
+        let (ratio, bound) = (cost / costs[0], logarithms(volumes));
+        writeln!(text, "{volumes:>7}  {cost:>12.0}  {ratio:>16.2}  {bound:>12.2}")
+            .expect("a string takes all");
+    }
+    text
+}
+
+fn json(costs: &[f64], holds: bool) -> String {
+    let row = |(volumes, cost): (u32, &f64)| {
+        let (ratio, bound) = (cost / costs[0], logarithms(volumes));
+        format!(
+            r#"{{"volumes":{volumes},"ns_per_request":{cost:.1},"ratio":{ratio:.3},"log_ratio":{bound:.3}}}"#
+        )
+    };
+    let rows: Vec<_> = VOLUMES.into_iter().zip(costs).map(row).collect();
+    format!(r#"{{"schema":1,"bench":"engine","rows":[{}],"holds":{holds}}}"#, rows.join(","))
+}
+
+fn main() -> ExitCode {
+    let asked = |flag: &str| std::env::args().any(|argument| argument == flag);
+    if !asked("--bench") {
+        measure(1, 1_000);
+        return ExitCode::SUCCESS;
+    }
+    let costs = measure(ROUNDS, REQUESTS);
+    let bound = logarithms(VOLUMES[VOLUMES.len() - 1]);
+    let holds = costs[costs.len() - 1] / costs[0] <= bound;
+    if asked("--json") {
+        println!("{}", json(&costs, holds));
+    } else {
+        print!("{}", table(&costs));
+    }
+    if !holds {
+        eprintln!("the cost grows faster than the logarithm of the number of volumes");
+    }
+    ExitCode::from(u8::from(!holds))
+}

@@ -1,0 +1,242 @@
+//! Facts about the engine, each a timeline: what happened when, and what was to be done.
+
+mod common;
+
+use common::{Timeline, block, limit, ms, percent, reserve};
+use spindle_engine::limits::COMMAND_MAX;
+use spindle_engine::{Action, Contract, Event, Outcome, PolicyName, Settings, VolumeId};
+use units::{DiskTime, Duration, Extent, Instant, Lba, Op, Operation, Sectors};
+
+fn utilization() -> Settings {
+    Settings::default()
+}
+
+fn fcfs() -> Settings {
+    Settings { policy: PolicyName::Fcfs, ..Settings::default() }
+}
+
+#[test]
+fn a_long_request_goes_out_in_pieces_in_order_and_is_answered_after_the_last() {
+    let mut line = Timeline::new(utilization(), &[reserve(100)]);
+    let whole = Extent::new(Lba(77), Sectors(COMMAND_MAX.0 * 2 + 5));
+    let id = line.submit(0, Operation::write(whole).with_fua());
+    let mut rest = whole;
+    while !rest.is_empty() {
+        let command = line.issued();
+        assert_eq!(command.offset, whole.start.distance(rest.start));
+        assert_eq!(command.operation.extent.start, rest.start);
+        assert!(command.operation.extent.len <= COMMAND_MAX && command.operation.fua);
+        rest = rest.split_at(command.operation.extent.len).1;
+        line.quiet();
+        line.after(ms(10)).complete(&command, Outcome::Done);
+    }
+    let reply = line.replied();
+    assert_eq!((reply.request, reply.outcome), (id, Outcome::Done));
+    assert_eq!(reply.disk_time, DiskTime::from_millis(30));
+    line.quiet();
+}
+
+#[test]
+fn a_failed_piece_fails_its_request_and_nobody_elses() {
+    let mut line = Timeline::new(utilization(), &[reserve(100)]);
+    line.submit(0, Operation::read(Extent::new(Lba(0), Sectors(COMMAND_MAX.0 + 1))));
+    line.submit(0, block(9_999));
+    let first = line.issued();
+    line.after(ms(5)).complete(&first, Outcome::Failed);
+    let second = line.issued();
+    line.after(ms(5)).complete(&second, Outcome::Done);
+    assert_eq!(line.replied().outcome, Outcome::Failed);
+    let other = line.issued();
+    line.after(ms(5)).complete(&other, Outcome::Done);
+    assert_eq!(line.replied().outcome, Outcome::Done);
+    let account = line.engine.account(VolumeId(0));
+    assert_eq!((account.requests, account.failures, account.sectors), (2, 1, Sectors(8)));
+}
+
+#[test]
+fn a_flush_is_a_command_without_an_extent() {
+    let mut line = Timeline::new(utilization(), &[reserve(100)]);
+    line.submit(0, Operation::flush());
+    assert_eq!(line.issued().operation.op, Op::Flush);
+}
+
+#[test]
+fn idle_time_is_charged_to_nobody() {
+    let mut line = Timeline::new(utilization(), &[reserve(50), reserve(50)]);
+    line.submit(0, block(1));
+    line.serve(ms(7));
+    line.quiet();
+    line.after(ms(1_000)).submit(1, block(5_000));
+    line.serve(ms(9));
+    assert_eq!((line.had(0), line.had(1)), (DiskTime::from_millis(7), DiskTime::from_millis(9)));
+    assert_eq!(line.engine.busy(), DiskTime::from_millis(16));
+}
+
+#[test]
+fn no_more_commands_go_out_than_the_drive_is_to_hold() {
+    let settings = Settings { depth: 3, ..utilization() };
+    let mut line = Timeline::new(settings, &[reserve(50), reserve(50)]);
+    for number in 0..5 {
+        line.submit(u32::from(number % 2 == 0), block(number * 1_000));
+    }
+    let commands = [line.issued(), line.issued(), line.issued()];
+    line.quiet();
+    line.after(ms(9)).complete(&commands[1], Outcome::Done);
+    line.replied();
+    line.issued();
+    line.quiet();
+    // Three commands shared nine milliseconds.
+    assert_eq!(line.had(0) + line.had(1), DiskTime::from_millis(3));
+}
+
+#[test]
+fn first_come_first_served_whoever_it_is() {
+    let mut line = Timeline::new(fcfs(), &[reserve(90), reserve(10)]);
+    for volume in [1, 1, 0, 1] {
+        line.submit(volume, block(u64::from(volume) * 1_000));
+    }
+    let order: Vec<u32> = (0..4).map(|_| line.serve(ms(10)).0).collect();
+    assert_eq!(order, [1, 1, 0, 1]);
+}
+
+#[test]
+fn a_reserve_that_is_due_goes_before_best_effort() {
+    let mut line = Timeline::new(utilization(), &[Contract::BEST_EFFORT, reserve(20)]);
+    line.submit(0, block(1));
+    line.submit(1, block(100_000));
+    assert_eq!(line.serve(ms(10)), VolumeId(1));
+    assert_eq!(line.serve(ms(10)), VolumeId(0));
+}
+
+#[test]
+fn slack_goes_to_who_has_had_least_lately() {
+    let contracts = [Contract::BEST_EFFORT; 3];
+    let settings = Settings { batch: Duration::ZERO, ..utilization() };
+    let mut line = Timeline::new(settings, &contracts);
+    let mut place = 0;
+    let mut submit = |line: &mut Timeline, volume: u32| {
+        place += 10_000;
+        line.submit(volume, block(place))
+    };
+    for volume in 0..3 {
+        submit(&mut line, volume);
+    }
+    // Volume 1 takes three times as long a request.
+    for _ in 0..500 {
+        let command = line.issued();
+        let service = if command.volume == VolumeId(1) { ms(30) } else { ms(10) };
+        line.after(service).complete(&command, Outcome::Done);
+        line.replied();
+        submit(&mut line, command.volume.0);
+    }
+    let third = line.engine.busy().as_nanos() / 3;
+    for volume in 0..3 {
+        let off = (line.had(volume).as_nanos() - third).abs();
+        assert!(off <= 30_000_000, "volume {volume} is {off} ns off its third");
+    }
+}
+
+#[test]
+fn a_volume_at_its_limit_waits_beside_an_idle_disk_and_is_woken_when_it_may() {
+    let mut line = Timeline::new(utilization(), &[limit(30)]);
+    line.after(ms(10)).submit(0, block(1));
+    line.submit(0, block(50_000));
+    // It has saved up 3 ms by now, and spends 12.
+    assert_eq!(line.serve(ms(12)), VolumeId(0));
+    line.quiet();
+    let wakeup = line.engine.next_wakeup().expect("it is let in again");
+    // 9 ms less 30 % of the 12 are owed, and a nanosecond must be there: 5.4 ms at 30 %.
+    assert_eq!(wakeup, line.now + Duration::from_nanos(18_000_004));
+    line.now = wakeup.saturating_sub(Duration::from_nanos(1));
+    line.quiet();
+    line.now = wakeup;
+    line.issued();
+}
+
+#[test]
+fn a_run_keeps_the_arm_for_a_batch_and_then_gives_it_up() {
+    let mut line = Timeline::new(utilization(), &[reserve(50), reserve(50)]);
+    for number in 0..1_000 {
+        line.submit(0, block(number));
+    }
+    line.serve(ms(1));
+    for number in 0..1_000 {
+        line.submit(1, block(100_000 + number * 1_000));
+    }
+    let mut run = ms(1);
+    while line.serve(ms(1)) == VolumeId(0) {
+        run += ms(1);
+    }
+    assert!((ms(249)..=ms(251)).contains(&run), "the run was cut after {run}");
+}
+
+/// A client that sends the next block of its run within 100 µs of each answer, beside another with much to do.
+fn quick_client_in_a_run() -> Timeline {
+    let mut line = Timeline::new(utilization(), &[reserve(50), reserve(50)]);
+    line.submit(0, block(0));
+    line.serve(ms(1));
+    for number in 1..5 {
+        line.after(Duration::from_micros(100)).submit(0, block(number));
+        if number == 4 {
+            for other in 0..100 {
+                line.submit(1, block(100_000 + other * 1_000));
+            }
+        }
+        assert_eq!(line.serve(ms(1)), VolumeId(0), "block {number}");
+    }
+    line
+}
+
+#[test]
+fn the_disk_waits_a_moment_for_a_quick_client_in_a_run_and_charges_it_for_that() {
+    let mut line = quick_client_in_a_run();
+    let had = line.had(0);
+    line.quiet();
+    assert_eq!(line.engine.next_wakeup(), Some(line.now + ms(2)));
+    line.after(Duration::from_micros(100)).submit(0, block(5));
+    assert_eq!(line.serve(ms(1)), VolumeId(0));
+    assert_eq!(line.had(0) - had, DiskTime::from_micros(1_100));
+    assert_eq!(line.engine.account(VolumeId(0)).lingered, DiskTime::from_micros(100));
+}
+
+#[test]
+fn who_was_waited_for_in_vain_is_not_waited_for_again() {
+    let mut line = quick_client_in_a_run();
+    line.quiet();
+    let wakeup = line.engine.next_wakeup().expect("it waits");
+    line.now = wakeup;
+    assert_eq!(line.serve(ms(10)), VolumeId(1), "others go on");
+    assert_eq!(line.engine.account(VolumeId(0)).lingered, DiskTime::from_millis(2));
+    line.submit(0, block(5));
+    while line.serve(ms(10)) != VolumeId(0) {}
+    assert!(matches!(line.poll(), Some(Action::Issue(command)) if command.volume == VolumeId(1)));
+}
+
+#[test]
+fn an_idle_volume_saves_up_one_period_and_no_more() {
+    let mut line = Timeline::new(utilization(), &[reserve(40)]);
+    line.after(Duration::from_secs(60));
+    let saved = line.engine.balance(VolumeId(0), line.now);
+    assert_eq!(saved, Some(DiskTime::from_millis(400)));
+}
+
+#[test]
+fn a_contract_that_does_not_fit_is_refused_and_one_that_does_takes_effect() {
+    let mut line = Timeline::new(utilization(), &[reserve(60), reserve(20)]);
+    assert!(line.engine.admits(VolumeId(1), reserve(41)).is_err());
+    assert_eq!(line.engine.contract(VolumeId(1)), reserve(20));
+    line.engine.admits(VolumeId(1), reserve(40)).expect("20 and what is left");
+    let (volume, contract) = (VolumeId(1), reserve(40));
+    line.engine.handle(Event::ContractChanged { volume, contract }, line.now);
+    assert_eq!(line.engine.admission().left(), percent(0));
+    line.quiet();
+}
+
+#[test]
+#[should_panic(expected = "time runs backwards")]
+fn an_engine_whose_world_runs_backwards_says_so() {
+    let mut line = Timeline::new(utilization(), &[reserve(60)]);
+    line.after(ms(5)).quiet();
+    line.now = Instant::ZERO;
+    line.quiet();
+}
