@@ -1,20 +1,19 @@
 //! From a file to a [`Plan`]: the top of the file, and what its two readers each ask of it.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::Path;
 
 use units::{Bytes, Duration};
 
 use crate::error::{ConfigError, Parts};
+use crate::file::read_at_most;
 use crate::limits::{
-    CONFIG_BYTES_MAX, DISKS_MAX, LISTEN_MAX, NAME_BYTES_MAX, SOCKET_PATH_BYTES_MAX, TIME_MAX,
-    VOLUMES_MAX, WORKLOADS_MAX,
+    CONFIG_BYTES_MAX, DISKS_MAX, LISTEN_MAX, SOCKET_PATH_BYTES_MAX, TIME_MAX, VOLUMES_MAX,
+    WORKLOADS_MAX,
 };
 use crate::plan::{Plan, Workload};
-use crate::table::{Source, Table, Value, listed};
+use crate::table::{Source, Table};
 use crate::{disk, volume, workload};
 
 const KEYS: &[&str] = &["seed", "duration", "listen", "disk", "volume", "workload"];
@@ -128,13 +127,6 @@ impl Plan {
     }
 }
 
-/// The file's bytes, or `None` if there are more than `bytes_max`: of those no more is read.
-pub(crate) fn read_at_most(path: &Path, bytes_max: u64) -> std::io::Result<Option<Vec<u8>>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
-    Ok((bytes.len() as u64 <= bytes_max).then_some(bytes))
-}
-
 /// When the last workload stops; `None` if one never does, or there is none.
 fn latest_stop(workloads: &[Workload]) -> Option<Duration> {
     workloads
@@ -170,47 +162,4 @@ fn listen(top: &Table<'_>) -> Result<Vec<String>, ConfigError> {
         addresses.push(address.to_owned());
     }
     Ok(addresses)
-}
-
-/// Names given so far, with their numbers and lines.
-#[derive(Default)]
-pub(crate) struct Names<'a>(BTreeMap<&'a str, (usize, usize)>);
-
-impl<'a> Names<'a> {
-    /// Names that others gave: their numbers are those of the list.
-    pub(crate) fn of(names: impl Iterator<Item = (&'a str, usize)>) -> Self {
-        Self(names.enumerate().map(|(index, (name, line))| (name, (index, line))).collect())
-    }
-
-    /// Checks the table's `name` and gives it the next number.
-    pub(crate) fn add(&mut self, table: &'a Table<'a>) -> Result<&'a str, ConfigError> {
-        let value = table.require("name", "a name")?;
-        let name = value.text("a name")?;
-        if name.is_empty() || name.len() > NAME_BYTES_MAX {
-            return Err(value.refuse(format_args!("a name of 1 to {NAME_BYTES_MAX} bytes")));
-        }
-        // What would be escaped on a terminal is invisible or does something there.
-        let visible = name.escape_debug().eq(name.chars());
-        if !visible || name.contains('/') || name.trim() != name {
-            return Err(value.refuse(
-                "a name of printable characters without /, \\ and quotes, and without blanks at its ends",
-            ));
-        }
-        if let Some((_, line)) = self.0.get(name) {
-            return Err(
-                value.refuse(format_args!("a name of its own (line {line} has this one already)"))
-            );
-        }
-        self.0.insert(name, (self.0.len(), value.line()));
-        Ok(name)
-    }
-
-    /// The number of the `kind` that the value names.
-    pub(crate) fn find(&self, value: &Value<'_>, kind: &str) -> Result<usize, ConfigError> {
-        let name = value.text(format_args!("the name of a {kind}"))?;
-        self.0.get(name).map(|(index, _)| *index).ok_or_else(|| match self.0.len() {
-            0 => value.refuse(format_args!("the name of a {kind}, and there is none")),
-            _ => value.refuse(format_args!("one of the {kind}s {}", listed(self.0.keys(), '"'))),
-        })
-    }
 }

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use engine::PolicyName;
 use units::Duration;
 
-use crate::check::{Names, read_at_most};
 use crate::drives;
 use crate::error::ConfigError;
+use crate::file::read_at_most;
 use crate::limits::{DEPTH_MAX, ESTIMATE_MIN, LINGER_MAX, PATH_BYTES_MAX, PERIOD_MAX, PERIOD_MIN};
+use crate::names::Names;
 use crate::plan::{Backing, Disk, DriveRef};
 use crate::table::{Table, Value, listed};
 

@@ -15,6 +15,8 @@ pub mod limits;
 mod check;
 mod disk;
 mod error;
+mod file;
+mod names;
 mod plan;
 mod settings;
 mod table;

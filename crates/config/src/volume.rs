@@ -3,8 +3,8 @@
 use engine::{Admission, Contract, Refusal};
 use units::{Bytes, SECTOR_BYTES, Share};
 
-use crate::check::Names;
 use crate::error::ConfigError;
+use crate::names::Names;
 use crate::plan::{Disk, DiskIndex, Volume};
 use crate::table::{Table, Value, size};
 

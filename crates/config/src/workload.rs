@@ -4,9 +4,9 @@ use core::num::NonZeroU64;
 
 use units::{Bytes, Duration, Rate};
 
-use crate::check::Names;
 use crate::error::ConfigError;
 use crate::limits::{BLOCK_MAX, BLOCK_MIN, INTERVAL_MIN, OUTSTANDING_MAX, RUN_MAX, TIME_MAX};
+use crate::names::Names;
 use crate::plan::{Access, Arrival, Mix, Volume, VolumeIndex, Workload};
 use crate::table::{Table, size, time};
 
