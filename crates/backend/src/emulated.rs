@@ -17,7 +17,7 @@ impl Emulated {
         Self { device: drive::Device::new(model), store, running: Vec::new() }
     }
 
-    fn transfer(&mut self, job: Job) -> Result<Vec<u8>, Failure> {
+    fn transfer(&mut self, job: &Job) -> Result<Vec<u8>, Failure> {
         let Operation { op, extent, fua } = job.operation;
         let moved = match op {
             Op::Read => {
@@ -67,6 +67,6 @@ impl Disk for Emulated {
         let tag = Tag(done.tag.0);
         let place = self.running.iter().position(|job| job.tag == tag);
         let job = self.running.swap_remove(place.expect("a job that is done was submitted"));
-        Some(Finished { tag, result: self.transfer(job), late: now.since(done.at) })
+        Some(Finished { tag, result: self.transfer(&job), late: now.since(done.at) })
     }
 }

@@ -117,6 +117,7 @@ impl Store for RamStore {
 #[derive(Debug)]
 pub struct FileStore {
     file: File,
+    is_new: bool,
 }
 
 /// A backing file that cannot be used.
@@ -164,13 +165,35 @@ impl FileStore {
     /// # Errors
     /// See [`OpenError`]; the file is as it was then.
     pub fn open(path: &Path, capacity: Sectors) -> Result<Self, OpenError> {
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        let found = file.metadata()?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let store = match options.clone().create_new(true).open(path) {
+            Ok(file) => Self { file, is_new: true },
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let file = options.create(true).truncate(false).open(path)?;
+                Self { file, is_new: false }
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let claimed = store.claim(capacity);
+        if store.is_new && !matches!(claimed, Ok(()) | Err(OpenError::InUse)) {
+            // What nobody else has taken up meanwhile goes again.
+            let _ = std::fs::remove_file(path);
+        }
+        claimed.map(|()| store)
+    }
+
+    /// Whether [`FileStore::open`] made the file.
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    fn claim(&self, capacity: Sectors) -> Result<(), OpenError> {
+        let found = self.file.metadata()?;
         if !found.is_file() {
             return Err(OpenError::NotAFile);
         }
-        file.try_lock().map_err(|error| match error {
+        self.file.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => OpenError::InUse,
             TryLockError::Error(error) => OpenError::Io(error),
         })?;
@@ -179,9 +202,9 @@ impl FileStore {
             return Err(OpenError::TooLarge { found, expected });
         }
         if found < expected {
-            file.set_len(expected.0)?;
+            self.file.set_len(expected.0)?;
         }
-        Ok(Self { file })
+        Ok(())
     }
 }
 
@@ -288,6 +311,15 @@ mod tests {
             let mut file = FileStore::open(&path, Sectors(SECTORS)).expect("it is new");
             holds_what_was_last_written(&mut file, &steps);
         }
+    }
+
+    #[test]
+    fn a_new_file_that_cannot_be_as_large_as_its_disk_is_not_left_behind() {
+        let dir = tempfile::tempdir().expect("a scratch directory");
+        let path = dir.path().join("disk");
+        let refused = FileStore::open(&path, Sectors(1 << 54));
+        assert!(matches!(refused, Err(OpenError::Io(_))), "no file is this large: {refused:?}");
+        assert!(!path.exists());
     }
 
     #[test]

@@ -19,7 +19,20 @@ use clap::Parser;
 
 use args::{Args, Bench, Command, Sim};
 
+/// A thread that panics takes the process with it, as the main thread does: its disk's clients would wait for
+/// ever otherwise.
+fn abort_on_panic() {
+    let (tell, main) = (std::panic::take_hook(), std::thread::current().id());
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        if std::thread::current().id() != main {
+            std::process::abort();
+        }
+    }));
+}
+
 fn main() -> ExitCode {
+    abort_on_panic();
     let args = Args::parse();
     let done = match args.command {
         Command::Demo(demo) => demo::run(&demo, args.json),

@@ -39,6 +39,10 @@ pub const BLOCK_MIN: Bytes = Bytes(SECTOR_BYTES);
 pub const BLOCK_MAX: Bytes = Bytes(32 << 20);
 /// Requests of one workload under way at once.
 pub const OUTSTANDING_MAX: u32 = 4_096;
+/// Requests of all closed loops on one disk under way at once: half of what its engine holds, the other half being
+/// for open loops.
+pub const OUTSTANDING_DISK_MAX: u32 = 1 << 19;
+const _: () = assert!(OUTSTANDING_DISK_MAX as usize <= engine::limits::REQUESTS_MAX / 2);
 /// Requests of a sequential run before it jumps.
 pub const RUN_MAX: u64 = 1_000_000_000;
 /// The shortest mean time between two requests of an open loop: no disk comes near it.

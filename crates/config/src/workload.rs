@@ -1,11 +1,14 @@
 //! `[[workload]]` tables.
 
 use core::num::NonZeroU64;
+use std::collections::BTreeMap;
 
 use units::{Bytes, Duration, Rate};
 
 use crate::error::ConfigError;
-use crate::limits::{BLOCK_MAX, BLOCK_MIN, INTERVAL_MIN, OUTSTANDING_MAX, RUN_MAX, TIME_MAX};
+use crate::limits::{
+    BLOCK_MAX, BLOCK_MIN, INTERVAL_MIN, OUTSTANDING_DISK_MAX, OUTSTANDING_MAX, RUN_MAX, TIME_MAX,
+};
 use crate::names::Names;
 use crate::plan::{Access, Arrival, Mix, Volume, VolumeIndex, Workload};
 use crate::table::{Table, size, time};
@@ -30,7 +33,28 @@ pub(crate) fn check(
     volumes: &[Volume],
 ) -> Result<Vec<Workload>, ConfigError> {
     let names = Names::of(volumes.iter().map(|volume| (volume.name.as_str(), volume.line)));
-    tables.iter().map(|table| workload(table, volumes, &names)).collect()
+    let mut left = BTreeMap::new();
+    let mut workloads = Vec::with_capacity(tables.len());
+    for table in tables {
+        let workload = workload(table, volumes, &names)?;
+        let disk = volumes[workload.volume.0].disk;
+        bound_disk(table, &workload, left.entry(disk).or_insert(OUTSTANDING_DISK_MAX))?;
+        workloads.push(workload);
+    }
+    Ok(workloads)
+}
+
+/// Takes what the workload has under way at once from what its disk's engine can hold.
+fn bound_disk(table: &Table<'_>, workload: &Workload, left: &mut u32) -> Result<(), ConfigError> {
+    let Arrival::Closed { outstanding, .. } = workload.arrival else { return Ok(()) };
+    let rest = left.checked_sub(outstanding);
+    let Some(rest) = rest else {
+        let expected =
+            format!("at most {left} (what is left of {OUTSTANDING_DISK_MAX} on its disk)");
+        return Err(table.require("outstanding", &expected)?.refuse(&expected));
+    };
+    *left = rest;
+    Ok(())
 }
 
 fn workload(

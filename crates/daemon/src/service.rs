@@ -1,6 +1,6 @@
 //! Starting and stopping: all of it, or nothing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::{fmt, io, thread};
@@ -77,26 +77,26 @@ impl Daemon {
     /// See [`StartError`]; nothing is left running then.
     pub fn start(plan: &Plan, addresses: &[Address]) -> Result<Self, StartError> {
         let clock = Clock::start();
+        let server = Server::bind(addresses).map_err(StartError::Listen)?;
         let mut disks = Vec::with_capacity(plan.disks.len());
+        let mut new = NewFiles::default();
         for disk in &plan.disks {
-            disks.push(open(plan, disk, clock.now())?);
+            disks.push(open(plan, disk, &mut new, clock.now())?);
         }
         let routes = Arc::new(place_volumes(plan, &mut disks, clock.now()));
-        let server = Server::bind(addresses).map_err(StartError::Listen)?;
         let addresses = server.addresses().map_err(StartError::Listen)?;
         let handle = server.handle();
         let inboxes: Vec<_> = disks.iter().map(|_| Arc::new(Inbox::default())).collect();
-        let mut running = Vec::with_capacity(disks.len());
-        for ((opened, inbox), named) in disks.into_iter().zip(&inboxes).zip(&plan.disks) {
+        let threads = disks.into_iter().zip(&inboxes).map(|(opened, inbox)| {
             let engine = (opened.engine, opened.volumes);
-            let inbox = inbox.clone();
-            let thread = DiskThread::new(clock, engine, opened.disk, inbox, handle.clone());
-            running.push(spawn(&named.name, move || thread.run())?);
-        }
+            DiskThread::new(clock, engine, opened.disk, inbox.clone(), handle.clone())
+        });
         let mut router = Router::new(routes.clone(), inboxes.clone());
         let exports = routes.clone();
         let serve = move || server.run(exports, &mut router, &|| clock.now());
-        let serving = spawn("nbd", serve)?;
+        let started = spawn_all(plan, threads, serve).inspect_err(|_| stop_all(&inboxes));
+        let (running, serving) = started?;
+        new.keep();
         let (plan, disks) = (plan.clone(), running);
         Ok(Self { plan, routes, inboxes, addresses, handle, serving, disks, clock })
     }
@@ -140,9 +140,7 @@ impl Daemon {
         self.handle.stop();
         let serving = std::mem::replace(&mut self.serving, thread::spawn(|| Ok(())));
         let served = serving.join().expect("the sockets' thread does not panic");
-        for inbox in &self.inboxes {
-            inbox.put(&mut vec![Message::Stop]);
-        }
+        stop_all(&self.inboxes);
         let disks = std::mem::take(&mut self.disks);
         let views =
             disks.into_iter().map(|disk| disk.join().expect("a disk's thread does not panic"));
@@ -172,6 +170,26 @@ impl Daemon {
     }
 }
 
+/// The disks' threads and the sockets' one.
+type Threads = (Vec<JoinHandle<DiskView>>, JoinHandle<io::Result<()>>);
+
+fn spawn_all(
+    plan: &Plan,
+    threads: impl Iterator<Item = DiskThread>,
+    serve: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> Result<Threads, StartError> {
+    let disks = threads.zip(&plan.disks);
+    let running = disks.map(|(thread, disk)| spawn(&disk.name, move || thread.run()));
+    Ok((running.collect::<Result<_, _>>()?, spawn("nbd", serve)?))
+}
+
+/// Tells every disk's thread to end when it has answered what it has.
+fn stop_all(inboxes: &[Arc<Inbox>]) {
+    for inbox in inboxes {
+        inbox.put(&mut vec![Message::Stop]);
+    }
+}
+
 fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -181,11 +199,39 @@ fn spawn<T: Send + 'static>(
     thread::Builder::new().name(name).spawn(work).map_err(StartError::Thread)
 }
 
-fn open(plan: &Plan, disk: &config::Disk, now: Instant) -> Result<Opened, StartError> {
+/// Backing files that were not there before: removed, unless everything could be started.
+#[derive(Default)]
+struct NewFiles(Vec<PathBuf>);
+
+impl NewFiles {
+    fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for NewFiles {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // One that cannot be removed is empty, and the next start takes it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn open(
+    plan: &Plan,
+    disk: &config::Disk,
+    new: &mut NewFiles,
+    now: Instant,
+) -> Result<Opened, StartError> {
     let model = disk.drive.model.clone();
     let store: Box<dyn Store> = match &disk.backing {
         Backing::Ram => Box::<RamStore>::default(),
-        Backing::File(path) => Box::new(open_file(plan, disk, path)?),
+        Backing::File(path) => {
+            let store = open_file(plan, disk, path)?;
+            new.0.extend(store.is_new().then(|| path.clone()));
+            Box::new(store)
+        }
     };
     let engine = Engine::new(disk.settings(), now);
     Ok(Opened { engine, volumes: 0, disk: Box::new(Emulated::new(model, store)) })
@@ -195,7 +241,7 @@ fn open_file(plan: &Plan, disk: &config::Disk, path: &Path) -> Result<FileStore,
     FileStore::open(path, disk.drive.model.capacity()).map_err(|error| StartError::Backing {
         place: format!("{}:{}", plan.file, disk.line),
         disk: disk.name.clone(),
-        reason: format!("{}: {error}", path.display()),
+        reason: format!("found `{}`, expected a file that can be used ({error})", path.display()),
     })
 }
 

@@ -13,7 +13,11 @@ use crate::{Admission, Contract, Refusal, Settings, VolumeId};
 /// A request's place in the engine.
 type Slot = u32;
 
+/// No request.
+const NOBODY: Slot = Slot::MAX;
+
 #[derive(Debug)]
+#[repr(align(128))]
 struct Pending {
     request: Request,
     submitted: Instant,
@@ -24,6 +28,19 @@ struct Pending {
     running: u32,
     outcome: Outcome,
     disk_time: DiskTime,
+    /// The request behind it in its volume's queue, and what that one asks for: with it the next head is known
+    /// without a look at a request that nobody has touched for long.
+    behind: Option<(Slot, Operation)>,
+}
+
+const _: () = assert!(size_of::<Option<Pending>>() == 128);
+
+impl Pending {
+    /// Whether commands have been issued for all of it. A flush, which has no sectors, is issued with its only
+    /// command.
+    fn issued_whole(&self) -> bool {
+        self.started.is_some() && self.issued == self.request.operation.extent.len
+    }
 }
 
 #[derive(Debug)]
@@ -33,12 +50,18 @@ struct Issued {
     ticket: Ticket,
 }
 
+/// What a request touches of its volume. With many volumes each is cold when its turn comes: it is one line of
+/// cache, and its queue is a chain through the requests themselves.
 #[derive(Debug)]
+#[repr(align(64))]
 struct Volume {
-    contract: Contract,
-    queue: VecDeque<Slot>,
+    first: Slot,
+    last: Slot,
     account: Account,
 }
+
+const _: () = assert!(size_of::<Volume>() == 64);
+const _: () = assert!(REQUESTS_MAX < NOBODY as usize);
 
 /// One disk's scheduler. See the crate's text for how it is driven.
 #[derive(Debug)]
@@ -48,8 +71,10 @@ pub struct Engine {
     policy: Box<dyn Policy>,
     meter: Meter,
     volumes: Vec<Volume>,
+    contracts: Vec<Contract>,
     pending: Vec<Option<Pending>>,
     free: Vec<Slot>,
+    queued: usize,
     issued: Vec<Issued>,
     replies: VecDeque<Reply>,
     next_command: u64,
@@ -70,8 +95,10 @@ impl Engine {
             policy: policy::make(&settings, now),
             meter: Meter::new(now),
             volumes: Vec::new(),
+            contracts: Vec::new(),
             pending: Vec::new(),
             free: Vec::new(),
+            queued: 0,
             issued: Vec::new(),
             replies: VecDeque::new(),
             next_command: 0,
@@ -91,8 +118,8 @@ impl Engine {
         assert!(self.volumes.len() < VOLUMES_MAX, "volumes are bounded at the edge");
         self.admission.admit(contract)?;
         let volume = VolumeId(u32::try_from(self.volumes.len()).expect("VOLUMES_MAX fits"));
-        let (queue, account) = (VecDeque::new(), Account::default());
-        self.volumes.push(Volume { contract, queue, account });
+        self.volumes.push(Volume { first: NOBODY, last: NOBODY, account: Account::default() });
+        self.contracts.push(contract);
         self.policy.add(contract, now);
         Ok(volume)
     }
@@ -104,7 +131,7 @@ impl Engine {
     /// See [`Refusal`].
     pub fn admits(&self, volume: VolumeId, contract: Contract) -> Result<(), Refusal> {
         let mut admission = self.admission;
-        admission.release(self.volumes[volume.0 as usize].contract);
+        admission.release(self.contracts[volume.0 as usize]);
         admission.admit(contract)
     }
 
@@ -120,7 +147,7 @@ impl Engine {
 
     /// What `volume` is promised.
     pub fn contract(&self, volume: VolumeId) -> Contract {
-        self.volumes[volume.0 as usize].contract
+        self.contracts[volume.0 as usize]
     }
 
     /// What `volume` has had.
@@ -154,7 +181,7 @@ impl Engine {
 
     /// Requests that no command has been issued for, or not all of them.
     pub fn queued(&self) -> usize {
-        self.volumes.iter().map(|volume| volume.queue.len()).sum()
+        self.queued
     }
 
     /// Records what happened. Decides nothing.
@@ -167,8 +194,8 @@ impl Engine {
             Event::Submit(request) => self.submit(request, now),
             Event::Completed { command, outcome } => self.complete(command, outcome, now),
             Event::ContractChanged { volume, contract } => {
-                let entry = &mut self.volumes[volume.0 as usize];
-                self.admission.release(core::mem::replace(&mut entry.contract, contract));
+                let entry = &mut self.contracts[volume.0 as usize];
+                self.admission.release(core::mem::replace(entry, contract));
                 self.admission.admit(contract).expect("a change is sent after a yes");
                 self.policy.change(volume, contract, now);
             }
@@ -211,8 +238,11 @@ impl Engine {
         let running: u32 = self.pending.iter().flatten().map(|pending| pending.running).sum();
         assert_eq!(running as usize, self.issued.len(), "commands belong to requests");
         assert_eq!(self.issued.len(), self.meter.running(), "the meter sees every command");
-        let reserved: u64 = self.volumes.iter().map(|v| u64::from(v.contract.reserve.ppb())).sum();
+        let reserved: u64 = self.contracts.iter().map(|c| u64::from(c.reserve.ppb())).sum();
         assert_eq!(reserved, u64::from(self.admission.reserved().ppb()), "reserves add up");
+        let whole = |pending: &&Pending| pending.issued_whole();
+        let queued = self.requests() - self.pending.iter().flatten().filter(whole).count();
+        assert_eq!(queued, self.queued, "who waits for a command is queued");
         if self.issued.is_empty() && self.policy.lingers_for().is_none() {
             let charged: DiskTime = self.volumes.iter().map(|v| v.account.disk_time).sum();
             assert_eq!(charged, self.busy(), "what is charged is the busy time");
@@ -247,53 +277,64 @@ impl Engine {
             running: 0,
             outcome: Outcome::Done,
             disk_time: DiskTime::ZERO,
+            behind: None,
         };
         let slot = self.free.pop().unwrap_or_else(|| {
             self.pending.push(None);
             Slot::try_from(self.pending.len() - 1).expect("REQUESTS_MAX fits")
         });
         self.pending[slot as usize] = Some(pending);
-        let queue = &mut self.volumes[request.volume.0 as usize].queue;
-        queue.push_back(slot);
-        let was_empty = queue.len() == 1;
-        let head = self.head(request.volume).filter(|_| was_empty);
+        self.queued += 1;
+        let entry = &mut self.volumes[request.volume.0 as usize];
+        let last = core::mem::replace(&mut entry.last, slot);
+        let head = if last == NOBODY {
+            entry.first = slot;
+            Some(self.piece(request.operation, Sectors::ZERO))
+        } else {
+            self.pending_mut(last).behind = Some((slot, request.operation));
+            None
+        };
         self.policy.queued(request.volume, head.as_ref(), now);
     }
 
-    /// The next command of `volume`, without a name yet.
-    fn head(&self, volume: VolumeId) -> Option<Operation> {
-        let slot = *self.volumes[volume.0 as usize].queue.front()?;
-        let pending = self.pending[slot as usize].as_ref().expect("queued requests are pending");
-        Some(self.next_piece(pending))
+    fn pending(&self, slot: Slot) -> &Pending {
+        self.pending[slot as usize].as_ref().expect("a request that is not answered is pending")
     }
 
-    fn next_piece(&self, pending: &Pending) -> Operation {
-        let operation = pending.request.operation;
+    fn pending_mut(&mut self, slot: Slot) -> &mut Pending {
+        self.pending[slot as usize].as_mut().expect("a request that is not answered is pending")
+    }
+
+    /// The command that `operation` goes on with when so much of it has been issued.
+    fn piece(&self, operation: Operation, issued: Sectors) -> Operation {
         let piece_max = match operation.op {
             Op::Trim => TRIM_MAX,
             Op::Read | Op::Write | Op::Flush | Op::WriteZeroes => self.settings.command_max,
         };
-        let (_, rest) = operation.extent.split_at(pending.issued);
+        let (_, rest) = operation.extent.split_at(issued);
         Operation { extent: rest.split_at(piece_max).0, ..operation }
     }
 
     fn issue(&mut self, volume: VolumeId, now: Instant) -> Command {
-        let slot = self.volumes[volume.0 as usize].queue[0];
-        let pending = self.pending[slot as usize].as_ref().expect("queued requests are pending");
-        let operation = self.next_piece(pending);
-        let pending = self.pending[slot as usize].as_mut().expect("it was there");
+        let slot = self.volumes[volume.0 as usize].first;
+        let pending = self.pending(slot);
+        let (request, offset) = (pending.request, pending.issued);
+        let operation = self.piece(request.operation, offset);
         let id = CommandId(self.next_command);
         self.next_command += 1;
-        let command =
-            Command { id, request: pending.request.id, volume, operation, offset: pending.issued };
+        let command = Command { id, request: request.id, volume, operation, offset };
+        let pending = self.pending_mut(slot);
         pending.issued += operation.extent.len;
         pending.running += 1;
         pending.started.get_or_insert(now);
-        let ends_request = pending.issued == pending.request.operation.extent.len;
-        if ends_request {
-            self.volumes[volume.0 as usize].queue.pop_front();
-        }
-        let next = self.head(volume);
+        let ends_request = pending.issued_whole();
+        let next = if ends_request {
+            let behind = pending.behind.take();
+            self.advance(volume, behind.map(|(slot, _)| slot));
+            behind.map(|(_, operation)| self.piece(operation, Sectors::ZERO))
+        } else {
+            Some(self.piece(request.operation, offset + operation.extent.len))
+        };
         self.meter.issued(id, now);
         let dispatch = Dispatch { volume, command: &operation, ends_request, next: next.as_ref() };
         let ticket = self.policy.dispatched(dispatch, now);
@@ -301,19 +342,28 @@ impl Engine {
         command
     }
 
+    /// Makes `first` the first in `volume`'s queue: the one before it has left.
+    fn advance(&mut self, volume: VolumeId, first: Option<Slot>) {
+        let entry = &mut self.volumes[volume.0 as usize];
+        entry.first = first.unwrap_or(NOBODY);
+        if first.is_none() {
+            entry.last = NOBODY;
+        }
+        self.queued -= 1;
+    }
+
     fn complete(&mut self, command: CommandId, outcome: Outcome, now: Instant) {
         let place = self.issued.iter().position(|issued| issued.id == command);
         let issued = self.issued.swap_remove(place.expect("a completed command was issued"));
         let charge = self.meter.completed(command, now);
-        let pending = self.pending[issued.slot as usize].as_mut().expect("it is in service");
+        let pending = self.pending_mut(issued.slot);
         pending.running -= 1;
         pending.disk_time += charge;
         if outcome == Outcome::Failed {
             pending.outcome = Outcome::Failed;
         }
         let volume = pending.request.volume;
-        let all_issued = pending.issued == pending.request.operation.extent.len;
-        let ended = all_issued && pending.running == 0;
+        let ended = pending.issued_whole() && pending.running == 0;
         self.volumes[volume.0 as usize].account.disk_time += charge;
         self.policy.completed(volume, issued.ticket, charge, now);
         if ended {

@@ -55,7 +55,8 @@ pub(crate) struct Listener {
 impl Listener {
     pub(crate) fn bind(address: &Address) -> io::Result<Self> {
         let named = |error: io::Error| {
-            io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
+            let why = format!("found `{address}`, expected an address that is free ({error})");
+            io::Error::new(error.kind(), why)
         };
         let socket = match address {
             Address::Unix(path) => {

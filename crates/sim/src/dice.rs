@@ -23,12 +23,12 @@ impl Dice {
     /// On a bound of zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "there is no number under zero");
-        // Lemire's multiplication, rejecting the few rolls that would favour some numbers.
-        let threshold = bound.wrapping_neg() % bound;
+        // Lemire's multiplication, rejecting the few rolls that would favour some numbers; which those are has to
+        // be worked out for few rolls only.
         loop {
             let product = u128::from(self.0.next_u64()) * u128::from(bound);
             let low = u64::try_from(product & u128::from(u64::MAX)).expect("64 bits");
-            if low >= threshold {
+            if low >= bound || low >= bound.wrapping_neg() % bound {
                 return u64::try_from(product >> 64).expect("64 bits");
             }
         }

@@ -12,6 +12,8 @@ mod dice;
 mod experiments;
 mod oracle;
 mod run;
+pub mod seeds;
+mod slab;
 mod workload;
 mod world;
 

@@ -5,7 +5,7 @@
 //! | answered once | every request is answered exactly once, and not before its last command is done |
 //! | last write wins | a read sees, in each sector, the last write answered before it was sent, or one that overlaps it in time |
 //! | work conserved | the disk rests beside queued requests only while it waits for a run's next request or for a limit |
-//! | promise kept | whoever always had work over two periods or more got the reserve, less what may be lent for one period |
+//! | promise kept | at one command at a time, whoever had work for two periods or more got its reserve, less what may be lent |
 //! | books | what is charged is the busy time; reserves add up (asked of the engine itself) |
 //!
 //! A broken oracle panics: the message names the seed's instant, and the run can be repeated from its seed.
@@ -138,6 +138,11 @@ impl PromiseOracle {
         Self { reserve: engine.contract(volume).reserve, since: None, checked: 0 }
     }
 
+    /// The volume has nothing to do.
+    pub(crate) fn rests(&mut self) {
+        self.since = None;
+    }
+
     /// Looks at the volume at `now`; `work` says whether it has requests in the engine, `longest` is the
     /// longest command so far.
     pub(crate) fn look(&mut self, engine: &Engine, volume: VolumeId, work: bool, terms: Terms<'_>) {
@@ -149,7 +154,9 @@ impl PromiseOracle {
         }
         let (since, had_then) = *self.since.get_or_insert((now, had));
         let stretch = now.since(since);
-        if stretch < settings.period * 2 || settings.policy != PolicyName::Utilization {
+        // With several commands in the drive a client with few requests cannot fill its share of them.
+        let promised = settings.policy == PolicyName::Utilization && settings.depth == 1;
+        if stretch < settings.period * 2 || !promised {
             return;
         }
         self.checked += 1;

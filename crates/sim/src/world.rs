@@ -1,24 +1,26 @@
 //! The world: engines and drives in virtual time, and the plumbing between them.
 
-use std::collections::BTreeMap;
-
 use config::{Plan, Workload};
 use drive::{Device, Tag};
-use engine::{
-    Action, Command, Engine, Event, Outcome, Reply, Request, RequestId, Settings, VolumeId,
-};
+use engine::limits::REQUESTS_MAX;
+use engine::{Action, Command, Engine, Event, Outcome, Reply, Request, Settings, VolumeId};
 use report::{DiskReport, Latency, SCHEMA, VolumeReport};
-use units::{Bytes, DiskTime, Duration, Instant, Operation};
+use units::{Bytes, DiskTime, Duration, Instant, Operation, Share};
 use volume::{DiskId, Map, Pool};
 
 use crate::Dice;
 use crate::calendar::Calendar;
 use crate::oracle::{DataOracle, PromiseOracle, Terms, Verdict, Watched, assert_rest_is_justified};
 use crate::run::Report;
+use crate::slab::Slab;
 use crate::workload::Generator;
 
 /// Requests of one open loop that may wait at a time; more are dropped, and counted.
 const BACKLOG_MAX: u32 = 65_536;
+
+/// The requests in one engine from which on open loops' are dropped. The config sees to it that closed loops have
+/// fewer than that under way.
+const DISK_BACKLOG_MAX: usize = REQUESTS_MAX / 2;
 
 /// How often the slow oracles look.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -40,6 +42,8 @@ struct Disk {
     /// Commands in the drive, by tag, with the time of their issue.
     running: Vec<(Command, Instant)>,
     data: DataOracle,
+    /// Whether one of its volumes has a limit. No contract changes in a simulation.
+    limited: bool,
     longest: Duration,
     bytes: Bytes,
 }
@@ -95,8 +99,7 @@ pub struct World {
     volumes: Vec<Volume>,
     loads: Vec<Load>,
     calendar: Calendar<Entry>,
-    sent: BTreeMap<RequestId, Sent>,
-    next_request: u64,
+    sent: Slab<Sent>,
     verdict: Verdict,
 }
 
@@ -128,8 +131,7 @@ impl World {
             volumes,
             loads,
             calendar,
-            sent: BTreeMap::new(),
-            next_request: 0,
+            sent: Slab::new(),
             verdict: Verdict::default(),
         }
     }
@@ -205,10 +207,13 @@ impl World {
     }
 
     fn next_at(&self) -> Option<Instant> {
-        let disks = self.disks.iter();
-        let moments =
-            disks.flat_map(|disk| [disk.device.next_completion(), disk.engine.next_wakeup()]);
-        moments.chain([self.calendar.next_at()]).flatten().min().map(|at| at.max(self.now))
+        let mut next = self.calendar.next_at();
+        for disk in &self.disks {
+            for at in [disk.device.next_completion(), disk.engine.next_wakeup()] {
+                next = at.map(|at| next.map_or(at, |next| next.min(at))).or(next);
+            }
+        }
+        next.map(|at| at.max(self.now))
     }
 
     fn send(&mut self, index: usize) {
@@ -220,7 +225,9 @@ impl World {
             self.calendar.enter(self.now + load.generator.pause(), Entry::Send { load: index });
         }
         let volume = &mut self.volumes[load.volume];
-        if load.inside >= BACKLOG_MAX {
+        let closed = load.generator.outstanding().is_some();
+        let full = self.disks[volume.disk].engine.requests() >= DISK_BACKLOG_MAX;
+        if load.inside >= BACKLOG_MAX || full && !closed {
             volume.dropped += 1;
             return;
         }
@@ -228,13 +235,11 @@ impl World {
         let placed = volume.map.map(wanted.extent).next().expect("it is on a disk");
         assert_eq!(placed.extent.len, wanted.extent.len, "a volume is one piece");
         let operation = Operation { extent: placed.extent, ..wanted };
-        let id = RequestId(self.next_request);
-        self.next_request += 1;
         load.inside += 1;
         volume.inside += 1;
         let disk = &mut self.disks[volume.disk];
         let watched = disk.data.sent(&operation);
-        self.sent.insert(id, Sent { load: index, at: self.now, operation, watched });
+        let id = self.sent.enter(Sent { load: index, at: self.now, operation, watched });
         disk.engine.handle(Event::Submit(Request { id, volume: volume.id, operation }), self.now);
     }
 
@@ -245,7 +250,7 @@ impl World {
             let place = disk.running.iter().position(|(command, _)| command.id.0 == done.tag.0);
             let (command, issued) = disk.running.swap_remove(place.expect("it was issued"));
             disk.longest = disk.longest.max(done.at.since(issued));
-            let sent = self.sent.get_mut(&command.request).expect("its request is not answered");
+            let sent = self.sent.named(command.request).expect("its request is not answered");
             disk.data.moved(&command, &mut sent.watched);
             let completed = Event::Completed { command: command.id, outcome: Outcome::Done };
             disk.engine.handle(completed, self.now);
@@ -264,19 +269,15 @@ impl World {
                 Action::Reply(reply) => self.answer(reply),
             }
         }
-        let limited = self.volumes.iter().any(|volume| {
-            volume.disk == index
-                && self.disks[index].engine.contract(volume.id).limit < units::Share::ALL
-        });
         let disk = &self.disks[index];
         if disk.engine.requests() > disk.engine.running() && disk.engine.queued() > 0 {
-            assert_rest_is_justified(&disk.engine, &disk.settings, limited, self.now);
+            assert_rest_is_justified(&disk.engine, &disk.settings, disk.limited, self.now);
             self.verdict.rests_checked += 1;
         }
     }
 
     fn answer(&mut self, reply: Reply) {
-        let sent = self.sent.remove(&reply.request);
+        let sent = self.sent.take(reply.request);
         let Sent { load: index, at, operation, watched } =
             sent.expect("a request is answered once");
         self.verdict.answered += 1;
@@ -290,6 +291,7 @@ impl World {
         volume.inside -= 1;
         volume.latency.record(self.now.since(at));
         load.inside -= 1;
+        let volume = load.volume;
         if load.generator.outstanding().is_some() {
             let pause = load.generator.pause();
             if pause == Duration::ZERO {
@@ -298,12 +300,18 @@ impl World {
                 self.calendar.enter(self.now + pause, Entry::Send { load: index });
             }
         }
+        let volume = &mut self.volumes[volume];
+        if volume.inside == 0 {
+            volume.promise.rests();
+        }
     }
 
     fn look(&mut self) {
         self.calendar.enter(self.now + LOOK_EVERY, Entry::Look);
-        for disk in &self.disks {
+        for disk in &mut self.disks {
             disk.engine.invariants();
+            let under_way = disk.running.iter().map(|(_, issued)| self.now.since(*issued)).max();
+            disk.longest = disk.longest.max(under_way.unwrap_or_default());
         }
         for volume in &mut self.volumes {
             let disk = &self.disks[volume.disk];
@@ -323,6 +331,7 @@ impl Disk {
             device: Device::new(disk.drive.model.clone()),
             running: Vec::new(),
             data: DataOracle::default(),
+            limited: false,
             longest: Duration::ZERO,
             bytes: Bytes::ZERO,
         }
@@ -334,6 +343,7 @@ impl Volume {
         let disk = volume.disk.0;
         let id = disks[disk].engine.add_volume(volume.contract, Instant::ZERO);
         let id = id.expect("the plan's reserves fit");
+        disks[disk].limited |= volume.contract.limit < Share::ALL;
         let size = volume.size.sectors_exact().expect("the plan's sizes are whole sectors");
         let place = DiskId(u32::try_from(disk).expect("disks are few"));
         let map = pool.allocate(place, size).expect("the plan's sizes fit");

@@ -143,3 +143,11 @@ fn too_many() {
     let at = "10001: field `workload`";
     expect(&error(&workloads).to_string(), at, "`10001`", "at most 10000 tables `[[workload]]`");
 }
+
+#[test]
+fn with_more_under_way_on_one_disk_than_its_engine_holds() {
+    let load = "[[workload]]\nvolume = \"v\"\nop = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 4096\n";
+    let message = refused(&[DISK, VOLUME], &load.repeat(129));
+    let expected = "at most 0 (what is left of 524288 on its disk)";
+    expect(&message, "774: [[workload]] #129: field `outstanding`", "`4096`", expected);
+}

@@ -1,0 +1,537 @@
+//! The command line as a script sees it: exit codes, the one message of a refusal, and the shape of every `--json`.
+
+mod common;
+
+use std::net::TcpListener;
+use std::path::Path;
+
+use common::{Ran, Scratch, Server, config, spindle, succeed};
+use serde_json::Value;
+
+/// A plan that can be simulated and served; faults are put into it by replacing a text.
+const PLAN: &str = r#"seed = 3
+duration = "2s"
+
+[[disk]]
+name = "d0"
+drive = "hgst-7k8"
+backing = "disk.img"
+
+[[volume]]
+name = "a"
+disk = "d0"
+size = "64MiB"
+reserve = "50%"
+
+[[volume]]
+name = "b"
+disk = "d0"
+size = "32MiB"
+reserve = "30%"
+
+[[workload]]
+volume = "a"
+op = "mix"
+read_share = "50%"
+access = "random"
+block = "4KiB"
+outstanding = 4
+"#;
+
+/// It is refused as bad input: one line on standard error, nothing on standard output. Gives the line.
+fn refused(ran: &Ran) -> &str {
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+    assert_eq!(ran.stderr.lines().count(), 1, "one message: {}", ran.stderr);
+    ran.stderr.trim_end()
+}
+
+/// What both readers of a plan say to this one, which is no good. Nothing is left behind.
+fn both_refuse_file(scratch: &Scratch, file: &str) -> [String; 2] {
+    let before = scratch.names();
+    let serve = Server::refused(scratch.path(), &[file, "--listen", "unix:nbd.sock"]);
+    let simulate = spindle(scratch.path(), &["sim", "run", file, "--json"]);
+    assert_eq!(scratch.names(), before, "nothing is left behind");
+    [serve, simulate].map(|ran| refused(&ran).to_owned())
+}
+
+/// `PLAN` with `good` replaced by `bad` is refused by both of its readers with this message.
+fn both_refuse(good: &str, bad: &str, message: &str) {
+    assert_eq!(PLAN.matches(good).count(), 1, "`{good}` stands there once");
+    let scratch = Scratch::new();
+    let file = scratch.write("plan.toml", PLAN.replace(good, bad));
+    for said in both_refuse_file(&scratch, &file) {
+        assert_eq!(said, format!("spindle: {message}"));
+    }
+}
+
+#[test]
+fn a_reserve_over_what_is_left_is_refused() {
+    both_refuse(
+        "reserve = \"30%\"",
+        "reserve = \"50.5%\"",
+        "plan.toml:19: [[volume]] \"b\": field `reserve`: found `50.5%`, expected at most 50% (what is left \
+         of disk \"d0\")",
+    );
+}
+
+#[test]
+fn a_limit_under_its_reserve_is_refused() {
+    both_refuse(
+        "reserve = \"30%\"",
+        "reserve = \"30%\"\nlimit = \"29%\"",
+        "plan.toml:20: [[volume]] \"b\": field `limit`: found `29%`, expected at least 30% (the reserve of the \
+         volume)",
+    );
+}
+
+#[test]
+fn an_unknown_drive_is_refused_with_those_there_are() {
+    both_refuse(
+        "hgst-7k8",
+        "hgst-7k9",
+        "plan.toml:6: [[disk]] \"d0\": field `drive`: found `hgst-7k9`, expected a drive of the library \
+         (\"deskstar-34gxp\", \"hgst-7k8\", \"st318437lw\") or the path of a drive file (*.toml)",
+    );
+}
+
+#[test]
+fn an_unknown_policy_is_refused_with_those_there_are() {
+    let scratch = Scratch::new();
+    let fair = PLAN.replace("backing = \"disk.img\"", "policy = \"fair\"");
+    scratch.write("plan.toml", fair);
+    for message in both_refuse_file(&scratch, "plan.toml") {
+        let place =
+            "spindle: plan.toml:7: [[disk]] \"d0\": field `policy`: found `fair`, expected one of ";
+        assert!(message.starts_with(place), "{message}");
+        assert!(message.contains("\"utilization\""), "{message}");
+    }
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_those_there_are() {
+    both_refuse(
+        "size = \"32MiB\"",
+        "sise = \"32MiB\"",
+        "plan.toml:18: [[volume]] \"b\": field `sise`: found `sise`, expected one of the keys `name`, `disk`, \
+         `size`, `reserve`, `limit`",
+    );
+}
+
+#[test]
+fn a_size_of_nothing_is_refused() {
+    both_refuse(
+        "32MiB",
+        "0",
+        "plan.toml:18: [[volume]] \"b\": field `size`: found `0`, expected a size above zero",
+    );
+}
+
+#[test]
+fn a_size_over_the_disk_is_refused_with_what_is_left() {
+    both_refuse(
+        "32MiB",
+        "9TB",
+        "plan.toml:18: [[volume]] \"b\": field `size`: found `9TB`, expected at most 8001496113152B (what is \
+         left of disk \"d0\")",
+    );
+}
+
+#[test]
+fn two_volumes_of_one_name_are_refused() {
+    both_refuse(
+        "name = \"b\"",
+        "name = \"a\"",
+        "plan.toml:16: [[volume]] \"a\": field `name`: found `a`, expected a name of its own (line 10 has this \
+         one already)",
+    );
+}
+
+#[test]
+fn a_volume_on_a_disk_that_is_not_there_is_refused() {
+    both_refuse(
+        "name = \"b\"\ndisk = \"d0\"",
+        "name = \"b\"\ndisk = \"d1\"",
+        "plan.toml:17: [[volume]] \"b\": field `disk`: found `d1`, expected one of the disks \"d0\"",
+    );
+}
+
+#[test]
+fn a_truncated_config_is_refused_at_its_last_line_wherever_it_ends() {
+    let scratch = Scratch::new();
+    // Cut within a text: elsewhere what is left may be a config too.
+    let in_text =
+        |text: &&str| text.lines().last().is_some_and(|line| line.matches('"').count() == 1);
+    for text in (1..PLAN.len()).map(|length| &PLAN[..length]).filter(in_text).step_by(3) {
+        scratch.write("plan.toml", text);
+        let ran = Server::refused(scratch.path(), &["plan.toml", "--listen", "unix:nbd.sock"]);
+        let message = refused(&ran);
+        let place = format!("spindle: plan.toml:{}: found `", text.lines().count());
+        assert!(message.starts_with(&place) && message.contains("`, expected TOML"), "{message}");
+    }
+    assert_eq!(scratch.names(), ["plan.toml"]);
+}
+
+#[test]
+fn a_missing_file_is_refused_by_its_name() {
+    let scratch = Scratch::new();
+    for message in both_refuse_file(&scratch, "no.toml") {
+        assert!(message.starts_with("spindle: no.toml: found `No such file"), "{message}");
+        assert!(message.ends_with("expected a file that can be read"), "{message}");
+    }
+}
+
+#[test]
+fn a_scenario_without_a_workload_is_no_scenario() {
+    let scratch = Scratch::new();
+    let file = scratch.write("plan.toml", config("ram"));
+    let ran = spindle(scratch.path(), &["sim", "run", &file, "--json"]);
+    assert_eq!(
+        refused(&ran),
+        "spindle: plan.toml:1: field `workload`: found nothing, expected at least one table `[[workload]]` to \
+         simulate"
+    );
+}
+
+#[test]
+fn an_unknown_experiment_is_refused_with_those_there_are() {
+    let scratch = Scratch::new();
+    let ran =
+        spindle(scratch.path(), &["sim", "reproduce", "vdisk-fig1", "vdisk-fig2", "--out", "out"]);
+    let message = refused(&ran);
+    assert!(
+        message.starts_with("spindle: no experiment `vdisk-fig2`: expected one of "),
+        "{message}"
+    );
+    assert!(message.contains("vdisk-fig11"), "{message}");
+    assert_eq!(scratch.names(), [""; 0], "not even the one that is known was begun");
+}
+
+#[test]
+fn a_place_for_results_that_cannot_be_is_refused_before_anything_is_run() {
+    let scratch = Scratch::new();
+    scratch.write("file", "");
+    for arguments in [&["sim", "reproduce", "vdisk-fig1"][..], &["demo", "--seconds", "2"]] {
+        let ran = spindle(scratch.path(), &[arguments, &["--out", "file/out"]].concat());
+        assert!(refused(&ran).starts_with("spindle: file/out: "), "{ran:?}");
+    }
+}
+
+/// Serving on `address` is refused, with a message that has all of this, and makes no file.
+fn address_is_refused(scratch: &Scratch, address: &str, said: &[&str]) {
+    let before = scratch.names();
+    let ran = Server::refused(scratch.path(), &["plan.toml", "--listen", address]);
+    let message = refused(&ran);
+    for text in said {
+        assert!(message.contains(text), "{text}: {message}");
+    }
+    assert_eq!(scratch.names(), before, "nothing is left behind");
+}
+
+#[test]
+fn an_address_that_another_server_listens_on_is_refused_and_no_file_is_made() {
+    let scratch = Scratch::new();
+    let first = scratch.write("first.toml", config("ram"));
+    scratch.write("plan.toml", config("disk.img"));
+    let server = Server::unix(scratch.path(), &first);
+    let socket = server.address.clone();
+    address_is_refused(
+        &scratch,
+        &socket,
+        &["listen", &socket, "another server is listening there"],
+    );
+    // The one that was there first has not been touched.
+    succeed("nbdinfo", &["--size", &server.uri("a")], scratch.path());
+    server.stop();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound").to_string();
+    address_is_refused(&scratch, &address, &["listen", &address, "in use"]);
+    address_is_refused(&scratch, "unix:no/such/place", &["listen", "unix:no/such/place"]);
+    address_is_refused(
+        &scratch,
+        "unix:plan.toml",
+        &["listen", "there is a file that is no socket"],
+    );
+    address_is_refused(&scratch, "nonsense", &["listen: found `nonsense`, expected `unix:/path`"]);
+}
+
+#[test]
+fn one_address_of_two_that_cannot_be_had_leaves_neither() {
+    let scratch = Scratch::new();
+    scratch.write("plan.toml", config("disk.img"));
+    let both = ["plan.toml", "--listen", "unix:one.sock", "--listen", "unix:no/such/place"];
+    let ran = Server::refused(scratch.path(), &both);
+    assert!(refused(&ran).contains("no/such/place"), "{ran:?}");
+    assert_eq!(scratch.names(), ["plan.toml"]);
+}
+
+#[test]
+fn one_backing_of_two_that_cannot_be_had_leaves_neither() {
+    let scratch = Scratch::new();
+    let second = config("no/such/place").replace("\"d0\"", "\"d1\"");
+    let second = second.replace("\"a\"", "\"c\"").replace("\"b\"", "\"d\"");
+    scratch.write("plan.toml", config("disk.img") + &second);
+    let ran = Server::refused(scratch.path(), &["plan.toml", "--listen", "unix:nbd.sock"]);
+    let place = "spindle: plan.toml:17: [[disk]] \"d1\": field `backing`: ";
+    assert!(refused(&ran).starts_with(place), "{ran:?}");
+    assert_eq!(scratch.names(), ["plan.toml"]);
+}
+
+#[test]
+fn a_backing_of_another_disk_is_refused_and_left_as_it_is() {
+    let scratch = Scratch::new();
+    let small = config("disk.img").replace("hgst-7k8", "deskstar-34gxp");
+    scratch.write("plan.toml", small);
+    let large = std::fs::File::create(scratch.join("disk.img")).expect("a scratch file");
+    large.set_len(1 << 36).expect("a sparse one");
+    let ran = Server::refused(scratch.path(), &["plan.toml", "--listen", "unix:nbd.sock"]);
+    assert!(refused(&ran).contains("it belongs to another"), "{ran:?}");
+    assert_eq!(large.metadata().expect("it is there").len(), 1 << 36);
+    assert_eq!(scratch.names(), ["disk.img", "plan.toml"]);
+}
+
+#[test]
+fn bad_usage_exits_with_2_and_says_how_to_get_help() {
+    let scratch = Scratch::new();
+    for arguments in [&["frob"][..], &[], &["serve"], &["sim"], &["demo", "--seconds", "1"]] {
+        let ran = spindle(scratch.path(), arguments);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(ran.stderr.contains("--help") || ran.stderr.contains("Usage"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn every_command_has_help() {
+    let scratch = Scratch::new();
+    let commands: [&[&str]; 8] = [
+        &[],
+        &["demo"],
+        &["serve"],
+        &["sim"],
+        &["sim", "run"],
+        &["sim", "reproduce"],
+        &["bench"],
+        &["bench", "shares"],
+    ];
+    for command in commands {
+        let ran = spindle(scratch.path(), &[command, &["--help"]].concat());
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{command:?}");
+        let usage = ["Usage: spindle"].iter().chain(command).copied().collect::<Vec<_>>().join(" ");
+        assert!(ran.stdout.contains(&usage), "{}", ran.stdout);
+    }
+    let version = spindle(scratch.path(), &["--version"]);
+    assert_eq!(version.stdout, format!("spindle {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+/// Every one of these fields is a number.
+fn numbers(object: &Value, fields: &[&str]) {
+    for field in fields {
+        assert!(object[field].is_number(), "{field} is a number: {object}");
+    }
+}
+
+/// The names under `field`, after a look at each entry's other fields.
+fn names<'a>(report: &'a Value, field: &str, look: impl Fn(&Value)) -> Vec<&'a str> {
+    let entries = report[field].as_array().expect("a list");
+    entries
+        .iter()
+        .inspect(|entry| look(entry))
+        .map(|entry| entry["name"].as_str().expect("a name"))
+        .collect()
+}
+
+/// What every report has: its disks and its volumes.
+fn disks_and_volumes(report: &Value) {
+    assert_eq!(report["schema"], 1);
+    numbers(report, &["duration_s"]);
+    let disks = names(report, "disks", |disk| numbers(disk, &["busy_share", "bytes_per_s"]));
+    assert_eq!(disks, ["d0"]);
+    assert_eq!(names(report, "volumes", volume), ["a", "b"]);
+}
+
+fn volume(volume: &Value) {
+    numbers(
+        volume,
+        &["reserve", "limit", "disk_time_share", "iops", "bytes_per_s", "deadline_misses"],
+    );
+    numbers(&volume["latency_ms"], &["mean", "p50", "p99", "p999", "max"]);
+}
+
+fn simulate(scratch: &Scratch, seed: &[&str]) -> Ran {
+    let ran = spindle(scratch.path(), &[&["sim", "run", "plan.toml", "--json"], seed].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran
+}
+
+#[test]
+fn a_simulation_reports_its_disks_and_volumes() {
+    let scratch = Scratch::new();
+    scratch.write("plan.toml", PLAN);
+    let report = simulate(&scratch, &[]).json();
+    disks_and_volumes(&report);
+    assert_eq!((&report["seed"], &report["duration_s"]), (&3.into(), &2.0.into()));
+    let (a, b) = (&report["volumes"][0], &report["volumes"][1]);
+    assert_eq!(
+        (&a["reserve"], &b["reserve"], &a["limit"]),
+        (&0.5.into(), &0.3.into(), &1.0.into())
+    );
+    assert!(a["iops"].as_f64() > Some(0.0), "it was loaded: {a}");
+    assert_eq!((&b["iops"], &b["disk_time_share"]), (&0.0.into(), &0.0.into()), "it was not");
+    assert_eq!(a["deadline_misses"], 0);
+    assert_eq!(scratch.names(), ["plan.toml"], "a simulation has no data");
+}
+
+#[test]
+fn a_simulation_is_its_seed_to_the_byte() {
+    let scratch = Scratch::new();
+    scratch.write("plan.toml", PLAN);
+    let first = simulate(&scratch, &[]);
+    assert_eq!(first, simulate(&scratch, &[]));
+    assert_eq!(first, simulate(&scratch, &["--seed", "3"]));
+    let (first, other) = (first.json(), simulate(&scratch, &["--seed", "4"]).json());
+    assert_eq!(other["seed"], 4);
+    assert_ne!(first["volumes"], other["volumes"]);
+}
+
+#[test]
+fn without_json_a_simulation_prints_a_table_of_its_volumes() {
+    let scratch = Scratch::new();
+    scratch.write("plan.toml", PLAN);
+    let ran = spindle(scratch.path(), &["sim", "run", "plan.toml"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let first = |line: &str| line.split_whitespace().next().map(str::to_owned).unwrap_or_default();
+    assert_eq!(ran.stdout.lines().map(first).collect::<Vec<_>>(), ["volume", "a", "b"]);
+    assert!(ran.stderr.contains("seed 3"), "{}", ran.stderr);
+}
+
+/// An SVG: one root, every element closed in the right order.
+fn assert_svg(path: &Path) {
+    let text = std::fs::read_to_string(path).expect("it was written");
+    let mut open = Vec::new();
+    for piece in text.split('<').skip(1) {
+        let tag = piece.split('>').next().expect("split gives at least one");
+        let name = tag.trim_start_matches('/').split([' ', '\n', '/']).next().expect("a name");
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name), "{}", path.display());
+        } else if !tag.starts_with(['?', '!']) && !tag.ends_with('/') {
+            open.push(name);
+        }
+    }
+    assert!(text.contains("<svg") && text.contains("<polyline"), "{}: curves", path.display());
+    assert_eq!(open, [""; 0], "{}: all is closed", path.display());
+}
+
+/// A table of numbers under a head, all rows as long as that.
+fn assert_csv(path: &Path, rows: usize) {
+    let text = std::fs::read_to_string(path).expect("it was written");
+    let columns = text.lines().next().expect("a head").split(',').count();
+    for line in text.lines().skip(1) {
+        let cells: Result<Vec<f64>, _> = line.split(',').map(str::parse).collect();
+        assert_eq!(cells.expect("numbers").len(), columns, "{}: {line}", path.display());
+    }
+    assert_eq!(text.lines().count(), 1 + rows, "{}", path.display());
+}
+
+#[test]
+fn the_papers_figures_are_reproduced_by_their_names() {
+    let ids = ["vdisk-fig1", "vdisk-fig4", "vdisk-fig11"];
+    let scratch = Scratch::new();
+    let out = [&["sim", "reproduce"], &ids[..], &["--json", "--out", "out"]].concat();
+    let ran = spindle(scratch.path(), &out);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let told = ran.json();
+    assert_eq!(told["schema"], 1);
+    let experiments = told["experiments"].as_array().expect("a list");
+    assert_eq!(experiments.iter().map(|one| &one["id"]).collect::<Vec<_>>(), ids);
+    for experiment in experiments {
+        let checks = experiment["checks"].as_array().expect("a list");
+        assert!(
+            !checks.is_empty() && checks.iter().all(|check| check["holds"] == true),
+            "{checks:?}"
+        );
+        for file in experiment["files"].as_array().expect("a list") {
+            assert!(scratch.join(file.as_str().expect("a name")).is_file(), "{file}");
+        }
+    }
+    for name in ["fig1", "fig4-shares", "fig4-throughput", "fig11"] {
+        assert_svg(&scratch.join(&format!("out/vdisk-{name}.svg")));
+    }
+    // 85 s and 60 s, a row every half second and one at the beginning; eleven splits.
+    assert_csv(&scratch.join("out/vdisk-fig1-progress.csv"), 171);
+    assert_csv(&scratch.join("out/vdisk-fig4-splits.csv"), 11);
+    assert_csv(&scratch.join("out/vdisk-fig11-progress.csv"), 121);
+}
+
+#[test]
+fn one_experiment_alone_is_told_as_its_own_object_and_the_same_each_time() {
+    let scratch = Scratch::new();
+    let run =
+        || spindle(scratch.path(), &["sim", "reproduce", "vdisk-fig11", "--json", "--out", "out"]);
+    let (first, file) =
+        (run(), || std::fs::read(scratch.join("out/vdisk-fig11.json")).expect("written"));
+    let (told, written) = (first.json(), file());
+    assert_eq!((first.code, &told["id"]), (Some(0), &"vdisk-fig11".into()));
+    assert_eq!(serde_json::from_slice::<Value>(&written).expect("JSON"), told);
+    assert_eq!((run(), file()), (first, written));
+}
+
+#[test]
+fn the_demo_shows_two_volumes_and_exits_as_it_judges() {
+    let scratch = Scratch::new();
+    let ran = spindle(scratch.path(), &["demo", "--seconds", "3", "--json", "--out", "out"]);
+    let told = ran.json();
+    assert_eq!(told["schema"], 1);
+    assert_eq!(names(&told, "volumes", volume), ["seq", "rand"]);
+    numbers(&told, &["duration_s", "worst_share_error_points", "bound_points"]);
+    numbers(&told["lateness_us"], &["p50", "p99", "max"]);
+    let holds = told["holds"].as_bool().expect("a verdict");
+    assert_eq!(ran.code, Some(i32::from(!holds)), "{ran:?}");
+    let number = |field: &str| told[field].as_f64().expect("a number");
+    assert_eq!(holds, number("worst_share_error_points") <= number("bound_points"));
+    assert_svg(&scratch.join("out/demo.svg"));
+    assert!(scratch.join("out/demo.csv").is_file());
+}
+
+#[test]
+fn a_server_tells_at_its_end_who_had_what() {
+    let scratch = Scratch::new();
+    let server = Server::unix(scratch.path(), &scratch.write("plan.toml", config("ram")));
+    let write = ["-f", "raw", "-c", "write 0 1M", &server.uri("b")];
+    succeed("qemu-io", &write, scratch.path());
+    let ran = server.stop();
+    assert!(ran.stderr.contains("stopping"), "words go to standard error: {}", ran.stderr);
+    let told = ran.json();
+    disks_and_volumes(&told);
+    numbers(&told["lateness_us"], &["p50", "p99", "max"]);
+    let (a, b) = (&told["volumes"][0], &told["volumes"][1]);
+    assert_eq!((&a["iops"], &a["bytes_per_s"]), (&0.0.into(), &0.0.into()));
+    let bytes = b["bytes_per_s"].as_f64().expect("a number")
+        * told["duration_s"].as_f64().expect("a number");
+    assert!((bytes - 1_048_576.0).abs() < 1.0, "{bytes} bytes were written");
+    assert!(told["disks"][0]["busy_share"].as_f64() > Some(0.0), "{told}");
+}
+
+#[test]
+fn without_json_a_server_prints_a_table_at_its_end() {
+    let scratch = Scratch::new();
+    let file = scratch.write("plan.toml", config("ram"));
+    let server = Server::start(scratch.path(), &file, &["--listen", "unix:nbd.sock"]);
+    let ran = server.stop();
+    let first = |line: &str| line.split_whitespace().next().map(str::to_owned).unwrap_or_default();
+    assert_eq!(ran.stdout.lines().map(first).collect::<Vec<_>>(), ["volume", "a", "b"]);
+}
+
+#[test]
+fn a_plan_that_was_simulated_is_served_unchanged_where_it_says() {
+    let scratch = Scratch::new();
+    scratch.write(
+        "plan.toml",
+        PLAN.replace("duration = \"2s\"", "duration = \"2s\"\nlisten.nbd = [\"unix:own.sock\"]"),
+    );
+    simulate(&scratch, &[]);
+    let server = Server::start(scratch.path(), "plan.toml", &[]);
+    assert_eq!(server.address, "unix:own.sock");
+    let size = succeed("nbdinfo", &["--size", &server.uri("b")], scratch.path());
+    assert_eq!(size.trim(), "33554432");
+    server.stop();
+    assert_eq!(scratch.names(), ["disk.img", "plan.toml"]);
+}

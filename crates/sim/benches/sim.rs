@@ -1,0 +1,186 @@
+//! How many simulated requests a second one core works out: `cargo bench -p spindle-sim --bench sim`.
+//!
+//! Through all of it (workload, engine, drive, statistics, oracles), and through the drive model alone.
+//! `-- --json` prints one JSON object. Run as a test it only looks whether it runs: a debug build's figures
+//! say nothing.
+
+#![expect(clippy::disallowed_methods, reason = "it measures itself by the wall clock")]
+#![expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use config::Plan;
+use drive::{Device, Model, Tag};
+use spindle_sim::{Dice, World};
+use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
+
+/// One sequential and one random stream on one disk, as in RTAS 2008, section 4.2.
+const SCENARIO: &str = r#"
+seed = 1
+duration = "60s"
+
+[[disk]]
+name = "d0"
+drive = "deskstar-34gxp"
+policy = "POLICY"
+
+[[volume]]
+name = "sequential"
+disk = "d0"
+size = "9GiB"
+reserve = "70%"
+
+[[volume]]
+name = "random"
+disk = "d0"
+size = "9GiB"
+reserve = "30%"
+
+[[workload]]
+volume = "sequential"
+op = "read"
+access = "sequential"
+run = 1024
+block = "4KiB"
+outstanding = 16
+
+[[workload]]
+volume = "random"
+op = "read"
+access = "random"
+block = "4KiB"
+outstanding = 16
+"#;
+
+/// The same on many volumes with a random and a sequential stream each.
+const CROWD: u32 = 1_000;
+
+const BLOCK: Sectors = Sectors(8);
+const ROUNDS: usize = 9;
+
+/// How much one round works out: virtual seconds of a world, requests of a lone drive.
+#[derive(Clone, Copy)]
+struct Size {
+    seconds: u64,
+    requests: u64,
+}
+
+const FULL: Size = Size { seconds: 60, requests: 200_000 };
+const TRIAL: Size = Size { seconds: 1, requests: 1_000 };
+
+/// What one round did.
+struct Round {
+    requests: u64,
+    took: core::time::Duration,
+}
+
+/// One line of the output.
+struct Row {
+    name: &'static str,
+    ns: f64,
+}
+
+fn plan(text: &str) -> Plan {
+    Plan::parse(text, "bench", Path::new(".")).expect("the scenario is right")
+}
+
+fn pair(policy: &str) -> Plan {
+    plan(&SCENARIO.replace("POLICY", policy))
+}
+
+fn crowd() -> Plan {
+    let mut text = String::from("seed = 1\n[[disk]]\nname = \"d0\"\ndrive = \"deskstar-34gxp\"\n");
+    for volume in 0..CROWD {
+        let mut add = |part: &str| text.push_str(part);
+        add(&format!("[[volume]]\nname = \"v{volume}\"\ndisk = \"d0\"\nsize = \"16MiB\"\n"));
+        add("reserve = \"0.1%\"\n");
+        for access in ["random", "sequential"] {
+            add(&format!("[[workload]]\nvolume = \"v{volume}\"\nop = \"read\"\n"));
+            add(&format!("access = \"{access}\"\nblock = \"4KiB\"\noutstanding = 2\n"));
+        }
+    }
+    plan(&text)
+}
+
+fn world(plan: &Plan, size: Size) -> Round {
+    let mut world = World::new(plan);
+    let began = std::time::Instant::now();
+    world.run_until(Instant::ZERO + Duration::from_secs(size.seconds));
+    let took = began.elapsed();
+    Round { requests: world.report().oracles.answered, took }
+}
+
+fn lone(model: &Arc<Model>, size: Size, mut place: impl FnMut(u64) -> u64) -> Round {
+    let mut device = Device::new(Arc::clone(model));
+    let mut now = Instant::ZERO;
+    let blocks = model.capacity().0 / BLOCK.0;
+    let began = std::time::Instant::now();
+    for request in 0..size.requests {
+        let extent = Extent::new(Lba(place(blocks) * BLOCK.0), BLOCK);
+        device.submit(now, Tag(request), Operation::read(extent));
+        now = device.next_completion().expect("one is in service");
+        device.complete(now).expect("it is done");
+    }
+    Round { requests: size.requests, took: began.elapsed() }
+}
+
+fn row(name: &'static str, rounds: usize, mut run: impl FnMut() -> Round) -> Row {
+    let mut costs: Vec<f64> = (0..rounds)
+        .map(|_| run())
+        .map(|round| round.took.as_nanos() as f64 / round.requests as f64)
+        .collect();
+    costs.sort_by(f64::total_cmp);
+    Row { name, ns: costs[costs.len() / 2] }
+}
+
+fn measure(rounds: usize, size: Size) -> Vec<Row> {
+    let (utilization, fcfs, crowd) = (pair("utilization"), pair("fcfs"), crowd());
+    let model = &utilization.disks[0].drive.model;
+    let mut dice = Dice::new(1, 0);
+    let mut next = 0;
+    vec![
+        row("two volumes, utilization", rounds, || world(&utilization, size)),
+        row("two volumes, fcfs", rounds, || world(&fcfs, size)),
+        row("1,000 volumes, utilization", rounds, || world(&crowd, size)),
+        row("drive alone, random 4 KiB", rounds, || lone(model, size, |blocks| dice.below(blocks))),
+        row("drive alone, sequential 4 KiB", rounds, || {
+            lone(model, size, |blocks| {
+                next = (next + 1) % blocks;
+                next
+            })
+        }),
+    ]
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = String::from("what                           ns a request  million a second\n");
+    for Row { name, ns } in rows {
+        writeln!(text, "{name:<29}  {ns:>12.0}  {:>16.2}", 1e3 / ns).expect("a string takes all");
+    }
+    text
+}
+
+fn json(rows: &[Row]) -> String {
+    let row = |Row { name, ns }: &Row| {
+        let a_second = (1e9 / ns).round();
+        serde_json::json!({ "name": name, "ns_per_request": ns, "requests_per_s": a_second })
+    };
+    let rows: Vec<_> = rows.iter().map(row).collect();
+    serde_json::json!({ "schema": 1, "bench": "sim", "rows": rows }).to_string()
+}
+
+fn main() {
+    let asked = |flag: &str| std::env::args().any(|argument| argument == flag);
+    if !asked("--bench") {
+        measure(1, TRIAL);
+        return;
+    }
+    let rows = measure(ROUNDS, FULL);
+    if asked("--json") {
+        println!("{}", json(&rows));
+    } else {
+        print!("{}", table(&rows));
+    }
+}

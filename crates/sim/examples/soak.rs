@@ -1,0 +1,23 @@
+//! Many seeds under every oracle: `cargo run --release -p spindle-sim --example soak -- FROM COUNT`.
+
+use spindle_sim::seeds;
+
+fn main() {
+    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u64>());
+    let (Some(Ok(from)), Some(Ok(count)), None) = (numbers.next(), numbers.next(), numbers.next())
+    else {
+        eprintln!("usage: soak FROM COUNT: the first seed, and how many");
+        std::process::exit(2);
+    };
+    let mut answered = 0;
+    for seed in from..from.saturating_add(count) {
+        let run = std::panic::catch_unwind(|| seeds::run(seed));
+        let Ok(report) = run else {
+            eprintln!("{}", seeds::scenario(seed));
+            eprintln!("repeat with: cargo run --release -p spindle-sim --example soak -- {seed} 1");
+            std::process::exit(1);
+        };
+        answered += report.oracles.answered;
+    }
+    println!("{count} scenarios from seed {from} on: {answered} requests, every oracle held");
+}
