@@ -8,10 +8,11 @@ use units::Duration;
 const LATENCY_MAX: Duration = Duration::from_secs(3_600);
 const DIGITS: u8 = 3;
 
-/// Every latency of some requests, to three digits.
-#[derive(Clone, Debug)]
+/// Every latency of some requests, to three digits. Takes no memory until there is one, and as much as the longest
+/// needs then: 160 KiB for a second.
+#[derive(Clone, Debug, Default)]
 pub struct Latency {
-    histogram: Histogram<u64>,
+    histogram: Option<Box<Histogram<u64>>>,
     sum_nanos: u128,
 }
 
@@ -30,33 +31,31 @@ pub struct LatencyMs {
     pub max: f64,
 }
 
-impl Default for Latency {
-    fn default() -> Self {
-        let histogram = Histogram::new_with_bounds(1, LATENCY_MAX.as_nanos(), DIGITS);
-        Self { histogram: histogram.expect("the bounds are sound"), sum_nanos: 0 }
-    }
-}
-
 impl Latency {
     /// Counts one.
     pub fn record(&mut self, latency: Duration) {
-        self.histogram.saturating_record(latency.as_nanos().max(1));
+        let histogram = self.histogram.get_or_insert_with(|| {
+            Box::new(Histogram::new(DIGITS).expect("three digits are sound"))
+        });
+        let nanos = latency.min(LATENCY_MAX).as_nanos();
+        histogram.record(nanos).expect("it grows to what is recorded");
         self.sum_nanos += u128::from(latency.as_nanos());
     }
 
     /// How many there were.
     pub fn count(&self) -> u64 {
-        self.histogram.len()
+        self.histogram.as_ref().map_or(0, |histogram| histogram.len())
     }
 
-    /// The latency that `quantile` of them did not exceed.
+    /// The latency that `quantile` of them did not exceed; nothing if there were none.
     pub fn quantile(&self, quantile: f64) -> Duration {
-        Duration::from_nanos(self.histogram.value_at_quantile(quantile))
+        let value = self.histogram.as_ref().map(|histogram| histogram.value_at_quantile(quantile));
+        Duration::from_nanos(value.unwrap_or(0))
     }
 
-    /// The longest.
+    /// The longest; nothing if there were none.
     pub fn max(&self) -> Duration {
-        Duration::from_nanos(self.histogram.max())
+        Duration::from_nanos(self.histogram.as_ref().map_or(0, |histogram| histogram.max()))
     }
 
     /// What a report tells of them; zeroes if there were none.
