@@ -21,7 +21,8 @@ const PLAN: &str = include_str!("../demo.toml");
 const SPLITS: [(u32, u32); 3] = [(50, 50), (70, 30), (90, 10)];
 /// The jobs, by volume: what fio calls the pattern.
 const PATTERNS: [&str; 2] = ["read", "randread"];
-const DEPTH: u32 = 16;
+/// Enough that no queue runs dry while the machine is busy with something else.
+const DEPTH: u32 = 64;
 /// Left out at a run's beginning: buckets give up to one period's worth at a start.
 const RAMP_SECONDS: u64 = 3;
 /// fio runs on a little longer than we look at it.

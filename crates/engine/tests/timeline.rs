@@ -170,6 +170,23 @@ fn a_run_keeps_the_arm_for_a_batch_and_then_gives_it_up() {
     assert!((ms(249)..=ms(251)).contains(&run), "the run was cut after {run}");
 }
 
+#[test]
+fn a_small_reserve_gives_the_arm_up_when_it_owes_a_periods_worth() {
+    let mut line = Timeline::new(utilization(), &[reserve(5), reserve(95)]);
+    for number in 0..1_000 {
+        line.submit(0, block(number));
+        line.submit(1, block(1_000_000 + number * 1_000));
+    }
+    while line.serve(ms(1)) != VolumeId(0) {}
+    let mut run = ms(1);
+    while line.serve(ms(1)) == VolumeId(0) {
+        run += ms(1);
+    }
+    let owes = -line.engine.balance(VolumeId(0), line.now).expect("it keeps books");
+    assert!(owes <= DiskTime::from_millis(51), "a period's worth is 50 ms; it owes {owes}");
+    assert!((ms(90)..=ms(180)).contains(&run), "it had the arm for {run}");
+}
+
 /// A client that sends the next block of its run within 100 µs of each answer, beside another with much to do.
 fn quick_client_in_a_run() -> Timeline {
     let mut line = Timeline::new(utilization(), &[reserve(50), reserve(50)]);
@@ -193,7 +210,11 @@ fn the_disk_waits_a_moment_for_a_quick_client_in_a_run_and_charges_it_for_that()
     let had = line.had(0);
     line.quiet();
     assert_eq!(line.engine.next_wakeup(), Some(line.now + ms(2)));
+    let before = line.engine.balance(VolumeId(0), line.now).expect("it keeps books");
     line.after(Duration::from_micros(100)).submit(0, block(5));
+    let after = line.engine.balance(VolumeId(0), line.now).expect("it keeps books");
+    // It earned half of the wait and paid all of it.
+    assert_eq!(before - after, DiskTime::from_micros(50));
     assert_eq!(line.serve(ms(1)), VolumeId(0));
     assert_eq!(line.had(0) - had, DiskTime::from_micros(1_100));
     assert_eq!(line.engine.account(VolumeId(0)).lingered, DiskTime::from_micros(100));
