@@ -8,8 +8,8 @@ use units::Duration;
 const LATENCY_MAX: Duration = Duration::from_secs(3_600);
 const DIGITS: u8 = 3;
 
-/// Every latency of some requests, to three digits. Takes no memory until there is one, and as much as the longest
-/// needs then: 160 KiB for a second.
+/// Every latency of some requests, to three digits. Takes no memory until there is one, and the pages that are counted
+/// in then.
 #[derive(Clone, Debug, Default)]
 pub struct Latency {
     histogram: Option<Box<Histogram<u64>>>,
@@ -35,10 +35,10 @@ impl Latency {
     /// Counts one.
     pub fn record(&mut self, latency: Duration) {
         let histogram = self.histogram.get_or_insert_with(|| {
-            Box::new(Histogram::new(DIGITS).expect("three digits are sound"))
+            let histogram = Histogram::new_with_bounds(1, LATENCY_MAX.as_nanos(), DIGITS);
+            Box::new(histogram.expect("the bounds are sound"))
         });
-        let nanos = latency.min(LATENCY_MAX).as_nanos();
-        histogram.record(nanos).expect("it grows to what is recorded");
+        histogram.saturating_record(latency.as_nanos().max(1));
         self.sum_nanos += u128::from(latency.as_nanos());
     }
 

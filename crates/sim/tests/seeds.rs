@@ -3,7 +3,10 @@
 use spindle_sim::seeds;
 
 /// Seeds that once broke an oracle stay here.
-const FOUND: [u64; 0] = [];
+const FOUND: [u64; 1] = [
+    // A batch out of the slack left a small reserve with a debt of ten seconds.
+    1370,
+];
 
 #[test]
 fn every_oracle_holds_over_drawn_scenarios() {

@@ -15,10 +15,10 @@
 //!
 //! What the paper says in words (§2.2: "sufficiently coarse granularity that inter-stream seeks are
 //! minimized") is here a *batch*: a volume with more to do keeps the arm until the batch has spent its disk time,
-//! or the volume has sunk one period under its reserve. A sequential run, which would pay a whole seek for every
+//! or the volume has sunk one period under its reserve beside one who is due. A sequential run, which would pay a whole seek for every
 //! interruption, has the full time; any other has half of it, for the way to the volume's own part of the disk.
-//! A volume that was cut short comes back when its bucket can pay for a whole batch, so that the way back is paid
-//! once a batch. Inside a batch the disk waits a moment for the client of a sequential run that has been quick to
+//! A batch that was begun out of the slack is not broken off when somebody becomes due in it: it is over soon
+//! enough, and then everybody who is due goes first. Inside a batch the disk waits a moment for the client of a sequential run that has been quick to
 //! send the next request (`linger`), and charges it for that; one failure and it waits no more until the client
 //! is quick again.
 //!
@@ -52,8 +52,6 @@ enum Standing {
     Empty,
     /// At its limit, until then.
     Throttled(Moment),
-    /// It was cut short; its reserve pays for a whole batch then.
-    Recovers(Moment),
     /// Its reserve pays for its head then: the deadline.
     Due(Moment),
     /// It has no reserve, and may have slack.
@@ -72,8 +70,6 @@ struct Volume {
     state: State,
     /// Whether the head goes on where the volume's last command ended.
     sequential: bool,
-    /// Whether the volume's last batch was ended while it had more to do.
-    cut: bool,
     /// Whether its next request has come within `linger` of its last completion, the last time it mattered.
     quick: bool,
     /// Whether its last command went on a run.
@@ -89,6 +85,8 @@ const _: () = assert!(size_of::<Volume>() == 128);
 #[derive(Clone, Copy, Debug)]
 struct Batch {
     volume: VolumeId,
+    /// Whether nobody was due when it began.
+    slack: bool,
     spent: DiskTime,
     lingering: bool,
 }
@@ -103,9 +101,6 @@ pub(crate) struct Utilization {
     volumes: Vec<Volume>,
     /// Ready volumes with a reserve, by the deadline of their head.
     deadlines: Order<Moment>,
-    /// Ready volumes with a reserve that were cut short, by when their bucket can pay for a whole batch. They
-    /// may have slack, and have no deadline until then.
-    recovering: Order<Moment>,
     /// Ready volumes, by recent usage.
     slack: Order<Usage>,
     /// Throttled volumes, by when their limit lets them in again.
@@ -121,11 +116,6 @@ impl Volume {
     }
 }
 
-/// What a bucket must hold of what it can: some room is left, so that nothing runs over while a turn is waited for.
-fn most_of(cap: DiskTime) -> DiskTime {
-    DiskTime::from_nanos(cap.as_nanos() / 4 * 3)
-}
-
 impl Utilization {
     pub(crate) fn new(settings: &Settings, now: Instant) -> Self {
         Self {
@@ -135,7 +125,6 @@ impl Utilization {
             estimates: settings.estimates,
             volumes: Vec::new(),
             deadlines: Order::new(),
-            recovering: Order::new(),
             slack: Order::new(),
             throttled: Order::new(),
             weights: Weights::new(now),
@@ -169,21 +158,18 @@ impl Utilization {
             Some(moment) => order.set(volume, moment),
             None => order.remove(volume),
         };
-        let (mut due, mut recovers, mut throttled) = (None, None, None);
-        match standing {
-            Standing::Empty | Standing::Unpromised => {}
-            Standing::Due(moment) => due = Some(moment),
-            Standing::Recovers(moment) => recovers = Some(moment),
-            Standing::Throttled(moment) => throttled = Some(moment),
-        }
+        let (due, throttled) = match standing {
+            Standing::Empty | Standing::Unpromised => (None, None),
+            Standing::Due(moment) => (Some(moment), None),
+            Standing::Throttled(moment) => (None, Some(moment)),
+        };
         put(&mut self.deadlines, due);
-        put(&mut self.recovering, recovers);
         put(&mut self.throttled, throttled);
         let entry = &mut self.volumes[volume.0 as usize];
         entry.state = match standing {
             Standing::Empty => State::Empty,
             Standing::Throttled(_) => State::Throttled,
-            Standing::Due(_) | Standing::Recovers(_) | Standing::Unpromised => State::Ready,
+            Standing::Due(_) | Standing::Unpromised => State::Ready,
         };
         if entry.state == State::Ready {
             self.slack.set(volume, entry.usage);
@@ -195,40 +181,31 @@ impl Utilization {
     fn standing(&mut self, volume: VolumeId, now: Instant) -> Standing {
         let holds = self.batch.is_some_and(|batch| batch.volume == volume);
         let estimates = self.estimates;
-        let batch = self.batch(self.volumes[volume.0 as usize].sequential);
         let entry = self.volume(volume);
         entry.reserve.work(entry.state != State::Empty || entry.running > 0, now);
         if entry.state == State::Empty {
             return Standing::Empty;
         }
         let cost = estimates.of(entry.sequential && holds);
-        let wanted = |cap: DiskTime, least: DiskTime| {
-            if entry.cut { batch.min(most_of(cap)).max(least) } else { least }
-        };
-        let (saved, whole) = (entry.reserve.level(now), wanted(entry.reserve.cap(), ANYTHING));
-        let recovers = entry.cut && saved < whole;
-        let deadline = entry.reserve.holds_at(if recovers { whole } else { cost });
-        let owed = !recovers && saved >= cost && deadline.is_some();
+        let deadline = entry.reserve.holds_at(cost);
+        let owed = deadline.is_some() && entry.reserve.level(now) >= cost;
         // The limit caps what a volume takes out of the slack (§3): its reserve is its own.
         if let Some(limit) = &mut entry.limit
             && !owed
             && limit.level(now) < ANYTHING
         {
-            let lets_in = limit.holds_at(wanted(limit.cap(), ANYTHING));
-            let moment = lets_in.expect("a limit is above nothing");
+            let moment = limit.holds_at(ANYTHING).expect("a limit is above nothing");
             return Standing::Throttled(deadline.map_or(moment, |deadline| deadline.min(moment)));
         }
-        match deadline {
-            None => Standing::Unpromised,
-            Some(moment) if recovers => Standing::Recovers(moment),
-            Some(moment) => Standing::Due(moment),
-        }
+        deadline.map_or(Standing::Unpromised, Standing::Due)
     }
 
-    /// Lets in the volumes whose limit has something for them again, or whose reserve a whole batch.
+    /// Lets in the volumes whose limit, or whose reserve, has something for them again.
     fn release(&mut self, now: Instant) {
-        let ripe = |order: &Order<Moment>| order.first().filter(|(at, _)| *at <= Moment::at(now));
-        while let Some((_, volume)) = ripe(&self.throttled).or_else(|| ripe(&self.recovering)) {
+        while let Some((moment, volume)) = self.throttled.first() {
+            if moment > Moment::at(now) {
+                return;
+            }
             self.place(volume, now);
         }
     }
@@ -238,15 +215,24 @@ impl Utilization {
         (moment <= Moment::at(now)).then_some(volume)
     }
 
+    /// Whether what `volume` takes now comes out of the slack: nobody is due, or nobody was when its batch began.
+    /// Who has become due since was paid up then, and goes next.
+    fn is_slack(&self, volume: VolumeId, now: Instant) -> bool {
+        let begun = self.batch.filter(|batch| batch.volume == volume);
+        begun.is_some_and(|batch| batch.slack) || self.due(now).is_none()
+    }
+
     /// Whether the volume that has the arm keeps it: with a command, or with the promise of one.
     fn go_on(&mut self, running: usize, now: Instant) -> Option<Pick> {
-        let Batch { volume, spent, .. } = self.batch?;
+        let Batch { volume, slack, spent, .. } = self.batch?;
         let linger = self.linger;
         let batch = self.batch(self.volumes[volume.0 as usize].goes_on_running());
+        let somebody_due = self.due(now).is_some();
         let entry = self.volume(volume);
-        let sunk =
-            !entry.contract.reserve.is_none() && entry.reserve.level(now) <= -entry.reserve.cap();
-        if spent >= batch || sunk {
+        let has_reserve = !entry.contract.reserve.is_none();
+        // Who lives on slack has sunk long ago; that is a debt only for a batch that was begun on the reserve.
+        let sunk = !slack && has_reserve && entry.reserve.level(now) <= -entry.reserve.cap();
+        if spent >= batch || sunk && somebody_due {
             return None;
         }
         match entry.state {
@@ -261,15 +247,9 @@ impl Utilization {
 
     /// Takes the arm from the volume that has it.
     fn end_batch(&mut self, now: Instant) {
-        let Some(Batch { volume, lingering, .. }) = self.batch.take() else { return };
-        let entry = self.volume(volume);
-        // Who was waited for and did not come is not waited for again.
-        entry.quick &= !lingering;
-        entry.cut = match entry.state {
-            State::Empty => entry.in_run && entry.quick,
-            State::Ready | State::Throttled => true,
-        };
-        self.place(volume, now);
+        if let Some(Batch { volume, .. }) = self.batch.take() {
+            self.place(volume, now);
+        }
     }
 
     fn scale_back(&mut self, now: Instant) {
@@ -293,7 +273,6 @@ impl Policy for Utilization {
             usage: Usage::default(),
             state: State::Empty,
             sequential: false,
-            cut: false,
             quick: false,
             in_run: false,
             running: 0,
@@ -322,8 +301,6 @@ impl Policy for Utilization {
         let waited = entry.last_completion.map(|last| now.since(last));
         entry.quick = entry.running > 0 || waited.is_some_and(|waited| waited <= linger);
         entry.sequential = is_sequential(head, entry.last_end);
-        // Who comes back after a pause does not want a batch, only an answer.
-        entry.cut &= holds || entry.quick;
         entry.state = State::Ready;
         if holds && let Some(batch) = &mut self.batch {
             batch.lingering = false;
@@ -357,7 +334,7 @@ impl Policy for Utilization {
         let holds = self.batch.is_some_and(|batch| batch.volume == volume);
         let ticket = Ticket {
             estimate: self.estimates.of(self.volumes[volume.0 as usize].sequential && holds),
-            slack: self.due(now).is_none(),
+            slack: self.is_slack(volume, now),
         };
         let entry = self.volume(volume);
         assert_eq!(entry.state, State::Ready, "only a ready volume is picked");
@@ -375,8 +352,8 @@ impl Policy for Utilization {
             entry.state = State::Empty;
         }
         if !holds {
-            entry.cut = false;
-            self.batch = Some(Batch { volume, spent: DiskTime::ZERO, lingering: false });
+            let (slack, spent) = (ticket.slack, DiskTime::ZERO);
+            self.batch = Some(Batch { volume, slack, spent, lingering: false });
         }
         if let Some(batch) = &mut self.batch {
             batch.spent += ticket.estimate;
@@ -417,9 +394,14 @@ impl Policy for Utilization {
     }
 
     fn lingered(&mut self, volume: VolumeId, waited: DiskTime, now: Instant) {
+        let slack = self.is_slack(volume, now);
         let entry = &mut self.volumes[volume.0 as usize];
         entry.usage.spend(waited, now, &self.weights);
-        entry.reserve.take(waited, now);
+        if slack {
+            entry.reserve.settle_slack(DiskTime::ZERO, waited, now);
+        } else {
+            entry.reserve.take(waited, now);
+        }
         if let Some(limit) = &mut entry.limit {
             limit.take(waited, now);
         }
@@ -445,10 +427,7 @@ impl Policy for Utilization {
                 "throttled volumes wait their time"
             );
             let promised = ready && !entry.contract.reserve.is_none();
-            let (due, recovers) =
-                (self.deadlines.contains(volume), self.recovering.contains(volume));
-            assert_eq!(due || recovers, promised, "a promise has a deadline, or will have one");
-            assert!(!(due && recovers), "a deadline is one or the other");
+            assert_eq!(self.deadlines.contains(volume), promised, "a promise has a deadline");
         }
     }
 }
