@@ -9,7 +9,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use drive::{Mapping, Overheads, ReadBuffer, SeekCurve, Skip, Spec, SpecError, Zone};
+use drive::{Discipline, Mapping, Overheads, ReadBuffer, SeekCurve, Skip, Spec, SpecError, Zone};
 use serde::{Deserialize, Deserializer};
 use units::{Angle, Bytes, Duration, Sectors};
 
@@ -144,6 +144,7 @@ struct DriveFile {
     write_buffer: Size,
     write_cache: bool,
     queue_depth_max: u32,
+    queue: Option<QueueTable>,
     overheads: OverheadsTable,
     overheads_after_write: Option<OverheadsTable>,
     read_buffer: ReadBufferTable,
@@ -159,6 +160,22 @@ enum MappingName {
     Cylinder,
     SerpentineZone,
     Serpentine,
+}
+
+/// Without it the drive serves its commands as they come.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QueueTable {
+    order: OrderName,
+    age_limit: Option<Time>,
+    stream_hold: Option<Time>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum OrderName {
+    Fifo,
+    ShortestPositioning,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -231,6 +248,21 @@ impl DriveFile {
             write_buffer: self.write_buffer.0,
             write_cache: self.write_cache,
             queue_depth_max: self.queue_depth_max,
+            discipline: self.queue.map_or(Discipline::Fifo, QueueTable::discipline),
+        }
+    }
+}
+
+impl QueueTable {
+    /// A limit that is not written is nothing, which no check passes.
+    fn discipline(self) -> Discipline {
+        let time = |written: Option<Time>| written.map_or(Duration::ZERO, |time| time.0);
+        match self.order {
+            OrderName::Fifo => Discipline::Fifo,
+            OrderName::ShortestPositioning => Discipline::ShortestPositioning {
+                age_limit: time(self.age_limit),
+                stream_hold: time(self.stream_hold),
+            },
         }
     }
 }
@@ -456,6 +488,18 @@ mod tests {
         assert!(text.starts_with(&format!("x.toml:{}: field `rmp`: unknown", rpm + 1)), "{text}");
         let text = refused("\nrpm = 7200", "\n");
         assert!(text.contains("field `rpm`: missing field `rpm`, expected"), "{text}");
+        let queue =
+            |keys: &str| refused("\n[overheads]", &format!("\n[queue]\n{keys}\n[overheads]"));
+        let at = line("\n[overheads]") + 1;
+        assert_eq!(
+            queue("order = \"shortest-positioning\"\nage_limit = \"1ms\""),
+            format!(
+                "x.toml:{}: field `queue.age_limit`: is 1000000 ns, expected 8333333 to 60000000000",
+                at + 2
+            )
+        );
+        let text = queue("order = \"elevator\"");
+        assert!(text.starts_with(&format!("x.toml:{}: field `order`: unknown", at + 1)), "{text}");
         let second = line_at(good, good.match_indices("[[zones]]").nth(1).expect("two zones").0);
         let text = refused("first_cylinder = 1500", "first_cylinder = 1501");
         let expected = format!(

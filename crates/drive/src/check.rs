@@ -8,8 +8,9 @@ use units::{Duration, Sectors};
 
 use crate::Model;
 use crate::spec::{
-    CYLINDERS_MAX, MOVE_MAX, Overheads, PERIOD_MAX, PERIOD_MIN, QUEUE_DEPTH_MAX,
-    SECTORS_PER_TRACK_MAX, SEGMENTS_MAX, SURFACES_MAX, SeekCurve, Spec, ZONES_MAX, Zone,
+    AGE_LIMIT_MAX, CYLINDERS_MAX, Discipline, MOVE_MAX, Overheads, PERIOD_MAX, PERIOD_MIN,
+    QUEUE_DEPTH_MAX, SECTORS_PER_TRACK_MAX, SEGMENTS_MAX, SURFACES_MAX, SeekCurve, Spec, ZONES_MAX,
+    Zone,
 };
 
 /// Where in a [`Spec`] a value stands; shows as `zones[2].track_skew`.
@@ -226,6 +227,11 @@ impl Spec {
         time(top("bus_sector"), self.bus_sector)?;
         let depth = (1, u64::from(QUEUE_DEPTH_MAX));
         range(top("queue_depth_max"), self.queue_depth_max.into(), depth, "commands")?;
+        if let Discipline::ShortestPositioning { age_limit, stream_hold } = self.discipline {
+            let limits = (self.period.as_nanos(), AGE_LIMIT_MAX.as_nanos());
+            range(inside("queue", "age_limit"), age_limit.as_nanos(), limits, "ns")?;
+            time(inside("queue", "stream_hold"), stream_hold)?;
+        }
         let buffer = &self.read_buffer;
         let segments = (0, u64::from(SEGMENTS_MAX));
         let field = |name| inside("read_buffer", name);
@@ -390,6 +396,14 @@ mod tests {
             (refused(|s| s.write_settle = Duration::from_secs(5)), "field `write_settle`"),
             (refused(|s| s.overheads.read_hit = Duration::MAX), "field `overheads.read_hit`"),
             (refused(|s| s.queue_depth_max = 0), "field `queue_depth_max`: is 0 commands"),
+            (
+                refused(|s| {
+                    let stream_hold = Duration::ZERO;
+                    let age_limit = Duration::from_millis(9);
+                    s.discipline = Discipline::ShortestPositioning { age_limit, stream_hold };
+                }),
+                "field `queue.age_limit`: is 9000000 ns, expected 10000000 to",
+            ),
             (
                 refused(|s| s.read_buffer.read_ahead_max = Sectors(1 << 30)),
                 "field `read_buffer.read_ahead_max`",
