@@ -53,6 +53,8 @@ mod layout;
 mod mechanism;
 mod model;
 mod queue;
+#[cfg(test)]
+mod queue_tests;
 mod read_buffer;
 #[cfg(test)]
 mod samples;
