@@ -56,6 +56,11 @@ impl Model {
         }
     }
 
+    /// What it was made of.
+    pub const fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
     /// Addresses on the disk.
     pub fn capacity(&self) -> Sectors {
         self.layout.capacity()
