@@ -9,12 +9,15 @@
 use core::fmt;
 use core::str::FromStr;
 
-use drive::{Discipline, Mapping, Overheads, ReadBuffer, SeekCurve, Skip, Spec, SpecError, Zone};
+use drive::{
+    Discipline, Mapping, Overheads, Patience, ReadBuffer, SeekCurve, Skip, Spec, SpecError, Zone,
+};
 use serde::{Deserialize, Deserializer};
 use units::{Angle, Bytes, Duration, Sectors};
 
 /// Name and text of each drive.
 const LIBRARY: &[(&str, &str)] = &[
+    ("barracuda-2t", include_str!("../drives/barracuda-2t.toml")),
     ("deskstar-34gxp", include_str!("../drives/deskstar-34gxp.toml")),
     ("hgst-7k8", include_str!("../drives/hgst-7k8.toml")),
     ("st318437lw", include_str!("../drives/st318437lw.toml")),
@@ -175,6 +178,7 @@ struct QueueTable {
 #[serde(rename_all = "kebab-case")]
 enum OrderName {
     Fifo,
+    ShortestSeek,
     ShortestPositioning,
 }
 
@@ -257,12 +261,12 @@ impl QueueTable {
     /// A limit that is not written is nothing, which no check passes.
     fn discipline(self) -> Discipline {
         let time = |written: Option<Time>| written.map_or(Duration::ZERO, |time| time.0);
+        let patience =
+            Patience { age_limit: time(self.age_limit), stream_hold: time(self.stream_hold) };
         match self.order {
             OrderName::Fifo => Discipline::Fifo,
-            OrderName::ShortestPositioning => Discipline::ShortestPositioning {
-                age_limit: time(self.age_limit),
-                stream_hold: time(self.stream_hold),
-            },
+            OrderName::ShortestSeek => Discipline::ShortestSeek(patience),
+            OrderName::ShortestPositioning => Discipline::ShortestPositioning(patience),
         }
     }
 }
@@ -464,7 +468,7 @@ mod tests {
 
     #[test]
     fn a_wrong_file_is_refused_with_line_field_and_what_is_expected() {
-        let good = LIBRARY[0].1;
+        let good = LIBRARY.iter().find(|(name, _)| *name == "deskstar-34gxp").expect("in it").1;
         let line = |part: &str| line_at(good, good.find(part).expect("in the file"));
         let refused = |from: &str, to: &str| {
             assert!(good.contains(from), "{from}");

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use spindle_drive::{
-    Device, Discipline, Mapping, Model, Overheads, ReadBuffer, SeekCurve, Spec, SpecError, Tag,
-    Zone,
+    Device, Discipline, Mapping, Model, Overheads, Patience, ReadBuffer, SeekCurve, Spec,
+    SpecError, Tag, Zone,
 };
 use units::{Angle, Duration, Extent, Instant, Lba, Operation, Sectors};
 
@@ -74,8 +74,10 @@ fn main() -> Result<(), SpecError> {
         Operation::write(Extent::new(Lba(n % blocks * 8), Sectors(8)))
     });
     let age_limit = Duration::from_secs(2);
-    let nearest =
-        Discipline::ShortestPositioning { age_limit, stream_hold: Duration::from_millis(1) };
+    let nearest = Discipline::ShortestPositioning(Patience {
+        age_limit,
+        stream_hold: Duration::from_millis(1),
+    });
     let model = Arc::new(large(nearest)?);
     for depth in [1, 4, 16, 32, 64] {
         measure_queue("random 4 KiB read, shortest positioning", &model, depth, || {

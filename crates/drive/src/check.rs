@@ -8,7 +8,7 @@ use units::{Duration, Sectors};
 
 use crate::Model;
 use crate::spec::{
-    AGE_LIMIT_MAX, CYLINDERS_MAX, Discipline, MOVE_MAX, Overheads, PERIOD_MAX, PERIOD_MIN,
+    AGE_LIMIT_MAX, CYLINDERS_MAX, MOVE_MAX, Overheads, PERIOD_MAX, PERIOD_MIN, Patience,
     QUEUE_DEPTH_MAX, SECTORS_PER_TRACK_MAX, SEGMENTS_MAX, SURFACES_MAX, SeekCurve, Spec, ZONES_MAX,
     Zone,
 };
@@ -227,7 +227,7 @@ impl Spec {
         time(top("bus_sector"), self.bus_sector)?;
         let depth = (1, u64::from(QUEUE_DEPTH_MAX));
         range(top("queue_depth_max"), self.queue_depth_max.into(), depth, "commands")?;
-        if let Discipline::ShortestPositioning { age_limit, stream_hold } = self.discipline {
+        if let Some(Patience { age_limit, stream_hold }) = self.discipline.patience() {
             let limits = (self.period.as_nanos(), AGE_LIMIT_MAX.as_nanos());
             range(inside("queue", "age_limit"), age_limit.as_nanos(), limits, "ns")?;
             time(inside("queue", "stream_hold"), stream_hold)?;
@@ -336,8 +336,8 @@ impl Overheads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Skip;
     use crate::samples::small;
+    use crate::{Discipline, Skip};
 
     fn refused(change: impl FnOnce(&mut Spec)) -> String {
         let mut spec = small();
@@ -400,7 +400,8 @@ mod tests {
                 refused(|s| {
                     let stream_hold = Duration::ZERO;
                     let age_limit = Duration::from_millis(9);
-                    s.discipline = Discipline::ShortestPositioning { age_limit, stream_hold };
+                    let patience = Patience { age_limit, stream_hold };
+                    s.discipline = Discipline::ShortestSeek(patience);
                 }),
                 "field `queue.age_limit`: is 9000000 ns, expected 10000000 to",
             ),

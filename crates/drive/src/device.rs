@@ -25,7 +25,6 @@ use crate::Model;
 use crate::mechanism::{Access, Mechanism};
 use crate::queue::{Choice, Command, Order, Queue, Scene};
 use crate::read_buffer::{Found, ReadBuffer};
-use crate::spec::Discipline;
 use crate::write_buffer::WriteBuffer;
 
 /// The name that the submitter gives a command.
@@ -332,11 +331,11 @@ impl Device {
             }
         };
         self.reads.hold_until(done.0 + self.model.period());
-        if let Discipline::ShortestPositioning { stream_hold, .. } = self.model.discipline()
+        if let Some(patience) = self.model.discipline().patience()
             && hit
             && self.reads.is_reading()
         {
-            self.held_until = done.0 + stream_hold;
+            self.held_until = done.0 + patience.stream_hold;
         }
         done
     }

@@ -24,7 +24,7 @@ use crate::device::Tag;
 use crate::mechanism::Mechanism;
 use crate::model::Move;
 use crate::read_buffer::{Found, ReadBuffer};
-use crate::spec::Discipline;
+use crate::spec::{Discipline, Patience};
 use crate::write_buffer::WriteBuffer;
 
 /// Where a command stands among the others, as SCSI's task attributes say it.
@@ -186,7 +186,7 @@ impl Queue {
         {
             return Choice::Serve(place);
         }
-        let Discipline::ShortestPositioning { age_limit, .. } = self.discipline else {
+        let Some(Patience { age_limit, .. }) = self.discipline.patience() else {
             return Choice::Serve(0);
         };
         let aged = oldest.submitted + age_limit;
@@ -205,6 +205,7 @@ impl Queue {
     /// The first that memory can serve, else the one that the heads reach first; and which of the two it is.
     fn cheapest(&self, scene: &Scene<'_>) -> (usize, bool) {
         let heads = scene.mechanism.heads(scene.model.spin(), scene.at);
+        let blind = matches!(self.discipline, Discipline::ShortestSeek(_));
         let (mut best, mut best_cost) = (0, u64::MAX);
         for (place, command) in self.waiting.range(..scene.known).enumerate() {
             if command.order == Order::Ordered {
@@ -229,7 +230,8 @@ impl Queue {
             }
             #[expect(clippy::cast_possible_truncation, reason = "the low 32 bits are the angle")]
             let settled = heads.angle + Angle(moved as u32);
-            let cost = moved + u64::from((command.target.angle - settled).0);
+            let turns = (command.target.angle - settled).0;
+            let cost = moved + if blind { 0 } else { u64::from(turns) };
             if cost < best_cost {
                 (best, best_cost) = (place, cost);
             }

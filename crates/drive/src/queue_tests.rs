@@ -5,14 +5,14 @@ use units::{Duration, Instant, Op, Operation, Sectors};
 
 use crate::device_properties::{Step, step};
 use crate::device_tests::{Dice, at, device, extent, read, run, us, write};
-use crate::{Device, Discipline, Done, Order, Spec, Tag};
+use crate::{Device, Discipline, Done, Order, Patience, Spec, Tag};
 
 const AGE_LIMIT: Duration = Duration::from_millis(500);
 const DEPTH: u32 = 16;
 
 fn shortest(spec: &mut Spec) {
     spec.discipline =
-        Discipline::ShortestPositioning { age_limit: AGE_LIMIT, stream_hold: us(1_000) };
+        Discipline::ShortestPositioning(Patience { age_limit: AGE_LIMIT, stream_hold: us(1_000) });
 }
 
 /// Nothing but the mechanism, and a queue before it.
@@ -55,6 +55,17 @@ fn what_the_heads_reach_first_goes_first() {
     let commands = [60_000, 150, 25, 90].map(|lba| simple(read(lba, 1)));
     assert_eq!(served(bare, &commands), [0, 3, 4, 2, 1]);
     assert_eq!(served(|spec| spec.read_buffer.segments = 0, &commands), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn what_the_arm_reaches_first_goes_first_if_the_drive_does_not_look_at_the_angle() {
+    let seek = |spec: &mut Spec| {
+        bare(spec);
+        let patience = spec.discipline.patience().expect("it chooses");
+        spec.discipline = Discipline::ShortestSeek(patience);
+    };
+    let commands = [60_000, 40_000, 9_000, 150, 25, 90].map(|lba| simple(read(lba, 1)));
+    assert_eq!(served(seek, &commands), [0, 4, 5, 6, 3, 2, 1]);
 }
 
 #[test]
@@ -147,7 +158,8 @@ fn a_random_read_starves_beside_a_stream_until_the_age_limit_if_the_queue_is_two
 fn a_stream_of_one_is_left_if_the_arm_is_not_held_for_it() {
     let eager = |spec: &mut Spec| {
         let stream_hold = Duration::ZERO;
-        spec.discipline = Discipline::ShortestPositioning { age_limit: AGE_LIMIT, stream_hold };
+        spec.discipline =
+            Discipline::ShortestPositioning(Patience { age_limit: AGE_LIMIT, stream_hold });
     };
     assert!(starved(eager, 1) < us(60_000));
     // The second command of the stream is there before the first is done: nothing needs to be held.

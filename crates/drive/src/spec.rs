@@ -69,14 +69,30 @@ pub enum Discipline {
     /// As they came.
     #[default]
     Fifo,
-    /// Whatever the heads reach first, and what memory can serve before that.
-    ShortestPositioning {
-        /// A command that has waited so long goes before all that came after it.
-        age_limit: Duration,
-        /// So long after a command out of a running read-ahead the arm stays with it though others wait: the
-        /// stream's next command may be on its way. Commands that memory can serve go on meanwhile.
-        stream_hold: Duration,
-    },
+    /// What memory can serve, then what the arm reaches first, wherever the disk has turned.
+    ShortestSeek(Patience),
+    /// What memory can serve, then whatever comes under the heads first.
+    ShortestPositioning(Patience),
+}
+
+/// How long a drive that chooses lets commands wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// A command that has waited so long goes before all that came after it.
+    pub age_limit: Duration,
+    /// So long after a command out of a running read-ahead the arm stays with it though others wait: the
+    /// stream's next command may be on its way. Commands that memory can serve go on meanwhile.
+    pub stream_hold: Duration,
+}
+
+impl Discipline {
+    /// How long commands may wait for others; nothing if they go as they came.
+    pub const fn patience(self) -> Option<Patience> {
+        match self {
+            Self::Fifo => None,
+            Self::ShortestSeek(patience) | Self::ShortestPositioning(patience) => Some(patience),
+        }
+    }
 }
 
 /// In which order consecutive sectors fill the surfaces of consecutive cylinders.
