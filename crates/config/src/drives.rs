@@ -20,6 +20,7 @@ const LIBRARY: &[(&str, &str)] = &[
     ("barracuda-2t", include_str!("../drives/barracuda-2t.toml")),
     ("deskstar-34gxp", include_str!("../drives/deskstar-34gxp.toml")),
     ("hgst-7k8", include_str!("../drives/hgst-7k8.toml")),
+    ("nearline-20t", include_str!("../drives/nearline-20t.toml")),
     ("st318437lw", include_str!("../drives/st318437lw.toml")),
 ];
 
@@ -464,6 +465,14 @@ mod tests {
         near(seek, 8_000, 1);
         near(outer, 255_000, 2);
         assert_eq!(model.seek(1), Duration::from_micros(600));
+    }
+
+    #[test]
+    fn the_nearline_drive_has_its_capacity_its_average_seek_and_its_rate() {
+        let (_, outer, _, seek) = facts("nearline-20t");
+        assert_eq!(model("nearline-20t").capacity(), Sectors(39_063_650_304));
+        near(seek, 7_400, 1);
+        near(outer, 285_000, 2);
     }
 
     #[test]

@@ -91,7 +91,7 @@ fn streamed(model: &Arc<Model>, write: bool) -> u64 {
 /// The deeper the queue, the more of them a drive does that chooses.
 #[test]
 fn drives_that_choose_do_more_with_more_to_choose_from() {
-    for name in ["barracuda-2t", "hgst-7k8", "st318437lw"] {
+    for name in ["barracuda-2t", "hgst-7k8", "nearline-20t", "st318437lw"] {
         let model = model(name);
         let rates = [1, 2, 4, 8, 16, 32].map(|n| queued(&model, n, Duration::from_secs(60), false));
         println!("{name}: {rates:?} per 1000 s");
