@@ -10,7 +10,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use drive::{
-    Discipline, Mapping, Overheads, Patience, ReadBuffer, SeekCurve, Skip, Spec, SpecError, Zone,
+    Choosing, Discipline, Mapping, Overheads, ReadBuffer, SeekCurve, Skip, Spec, SpecError, Zone,
 };
 use serde::{Deserialize, Deserializer};
 use units::{Angle, Bytes, Duration, Sectors};
@@ -173,6 +173,7 @@ struct QueueTable {
     order: OrderName,
     age_limit: Option<Time>,
     stream_hold: Option<Time>,
+    lead: Option<Time>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -262,12 +263,15 @@ impl QueueTable {
     /// A limit that is not written is nothing, which no check passes.
     fn discipline(self) -> Discipline {
         let time = |written: Option<Time>| written.map_or(Duration::ZERO, |time| time.0);
-        let patience =
-            Patience { age_limit: time(self.age_limit), stream_hold: time(self.stream_hold) };
+        let choosing = Choosing {
+            age_limit: time(self.age_limit),
+            stream_hold: time(self.stream_hold),
+            lead: time(self.lead),
+        };
         match self.order {
             OrderName::Fifo => Discipline::Fifo,
-            OrderName::ShortestSeek => Discipline::ShortestSeek(patience),
-            OrderName::ShortestPositioning => Discipline::ShortestPositioning(patience),
+            OrderName::ShortestSeek => Discipline::ShortestSeek(choosing),
+            OrderName::ShortestPositioning => Discipline::ShortestPositioning(choosing),
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use spindle_drive::{
-    Device, Discipline, Mapping, Model, Overheads, Patience, ReadBuffer, SeekCurve, Spec,
+    Choosing, Device, Discipline, Mapping, Model, Overheads, ReadBuffer, SeekCurve, Spec,
     SpecError, Tag, Zone,
 };
 use units::{Angle, Duration, Extent, Instant, Lba, Operation, Sectors};
@@ -74,9 +74,10 @@ fn main() -> Result<(), SpecError> {
         Operation::write(Extent::new(Lba(n % blocks * 8), Sectors(8)))
     });
     let age_limit = Duration::from_secs(2);
-    let nearest = Discipline::ShortestPositioning(Patience {
+    let nearest = Discipline::ShortestPositioning(Choosing {
         age_limit,
         stream_hold: Duration::from_millis(1),
+        lead: Duration::ZERO,
     });
     let model = Arc::new(large(nearest)?);
     for depth in [1, 4, 16, 32, 64] {

@@ -8,7 +8,7 @@ use units::{Duration, Sectors};
 
 use crate::Model;
 use crate::spec::{
-    AGE_LIMIT_MAX, CYLINDERS_MAX, MOVE_MAX, Overheads, PERIOD_MAX, PERIOD_MIN, Patience,
+    AGE_LIMIT_MAX, CYLINDERS_MAX, Choosing, MOVE_MAX, Overheads, PERIOD_MAX, PERIOD_MIN,
     QUEUE_DEPTH_MAX, SECTORS_PER_TRACK_MAX, SEGMENTS_MAX, SURFACES_MAX, SeekCurve, Spec, ZONES_MAX,
     Zone,
 };
@@ -227,10 +227,11 @@ impl Spec {
         time(top("bus_sector"), self.bus_sector)?;
         let depth = (1, u64::from(QUEUE_DEPTH_MAX));
         range(top("queue_depth_max"), self.queue_depth_max.into(), depth, "commands")?;
-        if let Some(Patience { age_limit, stream_hold }) = self.discipline.patience() {
+        if let Some(Choosing { age_limit, stream_hold, lead }) = self.discipline.choosing() {
             let limits = (self.period.as_nanos(), AGE_LIMIT_MAX.as_nanos());
             range(inside("queue", "age_limit"), age_limit.as_nanos(), limits, "ns")?;
             time(inside("queue", "stream_hold"), stream_hold)?;
+            time(inside("queue", "lead"), lead)?;
         }
         let buffer = &self.read_buffer;
         let segments = (0, u64::from(SEGMENTS_MAX));
@@ -400,8 +401,8 @@ mod tests {
                 refused(|s| {
                     let stream_hold = Duration::ZERO;
                     let age_limit = Duration::from_millis(9);
-                    let patience = Patience { age_limit, stream_hold };
-                    s.discipline = Discipline::ShortestSeek(patience);
+                    let choosing = Choosing { age_limit, stream_hold, lead: Duration::ZERO };
+                    s.discipline = Discipline::ShortestSeek(choosing);
                 }),
                 "field `queue.age_limit`: is 9000000 ns, expected 10000000 to",
             ),

@@ -331,11 +331,11 @@ impl Device {
             }
         };
         self.reads.hold_until(done.0 + self.model.period());
-        if let Some(patience) = self.model.discipline().patience()
+        if let Some(choosing) = self.model.discipline().choosing()
             && hit
             && self.reads.is_reading()
         {
-            self.held_until = done.0 + patience.stream_hold;
+            self.held_until = done.0 + choosing.stream_hold;
         }
         done
     }

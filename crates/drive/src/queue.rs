@@ -24,7 +24,7 @@ use crate::device::Tag;
 use crate::mechanism::Mechanism;
 use crate::model::Move;
 use crate::read_buffer::{Found, ReadBuffer};
-use crate::spec::{Discipline, Patience};
+use crate::spec::{Choosing, Discipline};
 use crate::write_buffer::WriteBuffer;
 
 /// Where a command stands among the others, as SCSI's task attributes say it.
@@ -186,14 +186,14 @@ impl Queue {
         {
             return Choice::Serve(place);
         }
-        let Some(Patience { age_limit, .. }) = self.discipline.patience() else {
+        let Some(Choosing { age_limit, lead, .. }) = self.discipline.choosing() else {
             return Choice::Serve(0);
         };
         let aged = oldest.submitted + age_limit;
         if oldest.order == Order::Ordered || aged <= scene.at {
             return Choice::Serve(0);
         }
-        let (place, free) = self.cheapest(scene);
+        let (place, free) = self.cheapest(scene, lead);
         // A command that finds the drive at rest is not kept waiting for others that may come.
         let waited = oldest.submitted < scene.at;
         if !free && waited && scene.at < scene.held_until && scene.reads.is_reading() {
@@ -203,8 +203,9 @@ impl Queue {
     }
 
     /// The first that memory can serve, else the one that the heads reach first; and which of the two it is.
-    fn cheapest(&self, scene: &Scene<'_>) -> (usize, bool) {
+    fn cheapest(&self, scene: &Scene<'_>, lead: Duration) -> (usize, bool) {
         let heads = scene.mechanism.heads(scene.model.spin(), scene.at);
+        let angle = heads.angle - Self::angle(self.sweep(lead));
         let blind = matches!(self.discipline, Discipline::ShortestSeek(_));
         let (mut best, mut best_cost) = (0, u64::MAX);
         for (place, command) in self.waiting.range(..scene.known).enumerate() {
@@ -228,8 +229,7 @@ impl Queue {
             if moved >= best_cost {
                 continue;
             }
-            #[expect(clippy::cast_possible_truncation, reason = "the low 32 bits are the angle")]
-            let settled = heads.angle + Angle(moved as u32);
+            let settled = angle + Self::angle(moved);
             let turns = (command.target.angle - settled).0;
             let cost = moved + if blind { 0 } else { u64::from(turns) };
             if cost < best_cost {
@@ -243,6 +243,11 @@ impl Queue {
     fn sweep(&self, time: Duration) -> u64 {
         let product = u128::from(time.as_nanos()) * u128::from(self.turn_rate);
         u64::try_from(product >> 32).unwrap_or(u64::MAX)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the low 32 bits are the angle")]
+    const fn angle(sweep: u64) -> Angle {
+        Angle(sweep as u32)
     }
 
     /// The command at `place`, or the first that has to go before it.

@@ -5,14 +5,17 @@ use units::{Duration, Instant, Op, Operation, Sectors};
 
 use crate::device_properties::{Step, step};
 use crate::device_tests::{Dice, at, device, extent, read, run, us, write};
-use crate::{Device, Discipline, Done, Order, Patience, Spec, Tag};
+use crate::{Choosing, Device, Discipline, Done, Order, Spec, Tag};
 
 const AGE_LIMIT: Duration = Duration::from_millis(500);
 const DEPTH: u32 = 16;
 
 fn shortest(spec: &mut Spec) {
-    spec.discipline =
-        Discipline::ShortestPositioning(Patience { age_limit: AGE_LIMIT, stream_hold: us(1_000) });
+    spec.discipline = Discipline::ShortestPositioning(Choosing {
+        age_limit: AGE_LIMIT,
+        stream_hold: us(1_000),
+        lead: Duration::ZERO,
+    });
 }
 
 /// Nothing but the mechanism, and a queue before it.
@@ -61,8 +64,8 @@ fn what_the_heads_reach_first_goes_first() {
 fn what_the_arm_reaches_first_goes_first_if_the_drive_does_not_look_at_the_angle() {
     let seek = |spec: &mut Spec| {
         bare(spec);
-        let patience = spec.discipline.patience().expect("it chooses");
-        spec.discipline = Discipline::ShortestSeek(patience);
+        let choosing = spec.discipline.choosing().expect("it chooses");
+        spec.discipline = Discipline::ShortestSeek(choosing);
     };
     let commands = [60_000, 40_000, 9_000, 150, 25, 90].map(|lba| simple(read(lba, 1)));
     assert_eq!(served(seek, &commands), [0, 4, 5, 6, 3, 2, 1]);
@@ -76,6 +79,19 @@ fn a_sector_that_the_arm_would_just_miss_costs_a_turn() {
     assert_eq!(served(bare, &commands), [0, 2, 1]);
     let commands = [800, 180].map(|lba| simple(read(lba, 1)));
     assert_eq!(served(bare, &commands), [0, 1, 2]);
+}
+
+#[test]
+fn a_drive_that_chooses_ahead_takes_what_has_just_passed_for_what_comes() {
+    let ahead = |spec: &mut Spec| {
+        bare(spec);
+        let choosing = spec.discipline.choosing().expect("it chooses");
+        spec.discipline = Discipline::ShortestPositioning(Choosing { lead: us(200), ..choosing });
+    };
+    // The first read ends behind sector 0: sector 199 has passed 55 µs ago.
+    let commands = [100, 199, 0].map(|lba| simple(read(lba, 1)));
+    assert_eq!(served(bare, &commands), [0, 1, 2, 3]);
+    assert_eq!(served(ahead, &commands)[..2], [0, 2]);
 }
 
 #[test]
@@ -158,8 +174,11 @@ fn a_random_read_starves_beside_a_stream_until_the_age_limit_if_the_queue_is_two
 fn a_stream_of_one_is_left_if_the_arm_is_not_held_for_it() {
     let eager = |spec: &mut Spec| {
         let stream_hold = Duration::ZERO;
-        spec.discipline =
-            Discipline::ShortestPositioning(Patience { age_limit: AGE_LIMIT, stream_hold });
+        spec.discipline = Discipline::ShortestPositioning(Choosing {
+            age_limit: AGE_LIMIT,
+            stream_hold,
+            lead: Duration::ZERO,
+        });
     };
     assert!(starved(eager, 1) < us(60_000));
     // The second command of the stream is there before the first is done: nothing needs to be held.

@@ -70,27 +70,30 @@ pub enum Discipline {
     #[default]
     Fifo,
     /// What memory can serve, then what the arm reaches first, wherever the disk has turned.
-    ShortestSeek(Patience),
+    ShortestSeek(Choosing),
     /// What memory can serve, then whatever comes under the heads first.
-    ShortestPositioning(Patience),
+    ShortestPositioning(Choosing),
 }
 
-/// How long a drive that chooses lets commands wait.
+/// How a drive chooses, and how long it lets commands wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct Choosing {
     /// A command that has waited so long goes before all that came after it.
     pub age_limit: Duration,
     /// So long after a command out of a running read-ahead the arm stays with it though others wait: the
     /// stream's next command may be on its way. Commands that memory can serve go on meanwhile.
     pub stream_hold: Duration,
+    /// The choice is made for heads that are where they were so long ago: what firmware takes to act on it. A
+    /// sector that passes meanwhile was thought to be reached and costs a turn. Nothing for a perfect drive.
+    pub lead: Duration,
 }
 
 impl Discipline {
-    /// How long commands may wait for others; nothing if they go as they came.
-    pub const fn patience(self) -> Option<Patience> {
+    /// How it chooses; nothing if commands go as they came.
+    pub const fn choosing(self) -> Option<Choosing> {
         match self {
             Self::Fifo => None,
-            Self::ShortestSeek(patience) | Self::ShortestPositioning(patience) => Some(patience),
+            Self::ShortestSeek(choosing) | Self::ShortestPositioning(choosing) => Some(choosing),
         }
     }
 }

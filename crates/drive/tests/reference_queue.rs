@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use spindle_drive::{
-    Device, Discipline, Mapping, Model, Overheads, Patience, ReadBuffer, SeekCurve, Skip, Spec,
+    Choosing, Device, Discipline, Mapping, Model, Overheads, ReadBuffer, SeekCurve, Skip, Spec,
     Tag, Zone,
 };
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
@@ -232,13 +232,15 @@ fn near(found: u64, expected: u64, percent: u64) {
 fn shortest_positioning_does_what_the_reference_does_at_each_depth() {
     // The reference has no age limit here.
     let age_limit = Duration::from_secs(60);
+    // One number for three depths: a perfect choice does 2, 4 and 9 % more than the reference, which is in order
+    // 0.3 % slower, too: it acts that much after it has chosen.
+    let lead = Duration::from_micros(66);
     let shortest =
-        Discipline::ShortestPositioning(Patience { age_limit, stream_hold: Duration::ZERO });
-    // At 64 ours does 9 % more. In order the two agree to 1 %, so it is the choice that differs.
-    for (depth, iops, percent) in [(4, 135_000, 5), (16, 177_000, 5), (64, 219_000, 10)] {
+        Discipline::ShortestPositioning(Choosing { age_limit, stream_hold: Duration::ZERO, lead });
+    for (depth, iops) in [(4, 135_000), (16, 177_000), (64, 219_000)] {
         let (rate, mean, p99) = run(shortest, depth);
         println!("depth {depth}: {rate} for {iops} a 1000 s, mean {mean} us, p99 {p99} us");
-        near(rate, iops, percent);
+        near(rate, iops, 2);
     }
 }
 
