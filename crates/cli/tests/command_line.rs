@@ -90,7 +90,7 @@ fn an_unknown_drive_is_refused_with_those_there_are() {
         "hgst-7k8",
         "hgst-7k9",
         "plan.toml:6: [[disk]] \"d0\": field `drive`: found `hgst-7k9`, expected a drive of the library \
-         (\"deskstar-34gxp\", \"hgst-7k8\", \"st318437lw\") or the path of a drive file (*.toml)",
+         (\"barracuda-2t\", \"deskstar-34gxp\", \"hgst-7k8\", \"nearline-20t\", \"st318437lw\") or the path of a drive file (*.toml)",
     );
 }
 
@@ -433,7 +433,7 @@ fn assert_csv(path: &Path, rows: usize) {
 
 #[test]
 fn the_papers_figures_are_reproduced_by_their_names() {
-    let ids = ["vdisk-fig1", "vdisk-fig4", "vdisk-fig11"];
+    let ids = ["vdisk-fig1", "vdisk-fig4", "vdisk-fig11", "drive-ncq-starvation"];
     let scratch = Scratch::new();
     let out = [&["sim", "reproduce"], &ids[..], &["--json", "--out", "out"]].concat();
     let ran = spindle(scratch.path(), &out);
@@ -455,6 +455,8 @@ fn the_papers_figures_are_reproduced_by_their_names() {
     for name in ["fig1", "fig4-shares", "fig4-throughput", "fig11"] {
         assert_svg(&scratch.join(&format!("out/vdisk-{name}.svg")));
     }
+    assert_svg(&scratch.join("out/drive-ncq-starvation.svg"));
+    assert_csv(&scratch.join("out/drive-ncq-starvation-128KiB.csv"), 4);
     // 85 s and 60 s, a row every half second and one at the beginning; eleven splits.
     assert_csv(&scratch.join("out/vdisk-fig1-progress.csv"), 171);
     assert_csv(&scratch.join("out/vdisk-fig4-splits.csv"), 11);

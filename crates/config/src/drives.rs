@@ -9,14 +9,18 @@
 use core::fmt;
 use core::str::FromStr;
 
-use drive::{Mapping, Overheads, ReadBuffer, SeekCurve, Skip, Spec, SpecError, Zone};
+use drive::{
+    Choosing, Discipline, Mapping, Overheads, ReadBuffer, SeekCurve, Skip, Spec, SpecError, Zone,
+};
 use serde::{Deserialize, Deserializer};
 use units::{Angle, Bytes, Duration, Sectors};
 
 /// Name and text of each drive.
 const LIBRARY: &[(&str, &str)] = &[
+    ("barracuda-2t", include_str!("../drives/barracuda-2t.toml")),
     ("deskstar-34gxp", include_str!("../drives/deskstar-34gxp.toml")),
     ("hgst-7k8", include_str!("../drives/hgst-7k8.toml")),
+    ("nearline-20t", include_str!("../drives/nearline-20t.toml")),
     ("st318437lw", include_str!("../drives/st318437lw.toml")),
 ];
 
@@ -144,6 +148,7 @@ struct DriveFile {
     write_buffer: Size,
     write_cache: bool,
     queue_depth_max: u32,
+    queue: Option<QueueTable>,
     overheads: OverheadsTable,
     overheads_after_write: Option<OverheadsTable>,
     read_buffer: ReadBufferTable,
@@ -159,6 +164,24 @@ enum MappingName {
     Cylinder,
     SerpentineZone,
     Serpentine,
+}
+
+/// Without it the drive serves its commands as they come.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QueueTable {
+    order: OrderName,
+    age_limit: Option<Time>,
+    stream_hold: Option<Time>,
+    lead: Option<Time>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum OrderName {
+    Fifo,
+    ShortestSeek,
+    ShortestPositioning,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -231,6 +254,24 @@ impl DriveFile {
             write_buffer: self.write_buffer.0,
             write_cache: self.write_cache,
             queue_depth_max: self.queue_depth_max,
+            discipline: self.queue.map_or(Discipline::Fifo, QueueTable::discipline),
+        }
+    }
+}
+
+impl QueueTable {
+    /// A limit that is not written is nothing, which no check passes.
+    fn discipline(self) -> Discipline {
+        let time = |written: Option<Time>| written.map_or(Duration::ZERO, |time| time.0);
+        let choosing = Choosing {
+            age_limit: time(self.age_limit),
+            stream_hold: time(self.stream_hold),
+            lead: time(self.lead),
+        };
+        match self.order {
+            OrderName::Fifo => Discipline::Fifo,
+            OrderName::ShortestSeek => Discipline::ShortestSeek(choosing),
+            OrderName::ShortestPositioning => Discipline::ShortestPositioning(choosing),
         }
     }
 }
@@ -431,8 +472,16 @@ mod tests {
     }
 
     #[test]
+    fn the_nearline_drive_has_its_capacity_its_average_seek_and_its_rate() {
+        let (_, outer, _, seek) = facts("nearline-20t");
+        assert_eq!(model("nearline-20t").capacity(), Sectors(39_063_650_304));
+        near(seek, 7_400, 1);
+        near(outer, 285_000, 2);
+    }
+
+    #[test]
     fn a_wrong_file_is_refused_with_line_field_and_what_is_expected() {
-        let good = LIBRARY[0].1;
+        let good = LIBRARY.iter().find(|(name, _)| *name == "deskstar-34gxp").expect("in it").1;
         let line = |part: &str| line_at(good, good.find(part).expect("in the file"));
         let refused = |from: &str, to: &str| {
             assert!(good.contains(from), "{from}");
@@ -456,6 +505,18 @@ mod tests {
         assert!(text.starts_with(&format!("x.toml:{}: field `rmp`: unknown", rpm + 1)), "{text}");
         let text = refused("\nrpm = 7200", "\n");
         assert!(text.contains("field `rpm`: missing field `rpm`, expected"), "{text}");
+        let queue =
+            |keys: &str| refused("\n[overheads]", &format!("\n[queue]\n{keys}\n[overheads]"));
+        let at = line("\n[overheads]") + 1;
+        assert_eq!(
+            queue("order = \"shortest-positioning\"\nage_limit = \"1ms\""),
+            format!(
+                "x.toml:{}: field `queue.age_limit`: is 1000000 ns, expected 8333333 to 60000000000",
+                at + 2
+            )
+        );
+        let text = queue("order = \"elevator\"");
+        assert!(text.starts_with(&format!("x.toml:{}: field `order`: unknown", at + 1)), "{text}");
         let second = line_at(good, good.match_indices("[[zones]]").nth(1).expect("two zones").0);
         let text = refused("first_cylinder = 1500", "first_cylinder = 1501");
         let expected = format!(

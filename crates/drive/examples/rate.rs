@@ -5,13 +5,14 @@
 use std::sync::Arc;
 
 use spindle_drive::{
-    Device, Mapping, Model, Overheads, ReadBuffer, SeekCurve, Spec, SpecError, Tag, Zone,
+    Choosing, Device, Discipline, Mapping, Model, Overheads, ReadBuffer, SeekCurve, Spec,
+    SpecError, Tag, Zone,
 };
 use units::{Angle, Duration, Extent, Instant, Lba, Operation, Sectors};
 
 const COUNT: u64 = 3_000_000;
 
-fn large() -> Result<Model, SpecError> {
+fn large(discipline: Discipline) -> Result<Model, SpecError> {
     let zone = |index: u32| Zone {
         first_cylinder: index * 10_000,
         last_cylinder: index * 10_000 + 9_999,
@@ -50,13 +51,14 @@ fn large() -> Result<Model, SpecError> {
         },
         write_buffer: Sectors(131_072),
         write_cache: true,
-        queue_depth_max: 32,
+        queue_depth_max: 64,
+        discipline,
     }
     .check()
 }
 
 fn main() -> Result<(), SpecError> {
-    let model = Arc::new(large()?);
+    let model = Arc::new(large(Discipline::Fifo)?);
     let blocks = model.capacity().0 / 8;
     let mut dice = 1_u64;
     let mut random = || {
@@ -71,7 +73,49 @@ fn main() -> Result<(), SpecError> {
     measure("sequential 4 KiB write", &model, |n| {
         Operation::write(Extent::new(Lba(n % blocks * 8), Sectors(8)))
     });
+    let age_limit = Duration::from_secs(2);
+    let nearest = Discipline::ShortestPositioning(Choosing {
+        age_limit,
+        stream_hold: Duration::from_millis(1),
+        lead: Duration::ZERO,
+    });
+    let model = Arc::new(large(nearest)?);
+    for depth in [1, 4, 16, 32, 64] {
+        measure_queue("random 4 KiB read, shortest positioning", &model, depth, || {
+            Operation::read(Extent::new(random(), Sectors(8)))
+        });
+    }
     Ok(())
+}
+
+/// Keeps `depth` commands in the drive.
+fn measure_queue(
+    name: &str,
+    model: &Arc<Model>,
+    depth: u64,
+    mut operation: impl FnMut() -> Operation,
+) {
+    let mut device = Device::new(Arc::clone(model));
+    for n in 0..depth {
+        device.submit(Instant::ZERO, Tag(n), operation());
+    }
+    let mut now = Instant::ZERO;
+    let began = std::time::Instant::now();
+    let mut done = 0;
+    while done < COUNT / 3 {
+        now = device.next_completion().expect("commands wait");
+        if device.complete(now).is_some() {
+            done += 1;
+            device.submit(now, Tag(depth + done), operation());
+        }
+    }
+    let took = began.elapsed().as_secs_f64();
+    let simulated = now.since(Instant::ZERO).as_secs_f64();
+    println!(
+        "{name}, depth {depth}: {:.0} ns a request; {:.0} IOPS simulated",
+        took / done as f64 * 1e9,
+        done as f64 / simulated
+    );
 }
 
 fn measure(name: &str, model: &Arc<Model>, mut operation: impl FnMut(u64) -> Operation) {

@@ -8,8 +8,9 @@ use units::{Duration, Sectors};
 
 use crate::Model;
 use crate::spec::{
-    CYLINDERS_MAX, MOVE_MAX, Overheads, PERIOD_MAX, PERIOD_MIN, QUEUE_DEPTH_MAX,
-    SECTORS_PER_TRACK_MAX, SEGMENTS_MAX, SURFACES_MAX, SeekCurve, Spec, ZONES_MAX, Zone,
+    AGE_LIMIT_MAX, CYLINDERS_MAX, Choosing, MOVE_MAX, Overheads, PERIOD_MAX, PERIOD_MIN,
+    QUEUE_DEPTH_MAX, SECTORS_PER_TRACK_MAX, SEGMENTS_MAX, SURFACES_MAX, SeekCurve, Spec, ZONES_MAX,
+    Zone,
 };
 
 /// Where in a [`Spec`] a value stands; shows as `zones[2].track_skew`.
@@ -226,6 +227,12 @@ impl Spec {
         time(top("bus_sector"), self.bus_sector)?;
         let depth = (1, u64::from(QUEUE_DEPTH_MAX));
         range(top("queue_depth_max"), self.queue_depth_max.into(), depth, "commands")?;
+        if let Some(Choosing { age_limit, stream_hold, lead }) = self.discipline.choosing() {
+            let limits = (self.period.as_nanos(), AGE_LIMIT_MAX.as_nanos());
+            range(inside("queue", "age_limit"), age_limit.as_nanos(), limits, "ns")?;
+            time(inside("queue", "stream_hold"), stream_hold)?;
+            time(inside("queue", "lead"), lead)?;
+        }
         let buffer = &self.read_buffer;
         let segments = (0, u64::from(SEGMENTS_MAX));
         let field = |name| inside("read_buffer", name);
@@ -330,8 +337,8 @@ impl Overheads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Skip;
     use crate::samples::small;
+    use crate::{Discipline, Skip};
 
     fn refused(change: impl FnOnce(&mut Spec)) -> String {
         let mut spec = small();
@@ -390,6 +397,15 @@ mod tests {
             (refused(|s| s.write_settle = Duration::from_secs(5)), "field `write_settle`"),
             (refused(|s| s.overheads.read_hit = Duration::MAX), "field `overheads.read_hit`"),
             (refused(|s| s.queue_depth_max = 0), "field `queue_depth_max`: is 0 commands"),
+            (
+                refused(|s| {
+                    let stream_hold = Duration::ZERO;
+                    let age_limit = Duration::from_millis(9);
+                    let choosing = Choosing { age_limit, stream_hold, lead: Duration::ZERO };
+                    s.discipline = Discipline::ShortestSeek(choosing);
+                }),
+                "field `queue.age_limit`: is 9000000 ns, expected 10000000 to",
+            ),
             (
                 refused(|s| s.read_buffer.read_ahead_max = Sectors(1 << 30)),
                 "field `read_buffer.read_ahead_max`",

@@ -2,11 +2,11 @@
 //!
 //! Time comes in with every call. What the drive does by itself (reading ahead, writing its buffer to the disk)
 //! is worked out when the next event needs it, always at the instants at which it would have happened, so how
-//! often somebody asks changes nothing. Commands are served in the order in which they came: the time of the
-//! one in service is settled when it starts, and a later one cannot change it.
+//! often somebody asks changes nothing. Which command goes next is the queue's choice, made when the one before
+//! is done: the time of the one in service is settled when it starts, and a later one cannot change it.
 //!
 //! ```text
-//! submit ──▶ waiting ──▶ serving ──▶ Done
+//! submit ──▶ queue ────▶ serving ──▶ Done
 //!                          │ buffer hit: overhead, bus
 //!                          │ media:      overhead, [operation under way,] seek, rotation, transfer
 //! between commands: the last read goes on into its segment; waiting writes go to the disk
@@ -17,13 +17,13 @@
 //!
 //! A forced read comes off the media; what of it waits in the write buffer is not written out for it first.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
 use crate::Model;
 use crate::mechanism::{Access, Mechanism};
+use crate::queue::{Choice, Command, Order, Queue, Scene};
 use crate::read_buffer::{Found, ReadBuffer};
 use crate::write_buffer::WriteBuffer;
 
@@ -64,13 +64,6 @@ impl Parts {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Command {
-    tag: Tag,
-    operation: Operation,
-    submitted: Instant,
-}
-
 /// A command whose electronics are done.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
@@ -84,7 +77,7 @@ struct Begun {
 #[derive(Clone, Debug)]
 pub struct Device {
     model: Arc<Model>,
-    waiting: VecDeque<Command>,
+    queue: Queue,
     serving: Option<Done>,
     mechanism: Mechanism,
     reads: ReadBuffer,
@@ -98,13 +91,17 @@ pub struct Device {
     after_write: bool,
     /// Whether a read waited when the command in service was begun: it goes before further destaging.
     read_waits: bool,
+    /// When there is the next choice, while the arm is kept for a stream though commands wait.
+    choice_at: Option<Instant>,
+    /// Until when the arm is kept for the stream that served the last command.
+    held_until: Instant,
 }
 
 impl Device {
     /// The drive at rest, its buffers empty, when the world begins.
     pub fn new(model: Arc<Model>) -> Self {
         Self {
-            waiting: VecDeque::with_capacity(model.queue_depth_max() as usize),
+            queue: Queue::new(&model),
             serving: None,
             mechanism: Mechanism::new(model.spin()),
             reads: ReadBuffer::new(&model),
@@ -114,6 +111,8 @@ impl Device {
             electronics_free: Instant::ZERO,
             after_write: false,
             read_waits: false,
+            choice_at: None,
+            held_until: Instant::ZERO,
             model,
         }
     }
@@ -130,7 +129,7 @@ impl Device {
 
     /// Commands that were submitted and not yet taken out by [`Device::complete`].
     pub fn outstanding(&self) -> u32 {
-        let count = self.waiting.len() + usize::from(self.serving.is_some());
+        let count = self.queue.len() + usize::from(self.serving.is_some());
         u32::try_from(count).expect("no more than the queue's depth")
     }
 
@@ -139,12 +138,21 @@ impl Device {
         self.outstanding() < self.model.queue_depth_max()
     }
 
-    /// Takes in a command.
+    /// Takes in a command, to be served wherever the drive likes.
+    ///
+    /// # Panics
+    /// As [`Device::submit_tagged`].
+    pub fn submit(&mut self, now: Instant, tag: Tag, operation: Operation) {
+        self.submit_tagged(now, tag, operation, Order::Simple);
+    }
+
+    /// Takes in a command that stands to the others as `order` says. A flush that is [`Order::Simple`] is
+    /// taken as [`Order::Ordered`].
     ///
     /// # Panics
     /// If the queue is full, the extent is not on the disk, a command other than a flush has no sectors, or
     /// time runs backwards: all of these were to be refused at the edge.
-    pub fn submit(&mut self, now: Instant, tag: Tag, operation: Operation) {
+    pub fn submit_tagged(&mut self, now: Instant, tag: Tag, operation: Operation, order: Order) {
         self.tick(now);
         assert!(self.can_accept(), "the drive's queue has room");
         if operation.op != Op::Flush {
@@ -152,18 +160,19 @@ impl Device {
             assert!(disk.contains(operation.extent), "{} is on the disk", operation.extent);
             assert!(!operation.extent.is_empty(), "a {} has sectors", operation.op);
         }
-        self.waiting.push_back(Command { tag, operation, submitted: now });
+        self.queue.push(Command::new(&self.model, now, (tag, operation, order)));
         if self.serving.is_none() {
-            self.serve_next();
+            self.choose_from(now.max(self.free), self.queue.len());
         }
     }
 
-    /// When the command in service will be done, if there is one.
+    /// When to ask [`Device::complete`] again: when the command in service will be done, or when the drive
+    /// chooses what to serve. None if there is no command.
     pub fn next_completion(&self) -> Option<Instant> {
-        self.serving.map(|done| done.at)
+        self.serving.map(|done| done.at).or(self.choice_at)
     }
 
-    /// Takes out a command that is done at `now`, if there is one; the one that waited longest first.
+    /// Takes out the command that is done at `now`, if there is one.
     ///
     /// # Panics
     /// If time runs backwards.
@@ -194,26 +203,61 @@ impl Device {
 
     /// Whether nothing is left to do: no command, nothing to write, nothing to read ahead.
     pub fn is_quiescent(&self) -> bool {
-        self.serving.is_none() && self.dirty() == Sectors::ZERO && !self.reads.is_reading()
+        self.outstanding() == 0 && self.dirty() == Sectors::ZERO && !self.reads.is_reading()
     }
 
     fn tick(&mut self, now: Instant) {
         assert!(now >= self.clock, "time runs backwards: {now} after {}", self.clock);
         self.clock = now;
-    }
-
-    /// The seam for other orders than first come, first served: which of the waiting goes next.
-    fn pick(&mut self) -> Option<Command> {
-        self.waiting.pop_front()
+        if let Some(at) = self.choice_at.filter(|at| *at <= now) {
+            self.choose_from(at, self.queue.known(at));
+        }
     }
 
     fn serve_next(&mut self) {
-        let Some(command) = self.pick() else { return };
-        let start = command.submitted.max(self.free);
-        self.background(start);
-        // Only what came before `start` counts, so that it does not matter when this is worked out.
+        let Some(oldest) = self.queue.oldest() else { return };
+        let at = oldest.max(self.free);
+        // Only what came before `at` counts, so that it does not matter when this is worked out.
+        self.choose_from(at, self.queue.known(at).max(1));
+    }
+
+    /// Chooses at `at` among the first `known` of the waiting; or later, if that is what the queue chooses.
+    fn choose_from(&mut self, mut at: Instant, mut known: usize) {
+        self.choice_at = None;
+        loop {
+            self.background(at);
+            match self.queue.choose(&self.scene(at, known)) {
+                Choice::Serve(place) => return self.start(place, at),
+                Choice::Hold(until) => match self.queue.arrival(known).filter(|at| *at < until) {
+                    Some(arrival) => (at, known) = (arrival, known + 1),
+                    None if until <= self.clock => at = until,
+                    None => {
+                        self.choice_at = Some(until);
+                        return;
+                    }
+                },
+            }
+        }
+    }
+
+    fn scene(&self, at: Instant, known: usize) -> Scene<'_> {
+        Scene {
+            model: &self.model,
+            mechanism: &self.mechanism,
+            reads: &self.reads,
+            writes: &self.writes,
+            at,
+            electronics_free: self.electronics_free,
+            after_write: self.after_write,
+            held_until: self.held_until,
+            known,
+        }
+    }
+
+    fn start(&mut self, place: usize, start: Instant) {
+        let command = self.queue.take(place);
         let waits = |c: &Command| c.operation.op == Op::Read && c.submitted < start;
-        self.read_waits = self.waiting.iter().any(waits);
+        self.read_waits = self.queue.iter().any(waits);
         let (at, parts) = self.serve(&command, start);
         debug_assert_eq!(parts.sum(), at.since(command.submitted), "the parts add up");
         self.free = at;
@@ -260,6 +304,7 @@ impl Device {
         let dirty = self.writes.holds(extent, start);
         let found = if fua { Found::Miss } else { self.reads.find(&self.model, extent) };
         let (bus, one) = (self.model.bus(extent.len), self.model.bus(Sectors(1)));
+        let hit = matches!(found, Found::All | Found::Arriving);
         let done = match found {
             _ if dirty && !fua => {
                 let begun = self.begin(command, extent, start, overheads.read_hit);
@@ -286,6 +331,12 @@ impl Device {
             }
         };
         self.reads.hold_until(done.0 + self.model.period());
+        if let Some(choosing) = self.model.discipline().choosing()
+            && hit
+            && self.reads.is_reading()
+        {
+            self.held_until = done.0 + choosing.stream_hold;
+        }
         done
     }
 

@@ -7,12 +7,12 @@ use crate::device_tests::{Dice, at, device, extent, model, read, run, us, write}
 use crate::{Done, Mapping, Skip, Tag};
 
 #[derive(Clone, Copy, Debug)]
-struct Step {
-    think: u64,
-    operation: Operation,
+pub(crate) struct Step {
+    pub(crate) think: u64,
+    pub(crate) operation: Operation,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = Step> {
     let place = prop_oneof![0_u64..2_000, 0_u64..71_000];
     (0_u64..30_000, place, 1_u64..400, 0_u8..12, any::<bool>()).prop_map(
         |(think, start, len, kind, fua)| {

@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use spindle_drive::{Device, Overheads, Mapping, ReadBuffer, SeekCurve, Spec, Tag, Zone};
+//! use spindle_drive::{Device, Discipline, Mapping, Overheads, ReadBuffer, SeekCurve, Spec, Tag, Zone};
 //! use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 //!
 //! let spec = Spec {
@@ -31,6 +31,7 @@
 //!     write_buffer: Sectors::ZERO,
 //!     write_cache: false,
 //!     queue_depth_max: 1,
+//!     discipline: Discipline::Fifo,
 //! };
 //! let mut device = Device::new(Arc::new(spec.check()?));
 //! device.submit(Instant::ZERO, Tag(1), Operation::read(Extent::new(Lba(5_000), Sectors(8))));
@@ -51,6 +52,9 @@ mod device_tests;
 mod layout;
 mod mechanism;
 mod model;
+mod queue;
+#[cfg(test)]
+mod queue_tests;
 mod read_buffer;
 #[cfg(test)]
 mod samples;
@@ -63,9 +67,10 @@ pub use check::{Field, SpecError};
 pub use device::{Device, Done, Parts, Tag};
 pub use layout::Position;
 pub use model::{Model, ZoneFacts};
+pub use queue::Order;
 pub use spec::{
-    CYLINDERS_MAX, MOVE_MAX, Mapping, Overheads, PERIOD_MAX, PERIOD_MIN, QUEUE_DEPTH_MAX,
-    ReadBuffer, SECTORS_PER_TRACK_MAX, SEGMENTS_MAX, SURFACES_MAX, SeekCurve, Skip, Spec,
-    ZONES_MAX, Zone,
+    AGE_LIMIT_MAX, CYLINDERS_MAX, Choosing, Discipline, MOVE_MAX, Mapping, Overheads, PERIOD_MAX,
+    PERIOD_MIN, QUEUE_DEPTH_MAX, ReadBuffer, SECTORS_PER_TRACK_MAX, SEGMENTS_MAX, SURFACES_MAX,
+    SeekCurve, Skip, Spec, ZONES_MAX, Zone,
 };
 pub use write_buffer::{DESTAGE_OLDEST_EVERY, DESTAGE_SECTORS_MAX, DIRTY_EXTENTS_MAX};

@@ -3,7 +3,7 @@
 //! Invariant: the mechanism's phase never goes back. A movement that takes no time keeps the phase exactly,
 //! so that a transfer that goes on where the last one ended loses no turn.
 
-use units::{Duration, Extent, Instant, Lba, Sectors};
+use units::{Angle, Duration, Extent, Instant, Lba, Sectors};
 
 use crate::Model;
 use crate::layout::Place;
@@ -37,6 +37,16 @@ pub(crate) struct Access {
     pub(crate) first: Instant,
     /// When the last sector had passed.
     pub(crate) end: Instant,
+}
+
+/// The heads as they are at an instant, or as soon as they are free.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heads {
+    pub(crate) cylinder: u32,
+    pub(crate) surface: u32,
+    pub(crate) at: Instant,
+    /// What is under them then.
+    pub(crate) angle: Angle,
 }
 
 impl Access {
@@ -75,6 +85,13 @@ impl Mechanism {
 
     pub(crate) const fn behind(&self) -> Lba {
         self.behind
+    }
+
+    /// The heads at `at`, or when they are free.
+    pub(crate) fn heads(&self, spin: Spin, at: Instant) -> Heads {
+        let (at, phase) =
+            if at > self.free { (at, spin.phase(at)) } else { (self.free, self.phase) };
+        Heads { cylinder: self.cylinder, surface: self.surface, at, angle: phase.angle() }
     }
 
     /// Lets the disk turn on until `at`, if it has not come so far.

@@ -6,7 +6,7 @@ use units::{Angle, Bytes, Duration, Extent, Lba, SECTOR_BYTES, Sectors};
 
 use crate::layout::{Layout, Place, Position, ZoneTable};
 use crate::seek::SeekTable;
-use crate::spec::{Overheads, ReadBuffer, Spec};
+use crate::spec::{Discipline, Overheads, ReadBuffer, Spec};
 use crate::spin::{Spin, Sweep, TURN};
 
 /// A checked drive. Made by [`Spec::check`].
@@ -56,6 +56,11 @@ impl Model {
         }
     }
 
+    /// What it was made of.
+    pub const fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
     /// Addresses on the disk.
     pub fn capacity(&self) -> Sectors {
         self.layout.capacity()
@@ -74,6 +79,11 @@ impl Model {
     /// Most commands the drive holds at once.
     pub fn queue_depth_max(&self) -> u32 {
         self.spec.queue_depth_max
+    }
+
+    /// How the drive orders them.
+    pub fn discipline(&self) -> Discipline {
+        self.spec.discipline
     }
 
     /// The zones, from the outside in.

@@ -19,6 +19,8 @@ pub const SEGMENTS_MAX: u32 = 64;
 pub const QUEUE_DEPTH_MAX: u32 = 256;
 /// The longest seek, head switch, settle or overhead: longer is a slip of the pen.
 pub const MOVE_MAX: Duration = Duration::from_secs(4);
+/// The longest age limit: beyond it a command is as good as lost, as hosts give up after 30 s.
+pub const AGE_LIMIT_MAX: Duration = Duration::from_secs(60);
 /// The shortest turn (600,000 rpm).
 pub const PERIOD_MIN: Duration = Duration::from_micros(100);
 /// The longest turn (60 rpm).
@@ -57,6 +59,43 @@ pub struct Spec {
     pub write_cache: bool,
     /// Most commands the drive holds at once, with the one it works on.
     pub queue_depth_max: u32,
+    /// In which order it serves them.
+    pub discipline: Discipline,
+}
+
+/// In which order a drive serves the commands that wait in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Discipline {
+    /// As they came.
+    #[default]
+    Fifo,
+    /// What memory can serve, then what the arm reaches first, wherever the disk has turned.
+    ShortestSeek(Choosing),
+    /// What memory can serve, then whatever comes under the heads first.
+    ShortestPositioning(Choosing),
+}
+
+/// How a drive chooses, and how long it lets commands wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choosing {
+    /// A command that has waited so long goes before all that came after it.
+    pub age_limit: Duration,
+    /// So long after a command out of a running read-ahead the arm stays with it though others wait: the
+    /// stream's next command may be on its way. Commands that memory can serve go on meanwhile.
+    pub stream_hold: Duration,
+    /// The choice is made for heads that are where they were so long ago: what firmware takes to act on it. A
+    /// sector that passes meanwhile was thought to be reached and costs a turn. Nothing for a perfect drive.
+    pub lead: Duration,
+}
+
+impl Discipline {
+    /// How it chooses; nothing if commands go as they came.
+    pub const fn choosing(self) -> Option<Choosing> {
+        match self {
+            Self::Fifo => None,
+            Self::ShortestSeek(choosing) | Self::ShortestPositioning(choosing) => Some(choosing),
+        }
+    }
 }
 
 /// In which order consecutive sectors fill the surfaces of consecutive cylinders.

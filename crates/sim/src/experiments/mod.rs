@@ -1,4 +1,4 @@
-//! The papers' experiments, by name: `spindle sim reproduce ID`.
+//! Experiments, the papers' and our own, by name: `spindle sim reproduce ID`.
 //!
 //! An experiment is a scenario file, a procedure that runs it (perhaps at many settings), and checks that hold
 //! our figures beside the paper's. Its results are files: JSON, CSV and SVG under the experiment's name.
@@ -6,6 +6,7 @@
 //! Invariant: a check computes, it never knows the answer; what the paper does not put in numbers has none here.
 
 mod sample;
+mod starvation;
 mod vdisk;
 
 use std::io;
@@ -122,7 +123,7 @@ impl Outcome {
 
 impl Experiment {
     /// Every experiment there is.
-    pub const ALL: [Self; 3] = [vdisk::FIG1, vdisk::FIG4, vdisk::FIG11];
+    pub const ALL: [Self; 4] = [vdisk::FIG1, vdisk::FIG4, vdisk::FIG11, starvation::NCQ_STARVATION];
 
     /// The experiment of this name.
     pub fn find(id: &str) -> Option<Self> {
