@@ -273,7 +273,7 @@ impl<R: BufRead> Reader<R> {
         if let Some(step) = self.short(count) {
             return Ok(step);
         }
-        srt::request(&self.buffer, sector_bytes).map(Step::Request)
+        Ok(srt::request(&self.buffer, sector_bytes)?.map_or(Step::Other, Step::Request))
     }
 
     fn step_vscsi(&mut self) -> Result<Step, Fault> {

@@ -5,7 +5,7 @@
 //! size id seconds µs start_µs stop_µs bytes sector device driver cylinder flags info [queue] [suspect]
 //! ```
 //! Records are big-endian words of 32 bits. `id` is the version (4 has a word for the queue's length) and the type (1,
-//! or 4 with a word that says why it is suspect). `start` and `stop` count from the request's arrival, so that `stop` is its
+//! or 4 with a word that says why it is suspect: those are left out, as `DiskSim` leaves them out). `start` and `stop` count from the request's arrival, so that `stop` is its
 //! response time. Flag 1 is a read. The device's unit is in bits 8 to 15.
 //!
 //! A sector has the size that the header names, 256 bytes in the traces of 1992. A place is converted to bytes exactly;
@@ -70,8 +70,11 @@ pub(crate) fn record_bytes(head: [u8; 8]) -> Result<usize, Fault> {
     Ok(expected as usize)
 }
 
-/// The request of a record.
-pub(crate) fn request(record: &[u8], sector: u64) -> Result<Raw, Fault> {
+/// The request of a record; `None` if it is suspect.
+pub(crate) fn request(record: &[u8], sector: u64) -> Result<Option<Raw>, Fault> {
+    if word(record, 1) & 0xffff == SUSPECT_IO {
+        return Ok(None);
+    }
     let (seconds, micros) = (u128::from(word(record, 2)), word(record, 3));
     if micros >= 1_000_000 {
         let found = format!("{micros} microseconds of a second");
@@ -83,5 +86,5 @@ pub(crate) fn request(record: &[u8], sector: u64) -> Result<Raw, Fault> {
     let start = bytes(word(record, 7).into(), sector)?;
     let unit = word(record, 8) >> 8 & 0xff;
     let op = if word(record, 11) & READ == 0 { Op::Write } else { Op::Read };
-    Ok(Raw { response: Some(response), ..Raw::new(at, unit, op, start, len) })
+    Ok(Some(Raw { response: Some(response), ..Raw::new(at, unit, op, start, len) }))
 }
