@@ -34,7 +34,11 @@ pub(crate) fn run(args: &args::Run, json: bool) -> anyhow::Result<Ended> {
     let bar = bar("simulating");
     let mut world = World::new(&plan);
     for step in 1..=STEPS {
-        world.run_until(Instant::ZERO + part(length, step));
+        let end = Instant::ZERO + part(length, step);
+        world.advance(end).map_err(|error| {
+            bar.finish_and_clear();
+            bad_input(error)
+        })?;
         bar.set_position(step);
     }
     bar.finish_and_clear();

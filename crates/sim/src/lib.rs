@@ -11,9 +11,11 @@ mod calendar;
 mod dice;
 mod experiments;
 mod oracle;
+mod replay;
 mod run;
 pub mod seeds;
 mod slab;
+mod source;
 mod workload;
 mod world;
 
