@@ -48,6 +48,10 @@ pub(crate) fn run(args: &args::Run, json: bool) -> anyhow::Result<Ended> {
     } else {
         print!("{}", table::volumes(&report.volumes));
         let oracles = report.oracles;
+        for trace in &report.traces {
+            let end = if trace.whole { "the whole of it" } else { "the run ended before it did" };
+            eprintln!("{}: {} requests sent, {end}", trace.file, trace.sent);
+        }
         eprintln!(
             "{length} of virtual time, seed {}; the oracles watched {} answers, {} reads of written data, \
              {} rests and {} promises",

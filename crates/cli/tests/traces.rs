@@ -137,6 +137,8 @@ fn a_replay_reports_what_the_trace_says() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let told = ran.json();
     assert_eq!(numbers(&told["volumes"][0], ["requests", "bytes", "dropped"]), [6, 22_528, 0]);
+    let traced = &told["traces"][0];
+    assert_eq!((&traced["sent"], &traced["whole"]), (&6.into(), &true.into()));
 }
 
 #[test]
@@ -171,7 +173,10 @@ fn a_week_of_a_workstation_replays_whole() {
         let (device, volume) = (&told["devices"][unit], &replayed["volumes"][unit]);
         let names = ["requests", "bytes"];
         assert_eq!(numbers(device, names), numbers(volume, names), "unit {unit}");
-        assert_eq!(volume["dropped"], 0);
+        assert_eq!(
+            (&volume["dropped"], &replayed["traces"][unit]["whole"]),
+            (&0.into(), &true.into())
+        );
     }
     let requests: u64 =
         [0, 1].map(|unit| numbers(&replayed["volumes"][unit], ["requests"])[0]).iter().sum();

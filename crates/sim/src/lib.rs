@@ -22,6 +22,6 @@ mod world;
 pub use dice::Dice;
 pub use experiments::{Check, Experiment, Outcome, Series};
 pub use oracle::Verdict;
-pub use run::Report;
+pub use run::{Report, TraceReport};
 pub use workload::Generator;
 pub use world::{VolumeView, World};

@@ -6,6 +6,8 @@ use config::Remap;
 use trace::{FileReader, Record, Scale, TraceError};
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
+use crate::TraceReport;
+
 /// A trace, being replayed.
 #[derive(Debug)]
 pub(crate) struct Replay {
@@ -16,19 +18,33 @@ pub(crate) struct Replay {
     size: Sectors,
     /// When the last one came.
     last: Duration,
+    file: String,
+    sent: u64,
 }
 
 impl Replay {
     /// The trace on a volume of `size`, before its first request.
     pub(crate) fn new(replay: &config::Replay, size: Sectors) -> Self {
-        let (scale, remap, last) = (replay.scale, replay.remap, Duration::ZERO);
-        match FileReader::open(&replay.path, replay.options) {
+        let (reader, next) = match FileReader::open(&replay.path, replay.options) {
             Ok(mut reader) => {
                 let next = reader.next();
-                Self { reader: Some(reader), next, scale, remap, size, last }
+                (Some(reader), next)
             }
             // The config's check opened it: it has gone since, which is told when it is to be sent.
-            Err(error) => Self { reader: None, next: Some(Err(error)), scale, remap, size, last },
+            Err(error) => (None, Some(Err(error))),
+        };
+        let (scale, remap, last) = (replay.scale, replay.remap, Duration::ZERO);
+        let file = replay.path.display().to_string();
+        Self { reader, next, scale, remap, size, last, file, sent: 0 }
+    }
+
+    /// What there is to tell of it so far.
+    pub(crate) fn report(&self) -> TraceReport {
+        TraceReport {
+            file: self.file.clone(),
+            sent: self.sent,
+            widened: self.reader.as_ref().map_or(0, |reader| reader.tally().widened),
+            whole: self.next.is_none(),
         }
     }
 
@@ -57,6 +73,7 @@ impl Replay {
             return Err(reader.refuse(found, format!("at most the volume's {}", self.size)));
         }
         self.next = reader.next();
+        self.sent += 1;
         Ok(match self.remap {
             Remap::Refuse => operation,
             Remap::Modulo => Operation { extent: modulo(operation.extent, self.size), ..operation },

@@ -5,7 +5,7 @@ use trace::TraceError;
 use units::{Duration, Instant, Operation, Sectors};
 
 use crate::replay::Replay;
-use crate::{Dice, Generator};
+use crate::{Dice, Generator, TraceReport};
 
 /// Either of the two.
 #[derive(Debug)]
@@ -55,6 +55,14 @@ impl Source {
     pub(crate) fn drawn(&mut self) -> Operation {
         let Self::Drawn(generator) = self else { unreachable!("a trace was asked before") };
         generator.operation()
+    }
+
+    /// What there is to tell of a trace.
+    pub(crate) fn report(&self) -> Option<TraceReport> {
+        match self {
+            Self::Drawn(_) => None,
+            Self::Trace(replay) => Some(replay.report()),
+        }
     }
 
     /// How many requests are under way at once; `None` in an open loop.

@@ -214,7 +214,9 @@ impl World {
         });
         let (disks, volumes) = (disks.collect(), volumes.collect());
         let (schema, seed, duration_s) = (SCHEMA, self.seed, seconds);
-        Report { schema, seed, duration_s, disks, volumes, oracles: self.verdict() }
+        let traces = self.loads.iter().filter_map(|load| load.source.report()).collect();
+        let oracles = self.verdict();
+        Report { schema, seed, duration_s, disks, volumes, traces, oracles }
     }
 
     fn verdict(&self) -> Verdict {
