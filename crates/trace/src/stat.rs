@@ -71,6 +71,11 @@ pub struct DeviceStat {
     pub end: Lba,
 }
 
+/// Bytes added up. A few absurd requests reach the end of the numbers: then there are that many, and no panic.
+fn sum(one: Bytes, other: Bytes) -> Bytes {
+    Bytes(one.0.saturating_add(other.0))
+}
+
 impl Stat {
     /// Counts a record.
     pub fn add(&mut self, record: &Record) {
@@ -83,9 +88,13 @@ impl Stat {
             Op::Flush | Op::Trim | Op::WriteZeroes => Bytes::ZERO,
         };
         match operation.op {
-            Op::Read => (self.reads, self.bytes_read) = (self.reads + 1, self.bytes_read + bytes),
+            Op::Read => {
+                self.reads += 1;
+                self.bytes_read = sum(self.bytes_read, bytes);
+            }
             Op::Write => {
-                (self.writes, self.bytes_written) = (self.writes + 1, self.bytes_written + bytes);
+                self.writes += 1;
+                self.bytes_written = sum(self.bytes_written, bytes);
             }
             Op::Flush => self.flushes += 1,
             Op::Trim | Op::WriteZeroes => self.trims += 1,
@@ -112,7 +121,7 @@ impl Stat {
         let device = self.devices.entry(record.device).or_insert(none);
         device.requests += 1;
         device.reads += u64::from(record.operation.op == Op::Read);
-        device.bytes += bytes;
+        device.bytes = sum(device.bytes, bytes);
         let extent = record.operation.extent;
         if !extent.is_empty() {
             device.first = Some(device.first.map_or(extent.start, |first| first.min(extent.start)));
@@ -122,7 +131,7 @@ impl Stat {
 
     /// Read and written.
     pub fn bytes(&self) -> Bytes {
-        self.bytes_read + self.bytes_written
+        sum(self.bytes_read, self.bytes_written)
     }
 
     /// From the first request to the last.
