@@ -63,7 +63,7 @@ fn blkparse_takes_what_was_queued_or_what_was_issued() {
         record(5_000_000, sda, Op::Trim, 4_096, 2_048),
     ];
     assert_eq!((format, records.as_slice()), (Format::Blkparse, &expected[..]));
-    assert_eq!(tally.skipped, 8, "other actions and the summary");
+    assert_eq!(tally.skipped, 9, "other actions and the summary");
     let issued = Options { format: Some(Format::BlkparseIssue), ..Options::default() };
     let (_, records, _) = read_with(common::BLKPARSE.as_bytes(), issued);
     assert_eq!(records, [record(2_000, sda, Op::Write, 223_490, 8)]);

@@ -105,6 +105,8 @@ fn operation(rwbs: &str) -> Result<(Option<Op>, bool), Fault> {
         Some('F') => Some(Op::Flush),
         None if flushes => Some(Op::Flush),
         Some('N' | 'S' | 'A' | 'M' | 'B') => flushes.then_some(Op::Flush),
+        // A command to a zone of a zoned disk.
+        Some('Z') => None,
         _ => return Err(Fault::of(rwbs, "letters such as R, WS, FWFS or D")),
     };
     Ok((op, letters.skip(1).any(|letter| letter == 'F')))

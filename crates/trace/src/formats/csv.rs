@@ -4,7 +4,7 @@
 //! |---|---|---|---|---|
 //! | MSR Cambridge | `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime` | 100 ns (Windows filetime) | bytes | the traces' README, SNIA IOTTA 387 |
 //! | `AliCloud` | `device_id,opcode,offset,length,timestamp` | µs | bytes | README of `alibaba/block-traces` |
-//! | Tencent | `Timestamp,Offset,Size,IOType,VolumeID` | s, so that a second's requests come at once | 512-byte sectors | the traces' README, SNIA IOTTA 27917 |
+//! | Tencent | `Timestamp,Offset,Size,IOType,VolumeID` | s, so that a second's requests come at once | 512-byte sectors | the traces' README, SNIA IOTTA 28064 |
 //!
 //! MSR's response time is in the units of its timestamp. A header in the place of the first line is left out. All three
 //! count time from an epoch of their own: a reader counts from the first request.

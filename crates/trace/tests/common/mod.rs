@@ -92,6 +92,7 @@ pub const BLKPARSE: &str = "\
   8,16   1       10     0.004000000   699  Q  FN [db]
   8,16   1       11     0.005000000   700  Q  DS 4096 + 2048 [fstrim]
   8,16   1       12     0.006000000   700  m   N cfq700 something
+  8,16   1       13     0.006500000   700  Q  ZR 524288 + 0 [mkfs]
 CPU3 (8,16):
  Reads Queued:           1,        8KiB\t Writes Queued:           1,        4KiB
 ";
