@@ -62,6 +62,7 @@ shares: build clients
 soak: fuzz
 	$(CARGO) run --release --locked -p spindle-sim --example soak -- 1000 20000
 	SPINDLE_CASES=50000 $(CARGO) test --release --locked -p spindle-engine --test promises
+	SPINDLE_CASES=5000000 $(CARGO) test --release --locked -p spindle-trace --test mutations
 
 # Malformed handshakes, requests and configs, from fixed seeds on.
 fuzz:

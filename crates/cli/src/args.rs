@@ -27,6 +27,9 @@ pub(crate) enum Command {
     /// Measure, with real clients.
     #[command(subcommand)]
     Bench(Bench),
+    /// Look at traces of block I/O, and convert them.
+    #[command(subcommand)]
+    Trace(Trace),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -86,4 +89,52 @@ pub(crate) struct Shares {
     /// How long each fio run is.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..=600))]
     pub(crate) seconds: u64,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Trace {
+    /// Count what is in a trace: requests, bytes, sizes, places, times.
+    Stat(TraceStat),
+    /// Write a trace in another format.
+    Convert(TraceConvert),
+}
+
+/// How a trace is read.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct TraceInput {
+    /// The trace.
+    pub(crate) file: PathBuf,
+    /// Its format, where the content does not tell it: spindle, hp-srt, disksim-ascii, disksim-validate, blkparse,
+    /// blkparse-issue, fio-v2, fio-v3, msr, vscsi, alicloud or tencent.
+    #[arg(long)]
+    pub(crate) format: Option<trace::Format>,
+    /// Take the requests of this device alone.
+    #[arg(long, value_name = "N")]
+    pub(crate) device: Option<u32>,
+    /// Refuse a request past this size, such as 2GB.
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) capacity: Option<units::Bytes>,
+    /// Count a last record that is cut short, and requests of nothing, and go on.
+    #[arg(long)]
+    pub(crate) lenient: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct TraceStat {
+    #[command(flatten)]
+    pub(crate) input: TraceInput,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct TraceConvert {
+    #[command(flatten)]
+    pub(crate) input: TraceInput,
+    /// Where the new trace goes.
+    pub(crate) output: PathBuf,
+    /// Its format: spindle, disksim-ascii, fio-v2 or fio-v3.
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) to: trace::Target,
+    /// Multiply times by this: 0.5 is twice as fast.
+    #[arg(long, value_name = "X", default_value = "1")]
+    pub(crate) scale_time: trace::Scale,
 }

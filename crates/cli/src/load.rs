@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use anyhow::Context;
-use config::Workload;
+use config::{Requests, Workload};
 use frontend::Address;
 use frontend::client::Client;
 use sim::{Dice, Generator};
@@ -28,7 +28,10 @@ impl Load {
     ) -> anyhow::Result<Self> {
         let mut client = Client::connect(address).with_context(|| format!("{address}"))?;
         let opened = client.go(export).with_context(|| format!("export {export}"))?;
-        let generator = Generator::new(workload, opened.size.sectors_floor(), dice);
+        let Requests::Drawn(drawn) = &workload.requests else {
+            anyhow::bail!("a trace is for simulation only")
+        };
+        let generator = Generator::new(drawn, opened.size.sectors_floor(), dice);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let work = move || drive(client, generator, &stopped);

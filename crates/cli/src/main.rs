@@ -12,12 +12,13 @@ mod load;
 mod serve;
 mod sim;
 mod table;
+mod trace;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Args, Bench, Command, Sim};
+use args::{Args, Bench, Command, Sim, Trace};
 
 /// A thread that panics takes the process with it, as the main thread does: its disk's clients would wait for
 /// ever otherwise.
@@ -40,6 +41,8 @@ fn main() -> ExitCode {
         Command::Sim(Sim::Run(run)) => sim::run(&run, args.json),
         Command::Sim(Sim::Reproduce(reproduce)) => sim::reproduce(&reproduce, args.json),
         Command::Bench(Bench::Shares(shares)) => bench::shares(&shares, args.json),
+        Command::Trace(Trace::Stat(stat)) => trace::stat(&stat, args.json),
+        Command::Trace(Trace::Convert(convert)) => trace::convert(&convert, args.json),
     };
     exit::code(done)
 }

@@ -34,7 +34,11 @@ pub(crate) fn run(args: &args::Run, json: bool) -> anyhow::Result<Ended> {
     let bar = bar("simulating");
     let mut world = World::new(&plan);
     for step in 1..=STEPS {
-        world.run_until(Instant::ZERO + part(length, step));
+        let end = Instant::ZERO + part(length, step);
+        world.advance(end).map_err(|error| {
+            bar.finish_and_clear();
+            bad_input(error)
+        })?;
         bar.set_position(step);
     }
     bar.finish_and_clear();
@@ -44,6 +48,10 @@ pub(crate) fn run(args: &args::Run, json: bool) -> anyhow::Result<Ended> {
     } else {
         print!("{}", table::volumes(&report.volumes));
         let oracles = report.oracles;
+        for trace in &report.traces {
+            let end = if trace.whole { "the whole of it" } else { "the run ended before it did" };
+            eprintln!("{}: {} requests sent, {end}", trace.file, trace.sent);
+        }
         eprintln!(
             "{length} of virtual time, seed {}; the oracles watched {} answers, {} reads of written data, \
              {} rests and {} promises",

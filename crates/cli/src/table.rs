@@ -28,13 +28,15 @@ pub(crate) fn text(head: &[&str], rows: &[Vec<String>]) -> String {
 
 /// What each volume was promised and got.
 pub(crate) fn volumes(volumes: &[VolumeReport]) -> String {
-    let head = ["volume", "reserve", "share", "IOPS", "MB/s", "mean ms", "p50", "p99", "max"];
+    let head =
+        ["volume", "reserve", "share", "requests", "IOPS", "MB/s", "mean ms", "p50", "p99", "max"];
     let row = |volume: &VolumeReport| {
         let latency = volume.latency_ms;
         vec![
             volume.name.clone(),
             format!("{:.1} %", volume.reserve * 100.0),
             format!("{:.2} %", volume.disk_time_share * 100.0),
+            volume.requests.to_string(),
             format!("{:.1}", volume.iops),
             format!("{:.2}", volume.bytes_per_s / 1e6),
             format!("{:.2}", latency.mean),

@@ -351,7 +351,16 @@ fn disks_and_volumes(report: &Value) {
 fn volume(volume: &Value) {
     numbers(
         volume,
-        &["reserve", "limit", "disk_time_share", "iops", "bytes_per_s", "deadline_misses"],
+        &[
+            "reserve",
+            "limit",
+            "disk_time_share",
+            "requests",
+            "bytes",
+            "iops",
+            "bytes_per_s",
+            "deadline_misses",
+        ],
     );
     numbers(&volume["latency_ms"], &["mean", "p50", "p99", "p999", "max"]);
 }

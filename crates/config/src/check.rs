@@ -65,7 +65,7 @@ impl Plan {
         let workload_tables = top.tables("workload", workload::KEYS, WORKLOADS_MAX)?;
         let disks = disk::check(&disk_tables, base_dir)?;
         let volumes = volume::check(&volume_tables, &disks)?;
-        let workloads = workload::check(&workload_tables, &volumes)?;
+        let workloads = workload::check(&workload_tables, &volumes, base_dir)?;
         let duration = given.or_else(|| latest_stop(&workloads));
         Ok(Self { file: file.to_owned(), seed, duration, listen, disks, volumes, workloads })
     }

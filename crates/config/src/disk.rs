@@ -165,7 +165,7 @@ fn backing(
 }
 
 /// The path as the working directory sees it.
-fn path(value: &Value<'_>, text: &str, base_dir: &Path) -> Result<PathBuf, ConfigError> {
+pub(crate) fn path(value: &Value<'_>, text: &str, base_dir: &Path) -> Result<PathBuf, ConfigError> {
     let path = base_dir.join(text);
     if text.is_empty() || text.contains('\0') || path.as_os_str().len() > PATH_BYTES_MAX {
         return Err(

@@ -18,6 +18,7 @@ mod error;
 mod file;
 mod names;
 mod plan;
+mod replay;
 mod settings;
 mod table;
 mod volume;
@@ -25,5 +26,6 @@ mod workload;
 
 pub use error::ConfigError;
 pub use plan::{
-    Access, Arrival, Backing, Disk, DiskIndex, DriveRef, Mix, Plan, Volume, VolumeIndex, Workload,
+    Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, Remap, Replay, Requests,
+    Volume, VolumeIndex, Workload,
 };

@@ -117,20 +117,60 @@ pub struct Volume {
 pub struct Workload {
     /// The volume it loads.
     pub volume: VolumeIndex,
-    /// What its requests do.
-    pub mix: Mix,
-    /// Where its requests go.
-    pub access: Access,
-    /// The size of a request: a whole number of sectors, at least one, at most the volume.
-    pub block: Bytes,
-    /// When its requests come.
-    pub arrival: Arrival,
+    /// Where its requests come from.
+    pub requests: Requests,
     /// When the first request comes, from the beginning of the run.
     pub start: Duration,
     /// When no more requests come, from the beginning of the run; after `start`. `None`: never.
     pub stop: Option<Duration>,
     /// The line of its table, from 1.
     pub line: usize,
+}
+
+/// Where the requests of a workload come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Requests {
+    /// From dice.
+    Drawn(Drawn),
+    /// From a trace.
+    Trace(Replay),
+}
+
+/// Requests that dice make up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// What they do.
+    pub mix: Mix,
+    /// Where they go.
+    pub access: Access,
+    /// The size of each: a whole number of sectors, at least one, at most the volume.
+    pub block: Bytes,
+    /// When they come.
+    pub arrival: Arrival,
+}
+
+/// Requests of a trace, sent when it says, whether or not the last one was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replay {
+    /// The trace's file, its path already relative to the working directory rather than to the config.
+    pub path: PathBuf,
+    /// How it is read: its format, the device whose requests are wanted, and, where requests past the volume's end are
+    /// refused, that end.
+    pub options: trace::Options,
+    /// What its times are multiplied by.
+    pub scale: trace::Scale,
+    /// What becomes of a request past the volume's end.
+    pub remap: Remap,
+}
+
+/// What becomes of a request of a trace that passes its volume's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remap {
+    /// The run ends, with the record's number.
+    Refuse,
+    /// It goes to its place modulo the volume's size, and one that would pass the end from there goes to the last place
+    /// that holds it: runs stay runs. One that is larger than the volume is refused.
+    Modulo,
 }
 
 /// What the requests of a workload do.

@@ -248,6 +248,17 @@ impl<'a> Value<'a> {
         number.filter(|number| range.contains(number)).ok_or_else(|| self.refuse(expected))
     }
 
+    /// It as a number without a unit, in quotes or not.
+    pub(crate) fn factor<T: FromStr>(&self, expected: impl Display) -> Result<T, ConfigError> {
+        let text = match self.node.get_ref() {
+            DeValue::String(text) => text.as_ref(),
+            DeValue::Integer(digits) if digits.radix() == 10 => digits.as_str(),
+            DeValue::Float(digits) => digits.as_str(),
+            _ => return Err(self.refuse(expected)),
+        };
+        text.parse().map_err(|_| self.refuse(expected))
+    }
+
     /// It as a quantity that people write with a unit.
     pub(crate) fn quantity<T: FromStr>(&self, expected: impl Display) -> Result<T, ConfigError> {
         self.text(&expected)?.parse().map_err(|_| self.refuse(expected))

@@ -2,6 +2,7 @@
 
 use core::num::NonZeroU64;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use units::{Bytes, Duration, Rate};
 
@@ -10,7 +11,8 @@ use crate::limits::{
     BLOCK_MAX, BLOCK_MIN, INTERVAL_MIN, OUTSTANDING_DISK_MAX, OUTSTANDING_MAX, RUN_MAX, TIME_MAX,
 };
 use crate::names::Names;
-use crate::plan::{Access, Arrival, Mix, Volume, VolumeIndex, Workload};
+use crate::plan::{Access, Arrival, Drawn, Mix, Requests, Volume, VolumeIndex, Workload};
+use crate::replay;
 use crate::table::{Table, size, time};
 
 pub(crate) const KEYS: &[&str] = &[
@@ -25,18 +27,30 @@ pub(crate) const KEYS: &[&str] = &[
     "rate",
     "start",
     "stop",
+    "file",
+    "format",
+    "device",
+    "scale",
+    "remap",
 ];
+
+/// What is said of requests that dice make up, and never of a trace's.
+const DRAWN_KEYS: [&str; 7] = ["op", "read_share", "run", "block", "outstanding", "think", "rate"];
+/// What is said of a trace, and of nothing else.
+const TRACE_KEYS: [&str; 5] = ["file", "format", "device", "scale", "remap"];
+const ACCESS_EXPECTED: &str = "\"sequential\", \"random\" or \"trace\"";
 
 /// Checks the tables, in the file's order.
 pub(crate) fn check(
     tables: &[Table<'_>],
     volumes: &[Volume],
+    base_dir: &Path,
 ) -> Result<Vec<Workload>, ConfigError> {
     let names = Names::of(volumes.iter().map(|volume| (volume.name.as_str(), volume.line)));
     let mut left = BTreeMap::new();
     let mut workloads = Vec::with_capacity(tables.len());
     for table in tables {
-        let workload = workload(table, volumes, &names)?;
+        let workload = workload(table, volumes, &names, base_dir)?;
         let disk = volumes[workload.volume.0].disk;
         bound_disk(table, &workload, left.entry(disk).or_insert(OUTSTANDING_DISK_MAX))?;
         workloads.push(workload);
@@ -46,7 +60,8 @@ pub(crate) fn check(
 
 /// Takes what the workload has under way at once from what its disk's engine can hold.
 fn bound_disk(table: &Table<'_>, workload: &Workload, left: &mut u32) -> Result<(), ConfigError> {
-    let Arrival::Closed { outstanding, .. } = workload.arrival else { return Ok(()) };
+    let Requests::Drawn(drawn) = &workload.requests else { return Ok(()) };
+    let Arrival::Closed { outstanding, .. } = drawn.arrival else { return Ok(()) };
     let rest = left.checked_sub(outstanding);
     let Some(rest) = rest else {
         let expected =
@@ -61,19 +76,38 @@ fn workload(
     table: &Table<'_>,
     volumes: &[Volume],
     names: &Names<'_>,
+    base_dir: &Path,
 ) -> Result<Workload, ConfigError> {
     let volume = names.find(&table.require("volume", "the name of a volume")?, "volume")?;
     let start = table.duration("start", Duration::ZERO..=TIME_MAX, "", Duration::ZERO)?;
     Ok(Workload {
         volume: VolumeIndex(volume),
-        mix: mix(table)?,
-        access: access(table)?,
-        block: block(table, &volumes[volume])?,
-        arrival: arrival(table)?,
+        requests: requests(table, &volumes[volume], base_dir)?,
         start,
         stop: stop(table, start)?,
         line: table.line(),
     })
+}
+
+fn requests(table: &Table<'_>, volume: &Volume, base_dir: &Path) -> Result<Requests, ConfigError> {
+    let traced = match table.value("access") {
+        Some(access) => access.text(ACCESS_EXPECTED)? == "trace",
+        None => false,
+    };
+    let (strange, cure): (&[_], _) = if traced {
+        (&DRAWN_KEYS, "no such field: with access = \"trace\" the trace says it")
+    } else {
+        (&TRACE_KEYS, "no such field, or access = \"trace\"")
+    };
+    if let Some(value) = strange.iter().find_map(|key| table.value(key)) {
+        return Err(value.refuse(cure));
+    }
+    if traced {
+        return replay::check(table, volume, base_dir).map(Requests::Trace);
+    }
+    let (mix, access) = (mix(table)?, access(table)?);
+    let (block, arrival) = (block(table, volume)?, arrival(table)?);
+    Ok(Requests::Drawn(Drawn { mix, access, block, arrival }))
 }
 
 fn mix(table: &Table<'_>) -> Result<Mix, ConfigError> {
@@ -97,17 +131,16 @@ fn mix(table: &Table<'_>) -> Result<Mix, ConfigError> {
 }
 
 fn access(table: &Table<'_>) -> Result<Access, ConfigError> {
-    const EXPECTED: &str = "\"sequential\" or \"random\"";
-    let access = table.require("access", EXPECTED)?;
+    let access = table.require("access", ACCESS_EXPECTED)?;
     let run = table.value("run");
-    match (access.text(EXPECTED)?, run) {
+    match (access.text(ACCESS_EXPECTED)?, run) {
         ("sequential", None) => Ok(Access::Sequential { run: None }),
         ("sequential", Some(run)) => {
             Ok(Access::Sequential { run: NonZeroU64::new(run.integer(1..=RUN_MAX, "")?) })
         }
         ("random", None) => Ok(Access::Random),
         ("random", Some(run)) => Err(run.refuse("no such field, or access = \"sequential\"")),
-        _ => Err(access.refuse(EXPECTED)),
+        _ => Err(access.refuse(ACCESS_EXPECTED)),
     }
 }
 

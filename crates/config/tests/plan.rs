@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use engine::{Contract, PolicyName};
 use spindle_config::{
-    Access, Arrival, Backing, Disk, DiskIndex, DriveRef, Mix, Plan, Volume, VolumeIndex, Workload,
+    Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, Requests, Volume,
+    VolumeIndex, Workload,
 };
 use units::{Bytes, Duration, Share};
 
@@ -72,30 +73,36 @@ fn workloads() -> Vec<Workload> {
     vec![
         Workload {
             volume: VolumeIndex(0),
-            mix: Mix::Read,
-            access: Access::Sequential { run: NonZeroU64::new(1_024) },
-            block: Bytes(4_096),
-            arrival: Arrival::Closed { outstanding: 16, think: Duration::from_millis(1) },
+            requests: Requests::Drawn(Drawn {
+                mix: Mix::Read,
+                access: Access::Sequential { run: NonZeroU64::new(1_024) },
+                block: Bytes(4_096),
+                arrival: Arrival::Closed { outstanding: 16, think: Duration::from_millis(1) },
+            }),
             start: Duration::from_secs(5),
             stop: Some(Duration::from_secs(85)),
             line: 41,
         },
         Workload {
             volume: VolumeIndex(2),
-            mix: Mix::Mix { read_share: Share::from_percent(70) },
-            access: Access::Random,
-            block: Bytes(512),
-            arrival: Arrival::Open { interval: Duration::from_millis(20) },
+            requests: Requests::Drawn(Drawn {
+                mix: Mix::Mix { read_share: Share::from_percent(70) },
+                access: Access::Random,
+                block: Bytes(512),
+                arrival: Arrival::Open { interval: Duration::from_millis(20) },
+            }),
             start: Duration::ZERO,
             stop: Some(Duration::from_secs(60)),
             line: 52,
         },
         Workload {
             volume: VolumeIndex(1),
-            mix: Mix::Write,
-            access: Access::Sequential { run: None },
-            block: Bytes(1 << 20),
-            arrival: Arrival::Closed { outstanding: 1, think: Duration::ZERO },
+            requests: Requests::Drawn(Drawn {
+                mix: Mix::Write,
+                access: Access::Sequential { run: None },
+                block: Bytes(1 << 20),
+                arrival: Arrival::Closed { outstanding: 1, think: Duration::ZERO },
+            }),
             start: Duration::ZERO,
             stop: Some(Duration::from_secs(90)),
             line: 61,

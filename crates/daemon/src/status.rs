@@ -91,12 +91,15 @@ impl VolumeStatus {
         let seconds = elapsed.as_secs_f64();
         let disk_time = self.account.disk_time - earlier.account.disk_time;
         let bytes = Bytes(self.account.sectors.bytes().0 - earlier.account.sectors.bytes().0);
+        let requests = self.account.requests - earlier.account.requests;
         VolumeReport {
             name: self.name.clone(),
             reserve: self.contract.reserve.as_f64(),
             limit: self.contract.limit.as_f64(),
             disk_time_share: disk_time.as_secs_f64() / seconds,
-            iops: (self.account.requests - earlier.account.requests) as f64 / seconds,
+            requests,
+            bytes: bytes.0,
+            iops: requests as f64 / seconds,
             bytes_per_s: bytes.0 as f64 / seconds,
             latency_ms: self.latency.millis(),
             // No policy of today promises a deadline.

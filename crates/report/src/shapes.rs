@@ -29,6 +29,10 @@ pub struct VolumeReport {
     pub limit: f64,
     /// What it got: its disk time as a fraction of the run.
     pub disk_time_share: f64,
+    /// Requests answered.
+    pub requests: u64,
+    /// Read and written.
+    pub bytes: u64,
     /// Requests answered a second.
     pub iops: f64,
     /// Read and written.

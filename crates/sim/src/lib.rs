@@ -11,15 +11,17 @@ mod calendar;
 mod dice;
 mod experiments;
 mod oracle;
+mod replay;
 mod run;
 pub mod seeds;
 mod slab;
+mod source;
 mod workload;
 mod world;
 
 pub use dice::Dice;
 pub use experiments::{Check, Experiment, Outcome, Series};
 pub use oracle::Verdict;
-pub use run::Report;
+pub use run::{Report, TraceReport};
 pub use workload::Generator;
 pub use world::{VolumeView, World};

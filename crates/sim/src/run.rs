@@ -5,6 +5,19 @@ use serde::Serialize;
 
 use crate::Verdict;
 
+/// One trace's replay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TraceReport {
+    /// Its file.
+    pub file: String,
+    /// Requests sent, those among them that were dropped included.
+    pub sent: u64,
+    /// Requests that began or ended within a sector, and were widened to all of it.
+    pub widened: u64,
+    /// Whether it was replayed to its end: a run may be too short for it.
+    pub whole: bool,
+}
+
 /// A whole run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
@@ -18,6 +31,9 @@ pub struct Report {
     pub disks: Vec<DiskReport>,
     /// The volumes, in the plan's order.
     pub volumes: Vec<VolumeReport>,
+    /// The traces that were replayed, in the order of their workloads.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub traces: Vec<TraceReport>,
     /// What the oracles watched, and how much of it.
     pub oracles: Verdict,
 }

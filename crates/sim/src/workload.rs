@@ -1,6 +1,6 @@
 //! The paper's workload generator (RTAS 2008 §4.1): where the next request goes and when it comes.
 
-use config::{Access, Arrival, Mix, Workload};
+use config::{Access, Arrival, Drawn, Mix};
 use units::{Duration, Extent, Lba, Op, Operation, Sectors};
 
 use crate::Dice;
@@ -21,19 +21,19 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// The generator of `workload` on a volume of `size`.
+    /// The generator of these requests on a volume of `size`.
     ///
     /// # Panics
     /// If a block does not fit the volume: the config's check refuses that.
-    pub fn new(workload: &Workload, size: Sectors, dice: Dice) -> Self {
-        let block = workload.block.sectors_exact().expect("blocks are whole sectors");
+    pub fn new(drawn: &Drawn, size: Sectors, dice: Dice) -> Self {
+        let block = drawn.block.sectors_exact().expect("blocks are whole sectors");
         let blocks = size.0 / block.0;
         assert!(blocks > 0, "a block fits the volume");
-        let run_left = match workload.access {
+        let run_left = match drawn.access {
             Access::Sequential { run } => run.map(|_| 0),
             Access::Random => None,
         };
-        let (mix, access, arrival) = (workload.mix, workload.access, workload.arrival);
+        let (mix, access, arrival) = (drawn.mix, drawn.access, drawn.arrival);
         Self { mix, access, block, blocks, next_block: 0, run_left, arrival, dice }
     }
 
@@ -83,25 +83,13 @@ impl Generator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use config::VolumeIndex;
     use core::num::NonZeroU64;
     use units::{Bytes, Share};
 
-    fn workload(access: Access, mix: Mix) -> Workload {
-        Workload {
-            volume: VolumeIndex(0),
-            mix,
-            access,
-            block: Bytes(4_096),
-            arrival: Arrival::Closed { outstanding: 1, think: Duration::ZERO },
-            start: Duration::ZERO,
-            stop: None,
-            line: 1,
-        }
-    }
-
     fn generator(access: Access, mix: Mix) -> Generator {
-        Generator::new(&workload(access, mix), Sectors(8 * 1_000), Dice::new(1, 0))
+        let arrival = Arrival::Closed { outstanding: 1, think: Duration::ZERO };
+        let drawn = Drawn { mix, access, block: Bytes(4_096), arrival };
+        Generator::new(&drawn, Sectors(8 * 1_000), Dice::new(1, 0))
     }
 
     #[test]

@@ -5,7 +5,8 @@ use drive::{Device, Tag};
 use engine::limits::REQUESTS_MAX;
 use engine::{Action, Command, Engine, Event, Outcome, Reply, Request, Settings, VolumeId};
 use report::{DiskReport, Latency, SCHEMA, VolumeReport};
-use units::{Bytes, DiskTime, Duration, Instant, Operation, Share};
+use trace::TraceError;
+use units::{Bytes, DiskTime, Duration, Instant, Op, Operation, Share};
 use volume::{DiskId, Map, Pool};
 
 use crate::Dice;
@@ -13,7 +14,7 @@ use crate::calendar::Calendar;
 use crate::oracle::{DataOracle, PromiseOracle, Terms, Verdict, Watched, assert_rest_is_justified};
 use crate::run::Report;
 use crate::slab::Slab;
-use crate::workload::Generator;
+use crate::source::Source;
 
 /// Requests of one open loop that may wait at a time; more are dropped, and counted.
 const BACKLOG_MAX: u32 = 65_536;
@@ -65,7 +66,7 @@ struct Volume {
 #[derive(Debug)]
 struct Load {
     volume: usize,
-    generator: Generator,
+    source: Source,
     start: Instant,
     stop: Instant,
     inside: u32,
@@ -101,6 +102,8 @@ pub struct World {
     calendar: Calendar<Entry>,
     sent: Slab<Sent>,
     verdict: Verdict,
+    /// Why a trace cannot be replayed further.
+    refused: Option<TraceError>,
 }
 
 impl World {
@@ -119,9 +122,7 @@ impl World {
             .collect();
         let mut calendar = Calendar::new();
         for (index, load) in loads.iter().enumerate() {
-            for _ in 0..load.generator.outstanding().unwrap_or(1) {
-                calendar.enter(load.start, Entry::Send { load: index });
-            }
+            load.begin(|at| calendar.enter(at, Entry::Send { load: index }));
         }
         calendar.enter(Instant::ZERO + LOOK_EVERY, Entry::Look);
         Self {
@@ -133,14 +134,26 @@ impl World {
             calendar,
             sent: Slab::new(),
             verdict: Verdict::default(),
+            refused: None,
         }
     }
 
     /// Lets time go by until `end`.
     ///
     /// # Panics
-    /// When an oracle does not hold.
+    /// When an oracle does not hold, or a trace cannot be replayed.
     pub fn run_until(&mut self, end: Instant) {
+        self.advance(end).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// Lets time go by until `end`, or until a trace cannot be replayed further; then it stands still.
+    ///
+    /// # Errors
+    /// What is wrong with the trace.
+    ///
+    /// # Panics
+    /// When an oracle does not hold.
+    pub fn advance(&mut self, end: Instant) -> Result<(), TraceError> {
         while let Some(at) = self.next_at().filter(|at| *at <= end) {
             self.now = at;
             for disk in 0..self.disks.len() {
@@ -155,8 +168,12 @@ impl World {
             for disk in 0..self.disks.len() {
                 self.drain(disk);
             }
+            if let Some(error) = &self.refused {
+                return Err(error.clone());
+            }
         }
         self.now = end;
+        Ok(())
     }
 
     /// A volume of the plan, as it stands now.
@@ -185,6 +202,8 @@ impl World {
                 reserve: contract.reserve.as_f64(),
                 limit: contract.limit.as_f64(),
                 disk_time_share: account.disk_time.as_secs_f64() / seconds,
+                requests: account.requests,
+                bytes: volume.bytes.0,
                 iops: account.requests as f64 / seconds,
                 bytes_per_s: volume.bytes.0 as f64 / seconds,
                 latency_ms: volume.latency.millis(),
@@ -195,7 +214,9 @@ impl World {
         });
         let (disks, volumes) = (disks.collect(), volumes.collect());
         let (schema, seed, duration_s) = (SCHEMA, self.seed, seconds);
-        Report { schema, seed, duration_s, disks, volumes, oracles: self.verdict() }
+        let traces = self.loads.iter().filter_map(|load| load.source.report()).collect();
+        let oracles = self.verdict();
+        Report { schema, seed, duration_s, disks, volumes, traces, oracles }
     }
 
     fn verdict(&self) -> Verdict {
@@ -221,20 +242,30 @@ impl World {
         if self.now >= load.stop {
             return;
         }
-        if load.generator.outstanding().is_none() {
-            self.calendar.enter(self.now + load.generator.pause(), Entry::Send { load: index });
+        let traced = match load.source.traced() {
+            Ok(traced) => traced,
+            Err(error) => {
+                self.refused = Some(error);
+                return;
+            }
+        };
+        if let Some(at) = load.source.next_at(load.start, self.now) {
+            self.calendar.enter(at, Entry::Send { load: index });
         }
         let volume = &mut self.volumes[load.volume];
-        let closed = load.generator.outstanding().is_some();
+        let closed = load.source.outstanding().is_some();
         let full = self.disks[volume.disk].engine.requests() >= DISK_BACKLOG_MAX;
         if load.inside >= BACKLOG_MAX || full && !closed {
             volume.dropped += 1;
             return;
         }
-        let wanted = load.generator.operation();
-        let placed = volume.map.map(wanted.extent).next().expect("it is on a disk");
-        assert_eq!(placed.extent.len, wanted.extent.len, "a volume is one piece");
-        let operation = Operation { extent: placed.extent, ..wanted };
+        let wanted = traced.unwrap_or_else(|| load.source.drawn());
+        let extent = match wanted.op {
+            Op::Flush => wanted.extent,
+            _ => volume.map.map(wanted.extent).next().expect("it is on a disk").extent,
+        };
+        assert_eq!(extent.len, wanted.extent.len, "a volume is one piece");
+        let operation = Operation { extent, ..wanted };
         load.inside += 1;
         volume.inside += 1;
         let disk = &mut self.disks[volume.disk];
@@ -285,15 +316,17 @@ impl World {
         let volume = &mut self.volumes[load.volume];
         let disk = &mut self.disks[volume.disk];
         disk.data.answered(&operation, &watched, self.now);
-        let bytes = operation.extent.len.bytes();
+        let bytes = match operation.op {
+            Op::Read | Op::Write => operation.extent.len.bytes(),
+            Op::Flush | Op::Trim | Op::WriteZeroes => Bytes::ZERO,
+        };
         disk.bytes += bytes;
         volume.bytes += bytes;
         volume.inside -= 1;
         volume.latency.record(self.now.since(at));
         load.inside -= 1;
         let volume = load.volume;
-        if load.generator.outstanding().is_some() {
-            let pause = load.generator.pause();
+        if let Some(pause) = load.source.think() {
             if pause == Duration::ZERO {
                 self.send(index);
             } else {
@@ -364,12 +397,18 @@ impl Volume {
 impl Load {
     fn new(workload: &Workload, volumes: &[Volume], dice: Dice) -> Self {
         let volume = workload.volume.0;
+        let size = volumes[volume].map.size();
         Self {
             volume,
-            generator: Generator::new(workload, volumes[volume].map.size(), dice),
+            source: Source::new(&workload.requests, size, dice),
             start: Instant::ZERO + workload.start,
             stop: workload.stop.map_or(Instant::FAR_FUTURE, |stop| Instant::ZERO + stop),
             inside: 0,
         }
+    }
+    /// Schedules its first requests.
+    fn begin(&self, mut enter: impl FnMut(Instant)) {
+        let (count, after) = self.source.first();
+        (0..count).for_each(|_| enter(self.start + after));
     }
 }

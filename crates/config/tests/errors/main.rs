@@ -7,6 +7,7 @@ mod names;
 mod purposes;
 mod syntax;
 mod top;
+mod traces;
 mod volumes;
 mod workloads;
 

@@ -181,7 +181,9 @@ fn check_plan(plan: &Plan) {
         assert!(volume.contract.reserve <= volume.contract.limit);
     }
     for workload in &plan.workloads {
-        assert!(workload.block <= plan.volumes[workload.volume.0].size && workload.block.0 > 0);
+        if let spindle_config::Requests::Drawn(drawn) = &workload.requests {
+            assert!(drawn.block <= plan.volumes[workload.volume.0].size && drawn.block.0 > 0);
+        }
         assert!(workload.stop.is_none_or(|stop| workload.start < stop));
     }
     let _either = (plan.clone().for_sim(), plan.clone().for_serve());

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use config::{Arrival, Plan};
+use config::{Arrival, Plan, Requests};
 use drive::Discipline;
 use report::{Line, Plot};
 use units::{Bytes, Duration};
@@ -71,8 +71,10 @@ fn ncq_starvation(told: &mut dyn FnMut(f64)) -> Findings {
 fn with_stream(plan: &Plan, block: Bytes, depth: u32) -> Plan {
     let mut plan = plan.clone();
     plan.disks[0].depth = depth;
-    plan.workloads[0].block = block;
-    plan.workloads[0].arrival = Arrival::Closed { outstanding: depth, think: Duration::ZERO };
+    if let Requests::Drawn(stream) = &mut plan.workloads[0].requests {
+        stream.block = block;
+        stream.arrival = Arrival::Closed { outstanding: depth, think: Duration::ZERO };
+    }
     plan
 }
 

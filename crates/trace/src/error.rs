@@ -1,0 +1,112 @@
+//! The one error of reading a trace: where it is, what is there, and what would be accepted.
+
+use core::fmt;
+use std::borrow::Cow;
+
+const FOUND_CHARS_MAX: usize = 80;
+
+/// Where in a trace something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a trace as a whole: it cannot be opened, its format is not known, there is nothing in it.
+    Whole,
+    /// In a line of a text, from 1.
+    Line(u64),
+    /// In a record of a binary file, from 1, which begins at this byte.
+    Record {
+        /// Which one.
+        number: u64,
+        /// Where it begins, from the file's start.
+        byte: u64,
+    },
+}
+
+/// A trace that cannot be read on. Nothing comes after it.
+///
+/// ```text
+/// web.trace:7: found a time of 2.5ms after one of 3ms, expected times that do not go back
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceError(Box<Parts>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Parts {
+    file: String,
+    place: Place,
+    fault: Fault,
+}
+
+/// What is wrong, by those who do not know where they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) found: String,
+    pub(crate) expected: Cow<'static, str>,
+}
+
+impl Fault {
+    pub(crate) fn new(found: impl Into<String>, expected: impl Into<Cow<'static, str>>) -> Self {
+        Self { found: found.into(), expected: expected.into() }
+    }
+
+    /// A fault of what stands in the trace, quoted and shortened.
+    pub(crate) fn of(text: &str, expected: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(quoted(text), expected)
+    }
+
+    pub(crate) fn at(self, file: &str, place: Place) -> TraceError {
+        TraceError(Box::new(Parts { file: file.to_owned(), place, fault: self }))
+    }
+}
+
+impl TraceError {
+    /// The trace's name.
+    pub fn file(&self) -> &str {
+        &self.0.file
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> Place {
+        self.0.place
+    }
+
+    /// What was found there.
+    pub fn found(&self) -> &str {
+        &self.0.fault.found
+    }
+
+    /// What would be accepted in its place.
+    pub fn expected(&self) -> &str {
+        &self.0.fault.expected
+    }
+}
+
+/// A text on one line of a message: short, without characters that would do something to a terminal.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut shown = String::from("`");
+    for (index, c) in text.trim().chars().enumerate() {
+        if index == FOUND_CHARS_MAX {
+            shown.push('…');
+            break;
+        }
+        if matches!(c, '"' | '\'' | '\\') {
+            shown.push(c);
+        } else {
+            shown.extend(c.escape_debug());
+        }
+    }
+    shown + "`"
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.file())?;
+        match self.place() {
+            Place::Whole => {}
+            Place::Line(line) => write!(f, ":{line}")?,
+            Place::Record { number, byte } => write!(f, ": record {number} (byte {byte})")?,
+        }
+        write!(f, ": found {}, expected {}", self.found(), self.expected())
+    }
+}
+
+impl std::error::Error for TraceError {}

@@ -1,0 +1,31 @@
+//! Traces of block I/O: read as a stream, written, counted.
+//!
+//! ```text
+//! file ── format (told by its content) ── lines or records ──▶ Raw ── order, bounds, widening ──▶ Record
+//! ```
+//!
+//! A [`Reader`] is an iterator of `Result<Record, TraceError>`; it holds one line or record at a time, so that a trace
+//! may be larger than memory. An error says the file, the line or record, what stands there and what would be
+//! accepted; nothing follows it. No input panics.
+//!
+//! Invariants of what a reader gives: times never go back; every extent is of whole sectors, not empty unless it is a
+//! flush's, and lies within [`limits`] and the capacity that was asked for.
+
+mod error;
+mod format;
+mod formats;
+pub mod limits;
+mod reader;
+mod record;
+mod scale;
+mod stat;
+mod text;
+mod writer;
+
+pub use error::{Place, TraceError};
+pub use format::{Format, UnknownFormat};
+pub use reader::{FileReader, Options, Reader, Tally};
+pub use record::Record;
+pub use scale::Scale;
+pub use stat::{DeviceStat, Sizes, Stat};
+pub use writer::{LeftOut, Target, WriteError, Writer};
