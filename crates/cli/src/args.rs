@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
+use crate::drive::Drive;
+
 /// Storage that keeps promises: disk time, sold by the share.
 #[derive(Debug, Parser)]
 #[command(name = "spindle", version, about, propagate_version = true)]
@@ -27,6 +29,9 @@ pub(crate) enum Command {
     /// Measure, with real clients.
     #[command(subcommand)]
     Bench(Bench),
+    /// Drives: the library, import, and how true they are.
+    #[command(subcommand)]
+    Drive(Drive),
 }
 
 #[derive(Debug, ClapArgs)]

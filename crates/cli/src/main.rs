@@ -7,6 +7,7 @@
 mod args;
 mod bench;
 mod demo;
+mod drive;
 mod exit;
 mod load;
 mod serve;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Sim(Sim::Run(run)) => sim::run(&run, args.json),
         Command::Sim(Sim::Reproduce(reproduce)) => sim::reproduce(&reproduce, args.json),
         Command::Bench(Bench::Shares(shares)) => bench::shares(&shares, args.json),
+        Command::Drive(command) => drive::run(&command, args.json),
     };
     exit::code(done)
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use spindle_drive::{
-    Device, Mapping, Model, Overheads, ReadBuffer, SeekCurve, Spec, SpecError, Tag, Zone,
+    Device, Firmware, Mapping, Model, Overheads, ReadBuffer, SeekCurve, Spec, SpecError, Tag, Zone,
 };
 use units::{Angle, Duration, Extent, Instant, Lba, Operation, Sectors};
 
@@ -51,6 +51,7 @@ fn large() -> Result<Model, SpecError> {
         write_buffer: Sectors(131_072),
         write_cache: true,
         queue_depth_max: 32,
+        firmware: Firmware::default(),
     }
     .check()
 }

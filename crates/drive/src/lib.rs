@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use spindle_drive::{Device, Overheads, Mapping, ReadBuffer, SeekCurve, Spec, Tag, Zone};
+//! use spindle_drive::{Device, Firmware, Overheads, Mapping, ReadBuffer, SeekCurve, Spec, Tag, Zone};
 //! use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 //!
 //! let spec = Spec {
@@ -31,6 +31,7 @@
 //!     write_buffer: Sectors::ZERO,
 //!     write_cache: false,
 //!     queue_depth_max: 1,
+//!     firmware: Firmware::default(),
 //! };
 //! let mut device = Device::new(Arc::new(spec.check()?));
 //! device.submit(Instant::ZERO, Tag(1), Operation::read(Extent::new(Lba(5_000), Sectors(8))));
@@ -48,6 +49,7 @@ mod device;
 mod device_properties;
 #[cfg(test)]
 mod device_tests;
+mod firmware;
 mod layout;
 mod mechanism;
 mod model;
@@ -61,6 +63,7 @@ mod write_buffer;
 
 pub use check::{Field, SpecError};
 pub use device::{Device, Done, Parts, Tag};
+pub use firmware::{Bus, Detour, Firmware, ReadAhead, WriteAhead};
 pub use layout::Position;
 pub use model::{Model, ZoneFacts};
 pub use spec::{

@@ -140,7 +140,7 @@ impl Model {
         let first = self.layout.zone_index(range.start);
         let last = self.layout.zone_index(Lba(range.end().0 - 1));
         let zones = &self.layout.zones()[first..=last];
-        let bus = self.bus(len) + self.bus(Sectors(1));
+        let bus = self.bus(len) + self.bus(Sectors(1)) + self.spec.firmware.bus.longest();
         let positioning = self.overhead_longest() + self.longest_move() + self.period();
         positioning + self.worst_transfer(zones, len) + bus
     }

@@ -5,6 +5,8 @@
 
 use units::{Angle, Duration, Sectors};
 
+use crate::firmware::Firmware;
+
 /// Most surfaces (heads) a drive may have.
 pub const SURFACES_MAX: u32 = 64;
 /// Most zones a drive may have.
@@ -57,6 +59,8 @@ pub struct Spec {
     pub write_cache: bool,
     /// Most commands the drive holds at once, with the one it works on.
     pub queue_depth_max: u32,
+    /// What its firmware does beyond that.
+    pub firmware: Firmware,
 }
 
 /// In which order consecutive sectors fill the surfaces of consecutive cylinders.

@@ -14,6 +14,7 @@ mod oracle;
 mod run;
 pub mod seeds;
 mod slab;
+pub mod validate;
 mod workload;
 mod world;
 
