@@ -110,6 +110,17 @@ pub struct Detour {
     pub arm_later: Duration,
 }
 
+impl WriteAhead {
+    /// Of a write of `len` sectors.
+    pub(crate) fn of(self, len: Sectors) -> Sectors {
+        match self {
+            Self::One => Sectors(len.0.min(1)),
+            Self::Sectors { long, of_long, .. } if len >= long => of_long.min(len),
+            Self::Sectors { short, .. } => short.min(len),
+        }
+    }
+}
+
 impl Bus {
     /// All its times, for checking.
     pub(crate) fn times(&self) -> impl Iterator<Item = (&'static str, Duration)> {

@@ -7,6 +7,7 @@
 use units::{Extent, Instant, Lba, Sectors};
 
 use crate::Model;
+use crate::firmware::ReadAhead;
 use crate::mechanism::Mechanism;
 use crate::spec::SECTORS_PER_TRACK_MAX;
 
@@ -29,6 +30,8 @@ struct Segment {
     end: Lba,
     /// The number of the read that last used it.
     used: u64,
+    /// Whether it holds what was written.
+    written: bool,
 }
 
 /// The media reading on.
@@ -52,7 +55,7 @@ pub(crate) struct ReadBuffer {
 
 impl ReadBuffer {
     pub(crate) fn new(model: &Model) -> Self {
-        let empty = Segment { start: Lba(0), end: Lba(0), used: 0 };
+        let empty = Segment { start: Lba(0), end: Lba(0), used: 0, written: false };
         let count = model.read_buffer().segments as usize;
         Self { segments: vec![empty; count].into_boxed_slice(), stream: None, reads: 0 }
     }
@@ -105,7 +108,8 @@ impl ReadBuffer {
             if extent.end() <= segment.end {
                 return Found::All;
             }
-            if segment.end > segment.start {
+            let touches = extent.start == segment.end && model.firmware().strict_hits;
+            if segment.end > segment.start && !touches {
                 head = Found::Head(index, segment.end);
             }
         }
@@ -115,7 +119,13 @@ impl ReadBuffer {
             let ahead = extent.start.0.saturating_sub(stream.next.0);
             let reach =
                 || ahead <= u64::from(SECTORS_PER_TRACK_MAX) && ahead <= stream.on_track(model);
-            if extent.start >= segment.start && (extent.start <= stream.next || reach()) {
+            let arriving = if model.firmware().strict_hits {
+                // What stands still has to be sought, and what has yet to come is no hit.
+                extent.start < stream.next && stream.next < stream.limit
+            } else {
+                extent.start <= stream.next || reach()
+            };
+            if extent.start >= segment.start && arriving {
                 return Found::Arriving;
             }
         }
@@ -162,9 +172,13 @@ impl ReadBuffer {
 
     /// What the host has taken makes room for more: the stream's limit goes on with it.
     fn extend(&mut self, model: &Model, mechanism: &mut Mechanism, extent: Extent, at: Instant) {
-        let limit = limit(model, extent);
         let Some(stream) = &mut self.stream else { return };
-        if stream.next >= stream.limit && limit > stream.limit {
+        let limit = limit(model, extent, self.segments[stream.segment].start);
+        let rests = stream.next >= stream.limit;
+        if rests && model.firmware().rest_on_hit {
+            return;
+        }
+        if rests && limit > stream.limit {
             // It stood still, full, and the disk has turned meanwhile.
             mechanism.rest_until(model.spin(), at);
         }
@@ -173,7 +187,9 @@ impl ReadBuffer {
 
     /// A read of `extent` came off the media, of which `from` on was not in segment `head` before: keeps it,
     /// and reads on.
-    pub(crate) fn fill(&mut self, model: &Model, extent: Extent, head: Option<usize>) {
+    ///
+    /// `passed` sectors came by on the track before the first that was asked for.
+    pub(crate) fn fill(&mut self, model: &Model, extent: Extent, head: Option<usize>, passed: u64) {
         self.reads += 1;
         self.stream = None;
         if self.segments.is_empty() {
@@ -182,11 +198,43 @@ impl ReadBuffer {
         let index = head.unwrap_or_else(|| self.oldest());
         let oldest = Lba(extent.end().0.saturating_sub(model.read_buffer().segment.0));
         let segment = &mut self.segments[index];
-        let start = if head.is_some() { segment.start } else { extent.start };
-        *segment = Segment { start: start.max(oldest), end: extent.end(), used: self.reads };
-        let limit = limit(model, extent);
+        let start = match head {
+            Some(_) => segment.start,
+            None if model.firmware().whole_track => {
+                let track = model.track(extent.start).start;
+                track.max(Lba(extent.start.0.saturating_sub(passed)))
+            }
+            None => extent.start,
+        };
+        *segment = Segment {
+            start: start.max(oldest),
+            end: extent.end(),
+            used: self.reads,
+            written: false,
+        };
+        let limit = limit(model, extent, segment.start);
         self.stream =
             Some(Stream { segment: index, next: extent.end(), limit, hold: Instant::ZERO });
+    }
+
+    /// `extent` was taken in as a write, through a segment where the firmware does so.
+    pub(crate) fn written(&mut self, model: &Model, extent: Extent) {
+        if !model.firmware().writes_in_segments || self.segments.is_empty() {
+            return;
+        }
+        self.reads += 1;
+        self.stream = None;
+        let appended = |segment: &Segment| segment.written && segment.end == extent.start;
+        let index = self.segments.iter().position(appended).unwrap_or_else(|| self.oldest());
+        let oldest = Lba(extent.end().0.saturating_sub(model.read_buffer().segment.0));
+        let segment = &mut self.segments[index];
+        let start = if appended(segment) { segment.start } else { extent.start };
+        *segment = Segment {
+            start: start.max(oldest),
+            end: extent.end(),
+            used: self.reads,
+            written: true,
+        };
     }
 
     /// The segment least recently used.
@@ -234,12 +282,29 @@ impl Stream {
     }
 }
 
-/// How far to read on after a read of `extent`.
-fn limit(model: &Model, extent: Extent) -> Lba {
+/// How far to read on after a read of `extent`, into a segment that begins at `start`.
+fn limit(model: &Model, extent: Extent, start: Lba) -> Lba {
     let buffer = model.read_buffer();
+    let disk = Lba(model.capacity().0);
     let ahead = extent.end() + buffer.read_ahead_max;
-    // What was asked for stays, so that it can be asked for again; but no more than half of the segment, as a
-    // long read must be read ahead of, too.
-    let full = (extent.start + buffer.segment).max(extent.end() + Sectors(buffer.segment.0 / 2));
-    ahead.min(full).max(extent.end()).min(Lba(model.capacity().0))
+    let last = Lba(extent.end().0 - 1);
+    let limit = match model.firmware().read_ahead {
+        ReadAhead::Segment => {
+            // What was asked for stays, so that it can be asked for again; but no more than half of the
+            // segment, as a long read must be read ahead of, too.
+            let half = extent.end() + Sectors(buffer.segment.0 / 2);
+            ahead.min((extent.start + buffer.segment).max(half))
+        }
+        ReadAhead::Never => extent.end(),
+        ReadAhead::Fixed => ahead,
+        ReadAhead::Track => ahead.min(model.track(last).end()),
+        ReadAhead::Cylinder => ahead.min(model.cylinder(last).end()),
+        ReadAhead::TrackAndNext if extent.end() < disk => {
+            let track = model.track(extent.end());
+            let next = start < track.start && track.end() < disk;
+            if next { model.track(track.end()).end() } else { track.end() }
+        }
+        ReadAhead::TrackAndNext => disk,
+    };
+    limit.max(extent.end()).min(disk)
 }
