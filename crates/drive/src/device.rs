@@ -290,11 +290,11 @@ impl Device {
                     if firmware.strict_hits { overheads.read_hit } else { overheads.read_miss };
                 let begun = self.begin(command, extent, start, hit);
                 let arm = begun.ready + overheads.read_miss.saturating_sub(hit);
-                self.read_media(&begun, arm, end, Some(segment))
+                self.read_media(&begun, (start, arm), end, Some(segment))
             }
             Found::Miss => {
                 let begun = self.begin(command, extent, start, overheads.read_miss);
-                self.read_media(&begun, begun.ready, extent.start, None)
+                self.read_media(&begun, (start, begun.ready), extent.start, None)
             }
         };
         self.reads.hold_until(done.0 + self.model.period());
@@ -305,14 +305,15 @@ impl Device {
     fn read_media(
         &mut self,
         begun: &Begun,
-        arm: Instant,
+        (seen, arm): (Instant, Instant),
         from: Lba,
         head: Option<usize>,
     ) -> (Instant, Parts) {
         let Begun { extent, ready, .. } = *begun;
         let Firmware { bus, zero_latency_read: zero_latency, .. } = *self.model.firmware();
-        // The last read goes on until this one needs the arm.
-        self.reads.advance(&self.model, &mut self.mechanism, arm);
+        // The last read goes on until this one needs the arm, or, where hits are strict, until it is seen.
+        let stop = if self.model.firmware().strict_hits { seen } else { arm };
+        self.reads.advance(&self.model, &mut self.mechanism, stop);
         let missing = Extent::new(from, Sectors(extent.end().0 - from.0));
         let share = u128::from(missing.len.0) * u128::from(bus.read_share.ppb()) / 1_000_000_000;
         let mark = u64::try_from(share).unwrap_or(1).max(1);
@@ -341,7 +342,7 @@ impl Device {
         // Zeroes are made in the drive: only the command crosses the bus.
         let carried = if op == Op::Write { extent.len } else { Sectors::ZERO };
         self.reads.advance(&self.model, &mut self.mechanism, start);
-        self.reads.invalidate(extent);
+        self.reads.invalidate(&self.model, extent);
         if fua || extent.len > self.writes.capacity() {
             let elsewhere = self.after_write && self.written != Some(extent.start);
             let detour = self.model.firmware().bus.detour.filter(|_| elsewhere);

@@ -16,6 +16,8 @@ pub struct Firmware {
     pub strict_hits: bool,
     /// Whether a read that is served from the buffer alone leaves the arm at rest.
     pub rest_on_hit: bool,
+    /// Whether what was read makes room for what is read ahead, and is not there to be read again.
+    pub read_once: bool,
     /// Whether all that passes the head on a track is kept, from where the head came down on it.
     pub whole_track: bool,
     /// Whether a read begins at whichever of its sectors comes first.

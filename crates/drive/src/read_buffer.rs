@@ -152,6 +152,7 @@ impl ReadBuffer {
                 self.extend(model, mechanism, extent, at);
             }
         }
+        self.consume(model, extent);
     }
 
     /// A read of `extent` at `at` was found [`Found::Arriving`]: waits for its last sector.
@@ -237,6 +238,16 @@ impl ReadBuffer {
         };
     }
 
+    /// What the host has read makes room for what is read ahead, where the firmware keeps no more of it.
+    fn consume(&mut self, model: &Model, extent: Extent) {
+        for segment in &mut self.segments {
+            let has = segment.start <= extent.start && extent.end() <= segment.end;
+            if has && model.firmware().read_once && !segment.written {
+                segment.start = extent.end();
+            }
+        }
+    }
+
     /// The segment least recently used.
     fn oldest(&self) -> usize {
         let mut oldest = 0;
@@ -256,10 +267,12 @@ impl ReadBuffer {
     }
 
     /// `extent` is about to be written: what is buffered of it and behind it is out of date.
-    pub(crate) fn invalidate(&mut self, extent: Extent) {
+    pub(crate) fn invalidate(&mut self, model: &Model, extent: Extent) {
+        let whole = model.firmware().strict_hits;
         for segment in &mut self.segments {
             if segment.start < extent.end() && extent.start < segment.end {
-                segment.end = segment.end.min(extent.start).max(segment.start);
+                let kept = if whole { segment.start } else { extent.start };
+                segment.end = segment.end.min(kept).max(segment.start);
                 if segment.end == segment.start {
                     segment.used = 0;
                 }

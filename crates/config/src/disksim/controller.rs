@@ -125,6 +125,7 @@ fn firmware(disk: &Block) -> Result<Firmware, ConfigError> {
         },
         strict_hits: !disk.flag("Allow almost read hits")?,
         rest_on_hit: !disk.flag("Read-ahead on idle hit")?,
+        read_once: disk.flag("Read-ahead over requested")?,
         whole_track: disk.flag("Read any free blocks")?,
         zero_latency_read: immediate("Immediate buffer read")?,
         zero_latency_write: immediate("Immediate buffer write")?,

@@ -97,6 +97,7 @@ fn firmware(text: &mut String, all: &Firmware) -> core::fmt::Result {
     let switches = [
         ("strict_hits", all.strict_hits),
         ("rest_on_hit", all.rest_on_hit),
+        ("read_once", all.read_once),
         ("whole_track", all.whole_track),
         ("zero_latency_read", all.zero_latency_read),
         ("zero_latency_write", all.zero_latency_write),
