@@ -220,6 +220,7 @@ impl Mechanism {
             if let Some(stop) = stop {
                 let whole = stop.since(start).0 / place.sector.0;
                 if whole == 0 {
+                    self.head_for(model, place);
                     break;
                 }
                 count = count.min(whole);
@@ -229,6 +230,16 @@ impl Mechanism {
         }
         self.free = spin.instant(self.phase);
         next
+    }
+
+    /// Begins to move to where the next sector to be read lies, if that is elsewhere: a movement that has begun
+    /// is finished.
+    fn head_for(&mut self, model: &Model, place: Place) {
+        let to = self.move_to(place, false);
+        if to.distance > 0 || to.head_differs {
+            self.phase += model.spin().sweep(model.movement(to));
+            (self.cylinder, self.surface) = (place.position.cylinder, place.position.surface);
+        }
     }
 
     /// The place of `lba` and when its sector begins, if the heads go there from where they are.
