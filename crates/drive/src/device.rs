@@ -393,7 +393,7 @@ impl Device {
             first: data + sector,
             sector,
         };
-        let settled = arm + firmware.write_seek_min;
+        let settled = arm + self.model.write_move_min();
         let zero_latency = firmware.zero_latency_write && settled >= data + sector * carried.0;
         let order = Order { write: true, at: arm, settled, feed, mark: 0, zero_latency };
         let access = self.mechanism.access(&self.model, extent, &order);

@@ -9,6 +9,7 @@ use units::{Duration, Sectors, Share};
 
 /// How a drive reads ahead, what counts as a hit, and what its bus costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a trait of its own")]
 pub struct Firmware {
     /// Where reading ahead stops.
     pub read_ahead: ReadAhead,

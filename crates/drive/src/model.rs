@@ -240,6 +240,15 @@ impl Model {
         time
     }
 
+    /// The least time of the movement before a write, where the firmware has one: it is a movement like any
+    /// other, so that the heads settle after it.
+    pub(crate) fn write_move_min(&self) -> Duration {
+        match self.spec.firmware.write_seek_min {
+            Duration::ZERO => Duration::ZERO,
+            least => least + self.spec.write_settle,
+        }
+    }
+
     pub(crate) fn place(&self, lba: Lba) -> Place {
         self.layout.place(lba)
     }

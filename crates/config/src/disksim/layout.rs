@@ -250,7 +250,7 @@ impl<'b> Written<'b> {
             let first_zone = zones.is_empty();
             let mut piece = self.piece(&skips, (*cut, end), surfaces, turned);
             if first_zone && self.first > 0 {
-                self.from_zero(&mut piece, surfaces);
+                self.begin_at_zero(&mut piece, surfaces);
             }
             zones.push(piece);
         }
@@ -280,7 +280,7 @@ impl<'b> Written<'b> {
     }
 
     /// Makes the disk's first zone begin at cylinder 0, where nothing is kept before its own first.
-    fn from_zero(&self, zone: &mut Zone, surfaces: u64) {
+    fn begin_at_zero(&self, zone: &mut Zone, surfaces: u64) {
         let missing = u64::from(zone.first_cylinder);
         let sectors = missing * ((surfaces - 1) * self.track_skew + self.cylinder_skew);
         zone.first_sector_angle =

@@ -27,7 +27,7 @@ pub(crate) struct Mechanics {
 pub(crate) fn milliseconds(at: &At, key: &str, number: f64) -> Result<Duration, ConfigError> {
     let nanos = (number * 1e6).round();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in its range")]
-    let time = (nanos >= 0.0 && nanos < 1e18).then(|| Duration::from_nanos(nanos as u64));
+    let time = (0.0..1e18).contains(&nanos).then(|| Duration::from_nanos(nanos as u64));
     let expected = || format!("milliseconds from 0 to {}", MOVE_MAX.as_micros() / 1_000);
     time.filter(|time| *time <= MOVE_MAX)
         .ok_or_else(|| at.refuse(key, Some(&number.to_string()), expected()))
@@ -112,7 +112,8 @@ fn measured(
     file: &std::rc::Rc<str>,
     text: &str,
 ) -> Result<(SeekCurve, Option<SeekCurve>), ConfigError> {
-    let (mut reads, mut writes): (Vec<(u32, Duration)>, Vec<(u32, Duration)>) = Default::default();
+    let mut reads: Vec<(u32, Duration)> = Vec::new();
+    let mut writes: Vec<(u32, Duration)> = Vec::new();
     let mut at = At { file: std::rc::Rc::clone(file), line: 1 };
     for (number, line) in (1..).zip(text.lines()) {
         at.line = number;

@@ -107,7 +107,7 @@ pub fn validate(model: &Arc<Model>, trace: &MeasuredTrace) -> Validation {
         device.submit(now, Tag(tag), request.operation);
         let at = device.next_completion().expect("one is in service");
         let done = device.complete(at).expect("it is done");
-        let pair = (request.measured.as_millis_f64(), done.parts.sum().as_millis_f64());
+        let pair = (request.takes.as_millis_f64(), done.parts.sum().as_millis_f64());
         all.push(pair);
         let one = if request.operation.op == Op::Read { &mut reads } else { &mut writes };
         one.push(pair);

@@ -25,7 +25,7 @@ const TIME_US_MAX: f64 = 3_600e6;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Measured {
     pub(crate) operation: Operation,
-    pub(crate) measured: Duration,
+    pub(crate) takes: Duration,
     pub(crate) think: Duration,
 }
 
@@ -123,7 +123,7 @@ fn request(text: &str, capacity: Sectors) -> Result<Measured, String> {
         let time = micros.map(|micros| Duration::from_nanos((micros * 1e3).round() as u64));
         time.ok_or_else(|| format!("found `{text}`, expected the {name}, 0 to {TIME_US_MAX} us"))
     };
-    let measured = time("measured time", field("measured time")?)?;
+    let takes = time("measured time", field("measured time")?)?;
     let think = time("time until the next", field("time until the next")?)?;
     if !(1..=SECTORS_MAX).contains(&len) {
         return Err(format!("found {len} sectors, expected 1 to {SECTORS_MAX}"));
@@ -139,5 +139,5 @@ fn request(text: &str, capacity: Sectors) -> Result<Measured, String> {
         "W" | "w" => Operation::write(extent),
         _ => return Err(format!("found `{op}`, expected R or W")),
     };
-    Ok(Measured { operation, measured, think })
+    Ok(Measured { operation, takes, think })
 }
