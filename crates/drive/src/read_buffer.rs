@@ -41,6 +41,8 @@ struct Stream {
     /// The first address that has not passed the head.
     next: Lba,
     limit: Lba,
+    /// Where the limit stays, however much room there is.
+    boundary: Lba,
     /// Until then the arm is not given to the destaging of writes.
     hold: Instant,
 }
@@ -174,11 +176,11 @@ impl ReadBuffer {
     /// What the host has taken makes room for more: the stream's limit goes on with it.
     fn extend(&mut self, model: &Model, mechanism: &mut Mechanism, extent: Extent, at: Instant) {
         let Some(stream) = &mut self.stream else { return };
-        let limit = limit(model, extent, self.segments[stream.segment].start);
         let rests = stream.next >= stream.limit;
-        if rests && model.firmware().rest_on_hit {
-            return;
+        if !rests || !model.firmware().rest_on_hit {
+            stream.boundary = boundary(model, extent, self.segments[stream.segment].start);
         }
+        let limit = room(model, extent).min(stream.boundary);
         if rests && limit > stream.limit {
             // It stood still, full, and the disk has turned meanwhile.
             mechanism.rest_until(model.spin(), at);
@@ -213,9 +215,15 @@ impl ReadBuffer {
             used: self.reads,
             written: false,
         };
-        let limit = limit(model, extent, segment.start);
-        self.stream =
-            Some(Stream { segment: index, next: extent.end(), limit, hold: Instant::ZERO });
+        let boundary = boundary(model, extent, segment.start).max(extent.end());
+        let limit = room(model, extent).min(boundary).max(extent.end());
+        self.stream = Some(Stream {
+            segment: index,
+            next: extent.end(),
+            limit,
+            boundary,
+            hold: Instant::ZERO,
+        });
     }
 
     /// `extent` was taken in as a write, through a segment where the firmware does so.
@@ -295,29 +303,37 @@ impl Stream {
     }
 }
 
-/// How far to read on after a read of `extent`, into a segment that begins at `start`.
-fn limit(model: &Model, extent: Extent, start: Lba) -> Lba {
-    let buffer = model.read_buffer();
+/// Where the disk makes an end of reading on after a read of `extent` into a segment that begins at `start`.
+fn boundary(model: &Model, extent: Extent, start: Lba) -> Lba {
     let disk = Lba(model.capacity().0);
-    let ahead = extent.end() + buffer.read_ahead_max;
     let last = Lba(extent.end().0 - 1);
-    let limit = match model.firmware().read_ahead {
-        ReadAhead::Segment => {
-            // What was asked for stays, so that it can be asked for again; but no more than half of the
-            // segment, as a long read must be read ahead of, too.
-            let half = extent.end() + Sectors(buffer.segment.0 / 2);
-            ahead.min((extent.start + buffer.segment).max(half))
-        }
+    match model.firmware().read_ahead {
+        ReadAhead::Segment | ReadAhead::Fixed => disk,
         ReadAhead::Never => extent.end(),
-        ReadAhead::Fixed => ahead,
-        ReadAhead::Track => ahead.min(model.track(last).end()),
-        ReadAhead::Cylinder => ahead.min(model.cylinder(last).end()),
+        ReadAhead::Track => model.track(last).end(),
+        ReadAhead::Cylinder => model.cylinder(last).end(),
         ReadAhead::TrackAndNext if extent.end() < disk => {
             let track = model.track(extent.end());
             let next = start < track.start && track.end() < disk;
             if next { model.track(track.end()).end() } else { track.end() }
         }
         ReadAhead::TrackAndNext => disk,
-    };
-    limit.max(extent.end()).min(disk)
+    }
+}
+
+/// How far the segment has room for what is read on after a read of `extent`: what the host has yet to ask
+/// for is not overwritten.
+fn room(model: &Model, extent: Extent) -> Lba {
+    let buffer = model.read_buffer();
+    let ahead = extent.end() + buffer.read_ahead_max;
+    match model.firmware().read_ahead {
+        ReadAhead::Segment => {
+            // What was asked for stays, so that it can be asked for again; but no more than half of the
+            // segment, as a long read must be read ahead of, too.
+            let half = extent.end() + Sectors(buffer.segment.0 / 2);
+            ahead.min((extent.start + buffer.segment).max(half))
+        }
+        ReadAhead::TrackAndNext => extent.end() + buffer.segment,
+        _ => ahead,
+    }
 }
