@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
+use crate::drive::Drive;
+
 /// Storage that keeps promises: disk time, sold by the share.
 #[derive(Debug, Parser)]
 #[command(name = "spindle", version, about, propagate_version = true)]
@@ -30,6 +32,9 @@ pub(crate) enum Command {
     /// Look at traces of block I/O, and convert them.
     #[command(subcommand)]
     Trace(Trace),
+    /// Drives: the library, import, and how true they are.
+    #[command(subcommand)]
+    Drive(Drive),
 }
 
 #[derive(Debug, ClapArgs)]

@@ -7,6 +7,7 @@
 mod args;
 mod bench;
 mod demo;
+mod drive;
 mod exit;
 mod load;
 mod serve;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Bench(Bench::Shares(shares)) => bench::shares(&shares, args.json),
         Command::Trace(Trace::Stat(stat)) => trace::stat(&stat, args.json),
         Command::Trace(Trace::Convert(convert)) => trace::convert(&convert, args.json),
+        Command::Drive(command) => drive::run(&command, args.json),
     };
     exit::code(done)
 }

@@ -9,6 +9,7 @@
 //!                                                                               └─ for_serve ─▶ the daemon
 //! ```
 
+pub mod disksim;
 pub mod drives;
 pub mod limits;
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use spindle_drive::{
-    Choosing, Device, Discipline, Mapping, Model, Overheads, ReadBuffer, SeekCurve, Spec,
+    Choosing, Device, Discipline, Firmware, Mapping, Model, Overheads, ReadBuffer, SeekCurve, Spec,
     SpecError, Tag, Zone,
 };
 use units::{Angle, Duration, Extent, Instant, Lba, Operation, Sectors};
@@ -53,6 +53,7 @@ fn large(discipline: Discipline) -> Result<Model, SpecError> {
         write_cache: true,
         queue_depth_max: 64,
         discipline,
+        firmware: Firmware::default(),
     }
     .check()
 }

@@ -215,6 +215,10 @@ impl Spec {
         }
         self.overheads.check("overheads")?;
         self.overheads_after_write.check("overheads_after_write")?;
+        time(inside("firmware", "write_seek_min"), self.firmware.write_seek_min)?;
+        for (name, value) in self.firmware.bus.times() {
+            time(inside("bus", name), value)?;
+        }
         Ok(Model::of_checked(self))
     }
 

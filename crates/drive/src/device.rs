@@ -22,7 +22,8 @@ use std::sync::Arc;
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
 use crate::Model;
-use crate::mechanism::{Access, Mechanism};
+use crate::firmware::Firmware;
+use crate::mechanism::{Access, Feed, Mechanism, Order as Transfer};
 use crate::queue::{Choice, Command, Order, Queue, Scene};
 use crate::read_buffer::{Found, ReadBuffer};
 use crate::write_buffer::WriteBuffer;
@@ -89,6 +90,8 @@ pub struct Device {
     /// When the electronics are done with the overhead of the last command.
     electronics_free: Instant,
     after_write: bool,
+    /// Where the last command ended, if it was a write.
+    written: Option<Lba>,
     /// Whether a read waited when the command in service was begun: it goes before further destaging.
     read_waits: bool,
     /// When there is the next choice, while the arm is kept for a stream though commands wait.
@@ -110,6 +113,7 @@ impl Device {
             free: Instant::ZERO,
             electronics_free: Instant::ZERO,
             after_write: false,
+            written: None,
             read_waits: false,
             choice_at: None,
             held_until: Instant::ZERO,
@@ -263,6 +267,7 @@ impl Device {
         self.free = at;
         self.read_waits = false;
         self.after_write = command.operation.op.writes();
+        self.written = self.after_write.then_some(command.operation.extent.end());
         self.serving = Some(Done { tag: command.tag, at, parts });
     }
 
@@ -303,31 +308,38 @@ impl Device {
         let overheads = *self.model.overheads(self.after_write);
         let dirty = self.writes.holds(extent, start);
         let found = if fua { Found::Miss } else { self.reads.find(&self.model, extent) };
+        let firmware = *self.model.firmware();
         let (bus, one) = (self.model.bus(extent.len), self.model.bus(Sectors(1)));
         let hit = matches!(found, Found::All | Found::Arriving);
+        let bus = firmware.bus.prepare + bus;
+        let end = firmware.bus.read_done;
         let done = match found {
             _ if dirty && !fua => {
                 let begun = self.begin(command, extent, start, overheads.read_hit);
-                begun.transferred(begun.ready + bus)
+                begun.transferred(begun.ready + bus + end)
             }
             Found::All => {
                 let begun = self.begin(command, extent, start, overheads.read_hit);
                 self.reads.hit(&self.model, &mut self.mechanism, extent, start);
-                begun.transferred(begun.ready + bus)
+                begun.transferred(begun.ready + bus + end)
             }
             Found::Arriving => {
                 let begun = self.begin(command, extent, start, overheads.read_hit);
                 self.reads.arrive(&self.model, &mut self.mechanism, extent, start);
                 let last = self.mechanism.free() + one;
-                begun.transferred(last.max(begun.ready + bus))
+                begun.transferred(last.max(begun.ready + bus) + end)
             }
             Found::Head(segment, end) => {
-                let begun = self.begin(command, extent, start, overheads.read_miss);
-                self.read_media(&begun, end, Some(segment))
+                // What is there goes on the bus at once, where the firmware knows of hits.
+                let hit =
+                    if firmware.strict_hits { overheads.read_hit } else { overheads.read_miss };
+                let begun = self.begin(command, extent, start, hit);
+                let arm = begun.ready + overheads.read_miss.saturating_sub(hit);
+                self.read_media(&begun, (start, arm), end, Some(segment))
             }
             Found::Miss => {
                 let begun = self.begin(command, extent, start, overheads.read_miss);
-                self.read_media(&begun, extent.start, None)
+                self.read_media(&begun, (start, begun.ready), extent.start, None)
             }
         };
         self.reads.hold_until(done.0 + self.model.period());
@@ -341,19 +353,38 @@ impl Device {
     }
 
     /// Reads what is not in the buffer, from `from` on.
-    fn read_media(&mut self, begun: &Begun, from: Lba, head: Option<usize>) -> (Instant, Parts) {
+    fn read_media(
+        &mut self,
+        begun: &Begun,
+        (seen, arm): (Instant, Instant),
+        from: Lba,
+        head: Option<usize>,
+    ) -> (Instant, Parts) {
         let Begun { extent, ready, .. } = *begun;
-        // The last read goes on until this one needs the arm.
-        self.reads.advance(&self.model, &mut self.mechanism, ready);
+        let Firmware { bus, zero_latency_read: zero_latency, .. } = *self.model.firmware();
+        // The last read goes on until this one needs the arm, or, where hits are strict, until it is seen.
+        let stop = if self.model.firmware().strict_hits { seen } else { arm };
+        self.reads.advance(&self.model, &mut self.mechanism, stop);
         let missing = Extent::new(from, Sectors(extent.end().0 - from.0));
-        let access = self.mechanism.access(&self.model, missing, false, (ready, ready));
-        self.reads.fill(&self.model, extent, head);
-        // The bus follows the media, one sector behind it, and carries no more than it can; what was in the
-        // buffer it carries while the arm moves.
-        let last = access.end + self.model.bus(Sectors(1));
-        let carried = access.first + self.model.bus(missing.len);
-        let all = ready + self.model.bus(extent.len);
-        begun.accessed(&access, last.max(carried).max(all))
+        let share = u128::from(missing.len.0) * u128::from(bus.read_share.ppb()) / 1_000_000_000;
+        let mark = u64::try_from(share).unwrap_or(1).max(1);
+        let order = Transfer { at: arm, mark, zero_latency, ..Transfer::default() };
+        let access = self.mechanism.access(&self.model, missing, &order);
+        self.reads.fill(&self.model, extent, head, access.passed);
+        // The bus is given up while the arm moves, and had again when enough of the data is there; what was in
+        // the buffer it carries at once.
+        let one = self.model.bus(Sectors(1));
+        let on = if head.is_some() {
+            ready + bus.prepare
+        } else {
+            let release =
+                if self.after_write { bus.read_release_after_write } else { bus.read_release };
+            (ready + release).max(access.marked) + bus.reselect + bus.prepare
+        };
+        // It follows the media, one sector behind it, and carries no more than it can.
+        let carried = on.max(access.marked) + self.model.bus(missing.len);
+        let all = on + self.model.bus(extent.len);
+        begun.accessed(&access, (access.end + one).max(carried).max(all) + bus.read_done)
     }
 
     fn write(&mut self, command: &Command, start: Instant) -> (Instant, Parts) {
@@ -362,17 +393,22 @@ impl Device {
         // Zeroes are made in the drive: only the command crosses the bus.
         let carried = if op == Op::Write { extent.len } else { Sectors::ZERO };
         self.reads.advance(&self.model, &mut self.mechanism, start);
-        self.reads.invalidate(extent);
+        self.reads.invalidate(&self.model, extent);
         if fua || extent.len > self.writes.capacity() {
-            let begun = self.begin(command, extent, start, overheads.write_media);
-            return self.write_media(&begun, carried);
+            let elsewhere = self.after_write && self.written != Some(extent.start);
+            let detour = self.model.firmware().bus.detour.filter(|_| elsewhere);
+            let overhead = detour.map_or(overheads.write_media, |detour| detour.command);
+            let begun = self.begin(command, extent, start, overhead);
+            return self.write_media(&begun, carried, elsewhere);
         }
         let begun = self.begin(command, extent, start, overheads.write_cached);
         self.background(begun.ready);
         let room = self.make_room(extent.len, begun.ready);
-        let at = room + self.model.bus(carried);
+        let bus = self.model.firmware().bus;
+        let at = room + bus.prepare + self.model.bus_write(carried) + bus.write_done;
         self.background(at);
         self.writes.insert(extent, at);
+        self.reads.written(&self.model, extent);
         let mut parts = begun.parts;
         parts.queue += room.since(begun.ready);
         parts.transfer = at.since(room);
@@ -380,14 +416,40 @@ impl Device {
     }
 
     /// Writes onto the disk, `carried` sectors of it over the bus meanwhile.
-    fn write_media(&mut self, begun: &Begun, carried: Sectors) -> (Instant, Parts) {
+    fn write_media(
+        &mut self,
+        begun: &Begun,
+        carried: Sectors,
+        elsewhere: bool,
+    ) -> (Instant, Parts) {
         let ready = begun.ready;
         self.background(ready);
         self.reads.stop();
         let extent = self.writes.take_with(begun.extent);
-        let data = ready + self.model.bus(Sectors(carried.0.min(1)));
-        let access = self.mechanism.access(&self.model, extent, true, (ready, data));
-        begun.accessed(&access, access.end.max(ready + self.model.bus(carried)))
+        let firmware = *self.model.firmware();
+        let bus = firmware.bus;
+        // A write that follows one elsewhere gives the bus up before its data, too.
+        let detour = bus.detour.filter(|_| elsewhere);
+        let (arm, on, release, reselect) = match detour {
+            None => (ready, ready, bus.write_release, bus.reselect),
+            Some(detour) => {
+                let on = ready + detour.release + detour.pause + bus.reselect;
+                (ready + detour.arm_later, on, detour.release_again, detour.reselect_again)
+            }
+        };
+        let data = on + bus.prepare;
+        let sector = self.model.bus_write(Sectors(carried.0.min(1)));
+        let feed = Feed {
+            gate: data + sector * bus.write_ahead.of(carried).0,
+            first: data + sector,
+            sector,
+        };
+        let settled = arm + self.model.write_move_min();
+        let zero_latency = firmware.zero_latency_write && settled >= data + sector * carried.0;
+        let order = Transfer { write: true, at: arm, settled, feed, mark: 0, zero_latency };
+        let access = self.mechanism.access(&self.model, extent, &order);
+        let carried = data + self.model.bus_write(carried) + release;
+        begun.accessed(&access, access.end.max(carried) + reselect + bus.write_done)
     }
 
     fn flush(&mut self, command: &Command, start: Instant) -> (Instant, Parts) {
@@ -446,7 +508,8 @@ impl Device {
         self.reads.advance(&self.model, &mut self.mechanism, at);
         self.reads.stop();
         let extent = self.writes.take_next(self.mechanism.behind())?;
-        let access = self.mechanism.access(&self.model, extent, true, (at, at));
+        let order = Transfer { write: true, at, ..Transfer::default() };
+        let access = self.mechanism.access(&self.model, extent, &order);
         self.writes.begun(extent, access.end);
         Some(access)
     }

@@ -108,6 +108,22 @@ impl ZoneTable {
         (data >= start && data < self.lbas.len.0).then_some(data)
     }
 
+    /// How many data sectors lie before this physical one.
+    fn data_before(&self, physical: u64) -> u64 {
+        let before = self.skips.partition_point(|gap| gap.physical < physical);
+        let Some(gap) = before.checked_sub(1).map(|nth| &self.skips[nth]) else { return physical };
+        physical.saturating_sub(gap.skipped).max(gap.data)
+    }
+
+    /// The addresses on the `unit` physical sectors in a row, counted in such units from the zone's first,
+    /// among which the data sector `data` is.
+    fn around(&self, data: u64, unit: u64) -> Extent {
+        let nth = self.physical(data).0 / unit;
+        let first = self.data_before(nth * unit);
+        let behind = self.data_before((nth + 1) * unit);
+        Extent::new(self.lbas.start + Sectors(first), Sectors(behind - first))
+    }
+
     /// The most physical sectors that `len` data sectors in a row span.
     pub(crate) fn span_max(&self, len: Sectors) -> u64 {
         // Before the first data sector of the zone and behind its last nothing passes.
@@ -229,6 +245,19 @@ impl Layout {
         };
         let run = until_gap.min(per_track - sector);
         Place { position, run, sector: zone.sector_sweep() }
+    }
+
+    /// The addresses of the track on which this one, under the capacity, lies.
+    pub(crate) fn track(&self, lba: Lba) -> Extent {
+        let zone = &self.zones[self.zone_index(lba)];
+        zone.around(lba.0 - zone.lbas.start.0, zone.sectors_per_track.into())
+    }
+
+    /// The addresses of the cylinder on which this one, under the capacity, lies.
+    pub(crate) fn cylinder(&self, lba: Lba) -> Extent {
+        let zone = &self.zones[self.zone_index(lba)];
+        let sectors = u64::from(zone.sectors_per_track) * u64::from(self.surfaces);
+        zone.around(lba.0 - zone.lbas.start.0, sectors)
     }
 
     /// The address that lies at this cylinder, surface and sector, if one does. The angle is not looked at.

@@ -9,7 +9,9 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use spindle_drive::{Device, Discipline, Mapping, Overheads, ReadBuffer, SeekCurve, Spec, Tag, Zone};
+//! use spindle_drive::{
+//!     Device, Discipline, Firmware, Mapping, Overheads, ReadBuffer, SeekCurve, Spec, Tag, Zone,
+//! };
 //! use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 //!
 //! let spec = Spec {
@@ -32,6 +34,7 @@
 //!     write_cache: false,
 //!     queue_depth_max: 1,
 //!     discipline: Discipline::Fifo,
+//!     firmware: Firmware::default(),
 //! };
 //! let mut device = Device::new(Arc::new(spec.check()?));
 //! device.submit(Instant::ZERO, Tag(1), Operation::read(Extent::new(Lba(5_000), Sectors(8))));
@@ -49,6 +52,7 @@ mod device;
 mod device_properties;
 #[cfg(test)]
 mod device_tests;
+mod firmware;
 mod layout;
 mod mechanism;
 mod model;
@@ -65,6 +69,7 @@ mod write_buffer;
 
 pub use check::{Field, SpecError};
 pub use device::{Device, Done, Parts, Tag};
+pub use firmware::{Bus, Detour, Firmware, ReadAhead, WriteAhead};
 pub use layout::Position;
 pub use model::{Model, ZoneFacts};
 pub use queue::Order;

@@ -8,7 +8,7 @@ use units::{Angle, Duration, Extent, Instant, Lba, Sectors};
 use crate::Model;
 use crate::layout::Place;
 use crate::model::Move;
-use crate::spin::{Phase, Spin, Sweep};
+use crate::spin::{Phase, Spin, Sweep, TURN};
 
 /// Where the heads are, and since when.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +37,55 @@ pub(crate) struct Access {
     pub(crate) first: Instant,
     /// When the last sector had passed.
     pub(crate) end: Instant,
+    /// When as many sectors had passed as the order marks.
+    pub(crate) marked: Instant,
+    /// How many sectors of the first track had come by before the first that was asked for.
+    pub(crate) passed: u64,
+}
+
+/// How a transfer is to be done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Order {
+    pub(crate) write: bool,
+    /// The arm does not move before.
+    pub(crate) at: Instant,
+    /// The heads are not ready before.
+    pub(crate) settled: Instant,
+    pub(crate) feed: Feed,
+    /// After how many sectors to look at the time.
+    pub(crate) mark: u64,
+    /// Whether to begin with whichever sector comes first.
+    pub(crate) zero_latency: bool,
+}
+
+/// When the sectors of a write arrive.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Feed {
+    /// Nothing is written before.
+    pub(crate) gate: Instant,
+    /// The first sector has arrived.
+    pub(crate) first: Instant,
+    /// One sector's time on the bus.
+    pub(crate) sector: Duration,
+}
+
+impl Feed {
+    /// How many of `run` sectors, from the `done`th on, can be written when the first begins at `from`: the
+    /// media must not overtake the bus.
+    fn count(&self, spin: Spin, from: Phase, sweep: Sweep, done: u64, run: u64) -> u64 {
+        let media = spin.time(sweep);
+        if self.sector <= media {
+            return run;
+        }
+        let arrives = self.first + self.sector * done;
+        let slack = spin.instant(from).saturating_since(arrives);
+        (1 + slack.as_nanos() / (self.sector - media).as_nanos()).min(run)
+    }
+
+    /// How far the disk has turned when the `nth` sector has arrived.
+    fn phase(&self, spin: Spin, nth: u64) -> Phase {
+        spin.phase(self.first + self.sector * nth)
+    }
 }
 
 /// The heads as they are at an instant, or as soon as they are free.
@@ -103,31 +152,60 @@ impl Mechanism {
         }
     }
 
-    /// Moves to `extent` from `at` on (or from when the mechanism is free) and transfers it. The first sector
-    /// is not begun before `data`, when what is to be written has arrived.
-    pub(crate) fn access(
-        &mut self,
-        model: &Model,
-        extent: Extent,
-        write: bool,
-        (at, data): (Instant, Instant),
-    ) -> Access {
+    /// Moves to `extent` from `order.at` on (or from when the mechanism is free) and transfers it. No sector
+    /// is written before it has arrived.
+    pub(crate) fn access(&mut self, model: &Model, extent: Extent, order: &Order) -> Access {
         let spin = model.spin();
-        let begin = at.max(self.free);
+        let begin = order.at.max(self.free);
         let place = model.place(extent.start);
-        let settled = begin + model.movement(self.move_to(place, write));
+        let settled = (begin + model.movement(self.move_to(place, order.write))).max(order.settled);
         // Movement and waiting are rounded once; where they take no time the exact phase is left alone.
-        self.rest_until(spin, settled.max(data));
+        self.rest_until(spin, settled.max(order.feed.gate));
         (self.cylinder, self.surface) = (place.position.cylinder, place.position.surface);
-        let start = self.phase.until(place.position.angle);
-        self.pass(place, start, extent.len.0.min(place.run), extent.start);
-        while self.behind < extent.end() {
-            let left = extent.end().0 - self.behind.0;
-            let (place, start) = self.next(model, self.behind, write);
-            self.pass(place, start, left.min(place.run), self.behind);
+        let landed = self.phase;
+        let start = landed.until(place.position.angle);
+        let passed = start.since(landed).0 / place.sector.0;
+        let mut marked = None;
+        let (mut next, mut from) = (place, start);
+        let mut done = 0;
+        loop {
+            let run = next.run.min(extent.len.0 - done);
+            let count = order.feed.count(spin, from, next.sector, done, run);
+            if done < order.mark && order.mark <= done + count {
+                marked = Some(spin.instant(from + Sweep(next.sector.0 * (order.mark - done))));
+            }
+            self.pass(next, from, count, extent.start + Sectors(done));
+            if done == 0 && count == run && order.zero_latency {
+                self.wrap(next, landed, from, run);
+            }
+            done += count;
+            if done >= extent.len.0 {
+                break;
+            }
+            self.phase = self.phase.max(order.feed.phase(spin, done));
+            (next, from) = self.next(model, self.behind, order.write);
         }
         self.free = spin.instant(self.phase);
-        Access { begin, settled, first: spin.instant(start), end: self.free }
+        let first = spin.instant(start);
+        Access {
+            begin,
+            settled,
+            first,
+            end: self.free,
+            marked: marked.unwrap_or(self.free),
+            passed,
+        }
+    }
+
+    /// The heads came down inside of the run: what they had missed of it came last, and one turn was enough.
+    fn wrap(&mut self, place: Place, landed: Phase, start: Phase, run: u64) {
+        let missed = TURN.saturating_sub(start.since(landed).0);
+        let missed = missed.div_ceil(place.sector.0);
+        if missed < run {
+            self.phase = start + Sweep(place.sector.0 * missed);
+            // What comes next under the heads is not what comes next in order.
+            self.ahead = 0;
+        }
     }
 
     /// Reads on from `lba`, up to `limit` or until `stop` as far as whole sectors pass, and returns the first
@@ -159,6 +237,7 @@ impl Mechanism {
             if let Some(stop) = stop {
                 let whole = stop.since(start).0 / place.sector.0;
                 if whole == 0 {
+                    self.head_for(model, place);
                     break;
                 }
                 count = count.min(whole);
@@ -168,6 +247,16 @@ impl Mechanism {
         }
         self.free = spin.instant(self.phase);
         next
+    }
+
+    /// Begins to move to where the next sector to be read lies, if that is elsewhere: a movement that has begun
+    /// is finished.
+    fn head_for(&mut self, model: &Model, place: Place) {
+        let to = self.move_to(place, false);
+        if to.distance > 0 || to.head_differs {
+            self.phase += model.spin().sweep(model.movement(to));
+            (self.cylinder, self.surface) = (place.position.cylinder, place.position.surface);
+        }
     }
 
     /// The place of `lba` and when its sector begins, if the heads go there from where they are.

@@ -4,6 +4,7 @@
 
 use units::{Angle, Bytes, Duration, Extent, Lba, SECTOR_BYTES, Sectors};
 
+use crate::firmware::Firmware;
 use crate::layout::{Layout, Place, Position, ZoneTable};
 use crate::seek::SeekTable;
 use crate::spec::{Discipline, Overheads, ReadBuffer, Spec};
@@ -150,7 +151,9 @@ impl Model {
         let first = self.layout.zone_index(range.start);
         let last = self.layout.zone_index(Lba(range.end().0 - 1));
         let zones = &self.layout.zones()[first..=last];
-        let bus = self.bus(len) + self.bus(Sectors(1));
+        let bus = self.bus(len).max(self.bus_write(len))
+            + self.bus(Sectors(1))
+            + self.spec.firmware.bus.longest();
         let positioning = self.overhead_longest() + self.longest_move() + self.period();
         positioning + self.worst_transfer(zones, len) + bus
     }
@@ -247,6 +250,15 @@ impl Model {
         time
     }
 
+    /// The least time of the movement before a write, where the firmware has one: it is a movement like any
+    /// other, so that the heads settle after it.
+    pub(crate) fn write_move_min(&self) -> Duration {
+        match self.spec.firmware.write_seek_min {
+            Duration::ZERO => Duration::ZERO,
+            least => least + self.spec.write_settle,
+        }
+    }
+
     pub(crate) fn place(&self, lba: Lba) -> Place {
         self.layout.place(lba)
     }
@@ -258,6 +270,25 @@ impl Model {
     /// The time for so many sectors on the bus.
     pub(crate) fn bus(&self, len: Sectors) -> Duration {
         self.spec.bus_sector * len.0
+    }
+
+    /// The time for so many sectors of a write on the bus.
+    pub(crate) fn bus_write(&self, len: Sectors) -> Duration {
+        self.spec.firmware.bus.write_sector.unwrap_or(self.spec.bus_sector) * len.0
+    }
+
+    pub(crate) const fn firmware(&self) -> &Firmware {
+        &self.spec.firmware
+    }
+
+    /// The addresses of the track on which this one lies.
+    pub(crate) fn track(&self, lba: Lba) -> Extent {
+        self.layout.track(lba)
+    }
+
+    /// The addresses of the cylinder on which this one lies.
+    pub(crate) fn cylinder(&self, lba: Lba) -> Extent {
+        self.layout.cylinder(lba)
     }
 
     pub(crate) fn overheads(&self, after_write: bool) -> &Overheads {

@@ -7,6 +7,7 @@
 use units::{Extent, Instant, Lba, Sectors};
 
 use crate::Model;
+use crate::firmware::ReadAhead;
 use crate::mechanism::Mechanism;
 use crate::spec::SECTORS_PER_TRACK_MAX;
 
@@ -29,6 +30,8 @@ struct Segment {
     end: Lba,
     /// The number of the read that last used it.
     used: u64,
+    /// Whether it holds what was written.
+    written: bool,
 }
 
 /// The media reading on.
@@ -38,6 +41,8 @@ struct Stream {
     /// The first address that has not passed the head.
     next: Lba,
     limit: Lba,
+    /// Where the limit stays, however much room there is.
+    boundary: Lba,
     /// Until then the arm is not given to the destaging of writes.
     hold: Instant,
 }
@@ -52,7 +57,7 @@ pub(crate) struct ReadBuffer {
 
 impl ReadBuffer {
     pub(crate) fn new(model: &Model) -> Self {
-        let empty = Segment { start: Lba(0), end: Lba(0), used: 0 };
+        let empty = Segment { start: Lba(0), end: Lba(0), used: 0, written: false };
         let count = model.read_buffer().segments as usize;
         Self { segments: vec![empty; count].into_boxed_slice(), stream: None, reads: 0 }
     }
@@ -105,7 +110,8 @@ impl ReadBuffer {
             if extent.end() <= segment.end {
                 return Found::All;
             }
-            if segment.end > segment.start {
+            let touches = extent.start == segment.end && model.firmware().strict_hits;
+            if segment.end > segment.start && !touches {
                 head = Found::Head(index, segment.end);
             }
         }
@@ -115,7 +121,13 @@ impl ReadBuffer {
             let ahead = extent.start.0.saturating_sub(stream.next.0);
             let reach =
                 || ahead <= u64::from(SECTORS_PER_TRACK_MAX) && ahead <= stream.on_track(model);
-            if extent.start >= segment.start && (extent.start <= stream.next || reach()) {
+            let arriving = if model.firmware().strict_hits {
+                // What stands still has to be sought, and what has yet to come is no hit.
+                extent.start < stream.next && stream.next < stream.limit
+            } else {
+                extent.start <= stream.next || reach()
+            };
+            if extent.start >= segment.start && arriving {
                 return Found::Arriving;
             }
         }
@@ -142,6 +154,7 @@ impl ReadBuffer {
                 self.extend(model, mechanism, extent, at);
             }
         }
+        self.consume(model, extent);
     }
 
     /// A read of `extent` at `at` was found [`Found::Arriving`]: waits for its last sector.
@@ -162,9 +175,13 @@ impl ReadBuffer {
 
     /// What the host has taken makes room for more: the stream's limit goes on with it.
     fn extend(&mut self, model: &Model, mechanism: &mut Mechanism, extent: Extent, at: Instant) {
-        let limit = limit(model, extent);
         let Some(stream) = &mut self.stream else { return };
-        if stream.next >= stream.limit && limit > stream.limit {
+        let rests = stream.next >= stream.limit;
+        if !rests || !model.firmware().rest_on_hit {
+            stream.boundary = boundary(model, extent, self.segments[stream.segment].start);
+        }
+        let limit = room(model, extent).min(stream.boundary);
+        if rests && limit > stream.limit {
             // It stood still, full, and the disk has turned meanwhile.
             mechanism.rest_until(model.spin(), at);
         }
@@ -173,7 +190,9 @@ impl ReadBuffer {
 
     /// A read of `extent` came off the media, of which `from` on was not in segment `head` before: keeps it,
     /// and reads on.
-    pub(crate) fn fill(&mut self, model: &Model, extent: Extent, head: Option<usize>) {
+    ///
+    /// `passed` sectors came by on the track before the first that was asked for.
+    pub(crate) fn fill(&mut self, model: &Model, extent: Extent, head: Option<usize>, passed: u64) {
         self.reads += 1;
         self.stream = None;
         if self.segments.is_empty() {
@@ -182,11 +201,59 @@ impl ReadBuffer {
         let index = head.unwrap_or_else(|| self.oldest());
         let oldest = Lba(extent.end().0.saturating_sub(model.read_buffer().segment.0));
         let segment = &mut self.segments[index];
-        let start = if head.is_some() { segment.start } else { extent.start };
-        *segment = Segment { start: start.max(oldest), end: extent.end(), used: self.reads };
-        let limit = limit(model, extent);
-        self.stream =
-            Some(Stream { segment: index, next: extent.end(), limit, hold: Instant::ZERO });
+        let start = match head {
+            Some(_) => segment.start,
+            None if model.firmware().whole_track => {
+                let track = model.track(extent.start).start;
+                track.max(Lba(extent.start.0.saturating_sub(passed)))
+            }
+            None => extent.start,
+        };
+        *segment = Segment {
+            start: start.max(oldest),
+            end: extent.end(),
+            used: self.reads,
+            written: false,
+        };
+        let boundary = boundary(model, extent, segment.start).max(extent.end());
+        let limit = room(model, extent).min(boundary).max(extent.end());
+        self.stream = Some(Stream {
+            segment: index,
+            next: extent.end(),
+            limit,
+            boundary,
+            hold: Instant::ZERO,
+        });
+    }
+
+    /// `extent` was taken in as a write, through a segment where the firmware does so.
+    pub(crate) fn written(&mut self, model: &Model, extent: Extent) {
+        if !model.firmware().writes_in_segments || self.segments.is_empty() {
+            return;
+        }
+        self.reads += 1;
+        self.stream = None;
+        let appended = |segment: &Segment| segment.written && segment.end == extent.start;
+        let index = self.segments.iter().position(appended).unwrap_or_else(|| self.oldest());
+        let oldest = Lba(extent.end().0.saturating_sub(model.read_buffer().segment.0));
+        let segment = &mut self.segments[index];
+        let start = if appended(segment) { segment.start } else { extent.start };
+        *segment = Segment {
+            start: start.max(oldest),
+            end: extent.end(),
+            used: self.reads,
+            written: true,
+        };
+    }
+
+    /// What the host has read makes room for what is read ahead, where the firmware keeps no more of it.
+    fn consume(&mut self, model: &Model, extent: Extent) {
+        for segment in &mut self.segments {
+            let has = segment.start <= extent.start && extent.end() <= segment.end;
+            if has && model.firmware().read_once && !segment.written {
+                segment.start = extent.end();
+            }
+        }
     }
 
     /// The segment least recently used.
@@ -208,10 +275,12 @@ impl ReadBuffer {
     }
 
     /// `extent` is about to be written: what is buffered of it and behind it is out of date.
-    pub(crate) fn invalidate(&mut self, extent: Extent) {
+    pub(crate) fn invalidate(&mut self, model: &Model, extent: Extent) {
+        let whole = model.firmware().strict_hits;
         for segment in &mut self.segments {
             if segment.start < extent.end() && extent.start < segment.end {
-                segment.end = segment.end.min(extent.start).max(segment.start);
+                let kept = if whole { segment.start } else { extent.start };
+                segment.end = segment.end.min(kept).max(segment.start);
                 if segment.end == segment.start {
                     segment.used = 0;
                 }
@@ -234,12 +303,37 @@ impl Stream {
     }
 }
 
-/// How far to read on after a read of `extent`.
-fn limit(model: &Model, extent: Extent) -> Lba {
+/// Where the disk makes an end of reading on after a read of `extent` into a segment that begins at `start`.
+fn boundary(model: &Model, extent: Extent, start: Lba) -> Lba {
+    let disk = Lba(model.capacity().0);
+    let last = Lba(extent.end().0 - 1);
+    match model.firmware().read_ahead {
+        ReadAhead::Segment | ReadAhead::Fixed => disk,
+        ReadAhead::Never => extent.end(),
+        ReadAhead::Track => model.track(last).end(),
+        ReadAhead::Cylinder => model.cylinder(last).end(),
+        ReadAhead::TrackAndNext if extent.end() < disk => {
+            let track = model.track(extent.end());
+            let next = start < track.start && track.end() < disk;
+            if next { model.track(track.end()).end() } else { track.end() }
+        }
+        ReadAhead::TrackAndNext => disk,
+    }
+}
+
+/// How far the segment has room for what is read on after a read of `extent`: what the host has yet to ask
+/// for is not overwritten.
+fn room(model: &Model, extent: Extent) -> Lba {
     let buffer = model.read_buffer();
     let ahead = extent.end() + buffer.read_ahead_max;
-    // What was asked for stays, so that it can be asked for again; but no more than half of the segment, as a
-    // long read must be read ahead of, too.
-    let full = (extent.start + buffer.segment).max(extent.end() + Sectors(buffer.segment.0 / 2));
-    ahead.min(full).max(extent.end()).min(Lba(model.capacity().0))
+    match model.firmware().read_ahead {
+        ReadAhead::Segment => {
+            // What was asked for stays, so that it can be asked for again; but no more than half of the
+            // segment, as a long read must be read ahead of, too.
+            let half = extent.end() + Sectors(buffer.segment.0 / 2);
+            ahead.min((extent.start + buffer.segment).max(half))
+        }
+        ReadAhead::TrackAndNext => extent.end() + buffer.segment,
+        _ => ahead,
+    }
 }

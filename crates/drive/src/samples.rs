@@ -2,6 +2,7 @@
 
 use units::{Angle, Duration, Sectors};
 
+use crate::firmware::Firmware;
 use crate::spec::{Discipline, Mapping, Overheads, ReadBuffer, SeekCurve, Spec, Zone};
 
 /// Two zones, four surfaces, a turn of 10 ms: a sector of the outer zone takes 50 µs.
@@ -46,5 +47,6 @@ pub(crate) fn small() -> Spec {
         write_cache: true,
         queue_depth_max: 32,
         discipline: Discipline::Fifo,
+        firmware: Firmware::default(),
     }
 }

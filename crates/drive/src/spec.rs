@@ -5,6 +5,8 @@
 
 use units::{Angle, Duration, Sectors};
 
+use crate::firmware::Firmware;
+
 /// Most surfaces (heads) a drive may have.
 pub const SURFACES_MAX: u32 = 64;
 /// Most zones a drive may have.
@@ -61,6 +63,8 @@ pub struct Spec {
     pub queue_depth_max: u32,
     /// In which order it serves them.
     pub discipline: Discipline,
+    /// What its firmware does beyond that.
+    pub firmware: Firmware,
 }
 
 /// In which order a drive serves the commands that wait in it.

@@ -193,6 +193,7 @@ fn cheetah(discipline: Discipline) -> Arc<Model> {
         write_cache: false,
         queue_depth_max: 64,
         discipline,
+        firmware: spindle_drive::Firmware::default(),
     };
     Arc::new(spec.check().expect("a drive"))
 }

@@ -16,6 +16,7 @@ mod run;
 pub mod seeds;
 mod slab;
 mod source;
+pub mod validate;
 mod workload;
 mod world;
 

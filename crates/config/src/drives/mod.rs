@@ -6,22 +6,26 @@
 //!
 //! Invariant: every drive of the library passes its check (a test asks each).
 
-use core::fmt;
-use core::str::FromStr;
+mod firmware;
+mod open;
+mod shape;
+mod write;
 
-use drive::{
-    Choosing, Discipline, Mapping, Overheads, ReadBuffer, SeekCurve, Skip, Spec, SpecError, Zone,
-};
-use serde::{Deserialize, Deserializer};
-use units::{Angle, Bytes, Duration, Sectors};
+use core::fmt;
+
+use drive::{Spec, SpecError};
+
+pub use open::{OpenDriveError, open};
+use shape::DriveFile;
+pub use write::to_toml;
 
 /// Name and text of each drive.
 const LIBRARY: &[(&str, &str)] = &[
-    ("barracuda-2t", include_str!("../drives/barracuda-2t.toml")),
-    ("deskstar-34gxp", include_str!("../drives/deskstar-34gxp.toml")),
-    ("hgst-7k8", include_str!("../drives/hgst-7k8.toml")),
-    ("nearline-20t", include_str!("../drives/nearline-20t.toml")),
-    ("st318437lw", include_str!("../drives/st318437lw.toml")),
+    ("barracuda-2t", include_str!("../../drives/barracuda-2t.toml")),
+    ("deskstar-34gxp", include_str!("../../drives/deskstar-34gxp.toml")),
+    ("hgst-7k8", include_str!("../../drives/hgst-7k8.toml")),
+    ("nearline-20t", include_str!("../../drives/nearline-20t.toml")),
+    ("st318437lw", include_str!("../../drives/st318437lw.toml")),
 ];
 
 /// The longest drive file: longer is something else by mistake.
@@ -101,212 +105,11 @@ pub fn parse(text: &str, file: &str) -> Result<Spec, DriveFileError> {
         };
         refused(line, &field_named(&message, text, line), reason)
     })?;
-    let spec = drive.spec();
+    let spec = drive.spec().map_err(|reason| refused(1, "rpm", reason))?;
     match spec.clone().check() {
         Ok(_) => Ok(spec),
         Err(error) => {
             Err(refused(line_of(text, &error), &error.field().to_string(), error.reason()))
-        }
-    }
-}
-
-/// A quantity as people write it.
-#[derive(Clone, Copy)]
-struct Written<T>(T);
-
-impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Written<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(from)?;
-        text.parse().map(Self).map_err(serde::de::Error::custom)
-    }
-}
-
-type Time = Written<Duration>;
-
-/// A size in whole sectors.
-#[derive(Clone, Copy)]
-struct Size(Sectors);
-
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let Written(bytes) = Written::<Bytes>::deserialize(from)?;
-        let whole = || serde::de::Error::custom(format!("is {bytes}, expected a multiple of 512B"));
-        bytes.sectors_exact().map(Self).ok_or_else(whole)
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DriveFile {
-    rpm: u32,
-    surfaces: u32,
-    #[serde(default)]
-    mapping: MappingName,
-    head_switch: Time,
-    write_settle: Time,
-    bus_sector: Time,
-    write_buffer: Size,
-    write_cache: bool,
-    queue_depth_max: u32,
-    queue: Option<QueueTable>,
-    overheads: OverheadsTable,
-    overheads_after_write: Option<OverheadsTable>,
-    read_buffer: ReadBufferTable,
-    seek: SeekTable,
-    seek_write: Option<SeekTable>,
-    zones: Vec<ZoneTable>,
-}
-
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum MappingName {
-    #[default]
-    Cylinder,
-    SerpentineZone,
-    Serpentine,
-}
-
-/// Without it the drive serves its commands as they come.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct QueueTable {
-    order: OrderName,
-    age_limit: Option<Time>,
-    stream_hold: Option<Time>,
-    lead: Option<Time>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum OrderName {
-    Fifo,
-    ShortestSeek,
-    ShortestPositioning,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OverheadsTable {
-    read_hit: Time,
-    read_miss: Time,
-    write_cached: Time,
-    write_media: Time,
-    control: Time,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ReadBufferTable {
-    segments: u32,
-    segment: Size,
-    read_ahead_max: Size,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SeekTable {
-    points: Vec<(u32, Time)>,
-    fall_max: Option<Time>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ZoneTable {
-    first_cylinder: u32,
-    last_cylinder: u32,
-    sectors_per_track: u32,
-    track_skew: u32,
-    cylinder_skew: u32,
-    /// In 2⁻³² of a turn.
-    #[serde(default)]
-    first_sector_angle: u32,
-    /// Pairs of first sector and count.
-    #[serde(default)]
-    skips: Vec<(u64, u64)>,
-}
-
-impl DriveFile {
-    fn spec(self) -> Spec {
-        let overheads = self.overheads.overheads();
-        Spec {
-            period: Spec::period_of_rpm(self.rpm),
-            surfaces: self.surfaces,
-            mapping: match self.mapping {
-                MappingName::Cylinder => Mapping::Cylinder,
-                MappingName::SerpentineZone => Mapping::SerpentineZone,
-                MappingName::Serpentine => Mapping::Serpentine,
-            },
-            zones: self.zones.into_iter().map(ZoneTable::zone).collect(),
-            seek: self.seek.curve(),
-            seek_write: self.seek_write.map(SeekTable::curve),
-            head_switch: self.head_switch.0,
-            write_settle: self.write_settle.0,
-            overheads,
-            overheads_after_write: self
-                .overheads_after_write
-                .map_or(overheads, OverheadsTable::overheads),
-            bus_sector: self.bus_sector.0,
-            read_buffer: ReadBuffer {
-                segments: self.read_buffer.segments,
-                segment: self.read_buffer.segment.0,
-                read_ahead_max: self.read_buffer.read_ahead_max.0,
-            },
-            write_buffer: self.write_buffer.0,
-            write_cache: self.write_cache,
-            queue_depth_max: self.queue_depth_max,
-            discipline: self.queue.map_or(Discipline::Fifo, QueueTable::discipline),
-        }
-    }
-}
-
-impl QueueTable {
-    /// A limit that is not written is nothing, which no check passes.
-    fn discipline(self) -> Discipline {
-        let time = |written: Option<Time>| written.map_or(Duration::ZERO, |time| time.0);
-        let choosing = Choosing {
-            age_limit: time(self.age_limit),
-            stream_hold: time(self.stream_hold),
-            lead: time(self.lead),
-        };
-        match self.order {
-            OrderName::Fifo => Discipline::Fifo,
-            OrderName::ShortestSeek => Discipline::ShortestSeek(choosing),
-            OrderName::ShortestPositioning => Discipline::ShortestPositioning(choosing),
-        }
-    }
-}
-
-impl OverheadsTable {
-    fn overheads(self) -> Overheads {
-        Overheads {
-            read_hit: self.read_hit.0,
-            read_miss: self.read_miss.0,
-            write_cached: self.write_cached.0,
-            write_media: self.write_media.0,
-            control: self.control.0,
-        }
-    }
-}
-
-impl SeekTable {
-    fn curve(self) -> SeekCurve {
-        SeekCurve {
-            points: self.points.into_iter().map(|(distance, time)| (distance, time.0)).collect(),
-            fall_max: self.fall_max.map_or(Duration::ZERO, |time| time.0),
-        }
-    }
-}
-
-impl ZoneTable {
-    fn zone(self) -> Zone {
-        Zone {
-            first_cylinder: self.first_cylinder,
-            last_cylinder: self.last_cylinder,
-            sectors_per_track: self.sectors_per_track,
-            track_skew: self.track_skew,
-            cylinder_skew: self.cylinder_skew,
-            first_sector_angle: Angle(self.first_sector_angle),
-            skips: self.skips.into_iter().map(|(first, count)| Skip { first, count }).collect(),
         }
     }
 }
@@ -341,7 +144,7 @@ fn line_of(text: &str, error: &SpecError) -> usize {
     let field = error.field();
     let name = match field.name {
         "" => "points",
-        "period" => "rpm",
+        "period" if !text.lines().any(|line| key_of(line) == Some("period")) => "rpm",
         name => name,
     };
     let mut lines = (1..).zip(text.lines());
@@ -366,7 +169,7 @@ mod tests {
     use std::sync::Arc;
 
     use drive::{Device, Model, Tag};
-    use units::{Extent, Instant, Lba, Operation};
+    use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
     fn model(name: &str) -> Arc<Model> {
         Arc::new(library(name).expect("in the library").check().expect("a drive"))

@@ -1,0 +1,112 @@
+//! `spindle drive`: what drives there are, what they do, and how true they are to real ones.
+
+mod show;
+mod validate;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use drive::Model;
+use report::SCHEMA;
+use serde::Serialize;
+
+use crate::exit::{Ended, bad_input};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Drive {
+    /// The drives of the library, and what they do.
+    Ls,
+    /// One drive: its figures, its seek curve and the rates of its zones.
+    Show(Show),
+    /// Read a drive out of DiskSim's parameter files, and write it as a drive file.
+    Import(Import),
+    /// Replay a trace of measured requests, and say how far the model is from the drive.
+    Validate(Validate),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// A name of the library, a drive file, or a DiskSim .parv or .diskspecs file.
+    drive: String,
+    /// Where the figures go.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// The .parv or .diskspecs file; what it names is looked for beside it.
+    file: PathBuf,
+    /// Where the drive file goes, instead of standard output.
+    #[arg(long, value_name = "FILE.toml")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Validate {
+    /// A name of the library, a drive file, or a DiskSim .parv or .diskspecs file.
+    drive: String,
+    /// The trace: one request a line, with its measured time.
+    #[arg(long, value_name = "FILE")]
+    trace: PathBuf,
+    /// Where the figure of both distributions goes.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+pub(crate) fn run(command: &Drive, json: bool) -> anyhow::Result<Ended> {
+    match command {
+        Drive::Ls => show::list(json),
+        Drive::Show(args) => show::show(args, json),
+        Drive::Import(args) => import(args, json),
+        Drive::Validate(args) => validate::run(args, json),
+    }
+}
+
+/// The drive that a name stands for.
+fn open(name: &str) -> anyhow::Result<Arc<Model>> {
+    let spec = config::drives::open(name).map_err(bad_input)?;
+    Ok(Arc::new(spec.check().map_err(bad_input)?))
+}
+
+/// What was imported, in the shape of `--json`.
+#[derive(Debug, Serialize)]
+struct Imported {
+    schema: u32,
+    sectors: u64,
+    cylinders: u32,
+    zones: usize,
+    /// The drive file, if it was not written to a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    toml: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<PathBuf>,
+}
+
+fn import(args: &Import, json: bool) -> anyhow::Result<Ended> {
+    let spec = config::disksim::import(&args.file).map_err(bad_input)?;
+    let name = args.file.file_name().unwrap_or_default().to_string_lossy();
+    let text = format!("# Imported from {name}.\n\n{}", config::drives::to_toml(&spec));
+    let model = spec.check().map_err(bad_input)?;
+    if let Some(out) = &args.out {
+        let failed = |error| bad_input(format!("{}: {error}", out.display()));
+        std::fs::write(out, &text).map_err(failed)?;
+    }
+    if json {
+        let imported = Imported {
+            schema: SCHEMA,
+            sectors: model.capacity().0,
+            cylinders: model.cylinders(),
+            zones: model.zones().len(),
+            toml: args.out.is_none().then_some(text),
+            file: args.out.clone(),
+        };
+        println!("{}", serde_json::to_string(&imported)?);
+    } else if let Some(out) = &args.out {
+        eprintln!("wrote {}", out.display());
+    } else {
+        print!("{text}");
+    }
+    Ok(Ended::Held)
+}

@@ -1,0 +1,154 @@
+//! What a drive's firmware does with its buffer and its bus, beyond what a data sheet says.
+//!
+//! The default is a plain drive: it reads on until its buffer is full, waits for what is about to pass the
+//! head, keeps writes in memory of their own, and puts commands and data on the bus without ceremony.
+//! Drives of the SCSI age differ from it and from each other, and measurably so: what is known of one by
+//! extraction is told here.
+
+use units::{Duration, Sectors, Share};
+
+/// How a drive reads ahead, what counts as a hit, and what its bus costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a trait of its own")]
+pub struct Firmware {
+    /// Where reading ahead stops.
+    pub read_ahead: ReadAhead,
+    /// Whether a read whose first sector has yet to pass the head is a miss, even if it passes next.
+    pub strict_hits: bool,
+    /// Whether a read that is served from the buffer alone leaves the arm at rest.
+    pub rest_on_hit: bool,
+    /// Whether what was read makes room for what is read ahead, and is not there to be read again.
+    pub read_once: bool,
+    /// Whether all that passes the head on a track is kept, from where the head came down on it.
+    pub whole_track: bool,
+    /// Whether a read begins at whichever of its sectors comes first.
+    pub zero_latency_read: bool,
+    /// Whether a write begins at whichever of its sectors comes first.
+    pub zero_latency_write: bool,
+    /// Whether writes go through a segment of the read buffer, and can be read there afterwards.
+    pub writes_in_segments: bool,
+    /// The least time between the decoding of a write and its media's work, unless it goes on where the
+    /// write before it ended.
+    pub write_seek_min: Duration,
+    /// What the bus costs.
+    pub bus: Bus,
+}
+
+/// Where reading ahead stops, after a read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadAhead {
+    /// When the segment is full; what was asked for stays in it as long as it fills no more than half.
+    #[default]
+    Segment,
+    /// At once.
+    Never,
+    /// So many sectors behind the read, in any case.
+    Fixed,
+    /// At the end of the track, or sooner.
+    Track,
+    /// At the end of the cylinder, or sooner.
+    Cylinder,
+    /// At the end of the track; if all of that track before it is in the segment, at the end of the next.
+    TrackAndNext,
+}
+
+/// What it costs to have the bus, to give it up and to ask for it again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bus {
+    /// Time for one sector of a write; nothing means as long as for a read.
+    pub write_sector: Option<Duration>,
+    /// Giving it up after a read was taken in, if the command before was a read.
+    pub read_release: Duration,
+    /// The same after a write.
+    pub read_release_after_write: Duration,
+    /// Giving it up after the data of a write was taken in.
+    pub write_release: Duration,
+    /// Asking for it again.
+    pub reselect: Duration,
+    /// What comes before data.
+    pub prepare: Duration,
+    /// The message that ends a read.
+    pub read_done: Duration,
+    /// The message that ends a write.
+    pub write_done: Duration,
+    /// How much of a read must have come off the media before its data goes on the bus.
+    pub read_share: Share,
+    /// How many sectors of a write must be there before the media begins.
+    pub write_ahead: WriteAhead,
+    /// What a write that follows another elsewhere suffers.
+    pub detour: Option<Detour>,
+}
+
+/// How many sectors of a write must have crossed the bus before the first goes to the media.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteAhead {
+    /// The first.
+    #[default]
+    One,
+    /// So many, or all of a shorter write; and a longer write needs more.
+    Sectors {
+        /// Of a write of up to `long` sectors.
+        short: Sectors,
+        /// A write as long as this is a long one.
+        long: Sectors,
+        /// Of a long write.
+        of_long: Sectors,
+    },
+}
+
+/// The bus is given up once more before the data of a write, when it follows a write elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Detour {
+    /// The electronics' part of the command, in place of the usual.
+    pub command: Duration,
+    /// Giving the bus up.
+    pub release: Duration,
+    /// Until it is asked for again.
+    pub pause: Duration,
+    /// Giving it up after the data.
+    pub release_again: Duration,
+    /// Asking for it to say that the write is done.
+    pub reselect_again: Duration,
+    /// How much later than the command's end the arm begins to move.
+    pub arm_later: Duration,
+}
+
+impl WriteAhead {
+    /// Of a write of `len` sectors.
+    pub(crate) fn of(self, len: Sectors) -> Sectors {
+        match self {
+            Self::One => Sectors(len.0.min(1)),
+            Self::Sectors { long, of_long, .. } if len >= long => of_long.min(len),
+            Self::Sectors { short, .. } => short.min(len),
+        }
+    }
+}
+
+impl Bus {
+    /// All its times, for checking.
+    pub(crate) fn times(&self) -> impl Iterator<Item = (&'static str, Duration)> {
+        let detour = self.detour.unwrap_or_default();
+        [
+            ("write_sector", self.write_sector.unwrap_or_default()),
+            ("read_release", self.read_release),
+            ("read_release_after_write", self.read_release_after_write),
+            ("write_release", self.write_release),
+            ("reselect", self.reselect),
+            ("prepare", self.prepare),
+            ("read_done", self.read_done),
+            ("write_done", self.write_done),
+            ("detour.command", detour.command),
+            ("detour.release", detour.release),
+            ("detour.pause", detour.pause),
+            ("detour.release_again", detour.release_again),
+            ("detour.reselect_again", detour.reselect_again),
+            ("detour.arm_later", detour.arm_later),
+        ]
+        .into_iter()
+    }
+
+    /// The most that it adds to a command, beside its data.
+    pub(crate) fn longest(&self) -> Duration {
+        self.times().map(|(_, time)| time).sum()
+    }
+}
