@@ -13,6 +13,8 @@ use crate::spec::{
     Zone,
 };
 
+use crate::write_buffer::DIRTY_EXTENTS_MAX;
+
 /// Where in a [`Spec`] a value stands; shows as `zones[2].track_skew`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
@@ -215,6 +217,9 @@ impl Spec {
         }
         self.overheads.check("overheads")?;
         self.overheads_after_write.check("overheads_after_write")?;
+        let runs = u64::from(self.firmware.write_segments);
+        let most = DIRTY_EXTENTS_MAX as u64;
+        range(inside("firmware", "write_segments"), runs, (0, most), "runs")?;
         time(inside("firmware", "write_seek_min"), self.firmware.write_seek_min)?;
         for (name, value) in self.firmware.bus.times() {
             time(inside("bus", name), value)?;

@@ -108,7 +108,7 @@ impl Device {
             serving: None,
             mechanism: Mechanism::new(model.spin()),
             reads: ReadBuffer::new(&model),
-            writes: WriteBuffer::new(model.write_buffer()),
+            writes: WriteBuffer::new(model.write_buffer(), model.firmware().write_segments),
             clock: Instant::ZERO,
             free: Instant::ZERO,
             electronics_free: Instant::ZERO,
@@ -403,16 +403,40 @@ impl Device {
         }
         let begun = self.begin(command, extent, start, overheads.write_cached);
         self.background(begun.ready);
-        let room = self.make_room(extent.len, begun.ready);
+        let room = self.make_room(extent, begun.ready);
         let bus = self.model.firmware().bus;
-        let at = room + bus.prepare + self.model.bus_write(carried) + bus.write_done;
-        self.background(at);
-        self.writes.insert(extent, at);
+        let data = room + bus.prepare;
+        let at = data + self.model.bus_write(carried) + bus.write_done;
+        let idle = !self.writes.is_waiting() && self.writes.under_way(room).is_none();
+        if idle && self.model.firmware().write_segments > 0 {
+            self.write_at_once(extent, (room, data), carried);
+        } else {
+            self.background(at);
+            self.writes.insert(extent, at);
+        }
         self.reads.written(&self.model, extent);
         let mut parts = begun.parts;
         parts.queue += room.since(begun.ready);
         parts.transfer = at.since(room);
         (at, parts)
+    }
+
+    /// Begins to write `extent` at `from`, while its data comes over the bus from `data` on.
+    fn write_at_once(
+        &mut self,
+        extent: Extent,
+        (from, data): (Instant, Instant),
+        carried: Sectors,
+    ) {
+        self.reads.stop();
+        let sector = self.model.bus_write(Sectors(carried.0.min(1)));
+        let feed = Feed { gate: data + sector, first: data + sector, sector };
+        let firmware = self.model.firmware();
+        let settled = from + self.model.write_move_min();
+        let zero_latency = firmware.zero_latency_write && settled >= data + sector * carried.0;
+        let order = Order { write: true, at: from, settled, feed, mark: 0, zero_latency };
+        let access = self.mechanism.access(&self.model, extent, &order);
+        self.writes.begun(extent, access.end);
     }
 
     /// Writes onto the disk, `carried` sectors of it over the bus meanwhile.
@@ -472,10 +496,10 @@ impl Device {
         (at, parts)
     }
 
-    /// Writes buffered runs to the disk until `len` more sectors have room, and says when they have.
-    fn make_room(&mut self, len: Sectors, from: Instant) -> Instant {
+    /// Writes buffered runs to the disk until `extent` has room, and says when it has.
+    fn make_room(&mut self, extent: Extent, from: Instant) -> Instant {
         let mut at = from;
-        while !self.writes.fits(len, at) {
+        while !self.writes.fits(extent, at) {
             if let Some((_, end)) = self.writes.under_way(at) {
                 at = end;
             } else {

@@ -27,6 +27,9 @@ pub struct Firmware {
     pub zero_latency_write: bool,
     /// Whether writes go through a segment of the read buffer, and can be read there afterwards.
     pub writes_in_segments: bool,
+    /// How many runs of cached writes there may be, which go to the disk in the order in which they came; 0
+    /// means that memory alone limits them, and that the disk is swept.
+    pub write_segments: u32,
     /// The least time between the decoding of a write and its media's work, unless it goes on where the
     /// write before it ended.
     pub write_seek_min: Duration,

@@ -27,6 +27,9 @@ struct Run {
 #[derive(Clone, Debug)]
 pub(crate) struct WriteBuffer {
     capacity: Sectors,
+    /// How many runs there may be, with the one being written; they go to the disk in the order in which
+    /// they came. Nothing means that the disk is swept and [`DIRTY_EXTENTS_MAX`] is the limit.
+    segments: Option<usize>,
     runs: Vec<Run>,
     sectors: u64,
     /// What is being written, until when.
@@ -38,9 +41,10 @@ pub(crate) struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    pub(crate) fn new(capacity: Sectors) -> Self {
+    pub(crate) fn new(capacity: Sectors, segments: u32) -> Self {
         Self {
             capacity,
+            segments: (segments > 0).then_some(segments as usize),
             runs: Vec::with_capacity(DIRTY_EXTENTS_MAX),
             sectors: 0,
             under_way: None,
@@ -79,9 +83,18 @@ impl WriteBuffer {
         self.under_way = Some((extent, end));
     }
 
-    /// Whether `len` more sectors have room at `at`.
-    pub(crate) fn fits(&self, len: Sectors, at: Instant) -> bool {
-        self.runs.len() < DIRTY_EXTENTS_MAX && self.dirty(at) + len <= self.capacity
+    /// Whether `extent` has room at `at`.
+    pub(crate) fn fits(&self, extent: Extent, at: Instant) -> bool {
+        if self.dirty(at) + extent.len > self.capacity {
+            return false;
+        }
+        let Some(segments) = self.segments else { return self.runs.len() < DIRTY_EXTENTS_MAX };
+        let under_way = self.under_way(at);
+        let goes_on = |end: Lba| end == extent.start;
+        // What goes on where a run ends is part of it.
+        self.runs.len() + usize::from(under_way.is_some()) < segments
+            || self.runs.iter().any(|run| goes_on(run.end))
+            || self.runs.is_empty() && under_way.is_some_and(|(extent, _)| goes_on(extent.end()))
     }
 
     /// Whether all of `extent` is in the buffer at `at`.
@@ -119,7 +132,8 @@ impl WriteBuffer {
     /// Takes out the next run to write, or the head of it.
     pub(crate) fn take_next(&mut self, heads: Lba) -> Option<Extent> {
         self.operations = self.operations.wrapping_add(1);
-        let index = if self.operations.is_multiple_of(DESTAGE_OLDEST_EVERY) {
+        let in_order = self.segments.is_some();
+        let index = if in_order || self.operations.is_multiple_of(DESTAGE_OLDEST_EVERY) {
             (0..self.runs.len()).min_by_key(|index| self.runs[*index].age)?
         } else {
             let above = self.runs.partition_point(|run| run.start < heads);
@@ -176,7 +190,7 @@ mod tests {
     }
 
     fn buffer(extents: &[(u64, u64)]) -> WriteBuffer {
-        let mut buffer = WriteBuffer::new(Sectors(1 << 20));
+        let mut buffer = WriteBuffer::new(Sectors(1 << 20), 0);
         for (start, len) in extents {
             buffer.insert(extent(*start, *len), Instant::ZERO);
             buffer.invariants();

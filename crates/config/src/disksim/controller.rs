@@ -58,10 +58,14 @@ pub(crate) fn read(disk: &Block, path: Path) -> Result<Controller, ConfigError> 
     let write_sector = own.max(path.write_sector);
     let read_buffer = buffer(disk)?;
     let segment = disk.whole_or("Segment size (in blks)", (0, SEGMENT_SECTORS_MAX), 0)?;
-    let write_segments = disk.whole_or("Maximum number of write segments", (0, 1 << 16), 1)?;
+    let write_segments =
+        disk.whole_or("Maximum number of write segments", (0, SEGMENTS_MAX.into()), 1)?;
     let separate = disk.flag("Use separate write segment")?;
     let mut firmware = firmware(disk)?;
     firmware.writes_in_segments = !separate && disk.flag("Allow read hits on write data")?;
+    if fast {
+        firmware.write_segments = u32::try_from(write_segments.max(1)).expect("in its range");
+    }
     firmware.bus = bus(disk, &times)?;
     firmware.bus.write_sector = (write_sector != bus_sector).then_some(write_sector);
     // Its mechanical times are scaled as its overheads are.

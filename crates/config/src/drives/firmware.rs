@@ -19,6 +19,7 @@ pub(super) struct FirmwareTable {
     zero_latency_read: bool,
     zero_latency_write: bool,
     writes_in_segments: bool,
+    write_segments: u32,
     write_seek_min: Option<Time>,
 }
 
@@ -91,6 +92,7 @@ impl FirmwareTable {
             zero_latency_read: self.zero_latency_read,
             zero_latency_write: self.zero_latency_write,
             writes_in_segments: self.writes_in_segments,
+            write_segments: self.write_segments,
             write_seek_min: time(self.write_seek_min),
             bus: Bus::default(),
         }

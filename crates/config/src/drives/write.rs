@@ -118,6 +118,7 @@ fn firmware(text: &mut String, all: &Firmware) -> core::fmt::Result {
         ("writes_in_segments", all.writes_in_segments),
     ];
     switches.iter().try_for_each(|(key, value)| writeln!(text, "{key} = {value}"))?;
+    writeln!(text, "write_segments = {}", all.write_segments)?;
     writeln!(text, "write_seek_min = {}", time(all.write_seek_min))?;
     bus(text, &all.bus)
 }
