@@ -434,7 +434,7 @@ impl Device {
         let firmware = self.model.firmware();
         let settled = from + self.model.write_move_min();
         let zero_latency = firmware.zero_latency_write && settled >= data + sector * carried.0;
-        let order = Order { write: true, at: from, settled, feed, mark: 0, zero_latency };
+        let order = Transfer { write: true, at: from, settled, feed, mark: 0, zero_latency };
         let access = self.mechanism.access(&self.model, extent, &order);
         self.writes.begun(extent, access.end);
     }

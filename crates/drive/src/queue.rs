@@ -290,7 +290,7 @@ impl Scene<'_> {
             Op::Write | Op::WriteZeroes if fua || extent.len > self.writes.capacity() => {
                 Source::Media(overheads().write_media)
             }
-            Op::Write | Op::WriteZeroes if !self.writes.fits(extent.len, self.at) => Source::Room,
+            Op::Write | Op::WriteZeroes if !self.writes.fits(extent, self.at) => Source::Room,
             Op::Write | Op::WriteZeroes | Op::Flush | Op::Trim => Source::Memory,
         }
     }
