@@ -307,17 +307,19 @@ impl Stream {
 fn boundary(model: &Model, extent: Extent, start: Lba) -> Lba {
     let disk = Lba(model.capacity().0);
     let last = Lba(extent.end().0 - 1);
+    if extent.end() == disk {
+        return disk;
+    }
     match model.firmware().read_ahead {
         ReadAhead::Segment | ReadAhead::Fixed => disk,
         ReadAhead::Never => extent.end(),
         ReadAhead::Track => model.track(last).end(),
         ReadAhead::Cylinder => model.cylinder(last).end(),
-        ReadAhead::TrackAndNext if extent.end() < disk => {
+        ReadAhead::TrackAndNext => {
             let track = model.track(extent.end());
             let next = start < track.start && track.end() < disk;
             if next { model.track(track.end()).end() } else { track.end() }
         }
-        ReadAhead::TrackAndNext => disk,
     }
 }
 
