@@ -4,15 +4,15 @@ use proptest::prelude::*;
 use units::{Duration, Op, Operation, Sectors};
 
 use crate::device_tests::{Dice, at, device, extent, model, read, run, us, write};
-use crate::{Done, Mapping, Skip, Tag};
+use crate::{Done, Mapping, Skip, Spec, Tag};
 
 #[derive(Clone, Copy, Debug)]
-struct Step {
+pub(crate) struct Step {
     think: u64,
     operation: Operation,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = Step> {
     let place = prop_oneof![0_u64..2_000, 0_u64..71_000];
     (0_u64..30_000, place, 1_u64..400, 0_u8..12, any::<bool>()).prop_map(
         |(think, start, len, kind, fua)| {
@@ -33,7 +33,15 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// Submits at fixed instants, asks all the time or not before the end, and returns what came out.
 fn play(steps: &[Step], often: bool) -> Vec<Done> {
-    let mut device = device(|spec| spec.queue_depth_max = 64);
+    play_with(steps, often, |_| {})
+}
+
+/// The same with a drive that is changed.
+pub(crate) fn play_with(steps: &[Step], often: bool, change: impl FnOnce(&mut Spec)) -> Vec<Done> {
+    let mut device = device(|spec| {
+        spec.queue_depth_max = 64;
+        change(spec);
+    });
     let mut now = at(0);
     let mut all = Vec::new();
     for (tag, step) in (0..).zip(steps) {
