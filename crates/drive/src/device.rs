@@ -348,7 +348,9 @@ impl Device {
             let detour = self.model.firmware().bus.detour.filter(|_| elsewhere);
             let overhead = detour.map_or(overheads.write_media, |detour| detour.command);
             let begun = self.begin(command, extent, start, overhead);
-            return self.write_media(&begun, carried, elsewhere);
+            let done = self.write_media(&begun, carried, elsewhere);
+            self.reads.written(&self.model, extent);
+            return done;
         }
         let begun = self.begin(command, extent, start, overheads.write_cached);
         self.background(begun.ready);

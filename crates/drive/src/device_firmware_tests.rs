@@ -192,6 +192,20 @@ fn a_write_through_a_segment_can_be_read_there() {
 }
 
 #[test]
+fn a_forced_write_through_the_only_segment_takes_it_from_what_was_read() {
+    let again = |shared| {
+        let mut device = device(|spec| {
+            spec.read_buffer.segments = 1;
+            spec.firmware.writes_in_segments = shared;
+        });
+        let first = run(&mut device, at(0), read(0, 8));
+        let second = run(&mut device, first.at + LATER, write(20_000, 8).with_fua());
+        run(&mut device, second.at + LATER, read(0, 8)).parts.overhead
+    };
+    assert_eq!([again(false), again(true)], [us(100), us(300)]);
+}
+
+#[test]
 fn a_write_into_a_segment_drops_all_of_it_where_hits_are_strict() {
     let found = |strict| {
         let mut device = device(with(|firmware| firmware.strict_hits = strict));

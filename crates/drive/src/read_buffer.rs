@@ -308,7 +308,6 @@ fn boundary(model: &Model, extent: Extent, start: Lba) -> Lba {
     let disk = Lba(model.capacity().0);
     let last = Lba(extent.end().0 - 1);
     match model.firmware().read_ahead {
-        ReadAhead::Segment | ReadAhead::Fixed => disk,
         ReadAhead::Never => extent.end(),
         ReadAhead::Track => model.track(last).end(),
         ReadAhead::Cylinder => model.cylinder(last).end(),
@@ -317,7 +316,7 @@ fn boundary(model: &Model, extent: Extent, start: Lba) -> Lba {
             let next = start < track.start && track.end() < disk;
             if next { model.track(track.end()).end() } else { track.end() }
         }
-        ReadAhead::TrackAndNext => disk,
+        ReadAhead::Segment | ReadAhead::Fixed | ReadAhead::TrackAndNext => disk,
     }
 }
 
