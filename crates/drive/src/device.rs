@@ -371,15 +371,15 @@ impl Device {
         let order = Transfer { at: arm, mark, zero_latency, ..Transfer::default() };
         let access = self.mechanism.access(&self.model, missing, &order);
         self.reads.fill(&self.model, extent, head, access.passed);
-        // The bus is given up while the arm moves, and had again when enough of the data is there; what was in
-        // the buffer it carries at once.
+        // The bus is given up while the arm moves, and asked for again when enough of the data is there, which is
+        // made ready meanwhile. What was in the buffer the bus carries at once.
         let one = self.model.bus(Sectors(1));
         let on = if head.is_some() {
             ready + bus.prepare
         } else {
             let release =
                 if self.after_write { bus.read_release_after_write } else { bus.read_release };
-            (ready + release).max(access.marked) + bus.reselect + bus.prepare
+            (ready + release).max(access.marked) + bus.reselect.max(bus.prepare)
         };
         // It follows the media, one sector behind it, and carries no more than it can.
         let carried = on.max(access.marked) + self.model.bus(missing.len);
@@ -399,7 +399,9 @@ impl Device {
             let detour = self.model.firmware().bus.detour.filter(|_| elsewhere);
             let overhead = detour.map_or(overheads.write_media, |detour| detour.command);
             let begun = self.begin(command, extent, start, overhead);
-            return self.write_media(&begun, carried, elsewhere);
+            let done = self.write_media(&begun, carried, elsewhere);
+            self.reads.written(&self.model, extent);
+            return done;
         }
         let begun = self.begin(command, extent, start, overheads.write_cached);
         self.background(begun.ready);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use units::{Duration, Op, Operation, Sectors};
 
 use crate::device_tests::{Dice, at, device, extent, model, read, run, us, write};
-use crate::{Done, Mapping, Skip, Tag};
+use crate::{Done, Mapping, Skip, Spec, Tag};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
@@ -33,7 +33,15 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
 
 /// Submits at fixed instants, asks all the time or not before the end, and returns what came out.
 fn play(steps: &[Step], often: bool) -> Vec<Done> {
-    let mut device = device(|spec| spec.queue_depth_max = 64);
+    play_with(steps, often, |_| {})
+}
+
+/// The same with a drive that is changed.
+pub(crate) fn play_with(steps: &[Step], often: bool, change: impl FnOnce(&mut Spec)) -> Vec<Done> {
+    let mut device = device(|spec| {
+        spec.queue_depth_max = 64;
+        change(spec);
+    });
     let mut now = at(0);
     let mut all = Vec::new();
     for (tag, step) in (0..).zip(steps) {

@@ -68,7 +68,7 @@ pub struct Bus {
     pub write_release: Duration,
     /// Asking for it again.
     pub reselect: Duration,
-    /// What comes before data.
+    /// What comes before data; beside asking for the bus, where that is needed.
     pub prepare: Duration,
     /// The message that ends a read.
     pub read_done: Duration,

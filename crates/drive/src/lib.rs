@@ -49,6 +49,8 @@
 mod check;
 mod device;
 #[cfg(test)]
+mod device_firmware_tests;
+#[cfg(test)]
 mod device_properties;
 #[cfg(test)]
 mod device_tests;

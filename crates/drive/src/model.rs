@@ -223,7 +223,8 @@ impl Model {
     fn longest_move(&self) -> Duration {
         let write = self.seek_write.as_ref().unwrap_or(&self.seek).longest();
         let read = self.seek.longest().max(self.spec.head_switch);
-        read.max(write.max(self.spec.head_switch) + self.spec.write_settle)
+        let write = write.max(self.spec.head_switch) + self.spec.write_settle;
+        read.max(write).max(self.write_move_min())
     }
 
     fn overhead_longest(&self) -> Duration {

@@ -1,0 +1,151 @@
+//! `spindle drive` as a script sees it: exit codes, the one message of a refusal, `--json`, and the files it writes.
+
+mod common;
+
+use std::path::Path;
+
+use common::{Ran, Scratch, spindle};
+use serde_json::Value;
+
+const DISKSPECS: &str = "disksim_disk SMALL {
+  Model = source x.model,
+  Bulk sector transfer time = 0.1,
+  Number of buffer segments = 3,
+  Segment size (in blks) = 64,
+  Read miss over. after read = 0.3,
+  Write miss over. after read = 0.9
+}
+";
+
+const MODEL: &str = "dm_disk SMALL_model {
+  Number of data surfaces = 2,
+  Number of cylinders = 100,
+  Layout Model = dm_layout_g1 {
+    LBN-to-PBN mapping scheme = 0,
+    Sparing scheme used = 0,
+    Zones = [
+      dm_layout_g1_zone {
+        First cylinder number = 0,
+        Last cylinder number = 99,
+        Blocks per track = 50
+      }
+    ]
+  },
+  Mechanical Model = dm_mech_g1 {
+    Seek type = extracted,
+    Full seek curve = x.seek,
+    Head switch time = 0.8,
+    Rotation speed (in rpms) = 6000
+  }
+}
+";
+
+const TRACE: &str = "R Hit 0 8 1500.0 20000.0
+R Hit 8 8 900.0 20000.0
+W Hit 9000 4 12000.0 100.0
+";
+
+fn scratch() -> Scratch {
+    let scratch = Scratch::new();
+    let files = [
+        ("x.diskspecs", DISKSPECS),
+        ("x.model", MODEL),
+        ("x.seek", "1, 1.0\n99, 9.0\n"),
+        ("x.trace", TRACE),
+    ];
+    for (name, text) in files {
+        scratch.write(name, text);
+    }
+    scratch
+}
+
+/// Runs it; it succeeds.
+fn succeed(directory: &Path, arguments: &[&str]) -> Ran {
+    let ran = spindle(directory, arguments);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran
+}
+
+fn json(ran: &Ran) -> Value {
+    let value = ran.json();
+    assert_eq!(value["schema"], 1);
+    value
+}
+
+/// It is refused as bad input: one line on standard error, nothing on standard output. Gives the line.
+fn refused(ran: &Ran) -> &str {
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+    assert_eq!(ran.stderr.lines().count(), 1, "one message: {}", ran.stderr);
+    ran.stderr.trim_end()
+}
+
+#[test]
+fn an_imported_drive_is_a_drive_file_that_does_the_same() {
+    let scratch = scratch();
+    let told = json(&succeed(
+        scratch.path(),
+        &["drive", "import", "x.diskspecs", "--out", "x.toml", "--json"],
+    ));
+    assert_eq!((told["sectors"].as_u64(), told["file"].as_str()), (Some(10_000), Some("x.toml")));
+    let printed = succeed(scratch.path(), &["drive", "import", "x.diskspecs"]);
+    let written = std::fs::read_to_string(scratch.join("x.toml")).expect("it was written");
+    assert_eq!(printed.stdout, written);
+    let validate = |drive| {
+        let args = ["drive", "validate", drive, "--trace", "x.trace", "--json"];
+        let mut told = json(&succeed(scratch.path(), &args));
+        told["drive"] = Value::Null;
+        told
+    };
+    let (imported, file) = (validate("x.diskspecs"), validate("./x.toml"));
+    assert_eq!(imported, file);
+    assert_eq!(imported["all"]["requests"], 3);
+    assert_eq!(imported["reads"]["measured_mean_ms"], 1.2);
+    assert_eq!(imported["writes"]["requests"], 1);
+    assert_eq!(imported["classes"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn figures_go_where_they_are_told_to() {
+    let scratch = scratch();
+    let args = ["drive", "validate", "x.diskspecs", "--trace", "x.trace", "--out", "out"];
+    let validated = succeed(scratch.path(), &args);
+    assert!(validated.stdout.contains("demerit ms"), "{}", validated.stdout);
+    let shown =
+        json(&succeed(scratch.path(), &["drive", "show", "x.diskspecs", "--out", "out", "--json"]));
+    assert_eq!(shown["zone_rates"][0]["sectors_per_track"], 50);
+    assert_eq!(shown["full_stroke_ms"], 9.0);
+    for name in ["x-validate.svg", "x-seek.svg", "x-zones.svg"] {
+        let svg = std::fs::read_to_string(scratch.join("out").join(name)).expect(name);
+        assert!(svg.starts_with("<svg"), "{name}");
+    }
+}
+
+#[test]
+fn the_library_is_listed() {
+    let listed = json(&succeed(Scratch::new().path(), &["drive", "ls", "--json"]));
+    let drives = listed["drives"].as_array().expect("a list");
+    assert_eq!(drives.len(), config::drives::names().count());
+    for drive in drives {
+        let name = drive["name"].as_str().expect("a name");
+        for key in ["bytes", "random_read_4k_ms", "outer_bytes_per_s", "inner_bytes_per_s"] {
+            assert!(drive[key].as_f64().is_some_and(|number| number > 0.0), "{name}: {key}");
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_in_one_line_with_its_place() {
+    let scratch = scratch();
+    let spindle = |args: &[&str]| spindle(scratch.path(), args);
+    let unknown = spindle(&["drive", "show", "no-such-drive"]);
+    assert!(refused(&unknown).contains("no drive `no-such-drive`: expected one of"), "{unknown:?}");
+    let missing = spindle(&["drive", "import", "y.parv"]);
+    assert!(refused(&missing).starts_with("spindle: y.parv:1: field `source`"), "{missing:?}");
+    scratch.write("x.seek", "1, 1.0\n99, 0.1\n");
+    let falls = spindle(&["drive", "import", "x.diskspecs"]);
+    assert!(refused(&falls).starts_with("spindle: x.seek:2: field `time`"), "{falls:?}");
+    scratch.write("x.seek", "1, 1.0\n99, 9.0\n");
+    scratch.write("x.trace", "R Hit 0 8 1500.0 0\nR Hit 9996 8 1500.0 0\n");
+    let past = spindle(&["drive", "validate", "x.diskspecs", "--trace", "x.trace"]);
+    assert!(refused(&past).starts_with("spindle: x.trace:2: found 8 sectors at 9996"), "{past:?}");
+}

@@ -1,0 +1,295 @@
+//! What firmware makes of a device, one trait a test; and what holds whatever its traits are.
+
+use proptest::prelude::*;
+use units::{Duration, Sectors, Share};
+
+use crate::device_properties::{play_with, step};
+use crate::device_tests::{at, device, extent, model, read, run, us, write};
+use crate::{Bus, Detour, Firmware, Parts, ReadAhead, Spec, WriteAhead};
+
+/// Time enough for anything that the drive does by itself.
+const LATER: Duration = us(200_000);
+
+fn with(change: impl FnOnce(&mut Firmware)) -> impl FnOnce(&mut Spec) {
+    |spec| change(&mut spec.firmware)
+}
+
+/// Whether a read comes out of the buffer, after these reads with time between them.
+fn hits(change: impl FnOnce(&mut Firmware), before: &[(u64, u64)], last: (u64, u64)) -> bool {
+    let mut device = device(with(change));
+    let mut now = at(0);
+    for (start, len) in before {
+        now = run(&mut device, now, read(*start, *len)).at + LATER;
+    }
+    run(&mut device, now, read(last.0, last.1)).parts.overhead == us(100)
+}
+
+#[test]
+fn reading_ahead_stops_where_the_firmware_says() {
+    let reaches = |read_ahead, before: &[(u64, u64)], lba| {
+        let strict = |firmware: &mut Firmware| {
+            (firmware.read_ahead, firmware.strict_hits) = (read_ahead, true);
+        };
+        hits(strict, before, (lba, 1)) && !hits(strict, before, (lba + 1, 1))
+    };
+    // A track holds 200 sectors, a cylinder 800, a segment 512.
+    let never = |f: &mut Firmware| (f.read_ahead, f.strict_hits) = (ReadAhead::Never, true);
+    assert!(!hits(never, &[(0, 8)], (8, 1)));
+    assert!(reaches(ReadAhead::Track, &[(150, 8)], 199));
+    assert!(reaches(ReadAhead::Cylinder, &[(700, 8)], 799));
+    assert!(reaches(ReadAhead::Fixed, &[(100, 8)], 100 + 8 + 511));
+    assert!(reaches(ReadAhead::TrackAndNext, &[(150, 8)], 199));
+    // What precedes the track is in the segment: the whole of it was read, and the next is.
+    assert!(reaches(ReadAhead::TrackAndNext, &[(190, 20)], 599));
+}
+
+#[test]
+fn what_was_read_once_is_not_there_to_be_read_again_where_room_is_made_for_more() {
+    let before = [(0, 8), (8, 8)];
+    assert!(hits(|_| {}, &before, (8, 8)));
+    let once = |firmware: &mut Firmware| firmware.read_once = true;
+    assert!(!hits(once, &before, (8, 8)));
+    assert!(hits(once, &before, (16, 8)));
+}
+
+#[test]
+fn a_track_that_passes_is_kept_from_where_the_heads_came_down() {
+    // The arm is on cylinder 10 already; nothing of its track before the sector is there otherwise.
+    let before = [(8_000, 8), (8_190, 8)];
+    let keeps = |whole: bool| {
+        move |f: &mut Firmware| {
+            (f.read_ahead, f.strict_hits, f.whole_track) = (ReadAhead::Never, true, whole);
+        }
+    };
+    assert!(!hits(keeps(false), &before, (8_180, 8)));
+    assert!(hits(keeps(true), &before, (8_180, 8)));
+}
+
+#[test]
+fn a_read_that_begins_anywhere_takes_one_turn_at_most() {
+    let turn = |zero_latency: bool| {
+        let mut device = device(|spec| {
+            spec.read_buffer.segments = 0;
+            spec.firmware.zero_latency_read = zero_latency;
+        });
+        // The heads are ready in the middle of the track, 300 us after the overhead has begun.
+        let done = run(&mut device, at(5_000), read(0, 200));
+        done.parts.rotation + done.parts.transfer
+    };
+    assert!(turn(false) > us(14_600) && turn(false) < us(14_800), "{}", turn(false));
+    assert!(turn(true) < us(10_060), "{}", turn(true));
+}
+
+#[test]
+fn the_bus_costs_what_it_is_said_to_cost() {
+    let bus = Bus {
+        read_release: us(1_000),
+        reselect: us(20),
+        prepare: us(7),
+        read_done: us(3),
+        write_done: us(4),
+        ..Bus::default()
+    };
+    let mut device = device(with(|firmware| firmware.bus = bus));
+    let plain = run(&mut crate::device_tests::device(|_| {}), at(0), read(8_000, 8));
+    let miss = run(&mut device, at(0), read(8_000, 8));
+    // The first sector is there at 5.05 ms: the bus, given up at 1.3 ms, is asked for then.
+    let first = plain.parts.overhead + plain.parts.seek + plain.parts.rotation + us(50);
+    let expected = (first + us(20 + 8 * 5)).max(plain.parts.sum()) + us(3);
+    assert!(miss.parts.sum().as_nanos().abs_diff(expected.as_nanos()) < 5, "{:?}", miss.parts);
+    let hit = run(&mut device, miss.at + LATER, read(8_008, 8));
+    assert_eq!(hit.parts.sum(), us(100 + 7 + 8 * 5 + 3));
+    let write = run(&mut device, hit.at + LATER, write(0, 8));
+    assert_eq!(write.parts.sum(), us(150 + 7 + 8 * 5 + 4));
+}
+
+#[test]
+fn the_bus_waits_until_its_share_of_a_read_is_there() {
+    let sum = |percent| {
+        let mut device = device(|spec| {
+            spec.bus_sector = us(60);
+            spec.firmware.bus.read_share = Share::from_percent(percent);
+        });
+        run(&mut device, at(0), read(8_000, 100)).parts.sum()
+    };
+    // The bus is slower than the media: each sector that it waits for comes on top.
+    assert_eq!(sum(75) - sum(0), us(74 * 50));
+}
+
+#[test]
+fn the_media_does_not_overtake_the_bus() {
+    let done = |bus: u64, ahead| {
+        let mut device = device(|spec| {
+            spec.write_cache = false;
+            spec.bus_sector = us(bus);
+            spec.firmware.bus.write_ahead = ahead;
+        });
+        run(&mut device, at(0), write(8_000, 120)).parts
+    };
+    let few = WriteAhead::Sectors { short: Sectors(5), long: Sectors(200), of_long: Sectors(9) };
+    assert_eq!(done(5, WriteAhead::One), done(5, few));
+    // At 60 us a sector the first hundred have an arm's movement of lead, which 10 us each use up.
+    let (fast, slow) = (done(49, WriteAhead::One), done(90, WriteAhead::One));
+    assert!(slow.transfer >= fast.transfer + us(9_900), "{slow:?}");
+}
+
+#[test]
+fn a_write_after_a_write_elsewhere_makes_a_detour() {
+    let detour = Detour {
+        command: us(100),
+        release: us(10),
+        pause: us(30_000),
+        release_again: us(20),
+        reselect_again: us(40),
+        arm_later: us(60),
+    };
+    let mut device = device(|spec| {
+        spec.write_cache = false;
+        spec.firmware.bus.detour = Some(detour);
+    });
+    let first = run(&mut device, at(0), write(0, 8));
+    let next = run(&mut device, first.at, write(8, 8));
+    assert!(next.parts.sum() < us(11_000), "{:?}", next.parts);
+    let elsewhere = run(&mut device, next.at, write(4_000, 8));
+    assert_eq!(elsewhere.parts.overhead, us(100));
+    assert!(elsewhere.parts.sum() > us(30_000), "{:?}", elsewhere.parts);
+}
+
+#[test]
+fn a_least_movement_settles_as_any_other() {
+    let seek = |least| {
+        let mut device = device(|spec| {
+            spec.write_cache = false;
+            spec.firmware.write_seek_min = least;
+        });
+        run(&mut device, at(0), write(0, 8)).parts.seek
+    };
+    assert_eq!([seek(Duration::ZERO), seek(us(600))], [Duration::ZERO, us(1_000)]);
+}
+
+#[test]
+fn few_write_segments_hold_few_writes_and_empty_in_order() {
+    let mut device = device(with(|firmware| firmware.write_segments = 1));
+    let first = run(&mut device, at(0), write(40_000, 8));
+    assert_eq!(first.parts.queue, Duration::ZERO);
+    let second = run(&mut device, first.at, write(0, 8));
+    assert!(second.parts.queue > us(5_000), "{:?}", second.parts);
+    // What goes on where the last write ended shares its segment.
+    let third = run(&mut device, second.at, write(8, 8));
+    assert_eq!(third.parts.queue, Duration::ZERO);
+}
+
+#[test]
+fn a_write_through_a_segment_can_be_read_there() {
+    let found = |shared| {
+        let mut device = device(with(|firmware| firmware.writes_in_segments = shared));
+        let done = run(&mut device, at(0), write(20_000, 8));
+        run(&mut device, done.at + LATER, read(20_000, 8)).parts
+    };
+    let hit = Parts { overhead: us(100), transfer: us(40), ..Parts::default() };
+    assert_eq!(found(true), hit);
+    assert_ne!(found(false), hit);
+}
+
+#[test]
+fn a_forced_write_through_the_only_segment_takes_it_from_what_was_read() {
+    let again = |shared| {
+        let mut device = device(|spec| {
+            spec.read_buffer.segments = 1;
+            spec.firmware.writes_in_segments = shared;
+        });
+        let first = run(&mut device, at(0), read(0, 8));
+        let second = run(&mut device, first.at + LATER, write(20_000, 8).with_fua());
+        run(&mut device, second.at + LATER, read(0, 8)).parts.overhead
+    };
+    assert_eq!([again(false), again(true)], [us(100), us(300)]);
+}
+
+#[test]
+fn a_write_into_a_segment_drops_all_of_it_where_hits_are_strict() {
+    let found = |strict| {
+        let mut device = device(with(|firmware| firmware.strict_hits = strict));
+        let first = run(&mut device, at(0), read(0, 8));
+        let second = run(&mut device, first.at + LATER, write(100, 8));
+        run(&mut device, second.at + LATER, read(8, 8)).parts.overhead == us(100)
+    };
+    assert!(found(false) && !found(true));
+}
+
+/// Firmware drawn at random.
+fn firmware() -> impl Strategy<Value = Firmware> {
+    let policies = [
+        ReadAhead::Segment,
+        ReadAhead::Never,
+        ReadAhead::Fixed,
+        ReadAhead::Track,
+        ReadAhead::Cylinder,
+        ReadAhead::TrackAndNext,
+    ];
+    (0..policies.len(), any::<u8>(), 0_u32..4, 0_u64..400, 0_u32..101, any::<bool>()).prop_map(
+        move |(policy, bits, segments, time, percent, detours)| {
+            let bit = |nth: u8| bits >> nth & 1 == 1;
+            let bus = Bus {
+                write_sector: bit(7).then_some(us(time / 3)),
+                read_release: us(time),
+                write_release: us(time / 2),
+                reselect: us(time / 3),
+                prepare: us(time / 5),
+                read_done: us(time / 7),
+                write_done: us(time / 11),
+                read_share: Share::from_percent(percent),
+                detour: detours.then(|| Detour {
+                    command: us(time),
+                    pause: us(7),
+                    ..Detour::default()
+                }),
+                ..Bus::default()
+            };
+            Firmware {
+                read_ahead: policies[policy],
+                strict_hits: bit(0),
+                rest_on_hit: bit(1),
+                read_once: bit(2),
+                whole_track: bit(3),
+                zero_latency_read: bit(4),
+                zero_latency_write: bit(5),
+                writes_in_segments: bit(6),
+                write_segments: segments,
+                write_seek_min: us(time),
+                bus,
+            }
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn how_often_any_device_is_asked_changes_nothing(
+        steps in proptest::collection::vec(step(), 1..60),
+        firmware in firmware(),
+    ) {
+        let change = |spec: &mut Spec| spec.firmware = firmware;
+        prop_assert_eq!(play_with(&steps, false, change), play_with(&steps, true, change));
+    }
+
+    #[test]
+    fn any_command_alone_takes_no_longer_than_the_worst_case(
+        from in 0_u64..68_000,
+        start in 0_u64..66_000,
+        len in 1_u64..2_000,
+        think in 0_u64..20_000,
+        writes in any::<bool>(),
+        firmware in firmware(),
+    ) {
+        let mut device = device(|spec| {
+            spec.write_cache = false;
+            spec.firmware = firmware;
+        });
+        let first = run(&mut device, at(0), read(from, 1));
+        let operation = if writes { write(start, len) } else { read(start, len) };
+        let done = run(&mut device, first.at + us(think), operation);
+        let worst = model(|spec| spec.firmware = firmware)
+            .worst_case_within(extent(start, len), Sectors(len));
+        prop_assert!(done.parts.sum() <= worst, "{:?} > {}", done.parts, worst);
+    }
+}
