@@ -37,6 +37,7 @@ impl Emulated {
                 self.store.sync()?;
                 Vec::new()
             }
+            Op::Seek => Vec::new(),
         };
         if fua && op.writes() {
             self.store.sync()?;

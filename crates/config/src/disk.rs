@@ -9,6 +9,7 @@ use units::Duration;
 
 use crate::drives;
 use crate::error::ConfigError;
+use crate::execution;
 use crate::file::read_at_most;
 use crate::limits::{DEPTH_MAX, ESTIMATE_MIN, LINGER_MAX, PATH_BYTES_MAX, PERIOD_MAX, PERIOD_MIN};
 use crate::names::Names;
@@ -27,6 +28,14 @@ pub(crate) const KEYS: &[&str] = &[
     "linger",
     "estimate_sequential",
     "estimate_random",
+    execution::KEYS[0],
+    execution::KEYS[1],
+    execution::KEYS[2],
+    execution::KEYS[3],
+    execution::KEYS[4],
+    execution::KEYS[5],
+    execution::KEYS[6],
+    execution::KEYS[7],
 ];
 
 const PERIOD_DEFAULT: Duration = Duration::from_secs(1);
@@ -57,6 +66,7 @@ fn disk(
     backing: Backing,
 ) -> Result<Disk, ConfigError> {
     let depth = depth(table, &drive.model)?;
+    let execution = execution::check(table, &drive)?;
     let period = table.duration("period", PERIOD_MIN..=PERIOD_MAX, "", PERIOD_DEFAULT)?;
     let up_to_period = " (the period)";
     let batches = Duration::ZERO..=period;
@@ -75,6 +85,7 @@ fn disk(
         linger,
         estimate_sequential: estimate("estimate_sequential", ESTIMATE_SEQUENTIAL_DEFAULT)?,
         estimate_random: estimate("estimate_random", ESTIMATE_RANDOM_DEFAULT)?,
+        execution,
         line: table.line(),
     })
 }

@@ -12,10 +12,12 @@
 pub mod disksim;
 pub mod drives;
 pub mod limits;
+pub mod profile;
 
 mod check;
 mod disk;
 mod error;
+mod execution;
 mod file;
 mod names;
 mod plan;

@@ -45,6 +45,8 @@ pub const OUTSTANDING_DISK_MAX: u32 = 1 << 19;
 const _: () = assert!(OUTSTANDING_DISK_MAX as usize <= engine::limits::REQUESTS_MAX / 2);
 /// Requests of a sequential run before it jumps.
 pub const RUN_MAX: u64 = 1_000_000_000;
+/// Requests that an elevator sorts at a time.
+pub const ELEVATOR_MAX: u64 = 65_536;
 /// The shortest mean time between two requests of an open loop: no disk comes near it.
 pub const INTERVAL_MIN: Duration = Duration::from_micros(1);
 /// The longest time that a config names: 115 days.

@@ -12,7 +12,7 @@ use core::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::{Contract, PolicyName};
+use engine::{Contract, Execution, PolicyName, Priority};
 use units::{Bytes, Duration, Share};
 
 /// A whole config: disks, the volumes on them, and (for a simulation) the load on those.
@@ -66,6 +66,8 @@ pub struct Disk {
     pub estimate_sequential: Duration,
     /// The estimate of any other request. Above zero.
     pub estimate_random: Duration,
+    /// How requests become commands.
+    pub execution: Execution,
     /// The line of its table, from 1.
     pub line: usize,
 }
@@ -108,6 +110,10 @@ pub struct Volume {
     pub size: Bytes,
     /// Its share of the disk's time. Admitted: the disk's reserves fit together.
     pub contract: Contract,
+    /// The volume whose sectors it has, if it is a second door to another's: the same data under a contract of its own.
+    pub same_as: Option<VolumeIndex>,
+    /// Whether it goes before everybody of a lower class.
+    pub priority: Priority,
     /// The line of its table, from 1.
     pub line: usize,
 }
@@ -197,6 +203,11 @@ pub enum Access {
     },
     /// Each goes to a place of its own.
     Random,
+    /// As random, but in the order of their places: so many are drawn at a time and sorted, as an elevator serves them.
+    Elevator {
+        /// How many.
+        batch: NonZeroU64,
+    },
 }
 
 /// When the requests of a workload come.
@@ -209,8 +220,13 @@ pub enum Arrival {
         /// The pause between an answer and the request that follows it.
         think: Duration,
     },
-    /// An open loop: requests come whether or not the last one was answered.
+    /// An open loop: requests come at a constant rate, whether or not the last one was answered.
     Open {
+        /// The time between two requests. Above zero.
+        interval: Duration,
+    },
+    /// An open loop whose requests come independently of one another: a Poisson process.
+    Poisson {
         /// The mean time between two requests. Above zero.
         interval: Duration,
     },

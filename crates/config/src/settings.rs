@@ -17,7 +17,18 @@ impl Disk {
                 sequential: self.estimate_sequential.into(),
                 random: self.estimate_random.into(),
             },
+            execution: self.execution,
             ..Settings::default()
         }
+    }
+
+    /// An engine for this disk, idle and without volumes, with the profile that is assumed of its drive where requests
+    /// are to be preemptible.
+    pub fn engine(&self, now: units::Instant) -> engine::Engine {
+        let engine = engine::Engine::new(self.settings(), now);
+        if self.execution.preemptible().is_none() {
+            return engine;
+        }
+        engine.with_profile(std::sync::Arc::new(crate::profile::assumed(&self.drive.model)))
     }
 }

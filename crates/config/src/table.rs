@@ -248,6 +248,14 @@ impl<'a> Value<'a> {
         number.filter(|number| range.contains(number)).ok_or_else(|| self.refuse(expected))
     }
 
+    /// It as a yes or no.
+    pub(crate) fn boolean(&self) -> Result<bool, ConfigError> {
+        match self.node.get_ref() {
+            DeValue::Boolean(flag) => Ok(*flag),
+            _ => Err(self.refuse("true or false, without quotes")),
+        }
+    }
+
     /// It as a number without a unit, in quotes or not.
     pub(crate) fn factor<T: FromStr>(&self, expected: impl Display) -> Result<T, ConfigError> {
         let text = match self.node.get_ref() {

@@ -8,7 +8,8 @@ use units::{Bytes, Duration, Rate};
 
 use crate::error::ConfigError;
 use crate::limits::{
-    BLOCK_MAX, BLOCK_MIN, INTERVAL_MIN, OUTSTANDING_DISK_MAX, OUTSTANDING_MAX, RUN_MAX, TIME_MAX,
+    BLOCK_MAX, BLOCK_MIN, ELEVATOR_MAX, INTERVAL_MIN, OUTSTANDING_DISK_MAX, OUTSTANDING_MAX,
+    RUN_MAX, TIME_MAX,
 };
 use crate::names::Names;
 use crate::plan::{Access, Arrival, Drawn, Mix, Requests, Volume, VolumeIndex, Workload};
@@ -25,6 +26,8 @@ pub(crate) const KEYS: &[&str] = &[
     "outstanding",
     "think",
     "rate",
+    "arrivals",
+    "elevator",
     "start",
     "stop",
     "file",
@@ -35,7 +38,8 @@ pub(crate) const KEYS: &[&str] = &[
 ];
 
 /// What is said of requests that dice make up, and never of a trace's.
-const DRAWN_KEYS: [&str; 7] = ["op", "read_share", "run", "block", "outstanding", "think", "rate"];
+const DRAWN_KEYS: [&str; 9] =
+    ["op", "read_share", "run", "block", "outstanding", "think", "rate", "arrivals", "elevator"];
 /// What is said of a trace, and of nothing else.
 const TRACE_KEYS: [&str; 5] = ["file", "format", "device", "scale", "remap"];
 const ACCESS_EXPECTED: &str = "\"sequential\", \"random\" or \"trace\"";
@@ -133,6 +137,17 @@ fn mix(table: &Table<'_>) -> Result<Mix, ConfigError> {
 fn access(table: &Table<'_>) -> Result<Access, ConfigError> {
     let access = table.require("access", ACCESS_EXPECTED)?;
     let run = table.value("run");
+    if let Some(batch) = table.value("elevator") {
+        if access.text(ACCESS_EXPECTED)? != "random" {
+            return Err(batch.refuse("no such field, or access = \"random\""));
+        }
+        let batch = batch.integer(1..=ELEVATOR_MAX, "")?;
+        let batch = NonZeroU64::new(batch).expect("at least one");
+        return match run {
+            None => Ok(Access::Elevator { batch }),
+            Some(run) => Err(run.refuse("no such field, or access = \"sequential\"")),
+        };
+    }
     match (access.text(ACCESS_EXPECTED)?, run) {
         ("sequential", None) => Ok(Access::Sequential { run: None }),
         ("sequential", Some(run)) => {
@@ -161,6 +176,7 @@ fn block(table: &Table<'_>, volume: &Volume) -> Result<Bytes, ConfigError> {
 fn arrival(table: &Table<'_>) -> Result<Arrival, ConfigError> {
     const EXPECTED: &str = "`outstanding` (a closed loop) or `rate` (an open loop)";
     let (outstanding, think) = (table.value("outstanding"), table.value("think"));
+    let poisson = poisson(table)?;
     match (outstanding, table.value("rate")) {
         (Some(outstanding), None) => {
             let outstanding = outstanding.integer(1..=OUTSTANDING_MAX.into(), "")?;
@@ -180,12 +196,26 @@ fn arrival(table: &Table<'_>) -> Result<Arrival, ConfigError> {
                 let expected = format!("a rate from one in {low} to one in {high}");
                 return Err(rate.refuse(expected));
             }
-            Ok(Arrival::Open { interval })
+            Ok(if poisson { Arrival::Poisson { interval } } else { Arrival::Open { interval } })
         }
         (Some(_), Some(rate)) => {
             Err(rate.refuse(format_args!("one of {EXPECTED}, and both are here")))
         }
         (None, None) => Err(table.missing("outstanding", EXPECTED)),
+    }
+}
+
+/// Whether the requests of an open loop come independently of one another.
+fn poisson(table: &Table<'_>) -> Result<bool, ConfigError> {
+    const EXPECTED: &str = "\"constant\" or \"poisson\"";
+    let Some(arrivals) = table.value("arrivals") else { return Ok(false) };
+    if table.value("rate").is_none() {
+        return Err(arrivals.refuse("no such field, or a `rate`"));
+    }
+    match arrivals.text(EXPECTED)? {
+        "constant" => Ok(false),
+        "poisson" => Ok(true),
+        _ => Err(arrivals.refuse(EXPECTED)),
     }
 }
 

@@ -4,7 +4,7 @@ use core::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::{Contract, PolicyName};
+use engine::{Contract, Execution, PolicyName, Priority};
 use spindle_config::{
     Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, Requests, Volume,
     VolumeIndex, Workload,
@@ -36,6 +36,7 @@ fn disks() -> Vec<Disk> {
         linger: Duration::from_millis(2),
         estimate_sequential: Duration::from_micros(300),
         estimate_random: Duration::from_millis(20),
+        execution: Execution::Whole { split: None },
         line: 7,
     };
     let written = Disk {
@@ -59,6 +60,9 @@ fn volumes() -> Vec<Volume> {
         disk: DiskIndex(disk),
         size: Bytes(size),
         contract,
+        priority: Priority::Normal,
+        same_as: None,
+
         line,
     };
     let (reserve, limit) = (Share::from_percent(70), Share::from_percent(80));

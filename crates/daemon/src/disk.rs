@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use backend::{Disk, Failure, Finished, Job, Tag};
-use engine::{Action, Command, CommandId, Engine, Event, Outcome, Request};
+use engine::{Action, Command, CommandId, Engine, Event, Outcome, Purpose, Request};
 use frontend::{Errno, Handle, Reply};
 use report::Latency;
 use units::{Duration, Instant, Op, Operation};
@@ -197,7 +197,7 @@ fn payload(pending: &mut Pending, command: &Command) -> Vec<u8> {
 
 /// Puts what `command` read where it belongs in its request.
 fn collect(pending: &mut Pending, command: &Command, data: Vec<u8>) {
-    if command.operation.op != Op::Read {
+    if command.operation.op != Op::Read || command.purpose != Purpose::Transfer {
         return;
     }
     if is_whole(pending, command) {

@@ -233,7 +233,7 @@ fn open(
             Box::new(store)
         }
     };
-    let engine = Engine::new(disk.settings(), now);
+    let engine = disk.engine(now);
     Ok(Opened { engine, volumes: 0, disk: Box::new(Emulated::new(model, store)) })
 }
 
@@ -247,15 +247,21 @@ fn open_file(plan: &Plan, disk: &config::Disk, path: &Path) -> Result<FileStore,
 
 fn place_volumes(plan: &Plan, disks: &mut [Opened], now: Instant) -> Routes {
     let mut pool = Pool::new(plan.disks.iter().map(|disk| disk.drive.model.capacity()));
-    let routes = plan.volumes.iter().map(|volume| {
+    let mut routes: Vec<Route> = Vec::with_capacity(plan.volumes.len());
+    for volume in &plan.volumes {
         let disk = volume.disk.0;
         let size = volume.size.sectors_exact().expect("the plan's sizes are whole sectors");
         let place = DiskId(u32::try_from(disk).expect("disks are few"));
-        let map = pool.allocate(place, size).expect("the plan's sizes fit");
+        let map = match volume.same_as {
+            Some(other) => routes[other.0].map.clone(),
+            None => pool.allocate(place, size).expect("the plan's sizes fit"),
+        };
         let id = disks[disk].engine.add_volume(volume.contract, now);
         disks[disk].volumes += 1;
+        let id = id.expect("the plan's reserves fit");
+        disks[disk].engine.prioritise(id, volume.priority);
         let (name, size) = (volume.name.clone(), volume.size);
-        Route { name, size, disk, volume: id.expect("the plan's reserves fit"), map }
-    });
-    Routes(routes.collect())
+        routes.push(Route { name, size, disk, volume: id, map });
+    }
+    Routes(routes)
 }

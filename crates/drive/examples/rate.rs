@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use spindle_drive::{
-    Choosing, Device, Discipline, Firmware, Mapping, Model, Overheads, ReadBuffer, SeekCurve, Spec,
-    SpecError, Tag, Zone,
+    Arm, Choosing, Device, Discipline, Firmware, Mapping, Model, Overheads, ReadBuffer, SeekCurve,
+    Spec, SpecError, Tag, Zone,
 };
 use units::{Angle, Duration, Extent, Instant, Lba, Operation, Sectors};
 
@@ -54,6 +54,7 @@ fn large(discipline: Discipline) -> Result<Model, SpecError> {
         queue_depth_max: 64,
         discipline,
         firmware: Firmware::default(),
+        arm: Arm::default(),
     }
     .check()
 }

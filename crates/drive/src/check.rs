@@ -233,6 +233,7 @@ impl Spec {
         range(top("surfaces"), self.surfaces.into(), (1, SURFACES_MAX.into()), "surfaces")?;
         time(top("head_switch"), self.head_switch)?;
         time(top("write_settle"), self.write_settle)?;
+        time(top("seek_variation"), self.arm.variation)?;
         time(top("bus_sector"), self.bus_sector)?;
         let depth = (1, u64::from(QUEUE_DEPTH_MAX));
         range(top("queue_depth_max"), self.queue_depth_max.into(), depth, "commands")?;

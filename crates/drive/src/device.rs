@@ -26,6 +26,7 @@ use crate::firmware::Firmware;
 use crate::mechanism::{Access, Feed, Mechanism, Order as Transfer};
 use crate::queue::{Choice, Command, Order, Queue, Scene};
 use crate::read_buffer::{Found, ReadBuffer};
+use crate::sway::Sway;
 use crate::write_buffer::WriteBuffer;
 
 /// The name that the submitter gives a command.
@@ -106,7 +107,7 @@ impl Device {
         Self {
             queue: Queue::new(&model),
             serving: None,
-            mechanism: Mechanism::new(model.spin()),
+            mechanism: Mechanism::new(model.spin(), Sway::of_model(&model, 0)),
             reads: ReadBuffer::new(&model),
             writes: WriteBuffer::new(model.write_buffer(), model.firmware().write_segments),
             clock: Instant::ZERO,
@@ -119,6 +120,13 @@ impl Device {
             held_until: Instant::ZERO,
             model,
         }
+    }
+
+    /// The same drive, its arm's movements varied from this seed on rather than from zero.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.mechanism.set_sway(Sway::of_model(&self.model, seed));
+        self
     }
 
     /// Addresses on the disk.
@@ -277,6 +285,7 @@ impl Device {
             Op::Read => self.read(command, start, fua),
             Op::Write | Op::WriteZeroes => self.write(command, start),
             Op::Flush => self.flush(command, start),
+            Op::Seek => self.seek(command, start),
             Op::Trim => {
                 // Where a mapping is all that changes, nothing moves; what was read ahead reads as before.
                 let overhead = self.model.overheads(self.after_write).control;
@@ -476,6 +485,21 @@ impl Device {
         let access = self.mechanism.access(&self.model, extent, &order);
         let carried = data + self.model.bus_write(carried) + release;
         begun.accessed(&access, access.end.max(carried) + reselect + bus.write_done)
+    }
+
+    /// Moves the arm, and lets it stay there. What was being read ahead is given up, as for any other movement.
+    fn seek(&mut self, command: &Command, start: Instant) -> (Instant, Parts) {
+        let extent = command.operation.extent;
+        let overhead = self.model.overheads(self.after_write).control;
+        let begun = self.begin(command, extent, start, overhead);
+        self.background(begun.ready);
+        self.reads.advance(&self.model, &mut self.mechanism, begun.ready);
+        self.reads.stop();
+        let (begin, settled) = self.mechanism.seek(&self.model, extent.start, begun.ready);
+        let mut parts = begun.parts;
+        parts.queue += begin.since(begun.ready);
+        parts.seek = settled.since(begin);
+        (settled, parts)
     }
 
     fn flush(&mut self, command: &Command, start: Instant) -> (Instant, Parts) {

@@ -102,7 +102,7 @@ proptest! {
             let len = step.operation.extent.len;
             let (least, sectors) = match step.operation.op {
                 Op::Read | Op::Write => (us(5) * len.0, len),
-                Op::Trim | Op::Flush | Op::WriteZeroes => (Duration::ZERO, len),
+                Op::Trim | Op::Flush | Op::WriteZeroes | Op::Seek => (Duration::ZERO, len),
             };
             // What waits for nobody: the bus carries it all, and nothing takes longer than the worst case.
             let alone = done.parts.sum().saturating_sub(done.parts.queue);

@@ -10,6 +10,7 @@
 //! ```
 //! use std::sync::Arc;
 //! use spindle_drive::{
+//!     Arm,
 //!     Device, Discipline, Firmware, Mapping, Overheads, ReadBuffer, SeekCurve, Spec, Tag, Zone,
 //! };
 //! use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
@@ -35,6 +36,7 @@
 //!     queue_depth_max: 1,
 //!     discipline: Discipline::Fifo,
 //!     firmware: Firmware::default(),
+//!     arm: Arm::default(),
 //! };
 //! let mut device = Device::new(Arc::new(spec.check()?));
 //! device.submit(Instant::ZERO, Tag(1), Operation::read(Extent::new(Lba(5_000), Sectors(8))));
@@ -44,7 +46,7 @@
 //! # Ok::<(), spindle_drive::SpecError>(())
 //! ```
 //!
-//! Invariant: no clock, no files, no randomness, no floating point.
+//! Invariant: no clock, no files, no floating point, and no randomness but a seeded sequence in the drive's own state.
 
 mod check;
 mod device;
@@ -67,6 +69,7 @@ mod samples;
 mod seek;
 mod spec;
 mod spin;
+mod sway;
 mod write_buffer;
 
 pub use check::{Field, SpecError};
@@ -76,8 +79,8 @@ pub use layout::Position;
 pub use model::{Model, ZoneFacts};
 pub use queue::Order;
 pub use spec::{
-    AGE_LIMIT_MAX, CYLINDERS_MAX, Choosing, Discipline, MOVE_MAX, Mapping, Overheads, PERIOD_MAX,
-    PERIOD_MIN, QUEUE_DEPTH_MAX, ReadBuffer, SECTORS_PER_TRACK_MAX, SEGMENTS_MAX, SURFACES_MAX,
-    SeekCurve, Skip, Spec, ZONES_MAX, Zone,
+    AGE_LIMIT_MAX, Arm, CYLINDERS_MAX, Choosing, Discipline, MOVE_MAX, Mapping, Overheads,
+    PERIOD_MAX, PERIOD_MIN, QUEUE_DEPTH_MAX, ReadBuffer, SECTORS_PER_TRACK_MAX, SEGMENTS_MAX,
+    SURFACES_MAX, SeekCurve, Skip, Spec, ZONES_MAX, Zone,
 };
 pub use write_buffer::{DESTAGE_OLDEST_EVERY, DESTAGE_SECTORS_MAX, DIRTY_EXTENTS_MAX};

@@ -9,6 +9,7 @@ use crate::Model;
 use crate::layout::Place;
 use crate::model::Move;
 use crate::spin::{Phase, Spin, Sweep, TURN};
+use crate::sway::Sway;
 
 /// Where the heads are, and since when.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +25,8 @@ pub(crate) struct Mechanism {
     /// phase, and what one of them sweeps.
     ahead: u64,
     sector: Sweep,
+    /// How its movements vary; nothing in a drive that always takes as long as its curve says.
+    sway: Option<Sway>,
 }
 
 /// A transfer that has been worked out.
@@ -114,7 +117,7 @@ impl Access {
 
 impl Mechanism {
     /// At rest over the first track when the world begins.
-    pub(crate) fn new(spin: Spin) -> Self {
+    pub(crate) fn new(spin: Spin, sway: Option<Sway>) -> Self {
         let phase = spin.phase(Instant::ZERO);
         Self {
             cylinder: 0,
@@ -124,7 +127,12 @@ impl Mechanism {
             behind: Lba(0),
             ahead: 0,
             sector: Sweep(0),
+            sway,
         }
+    }
+
+    pub(crate) fn set_sway(&mut self, sway: Option<Sway>) {
+        self.sway = sway;
     }
 
     /// When the last transfer ended or will end.
@@ -158,7 +166,7 @@ impl Mechanism {
         let spin = model.spin();
         let begin = order.at.max(self.free);
         let place = model.place(extent.start);
-        let settled = (begin + model.movement(self.move_to(place, order.write))).max(order.settled);
+        let settled = (begin + self.movement(model, place, order.write)).max(order.settled);
         // Movement and waiting are rounded once; where they take no time the exact phase is left alone.
         self.rest_until(spin, settled.max(order.feed.gate));
         (self.cylinder, self.surface) = (place.position.cylinder, place.position.surface);
@@ -194,6 +202,28 @@ impl Mechanism {
             end: self.free,
             marked: marked.unwrap_or(self.free),
             passed,
+        }
+    }
+
+    /// Moves to where `lba` lies, from `at` on or from when the mechanism is free, and says when it began and when the
+    /// heads have settled.
+    pub(crate) fn seek(&mut self, model: &Model, lba: Lba, at: Instant) -> (Instant, Instant) {
+        let begin = at.max(self.free);
+        let place = model.place(lba);
+        let settled = begin + self.movement(model, place, false);
+        self.rest_until(model.spin(), settled);
+        (self.cylinder, self.surface) = (place.position.cylinder, place.position.surface);
+        (self.behind, self.ahead) = (lba, 0);
+        (begin, settled)
+    }
+
+    /// What the movement to `place` takes, this time.
+    fn movement(&mut self, model: &Model, place: Place, write: bool) -> Duration {
+        let to = self.move_to(place, write);
+        let time = model.movement(to);
+        match &mut self.sway {
+            Some(sway) if to.distance > 0 => sway.of(time),
+            _ => time,
         }
     }
 

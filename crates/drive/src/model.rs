@@ -9,6 +9,7 @@ use crate::layout::{Layout, Place, Position, ZoneTable};
 use crate::seek::SeekTable;
 use crate::spec::{Discipline, Overheads, ReadBuffer, Spec};
 use crate::spin::{Spin, Sweep, TURN};
+use crate::sway::SWAY_MAX;
 
 /// A checked drive. Made by [`Spec::check`].
 #[derive(Clone, Debug)]
@@ -224,7 +225,7 @@ impl Model {
         let write = self.seek_write.as_ref().unwrap_or(&self.seek).longest();
         let read = self.seek.longest().max(self.spec.head_switch);
         let write = write.max(self.spec.head_switch) + self.spec.write_settle;
-        read.max(write).max(self.write_move_min())
+        read.max(write).max(self.write_move_min()) + self.spec.arm.variation * SWAY_MAX
     }
 
     fn overhead_longest(&self) -> Duration {

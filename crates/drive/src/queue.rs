@@ -291,6 +291,7 @@ impl Scene<'_> {
                 Source::Media(overheads().write_media)
             }
             Op::Write | Op::WriteZeroes if !self.writes.fits(extent, self.at) => Source::Room,
+            Op::Seek => Source::Media(overheads().control),
             Op::Write | Op::WriteZeroes | Op::Flush | Op::Trim => Source::Memory,
         }
     }

@@ -48,5 +48,6 @@ pub(crate) fn small() -> Spec {
         queue_depth_max: 32,
         discipline: Discipline::Fifo,
         firmware: Firmware::default(),
+        arm: crate::Arm::default(),
     }
 }

@@ -65,6 +65,17 @@ pub struct Spec {
     pub discipline: Discipline,
     /// What its firmware does beyond that.
     pub firmware: Firmware,
+    /// What else there is to know of its arm.
+    pub arm: Arm,
+}
+
+/// How far an arm's movements can be commanded and foretold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arm {
+    /// Whether the drive has a command that moves the arm and transfers nothing, as SCSI's SEEK.
+    pub seek_command: bool,
+    /// The standard deviation of a movement's time about the seek curve; nothing for an arm that is always on time.
+    pub variation: Duration,
 }
 
 /// In which order a drive serves the commands that wait in it.

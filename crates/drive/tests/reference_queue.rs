@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use spindle_drive::{
-    Choosing, Device, Discipline, Mapping, Model, Overheads, ReadBuffer, SeekCurve, Skip, Spec,
-    Tag, Zone,
+    Arm, Choosing, Device, Discipline, Mapping, Model, Overheads, ReadBuffer, SeekCurve, Skip,
+    Spec, Tag, Zone,
 };
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
@@ -194,6 +194,7 @@ fn cheetah(discipline: Discipline) -> Arc<Model> {
         queue_depth_max: 64,
         discipline,
         firmware: spindle_drive::Firmware::default(),
+        arm: Arm::default(),
     };
     Arc::new(spec.check().expect("a drive"))
 }

@@ -29,6 +29,17 @@ impl Contract {
     }
 }
 
+/// Who goes first where a policy is not asked: a request of a higher class goes before the rest of one of a lower class
+/// that has begun, as soon as the disk can be had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// As the policy says.
+    #[default]
+    Normal,
+    /// Before all others, as far as the volume's limit lets it.
+    High,
+}
+
 /// The policies an engine can run, by the names that configs use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PolicyName {

@@ -1,53 +1,48 @@
 //! The machine itself: queues, commands in service, and the plumbing between them, the meter and the policy.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use units::{DiskTime, Instant, Op, Operation, Sectors};
+use units::{DiskTime, Duration, Instant, Op, Operation, Sectors};
 
-use crate::limits::{REQUESTS_MAX, TRIM_MAX, VOLUMES_MAX};
+use crate::execute::{Executor, Step};
+use crate::limits::{PREEMPTIONS_MAX, REQUESTS_MAX, VOLUMES_MAX};
 use crate::meter::Meter;
+use crate::pending::{Left, Pending, Slot};
 use crate::policy::{self, Dispatch, Pick, Policy, Ticket};
 use crate::request::{Account, Action, Command, CommandId, Event, Outcome, Reply, Request};
-use crate::{Admission, Contract, Refusal, Settings, VolumeId};
-
-/// A request's place in the engine.
-type Slot = u32;
+use crate::{
+    Admission, Contract, Executed, Execution, Priority, Profile, Purpose, Refusal, Settings,
+    VolumeId,
+};
 
 /// No request.
 const NOBODY: Slot = Slot::MAX;
 
 #[derive(Debug)]
-#[repr(align(128))]
-struct Pending {
-    request: Request,
-    submitted: Instant,
-    started: Option<Instant>,
-    /// Sectors for which commands have been issued.
-    issued: Sectors,
-    /// Commands in the drive.
-    running: u32,
-    outcome: Outcome,
-    disk_time: DiskTime,
-    /// The request behind it in its volume's queue, and what that one asks for: with it the next head is known
-    /// without a look at a request that nobody has touched for long.
-    behind: Option<(Slot, Operation)>,
-}
-
-const _: () = assert!(size_of::<Option<Pending>>() == 128);
-
-impl Pending {
-    /// Whether commands have been issued for all of it. A flush, which has no sectors, is issued with its only
-    /// command.
-    fn issued_whole(&self) -> bool {
-        self.started.is_some() && self.issued == self.request.operation.extent.len
-    }
-}
-
-#[derive(Debug)]
 struct Issued {
     id: CommandId,
     slot: Slot,
-    ticket: Ticket,
+    operation: Operation,
+    purpose: Purpose,
+    /// What the policy said; nothing of a command that it was not asked for.
+    ticket: Option<Ticket>,
+}
+
+/// Whose turn it is, and whether out of turn.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    volume: VolumeId,
+    urgent: bool,
+}
+
+/// A request that has the disk, though no command of it need be in the drive.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    volume: VolumeId,
+    slot: Slot,
+    /// Whether the disk idles for it, until it has turned.
+    idles: bool,
 }
 
 /// What a request touches of its volume. With many volumes each is cold when its turn comes: it is one line of
@@ -80,6 +75,11 @@ pub struct Engine {
     next_command: u64,
     wakeup: Option<Instant>,
     now: Instant,
+    /// The volumes of a higher class, one entry a request that is queued, in the order in which they came.
+    urgent: VecDeque<VolumeId>,
+    priorities: Vec<Priority>,
+    executor: Option<Box<Executor>>,
+    held: Option<Held>,
 }
 
 impl Engine {
@@ -104,7 +104,25 @@ impl Engine {
             next_command: 0,
             wakeup: None,
             now,
+            urgent: VecDeque::new(),
+            priorities: Vec::new(),
+            executor: None,
+            held: None,
         }
+    }
+
+    /// The same with what is known of the disk. Without it requests are cut up as the settings say, and the arm is
+    /// never sent just in time; nor is it with several commands in the drive, whose order is the drive's.
+    ///
+    /// # Panics
+    /// On a profile of no disk.
+    #[must_use]
+    pub fn with_profile(mut self, profile: Arc<Profile>) -> Self {
+        self.executor = self.settings.execution.preemptible().map(|how| {
+            let jit = how.jit.filter(|_| self.settings.depth == 1);
+            Box::new(Executor::new(crate::Preemptible { jit, ..*how }, profile))
+        });
+        self
     }
 
     /// Adds a volume, if its contract can be kept beside the others.
@@ -120,6 +138,7 @@ impl Engine {
         let volume = VolumeId(u32::try_from(self.volumes.len()).expect("VOLUMES_MAX fits"));
         self.volumes.push(Volume { first: NOBODY, last: NOBODY, account: Account::default() });
         self.contracts.push(contract);
+        self.priorities.push(Priority::Normal);
         self.policy.add(contract, now);
         Ok(volume)
     }
@@ -133,6 +152,27 @@ impl Engine {
         let mut admission = self.admission;
         admission.release(self.contracts[volume.0 as usize]);
         admission.admit(contract)
+    }
+
+    /// Puts `volume` into another class, from its next request on.
+    pub fn prioritise(&mut self, volume: VolumeId, priority: Priority) {
+        self.priorities[volume.0 as usize] = priority;
+    }
+
+    /// What preemptible execution has done; `None` if requests are executed whole.
+    pub fn executed(&self) -> Option<Executed> {
+        self.executor.as_ref().map(|executor| executor.done())
+    }
+
+    /// Until when the disk idles so that the head arrives as the sector does, as of the last [`Engine::poll`] that
+    /// said `None`.
+    pub fn idles_until(&self) -> Option<Instant> {
+        self.wakeup.filter(|_| self.held.is_some_and(|held| held.idles))
+    }
+
+    /// One turn of the disk, as far as it is known; nothing where that does not matter.
+    pub fn turn(&self) -> Duration {
+        self.executor.as_ref().map_or(Duration::ZERO, |executor| executor.period())
     }
 
     /// How many volumes there are.
@@ -215,14 +255,118 @@ impl Engine {
         if self.issued.len() >= self.settings.depth as usize {
             return None;
         }
+        match self.choose(now) {
+            Ok(turn) => self.execute(turn, now).map(Action::Issue),
+            Err(wakeup) => {
+                self.wakeup = wakeup;
+                None
+            }
+        }
+    }
+
+    /// Whose command goes next; or when to ask again.
+    fn choose(&mut self, now: Instant) -> Result<Turn, Option<Instant>> {
+        if let Some(held) = &mut self.held {
+            held.idles = false;
+        }
+        if let Some(held) = self.held
+            && self.is_bound(held.slot)
+        {
+            let urgent = self.priorities[held.volume.0 as usize] == Priority::High;
+            return Ok(Turn { volume: held.volume, urgent });
+        }
+        let policy = &mut self.policy;
+        let urgent = self.urgent.iter().find(|volume| policy.may_go(**volume, now)).copied();
+        if let Some(volume) = urgent {
+            return Ok(Turn { volume, urgent: true });
+        }
+        // Who is on the way goes there: else two could take turns in setting out.
+        if let Some(Held { volume, slot, .. }) = self.held
+            && self.pending(slot).issued == Sectors::ZERO
+            && self.policy.may_go(volume, now)
+        {
+            return Ok(Turn { volume, urgent: false });
+        }
         match self.policy.pick(self.issued.len(), now) {
-            Pick::Volume(volume) => Some(Action::Issue(self.issue(volume, now))),
-            Pick::Wait(until) => {
+            Pick::Volume(volume) => Ok(Turn { volume, urgent: false }),
+            Pick::Wait(until) => Err(Some(until)),
+            Pick::Nothing => Err(None),
+        }
+    }
+
+    /// Whether nobody may go before the rest of this request, whatever comes.
+    fn is_bound(&self, slot: Slot) -> bool {
+        let pending = self.pending(slot);
+        let begun = pending.issued > Sectors::ZERO;
+        match self.settings.execution {
+            Execution::Whole { split } => split.is_some() && begun,
+            Execution::Preemptible(how) => {
+                let writes = pending.request.operation.op == Op::Write;
+                pending.thrown >= PREEMPTIONS_MAX || begun && writes && !how.preempt_writes
+            }
+        }
+    }
+
+    /// The next command of the request whose turn it is, if it is time for one.
+    fn execute(&mut self, turn: Turn, now: Instant) -> Option<Command> {
+        let (volume, slot) = (turn.volume, self.volumes[turn.volume.0 as usize].first);
+        self.take_over(volume, slot);
+        let Some(executor) = self.executor.as_deref_mut().filter(|_| !turn.urgent) else {
+            return Some(self.issue(turn, now));
+        };
+        let pending = self.pending[slot as usize].as_ref().expect("a head is pending");
+        let head = pending.left().piece(&self.settings, Some(executor));
+        match executor.step(&head, now) {
+            Step::Transfer => Some(self.issue(turn, now)),
+            Step::Wait(until) => {
+                self.held = Some(Held { volume, slot, idles: true });
                 self.wakeup = Some(until);
                 None
             }
-            Pick::Nothing => None,
+            Step::Seek(to) => Some(self.issue_aside(slot, Operation::seek(to), Purpose::Seek, now)),
+            Step::Prefetch(extent) => {
+                Some(self.issue_aside(slot, Operation::read(extent), Purpose::Prefetch, now))
+            }
         }
+    }
+
+    /// Notes that the disk is `slot`'s now. Whoever had it before and has not ended has been preempted.
+    fn take_over(&mut self, volume: VolumeId, slot: Slot) {
+        let before = self.held.replace(Held { volume, slot, idles: false });
+        let Some(before) = before.filter(|before| before.slot != slot) else { return };
+        let pending = self.pending_mut(before.slot);
+        pending.thrown = pending.thrown.saturating_add(1);
+        if let Some(executor) = &mut self.executor {
+            executor.abandon();
+            executor.done_mut().preempted += 1;
+        }
+    }
+
+    /// Issues a command that carries out no piece of the request it is for.
+    fn issue_aside(
+        &mut self,
+        slot: Slot,
+        operation: Operation,
+        purpose: Purpose,
+        now: Instant,
+    ) -> Command {
+        let id = self.next_command();
+        let pending = self.pending_mut(slot);
+        pending.running += 1;
+        let request = pending.request;
+        self.meter.issued(id, now);
+        if let Some(executor) = &mut self.executor {
+            executor.issued(&operation, purpose, now);
+        }
+        self.issued.push(Issued { id, slot, operation, purpose, ticket: None });
+        let volume = request.volume;
+        Command { id, request: request.id, volume, operation, offset: Sectors::ZERO, purpose }
+    }
+
+    fn next_command(&mut self) -> CommandId {
+        let id = CommandId(self.next_command);
+        self.next_command += 1;
+        id
     }
 
     /// When to poll again though nothing happens, as of the last [`Engine::poll`] that said `None`.
@@ -235,15 +379,16 @@ impl Engine {
     /// # Panics
     /// As said.
     pub fn invariants(&self) {
-        let running: u32 = self.pending.iter().flatten().map(|pending| pending.running).sum();
-        assert_eq!(running as usize, self.issued.len(), "commands belong to requests");
+        let running = self.pending.iter().flatten().map(|pending| usize::from(pending.running));
+        assert_eq!(running.sum::<usize>(), self.issued.len(), "commands belong to requests");
         assert_eq!(self.issued.len(), self.meter.running(), "the meter sees every command");
         let reserved: u64 = self.contracts.iter().map(|c| u64::from(c.reserve.ppb())).sum();
         assert_eq!(reserved, u64::from(self.admission.reserved().ppb()), "reserves add up");
         let whole = |pending: &&Pending| pending.issued_whole();
         let queued = self.requests() - self.pending.iter().flatten().filter(whole).count();
         assert_eq!(queued, self.queued, "who waits for a command is queued");
-        if self.issued.is_empty() && self.policy.lingers_for().is_none() {
+        let waits = self.idles_for().or(self.policy.lingers_for());
+        if self.issued.is_empty() && waits.is_none() {
             let charged: DiskTime = self.volumes.iter().map(|v| v.account.disk_time).sum();
             assert_eq!(charged, self.busy(), "what is charged is the busy time");
         }
@@ -254,19 +399,31 @@ impl Engine {
     fn settle(&mut self, now: Instant) {
         assert!(now >= self.now, "time runs backwards: {now} after {}", self.now);
         self.now = now;
-        let Some(volume) = self.policy.lingers_for().filter(|_| self.issued.is_empty()) else {
+        let turns = self.idles_for();
+        let waits = turns.or(self.policy.lingers_for());
+        let Some(volume) = waits.filter(|_| self.issued.is_empty()) else {
             self.meter.idled(now);
             return;
         };
         let waited = self.meter.lingered(now);
         let account = &mut self.volumes[volume.0 as usize].account;
         account.disk_time += waited;
-        account.lingered += waited;
+        if let (Some(_), Some(executor)) = (turns, &mut self.executor) {
+            executor.done_mut().slack += waited;
+        } else {
+            account.lingered += waited;
+        }
         self.policy.lingered(volume, waited, now);
+    }
+
+    /// The volume for whose request the disk idles until it has turned. That is a part of the request's time.
+    fn idles_for(&self) -> Option<VolumeId> {
+        self.held.filter(|held| held.idles).map(|held| held.volume)
     }
 
     fn submit(&mut self, request: Request, now: Instant) {
         assert!(self.requests() < REQUESTS_MAX, "requests are bounded at the edge");
+        assert!(request.operation.op != Op::Seek, "nobody asks for a movement");
         let moves = request.operation.op != Op::Flush;
         assert_eq!(moves, !request.operation.extent.is_empty(), "only a flush has no extent");
         let pending = Pending {
@@ -275,6 +432,8 @@ impl Engine {
             started: None,
             issued: Sectors::ZERO,
             running: 0,
+            thrown: 0,
+            owes_flush: self.owes_flush(&request.operation),
             outcome: Outcome::Done,
             disk_time: DiskTime::ZERO,
             behind: None,
@@ -285,11 +444,14 @@ impl Engine {
         });
         self.pending[slot as usize] = Some(pending);
         self.queued += 1;
+        if self.priorities[request.volume.0 as usize] == Priority::High {
+            self.urgent.push_back(request.volume);
+        }
         let entry = &mut self.volumes[request.volume.0 as usize];
         let last = core::mem::replace(&mut entry.last, slot);
         let head = if last == NOBODY {
             entry.first = slot;
-            Some(self.piece(request.operation, Sectors::ZERO))
+            Some(self.piece_of(slot))
         } else {
             self.pending_mut(last).behind = Some((slot, request.operation));
             None
@@ -305,41 +467,68 @@ impl Engine {
         self.pending[slot as usize].as_mut().expect("a request that is not answered is pending")
     }
 
-    /// The command that `operation` goes on with when so much of it has been issued.
-    fn piece(&self, operation: Operation, issued: Sectors) -> Operation {
-        let piece_max = match operation.op {
-            Op::Trim => TRIM_MAX,
-            Op::Read | Op::Write | Op::Flush | Op::WriteZeroes => self.settings.command_max,
-        };
-        let (_, rest) = operation.extent.split_at(issued);
-        Operation { extent: rest.split_at(piece_max).0, ..operation }
+    /// Whether a flush is to end this request: its pieces would lose a turn each if all of them were forced.
+    fn owes_flush(&self, operation: &Operation) -> bool {
+        let forced = operation.op == Op::Write && operation.fua;
+        let chunk = self.executor.as_ref().map(|e| e.chunk(Op::Write, operation.extent.start));
+        // With several commands in the drive a flush would not wait for them.
+        let alone = self.settings.depth == 1;
+        alone && forced && chunk.is_some_and(|chunk| operation.extent.len > chunk)
     }
 
-    fn issue(&mut self, volume: VolumeId, now: Instant) -> Command {
+    /// The command that the request at `slot` goes on with.
+    fn piece_of(&self, slot: Slot) -> Operation {
+        self.pending(slot).left().piece(&self.settings, self.executor.as_deref())
+    }
+
+    fn issue(&mut self, turn: Turn, now: Instant) -> Command {
+        let volume = turn.volume;
         let slot = self.volumes[volume.0 as usize].first;
-        let pending = self.pending(slot);
-        let (request, offset) = (pending.request, pending.issued);
-        let operation = self.piece(request.operation, offset);
-        let id = CommandId(self.next_command);
-        self.next_command += 1;
-        let command = Command { id, request: request.id, volume, operation, offset };
+        let operation = self.piece_of(slot);
+        let id = self.next_command();
+        let purpose = Purpose::Transfer;
         let pending = self.pending_mut(slot);
+        let (request, offset) = (pending.request, pending.issued);
+        let command = Command { id, request: request.id, volume, operation, offset, purpose };
         pending.issued += operation.extent.len;
+        pending.owes_flush &= operation.op != Op::Flush;
         pending.running += 1;
+        pending.thrown = 0;
         pending.started.get_or_insert(now);
         let ends_request = pending.issued_whole();
         let next = if ends_request {
             let behind = pending.behind.take();
-            self.advance(volume, behind.map(|(slot, _)| slot));
-            behind.map(|(_, operation)| self.piece(operation, Sectors::ZERO))
+            self.end(volume, behind.map(|(slot, _)| slot));
+            // Told from what it asks for: nobody has touched the request itself for long.
+            behind.map(|(_, operation)| {
+                let owes_flush = self.owes_flush(&operation);
+                let left = Left { operation, issued: Sectors::ZERO, owes_flush };
+                left.piece(&self.settings, self.executor.as_deref())
+            })
         } else {
-            Some(self.piece(request.operation, offset + operation.extent.len))
+            Some(self.piece_of(slot))
         };
         self.meter.issued(id, now);
-        let dispatch = Dispatch { volume, command: &operation, ends_request, next: next.as_ref() };
-        let ticket = self.policy.dispatched(dispatch, now);
-        self.issued.push(Issued { id, slot, ticket });
+        if let Some(executor) = &mut self.executor {
+            executor.issued(&operation, purpose, now);
+        }
+        let urgent = turn.urgent;
+        let dispatch =
+            Dispatch { volume, command: &operation, ends_request, next: next.as_ref(), urgent };
+        let ticket = Some(self.policy.dispatched(dispatch, now));
+        self.issued.push(Issued { id, slot, operation, purpose, ticket });
         command
+    }
+
+    /// The first request of `volume`'s queue needs no more commands.
+    fn end(&mut self, volume: VolumeId, behind: Option<Slot>) {
+        self.advance(volume, behind);
+        self.held = None;
+        if self.priorities[volume.0 as usize] == Priority::High
+            && let Some(place) = self.urgent.iter().position(|urgent| *urgent == volume)
+        {
+            self.urgent.remove(place);
+        }
     }
 
     /// Makes `first` the first in `volume`'s queue: the one before it has left.
@@ -356,16 +545,23 @@ impl Engine {
         let place = self.issued.iter().position(|issued| issued.id == command);
         let issued = self.issued.swap_remove(place.expect("a completed command was issued"));
         let charge = self.meter.completed(command, now);
+        if let Some(executor) = &mut self.executor {
+            executor.completed(&issued.operation, issued.purpose, now);
+        }
         let pending = self.pending_mut(issued.slot);
         pending.running -= 1;
         pending.disk_time += charge;
-        if outcome == Outcome::Failed {
+        // What was done aside was not asked for: where it failed, the transfer itself will say so.
+        if outcome == Outcome::Failed && issued.purpose == Purpose::Transfer {
             pending.outcome = Outcome::Failed;
         }
         let volume = pending.request.volume;
         let ended = pending.issued_whole() && pending.running == 0;
         self.volumes[volume.0 as usize].account.disk_time += charge;
-        self.policy.completed(volume, issued.ticket, charge, now);
+        match issued.ticket {
+            Some(ticket) => self.policy.completed(volume, ticket, charge, now),
+            None => self.policy.lingered(volume, charge, now),
+        }
         if ended {
             self.reply(issued.slot, now);
         }

@@ -19,17 +19,24 @@ mod bucket;
 mod contract;
 mod engine;
 mod estimate;
+mod execute;
 pub mod limits;
 mod meter;
 mod order;
+mod pending;
 mod policy;
+mod profile;
 mod request;
 mod settings;
 mod usage;
 
 pub use admission::{Admission, Refusal};
-pub use contract::{Contract, PolicyName, UnknownPolicy, VolumeId};
+pub use contract::{Contract, PolicyName, Priority, UnknownPolicy, VolumeId};
 pub use engine::Engine;
 pub use estimate::{Estimates, SEQUENTIAL_WITHIN};
+pub use execute::{
+    Approach, Executed, Execution, Jit, Preemptible, Purpose, SeekSplit, expected_wait,
+};
+pub use profile::{Band, CommandOverheads, Curve, Heads, Profile, Spot};
 pub use request::{Account, Action, Command, CommandId, Event, Outcome, Reply, Request, RequestId};
 pub use settings::Settings;

@@ -27,6 +27,13 @@ pub const PERIOD_MAX: Duration = Duration::from_secs(10);
 /// The longest that the disk may be kept waiting for the next request of a sequential run.
 pub const LINGER_MAX: Duration = Duration::from_millis(20);
 
+/// The longest by which a head may be sent to arrive too early: about a turn of the slowest disk.
+pub const JIT_OFFSET_MAX: Duration = Duration::from_millis(20);
+
+/// A request whose way was given up so often for others goes on until it has transferred something: whatever arrives,
+/// it makes headway.
+pub const PREEMPTIONS_MAX: u8 = 4;
+
 const _: () = assert!(COMMAND_MAX.0 <= TRIM_MAX.0);
 const _: () = assert!(DEPTH_MAX as usize <= REQUESTS_MAX);
 const _: () = assert!(LINGER_MAX.as_nanos() < PERIOD_MIN.as_nanos());

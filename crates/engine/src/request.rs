@@ -2,7 +2,7 @@
 
 use units::{DiskTime, Duration, Instant, Operation, Sectors};
 
-use crate::{Contract, VolumeId};
+use crate::{Contract, Purpose, VolumeId};
 
 /// The submitter's own name for a request. The engine only gives it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +36,8 @@ pub struct Command {
     pub operation: Operation,
     /// Where in the request's buffer the piece begins.
     pub offset: Sectors,
+    /// What it is for. Only a [`Purpose::Transfer`] moves its request's data.
+    pub purpose: Purpose,
 }
 
 /// How a command, and then its request, ended.

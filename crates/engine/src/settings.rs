@@ -4,7 +4,7 @@ use units::{Duration, Sectors};
 
 use crate::estimate::Estimates;
 use crate::limits;
-use crate::{PolicyName, limits::COMMAND_MAX};
+use crate::{Execution, PolicyName, limits::COMMAND_MAX};
 
 /// The settings of one engine. Whoever reads them from outside checks them there; inside they are asserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct Settings {
     pub estimates: Estimates,
     /// The most that one command reads or writes.
     pub command_max: Sectors,
+    /// How requests become commands.
+    pub execution: Execution,
 }
 
 impl Default for Settings {
@@ -35,6 +37,7 @@ impl Default for Settings {
             linger: Duration::from_millis(2),
             estimates: Estimates::default(),
             command_max: COMMAND_MAX,
+            execution: Execution::Whole { split: None },
         }
     }
 }
@@ -47,5 +50,16 @@ impl Settings {
         assert!(self.linger <= limits::LINGER_MAX, "linger");
         assert!(self.command_max > Sectors::ZERO, "a command moves something");
         assert!(self.command_max <= limits::COMMAND_MAX, "command_max");
+        let some = |sectors: Option<Sectors>| sectors.is_none_or(|sectors| sectors > Sectors::ZERO);
+        match self.execution {
+            Execution::Whole { split } => assert!(some(split), "a piece moves something"),
+            Execution::Preemptible(how) => {
+                assert!(some(how.chunk), "a chunk moves something");
+                assert!(
+                    how.jit.is_none_or(|jit| jit.offset <= limits::JIT_OFFSET_MAX),
+                    "jit_offset"
+                );
+            }
+        }
     }
 }

@@ -41,7 +41,8 @@ impl Memory {
             Op::Read => return Ok(range.to_vec()),
             Op::Write => range.copy_from_slice(&request.data),
             Op::WriteZeroes | Op::Trim => range.fill(0),
-            Op::Flush => {}
+
+            Op::Flush | Op::Seek => {}
         }
         Ok(Vec::new())
     }

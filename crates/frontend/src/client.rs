@@ -438,6 +438,7 @@ impl Sender {
             Op::Flush => (command::FLUSH, 0, 0),
             Op::Trim => (command::TRIM, 0, 0),
             Op::WriteZeroes => (command::WRITE_ZEROES, 0, 0),
+            Op::Seek => return Err(ClientError::Unsendable),
         };
         if data.len() != payload {
             return Err(ClientError::Unsendable);

@@ -162,7 +162,7 @@ fn perform(disk: &mut [u8], request: &Request) -> Vec<u8> {
         Op::Read => return range.to_vec(),
         Op::Write => range.copy_from_slice(&request.data),
         Op::WriteZeroes | Op::Trim => range.fill(0),
-        Op::Flush => {}
+        Op::Flush | Op::Seek => {}
     }
     Vec::new()
 }

@@ -5,7 +5,7 @@
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;
-use units::Share;
+use units::{Duration, Share};
 
 /// A stream of rolls.
 #[derive(Clone, Debug)]
@@ -31,6 +31,31 @@ impl Dice {
             if low >= bound || low >= bound.wrapping_neg() % bound {
                 return u64::try_from(product >> 64).expect("64 bits");
             }
+        }
+    }
+
+    /// A time between two events that come independently of one another, `mean` apart on the mean.
+    ///
+    /// Drawn by von Neumann's comparison of uniform rolls, which needs no logarithm: the same nanoseconds on every
+    /// machine.
+    pub fn exponential(&mut self, mean: Duration) -> Duration {
+        let mut whole = 0_u64;
+        loop {
+            let first = self.0.next_u64();
+            let (mut last, mut falls) = (first, 1_u32);
+            loop {
+                let next = self.0.next_u64();
+                if next >= last {
+                    break;
+                }
+                (last, falls) = (next, falls + 1);
+            }
+            if falls % 2 == 1 {
+                let part = u128::from(mean.as_nanos()) * u128::from(first) >> 64;
+                let part = u64::try_from(part).expect("a part of the mean");
+                return mean * whole + Duration::from_nanos(part);
+            }
+            whole += 1;
         }
     }
 
@@ -61,6 +86,20 @@ mod tests {
             counts[usize::try_from(dice.below(10)).expect("under ten")] += 1;
         }
         assert!(counts.iter().all(|count| (9_500..10_500).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn times_between_independent_events_have_their_mean_and_their_deviation() {
+        let mut dice = Dice::new(3, 1);
+        let mean = Duration::from_millis(20);
+        let draws: Vec<f64> =
+            (0..100_000).map(|_| dice.exponential(mean).as_millis_f64() / 20.0).collect();
+        let average = draws.iter().sum::<f64>() / 1e5;
+        let square = draws.iter().map(|draw| (draw - average).powi(2)).sum::<f64>() / 1e5;
+        let beyond = draws.iter().filter(|draw| **draw > 3.0).count();
+        assert!((average - 1.0).abs() < 0.01 && (square - 1.0).abs() < 0.03, "{average} {square}");
+        // e^-3 of them are over three times the mean.
+        assert!((4_750..5_210).contains(&beyond), "{beyond}");
     }
 
     impl Dice {

@@ -8,6 +8,7 @@
 //! own, so that adding one changes no other.
 
 mod calendar;
+mod commands;
 mod dice;
 mod experiments;
 mod oracle;
@@ -20,6 +21,7 @@ pub mod validate;
 mod workload;
 mod world;
 
+pub use commands::Uninterrupted;
 pub use dice::Dice;
 pub use experiments::{Check, Experiment, Outcome, Series};
 pub use oracle::Verdict;

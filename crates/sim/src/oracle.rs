@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Command, Engine, PolicyName, Settings, VolumeId};
+use engine::{Command, Engine, PolicyName, Purpose, Settings, VolumeId};
 use serde::Serialize;
 use units::{DiskTime, Duration, Extent, Instant, Lba, Op, Operation, Share};
 
@@ -78,12 +78,15 @@ impl DataOracle {
                 let sent = watched(operation.extent).filter_map(known).collect();
                 Watched { sent, ..Watched::default() }
             }
-            Op::Read | Op::Flush | Op::Trim => Watched::default(),
+            Op::Read | Op::Flush | Op::Trim | Op::Seek => Watched::default(),
         }
     }
 
     /// A command is done: this is when its data moved.
     pub(crate) fn moved(&mut self, command: &Command, request: &mut Watched) {
+        if command.purpose != Purpose::Transfer {
+            return;
+        }
         match command.operation.op {
             Op::Write | Op::WriteZeroes => {
                 for lba in watched(command.operation.extent) {
@@ -96,7 +99,7 @@ impl DataOracle {
                     watched(extent).filter_map(|lba| Some((lba, self.sectors.get(&lba)?.content)));
                 request.seen.extend(seen);
             }
-            Op::Read | Op::Flush | Op::Trim => {}
+            Op::Read | Op::Flush | Op::Trim | Op::Seek => {}
         }
     }
 
@@ -120,7 +123,7 @@ impl DataOracle {
                     self.checked += 1;
                 }
             }
-            Op::Flush | Op::Trim => {}
+            Op::Flush | Op::Trim | Op::Seek => {}
         }
     }
 }
@@ -201,6 +204,11 @@ pub(crate) fn assert_rest_is_justified(
     assert!(wakeup.is_some(), "at {now}: requests are queued, the disk rests, and nobody wakes it");
     let until = wakeup.expect("just asserted");
     assert!(until > now, "at {now}: the engine waits for the past");
+    if engine.idles_until() == Some(until) {
+        let longest = now + engine.turn() * 2;
+        assert!(until <= longest, "at {now}: it idles until {until} for a disk to turn");
+        return;
+    }
     if !limited {
         let longest = now + settings.linger;
         assert!(until <= longest, "at {now}: the disk rests until {until}, past a linger");

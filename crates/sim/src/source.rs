@@ -32,7 +32,7 @@ impl Source {
     }
 
     /// When the next request of an open loop that began at `start` comes, one being sent `now`.
-    pub(crate) fn next_at(&self, start: Instant, now: Instant) -> Option<Instant> {
+    pub(crate) fn next_at(&mut self, start: Instant, now: Instant) -> Option<Instant> {
         match self {
             Self::Drawn(generator) if generator.outstanding().is_some() => None,
             Self::Drawn(generator) => Some(now + generator.pause()),
@@ -74,9 +74,12 @@ impl Source {
     }
 
     /// The pause behind an answer, in a closed loop.
-    pub(crate) fn think(&self) -> Option<Duration> {
+    pub(crate) fn think(&mut self) -> Option<Duration> {
         match self {
-            Self::Drawn(generator) => generator.outstanding().map(|_| generator.pause()),
+            Self::Drawn(generator) => {
+                generator.outstanding()?;
+                Some(generator.pause())
+            }
             Self::Trace(_) => None,
         }
     }

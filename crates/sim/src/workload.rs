@@ -17,6 +17,8 @@ pub struct Generator {
     next_block: u64,
     run_left: Option<u64>,
     arrival: Arrival,
+    /// Places that an elevator has still to go to, the next one last.
+    sorted: Vec<u64>,
     dice: Dice,
 }
 
@@ -31,10 +33,20 @@ impl Generator {
         assert!(blocks > 0, "a block fits the volume");
         let run_left = match drawn.access {
             Access::Sequential { run } => run.map(|_| 0),
-            Access::Random => None,
+            Access::Random | Access::Elevator { .. } => None,
         };
         let (mix, access, arrival) = (drawn.mix, drawn.access, drawn.arrival);
-        Self { mix, access, block, blocks, next_block: 0, run_left, arrival, dice }
+        Self {
+            mix,
+            access,
+            block,
+            blocks,
+            next_block: 0,
+            run_left,
+            arrival,
+            sorted: Vec::new(),
+            dice,
+        }
     }
 
     /// What the next request asks for.
@@ -53,20 +65,25 @@ impl Generator {
     pub fn outstanding(&self) -> Option<u32> {
         match self.arrival {
             Arrival::Closed { outstanding, .. } => Some(outstanding),
-            Arrival::Open { .. } => None,
+            Arrival::Open { .. } | Arrival::Poisson { .. } => None,
         }
     }
 
     /// The pause before the next request: after an answer in a closed loop, after the last request in an open one.
-    pub fn pause(&self) -> Duration {
+    pub fn pause(&mut self) -> Duration {
         match self.arrival {
             Arrival::Closed { think, .. } => think,
             Arrival::Open { interval } => interval,
+            Arrival::Poisson { interval } => self.dice.exponential(interval),
         }
     }
 
     fn place(&mut self) -> u64 {
-        let Access::Sequential { run } = self.access else { return self.dice.below(self.blocks) };
+        let run = match self.access {
+            Access::Sequential { run } => run,
+            Access::Random => return self.dice.below(self.blocks),
+            Access::Elevator { batch } => return self.on_the_way(batch.get()),
+        };
         if self.run_left == Some(0) {
             self.next_block = self.dice.below(self.blocks);
             self.run_left = run.map(core::num::NonZeroU64::get);
@@ -77,6 +94,16 @@ impl Generator {
         let block = self.next_block;
         self.next_block = (block + 1) % self.blocks;
         block
+    }
+
+    /// The next place of an elevator that goes up over `batch` places at a time.
+    fn on_the_way(&mut self, batch: u64) -> u64 {
+        if self.sorted.is_empty() {
+            let (dice, blocks) = (&mut self.dice, self.blocks);
+            self.sorted.extend((0..batch).map(|_| dice.below(blocks)));
+            self.sorted.sort_unstable_by(|a, b| b.cmp(a));
+        }
+        self.sorted.pop().expect("a batch has places")
     }
 }
 
@@ -109,6 +136,17 @@ mod tests {
         let mut generator = generator(Access::Sequential { run: None }, Mix::Write);
         let last = (0..1_001).map(|_| generator.operation()).last().expect("some");
         assert_eq!((last.extent.start, last.op), (Lba(0), Op::Write));
+    }
+
+    #[test]
+    fn an_elevator_goes_up_over_a_batch_and_begins_anew() {
+        let batch = NonZeroU64::new(40).expect("some");
+        let mut generator = generator(Access::Elevator { batch }, Mix::Read);
+        let places: Vec<u64> = (0..400).map(|_| generator.operation().extent.start.0).collect();
+        for batch in places.chunks(40) {
+            assert!(batch.is_sorted(), "{batch:?}");
+        }
+        assert_eq!(places.windows(2).filter(|pair| pair[1] < pair[0]).count(), 9);
     }
 
     #[test]

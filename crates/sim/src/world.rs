@@ -11,6 +11,7 @@ use volume::{DiskId, Map, Pool};
 
 use crate::Dice;
 use crate::calendar::Calendar;
+use crate::commands::Uninterrupted;
 use crate::oracle::{DataOracle, PromiseOracle, Terms, Verdict, Watched, assert_rest_is_justified};
 use crate::run::Report;
 use crate::slab::Slab;
@@ -47,6 +48,7 @@ struct Disk {
     limited: bool,
     longest: Duration,
     bytes: Bytes,
+    uninterrupted: Uninterrupted,
 }
 
 #[derive(Debug)]
@@ -113,9 +115,13 @@ impl World {
     /// On a plan that was not checked.
     pub fn new(plan: &Plan) -> Self {
         let mut pool = Pool::new(plan.disks.iter().map(|disk| disk.drive.model.capacity()));
-        let mut disks: Vec<Disk> = plan.disks.iter().map(Disk::new).collect();
-        let volumes: Vec<Volume> =
-            plan.volumes.iter().map(|volume| Volume::new(volume, &mut disks, &mut pool)).collect();
+        let mut disks: Vec<Disk> =
+            (plan.seed..).zip(&plan.disks).map(|(seed, disk)| Disk::new(disk, seed)).collect();
+        let mut volumes: Vec<Volume> = Vec::with_capacity(plan.volumes.len());
+        for volume in &plan.volumes {
+            let other = volume.same_as.map(|other| volumes[other.0].map.clone());
+            volumes.push(Volume::new(volume, &mut disks, other, &mut pool));
+        }
         let loads: Vec<Load> = (0..)
             .zip(&plan.workloads)
             .map(|(stream, workload)| Load::new(workload, &volumes, Dice::new(plan.seed, stream)))
@@ -183,6 +189,16 @@ impl World {
         let balance = engine.balance(volume.id, self.now).unwrap_or_default();
         let account = engine.account(volume.id);
         VolumeView { disk_time: account.disk_time, requests: account.requests, balance }
+    }
+
+    /// What a disk of the plan was busy with that nobody could interrupt.
+    pub fn uninterrupted(&self, disk: config::DiskIndex) -> &Uninterrupted {
+        &self.disks[disk.0].uninterrupted
+    }
+
+    /// What preemptible execution has done on a disk of the plan, if it is on.
+    pub fn executed(&self, disk: config::DiskIndex) -> Option<engine::Executed> {
+        self.disks[disk.0].engine.executed()
     }
 
     /// What there is to tell of the time gone by.
@@ -283,6 +299,8 @@ impl World {
             disk.longest = disk.longest.max(done.at.since(issued));
             let sent = self.sent.named(command.request).expect("its request is not answered");
             disk.data.moved(&command, &mut sent.watched);
+            let last = command.operation.extent.end() == sent.operation.extent.end();
+            disk.uninterrupted.completed(&command, issued, last, self.now);
             let completed = Event::Completed { command: command.id, outcome: Outcome::Done };
             disk.engine.handle(completed, self.now);
         }
@@ -294,13 +312,17 @@ impl World {
             match action {
                 Action::Issue(command) => {
                     let disk = &mut self.disks[index];
+                    disk.uninterrupted.issued(&command, self.now);
                     disk.running.push((command, self.now));
                     disk.device.submit(self.now, Tag(command.id.0), command.operation);
                 }
                 Action::Reply(reply) => self.answer(reply),
             }
         }
-        let disk = &self.disks[index];
+        let disk = &mut self.disks[index];
+        if disk.running.is_empty() {
+            disk.uninterrupted.rests(disk.engine.requests() > 0, self.now);
+        }
         if disk.engine.requests() > disk.engine.running() && disk.engine.queued() > 0 {
             assert_rest_is_justified(&disk.engine, &disk.settings, disk.limited, self.now);
             self.verdict.rests_checked += 1;
@@ -318,7 +340,7 @@ impl World {
         disk.data.answered(&operation, &watched, self.now);
         let bytes = match operation.op {
             Op::Read | Op::Write => operation.extent.len.bytes(),
-            Op::Flush | Op::Trim | Op::WriteZeroes => Bytes::ZERO,
+            Op::Flush | Op::Trim | Op::WriteZeroes | Op::Seek => Bytes::ZERO,
         };
         disk.bytes += bytes;
         volume.bytes += bytes;
@@ -355,31 +377,39 @@ impl World {
 }
 
 impl Disk {
-    fn new(disk: &config::Disk) -> Self {
+    fn new(disk: &config::Disk, seed: u64) -> Self {
         let settings = disk.settings();
         Self {
             name: disk.name.clone(),
             settings,
-            engine: Engine::new(settings, Instant::ZERO),
-            device: Device::new(disk.drive.model.clone()),
+            engine: disk.engine(Instant::ZERO),
+            device: Device::new(disk.drive.model.clone()).with_seed(seed),
             running: Vec::new(),
             data: DataOracle::default(),
             limited: false,
             longest: Duration::ZERO,
             bytes: Bytes::ZERO,
+            uninterrupted: Uninterrupted::new(settings.execution),
         }
     }
 }
 
 impl Volume {
-    fn new(volume: &config::Volume, disks: &mut [Disk], pool: &mut Pool) -> Self {
+    fn new(
+        volume: &config::Volume,
+        disks: &mut [Disk],
+        other: Option<Map>,
+        pool: &mut Pool,
+    ) -> Self {
         let disk = volume.disk.0;
         let id = disks[disk].engine.add_volume(volume.contract, Instant::ZERO);
         let id = id.expect("the plan's reserves fit");
+        disks[disk].engine.prioritise(id, volume.priority);
         disks[disk].limited |= volume.contract.limit < Share::ALL;
         let size = volume.size.sectors_exact().expect("the plan's sizes are whole sectors");
         let place = DiskId(u32::try_from(disk).expect("disks are few"));
-        let map = pool.allocate(place, size).expect("the plan's sizes fit");
+        let allocate = || pool.allocate(place, size).expect("the plan's sizes fit");
+        let map = other.unwrap_or_else(allocate);
         Self {
             name: volume.name.clone(),
             disk,

@@ -85,7 +85,7 @@ impl Stat {
         let operation = record.operation;
         let bytes = match operation.op {
             Op::Read | Op::Write => operation.extent.len.bytes(),
-            Op::Flush | Op::Trim | Op::WriteZeroes => Bytes::ZERO,
+            Op::Flush | Op::Trim | Op::WriteZeroes | Op::Seek => Bytes::ZERO,
         };
         match operation.op {
             Op::Read => {
@@ -98,6 +98,8 @@ impl Stat {
             }
             Op::Flush => self.flushes += 1,
             Op::Trim | Op::WriteZeroes => self.trims += 1,
+            // No format has one.
+            Op::Seek => {}
         }
         if bytes > Bytes::ZERO {
             self.sizes.least = self.sizes.least.min(bytes);

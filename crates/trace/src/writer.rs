@@ -162,7 +162,7 @@ impl<W: Write> Writer<W> {
         let read = match record.operation.op {
             Op::Read => 1,
             Op::Write => 0,
-            Op::Flush | Op::Trim | Op::WriteZeroes => {
+            Op::Flush | Op::Trim | Op::WriteZeroes | Op::Seek => {
                 self.left_out.requests += 1;
                 return Ok(());
             }
@@ -181,7 +181,7 @@ impl<W: Write> Writer<W> {
             Op::Write => "write",
             Op::Trim => "trim",
             Op::Flush => "datasync",
-            Op::WriteZeroes => {
+            Op::WriteZeroes | Op::Seek => {
                 self.left_out.requests += 1;
                 return Ok(());
             }

@@ -17,6 +17,9 @@ pub enum Op {
     Trim,
     /// Make the sectors read as zeroes.
     WriteZeroes,
+    /// Move the arm to where the extent begins, and transfer nothing. Only a scheduler asks for it, and only of
+    /// drives that have such a command.
+    Seek,
 }
 
 impl Op {
@@ -34,6 +37,7 @@ impl fmt::Display for Op {
             Self::Flush => "flush",
             Self::Trim => "trim",
             Self::WriteZeroes => "write-zeroes",
+            Self::Seek => "seek",
         })
     }
 }
@@ -58,6 +62,11 @@ impl Operation {
     /// A write of `extent`, durable at the next flush.
     pub const fn write(extent: Extent) -> Self {
         Self { op: Op::Write, extent, fua: false }
+    }
+
+    /// A movement of the arm to `lba`.
+    pub const fn seek(lba: crate::Lba) -> Self {
+        Self { op: Op::Seek, extent: Extent::new(lba, crate::Sectors(1)), fua: false }
     }
 
     /// A flush of the whole disk.

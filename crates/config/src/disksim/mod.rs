@@ -114,6 +114,8 @@ fn spec(disk: &Block, above: controller::Path, read: Read<'_>) -> Result<Spec, C
         // The files' own queues hold one command; what a controller above would do is not the drive's.
         discipline: drive::Discipline::Fifo,
         firmware: controller.firmware,
+        // Every one of them is a SCSI drive, and all of those can be told to move the arm.
+        arm: drive::Arm { seek_command: true, variation: units::Duration::ZERO },
     };
     match spec.clone().check() {
         Ok(_) => Ok(spec),

@@ -4,8 +4,8 @@ use core::fmt;
 use core::str::FromStr;
 
 use drive::{
-    Bus, Choosing, Discipline, Firmware, Mapping, Overheads, ReadBuffer, SeekCurve, Skip, Spec,
-    Zone,
+    Arm, Bus, Choosing, Discipline, Firmware, Mapping, Overheads, ReadBuffer, SeekCurve, Skip,
+    Spec, Zone,
 };
 use serde::{Deserialize, Deserializer};
 use units::{Angle, Bytes, Duration, Sectors};
@@ -48,6 +48,9 @@ pub(super) struct DriveFile {
     mapping: MappingName,
     head_switch: Time,
     write_settle: Time,
+    #[serde(default)]
+    seek_command: bool,
+    seek_variation: Option<Time>,
     bus_sector: Time,
     write_buffer: Size,
     write_cache: bool,
@@ -171,6 +174,10 @@ impl DriveFile {
             queue_depth_max: self.queue_depth_max,
             discipline: self.queue.map_or(Discipline::Fifo, QueueTable::discipline),
             firmware: Firmware { bus, ..firmware },
+            arm: Arm {
+                seek_command: self.seek_command,
+                variation: self.seek_variation.map_or(units::Duration::ZERO, |time| time.0),
+            },
         })
     }
 }

@@ -56,6 +56,12 @@ fn write(text: &mut String, spec: &Spec) -> core::fmt::Result {
     writeln!(text, "mapping = \"{mapping}\"")?;
     writeln!(text, "head_switch = {}", time(spec.head_switch))?;
     writeln!(text, "write_settle = {}", time(spec.write_settle))?;
+    if spec.arm.seek_command {
+        writeln!(text, "seek_command = true")?;
+    }
+    if spec.arm.variation > units::Duration::ZERO {
+        writeln!(text, "seek_variation = {}", time(spec.arm.variation))?;
+    }
     writeln!(text, "bus_sector = {}", time(spec.bus_sector))?;
     writeln!(text, "write_buffer = {}", size(spec.write_buffer))?;
     writeln!(text, "write_cache = {}", spec.write_cache)?;

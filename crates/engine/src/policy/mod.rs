@@ -44,6 +44,8 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) ends_request: bool,
     /// The volume's next head.
     pub(crate) next: Option<&'a Operation>,
+    /// Whether it goes before its turn, for its class.
+    pub(crate) urgent: bool,
 }
 
 pub(crate) trait Policy: core::fmt::Debug + Send {
@@ -64,6 +66,12 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
 
     /// A command of `volume` took `actual`.
     fn completed(&mut self, volume: VolumeId, ticket: Ticket, actual: DiskTime, now: Instant);
+
+    /// Whether `volume`, which has a head, may go before its turn.
+    fn may_go(&mut self, volume: VolumeId, now: Instant) -> bool {
+        let _ = (volume, now);
+        true
+    }
 
     /// What is in the volume's reserve bucket; `None` if the policy keeps none.
     fn balance(&mut self, volume: VolumeId, now: Instant) -> Option<DiskTime> {

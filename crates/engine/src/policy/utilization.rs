@@ -351,11 +351,19 @@ impl Policy for Utilization {
         if dispatch.next.is_none() {
             entry.state = State::Empty;
         }
-        if !holds {
+        if dispatch.urgent
+            && let Some(batch) = &mut self.batch
+        {
+            batch.lingering = false;
+        }
+        // Who goes before its turn leaves the arm to whom it had.
+        if !holds && !dispatch.urgent {
             let (slack, spent) = (ticket.slack, DiskTime::ZERO);
             self.batch = Some(Batch { volume, slack, spent, lingering: false });
         }
-        if let Some(batch) = &mut self.batch {
+        if let Some(batch) = &mut self.batch
+            && batch.volume == volume
+        {
             batch.spent += ticket.estimate;
         }
         self.place(volume, now);
@@ -383,6 +391,11 @@ impl Policy for Utilization {
             limit.take(actual - estimate, now);
         }
         self.place(volume, now);
+    }
+
+    fn may_go(&mut self, volume: VolumeId, now: Instant) -> bool {
+        self.release(now);
+        self.volume(volume).state == State::Ready
     }
 
     fn balance(&mut self, volume: VolumeId, now: Instant) -> Option<DiskTime> {

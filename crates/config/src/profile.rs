@@ -1,0 +1,147 @@
+//! A profile of a drive that nobody has profiled: its parameters, with the uncertainty that a profiler would leave.
+
+use drive::{Mapping, Model};
+use engine::{Band, CommandOverheads, Curve, Heads, Profile};
+use units::{Angle, Duration, Extent, Lba, Sectors};
+
+/// What single seeks are taken to vary by at least: the paper speaks of the order of a millisecond (FAST 2003 §3.4), which
+/// is taken for two standard deviations.
+pub const SEEK_VARIATION: Duration = Duration::from_micros(500);
+/// The assumed turn is off from the drive's own by this many parts in a billion, as a measured one would be: a crystal's
+/// tolerance.
+pub const PERIOD_OFF_PPB: u64 = 7_000;
+/// And is said to be off by no more than so many.
+const PERIOD_ERROR_PPB: u32 = 20_000;
+/// The smallest and the largest chunk that is worth while: a block of a file system, and what operating systems use.
+const CHUNKS: (u64, u64) = (8, 256);
+
+const TURN: u64 = 1 << 32;
+
+/// What is assumed of a drive of the library until somebody profiles one.
+///
+/// It is made of the drive's published parameters, not of its state; a measured profile takes its place unchanged.
+pub fn assumed(model: &Model) -> Profile {
+    let spec = model.spec();
+    let curve = |curve: &drive::SeekCurve, more: Duration| Curve {
+        points: curve.points.iter().map(|(distance, time)| (*distance, *time + more)).collect(),
+    };
+    let read = &spec.overheads;
+    let period = model.period().as_nanos();
+    Profile {
+        period: Duration::from_nanos(period + period * PERIOD_OFF_PPB / 1_000_000_000),
+        period_error_ppb: PERIOD_ERROR_PPB,
+        surfaces: spec.surfaces,
+        cylinders: model.cylinders(),
+        bands: bands(model),
+        seek: curve(&spec.seek, Duration::ZERO),
+        seek_write: curve(spec.seek_write.as_ref().unwrap_or(&spec.seek), spec.write_settle),
+        seek_variation: spec.arm.variation.max(SEEK_VARIATION),
+        head_switch: spec.head_switch,
+        write_settle: spec.write_settle,
+        overheads: CommandOverheads {
+            hit: read.read_hit,
+            read: read.read_miss,
+            cached: read.write_cached,
+            write: read.write_media,
+            seek: read.control,
+        },
+        bus_sector: spec.bus_sector,
+        completion: spec.bus_sector + spec.firmware.bus.read_done,
+        seek_command: spec.arm.seek_command,
+        write_cache: spec.write_cache && spec.write_buffer > Sectors::ZERO,
+    }
+}
+
+/// Each zone, broken where sectors are skipped.
+fn bands(model: &Model) -> Vec<Band> {
+    let spec = model.spec();
+    let mut bands = Vec::new();
+    for (zone, facts) in spec.zones.iter().zip(model.zones()) {
+        let sector = TURN / u64::from(zone.sectors_per_track);
+        let angle = |sectors: u32| {
+            Angle(u32::try_from(u64::from(sectors) * sector % TURN).expect("under a turn"))
+        };
+        let heads = match spec.mapping {
+            Mapping::Cylinder => Heads::Up,
+            Mapping::Serpentine if zone.first_cylinder % 2 == 1 => Heads::DownOnEven,
+            Mapping::Serpentine | Mapping::SerpentineZone => Heads::UpOnEven,
+        };
+        let pass = model.period().as_nanos() / u64::from(zone.sectors_per_track);
+        let mut band = Band {
+            lbas: Extent::new(facts.lbas.start, Sectors::ZERO),
+            first_sector: 0,
+            first_cylinder: zone.first_cylinder,
+            sectors_per_track: zone.sectors_per_track,
+            track_skew: angle(zone.track_skew),
+            cylinder_skew: angle(zone.cylinder_skew),
+            first_angle: zone.first_sector_angle,
+            heads,
+            chunk_read: chunk(spec.overheads.read_hit, spec.bus_sector, pass),
+            chunk_write: chunk(spec.overheads.write_cached, spec.bus_sector, pass),
+        };
+        let mut lba = facts.lbas.start;
+        let end = facts.lbas.end();
+        for skip in &zone.skips {
+            let data = skip.first.saturating_sub(band.first_sector);
+            push(&mut bands, &mut band, lba, Lba((lba.0 + data).min(end.0)));
+            lba = band.lbas.end();
+            band.first_sector = skip.first + skip.count;
+        }
+        push(&mut bands, &mut band, lba, end);
+    }
+    bands
+}
+
+fn push(bands: &mut Vec<Band>, band: &mut Band, from: Lba, to: Lba) {
+    band.lbas = Extent::new(from, from.distance(to));
+    if from < to {
+        bands.push(*band);
+    }
+}
+
+/// The smallest command that keeps up with the media: its overhead and its time on the bus pass while so many sectors do.
+fn chunk(overhead: Duration, bus_sector: Duration, pass: u64) -> Sectors {
+    let gained = pass.saturating_sub(bus_sector.as_nanos()).max(1);
+    Sectors(overhead.as_nanos().div_ceil(gained).clamp(CHUNKS.0, CHUNKS.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drives;
+
+    #[test]
+    fn a_profile_puts_every_sector_where_the_drive_has_it() {
+        for name in drives::names() {
+            let model = drives::library(name).expect("in the library").check().expect("a drive");
+            let profile = assumed(&model);
+            profile.assert_sane();
+            assert_eq!(profile.capacity(), model.capacity(), "{name}");
+            let step = model.capacity().0 / 10_007 + 1;
+            for lba in
+                (0..model.capacity().0).step_by(usize::try_from(step).expect("small")).map(Lba)
+            {
+                let (ours, theirs) = (profile.spot(lba), model.position(lba));
+                let at = (ours.cylinder, ours.surface);
+                assert_eq!(at, (theirs.cylinder, theirs.surface), "{name}: {lba}");
+                // Whole turns of rounded sectors leave less than a sector.
+                let off = (ours.angle - theirs.angle).0.min((theirs.angle - ours.angle).0);
+                assert!(
+                    off <= ours.sector.0,
+                    "{name}: {lba} at {:?} for {:?}",
+                    ours.angle,
+                    theirs.angle
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_paper_s_chunk_comes_out_for_its_drive() {
+        let model = drives::library("st318437lw").expect("in it").check().expect("a drive");
+        let profile = assumed(&model);
+        assert_eq!(profile.bands[0].chunk_read, Sectors(50));
+        // Where tracks are shorter less is enough.
+        assert!(profile.bands.last().expect("some").chunk_read < Sectors(30));
+    }
+}

@@ -1,0 +1,88 @@
+//! An arm that does not take the same time twice.
+//!
+//! Seek curves are means. On drives that were measured single seeks lie around them, by up to about a millisecond
+//! (FAST 2003 §3.4); a scheduler that predicts when the head will be somewhere has to live with that. The variation is drawn from
+//! a sequence that is part of the drive's state: the same seed, the same seeks.
+
+use units::Duration;
+
+use crate::Model;
+
+/// Of a movement's time the variation is at most this part: a short one cannot vary by as much as a long one.
+const PART: u64 = 8;
+/// No movement is longer than on the mean by more standard deviations than this: twelve draws from [0, 1) less 6.
+pub(crate) const SWAY_MAX: u64 = 6;
+/// How many uniform draws are added up to one that is about normal.
+const DRAWS: u32 = 12;
+
+/// How the arm's movements vary: about normally, with a standard deviation of `spread` or an eighth of the
+/// movement, whichever is less, and never by more than six of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sway {
+    spread: Duration,
+    state: u64,
+}
+
+impl Sway {
+    /// How the arm of this drive varies, drawn from `seed`; `None` if it does not.
+    pub(crate) fn of_model(model: &Model, seed: u64) -> Option<Self> {
+        let spread = model.spec().arm.variation;
+        (spread > Duration::ZERO).then(|| Self::new(spread, seed))
+    }
+
+    const fn new(spread: Duration, seed: u64) -> Self {
+        Self { spread, state: seed }
+    }
+
+    /// What a movement that takes `time` on the mean takes now.
+    pub(crate) fn of(&mut self, time: Duration) -> Duration {
+        let spread = self.spread.as_nanos().min(time.as_nanos() / PART);
+        // The sum of twelve draws from [0, 2^32) has a variance of 2^64: less its mean it is a deviation in 2^-32.
+        let sum: u64 = (0..DRAWS).map(|_| self.draw() >> 32).sum();
+        let deviation = i128::from(sum) - (i128::from(DRAWS) << 31);
+        let by = deviation * i128::from(spread) >> 32;
+        let swayed = (i128::from(time.as_nanos()) + by).max(0);
+        Duration::from_nanos(u64::try_from(swayed).expect("a time, not below zero"))
+    }
+
+    /// The next of a sequence that passes the usual tests of randomness (Steele, Lea and Flood, 2014).
+    fn draw(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = self.state;
+        word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        word ^ word >> 31
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn movements_vary_about_their_mean_as_told_and_short_ones_less() {
+        for (time, expected) in [(10_000_u64, 500.0), (800, 100.0)] {
+            let mut sway = Sway::new(Duration::from_micros(500), 7);
+            let count = 40_000;
+            let draws: Vec<f64> = (0..count)
+                .map(|_| sway.of(Duration::from_micros(time)).as_millis_f64() * 1e3)
+                .collect();
+            let mean = draws.iter().sum::<f64>() / f64::from(count);
+            let square = draws.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / f64::from(count);
+            #[expect(clippy::cast_precision_loss, reason = "small")]
+            let off = (mean - time as f64).abs();
+            assert!(off < 0.02 * expected, "a mean of {mean} us for {time}");
+            assert!((square.sqrt() / expected - 1.0).abs() < 0.02, "{} us", square.sqrt());
+        }
+    }
+
+    #[test]
+    fn one_seed_one_sequence() {
+        let mut ones = Sway::new(Duration::from_micros(500), 1);
+        let mut same = ones;
+        let mut others = Sway::new(Duration::from_micros(500), 2);
+        let time = Duration::from_millis(9);
+        assert!((0..100).all(|_| ones.of(time) == same.of(time)));
+        assert!((0..100).any(|_| ones.of(time) != others.of(time)));
+    }
+}

@@ -1,0 +1,115 @@
+//! Which angle is under the head: tracked from completions, because nobody tells.
+//!
+//! The disk turns at the profile's period, more or less; each completion of a command that ended at a known sector
+//! says where it stood. It is never seen earlier than it happened and sometimes later (a busy processor), so an
+//! observation that is earlier than foretold is believed at once and one that is later by little and little.
+
+use units::{Angle, Duration, Instant};
+
+/// Of a completion that came later than foretold, what is believed at once: one part in so many.
+const BELIEF: i64 = 8;
+
+/// The spindle, as far as completions have shown it.
+#[derive(Clone, Debug)]
+pub(crate) struct Phase {
+    period: Duration,
+    error_ppb: u32,
+    /// When the index mark was under the head, as far as is known, and when that was last confirmed.
+    mark: Option<(Instant, Instant)>,
+}
+
+impl Phase {
+    pub(crate) const fn new(period: Duration, error_ppb: u32) -> Self {
+        Self { period, error_ppb, mark: None }
+    }
+
+    /// The first instant from `from` on at which `angle` is under the head; none while nothing is known.
+    pub(crate) fn next(&self, angle: Angle, from: Instant) -> Option<Instant> {
+        let (mark, _) = self.mark?;
+        let due = mark.as_nanos() + angle.time(self.period).as_nanos();
+        let period = self.period.as_nanos();
+        let (from, due) = (i128::from(from.as_nanos()), i128::from(due));
+        let wait = (due - from).rem_euclid(i128::from(period));
+        Some(Instant::from_nanos(u64::try_from(from + wait).expect("an instant")))
+    }
+
+    /// How far what [`Phase::next`] says may be off by now for the spindle's drift alone.
+    pub(crate) fn drift(&self, now: Instant) -> Duration {
+        let Some((_, seen)) = self.mark else { return self.period };
+        let nanos = u128::from(now.saturating_since(seen).as_nanos()) * u128::from(self.error_ppb);
+        Duration::from_nanos(u64::try_from(nanos / 1_000_000_000).unwrap_or(u64::MAX))
+    }
+
+    /// `angle` was under the head at `at`, or a little before. Says by how much later than foretold that was, in ns
+    /// and within half a turn.
+    pub(crate) fn observe(&mut self, angle: Angle, at: Instant) -> i64 {
+        let period = i128::from(self.period.as_nanos());
+        let Some(expected) = self.next(angle, at) else {
+            let since = angle.time(self.period);
+            self.mark = Some((at.saturating_sub(since), at));
+            return 0;
+        };
+        // `expected` is the next passage: the last one may be nearer.
+        let ahead = i128::from(expected.since(at).as_nanos());
+        let late = if ahead * 2 > period { period - ahead } else { -ahead };
+        let late = i64::try_from(late).expect("within a turn");
+        let drift = i64::try_from(self.drift(at).as_nanos()).unwrap_or(i64::MAX);
+        let believed = if late <= 0 { late } else { late.min(drift + late / BELIEF) };
+        let (mark, _) = self.mark.expect("there was a next");
+        let mark = i128::from(mark.as_nanos()) + i128::from(believed);
+        // Before the world began there are no instants: the mark moves on by whole turns.
+        let mark = if mark < 0 { mark + period } else { mark };
+        self.mark = Some((Instant::from_nanos(u64::try_from(mark).expect("an instant")), at));
+        late
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: Duration = Duration::from_nanos(8_333_333);
+
+    /// When `angle` passes for the `nth` time on a disk whose turn takes `real` and whose mark passed at `mark`.
+    fn passes(real: u64, mark: u64, angle: Angle, nth: u64) -> Instant {
+        let part = u64::from(angle.0) * real >> 32;
+        Instant::from_nanos(mark + nth * real + part)
+    }
+
+    #[test]
+    fn it_follows_a_spindle_that_turns_otherwise_than_the_profile_says() {
+        for real in [8_333_000_u64, 8_333_333, 8_333_700] {
+            let mut phase = Phase::new(PERIOD, 50_000);
+            let mut worst = 0;
+            for nth in 1..4_000_u64 {
+                let angle =
+                    Angle(u32::try_from(nth * 2_654_435_761 % (1 << 32)).expect("an angle"));
+                let at = passes(real, 1_234_567, angle, nth * 3);
+                let late = phase.observe(angle, at);
+                worst = if nth < 10 { 0 } else { worst.max(late.abs()) };
+            }
+            // Three turns pass between two looks: what drifts meanwhile is not foreseen, what did before is.
+            assert!(worst < 20_000, "{worst} ns at a turn of {real}");
+        }
+    }
+
+    #[test]
+    fn a_completion_that_was_noticed_late_moves_it_little() {
+        let mut phase = Phase::new(PERIOD, 0);
+        phase.observe(Angle::ZERO, Instant::from_nanos(0));
+        for nth in 1..100_u64 {
+            let noticed = if nth % 10 == 0 { 800_000 } else { 0 };
+            phase.observe(Angle::ZERO, Instant::from_nanos(nth * 8_333_333 + noticed));
+        }
+        let next = phase.next(Angle::ZERO, Instant::from_nanos(100 * 8_333_333 - 4_000_000));
+        let off = next.expect("known").as_nanos().abs_diff(100 * 8_333_333);
+        assert!(off < 120_000, "{off} ns off");
+    }
+
+    #[test]
+    fn nothing_is_foretold_before_anything_was_seen() {
+        let phase = Phase::new(PERIOD, 0);
+        assert_eq!(phase.next(Angle::ZERO, Instant::ZERO), None);
+        assert_eq!(phase.drift(Instant::ZERO), PERIOD);
+    }
+}

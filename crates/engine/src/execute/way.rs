@@ -1,0 +1,308 @@
+//! The way to where a transfer begins: when to move the arm, in how many parts, and when to send the transfer.
+
+use units::{Duration, Instant, Lba, Op, Operation};
+
+use super::phase::Phase;
+use super::{Approach, Arm, Jit, Preemptible, SeekSplit};
+use crate::profile::{Profile, Spot};
+
+/// A seek is split into at most so many parts: each costs a start and a stop of the arm.
+const PARTS_MAX: u32 = 4;
+
+/// What to do next on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Send the transfer's command: it moves the arm, if there is something left to move.
+    Go,
+    /// Nothing before then: the head would only wait for the sector.
+    Wait(Instant),
+    /// Move the arm to there.
+    Seek {
+        /// Where to: the target itself, or a place half way.
+        to: Lba,
+        /// Whether it is one part of several.
+        part: bool,
+    },
+}
+
+/// Everything that a decision rests on.
+pub(super) struct Outlook<'a> {
+    pub(super) profile: &'a Profile,
+    pub(super) phase: &'a Phase,
+    pub(super) settings: &'a Preemptible,
+    pub(super) jit: Jit,
+    pub(super) arm: &'a Arm,
+    /// How much earlier than needed a command is sent, for what cannot be foretold of rotation.
+    pub(super) guard: Duration,
+    /// The target that a wait or a movement has already begun for.
+    pub(super) towards: Option<Lba>,
+    /// Whether that movement is made in parts.
+    pub(super) in_parts: bool,
+    pub(super) now: Instant,
+}
+
+/// One plan of a movement by seek commands.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    count: u32,
+    /// How long the disk may idle before the first of them.
+    slack: Duration,
+    /// Σ T² of its commands: what a plan costs those who wait.
+    cost: u128,
+}
+
+impl Outlook<'_> {
+    /// What to do next; `None` if the disk's rotation is not known.
+    pub(super) fn next(&self, head: &Operation) -> Option<Way> {
+        let start = head.extent.start;
+        let target = self.profile.spot(start);
+        let electronics = self.electronics(head);
+        let writes = head.op == Op::Write;
+        let travel = self.profile.movement((self.arm.cylinder, self.arm.surface), &target, writes);
+        if travel == Duration::ZERO || self.arm.arrived == Some(start) {
+            return self.there(&target, electronics);
+        }
+        match self.jit.approach {
+            Approach::InTime => self.in_time(start, &target, electronics, travel),
+            Approach::Ahead if self.profile.seek_command => {
+                self.ahead(start, &target, electronics, travel)
+            }
+            Approach::Ahead => self.in_time(start, &target, electronics, travel),
+        }
+    }
+
+    /// What passes between sending the transfer's command and the first sector's being read or written, the arm
+    /// being there.
+    fn electronics(&self, head: &Operation) -> Duration {
+        let overheads = &self.profile.overheads;
+        match head.op {
+            Op::Write if self.profile.write_cache && !head.fua => {
+                // The drive turns to the media when the command's data is in its memory.
+                overheads.cached + self.profile.bus_sector * head.extent.len.0
+            }
+            Op::Write => overheads.write,
+            _ => overheads.read,
+        }
+    }
+
+    fn distance(&self, target: &Spot) -> u32 {
+        self.arm.cylinder.abs_diff(target.cylinder)
+    }
+
+    /// The arm is there: the rest is rotation.
+    fn there(&self, target: &Spot, electronics: Duration) -> Option<Way> {
+        let ready = self.now + electronics;
+        let passes = self.phase.next(target.angle, ready)?;
+        if passes.since(ready) <= self.guard {
+            return Some(Way::Go);
+        }
+        let early = electronics + self.guard;
+        Some(Way::Wait(passes.saturating_sub(early).max(self.now)).unless_now(self.now))
+    }
+
+    /// The transfer's own command moves the arm (FAST 2003 §3.2), unless the seek is to be split (§3.3).
+    fn in_time(
+        &self,
+        start: Lba,
+        target: &Spot,
+        electronics: Duration,
+        travel: Duration,
+    ) -> Option<Way> {
+        let arrival = self.now + electronics + travel;
+        let passes = self.phase.next(target.angle, arrival)?;
+        let distance = self.distance(target);
+        let split = match self.settings.seek_split {
+            Some(_) if !self.profile.seek_command => false,
+            Some(SeekSplit::Always(longest)) => self.in_parts_to(start) || distance > longest,
+            Some(SeekSplit::Hidden) => {
+                let halves = self.arrival(2, distance) + electronics;
+                let hidden = self.phase.next(target.angle, halves + self.jit.offset)? <= passes;
+                self.in_parts_to(start) || hidden && distance > self.profile.cylinders / 2
+            }
+            None => false,
+        };
+        if !split {
+            let slack = passes.since(arrival).saturating_sub(self.jit.offset);
+            return Some(Way::Wait(self.now + slack).unless_now(self.now));
+        }
+        let left = if self.in_parts_to(start) { 1 } else { 2 };
+        let arrival = self.arrival(left, distance) + electronics;
+        let passes = self.phase.next(target.angle, arrival)?;
+        let slack = passes.since(arrival).saturating_sub(self.jit.offset);
+        if slack > Duration::ZERO && left == 2 {
+            return Some(Way::Wait(self.now + slack));
+        }
+        Some(self.seek(start, target, left))
+    }
+
+    /// A seek command moves the arm, and is sent so early that its own variation does not matter.
+    fn ahead(
+        &self,
+        start: Lba,
+        target: &Spot,
+        electronics: Duration,
+        travel: Duration,
+    ) -> Option<Way> {
+        let arrival = self.now + electronics + travel;
+        let direct = self.phase.next(target.angle, arrival)?;
+        let spread = self.profile.seek_variation.min(travel / 8) * 2;
+        // A seek that is a little faster than foretold would just catch the sector one turn earlier: it may try.
+        let just_missed = direct.since(arrival) + spread > self.profile.period;
+        let split = self.settings.seek_split.is_some() && !just_missed;
+        let parts_max = if split { PARTS_MAX } else { 1 };
+        let mut best: Option<Parts> = None;
+        for count in 1..=parts_max.min(self.distance(target).max(1)) {
+            let ready = self.arrival(count, self.distance(target)) + electronics + self.guard;
+            let passes = self.phase.next(target.angle, ready)?;
+            let slack = passes.since(ready);
+            // Who has begun to wait is not put off by having been woken a little late.
+            let spread = spread + spread / 2 * u64::from(count - 1);
+            let needed = if self.towards == Some(start) { spread / 2 } else { spread };
+            if passes > direct || slack < needed {
+                continue;
+            }
+            let part = u128::from(self.part(count, self.distance(target)).as_nanos());
+            let cost = part * part * u128::from(count);
+            let slack = if just_missed { Duration::ZERO } else { slack.saturating_sub(spread) };
+            if best.is_none_or(|best| cost < best.cost) {
+                best = Some(Parts { count, slack, cost });
+            }
+        }
+        let Some(Parts { count, slack, .. }) = best else { return Some(Way::Go) };
+        if slack > Duration::ZERO {
+            return Some(Way::Wait(self.now + slack));
+        }
+        Some(self.seek(start, target, count))
+    }
+
+    fn in_parts_to(&self, start: Lba) -> bool {
+        self.in_parts && self.towards == Some(start)
+    }
+
+    /// How long one of `count` equal parts of a movement by `distance` takes.
+    fn part(&self, count: u32, distance: u32) -> Duration {
+        let moved = self.profile.seek.time(distance.div_ceil(count)).max(self.profile.head_switch);
+        self.profile.overheads.seek + moved
+    }
+
+    /// When the arm has moved by `distance` in `count` parts, if it begins now.
+    fn arrival(&self, count: u32, distance: u32) -> Instant {
+        self.now + self.part(count, distance) * u64::from(count)
+    }
+
+    fn seek(&self, start: Lba, target: &Spot, left: u32) -> Way {
+        let part = left > 1 || self.in_parts_to(start);
+        if left <= 1 {
+            return Way::Seek { to: start, part };
+        }
+        let step = self.distance(target) / left;
+        let cylinder = if target.cylinder > self.arm.cylinder {
+            self.arm.cylinder + step
+        } else {
+            self.arm.cylinder - step
+        };
+        Way::Seek { to: self.profile.first_on(cylinder), part }
+    }
+}
+
+impl Way {
+    /// A wait that is over is none.
+    fn unless_now(self, now: Instant) -> Self {
+        if self == Self::Wait(now) { Self::Go } else { self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::{Angle, Extent, Sectors};
+
+    use super::*;
+    use crate::profile::tests::sample;
+
+    /// An outlook of an arm on cylinder 0 whose disk had its index mark under the head at the beginning.
+    fn way(settings: Preemptible, target: Lba, now: Duration) -> Way {
+        let profile = sample();
+        let mut phase = Phase::new(profile.period, 0);
+        phase.observe(Angle::ZERO, Instant::ZERO);
+        let read = Extent::new(Lba(0), Sectors(0));
+        let arm = Arm { cylinder: 0, surface: 0, arrived: None, read, written: None };
+        let outlook = Outlook {
+            profile: &profile,
+            phase: &phase,
+            settings: &settings,
+            jit: settings.jit.expect("it is on"),
+            arm: &arm,
+            guard: Duration::from_micros(100),
+            towards: None,
+            in_parts: false,
+            now: Instant::ZERO + now,
+        };
+        outlook.next(&Operation::read(Extent::new(target, Sectors(50)))).expect("known")
+    }
+
+    fn on(cylinder: u32) -> Lba {
+        sample().first_on(cylinder)
+    }
+
+    #[test]
+    fn in_time_waits_until_the_head_arrives_an_offset_before_the_sector() {
+        let Execution::Preemptible(paper) = Execution::of_the_paper(Sectors(50), 500) else {
+            unreachable!()
+        };
+        let profile = sample();
+        let target = on(100);
+        let Way::Wait(until) = way(paper, target, Duration::from_millis(1)) else {
+            panic!("there is slack")
+        };
+        // Sent then, the head arrives 1 ms before the sector does.
+        let spot = profile.spot(target);
+        let arrival = until + profile.overheads.read + profile.seek.time(100);
+        let passes = spot.angle.time(profile.period).as_nanos();
+        let ahead = (passes + 100 * profile.period.as_nanos() - arrival.as_nanos())
+            % profile.period.as_nanos();
+        assert_eq!(ahead, 1_000_000);
+    }
+
+    #[test]
+    fn a_long_seek_is_split_in_two_and_a_short_one_is_not() {
+        let Execution::Preemptible(mut paper) = Execution::of_the_paper(Sectors(50), 500) else {
+            unreachable!()
+        };
+        // An offset of a whole turn leaves no slack: what remains is the movement.
+        paper.jit = Some(Jit { offset: Duration::from_millis(10), approach: Approach::InTime });
+        assert_eq!(way(paper, on(900), Duration::ZERO), Way::Seek { to: on(450), part: true });
+        assert_eq!(way(paper, on(400), Duration::ZERO), Way::Go);
+    }
+
+    #[test]
+    fn ahead_moves_the_arm_in_the_slack_and_never_costs_a_turn() {
+        let settings = Preemptible { seek_split: None, ..Preemptible::default() };
+        let profile = sample();
+        for cylinder in (1..1_000).step_by(13) {
+            let target = on(cylinder);
+            let spot = profile.spot(target);
+            let travel = profile.movement((0, 0), &spot, false);
+            let period = profile.period.as_nanos();
+            let after = |from: u64| {
+                let due = spot.angle.time(profile.period).as_nanos();
+                from + (due + (from / period + 2) * period - from) % period
+            };
+            let direct = after((profile.overheads.read + travel).as_nanos());
+            let then = match way(settings, target, Duration::ZERO) {
+                Way::Go => direct,
+                Way::Seek { to, part: false } if to == target => {
+                    let arrived = profile.overheads.seek + travel + profile.overheads.read;
+                    after(arrived.as_nanos())
+                }
+                Way::Wait(until) => {
+                    let arrived = until + profile.overheads.seek + travel + profile.overheads.read;
+                    after(arrived.as_nanos())
+                }
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(then, direct, "to cylinder {cylinder}");
+        }
+    }
+
+    use crate::Execution;
+}
