@@ -1,8 +1,8 @@
 //! A profile of a drive that nobody has profiled: its parameters, with the uncertainty that a profiler would leave.
 
 use drive::{Mapping, Model};
-use engine::{Band, CommandOverheads, Curve, Heads, Profile};
-use units::{Angle, Duration, Extent, Lba, Sectors};
+use engine::{Band, CommandOverheads, Curve, Heads, Profile, Skew};
+use units::{Duration, Extent, Lba, Sectors};
 
 /// What single seeks are taken to vary by at least: the paper speaks of the order of a millisecond (FAST 2003 §3.4), which
 /// is taken for two standard deviations.
@@ -14,8 +14,6 @@ pub const PERIOD_OFF_PPB: u64 = 7_000;
 const PERIOD_ERROR_PPB: u32 = 20_000;
 /// The smallest and the largest chunk that is worth while: a block of a file system, and what operating systems use.
 const CHUNKS: (u64, u64) = (8, 256);
-
-const TURN: u64 = 1 << 32;
 
 /// What is assumed of a drive of the library until somebody profiles one.
 ///
@@ -57,10 +55,7 @@ fn bands(model: &Model) -> Vec<Band> {
     let spec = model.spec();
     let mut bands = Vec::new();
     for (zone, facts) in spec.zones.iter().zip(model.zones()) {
-        let sector = TURN / u64::from(zone.sectors_per_track);
-        let angle = |sectors: u32| {
-            Angle(u32::try_from(u64::from(sectors) * sector % TURN).expect("under a turn"))
-        };
+        let skew = |sectors: u32| Skew::of(sectors, zone.sectors_per_track);
         let heads = match spec.mapping {
             Mapping::Cylinder => Heads::Up,
             Mapping::Serpentine if zone.first_cylinder % 2 == 1 => Heads::DownOnEven,
@@ -72,8 +67,8 @@ fn bands(model: &Model) -> Vec<Band> {
             first_sector: 0,
             first_cylinder: zone.first_cylinder,
             sectors_per_track: zone.sectors_per_track,
-            track_skew: angle(zone.track_skew),
-            cylinder_skew: angle(zone.cylinder_skew),
+            track_skew: skew(zone.track_skew),
+            cylinder_skew: skew(zone.cylinder_skew),
             first_angle: zone.first_sector_angle,
             heads,
             chunk_read: chunk(spec.overheads.read_hit, spec.bus_sector, pass),

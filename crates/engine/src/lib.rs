@@ -37,6 +37,6 @@ pub use estimate::{Estimates, SEQUENTIAL_WITHIN};
 pub use execute::{
     Approach, Executed, Execution, Jit, Preemptible, Purpose, SeekSplit, expected_wait,
 };
-pub use profile::{Band, CommandOverheads, Curve, Heads, Profile, Spot};
+pub use profile::{Band, CommandOverheads, Curve, Heads, Profile, Skew, Spot};
 pub use request::{Account, Action, Command, CommandId, Event, Outcome, Reply, Request, RequestId};
 pub use settings::Settings;

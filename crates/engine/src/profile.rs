@@ -71,9 +71,9 @@ pub struct Band {
     /// Sectors on each track.
     pub sectors_per_track: u32,
     /// By how far a track begins later than the one before it on the same cylinder.
-    pub track_skew: Angle,
+    pub track_skew: Skew,
     /// By how far the first track of a cylinder begins later than the last of the cylinder before.
-    pub cylinder_skew: Angle,
+    pub cylinder_skew: Skew,
     /// Where the first sector of `first_cylinder` begins.
     pub first_angle: Angle,
     /// Which head is the first on a cylinder.
@@ -82,6 +82,21 @@ pub struct Band {
     pub chunk_read: Sectors,
     /// The smallest command that writes in a row at full speed.
     pub chunk_write: Sectors,
+}
+
+/// A part of a turn in 2⁻⁶⁴: fine enough to be added up over every cylinder of a disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Skew(pub u64);
+
+impl Skew {
+    /// `part` of `whole` sectors around a track.
+    ///
+    /// # Panics
+    /// If a track has no sectors.
+    pub fn of(part: u32, whole: u32) -> Self {
+        let nth = u128::from(part % whole);
+        Self(u64::try_from((nth << 64) / u128::from(whole)).expect("under a turn"))
+    }
 }
 
 /// In which order the heads of a cylinder are used.
@@ -197,10 +212,10 @@ impl Profile {
         let surface = if down { heads - 1 - head } else { head };
         let switches = surface + (heads - 1) * relative;
         let width = TURN / tracks;
-        let angle = switches
-            .wrapping_mul(band.track_skew.0.into())
-            .wrapping_add(relative.wrapping_mul(band.cylinder_skew.0.into()))
-            .wrapping_add(sector * width);
+        let skewed = switches
+            .wrapping_mul(band.track_skew.0)
+            .wrapping_add(relative.wrapping_mul(band.cylinder_skew.0));
+        let angle = (skewed >> 32) + sector * width;
         let left = (tracks - sector).min(band.lbas.end().0 - lba.0);
         Spot {
             cylinder: band.first_cylinder + low(relative),
@@ -283,7 +298,6 @@ pub(crate) mod tests {
 
     /// A disk of one zone: 2 heads, 1,000 cylinders, 100 sectors a track, 10 ms a turn.
     pub(crate) fn sample() -> Profile {
-        let sector = low(TURN / 100);
         let points = vec![(1, Duration::from_millis(1)), (999, Duration::from_millis(11))];
         Profile {
             period: Duration::from_millis(10),
@@ -295,8 +309,8 @@ pub(crate) mod tests {
                 first_sector: 0,
                 first_cylinder: 0,
                 sectors_per_track: 100,
-                track_skew: Angle(10 * sector),
-                cylinder_skew: Angle(12 * sector),
+                track_skew: Skew::of(10, 100),
+                cylinder_skew: Skew::of(12, 100),
                 first_angle: Angle::ZERO,
                 heads: Heads::Up,
                 chunk_read: Sectors(50),
@@ -330,8 +344,9 @@ pub(crate) mod tests {
         assert_eq!((spot(150).cylinder, spot(150).surface, spot(150).run), (0, 1, Sectors(50)));
         assert_eq!((spot(230).cylinder, spot(230).surface), (1, 0));
         let sector = spot(0).sector.0;
-        assert_eq!(spot(100).angle, Angle(10 * sector));
-        assert_eq!(spot(200).angle, Angle(22 * sector));
+        // Rounded down, each by less than a sector's own rounding.
+        assert!((spot(100).angle - Angle(10 * sector)).0 < 100);
+        assert!((spot(200).angle - Angle(22 * sector)).0 < 100);
     }
 
     #[test]
