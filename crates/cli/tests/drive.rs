@@ -114,7 +114,11 @@ fn figures_go_where_they_are_told_to() {
         json(&succeed(scratch.path(), &["drive", "show", "x.diskspecs", "--out", "out", "--json"]));
     assert_eq!(shown["zone_rates"][0]["sectors_per_track"], 50);
     assert_eq!(shown["full_stroke_ms"], 9.0);
-    for name in ["x-validate.svg", "x-seek.svg", "x-zones.svg"] {
+    let times = &shown["service_times"];
+    let columns = |key: &str| times[key].as_array().map(Vec::len);
+    assert_eq!(columns("distance_cylinders"), columns("service_ms"));
+    assert_eq!(times["service_ms"][0].as_array().map(Vec::len), columns("offset_turns"));
+    for name in ["x-validate.svg", "x-seek.svg", "x-zones.svg", "x-surface.svg"] {
         let svg = std::fs::read_to_string(scratch.join("out").join(name)).expect(name);
         assert!(svg.starts_with("<svg"), "{name}");
     }

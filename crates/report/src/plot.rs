@@ -113,6 +113,8 @@ impl Plot {
             .y_desc(&self.y)
             .axis_desc_style(("sans-serif", 14))
             .label_style(("sans-serif", 12))
+            .x_label_formatter(&label)
+            .y_label_formatter(&label)
             .light_line_style(WHITE)
             .bold_line_style(RGBColor(225, 225, 225))
             .draw()
@@ -140,15 +142,27 @@ impl Plot {
     }
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+/// A number on an axis: without a point where none is needed.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as plotters asks for it")]
+pub(crate) fn label(at: &f64) -> String {
+    let text = format!("{at:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
 
-fn failed(error: impl fmt::Display) -> PlotError {
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+pub(crate) fn failed(error: impl fmt::Display) -> PlotError {
     PlotError(format!("the figure: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_whole_number_on_an_axis_has_no_point() {
+        assert_eq!([50_000.0, 0.1 + 0.2, -2.5].map(|at| label(&at)), ["50000", "0.3", "-2.5"]);
+    }
 
     #[test]
     fn a_figure_names_its_axes_its_lines_and_what_is_seen() {
