@@ -108,14 +108,12 @@ impl HeatMap {
             .margin_bottom(60)
             .margin_right(20)
             .y_label_area_size(62)
-            .build_cartesian_2d(0.0..1.0, bands.bottom(0.0)..bands.bottom(bands.count))
+            .build_cartesian_2d(0.0..1.0, bands.bottom(0)..bands.bottom(bands.count))
             .map_err(failed)?;
-        let mut band = 0.0;
-        while band < bands.count {
-            let corners = [(0.0, bands.bottom(band)), (1.0, bands.bottom(band + 1.0))];
+        for band in 0..bands.count {
+            let corners = [(0.0, bands.bottom(band)), (1.0, bands.bottom(band + 1))];
             let style = bands.colour(band).filled();
             chart.draw_series([Rectangle::new(corners, style)]).map_err(failed)?;
-            band += 1.0;
         }
         chart
             .configure_mesh()
@@ -137,7 +135,7 @@ struct Bands {
     /// The bottom of the first, in steps.
     first: f64,
     step: f64,
-    count: f64,
+    count: u32,
 }
 
 impl Bands {
@@ -146,17 +144,23 @@ impl Bands {
         let power = 10_f64.powf((range / BANDS_MAX).log10().floor());
         let steps = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power);
         let step = steps.into_iter().find(|step| range / step < BANDS_MAX).unwrap_or(steps[3]);
-        let first = (least / step).floor();
-        Self { first, step, count: (largest / step).floor() + 1.0 - first }
+        let mut bands = Self { first: (least / step).floor(), step, count: 0 };
+        bands.count = bands.of(largest) + 1;
+        bands
     }
 
     /// Which band a value is in, from 0.
-    fn of(self, value: f64) -> f64 {
-        (value / self.step).floor() - self.first
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "from 0 to BANDS_MAX, and a cast saturates"
+    )]
+    fn of(self, value: f64) -> u32 {
+        ((value / self.step).floor() - self.first) as u32
     }
 
-    fn bottom(self, band: f64) -> f64 {
-        (self.first + band) * self.step
+    fn bottom(self, band: u32) -> f64 {
+        (self.first + f64::from(band)) * self.step
     }
 
     #[expect(
@@ -165,8 +169,9 @@ impl Bands {
         clippy::cast_sign_loss,
         reason = "small and positive, and a colour"
     )]
-    fn colour(self, band: f64) -> RGBColor {
-        let along = band / (self.count - 1.0).max(1.0) * (COLOURS.len() - 1) as f64;
+    fn colour(self, band: u32) -> RGBColor {
+        let along =
+            f64::from(band) / f64::from((self.count - 1).max(1)) * (COLOURS.len() - 1) as f64;
         let below = (along.floor() as usize).min(COLOURS.len() - 2);
         let part = along - below as f64;
         let mix =
@@ -183,10 +188,10 @@ mod tests {
     #[test]
     fn bands_are_round_and_hold_every_value() {
         let bands = Bands::over(0.3, 37.9);
-        assert_eq!((bands.step, bands.bottom(0.0), bands.bottom(bands.count)), (1.0, 0.0, 38.0));
-        assert_eq!([0.3, 1.0, 37.9].map(|value| bands.of(value)), [0.0, 1.0, 37.0]);
+        assert_eq!((bands.step, bands.bottom(0), bands.bottom(bands.count)), (1.0, 0.0, 38.0));
+        assert_eq!([0.3, 1.0, 37.9].map(|value| bands.of(value)), [0, 1, 37]);
         let flat = Bands::over(5.0, 5.0);
-        assert_eq!((flat.of(5.0), flat.count), (0.0, 1.0));
+        assert_eq!((flat.of(5.0), flat.count), (0, 1));
     }
 
     #[test]

@@ -48,6 +48,9 @@ const LEGEND_WIDTH: u32 = 240;
 const LEGEND_TOP: i32 = 30;
 const LEGEND_ROW: i32 = 22;
 const DASHES_WIDTH: i32 = 26;
+/// Most points of a line that are marked one by one.
+const POINTS_MARKED_MAX: usize = 16;
+const MARK_RADIUS: i32 = 6;
 const DASHES: &[(i32, i32)] = &[(0, 5), (10, 15), (20, 25)];
 /// Told apart by people who see colours differently, too (Okabe and Ito's set).
 const COLOURS: [RGBColor; 6] = [
@@ -127,6 +130,16 @@ impl Plot {
                 chart.draw_series(LineSeries::new(points, *stroke)).map(drop)
             };
             drawn.map_err(failed)?;
+        }
+        // Where points are few, what was worked out is told from what was drawn between. Those of later lines are
+        // smaller, so that lines that lie on each other are seen to.
+        let few = |line: &&Line| line.points.len() <= POINTS_MARKED_MAX && !line.dashed;
+        for (nth, (line, stroke)) in
+            (0..).zip(self.lines.iter().zip(strokes)).filter(|(_, (line, _))| few(line))
+        {
+            let radius = MARK_RADIUS.saturating_sub(2 * nth).max(MARK_RADIUS / 3);
+            let marks = line.points.iter().map(|at| Circle::new(*at, radius, stroke.filled()));
+            chart.draw_series(marks).map_err(failed)?;
         }
         Ok(())
     }
