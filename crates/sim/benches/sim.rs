@@ -179,12 +179,12 @@ fn queued(model: &Arc<Model>, size: Size, depth: u64) -> Round {
 }
 
 fn row(name: &'static str, bar: Bar, rounds: usize, mut run: impl FnMut() -> Round) -> Row {
-    let mut costs: Vec<f64> = (0..rounds)
+    // The least of them: whoever else is on the machine only ever adds.
+    let ns = (0..rounds)
         .map(|_| run())
         .map(|round| round.took.as_nanos() as f64 / round.requests as f64)
-        .collect();
-    costs.sort_by(f64::total_cmp);
-    Row { name, ns: costs[costs.len() / 2], bar }
+        .fold(f64::INFINITY, f64::min);
+    Row { name, ns, bar }
 }
 
 fn measure(rounds: usize, size: Size) -> Vec<Row> {
@@ -192,6 +192,9 @@ fn measure(rounds: usize, size: Size) -> Vec<Row> {
     let model = &utilization.disks[0].drive.model;
     let mut dice = Dice::new(1, 0);
     let choosing = choosing(model);
+    let large = Arc::new(
+        config::drives::library("nearline-20t").expect("in the library").check().expect("a drive"),
+    );
     let mut next = 0;
     vec![
         row("two volumes, utilization", WORLD, rounds, || world(&utilization, size)),
@@ -199,6 +202,9 @@ fn measure(rounds: usize, size: Size) -> Vec<Row> {
         row("1,000 volumes, utilization", Bar::None, rounds, || world(&crowd, size)),
         row("drive alone, random 4 KiB", RANDOM, rounds, || {
             lone(model, size, |blocks| dice.below(blocks))
+        }),
+        row("the same on nearline-20t", RANDOM, rounds, || {
+            lone(&large, size, |blocks| dice.below(blocks))
         }),
         row("shortest positioning of 16", OF_16, rounds, || queued(&choosing, size, 16)),
         row("shortest positioning of 64", OF_64, rounds, || queued(&choosing, size, 64)),
