@@ -22,6 +22,7 @@ use std::sync::Arc;
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
 use crate::Model;
+use crate::begun::Begun;
 use crate::firmware::{Firmware, MediaCache};
 use crate::mechanism::{Access, Feed, Mechanism, Order as Transfer};
 use crate::media_cache::Log;
@@ -65,15 +66,6 @@ impl Parts {
     pub fn sum(&self) -> Duration {
         self.queue + self.overhead + self.seek + self.rotation + self.transfer
     }
-}
-
-/// A command whose electronics are done.
-#[derive(Clone, Copy, Debug)]
-struct Begun {
-    extent: Extent,
-    /// When they were done.
-    ready: Instant,
-    parts: Parts,
 }
 
 /// One drive, with all its state.
@@ -590,22 +582,5 @@ impl Device {
         extent.len <= cache.run_max
             && extent.start != self.mechanism.behind()
             && self.log.has_room(cache, self.mechanism.free(), at)
-    }
-}
-
-impl Begun {
-    /// Done at `at`, all the rest of it being transfer.
-    fn transferred(&self, at: Instant) -> (Instant, Parts) {
-        (at, Parts { transfer: at.since(self.ready), ..self.parts })
-    }
-
-    /// Done at `at`, after `access`.
-    fn accessed(&self, access: &Access, at: Instant) -> (Instant, Parts) {
-        let mut parts = self.parts;
-        parts.queue += access.begin.since(self.ready);
-        parts.seek = access.seek();
-        parts.rotation = access.rotation();
-        parts.transfer = at.since(access.first);
-        (at, parts)
     }
 }

@@ -48,6 +48,7 @@
 //!
 //! Invariant: no clock, no files, no floating point, and no randomness but a seeded sequence in the drive's own state.
 
+mod begun;
 mod check;
 mod device;
 #[cfg(test)]

@@ -35,7 +35,8 @@ fn an_unknown_key_of_a_workload_which_has_a_number_for_a_name() {
     assert_eq!(
         workload("size = \"1GiB\"\n"),
         "plan.toml:1: [[workload]] #1: field `size`: found `size`, expected one of the keys `volume`, \
-         `op`, `read_share`, `access`, `run`, `block`, `outstanding`, `think`, `rate`, `start`, `stop`, \
+         `op`, `read_share`, `access`, `run`, `block`, `outstanding`, `think`, `rate`, `arrivals`, `elevator`, \
+         `start`, `stop`, \
          `file`, `format`, `device`, `scale`, `remap`"
     );
 }
