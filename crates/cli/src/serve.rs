@@ -4,7 +4,7 @@ use anyhow::Context;
 use config::Plan;
 use daemon::{Daemon, Status};
 use frontend::Address;
-use report::{DiskReport, SCHEMA, VolumeReport};
+use report::{DiskReport, ExecutionReport, SCHEMA, VolumeReport};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -104,6 +104,7 @@ fn tell(plan: &Plan, (from, to): (&Status, &Status), json: bool) -> anyhow::Resu
             name: disk.name.clone(),
             busy_share: disk.busy.as_secs_f64() / elapsed.as_secs_f64(),
             bytes_per_s: on_it.map(|(_, volume)| volume.bytes_per_s).sum(),
+            execution: disk.executed.map(ExecutionReport::from),
         }
     });
     let served = Served {

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use backend::{Disk, Failure, Finished, Job, Tag};
 use engine::{Action, Command, CommandId, Engine, Event, Outcome, Purpose, Request};
 use frontend::{Errno, Handle, Reply};
-use report::Latency;
 use units::{Duration, Instant, Op, Operation};
 
 use crate::Clock;
 use crate::inbox::{Inbox, Incoming, Message};
-use crate::status::{DiskView, Lateness, VolumeView};
+use crate::status::{DiskView, Lateness, Latencies, VolumeView};
 
 /// The longest sleep of a disk with nothing to do.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
@@ -38,7 +37,7 @@ pub(crate) struct DiskThread {
     /// Commands at the disk.
     running: Vec<Command>,
     replies: Vec<Reply>,
-    latencies: Vec<Latency>,
+    latencies: Vec<Latencies>,
     lateness: Lateness,
     stopping: bool,
 }
@@ -61,7 +60,7 @@ impl DiskThread {
             free: Vec::new(),
             running: Vec::new(),
             replies: Vec::new(),
-            latencies: vec![Latency::default(); volumes],
+            latencies: vec![Latencies::default(); volumes],
             lateness: Lateness::default(),
             stopping: false,
         }
@@ -156,7 +155,9 @@ impl DiskThread {
         let slot = reply.request.0;
         let pending = self.pending[index(slot)].take().expect("a request is answered once");
         self.free.push(slot);
-        self.latencies[reply.volume.0 as usize].record(now.since(pending.arrived));
+        let latencies = &mut self.latencies[reply.volume.0 as usize];
+        latencies.response.record(now.since(pending.arrived));
+        latencies.waiting.record(reply.waited);
         let result = match pending.failure {
             None => Ok(pending.data),
             Some(Failure::Io) => Err(Errno::Io),
@@ -166,12 +167,13 @@ impl DiskThread {
     }
 
     fn view(&self, now: Instant) -> DiskView {
-        let volumes = (0..).map(engine::VolumeId).zip(&self.latencies).map(|(volume, latency)| {
+        let volumes = (0..).map(engine::VolumeId).zip(&self.latencies).map(|(volume, latencies)| {
             let (contract, account) = (self.engine.contract(volume), *self.engine.account(volume));
-            VolumeView { contract, account, latency: latency.clone() }
+            VolumeView { contract, account, latencies: latencies.clone() }
         });
         let (busy, lateness) = (self.engine.busy(), self.lateness.clone());
-        DiskView { at: now, busy, lateness, volumes: volumes.collect() }
+        let executed = self.engine.executed();
+        DiskView { at: now, busy, lateness, executed, volumes: volumes.collect() }
     }
 }
 

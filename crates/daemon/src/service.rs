@@ -156,7 +156,8 @@ impl Daemon {
                 disk: route.disk,
                 contract: view.contract,
                 account: view.account,
-                latency: view.latency,
+                latency: view.latencies.response,
+                waiting: view.latencies.waiting,
             }
         });
         let volumes = volumes.collect();
@@ -165,6 +166,7 @@ impl Daemon {
             at: view.at,
             busy: view.busy,
             lateness: view.lateness,
+            executed: view.executed,
         });
         Status { disks: disks.collect(), volumes }
     }

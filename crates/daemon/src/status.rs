@@ -1,6 +1,6 @@
 //! How things stand, as the daemon tells it.
 
-use engine::{Account, Contract};
+use engine::{Account, Contract, Executed};
 use report::{Latency, VolumeReport};
 use units::{Bytes, DiskTime, Duration, Instant};
 
@@ -24,12 +24,19 @@ impl Lateness {
     }
 }
 
+/// How long one volume's requests took.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Latencies {
+    pub(crate) response: Latency,
+    pub(crate) waiting: Latency,
+}
+
 /// One volume, as its disk's thread sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct VolumeView {
     pub(crate) contract: Contract,
     pub(crate) account: Account,
-    pub(crate) latency: Latency,
+    pub(crate) latencies: Latencies,
 }
 
 /// One disk, as its thread sees it.
@@ -38,6 +45,7 @@ pub(crate) struct DiskView {
     pub(crate) at: Instant,
     pub(crate) busy: DiskTime,
     pub(crate) lateness: Lateness,
+    pub(crate) executed: Option<Executed>,
     /// In the order of the engine's numbers.
     pub(crate) volumes: Vec<VolumeView>,
 }
@@ -53,6 +61,8 @@ pub struct DiskStatus {
     pub busy: DiskTime,
     /// How late its completions were noticed.
     pub lateness: Lateness,
+    /// What preemptible execution has done; `None` if requests are executed whole.
+    pub executed: Option<Executed>,
 }
 
 /// One volume.
@@ -68,6 +78,8 @@ pub struct VolumeStatus {
     pub account: Account,
     /// From a request's arrival at the disk's thread to its answer.
     pub latency: Latency,
+    /// From a request's arrival at the disk's thread to its first command.
+    pub waiting: Latency,
 }
 
 /// Everything, in the config's order.
@@ -102,6 +114,7 @@ impl VolumeStatus {
             iops: requests as f64 / seconds,
             bytes_per_s: bytes.0 as f64 / seconds,
             latency_ms: self.latency.millis(),
+            waiting_ms: self.waiting.millis(),
             // No policy of today promises a deadline.
             deadline_misses: 0,
             dropped: 0,

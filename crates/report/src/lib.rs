@@ -11,4 +11,4 @@ mod shapes;
 pub use heat::HeatMap;
 pub use latency::{Latency, LatencyMs};
 pub use plot::{Line, Plot, PlotError};
-pub use shapes::{DiskReport, SCHEMA, VolumeReport};
+pub use shapes::{DiskReport, ExecutionReport, SCHEMA, VolumeReport};

@@ -1,5 +1,6 @@
 //! The shapes that every command prints alike with `--json`.
 
+use engine::Executed;
 use serde::Serialize;
 
 use crate::LatencyMs;
@@ -16,6 +17,48 @@ pub struct DiskReport {
     pub busy_share: f64,
     /// Read and written.
     pub bytes_per_s: f64,
+    /// What preemptible execution did, where it is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution: Option<ExecutionReport>,
+}
+
+/// What preemptible execution did on one disk.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ExecutionReport {
+    /// Times that the arm's arrival was foretold and waited for.
+    pub timed: u64,
+    /// Of these, times that it came late: each cost a turn.
+    pub missed: u64,
+    /// Movements made in several parts.
+    pub split: u64,
+    /// Seek commands.
+    pub seeks: u64,
+    /// Requests that somebody of a higher class went before after they had begun.
+    pub preempted: u64,
+    /// Read in slack, for nobody yet.
+    pub prefetched_bytes: u64,
+    /// Idle time made by waiting for the disk to turn, in seconds.
+    pub slack_s: f64,
+    /// Times that just-in-time seeks were given up because predictions did not come true.
+    pub distrusted: u64,
+    /// Whether just-in-time seeks were on in the end.
+    pub just_in_time: bool,
+}
+
+impl From<Executed> for ExecutionReport {
+    fn from(done: Executed) -> Self {
+        Self {
+            timed: done.timed,
+            missed: done.missed,
+            split: done.split,
+            seeks: done.seeks,
+            preempted: done.preempted,
+            prefetched_bytes: done.prefetched.bytes().0,
+            slack_s: done.slack.as_secs_f64(),
+            distrusted: done.distrusted,
+            just_in_time: done.trusted,
+        }
+    }
 }
 
 /// One volume's run.
@@ -39,6 +82,8 @@ pub struct VolumeReport {
     pub bytes_per_s: f64,
     /// From a request's arrival to its answer.
     pub latency_ms: LatencyMs,
+    /// From a request's arrival to its first command.
+    pub waiting_ms: LatencyMs,
     /// Deadlines that were promised and missed.
     pub deadline_misses: u64,
     /// Requests of an open loop that found the backlog full and were not sent.

@@ -4,7 +4,7 @@ use config::{Plan, Workload};
 use drive::{Device, Tag};
 use engine::limits::REQUESTS_MAX;
 use engine::{Action, Command, Engine, Event, Outcome, Reply, Request, Settings, VolumeId};
-use report::{DiskReport, Latency, SCHEMA, VolumeReport};
+use report::{DiskReport, ExecutionReport, Latency, SCHEMA, VolumeReport};
 use trace::TraceError;
 use units::{Bytes, DiskTime, Duration, Instant, Op, Operation, Share};
 use volume::{DiskId, Map, Pool};
@@ -58,6 +58,7 @@ struct Volume {
     id: VolumeId,
     map: Map,
     latency: Latency,
+    waiting: Latency,
     bytes: Bytes,
     /// Requests in the engine.
     inside: u32,
@@ -209,6 +210,7 @@ impl World {
             name: disk.name.clone(),
             busy_share: disk.engine.busy().as_secs_f64() / seconds,
             bytes_per_s: disk.bytes.0 as f64 / seconds,
+            execution: disk.engine.executed().map(ExecutionReport::from),
         });
         let volumes = self.volumes.iter().map(|volume| {
             let engine = &self.disks[volume.disk].engine;
@@ -223,6 +225,7 @@ impl World {
                 iops: account.requests as f64 / seconds,
                 bytes_per_s: volume.bytes.0 as f64 / seconds,
                 latency_ms: volume.latency.millis(),
+                waiting_ms: volume.waiting.millis(),
                 // No policy of today promises a deadline.
                 deadline_misses: 0,
                 dropped: volume.dropped,
@@ -346,6 +349,7 @@ impl World {
         volume.bytes += bytes;
         volume.inside -= 1;
         volume.latency.record(self.now.since(at));
+        volume.waiting.record(reply.waited);
         load.inside -= 1;
         let volume = load.volume;
         if let Some(pause) = load.source.think() {
@@ -416,6 +420,7 @@ impl Volume {
             id,
             map,
             latency: Latency::default(),
+            waiting: Latency::default(),
             bytes: Bytes::ZERO,
             inside: 0,
             promise: PromiseOracle::new(&disks[disk].engine, id),
