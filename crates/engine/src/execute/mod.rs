@@ -75,7 +75,8 @@ pub enum Approach {
 /// Seek splitting (FAST 2003 §3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeekSplit {
-    /// Seeks over more cylinders than this in two equal parts, whatever that costs.
+    /// Seeks over more cylinders than this in two equal parts, whatever that costs; with [`Approach::Ahead`] in as many
+    /// (up to four) as make none longer, and shorter ones as with `Hidden`.
     Always(u32),
     /// In as many parts as shorten the wait that they cause, as long as the slack hides what that costs.
     Hidden,

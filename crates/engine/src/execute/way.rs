@@ -147,21 +147,25 @@ impl Outlook<'_> {
         let direct = self.phase.next(target.angle, arrival)?;
         let spread = self.profile.seek_variation.min(travel / 8) * 2;
         // A seek that is a little faster than foretold would just catch the sector one turn earlier: it may try.
-        let just_missed = direct.since(arrival) + spread > self.profile.period;
+        let distance = self.distance(target);
+        let parts_min = self.parts_min(distance);
+        let just_missed = parts_min == 1 && direct.since(arrival) + spread > self.profile.period;
         let split = self.settings.seek_split.is_some() && !just_missed;
         let parts_max = if split { PARTS_MAX } else { 1 };
         let mut best: Option<Parts> = None;
-        for count in 1..=parts_max.min(self.distance(target).max(1)) {
-            let ready = self.arrival(count, self.distance(target)) + electronics + self.guard;
-            let passes = self.phase.next(target.angle, ready)?;
-            let slack = passes.since(ready);
+        // No plan is to be later than the direct way, or than the coarsest that is allowed.
+        let mut latest = if parts_min == 1 { Some(direct) } else { None };
+        for count in parts_min..=parts_max.min(distance.max(1)) {
+            let ready = self.arrival(count, distance) + electronics + self.guard;
             // Who has begun to wait is not put off by having been woken a little late.
             let spread = spread + spread / 2 * u64::from(count - 1);
             let needed = if self.towards == Some(start) { spread / 2 } else { spread };
-            if passes > direct || slack < needed {
+            let passes = self.phase.next(target.angle, ready + needed)?;
+            let slack = passes.since(ready);
+            if passes > *latest.get_or_insert(passes) {
                 continue;
             }
-            let part = u128::from(self.part(count, self.distance(target)).as_nanos());
+            let part = u128::from(self.part(count, distance).as_nanos());
             let cost = part * part * u128::from(count);
             let slack = if just_missed { Duration::ZERO } else { slack.saturating_sub(spread) };
             if best.is_none_or(|best| cost < best.cost) {
@@ -173,6 +177,16 @@ impl Outlook<'_> {
             return Some(Way::Wait(self.now + slack));
         }
         Some(self.seek(start, target, count))
+    }
+
+    /// The fewest parts of a movement by `distance` that the settings allow.
+    fn parts_min(&self, distance: u32) -> u32 {
+        match self.settings.seek_split {
+            Some(SeekSplit::Always(longest)) => {
+                distance.div_ceil(longest.max(1)).clamp(1, PARTS_MAX)
+            }
+            Some(SeekSplit::Hidden) | None => 1,
+        }
     }
 
     fn in_parts_to(&self, start: Lba) -> bool {
@@ -272,6 +286,26 @@ mod tests {
         paper.jit = Some(Jit { offset: Duration::from_millis(10), approach: Approach::InTime });
         assert_eq!(way(paper, on(900), Duration::ZERO), Way::Seek { to: on(450), part: true });
         assert_eq!(way(paper, on(400), Duration::ZERO), Way::Go);
+    }
+
+    #[test]
+    fn ahead_splits_what_is_longer_than_the_longest_whatever_that_costs() {
+        let settings =
+            Preemptible { seek_split: Some(SeekSplit::Always(300)), ..Preemptible::default() };
+        let profile = sample();
+        for cylinder in (1..1_000).step_by(7) {
+            for micros in (0..10_000).step_by(500) {
+                let way = way(settings, on(cylinder), Duration::from_micros(micros));
+                match way {
+                    Way::Go => assert!(cylinder <= 300, "to cylinder {cylinder} in one"),
+                    Way::Seek { to, .. } => {
+                        let moved = profile.spot(to).cylinder;
+                        assert!(moved <= 300, "by {moved} cylinders to {cylinder}");
+                    }
+                    Way::Wait(_) => {}
+                }
+            }
+        }
     }
 
     #[test]
