@@ -87,12 +87,21 @@ pub(crate) struct Reproduce {
 pub(crate) enum Bench {
     /// Shares and insulation with fio: two exports at 50/50, 70/30 and 90/10, against each job alone.
     Shares(Shares),
+    /// Waiting of a high-priority reader beside a large one, with preemption and without, once and ten times a second.
+    Preempt(Preempt),
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Shares {
     /// How long each fio run is.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..=600))]
+    pub(crate) seconds: u64,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Preempt {
+    /// How long each of the four runs is: at one request a second as many as that make the percentile.
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(2..=3600))]
     pub(crate) seconds: u64,
 }
 

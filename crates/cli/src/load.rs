@@ -1,17 +1,20 @@
-//! A client that loads a volume over NBD as a workload says: the closed loop of the simulator, live.
+//! Clients that load a volume over NBD as a workload says: the loops of the simulator, live.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use anyhow::Context;
 use config::{Requests, Workload};
+use daemon::Clock;
 use frontend::Address;
-use frontend::client::Client;
+use frontend::client::{Client, Receiver, Sender};
+use report::Latency;
 use sim::{Dice, Generator};
-use units::Op;
+use units::{Duration, Instant, Op};
 
-/// A client at work on a thread of its own.
+/// A client at work on a thread of its own, in a closed loop.
 #[derive(Debug)]
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
@@ -26,12 +29,7 @@ impl Load {
         workload: &Workload,
         dice: Dice,
     ) -> anyhow::Result<Self> {
-        let mut client = Client::connect(address).with_context(|| format!("{address}"))?;
-        let opened = client.go(export).with_context(|| format!("export {export}"))?;
-        let Requests::Drawn(drawn) = &workload.requests else {
-            anyhow::bail!("a trace is for simulation only")
-        };
-        let generator = Generator::new(drawn, opened.size.sectors_floor(), dice);
+        let (client, generator) = open(address, export, workload, dice)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let work = move || drive(client, generator, &stopped);
@@ -46,8 +44,23 @@ impl Load {
     }
 }
 
+fn open(
+    address: &Address,
+    export: &str,
+    workload: &Workload,
+    dice: Dice,
+) -> anyhow::Result<(Client, Generator)> {
+    let mut client = Client::connect(address).with_context(|| format!("{address}"))?;
+    let opened = client.go(export).with_context(|| format!("export {export}"))?;
+    let Requests::Drawn(drawn) = &workload.requests else {
+        anyhow::bail!("a trace is for simulation only")
+    };
+    let generator = Generator::new(drawn, opened.size.sectors_floor(), dice);
+    Ok((client, generator))
+}
+
 fn drive(mut client: Client, mut generator: Generator, stop: &AtomicBool) -> anyhow::Result<()> {
-    let outstanding = generator.outstanding().context("an open loop is for simulation only")?;
+    let outstanding = generator.outstanding().context("an open loop has a client of its own")?;
     let mut payload = Vec::new();
     let mut send = |client: &mut Client, cookie| {
         let operation = generator.operation();
@@ -69,4 +82,85 @@ fn drive(mut client: Client, mut generator: Generator, stop: &AtomicBool) -> any
         }
     }
     client.disconnect().context("goodbye")
+}
+
+/// A client that sends when it is time, whatever is under way: one thread asks, another hears the answers.
+#[derive(Debug)]
+pub(crate) struct OpenLoad {
+    stop: mpsc::Sender<()>,
+    asking: JoinHandle<anyhow::Result<Sender>>,
+    hearing: JoinHandle<anyhow::Result<Latency>>,
+}
+
+impl OpenLoad {
+    /// Connects to `export` and begins. When this returns, the client has opened the export.
+    pub(crate) fn start(
+        address: &Address,
+        export: &str,
+        workload: &Workload,
+        dice: Dice,
+    ) -> anyhow::Result<Self> {
+        let (client, generator) = open(address, export, workload, dice)?;
+        anyhow::ensure!(generator.outstanding().is_none(), "a closed loop has a client of its own");
+        let (sender, receiver) = client.split();
+        let (stop, stopped) = mpsc::channel();
+        let (sent, under_way) = mpsc::channel();
+        let clock = Clock::start();
+        let thread = || std::thread::Builder::new().name(export.to_owned());
+        let ask = move || ask(sender, generator, clock, &sent, &stopped);
+        let asking = thread().spawn(ask)?;
+        let hearing = thread().spawn(move || hear(receiver, clock, &under_way))?;
+        Ok(Self { stop, asking, hearing })
+    }
+
+    /// Sends no more, waits for what is under way, says goodbye, and tells how long answers took.
+    pub(crate) fn stop(self) -> anyhow::Result<Latency> {
+        // A client that has failed does not listen; it is joined below and says why.
+        let _ = self.stop.send(());
+        let sender = self.asking.join().expect("a client does not panic");
+        let latency = self.hearing.join().expect("a client does not panic")?;
+        sender?.disconnect().context("goodbye")?;
+        Ok(latency)
+    }
+}
+
+/// Sends until told to stop. A request's cookie is the time at which it was sent.
+fn ask(
+    mut sender: Sender,
+    mut generator: Generator,
+    clock: Clock,
+    sent: &mpsc::Sender<()>,
+    stopped: &mpsc::Receiver<()>,
+) -> anyhow::Result<Sender> {
+    let mut due = clock.now();
+    loop {
+        due += generator.pause();
+        let left = std::time::Duration::from_nanos(due.saturating_since(clock.now()).as_nanos());
+        if stopped.recv_timeout(left) != Err(mpsc::RecvTimeoutError::Timeout) {
+            return Ok(sender);
+        }
+        let operation = generator.operation();
+        let payload = match operation.op {
+            Op::Write => vec![0; operation.extent.len.bytes_usize()],
+            _ => Vec::new(),
+        };
+        sender.send(clock.now().as_nanos(), operation, &payload)?;
+        sent.send(()).context("nobody hears the answers")?;
+    }
+}
+
+/// Hears one answer for each request that was sent.
+fn hear(
+    mut receiver: Receiver,
+    clock: Clock,
+    under_way: &mpsc::Receiver<()>,
+) -> anyhow::Result<Latency> {
+    let mut latency = Latency::default();
+    while under_way.recv().is_ok() {
+        let completion = receiver.receive()?;
+        completion.result.map_err(|error| anyhow::anyhow!("a request failed: {error}"))?;
+        let took: Duration = clock.now().saturating_since(Instant::from_nanos(completion.cookie));
+        latency.record(took);
+    }
+    Ok(latency)
 }

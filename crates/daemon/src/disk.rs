@@ -10,7 +10,7 @@ use units::{Duration, Instant, Op, Operation};
 
 use crate::Clock;
 use crate::inbox::{Inbox, Incoming, Message};
-use crate::status::{DiskView, Lateness, Latencies, VolumeView};
+use crate::status::{DiskView, Latencies, Lateness, VolumeView};
 
 /// The longest sleep of a disk with nothing to do.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
@@ -167,10 +167,12 @@ impl DiskThread {
     }
 
     fn view(&self, now: Instant) -> DiskView {
-        let volumes = (0..).map(engine::VolumeId).zip(&self.latencies).map(|(volume, latencies)| {
-            let (contract, account) = (self.engine.contract(volume), *self.engine.account(volume));
-            VolumeView { contract, account, latencies: latencies.clone() }
-        });
+        let volumes =
+            (0..).map(engine::VolumeId).zip(&self.latencies).map(|(volume, latencies)| {
+                let (contract, account) =
+                    (self.engine.contract(volume), *self.engine.account(volume));
+                VolumeView { contract, account, latencies: latencies.clone() }
+            });
         let (busy, lateness) = (self.engine.busy(), self.lateness.clone());
         let executed = self.engine.executed();
         DiskView { at: now, busy, lateness, executed, volumes: volumes.collect() }

@@ -1,4 +1,4 @@
-//! `spindle bench`: measurements with real clients.
+//! `spindle bench shares`: shares of the disk's time, with fio.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -12,12 +12,13 @@ use report::SCHEMA;
 use serde::Serialize;
 use units::{Duration, Share};
 
+use super::pause;
 use crate::args;
 use crate::exit::{Ended, bad_input};
 use crate::serve::{LatenessUs, uri};
 use crate::table;
 
-const PLAN: &str = include_str!("../demo.toml");
+const PLAN: &str = include_str!("../../demo.toml");
 const SPLITS: [(u32, u32); 3] = [(50, 50), (70, 30), (90, 10)];
 /// The jobs, by volume: what fio calls the pattern.
 const PATTERNS: [&str; 2] = ["read", "randread"];
@@ -179,12 +180,6 @@ fn fio(
     let output_again = output.try_clone()?;
     command.stdin(Stdio::null()).stdout(output).stderr(output_again);
     command.current_dir(dir).spawn().context("cannot start fio")
-}
-
-/// A measurement lasts as long as it was asked to.
-#[expect(clippy::disallowed_methods, reason = "a measurement's length, not a synchronisation")]
-fn pause(length: Duration) {
-    std::thread::sleep(std::time::Duration::from_nanos(length.as_nanos()));
 }
 
 fn print(shares: &Shares) {
