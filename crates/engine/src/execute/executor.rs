@@ -13,6 +13,9 @@ use crate::profile::{Profile, Spot};
 const GUARD_MIN: Duration = Duration::from_micros(50);
 /// And at most so much earlier: beyond that it is the predictions that are wrong.
 const GUARD_MAX: Duration = Duration::from_millis(1);
+/// After each arrival in time it is shorter by one part in so many. With a doubling after each turn lost, it settles where
+/// one in so many × ln 2 is lost: on a host whose threads are woken late that is what just-in-time seeks cost.
+const GUARD_DECAY: u64 = 256;
 /// Predictions are judged by the last so many.
 const WATCHED: u32 = 64;
 /// Of these so many may fail before just-in-time seeks are given up: each costs a turn, and one in four eats up what
@@ -277,7 +280,7 @@ impl Executor {
             self.done.missed += 1;
             self.guard = (self.guard * 2).min(GUARD_MAX);
         } else {
-            self.guard = (self.guard - self.guard / 64).max(GUARD_MIN);
+            self.guard = (self.guard - self.guard / GUARD_DECAY).max(GUARD_MIN);
         }
         self.judge(missed || now + half < expected);
     }
