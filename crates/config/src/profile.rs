@@ -15,6 +15,9 @@ const PERIOD_ERROR_PPB: u32 = 20_000;
 /// The smallest and the largest chunk that is worth while: a block of a file system, and what operating systems use.
 const CHUNKS: (u64, u64) = (8, 256);
 
+/// In real time a chunk is so many times as long as the drive alone would ask for.
+const HOST_CHUNKS: u64 = 2;
+
 /// What is assumed of a drive of the library until somebody profiles one.
 ///
 /// It is made of the drive's published parameters, not of its state; a measured profile takes its place unchanged.
@@ -48,6 +51,18 @@ pub fn assumed(model: &Model) -> Profile {
         seek_command: spec.arm.seek_command,
         write_cache: spec.write_cache && spec.write_buffer > Sectors::ZERO,
     }
+}
+
+/// The profile for a disk that is driven in real time. Chunks that just keep up with the media never catch up with them once
+/// a command was sent late, and threads are woken late: chunks of [`HOST_CHUNKS`] as much leave half of their time
+/// for that.
+pub fn on_host(mut profile: Profile) -> Profile {
+    for band in &mut profile.bands {
+        for chunk in [&mut band.chunk_read, &mut band.chunk_write] {
+            *chunk = Sectors((chunk.0 * HOST_CHUNKS).min(CHUNKS.1));
+        }
+    }
+    profile
 }
 
 /// Each zone, broken where sectors are skipped.

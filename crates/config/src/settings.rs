@@ -31,4 +31,14 @@ impl Disk {
         }
         engine.with_profile(std::sync::Arc::new(crate::profile::assumed(&self.drive.model)))
     }
+
+    /// The same for a disk in real time, where a processor is between a command's end and the next one's beginning.
+    pub fn engine_on_host(&self, now: units::Instant) -> engine::Engine {
+        let engine = engine::Engine::new(self.settings(), now);
+        if self.execution.preemptible().is_none() {
+            return engine;
+        }
+        let profile = crate::profile::on_host(crate::profile::assumed(&self.drive.model));
+        engine.with_profile(std::sync::Arc::new(profile))
+    }
 }

@@ -25,8 +25,12 @@ struct Pending {
     arrived: Instant,
 }
 
+/// How far before others a disk's thread comes, as `nice` counts: on Linux it is a thread's own.
+const NICE: i32 = -10;
+
 /// Everything that one disk's thread owns.
 pub(crate) struct DiskThread {
+    name: String,
     clock: Clock,
     engine: Engine,
     disk: Box<dyn Disk>,
@@ -39,18 +43,23 @@ pub(crate) struct DiskThread {
     replies: Vec<Reply>,
     latencies: Vec<Latencies>,
     lateness: Lateness,
+    /// Whether the engine sent the arm just in time when last looked at.
+    trusted: bool,
     stopping: bool,
 }
 
 impl DiskThread {
     pub(crate) fn new(
+        name: String,
         clock: Clock,
         (engine, volumes): (Engine, usize),
         disk: Box<dyn Disk>,
         inbox: Arc<Inbox>,
         handle: Handle,
     ) -> Self {
+        let trusted = engine.executed().is_some_and(|executed| executed.trusted);
         Self {
+            name,
             clock,
             engine,
             disk,
@@ -62,6 +71,7 @@ impl DiskThread {
             replies: Vec::new(),
             latencies: vec![Latencies::default(); volumes],
             lateness: Lateness::default(),
+            trusted,
             stopping: false,
         }
     }
@@ -71,6 +81,9 @@ impl DiskThread {
         // A drive's completions are worth their microseconds; the kernel would round our sleeps up by 50 of them.
         // Without the privilege to say so they are merely later, and the lateness says by how much.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        // Beside busy neighbours a thread waits for its slice of the processor, milliseconds: a turn of the disk is lost
+        // in them. It takes little, and asks for that little at once.
+        let _ = rustix::process::setpriority_process(None, NICE);
         let mut messages = Vec::new();
         loop {
             self.inbox.wait(self.sleep(), &mut messages);
@@ -85,9 +98,27 @@ impl DiskThread {
                 self.act(action, now);
             }
             self.handle.reply_many(&mut self.replies);
+            self.tell_of_trust();
             if self.stopping && self.engine.requests() == 0 {
                 return self.view(now);
             }
+        }
+    }
+
+    /// Says when just-in-time seeks are given up or taken up again: what clients see of the disk changes with it.
+    fn tell_of_trust(&mut self) {
+        let Some(executed) = self.engine.executed() else { return };
+        if executed.trusted == core::mem::replace(&mut self.trusted, executed.trusted) {
+            return;
+        }
+        let (name, missed, timed) = (&self.name, executed.missed, executed.timed);
+        if executed.trusted {
+            eprintln!("disk {name}: just-in-time seeks are on again: predictions come true");
+        } else {
+            eprintln!(
+                "disk {name}: just-in-time seeks and seek splitting are off until predictions come true: of {timed} \
+                 arrivals foretold, {missed} were missed"
+            );
         }
     }
 

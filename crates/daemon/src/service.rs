@@ -87,9 +87,11 @@ impl Daemon {
         let addresses = server.addresses().map_err(StartError::Listen)?;
         let handle = server.handle();
         let inboxes: Vec<_> = disks.iter().map(|_| Arc::new(Inbox::default())).collect();
-        let threads = disks.into_iter().zip(&inboxes).map(|(opened, inbox)| {
+        let threads = disks.into_iter().zip(&plan.disks).zip(&inboxes);
+        let threads = threads.map(|((opened, disk), inbox)| {
             let engine = (opened.engine, opened.volumes);
-            DiskThread::new(clock, engine, opened.disk, inbox.clone(), handle.clone())
+            let (name, inbox) = (disk.name.clone(), inbox.clone());
+            DiskThread::new(name, clock, engine, opened.disk, inbox, handle.clone())
         });
         let mut router = Router::new(routes.clone(), inboxes.clone());
         let exports = routes.clone();
@@ -235,7 +237,14 @@ fn open(
             Box::new(store)
         }
     };
-    let engine = disk.engine(now);
+    let engine = disk.engine_on_host(now);
+    let timed = disk.execution.preemptible().is_some_and(|how| how.jit.is_some());
+    if timed && disk.depth > 1 {
+        eprintln!(
+            "disk {}: just-in-time seeks and seek splitting are off: with a depth above 1 the order is the drive's",
+            disk.name
+        );
+    }
     Ok(Opened { engine, volumes: 0, disk: Box::new(Emulated::new(model, store)) })
 }
 
