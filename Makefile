@@ -15,7 +15,7 @@ SPINDLE := $(TARGET)/release/spindle
 CLIENTS := fio libnbd-bin qemu-utils
 LENGTH ?= 20
 
-.PHONY: demo test unit determinism guest clients bench shares soak fuzz ci format lint doc deny clean build
+.PHONY: demo test unit determinism guest clients bench shares preempt soak fuzz ci format lint doc deny clean build
 
 demo: build
 	$(SPINDLE) demo --seconds $(LENGTH) --out out
@@ -58,6 +58,10 @@ bench:
 # Shares and insulation with fio, live: about three minutes.
 shares: build clients
 	$(SPINDLE) bench shares --seconds $(LENGTH)
+
+# Who cannot wait beside who reads much, live: about eight minutes.
+preempt: build
+	$(SPINDLE) bench preempt
 
 soak: fuzz
 	$(CARGO) run --release --locked -p spindle-sim --example soak -- 1000 20000

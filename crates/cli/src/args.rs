@@ -103,6 +103,9 @@ pub(crate) struct Preempt {
     /// How long each of the four runs is: at one request a second as many as that make the percentile.
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(2..=3600))]
     pub(crate) seconds: u64,
+    /// The size of each of the two volumes, which lie side by side from the disk's beginning.
+    #[arg(long, value_name = "SIZE", default_value = "4GiB")]
+    pub(crate) size: units::Bytes,
 }
 
 #[derive(Debug, Subcommand)]

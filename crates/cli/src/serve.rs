@@ -95,6 +95,11 @@ fn tell(plan: &Plan, (from, to): (&Status, &Status), json: bool) -> anyhow::Resu
         volumes.map(|(to, from)| to.report_since(from, elapsed[to.disk])).collect();
     if !json {
         print!("{}", table::volumes(&volumes));
+        for disk in &to.disks {
+            if let Some(executed) = &disk.executed {
+                println!("{}: {}", disk.name, table::executed(executed));
+            }
+        }
         return Ok(());
     }
     let disks = (0..).zip(to.disks.iter().zip(&elapsed)).map(|(index, (disk, elapsed))| {

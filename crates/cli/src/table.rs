@@ -1,5 +1,6 @@
 //! Tables for people.
 
+use engine::Executed;
 use report::VolumeReport;
 
 /// Rows of cells under a head, in columns as wide as they need to be. The first column is words, the rest numbers.
@@ -46,4 +47,14 @@ pub(crate) fn volumes(volumes: &[VolumeReport]) -> String {
         ]
     };
     text(&head, &volumes.iter().map(row).collect::<Vec<_>>())
+}
+
+/// What preemptible execution did on a disk, in a line.
+pub(crate) fn executed(executed: &Executed) -> String {
+    let Executed { preempted, timed, missed, split, .. } = executed;
+    let just_in_time = if executed.trusted { "on" } else { "off" };
+    format!(
+        "{preempted} times somebody went before a request under way; of {timed} arrivals foretold {missed} were missed; \
+         {split} movements split; just-in-time seeks {just_in_time}"
+    )
 }

@@ -98,7 +98,7 @@ fn an_unknown_key_is_refused_with_those_there_are() {
         "size = \"32MiB\"",
         "sise = \"32MiB\"",
         "plan.toml:18: [[volume]] \"b\": field `sise`: found `sise`, expected one of the keys `name`, `disk`, \
-         `size`, `reserve`, `limit`",
+         `size`, `reserve`, `limit`, `priority`, `same_as`",
     );
 }
 
@@ -288,7 +288,7 @@ fn bad_usage_exits_with_2_and_says_how_to_get_help() {
 #[test]
 fn every_command_has_help() {
     let scratch = Scratch::new();
-    let commands: [&[&str]; 8] = [
+    let commands: [&[&str]; 9] = [
         &[],
         &["demo"],
         &["serve"],
@@ -297,6 +297,7 @@ fn every_command_has_help() {
         &["sim", "reproduce"],
         &["bench"],
         &["bench", "shares"],
+        &["bench", "preempt"],
     ];
     for command in commands {
         let ran = spindle(scratch.path(), &[command, &["--help"]].concat());
@@ -348,7 +349,9 @@ fn volume(volume: &Value) {
             "deadline_misses",
         ],
     );
-    numbers(&volume["latency_ms"], &["mean", "p50", "p99", "p999", "max"]);
+    for times in ["latency_ms", "waiting_ms"] {
+        numbers(&volume[times], &["mean", "p50", "p99", "p999", "max"]);
+    }
 }
 
 fn simulate(scratch: &Scratch, seed: &[&str]) -> Ran {

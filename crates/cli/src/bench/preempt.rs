@@ -66,13 +66,15 @@ struct Ratios {
 struct Preempt {
     schema: u32,
     seconds: u64,
+    volume_size: String,
     rows: Vec<Row>,
     ratios: Vec<Ratios>,
     holds: bool,
 }
 
 pub(crate) fn preempt(args: &args::Preempt, json: bool) -> anyhow::Result<Ended> {
-    let plan = Plan::parse(PLAN, "the bench's config", Path::new(".")).map_err(bad_input)?;
+    let text = PLAN.replace("4GiB", &format!("{}B", args.size.0));
+    let plan = Plan::parse(&text, "the bench's config", Path::new(".")).map_err(bad_input)?;
     let (mut rows, mut ratios) = (Vec::new(), Vec::new());
     for rate in RATES {
         let mut whole = plan.clone();
@@ -83,8 +85,10 @@ pub(crate) fn preempt(args: &args::Preempt, json: bool) -> anyhow::Result<Ended>
         ratios.push(Ratios::of(&whole, &preemptible));
         rows.extend([whole, preemptible]);
     }
+    let volume_size = plan.volumes[BIG].size.to_string();
     let holds = ratios.iter().all(|ratios| ratios.holds);
-    let preempt = Preempt { schema: SCHEMA, seconds: args.seconds, rows, ratios, holds };
+    let preempt =
+        Preempt { schema: SCHEMA, seconds: args.seconds, volume_size, rows, ratios, holds };
     if json {
         println!("{}", serde_json::to_string(&preempt)?);
     } else {
