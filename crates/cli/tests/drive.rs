@@ -127,7 +127,12 @@ fn the_library_is_listed() {
     assert_eq!(drives.len(), config::drives::names().count());
     for drive in drives {
         let name = drive["name"].as_str().expect("a name");
-        for key in ["bytes", "random_read_4k_ms", "outer_bytes_per_s", "inner_bytes_per_s"] {
+        let rates: &[&str] = match drive["kind"].as_str() {
+            Some("mechanical") => &["outer_bytes_per_s", "inner_bytes_per_s"],
+            Some("flash") => &["read_bytes_per_s", "write_bytes_per_s", "flush_ms"],
+            kind => panic!("{name}: {kind:?}"),
+        };
+        for key in ["bytes", "random_read_4k_ms"].iter().chain(rates) {
             assert!(drive[key].as_f64().is_some_and(|number| number > 0.0), "{name}: {key}");
         }
     }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use engine::PolicyName;
 use units::Duration;
@@ -80,7 +79,7 @@ fn disk(
 }
 
 /// Commands inside the drive at once: no more than its own queue holds.
-fn depth(table: &Table<'_>, model: &drive::Model) -> Result<u32, ConfigError> {
+fn depth(table: &Table<'_>, model: &drive::AnyModel) -> Result<u32, ConfigError> {
     let Some(value) = table.value("depth") else { return Ok(1) };
     let (depth_max, note) = match model.queue_depth_max() {
         few @ 1..DEPTH_MAX => (few, " (the queue of the drive)"),
@@ -99,7 +98,7 @@ fn policy(table: &Table<'_>) -> Result<PolicyName, ConfigError> {
 fn drive(
     table: &Table<'_>,
     base_dir: &Path,
-    models: &mut BTreeMap<String, Arc<drive::Model>>,
+    models: &mut BTreeMap<String, drive::AnyModel>,
 ) -> Result<DriveRef, ConfigError> {
     if let Some(path) = table.value("path") {
         return Err(
@@ -113,28 +112,28 @@ fn drive(
     let value = table.require("drive", expected())?;
     let name = value.text(expected())?;
     if let Some(model) = models.get(name) {
-        return Ok(DriveRef { name: name.to_owned(), model: Arc::clone(model) });
+        return Ok(DriveRef { name: name.to_owned(), model: model.clone() });
     }
     let is_path =
         name.contains('/') || Path::new(name).extension().is_some_and(|end| end == "toml");
-    let spec = match drives::library(name) {
+    let spec = match drives::library_any(name) {
         Some(spec) => spec,
         None if is_path => drive_file(&value, name, base_dir)?,
         None => return Err(value.refuse(expected())),
     };
-    let model = Arc::new(spec.check().map_err(|error| unusable(&value, error))?);
-    models.insert(name.to_owned(), Arc::clone(&model));
+    let model = spec.check().map_err(|error| unusable(&value, error))?;
+    models.insert(name.to_owned(), model.clone());
     Ok(DriveRef { name: name.to_owned(), model })
 }
 
-fn drive_file(value: &Value<'_>, name: &str, base_dir: &Path) -> Result<drive::Spec, ConfigError> {
+fn drive_file(value: &Value<'_>, name: &str, base_dir: &Path) -> Result<drive::AnySpec, ConfigError> {
     let path = path(value, name, base_dir)?;
     let bytes_max = drives::DRIVE_FILE_BYTES_MAX;
     let bytes = read_at_most(&path, bytes_max as u64).map_err(|error| unusable(value, error))?;
     let bytes = bytes
         .ok_or_else(|| value.refuse(format_args!("a drive file of at most {bytes_max} bytes")))?;
     let text = String::from_utf8(bytes).map_err(|error| unusable(value, error))?;
-    drives::parse(&text, &path.display().to_string()).map_err(|error| unusable(value, error))
+    drives::parse_any(&text, &path.display().to_string()).map_err(|error| unusable(value, error))
 }
 
 /// A drive file with a fault of its own: its message is part of ours, on the same line.

@@ -137,7 +137,7 @@ fn row(name: &'static str, rounds: usize, mut run: impl FnMut() -> Round) -> Row
 
 fn measure(rounds: usize, size: Size) -> Vec<Row> {
     let (utilization, fcfs, crowd) = (pair("utilization"), pair("fcfs"), crowd());
-    let model = &utilization.disks[0].drive.model;
+    let model = utilization.disks[0].drive.model.mechanical().expect("a drive with an arm");
     let mut dice = Dice::new(1, 0);
     let mut next = 0;
     vec![

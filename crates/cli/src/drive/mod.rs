@@ -1,5 +1,6 @@
 //! `spindle drive`: what drives there are, what they do, and how true they are to real ones.
 
+mod flash;
 mod show;
 mod validate;
 
