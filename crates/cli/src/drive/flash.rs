@@ -19,7 +19,7 @@ const STREAM: Sectors = Sectors(256);
 const STREAM_DEPTH: u32 = 32;
 const SEED: u64 = 1;
 /// Fills a write buffer, so that writes go as fast as flash takes them.
-const WARM: Duration = Duration::from_millis(200);
+const WARM: Duration = Duration::from_millis(600);
 const MEASURED: Duration = Duration::from_millis(300);
 /// Random writes outstanding beside the reads of the mixed figure.
 const BESIDE: u32 = 1;
@@ -263,7 +263,7 @@ fn print_depths(depths: &[Depth]) {
         "reads/s beside writes",
         "mean us",
         "p99 us",
-        "writes/s",
+        "writes/s alone",
         "mean us",
         "p99 us",
     ];

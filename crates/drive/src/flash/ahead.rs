@@ -5,7 +5,11 @@ use units::{Extent, Lba, Sectors};
 use super::dies::{List, OpId};
 
 /// How many streams each way are told apart.
-const STREAMS: usize = 8;
+pub(super) const STREAMS: usize = 8;
+
+/// One of the streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stream(usize);
 
 /// The ends of the last runs: a command that begins at one of them continues it.
 #[derive(Clone, Debug)]
@@ -21,8 +25,8 @@ impl Streams {
         Self { ends: [Lba(u64::MAX); STREAMS], oldest: 0 }
     }
 
-    /// Takes in a command, and says whether it continues a run.
-    pub(super) fn follow(&mut self, extent: Extent) -> bool {
+    /// Takes in a command, and says which run it continues, if it does.
+    pub(super) fn follow(&mut self, extent: Extent) -> Option<Stream> {
         let known = self.ends.iter().position(|end| *end == extent.start);
         let place = known.unwrap_or_else(|| {
             let place = self.oldest;
@@ -30,7 +34,7 @@ impl Streams {
             place
         });
         self.ends[place] = extent.end();
-        known.is_some()
+        known.map(Stream)
     }
 }
 
@@ -73,57 +77,75 @@ pub(super) enum Look {
     Taken,
 }
 
-/// Memory for reads: each stripe has one place in it, so that a run fills it like a ring.
+/// Memory for reads. Each stream has a segment of it, and each stripe one place in a segment: a run goes round its
+/// segment, and streams do not disturb each other.
 #[derive(Clone, Debug)]
 pub(super) struct ReadBuffer {
     places: Vec<Option<Held>>,
+    /// Places of a segment; none if there is no memory.
+    segment: usize,
 }
 
 impl ReadBuffer {
     pub(super) fn new(size: Sectors, stripe: Sectors) -> Self {
         let places = usize::try_from(size.0 / stripe.0).expect("a checked buffer is small");
-        Self { places: vec![None; places] }
+        let segment = places / STREAMS;
+        Self { places: vec![None; segment * STREAMS], segment }
     }
 
-    /// None if there is no memory.
-    fn place(&self, stripe: Stripe) -> Option<usize> {
-        let places = self.places.len() as u64;
-        let place = stripe.0.checked_rem(places)?;
-        Some(usize::try_from(place).expect("one of the places"))
+    /// How many stripes of a stream it holds.
+    pub(super) fn stream_max(&self) -> u64 {
+        self.segment as u64
     }
 
-    pub(super) fn look(&self, stripe: Stripe) -> Look {
-        let Some(place) = self.place(stripe) else { return Look::Taken };
-        match &self.places[place] {
-            Some(held) if held.stripe == stripe => match held.state {
+    /// The place of a stripe in the first segment; none if there is no memory.
+    fn offset(&self, stripe: Stripe) -> Option<usize> {
+        let offset = stripe.0.checked_rem(self.segment as u64)?;
+        Some(usize::try_from(offset).expect("one of the places"))
+    }
+
+    /// Where a stripe is, or is to be.
+    fn find(&self, stripe: Stripe) -> Option<usize> {
+        let offset = self.offset(stripe)?;
+        let mut places = (offset..self.places.len()).step_by(self.segment);
+        places.find(|place| self.places[*place].as_ref().is_some_and(|held| held.stripe == stripe))
+    }
+
+    /// How a stripe stands, for a reader who goes on as `stream`, or for one who is alone.
+    pub(super) fn look(&self, stripe: Stripe, stream: Option<Stream>) -> Look {
+        if let Some(place) = self.find(stripe) {
+            return match self.places[place].as_ref().expect("it was found").state {
                 State::Here => Look::Here,
                 State::Coming => Look::Coming,
                 State::Stale => Look::Taken,
-            },
+            };
+        }
+        let (Some(Stream(stream)), Some(offset)) = (stream, self.offset(stripe)) else {
+            return Look::Taken;
+        };
+        match &self.places[stream * self.segment + offset] {
             Some(Held { state: State::Coming | State::Stale, .. }) => Look::Taken,
             Some(_) | None => Look::Free,
         }
     }
 
     /// A stripe that is [`Look::Free`] is on its way.
-    pub(super) fn expect(&mut self, stripe: Stripe) {
-        assert_eq!(self.look(stripe), Look::Free, "there is a place for it");
-        let place = self.place(stripe).expect("it is free");
+    pub(super) fn expect(&mut self, stripe: Stripe, stream: Stream) {
+        assert_eq!(self.look(stripe, Some(stream)), Look::Free, "there is a place for it");
+        let place = stream.0 * self.segment + self.offset(stripe).expect("it is free");
         self.places[place] = Some(Held { stripe, state: State::Coming, waiting: List::default() });
     }
 
     /// Those who wait for a stripe that is [`Look::Coming`].
     pub(super) fn waiting(&mut self, stripe: Stripe) -> &mut List {
-        let place = self.place(stripe).expect("it is expected");
-        let held = self.places[place].as_mut().filter(|held| held.stripe == stripe);
-        &mut held.expect("it is expected").waiting
+        let place = self.find(stripe).expect("it is expected");
+        &mut self.places[place].as_mut().expect("it was found").waiting
     }
 
     /// It is here. Gives the first of those who waited.
     pub(super) fn arrive(&mut self, stripe: Stripe) -> Option<OpId> {
-        let place = self.place(stripe).expect("it was expected");
-        let held = self.places[place].as_mut().filter(|held| held.stripe == stripe);
-        let held = held.expect("it was expected");
+        let place = self.find(stripe).expect("it was expected");
+        let held = self.places[place].as_mut().expect("it was found");
         let first = core::mem::take(&mut held.waiting).first();
         if held.state == State::Stale {
             self.places[place] = None;
@@ -135,23 +157,26 @@ impl ReadBuffer {
 
     /// The stripes from `first` to before `end` were written to: what was read of them is of no use.
     pub(super) fn forget(&mut self, first: Stripe, end: Stripe) {
-        let count = self.places.len() as u64;
-        if end.0 - first.0 < count {
+        if end.0 - first.0 < self.stream_max() {
             for stripe in first.0..end.0 {
-                let place = self.place(Stripe(stripe)).expect("there are places");
-                self.forget_place(place, first, end);
+                if let Some(place) = self.find(Stripe(stripe)) {
+                    self.forget_place(place);
+                }
             }
-        } else {
-            (0..self.places.len()).for_each(|place| self.forget_place(place, first, end));
+            return;
+        }
+        for place in 0..self.places.len() {
+            let written = |held: &Held| (first..end).contains(&held.stripe);
+            if self.places[place].as_ref().is_some_and(written) {
+                self.forget_place(place);
+            }
         }
     }
 
-    fn forget_place(&mut self, place: usize, first: Stripe, end: Stripe) {
-        let written = |held: &&mut Held| (first..end).contains(&held.stripe);
-        let Some(held) = self.places[place].as_mut().filter(written) else { return };
-        match held.state {
-            State::Here => self.places[place] = None,
-            State::Coming | State::Stale => held.state = State::Stale,
+    fn forget_place(&mut self, place: usize) {
+        match self.places[place].as_mut().expect("there is something in it") {
+            Held { state: State::Here, .. } => self.places[place] = None,
+            held => held.state = State::Stale,
         }
     }
 }

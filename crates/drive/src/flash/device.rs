@@ -7,7 +7,7 @@ use std::sync::Arc;
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
 use super::agenda::{Agenda, Event, What};
-use super::ahead::{Look, ReadBuffer, Streams, Stripe};
+use super::ahead::{Look, ReadBuffer, Stream, Streams, Stripe};
 use super::buffer::{UnitId, WriteBuffer};
 use super::dies::{Dies, Outcome, Owner};
 use super::model::FlashModel;
@@ -37,8 +37,8 @@ struct Command {
     pieces: u32,
     /// Sectors that have not been given to the link.
     left: Sectors,
-    /// Whether it continues a run.
-    sequential: bool,
+    /// The run that it continues.
+    stream: Option<Stream>,
     /// What the last piece would take if it were alone.
     alone: Duration,
 }
@@ -168,18 +168,18 @@ impl FlashDevice {
             cursor: extent.start,
             pieces: 0,
             left: extent.len,
-            sequential: match op {
+            stream: match op {
                 Op::Read => self.readers.follow(extent),
                 Op::Write => self.writers.follow(extent),
-                Op::Flush | Op::Trim | Op::WriteZeroes => false,
+                Op::Flush | Op::Trim | Op::WriteZeroes => None,
             },
             alone: Duration::ZERO,
         };
         let slot = self.enter(command);
         if op == Op::Read {
             self.read_on(slot, now);
-            if command.sequential {
-                self.read_ahead(extent, now);
+            if let Some(stream) = command.stream {
+                self.read_ahead(extent, stream, now);
             }
         } else {
             self.forced += u32::from(self.is_late(&operation));
@@ -305,21 +305,21 @@ impl FlashDevice {
             let until = end.min(Lba((stripe.0 + 1) * self.model.stripe().0));
             let piece = Extent::new(command.cursor, Sectors(until.0 - command.cursor.0));
             command.cursor = until;
-            let (forced, sequential) = (command.operation.fua, command.sequential);
-            let look = if forced { Look::Taken } else { self.ahead.look(stripe) };
+            let (forced, stream) = (command.operation.fua, command.stream);
+            let look = if forced { Look::Taken } else { self.ahead.look(stripe, stream) };
             if look == Look::Here || !forced && self.writes.holds(piece) {
                 self.send(slot, piece.len, Duration::ZERO, now);
                 continue;
             }
             self.commands[slot.0 as usize].pieces += 1;
             let op = self.dies.ops.enter(Owner::Command(slot), piece.len);
-            match look {
-                Look::Coming => self.dies.ops.append(self.ahead.waiting(stripe), op),
-                Look::Free if sequential => {
-                    self.fetch(stripe, now);
+            match (look, stream) {
+                (Look::Coming, _) => self.dies.ops.append(self.ahead.waiting(stripe), op),
+                (Look::Free, Some(stream)) => {
+                    self.fetch(stripe, stream, now);
                     self.dies.ops.append(self.ahead.waiting(stripe), op);
                 }
-                Look::Free | Look::Taken | Look::Here => {
+                _ => {
                     let die = self.dies.die_of(stripe);
                     self.dies.read(&self.model, &mut self.agenda, (now, die, op));
                 }
@@ -328,20 +328,22 @@ impl FlashDevice {
     }
 
     /// Reads a whole stripe into the read buffer.
-    fn fetch(&mut self, stripe: Stripe, now: Instant) {
-        self.ahead.expect(stripe);
+    fn fetch(&mut self, stripe: Stripe, stream: Stream, now: Instant) {
+        self.ahead.expect(stripe, stream);
         let op = self.dies.ops.enter(Owner::Ahead(stripe), self.model.stripe());
         let die = self.dies.die_of(stripe);
         self.dies.read(&self.model, &mut self.agenda, (now, die, op));
     }
 
-    fn read_ahead(&mut self, extent: Extent, now: Instant) {
+    fn read_ahead(&mut self, extent: Extent, stream: Stream, now: Instant) {
         let len = self.model.stripe();
         let end = (extent.end() + self.model.spec().memory.read_ahead).min(Lba(self.capacity().0));
         let first = Stripe::of(extent.end(), len).0;
-        for stripe in first..end.0.div_ceil(len.0) {
-            if self.ahead.look(Stripe(stripe)) == Look::Free {
-                self.fetch(Stripe(stripe), now);
+        // No further than that what was read ahead before is still there when it is asked for.
+        let held = Stripe::of(extent.start, len).0 + self.ahead.stream_max();
+        for stripe in first..end.0.div_ceil(len.0).min(held) {
+            if self.ahead.look(Stripe(stripe), Some(stream)) == Look::Free {
+                self.fetch(Stripe(stripe), stream, now);
             }
         }
     }
@@ -431,7 +433,7 @@ impl FlashDevice {
             let command = &self.commands[slot.0 as usize];
             let left = Sectors(command.operation.extent.end().0 - command.cursor.0);
             let len = left.min(self.model.stripe());
-            let amplification = if command.sequential {
+            let amplification = if command.stream.is_some() {
                 Amplification::NONE
             } else {
                 self.model.spec().nand.write_amplification
@@ -534,7 +536,7 @@ impl FlashDevice {
         let host = &self.model.spec().host;
         match command.operation.op {
             Op::Read => host.read_latency,
-            Op::Write if !command.sequential => host.write_latency + host.write_random,
+            Op::Write if command.stream.is_none() => host.write_latency + host.write_random,
             Op::Write | Op::Trim | Op::WriteZeroes => host.write_latency,
             Op::Flush => host.flush,
         }

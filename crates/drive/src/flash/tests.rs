@@ -39,7 +39,7 @@ pub(super) fn spec() -> FlashSpec {
         },
         memory: Memory {
             write_buffer: Sectors(64),
-            read_buffer: Sectors(128),
+            read_buffer: Sectors(512),
             read_ahead: Sectors(32),
         },
         host: Host {
@@ -277,6 +277,18 @@ fn a_sequential_reader_finds_what_was_read_ahead() {
 }
 
 #[test]
+fn streams_a_round_number_apart_do_not_disturb_each_other() {
+    let mut device = device(|_| {});
+    let (mut now, mut waits) = (at(0), Vec::new());
+    for nth in 0..80 {
+        let done = run(&mut device, now, read(nth % 2 * 65_536 + nth / 2 * 8, 8));
+        waits.push(done.at.since(now));
+        now = done.at;
+    }
+    assert!(waits[8..].iter().all(|wait| *wait == us_of(2 + 8 + 10)), "{waits:?}");
+}
+
+#[test]
 fn a_trim_and_zeroes_take_a_record_however_long_they_are() {
     for op in [Op::Trim, Op::WriteZeroes] {
         let mut device = device(|spec| spec.power_loss_protection = false);
@@ -339,7 +351,7 @@ fn what_is_no_flash_drive_is_refused_by_the_name_of_its_field() {
         ("nand.write_amplification", |spec| spec.nand.write_amplification = Amplification(999)),
         ("nand.channel_rate", |spec| spec.nand.channel_rate = Bytes(1)),
         ("memory.write_buffer", |spec| spec.memory.write_buffer = Sectors(31)),
-        ("memory.read_ahead", |spec| spec.memory.read_ahead = Sectors(129)),
+        ("memory.read_ahead", |spec| spec.memory.read_ahead = Sectors(513)),
         ("host.flush", |spec| spec.host.flush = Duration::from_secs(2)),
         ("suspend.count_max", |spec| {
             let (enter, resume) = (us_of(1), us_of(1));
