@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use drive::AnyModel;
 use engine::PolicyName;
 use units::Duration;
 
@@ -33,6 +34,9 @@ const BATCH_DEFAULT: Duration = Duration::from_millis(250);
 const LINGER_DEFAULT: Duration = Duration::from_millis(2);
 const ESTIMATE_SEQUENTIAL_DEFAULT: Duration = Duration::from_micros(300);
 const ESTIMATE_RANDOM_DEFAULT: Duration = Duration::from_millis(20);
+/// The estimates of a flash drive's requests. It has no arm: nothing is won by keeping it for a run, and its
+/// batches and lingering are nothing.
+const ESTIMATE_FLASH_DEFAULT: Duration = Duration::from_micros(100);
 
 /// Checks the tables, in the file's order.
 pub(crate) fn check(tables: &[Table<'_>], base_dir: &Path) -> Result<Vec<Disk>, ConfigError> {
@@ -59,8 +63,18 @@ fn disk(
     let period = table.duration("period", PERIOD_MIN..=PERIOD_MAX, "", PERIOD_DEFAULT)?;
     let up_to_period = " (the period)";
     let batches = Duration::ZERO..=period;
-    let batch = table.duration("batch", batches, up_to_period, BATCH_DEFAULT.min(period))?;
-    let linger = table.duration("linger", Duration::ZERO..=LINGER_MAX, "", LINGER_DEFAULT)?;
+    let (batch, linger, sequential, random) = match drive.model {
+        AnyModel::Mechanical(_) => {
+            let (sequential, random) = (ESTIMATE_SEQUENTIAL_DEFAULT, ESTIMATE_RANDOM_DEFAULT);
+            (BATCH_DEFAULT.min(period), LINGER_DEFAULT, sequential, random)
+        }
+        AnyModel::Flash(_) => {
+            let estimate = ESTIMATE_FLASH_DEFAULT;
+            (Duration::ZERO, Duration::ZERO, estimate, estimate)
+        }
+    };
+    let batch = table.duration("batch", batches, up_to_period, batch)?;
+    let linger = table.duration("linger", Duration::ZERO..=LINGER_MAX, "", linger)?;
     // A request dearer than a period could never be paid for: no bucket holds more than a period's worth.
     let estimate = |key, default| table.duration(key, ESTIMATE_MIN..=period, up_to_period, default);
     Ok(Disk {
@@ -72,14 +86,14 @@ fn disk(
         period,
         batch,
         linger,
-        estimate_sequential: estimate("estimate_sequential", ESTIMATE_SEQUENTIAL_DEFAULT)?,
-        estimate_random: estimate("estimate_random", ESTIMATE_RANDOM_DEFAULT)?,
+        estimate_sequential: estimate("estimate_sequential", sequential)?,
+        estimate_random: estimate("estimate_random", random)?,
         line: table.line(),
     })
 }
 
 /// Commands inside the drive at once: no more than its own queue holds.
-fn depth(table: &Table<'_>, model: &drive::AnyModel) -> Result<u32, ConfigError> {
+fn depth(table: &Table<'_>, model: &AnyModel) -> Result<u32, ConfigError> {
     let Some(value) = table.value("depth") else { return Ok(1) };
     let (depth_max, note) = match model.queue_depth_max() {
         few @ 1..DEPTH_MAX => (few, " (the queue of the drive)"),
@@ -98,7 +112,7 @@ fn policy(table: &Table<'_>) -> Result<PolicyName, ConfigError> {
 fn drive(
     table: &Table<'_>,
     base_dir: &Path,
-    models: &mut BTreeMap<String, drive::AnyModel>,
+    models: &mut BTreeMap<String, AnyModel>,
 ) -> Result<DriveRef, ConfigError> {
     if let Some(path) = table.value("path") {
         return Err(
@@ -126,7 +140,11 @@ fn drive(
     Ok(DriveRef { name: name.to_owned(), model })
 }
 
-fn drive_file(value: &Value<'_>, name: &str, base_dir: &Path) -> Result<drive::AnySpec, ConfigError> {
+fn drive_file(
+    value: &Value<'_>,
+    name: &str,
+    base_dir: &Path,
+) -> Result<drive::AnySpec, ConfigError> {
     let path = path(value, name, base_dir)?;
     let bytes_max = drives::DRIVE_FILE_BYTES_MAX;
     let bytes = read_at_most(&path, bytes_max as u64).map_err(|error| unusable(value, error))?;

@@ -99,3 +99,69 @@ fn the_nvme_drive_does_what_its_data_sheet_says() {
     near("stream read, kB/s", kilobytes(STREAM), 3_200_000, 5);
     near("stream write, kB/s", kilobytes(Load { write: true, ..STREAM }), 1_050_000, 5);
 }
+
+/// What is said of the SATA drive's file with something else in it.
+fn refused(from: &str, to: &str) -> String {
+    let good = include_str!("../drives/samsung-870evo-1t.toml");
+    assert!(good.contains(from), "{from}");
+    let line = good[..good.find(from).expect("it is there")].matches('\n').count() + 1;
+    let error = drives::parse_any(&good.replacen(from, to, 1), "x.toml").expect_err(to);
+    error.to_string().replace(&format!("x.toml:{line}: "), "HERE ")
+}
+
+#[test]
+fn a_wrong_file_is_refused_with_line_field_and_what_is_expected() {
+    let says = |from: &str, to: &str, said: &str| {
+        let text = refused(from, to);
+        assert!(text.starts_with("HERE ") && text.contains(said), "{text}");
+        assert!(text.contains("expected"), "{text}");
+    };
+    says(
+        "channels = 8 ",
+        "channels = 65 ",
+        "field `nand.channels`: is 65 channels, expected 1 to 64",
+    );
+    says(
+        "read = \"45us\"",
+        "read = \"0us\"",
+        "field `nand.read`: is 0 ns, expected 1 to 1000000000",
+    );
+    says("read_rate = \"560MB/s\"", "read_rate = \"560MB\"", "expected a rate such as 560MB/s");
+    says("plification = \"1\"", "plification = \"1.2345\"", "expected a factor such as 1 or 6.75");
+    let factor = "field `nand.write_amplification`: is 500 thousandths, expected 1000 to 100000";
+    says("write_amplification = \"1\"", "write_amplification = \"0.5\"", factor);
+    says(
+        "write_buffer = \"16MiB\"",
+        "write_buffer = \"16KiB\"",
+        "field `memory.write_buffer`: is 32 sectors",
+    );
+    says("count_max = 8", "count_max = 0", "field `suspend.count_max`: is 0 suspensions");
+    says(
+        "page = \"16KiB\"",
+        "page = \"1000B\"",
+        "field `page`: is 1000B, expected a multiple of 512B",
+    );
+    says("kind = \"flash\"", "kind = \"tape\"", "expected `mechanical` or `flash`");
+    says("duplex = false ", "duplexed = false ", "field `duplexed`: unknown field");
+    // As a mechanical drive it has none of what that needs.
+    assert!(refused("kind = \"flash\"\n", "\n").contains("unknown field `capacity`"));
+}
+
+#[test]
+fn a_flash_drive_is_no_mechanical_one() {
+    assert_eq!(drives::library("samsung-870evo-1t"), None);
+    let text = include_str!("../drives/samsung-870evo-1t.toml");
+    let error = drives::parse(text, "x.toml").expect_err("it has no arm").to_string();
+    assert!(error.contains("field `kind`: is `flash`, expected `mechanical`"), "{error}");
+}
+
+#[test]
+fn a_disk_of_flash_has_no_arm_to_be_kept() {
+    let disk = "[[disk]]\nname = \"d0\"\ndrive = \"intel-p4500-2t\"\ndepth = 32\n";
+    let volume = "[[volume]]\nname = \"v\"\ndisk = \"d0\"\nsize = \"1GiB\"\n";
+    let text = format!("{disk}{volume}");
+    let plan = spindle_config::Plan::parse(&text, "p.toml", std::path::Path::new("."));
+    let disk = plan.expect("a plan").disks.remove(0);
+    assert_eq!((disk.batch, disk.linger), (Duration::ZERO, Duration::ZERO));
+    assert_eq!(disk.estimate_random, Duration::from_micros(100));
+}

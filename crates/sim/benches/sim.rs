@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use config::Plan;
-use drive::{Device, Model, Tag};
+use drive::{Device, FlashDevice, FlashModel, Model, Tag};
 use spindle_sim::{Dice, World};
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
@@ -126,6 +126,32 @@ fn lone(model: &Arc<Model>, size: Size, mut place: impl FnMut(u64) -> u64) -> Ro
     Round { requests: size.requests, took: began.elapsed() }
 }
 
+/// Random reads of a flash drive, so many at a time.
+fn flash(model: &Arc<FlashModel>, size: Size, depth: u64) -> Round {
+    let mut device = FlashDevice::new(Arc::clone(model));
+    let mut dice = Dice::new(1, 0);
+    let blocks = model.capacity().0 / BLOCK.0;
+    let mut read = || Operation::read(Extent::new(Lba(dice.below(blocks) * BLOCK.0), BLOCK));
+    for tag in 0..depth {
+        device.submit(Instant::ZERO, Tag(tag), read());
+    }
+    let mut done = 0;
+    let began = std::time::Instant::now();
+    while done < size.requests {
+        let now = device.next_completion().expect("one is in service");
+        while device.complete(now).is_some() {
+            done += 1;
+            device.submit(now, Tag(depth + done), read());
+        }
+    }
+    Round { requests: done, took: began.elapsed() }
+}
+
+fn solid(name: &str) -> Arc<FlashModel> {
+    let spec = config::drives::library_any(name).expect("in the library");
+    Arc::clone(spec.check().expect("a drive").flash().expect("a flash drive"))
+}
+
 fn row(name: &'static str, rounds: usize, mut run: impl FnMut() -> Round) -> Row {
     let mut costs: Vec<f64> = (0..rounds)
         .map(|_| run())
@@ -138,6 +164,9 @@ fn row(name: &'static str, rounds: usize, mut run: impl FnMut() -> Round) -> Row
 fn measure(rounds: usize, size: Size) -> Vec<Row> {
     let (utilization, fcfs, crowd) = (pair("utilization"), pair("fcfs"), crowd());
     let model = utilization.disks[0].drive.model.mechanical().expect("a drive with an arm");
+    let (sata, nvme) = (solid("samsung-870evo-1t"), solid("intel-p4500-2t"));
+    let on_flash = SCENARIO.replace("deskstar-34gxp", "samsung-870evo-1t");
+    let on_flash = plan(&on_flash.replace("POLICY", "utilization").replace("60s", "5s"));
     let mut dice = Dice::new(1, 0);
     let mut next = 0;
     vec![
@@ -151,6 +180,10 @@ fn measure(rounds: usize, size: Size) -> Vec<Row> {
                 next
             })
         }),
+        row("SATA flash alone, depth 1", rounds, || flash(&sata, size, 1)),
+        row("SATA flash alone, depth 32", rounds, || flash(&sata, size, 32)),
+        row("NVMe flash alone, depth 128", rounds, || flash(&nvme, size, 128)),
+        row("two volumes on SATA flash", rounds, || world(&on_flash, size)),
     ]
 }
 

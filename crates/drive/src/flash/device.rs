@@ -367,8 +367,8 @@ impl FlashDevice {
         let host = self.model.spec().host;
         let command = &mut self.commands[slot.0 as usize];
         let is_first = command.left == command.operation.extent.len;
-        let takes = self.model.to_host.of(len)
-            + if is_first { host.read_command } else { Duration::ZERO };
+        let takes =
+            self.model.to_host.of(len) + if is_first { host.read_command } else { Duration::ZERO };
         let ends = self.to_host_free.max(now) + takes;
         self.to_host_free = ends;
         if !host.duplex {
@@ -418,8 +418,7 @@ impl FlashDevice {
     fn is_behind_late(&self, extent: Extent) -> bool {
         let overlaps = |slot: Slot| {
             let other = self.commands[slot.0 as usize].operation;
-            let shared =
-                extent.start < other.extent.end() && other.extent.start < extent.end();
+            let shared = extent.start < other.extent.end() && other.extent.start < extent.end();
             shared && self.is_late(&other)
         };
         self.forced > 0

@@ -204,7 +204,9 @@ impl Dies {
         match die.doing {
             Doing::Rest => self.go_on(model, agenda, (now, at)),
             Doing::Work { work, begins, ends, suspended } => {
-                let Some(Suspend { enter, count_max, .. }) = model.spec().nand.suspend else { return };
+                let Some(Suspend { enter, count_max, .. }) = model.spec().nand.suspend else {
+                    return;
+                };
                 let stops = begins.max(now) + enter;
                 if suspended < count_max && stops < ends {
                     let left = ends.since(stops);
@@ -288,11 +290,7 @@ impl Dies {
     }
 
     /// A transfer over the channel of a die, once it is free: when it ends.
-    fn carry(
-        &mut self,
-        model: &FlashModel,
-        (now, at, len): (Instant, DieId, Sectors),
-    ) -> Instant {
+    fn carry(&mut self, model: &FlashModel, (now, at, len): (Instant, DieId, Sectors)) -> Instant {
         let channel = at.0 as usize % self.channels.len();
         let ends = self.channels[channel].max(now) + model.channel.of(len);
         self.channels[channel] = ends;
