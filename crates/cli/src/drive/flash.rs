@@ -50,7 +50,7 @@ pub(super) struct Facts {
 
 /// One row of `show`.
 #[derive(Debug, Serialize)]
-struct Depth {
+struct Row {
     depth: u32,
     read_iops: f64,
     read_mean_ms: f64,
@@ -70,7 +70,7 @@ struct Shown<'a> {
     schema: u32,
     #[serde(flatten)]
     facts: &'a Facts,
-    depths: &'a [Depth],
+    depths: &'a [Row],
     files: &'a [PathBuf],
 }
 
@@ -233,13 +233,13 @@ pub(super) fn print(all: &[Facts]) {
     print!("{}", table::text(&head, &all.iter().map(row).collect::<Vec<_>>()));
 }
 
-fn at_depth(model: &Arc<FlashModel>, depth: u32) -> Depth {
+fn at_depth(model: &Arc<FlashModel>, depth: u32) -> Row {
     let reads = measure(model, Load::random(depth, 0), Duration::ZERO).reads;
     let writes = measure(model, Load::random(0, depth), WARM).writes;
     // Together no more than the queue holds.
     let beside = Load::random(depth.min(model.queue_depth_max() - BESIDE).max(1), BESIDE);
     let both = measure(model, beside, WARM);
-    Depth {
+    Row {
         depth,
         read_iops: rate(&reads),
         read_mean_ms: reads.millis().mean,
@@ -254,7 +254,7 @@ fn at_depth(model: &Arc<FlashModel>, depth: u32) -> Depth {
     }
 }
 
-fn print_depths(depths: &[Depth]) {
+fn print_depths(depths: &[Row]) {
     let head = [
         "depth",
         "reads/s",
@@ -267,7 +267,7 @@ fn print_depths(depths: &[Depth]) {
         "mean us",
         "p99 us",
     ];
-    let row = |at: &Depth| {
+    let row = |at: &Row| {
         let us = |ms: f64| format!("{:.1}", ms * 1e3);
         let count = |rate: f64| format!("{rate:.0}");
         vec![
@@ -288,8 +288,8 @@ fn print_depths(depths: &[Depth]) {
 }
 
 /// Mean and 99th percentile of reads against the depth, alone and beside writes.
-fn plot(name: &str, depths: &[Depth]) -> Plot {
-    let line = |name: &str, dashed, ms: fn(&Depth) -> f64| Line {
+fn plot(name: &str, depths: &[Row]) -> Plot {
+    let line = |name: &str, dashed, ms: fn(&Row) -> f64| Line {
         name: name.to_owned(),
         points: depths.iter().map(|at| (f64::from(at.depth), ms(at))).collect(),
         dashed,

@@ -80,7 +80,7 @@ impl WriteBuffer {
     pub(super) fn reserve(&mut self, len: Sectors) -> bool {
         let fits = self.used + len <= self.size;
         if fits {
-            self.used = self.used + len;
+            self.used += len;
         }
         fits
     }
@@ -108,7 +108,7 @@ impl WriteBuffer {
             closed
         });
         if rest.is_none() {
-            self.open = self.open + len;
+            self.open += len;
         }
         // A block on two units counts as in memory until the later is programmed, or the earlier if that is all.
         let in_unit = match closed {

@@ -157,7 +157,7 @@ pub(super) enum Outcome {
 
 #[derive(Clone, Debug)]
 pub(super) struct Dies {
-    dies: Vec<Die>,
+    all: Vec<Die>,
     /// When each channel is free.
     channels: Vec<Instant>,
     /// The die that the next unit goes to.
@@ -179,7 +179,7 @@ impl Dies {
         };
         let channels = model.spec().nand.channels as usize;
         Self {
-            dies: vec![die; model.dies() as usize],
+            all: vec![die; model.dies() as usize],
             channels: vec![Instant::ZERO; channels],
             next: 0,
             ops: Ops::new(model.queue_depth_max() as usize + channels),
@@ -188,7 +188,7 @@ impl Dies {
 
     /// Where a stripe lies: stripes go round the dies.
     pub(super) fn die_of(&self, stripe: Stripe) -> DieId {
-        let die = stripe.0 % self.dies.len() as u64;
+        let die = stripe.0 % self.all.len() as u64;
         DieId(u32::try_from(die).expect("one of the dies"))
     }
 
@@ -199,7 +199,7 @@ impl Dies {
         agenda: &mut Agenda,
         (now, at, op): (Instant, DieId, OpId),
     ) {
-        let die = &mut self.dies[at.0 as usize];
+        let die = &mut self.all[at.0 as usize];
         self.ops.append(&mut die.reads, op);
         match die.doing {
             Doing::Rest => self.go_on(model, agenda, (now, at)),
@@ -229,7 +229,7 @@ impl Dies {
     ) {
         let at = DieId(self.next);
         self.next = (self.next + 1) % model.dies();
-        let die = &mut self.dies[at.0 as usize];
+        let die = &mut self.all[at.0 as usize];
         die.units.push_back(closed);
         if matches!(die.doing, Doing::Rest) {
             self.go_on(model, agenda, (now, at));
@@ -243,7 +243,7 @@ impl Dies {
         agenda: &mut Agenda,
         (now, at, turn): (Instant, DieId, u32),
     ) -> Outcome {
-        let die = &mut self.dies[at.0 as usize];
+        let die = &mut self.all[at.0 as usize];
         if die.turn != turn {
             return Outcome::Nothing;
         }
@@ -281,7 +281,7 @@ impl Dies {
         agenda: &mut Agenda,
         (now, at): (Instant, DieId),
     ) -> Op {
-        let die = &mut self.dies[at.0 as usize];
+        let die = &mut self.all[at.0 as usize];
         let Doing::Send(id) = die.doing else { unreachable!("it was sending") };
         die.doing = Doing::Rest;
         let (op, _) = self.ops.leave(id);
@@ -299,7 +299,7 @@ impl Dies {
 
     /// A die at rest takes up the next thing, if there is one.
     fn go_on(&mut self, model: &FlashModel, agenda: &mut Agenda, (now, at): (Instant, DieId)) {
-        let die = &mut self.dies[at.0 as usize];
+        let die = &mut self.all[at.0 as usize];
         let work_waits = die.kept.is_some() || die.collect > 0 || !die.units.is_empty();
         let reads_go = !work_waits || die.passed < model.spec().nand.reads_before_program;
         if reads_go && let Some(op) = self.ops.pop(&mut die.reads) {
@@ -317,7 +317,7 @@ impl Dies {
 
     fn work(&mut self, model: &FlashModel, agenda: &mut Agenda, (now, at): (Instant, DieId)) {
         let nand = &model.spec().nand;
-        let die = &mut self.dies[at.0 as usize];
+        let die = &mut self.all[at.0 as usize];
         die.turn = die.turn.wrapping_add(1);
         let turn = die.turn;
         let (work, begins, ends, suspended) = if let Some(kept) = die.kept.take() {
@@ -340,7 +340,7 @@ impl Dies {
             let begins = self.carry(model, (now, at, model.stripe()));
             (work, begins, begins + nand.program, 0)
         };
-        self.dies[at.0 as usize].doing = Doing::Work { work, begins, ends, suspended };
+        self.all[at.0 as usize].doing = Doing::Work { work, begins, ends, suspended };
         agenda.enter(ends, What::Array(at, turn), None);
     }
 }

@@ -19,7 +19,7 @@ pub const STRIPE_MAX: Sectors = Sectors(2_048);
 pub const UNITS_PER_BLOCK_MAX: u32 = 1 << 16;
 /// The most memory for either writes or reads: 4 GiB.
 pub const FLASH_BUFFER_MAX: Sectors = Sectors(8 << 20);
-/// Most commands a flash drive may hold. NVMe allows 65,535 a queue; hosts open 1,023.
+/// Most commands a flash drive may hold. An `NVMe` drive may take 65,536 a queue; hosts open 1,023.
 pub const FLASH_QUEUE_DEPTH_MAX: u32 = 1_024;
 /// The longest of a flash drive's times: an erase takes milliseconds.
 pub const LATENCY_MAX: Duration = Duration::from_secs(1);
