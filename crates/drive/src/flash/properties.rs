@@ -103,11 +103,11 @@ fn play(steps: &[Step], options: Options, often: bool) -> Vec<Done> {
 /// When each step was submitted, as long as the queue is never full.
 fn submitted(steps: &[Step]) -> Vec<Instant> {
     let mut now = at(0);
-    let mut each = |step: &Step| {
+    let each = |step: &Step| {
         now += us_of(step.think);
         now
     };
-    steps.iter().map(|step| each(step)).collect()
+    steps.iter().map(each).collect()
 }
 
 /// The least that an operation takes, on a drive that does nothing else.
