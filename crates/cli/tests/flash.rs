@@ -59,6 +59,16 @@ fn its_latency_is_shown_against_the_depth() {
 }
 
 #[test]
+fn one_that_holds_a_single_command_is_shown_too() {
+    let scratch = Scratch::new();
+    let library = include_str!("../../config/drives/samsung-870evo-1t.toml");
+    scratch.write("x.toml", library.replace("queue_depth_max = 32", "queue_depth_max = 1"));
+    let ran = spindle(scratch.path(), &["drive", "show", "x.toml", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(ran.json()["depths"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
 fn volumes_on_it_get_their_shares_and_run_as_their_seed_says() {
     let scratch = Scratch::new();
     scratch.write("plan.toml", SCENARIO);

@@ -237,7 +237,9 @@ fn at_depth(model: &Arc<FlashModel>, depth: u32) -> Row {
     let reads = measure(model, Load::random(depth, 0), Duration::ZERO).reads;
     let writes = measure(model, Load::random(0, depth), WARM).writes;
     // Together no more than the queue holds.
-    let beside = Load::random(depth.min(model.queue_depth_max() - BESIDE).max(1), BESIDE);
+    let most = model.queue_depth_max();
+    let writes_beside = BESIDE.min(most - 1);
+    let beside = Load::random(depth.min(most - writes_beside), writes_beside);
     let both = measure(model, beside, WARM);
     Row {
         depth,
