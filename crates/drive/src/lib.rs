@@ -61,6 +61,7 @@ mod firmware;
 mod flash;
 mod layout;
 mod mechanism;
+mod media_cache;
 mod model;
 mod queue;
 #[cfg(test)]
@@ -76,7 +77,7 @@ mod write_buffer;
 pub use any::{AnyDevice, AnyModel, AnySpec};
 pub use check::{Field, SpecError};
 pub use device::{Device, Done, Parts, Tag};
-pub use firmware::{Bus, Detour, Firmware, ReadAhead, WriteAhead};
+pub use firmware::{Bus, Detour, Firmware, LOG_RECORDS_MAX, MediaCache, ReadAhead, WriteAhead};
 pub use flash::{
     AMPLIFICATION_MAX, Amplification, CHANNELS_MAX, DIES_PER_CHANNEL_MAX, FLASH_BUFFER_MAX,
     FLASH_CAPACITY_MAX, FLASH_QUEUE_DEPTH_MAX, FlashDevice, FlashModel, FlashSpec, Host,
