@@ -13,7 +13,7 @@
 
 use units::{Angle, Extent, Lba, Sectors};
 
-use crate::spec::{Mapping, Spec};
+use crate::spec::{Mapping, Remap, Spec};
 use crate::spin::{Sweep, TURN};
 
 /// Where a sector lies.
@@ -51,10 +51,14 @@ pub(crate) struct ZoneTable {
     pub(crate) sectors_per_track: u32,
     track_skew: u64,
     cylinder_skew: u64,
+    track_skew_rest: u32,
+    cylinder_skew_rest: u32,
     first_angle: Angle,
     /// Angle of one sector, rounded down as the servo's own divider does.
     sector: u32,
     skips: Box<[Gap]>,
+    turns: Box<[u64]>,
+    remaps: Box<[Remap]>,
 }
 
 /// A run of physical sectors without data.
@@ -141,19 +145,45 @@ impl ZoneTable {
         len.0 + if len.0 > 1 { most } else { 0 }
     }
 
-    /// By how much the disk turns between the end of a track and the start of the next, as laid out: over
-    /// changes of surface (in either direction), and over a change of cylinder.
-    pub(crate) fn skew_gaps(&self, surfaces: u32, mapping: Mapping) -> ([u64; 2], u64) {
+    /// By how much the disk turns between the end of a track and the start of the next, as laid out: over a
+    /// change of surface, and over a change of cylinder.
+    pub(crate) fn skew_gaps(&self) -> (u64, u64) {
         let (per_track, sector) = (u64::from(self.sectors_per_track), u64::from(self.sector));
-        let up = self.track_skew % per_track;
-        let (down, cylinder) = match mapping {
-            Mapping::Cylinder => (up, self.cylinder_skew),
-            Mapping::SerpentineZone | Mapping::Serpentine => {
-                let switches = u64::from(surfaces) - 1;
-                ((per_track - up) % per_track, self.cylinder_skew + switches * self.track_skew)
+        let gap = |skew, rest| (skew % per_track * sector + u64::from(rest)) % TURN;
+        (
+            gap(self.track_skew, self.track_skew_rest),
+            gap(self.cylinder_skew, self.cylinder_skew_rest),
+        )
+    }
+
+    /// How many changes of track turn the layout on by more than the skew, and how many runs of sectors lie
+    /// elsewhere.
+    pub(crate) fn irregular(&self) -> (usize, usize) {
+        (self.turns.len(), self.remaps.len())
+    }
+
+    /// Where the physical sector's data is kept, and how many of `run` data sectors from it on are kept in a
+    /// row with it.
+    fn kept(&self, physical: u64, run: u64) -> (u64, u64) {
+        let next = self.remaps.partition_point(|remap| remap.from + remap.count <= physical);
+        match self.remaps.get(next) {
+            Some(remap) if remap.from <= physical => {
+                let done = physical - remap.from;
+                (remap.to + done, run.min(remap.count - done))
             }
-        };
-        ([up * sector, down * sector], (cylinder % per_track) * sector)
+            Some(remap) => (physical, run.min(remap.from - physical)),
+            None => (physical, run),
+        }
+    }
+
+    /// The physical sector whose data is kept on this one; none if this one is not used for its own.
+    fn kept_here(&self, physical: u64) -> Option<u64> {
+        let inside = |first: u64, count: u64| (first..first + count).contains(&physical);
+        if self.remaps.iter().any(|remap| inside(remap.from, remap.count)) {
+            return None;
+        }
+        let here = self.remaps.iter().find(|remap| inside(remap.to, remap.count));
+        Some(here.map_or(physical, |remap| physical - remap.to + remap.from))
     }
 
     /// Rotation that one sector takes.
@@ -187,9 +217,13 @@ impl Layout {
                 sectors_per_track: zone.sectors_per_track,
                 track_skew: zone.track_skew.into(),
                 cylinder_skew: zone.cylinder_skew.into(),
+                track_skew_rest: zone.track_skew_rest.0,
+                cylinder_skew_rest: zone.cylinder_skew_rest.0,
                 first_angle: zone.first_sector_angle,
                 sector: u32::try_from(TURN / per_track).unwrap_or(u32::MAX),
                 skips: skips.into_boxed_slice(),
+                turns: zone.turns.clone().into_boxed_slice(),
+                remaps: zone.remaps.clone().into_boxed_slice(),
             });
         }
         let (surfaces, mapping, capacity) = (spec.surfaces, spec.mapping, Sectors(start.0));
@@ -232,16 +266,20 @@ impl Layout {
     /// Where an address under the capacity lies, and how far a transfer goes on from there.
     pub(crate) fn place(&self, lba: Lba) -> Place {
         let zone = &self.zones[self.zone_index(lba)];
-        let (physical, until_gap) = zone.physical(lba.0 - zone.lbas.start.0);
+        let (mut physical, mut until_gap) = zone.physical(lba.0 - zone.lbas.start.0);
+        if !zone.remaps.is_empty() {
+            (physical, until_gap) = zone.kept(physical, until_gap);
+        }
         let per_track = u64::from(zone.sectors_per_track);
         let (track, sector) = (physical / per_track, physical % per_track);
         let relative = track / u64::from(self.surfaces);
-        let surface = self.surface(zone, relative, track % u64::from(self.surfaces));
+        let nth = track % u64::from(self.surfaces);
+        let surface = self.surface(zone, relative, nth);
         let position = Position {
             cylinder: zone.first_cylinder + small(relative),
             surface: small(surface),
             sector: small(sector),
-            angle: self.angle(zone, relative, surface, sector),
+            angle: self.angle(zone, (relative, nth), sector),
         };
         let run = until_gap.min(per_track - sector);
         Place { position, run, sector: zone.sector_sweep() }
@@ -275,7 +313,7 @@ impl Layout {
         let nth = self.surface(zone, relative, position.surface.into());
         let track = relative * u64::from(self.surfaces) + nth;
         let physical = track * u64::from(zone.sectors_per_track) + u64::from(position.sector);
-        zone.data(physical).map(|data| zone.lbas.start + Sectors(data))
+        zone.data(zone.kept_here(physical)?).map(|data| zone.lbas.start + Sectors(data))
     }
 
     /// The surface that is the `nth` to be filled on a cylinder.
@@ -289,12 +327,21 @@ impl Layout {
     }
 
     /// Skews add up: every cylinder before this one in the zone has turned the layout on by one cylinder
-    /// skew and by a track skew for each change of surface.
-    fn angle(&self, zone: &ZoneTable, relative: u64, surface: u64, sector: u64) -> Angle {
-        let switches = surface + (u64::from(self.surfaces) - 1) * relative;
-        let sectors = switches * zone.track_skew + relative * zone.cylinder_skew + sector;
-        let nth = sectors % u64::from(zone.sectors_per_track);
-        Angle(small(nth * u64::from(zone.sector))) + zone.first_angle
+    /// skew and by a track skew for each change of surface. A change of surface does so whichever way the
+    /// surfaces are filled: tracks count in the order in which they are.
+    fn angle(&self, zone: &ZoneTable, (relative, nth): (u64, u64), sector: u64) -> Angle {
+        let last = u64::from(self.surfaces) - 1;
+        let switches = nth + last * relative;
+        let mut sectors = switches * zone.track_skew + relative * zone.cylinder_skew + sector;
+        if !zone.turns.is_empty() {
+            let track = nth + (last + 1) * relative;
+            sectors += zone.turns.partition_point(|turn| *turn <= track) as u64;
+        }
+        let on = sectors % u64::from(zone.sectors_per_track);
+        // What skews have beyond whole sectors adds up on its own, modulo a turn.
+        let rest = small(switches).wrapping_mul(zone.track_skew_rest);
+        let rest = rest.wrapping_add(small(relative).wrapping_mul(zone.cylinder_skew_rest));
+        Angle(small(on * u64::from(zone.sector))) + Angle(rest) + zone.first_angle
     }
 }
 

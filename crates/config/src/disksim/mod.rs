@@ -14,6 +14,7 @@
 mod controller;
 mod layout;
 mod mechanics;
+mod sparing;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -153,15 +153,28 @@ fn each_sparing_scheme_leaves_the_runs_it_is_described_with() {
         skips("8", "5", "[ 90 ]"),
         [skip(0, 3), skip(75, 5), skip(90, 1), skip(156, 4), skip(200, 20)]
     );
+    // Behind the last whole range there are no spares: the one before lends one.
+    assert_eq!(
+        skips("8", "5", "[ 170 ]")[1..],
+        [skip(75, 5), skip(156, 4), skip(170, 1), skip(200, 20)]
+    );
     assert_eq!(skips("10", "1", "[ 7 ]"), [skip(0, 3), skip(7, 1), skip(199, 21)]);
     let tracks = skips("3", "1", "[]");
     assert_eq!(tracks[..3], [skip(0, 3), skip(9, 1), skip(19, 1)]);
-    // A slip turns the cylinders that follow it in its zone.
-    let cut = zone("2", "1", "[ 45 ]").expect("2");
-    assert_eq!((cut[0].last_cylinder, cut[1].first_cylinder, cut[1].last_cylinder), (2, 3, 10));
-    assert_eq!(cut[1].first_sector_angle, Angle((2 + 3 * 3 + 1) % 10 * 429_496_729));
-    assert_eq!(cut[0].skips, [skip(0, 3), skip(19, 1), skip(39, 1), skip(45, 1)]);
-    let message = zone("2", "1", "[ 45, 46 ]").expect_err("no room");
+    // A slip turns the cylinders (of two tracks) that follow it in its zone, or the tracks.
+    let turned = &zone("2", "1", "[ 45 ]").expect("2")[0];
+    assert_eq!(turned.skips[..4], [skip(0, 3), skip(19, 1), skip(39, 1), skip(45, 1)]);
+    assert_eq!(turned.turns, [6]);
+    assert_eq!(zone("3", "1", "[ 45 ]").expect("3")[0].turns, [5]);
+    // Slips that move all that follows leave the spares alone; spares at the front lie before the data.
+    assert_eq!(skips("4", "1", "[ 45 ]")[..4], [skip(0, 3), skip(19, 1), skip(39, 1), skip(45, 1)]);
+    assert_eq!(skips("4", "1", "[ 45 ]")[4], skip(59, 1));
+    assert_eq!(skips("5", "2", "[ 45 ]")[..4], [skip(0, 5), skip(20, 2), skip(40, 1), skip(45, 1)]);
+    assert_eq!(skips("6", "2", "[ 45 ]")[..4], [skip(0, 5), skip(20, 2), skip(40, 2), skip(45, 1)]);
+    // What one cylinder's spare does not take up the next one's does.
+    let lent = skips("2", "1", "[ 45, 46 ]");
+    assert_eq!(lent[3..6], [skip(45, 2), skip(99, 1), skip(119, 1)]);
+    let message = zone("9", "1", "[ 185, 186 ]").expect_err("no room");
     assert!(message.contains("field `slips`"), "{message}");
 }
 
@@ -191,13 +204,13 @@ fn what_cannot_be_represented_is_refused_by_name_and_line() {
     model("= extracted", "= hpl", "field `Seek type`: found `hpl`, expected one of");
     model(
         "defects = []\n",
-        "defects = [ 5, 6 ]\n",
-        "field `defects`: found nothing, expected no defects",
+        "defects = [ 5, 6, 9 ]\n",
+        "field `defects`: found `3`, expected pairs",
     );
     model(
         "Sparing scheme used = 9",
-        "Sparing scheme used = 4",
-        "field `Sparing scheme used`: found `4`",
+        "Sparing scheme used = 11",
+        "field `Sparing scheme used`: found `11`",
     );
     model(
         "number = 11",
@@ -209,7 +222,17 @@ fn what_cannot_be_represented_is_refused_by_name_and_line() {
         "Block count = 500",
         "field `Block count`: found `500`, expected 354",
     );
-    model("[ 7, 8, 90 ]", "[ 8, 7 ]", "expected slips in rising order");
+    model("[ 7, 8, 90 ]", "[ 7, -8 ]", "field `slips`: found `-8`");
+    let unspared = refused("x.model", "used = 9", "used = 0");
+    assert!(
+        unspared.contains("x.model:19: field `slips`: found `3`, expected no slips"),
+        "{unspared}"
+    );
+    model(
+        "slips = [], defects = []",
+        "slips = [], defects = [ 5, 6 ]",
+        "no defects without spares",
+    );
     model("rpms) = 6000", "rpms) = fast", "found `fast`, expected a number");
     model("dm_mech_g1", "dm_mech_g0", "field `Mechanical Model`");
     model("trackSwitchPlusRotation", "constant", "field `Access time type`: found `constant`");
