@@ -414,10 +414,14 @@ mod tests {
     use crate::samples::small;
     use crate::{Discipline, Skip};
 
-    fn refused(change: impl FnOnce(&mut Spec)) -> String {
+    fn changed(change: impl FnOnce(&mut Spec)) -> Result<Model, SpecError> {
         let mut spec = small();
         change(&mut spec);
-        spec.check().expect_err("it is no drive").to_string()
+        spec.check()
+    }
+
+    fn refused(change: impl FnOnce(&mut Spec)) -> String {
+        changed(change).expect_err("it is no drive").to_string()
     }
 
     #[test]
@@ -494,6 +498,35 @@ mod tests {
     fn a_zone_without_data_is_refused() {
         let whole = Skip { first: 0, count: 60 * 4 * 200 };
         assert!(refused(|s| s.zones[0].skips = vec![whole]).contains("leaves no sector with data"));
+    }
+
+    #[test]
+    fn turns_and_remaps_that_go_nowhere_are_refused() {
+        let spares = || vec![Skip { first: 100, count: 4 }];
+        let remapped = |all: &[(u64, u64, u64)]| {
+            let all = all.iter().map(|&(from, to, count)| Remap { from, to, count }).collect();
+            let checked = changed(|s| (s.zones[0].skips, s.zones[0].remaps) = (spares(), all));
+            checked.map(|_| ()).map_err(|error| error.to_string())
+        };
+        assert_eq!(remapped(&[(5, 101, 2), (7, 100, 1)]), Ok(()));
+        let wrong: [&[(u64, u64, u64)]; 8] = [
+            &[(5, 6, 1)],
+            &[(5, 102, 3)],
+            &[(99, 100, 2)],
+            &[(101, 102, 1)],
+            &[(5, 100, 0)],
+            &[(7, 100, 1), (5, 101, 1)],
+            &[(5, 100, 2), (9, 101, 1)],
+            &[(u64::MAX, 100, 1)],
+        ];
+        for all in wrong {
+            let message = remapped(all).expect_err("no drive");
+            assert!(message.starts_with("field `zones[0].remaps`: run "), "{message}");
+        }
+        for turns in [vec![0], vec![5, 4], vec![240]] {
+            let message = refused(|s| s.zones[0].turns = turns);
+            assert!(message.starts_with("field `zones[0].turns`: number "), "{message}");
+        }
     }
 
     #[test]

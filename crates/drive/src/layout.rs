@@ -371,6 +371,10 @@ mod tests {
                 spec.zones[0].skips =
                     vec![Skip { first: 0, count: 3 }, Skip { first: 199, count: 450 }];
                 spec.zones[1].skips = vec![Skip { first: 23_990, count: 10 }];
+                spec.zones[1].turns = vec![3, 3, 40];
+                let kept = |from, to, count| Remap { from, to, count };
+                spec.zones[0].remaps = vec![kept(7, 300, 2), kept(9, 200, 90), kept(47_999, 0, 1)];
+                spec.zones[1].remaps = vec![kept(150, 23_991, 1)];
             });
             assert_eq!(layout.capacity(), Sectors(60 * 800 - 453 + 40 * 600 - 10));
             for lba in (0..layout.capacity().0).map(Lba) {
@@ -393,6 +397,44 @@ mod tests {
             [4, 5, 6, 7].map(|s| layout.lba(at(s))),
             [Some(Lba(4)), None, None, Some(Lba(5))]
         );
+    }
+
+    #[test]
+    fn a_remapped_sector_is_found_where_it_is_kept() {
+        let layout = layout(|spec| {
+            spec.zones[0].skips = vec![Skip { first: 190, count: 10 }];
+            spec.zones[0].remaps = vec![Remap { from: 5, to: 195, count: 2 }];
+        });
+        let places = [4, 5, 6, 7].map(|lba| layout.place(Lba(lba)));
+        assert_eq!(places.map(|place| place.position.sector), [4, 195, 196, 7]);
+        assert_eq!(places.map(|place| place.run), [1, 2, 1, 183]);
+        let at = |sector| Position { cylinder: 0, surface: 0, sector, angle: Angle::ZERO };
+        assert_eq!([5, 194, 196].map(|s| layout.lba(at(s))), [None, None, Some(Lba(6))]);
+    }
+
+    #[test]
+    fn surfaces_that_are_filled_to_and_fro_begin_later_one_after_the_other() {
+        let layout = layout(|spec| spec.mapping = Mapping::Serpentine);
+        let sector = small(TURN / 200);
+        let start = |track: u64| layout.place(Lba(track * 200)).position;
+        assert_eq!([3, 4, 5].map(|track| start(track).surface), [3, 3, 2]);
+        assert_eq!(start(4).angle - start(3).angle, Angle(40 * sector));
+        assert_eq!(start(5).angle - start(4).angle, Angle(30 * sector));
+    }
+
+    #[test]
+    fn what_a_skew_has_beyond_whole_sectors_adds_up_and_a_slip_turns_what_follows() {
+        let layout = layout(|spec| {
+            spec.zones[0].track_skew_rest = Angle(1_000);
+            spec.zones[0].cylinder_skew_rest = Angle(50);
+            spec.zones[0].turns = vec![5];
+        });
+        let sector = small(TURN / 200);
+        let start = |track: u64| layout.place(Lba(track * 200)).position.angle;
+        assert_eq!(start(2) - start(0), Angle(60 * sector + 2_000));
+        assert_eq!(start(4) - start(3), Angle(40 * sector + 50));
+        assert_eq!(start(5) - start(4), Angle(31 * sector + 1_000));
+        assert_eq!(start(6) - start(5), Angle(30 * sector + 1_000));
     }
 
     #[test]
