@@ -162,11 +162,8 @@ fn curve(text: &mut String, table: &str, curve: &SeekCurve) -> core::fmt::Result
     if curve.fall_max > Duration::ZERO {
         writeln!(text, "fall_max = {}", time(curve.fall_max))?;
     }
-    writeln!(text, "points = [")?;
-    for (distance, takes) in &curve.points {
-        writeln!(text, "    [{distance}, {}],", time(*takes))?;
-    }
-    writeln!(text, "]")
+    let point = |(distance, takes): &(u32, Duration)| format!("[{distance}, {}]", time(*takes));
+    list(text, "points", curve.points.iter().map(point))
 }
 
 fn zone(text: &mut String, zone: &Zone) -> core::fmt::Result {
