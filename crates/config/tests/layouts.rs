@@ -65,7 +65,7 @@ impl Disk {
     }
 
     fn draw_zone(&self, first: u64, dice: &mut Dice) -> Zone {
-        let (last, per_track) = (first + 3 + dice.below(9), 12 + dice.below(30));
+        let (last, per_track) = (first + 5 + dice.below(9), 12 + dice.below(30));
         let turn = if self.revolutions { 1_000 } else { per_track };
         let mut zone = Zone {
             first,
