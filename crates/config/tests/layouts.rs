@@ -55,7 +55,7 @@ impl Disk {
         let mut next = 2 * dice.below(3);
         let mut disk =
             Self { surfaces, cylinders: 0, mapping, scheme, range, revolutions, zones: Vec::new() };
-        for _ in 0..1 + dice.below(3) {
+        for _ in 0..=dice.below(3) {
             let zone = disk.draw_zone(next, dice);
             next = zone.last + 1 + dice.below(3);
             disk.zones.push(zone);

@@ -57,6 +57,8 @@ pub(crate) struct ZoneTable {
     /// Angle of one sector, rounded down as the servo's own divider does.
     sector: u32,
     skips: Box<[Gap]>,
+    /// Gaps to a physical sector, times 2³²: where spares are spread evenly it leads right to the gap.
+    gap_rate: u64,
     turns: Box<[u64]>,
     remaps: Box<[Remap]>,
 }
@@ -95,10 +97,31 @@ impl ZoneTable {
         if self.skips.is_empty() {
             return (data, self.lbas.len.0 - data);
         }
-        let before = self.skips.partition_point(|gap| gap.data <= data);
+        let before = self.gaps_up_to(data);
         let skipped = if before == 0 { 0 } else { self.skips[before - 1].skipped };
         let next = self.skips.get(before).map_or(self.lbas.len.0, |gap| gap.data);
         (data + skipped, next - data)
+    }
+
+    /// How many gaps lie before the data sector. A search from where the gap would be if gaps were spread evenly:
+    /// in a zone with spares on each track one by halves would look at a dozen far apart.
+    fn gaps_up_to(&self, data: u64) -> usize {
+        let gaps = &self.skips[..];
+        let is_before = |nth: usize| gaps[nth].data <= data;
+        let guess = usize::try_from((data * self.gap_rate) >> 32).unwrap_or(usize::MAX);
+        let guess = guess.min(gaps.len());
+        let (mut low, mut high, mut step) = (guess, guess, 1);
+        while low > 0 && !is_before(low - 1) {
+            (high, low) = (low - 1, low.saturating_sub(step));
+            step *= 2;
+        }
+        if low == guess {
+            while high < gaps.len() && is_before(high) {
+                (low, high) = (high + 1, (high + step).min(gaps.len()));
+                step *= 2;
+            }
+        }
+        low + gaps[low..high].partition_point(|gap| gap.data <= data)
     }
 
     /// The data sector of the zone that the physical sector holds, if it holds one.
@@ -208,6 +231,9 @@ impl Layout {
                 skips.push(Gap { physical: skip.first, data, skipped });
             }
             let lbas = Extent::new(start, Sectors(tracks * per_track - skipped));
+            let gaps = u128::try_from(skips.len()).expect("a length");
+            let gap_rate = u64::try_from((gaps << 32) / u128::from(lbas.len.0))
+                .expect("no more gaps than sectors, and one");
             start = lbas.end();
             zones.push(ZoneTable {
                 lbas,
@@ -222,6 +248,7 @@ impl Layout {
                 first_angle: zone.first_sector_angle,
                 sector: u32::try_from(TURN / per_track).unwrap_or(u32::MAX),
                 skips: skips.into_boxed_slice(),
+                gap_rate,
                 turns: zone.turns.clone().into_boxed_slice(),
                 remaps: zone.remaps.clone().into_boxed_slice(),
             });
@@ -397,6 +424,30 @@ mod tests {
             [4, 5, 6, 7].map(|s| layout.lba(at(s))),
             [Some(Lba(4)), None, None, Some(Lba(5))]
         );
+    }
+
+    #[test]
+    fn gaps_are_counted_however_they_are_spread() {
+        let mut dice = 9_u64;
+        let mut below = |most: u64| {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (dice >> 33) % most
+        };
+        for _ in 0..50 {
+            let mut skips: Vec<Skip> = Vec::new();
+            let mut next = below(3);
+            // Clusters, voids and even spacing.
+            while next + 9 < 48_000 {
+                skips.push(Skip { first: next, count: 1 + below(4) });
+                next += 6 + if below(9) == 0 { below(9_000) } else { below(40) * below(3) };
+            }
+            let layout = layout(|spec| spec.zones[0].skips = skips);
+            let zone = &layout.zones()[0];
+            for data in 0..zone.lbas.len.0 {
+                let expected = zone.skips.partition_point(|gap| gap.data <= data);
+                assert_eq!(zone.gaps_up_to(data), expected, "data sector {data}");
+            }
+        }
     }
 
     #[test]
