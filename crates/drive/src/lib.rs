@@ -57,6 +57,7 @@ mod device_tests;
 mod firmware;
 mod layout;
 mod mechanism;
+mod media_cache;
 mod model;
 mod queue;
 #[cfg(test)]
@@ -71,7 +72,7 @@ mod write_buffer;
 
 pub use check::{Field, SpecError};
 pub use device::{Device, Done, Parts, Tag};
-pub use firmware::{Bus, Detour, Firmware, ReadAhead, WriteAhead};
+pub use firmware::{Bus, Detour, Firmware, LOG_RECORDS_MAX, MediaCache, ReadAhead, WriteAhead};
 pub use layout::Position;
 pub use model::{Model, ZoneFacts};
 pub use queue::Order;

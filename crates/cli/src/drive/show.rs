@@ -9,6 +9,7 @@ use serde::Serialize;
 use sim::Dice;
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
+use super::surface::Surface;
 use super::{Show, open};
 use crate::exit::{Ended, bad_input};
 use crate::table;
@@ -50,6 +51,7 @@ struct Shown {
     #[serde(flatten)]
     facts: Facts,
     zone_rates: Vec<Zone>,
+    service_times: Surface,
     files: Vec<PathBuf>,
 }
 
@@ -144,6 +146,7 @@ pub(crate) fn show(args: &Show, json: bool) -> anyhow::Result<Ended> {
     let model = open(&args.drive)?;
     let stem = Path::new(&args.drive).file_stem().unwrap_or_default().to_string_lossy();
     let facts = facts(&stem, &model);
+    let surface = Surface::of(&model);
     let mut files = Vec::new();
     if let Some(out) = &args.out {
         std::fs::create_dir_all(out)
@@ -155,6 +158,9 @@ pub(crate) fn show(args: &Show, json: bool) -> anyhow::Result<Ended> {
             plot.write(&path)?;
             files.push(path);
         }
+        let path = out.join(format!("{stem}-surface.svg"));
+        surface.figure(&stem, &model).write(&path)?;
+        files.push(path);
     }
     if json {
         let zone_rates = model.zones().map(|zone| Zone {
@@ -166,7 +172,7 @@ pub(crate) fn show(args: &Show, json: bool) -> anyhow::Result<Ended> {
             media_bytes_per_s: zone.media_rate.0,
         });
         let zone_rates = zone_rates.collect();
-        let shown = Shown { schema: SCHEMA, facts, zone_rates, files };
+        let shown = Shown { schema: SCHEMA, facts, zone_rates, service_times: surface, files };
         println!("{}", serde_json::to_string(&shown)?);
         return Ok(Ended::Held);
     }
