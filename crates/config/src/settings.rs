@@ -1,8 +1,11 @@
 //! From a config's disk to its engine's settings: the same for a simulation and for the daemon.
 
-use engine::{Estimates, Settings};
+use std::sync::Arc;
 
-use crate::Disk;
+use engine::{Engine, Estimates, Profile, Settings};
+use units::Instant;
+
+use crate::{Disk, profile};
 
 impl Disk {
     /// How an engine is to schedule this disk.
@@ -24,21 +27,22 @@ impl Disk {
 
     /// An engine for this disk, idle and without volumes, with the profile that is assumed of its drive where requests
     /// are to be preemptible.
-    pub fn engine(&self, now: units::Instant) -> engine::Engine {
-        let engine = engine::Engine::new(self.settings(), now);
-        if self.execution.preemptible().is_none() {
-            return engine;
-        }
-        engine.with_profile(std::sync::Arc::new(crate::profile::assumed(&self.drive.model)))
+    pub fn engine(&self, now: Instant) -> Engine {
+        self.engine_knowing(now, |profile| profile)
     }
 
     /// The same for a disk in real time, where a processor is between a command's end and the next one's beginning.
-    pub fn engine_on_host(&self, now: units::Instant) -> engine::Engine {
-        let engine = engine::Engine::new(self.settings(), now);
-        if self.execution.preemptible().is_none() {
-            return engine;
+    pub fn engine_on_host(&self, now: Instant) -> Engine {
+        self.engine_knowing(now, profile::on_host)
+    }
+
+    fn engine_knowing(&self, now: Instant, adapt: fn(Profile) -> Profile) -> Engine {
+        let engine = Engine::new(self.settings(), now);
+        match self.drive.model.mechanical() {
+            Some(model) if self.execution.preemptible().is_some() => {
+                engine.with_profile(Arc::new(adapt(profile::assumed(model))))
+            }
+            _ => engine,
         }
-        let profile = crate::profile::on_host(crate::profile::assumed(&self.drive.model));
-        engine.with_profile(std::sync::Arc::new(profile))
     }
 }

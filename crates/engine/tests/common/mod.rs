@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(unreachable_pub, reason = "a module of the tests")]
 
+pub mod spinning;
+
 use spindle_engine::{
     Action, Command, Contract, Engine, Event, Outcome, Reply, Request, RequestId, Settings,
     VolumeId,

@@ -1,0 +1,120 @@
+//! A disk that turns, made of a profile: what preemptible execution is tested on. It is no drive model: it has a
+//! memory for writes, and an arm, and that is all.
+
+use std::collections::BTreeSet;
+
+use spindle_engine::{Band, Command, CommandOverheads, Curve, Heads, Profile, Skew};
+use units::{Angle, Duration, Extent, Instant, Lba, Op, Sectors};
+
+use super::ms;
+
+/// A disk of one zone: 2 heads, 1,000 cylinders, 100 sectors a track, 10 ms a turn.
+pub fn profile() -> Profile {
+    let points = vec![(1, ms(1)), (999, ms(11))];
+    Profile {
+        period: ms(10),
+        period_error_ppb: 20_000,
+        surfaces: 2,
+        cylinders: 1_000,
+        bands: vec![Band {
+            lbas: Extent::new(Lba(0), Sectors(200_000)),
+            first_sector: 0,
+            first_cylinder: 0,
+            sectors_per_track: 100,
+            track_skew: Skew::of(10, 100),
+            cylinder_skew: Skew::of(12, 100),
+            first_angle: Angle::ZERO,
+            heads: Heads::Up,
+            chunk_read: Sectors(16),
+            chunk_write: Sectors(16),
+        }],
+        seek: Curve { points: points.clone() },
+        seek_write: Curve { points },
+        seek_variation: Duration::from_micros(300),
+        head_switch: Duration::from_micros(800),
+        write_settle: Duration::ZERO,
+        overheads: CommandOverheads {
+            hit: Duration::from_micros(300),
+            read: Duration::from_micros(500),
+            cached: Duration::from_micros(300),
+            write: Duration::from_micros(500),
+            seek: Duration::from_micros(200),
+        },
+        bus_sector: Duration::from_micros(3),
+        completion: Duration::from_micros(3),
+        seek_command: true,
+        write_cache: true,
+    }
+}
+
+/// The disk. It turns a little slower than its profile says.
+pub struct Spinning {
+    profile: Profile,
+    period: Duration,
+    at: (u32, u32),
+    behind: Lba,
+    /// Sectors in its memory that are not on the disk.
+    volatile: BTreeSet<u64>,
+    /// Sectors on the disk that were ever written.
+    pub durable: BTreeSet<u64>,
+    /// What seeks are off by, in µs, in turn.
+    sway: Vec<u64>,
+    moves: usize,
+}
+
+impl Spinning {
+    pub fn new(sway: Vec<u64>) -> Self {
+        let profile = profile();
+        let period = profile.period + Duration::from_nanos(50);
+        let (volatile, durable) = (BTreeSet::new(), BTreeSet::new());
+        Self { profile, period, at: (0, 0), behind: Lba(0), volatile, durable, sway, moves: 0 }
+    }
+
+    /// When the command is done. Data counts as moved from then on: one command at a time.
+    pub fn serve(&mut self, command: &Command, now: Instant) -> Instant {
+        let extent = command.operation.extent;
+        let overheads = self.profile.overheads;
+        match command.operation.op {
+            Op::Flush => {
+                self.durable.append(&mut self.volatile);
+                now + ms(20)
+            }
+            Op::Seek => {
+                let moved = self.move_to(extent.start);
+                now + overheads.seek + moved
+            }
+            Op::Write if !command.operation.fua => {
+                self.volatile.extend(extent.start.0..extent.end().0);
+                now + overheads.cached + self.profile.bus_sector * extent.len.0
+            }
+            Op::Read if extent.start == self.behind => {
+                self.behind = extent.end();
+                now + overheads.hit + self.profile.transfer(extent)
+            }
+            _ => {
+                if command.operation.op == Op::Write {
+                    self.durable.extend(extent.start.0..extent.end().0);
+                }
+                let ready = now + overheads.read + self.move_to(extent.start);
+                let angle = self.profile.spot(extent.start).angle.time(self.period).as_nanos();
+                let period = self.period.as_nanos();
+                let turned = ready.as_nanos() % period;
+                let wait = (angle + period - turned) % period;
+                self.behind = extent.end();
+                let end = self.profile.end(extent);
+                self.at = (end.cylinder, end.surface);
+                let transfer = self.profile.transfer(extent);
+                ready + Duration::from_nanos(wait) + transfer + self.profile.completion
+            }
+        }
+    }
+
+    fn move_to(&mut self, lba: Lba) -> Duration {
+        let to = self.profile.spot(lba);
+        let time = self.profile.movement(self.at, &to, false);
+        self.at = (to.cylinder, to.surface);
+        self.moves += 1;
+        let off = self.sway[self.moves % self.sway.len()];
+        if time == Duration::ZERO { time } else { time + Duration::from_micros(off) }
+    }
+}

@@ -1,0 +1,358 @@
+//! Facts about preemptible execution, over generated requests, arrivals and settings: whatever preempts a request, it is
+//! carried out once, in order, durably where that was asked, and in the end.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use common::spinning::{Spinning, profile};
+use common::{limit, ms, reserve};
+use proptest::prelude::*;
+use spindle_engine::limits::PREEMPTIONS_MAX;
+use spindle_engine::{
+    Action, Approach, Command, Engine, Event, Execution, Jit, Outcome, PolicyName, Preemptible,
+    Priority, Purpose, Request, RequestId, SeekSplit, Settings, VolumeId, expected_wait,
+};
+use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
+
+/// A request, and how long after the one before it comes.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    after: Duration,
+    volume: u32,
+    operation: Operation,
+}
+
+fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
+    let operation = (0_u64..199_000, 1_u64..400, 0_u32..4).prop_map(|(start, len, kind)| {
+        let extent = Extent::new(Lba(start), Sectors(len));
+        match kind {
+            0 | 1 => Operation::read(extent),
+            2 => Operation::write(extent),
+            _ => Operation::write(extent).with_fua(),
+        }
+    });
+    let one = (0_u64..40_000, 0_u32..3, operation).prop_map(|(after, volume, operation)| Arrival {
+        after: Duration::from_micros(after),
+        volume,
+        operation,
+    });
+    prop::collection::vec(one, 1..60)
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    let approach = prop_oneof![Just(Approach::InTime), Just(Approach::Ahead)];
+    let jit = prop::option::weighted(0.9, (0_u64..3_000, approach)).prop_map(|jit| {
+        jit.map(|(offset, approach)| Jit { offset: Duration::from_micros(offset), approach })
+    });
+    let split = prop_oneof![
+        Just(None),
+        Just(Some(SeekSplit::Hidden)),
+        (1_u32..1_000).prop_map(|longest| Some(SeekSplit::Always(longest)))
+    ];
+    let chunk = prop::option::of((1_u64..200).prop_map(Sectors));
+    let policy = prop_oneof![Just(PolicyName::Fcfs), Just(PolicyName::Utilization)];
+    let whole = prop::option::of(Just(Sectors(64))).prop_map(|split| Execution::Whole { split });
+    let preemptible = (chunk, jit, split, any::<bool>(), any::<bool>()).prop_map(
+        |(chunk, jit, seek_split, free_prefetch, preempt_writes)| {
+            Execution::Preemptible(Preemptible {
+                chunk,
+                jit,
+                seek_split,
+                free_prefetch,
+                preempt_writes,
+            })
+        },
+    );
+    let execution = prop_oneof![1 => whole, 6 => preemptible];
+    (policy, execution).prop_map(|(policy, execution)| Settings {
+        policy,
+        execution,
+        ..Settings::default()
+    })
+}
+
+fn engine(settings: Settings) -> Engine {
+    let mut engine = Engine::new(settings, Instant::ZERO).with_profile(Arc::new(profile()));
+    for contract in [reserve(40), reserve(20), limit(30)] {
+        engine.add_volume(contract, Instant::ZERO).expect("it fits");
+    }
+    engine.prioritise(VolumeId(2), Priority::High);
+    engine
+}
+
+/// What became of a request.
+#[derive(Debug, Default)]
+struct Carried {
+    /// Up to where it was transferred.
+    done: Sectors,
+    /// Commands that carried out no piece of it, since the last that did.
+    aside: u32,
+    most_aside: u32,
+}
+
+/// Drives an engine over a disk that turns, and watches.
+struct Run {
+    engine: Engine,
+    disk: Spinning,
+    now: Instant,
+    serving: Option<(Command, Instant)>,
+    requests: BTreeMap<RequestId, (Arrival, Carried)>,
+    answered: usize,
+    writes_forced: usize,
+}
+
+impl Run {
+    fn new(settings: Settings, sway: Vec<u64>) -> Self {
+        Self {
+            engine: engine(settings),
+            disk: Spinning::new(sway),
+            now: Instant::ZERO,
+            serving: None,
+            requests: BTreeMap::new(),
+            answered: 0,
+            writes_forced: 0,
+        }
+    }
+
+    fn submit(&mut self, arrival: Arrival) {
+        let id = RequestId(self.requests.len() as u64);
+        let request =
+            Request { id, volume: VolumeId(arrival.volume), operation: arrival.operation };
+        self.requests.insert(id, (arrival, Carried::default()));
+        self.engine.handle(Event::Submit(request), self.now);
+    }
+
+    /// Lets time go by until `until` or until there is nothing left to do, whichever is first.
+    fn run_until(&mut self, until: Instant) {
+        loop {
+            self.drain();
+            self.engine.invariants();
+            let done = self.serving.as_ref().map(|(_, done)| *done);
+            let next = [done, self.engine.next_wakeup()].into_iter().flatten().min();
+            let Some(next) = next.filter(|next| *next <= until) else {
+                self.now = self.now.max(until);
+                return;
+            };
+            self.now = next.max(self.now);
+            if let Some((command, _)) = self.serving.take_if(|(_, done)| *done <= self.now) {
+                let completed = Event::Completed { command: command.id, outcome: Outcome::Done };
+                self.engine.handle(completed, self.now);
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        while let Some(action) = self.engine.poll(self.now) {
+            match action {
+                Action::Issue(command) => self.issue(command),
+                Action::Reply(reply) => {
+                    let (arrival, carried) = &self.requests[&reply.request];
+                    let extent = arrival.operation.extent;
+                    assert_eq!(carried.done, extent.len, "answered when all of it was transferred");
+                    if arrival.operation.op == Op::Write && arrival.operation.fua {
+                        let durable = |lba| self.disk.durable.contains(&lba);
+                        assert!(
+                            (extent.start.0..extent.end().0).all(durable),
+                            "durable when answered"
+                        );
+                        self.writes_forced += 1;
+                    }
+                    self.answered += 1;
+                }
+            }
+        }
+    }
+
+    fn issue(&mut self, command: Command) {
+        assert!(self.serving.is_none(), "one command at a time");
+        let (arrival, carried) = self.requests.get_mut(&command.request).expect("it was sent");
+        match command.purpose {
+            Purpose::Transfer if command.operation.op == Op::Flush => {
+                assert_eq!(carried.done, arrival.operation.extent.len, "a flush ends a write");
+            }
+            Purpose::Transfer => {
+                assert_eq!(command.offset, carried.done, "in order, and once");
+                let extent = command.operation.extent;
+                assert_eq!(extent.start, arrival.operation.extent.start + carried.done);
+                assert_eq!(command.operation.op, arrival.operation.op);
+                carried.done += extent.len;
+                assert!(carried.done <= arrival.operation.extent.len, "and no more");
+                carried.aside = 0;
+            }
+            Purpose::Seek | Purpose::Prefetch => {
+                carried.aside += u32::from(command.purpose == Purpose::Seek);
+                carried.most_aside = carried.most_aside.max(carried.aside);
+            }
+        }
+        let done = self.disk.serve(&command, self.now);
+        self.serving = Some((command, done));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(
+        std::env::var("SPINDLE_CASES").map_or(128, |cases| cases.parse().expect("a number"))
+    ))]
+
+    /// Every request is carried out once, in order and whole; what was to be durable is when it is answered; and nobody
+    /// sets out for a place so often that he never arrives.
+    #[test]
+    fn whatever_preempts_it_a_request_is_carried_out_once_and_in_order(
+        settings in settings(),
+        arrivals in arrivals(),
+        sway in prop::collection::vec(0_u64..1_500, 1..20),
+    ) {
+        let mut run = Run::new(settings, sway);
+        for arrival in &arrivals {
+            let at = run.now + arrival.after;
+            run.run_until(at);
+            run.submit(*arrival);
+        }
+        run.run_until(run.now + Duration::from_secs(600));
+        prop_assert_eq!(run.answered, arrivals.len());
+        // Each way has at most four parts; it is set out for once, and once more for every preemption.
+        let most = 4 * (u32::from(PREEMPTIONS_MAX) + 1);
+        for (_, carried) in run.requests.values() {
+            prop_assert!(carried.most_aside <= most, "{} seeks for one chunk", carried.most_aside);
+        }
+    }
+
+    /// Cutting a command in two equal parts never makes the expected wait longer, wherever it is among others.
+    #[test]
+    fn finer_commands_never_make_anybody_wait_longer(
+        commands in prop::collection::vec(1_u64..50_000_000, 1..40),
+        which in any::<prop::sample::Index>(),
+        idle in 0_u64..20_000_000,
+    ) {
+        let times = |nanos: &[u64]| nanos.iter().map(|n| Duration::from_nanos(*n)).collect::<Vec<_>>();
+        let idle = Duration::from_nanos(idle);
+        let mut finer = commands.clone();
+        let place = which.index(finer.len());
+        let half = finer[place] / 2;
+        finer[place] -= half;
+        finer.push(half);
+        prop_assert!(expected_wait(times(&finer), idle) <= expected_wait(times(&commands), idle));
+    }
+}
+
+fn preemptible() -> Settings {
+    let execution = Execution::Preemptible(Preemptible::default());
+    Settings { policy: PolicyName::Fcfs, execution, ..Settings::default() }
+}
+
+fn read(start: u64, len: u64) -> Operation {
+    Operation::read(Extent::new(Lba(start), Sectors(len)))
+}
+
+fn arrival(volume: u32, operation: Operation) -> Arrival {
+    Arrival { after: Duration::ZERO, volume, operation }
+}
+
+/// A read that teaches the engine where the disk stands.
+fn taught(settings: Settings) -> Run {
+    let mut run = Run::new(settings, vec![0]);
+    for start in [100_000, 3_000, 150_000] {
+        run.submit(arrival(0, read(start, 8)));
+        run.run_until(run.now + ms(500));
+    }
+    run
+}
+
+#[test]
+fn somebody_of_a_higher_class_goes_before_the_rest_of_a_request_and_it_resumes_where_it_stopped() {
+    let mut run = taught(preemptible());
+    run.submit(arrival(0, read(20_000, 400)));
+    // Half of it takes about 20 ms of transfer after a seek.
+    run.run_until(run.now + ms(30));
+    let long = RequestId(3);
+    let before = run.requests[&long].1.done;
+    assert!(before > Sectors::ZERO && before < Sectors(400), "{before:?}");
+    run.submit(arrival(2, read(180_000, 8)));
+    let answered = run.answered;
+    run.run_until(run.now + ms(25));
+    assert_eq!(run.answered, answered + 1, "the short one is answered first");
+    assert!(run.requests[&long].1.done < Sectors(400));
+    run.run_until(run.now + ms(500));
+    assert_eq!(run.requests[&long].1.done, Sectors(400));
+    assert_eq!(run.engine.executed().expect("it is on").preempted, 1);
+}
+
+#[test]
+fn the_same_waits_for_the_whole_request_where_execution_is_whole() {
+    let execution = Execution::Whole { split: Some(Sectors(64)) };
+    let mut run = taught(Settings { execution, ..preemptible() });
+    run.submit(arrival(0, read(20_000, 400)));
+    run.run_until(run.now + ms(30));
+    run.submit(arrival(2, read(180_000, 8)));
+    let (long, short) = (RequestId(3), RequestId(4));
+    run.run_until(run.now + ms(500));
+    let (long, short) = (&run.requests[&long].1, &run.requests[&short].1);
+    assert_eq!((long.done, short.done), (Sectors(400), Sectors(8)));
+    assert_eq!(run.engine.executed(), None);
+}
+
+/// Two requests cannot preempt each other for ever: whoever was put off [`PREEMPTIONS_MAX`] times since it last made
+/// headway goes on until it has made some.
+#[test]
+fn a_request_makes_headway_whatever_arrives_whenever_it_sets_out() {
+    let mut run = taught(preemptible());
+    let long = RequestId(3);
+    run.submit(arrival(0, read(20_000, 160)));
+    let (mut short, mut done, mut since) = (0_u32, Sectors::ZERO, 0);
+    while run.requests[&long].1.done < Sectors(160) {
+        // As soon as the disk turns to the long one (it idles for it, or moves the arm for it), a short one arrives.
+        run.drain();
+        let turned = run.serving.as_ref().is_some_and(|(command, _)| command.request == long);
+        if turned || run.engine.idles_until().is_some() {
+            let place = if short.is_multiple_of(2) { 190_000 } else { 1_000 };
+            run.submit(arrival(2, read(place, 1)));
+            (short, since) = (short + 1, since + 1);
+        }
+        let next = run.serving.as_ref().map(|(_, at)| *at).or(run.engine.next_wakeup());
+        run.run_until(next.expect("there is work"));
+        let now = run.requests[&long].1.done;
+        if now > done {
+            (done, since) = (now, 0);
+        }
+        // One more may come while the chunk that nobody may preempt is under way to the disk.
+        assert!(
+            since <= u32::from(PREEMPTIONS_MAX) * 4 + 4,
+            "{since} short ones since it made headway"
+        );
+    }
+    assert!(short > 8, "it was preempted all the time: {short}");
+}
+
+#[test]
+fn predictions_that_do_not_come_true_switch_just_in_time_seeks_off() {
+    // Seeks that take up to 9 ms longer than the profile says: no offset can hide that.
+    let sway = (0..97).map(|n| n * 7_919 % 9_000).collect();
+    let jit = Some(Jit { offset: ms(1), approach: Approach::InTime });
+    let execution = Execution::Preemptible(Preemptible { jit, ..Preemptible::default() });
+    let mut run = Run::new(Settings { execution, ..preemptible() }, sway);
+    let mut place = 1_u64;
+    for _ in 0..300 {
+        place = place * 48_271 % 2_147_483_647;
+        run.submit(arrival(0, read(place % 199_000, 8)));
+        run.run_until(run.now + ms(200));
+    }
+    let executed = run.engine.executed().expect("it is on");
+    assert!(!executed.trusted && executed.distrusted > 0, "{executed:?}");
+    assert_eq!(run.answered, 300);
+}
+
+#[test]
+fn a_foretold_disk_is_hit_just_in_time() {
+    let mut run = Run::new(preemptible(), vec![0, 100, 300, 50]);
+    let mut place = 1_u64;
+    for _ in 0..300 {
+        place = place * 48_271 % 2_147_483_647;
+        run.submit(arrival(0, read(place % 199_000, 8)));
+        run.run_until(run.now + ms(200));
+    }
+    let executed = run.engine.executed().expect("it is on");
+    assert!(executed.trusted && executed.timed > 200, "{executed:?}");
+    assert!(executed.missed * 50 <= executed.timed, "{executed:?}");
+}
