@@ -25,9 +25,6 @@ struct Pending {
     arrived: Instant,
 }
 
-/// How far before others a disk's thread comes, as `nice` counts: on Linux it is a thread's own.
-const NICE: i32 = -10;
-
 /// Everything that one disk's thread owns.
 pub(crate) struct DiskThread {
     name: String,
@@ -81,9 +78,6 @@ impl DiskThread {
         // A drive's completions are worth their microseconds; the kernel would round our sleeps up by 50 of them.
         // Without the privilege to say so they are merely later, and the lateness says by how much.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        // Beside busy neighbours a thread waits for its slice of the processor, milliseconds: a turn of the disk is lost
-        // in them. It takes little, and asks for that little at once.
-        let _ = rustix::process::setpriority_process(None, NICE);
         let mut messages = Vec::new();
         loop {
             self.inbox.wait(self.sleep(), &mut messages);
