@@ -28,7 +28,7 @@ mod settings;
 mod usage;
 
 pub use admission::{Admission, Refusal};
-pub use contract::{Contract, PolicyName, UnknownPolicy, VolumeId};
+pub use contract::{Contract, PolicyName, UnknownPolicy, VolumeId, Weight};
 pub use engine::Engine;
 pub use estimate::{Estimates, SEQUENTIAL_WITHIN};
 pub use request::{Account, Action, Command, CommandId, Event, Outcome, Reply, Request, RequestId};
