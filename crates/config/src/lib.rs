@@ -15,6 +15,7 @@ pub mod limits;
 
 mod check;
 mod disk;
+mod document;
 mod error;
 mod file;
 mod names;
@@ -25,8 +26,10 @@ mod table;
 mod volume;
 mod workload;
 
+pub use document::{Document, VolumeEdit};
 pub use error::ConfigError;
 pub use plan::{
     Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, Remap, Replay, Requests,
     Volume, VolumeIndex, Workload,
 };
+pub use table::size as size_text;

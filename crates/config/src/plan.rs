@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::{Contract, PolicyName};
-use units::{Bytes, Duration, Share};
+use units::{Bytes, Duration, Extent, Share};
 
 /// A whole config: disks, the volumes on them, and (for a simulation) the load on those.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +106,8 @@ pub struct Volume {
     pub disk: DiskIndex,
     /// Its size: a whole number of sectors, at least one.
     pub size: Bytes,
+    /// Where it lies, in one piece that no other volume shares a sector with.
+    pub place: Extent,
     /// Its share of the disk's time. Admitted: the disk's reserves fit together.
     pub contract: Contract,
     /// The line of its table, from 1.

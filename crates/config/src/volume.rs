@@ -1,55 +1,102 @@
 //! `[[volume]]` tables: each takes of its disk's space and time what those before it left.
+//!
+//! A volume lies where its `at` says; one without lies in the first gap between those that have one. With none that has
+//! one they lie one behind the other, in the file's order.
 
-use engine::{Admission, Contract, Refusal};
-use units::{Bytes, SECTOR_BYTES, Share};
+use engine::limits::WEIGHT_MAX;
+use engine::{Admission, Contract, Refusal, Weight};
+use units::{Extent, Lba, Share};
+use volume::{DiskId, NoSpace, Placed, Pool};
 
 use crate::error::ConfigError;
 use crate::names::Names;
 use crate::plan::{Disk, DiskIndex, Volume};
 use crate::table::{Table, Value, size};
 
-pub(crate) const KEYS: &[&str] = &["name", "disk", "size", "reserve", "limit"];
+pub(crate) const KEYS: &[&str] = &["name", "disk", "size", "at", "reserve", "limit", "weight"];
 
-/// What a disk has left for the volumes to come.
-#[derive(Clone, Default)]
-struct Left {
-    taken: Bytes,
-    admission: Admission,
+const SIZE: &str = "a size such as 4KiB, 1MB or 20GiB";
+
+/// What is wanted of it, before it is known whether it can be had.
+struct Wanted<'a> {
+    table: &'a Table<'a>,
+    name: String,
+    disk: usize,
+    place: Option<Extent>,
 }
 
 /// Checks the tables, in the file's order.
 pub(crate) fn check(tables: &[Table<'_>], disks: &[Disk]) -> Result<Vec<Volume>, ConfigError> {
     let disk_names = Names::of(disks.iter().map(|disk| (disk.name.as_str(), disk.line)));
     let mut names = Names::default();
-    let mut left = vec![Left::default(); disks.len()];
-    let mut volumes = Vec::new();
+    let mut pool = Pool::new(disks.iter().map(|disk| disk.drive.model.capacity()));
+    let mut wanted = Vec::with_capacity(tables.len());
     for table in tables {
         let name = names.add(table)?.to_owned();
         let disk = disk_names.find(&table.require("disk", "the name of a disk")?, "disk")?;
-        volumes.push(Volume {
-            name,
-            disk: DiskIndex(disk),
-            size: space(table, &disks[disk], &mut left[disk].taken)?,
-            contract: contract(table, &disks[disk], &mut left[disk].admission)?,
-            line: table.line(),
-        });
+        let place = claimed(table, &disks[disk], (id(disk), &mut pool))?;
+        wanted.push(Wanted { table, name, disk, place });
+    }
+    let mut admissions = vec![Admission::default(); disks.len()];
+    let mut volumes = Vec::with_capacity(tables.len());
+    for Wanted { table, name, disk, place } in wanted {
+        let place = match place {
+            Some(place) => place,
+            None => allocated(table, &disks[disk], (id(disk), &mut pool))?,
+        };
+        let contract = contract(table, &disks[disk], &mut admissions[disk])?;
+        let (disk, size, line) = (DiskIndex(disk), place.len.bytes(), table.line());
+        volumes.push(Volume { name, disk, size, place, contract, line });
     }
     Ok(volumes)
 }
 
-/// The volume's size, taken from what the disk has left.
-fn space(table: &Table<'_>, disk: &Disk, taken: &mut Bytes) -> Result<Bytes, ConfigError> {
-    let value = table.require("size", "a size such as 4KiB, 1MB or 20GiB")?;
-    let asked = value.size()?;
-    let capacity = disk.drive.model.capacity().0.saturating_mul(SECTOR_BYTES);
-    let left = Bytes(capacity.saturating_sub(taken.0));
-    if asked > left {
-        let whole = if *taken == Bytes::ZERO { "the size" } else { "what is left" };
-        let (left, name) = (size(left), &disk.name);
-        return Err(value.refuse(format_args!("at most {left} ({whole} of disk \"{name}\")")));
+fn id(disk: usize) -> DiskId {
+    DiskId(u32::try_from(disk).expect("disks are few"))
+}
+
+/// The place that the volume asks for, if it does.
+fn claimed(
+    table: &Table<'_>,
+    disk: &Disk,
+    (id, pool): (DiskId, &mut Pool),
+) -> Result<Option<Extent>, ConfigError> {
+    let Some(at) = table.value("at") else { return Ok(None) };
+    let len = table.require("size", SIZE)?.size()?.sectors_floor();
+    let start = Lba(at.place()?.sectors_floor().0);
+    let fits = start.0.checked_add(len.0).is_some_and(|end| end <= disk.drive.model.capacity().0);
+    if !fits {
+        let whole = size(disk.drive.model.capacity().bytes());
+        let expected =
+            format_args!("a place and a size within the {whole} of disk \"{}\"", disk.name);
+        return Err(at.refuse(expected));
     }
-    *taken += asked;
-    Ok(asked)
+    let extent = Extent::new(start, len);
+    if pool.claim(Placed { disk: id, extent }) {
+        return Ok(Some(extent));
+    }
+    let expected = format_args!("a place on disk \"{}\" that no volume above has", disk.name);
+    Err(at.refuse(expected).for_want_of_room())
+}
+
+/// A place for the volume, in what the disk has left.
+fn allocated(
+    table: &Table<'_>,
+    disk: &Disk,
+    (id, pool): (DiskId, &mut Pool),
+) -> Result<Extent, ConfigError> {
+    let value = table.require("size", SIZE)?;
+    let asked = value.size()?.sectors_floor();
+    pool.allocate(id, asked).map(|placed| placed.extent).map_err(|NoSpace { left, gap }| {
+        let (largest, name) = (size(gap.bytes()), &disk.name);
+        let whole = match left {
+            _ if left == disk.drive.model.capacity() => "the size".to_owned(),
+            _ if left == gap => "what is left".to_owned(),
+            _ => format!("the largest gap in the {} that are left", size(left.bytes())),
+        };
+        let expected = format_args!("at most {largest} ({whole} of disk \"{name}\")");
+        value.refuse(expected).for_want_of_room()
+    })
 }
 
 /// The volume's contract, admitted by the disk.
@@ -62,16 +109,24 @@ fn contract(
     let contract = Contract {
         reserve: reserve.as_ref().map_or(Ok(Share::NONE), Value::share)?,
         limit: limit.as_ref().map_or(Ok(Share::ALL), Value::share)?,
+        weight: weight(table)?,
     };
     // What is not written is not at fault: a reserve of nothing always fits, no limit is above all.
     let at = |value: Option<_>, key| value.ok_or_else(|| table.missing(key, "a share"));
     admission.admit(contract).map(|()| contract).or_else(|refusal| match refusal {
         Refusal::OverReserved { left, .. } => Err(at(reserve, "reserve")?
-            .refuse(format_args!("at most {left} (what is left of disk \"{}\")", disk.name))),
+            .refuse(format_args!("at most {left} (what is left of disk \"{}\")", disk.name))
+            .for_want_of_room()),
         Refusal::LimitUnderReserve { reserve, .. } => Err(at(limit, "limit")?
             .refuse(format_args!("at least {reserve} (the reserve of the volume)"))),
         Refusal::LimitOfNothing => {
             Err(at(limit, "limit")?.refuse("a share above 0%: nothing lets no request through"))
         }
     })
+}
+
+fn weight(table: &Table<'_>) -> Result<Weight, ConfigError> {
+    let Some(value) = table.value("weight") else { return Ok(Weight::ONE) };
+    let weight = value.integer(1..=WEIGHT_MAX.into(), "")?;
+    Ok(u32::try_from(weight).ok().and_then(Weight::new).expect("within its range"))
 }

@@ -112,8 +112,10 @@ mod tests {
     #[test]
     fn a_limit_that_breaks_the_promise_is_refused() {
         let mut disk = Admission::default();
-        let contract =
-            Contract { limit: Share::from_percent(40), ..Contract::reserve(Share::from_percent(50)) };
+        let contract = Contract {
+            limit: Share::from_percent(40),
+            ..Contract::reserve(Share::from_percent(50))
+        };
         assert!(matches!(disk.admit(contract), Err(Refusal::LimitUnderReserve { .. })));
         let nothing = Contract { limit: Share::NONE, ..Contract::BEST_EFFORT };
         assert_eq!(disk.admit(nothing), Err(Refusal::LimitOfNothing));
