@@ -302,20 +302,18 @@ fn volumes(volumes: &[Volume]) -> String {
 }
 
 fn shown(volume: &Volume) -> String {
-    let mut text = volumes(std::slice::from_ref(volume));
+    let table = volumes(std::slice::from_ref(volume));
     let balance = volume.balance_s.map_or("none".to_owned(), |balance| format!("{balance:.3} s"));
-    let (at, had) = (Bytes(volume.at_bytes), Bytes(volume.bytes));
-    text += &format!(
-        "at {at} of its disk; balance {balance}; {had} moved, {} failures\n",
-        volume.failures
-    );
-    if let Some(latency) = volume.latency {
-        text += &format!(
+    let (at, had, failures) = (Bytes(volume.at_bytes), Bytes(volume.bytes), volume.failures);
+    let latency = volume.latency_ms.map_or_else(String::new, |latency| {
+        format!(
             "latency ms: mean {:.2}, p50 {:.2}, p99 {:.2}, p99.9 {:.2}, max {:.2}\n",
-            latency.mean_ms, latency.p50_ms, latency.p99_ms, latency.p999_ms, latency.max_ms
-        );
-    }
-    text
+            latency.mean, latency.p50, latency.p99, latency.p999, latency.max
+        )
+    });
+    format!(
+        "{table}at {at} of its disk; balance {balance}; {had} moved, {failures} failures\n{latency}"
+    )
 }
 
 fn disks(disks: &[Disk]) -> String {

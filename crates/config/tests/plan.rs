@@ -54,7 +54,7 @@ fn disks() -> Vec<Disk> {
 }
 
 fn volumes() -> Vec<Volume> {
-    let volume = |name: &str, disk, (at, size), contract, line| Volume {
+    let volume = |name: &str, disk, (at, size): (u64, u64), contract, line| Volume {
         name: name.to_owned(),
         disk: DiskIndex(disk),
         size: Bytes(size),

@@ -10,7 +10,7 @@ use units::{Bytes, SECTOR_BYTES};
 use volume::{DiskId, NoSpace, Placed, Pool};
 
 use crate::problem::Problem;
-use crate::shapes::{Admission, Disk, Latency, Volume, VolumeSpec};
+use crate::shapes::{Admission, Disk, LatencyMs, Volume, VolumeSpec};
 
 /// All volumes. One that came or went between the two questions is left out.
 pub(crate) fn volumes(operator: &Operator) -> Vec<Volume> {
@@ -51,7 +51,7 @@ fn one(
     plan: &Plan,
     planned: &config::Volume,
     told: &VolumeStatus,
-    (connections, latency): (usize, Option<Latency>),
+    (connections, latency_ms): (usize, Option<LatencyMs>),
 ) -> Volume {
     Volume {
         name: planned.name.clone(),
@@ -68,18 +68,18 @@ fn one(
         requests: told.account.requests,
         failures: told.account.failures,
         bytes: told.account.sectors.bytes().0,
-        latency,
+        latency_ms,
     }
 }
 
-fn latency_of(told: &VolumeStatus) -> Latency {
+fn latency_of(told: &VolumeStatus) -> LatencyMs {
     let millis = told.latency.millis();
-    Latency {
-        mean_ms: millis.mean,
-        p50_ms: millis.p50,
-        p99_ms: millis.p99,
-        p999_ms: millis.p999,
-        max_ms: millis.max,
+    LatencyMs {
+        mean: millis.mean,
+        p50: millis.p50,
+        p99: millis.p99,
+        p999: millis.p999,
+        max: millis.max,
     }
 }
 

@@ -15,7 +15,7 @@ pub struct Problem {
     /// The version of this shape.
     pub schema: u32,
     /// What is wrong.
-    pub error: Fault,
+    pub error: Box<Fault>,
     /// The status of the answer.
     #[serde(skip)]
     status: u16,
@@ -42,7 +42,7 @@ pub struct Fault {
 impl Problem {
     pub(crate) fn new(status: StatusCode, code: &str, message: impl Into<String>) -> Self {
         let (code, message) = (code.to_owned(), message.into());
-        let error = Fault { code, message, field: None, given: None, accepted: None };
+        let error = Box::new(Fault { code, message, field: None, given: None, accepted: None });
         Self { schema: SCHEMA, error, status: status.as_u16() }
     }
 
@@ -61,7 +61,7 @@ impl Problem {
         let field = error.field().or(error.table()).unwrap_or("config");
         let given = error.found().map(str::to_owned);
         let mut problem = Self::invalid(field, given, error.expected().to_owned());
-        problem.error.code = code.to_owned();
+        code.clone_into(&mut problem.error.code);
         problem.status = status.as_u16();
         problem
     }
@@ -69,7 +69,7 @@ impl Problem {
     /// The parts of a config's error, for an answer that is no error.
     pub(crate) fn fault(error: &ConfigError) -> Fault {
         let code = if error.is_refusal() { "refused" } else { "invalid" };
-        Self::of_config(error, StatusCode::CONFLICT, code).error
+        *Self::of_config(error, StatusCode::CONFLICT, code).error
     }
 }
 

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use frontend::{Address, Listening, Mode};
@@ -264,7 +264,7 @@ fn welcome(
 
 /// Lets a request through that shows the token.
 async fn let_in(State(token): State<Token>, request: Request, next: Next) -> Response {
-    let shown = request.headers().get(header::AUTHORIZATION).map(|value| value.as_bytes());
+    let shown = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let shown = shown.and_then(|value| value.strip_prefix(b"Bearer "));
     if shown.is_some_and(|shown| token.is(shown)) {
         return next.run(request).await;

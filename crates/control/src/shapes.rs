@@ -100,22 +100,22 @@ pub struct Volume {
     pub bytes: u64,
     /// From a request's arrival to its answer. Told of one volume alone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency: Option<Latency>,
+    pub latency_ms: Option<LatencyMs>,
 }
 
 /// Latencies since the daemon's start, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Latency {
+pub struct LatencyMs {
     /// The mean.
-    pub mean_ms: f64,
+    pub mean: f64,
     /// The median.
-    pub p50_ms: f64,
+    pub p50: f64,
     /// Of a hundred, the second longest.
-    pub p99_ms: f64,
+    pub p99: f64,
     /// Of a thousand, the second longest.
-    pub p999_ms: f64,
+    pub p999: f64,
     /// The longest.
-    pub max_ms: f64,
+    pub max: f64,
 }
 
 /// A disk: what it has promised, and what it has left.

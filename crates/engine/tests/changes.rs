@@ -146,8 +146,14 @@ impl World {
     }
 }
 
+/// A sample in CI; `make soak` asks for more.
+fn cases() -> u32 {
+    let asked = std::env::var("SPINDLE_CASES").ok();
+    asked.map_or(256, |asked| asked.parse().expect("SPINDLE_CASES is a number"))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_changes_every_request_is_answered_once_and_reserves_stay_within_the_disk(steps in steps()) {
