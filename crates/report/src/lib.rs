@@ -3,10 +3,12 @@
 //! Numbers here are for people and plots: this is where integers become fractions, and nothing computed from
 //! them goes back.
 
+mod heat;
 mod latency;
 mod plot;
 mod shapes;
 
+pub use heat::HeatMap;
 pub use latency::{Latency, LatencyMs};
 pub use plot::{Line, Plot, PlotError};
 pub use shapes::{DiskReport, SCHEMA, VolumeReport};
