@@ -45,7 +45,7 @@ pub(crate) fn check(
     known: &[Disk],
 ) -> Result<Vec<Disk>, ConfigError> {
     let mut names = Names::default();
-    let loaded = known.iter().map(|disk| (disk.drive.name.clone(), Arc::clone(&disk.drive.model)));
+    let loaded = known.iter().map(|disk| (disk.drive.name.clone(), disk.drive.model.clone()));
     let mut models = loaded.collect();
     let mut files = BTreeMap::new();
     let mut disks = Vec::new();

@@ -73,8 +73,8 @@ impl World {
                 }
             }
         }
-        let reserved = self.volumes.iter().map(|v| self.timeline.engine.contract(*v).reserve);
-        let sum = reserved.fold(Some(Share::NONE), |sum, share| sum?.checked_add(share));
+        let mut reserved = self.volumes.iter().map(|v| self.timeline.engine.contract(*v).reserve);
+        let sum = reserved.try_fold(Share::NONE, Share::checked_add);
         assert_eq!(sum, Some(self.timeline.engine.admission().reserved()), "at most the whole");
         assert_eq!(self.timeline.engine.volumes(), self.volumes.len());
         self.timeline.engine.invariants();
