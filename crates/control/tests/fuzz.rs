@@ -104,7 +104,8 @@ fn ask() -> impl Strategy<Value = Ask> {
         let name: String = if name.starts_with('%') {
             name
         } else {
-            name.bytes().map(|byte| format!("%{byte:02X}")).collect()
+            percent_encoding::percent_encode(name.as_bytes(), percent_encoding::NON_ALPHANUMERIC)
+                .to_string()
         };
         Ask { method, path: path.replace("{name}", &name) + query, body }
     })
