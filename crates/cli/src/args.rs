@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use crate::drive::Drive;
+use crate::vol::{Admit, DiskCommand, Vol};
 
 /// Storage that keeps promises: disk time, sold by the share.
 #[derive(Debug, Parser)]
@@ -23,6 +24,14 @@ pub(crate) enum Command {
     Demo(Demo),
     /// Serve the volumes of a config over NBD until SIGINT or SIGTERM.
     Serve(Serve),
+    /// Volumes of a running daemon: make, look at, change and remove them.
+    #[command(subcommand)]
+    Vol(Vol),
+    /// Disks of a running daemon: look at them, and change their period.
+    #[command(subcommand)]
+    Disk(DiskCommand),
+    /// Ask a running daemon whether a volume would fit, and if not, what would.
+    Admit(Admit),
     /// Simulate, in virtual time.
     #[command(subcommand)]
     Sim(Sim),
@@ -54,6 +63,13 @@ pub(crate) struct Serve {
     /// Where to listen, instead of the config's `[listen]`: unix:PATH or ADDRESS:PORT.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Vec<String>,
+    /// Where the control API listens: unix:PATH, ADDRESS:PORT, or none. Without it, on `spindle-api.sock` beside the
+    /// config.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) api: Vec<String>,
+    /// The file with the token that clients of the API show over TCP.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) api_token_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -123,7 +123,7 @@ fn shares(first: Option<&(Instant, Status)>, at: Instant, now: &Status) -> Vec<(
         return now.volumes.iter().map(|_| (0.0, "connected".to_owned())).collect();
     };
     let told = now.volumes.iter().zip(&first.volumes).map(|(now, first)| {
-        let report = now.report_since(first, at.since(*from));
+        let report = now.report_since(Some(first), at.since(*from));
         let (share, reserve) = (report.disk_time_share, report.reserve);
         let line =
             format!("{:5.1} % of {:3.0} %  {:7.1} IOPS", share * 1e2, reserve * 1e2, report.iops);
@@ -177,7 +177,7 @@ fn judge(samples: &[(Instant, Status)], end: &Status, files: Vec<PathBuf>) -> Sh
     let elapsed = to.since(*from);
     let volumes = last.volumes.iter().zip(&first.volumes);
     let volumes: Vec<VolumeReport> =
-        volumes.map(|(last, first)| last.report_since(first, elapsed)).collect();
+        volumes.map(|(last, first)| last.report_since(Some(first), elapsed)).collect();
     let off = |volume: &VolumeReport| (volume.disk_time_share - volume.reserve).abs() * 100.0;
     let worst = volumes.iter().map(off).fold(0.0, f64::max);
     Shown {

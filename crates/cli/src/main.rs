@@ -14,6 +14,7 @@ mod serve;
 mod sim;
 mod table;
 mod trace;
+mod vol;
 
 use std::process::ExitCode;
 
@@ -39,6 +40,9 @@ fn main() -> ExitCode {
     let done = match args.command {
         Command::Demo(demo) => demo::run(&demo, args.json),
         Command::Serve(serve) => serve::run(&serve, args.json),
+        Command::Vol(command) => vol::run(&command, args.json),
+        Command::Disk(command) => vol::disk(&command, args.json),
+        Command::Admit(admit) => vol::admit(&admit, args.json),
         Command::Sim(Sim::Run(run)) => sim::run(&run, args.json),
         Command::Sim(Sim::Reproduce(reproduce)) => sim::reproduce(&reproduce, args.json),
         Command::Bench(Bench::Shares(shares)) => bench::shares(&shares, args.json),

@@ -1,7 +1,10 @@
 //! `spindle serve`: volumes over NBD, until told to stop.
 
+use std::path::Path;
+
 use anyhow::Context;
-use config::Plan;
+use config::{Document, Plan};
+use control::{Api, Bound, Server, Token};
 use daemon::{Daemon, Status};
 use frontend::Address;
 use report::{DiskReport, ExecutionReport, SCHEMA, VolumeReport};
@@ -12,7 +15,7 @@ use units::Duration;
 
 use crate::args;
 use crate::exit::{Ended, bad_input};
-use crate::table;
+use crate::{table, vol};
 
 /// Where to listen when neither the config nor the command line says.
 const LISTEN: &str = "unix:spindle.sock";
@@ -66,12 +69,33 @@ pub(crate) fn uri(address: &Address, export: &str) -> String {
     }
 }
 
+/// Where the API listens, and the token for TCP.
+fn api(args: &args::Serve) -> anyhow::Result<(Vec<Address>, Option<Token>)> {
+    let token = args.api_token_file.as_deref().map(Token::read).transpose();
+    let token = token.map_err(|error| bad_input(format!("--api-token-file: {error}")))?;
+    if args.api.is_empty() {
+        let beside = args.config.parent().unwrap_or(Path::new("")).join(vol::SOCKET);
+        return Ok((vec![Address::Unix(beside)], token));
+    }
+    let said = args.api.iter().filter(|text| *text != "none");
+    let parse = |text: &String| text.parse().map_err(|error| bad_input(format!("--api: {error}")));
+    Ok((said.map(parse).collect::<anyhow::Result<_>>()?, token))
+}
+
 pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<Ended> {
-    let plan = Plan::read(&args.config).and_then(Plan::for_serve).map_err(bad_input)?;
+    let document = Document::read(&args.config).map_err(bad_input)?;
+    let plan = document.plan().clone();
     let addresses = addresses(&args.listen, &plan)?;
+    let (api_addresses, token) = api(args)?;
     // Before anything is started, so that no signal finds a daemon that does not listen to it.
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;
-    let daemon = Daemon::start(&plan, &addresses).map_err(bad_input)?;
+    let bind = || Bound::listen(&api_addresses, token.as_ref());
+    let (daemon, bound) = Daemon::start_with(&plan, &addresses, bind).map_err(bad_input)?;
+    for address in bound.addresses().context("the API's sockets")? {
+        eprintln!("API on {address}");
+    }
+    let api = Api::new(daemon.operator(document));
+    let server = Server::start(bound, api).context("the API")?;
     let started = daemon.status();
     for address in daemon.addresses() {
         eprintln!("listening on {address}");
@@ -82,17 +106,20 @@ pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<Ended> {
     }
     signals.forever().next();
     eprintln!("stopping: the requests under way are answered first");
+    server.stop();
     let status = daemon.stop().context("the sockets")?;
-    tell(&plan, (&started, &status), json)?;
+    tell((&started, &status), json)?;
     Ok(Ended::Held)
 }
 
-fn tell(plan: &Plan, (from, to): (&Status, &Status), json: bool) -> anyhow::Result<()> {
+fn tell((from, to): (&Status, &Status), json: bool) -> anyhow::Result<()> {
     let elapsed: Vec<Duration> =
         to.disks.iter().zip(&from.disks).map(|(to, from)| to.at.since(from.at)).collect();
-    let volumes = to.volumes.iter().zip(&from.volumes);
-    let volumes: Vec<VolumeReport> =
-        volumes.map(|(to, from)| to.report_since(from, elapsed[to.disk])).collect();
+    let volumes: Vec<VolumeReport> = to
+        .volumes
+        .iter()
+        .map(|volume| volume.report_since(from.volume(volume.export), elapsed[volume.disk]))
+        .collect();
     if !json {
         print!("{}", table::volumes(&volumes));
         for disk in &to.disks {
@@ -103,8 +130,7 @@ fn tell(plan: &Plan, (from, to): (&Status, &Status), json: bool) -> anyhow::Resu
         return Ok(());
     }
     let disks = (0..).zip(to.disks.iter().zip(&elapsed)).map(|(index, (disk, elapsed))| {
-        let on_it =
-            plan.volumes.iter().zip(&volumes).filter(|(planned, _)| planned.disk.0 == index);
+        let on_it = to.volumes.iter().zip(&volumes).filter(|(volume, _)| volume.disk == index);
         DiskReport {
             name: disk.name.clone(),
             busy_share: disk.busy.as_secs_f64() / elapsed.as_secs_f64(),

@@ -297,7 +297,7 @@ fn a_killed_server_is_started_again_on_the_same_socket_and_file() {
     qemu_io(scratch.path(), &server.uri("a"), &["write -P 0xaa 0 1M"]);
     server.signal(Signal::KILL);
     assert_eq!(server.ended().code, None);
-    assert_eq!(scratch.names(), ["disk.img", "nbd.sock", "plan.toml"]);
+    assert_eq!(scratch.names(), ["disk.img", "nbd.sock", "plan.toml", "spindle-api.sock"]);
     let server = serve_file(&scratch);
     qemu_io(scratch.path(), &server.uri("a"), &["read -P 0xaa 0 1M"]);
     server.stop();
@@ -314,7 +314,7 @@ fn a_file_that_is_served_is_refused_to_a_second_server() {
         "spindle: plan.toml:1: [[disk]] \"d0\": field `backing`: found `disk.img`, expected a file that can be \
          used (it is in use by another process)\n"
     );
-    assert_eq!(scratch.names(), ["disk.img", "nbd.sock", "plan.toml"]);
+    assert_eq!(scratch.names(), ["disk.img", "nbd.sock", "plan.toml", "spindle-api.sock"]);
     qemu_io(scratch.path(), &server.uri("a"), &["write -P 0xaa 0 1M", "read -P 0xaa 0 1M"]);
     server.stop();
 }

@@ -101,7 +101,7 @@ fn an_unknown_key_is_refused_with_those_there_are() {
         "size = \"32MiB\"",
         "sise = \"32MiB\"",
         "plan.toml:18: [[volume]] \"b\": field `sise`: found `sise`, expected one of the keys `name`, `disk`, \
-         `size`, `reserve`, `limit`, `priority`, `same_as`",
+         `size`, `at`, `reserve`, `limit`, `weight`, `priority`, `same_as`",
     );
 }
 

@@ -12,7 +12,7 @@ use crate::limits::{
     CONFIG_BYTES_MAX, DISKS_MAX, LISTEN_MAX, SOCKET_PATH_BYTES_MAX, TIME_MAX, VOLUMES_MAX,
     WORKLOADS_MAX,
 };
-use crate::plan::{Plan, Workload};
+use crate::plan::{Disk, Plan, Workload};
 use crate::table::{Source, Table};
 use crate::{disk, volume, workload};
 
@@ -28,7 +28,8 @@ impl Plan {
         let file = path.display().to_string();
         let refused = |line, found: String, expected: String| {
             let (table, field, found) = (None, None, Some(found));
-            ConfigError::from(Parts { file: file.clone(), line, table, field, found, expected })
+            let file = file.clone();
+            ConfigError::from(Parts { file, line, table, field, found, expected, refusal: false })
         };
         let bytes = read_at_most(path, CONFIG_BYTES_MAX)
             .map_err(|error| refused(None, error.to_string(), "a file that can be read".into()))?;
@@ -50,6 +51,16 @@ impl Plan {
     /// # Errors
     /// The first thing that is wrong: the syntax, then the keys, then disks, volumes and workloads.
     pub fn parse(text: &str, file: &str, base_dir: &Path) -> Result<Self, ConfigError> {
+        Self::parse_knowing(text, file, base_dir, &[])
+    }
+
+    /// The same. Drives that the `known` disks have are not loaded again.
+    pub(crate) fn parse_knowing(
+        text: &str,
+        file: &str,
+        base_dir: &Path,
+        known: &[Disk],
+    ) -> Result<Self, ConfigError> {
         let source = Source::new(file, text);
         let root = source.parse()?;
         let top = Table::top(&source, &root, KEYS)?;
@@ -63,7 +74,7 @@ impl Plan {
         let disk_tables = top.tables("disk", disk::KEYS, DISKS_MAX)?;
         let volume_tables = top.tables("volume", volume::KEYS, VOLUMES_MAX)?;
         let workload_tables = top.tables("workload", workload::KEYS, WORKLOADS_MAX)?;
-        let disks = disk::check(&disk_tables, base_dir)?;
+        let disks = disk::check(&disk_tables, base_dir, known)?;
         let volumes = volume::check(&volume_tables, &disks)?;
         let workloads = workload::check(&workload_tables, &volumes, base_dir)?;
         let duration = given.or_else(|| latest_stop(&workloads));
@@ -95,16 +106,13 @@ impl Plan {
         Ok(Self { listen: Vec::new(), ..self })
     }
 
-    /// The plan as a daemon takes it: without what only a simulation asks for. It has a disk and a volume.
+    /// The plan as a daemon takes it: without what only a simulation asks for. It has a disk; volumes may come later.
     ///
     /// # Errors
     /// There is nothing to serve.
     pub fn for_serve(self) -> Result<Self, ConfigError> {
         if self.disks.is_empty() {
             return Err(self.lacks(1, None, "disk", "at least one table `[[disk]]` to serve from"));
-        }
-        if self.volumes.is_empty() {
-            return Err(self.lacks(1, None, "volume", "at least one table `[[volume]]` to serve"));
         }
         Ok(Self { seed: SEED_DEFAULT, duration: None, workloads: Vec::new(), ..self })
     }
@@ -123,6 +131,7 @@ impl Plan {
             field: Some(field.to_owned()),
             found: None,
             expected: expected.to_owned(),
+            refusal: false,
         })
     }
 }

@@ -48,9 +48,14 @@ const ESTIMATE_RANDOM_DEFAULT: Duration = Duration::from_millis(20);
 const ESTIMATE_FLASH_DEFAULT: Duration = Duration::from_micros(100);
 
 /// Checks the tables, in the file's order.
-pub(crate) fn check(tables: &[Table<'_>], base_dir: &Path) -> Result<Vec<Disk>, ConfigError> {
+pub(crate) fn check(
+    tables: &[Table<'_>],
+    base_dir: &Path,
+    known: &[Disk],
+) -> Result<Vec<Disk>, ConfigError> {
     let mut names = Names::default();
-    let mut models = BTreeMap::new();
+    let loaded = known.iter().map(|disk| (disk.drive.name.clone(), disk.drive.model.clone()));
+    let mut models = loaded.collect();
     let mut files = BTreeMap::new();
     let mut disks = Vec::new();
     for table in tables {

@@ -18,6 +18,7 @@ pub(crate) struct Parts {
     pub(crate) field: Option<String>,
     pub(crate) found: Option<String>,
     pub(crate) expected: String,
+    pub(crate) refusal: bool,
 }
 
 impl From<Parts> for ConfigError {
@@ -28,6 +29,17 @@ impl From<Parts> for ConfigError {
 }
 
 impl ConfigError {
+    /// The same, of a value that is sound and asks for more than there is left.
+    pub(crate) fn for_want_of_room(mut self) -> Self {
+        self.0.refusal = true;
+        self
+    }
+
+    /// Whether the value is sound and asks for more than there is left: it may be accepted at another time.
+    pub fn is_refusal(&self) -> bool {
+        self.0.refusal
+    }
+
     /// The config's name.
     pub fn file(&self) -> &str {
         &self.0.file

@@ -16,6 +16,7 @@ pub mod profile;
 
 mod check;
 mod disk;
+mod document;
 mod error;
 mod execution;
 mod file;
@@ -27,8 +28,10 @@ mod table;
 mod volume;
 mod workload;
 
+pub use document::{Document, VolumeEdit};
 pub use error::ConfigError;
 pub use plan::{
     Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, Remap, Replay, Requests,
     Volume, VolumeIndex, Workload,
 };
+pub use table::size as size_text;

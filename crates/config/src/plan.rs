@@ -12,7 +12,7 @@ use core::num::NonZeroU64;
 use std::path::PathBuf;
 
 use engine::{Contract, Execution, PolicyName, Priority};
-use units::{Bytes, Duration, Share};
+use units::{Bytes, Duration, Extent, Share};
 
 /// A whole config: disks, the volumes on them, and (for a simulation) the load on those.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,6 +107,8 @@ pub struct Volume {
     pub disk: DiskIndex,
     /// Its size: a whole number of sectors, at least one.
     pub size: Bytes,
+    /// Where it lies, in one piece that no other volume shares a sector with.
+    pub place: Extent,
     /// Its share of the disk's time. Admitted: the disk's reserves fit together.
     pub contract: Contract,
     /// The volume whose sectors it has, if it is a second door to another's: the same data under a contract of its own.

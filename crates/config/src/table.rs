@@ -52,6 +52,7 @@ impl<'t> Source<'t> {
                 field: None,
                 found: found.map(shortened),
                 expected,
+                refusal: false,
             })
         })
     }
@@ -178,6 +179,7 @@ impl<'a> Table<'a> {
             field: field.map(str::to_owned),
             found: None,
             expected: String::new(),
+            refusal: false,
         }
     }
 }
@@ -289,6 +291,15 @@ impl<'a> Value<'a> {
         self.quantity("a share from 0% to 100%")
     }
 
+    /// It as a place on a disk: whole sectors from its beginning.
+    pub(crate) fn place(&self) -> Result<Bytes, ConfigError> {
+        let place: Bytes = self.quantity("a place on the disk such as 0, 1MB or 20GiB")?;
+        match place.sectors_exact() {
+            Some(_) => Ok(place),
+            None => Err(self.refuse(format_args!("a multiple of {SECTOR_BYTES} bytes"))),
+        }
+    }
+
     /// It as a size of whole sectors, at least one.
     pub(crate) fn size(&self) -> Result<Bytes, ConfigError> {
         let size: Bytes = self.quantity("a size such as 4KiB, 1MB or 20GiB")?;
@@ -309,7 +320,7 @@ impl Parts {
 }
 
 /// A size that can be typed back as it is: the short form where it is exact, else bytes.
-pub(crate) fn size(bytes: Bytes) -> String {
+pub fn size(bytes: Bytes) -> String {
     let short = bytes.to_string();
     if short.parse() == Ok(bytes) { short } else { format!("{}B", bytes.0) }
 }
@@ -330,7 +341,7 @@ pub(crate) fn listed(names: impl Iterator<Item = impl Display>, quote: char) -> 
 }
 
 /// The text on one line of a message: short, and without characters that would do something to a terminal.
-fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     let mut shown = String::new();
     for (index, c) in text.chars().enumerate() {
         if index == FOUND_CHARS_MAX {

@@ -1,7 +1,12 @@
 //! `[[volume]]` tables: each takes of its disk's space and time what those before it left.
+//!
+//! A volume lies where its `at` says; one without lies in the first gap between those that have one. With none that has
+//! one they lie one behind the other, in the file's order.
 
-use engine::{Admission, Contract, PolicyName, Priority, Refusal};
-use units::{Bytes, SECTOR_BYTES, Share};
+use engine::limits::WEIGHT_MAX;
+use engine::{Admission, Contract, PolicyName, Priority, Refusal, Weight};
+use units::{Extent, Lba, Share};
+use volume::{DiskId, NoSpace, Placed, Pool};
 
 use crate::error::ConfigError;
 use crate::names::Names;
@@ -9,39 +14,47 @@ use crate::plan::{Disk, DiskIndex, Volume, VolumeIndex};
 use crate::table::{Table, Value, size};
 
 pub(crate) const KEYS: &[&str] =
-    &["name", "disk", "size", "reserve", "limit", "priority", "same_as"];
+    &["name", "disk", "size", "at", "reserve", "limit", "weight", "priority", "same_as"];
 
-/// What a disk has left for the volumes to come.
-#[derive(Clone, Default)]
-struct Left {
-    taken: Bytes,
-    admission: Admission,
+const SIZE: &str = "a size such as 4KiB, 1MB or 20GiB";
+
+/// What is wanted of it, before it is known whether it can be had.
+struct Wanted<'a> {
+    table: &'a Table<'a>,
+    name: String,
+    disk: usize,
+    place: Option<Extent>,
+    same_as: Option<VolumeIndex>,
 }
 
 /// Checks the tables, in the file's order.
 pub(crate) fn check(tables: &[Table<'_>], disks: &[Disk]) -> Result<Vec<Volume>, ConfigError> {
     let disk_names = Names::of(disks.iter().map(|disk| (disk.name.as_str(), disk.line)));
     let mut names = Names::default();
-    let mut left = vec![Left::default(); disks.len()];
-    let mut volumes = Vec::new();
+    let mut pool = Pool::new(disks.iter().map(|disk| disk.drive.model.capacity()));
+    let mut wanted = Vec::with_capacity(tables.len());
     for table in tables {
         let name = names.add(table)?.to_owned();
         let disk = disk_names.find(&table.require("disk", "the name of a disk")?, "disk")?;
-        let same_as = same_as(table, DiskIndex(disk), &volumes)?;
-        let size = match same_as {
-            Some(VolumeIndex(other)) => volumes[other].size,
-            None => space(table, &disks[disk], &mut left[disk].taken)?,
+        let same_as = same_as(table, disk, &wanted)?;
+        let place = match same_as {
+            Some(_) => None,
+            None => claimed(table, &disks[disk], (id(disk), &mut pool))?,
         };
-        let contract = contract(table, &disks[disk], &mut left[disk].admission)?;
-        volumes.push(Volume {
-            name,
-            disk: DiskIndex(disk),
-            size,
-            contract,
-            same_as,
-            priority: priority(table, contract, &disks[disk], &mut left[disk].admission)?,
-            line: table.line(),
-        });
+        wanted.push(Wanted { table, name, disk, place, same_as });
+    }
+    let mut admissions = vec![Admission::default(); disks.len()];
+    let mut volumes: Vec<Volume> = Vec::with_capacity(tables.len());
+    for Wanted { table, name, disk, place, same_as } in wanted {
+        let place = match (place, same_as) {
+            (_, Some(VolumeIndex(other))) => volumes[other].place,
+            (Some(place), None) => place,
+            (None, None) => allocated(table, &disks[disk], (id(disk), &mut pool))?,
+        };
+        let contract = contract(table, &disks[disk], &mut admissions[disk])?;
+        let priority = priority(table, contract, &disks[disk], &mut admissions[disk])?;
+        let (disk, size, line) = (DiskIndex(disk), place.len.bytes(), table.line());
+        volumes.push(Volume { name, disk, size, place, contract, same_as, priority, line });
     }
     Ok(volumes)
 }
@@ -49,34 +62,70 @@ pub(crate) fn check(tables: &[Table<'_>], disks: &[Disk]) -> Result<Vec<Volume>,
 /// The volume above it to which it is a second door.
 fn same_as(
     table: &Table<'_>,
-    disk: DiskIndex,
-    above: &[Volume],
+    disk: usize,
+    above: &[Wanted<'_>],
 ) -> Result<Option<VolumeIndex>, ConfigError> {
     let Some(value) = table.value("same_as") else { return Ok(None) };
     let expected = "the name of a volume above it, on the same disk, that is no second door itself";
     let name = value.text(expected)?;
     let fits =
-        |volume: &Volume| volume.name == name && volume.disk == disk && volume.same_as.is_none();
+        |other: &Wanted<'_>| other.name == name && other.disk == disk && other.same_as.is_none();
     let other = above.iter().position(fits).ok_or_else(|| value.refuse(expected))?;
-    match table.value("size") {
-        Some(size) => Err(size.refuse("no size: it is that of the volume it is the same as")),
-        None => Ok(Some(VolumeIndex(other))),
+    for key in ["size", "at"] {
+        if let Some(value) = table.value(key) {
+            let expected = format_args!("no {key}: it is that of the volume it is the same as");
+            return Err(value.refuse(expected));
+        }
     }
+    Ok(Some(VolumeIndex(other)))
 }
 
-/// The volume's size, taken from what the disk has left.
-fn space(table: &Table<'_>, disk: &Disk, taken: &mut Bytes) -> Result<Bytes, ConfigError> {
-    let value = table.require("size", "a size such as 4KiB, 1MB or 20GiB")?;
-    let asked = value.size()?;
-    let capacity = disk.drive.model.capacity().0.saturating_mul(SECTOR_BYTES);
-    let left = Bytes(capacity.saturating_sub(taken.0));
-    if asked > left {
-        let whole = if *taken == Bytes::ZERO { "the size" } else { "what is left" };
-        let (left, name) = (size(left), &disk.name);
-        return Err(value.refuse(format_args!("at most {left} ({whole} of disk \"{name}\")")));
+fn id(disk: usize) -> DiskId {
+    DiskId(u32::try_from(disk).expect("disks are few"))
+}
+
+/// The place that the volume asks for, if it does.
+fn claimed(
+    table: &Table<'_>,
+    disk: &Disk,
+    (id, pool): (DiskId, &mut Pool),
+) -> Result<Option<Extent>, ConfigError> {
+    let Some(at) = table.value("at") else { return Ok(None) };
+    let len = table.require("size", SIZE)?.size()?.sectors_floor();
+    let start = Lba(at.place()?.sectors_floor().0);
+    let fits = start.0.checked_add(len.0).is_some_and(|end| end <= disk.drive.model.capacity().0);
+    if !fits {
+        let whole = size(disk.drive.model.capacity().bytes());
+        let expected =
+            format_args!("a place and a size within the {whole} of disk \"{}\"", disk.name);
+        return Err(at.refuse(expected));
     }
-    *taken += asked;
-    Ok(asked)
+    let extent = Extent::new(start, len);
+    if pool.claim(Placed { disk: id, extent }) {
+        return Ok(Some(extent));
+    }
+    let expected = format_args!("a place on disk \"{}\" that no volume above has", disk.name);
+    Err(at.refuse(expected).for_want_of_room())
+}
+
+/// A place for the volume, in what the disk has left.
+fn allocated(
+    table: &Table<'_>,
+    disk: &Disk,
+    (id, pool): (DiskId, &mut Pool),
+) -> Result<Extent, ConfigError> {
+    let value = table.require("size", SIZE)?;
+    let asked = value.size()?.sectors_floor();
+    pool.allocate(id, asked).map(|placed| placed.extent).map_err(|NoSpace { left, gap }| {
+        let (largest, name) = (size(gap.bytes()), &disk.name);
+        let whole = match left {
+            _ if left == disk.drive.model.capacity() => "the size".to_owned(),
+            _ if left == gap => "what is left".to_owned(),
+            _ => format!("the largest gap in the {} that are left", size(left.bytes())),
+        };
+        let expected = format_args!("at most {largest} ({whole} of disk \"{name}\")");
+        value.refuse(expected).for_want_of_room()
+    })
 }
 
 /// The volume's contract, admitted by the disk.
@@ -89,18 +138,41 @@ fn contract(
     let contract = Contract {
         reserve: reserve.as_ref().map_or(Ok(Share::NONE), Value::share)?,
         limit: limit.as_ref().map_or(Ok(Share::ALL), Value::share)?,
+        weight: weight(table)?,
     };
     // What is not written is not at fault: a reserve of nothing always fits, no limit is above all.
     let at = |value: Option<_>, key| value.ok_or_else(|| table.missing(key, "a share"));
     admission.admit(contract).map(|()| contract).or_else(|refusal| match refusal {
         Refusal::OverReserved { left, .. } => Err(at(reserve, "reserve")?
-            .refuse(format_args!("at most {left} (what is left of disk \"{}\")", disk.name))),
+            .refuse(format_args!("at most {left} (what is left of disk \"{}\")", disk.name))
+            .for_want_of_room()),
         Refusal::LimitUnderReserve { reserve, .. } => Err(at(limit, "limit")?
             .refuse(format_args!("at least {reserve} (the reserve of the volume)"))),
         Refusal::LimitOfNothing => {
             Err(at(limit, "limit")?.refuse("a share above 0%: nothing lets no request through"))
         }
     })
+}
+
+fn weight(table: &Table<'_>) -> Result<Weight, ConfigError> {
+    let Some(value) = table.value("weight") else { return Ok(Weight::ONE) };
+    let weight = value.integer(1..=WEIGHT_MAX.into(), "")?;
+    Ok(u32::try_from(weight).ok().and_then(Weight::new).expect("within its range"))
+}
+
+impl Volume {
+    /// What it may take before everybody else beyond its reserve, for its class.
+    pub fn beyond_reserve(&self, disk: &Disk) -> Share {
+        beyond_reserve(self.contract, self.priority, disk)
+    }
+}
+
+fn beyond_reserve(contract: Contract, priority: Priority, disk: &Disk) -> Share {
+    // First come, first served promises nobody anything.
+    if priority == Priority::Normal || disk.policy == PolicyName::Fcfs {
+        return Share::NONE;
+    }
+    contract.limit.saturating_sub(contract.reserve)
 }
 
 /// The volume's class. One that goes before everybody can take its limit out of the others' time: beside reserves it is
@@ -118,10 +190,7 @@ fn priority(
         "high" => {}
         _ => return Err(value.refuse(EXPECTED)),
     }
-    if disk.policy == PolicyName::Fcfs {
-        return Ok(Priority::High);
-    }
-    let beyond = contract.limit.saturating_sub(contract.reserve);
+    let beyond = beyond_reserve(contract, Priority::High, disk);
     if admission.admit(Contract::reserve(beyond)).is_ok() {
         return Ok(Priority::High);
     }

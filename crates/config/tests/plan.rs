@@ -9,7 +9,7 @@ use spindle_config::{
     Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, Requests, Volume,
     VolumeIndex, Workload,
 };
-use units::{Bytes, Duration, Share};
+use units::{Bytes, Duration, Extent, Lba, Sectors, Share};
 
 const FULL: &str = include_str!("full.toml");
 const DISK: &str = "[[disk]]\nname = \"d\"\ndrive = \"deskstar-34gxp\"\n";
@@ -55,10 +55,11 @@ fn disks() -> Vec<Disk> {
 }
 
 fn volumes() -> Vec<Volume> {
-    let volume = |name: &str, disk, size, contract, line| Volume {
+    let volume = |name: &str, disk, (at, size): (u64, u64), contract, line| Volume {
         name: name.to_owned(),
         disk: DiskIndex(disk),
         size: Bytes(size),
+        place: Extent::new(Lba(at / 512), Sectors(size / 512)),
         contract,
         priority: Priority::Normal,
         same_as: None,
@@ -67,9 +68,9 @@ fn volumes() -> Vec<Volume> {
     };
     let (reserve, limit) = (Share::from_percent(70), Share::from_percent(80));
     vec![
-        volume("seq", 0, 4 << 30, Contract { reserve, limit }, 23),
-        volume("rest", 0, 1 << 30, Contract::BEST_EFFORT, 30),
-        volume("disk d1s volume", 1, 1_024_000, Contract::reserve(Share::ALL), 35),
+        volume("seq", 0, (0, 4 << 30), Contract { limit, ..Contract::reserve(reserve) }, 23),
+        volume("rest", 0, (4 << 30, 1 << 30), Contract::BEST_EFFORT, 30),
+        volume("disk d1s volume", 1, (0, 1_024_000), Contract::reserve(Share::ALL), 35),
     ]
 }
 

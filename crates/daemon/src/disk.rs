@@ -2,22 +2,32 @@
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 
 use backend::{Disk, Failure, Finished, Job, Tag};
-use engine::{Action, Command, CommandId, Engine, Event, Outcome, Purpose, Request};
+use engine::{Action, Command, CommandId, Engine, Event, Outcome, Purpose, Request, VolumeId};
 use frontend::{Errno, Handle, Reply};
 use units::{Duration, Instant, Op, Operation};
 
 use crate::Clock;
-use crate::inbox::{Inbox, Incoming, Message};
-use crate::status::{DiskView, Latencies, Lateness, VolumeView};
+use crate::inbox::{Change, Changed, Inbox, Incoming, Look, Message};
+use crate::seats::{Seats, Took};
+use crate::status::{DiskView, Lateness};
 
 /// The longest sleep of a disk with nothing to do.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
+/// Who wants a request done.
+enum Asker {
+    /// A client.
+    Client(frontend::RequestId),
+    /// An operator, who is told when it is done.
+    Operator(SyncSender<Changed>),
+}
+
 /// A request that the engine has.
 struct Pending {
-    id: frontend::RequestId,
+    asker: Asker,
     operation: Operation,
     /// What to write, until its command takes it; what was read, until it is answered.
     data: Vec<u8>,
@@ -38,7 +48,7 @@ pub(crate) struct DiskThread {
     /// Commands at the disk.
     running: Vec<Command>,
     replies: Vec<Reply>,
-    latencies: Vec<Latencies>,
+    seats: Seats,
     lateness: Lateness,
     /// Whether the engine sent the arm just in time when last looked at.
     trusted: bool,
@@ -49,7 +59,7 @@ impl DiskThread {
     pub(crate) fn new(
         name: String,
         clock: Clock,
-        (engine, volumes): (Engine, usize),
+        (engine, seats): (Engine, Seats),
         disk: Box<dyn Disk>,
         inbox: Arc<Inbox>,
         handle: Handle,
@@ -66,7 +76,7 @@ impl DiskThread {
             free: Vec::new(),
             running: Vec::new(),
             replies: Vec::new(),
-            latencies: vec![Latencies::default(); volumes],
+            seats,
             lateness: Lateness::default(),
             trusted,
             stopping: false,
@@ -94,7 +104,7 @@ impl DiskThread {
             self.handle.reply_many(&mut self.replies);
             self.tell_of_trust();
             if self.stopping && self.engine.requests() == 0 {
-                return self.view(now);
+                return self.view(Look::All, now);
             }
         }
     }
@@ -127,14 +137,22 @@ impl DiskThread {
         match message {
             Message::Request(incoming) => self.submit(incoming, now),
             // Who asked may have gone; then nobody wants to know.
-            Message::Look(to) => drop(to.try_send(self.view(now))),
+            Message::Look(look, to) => drop(to.try_send(self.view(look, now))),
+            Message::Change(change, to) => self.change(change, to, now),
             Message::Stop => self.stopping = true,
         }
     }
 
     fn submit(&mut self, incoming: Incoming, now: Instant) {
         let Incoming { id, volume, operation, data } = incoming;
-        let pending = Pending { id, operation, data, failure: None, arrived: now };
+        let pending =
+            Pending { asker: Asker::Client(id), operation, data, failure: None, arrived: now };
+        self.enter(volume, pending, now);
+    }
+
+    fn enter(&mut self, volume: VolumeId, pending: Pending, now: Instant) {
+        let operation = pending.operation;
+        self.seats.asked(volume);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.pending.push(None);
             self.pending.len() as u64 - 1
@@ -142,6 +160,39 @@ impl DiskThread {
         self.pending[index(slot)] = Some(pending);
         let id = engine::RequestId(slot);
         self.engine.handle(Event::Submit(Request { id, volume, operation }), now);
+    }
+
+    /// Carries out a change, and says so: at once, or when what it takes of the disk is done.
+    fn change(&mut self, change: Change, to: SyncSender<Changed>, now: Instant) {
+        let volume = match change {
+            Change::Add { export, contract } => {
+                let volume = self.engine.add_volume(contract, now).expect("the config has room");
+                self.seats.add(volume, export);
+                volume
+            }
+            Change::Contract { volume, contract } => {
+                self.engine.handle(Event::ContractChanged { volume, contract }, now);
+                volume
+            }
+            Change::Period(period) => {
+                self.engine.handle(Event::PeriodChanged { period }, now);
+                VolumeId::default()
+            }
+            Change::Erase { volume, extent } => {
+                let operation = Operation { op: Op::Trim, extent, fua: true };
+                let (asker, data) = (Asker::Operator(to), Vec::new());
+                let pending = Pending { asker, operation, data, failure: None, arrived: now };
+                return self.enter(volume, pending, now);
+            }
+            Change::Drain { volume } => return self.seats.drain(volume, to),
+            Change::Remove { volume } => {
+                self.seats.remove(volume);
+                self.engine.handle(Event::VolumeRemoved { volume }, now);
+                volume
+            }
+        };
+        // Who asked may have gone.
+        let _ = to.try_send(Ok(volume));
     }
 
     fn act(&mut self, action: Action, now: Instant) {
@@ -177,30 +228,32 @@ impl DiskThread {
     }
 
     fn answer(&mut self, reply: engine::Reply, now: Instant) {
-        let slot = reply.request.0;
+        let (slot, volume) = (reply.request.0, reply.volume);
         let pending = self.pending[index(slot)].take().expect("a request is answered once");
         self.free.push(slot);
-        let latencies = &mut self.latencies[reply.volume.0 as usize];
-        latencies.response.record(now.since(pending.arrived));
-        latencies.waiting.record(reply.waited);
-        let result = match pending.failure {
-            None => Ok(pending.data),
-            Some(Failure::Io) => Err(Errno::Io),
-            Some(Failure::NoSpace) => Err(Errno::NoSpc),
-        };
-        self.replies.push(Reply { id: pending.id, result });
+        let took = Took { response: now.since(pending.arrived), waiting: reply.waited };
+        match pending.asker {
+            Asker::Client(id) => {
+                let result = match pending.failure {
+                    None => Ok(pending.data),
+                    Some(Failure::Io) => Err(Errno::Io),
+                    Some(Failure::NoSpace) => Err(Errno::NoSpc),
+                };
+                self.replies.push(Reply { id, result });
+                self.seats.answered(volume, Some(took));
+            }
+            Asker::Operator(to) => {
+                self.seats.answered(volume, None);
+                // Who asked may have gone.
+                let _ = to.try_send(pending.failure.map_or(Ok(volume), Err));
+            }
+        }
     }
 
-    fn view(&self, now: Instant) -> DiskView {
-        let volumes =
-            (0..).map(engine::VolumeId).zip(&self.latencies).map(|(volume, latencies)| {
-                let (contract, account) =
-                    (self.engine.contract(volume), *self.engine.account(volume));
-                VolumeView { contract, account, latencies: latencies.clone() }
-            });
+    fn view(&mut self, look: Look, now: Instant) -> DiskView {
+        let volumes = self.seats.view(&mut self.engine, look, now);
         let (busy, lateness) = (self.engine.busy(), self.lateness.clone());
-        let executed = self.engine.executed();
-        DiskView { at: now, busy, lateness, executed, volumes: volumes.collect() }
+        DiskView { at: now, busy, lateness, executed: self.engine.executed(), volumes }
     }
 }
 

@@ -5,9 +5,10 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
-use engine::VolumeId;
-use frontend::RequestId;
-use units::{Duration, Operation};
+use backend::Failure;
+use engine::{Contract, VolumeId};
+use frontend::{ExportId, RequestId};
+use units::{Duration, Extent, Operation};
 
 use crate::status::DiskView;
 
@@ -20,11 +21,44 @@ pub(crate) struct Incoming {
     pub(crate) data: Vec<u8>,
 }
 
+/// How much is to be told. A thousand histograms of latencies take longer to copy than everything else together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Everything.
+    All,
+    /// No latencies.
+    Accounts,
+    /// The latencies of this export alone.
+    One(ExportId),
+}
+
+/// What an operator changes. It was checked, and is carried out before anything else is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// A volume joins.
+    Add { export: ExportId, contract: Contract },
+    /// A volume's contract changes.
+    Contract { volume: VolumeId, contract: Contract },
+    /// The accounting period changes.
+    Period(Duration),
+    /// The volume's sectors here, on the disk, are to read as zeroes: answered when they do, for good.
+    Erase { volume: VolumeId, extent: Extent },
+    /// Answered when everything that the volume was asked for has been done.
+    Drain { volume: VolumeId },
+    /// A drained volume leaves.
+    Remove { volume: VolumeId },
+}
+
+/// How a change ended. [`Change::Add`] gives the volume's number; the others give theirs back.
+pub(crate) type Changed = Result<VolumeId, Failure>;
+
 #[derive(Debug)]
 pub(crate) enum Message {
     Request(Incoming),
     /// Tell how things stand.
-    Look(mpsc::SyncSender<DiskView>),
+    Look(Look, mpsc::SyncSender<DiskView>),
+    /// Carry out a change.
+    Change(Change, mpsc::SyncSender<Changed>),
     /// End when everything is answered.
     Stop,
 }
@@ -48,6 +82,13 @@ impl Inbox {
         }
         self.messages().append(messages);
         self.arrived.notify_one();
+    }
+
+    /// Has a change carried out, and waits for it.
+    pub(crate) fn change(&self, change: Change) -> Changed {
+        let (to, from) = mpsc::sync_channel(1);
+        self.put(&mut vec![Message::Change(change, to)]);
+        from.recv().expect("a disk's thread answers")
     }
 
     /// Waits until there are messages, or for at most so long; then takes all there are.

@@ -16,10 +16,15 @@
 mod clock;
 mod disk;
 mod inbox;
+mod live;
+mod operator;
+mod persist;
 mod router;
+mod seats;
 mod service;
 mod status;
 
 pub use clock::Clock;
+pub use operator::{ChangeError, Created, Operator, Setting};
 pub use service::{Daemon, StartError};
 pub use status::{DiskStatus, Lateness, Status, VolumeStatus};

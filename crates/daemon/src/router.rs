@@ -1,6 +1,10 @@
 //! From exports to disks: which volume a request is for, and where on which disk it lies.
+//!
+//! Routes change while clients are served. The frontend's thread reads them once a request; an operator's writes
+//! replace one whole route.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use engine::VolumeId;
 use frontend::{Export, ExportId, Exports, Request, Sink};
@@ -10,7 +14,7 @@ use volume::Map;
 use crate::inbox::{Inbox, Incoming, Message};
 
 /// A volume as clients reach it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) name: String,
     pub(crate) size: Bytes,
@@ -19,26 +23,76 @@ pub(crate) struct Route {
     pub(crate) map: Map,
 }
 
+#[derive(Debug, Default)]
+struct Table {
+    routes: BTreeMap<ExportId, Route>,
+    names: BTreeMap<String, ExportId>,
+    /// The number of the next volume: none is given twice, so that nobody is taken for another.
+    next: u32,
+}
+
 /// The daemon's volumes, as exports.
-#[derive(Debug)]
-pub(crate) struct Routes(pub(crate) Vec<Route>);
+#[derive(Debug, Default)]
+pub(crate) struct Routes(RwLock<Table>);
 
 impl Routes {
-    fn export(&self, index: usize) -> Export {
-        let route = &self.0[index];
-        let id = ExportId(u32::try_from(index).expect("volumes are numbered with 32 bits"));
-        Export::new(id, route.name.clone(), route.size)
+    fn read(&self) -> RwLockReadGuard<'_, Table> {
+        // Nobody panics while holding the lock; should it happen, the table is still whole.
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Table> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number for a volume to come.
+    pub(crate) fn number(&self) -> ExportId {
+        let mut table = self.write();
+        let number = ExportId(table.next);
+        table.next = table.next.checked_add(1).expect("four thousand million volumes are enough");
+        number
+    }
+
+    /// Lets clients open a volume, from now on there and of this size.
+    pub(crate) fn publish(&self, export: ExportId, route: Route) {
+        let mut table = self.write();
+        table.names.insert(route.name.clone(), export);
+        table.routes.insert(export, route);
+    }
+
+    /// The volume of this name.
+    pub(crate) fn find(&self, name: &str) -> Option<(ExportId, Route)> {
+        let table = self.read();
+        let export = *table.names.get(name)?;
+        Some((export, table.routes[&export].clone()))
+    }
+
+    /// All volumes, in the order in which they came.
+    pub(crate) fn all(&self) -> BTreeMap<ExportId, Route> {
+        self.read().routes.clone()
+    }
+}
+
+fn export(id: ExportId, route: &Route) -> Export {
+    Export::new(id, route.name.clone(), route.size)
 }
 
 impl Exports for Routes {
     fn list(&self) -> Vec<Export> {
-        (0..self.0.len()).map(|index| self.export(index)).collect()
+        self.read().routes.iter().map(|(id, route)| export(*id, route)).collect()
     }
 
     fn open(&self, name: &str) -> Option<Export> {
-        let index = self.0.iter().position(|route| route.name == name)?;
-        Some(self.export(index))
+        let table = self.read();
+        let id = *table.names.get(name)?;
+        Some(export(id, &table.routes[&id]))
+    }
+
+    fn withdraw(&self, export: ExportId) {
+        let mut table = self.write();
+        if let Some(route) = table.routes.remove(&export) {
+            table.names.remove(&route.name);
+        }
     }
 }
 
@@ -59,7 +113,8 @@ impl Router {
 
 impl Sink for Router {
     fn submit(&mut self, request: Request) {
-        let route = &self.routes.0[request.export.0 as usize];
+        let table = self.routes.read();
+        let route = &table.routes.get(&request.export).expect("an export that is open has a route");
         let Operation { op, mut extent, fua } = request.operation;
         if op != Op::Flush {
             let placed = route.map.map(extent).next().expect("the frontend checked the extent");

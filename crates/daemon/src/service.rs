@@ -1,34 +1,32 @@
 //! Starting and stopping: all of it, or nothing.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::{fmt, io, thread};
 
 use backend::{Disk, Emulated, FileStore, RamStore, Store};
-use config::{Backing, Plan};
+use config::{Backing, Document, Plan};
 use engine::Engine;
 use frontend::{Address, Server};
 use units::Instant;
-use volume::{DiskId, Pool};
 
 use crate::Clock;
 use crate::disk::DiskThread;
-use crate::inbox::{Inbox, Message};
+use crate::inbox::{Inbox, Look};
+use crate::live::Live;
+use crate::operator::{self, Operator};
 use crate::router::{Route, Router, Routes};
-use crate::status::{DiskStatus, DiskView, Status, VolumeStatus};
+use crate::seats::Seats;
+use crate::status::{DiskView, Status};
 
 /// A running daemon.
 #[derive(Debug)]
 pub struct Daemon {
-    plan: Plan,
-    routes: Arc<Routes>,
-    inboxes: Vec<Arc<Inbox>>,
+    live: Arc<Live>,
     addresses: Vec<Address>,
-    handle: frontend::Handle,
     serving: JoinHandle<io::Result<()>>,
     disks: Vec<JoinHandle<DiskView>>,
-    clock: Clock,
 }
 
 /// Why nothing was started.
@@ -66,7 +64,7 @@ impl std::error::Error for StartError {}
 /// A disk that is opened and not yet served.
 struct Opened {
     engine: Engine,
-    volumes: usize,
+    seats: Seats,
     disk: Box<dyn Disk>,
 }
 
@@ -76,6 +74,18 @@ impl Daemon {
     /// # Errors
     /// See [`StartError`]; nothing is left running then.
     pub fn start(plan: &Plan, addresses: &[Address]) -> Result<Self, StartError> {
+        Self::start_with(plan, addresses, || Ok(())).map(|(daemon, ())| daemon)
+    }
+
+    /// The same. When all that can fail before has not, `also` is done; where it fails, nothing is left either.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left running then.
+    pub fn start_with<T>(
+        plan: &Plan,
+        addresses: &[Address],
+        also: impl FnOnce() -> io::Result<T>,
+    ) -> Result<(Self, T), StartError> {
         let clock = Clock::start();
         let server = Server::bind(addresses).map_err(StartError::Listen)?;
         let mut disks = Vec::with_capacity(plan.disks.len());
@@ -89,18 +99,20 @@ impl Daemon {
         let inboxes: Vec<_> = disks.iter().map(|_| Arc::new(Inbox::default())).collect();
         let threads = disks.into_iter().zip(&plan.disks).zip(&inboxes);
         let threads = threads.map(|((opened, disk), inbox)| {
-            let engine = (opened.engine, opened.volumes);
+            let engine = (opened.engine, opened.seats);
             let (name, inbox) = (disk.name.clone(), inbox.clone());
             DiskThread::new(name, clock, engine, opened.disk, inbox, handle.clone())
         });
+        let also = also().map_err(StartError::Listen)?;
         let mut router = Router::new(routes.clone(), inboxes.clone());
         let exports = routes.clone();
         let serve = move || server.run(exports, &mut router, &|| clock.now());
-        let started = spawn_all(plan, threads, serve).inspect_err(|_| stop_all(&inboxes));
-        let (running, serving) = started?;
+        let started = spawn_all(plan, threads, serve);
+        let names = plan.disks.iter().map(|disk| disk.name.clone());
+        let live = Live { clock, handle, routes, inboxes, disks: names.collect() };
+        let (disks, serving) = started.inspect_err(|_| live.stop_disks())?;
         new.keep();
-        let (plan, disks) = (plan.clone(), running);
-        Ok(Self { plan, routes, inboxes, addresses, handle, serving, disks, clock })
+        Ok((Self { live: Arc::new(live), addresses, serving, disks }, also))
     }
 
     /// Where it listens.
@@ -110,7 +122,7 @@ impl Daemon {
 
     /// The daemon's time.
     pub fn now(&self) -> Instant {
-        self.clock.now()
+        self.live.now()
     }
 
     /// How things stand.
@@ -118,17 +130,12 @@ impl Daemon {
     /// # Panics
     /// If a disk's thread has panicked.
     pub fn status(&self) -> Status {
-        let asked: Vec<_> = self
-            .inboxes
-            .iter()
-            .map(|inbox| {
-                let (to, from) = mpsc::sync_channel(1);
-                inbox.put(&mut vec![Message::Look(to)]);
-                from
-            })
-            .collect();
-        let views = asked.into_iter().map(|from| from.recv().expect("a disk's thread answers"));
-        self.assemble(views.collect())
+        self.live.status(Look::All)
+    }
+
+    /// An operator of this daemon, which serves what `document` says. To be done with before [`Daemon::stop`].
+    pub fn operator(&self, document: Document) -> Operator {
+        Operator::new(Arc::clone(&self.live), document)
     }
 
     /// Stops: reads no further request, answers those it has, and says how things stood in the end.
@@ -138,39 +145,14 @@ impl Daemon {
     ///
     /// # Panics
     /// If a thread has panicked.
-    pub fn stop(mut self) -> io::Result<Status> {
-        self.handle.stop();
-        let serving = std::mem::replace(&mut self.serving, thread::spawn(|| Ok(())));
-        let served = serving.join().expect("the sockets' thread does not panic");
-        stop_all(&self.inboxes);
-        let disks = std::mem::take(&mut self.disks);
+    pub fn stop(self) -> io::Result<Status> {
+        self.live.handle.stop();
+        let served = self.serving.join().expect("the sockets' thread does not panic");
+        self.live.stop_disks();
         let views =
-            disks.into_iter().map(|disk| disk.join().expect("a disk's thread does not panic"));
-        let status = self.assemble(views.collect());
+            self.disks.into_iter().map(|disk| disk.join().expect("a disk's thread does not panic"));
+        let status = self.live.assemble(views.collect());
         served.map(|()| status)
-    }
-
-    fn assemble(&self, views: Vec<DiskView>) -> Status {
-        let volumes = self.routes.0.iter().map(|route| {
-            let view = views[route.disk].volumes[route.volume.0 as usize].clone();
-            VolumeStatus {
-                name: route.name.clone(),
-                disk: route.disk,
-                contract: view.contract,
-                account: view.account,
-                latency: view.latencies.response,
-                waiting: view.latencies.waiting,
-            }
-        });
-        let volumes = volumes.collect();
-        let disks = self.plan.disks.iter().zip(views).map(|(disk, view)| DiskStatus {
-            name: disk.name.clone(),
-            at: view.at,
-            busy: view.busy,
-            lateness: view.lateness,
-            executed: view.executed,
-        });
-        Status { disks: disks.collect(), volumes }
     }
 }
 
@@ -185,13 +167,6 @@ fn spawn_all(
     let disks = threads.zip(&plan.disks);
     let running = disks.map(|(thread, disk)| spawn(&disk.name, move || thread.run()));
     Ok((running.collect::<Result<_, _>>()?, spawn("nbd", serve)?))
-}
-
-/// Tells every disk's thread to end when it has answered what it has.
-fn stop_all(inboxes: &[Arc<Inbox>]) {
-    for inbox in inboxes {
-        inbox.put(&mut vec![Message::Stop]);
-    }
 }
 
 fn spawn<T: Send + 'static>(
@@ -245,7 +220,7 @@ fn open(
             disk.name
         );
     }
-    Ok(Opened { engine, volumes: 0, disk: Box::new(Emulated::new(model, store)) })
+    Ok(Opened { engine, seats: Seats::default(), disk: Box::new(Emulated::new(model, store)) })
 }
 
 fn open_file(plan: &Plan, disk: &config::Disk, path: &Path) -> Result<FileStore, StartError> {
@@ -257,22 +232,15 @@ fn open_file(plan: &Plan, disk: &config::Disk, path: &Path) -> Result<FileStore,
 }
 
 fn place_volumes(plan: &Plan, disks: &mut [Opened], now: Instant) -> Routes {
-    let mut pool = Pool::new(plan.disks.iter().map(|disk| disk.drive.model.capacity()));
-    let mut routes: Vec<Route> = Vec::with_capacity(plan.volumes.len());
-    for volume in &plan.volumes {
-        let disk = volume.disk.0;
-        let size = volume.size.sectors_exact().expect("the plan's sizes are whole sectors");
-        let place = DiskId(u32::try_from(disk).expect("disks are few"));
-        let map = match volume.same_as {
-            Some(other) => routes[other.0].map.clone(),
-            None => pool.allocate(place, size).expect("the plan's sizes fit"),
-        };
-        let id = disks[disk].engine.add_volume(volume.contract, now);
-        disks[disk].volumes += 1;
-        let id = id.expect("the plan's reserves fit");
-        disks[disk].engine.prioritise(id, volume.priority);
-        let (name, size) = (volume.name.clone(), volume.size);
-        routes.push(Route { name, size, disk, volume: id, map });
+    let routes = Routes::default();
+    for (index, volume) in plan.volumes.iter().enumerate() {
+        let (disk, export) = (volume.disk.0, routes.number());
+        let Opened { engine, seats, .. } = &mut disks[disk];
+        let id = engine.add_volume(volume.contract, now).expect("the plan's reserves fit");
+        engine.prioritise(id, volume.priority);
+        seats.add(id, export);
+        let (name, size, map) = (volume.name.clone(), volume.size, operator::map(plan, index));
+        routes.publish(export, Route { name, size, disk, volume: id, map });
     }
-    Routes(routes)
+    routes
 }

@@ -1,6 +1,9 @@
 //! How things stand, as the daemon tells it.
 
+use std::collections::BTreeMap;
+
 use engine::{Account, Contract, Executed};
+use frontend::ExportId;
 use report::{Latency, VolumeReport};
 use units::{Bytes, DiskTime, Duration, Instant};
 
@@ -36,6 +39,7 @@ pub(crate) struct Latencies {
 pub(crate) struct VolumeView {
     pub(crate) contract: Contract,
     pub(crate) account: Account,
+    pub(crate) balance: Option<DiskTime>,
     pub(crate) latencies: Latencies,
 }
 
@@ -46,8 +50,7 @@ pub(crate) struct DiskView {
     pub(crate) busy: DiskTime,
     pub(crate) lateness: Lateness,
     pub(crate) executed: Option<Executed>,
-    /// In the order of the engine's numbers.
-    pub(crate) volumes: Vec<VolumeView>,
+    pub(crate) volumes: BTreeMap<ExportId, VolumeView>,
 }
 
 /// One disk.
@@ -68,6 +71,8 @@ pub struct DiskStatus {
 /// One volume.
 #[derive(Clone, Debug)]
 pub struct VolumeStatus {
+    /// Its number, which no other volume of this run has or had.
+    pub export: ExportId,
     /// As in the config.
     pub name: String,
     /// The disk that it lies on, by its place among [`Status::disks`].
@@ -76,19 +81,29 @@ pub struct VolumeStatus {
     pub contract: Contract,
     /// What it has had.
     pub account: Account,
+    /// What it has saved up of its reserve, or owes if negative; `None` where its policy keeps no such books.
+    pub balance: Option<DiskTime>,
     /// From a request's arrival at the disk's thread to its answer.
     pub latency: Latency,
     /// From a request's arrival at the disk's thread to its first command.
     pub waiting: Latency,
 }
 
-/// Everything, in the config's order.
+/// Everything: disks in the config's order, volumes in the order in which they came.
 #[derive(Clone, Debug)]
 pub struct Status {
     /// The disks.
     pub disks: Vec<DiskStatus>,
     /// The volumes.
     pub volumes: Vec<VolumeStatus>,
+}
+
+impl Status {
+    /// The volume of this number, if it is there.
+    pub fn volume(&self, export: ExportId) -> Option<&VolumeStatus> {
+        let place = self.volumes.binary_search_by_key(&export, |volume| volume.export).ok()?;
+        Some(&self.volumes[place])
+    }
 }
 
 impl VolumeStatus {
@@ -98,12 +113,14 @@ impl VolumeStatus {
     /// # Panics
     /// If nothing can have happened, because no time has passed.
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
-    pub fn report_since(&self, earlier: &Self, elapsed: Duration) -> VolumeReport {
+    pub fn report_since(&self, earlier: Option<&Self>, elapsed: Duration) -> VolumeReport {
         assert!(elapsed > Duration::ZERO, "nothing happens in no time");
         let seconds = elapsed.as_secs_f64();
-        let disk_time = self.account.disk_time - earlier.account.disk_time;
-        let bytes = Bytes(self.account.sectors.bytes().0 - earlier.account.sectors.bytes().0);
-        let requests = self.account.requests - earlier.account.requests;
+        // Who came later has had nothing before.
+        let earlier = earlier.map_or_else(Account::default, |earlier| earlier.account);
+        let disk_time = self.account.disk_time - earlier.disk_time;
+        let bytes = Bytes(self.account.sectors.bytes().0 - earlier.sectors.bytes().0);
+        let requests = self.account.requests - earlier.requests;
         VolumeReport {
             name: self.name.clone(),
             reserve: self.contract.reserve.as_f64(),

@@ -49,7 +49,9 @@ impl Bench {
         for volume in 0..volumes {
             let limit =
                 if volume % 5 == 2 { Share::from_ppb(reserve.ppb() * 2) } else { Share::ALL };
-            engine.add_volume(Contract { reserve, limit }, now).expect("they add up to the whole");
+            engine
+                .add_volume(Contract { limit, ..Contract::reserve(reserve) }, now)
+                .expect("they add up to the whole");
         }
         let next_block = vec![0; volumes as usize];
         let mut bench = Self { engine, now, next_request: 0, next_block, dice: 1, serving: None };

@@ -70,7 +70,7 @@ impl Admission {
     /// # Errors
     /// See [`Refusal`].
     pub fn admit(&mut self, contract: Contract) -> Result<(), Refusal> {
-        let Contract { reserve, limit } = contract;
+        let Contract { reserve, limit, .. } = contract;
         if limit.is_none() {
             return Err(Refusal::LimitOfNothing);
         }
@@ -112,10 +112,12 @@ mod tests {
     #[test]
     fn a_limit_that_breaks_the_promise_is_refused() {
         let mut disk = Admission::default();
-        let contract =
-            Contract { reserve: Share::from_percent(50), limit: Share::from_percent(40) };
+        let contract = Contract {
+            limit: Share::from_percent(40),
+            ..Contract::reserve(Share::from_percent(50))
+        };
         assert!(matches!(disk.admit(contract), Err(Refusal::LimitUnderReserve { .. })));
-        let nothing = Contract { reserve: Share::NONE, limit: Share::NONE };
+        let nothing = Contract { limit: Share::NONE, ..Contract::BEST_EFFORT };
         assert_eq!(disk.admit(nothing), Err(Refusal::LimitOfNothing));
     }
 }

@@ -1,9 +1,12 @@
 //! What is promised to a volume, and by which policy.
 
 use core::fmt;
+use core::num::NonZeroU32;
 use core::str::FromStr;
 
 use units::Share;
+
+use crate::limits::WEIGHT_MAX;
 
 /// A volume on this disk: its number in the order in which the volumes were added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,15 +20,37 @@ pub struct Contract {
     pub reserve: Share,
     /// The most it ever gets, reserve included. At least `reserve`.
     pub limit: Share,
+    /// How much of the slack it gets beside others who want it too.
+    pub weight: Weight,
+}
+
+/// A volume's part of the slack: one of weight 2 is taken to have had half of what it had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Weight(NonZeroU32);
+
+impl Weight {
+    /// What a volume has unless it is said otherwise.
+    pub const ONE: Self = Self(NonZeroU32::MIN);
+
+    /// The weight of this number; `None` on nothing and above [`WEIGHT_MAX`].
+    pub fn new(weight: u32) -> Option<Self> {
+        NonZeroU32::new(weight).filter(|weight| weight.get() <= WEIGHT_MAX).map(Self)
+    }
+
+    /// As a number.
+    pub const fn as_u32(self) -> u32 {
+        self.0.get()
+    }
 }
 
 impl Contract {
     /// Best effort: nothing promised, nothing withheld.
-    pub const BEST_EFFORT: Self = Self { reserve: Share::NONE, limit: Share::ALL };
+    pub const BEST_EFFORT: Self =
+        Self { reserve: Share::NONE, limit: Share::ALL, weight: Weight::ONE };
 
     /// `reserve` and no limit.
     pub const fn reserve(reserve: Share) -> Self {
-        Self { reserve, limit: Share::ALL }
+        Self { reserve, ..Self::BEST_EFFORT }
     }
 }
 

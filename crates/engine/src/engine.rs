@@ -6,15 +6,16 @@ use std::sync::Arc;
 use units::{DiskTime, Duration, Instant, Op, Operation, Sectors};
 
 use crate::execute::{Executor, Step};
-use crate::limits::{PREEMPTIONS_MAX, REQUESTS_MAX, VOLUMES_MAX};
+use crate::limits::{PREEMPTIONS_MAX, REQUESTS_MAX};
 use crate::meter::Meter;
 use crate::pending::{Left, Pending, Slot};
 use crate::policy::{self, Dispatch, Pick, Policy, Ticket};
 use crate::request::{Account, Action, Command, CommandId, Event, Outcome, Reply, Request};
 use crate::{
-    Admission, Contract, Executed, Execution, Priority, Profile, Purpose, Refusal, Settings,
-    VolumeId,
+    Admission, Contract, Executed, Execution, Priority, Profile, Purpose, Settings, VolumeId,
 };
+
+mod change;
 
 /// No request.
 const NOBODY: Slot = Slot::MAX;
@@ -67,6 +68,9 @@ pub struct Engine {
     meter: Meter,
     volumes: Vec<Volume>,
     contracts: Vec<Contract>,
+    /// Numbers of volumes that were removed, and what those were charged.
+    vacant: Vec<VolumeId>,
+    departed: DiskTime,
     pending: Vec<Option<Pending>>,
     free: Vec<Slot>,
     queued: usize,
@@ -96,6 +100,8 @@ impl Engine {
             meter: Meter::new(now),
             volumes: Vec::new(),
             contracts: Vec::new(),
+            vacant: Vec::new(),
+            departed: DiskTime::ZERO,
             pending: Vec::new(),
             free: Vec::new(),
             queued: 0,
@@ -125,35 +131,6 @@ impl Engine {
         self
     }
 
-    /// Adds a volume, if its contract can be kept beside the others.
-    ///
-    /// # Errors
-    /// See [`Refusal`]; nothing is changed then.
-    ///
-    /// # Panics
-    /// Past [`VOLUMES_MAX`].
-    pub fn add_volume(&mut self, contract: Contract, now: Instant) -> Result<VolumeId, Refusal> {
-        assert!(self.volumes.len() < VOLUMES_MAX, "volumes are bounded at the edge");
-        self.admission.admit(contract)?;
-        let volume = VolumeId(u32::try_from(self.volumes.len()).expect("VOLUMES_MAX fits"));
-        self.volumes.push(Volume { first: NOBODY, last: NOBODY, account: Account::default() });
-        self.contracts.push(contract);
-        self.priorities.push(Priority::Normal);
-        self.policy.add(contract, now);
-        Ok(volume)
-    }
-
-    /// Whether `volume`'s contract could be changed to this one. Only after a yes is
-    /// [`Event::ContractChanged`] to be sent.
-    ///
-    /// # Errors
-    /// See [`Refusal`].
-    pub fn admits(&self, volume: VolumeId, contract: Contract) -> Result<(), Refusal> {
-        let mut admission = self.admission;
-        admission.release(self.contracts[volume.0 as usize]);
-        admission.admit(contract)
-    }
-
     /// Puts `volume` into another class, from its next request on.
     pub fn prioritise(&mut self, volume: VolumeId, priority: Priority) {
         self.priorities[volume.0 as usize] = priority;
@@ -173,11 +150,6 @@ impl Engine {
     /// One turn of the disk, as far as it is known; nothing where that does not matter.
     pub fn turn(&self) -> Duration {
         self.executor.as_ref().map_or(Duration::ZERO, |executor| executor.period())
-    }
-
-    /// How many volumes there are.
-    pub fn volumes(&self) -> usize {
-        self.volumes.len()
     }
 
     /// What is promised on this disk.
@@ -233,12 +205,9 @@ impl Engine {
         match event {
             Event::Submit(request) => self.submit(request, now),
             Event::Completed { command, outcome } => self.complete(command, outcome, now),
-            Event::ContractChanged { volume, contract } => {
-                let entry = &mut self.contracts[volume.0 as usize];
-                self.admission.release(core::mem::replace(entry, contract));
-                self.admission.admit(contract).expect("a change is sent after a yes");
-                self.policy.change(volume, contract, now);
-            }
+            Event::ContractChanged { volume, contract } => self.change(volume, contract, now),
+            Event::VolumeRemoved { volume } => self.remove_volume(volume, now),
+            Event::PeriodChanged { period } => self.change_period(period, now),
         }
     }
 
@@ -390,7 +359,7 @@ impl Engine {
         let waits = self.idles_for().or(self.policy.lingers_for());
         if self.issued.is_empty() && waits.is_none() {
             let charged: DiskTime = self.volumes.iter().map(|v| v.account.disk_time).sum();
-            assert_eq!(charged, self.busy(), "what is charged is the busy time");
+            assert_eq!(charged + self.departed, self.busy(), "what is charged is the busy time");
         }
         self.policy.invariants();
     }

@@ -31,7 +31,7 @@ mod settings;
 mod usage;
 
 pub use admission::{Admission, Refusal};
-pub use contract::{Contract, PolicyName, Priority, UnknownPolicy, VolumeId};
+pub use contract::{Contract, PolicyName, Priority, UnknownPolicy, VolumeId, Weight};
 pub use engine::Engine;
 pub use estimate::{Estimates, SEQUENTIAL_WITHIN};
 pub use execute::{

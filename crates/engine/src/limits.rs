@@ -5,6 +5,9 @@ use units::{Duration, Sectors};
 /// Volumes on one disk. A volume costs about 300 bytes.
 pub const VOLUMES_MAX: usize = 65_536;
 
+/// The largest weight: a thousand to one is as good as nothing for the other.
+pub const WEIGHT_MAX: u32 = 1_000;
+
 /// Requests that one engine holds at a time, queued and in service. The frontends' own limits add up to less.
 pub const REQUESTS_MAX: usize = 1 << 20;
 

@@ -83,6 +83,16 @@ pub enum Event {
         /// The new one.
         contract: Contract,
     },
+    /// A volume leaves; all its requests have been answered. Its number may be given to another.
+    VolumeRemoved {
+        /// Which one; it was added and has not been removed.
+        volume: VolumeId,
+    },
+    /// Shares are kept over another period from now on, which is at least the batch.
+    PeriodChanged {
+        /// The new one.
+        period: Duration,
+    },
 }
 
 /// What the engine wants done.

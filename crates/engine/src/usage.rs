@@ -7,6 +7,8 @@
 
 use units::{DiskTime, Duration, Instant};
 
+use crate::Weight;
+
 /// The average looks back over "the last few seconds" (RTAS 2008 §3).
 pub(crate) const HALF_LIFE: Duration = Duration::from_secs(2);
 
@@ -53,13 +55,24 @@ const _: () = assert!(i64::BITS - 1 + WEIGHT_ONE + 1 + EPOCH_HALF_LIVES <= u128:
 const _: () = assert!(HALF_LIFE.as_nanos() < 1 << (u64::BITS - WEIGHT_ONE));
 
 impl Usage {
-    /// Adds disk time spent now.
+    /// Adds disk time spent now by a volume of this weight.
     ///
     /// # Panics
     /// If it is negative: time is not unspent.
-    pub(crate) fn spend(&mut self, amount: DiskTime, now: Instant, weights: &Weights) {
+    pub(crate) fn spend(
+        &mut self,
+        (amount, weight): (DiskTime, Weight),
+        now: Instant,
+        weights: &Weights,
+    ) {
         let nanos = u64::try_from(amount.as_nanos()).expect("time is not unspent");
-        self.0 = self.0.saturating_add(weights.weigh(nanos, now));
+        self.0 = self.0.saturating_add(part(weights.weigh(nanos, now), weight));
+    }
+
+    /// The same disk time, of a volume whose weight has changed.
+    #[must_use]
+    pub(crate) fn reweighed(self, from: Weight, to: Weight) -> Self {
+        if from == to { self } else { Self(part(self.0.saturating_mul(from.as_u32().into()), to)) }
     }
 
     /// The same, `halvings` half-lives of weight lighter.
@@ -67,6 +80,11 @@ impl Usage {
     pub(crate) fn scaled_back(self, halvings: u32) -> Self {
         Self(self.0.checked_shr(halvings).unwrap_or(0))
     }
+}
+
+/// A division of 128 bits, which most volumes need not pay for.
+fn part(sum: u128, weight: Weight) -> u128 {
+    if weight == Weight::ONE { sum } else { sum / u128::from(weight.as_u32()) }
 }
 
 #[cfg(test)]
@@ -81,8 +99,8 @@ mod tests {
     fn what_was_long_ago_counts_less() {
         let weights = Weights::new(Instant::ZERO);
         let (mut old, mut new) = (Usage::default(), Usage::default());
-        old.spend(DiskTime::from_millis(100), at(1), &weights);
-        new.spend(DiskTime::from_millis(60), at(5), &weights);
+        old.spend((DiskTime::from_millis(100), Weight::ONE), at(1), &weights);
+        new.spend((DiskTime::from_millis(60), Weight::ONE), at(5), &weights);
         assert!(new > old, "60 ms now outweigh 100 ms two half-lives ago");
     }
 
@@ -90,8 +108,8 @@ mod tests {
     fn scaling_back_keeps_the_order() {
         let mut weights = Weights::new(Instant::ZERO);
         let (mut less, mut more) = (Usage::default(), Usage::default());
-        less.spend(DiskTime::from_millis(15), at(90), &weights);
-        more.spend(DiskTime::from_millis(16), at(90), &weights);
+        less.spend((DiskTime::from_millis(15), Weight::ONE), at(90), &weights);
+        more.spend((DiskTime::from_millis(16), Weight::ONE), at(90), &weights);
         let halvings = weights.turn(at(100)).expect("50 half-lives have gone by");
         let (less, more) = (less.scaled_back(halvings), more.scaled_back(halvings));
         assert!(less < more);

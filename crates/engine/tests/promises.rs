@@ -32,7 +32,7 @@ fn clients() -> impl Strategy<Value = Vec<Client>> {
 
 fn contract(client: &Client) -> Contract {
     let limit = client.limit.map_or(Share::ALL, percent);
-    Contract { reserve: percent(client.reserve), limit }
+    Contract { limit, ..Contract::reserve(percent(client.reserve)) }
 }
 
 /// The blocks of a client that jumps after each run.

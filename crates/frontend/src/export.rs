@@ -65,4 +65,10 @@ pub trait Exports: Send + Sync {
 
     /// The export of this name.
     fn open(&self, name: &str) -> Option<Export>;
+
+    /// From now on this export is opened by nobody. Called when [`crate::Handle::withdraw`] was agreed to, on the
+    /// server's thread: no request for it follows.
+    fn withdraw(&self, export: ExportId) {
+        let _ = export;
+    }
 }

@@ -3,16 +3,40 @@
 //! Invariant: the loop is woken at most once per sleep, and never while it is awake: a wake-up is a system
 //! call, and at full load the loop comes by anyway.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
 use mio::Waker;
 
+use crate::export::ExportId;
 use crate::request::Reply;
+
+/// What is asked of the loop, and where its answer goes.
+#[derive(Debug)]
+pub(crate) enum Question {
+    /// How many connections has each export?
+    Connections(mpsc::SyncSender<BTreeMap<ExportId, usize>>),
+    /// Is this export given up? With `force`, its clients are sent away.
+    Withdraw { export: ExportId, force: bool, answer: mpsc::SyncSender<Result<(), InUse>> },
+}
+
+/// An export that clients have open. Cure: have them disconnect, or use force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InUse {
+    /// How many connections there are.
+    pub connections: usize,
+}
+
+/// The server has ended, and answers nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerGone;
 
 #[derive(Debug, Default)]
 struct Inbox {
     replies: Vec<Reply>,
+    questions: Vec<Question>,
+    ended: bool,
     stopping: bool,
     /// Set by the loop before it sleeps; cleared by whoever wakes it.
     asleep: bool,
@@ -60,6 +84,48 @@ impl Handle {
         self.wake(inbox);
     }
 
+    /// How many connections have opened each export; an export without one is not in it.
+    ///
+    /// # Errors
+    /// The server has ended.
+    pub fn connections(&self) -> Result<BTreeMap<ExportId, usize>, ServerGone> {
+        let (answer, answered) = mpsc::sync_channel(1);
+        self.ask(Question::Connections(answer));
+        answered.recv().map_err(|_| ServerGone)
+    }
+
+    /// Gives an export up: whoever has it open is read no further, gets the answers that are due, and is
+    /// disconnected. When this returns, no request for it reaches the sink any more; some may still be there. Without
+    /// `force`, only if nobody has it open.
+    ///
+    /// # Errors
+    /// The server has ended; or, within, somebody has it open and there was no `force`: nothing has changed.
+    pub fn withdraw(&self, export: ExportId, force: bool) -> Result<Result<(), InUse>, ServerGone> {
+        let (answer, answered) = mpsc::sync_channel(1);
+        self.ask(Question::Withdraw { export, force, answer });
+        answered.recv().map_err(|_| ServerGone)
+    }
+
+    fn ask(&self, question: Question) {
+        let mut inbox = self.inbox();
+        // Who asks a server that has ended sees its question dropped.
+        if !inbox.ended {
+            inbox.questions.push(question);
+        }
+        self.wake(inbox);
+    }
+
+    pub(crate) fn questions(&self) -> Vec<Question> {
+        core::mem::take(&mut self.inbox().questions)
+    }
+
+    /// Nobody will answer from now on.
+    pub(crate) fn end(&self) {
+        let mut inbox = self.inbox();
+        inbox.ended = true;
+        inbox.questions.clear();
+    }
+
     fn wake(&self, mut inbox: MutexGuard<'_, Inbox>) {
         let asleep = core::mem::replace(&mut inbox.asleep, false);
         drop(inbox);
@@ -88,7 +154,8 @@ impl Handle {
     /// The loop is about to sleep: true if it may, false if there is something in the inbox already.
     pub(crate) fn may_sleep(&self, knows_of_stop: bool) -> bool {
         let mut inbox = self.inbox();
-        inbox.asleep = inbox.replies.is_empty() && (knows_of_stop || !inbox.stopping);
+        let empty = inbox.replies.is_empty() && inbox.questions.is_empty();
+        inbox.asleep = empty && (knows_of_stop || !inbox.stopping);
         inbox.asleep
     }
 

@@ -23,6 +23,7 @@ mod handle;
 mod listener;
 mod request;
 mod server;
+mod socket_file;
 mod wire;
 
 pub mod client;
@@ -32,6 +33,7 @@ pub mod session;
 
 pub use address::{Address, AddressError};
 pub use export::{Export, ExportId, Exports};
-pub use handle::Handle;
+pub use handle::{Handle, InUse, ServerGone};
 pub use request::{ConnectionId, Errno, Reply, Request, RequestId, Sink};
 pub use server::Server;
+pub use socket_file::{Listening, Mode};

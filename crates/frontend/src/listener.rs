@@ -1,13 +1,6 @@
-//! Listening sockets, and the file of a Unix one.
-//!
-//! Invariants: the file of a live server is never taken away from it; a file that is no socket is never
-//! removed; a file that we made is removed when we go, unless somebody has put another in its place.
+//! Listening sockets of either kind.
 
-use std::fs;
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::{Path, PathBuf};
+use std::io;
 
 use mio::event::Source;
 use mio::net::{TcpListener, UnixListener};
@@ -15,33 +8,12 @@ use mio::{Interest, Registry, Token};
 
 use crate::address::Address;
 use crate::connection::Stream;
+use crate::socket_file::{self, Listening, Mode};
 
 #[derive(Debug)]
 enum Socket {
-    Unix(UnixListener, SocketFile),
+    Unix(UnixListener, socket_file::Kept),
     Tcp(TcpListener),
-}
-
-/// The file of a listening Unix socket; removed on drop.
-#[derive(Debug)]
-struct SocketFile {
-    path: PathBuf,
-    /// Device and inode, to tell our file from one that took its place.
-    identity: (u64, u64),
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if identity(&self.path).is_ok_and(|found| found == self.identity) {
-            // A file that cannot be removed is stale, and the next server copes with it.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
-    let found = fs::symlink_metadata(path)?;
-    Ok((found.dev(), found.ino()))
 }
 
 /// A listening socket.
@@ -60,9 +32,10 @@ impl Listener {
         };
         let socket = match address {
             Address::Unix(path) => {
-                let listener = bind_unix(path).map_err(named)?;
-                let identity = identity(path).map_err(named)?;
-                Socket::Unix(listener, SocketFile { path: path.clone(), identity })
+                let Listening { listener, file } =
+                    Listening::bind(path, Mode::Umask).map_err(named)?;
+                listener.set_nonblocking(true).map_err(named)?;
+                Socket::Unix(UnixListener::from_std(listener), file)
             }
             Address::Tcp(address) => Socket::Tcp(TcpListener::bind(*address).map_err(named)?),
         };
@@ -72,7 +45,7 @@ impl Listener {
     /// Where it listens; for port 0, the port that was chosen.
     pub(crate) fn address(&self) -> io::Result<Address> {
         match &self.socket {
-            Socket::Unix(_, file) => Ok(Address::Unix(file.path.clone())),
+            Socket::Unix(_, file) => Ok(Address::Unix(file.path().to_owned())),
             Socket::Tcp(listener) => listener.local_addr().map(Address::Tcp),
         }
     }
@@ -95,25 +68,5 @@ impl Listener {
             Socket::Unix(listener, _) => listener.register(registry, token, Interest::READABLE),
             Socket::Tcp(listener) => listener.register(registry, token, Interest::READABLE),
         }
-    }
-}
-
-fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    match UnixListener::bind(path) {
-        Err(error) if error.kind() == ErrorKind::AddrInUse => {}
-        outcome => return outcome,
-    }
-    let in_use = |why: &str| Err(io::Error::new(ErrorKind::AddrInUse, why.to_owned()));
-    if !fs::symlink_metadata(path)?.file_type().is_socket() {
-        return in_use("there is a file that is no socket");
-    }
-    match StdUnixStream::connect(path) {
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            // Nobody listens: a server was killed before it could remove its file.
-            fs::remove_file(path)?;
-            UnixListener::bind(path)
-        }
-        Err(error) => Err(error),
-        Ok(_) => in_use("another server is listening there"),
     }
 }

@@ -15,7 +15,7 @@
 //! - a connection that has something to do and is not waiting for its socket, for a reply or for memory, is
 //!   in `ready`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ use units::{Bytes, Duration, Instant};
 
 use crate::address::Address;
 use crate::connection::{Connection, Progress, Sending, Stream};
-use crate::export::Exports;
-use crate::handle::{Handle, waker_failed};
+use crate::export::{ExportId, Exports};
+use crate::handle::{Handle, InUse, Question, waker_failed};
 use crate::limits::{
     BYTES_IN_FLIGHT_MAX, CONNECTIONS_MAX, LISTENERS_MAX, PAYLOADS_BYTES_MAX, RECEIVE_BYTES_MAX,
     STOP_MAX,
@@ -59,6 +59,16 @@ enum Slot {
     Live(Box<Connection>),
     /// The client is gone; its requests are at the disks, and hold memory until they are answered.
     Departed(ConnectionId, InFlight),
+}
+
+impl Slot {
+    /// What its client has open.
+    fn export(&self) -> Option<ExportId> {
+        match self {
+            Self::Live(connection) => connection.session.export(),
+            Self::Free | Self::Departed(..) => None,
+        }
+    }
 }
 
 impl Server {
@@ -136,7 +146,9 @@ impl Server {
             now: clock(),
             ticked: Instant::ZERO,
         };
-        serving.run(sink, clock)
+        let ended = serving.run(sink, clock);
+        serving.handle.end();
+        ended
     }
 }
 
@@ -177,6 +189,9 @@ impl Loop {
             self.read(sink);
             let stop = self.handle.take(&mut replies);
             self.answer(&mut replies);
+            for question in self.handle.questions() {
+                self.respond(question);
+            }
             if stop && self.stopping.is_none() {
                 self.begin_stop();
             }
@@ -384,6 +399,38 @@ impl Loop {
             if let Slot::Live(connection) = state {
                 connection.session.finish(&mut self.budget);
                 self.written.push(slot);
+            }
+        }
+    }
+
+    /// Answers a question of the daemon. Behind the reading, so that what was read has gone to the disks.
+    fn respond(&mut self, question: Question) {
+        // Who asked may have gone: then nobody wants to know.
+        match question {
+            Question::Connections(answer) => {
+                let mut connections = BTreeMap::new();
+                for export in self.slots.iter().filter_map(Slot::export) {
+                    *connections.entry(export).or_default() += 1;
+                }
+                let _ = answer.try_send(connections);
+            }
+            Question::Withdraw { export, force, answer } => {
+                let opened = |slot: &&Slot| slot.export() == Some(export);
+                let connections = self.slots.iter().filter(opened).count();
+                if connections > 0 && !force {
+                    let _ = answer.try_send(Err(InUse { connections }));
+                    return;
+                }
+                self.exports.withdraw(export);
+                for (slot, state) in self.slots.iter_mut().enumerate() {
+                    if state.export() == Some(export)
+                        && let Slot::Live(connection) = state
+                    {
+                        connection.session.finish(&mut self.budget);
+                        self.written.push(slot);
+                    }
+                }
+                let _ = answer.try_send(Ok(()));
             }
         }
     }

@@ -7,7 +7,7 @@ use engine::{Action, Command, Engine, Event, Outcome, Reply, Request, Settings, 
 use report::{DiskReport, ExecutionReport, Latency, SCHEMA, VolumeReport};
 use trace::TraceError;
 use units::{Bytes, DiskTime, Duration, Instant, Op, Operation, Share};
-use volume::{DiskId, Map, Pool};
+use volume::{DiskId, Map, Placed};
 
 use crate::Dice;
 use crate::calendar::Calendar;
@@ -115,14 +115,10 @@ impl World {
     /// # Panics
     /// On a plan that was not checked.
     pub fn new(plan: &Plan) -> Self {
-        let mut pool = Pool::new(plan.disks.iter().map(|disk| disk.drive.model.capacity()));
         let mut disks: Vec<Disk> =
             (plan.seed..).zip(&plan.disks).map(|(seed, disk)| Disk::new(disk, seed)).collect();
-        let mut volumes: Vec<Volume> = Vec::with_capacity(plan.volumes.len());
-        for volume in &plan.volumes {
-            let other = volume.same_as.map(|other| volumes[other.0].map.clone());
-            volumes.push(Volume::new(volume, &mut disks, other, &mut pool));
-        }
+        let volumes: Vec<Volume> =
+            plan.volumes.iter().map(|volume| Volume::new(volume, &mut disks)).collect();
         let loads: Vec<Load> = (0..)
             .zip(&plan.workloads)
             .map(|(stream, workload)| Load::new(workload, &volumes, Dice::new(plan.seed, stream)))
@@ -399,21 +395,14 @@ impl Disk {
 }
 
 impl Volume {
-    fn new(
-        volume: &config::Volume,
-        disks: &mut [Disk],
-        other: Option<Map>,
-        pool: &mut Pool,
-    ) -> Self {
+    fn new(volume: &config::Volume, disks: &mut [Disk]) -> Self {
         let disk = volume.disk.0;
         let id = disks[disk].engine.add_volume(volume.contract, Instant::ZERO);
         let id = id.expect("the plan's reserves fit");
         disks[disk].engine.prioritise(id, volume.priority);
         disks[disk].limited |= volume.contract.limit < Share::ALL;
-        let size = volume.size.sectors_exact().expect("the plan's sizes are whole sectors");
         let place = DiskId(u32::try_from(disk).expect("disks are few"));
-        let allocate = || pool.allocate(place, size).expect("the plan's sizes fit");
-        let map = other.unwrap_or_else(allocate);
+        let map = Map::new(Placed { disk: place, extent: volume.place });
         Self {
             name: volume.name.clone(),
             disk,

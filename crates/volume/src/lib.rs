@@ -1,14 +1,14 @@
 //! Where a volume's sectors lie on the disks of a pool. Sans-IO.
 //!
-//! A [`Pool`] hands out space; a [`Map`] says where the sectors of one volume went. Today a volume is one run
-//! of sectors on one disk, given out in the order of asking from the disk's beginning: the same config gives
-//! the same places, so the data of a disk with a backing file is found again. A map is a list of pieces all the
+//! A [`Pool`] knows which space is free; a [`Map`] says where the sectors of one volume went. Today a volume is one run
+//! of sectors on one disk: where it is claimed, or in the first gap that holds it. A map is a list of pieces all the
 //! same, and nothing above it knows how many there are.
 //!
 //! Invariants: no sector of a disk belongs to two volumes; a map's pieces cover its volume without gaps, in
 //! the volume's order.
 
 use core::fmt;
+use std::collections::BTreeMap;
 
 use units::{Extent, Lba, Sectors};
 
@@ -25,31 +25,46 @@ pub struct Placed {
     pub extent: Extent,
 }
 
-/// The disk has too little space left. Cure: a smaller volume, or another disk.
+/// No gap of the disk is so large. Cure: a smaller volume, or another disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSpace {
-    /// What the disk has left.
+    /// What the disk has left in all.
     pub left: Sectors,
+    /// The largest gap of it.
+    pub gap: Sectors,
 }
 
 impl fmt::Display for NoSpace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the disk has {} left", self.left.bytes())
+        let (left, gap) = (self.left.bytes(), self.gap.bytes());
+        write!(f, "the disk has {left} left, {gap} of it in one piece")
     }
 }
 
 impl std::error::Error for NoSpace {}
 
-/// The space of some disks, and how much of it is given out.
+/// The space of some disks, and which of it is given out.
 #[derive(Clone, Debug)]
 pub struct Pool {
     disks: Vec<Space>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Space {
     capacity: Sectors,
-    used: Sectors,
+    /// What is given out: where each begins, and its end.
+    taken: BTreeMap<Lba, Lba>,
+}
+
+impl Space {
+    /// The free runs, in the order of the disk.
+    fn gaps(&self) -> impl Iterator<Item = Extent> {
+        let end = Lba(0) + self.capacity;
+        let starts = std::iter::once(Lba(0)).chain(self.taken.values().copied());
+        let ends = self.taken.keys().copied().chain(std::iter::once(end));
+        let gap = |(start, end): (Lba, Lba)| Extent::new(start, end.distance(start));
+        starts.zip(ends).map(gap).filter(|gap| !gap.is_empty())
+    }
 }
 
 /// Where the sectors of one volume lie.
@@ -63,31 +78,61 @@ pub struct Map {
 impl Pool {
     /// A pool of empty disks.
     pub fn new(capacities: impl IntoIterator<Item = Sectors>) -> Self {
-        let empty = |capacity| Space { capacity, used: Sectors::ZERO };
+        let empty = |capacity| Space { capacity, taken: BTreeMap::new() };
         Self { disks: capacities.into_iter().map(empty).collect() }
     }
 
-    /// Gives `size` sectors of `disk` to a volume.
+    /// Gives `size` sectors of `disk` to a volume: those at the beginning of the first gap that holds them.
     ///
     /// # Errors
     /// See [`NoSpace`]; nothing is changed then.
     ///
     /// # Panics
     /// On a disk that the pool does not have, or a size of nothing.
-    pub fn allocate(&mut self, disk: DiskId, size: Sectors) -> Result<Map, NoSpace> {
+    pub fn allocate(&mut self, disk: DiskId, size: Sectors) -> Result<Placed, NoSpace> {
         assert!(size > Sectors::ZERO, "a volume has a size");
-        let space = &mut self.disks[disk.0 as usize];
-        let left = space.capacity - space.used;
-        if size > left {
-            return Err(NoSpace { left });
+        let gap = self.disks[disk.0 as usize].gaps().find(|gap| gap.len >= size);
+        let gap = gap.ok_or_else(|| self.free(disk))?;
+        let placed = Placed { disk, extent: gap.split_at(size).0 };
+        self.take(placed);
+        Ok(placed)
+    }
+
+    /// Gives these sectors to a volume; says whether they were free. Where not, nothing is changed.
+    ///
+    /// # Panics
+    /// On a disk that the pool does not have, or no sectors.
+    pub fn claim(&mut self, placed: Placed) -> bool {
+        assert!(!placed.extent.is_empty(), "a volume has a size");
+        let free = self.disks[placed.disk.0 as usize].gaps().any(|gap| gap.contains(placed.extent));
+        if free {
+            self.take(placed);
         }
-        let extent = Extent::new(Lba(0) + space.used, size);
-        space.used += size;
-        Ok(Map { pieces: vec![(Lba(0), Placed { disk, extent })], size })
+        free
+    }
+
+    /// What the disk has left, and how much of it in one piece.
+    ///
+    /// # Panics
+    /// On a disk that the pool does not have.
+    pub fn free(&self, disk: DiskId) -> NoSpace {
+        let gaps = || self.disks[disk.0 as usize].gaps().map(|gap| gap.len);
+        let left = Sectors(gaps().map(|gap| gap.0).sum());
+        NoSpace { left, gap: gaps().max().unwrap_or(Sectors::ZERO) }
+    }
+
+    fn take(&mut self, placed: Placed) {
+        let Extent { start, .. } = placed.extent;
+        self.disks[placed.disk.0 as usize].taken.insert(start, placed.extent.end());
     }
 }
 
 impl Map {
+    /// The map of a volume that lies there, in one piece.
+    pub fn new(placed: Placed) -> Self {
+        Self { pieces: vec![(Lba(0), placed)], size: placed.extent.len }
+    }
+
     /// The volume's size.
     pub fn size(&self) -> Sectors {
         self.size
@@ -130,16 +175,29 @@ mod tests {
         Extent::new(Lba(start), Sectors(len))
     }
 
+    const DISK: DiskId = DiskId(0);
+
     #[test]
     fn volumes_never_share_a_sector_and_a_full_disk_says_what_is_left() {
         let mut pool = Pool::new([Sectors(100), Sectors(50)]);
-        let first = pool.allocate(DiskId(0), Sectors(60)).expect("fits");
-        let second = pool.allocate(DiskId(0), Sectors(30)).expect("fits");
-        let refusal = pool.allocate(DiskId(0), Sectors(11)).expect_err("10 are left");
-        assert_eq!(refusal, NoSpace { left: Sectors(10) });
-        pool.allocate(DiskId(0), Sectors(10)).expect("a refusal takes nothing");
-        let places: Vec<_> = first.pieces().chain(second.pieces()).collect();
-        assert_eq!(places[0].extent.end(), places[1].extent.start);
+        let first = pool.allocate(DISK, Sectors(60)).expect("fits");
+        let second = pool.allocate(DISK, Sectors(30)).expect("fits");
+        let refusal = pool.allocate(DISK, Sectors(11)).expect_err("10 are left");
+        assert_eq!(refusal, NoSpace { left: Sectors(10), gap: Sectors(10) });
+        pool.allocate(DISK, Sectors(10)).expect("a refusal takes nothing");
+        assert_eq!(first.extent.end(), second.extent.start);
+    }
+
+    #[test]
+    fn a_gap_between_volumes_is_filled_and_one_that_is_too_small_is_told() {
+        let mut pool = Pool::new([Sectors(100)]);
+        assert!(pool.claim(Placed { disk: DISK, extent: extent(20, 30) }));
+        assert!(!pool.claim(Placed { disk: DISK, extent: extent(49, 5) }), "a sector is taken");
+        assert!(!pool.claim(Placed { disk: DISK, extent: extent(90, 11) }), "the disk has an end");
+        let refusal = pool.allocate(DISK, Sectors(51)).expect_err("not in one piece");
+        assert_eq!(refusal, NoSpace { left: Sectors(70), gap: Sectors(50) });
+        let placed = pool.allocate(DISK, Sectors(20)).expect("the gap holds it");
+        assert_eq!(placed.extent, extent(0, 20));
     }
 
     #[test]
@@ -165,8 +223,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "passes the volume's end")]
     fn a_request_past_the_end_was_to_be_refused_at_the_edge() {
-        let mut pool = Pool::new([Sectors(100)]);
-        let map = pool.allocate(DiskId(0), Sectors(60)).expect("fits");
+        let map = Map::new(Placed { disk: DISK, extent: extent(0, 60) });
         let _ = map.map(extent(59, 2)).count();
     }
 }

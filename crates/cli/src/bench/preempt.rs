@@ -138,7 +138,7 @@ fn measure(
     let end = daemon.stop().context("the sockets")?;
     let elapsed = last.disks[0].at.since(first.disks[0].at);
     let report = |volume: usize, to: &Status| {
-        to.volumes[volume].report_since(&first.volumes[volume], elapsed)
+        to.volumes[volume].report_since(Some(&first.volumes[volume]), elapsed)
     };
     Ok(Row {
         requests_per_s: rate,

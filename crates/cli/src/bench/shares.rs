@@ -144,7 +144,7 @@ fn measure(
     let elapsed = last.disks[0].at.since(first.disks[0].at);
     let volumes = last.volumes.iter().zip(&first.volumes);
     let shares = volumes.map(|(last, first)| {
-        let report = last.report_since(first, elapsed);
+        let report = last.report_since(Some(first), elapsed);
         (report.disk_time_share, report.iops)
     });
     Ok(Seen { shares: shares.collect(), end })

@@ -191,9 +191,16 @@ impl Server {
 
     /// Waits until it has ended by itself.
     pub(crate) fn ended(mut self) -> Ran {
-        let (mut stdout, mut stderr) = (String::new(), core::mem::take(&mut self.said));
+        let mut stderr = core::mem::take(&mut self.said);
+        // Both at once: who writes much to the one would wait for it to be read before the other ends.
+        let mut pipe = self.child.stdout.take().expect("piped");
+        let stdout = std::thread::spawn(move || {
+            let mut stdout = String::new();
+            pipe.read_to_string(&mut stdout).expect("text");
+            stdout
+        });
         self.stderr.read_to_string(&mut stderr).expect("text");
-        self.child.stdout.take().expect("piped").read_to_string(&mut stdout).expect("text");
+        let stdout = stdout.join().expect("it reads to the end");
         let code = self.child.wait().expect("it has ended").code();
         Ran { code, stdout, stderr }
     }

@@ -112,6 +112,7 @@ impl At {
             field: (!field.is_empty()).then(|| field.to_owned()),
             found: found.map(shortened),
             expected: expected.to_string(),
+            refusal: false,
         })
     }
 }

@@ -26,7 +26,7 @@ fn an_unknown_key_of_a_volume() {
     assert_eq!(
         volume("size = \"1GiB\"\nshare = \"1%\"\n"),
         "plan.toml:2: [[volume]] \"v\": field `share`: found `share`, expected one of the keys `name`, \
-         `disk`, `size`, `reserve`, `limit`, `priority`, `same_as`"
+         `disk`, `size`, `at`, `reserve`, `limit`, `weight`, `priority`, `same_as`"
     );
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use units::{DiskTime, Instant, Operation};
+use units::{DiskTime, Duration, Instant, Operation};
 
 use super::{Dispatch, Pick, Policy, Ticket};
 use crate::{Contract, VolumeId};
@@ -17,6 +17,10 @@ impl Policy for Fcfs {
     fn add(&mut self, _: Contract, _: Instant) {}
 
     fn change(&mut self, _: VolumeId, _: Contract, _: Instant) {}
+
+    fn begin_anew(&mut self, _: VolumeId, _: Contract, _: Instant) {}
+
+    fn change_period(&mut self, _: Duration, _: Instant) {}
 
     fn queued(&mut self, volume: VolumeId, _: Option<&Operation>, _: Instant) {
         self.arrivals.push_back(volume);

@@ -6,7 +6,7 @@
 mod fcfs;
 mod utilization;
 
-use units::{DiskTime, Instant, Operation};
+use units::{DiskTime, Duration, Instant, Operation};
 
 use crate::{Contract, PolicyName, Settings, VolumeId};
 
@@ -54,6 +54,13 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
 
     /// A volume's contract changes.
     fn change(&mut self, volume: VolumeId, contract: Contract, now: Instant);
+
+    /// A number that a volume had is another's now: one with this contract and nothing queued or in service. Nothing of
+    /// the old one is left.
+    fn begin_anew(&mut self, volume: VolumeId, contract: Contract, now: Instant);
+
+    /// Shares are kept over another period.
+    fn change_period(&mut self, period: Duration, now: Instant);
 
     /// A request came to `volume`'s queue. `head` is its head if the queue was empty before.
     fn queued(&mut self, volume: VolumeId, head: Option<&Operation>, now: Instant);

@@ -151,6 +151,23 @@ impl Utilization {
             .then(|| Box::new(Bucket::new(contract.limit, self.period, DiskTime::ZERO, now)))
     }
 
+    fn fresh(&self, contract: Contract, now: Instant) -> Volume {
+        Volume {
+            contract,
+            // As if it had been idle for long: one period's worth is there at a start, never more.
+            reserve: Bucket::full(contract.reserve, self.period, now),
+            limit: self.limit(contract, now),
+            usage: Usage::default(),
+            state: State::Empty,
+            sequential: false,
+            quick: false,
+            in_run: false,
+            running: 0,
+            last_end: None,
+            last_completion: None,
+        }
+    }
+
     /// Puts `volume` where its queue, its buckets and its batch say it belongs.
     fn place(&mut self, volume: VolumeId, now: Instant) {
         let standing = self.standing(volume, now);
@@ -264,26 +281,34 @@ impl Utilization {
 
 impl Policy for Utilization {
     fn add(&mut self, contract: Contract, now: Instant) {
-        let limit = self.limit(contract, now);
-        self.volumes.push(Volume {
-            contract,
-            // As if it had been idle for long: one period's worth is there at a start, never more.
-            reserve: Bucket::full(contract.reserve, self.period, now),
-            limit,
-            usage: Usage::default(),
-            state: State::Empty,
-            sequential: false,
-            quick: false,
-            in_run: false,
-            running: 0,
-            last_end: None,
-            last_completion: None,
-        });
+        let fresh = self.fresh(contract, now);
+        self.volumes.push(fresh);
+    }
+
+    fn begin_anew(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
+        assert_eq!(self.volume(volume).state, State::Empty, "a volume leaves with nothing queued");
+        if self.batch.is_some_and(|batch| batch.volume == volume) {
+            self.end_batch(now);
+        }
+        *self.volume(volume) = self.fresh(contract, now);
+    }
+
+    fn change_period(&mut self, period: Duration, now: Instant) {
+        self.period = period;
+        for index in 0..self.volumes.len() {
+            let entry = &mut self.volumes[index];
+            entry.reserve.change(entry.contract.reserve, period, now);
+            if let Some(limit) = &mut entry.limit {
+                limit.change(entry.contract.limit, period, now);
+            }
+            self.place(VolumeId(u32::try_from(index).expect("VOLUMES_MAX fits")), now);
+        }
     }
 
     fn change(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
         let (period, fresh) = (self.period, self.limit(contract, now));
         let entry = self.volume(volume);
+        entry.usage = entry.usage.reweighed(entry.contract.weight, contract.weight);
         entry.contract = contract;
         entry.reserve.change(contract.reserve, period, now);
         match (&mut entry.limit, fresh) {
@@ -382,7 +407,7 @@ impl Policy for Utilization {
         let entry = &mut self.volumes[volume.0 as usize];
         entry.running -= 1;
         entry.last_completion = Some(now);
-        entry.usage.spend(actual, now, &self.weights);
+        entry.usage.spend((actual, entry.contract.weight), now, &self.weights);
         if slack {
             entry.reserve.settle_slack(estimate, actual, now);
         } else {
@@ -410,7 +435,7 @@ impl Policy for Utilization {
     fn lingered(&mut self, volume: VolumeId, waited: DiskTime, now: Instant) {
         let slack = self.is_slack(volume, now);
         let entry = &mut self.volumes[volume.0 as usize];
-        entry.usage.spend(waited, now, &self.weights);
+        entry.usage.spend((waited, entry.contract.weight), now, &self.weights);
         if slack {
             entry.reserve.settle_slack(DiskTime::ZERO, waited, now);
         } else {

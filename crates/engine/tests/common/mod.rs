@@ -24,7 +24,7 @@ pub fn reserve(n: u32) -> Contract {
 }
 
 pub fn limit(n: u32) -> Contract {
-    Contract { reserve: Share::NONE, limit: percent(n) }
+    Contract { limit: percent(n), ..Contract::BEST_EFFORT }
 }
 
 /// A 4 KiB read at this block.

@@ -311,6 +311,16 @@ impl Session {
         matches!(self.phase, Phase::ClientFlags | Phase::Options | Phase::SkipOption { .. })
     }
 
+    /// What the client has opened, if it has.
+    pub const fn export(&self) -> Option<ExportId> {
+        match self.phase {
+            Phase::Requests | Phase::Payload(_) | Phase::SkipPayload { .. } => Some(self.target.id),
+            Phase::ClientFlags | Phase::Options | Phase::SkipOption { .. } | Phase::Finished => {
+                None
+            }
+        }
+    }
+
     /// Whether a payload has begun and not ended.
     pub const fn is_in_payload(&self) -> bool {
         matches!(self.phase, Phase::Payload(_) | Phase::SkipPayload { .. })

@@ -1,0 +1,347 @@
+//! `spindle vol`, `spindle disk` and `spindle admit`: a running daemon, over its API.
+//!
+//! The daemon's answer is printed as it came with `--json`. Exit codes: 0 done; 1 the daemon refused it, or it would not
+//! fit; 2 the input is bad, or there is no daemon.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Args as ClapArgs, Subcommand};
+use control::{
+    Admission, AdmissionAnswer, Answer, Client, ClientError, Disk, DiskAnswer, DiskChange,
+    DisksAnswer, Problem, Volume, VolumeAnswer, VolumeChange, VolumeSpec, VolumesAnswer,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use units::Bytes;
+
+use crate::exit::{Ended, bad_input};
+use crate::table;
+
+/// Where a daemon's API listens, beside its config; and where it is looked for, in the working directory.
+pub(crate) const SOCKET: &str = "spindle-api.sock";
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Reach {
+    /// The socket of the daemon's API.
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    socket: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Vol {
+    /// Make a volume; the same again is as good as once.
+    Create(Create),
+    /// List all volumes: what each is promised and has had.
+    Ls(Reach),
+    /// Show one volume, with its latencies.
+    Show(Named),
+    /// Change a volume's contract, while I/O runs.
+    Set(Set),
+    /// Grow or shrink a volume.
+    Resize(Resize),
+    /// Remove a volume and its data.
+    Rm(Rm),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DiskCommand {
+    /// List all disks: what each has promised, and has left.
+    Ls(Reach),
+    /// Change the period in which a disk keeps its reserves.
+    Set(DiskSet),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Contract {
+    /// Its share of the disk's time in every period, such as 30%.
+    #[arg(long)]
+    reserve: Option<String>,
+    /// The most it gets, such as 60%.
+    #[arg(long)]
+    limit: Option<String>,
+    /// Its part of the slack beside others, 1 to 1000.
+    #[arg(long)]
+    weight: Option<i64>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Create {
+    #[command(flatten)]
+    reach: Reach,
+    /// Its name.
+    name: String,
+    /// The disk it is to lie on.
+    #[arg(long)]
+    disk: String,
+    /// Its size, such as 10GiB.
+    #[arg(long)]
+    size: String,
+    #[command(flatten)]
+    contract: Contract,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Named {
+    #[command(flatten)]
+    reach: Reach,
+    /// Its name.
+    name: String,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Set {
+    #[command(flatten)]
+    volume: Named,
+    #[command(flatten)]
+    contract: Contract,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Resize {
+    #[command(flatten)]
+    volume: Named,
+    /// Its new size, such as 20GiB.
+    size: String,
+    /// Disconnect the clients of a volume that shrinks.
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Rm {
+    #[command(flatten)]
+    volume: Named,
+    /// Disconnect its clients, after their last answers.
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DiskSet {
+    #[command(flatten)]
+    disk: Named,
+    /// The period, such as 500ms.
+    #[arg(long)]
+    period: String,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Admit {
+    /// Change nothing: `spindle vol create` is what does.
+    #[arg(long, required = true)]
+    dry_run: bool,
+    #[command(flatten)]
+    reach: Reach,
+    /// The disk it would lie on.
+    #[arg(long)]
+    disk: String,
+    /// Its size, such as 10GiB.
+    #[arg(long)]
+    size: String,
+    #[command(flatten)]
+    contract: Contract,
+}
+
+/// A name that no volume is likely to have: admission is asked for one without.
+const NAMELESS: &str = "(a volume to come)";
+
+impl Reach {
+    fn client(&self) -> Client {
+        Client::new(&self.socket)
+    }
+}
+
+fn spec(name: &str, disk: &str, size: &str, contract: &Contract) -> VolumeSpec {
+    let Contract { reserve, limit, weight } = contract;
+    VolumeSpec {
+        name: name.to_owned(),
+        disk: disk.to_owned(),
+        size: size.to_owned(),
+        reserve: reserve.clone(),
+        limit: limit.clone(),
+        weight: *weight,
+    }
+}
+
+pub(crate) fn run(command: &Vol, json: bool) -> anyhow::Result<Ended> {
+    let one = |asked: Result<Answer, ClientError>| {
+        told(asked, json, |answer: VolumeAnswer| volumes(&[answer.volume]))
+    };
+    match command {
+        Vol::Create(Create { reach, name, disk, size, contract }) => {
+            one(reach.client().post("volumes", &spec(name, disk, size, contract)))
+        }
+        Vol::Ls(reach) => {
+            told(reach.client().get("volumes", None), json, |answer: VolumesAnswer| {
+                volumes(&answer.volumes)
+            })
+        }
+        Vol::Show(Named { reach, name }) => {
+            told(reach.client().get("volumes", Some(name)), json, |answer: VolumeAnswer| {
+                shown(&answer.volume)
+            })
+        }
+        Vol::Set(Set { volume: Named { reach, name }, contract }) => {
+            let Contract { reserve, limit, weight } = contract;
+            if (reserve, limit, weight) == (&None, &None, &None) {
+                return Err(bad_input(
+                    "found nothing to set, expected --reserve, --limit or --weight",
+                ));
+            }
+            let (reserve, limit, weight) = (reserve.clone(), limit.clone(), *weight);
+            let change = VolumeChange { reserve, limit, weight, ..VolumeChange::default() };
+            one(reach.client().patch("volumes", name, &change))
+        }
+        Vol::Resize(Resize { volume: Named { reach, name }, size, force }) => {
+            let (size, force) = (Some(size.clone()), *force);
+            let change = VolumeChange { size, force, ..VolumeChange::default() };
+            one(reach.client().patch("volumes", name, &change))
+        }
+        Vol::Rm(Rm { volume: Named { reach, name }, force }) => {
+            let answer = accepted(reach.client().delete(name, *force))?;
+            if json && answer.body == Value::Null {
+                println!("{}", serde_json::json!({ "schema": report::SCHEMA, "removed": name }));
+            }
+            Ok(Ended::Held)
+        }
+    }
+}
+
+pub(crate) fn disk(command: &DiskCommand, json: bool) -> anyhow::Result<Ended> {
+    match command {
+        DiskCommand::Ls(reach) => {
+            told(reach.client().get("disks", None), json, |answer: DisksAnswer| {
+                disks(&answer.disks)
+            })
+        }
+        DiskCommand::Set(DiskSet { disk: Named { reach, name }, period }) => {
+            let change = DiskChange { period: period.clone() };
+            let asked = reach.client().patch("disks", name, &change);
+            told(asked, json, |answer: DiskAnswer| disks(&[answer.disk]))
+        }
+    }
+}
+
+pub(crate) fn admit(admit: &Admit, json: bool) -> anyhow::Result<Ended> {
+    let Admit { reach, disk, size, contract, .. } = admit;
+    let asked = reach.client().post("admission", &spec(NAMELESS, disk, size, contract));
+    let answer = accepted(asked)?;
+    let Admission { fits, reason, reserve_max, size_max, .. } =
+        shape::<AdmissionAnswer>(&answer)?.admission;
+    if json {
+        println!("{}", answer.body);
+    } else if fits {
+        println!("it fits");
+    } else {
+        let reason = reason.map_or_else(String::new, |fault| fault.message);
+        println!("it does not fit: {reason}");
+        println!("disk \"{disk}\" has a reserve of {reserve_max} and a size of {size_max} left");
+    }
+    Ok(fits.into())
+}
+
+/// The daemon's answer, if it is no error. One that changed nothing for want of room is told and exits with 1.
+fn accepted(asked: Result<Answer, ClientError>) -> anyhow::Result<Answer> {
+    let answer = asked.map_err(bad_input)?;
+    if (200..300).contains(&answer.status) {
+        return Ok(answer);
+    }
+    let problem: Problem = shape(&answer)?;
+    match answer.status {
+        409 | 500.. => Err(anyhow::anyhow!("{}", problem.error.message)),
+        _ => Err(bad_input(problem.error.message)),
+    }
+}
+
+fn shape<T: DeserializeOwned>(answer: &Answer) -> anyhow::Result<T> {
+    serde_json::from_value(answer.body.clone()).context("the daemon answers in another shape")
+}
+
+/// Prints an answer, as it came or as a table.
+fn told<T: DeserializeOwned>(
+    asked: Result<Answer, ClientError>,
+    json: bool,
+    text: impl FnOnce(T) -> String,
+) -> anyhow::Result<Ended> {
+    let answer = accepted(asked)?;
+    if json {
+        println!("{}", answer.body);
+    } else {
+        print!("{}", text(shape(&answer)?));
+    }
+    Ok(Ended::Held)
+}
+
+fn volumes(volumes: &[Volume]) -> String {
+    let head = [
+        "volume",
+        "disk",
+        "size",
+        "reserve",
+        "limit",
+        "weight",
+        "clients",
+        "disk time",
+        "requests",
+    ];
+    let row = |volume: &Volume| {
+        vec![
+            volume.name.clone(),
+            volume.disk.clone(),
+            volume.size.clone(),
+            volume.reserve.clone(),
+            volume.limit.clone(),
+            volume.weight.to_string(),
+            volume.connections.to_string(),
+            format!("{:.3} s", volume.disk_time_s),
+            volume.requests.to_string(),
+        ]
+    };
+    table::text(&head, &volumes.iter().map(row).collect::<Vec<_>>())
+}
+
+fn shown(volume: &Volume) -> String {
+    let table = volumes(std::slice::from_ref(volume));
+    let balance = volume.balance_s.map_or("none".to_owned(), |balance| format!("{balance:.3} s"));
+    let (at, had, failures) = (Bytes(volume.at_bytes), Bytes(volume.bytes), volume.failures);
+    let latency = volume.latency_ms.map_or_else(String::new, |latency| {
+        format!(
+            "latency ms: mean {:.2}, p50 {:.2}, p99 {:.2}, p99.9 {:.2}, max {:.2}\n",
+            latency.mean, latency.p50, latency.p99, latency.p999, latency.max
+        )
+    });
+    format!(
+        "{table}at {at} of its disk; balance {balance}; {had} moved, {failures} failures\n{latency}"
+    )
+}
+
+fn disks(disks: &[Disk]) -> String {
+    let head = [
+        "disk",
+        "drive",
+        "policy",
+        "period",
+        "volumes",
+        "reserved",
+        "left",
+        "size",
+        "free",
+        "in one piece",
+    ];
+    let row = |disk: &Disk| {
+        vec![
+            disk.name.clone(),
+            disk.drive.clone(),
+            disk.policy.clone(),
+            disk.period.clone(),
+            disk.volumes.to_string(),
+            disk.reserved.clone(),
+            disk.left.clone(),
+            Bytes(disk.capacity_bytes).to_string(),
+            Bytes(disk.free_bytes).to_string(),
+            Bytes(disk.gap_bytes).to_string(),
+        ]
+    };
+    table::text(&head, &disks.iter().map(row).collect::<Vec<_>>())
+}

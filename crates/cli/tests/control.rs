@@ -1,0 +1,230 @@
+//! A daemon that is changed while it serves, by real processes over real sockets: no request is lost, nothing that was
+//! acknowledged is forgotten.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::process::{Child, Stdio};
+
+use common::{Scratch, Server, client, config, spindle};
+use control::{Answer, Client, ClientError};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+/// The API's socket, where it is unless it is said otherwise.
+const SOCKET: &str = "spindle-api.sock";
+
+fn api(scratch: &Scratch) -> Client {
+    Client::new(&scratch.join(SOCKET))
+}
+
+/// So many in CI; `make soak` asks for more.
+fn kills() -> u64 {
+    let asked = std::env::var("SPINDLE_KILLS").ok();
+    asked.map_or(10, |asked| asked.parse().expect("SPINDLE_KILLS is a number"))
+}
+
+fn volumes(client: &Client) -> Vec<Value> {
+    let answer = client.get("volumes", None).expect("an answer");
+    answer.body["volumes"].as_array().expect("a list").clone()
+}
+
+/// A share such as `12.5%`, in 10⁻⁷ percent.
+fn parts(share: &Value) -> u64 {
+    let share: units::Share = share.as_str().expect("text").parse().expect("a share");
+    share.ppb().into()
+}
+
+fn verifying_fio(server: &Server, volume: &str, scratch: &Scratch) -> Child {
+    let mut command = client("fio");
+    command
+        .args(["--ioengine=nbd", "--verify=crc32c", "--verify_fatal=1", "--rw=randwrite"])
+        .args(["--bs=4k", "--iodepth=8", "--size=16m", "--loops=3"])
+        .arg(format!("--name={volume}"))
+        .arg(format!("--uri={}", server.uri(volume)))
+        .current_dir(scratch.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.spawn().expect("it is installed")
+}
+
+#[test]
+fn fio_loses_nothing_while_reserves_change_hundreds_of_times() {
+    let scratch = Scratch::new();
+    let server = Server::unix(scratch.path(), &scratch.write("plan.toml", config("ram")));
+    let api = api(&scratch);
+    let mut fios = [verifying_fio(&server, "a", &scratch), verifying_fio(&server, "b", &scratch)];
+    let (mut accepted, mut refused) = (0, 0);
+    for turn in 0_u64.. {
+        let under_way = fios.iter_mut().any(|fio| fio.try_wait().expect("a child").is_none());
+        if !under_way && turn >= 200 {
+            break;
+        }
+        let volume = if turn % 2 == 0 { "a" } else { "b" };
+        // Walks through all the shares; every so often both together would be too much.
+        let change = json!({ "reserve": format!("{}%", turn * 37 % 90) });
+        match api.patch("volumes", volume, &change).expect("an answer").status {
+            200 => accepted += 1,
+            409 => refused += 1,
+            status => panic!("{status} to {change}"),
+        }
+        if turn % 10 == 0 {
+            let sum: u64 = volumes(&api).iter().map(|volume| parts(&volume["reserve"])).sum();
+            assert!(sum <= 1_000_000_000, "{sum} of a thousand million are promised");
+        }
+    }
+    eprintln!("{accepted} changes were accepted and {refused} refused while fio ran");
+    assert!(accepted > 0 && refused > 0, "{accepted} accepted, {refused} refused");
+    for fio in fios {
+        let output = fio.wait_with_output().expect("a child");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("READ: bw="), "{said}");
+    }
+    let failures =
+        volumes(&api).iter().map(|volume| volume["failures"].as_u64()).collect::<Vec<_>>();
+    assert_eq!(failures, [Some(0), Some(0)]);
+    server.stop();
+}
+
+/// What change number `n` asks for, from 1.
+fn ask(api: &Client, number: u64) -> Result<Answer, ClientError> {
+    let name = format!("v{}", number / 4);
+    match number % 4 {
+        1 => {
+            api.post("volumes", &json!({ "name": name, "disk": "d0", "size": "1MiB", "weight": 2 }))
+        }
+        2 => api.patch("volumes", &name, &json!({ "size": "2MiB", "limit": "70%" })),
+        3 => api.delete(&name, false),
+        // Each share is another: the state tells which change was the last.
+        _ => api.patch("volumes", "a", &json!({ "reserve": format!("{}.{:07}%", 40, number) })),
+    }
+}
+
+/// The state that the first `count` changes give: what there is, of which size, reserve and limit.
+fn expected(count: u64) -> BTreeMap<String, (u64, u64, u64)> {
+    const MIB: u64 = 1 << 20;
+    const ALL: u64 = 1_000_000_000;
+    let last = count / 4 * 4;
+    let reserve = if last == 0 { 500_000_000 } else { 400_000_000 + last };
+    let mut state = BTreeMap::from([
+        ("a".to_owned(), (64 * MIB, reserve, ALL)),
+        ("b".to_owned(), (32 * MIB, 300_000_000, ALL)),
+    ]);
+    let name = format!("v{}", count / 4);
+    match count % 4 {
+        1 => drop(state.insert(name, (MIB, 0, ALL))),
+        2 => drop(state.insert(name, (2 * MIB, 0, 700_000_000))),
+        _ => {}
+    }
+    state
+}
+
+fn state(api: &Client) -> BTreeMap<String, (u64, u64, u64)> {
+    let one = |volume: &Value| {
+        let name = volume["name"].as_str().expect("text").to_owned();
+        let size = volume["size_bytes"].as_u64().expect("a number");
+        (name, (size, parts(&volume["reserve"]), parts(&volume["limit"])))
+    };
+    volumes(api).iter().map(one).collect()
+}
+
+#[test]
+fn a_daemon_killed_amid_changes_starts_again_with_all_that_it_acknowledged() {
+    let scratch = Scratch::new();
+    let plan = scratch.write("plan.toml", config("ram"));
+    let mut done = 0;
+    for kill in 0..kills() {
+        let server = Server::unix(scratch.path(), &plan);
+        let api = api(&scratch);
+        let found = state(&api);
+        // The one that was under way when it was killed may have been made, or not.
+        assert!(
+            found == expected(done) || found == expected(done + 1),
+            "kill {kill}: {done} {found:?}"
+        );
+        if found == expected(done + 1) {
+            done += 1;
+        }
+        // So many are acknowledged; then it is killed while more are asked for.
+        let (tell, told) = std::sync::mpsc::channel();
+        let asker = std::thread::spawn(move || {
+            let mut acknowledged = done;
+            loop {
+                match ask(&api, acknowledged + 1) {
+                    Ok(answer) => assert!(answer.status < 300, "{} {answer:?}", acknowledged + 1),
+                    Err(_) => return acknowledged,
+                }
+                acknowledged += 1;
+                let _ = tell.send(());
+            }
+        });
+        for _ in 0..=kill * 7 % 23 {
+            told.recv().expect("it goes on until it is killed");
+        }
+        server.signal(Signal::KILL);
+        assert_eq!(server.ended().code, None, "a signal ended it");
+        done = asker.join().expect("it saw answers, then none");
+    }
+    eprintln!("{done} changes were acknowledged over {} kills", kills());
+    assert_eq!(scratch.names().iter().filter(|name| name.contains("plan.toml")).count(), 1);
+}
+
+#[test]
+fn a_thousand_volumes_on_eight_disks_are_listed_and_one_more_is_made() {
+    let scratch = Scratch::new();
+    let mut text = String::new();
+    for disk in 0..8 {
+        write!(text, "[[disk]]\nname = \"d{disk}\"\ndrive = \"hgst-7k8\"\n\n")
+            .expect("to a string");
+    }
+    for volume in 0..1_000 {
+        let disk = volume % 8;
+        write!(text, "[[volume]]\nname = \"v{volume}\"\ndisk = \"d{disk}\"\nsize = \"1GiB\"\nreserve = \"0.7%\"\n\n")
+            .expect("to a string");
+    }
+    let server = Server::unix(scratch.path(), &scratch.write("plan.toml", text));
+    let listed = |count: usize| {
+        let ran = spindle(scratch.path(), &["vol", "ls", "--json"]);
+        assert_eq!(ran.json()["volumes"].as_array().expect("a list").len(), count);
+    };
+    listed(1_000);
+    let create = ["vol", "create", "one more", "--disk", "d7", "--size", "1GiB"];
+    assert_eq!(spindle(scratch.path(), &create).code, Some(0));
+    listed(1_001);
+    let table = spindle(scratch.path(), &["vol", "ls"]).stdout;
+    assert_eq!(table.lines().count(), 1_002, "a head and a line each");
+    server.stop();
+}
+
+#[test]
+fn commands_exit_with_1_when_refused_and_with_2_on_bad_input() {
+    let scratch = Scratch::new();
+    let server = Server::unix(scratch.path(), &scratch.write("plan.toml", config("ram")));
+    let ends = |arguments: &[&str], code: i32, words: &str| {
+        let ran = spindle(scratch.path(), arguments);
+        assert_eq!(ran.code, Some(code), "{arguments:?}: {ran:?}");
+        assert!(ran.stderr.contains(words), "{arguments:?}: {ran:?}");
+        ran
+    };
+    ends(&["vol", "create", "c", "--disk", "d0", "--size", "1MiB", "--reserve", "20%"], 0, "");
+    ends(&["vol", "create", "c", "--disk", "d0", "--size", "1MiB", "--reserve", "20%"], 0, "");
+    ends(&["vol", "set", "c", "--reserve", "21%"], 1, "expected at most 20% (what is left");
+    ends(&["vol", "set", "c", "--reserve", "lots"], 2, "expected a share from 0% to 100%");
+    ends(&["vol", "set", "c"], 2, "expected --reserve, --limit or --weight");
+    ends(&["vol", "show", "nobody"], 2, "expected one of the volumes");
+    ends(&["vol", "resize", "a", "1GiB"], 1, "expected at most 64MiB");
+    ends(&["vol", "ls", "--socket", "nowhere"], 2, "expected the API's socket of a daemon");
+    ends(&["vol", "resize", "c", "2MiB"], 0, "");
+    ends(&["disk", "set", "d0", "--period", "50ms"], 2, "expected a time from 100ms to 10s");
+    ends(&["disk", "set", "d0", "--period", "500ms"], 0, "");
+    let dry = ["admit", "--dry-run", "--disk", "d0", "--size", "1GiB", "--reserve", "10%"];
+    let refused = ends(&dry, 1, "");
+    assert!(refused.stdout.contains("a reserve of 0% and a size of"), "{refused:?}");
+    ends(&["vol", "rm", "c"], 0, "");
+    assert_eq!(ends(&[&dry[..], &["--json"]].concat(), 0, "").json()["admission"]["fits"], true);
+    let shown = ends(&["vol", "show", "a", "--json"], 0, "").json();
+    assert_eq!((&shown["schema"], &shown["volume"]["reserve"]), (&json!(1), &json!("50%")));
+    server.stop();
+}

@@ -1,0 +1,62 @@
+//! How long an operator waits, with 1,000 volumes on 8 disks: `cargo bench -p spindle-control --bench api`.
+//!
+//! Through all of it: HTTP over the Unix socket, the disks' threads, the config's file and its fsyncs. Run as a test it
+//! only looks whether it runs: a debug build's figures say nothing.
+
+#![expect(clippy::disallowed_methods, reason = "it measures itself by the wall clock")]
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::fmt::Write as _;
+use std::time::Instant;
+
+use common::Served;
+use serde_json::json;
+
+const VOLUMES: usize = 1_000;
+
+fn config() -> String {
+    let mut text = String::new();
+    for disk in 0..8 {
+        write!(text, "[[disk]]\nname = \"d{disk}\"\ndrive = \"hgst-7k8\"\n\n")
+            .expect("to a string");
+    }
+    for volume in 0..VOLUMES {
+        let disk = volume % 8;
+        write!(text, "[[volume]]\nname = \"v{volume}\"\ndisk = \"d{disk}\"\nsize = \"1GiB\"\nreserve = \"0.7%\"\n\n")
+            .expect("to a string");
+    }
+    text
+}
+
+/// The median and the longest of some rounds, in milliseconds.
+fn measure(rounds: usize, mut work: impl FnMut(usize)) -> (f64, f64) {
+    let mut took: Vec<f64> = (0..rounds)
+        .map(|round| {
+            let begun = Instant::now();
+            work(round);
+            begun.elapsed().as_secs_f64() * 1e3
+        })
+        .collect();
+    took.sort_by(f64::total_cmp);
+    (took[rounds / 2], took[rounds - 1])
+}
+
+fn main() {
+    let rounds = if std::env::args().any(|argument| argument == "--bench") { 100 } else { 2 };
+    let served = Served::start(&config());
+    let list = measure(rounds, |_| {
+        let answer = served.client.get("volumes", None).expect("an answer");
+        assert_eq!(answer.body["volumes"].as_array().map(Vec::len), Some(VOLUMES));
+    });
+    let change = measure(rounds, |round| {
+        let change = json!({ "reserve": format!("0.{}%", 1 + round % 7) });
+        let answer = served.client.patch("volumes", "v500", &change).expect("an answer");
+        assert_eq!(answer.status, 200, "{answer:?}");
+    });
+    served.stop();
+    println!("{VOLUMES} volumes on 8 disks   median ms  longest ms");
+    println!("list them all             {:9.1}  {:10.1}", list.0, list.1);
+    println!("change a reserve          {:9.1}  {:10.1}", change.0, change.1);
+}

@@ -1,0 +1,156 @@
+//! From the daemon's config and accounts to the API's shapes.
+
+use std::collections::BTreeMap;
+
+use config::{Document, Plan, VolumeEdit};
+use daemon::{Operator, Status, VolumeStatus};
+use engine::Admission as Promised;
+use frontend::ExportId;
+use units::{Bytes, SECTOR_BYTES};
+use volume::{DiskId, NoSpace, Placed, Pool};
+
+use crate::problem::Problem;
+use crate::shapes::{Admission, Disk, LatencyMs, Volume, VolumeSpec};
+
+/// All volumes. One that came or went between the two questions is left out.
+pub(crate) fn volumes(operator: &Operator) -> Vec<Volume> {
+    let (document, status) = (operator.document(), operator.accounts());
+    volumes_of(&document, &status, &operator.connections(), false)
+}
+
+/// One volume, with its latencies.
+pub(crate) fn volume(operator: &Operator, name: &str) -> Result<Volume, Problem> {
+    let document = operator.document();
+    document.volume(name).map_err(daemon::ChangeError::Missing)?;
+    let mut status = operator.status_of(name);
+    status.volumes.retain(|volume| volume.name == name);
+    let volume = volumes_of(&document, &status, &operator.connections(), true).pop();
+    // It went between the two questions.
+    volume.ok_or_else(|| Problem::new(axum::http::StatusCode::NOT_FOUND, "missing", "it is gone"))
+}
+
+fn volumes_of(
+    document: &Document,
+    status: &Status,
+    connections: &BTreeMap<ExportId, usize>,
+    latency: bool,
+) -> Vec<Volume> {
+    let plan = document.plan();
+    let planned: BTreeMap<&str, &config::Volume> =
+        plan.volumes.iter().map(|volume| (volume.name.as_str(), volume)).collect();
+    let tell = |told: &VolumeStatus| {
+        let planned = planned.get(told.name.as_str())?;
+        let connections = connections.get(&told.export).copied().unwrap_or(0);
+        let latency = latency.then(|| latency_of(told));
+        Some(one(plan, planned, told, (connections, latency)))
+    };
+    status.volumes.iter().filter_map(tell).collect()
+}
+
+fn one(
+    plan: &Plan,
+    planned: &config::Volume,
+    told: &VolumeStatus,
+    (connections, latency_ms): (usize, Option<LatencyMs>),
+) -> Volume {
+    Volume {
+        name: planned.name.clone(),
+        disk: plan.disks[planned.disk.0].name.clone(),
+        size: config::size_text(planned.size),
+        size_bytes: planned.size.0,
+        at_bytes: planned.place.start.0 * SECTOR_BYTES,
+        reserve: told.contract.reserve.to_string(),
+        limit: told.contract.limit.to_string(),
+        weight: told.contract.weight.as_u32(),
+        connections,
+        disk_time_s: told.account.disk_time.as_secs_f64(),
+        balance_s: told.balance.map(units::DiskTime::as_secs_f64),
+        requests: told.account.requests,
+        failures: told.account.failures,
+        bytes: told.account.sectors.bytes().0,
+        latency_ms,
+    }
+}
+
+fn latency_of(told: &VolumeStatus) -> LatencyMs {
+    let millis = told.latency.millis();
+    LatencyMs {
+        mean: millis.mean,
+        p50: millis.p50,
+        p99: millis.p99,
+        p999: millis.p999,
+        max: millis.max,
+    }
+}
+
+/// All disks.
+pub(crate) fn disks(operator: &Operator) -> Vec<Disk> {
+    let (document, status) = (operator.document(), operator.accounts());
+    let plan = document.plan();
+    let disks = plan.disks.iter().zip(&status.disks).enumerate().map(|(index, (disk, told))| {
+        let (NoSpace { left, gap }, promised) = left(plan, index);
+        Disk {
+            name: disk.name.clone(),
+            drive: disk.drive.name.clone(),
+            policy: disk.policy.to_string(),
+            depth: disk.depth,
+            period: disk.period.to_string(),
+            volumes: plan.volumes.iter().filter(|volume| volume.disk.0 == index).count(),
+            reserved: promised.reserved().to_string(),
+            left: promised.left().to_string(),
+            capacity_bytes: disk.drive.model.capacity().bytes().0,
+            free_bytes: left.bytes().0,
+            gap_bytes: gap.bytes().0,
+            busy_s: told.busy.as_secs_f64(),
+            uptime_s: told.at.since(units::Instant::ZERO).as_secs_f64(),
+        }
+    });
+    disks.collect()
+}
+
+/// What a disk of the plan has left: space, and time.
+fn left(plan: &Plan, disk: usize) -> (NoSpace, Promised) {
+    let mut pool = Pool::new([plan.disks[disk].drive.model.capacity()]);
+    let mut promised = Promised::default();
+    for volume in plan.volumes.iter().filter(|volume| volume.disk.0 == disk) {
+        let there = Placed { disk: DiskId(0), extent: volume.place };
+        // A second door takes no sectors of its own.
+        assert!(
+            volume.same_as.is_some() || pool.claim(there),
+            "the plan's volumes share no sector"
+        );
+        promised.admit(volume.contract).expect("the plan's reserves fit");
+        let beyond = volume.beyond_reserve(&plan.disks[disk]);
+        promised.admit(engine::Contract::reserve(beyond)).expect("the plan's limits fit");
+    }
+    (pool.free(DiskId(0)), promised)
+}
+
+/// What of a volume is written to the config.
+pub(crate) fn edit(spec: VolumeSpec) -> VolumeEdit {
+    let VolumeSpec { size, reserve, limit, weight, .. } = spec;
+    VolumeEdit { size: Some(size), reserve, limit, weight }
+}
+
+/// Whether the volume could be made; a value that could never be is no question.
+pub(crate) fn admission(operator: &Operator, spec: VolumeSpec) -> Result<Admission, Problem> {
+    let document = operator.document();
+    let (name, disk) = (spec.name.clone(), spec.disk.clone());
+    let asked = document.create(&name, &disk, &edit(spec));
+    let reason = match asked {
+        Ok(_) => None,
+        Err(error) if error.is_refusal() => Some(Problem::fault(&error)),
+        Err(error) => return Err(daemon::ChangeError::Config(error).into()),
+    };
+    let plan = document.plan();
+    let index = plan.disks.iter().position(|there| there.name == disk);
+    let (NoSpace { gap, .. }, promised) = left(plan, index.expect("the config has found it"));
+    let size_max: Bytes = gap.bytes();
+    Ok(Admission {
+        fits: reason.is_none(),
+        reason,
+        reserve_max: promised.left().to_string(),
+        size_max: config::size_text(size_max),
+        size_max_bytes: size_max.0,
+    })
+}

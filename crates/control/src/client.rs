@@ -1,0 +1,155 @@
+//! The API's client: one request over the daemon's Unix socket, for the command line.
+
+use std::path::{Path, PathBuf};
+use std::{fmt, io};
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::net::UnixStream;
+
+use crate::limits::ANSWER_BYTES_MAX;
+
+/// What means something in a path is escaped.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// A way to a daemon.
+#[derive(Clone, Debug)]
+pub struct Client {
+    socket: PathBuf,
+}
+
+/// What a daemon answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The body; null where there is none.
+    pub body: Value,
+}
+
+/// Why there was no answer.
+#[derive(Debug)]
+pub enum ClientError {
+    /// Nobody listens there. Cure: start a daemon, or name its socket.
+    Unreachable(PathBuf, io::Error),
+    /// The answer broke off or was no answer of this API.
+    Broken(PathBuf, String),
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable(path, error) => {
+                let path = path.display();
+                write!(f, "socket: found `{path}`, expected the API's socket of a daemon ({error})")
+            }
+            Self::Broken(path, why) => write!(f, "{}: no answer: {why}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}
+
+/// A name as a part of a path.
+fn escaped(name: &str) -> String {
+    utf8_percent_encode(name, ESCAPED).to_string()
+}
+
+impl Client {
+    /// The daemon whose API listens on this socket.
+    pub fn new(socket: &Path) -> Self {
+        Self { socket: socket.to_owned() }
+    }
+
+    /// Reads `/v1/{of}`, or what it has under `name`.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn get(&self, of: &str, name: Option<&str>) -> Result<Answer, ClientError> {
+        let path = name.map_or(format!("/v1/{of}"), |name| format!("/v1/{of}/{}", escaped(name)));
+        self.ask(Method::GET, &path, Bytes::new())
+    }
+
+    /// Posts to `/v1/{to}`.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn post(&self, to: &str, body: &impl Serialize) -> Result<Answer, ClientError> {
+        self.ask(Method::POST, &format!("/v1/{to}"), json(body))
+    }
+
+    /// Changes `/v1/{of}/{name}`.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn patch(
+        &self,
+        of: &str,
+        name: &str,
+        body: &impl Serialize,
+    ) -> Result<Answer, ClientError> {
+        self.ask(Method::PATCH, &format!("/v1/{of}/{}", escaped(name)), json(body))
+    }
+
+    /// Removes the volume of this name.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn delete(&self, volume: &str, force: bool) -> Result<Answer, ClientError> {
+        let path = format!("/v1/volumes/{}?force={force}", escaped(volume));
+        self.ask(Method::DELETE, &path, Bytes::new())
+    }
+
+    /// Sends any request, and waits for its answer.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Answer, ClientError> {
+        let unreachable = |error| ClientError::Unreachable(self.socket.clone(), error);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map_err(unreachable)?.block_on(async {
+            let stream = UnixStream::connect(&self.socket).await.map_err(unreachable)?;
+            let asked = exchange(stream, method, path, body).await;
+            asked.map_err(|why| ClientError::Broken(self.socket.clone(), why))
+        })
+    }
+}
+
+fn json(body: &impl Serialize) -> Bytes {
+    serde_json::to_vec(body).expect("the API's shapes are JSON").into()
+}
+
+async fn exchange(
+    stream: UnixStream,
+    method: Method,
+    path: &str,
+    body: Bytes,
+) -> Result<Answer, String> {
+    let words = |error: hyper::Error| error.to_string();
+    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream));
+    let (mut sender, connection) = handshake.await.map_err(words)?;
+    let connection = tokio::spawn(connection);
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(HOST, "spindle")
+        .header(CONTENT_TYPE, "application/json")
+        .body(Full::new(body))
+        .map_err(|error| error.to_string())?;
+    let response = sender.send_request(request).await.map_err(words)?;
+    let status = response.status().as_u16();
+    let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+    let body = body.map_err(|error| error.to_string())?.to_bytes();
+    connection.abort();
+    let body = match &body[..] {
+        [] => Value::Null,
+        body => serde_json::from_slice(body).map_err(|error| error.to_string())?,
+    };
+    Ok(Answer { status, body })
+}

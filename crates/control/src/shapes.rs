@@ -1,0 +1,213 @@
+//! The JSON that goes over the API. Quantities that a client sets are texts as in the config; what was measured comes as
+//! numbers in the unit of the field's name.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::problem::Fault;
+
+/// A volume to be made, or to be asked about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeSpec {
+    /// The name that clients open it by: 1 to 255 bytes, printable, without `/`, `\` and quotes.
+    #[schema(example = "vm1")]
+    pub name: String,
+    /// The disk that it is to lie on.
+    #[schema(example = "d0")]
+    pub disk: String,
+    /// Its size: whole sectors of 512 bytes.
+    #[schema(example = "10GiB")]
+    pub size: String,
+    /// Its share of the disk's time in every period. Without: nothing.
+    #[schema(example = "30%")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserve: Option<String>,
+    /// The most it gets, at least the reserve. Without: all.
+    #[schema(example = "60%")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    /// Its part of the slack beside others, 1 to 1000. Without: 1.
+    #[schema(example = 2)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<i64>,
+}
+
+/// What is to change of a volume. What is not said stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeChange {
+    /// Its size. It grows into the free space behind it. To shrink, no client may have it open.
+    #[schema(example = "20GiB")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<String>,
+    /// Its share of the disk's time in every period.
+    #[schema(example = "30%")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserve: Option<String>,
+    /// The most it gets, at least the reserve.
+    #[schema(example = "60%")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    /// Its part of the slack beside others, 1 to 1000.
+    #[schema(example = 2)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<i64>,
+    /// Disconnect the clients of a volume that shrinks.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// What is to change of a disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DiskChange {
+    /// The period in which every reserve is kept.
+    #[schema(example = "500ms")]
+    pub period: String,
+}
+
+/// A volume: what it is promised, and what it has had since the daemon's start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Volume {
+    /// Its name.
+    pub name: String,
+    /// The disk it lies on.
+    pub disk: String,
+    /// Its size, as it can be typed back.
+    pub size: String,
+    /// The same in bytes.
+    pub size_bytes: u64,
+    /// Where it begins on its disk.
+    pub at_bytes: u64,
+    /// Its share of the disk's time in every period.
+    pub reserve: String,
+    /// The most it gets.
+    pub limit: String,
+    /// Its part of the slack.
+    pub weight: u32,
+    /// Connections that have it open.
+    pub connections: usize,
+    /// Disk time charged.
+    pub disk_time_s: f64,
+    /// What it has saved up of its reserve, or owes if negative; nothing where the policy keeps no such books.
+    pub balance_s: Option<f64>,
+    /// Requests answered.
+    pub requests: u64,
+    /// Of those, failed.
+    pub failures: u64,
+    /// Read and written.
+    pub bytes: u64,
+    /// From a request's arrival to its answer. Told of one volume alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<LatencyMs>,
+}
+
+/// Latencies since the daemon's start, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LatencyMs {
+    /// The mean.
+    pub mean: f64,
+    /// The median.
+    pub p50: f64,
+    /// Of a hundred, the second longest.
+    pub p99: f64,
+    /// Of a thousand, the second longest.
+    pub p999: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// A disk: what it has promised, and what it has left.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Disk {
+    /// Its name.
+    pub name: String,
+    /// The drive that it behaves like.
+    pub drive: String,
+    /// Who decides which request goes next.
+    pub policy: String,
+    /// Commands inside the drive at once.
+    pub depth: u32,
+    /// The period in which every reserve is kept.
+    pub period: String,
+    /// Volumes on it.
+    pub volumes: usize,
+    /// What they reserve of its time.
+    pub reserved: String,
+    /// What is left to reserve.
+    pub left: String,
+    /// What it holds.
+    pub capacity_bytes: u64,
+    /// What of that no volume has.
+    pub free_bytes: u64,
+    /// The largest piece of the free space: the largest volume that can be made.
+    pub gap_bytes: u64,
+    /// How long it has had work, since the daemon's start.
+    pub busy_s: f64,
+    /// How long it has been served.
+    pub uptime_s: f64,
+}
+
+/// Would it fit; if not, what would?
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Admission {
+    /// Whether the volume could be made now.
+    pub fits: bool,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Fault>,
+    /// The largest reserve that the disk has left.
+    pub reserve_max: String,
+    /// The largest size that the disk has room for.
+    pub size_max: String,
+    /// The same in bytes.
+    pub size_max_bytes: u64,
+}
+
+macro_rules! answers {
+    ($($(#[$doc:meta])* $name:ident { $(#[$field_doc:meta])* $field:ident: $type:ty })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+        pub struct $name {
+            /// The version of this shape.
+            pub schema: u32,
+            $(#[$field_doc])*
+            pub $field: $type,
+        }
+
+        impl From<$type> for $name {
+            fn from($field: $type) -> Self {
+                Self { schema: report::SCHEMA, $field }
+            }
+        }
+    )*};
+}
+
+answers! {
+    /// One volume.
+    VolumeAnswer {
+        /// It.
+        volume: Volume
+    }
+    /// All volumes.
+    VolumesAnswer {
+        /// In the order in which they came.
+        volumes: Vec<Volume>
+    }
+    /// One disk.
+    DiskAnswer {
+        /// It.
+        disk: Disk
+    }
+    /// All disks.
+    DisksAnswer {
+        /// In the config's order.
+        disks: Vec<Disk>
+    }
+    /// What admission says.
+    AdmissionAnswer {
+        /// It.
+        admission: Admission
+    }
+}

@@ -1,0 +1,80 @@
+//! What the threads of a running daemon share: the way to each disk, the way to the sockets, the routes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, mpsc};
+
+use frontend::ExportId;
+use units::Instant;
+
+use crate::Clock;
+use crate::inbox::{Inbox, Look, Message};
+use crate::router::Routes;
+use crate::status::{DiskStatus, DiskView, Status, VolumeStatus};
+
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) clock: Clock,
+    pub(crate) handle: frontend::Handle,
+    pub(crate) routes: Arc<Routes>,
+    pub(crate) inboxes: Vec<Arc<Inbox>>,
+    pub(crate) disks: Vec<String>,
+}
+
+impl Live {
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Asks every disk's thread.
+    pub(crate) fn status(&self, look: Look) -> Status {
+        let asked: Vec<_> = self
+            .inboxes
+            .iter()
+            .map(|inbox| {
+                let (to, from) = mpsc::sync_channel(1);
+                inbox.put(&mut vec![Message::Look(look, to)]);
+                from
+            })
+            .collect();
+        let views = asked.into_iter().map(|from| from.recv().expect("a disk's thread answers"));
+        self.assemble(views.collect())
+    }
+
+    /// Tells every disk's thread to end when it has answered what it has.
+    pub(crate) fn stop_disks(&self) {
+        for inbox in &self.inboxes {
+            inbox.put(&mut vec![Message::Stop]);
+        }
+    }
+
+    /// Puts together what the disks' threads told. A volume that came or went meanwhile is told of by neither, or by one:
+    /// those that both know are shown.
+    pub(crate) fn assemble(&self, views: Vec<DiskView>) -> Status {
+        let routes = self.routes.all();
+        let (mut disks, mut told) = (Vec::new(), BTreeMap::new());
+        for (disk, (view, name)) in views.into_iter().zip(&self.disks).enumerate() {
+            let DiskView { at, busy, lateness, executed, volumes } = view;
+            disks.push(DiskStatus { name: name.clone(), at, busy, lateness, executed });
+            told.extend(volumes.into_iter().map(|(export, view)| (export, (disk, view))));
+        }
+        let volumes = routes.into_iter().filter_map(|(export, route)| {
+            let (disk, view) = told.remove(&export)?;
+            Some(VolumeStatus {
+                export,
+                name: route.name,
+                disk,
+                contract: view.contract,
+                account: view.account,
+                balance: view.balance,
+                latency: view.latencies.response,
+                waiting: view.latencies.waiting,
+            })
+        });
+        Status { disks, volumes: volumes.collect() }
+    }
+
+    /// How many connections each export has; none of any when the sockets are gone.
+    pub(crate) fn connections(&self) -> BTreeMap<ExportId, usize> {
+        self.handle.connections().unwrap_or_default()
+    }
+}

@@ -1,0 +1,83 @@
+//! Volumes come and go and contracts change, while requests are queued and in service.
+//!
+//! Each change happens within one call, between two decisions: nothing is ever decided by half of it. What is to be
+//! refused is refused by [`Admission`] before anything is touched.
+//!
+//! Invariants: the reserves of the volumes that are there add up to what is admitted, at most the whole; the
+//! number of a volume that was removed is given away again, and its account is not.
+
+use units::{DiskTime, Duration, Instant};
+
+use super::{Engine, NOBODY, Volume};
+use crate::limits::VOLUMES_MAX;
+use crate::{Account, Contract, Priority, Refusal, VolumeId};
+
+impl Engine {
+    /// Adds a volume, if its contract can be kept beside the others.
+    ///
+    /// # Errors
+    /// See [`Refusal`]; nothing is changed then.
+    ///
+    /// # Panics
+    /// Past [`VOLUMES_MAX`].
+    pub fn add_volume(&mut self, contract: Contract, now: Instant) -> Result<VolumeId, Refusal> {
+        assert!(self.volumes() < VOLUMES_MAX, "volumes are bounded at the edge");
+        self.admission.admit(contract)?;
+        let fresh = Volume { first: NOBODY, last: NOBODY, account: Account::default() };
+        let Some(volume) = self.vacant.pop() else {
+            let volume = VolumeId(u32::try_from(self.volumes.len()).expect("VOLUMES_MAX fits"));
+            self.volumes.push(fresh);
+            self.contracts.push(contract);
+            self.priorities.push(Priority::Normal);
+            self.policy.add(contract, now);
+            return Ok(volume);
+        };
+        self.volumes[volume.0 as usize] = fresh;
+        self.contracts[volume.0 as usize] = contract;
+        self.priorities[volume.0 as usize] = Priority::Normal;
+        self.policy.begin_anew(volume, contract, now);
+        Ok(volume)
+    }
+
+    /// Whether `volume`'s contract could be changed to this one. Only after a yes is
+    /// [`Event::ContractChanged`](crate::Event::ContractChanged) to be sent.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn admits(&self, volume: VolumeId, contract: Contract) -> Result<(), Refusal> {
+        let mut admission = self.admission;
+        admission.release(self.contracts[volume.0 as usize]);
+        admission.admit(contract)
+    }
+
+    /// How many volumes there are.
+    pub fn volumes(&self) -> usize {
+        self.volumes.len() - self.vacant.len()
+    }
+
+    pub(super) fn change(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
+        let entry = &mut self.contracts[volume.0 as usize];
+        self.admission.release(core::mem::replace(entry, contract));
+        self.admission.admit(contract).expect("a change is sent after a yes");
+        self.policy.change(volume, contract, now);
+    }
+
+    pub(super) fn remove_volume(&mut self, volume: VolumeId, now: Instant) {
+        let entry = &mut self.volumes[volume.0 as usize];
+        assert_eq!(entry.first, NOBODY, "who leaves has nothing queued");
+        self.departed += core::mem::replace(&mut entry.account.disk_time, DiskTime::ZERO);
+        let is_his = |slot| self.pending(slot).request.volume == volume;
+        assert!(!self.issued.iter().any(|issued| is_his(issued.slot)), "nor in service");
+        assert!(!self.vacant.contains(&volume), "a volume leaves once");
+        let contract = &mut self.contracts[volume.0 as usize];
+        self.admission.release(core::mem::replace(contract, Contract::BEST_EFFORT));
+        self.policy.begin_anew(volume, Contract::BEST_EFFORT, now);
+        self.vacant.push(volume);
+    }
+
+    pub(super) fn change_period(&mut self, period: Duration, now: Instant) {
+        self.settings.period = period;
+        self.settings.assert_sane();
+        self.policy.change_period(period, now);
+    }
+}

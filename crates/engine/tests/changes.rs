@@ -1,0 +1,231 @@
+//! Volumes come, change and go while requests are queued and in service: nothing is lost, nothing is promised twice.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Closed, Timeline, block, ms, percent, reserve};
+use proptest::prelude::*;
+use spindle_engine::{
+    Action, Command, Contract, Event, Outcome, RequestId, Settings, VolumeId, Weight,
+};
+use units::{DiskTime, Duration, Share};
+
+/// What happens next; numbers are taken modulo what there is.
+#[derive(Clone, Debug)]
+enum Step {
+    Submit { volume: usize, place: u64 },
+    Finish { command: usize },
+    Pass { micros: u64 },
+    Add { contract: Contract },
+    Change { volume: usize, contract: Contract },
+    Remove { volume: usize },
+    Period { millis: u64 },
+}
+
+fn contracts() -> impl Strategy<Value = Contract> {
+    (0_u32..70, 0_u32..=100, 1_u32..=1_000).prop_map(|(reserve, limit, weight)| Contract {
+        reserve: percent(reserve),
+        limit: percent(limit),
+        weight: Weight::new(weight).expect("within its bounds"),
+    })
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let volume = any::<usize>;
+    let step = prop_oneof![
+        6 => (volume(), 0_u64..1_000_000).prop_map(|(volume, place)| Step::Submit { volume, place }),
+        6 => volume().prop_map(|command| Step::Finish { command }),
+        3 => (0_u64..400_000).prop_map(|micros| Step::Pass { micros }),
+        2 => contracts().prop_map(|contract| Step::Add { contract }),
+        3 => (volume(), contracts()).prop_map(|(volume, contract)| Step::Change { volume, contract }),
+        2 => volume().prop_map(|volume| Step::Remove { volume }),
+        1 => (250_u64..=10_000).prop_map(|millis| Step::Period { millis }),
+    ];
+    prop::collection::vec(step, 1..300)
+}
+
+/// An engine, and what the world knows of it.
+struct World {
+    timeline: Timeline,
+    volumes: Vec<VolumeId>,
+    open: BTreeMap<RequestId, VolumeId>,
+    running: Vec<Command>,
+}
+
+impl World {
+    fn new() -> Self {
+        let settings = Settings { depth: 4, ..Settings::default() };
+        let timeline = Timeline::new(settings, &[]);
+        Self { timeline, volumes: Vec::new(), open: BTreeMap::new(), running: Vec::new() }
+    }
+
+    fn settle(&mut self) {
+        while let Some(action) = self.timeline.poll() {
+            match action {
+                Action::Issue(command) => {
+                    assert!(self.volumes.contains(&command.volume), "a command of a volume");
+                    self.running.push(command);
+                }
+                Action::Reply(reply) => {
+                    let asked = self.open.remove(&reply.request);
+                    assert_eq!(asked, Some(reply.volume), "answered once, to who asked");
+                }
+            }
+        }
+        let mut reserved = self.volumes.iter().map(|v| self.timeline.engine.contract(*v).reserve);
+        let sum = reserved.try_fold(Share::NONE, Share::checked_add);
+        assert_eq!(sum, Some(self.timeline.engine.admission().reserved()), "at most the whole");
+        assert_eq!(self.timeline.engine.volumes(), self.volumes.len());
+        self.timeline.engine.invariants();
+    }
+
+    fn finish(&mut self, index: usize) {
+        let command = self.running.swap_remove(index);
+        self.timeline.after(ms(3)).complete(&command, Outcome::Done);
+    }
+
+    fn drain(&mut self, volume: Option<VolumeId>) {
+        for _ in 0..10_000 {
+            self.settle();
+            if !self.open.values().any(|of| volume.is_none_or(|volume| *of == volume)) {
+                return;
+            }
+            if self.running.is_empty() {
+                let wakeup = self.timeline.engine.next_wakeup();
+                self.timeline.now = wakeup.expect("with requests queued it rests for a reason");
+            } else {
+                self.finish(0);
+            }
+        }
+        panic!("a request was lost: {:?}", self.open);
+    }
+
+    fn step(&mut self, step: &Step) {
+        let count = self.volumes.len();
+        let now = self.timeline.now;
+        match *step {
+            Step::Submit { volume, place } if count > 0 => {
+                let volume = self.volumes[volume % count];
+                let request = self.timeline.submit(volume.0, block(place));
+                self.open.insert(request, volume);
+            }
+            Step::Finish { command } if !self.running.is_empty() => {
+                self.finish(command % self.running.len());
+            }
+            Step::Pass { micros } => {
+                self.timeline.after(Duration::from_micros(micros));
+            }
+            Step::Add { contract } => {
+                let before = *self.timeline.engine.admission();
+                match self.timeline.engine.add_volume(contract, now) {
+                    Ok(volume) => self.volumes.push(volume),
+                    Err(_) => assert_eq!(*self.timeline.engine.admission(), before),
+                }
+            }
+            Step::Change { volume, contract } if count > 0 => {
+                let volume = self.volumes[volume % count];
+                if self.timeline.engine.admits(volume, contract).is_ok() {
+                    self.timeline.engine.handle(Event::ContractChanged { volume, contract }, now);
+                    assert_eq!(self.timeline.engine.contract(volume), contract);
+                }
+            }
+            Step::Remove { volume } if count > 0 => {
+                let volume = self.volumes[volume % count];
+                self.drain(Some(volume));
+                self.volumes.retain(|there| *there != volume);
+                let now = self.timeline.now;
+                self.timeline.engine.handle(Event::VolumeRemoved { volume }, now);
+            }
+            Step::Period { millis } => {
+                self.timeline.engine.handle(Event::PeriodChanged { period: ms(millis) }, now);
+            }
+            _ => {}
+        }
+        self.settle();
+    }
+}
+
+/// A sample in CI; `make soak` asks for more.
+fn cases() -> u32 {
+    let asked = std::env::var("SPINDLE_CASES").ok();
+    asked.map_or(256, |asked| asked.parse().expect("SPINDLE_CASES is a number"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_changes_every_request_is_answered_once_and_reserves_stay_within_the_disk(steps in steps()) {
+        let mut world = World::new();
+        for step in &steps {
+            world.step(step);
+        }
+        world.drain(None);
+    }
+}
+
+/// Two clients that always want more, with 4 KiB reads all over the disk that take 10 ms each.
+fn two(contracts: [Contract; 2]) -> Closed<'static> {
+    let mut place = 0_u64;
+    let next = move |volume: VolumeId| {
+        place += 7_919;
+        block(place % 100_000 * 100 + u64::from(volume.0))
+    };
+    let timeline = Timeline::new(Settings::default(), &contracts);
+    Closed { timeline, next: Box::new(next), service: Box::new(|_| ms(10)) }
+}
+
+/// The share of `length` that the first of two had in it.
+fn share_of_first(disk: &mut Closed<'_>, length: Duration) -> f64 {
+    let before = disk.timeline.had(0);
+    disk.go_on(length);
+    (disk.timeline.had(0) - before).as_secs_f64() / length.as_secs_f64()
+}
+
+#[test]
+fn a_reserve_that_is_changed_under_load_holds_from_the_next_period_on() {
+    let mut disk = two([reserve(50), reserve(50)]);
+    disk.run(8, ms(10_000));
+    for (volume, percent) in [(1, 20), (0, 80)] {
+        let now = disk.timeline.now;
+        let event = Event::ContractChanged { volume: VolumeId(volume), contract: reserve(percent) };
+        disk.timeline.engine.handle(event, now);
+    }
+    disk.go_on(ms(1_000));
+    let share = share_of_first(&mut disk, ms(10_000));
+    assert!((share - 0.80).abs() < 0.03, "80 % was promised, {share} came");
+}
+
+#[test]
+fn slack_is_shared_as_the_weights_say_before_and_after_they_change() {
+    let weighed = |weight| Contract {
+        weight: Weight::new(weight).expect("within its bounds"),
+        ..Contract::BEST_EFFORT
+    };
+    let mut disk = two([weighed(3), weighed(1)]);
+    disk.run(8, ms(20_000));
+    let share = share_of_first(&mut disk, ms(40_000));
+    assert!((share - 0.75).abs() < 0.02, "three to one, {share} came");
+    let now = disk.timeline.now;
+    let event = Event::ContractChanged { volume: VolumeId(1), contract: weighed(9) };
+    disk.timeline.engine.handle(event, now);
+    disk.go_on(ms(2_000));
+    let share = share_of_first(&mut disk, ms(40_000));
+    assert!((share - 0.25).abs() < 0.02, "three to nine, {share} came");
+}
+
+#[test]
+fn a_number_is_given_again_and_nothing_of_the_one_who_had_it_stays() {
+    let mut timeline = Timeline::new(Settings::default(), &[reserve(60), reserve(40)]);
+    timeline.submit(0, block(5));
+    timeline.serve(ms(10));
+    assert_eq!(timeline.had(0), DiskTime::from_millis(10));
+    timeline.engine.handle(Event::VolumeRemoved { volume: VolumeId(0) }, timeline.now);
+    let again = timeline.engine.add_volume(reserve(60), timeline.now);
+    assert_eq!(again, Ok(VolumeId(0)), "60 % and a number are free again");
+    assert_eq!(timeline.had(0), DiskTime::ZERO);
+    timeline.submit(0, block(6));
+    timeline.serve(ms(10));
+    timeline.engine.invariants();
+}
