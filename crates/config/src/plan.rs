@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::{Contract, Execution, PolicyName, Priority};
-use units::{Bytes, Duration, Share};
+use units::{Bytes, Duration, Operation, Share};
 
 /// A whole config: disks, the volumes on them, and (for a simulation) the load on those.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,6 +140,8 @@ pub enum Requests {
     Drawn(Drawn),
     /// From a trace.
     Trace(Replay),
+    /// From a list, one after the other in a closed loop: no file says that, experiments build it.
+    Listed(Arc<[Operation]>),
 }
 
 /// Requests that dice make up.

@@ -255,7 +255,7 @@ impl World {
 
     fn send(&mut self, index: usize) {
         let load = &mut self.loads[index];
-        if self.now >= load.stop {
+        if self.now >= load.stop || load.source.is_at_its_end() {
             return;
         }
         let traced = match load.source.traced() {
