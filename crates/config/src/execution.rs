@@ -20,6 +20,8 @@ pub(crate) const KEYS: [&str; 8] = [
 /// What is said of preemptible execution, and of no other.
 const PREEMPTIBLE: [&str; 6] =
     ["chunk", "jit_offset", "approach", "seek_split", "free_prefetch", "preempt_writes"];
+/// What one command moves on a drive without an arm: little beside its rate, much beside a command's overhead.
+const CHUNK_FLASH: Sectors = Sectors(128);
 const EXPECTED: &str = "\"whole\" or \"preemptible\"";
 
 /// Checks what the table says of execution.
@@ -43,14 +45,33 @@ pub(crate) fn check(table: &Table<'_>, drive: &DriveRef) -> Result<Execution, Co
     if !preemptible {
         return Ok(Execution::Whole { split: piece(table, "split")? });
     }
+    let Some(model) = drive.model.mechanical() else { return flash(table) };
     let default = Preemptible::default();
     let flag = |key, default| table.value(key).map_or(Ok(default), |value| value.boolean());
     Ok(Execution::Preemptible(Preemptible {
         chunk: chunk(table)?,
-        jit: jit(table, drive)?,
-        seek_split: seek_split(table, drive)?,
+        jit: jit(table, model)?,
+        seek_split: seek_split(table, model)?,
         free_prefetch: flag("free_prefetch", default.free_prefetch)?,
         preempt_writes: flag("preempt_writes", default.preempt_writes)?,
+    }))
+}
+
+/// Where there is no arm, chunks are all there is.
+fn flash(table: &Table<'_>) -> Result<Execution, ConfigError> {
+    const ARM: [&str; 4] = ["jit_offset", "approach", "seek_split", "free_prefetch"];
+    if let Some(value) = ARM.iter().find_map(|key| table.value(key)) {
+        return Err(value.refuse("no such field: the drive has no arm"));
+    }
+    let chunk = Some(chunk(table)?.unwrap_or(CHUNK_FLASH));
+    let preempt_writes = table.value("preempt_writes").map_or(Ok(true), |value| value.boolean())?;
+    let (jit, seek_split, free_prefetch) = (None, None, false);
+    Ok(Execution::Preemptible(Preemptible {
+        chunk,
+        jit,
+        seek_split,
+        free_prefetch,
+        preempt_writes,
     }))
 }
 
@@ -72,7 +93,7 @@ fn chunk(table: &Table<'_>) -> Result<Option<Sectors>, ConfigError> {
     }
 }
 
-fn jit(table: &Table<'_>, drive: &DriveRef) -> Result<Option<Jit>, ConfigError> {
+fn jit(table: &Table<'_>, drive: &drive::Model) -> Result<Option<Jit>, ConfigError> {
     let Some(default) = Preemptible::default().jit else { return Ok(None) };
     let offset = match table.value("jit_offset") {
         None => Some(default.offset),
@@ -81,11 +102,11 @@ fn jit(table: &Table<'_>, drive: &DriveRef) -> Result<Option<Jit>, ConfigError> 
     };
     let expected = "\"ahead\" or \"in-time\"";
     let approach = match table.value("approach") {
-        None if drive.model.spec().arm.seek_command => default.approach,
+        None if drive.spec().arm.seek_command => default.approach,
         None => Approach::InTime,
         Some(value) => match value.text(expected)? {
             "in-time" => Approach::InTime,
-            "ahead" if drive.model.spec().arm.seek_command => Approach::Ahead,
+            "ahead" if drive.spec().arm.seek_command => Approach::Ahead,
             "ahead" => {
                 return Err(value.refuse("\"in-time\": the drive has no command that only seeks"));
             }
@@ -95,7 +116,7 @@ fn jit(table: &Table<'_>, drive: &DriveRef) -> Result<Option<Jit>, ConfigError> 
     Ok(offset.map(|offset| Jit { offset, approach }))
 }
 
-fn seek_split(table: &Table<'_>, drive: &DriveRef) -> Result<Option<SeekSplit>, ConfigError> {
+fn seek_split(table: &Table<'_>, drive: &drive::Model) -> Result<Option<SeekSplit>, ConfigError> {
     let expected = "\"hidden\", \"off\" or a number of cylinders";
     let Some(value) = table.value("seek_split") else {
         return Ok(Preemptible::default().seek_split);
@@ -107,7 +128,7 @@ fn seek_split(table: &Table<'_>, drive: &DriveRef) -> Result<Option<SeekSplit>, 
             _ => Err(value.refuse(expected)),
         };
     }
-    let most = drive.model.cylinders().into();
+    let most = drive.cylinders().into();
     let longest =
         value.integer(1..=most, " (the cylinders of the drive), \"hidden\" or \"off\"")?;
     let longest = u32::try_from(longest).expect("within its range");

@@ -1,8 +1,8 @@
 //! A profile of a drive that nobody has profiled: its parameters, with the uncertainty that a profiler would leave.
 
-use drive::{Mapping, Model};
+use drive::{Mapping, Model, Zone};
 use engine::{Band, CommandOverheads, Curve, Heads, Profile, Skew};
-use units::{Duration, Extent, Lba, Sectors};
+use units::{Angle, Duration, Extent, Sectors};
 
 /// What single seeks are taken to vary by at least: the paper speaks of the order of a millisecond (FAST 2003 §3.4), which
 /// is taken for two standard deviations.
@@ -14,6 +14,8 @@ pub const PERIOD_OFF_PPB: u64 = 7_000;
 const PERIOD_ERROR_PPB: u32 = 20_000;
 /// The smallest and the largest chunk that is worth while: a block of a file system, and what operating systems use.
 const CHUNKS: (u64, u64) = (8, 256);
+
+const TURN: u64 = 1 << 32;
 
 /// What is assumed of a drive of the library until somebody profiles one.
 ///
@@ -50,48 +52,68 @@ pub fn assumed(model: &Model) -> Profile {
     }
 }
 
-/// Each zone, broken where sectors are skipped.
+/// Each zone, broken where sectors are skipped and where a slip turned the layout on.
 fn bands(model: &Model) -> Vec<Band> {
     let spec = model.spec();
     let mut bands = Vec::new();
     for (zone, facts) in spec.zones.iter().zip(model.zones()) {
-        let skew = |sectors: u32| Skew::of(sectors, zone.sectors_per_track);
         let heads = match spec.mapping {
             Mapping::Cylinder => Heads::Up,
             Mapping::Serpentine if zone.first_cylinder % 2 == 1 => Heads::DownOnEven,
             Mapping::Serpentine | Mapping::SerpentineZone => Heads::UpOnEven,
         };
+        let skew = |sectors: u32, rest: Angle| {
+            let whole = Skew::of(sectors, zone.sectors_per_track);
+            Skew(whole.0.wrapping_add(u64::from(rest.0) << 32))
+        };
         let pass = model.period().as_nanos() / u64::from(zone.sectors_per_track);
-        let mut band = Band {
+        let grid = Band {
             lbas: Extent::new(facts.lbas.start, Sectors::ZERO),
             first_sector: 0,
             first_cylinder: zone.first_cylinder,
             sectors_per_track: zone.sectors_per_track,
-            track_skew: skew(zone.track_skew),
-            cylinder_skew: skew(zone.cylinder_skew),
+            track_skew: skew(zone.track_skew, zone.track_skew_rest),
+            cylinder_skew: skew(zone.cylinder_skew, zone.cylinder_skew_rest),
             first_angle: zone.first_sector_angle,
             heads,
             chunk_read: chunk(spec.overheads.read_hit, spec.bus_sector, pass),
             chunk_write: chunk(spec.overheads.write_cached, spec.bus_sector, pass),
         };
         let mut lba = facts.lbas.start;
-        let end = facts.lbas.end();
-        for skip in &zone.skips {
-            let data = skip.first.saturating_sub(band.first_sector);
-            push(&mut bands, &mut band, lba, Lba((lba.0 + data).min(end.0)));
-            lba = band.lbas.end();
-            band.first_sector = skip.first + skip.count;
+        for (first, end) in runs(zone, facts.lbas.len) {
+            let sector =
+                u32::try_from(TURN / u64::from(zone.sectors_per_track)).unwrap_or(u32::MAX);
+            let track = first / u64::from(zone.sectors_per_track);
+            let turned = zone.turns.partition_point(|turn| *turn <= track);
+            let turned = u32::try_from(turned).unwrap_or(u32::MAX).wrapping_mul(sector);
+            let lbas = Extent::new(lba, Sectors(end - first));
+            let first_angle = grid.first_angle + Angle(turned);
+            bands.push(Band { lbas, first_sector: first, first_angle, ..grid });
+            lba = lbas.end();
         }
-        push(&mut bands, &mut band, lba, end);
     }
     bands
 }
 
-fn push(bands: &mut Vec<Band>, band: &mut Band, from: Lba, to: Lba) {
-    band.lbas = Extent::new(from, from.distance(to));
-    if from < to {
-        bands.push(*band);
+/// The runs of physical sectors of a zone that hold `len` sectors of data in a row, on tracks that are turned alike: first
+/// sectors and ends. What was remapped is taken for where it was: a profiler would not see it either.
+fn runs(zone: &Zone, len: Sectors) -> Vec<(u64, u64)> {
+    let mut left = len.0;
+    let mut runs = Vec::new();
+    let mut at = 0;
+    let turns = zone.turns.iter().map(|track| track * u64::from(zone.sectors_per_track));
+    let skips = zone.skips.iter().map(|skip| (skip.first, skip.first + skip.count));
+    let mut breaks: Vec<(u64, u64)> = skips.chain(turns.map(|turn| (turn, turn))).collect();
+    breaks.sort_unstable();
+    for (first, behind) in breaks.into_iter().chain([(u64::MAX, u64::MAX)]) {
+        let end = first.min(at + left);
+        if end > at {
+            runs.push((at, end));
+            left -= end - at;
+        }
+        at = at.max(behind);
     }
+    runs
 }
 
 /// The smallest command that keeps up with the media: its overhead and its time on the bus pass while so many sectors do.
@@ -102,13 +124,16 @@ fn chunk(overhead: Duration, bus_sector: Duration, pass: u64) -> Sectors {
 
 #[cfg(test)]
 mod tests {
+    use units::Lba;
+
     use super::*;
     use crate::drives;
 
     #[test]
     fn a_profile_puts_every_sector_where_the_drive_has_it() {
         for name in drives::names() {
-            let model = drives::library(name).expect("in the library").check().expect("a drive");
+            let Some(spec) = drives::library(name) else { continue };
+            let model = spec.check().expect("a drive");
             let profile = assumed(&model);
             profile.assert_sane();
             assert_eq!(profile.capacity(), model.capacity(), "{name}");

@@ -26,9 +26,11 @@ impl Disk {
     /// are to be preemptible.
     pub fn engine(&self, now: units::Instant) -> engine::Engine {
         let engine = engine::Engine::new(self.settings(), now);
-        if self.execution.preemptible().is_none() {
-            return engine;
+        match self.drive.model.mechanical() {
+            Some(model) if self.execution.preemptible().is_some() => {
+                engine.with_profile(std::sync::Arc::new(crate::profile::assumed(model)))
+            }
+            _ => engine,
         }
-        engine.with_profile(std::sync::Arc::new(crate::profile::assumed(&self.drive.model)))
     }
 }

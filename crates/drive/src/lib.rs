@@ -6,6 +6,8 @@
 //! - [`Spec`] is a drive as somebody describes it. [`Spec::check`] refuses what is no drive.
 //! - [`Model`] is a checked drive: tables, no state, shared between devices.
 //! - [`Device`] is a drive at work: queue, read segments, write buffer, arm and spindle.
+//! - [`FlashSpec`], [`FlashModel`] and [`FlashDevice`] are the same of a flash drive: dies, channels, write buffer, link.
+//! - [`AnySpec`], [`AnyModel`] and [`AnyDevice`] are a drive of either kind.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -48,6 +50,7 @@
 //!
 //! Invariant: no clock, no files, no floating point, and no randomness but a seeded sequence in the drive's own state.
 
+mod any;
 mod begun;
 mod check;
 mod device;
@@ -58,6 +61,7 @@ mod device_properties;
 #[cfg(test)]
 mod device_tests;
 mod firmware;
+mod flash;
 mod layout;
 mod mechanism;
 mod media_cache;
@@ -74,15 +78,22 @@ mod spin;
 mod sway;
 mod write_buffer;
 
+pub use any::{AnyDevice, AnyModel, AnySpec};
 pub use check::{Field, SpecError};
 pub use device::{Device, Done, Parts, Tag};
 pub use firmware::{Bus, Detour, Firmware, LOG_RECORDS_MAX, MediaCache, ReadAhead, WriteAhead};
+pub use flash::{
+    AMPLIFICATION_MAX, Amplification, CHANNELS_MAX, DIES_PER_CHANNEL_MAX, FLASH_BUFFER_MAX,
+    FLASH_CAPACITY_MAX, FLASH_QUEUE_DEPTH_MAX, FlashDevice, FlashModel, FlashSpec, Host,
+    LATENCY_MAX, Memory, Nand, PASSED_MAX, PLANES_MAX, RATE_MAX, RATE_MIN, STRIPE_MAX, Suspend,
+    UNITS_PER_BLOCK_MAX,
+};
 pub use layout::Position;
 pub use model::{Model, ZoneFacts};
 pub use queue::Order;
 pub use spec::{
     AGE_LIMIT_MAX, Arm, CYLINDERS_MAX, Choosing, Discipline, MOVE_MAX, Mapping, Overheads,
-    PERIOD_MAX, PERIOD_MIN, QUEUE_DEPTH_MAX, ReadBuffer, SECTORS_PER_TRACK_MAX, SEGMENTS_MAX,
-    SURFACES_MAX, SeekCurve, Skip, Spec, ZONES_MAX, Zone,
+    PERIOD_MAX, PERIOD_MIN, QUEUE_DEPTH_MAX, ReadBuffer, Remap, SECTORS_PER_TRACK_MAX,
+    SEGMENTS_MAX, SURFACES_MAX, SeekCurve, Skip, Spec, ZONES_MAX, Zone,
 };
 pub use write_buffer::{DESTAGE_OLDEST_EVERY, DESTAGE_SECTORS_MAX, DIRTY_EXTENTS_MAX};

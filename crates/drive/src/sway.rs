@@ -40,7 +40,7 @@ impl Sway {
         // The sum of twelve draws from [0, 2^32) has a variance of 2^64: less its mean it is a deviation in 2^-32.
         let sum: u64 = (0..DRAWS).map(|_| self.draw() >> 32).sum();
         let deviation = i128::from(sum) - (i128::from(DRAWS) << 31);
-        let by = deviation * i128::from(spread) >> 32;
+        let by = (deviation * i128::from(spread)) >> 32;
         let swayed = (i128::from(time.as_nanos()) + by).max(0);
         Duration::from_nanos(u64::try_from(swayed).expect("a time, not below zero"))
     }
@@ -49,9 +49,9 @@ impl Sway {
     fn draw(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut word = self.state;
-        word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        word ^ word >> 31
+        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        word ^ (word >> 31)
     }
 }
 

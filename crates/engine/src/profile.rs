@@ -210,7 +210,8 @@ impl Profile {
             Heads::DownOnEven => relative.is_multiple_of(2),
         };
         let surface = if down { heads - 1 - head } else { head };
-        let switches = surface + (heads - 1) * relative;
+        // Tracks count in the order in which they are filled, whichever way that is.
+        let switches = head + (heads - 1) * relative;
         let width = TURN / tracks;
         let skewed = switches
             .wrapping_mul(band.track_skew.0)

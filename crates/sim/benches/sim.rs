@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use config::Plan;
-use drive::{Choosing, Device, Discipline, Model, Tag};
+use drive::{Choosing, Device, Discipline, FlashDevice, FlashModel, Model, Tag};
 use spindle_sim::{Dice, World};
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
@@ -150,6 +150,32 @@ fn lone(model: &Arc<Model>, size: Size, mut place: impl FnMut(u64) -> u64) -> Ro
     Round { requests: size.requests, took: began.elapsed() }
 }
 
+/// Random reads of a flash drive, so many at a time.
+fn flash(model: &Arc<FlashModel>, size: Size, depth: u64) -> Round {
+    let mut device = FlashDevice::new(Arc::clone(model));
+    let mut dice = Dice::new(1, 0);
+    let blocks = model.capacity().0 / BLOCK.0;
+    let mut read = || Operation::read(Extent::new(Lba(dice.below(blocks) * BLOCK.0), BLOCK));
+    for tag in 0..depth {
+        device.submit(Instant::ZERO, Tag(tag), read());
+    }
+    let mut done = 0;
+    let began = std::time::Instant::now();
+    while done < size.requests {
+        let now = device.next_completion().expect("one is in service");
+        while device.complete(now).is_some() {
+            done += 1;
+            device.submit(now, Tag(depth + done), read());
+        }
+    }
+    Round { requests: done, took: began.elapsed() }
+}
+
+fn solid(name: &str) -> Arc<FlashModel> {
+    let spec = config::drives::library_any(name).expect("in the library");
+    Arc::clone(spec.check().expect("a drive").flash().expect("a flash drive"))
+}
+
 /// The drive with a queue that looks for what comes under the heads first.
 fn choosing(model: &Model) -> Arc<Model> {
     let mut spec = model.spec().clone();
@@ -189,7 +215,12 @@ fn row(name: &'static str, bar: Bar, rounds: usize, mut run: impl FnMut() -> Rou
 
 fn measure(rounds: usize, size: Size) -> Vec<Row> {
     let (utilization, fcfs, crowd) = (pair("utilization"), pair("fcfs"), crowd());
-    let model = &utilization.disks[0].drive.model;
+    let model = utilization.disks[0].drive.model.mechanical().expect("a drive with an arm");
+    let (sata, nvme) = (solid("samsung-870evo-1t"), solid("intel-p4500-2t"));
+    let on_flash = SCENARIO.replace("deskstar-34gxp", "samsung-870evo-1t");
+    let on_flash = plan(&on_flash.replace("POLICY", "utilization"));
+    // Some four hundred times as many requests a second as of the mechanical drive.
+    let short = Size { seconds: size.seconds.div_ceil(20), ..size };
     let mut dice = Dice::new(1, 0);
     let choosing = choosing(model);
     let large = Arc::new(
@@ -214,6 +245,10 @@ fn measure(rounds: usize, size: Size) -> Vec<Row> {
                 next
             })
         }),
+        row("SATA flash alone, depth 1", Bar::None, rounds, || flash(&sata, size, 1)),
+        row("SATA flash alone, depth 32", Bar::None, rounds, || flash(&sata, size, 32)),
+        row("NVMe flash alone, depth 128", Bar::None, rounds, || flash(&nvme, size, 128)),
+        row("two volumes on SATA flash", Bar::None, rounds, || world(&on_flash, short)),
     ]
 }
 

@@ -51,7 +51,7 @@ impl Dice {
                 (last, falls) = (next, falls + 1);
             }
             if falls % 2 == 1 {
-                let part = u128::from(mean.as_nanos()) * u128::from(first) >> 64;
+                let part = (u128::from(mean.as_nanos()) * u128::from(first)) >> 64;
                 let part = u64::try_from(part).expect("a part of the mean");
                 return mean * whole + Duration::from_nanos(part);
             }

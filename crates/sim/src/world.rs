@@ -1,7 +1,7 @@
 //! The world: engines and drives in virtual time, and the plumbing between them.
 
 use config::{Plan, Workload};
-use drive::{Device, Tag};
+use drive::{AnyDevice, Tag};
 use engine::limits::REQUESTS_MAX;
 use engine::{Action, Command, Engine, Event, Outcome, Reply, Request, Settings, VolumeId};
 use report::{DiskReport, Latency, SCHEMA, VolumeReport};
@@ -40,7 +40,7 @@ struct Disk {
     name: String,
     settings: Settings,
     engine: Engine,
-    device: Device,
+    device: AnyDevice,
     /// Commands in the drive, by tag, with the time of their issue.
     running: Vec<(Command, Instant)>,
     data: DataOracle,
@@ -383,7 +383,7 @@ impl Disk {
             name: disk.name.clone(),
             settings,
             engine: disk.engine(Instant::ZERO),
-            device: Device::new(disk.drive.model.clone()).with_seed(seed),
+            device: AnyDevice::new(disk.drive.model.clone()).with_seed(seed),
             running: Vec::new(),
             data: DataOracle::default(),
             limited: false,

@@ -284,7 +284,7 @@ impl Executor {
 
     /// Gives just-in-time seeks up, or takes them up again.
     fn judge(&mut self, failed: bool) {
-        self.failed = self.failed << 1 | u64::from(failed);
+        self.failed = (self.failed << 1) | u64::from(failed);
         self.watched = (self.watched + 1).min(WATCHED);
         let failures = self.failed.count_ones();
         if self.trusted && failures > FAILED_MAX {

@@ -151,7 +151,7 @@ pub struct Executed {
 
 /// The mean wait of a request that arrives at any time with equal probability, while `commands` are executed that
 /// nobody can interrupt and the disk is idle for `idle` between them (FAST 2003, equation 2):
-/// ½ Σ Tᵢ² / (Σ Tᵢ + T_idle). Nothing if there is no time at all.
+/// `½ Σ Tᵢ² / (Σ Tᵢ + T_idle)`. Nothing if there is no time at all.
 pub fn expected_wait(commands: impl IntoIterator<Item = Duration>, idle: Duration) -> Duration {
     let (mut squares, mut sum) = (0_u128, u128::from(idle.as_nanos()));
     for time in commands {

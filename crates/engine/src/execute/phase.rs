@@ -72,7 +72,7 @@ mod tests {
 
     /// When `angle` passes for the `nth` time on a disk whose turn takes `real` and whose mark passed at `mark`.
     fn passes(real: u64, mark: u64, angle: Angle, nth: u64) -> Instant {
-        let part = u64::from(angle.0) * real >> 32;
+        let part = (u64::from(angle.0) * real) >> 32;
         Instant::from_nanos(mark + nth * real + part)
     }
 

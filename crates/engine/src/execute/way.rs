@@ -62,12 +62,11 @@ impl Outlook<'_> {
         if travel == Duration::ZERO || self.arm.arrived == Some(start) {
             return self.there(&target, electronics);
         }
-        match self.jit.approach {
-            Approach::InTime => self.in_time(start, &target, electronics, travel),
-            Approach::Ahead if self.profile.seek_command => {
-                self.ahead(start, &target, electronics, travel)
-            }
-            Approach::Ahead => self.in_time(start, &target, electronics, travel),
+        let ahead = self.jit.approach == Approach::Ahead && self.profile.seek_command;
+        if ahead {
+            self.ahead(start, &target, electronics, travel)
+        } else {
+            self.in_time(start, &target, electronics, travel)
         }
     }
 
@@ -298,7 +297,7 @@ mod tests {
                     let arrived = until + profile.overheads.seek + travel + profile.overheads.read;
                     after(arrived.as_nanos())
                 }
-                other => panic!("{other:?}"),
+                other @ Way::Seek { .. } => panic!("{other:?}"),
             };
             assert_eq!(then, direct, "to cylinder {cylinder}");
         }
