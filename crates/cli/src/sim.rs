@@ -136,11 +136,12 @@ fn print(experiment: &Experiment, outcome: &Outcome) {
         })
         .collect();
     print!("{}", table::text(&["check", "ours", "paper", "bound", "unit", ""], &rows));
-    let mut reasons: Vec<&String> =
-        outcome.checks.iter().filter_map(|check| check.reason.as_ref()).collect();
-    reasons.dedup();
-    for reason in reasons {
-        println!("explained: {reason}");
+    let mut told = Vec::new();
+    for reason in outcome.checks.iter().filter_map(|check| check.reason.as_ref()) {
+        if !told.contains(&reason) {
+            println!("explained: {reason}");
+            told.push(reason);
+        }
     }
     for file in &outcome.files {
         eprintln!("wrote {file}");

@@ -10,6 +10,7 @@
 
 use core::num::NonZeroU64;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use engine::{Contract, Execution, PolicyName, Priority};
 use units::{Bytes, Duration, Operation, Share};

@@ -32,6 +32,8 @@ pub struct Plot {
     pub lines: Vec<Line>,
     /// Whether the horizontal axis is logarithmic; then points at or left of zero are not drawn.
     pub x_log: bool,
+    /// Whether points are bars, the lines' side by side: for what has no order, numbered from 1.
+    pub bars: bool,
     /// Whether the vertical axis is logarithmic; then points at or under zero are not drawn.
     pub y_log: bool,
 }
@@ -57,6 +59,11 @@ const DASHES_WIDTH: i32 = 26;
 /// Most points of a line that are marked one by one.
 const POINTS_MARKED_MAX: usize = 16;
 const MARK_RADIUS: i32 = 6;
+/// Labels on the horizontal axis: fewer where they crowd towards the end of each decade.
+const LABELS: usize = 11;
+const LOG_LABELS: usize = 8;
+/// How much of the room for them the bars of one place take.
+const BARS_WIDTH: f64 = 0.7;
 /// How far a logarithmic axis goes on behind the outermost points.
 const LOG_MARGIN: f64 = 1.25;
 const DASHES: &[(i32, i32)] = &[(0, 5), (10, 15), (20, 25)];
@@ -97,6 +104,10 @@ impl Plot {
             least / LOG_MARGIN..(largest * above).max(least * LOG_MARGIN)
         };
         let above = |log| if log { LOG_MARGIN } else { 1.05 };
+        if self.bars {
+            let most = points().map(|at| at.0).fold(1.0, f64::max);
+            return (0.5..most + 0.5, axis(|at| at.1, false, 1.05));
+        }
         let (x_above, y_above) = (if self.x_log { LOG_MARGIN } else { 1.0 }, above(self.y_log));
         (axis(|at| at.0, self.x_log, x_above), axis(|at| at.1, self.y_log, y_above))
     }
@@ -158,12 +169,26 @@ impl Plot {
             .y_desc(&self.y)
             .axis_desc_style(("sans-serif", 14))
             .label_style(("sans-serif", 12))
+            .x_labels(if self.x_log { LOG_LABELS } else { LABELS })
             .x_label_formatter(&label)
             .y_label_formatter(&label)
             .light_line_style(WHITE)
             .bold_line_style(RGBColor(225, 225, 225))
             .draw()
             .map_err(failed)?;
+        if self.bars {
+            let count: f64 = self.lines.iter().map(|_| 1.0).sum();
+            let mut from = -BARS_WIDTH / 2.0;
+            for (line, stroke) in self.lines.iter().zip(strokes) {
+                let to = from + BARS_WIDTH / count;
+                let bar = |(x, y): &(f64, f64)| {
+                    Rectangle::new([(x + from, 0.0), (x + to, *y)], stroke.filled())
+                };
+                chart.draw_series(line.points.iter().map(bar)).map_err(failed)?;
+                from = to;
+            }
+            return Ok(());
+        }
         for (line, stroke) in self.lines.iter().zip(strokes) {
             let points = line.points.iter().copied().filter(|point| self.shows(*point));
             let drawn = if line.dashed {

@@ -102,6 +102,20 @@ impl Uninterrupted {
         Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX))
     }
 
+    /// The part of [`Self::expected_wait`] that is owed to what takes `from` or longer, a whole number of tenths of a
+    /// millisecond; to the width of a step of the distribution.
+    pub fn wait_for(&self, from: Duration) -> Duration {
+        let first = usize::try_from(from.as_nanos() / STEP.as_nanos()).unwrap_or(STEPS);
+        let mut squares = 0_u128;
+        for (step, count) in (0_u128..).zip(&self.steps).skip(first) {
+            let middle = step * u128::from(STEP.as_nanos()) + u128::from(STEP.as_nanos() / 2);
+            squares += middle * middle * u128::from(*count);
+        }
+        let time = u128::from(self.sum.as_nanos()) + u128::from(self.idle.as_nanos());
+        let wait = squares.checked_div(2 * time).unwrap_or(0);
+        Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX))
+    }
+
     /// The longest of them: the longest wait.
     pub fn longest(&self) -> Duration {
         self.longest

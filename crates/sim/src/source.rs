@@ -33,7 +33,7 @@ impl Source {
         match self {
             Self::Drawn(generator) => (generator.outstanding().unwrap_or(1), Duration::ZERO),
             Self::Trace(replay) => replay.next_at().map_or((0, Duration::ZERO), |at| (1, at)),
-            Self::Listed(..) => (1, Duration::ZERO),
+            Self::Listed(operations, _) => (u32::from(!operations.is_empty()), Duration::ZERO),
         }
     }
 

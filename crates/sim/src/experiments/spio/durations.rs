@@ -106,5 +106,6 @@ fn plot(how: &str, lines: Vec<Line>, log: bool) -> Plot {
         lines,
         x_log: log,
         y_log: log,
+        ..Plot::default()
     }
 }

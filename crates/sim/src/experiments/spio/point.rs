@@ -29,6 +29,8 @@ pub(super) struct Point {
 pub(super) enum Low {
     /// From dice.
     Drawn { op: Op, access: Access, block: Bytes },
+    /// None.
+    Nobody,
     /// From a list, once.
     Listed(Arc<[Operation]>),
 }
@@ -43,8 +45,7 @@ pub(super) struct Measured {
     pub(super) mb_per_s: f64,
     /// The same with what was read in slack.
     pub(super) mb_per_s_prefetching: f64,
-    /// Mean response of the low- and the high-priority requests, in ms.
-    pub(super) low_ms: f64,
+    /// Mean response of the high-priority requests, in ms.
     pub(super) high_ms: f64,
     /// Low-priority requests answered.
     pub(super) requests: u64,
@@ -94,7 +95,10 @@ impl Point {
             let spec = config::drives::library(self.drive).expect("a drive of the library");
             let model = Arc::new(spec.check().expect("the library's drives are sound"));
             let size = Bytes(model.capacity().0 * units::SECTOR_BYTES);
-            disk.drive = config::DriveRef { name: self.drive.into(), model };
+            disk.drive = config::DriveRef {
+                name: self.drive.into(),
+                model: drive::AnyModel::Mechanical(model),
+            };
             plan.volumes.iter_mut().for_each(|volume| volume.size = size);
         }
         disk.execution = self.execution;
@@ -105,6 +109,7 @@ impl Point {
                 Requests::Drawn(Drawn { mix, access: *access, block: *block, arrival })
             }
             Low::Listed(operations) => Requests::Listed(Arc::clone(operations)),
+            Low::Nobody => Requests::Listed(Arc::new([])),
         };
         if self.rate == 0.0 {
             plan.workloads.truncate(1);
@@ -139,7 +144,6 @@ impl Point {
             executed,
             mb_per_s: low.bytes_per_s / 1e6,
             mb_per_s_prefetching: low.bytes_per_s / 1e6 + prefetched,
-            low_ms: low.latency_ms.mean,
             high_ms: high.latency_ms.mean,
             requests: low.requests,
         }

@@ -72,6 +72,11 @@ pub(super) fn video_server() -> Low {
     Low::Listed(made(&TRACES[0], 0))
 }
 
+/// The same where an elevator orders them.
+pub(super) fn video_server_by_elevator() -> Low {
+    Low::Listed(made(&TRACES[1], 1))
+}
+
 fn made(facts: &Facts, stream: u64) -> Arc<[Operation]> {
     let mut list = (facts.make)(facts, Dice::new(1, stream));
     // The one request of which the place is known.
@@ -241,6 +246,7 @@ fn findings(name: &str, y: &str, what: &str, rows: &[[f64; 3]], checks: Vec<Chec
             line(2, "semi-preemptible, the paper's"),
             line(3, "semi-preemptible, ours"),
         ],
+        bars: true,
         ..Plot::default()
     };
     Findings { checks, series: vec![table], plots: vec![("", plot)] }
