@@ -59,9 +59,6 @@ const DASHES_WIDTH: i32 = 26;
 /// Most points of a line that are marked one by one.
 const POINTS_MARKED_MAX: usize = 16;
 const MARK_RADIUS: i32 = 6;
-/// Labels on the horizontal axis: fewer where they crowd towards the end of each decade.
-const LABELS: usize = 11;
-const LOG_LABELS: usize = 8;
 /// How much of the room for them the bars of one place take.
 const BARS_WIDTH: f64 = 0.7;
 /// How far a logarithmic axis goes on behind the outermost points.
@@ -169,9 +166,8 @@ impl Plot {
             .y_desc(&self.y)
             .axis_desc_style(("sans-serif", 14))
             .label_style(("sans-serif", 12))
-            .x_labels(if self.x_log { LOG_LABELS } else { LABELS })
-            .x_label_formatter(&label)
-            .y_label_formatter(&label)
+            .x_label_formatter(if self.x_log { &log_label } else { &label })
+            .y_label_formatter(if self.y_log { &log_label } else { &label })
             .light_line_style(WHITE)
             .bold_line_style(RGBColor(225, 225, 225))
             .draw()
@@ -231,6 +227,17 @@ pub(crate) fn label(at: &f64) -> String {
     }
     let text = format!("{at:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A number on a logarithmic axis: those that crowd towards the end of each decade have no room.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as plotters asks for it")]
+fn log_label(at: &f64) -> String {
+    let leading = at / 10_f64.powf(at.log10().floor());
+    if [1.0, 2.0, 5.0, 10.0].iter().any(|shown| (leading - shown).abs() < 0.01) {
+        label(at)
+    } else {
+        String::new()
+    }
 }
 
 pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
