@@ -32,8 +32,7 @@ pub(in super::super) const FIG12: Experiment =
     Experiment { id: "spio-fig12", title: "throughput against size, elevator of 40", run: fig12 };
 
 /// What Table 3 says of figure 9's points: size, npIO's and spIO's expected waiting, in ms.
-const WAITS: [(f64, [f64; 2]); 3] =
-    [(50.0, [8.2, 3.9]), (250.0, [11.8, 3.1]), (500.0, [16.4, 2.5])];
+const WAITS: [(u32, [f64; 2]); 3] = [(50, [8.2, 3.9]), (250, [11.8, 3.1]), (500, [16.4, 2.5])];
 
 /// An elevator over 40 requests at a time.
 pub(super) fn elevator() -> Access {
@@ -44,7 +43,8 @@ fn fig9(told: &mut dyn FnMut(f64)) -> Findings {
     let mut findings = waiting(Access::Random, "first come first served", told);
     let table = &findings.series[0];
     for (size, paper) in WAITS {
-        let row = table.rows.iter().find(|row| row[0] == size).expect("one of the sizes");
+        let place = SIZES.iter().position(|one| *one == size).expect("one of the sizes");
+        let row = &table.rows[place];
         for (how, name) in ["npIO", "spIO"].into_iter().enumerate() {
             let bound = paper[how] * TOLERANCE;
             let name = format!("{size} kB, {name}: expected waiting");

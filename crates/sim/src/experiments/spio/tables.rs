@@ -4,7 +4,7 @@ use report::{Line, Plot};
 use units::Op;
 
 use super::super::{Check, Experiment, Findings, Series};
-use super::point::{Low, Point};
+use super::point::{Low, Measured, Point};
 use super::{PAPER, TOLERANCE, WHOLE};
 
 pub(in super::super) const TABLE2: Experiment = Experiment {
@@ -129,7 +129,7 @@ fn firmware(size: u32, how: usize) -> [String; 3] {
         "{who}: behind {wait:.1} ms of expected waiting and {service:.1} of service, {ours:.1} ms are external waiting, \
          {papers:.1} in the paper: the drive's own writing back, which the paper calls large and often unpredictable"
     );
-    let brought = WRITES.iter().find(|row| row.0 == size && row.1 == 1.0).map(|row| row.3[how]);
+    let brought = WRITES.iter().filter(|row| row.0 == size).nth(1).map(|row| row.3[how]);
     let each = |mb: f64| f64::from(size) * 1.024 / mb;
     let throughput = brought.map_or(String::new(), |brought| {
         let (ours, papers) = (each(measured.mb_per_s), each(brought));
@@ -173,21 +173,15 @@ fn cell(
     })
 }
 
-/// Lines of one size each, npIO's and spIO's columns from `columns` on, the paper's dashed.
+/// Lines of one size each, which has six rows, npIO's and spIO's columns from `columns` on, the paper's dashed.
 fn plot(op: Op, table: &Series, columns: [usize; 2], y: &str) -> Plot {
-    let line = |size: f64, how: usize, paper: bool| Line {
-        name: format!("{size} kB, {}{}", HOW[how], if paper { ", paper" } else { "" }),
-        points: table
-            .rows
-            .iter()
-            .filter(|row| row[0] == size)
-            .map(|row| (row[1], row[columns[usize::from(paper)] + how]))
-            .collect(),
+    let line = |(rows, how, paper): (&[Vec<f64>], usize, bool)| Line {
+        name: format!("{} kB, {}{}", rows[0][0], HOW[how], if paper { ", paper" } else { "" }),
+        points: rows.iter().map(|row| (row[1], row[columns[usize::from(paper)] + how])).collect(),
         dashed: paper,
     };
-    let lines = |paper| {
-        [50.0, 500.0].into_iter().flat_map(move |size| [(size, 0, paper), (size, 1, paper)])
-    };
+    let lines =
+        |paper| table.rows.chunks(6).flat_map(move |rows| [(rows, 0, paper), (rows, 1, paper)]);
     let what = if op == Op::Write { "writes" } else { "reads" };
     Plot {
         caption: format!(
@@ -195,10 +189,7 @@ fn plot(op: Op, table: &Series, columns: [usize; 2], y: &str) -> Plot {
         ),
         x: "requests of high priority, per s".into(),
         y: y.into(),
-        lines: lines(false)
-            .chain(lines(true))
-            .map(|(size, how, paper)| line(size, how, paper))
-            .collect(),
+        lines: lines(false).chain(lines(true)).map(line).collect(),
         ..Plot::default()
     }
 }
@@ -224,7 +215,7 @@ fn table3(told: &mut dyn FnMut(f64)) -> Findings {
     let mut done = 0_u32;
     for (size, paper_wait, paper_response) in WAITS {
         let measured = cells.map(|(_, how, op)| Point::new(how, op, size).with_rate(1.0).measure());
-        let wait = measured.each_ref().map(|measured| measured.wait());
+        let wait = measured.each_ref().map(Measured::wait);
         let response = measured.each_ref().map(|measured| measured.high_ms);
         for (place, (name, _, op)) in cells.iter().enumerate() {
             let of = (*op, size, place / 2);

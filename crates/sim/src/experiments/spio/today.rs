@@ -1,5 +1,8 @@
 //! What preemptible execution is worth on a drive of today: SATA, without a command that only seeks, so that the arm is
 //! sent just in time by the transfers themselves and no seek is split.
+//!
+//! Its profile is assumed, and the model's seeks do not vary: none comes late here, and nothing is lost. A real one's
+//! will; what they then cost, `spio-fig11` shows on a drive whose seeks do vary.
 
 use report::{Line, Plot};
 use units::Op;
