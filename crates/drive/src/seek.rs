@@ -1,69 +1,118 @@
-//! The seek curve as a table, one entry a distance: a lookup costs the same whatever the curve's shape.
+//! The seek curve, looked up in the same time whatever its shape: a hint says between which points a distance lies.
+//!
+//! A table with an entry a distance is simpler, and was slower: on a drive of 600,000 cylinders it is larger than the near
+//! caches. The points of any curve are few.
 
 use units::Duration;
 
 use crate::spec::SeekCurve;
 
+/// Hints there are at most: several to each point of any curve.
+const HINTS_MAX: u32 = 4_096;
+
 /// Time to move the arm, for every distance from 0 on.
 #[derive(Clone, Debug)]
 pub(crate) struct SeekTable {
-    /// In ns; entry 0 is 0.
-    nanos: Box<[u32]>,
+    /// The lines that the curve is made of, by the distances behind their ends.
+    lines: Box<[Line]>,
+    /// The first line that may hold a distance, by its upper bits.
+    hints: Box<[u32]>,
+    hint_shift: u32,
+    cylinders: u32,
+}
+
+/// A straight part of the curve.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    /// The first distance that is on the next one.
+    behind: u32,
+    /// A distance on it, its time in ns, and how that rises over a run of distances.
+    at: u32,
+    run: u32,
+    time: i64,
+    rise: i64,
+}
+
+impl Line {
+    /// In ns. Halves go up, so that a curve read back in whole microseconds is the one written.
+    fn time(&self, distance: u32) -> u32 {
+        let along = i64::from(distance) - i64::from(self.at);
+        let run = i64::from(self.run);
+        let time = self.time + (2 * along * self.rise + run).div_euclid(2 * run);
+        u32::try_from(time.clamp(0, u32::MAX.into())).expect("clamped")
+    }
 }
 
 impl SeekTable {
     /// The curve at every distance under `cylinders`. The caller has checked it: there is at least one point,
-    /// distances rise from 1 on and no time is above `MOVE_MAX`.
+    /// distances rise from 1 on and no time is above `MOVE_MAX`. Linear between points, and from the last two
+    /// beyond; under the first point as long as it.
     pub(crate) fn of(curve: &SeekCurve, cylinders: u32) -> Self {
-        let mut nanos = vec![0_u32; cylinders as usize];
-        for (distance, nano) in (0_u32..).zip(nanos.iter_mut()).skip(1) {
-            *nano = at(curve, distance);
+        let nanos = |time: Duration| i64::try_from(time.as_nanos()).expect("under MOVE_MAX");
+        let points = &curve.points;
+        let level = |point: &(u32, Duration), behind| Line {
+            behind,
+            at: point.0,
+            run: 1,
+            time: nanos(point.1),
+            rise: 0,
+        };
+        let mut lines = vec![level(&points[0], points[0].0)];
+        lines.extend(points.windows(2).map(|pair| Line {
+            behind: pair[1].0,
+            at: pair[0].0,
+            run: pair[1].0 - pair[0].0,
+            time: nanos(pair[0].1),
+            rise: nanos(pair[1].1) - nanos(pair[0].1),
+        }));
+        match lines.last_mut() {
+            Some(last) if points.len() > 1 => last.behind = u32::MAX,
+            _ => lines.push(level(&points[0], u32::MAX)),
         }
-        Self { nanos: nanos.into_boxed_slice() }
+        let mut hint_shift = 0;
+        while cylinders >> hint_shift >= HINTS_MAX {
+            hint_shift += 1;
+        }
+        let hint = |upper: u32| {
+            let line = lines.partition_point(|line| line.behind <= upper << hint_shift);
+            u32::try_from(line).expect("points are fewer")
+        };
+        let hints = (0..=cylinders >> hint_shift).map(hint).collect();
+        Self { hints, lines: lines.into_boxed_slice(), hint_shift, cylinders }
     }
 
     /// The time to move by `distance` cylinders, less than there are.
     pub(crate) fn time(&self, distance: u32) -> Duration {
-        Duration::from_nanos(u64::from(self.nanos[distance as usize]))
+        if distance == 0 {
+            return Duration::ZERO;
+        }
+        assert!(distance < self.cylinders, "a seek stays on the disk");
+        let mut line = self.hints[(distance >> self.hint_shift) as usize] as usize;
+        while distance >= self.lines[line].behind {
+            line += 1;
+        }
+        Duration::from_nanos(self.lines[line].time(distance).into())
     }
 
     /// The longest of all movements, which on a measured curve need not be the farthest.
     pub(crate) fn longest(&self) -> Duration {
-        Duration::from_nanos(u64::from(self.nanos.iter().copied().max().unwrap_or(0)))
+        // A line is longest at one of its ends.
+        let last = self.cylinders - 1;
+        let ends = self.lines.iter().flat_map(|line| [line.at, line.behind]);
+        let ends = ends.chain([last]).map(|distance| distance.min(last));
+        ends.map(|distance| self.time(distance)).max().unwrap_or(Duration::ZERO)
     }
 
     /// The mean over pairs of cylinders drawn evenly and independently, rounded down: what data sheets call
     /// the average seek.
     pub(crate) fn mean(&self) -> Duration {
-        let cylinders = self.nanos.len() as u128;
-        let sum: u128 = (0_u128..)
-            .zip(&self.nanos)
-            .map(|(distance, nanos)| 2 * (cylinders - distance) * u128::from(*nanos))
+        let cylinders = u128::from(self.cylinders);
+        let nanos = |distance: u32| u128::from(self.time(distance).as_nanos());
+        let sum: u128 = (1..self.cylinders)
+            .map(|distance| 2 * (cylinders - u128::from(distance)) * nanos(distance))
             .sum();
         Duration::from_nanos(u64::try_from(sum / (cylinders * cylinders)).expect("a mean of u32s"))
     }
-}
-
-/// Linear between points, and from the last two beyond; under the first point as long as it.
-fn at(curve: &SeekCurve, distance: u32) -> u32 {
-    let points = &curve.points;
-    let above = points.partition_point(|point| point.0 < distance);
-    let (low, high) = match above {
-        0 => return nanos(points[0].1.as_nanos().into()),
-        _ if points.len() == 1 => return nanos(points[0].1.as_nanos().into()),
-        above if above == points.len() => (points[above - 2], points[above - 1]),
-        above => (points[above - 1], points[above]),
-    };
-    let run = i128::from(high.0) - i128::from(low.0);
-    let rise = i128::from(high.1.as_nanos()) - i128::from(low.1.as_nanos());
-    let along = i128::from(distance) - i128::from(low.0);
-    // Halves go up, so that a table read back in whole microseconds is the one written.
-    let time = i128::from(low.1.as_nanos()) + (2 * along * rise + run).div_euclid(2 * run);
-    nanos(time)
-}
-
-fn nanos(time: i128) -> u32 {
-    u32::try_from(time.clamp(0, u32::MAX.into())).expect("clamped")
 }
 
 #[cfg(test)]
