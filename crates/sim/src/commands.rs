@@ -121,6 +121,13 @@ impl Uninterrupted {
         self.longest
     }
 
+    /// The longest that anybody waited for a request that nobody may preempt, the one under way included; nothing where
+    /// every command is followed by a decision.
+    pub(crate) fn longest_bound(&self, now: Instant) -> Duration {
+        let under_way = self.under_way.map_or(Duration::ZERO, |(_, since)| now.since(since));
+        if self.whole_requests { self.longest.max(under_way) } else { Duration::ZERO }
+    }
+
     /// How many there were.
     pub fn number(&self) -> u64 {
         self.count

@@ -379,7 +379,8 @@ impl World {
         for disk in &mut self.disks {
             disk.engine.invariants();
             let under_way = disk.running.iter().map(|(_, issued)| self.now.since(*issued)).max();
-            disk.longest = disk.longest.max(under_way.unwrap_or_default());
+            let bound = disk.uninterrupted.longest_bound(self.now);
+            disk.longest = disk.longest.max(under_way.unwrap_or_default()).max(bound);
         }
         for volume in &mut self.volumes {
             let disk = &self.disks[volume.disk];
