@@ -165,6 +165,7 @@ fn draw(plan: &Plan, samples: &[(Instant, Status)], out: &Path) -> anyhow::Resul
         x: "time, s".into(),
         y: "disk time had, s".into(),
         lines,
+        ..Plot::default()
     };
     let (svg, table) = (out.join("demo.svg"), out.join("demo.csv"));
     plot.write(&svg)?;

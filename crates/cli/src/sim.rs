@@ -124,14 +124,32 @@ fn print(experiment: &Experiment, outcome: &Outcome) {
                 check.name.clone(),
                 format!("{:.3}", check.ours),
                 check.paper.map_or("-".into(), |paper| format!("{paper:.3}")),
-                format!("{} {}", check.relation, check.bound),
+                format!("{} {}", check.relation, shown(check.bound)),
                 check.unit.into(),
-                if check.holds { "holds" } else { "MISSED" }.into(),
+                match (check.holds, &check.reason) {
+                    (true, _) => "holds",
+                    (false, Some(_)) => "explained",
+                    (false, None) => "MISSED",
+                }
+                .into(),
             ]
         })
         .collect();
     print!("{}", table::text(&["check", "ours", "paper", "bound", "unit", ""], &rows));
+    let mut told = Vec::new();
+    for reason in outcome.checks.iter().filter_map(|check| check.reason.as_ref()) {
+        if !told.contains(&reason) {
+            println!("explained: {reason}");
+            told.push(reason);
+        }
+    }
     for file in &outcome.files {
         eprintln!("wrote {file}");
     }
+}
+
+/// A bound: three digits behind the point at most, and none that say nothing.
+fn shown(bound: f64) -> String {
+    let text = format!("{bound:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

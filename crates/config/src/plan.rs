@@ -10,9 +10,10 @@
 
 use core::num::NonZeroU64;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use engine::{Contract, Execution, PolicyName, Priority};
-use units::{Bytes, Duration, Extent, Share};
+use units::{Bytes, Duration, Extent, Operation, Share};
 
 /// A whole config: disks, the volumes on them, and (for a simulation) the load on those.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,6 +142,8 @@ pub enum Requests {
     Drawn(Drawn),
     /// From a trace.
     Trace(Replay),
+    /// From a list, one after the other in a closed loop: no file says that, experiments build it.
+    Listed(Arc<[Operation]>),
 }
 
 /// Requests that dice make up.

@@ -439,7 +439,7 @@ impl Engine {
     /// Whether a flush is to end this request: its pieces would lose a turn each if all of them were forced.
     fn owes_flush(&self, operation: &Operation) -> bool {
         let forced = operation.op == Op::Write && operation.fua;
-        let chunk = self.executor.as_ref().map(|e| e.chunk(Op::Write, operation.extent.start));
+        let chunk = self.executor.as_ref().map(|e| e.piece(Op::Write, operation.extent));
         // With several commands in the drive a flush would not wait for them.
         let alone = self.settings.depth == 1;
         alone && forced && chunk.is_some_and(|chunk| operation.extent.len > chunk)

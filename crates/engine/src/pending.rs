@@ -76,7 +76,7 @@ impl Left {
                 if !writes || how.preempt_writes =>
             {
                 match executor {
-                    Some(executor) => executor.chunk(operation.op, rest.start),
+                    Some(executor) => executor.piece(operation.op, rest),
                     None => how.chunk.unwrap_or(longest),
                 }
             }

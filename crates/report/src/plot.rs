@@ -1,8 +1,10 @@
 //! Figures: lines in a plane, as an SVG file with axes, units and a caption.
 
 use core::fmt;
+use core::ops::Range;
 use std::path::Path;
 
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use plotters::series::DashedLineSeries;
 
@@ -18,7 +20,7 @@ pub struct Line {
 }
 
 /// One figure.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plot {
     /// A sentence that says what is seen, and in which setting.
     pub caption: String,
@@ -28,6 +30,12 @@ pub struct Plot {
     pub y: String,
     /// What is drawn. A dashed line takes the colour of the solid line of the same place in its order.
     pub lines: Vec<Line>,
+    /// Whether the horizontal axis is logarithmic; then points at or left of zero are not drawn.
+    pub x_log: bool,
+    /// Whether points are bars, the lines' side by side: for what has no order, numbered from 1.
+    pub bars: bool,
+    /// Whether the vertical axis is logarithmic; then points at or under zero are not drawn.
+    pub y_log: bool,
 }
 
 /// A figure that could not be written.
@@ -51,6 +59,10 @@ const DASHES_WIDTH: i32 = 26;
 /// Most points of a line that are marked one by one.
 const POINTS_MARKED_MAX: usize = 16;
 const MARK_RADIUS: i32 = 6;
+/// How much of the room for them the bars of one place take.
+const BARS_WIDTH: f64 = 0.7;
+/// How far a logarithmic axis goes on behind the outermost points.
+const LOG_MARGIN: f64 = 1.25;
 const DASHES: &[(i32, i32)] = &[(0, 5), (10, 15), (20, 25)];
 /// Told apart by people who see colours differently, too (Okabe and Ito's set).
 const COLOURS: [RGBColor; 6] = [
@@ -73,11 +85,28 @@ impl Plot {
         std::fs::write(path, svg).map_err(|error| PlotError(format!("{}: {error}", path.display())))
     }
 
-    fn bounds(&self) -> (f64, f64) {
-        let points = || self.lines.iter().flat_map(|line| &line.points);
-        let largest =
-            |of: fn(&(f64, f64)) -> f64| points().map(of).fold(f64::MIN_POSITIVE, f64::max);
-        (largest(|point| point.0), largest(|point| point.1) * 1.05)
+    /// Whether a point is on the axes at all.
+    fn shows(&self, (x, y): (f64, f64)) -> bool {
+        (!self.x_log || x > 0.0) && (!self.y_log || y > 0.0)
+    }
+
+    /// From where to where the axes go.
+    fn bounds(&self) -> (Range<f64>, Range<f64>) {
+        let points = || self.lines.iter().flat_map(|line| &line.points).copied();
+        let shown = || points().filter(|point| self.shows(*point));
+        let axis = |of: fn((f64, f64)) -> f64, log: bool, above: f64| {
+            let largest = shown().map(of).fold(f64::MIN_POSITIVE, f64::max);
+            let least = if log { shown().map(of).fold(largest, f64::min) } else { 0.0 };
+            // An axis of one point needs some length, too.
+            least / LOG_MARGIN..(largest * above).max(least * LOG_MARGIN)
+        };
+        let above = |log| if log { LOG_MARGIN } else { 1.05 };
+        if self.bars {
+            let most = points().map(|at| at.0).fold(1.0, f64::max);
+            return (0.5..most + 0.5, axis(|at| at.1, false, 1.05));
+        }
+        let (x_above, y_above) = (if self.x_log { LOG_MARGIN } else { 1.0 }, above(self.y_log));
+        (axis(|at| at.0, self.x_log, x_above), axis(|at| at.1, self.y_log, y_above))
     }
 
     fn draw(&self, svg: &mut String) -> Result<(), PlotError> {
@@ -103,12 +132,33 @@ impl Plot {
     }
 
     fn draw_plane(&self, plane: &Area<'_>, strokes: &[ShapeStyle]) -> Result<(), PlotError> {
-        let (x_max, y_max) = self.bounds();
+        let (x, y) = self.bounds();
+        match (self.x_log, self.y_log) {
+            (false, false) => self.draw_on(plane, x, y, strokes),
+            (true, false) => self.draw_on(plane, x.log_scale(), y, strokes),
+            (false, true) => self.draw_on(plane, x, y.log_scale(), strokes),
+            (true, true) => self.draw_on(plane, x.log_scale(), y.log_scale(), strokes),
+        }
+    }
+
+    fn draw_on<X, Y>(
+        &self,
+        plane: &Area<'_>,
+        x: X,
+        y: Y,
+        strokes: &[ShapeStyle],
+    ) -> Result<(), PlotError>
+    where
+        X: AsRangedCoord<Value = f64>,
+        X::CoordDescType: ValueFormatter<f64>,
+        Y: AsRangedCoord<Value = f64>,
+        Y::CoordDescType: ValueFormatter<f64>,
+    {
         let mut chart = ChartBuilder::on(plane)
             .margin(14)
             .x_label_area_size(46)
             .y_label_area_size(66)
-            .build_cartesian_2d(0.0..x_max, 0.0..y_max)
+            .build_cartesian_2d(x, y)
             .map_err(failed)?;
         chart
             .configure_mesh()
@@ -116,14 +166,27 @@ impl Plot {
             .y_desc(&self.y)
             .axis_desc_style(("sans-serif", 14))
             .label_style(("sans-serif", 12))
-            .x_label_formatter(&label)
-            .y_label_formatter(&label)
+            .x_label_formatter(if self.x_log { &log_label } else { &label })
+            .y_label_formatter(if self.y_log { &log_label } else { &label })
             .light_line_style(WHITE)
             .bold_line_style(RGBColor(225, 225, 225))
             .draw()
             .map_err(failed)?;
+        if self.bars {
+            let count: f64 = self.lines.iter().map(|_| 1.0).sum();
+            let mut from = -BARS_WIDTH / 2.0;
+            for (line, stroke) in self.lines.iter().zip(strokes) {
+                let to = from + BARS_WIDTH / count;
+                let bar = |(x, y): &(f64, f64)| {
+                    Rectangle::new([(x + from, 0.0), (x + to, *y)], stroke.filled())
+                };
+                chart.draw_series(line.points.iter().map(bar)).map_err(failed)?;
+                from = to;
+            }
+            return Ok(());
+        }
         for (line, stroke) in self.lines.iter().zip(strokes) {
-            let points = line.points.iter().copied();
+            let points = line.points.iter().copied().filter(|point| self.shows(*point));
             let drawn = if line.dashed {
                 chart.draw_series(DashedLineSeries::new(points, 5, 5, *stroke)).map(drop)
             } else {
@@ -138,7 +201,8 @@ impl Plot {
             (0..).zip(self.lines.iter().zip(strokes)).filter(|(_, (line, _))| few(line))
         {
             let radius = MARK_RADIUS.saturating_sub(2 * nth).max(MARK_RADIUS / 3);
-            let marks = line.points.iter().map(|at| Circle::new(*at, radius, stroke.filled()));
+            let shown = line.points.iter().filter(|point| self.shows(**point));
+            let marks = shown.map(|at| Circle::new(*at, radius, stroke.filled()));
             chart.draw_series(marks).map_err(failed)?;
         }
         Ok(())
@@ -158,8 +222,22 @@ impl Plot {
 /// A number on an axis: without a point where none is needed.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as plotters asks for it")]
 pub(crate) fn label(at: &f64) -> String {
+    if *at != 0.0 && at.abs() < 0.001 {
+        return format!("{at:e}");
+    }
     let text = format!("{at:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A number on a logarithmic axis: those that crowd towards the end of each decade have no room.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as plotters asks for it")]
+fn log_label(at: &f64) -> String {
+    let leading = at / 10_f64.powf(at.log10().floor());
+    if [1.0, 2.0, 5.0, 10.0].iter().any(|shown| (leading - shown).abs() < 0.01) {
+        label(at)
+    } else {
+        String::new()
+    }
 }
 
 pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
@@ -175,6 +253,17 @@ mod tests {
     #[test]
     fn a_whole_number_on_an_axis_has_no_point() {
         assert_eq!([50_000.0, 0.1 + 0.2, -2.5].map(|at| label(&at)), ["50000", "0.3", "-2.5"]);
+        assert_eq!([0.0, 0.001, 0.0001].map(|at| label(&at)), ["0", "0.001", "1e-4"]);
+    }
+
+    #[test]
+    fn a_logarithmic_axis_begins_at_the_least_that_it_can_show() {
+        let line =
+            Line { name: String::new(), points: vec![(1.0, 0.0), (2.0, 0.01)], dashed: false };
+        let plot = Plot { lines: vec![line], y_log: true, ..Plot::default() };
+        let (x, y) = plot.bounds();
+        assert_eq!((x.start, x.end), (0.0, 2.0));
+        assert!(y.start > 0.0 && y.start < 0.01 && y.end > 0.01, "{y:?}");
     }
 
     #[test]
@@ -189,6 +278,7 @@ mod tests {
             x: "time, s".into(),
             y: "disk time, s".into(),
             lines: vec![line("had", false), line("promised", true)],
+            ..Plot::default()
         };
         let mut svg = String::new();
         plot.draw(&mut svg).expect("it is drawn");

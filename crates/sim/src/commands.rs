@@ -19,6 +19,7 @@ pub struct Uninterrupted {
     sum: Duration,
     /// Σ T², in ns².
     squares: u128,
+    longest: Duration,
     idle: Duration,
     whole_requests: bool,
     /// The request under way, and since when.
@@ -35,6 +36,7 @@ impl Uninterrupted {
             count: 0,
             sum: Duration::ZERO,
             squares: 0,
+            longest: Duration::ZERO,
             idle: Duration::ZERO,
             whole_requests,
             under_way: None,
@@ -88,6 +90,7 @@ impl Uninterrupted {
         let step = usize::try_from(time.as_nanos() / STEP.as_nanos()).unwrap_or(STEPS);
         self.steps[step.min(STEPS - 1)] += 1;
         self.count += 1;
+        self.longest = self.longest.max(time);
         self.sum += time;
         self.squares += u128::from(time.as_nanos()) * u128::from(time.as_nanos());
     }
@@ -97,6 +100,32 @@ impl Uninterrupted {
         let time = u128::from(self.sum.as_nanos()) + u128::from(self.idle.as_nanos());
         let wait = self.squares.checked_div(2 * time).unwrap_or(0);
         Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX))
+    }
+
+    /// The part of [`Self::expected_wait`] that is owed to what takes `from` or longer, a whole number of tenths of a
+    /// millisecond; to the width of a step of the distribution.
+    pub fn wait_for(&self, from: Duration) -> Duration {
+        let first = usize::try_from(from.as_nanos() / STEP.as_nanos()).unwrap_or(STEPS);
+        let mut squares = 0_u128;
+        for (step, count) in (0_u128..).zip(&self.steps).skip(first) {
+            let middle = step * u128::from(STEP.as_nanos()) + u128::from(STEP.as_nanos() / 2);
+            squares += middle * middle * u128::from(*count);
+        }
+        let time = u128::from(self.sum.as_nanos()) + u128::from(self.idle.as_nanos());
+        let wait = squares.checked_div(2 * time).unwrap_or(0);
+        Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX))
+    }
+
+    /// The longest of them: the longest wait.
+    pub fn longest(&self) -> Duration {
+        self.longest
+    }
+
+    /// The longest that anybody waited for a request that nobody may preempt, the one under way included; nothing where
+    /// every command is followed by a decision.
+    pub(crate) fn longest_bound(&self, now: Instant) -> Duration {
+        let under_way = self.under_way.map_or(Duration::ZERO, |(_, since)| now.since(since));
+        if self.whole_requests { self.longest.max(under_way) } else { Duration::ZERO }
     }
 
     /// How many there were.

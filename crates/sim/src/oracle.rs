@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Command, Engine, PolicyName, Purpose, Settings, VolumeId};
+use engine::{Command, Contract, Engine, PolicyName, Purpose, Settings, VolumeId};
 use serde::Serialize;
 use units::{DiskTime, Duration, Extent, Instant, Lba, Op, Operation, Share};
 
@@ -40,8 +40,9 @@ type Version = u64;
 struct Sector {
     /// On the disk now.
     content: Version,
-    /// The last write that was answered.
+    /// The last write that was answered, and the volume that it came through.
     answered: Version,
+    through: Option<VolumeId>,
 }
 
 /// A request's data, as far as it is watched.
@@ -90,7 +91,16 @@ impl DataOracle {
         match command.operation.op {
             Op::Write | Op::WriteZeroes => {
                 for lba in watched(command.operation.extent) {
-                    self.sectors.entry(lba).or_default().content = request.version;
+                    let sector = self.sectors.entry(lba).or_default();
+                    // Two doors to one sector keep no order between them: a write that lands behind one which was
+                    // answered through the other overlaps it in time, and counts from its landing.
+                    let behind = request.version < sector.answered;
+                    sector.content = if behind && sector.through != Some(command.volume) {
+                        self.writes += 1;
+                        self.writes
+                    } else {
+                        request.version
+                    };
                 }
             }
             Op::Read if !request.sent.is_empty() => {
@@ -103,14 +113,22 @@ impl DataOracle {
         }
     }
 
-    pub(crate) fn answered(&mut self, operation: &Operation, request: &Watched, now: Instant) {
+    pub(crate) fn answered(
+        &mut self,
+        operation: &Operation,
+        request: &Watched,
+        volume: VolumeId,
+        now: Instant,
+    ) {
         match operation.op {
             Op::Write | Op::WriteZeroes => {
                 for lba in watched(operation.extent) {
                     let sector = self.sectors.get_mut(&lba);
                     let sector =
                         sector.unwrap_or_else(|| panic!("at {now}: {lba} was answered unwritten"));
-                    sector.answered = sector.answered.max(request.version);
+                    if request.version > sector.answered {
+                        (sector.answered, sector.through) = (request.version, Some(volume));
+                    }
                 }
             }
             Op::Read => {
@@ -149,7 +167,7 @@ impl PromiseOracle {
     /// Looks at the volume at `now`; `work` says whether it has requests in the engine, `longest` is the
     /// longest command so far.
     pub(crate) fn look(&mut self, engine: &Engine, volume: VolumeId, work: bool, terms: Terms<'_>) {
-        let Terms { settings, longest, now } = terms;
+        let Terms { settings, longest, now, .. } = terms;
         let had = engine.account(volume).disk_time;
         if !work || self.reserve.is_none() {
             self.since = None;
@@ -169,7 +187,9 @@ impl PromiseOracle {
         // it must have saved up, and the commands in service.
         let others = u64::try_from(engine.volumes()).expect("volumes are few") - 1;
         let batches = (settings.batch * others).min(settings.period * 2) + longest * others;
-        let lent = self.reserve.of(settings.period * 2 + batches) + settings.estimates.random;
+        // And what it earns while volumes of high priority spend what they had saved up.
+        let before = settings.period * 2 + batches + terms.burst;
+        let lent = self.reserve.of(before) + settings.estimates.random;
         let in_service = DiskTime::from(longest * (1 + u64::from(settings.depth)));
         let owed = self.reserve.of(stretch) - lent - in_service;
         assert!(
@@ -187,8 +207,30 @@ impl PromiseOracle {
 pub(crate) struct Terms<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) longest: Duration,
+    /// How long volumes of high priority can keep the disk to themselves: see [`burst`].
+    pub(crate) burst: Duration,
     pub(crate) now: Instant,
 }
+
+/// How long volumes of high priority, of these contracts, can keep the disk to themselves.
+///
+/// They go first, and are admitted with their limits: in the long run they take no more of the disk. What they have
+/// saved up, at most one period's worth of reserve and of limit, comes on top, and lasts as long as it takes until
+/// what the others are left has made up for it.
+pub(crate) fn burst(high: impl Iterator<Item = Contract>, period: Duration) -> Duration {
+    let (mut saved, mut left) = (DiskTime::ZERO, Share::ALL);
+    for contract in high {
+        saved += contract.reserve.of(period) + contract.limit.of(period);
+        left = left.saturating_sub(contract.limit);
+    }
+    // With nothing left nobody else has a reserve that could be missed.
+    let nanos = u128::from(saved.as_nanos().unsigned_abs()) * u128::from(Share::ALL.ppb());
+    let nanos = nanos / u128::from(left.ppb().max(1));
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX).min(BURST_MAX.as_nanos()))
+}
+
+/// Longer bursts count as this one: a day.
+const BURST_MAX: Duration = Duration::from_secs(86_400);
 
 /// Checks that the engine rests for a good reason: asked when it has nothing to do though requests are queued.
 pub(crate) fn assert_rest_is_justified(

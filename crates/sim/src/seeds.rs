@@ -75,26 +75,67 @@ fn draw_disk(dice: &mut Dice, text: &mut String, disk: u64) {
         "\n[[disk]]\nname = \"d{disk}\"\ndrive = \"{drive}\"\npolicy = \"{policy}\"\ndepth = {depth}\n\
          period = \"{period}ms\"\nbatch = \"{batch}ms\"\nlinger = \"{linger}ms\"\nestimate_random = \"{random}\"\n",
     );
+    draw_execution(dice, text, drive);
+}
+
+/// How requests become commands: as one, as several in a row, or as short ones.
+fn draw_execution(dice: &mut Dice, text: &mut String, drive: &str) {
+    match dice.below(5) {
+        0 => {
+            let split = one_of(dice, &["4KiB", "64KiB", "128KiB"]);
+            let _ = writeln!(text, "execution = \"whole\"\nsplit = \"{split}\"");
+            return;
+        }
+        1 | 2 => {}
+        _ => return,
+    }
+    let chunk = one_of(dice, &["auto", "auto", "4KiB", "25KiB", "256KiB"]);
+    let offset = one_of(dice, &["off", "0ms", "1ms", "1ms", "5ms"]);
+    let split = one_of(dice, &["\"off\"", "\"hidden\"", "\"hidden\"", "1000", "15000"]);
+    let (prefetch, writes) = (one_of(dice, &[true, false]), one_of(dice, &[true, true, false]));
+    let _ = writeln!(
+        text,
+        "execution = \"preemptible\"\nchunk = \"{chunk}\"\njit_offset = \"{offset}\"\nseek_split = {split}\n\
+         free_prefetch = {prefetch}\npreempt_writes = {writes}"
+    );
+    // What drives of SCSI take, and others refuse.
+    let approaches: &[&str] =
+        if drive == "st318437lw" { &["ahead", "in-time"] } else { &["in-time"] };
+    let _ = writeln!(text, "approach = \"{}\"", one_of(dice, approaches));
 }
 
 fn draw_volumes(dice: &mut Dice, drawn: &mut Scenario, disk: u64) {
     let mut left = 100;
+    // Those that others can be a second door to, with their sectors.
+    let mut own: Vec<(String, u64)> = Vec::new();
     for volume in 0..=dice.below(6) {
         let name = format!("d{disk}v{volume}");
         let reserve = dice.below(left + 1);
         left -= reserve;
-        let (size, sectors) = one_of(dice, &SIZES);
         let text = &mut drawn.text;
-        let _ = write!(
-            text,
-            "\n[[volume]]\nname = \"{name}\"\ndisk = \"d{disk}\"\nsize = \"{size}\"\nreserve = \"{reserve}%\"\n"
-        );
-        if dice.chance(Share::from_percent(30)) {
-            let _ = writeln!(
-                text,
-                "limit = \"{}%\"",
-                reserve.max(1) + dice.below(101 - reserve.max(1))
-            );
+        let _ = write!(text, "\n[[volume]]\nname = \"{name}\"\ndisk = \"d{disk}\"\n");
+        let door = !own.is_empty() && dice.chance(Share::from_percent(20));
+        let sectors = if door {
+            let which = usize::try_from(dice.below(own.len() as u64)).expect("an index");
+            let (other, sectors) = &own[which];
+            let _ = writeln!(text, "same_as = \"{other}\"");
+            *sectors
+        } else {
+            let (size, sectors) = one_of(dice, &SIZES);
+            let _ = writeln!(text, "size = \"{size}\"");
+            own.push((name.clone(), sectors));
+            sectors
+        };
+        let _ = writeln!(text, "reserve = \"{reserve}%\"");
+        if reserve + left > 0 && dice.chance(Share::from_percent(25)) {
+            // Admitted with its limit: it goes before those with reserves up to that.
+            let least = u64::from(reserve == 0);
+            let beyond = least + dice.below(left + 1 - least);
+            left -= beyond;
+            let _ = writeln!(text, "limit = \"{}%\"\npriority = \"high\"", reserve + beyond);
+        } else if dice.chance(Share::from_percent(30)) {
+            let least = reserve.max(1);
+            let _ = writeln!(text, "limit = \"{}%\"", least + dice.below(101 - least));
         }
         for _ in 0..=dice.below(2) {
             if dice.chance(Share::from_percent(15)) {
@@ -110,13 +151,15 @@ fn draw_workload(dice: &mut Dice, text: &mut String, volume: &str) {
     let op =
         one_of(dice, &["op = \"read\"", "op = \"write\"", "op = \"mix\"\nread_share = \"70%\""]);
     let block = one_of(dice, &["512B", "4KiB", "4KiB", "64KiB", "1MiB"]);
-    let access = match dice.below(3) {
+    let access = match dice.below(4) {
         0 => "access = \"random\"".to_owned(),
-        1 => "access = \"sequential\"".to_owned(),
+        1 => format!("access = \"random\"\nelevator = {}", 1 + dice.below(60)),
+        2 => "access = \"sequential\"".to_owned(),
         _ => format!("access = \"sequential\"\nrun = {}", 1 + dice.below(2_000)),
     };
     let arrival = if dice.chance(Share::from_percent(25)) {
-        format!("rate = \"{}/s\"", 1 + dice.below(100))
+        let arrivals = one_of(dice, &["constant", "poisson"]);
+        format!("rate = \"{}/s\"\narrivals = \"{arrivals}\"", 1 + dice.below(100))
     } else {
         let think = one_of(dice, &["0ms", "0ms", "100us", "5ms", "300ms"]);
         format!("outstanding = {}\nthink = \"{think}\"", one_of(dice, &[1, 2, 16, 64]))

@@ -1,4 +1,6 @@
-//! Where a workload's requests come from: dice, or a trace.
+//! Where a workload's requests come from: dice, a trace, or a list.
+
+use std::sync::Arc;
 
 use config::Requests;
 use trace::TraceError;
@@ -7,11 +9,13 @@ use units::{Duration, Instant, Operation, Sectors};
 use crate::replay::Replay;
 use crate::{Dice, Generator, TraceReport};
 
-/// Either of the two.
+/// One of the three.
 #[derive(Debug)]
 pub(crate) enum Source {
     Drawn(Generator),
     Trace(Box<Replay>),
+    /// A list, and how many of it were sent.
+    Listed(Arc<[Operation]>, usize),
 }
 
 impl Source {
@@ -20,6 +24,7 @@ impl Source {
         match requests {
             Requests::Drawn(drawn) => Self::Drawn(Generator::new(drawn, size, dice)),
             Requests::Trace(replay) => Self::Trace(Box::new(Replay::new(replay, size))),
+            Requests::Listed(operations) => Self::Listed(Arc::clone(operations), 0),
         }
     }
 
@@ -28,6 +33,7 @@ impl Source {
         match self {
             Self::Drawn(generator) => (generator.outstanding().unwrap_or(1), Duration::ZERO),
             Self::Trace(replay) => replay.next_at().map_or((0, Duration::ZERO), |at| (1, at)),
+            Self::Listed(operations, _) => (u32::from(!operations.is_empty()), Duration::ZERO),
         }
     }
 
@@ -37,30 +43,42 @@ impl Source {
             Self::Drawn(generator) if generator.outstanding().is_some() => None,
             Self::Drawn(generator) => Some(now + generator.pause()),
             Self::Trace(replay) => replay.next_at().map(|at| start + at),
+            Self::Listed(..) => None,
         }
     }
 
     /// What a trace asks for now; nothing of what dice make up, which are rolled only for what is sent.
     pub(crate) fn traced(&mut self) -> Result<Option<Operation>, TraceError> {
         match self {
-            Self::Drawn(_) => Ok(None),
+            Self::Drawn(_) | Self::Listed(..) => Ok(None),
             Self::Trace(replay) => replay.take().map(Some),
         }
     }
 
-    /// What dice make up.
+    /// What dice make up, or a list has next.
     ///
     /// # Panics
-    /// On a trace, which was to be asked before.
+    /// On a trace, which was to be asked before, and behind the end of a list.
     pub(crate) fn drawn(&mut self) -> Operation {
-        let Self::Drawn(generator) = self else { unreachable!("a trace was asked before") };
-        generator.operation()
+        match self {
+            Self::Drawn(generator) => generator.operation(),
+            Self::Listed(operations, sent) => {
+                *sent += 1;
+                operations[*sent - 1]
+            }
+            Self::Trace(_) => unreachable!("a trace was asked before"),
+        }
+    }
+
+    /// Whether a list has nothing more.
+    pub(crate) fn is_at_its_end(&self) -> bool {
+        matches!(self, Self::Listed(operations, sent) if *sent == operations.len())
     }
 
     /// What there is to tell of a trace.
     pub(crate) fn report(&self) -> Option<TraceReport> {
         match self {
-            Self::Drawn(_) => None,
+            Self::Drawn(_) | Self::Listed(..) => None,
             Self::Trace(replay) => Some(replay.report()),
         }
     }
@@ -70,6 +88,7 @@ impl Source {
         match self {
             Self::Drawn(generator) => generator.outstanding(),
             Self::Trace(_) => None,
+            Self::Listed(..) => Some(1),
         }
     }
 
@@ -81,6 +100,7 @@ impl Source {
                 Some(generator.pause())
             }
             Self::Trace(_) => None,
+            Self::Listed(..) => Some(Duration::ZERO),
         }
     }
 }

@@ -3,7 +3,9 @@
 use config::{Plan, Workload};
 use drive::{AnyDevice, Tag};
 use engine::limits::REQUESTS_MAX;
-use engine::{Action, Command, Engine, Event, Outcome, Reply, Request, Settings, VolumeId};
+use engine::{
+    Action, Command, Engine, Event, Outcome, Priority, Reply, Request, Settings, VolumeId,
+};
 use report::{DiskReport, ExecutionReport, Latency, SCHEMA, VolumeReport};
 use trace::TraceError;
 use units::{Bytes, DiskTime, Duration, Instant, Op, Operation, Share};
@@ -12,7 +14,9 @@ use volume::{DiskId, Map, Placed};
 use crate::Dice;
 use crate::calendar::Calendar;
 use crate::commands::Uninterrupted;
-use crate::oracle::{DataOracle, PromiseOracle, Terms, Verdict, Watched, assert_rest_is_justified};
+use crate::oracle::{
+    DataOracle, PromiseOracle, Terms, Verdict, Watched, assert_rest_is_justified, burst,
+};
 use crate::run::Report;
 use crate::slab::Slab;
 use crate::source::Source;
@@ -46,6 +50,8 @@ struct Disk {
     data: DataOracle,
     /// Whether one of its volumes has a limit. No contract changes in a simulation.
     limited: bool,
+    /// How long its volumes of high priority can keep it to themselves.
+    burst: Duration,
     longest: Duration,
     bytes: Bytes,
     uninterrupted: Uninterrupted,
@@ -117,6 +123,13 @@ impl World {
     pub fn new(plan: &Plan) -> Self {
         let mut disks: Vec<Disk> =
             (plan.seed..).zip(&plan.disks).map(|(seed, disk)| Disk::new(disk, seed)).collect();
+        for (index, disk) in disks.iter_mut().enumerate() {
+            let high = |volume: &&config::Volume| {
+                volume.disk.0 == index && volume.priority == Priority::High
+            };
+            let high = plan.volumes.iter().filter(high).map(|volume| volume.contract);
+            disk.burst = burst(high, disk.settings.period);
+        }
         let volumes: Vec<Volume> =
             plan.volumes.iter().map(|volume| Volume::new(volume, &mut disks)).collect();
         let loads: Vec<Load> = (0..)
@@ -254,7 +267,7 @@ impl World {
 
     fn send(&mut self, index: usize) {
         let load = &mut self.loads[index];
-        if self.now >= load.stop {
+        if self.now >= load.stop || load.source.is_at_its_end() {
             return;
         }
         let traced = match load.source.traced() {
@@ -336,7 +349,7 @@ impl World {
         let load = &mut self.loads[index];
         let volume = &mut self.volumes[load.volume];
         let disk = &mut self.disks[volume.disk];
-        disk.data.answered(&operation, &watched, self.now);
+        disk.data.answered(&operation, &watched, volume.id, self.now);
         let bytes = match operation.op {
             Op::Read | Op::Write => operation.extent.len.bytes(),
             Op::Flush | Op::Trim | Op::WriteZeroes | Op::Seek => Bytes::ZERO,
@@ -366,11 +379,13 @@ impl World {
         for disk in &mut self.disks {
             disk.engine.invariants();
             let under_way = disk.running.iter().map(|(_, issued)| self.now.since(*issued)).max();
-            disk.longest = disk.longest.max(under_way.unwrap_or_default());
+            let bound = disk.uninterrupted.longest_bound(self.now);
+            disk.longest = disk.longest.max(under_way.unwrap_or_default()).max(bound);
         }
         for volume in &mut self.volumes {
             let disk = &self.disks[volume.disk];
-            let terms = Terms { settings: &disk.settings, longest: disk.longest, now: self.now };
+            let (settings, longest, burst) = (&disk.settings, disk.longest, disk.burst);
+            let terms = Terms { settings, longest, burst, now: self.now };
             volume.promise.look(&disk.engine, volume.id, volume.inside > 0, terms);
         }
     }
@@ -387,6 +402,7 @@ impl Disk {
             running: Vec::new(),
             data: DataOracle::default(),
             limited: false,
+            burst: Duration::ZERO,
             longest: Duration::ZERO,
             bytes: Bytes::ZERO,
             uninterrupted: Uninterrupted::new(settings.execution),

@@ -306,6 +306,7 @@ fn plot(name: &str, depths: &[Row]) -> Plot {
             line("mean, beside writes", false, |at| at.beside_writes_read_mean_ms),
             line("99 %, beside writes", true, |at| at.beside_writes_read_p99_ms),
         ],
+        ..Plot::default()
     }
 }
 

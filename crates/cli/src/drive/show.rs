@@ -219,6 +219,7 @@ fn seek_plot(name: &str, model: &Model) -> Plot {
             points: distances.map(|d| (f64::from(d), time(d).as_millis_f64())).collect(),
             dashed: false,
         }],
+        ..Plot::default()
     }
 }
 
@@ -237,5 +238,6 @@ fn zone_plot(name: &str, model: &Arc<Model>) -> Plot {
         x: "place on the disk, GB".to_owned(),
         y: "rate, MB/s".to_owned(),
         lines: vec![line("1 MiB reads", streamed, false), line("under a head", media, true)],
+        ..Plot::default()
     }
 }

@@ -116,6 +116,18 @@ impl Executor {
         if op == Op::Write { band.chunk_write } else { band.chunk_read }
     }
 
+    /// What the next command of a request transfers, `rest` being left of it: a chunk. Where the profile says how long
+    /// that is, the rest goes in equal parts, none of them shorter: a short last one would take its command's
+    /// overhead, and no longer ride the time that the media takes for a longer one.
+    pub(crate) fn piece(&self, op: Op, rest: Extent) -> Sectors {
+        let chunk = self.chunk(op, rest.start);
+        if self.settings.chunk.is_some() {
+            return chunk;
+        }
+        let parts = (rest.len.0 / chunk.0).max(1);
+        Sectors(rest.len.0.div_ceil(parts))
+    }
+
     /// What to do for a request whose next piece is `head`, the drive being idle.
     pub(crate) fn step(&mut self, head: &Operation, now: Instant) -> Step {
         let way = self.way(head, now);

@@ -359,7 +359,12 @@ impl Policy for Utilization {
         let holds = self.batch.is_some_and(|batch| batch.volume == volume);
         let ticket = Ticket {
             estimate: self.estimates.of(self.volumes[volume.0 as usize].sequential && holds),
-            slack: self.is_slack(volume, now),
+            // Who goes before its turn has none that began on slack: it pays as soon as somebody is due.
+            slack: if dispatch.urgent {
+                self.due(now).is_none()
+            } else {
+                self.is_slack(volume, now)
+            },
         };
         let entry = self.volume(volume);
         // The rest of a request that nobody may preempt goes on though its volume has come to its limit meanwhile.

@@ -128,5 +128,6 @@ fn starvation_plot(series: &[Series]) -> Plot {
         x: "commands inside the drive".into(),
         y: "longest wait, s".into(),
         lines: solid.chain(control).collect(),
+..Plot::default()
     }
 }

@@ -59,6 +59,7 @@ fn fig1(told: &mut dyn FnMut(f64)) -> Findings {
         x: "time, s".into(),
         y: "disk time had, s".into(),
         lines,
+        ..Plot::default()
     };
     Findings { checks, series: vec![series], plots: vec![("", plot)] }
 }
@@ -154,6 +155,7 @@ fn fig4_plots(series: &Series) -> Vec<(&'static str, Plot)> {
             ideal("sequential, reserved", 0.0, 100.0),
             ideal("random, reserved", 100.0, 0.0),
         ],
+        ..Plot::default()
     };
     let throughput = Plot {
         caption: "Throughput of the two streams against the reserve (deskstar-34gxp, 4 KiB reads)"
@@ -161,6 +163,7 @@ fn fig4_plots(series: &Series) -> Vec<(&'static str, Plot)> {
         x: "reserve of the sequential stream, % (the random one has the rest)".into(),
         y: "throughput, I/Os per second".into(),
         lines: vec![line("sequential", 3, 1.0), line("random", 4, 1.0), line("both", 5, 1.0)],
+        ..Plot::default()
     };
     vec![("-shares", shares), ("-throughput", throughput)]
 }
@@ -221,6 +224,7 @@ fn fig11(told: &mut dyn FnMut(f64)) -> Findings {
         x: "time, s".into(),
         y: "share of the disk's time, %".into(),
         lines: lines.collect(),
+        ..Plot::default()
     };
     Findings { checks, series: vec![series], plots: vec![("", plot)] }
 }

@@ -157,6 +157,7 @@ impl Validation {
             x: "service time, ms".to_owned(),
             y: "share of requests".to_owned(),
             lines: lines.collect(),
+            ..Plot::default()
         }
     }
 }

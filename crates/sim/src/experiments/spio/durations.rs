@@ -1,0 +1,111 @@
+//! Figure 13: how long nobody can interrupt the disk (FAST 2003 §4.1.1).
+
+use report::{Line, Plot};
+use units::{Duration, Extent, Lba, Op};
+
+use super::super::{Check, Experiment, Findings, Series};
+use super::point::{Measured, Point};
+use super::{CHUNK, PAPER, PAPER_PREFETCHING, WHOLE};
+
+pub(in super::super) const FIG13: Experiment =
+    Experiment { id: "spio-fig13", title: "distribution of command durations", run: fig13 };
+
+/// Size in kB, and the paper's P(3–16 ms).
+const SIZES: [(u32, f64); 3] = [(50, 0.168), (500, 0.056), (2_000, 0.017)];
+/// How far the figures go, in ms.
+const SHOWN: f64 = 120.0;
+
+/// Without free prefetching a third of a 50 kB request's commands at least would be long: it is two chunks, and one
+/// of them moves the arm. The paper's 0.168 is a distribution with it, whose chunks in the slack are commands, too.
+fn fig13(told: &mut dyn FnMut(f64)) -> Findings {
+    let ms = Duration::from_millis;
+    let long = |measured: &Measured| measured.commands.part(ms(3), ms(16));
+    let columns = ["size_kb", "with_free_prefetching", "without", "paper", "mode_ms"];
+    let mut table = Series::new("between_3_and_16_ms", &columns);
+    let mut checks = Vec::new();
+    let (mut whole, mut short) = (Vec::new(), Vec::new());
+    for (done, (size, paper)) in (1_u32..).zip(SIZES) {
+        let of = |how| Point::new(how, Op::Read, size).measure();
+        let (np, without, with) = (of(WHOLE), of(PAPER), of(PAPER_PREFETCHING));
+        let name = format!("{size} kB: part of the commands that take 3 to 16 ms");
+        checks.push(Check::within(name, long(&with), paper, 0.03, "ratio"));
+        let mode = mode(&with);
+        let (least, most) = chunk_ms();
+        checks.push(Check::at_least(
+            format!("{size} kB: mode of the distribution"),
+            mode,
+            least,
+            "ms",
+        ));
+        checks.push(Check::at_most(
+            format!("{size} kB: mode of the distribution"),
+            mode,
+            most,
+            "ms",
+        ));
+        table.rows.push(vec![f64::from(size), long(&with), long(&without), paper, mode]);
+        whole.push(line(size, &np));
+        short.push(line(size, &with));
+        told(f64::from(done) / 3.0);
+    }
+    let series = SIZES.iter().zip(whole.iter().zip(&short)).map(|((size, _), (np, sp))| {
+        let mut series = Series::new(format!("{size}kB"), &["ms", "npio", "spio"]);
+        let rows = np.points.iter().zip(&sp.points).map(|(np, sp)| vec![np.0, np.1, sp.1]);
+        series.rows.extend(rows);
+        series
+    });
+    let series = std::iter::once(table).chain(series).collect();
+    let plots = vec![
+        ("a", plot("non-preemptible", thinned(whole), false)),
+        ("b", plot("semi-preemptible, free prefetching", thinned(short), true)),
+    ];
+    Findings { checks, series, plots }
+}
+
+fn line(size: u32, measured: &Measured) -> Line {
+    let points = measured.commands.distribution().take_while(|(at, _)| *at <= SHOWN).collect();
+    Line { name: format!("{size} kB"), points, dashed: false }
+}
+
+/// The lines in steps of half a millisecond, behind the first 4 ms, where the peaks are.
+fn thinned(lines: Vec<Line>) -> Vec<Line> {
+    let thin = |line: Line| {
+        let (fine, coarse): (Vec<_>, Vec<_>) = line.points.into_iter().partition(|at| at.0 < 4.0);
+        let mean = |five: &[(f64, f64)]| {
+            (five[five.len() / 2].0, five.iter().map(|at| at.1).sum::<f64>() / 5.0)
+        };
+        Line { points: fine.into_iter().chain(coarse.chunks(5).map(mean)).collect(), ..line }
+    };
+    lines.into_iter().map(thin).collect()
+}
+
+/// The duration that is the most frequent, in ms.
+fn mode(measured: &Measured) -> f64 {
+    let most = |most: (f64, f64), next: (f64, f64)| if next.1 > most.1 { next } else { most };
+    measured.commands.distribution().fold((0.0, 0.0), most).0
+}
+
+/// What the media takes for a chunk in the outermost and in the innermost zone, in ms, each a step of the distribution
+/// wider.
+fn chunk_ms() -> (f64, f64) {
+    let spec = config::drives::library("st318437lw").expect("in the library");
+    let profile = config::profile::assumed(&spec.check().expect("a drive"));
+    let last = profile.bands.last().expect("a disk has zones").lbas.start;
+    let [least, most] =
+        [Lba(0), last].map(|at| profile.transfer(Extent::new(at, CHUNK)).as_millis_f64());
+    (least - 0.1, most + 0.1)
+}
+
+fn plot(how: &str, lines: Vec<Line>, log: bool) -> Plot {
+    Plot {
+        caption: format!(
+            "How long the disk cannot be interrupted ({how}, random reads, st318437lw)"
+        ),
+        x: "duration, ms".into(),
+        y: "part of all, a step of 0.1 ms".into(),
+        lines,
+        x_log: log,
+        y_log: log,
+        ..Plot::default()
+    }
+}

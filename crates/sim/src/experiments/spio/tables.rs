@@ -1,0 +1,245 @@
+//! Tables 2 to 4: responses and throughput while requests of higher priority come (FAST 2003 §4.3).
+
+use report::{Line, Plot};
+use units::Op;
+
+use super::super::{Check, Experiment, Findings, Series};
+use super::point::{Low, Measured, Point};
+use super::{PAPER, TOLERANCE, WHOLE};
+
+pub(in super::super) const TABLE2: Experiment = Experiment {
+    id: "spio-table2",
+    title: "response of high-priority requests and throughput, reads",
+    run: table2,
+};
+
+pub(in super::super) const TABLE3: Experiment = Experiment {
+    id: "spio-table3",
+    title: "expected waiting and response, reads against writes",
+    run: table3,
+};
+
+pub(in super::super) const TABLE4: Experiment = Experiment {
+    id: "spio-table4",
+    title: "response of high-priority requests and throughput, writes",
+    run: table4,
+};
+
+/// One row of table 2 or 4 as the paper has it: size in kB, requests of higher priority a second, responses in ms of
+/// npIO and spIO, throughput of both in MB/s.
+type Row = (u32, f64, [f64; 2], [f64; 2]);
+
+const READS: [Row; 12] = [
+    (50, 0.5, [19.2, 19.4], [3.39, 2.83]),
+    (50, 1.0, [21.8, 16.0], [3.36, 2.89]),
+    (50, 2.0, [20.8, 17.6], [3.32, 2.82]),
+    (50, 5.0, [21.0, 18.2], [3.18, 2.62]),
+    (50, 10.0, [21.2, 18.3], [2.95, 2.30]),
+    (50, 20.0, [21.1, 18.4], [2.49, 1.68]),
+    (500, 0.5, [29.2, 15.7], [16.25, 16.40]),
+    (500, 1.0, [28.1, 15.5], [16.15, 16.20]),
+    (500, 2.0, [28.2, 16.7], [15.94, 15.77]),
+    (500, 5.0, [28.6, 16.0], [15.28, 14.58]),
+    (500, 10.0, [28.9, 16.3], [14.24, 12.48]),
+    (500, 20.0, [29.4, 16.8], [11.96, 8.57]),
+];
+
+const WRITES: [Row; 12] = [
+    (50, 0.5, [93.1, 26.9], [4.85, 1.98]),
+    (50, 1.0, [105.8, 24.6], [4.75, 1.96]),
+    (50, 2.0, [91.1, 22.7], [4.68, 1.94]),
+    (50, 5.0, [102.2, 24.4], [4.40, 1.84]),
+    (50, 10.0, [87.5, 23.7], [3.95, 1.70]),
+    (50, 20.0, [81.3, 23.3], [3.09, 1.42]),
+    (500, 0.5, [32.4, 20.3], [13.71, 11.41]),
+    (500, 1.0, [36.0, 20.3], [13.64, 11.24]),
+    (500, 2.0, [35.0, 20.8], [13.45, 11.02]),
+    (500, 5.0, [34.9, 20.5], [12.82, 10.36]),
+    (500, 10.0, [36.6, 20.3], [11.67, 9.13]),
+    (500, 20.0, [34.6, 20.7], [9.64, 6.92]),
+];
+
+const HOW: [&str; 2] = ["npIO", "spIO"];
+/// One turn of the disk, in ms.
+const TURN_MS: f64 = 60_000.0 / 7_200.0;
+
+fn table2(told: &mut dyn FnMut(f64)) -> Findings {
+    responses(Op::Read, &READS, told)
+}
+
+fn table4(told: &mut dyn FnMut(f64)) -> Findings {
+    responses(Op::Write, &WRITES, told)
+}
+
+fn responses(op: Op, rows: &[Row; 12], told: &mut dyn FnMut(f64)) -> Findings {
+    let mut table = Series::new(
+        "responses",
+        &[
+            "size_kb",
+            "rate_per_s",
+            "npio_ms",
+            "spio_ms",
+            "npio_mb_per_s",
+            "spio_mb_per_s",
+            "paper_npio_ms",
+            "paper_spio_ms",
+            "paper_npio_mb_per_s",
+            "paper_spio_mb_per_s",
+        ],
+    );
+    let mut checks = Vec::new();
+    let mut done = 0_u32;
+    for (size, rate, paper_ms, paper_mb) in rows {
+        let [np, sp] =
+            [WHOLE, PAPER].map(|how| Point::new(how, op, *size).with_rate(*rate).measure());
+        let (ms, mb) = ([np.high_ms, sp.high_ms], [np.mb_per_s, sp.mb_per_s]);
+        for how in 0..2 {
+            let name = |what| format!("{size} kB, {rate}/s, {}: {what}", HOW[how]);
+            let (of, responds, brings) = ((op, *size, how), name("response"), name("throughput"));
+            checks.push(cell(of, Cell::Response, ms[how], paper_ms[how], responds));
+            checks.push(cell(of, Cell::Throughput, mb[how], paper_mb[how], brings));
+        }
+        table.rows.push([&[f64::from(*size), *rate][..], &ms, &mb, paper_ms, paper_mb].concat());
+        done += 1;
+        told(f64::from(done) / 12.0);
+    }
+    let plots = vec![
+        ("-response", plot(op, &table, [2, 6], "mean response of high-priority requests, ms")),
+        ("-throughput", plot(op, &table, [4, 8], "throughput, MB/s")),
+    ];
+    Findings { checks, series: vec![table], plots }
+}
+
+/// Why a cell of writes is out of its bound: for requests of this size, one of high priority a second.
+fn firmware(size: u32, how: usize) -> [String; 3] {
+    let execution = [WHOLE, PAPER][how];
+    let measured = Point::new(execution, Op::Write, size).with_rate(1.0).measure();
+    let service = Point { low: Low::Nobody, ..Point::new(execution, Op::Read, size) };
+    let service = service.with_rate(1.0).measure().high_ms;
+    let row = WAITS.iter().find(|row| row.0 == size).expect("the sizes of table 4 are in table 3");
+    let (paper_wait, paper_response) = (row.1[2 * how + 1], row.2[2 * how + 1]);
+    let wait = measured.wait();
+    let [ours, papers] = [measured.high_ms - wait - service, paper_response - paper_wait - service];
+    let who = format!("writes of {size} kB, {}", HOW[how]);
+    let waiting = format!(
+        "{who}: a write command lasts until the drive's memory takes its data, {wait:.1} ms of expected waiting here and \
+         {paper_wait:.1} in the paper: what its firmware keeps in memory and for how long the paper does not say"
+    );
+    let response = format!(
+        "{who}: behind {wait:.1} ms of expected waiting and {service:.1} of service, {ours:.1} ms are external waiting, \
+         {papers:.1} in the paper: the drive's own writing back, which the paper calls large and often unpredictable"
+    );
+    let brought = WRITES.iter().filter(|row| row.0 == size).nth(1).map(|row| row.3[how]);
+    let each = |mb: f64| f64::from(size) * 1.024 / mb;
+    let throughput = brought.map_or(String::new(), |brought| {
+        let (ours, papers) = (each(measured.mb_per_s), each(brought));
+        let turns = (papers - ours) / TURN_MS;
+        format!(
+            "{who}: {ours:.1} ms a request with one of high priority a second, {papers:.1} in the paper, {turns:.1} turns \
+             of the disk more: what its firmware loses around a write the paper does not say"
+        )
+    });
+    [waiting, response, throughput]
+}
+
+/// What a cell tells, for [`firmware`]'s reasons.
+#[derive(Clone, Copy)]
+enum Cell {
+    Waiting,
+    Response,
+    Throughput,
+}
+
+/// A cell beside the paper's. Only a cell of writes may be out of its bound with a reason.
+fn cell(
+    (op, size, how): (Op, u32, usize),
+    what: Cell,
+    ours: f64,
+    paper: f64,
+    name: String,
+) -> Check {
+    let unit = if matches!(what, Cell::Throughput) { "MB/s" } else { "ms" };
+    let check = Check::within(name, ours, paper, paper * TOLERANCE, unit);
+    if op == Op::Read {
+        return check;
+    }
+    check.or_because(|| {
+        let [waiting, response, throughput] = firmware(size, how);
+        match what {
+            Cell::Waiting => waiting,
+            Cell::Response => response,
+            Cell::Throughput => throughput,
+        }
+    })
+}
+
+/// Lines of one size each, which has six rows, npIO's and spIO's columns from `columns` on, the paper's dashed.
+fn plot(op: Op, table: &Series, columns: [usize; 2], y: &str) -> Plot {
+    let line = |(rows, how, paper): (&[Vec<f64>], usize, bool)| Line {
+        name: format!("{} kB, {}{}", rows[0][0], HOW[how], if paper { ", paper" } else { "" }),
+        points: rows.iter().map(|row| (row[1], row[columns[usize::from(paper)] + how])).collect(),
+        dashed: paper,
+    };
+    let lines =
+        |paper| table.rows.chunks(6).flat_map(move |rows| [(rows, 0, paper), (rows, 1, paper)]);
+    let what = if op == Op::Write { "writes" } else { "reads" };
+    Plot {
+        caption: format!(
+            "Single-sector reads of high priority beside {what} of low priority (st318437lw)"
+        ),
+        x: "requests of high priority, per s".into(),
+        y: y.into(),
+        lines: lines(false).chain(lines(true)).map(line).collect(),
+        ..Plot::default()
+    }
+}
+
+/// Table 3: size, expected waiting npIO RD, WR, spIO RD, WR, and responses in the same order, in ms.
+const WAITS: [(u32, [f64; 4], [f64; 4]); 3] = [
+    (50, [8.2, 11.4, 3.9, 9.5], [21.8, 105.8, 16.0, 24.6]),
+    (250, [11.8, 12.9, 3.1, 5.6], [25.5, 27.2, 16.1, 21.2]),
+    (500, [16.4, 18.7, 2.5, 4.7], [28.1, 36.0, 15.5, 20.3]),
+];
+
+fn table3(told: &mut dyn FnMut(f64)) -> Findings {
+    let cells = [
+        ("npIO, reads", WHOLE, Op::Read),
+        ("npIO, writes", WHOLE, Op::Write),
+        ("spIO, reads", PAPER, Op::Read),
+        ("spIO, writes", PAPER, Op::Write),
+    ];
+    let columns = ["size_kb", "npio_rd", "npio_wr", "spio_rd", "spio_wr"];
+    let (mut waits, mut responses) =
+        (Series::new("waiting_ms", &columns), Series::new("response_ms", &columns));
+    let mut checks = Vec::new();
+    let mut done = 0_u32;
+    for (size, paper_wait, paper_response) in WAITS {
+        let measured = cells.map(|(_, how, op)| Point::new(how, op, size).with_rate(1.0).measure());
+        let wait = measured.each_ref().map(Measured::wait);
+        let response = measured.each_ref().map(|measured| measured.high_ms);
+        for (place, (name, _, op)) in cells.iter().enumerate() {
+            let of = (*op, size, place / 2);
+            let waits = format!("{size} kB, {name}: expected waiting");
+            checks.push(cell(of, Cell::Waiting, wait[place], paper_wait[place], waits));
+            let answers = format!("{size} kB, {name}: response");
+            checks.push(cell(of, Cell::Response, response[place], paper_response[place], answers));
+        }
+        waits.rows.push([&[f64::from(size)][..], &wait].concat());
+        responses.rows.push([&[f64::from(size)][..], &response].concat());
+        done += 1;
+        told(f64::from(done) / 3.0);
+    }
+    let lines = cells.iter().enumerate().flat_map(|(place, (name, _, _))| {
+        let ours = Line { name: (*name).into(), points: waits.points(0, place + 1), dashed: false };
+        let papers = WAITS.iter().map(|(size, wait, _)| (f64::from(*size), wait[place]));
+        [ours, Line { name: format!("{name}, paper"), points: papers.collect(), dashed: true }]
+    });
+    let plot = Plot {
+        caption: "Expected waiting with one high-priority request a second (st318437lw)".into(),
+        x: "size of the requests of low priority, kB".into(),
+        y: "expected waiting, ms".into(),
+        lines: lines.collect(),
+        ..Plot::default()
+    };
+    Findings { checks, series: vec![waits, responses], plots: vec![("", plot)] }
+}
