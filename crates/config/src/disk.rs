@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::PolicyName;
-use units::Duration;
+use engine::{EstimatorName, PolicyName};
+use units::{Duration, Rate, Sectors};
 
 use crate::drives;
 use crate::error::ConfigError;
 use crate::file::read_at_most;
-use crate::limits::{DEPTH_MAX, ESTIMATE_MIN, LINGER_MAX, PATH_BYTES_MAX, PERIOD_MAX, PERIOD_MIN};
+use crate::limits::{
+    DEPTH_MAX, ESTIMATE_MIN, INTERVAL_MIN, LINGER_MAX, PATH_BYTES_MAX, PERIOD_MAX, PERIOD_MIN,
+};
 use crate::names::Names;
 use crate::plan::{Backing, Disk, DriveRef};
-use crate::table::{Table, Value, listed};
+use crate::table::{Table, Value, listed, time};
 
 pub(crate) const KEYS: &[&str] = &[
     "name",
@@ -27,6 +29,8 @@ pub(crate) const KEYS: &[&str] = &[
     "linger",
     "estimate_sequential",
     "estimate_random",
+    "estimate",
+    "nominal_rate",
 ];
 
 const PERIOD_DEFAULT: Duration = Duration::from_secs(1);
@@ -34,6 +38,9 @@ const BATCH_DEFAULT: Duration = Duration::from_millis(250);
 const LINGER_DEFAULT: Duration = Duration::from_millis(2);
 const ESTIMATE_SEQUENTIAL_DEFAULT: Duration = Duration::from_micros(300);
 const ESTIMATE_RANDOM_DEFAULT: Duration = Duration::from_millis(20);
+
+/// The command whose worst case makes the nominal rate: 4 KiB, as in the paper.
+const NOMINAL_COMMAND: Sectors = Sectors(8);
 
 /// Checks the tables, in the file's order.
 pub(crate) fn check(tables: &[Table<'_>], base_dir: &Path) -> Result<Vec<Disk>, ConfigError> {
@@ -64,6 +71,7 @@ fn disk(
     let linger = table.duration("linger", Duration::ZERO..=LINGER_MAX, "", LINGER_DEFAULT)?;
     // A request dearer than a period could never be paid for: no bucket holds more than a period's worth.
     let estimate = |key, default| table.duration(key, ESTIMATE_MIN..=period, up_to_period, default);
+    let nominal = nominal(table, &drive.model, policy(table)?, period)?;
     Ok(Disk {
         name,
         drive,
@@ -75,6 +83,8 @@ fn disk(
         linger,
         estimate_sequential: estimate("estimate_sequential", ESTIMATE_SEQUENTIAL_DEFAULT)?,
         estimate_random: estimate("estimate_random", ESTIMATE_RANDOM_DEFAULT)?,
+        estimate: estimator(table)?,
+        nominal,
         line: table.line(),
     })
 }
@@ -93,6 +103,36 @@ fn depth(table: &Table<'_>, model: &drive::Model) -> Result<u32, ConfigError> {
 fn policy(table: &Table<'_>) -> Result<PolicyName, ConfigError> {
     let Some(value) = table.value("policy") else { return Ok(PolicyName::Utilization) };
     value.quantity(format_args!("one of the policies {}", listed(PolicyName::ALL.iter(), '"')))
+}
+
+fn estimator(table: &Table<'_>) -> Result<EstimatorName, ConfigError> {
+    let Some(value) = table.value("estimate") else { return Ok(EstimatorName::Constants) };
+    let known = listed(EstimatorName::ALL.iter(), '"');
+    value.quantity(format_args!("one of the estimators {known}"))
+}
+
+/// What the disk is taken to serve under `throughput`: what is given, or what the drive can do at its worst.
+fn nominal(
+    table: &Table<'_>,
+    model: &drive::Model,
+    policy: PolicyName,
+    period: Duration,
+) -> Result<Rate, ConfigError> {
+    let Some(value) = table.value("nominal_rate") else {
+        let interval = model.worst_case(NOMINAL_COMMAND).min(period);
+        return Ok(Rate { interval });
+    };
+    if policy != PolicyName::Throughput {
+        return Err(value.refuse("no such field, or policy = \"throughput\""));
+    }
+    let rate: Rate = value.quantity("a rate above zero such as 60/s")?;
+    if !(INTERVAL_MIN..=period).contains(&rate.interval) {
+        let (high, low) = (time(INTERVAL_MIN), time(period));
+        return Err(
+            value.refuse(format_args!("a rate from one in {low} (the period) to one in {high}"))
+        );
+    }
+    Ok(rate)
 }
 
 /// The drive that the table names. `models` are those that were loaded before.

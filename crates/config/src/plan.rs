@@ -12,8 +12,8 @@ use core::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::{Contract, PolicyName};
-use units::{Bytes, Duration, Share};
+use engine::{Contract, Demand, EstimatorName, PolicyName};
+use units::{Bytes, Duration, Rate, Share};
 
 /// A whole config: disks, the volumes on them, and (for a simulation) the load on those.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +66,10 @@ pub struct Disk {
     pub estimate_sequential: Duration,
     /// The estimate of any other request. Above zero.
     pub estimate_random: Duration,
+    /// Who estimates.
+    pub estimate: EstimatorName,
+    /// The rate of requests that [`PolicyName::Throughput`] hands out; at least one a period.
+    pub nominal: Rate,
     /// The line of its table, from 1.
     pub line: usize,
 }
@@ -106,10 +110,22 @@ pub struct Volume {
     pub disk: DiskIndex,
     /// Its size: a whole number of sectors, at least one.
     pub size: Bytes,
-    /// Its share of the disk's time. Admitted: the disk's reserves fit together.
+    /// Its share of the disk's time, or under [`PolicyName::Throughput`] of its nominal rate. Admitted: the disk's
+    /// reserves fit together.
     pub contract: Contract,
+    /// What its reserve was worked out from, if it asked for requests or bytes a second.
+    pub declared: Option<Declared>,
     /// The line of its table, from 1.
     pub line: usize,
+}
+
+/// What a volume asked for in the terms of its application (RTAS 2008 §2.4), and what it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// The rate, and the behaviour that it rests on.
+    pub demand: Demand,
+    /// The share of the disk's time that gives it.
+    pub share: Share,
 }
 
 /// A stream of requests to one volume.

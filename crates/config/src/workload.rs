@@ -4,11 +4,11 @@ use core::num::NonZeroU64;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use units::{Bytes, Duration, Rate};
+use units::{Bytes, Duration};
 
 use crate::error::ConfigError;
 use crate::limits::{
-    BLOCK_MAX, BLOCK_MIN, INTERVAL_MIN, OUTSTANDING_DISK_MAX, OUTSTANDING_MAX, RUN_MAX, TIME_MAX,
+    BLOCK_MAX, BLOCK_MIN, OUTSTANDING_DISK_MAX, OUTSTANDING_MAX, RUN_MAX, TIME_MAX,
 };
 use crate::names::Names;
 use crate::plan::{Access, Arrival, Drawn, Mix, Requests, Volume, VolumeIndex, Workload};
@@ -174,13 +174,7 @@ fn arrival(table: &Table<'_>) -> Result<Arrival, ConfigError> {
             if let Some(think) = think {
                 return Err(think.refuse("no such field, or `outstanding` instead of `rate`"));
             }
-            let Rate { interval } = rate.quantity("a rate above zero such as 60/s or 0.5/s")?;
-            if !(INTERVAL_MIN..=TIME_MAX).contains(&interval) {
-                let (high, low) = (INTERVAL_MIN, TIME_MAX);
-                let expected = format!("a rate from one in {low} to one in {high}");
-                return Err(rate.refuse(expected));
-            }
-            Ok(Arrival::Open { interval })
+            Ok(Arrival::Open { interval: rate.rate()? })
         }
         (Some(_), Some(rate)) => {
             Err(rate.refuse(format_args!("one of {EXPECTED}, and both are here")))

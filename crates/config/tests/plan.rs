@@ -4,12 +4,12 @@ use core::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::{Contract, PolicyName};
+use engine::{Contract, EstimatorName, PolicyName};
 use spindle_config::{
     Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, Requests, Volume,
     VolumeIndex, Workload,
 };
-use units::{Bytes, Duration, Share};
+use units::{Bytes, Duration, Rate, Sectors, Share};
 
 const FULL: &str = include_str!("full.toml");
 const DISK: &str = "[[disk]]\nname = \"d\"\ndrive = \"deskstar-34gxp\"\n";
@@ -25,6 +25,8 @@ fn drive() -> DriveRef {
 }
 
 fn disks() -> Vec<Disk> {
+    // What is not said is the drive's worst case.
+    let worst = drive().model.worst_case(Sectors(8));
     let defaults = Disk {
         name: "d0".to_owned(),
         drive: drive(),
@@ -36,6 +38,8 @@ fn disks() -> Vec<Disk> {
         linger: Duration::from_millis(2),
         estimate_sequential: Duration::from_micros(300),
         estimate_random: Duration::from_millis(20),
+        estimate: EstimatorName::Constants,
+        nominal: Rate { interval: worst },
         line: 7,
     };
     let written = Disk {
@@ -59,6 +63,7 @@ fn volumes() -> Vec<Volume> {
         disk: DiskIndex(disk),
         size: Bytes(size),
         contract,
+        declared: None,
         line,
     };
     let (reserve, limit) = (Share::from_percent(70), Share::from_percent(80));
@@ -241,4 +246,20 @@ fn a_drive_file_is_found_beside_the_config() {
     let plan = Plan::parse(&config, "plan.toml", directory).expect("a good config");
     assert_eq!(plan.disks[0].drive.name, "mine.toml");
     assert_eq!(plan.disks[0].drive.model.capacity(), drive().model.capacity());
+}
+
+#[test]
+fn a_rate_with_its_runs_becomes_the_share_that_gives_it() {
+    let text = "[[disk]]\nname = \"d\"\ndrive = \"deskstar-34gxp\"\n\
+                [[volume]]\nname = \"v\"\ndisk = \"d\"\nsize = \"1GiB\"\niops = \"900/s\"\nrun = 64\n\
+                [[volume]]\nname = \"w\"\ndisk = \"d\"\nsize = \"1GiB\"\nbandwidth = \"1MiB/s\"\nrun = 256\n";
+    let plan = Plan::parse(text, "plan.toml", Path::new("")).expect("it fits");
+    let [runs, bytes] = [0, 1].map(|volume| plan.volumes[volume].declared.expect("it was"));
+    assert_eq!(plan.volumes[0].contract, Contract::reserve(runs.share));
+    assert_eq!(
+        (runs.demand.block, bytes.demand.interval),
+        (Sectors(8), Duration::from_nanos(3_906_250))
+    );
+    // 900 a second in runs of 64 are 14 runs: each half a full stroke, half a turn and 64 transfers, 30 ms or so.
+    assert!((35..50).contains(&(runs.share.ppb() / 10_000_000)), "{}", runs.share);
 }

@@ -28,6 +28,7 @@ struct Pending {
     running: u32,
     outcome: Outcome,
     disk_time: DiskTime,
+    estimate: DiskTime,
     /// The request behind it in its volume's queue, and what that one asks for: with it the next head is known
     /// without a look at a request that nobody has touched for long.
     behind: Option<(Slot, Operation)>,
@@ -277,6 +278,7 @@ impl Engine {
             running: 0,
             outcome: Outcome::Done,
             disk_time: DiskTime::ZERO,
+            estimate: DiskTime::ZERO,
             behind: None,
         };
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -338,6 +340,7 @@ impl Engine {
         self.meter.issued(id, now);
         let dispatch = Dispatch { volume, command: &operation, ends_request, next: next.as_ref() };
         let ticket = self.policy.dispatched(dispatch, now);
+        self.pending_mut(slot).estimate += ticket.estimate;
         self.issued.push(Issued { id, slot, ticket });
         command
     }
@@ -374,7 +377,7 @@ impl Engine {
     fn reply(&mut self, slot: Slot, now: Instant) {
         let pending = self.pending[slot as usize].take().expect("it has ended just now");
         self.free.push(slot);
-        let Pending { request, outcome, disk_time, .. } = pending;
+        let Pending { request, outcome, disk_time, estimate, .. } = pending;
         let account = &mut self.volumes[request.volume.0 as usize].account;
         account.requests += 1;
         account.failures += u64::from(outcome == Outcome::Failed);
@@ -384,6 +387,6 @@ impl Engine {
         account.last_reply = Some(now);
         let waited = pending.started.expect("it was started").since(pending.submitted);
         let (request, volume) = (request.id, request.volume);
-        self.replies.push_back(Reply { request, volume, outcome, disk_time, waited });
+        self.replies.push_back(Reply { request, volume, outcome, disk_time, estimate, waited });
     }
 }

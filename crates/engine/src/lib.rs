@@ -25,11 +25,15 @@ mod order;
 mod policy;
 mod request;
 mod settings;
+mod translate;
 mod usage;
 
 pub use admission::{Admission, Refusal};
 pub use contract::{Contract, PolicyName, UnknownPolicy, VolumeId};
 pub use engine::Engine;
-pub use estimate::{Estimates, SEQUENTIAL_WITHIN};
+pub use estimate::{
+    DriveTable, Estimates, EstimatorName, SEQUENTIAL_WITHIN, TABLE_POINTS, UnknownEstimator,
+};
 pub use request::{Account, Action, Command, CommandId, Event, Outcome, Reply, Request, RequestId};
 pub use settings::Settings;
+pub use translate::{Demand, Mechanics};

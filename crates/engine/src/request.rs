@@ -58,6 +58,9 @@ pub struct Reply {
     pub outcome: Outcome,
     /// The disk time that it was charged.
     pub disk_time: DiskTime,
+    /// The disk time that it had been expected to take, when its commands were dispatched; nothing under a policy that
+    /// expects nothing.
+    pub estimate: DiskTime,
     /// From its submission to the start of its first command.
     pub waited: Duration,
 }

@@ -1,6 +1,6 @@
 //! How one disk is scheduled.
 
-use units::{Duration, Sectors};
+use units::{DiskTime, Duration, Sectors};
 
 use crate::estimate::Estimates;
 use crate::limits;
@@ -21,6 +21,8 @@ pub struct Settings {
     pub linger: Duration,
     /// What a command is taken to cost until it has completed.
     pub estimates: Estimates,
+    /// What one command counts under [`PolicyName::Throughput`]: a second divided by the nominal rate.
+    pub nominal: DiskTime,
     /// The most that one command reads or writes.
     pub command_max: Sectors,
 }
@@ -34,17 +36,23 @@ impl Default for Settings {
             batch: Duration::from_millis(250),
             linger: Duration::from_millis(2),
             estimates: Estimates::default(),
+            nominal: Self::NOMINAL_DEFAULT,
             command_max: COMMAND_MAX,
         }
     }
 }
 
 impl Settings {
+    /// 60 commands a second: the paper's drive, at its worst.
+    const NOMINAL_DEFAULT: DiskTime = DiskTime::from_nanos(1_000_000_000 / 60);
+
     pub(crate) fn assert_sane(&self) {
         assert!((1..=limits::DEPTH_MAX).contains(&self.depth), "depth");
         assert!((limits::PERIOD_MIN..=limits::PERIOD_MAX).contains(&self.period), "period");
         assert!(self.batch <= self.period, "a batch lasts at most a period");
         assert!(self.linger <= limits::LINGER_MAX, "linger");
+        assert!(self.nominal > DiskTime::ZERO, "a command counts");
+        assert!(self.nominal <= self.period.into(), "a bucket holds a nominal command");
         assert!(self.command_max > Sectors::ZERO, "a command moves something");
         assert!(self.command_max <= limits::COMMAND_MAX, "command_max");
     }

@@ -17,7 +17,7 @@ fn an_unknown_key_of_a_disk() {
         disk("dirve = \"x\"\n"),
         "plan.toml:1: [[disk]] \"d0\": field `dirve`: found `dirve`, expected one of the keys `name`, \
          `drive`, `path`, `backing`, `policy`, `depth`, `period`, `batch`, `linger`, \
-         `estimate_sequential`, `estimate_random`"
+         `estimate_sequential`, `estimate_random`, `estimate`, `nominal_rate`"
     );
 }
 
@@ -26,7 +26,7 @@ fn an_unknown_key_of_a_volume() {
     assert_eq!(
         volume("size = \"1GiB\"\nshare = \"1%\"\n"),
         "plan.toml:2: [[volume]] \"v\": field `share`: found `share`, expected one of the keys `name`, \
-         `disk`, `size`, `reserve`, `limit`"
+         `disk`, `size`, `reserve`, `limit`, `iops`, `bandwidth`, `run`, `block`"
     );
 }
 

@@ -31,7 +31,7 @@ impl Policy for Fcfs {
         if dispatch.ends_request {
             self.arrivals.pop_front();
         }
-        Ticket { estimate: DiskTime::ZERO, slack: true }
+        Ticket::new(DiskTime::ZERO, true)
     }
 
     fn completed(&mut self, _: VolumeId, _: Ticket, _: DiskTime, _: Instant) {}

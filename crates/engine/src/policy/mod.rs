@@ -4,13 +4,16 @@
 //! command it would issue) and keeps whatever order it likes. One disk, one policy.
 
 mod fcfs;
+mod throughput;
 mod utilization;
 
 use units::{DiskTime, Instant, Operation};
 
+use crate::estimate::Class;
 use crate::{Contract, PolicyName, Settings, VolumeId};
 
 pub(crate) use fcfs::Fcfs;
+pub(crate) use throughput::Throughput;
 pub(crate) use utilization::Utilization;
 
 /// Whose head goes next.
@@ -31,6 +34,15 @@ pub(crate) struct Ticket {
     pub(crate) estimate: DiskTime,
     /// Whether the time came out of the slack: nobody else's reserve was waiting for it.
     pub(crate) slack: bool,
+    /// What kind of command it was taken for: whoever learns from completions learns about this kind.
+    pub(crate) class: Class,
+}
+
+impl Ticket {
+    /// A ticket of somebody who learns nothing.
+    pub(crate) fn new(estimate: DiskTime, slack: bool) -> Self {
+        Self { estimate, slack, class: Class::default() }
+    }
 }
 
 /// A head that goes to the drive.
@@ -88,6 +100,7 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
 pub(crate) fn make(settings: &Settings, now: Instant) -> Box<dyn Policy> {
     match settings.policy {
         PolicyName::Fcfs => Box::new(Fcfs::default()),
+        PolicyName::Throughput => Box::new(Throughput::new(settings, now)),
         PolicyName::Utilization => Box::new(Utilization::new(settings, now)),
     }
 }

@@ -30,7 +30,7 @@ use units::{DiskTime, Duration, Instant, Lba, Operation};
 
 use super::{Dispatch, Pick, Policy, Ticket};
 use crate::bucket::{Bucket, Moment};
-use crate::estimate::{Estimates, is_sequential};
+use crate::estimate::{Estimates, Estimator, is_sequential};
 use crate::order::Order;
 use crate::usage::{Usage, Weights};
 use crate::{Contract, Settings, VolumeId};
@@ -97,7 +97,9 @@ pub(crate) struct Utilization {
     period: Duration,
     batch_max: DiskTime,
     linger: Duration,
+    /// The constants, for what a head must have saved up.
     estimates: Estimates,
+    estimator: Estimator,
     volumes: Vec<Volume>,
     /// Ready volumes with a reserve, by the deadline of their head.
     deadlines: Order<Moment>,
@@ -123,6 +125,7 @@ impl Utilization {
             batch_max: settings.batch.into(),
             linger: settings.linger,
             estimates: settings.estimates,
+            estimator: Estimator::new(settings.estimates),
             volumes: Vec::new(),
             deadlines: Order::new(),
             slack: Order::new(),
@@ -332,10 +335,9 @@ impl Policy for Utilization {
     fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> Ticket {
         let volume = dispatch.volume;
         let holds = self.batch.is_some_and(|batch| batch.volume == volume);
-        let ticket = Ticket {
-            estimate: self.estimates.of(self.volumes[volume.0 as usize].sequential && holds),
-            slack: self.is_slack(volume, now),
-        };
+        let in_run = self.volumes[volume.0 as usize].sequential && holds;
+        let (estimate, class) = self.estimator.dispatch(dispatch.command, in_run);
+        let ticket = Ticket { estimate, slack: self.is_slack(volume, now), class };
         let entry = self.volume(volume);
         assert_eq!(entry.state, State::Ready, "only a ready volume is picked");
         entry.reserve.take(ticket.estimate, now);
@@ -364,7 +366,8 @@ impl Policy for Utilization {
 
     fn completed(&mut self, volume: VolumeId, ticket: Ticket, actual: DiskTime, now: Instant) {
         self.scale_back(now);
-        let Ticket { estimate, slack } = ticket;
+        let Ticket { estimate, slack, class } = ticket;
+        self.estimator.learn(class, actual);
         if let Some(batch) = &mut self.batch
             && batch.volume == volume
         {
