@@ -4,13 +4,14 @@ use anyhow::Context;
 use config::Plan;
 use daemon::{Daemon, Status};
 use frontend::Address;
-use report::{DiskReport, SCHEMA, VolumeReport};
+use report::{DiskReport, Latency, SCHEMA, VolumeReport};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use units::Duration;
 
 use crate::args;
+use crate::declared;
 use crate::exit::{Ended, bad_input};
 use crate::table;
 
@@ -78,7 +79,7 @@ pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<Ended> {
     }
     for volume in &plan.volumes {
         let uri = uri(&daemon.addresses()[0], &volume.name);
-        eprintln!("{}: {}, reserve {}: {uri}", volume.name, volume.size, volume.contract.reserve);
+        eprintln!("{}: {}, {}: {uri}", volume.name, volume.size, declared::reserve(volume));
     }
     signals.forever().next();
     eprintln!("stopping: the requests under way are answered first");
@@ -87,12 +88,22 @@ pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<Ended> {
     Ok(Ended::Held)
 }
 
+/// How far off the estimates on the disk of this number were.
+fn error(status: &Status, disk: usize) -> Option<report::ErrorMs> {
+    let mut all = Latency::default();
+    for volume in status.volumes.iter().filter(|volume| volume.disk == disk) {
+        all.add(&volume.error);
+    }
+    all.error()
+}
+
 fn tell(plan: &Plan, (from, to): (&Status, &Status), json: bool) -> anyhow::Result<()> {
     let elapsed: Vec<Duration> =
         to.disks.iter().zip(&from.disks).map(|(to, from)| to.at.since(from.at)).collect();
     let volumes = to.volumes.iter().zip(&from.volumes);
     let volumes: Vec<VolumeReport> =
         volumes.map(|(to, from)| to.report_since(from, elapsed[to.disk])).collect();
+    declared::warn(&volumes);
     if !json {
         print!("{}", table::volumes(&volumes));
         return Ok(());
@@ -104,6 +115,7 @@ fn tell(plan: &Plan, (from, to): (&Status, &Status), json: bool) -> anyhow::Resu
             name: disk.name.clone(),
             busy_share: disk.busy.as_secs_f64() / elapsed.as_secs_f64(),
             bytes_per_s: on_it.map(|(_, volume)| volume.bytes_per_s).sum(),
+            estimate_error_ms: error(to, index),
         }
     });
     let served = Served {

@@ -12,7 +12,7 @@ use core::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::{Contract, Demand, EstimatorName, PolicyName};
+use engine::{Contract, Declared, EstimatorName, PolicyName};
 use units::{Bytes, Duration, Rate, Share};
 
 /// A whole config: disks, the volumes on them, and (for a simulation) the load on those.
@@ -117,15 +117,6 @@ pub struct Volume {
     pub declared: Option<Declared>,
     /// The line of its table, from 1.
     pub line: usize,
-}
-
-/// What a volume asked for in the terms of its application (RTAS 2008 §2.4), and what it takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Declared {
-    /// The rate, and the behaviour that it rests on.
-    pub demand: Demand,
-    /// The share of the disk's time that gives it.
-    pub share: Share,
 }
 
 /// A stream of requests to one volume.

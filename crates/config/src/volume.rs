@@ -2,13 +2,13 @@
 
 use core::num::NonZeroU64;
 
-use engine::{Admission, Contract, Demand, PolicyName, Refusal};
+use engine::{Admission, Contract, Declared, Demand, PolicyName, Refusal};
 use units::{Bytes, Duration, SECTOR_BYTES, Share};
 
 use crate::error::ConfigError;
 use crate::limits::{BLOCK_MAX, RUN_MAX};
 use crate::names::Names;
-use crate::plan::{Declared, Disk, DiskIndex, Volume};
+use crate::plan::{Disk, DiskIndex, Volume};
 use crate::table::{Table, Value, size};
 
 pub(crate) const KEYS: &[&str] =
@@ -97,7 +97,7 @@ fn declared(table: &Table<'_>, disk: &Disk) -> Result<Option<Declared>, ConfigEr
         let expected = format!("at most {most}/s in such runs (all of disk \"{}\")", disk.name);
         return Err(asked.refuse(expected));
     };
-    Ok(Some(Declared { demand, share }))
+    Ok(Some(Declared { demand, share, mechanics, batch: disk.batch }))
 }
 
 /// Whole events a second, rounded down.

@@ -4,10 +4,10 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use backend::{Disk, Failure, Finished, Job, Tag};
-use engine::{Action, Command, CommandId, Engine, Event, Outcome, Request};
+use engine::{Action, Command, CommandId, Engine, Event, Outcome, Request, SEQUENTIAL_WITHIN};
 use frontend::{Errno, Handle, Reply};
-use report::Latency;
-use units::{Duration, Instant, Op, Operation};
+use report::{Latency, Runs};
+use units::{DiskTime, Duration, Instant, Op, Operation};
 
 use crate::Clock;
 use crate::inbox::{Inbox, Incoming, Message};
@@ -39,6 +39,8 @@ pub(crate) struct DiskThread {
     running: Vec<Command>,
     replies: Vec<Reply>,
     latencies: Vec<Latency>,
+    errors: Vec<Latency>,
+    runs: Vec<Runs>,
     lateness: Lateness,
     stopping: bool,
 }
@@ -62,6 +64,8 @@ impl DiskThread {
             running: Vec::new(),
             replies: Vec::new(),
             latencies: vec![Latency::default(); volumes],
+            errors: vec![Latency::default(); volumes],
+            runs: vec![Runs::default(); volumes],
             lateness: Lateness::default(),
             stopping: false,
         }
@@ -116,6 +120,7 @@ impl DiskThread {
             self.pending.len() as u64 - 1
         });
         self.pending[index(slot)] = Some(pending);
+        self.runs[volume.0 as usize].record(operation.extent, SEQUENTIAL_WITHIN);
         let id = engine::RequestId(slot);
         self.engine.handle(Event::Submit(Request { id, volume, operation }), now);
     }
@@ -157,6 +162,11 @@ impl DiskThread {
         let pending = self.pending[index(slot)].take().expect("a request is answered once");
         self.free.push(slot);
         self.latencies[reply.volume.0 as usize].record(now.since(pending.arrived));
+        // Who estimates nothing is never off.
+        if reply.estimate > DiskTime::ZERO {
+            let off = (reply.disk_time - reply.estimate).as_nanos().unsigned_abs();
+            self.errors[reply.volume.0 as usize].record(Duration::from_nanos(off));
+        }
         let result = match pending.failure {
             None => Ok(pending.data),
             Some(Failure::Io) => Err(Errno::Io),
@@ -167,8 +177,10 @@ impl DiskThread {
 
     fn view(&self, now: Instant) -> DiskView {
         let volumes = (0..).map(engine::VolumeId).zip(&self.latencies).map(|(volume, latency)| {
+            let index = volume.0 as usize;
             let (contract, account) = (self.engine.contract(volume), *self.engine.account(volume));
-            VolumeView { contract, account, latency: latency.clone() }
+            let (error, runs) = (self.errors[index].clone(), self.runs[index]);
+            VolumeView { contract, account, latency: latency.clone(), error, runs }
         });
         let (busy, lateness) = (self.engine.busy(), self.lateness.clone());
         DiskView { at: now, busy, lateness, volumes: volumes.collect() }

@@ -149,7 +149,7 @@ impl Daemon {
     }
 
     fn assemble(&self, views: Vec<DiskView>) -> Status {
-        let volumes = self.routes.0.iter().map(|route| {
+        let volumes = self.routes.0.iter().zip(&self.plan.volumes).map(|(route, planned)| {
             let view = views[route.disk].volumes[route.volume.0 as usize].clone();
             VolumeStatus {
                 name: route.name.clone(),
@@ -157,6 +157,9 @@ impl Daemon {
                 contract: view.contract,
                 account: view.account,
                 latency: view.latency,
+                error: view.error,
+                runs: view.runs,
+                declared: planned.declared,
             }
         });
         let volumes = volumes.collect();

@@ -1,7 +1,7 @@
 //! How things stand, as the daemon tells it.
 
-use engine::{Account, Contract};
-use report::{Latency, VolumeReport};
+use engine::{Account, Contract, Declared};
+use report::{DeclaredReport, Latency, Runs, VolumeReport};
 use units::{Bytes, DiskTime, Duration, Instant};
 
 /// How late an emulated drive's completions were noticed: what its delays are worth.
@@ -30,6 +30,8 @@ pub(crate) struct VolumeView {
     pub(crate) contract: Contract,
     pub(crate) account: Account,
     pub(crate) latency: Latency,
+    pub(crate) error: Latency,
+    pub(crate) runs: Runs,
 }
 
 /// One disk, as its thread sees it.
@@ -68,6 +70,12 @@ pub struct VolumeStatus {
     pub account: Account,
     /// From a request's arrival at the disk's thread to its answer.
     pub latency: Latency,
+    /// How far off the estimates of its requests were.
+    pub error: Latency,
+    /// The runs that its requests came in.
+    pub runs: Runs,
+    /// What its reserve was worked out from, if from a rate.
+    pub declared: Option<Declared>,
 }
 
 /// Everything, in the config's order.
@@ -80,8 +88,14 @@ pub struct Status {
 }
 
 impl VolumeStatus {
-    /// What happened since `earlier`, over `elapsed`, in the shape that simulation reports in. The latencies are
-    /// those since the daemon's start.
+    /// What was declared beside what was seen since `earlier`.
+    pub fn declared_since(&self, earlier: &Self) -> Option<DeclaredReport> {
+        let seen = self.runs.since(&earlier.runs);
+        self.declared.map(|declared| DeclaredReport::new(&declared, &seen))
+    }
+
+    /// What happened since `earlier`, over `elapsed`, in the shape that simulation reports in. The latencies and
+    /// errors are those since the daemon's start.
     ///
     /// # Panics
     /// If nothing can have happened, because no time has passed.
@@ -105,6 +119,8 @@ impl VolumeStatus {
             // No policy of today promises a deadline.
             deadline_misses: 0,
             dropped: 0,
+            estimate_error_ms: self.error.error(),
+            declared: self.declared_since(earlier),
         }
     }
 }

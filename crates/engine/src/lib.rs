@@ -36,4 +36,4 @@ pub use estimate::{
 };
 pub use request::{Account, Action, Command, CommandId, Event, Outcome, Reply, Request, RequestId};
 pub use settings::Settings;
-pub use translate::{Demand, Mechanics};
+pub use translate::{Declared, Demand, Mechanics};

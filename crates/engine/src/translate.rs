@@ -37,6 +37,26 @@ pub struct Demand {
     pub block: Sectors,
 }
 
+/// What a volume asked for in the terms of its application, and what it takes on its disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// The rate, and the behaviour that it rests on.
+    pub demand: Demand,
+    /// The share of the disk's time that gives it.
+    pub share: Share,
+    /// The disk that it was worked out for.
+    pub mechanics: Mechanics,
+    /// The disk's batches.
+    pub batch: Duration,
+}
+
+impl Declared {
+    /// The mean time between two requests that its share gives to such runs of such requests.
+    pub fn gives(&self, run: NonZeroU64, block: Sectors) -> Option<Duration> {
+        self.mechanics.interval(self.share, run, block, self.batch)
+    }
+}
+
 /// Shares are rounded up to so many 10⁻⁹: a hundredth of a point.
 const STEP: u128 = 100_000;
 const WHOLE: u128 = Share::ALL.ppb() as u128;

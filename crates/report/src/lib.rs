@@ -3,10 +3,14 @@
 //! Numbers here are for people and plots: this is where integers become fractions, and nothing computed from
 //! them goes back.
 
+mod declared;
 mod latency;
 mod plot;
+mod runs;
 mod shapes;
 
-pub use latency::{Latency, LatencyMs};
+pub use declared::DeclaredReport;
+pub use latency::{ErrorMs, Latency, LatencyMs};
 pub use plot::{Line, Plot, PlotError};
+pub use runs::Runs;
 pub use shapes::{DiskReport, SCHEMA, VolumeReport};
