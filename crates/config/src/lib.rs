@@ -27,6 +27,6 @@ mod workload;
 
 pub use error::ConfigError;
 pub use plan::{
-    Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, Remap, Replay,
-    Requests, Volume, VolumeIndex, Workload,
+    Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, Remap, Replay, Requests,
+    Volume, VolumeIndex, Workload,
 };

@@ -40,7 +40,8 @@ impl DeclaredReport {
         let iops = per_second(interval);
         let seen_run = seen.mean().filter(|_| known).map(core::num::NonZeroU64::get);
         let seen_block = seen.block().filter(|_| known).map(|block| block.bytes().0);
-        let gives = seen.mean().zip(seen.block()).and_then(|(run, block)| declared.gives(run, block));
+        let gives =
+            seen.mean().zip(seen.block()).and_then(|(run, block)| declared.gives(run, block));
         let gives_iops = gives.filter(|_| known).map(per_second);
         let short = gives_iops.filter(|gives| *gives < FITS * iops);
         let warning = short.map(|gives| {

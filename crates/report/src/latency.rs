@@ -79,10 +79,8 @@ impl Latency {
 
     /// What a report tells of them if they are errors; nothing if there were none.
     pub fn error(&self) -> Option<ErrorMs> {
-        (self.count() > 0).then(|| ErrorMs {
-            mean: self.millis().mean,
-            p95: self.quantile(0.95).as_millis_f64(),
-        })
+        (self.count() > 0)
+            .then(|| ErrorMs { mean: self.millis().mean, p95: self.quantile(0.95).as_millis_f64() })
     }
 
     /// What a report tells of them; zeroes if there were none.

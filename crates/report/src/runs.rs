@@ -68,6 +68,9 @@ mod tests {
         let earlier = runs;
         runs.record(Extent::new(Lba(9_000), Sectors(16)), Sectors(100));
         let later = runs.since(&earlier);
-        assert_eq!((later.mean().map(core::num::NonZeroU64::get), later.block()), (Some(1), Some(Sectors(16))));
+        assert_eq!(
+            (later.mean().map(core::num::NonZeroU64::get), later.block()),
+            (Some(1), Some(Sectors(16)))
+        );
     }
 }

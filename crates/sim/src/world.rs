@@ -221,7 +221,9 @@ impl World {
                 deadline_misses: 0,
                 dropped: volume.dropped,
                 estimate_error_ms: volume.error.error(),
-                declared: volume.declared.map(|declared| DeclaredReport::new(&declared, &volume.runs)),
+                declared: volume
+                    .declared
+                    .map(|declared| DeclaredReport::new(&declared, &volume.runs)),
             }
         });
         let (disks, volumes) = (disks.collect(), volumes.collect());
