@@ -5,6 +5,7 @@
 //!
 //! Invariant: a check computes, it never knows the answer; what the paper does not put in numbers has none here.
 
+mod insulation;
 mod models;
 mod sample;
 mod starvation;
@@ -130,7 +131,7 @@ impl Outcome {
 
 impl Experiment {
     /// Every experiment there is.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         vdisk::FIG1,
         models::FIG2,
         vdisk::FIG4,
@@ -141,6 +142,7 @@ impl Experiment {
         throughput::FIG9,
         throughput::FIG10,
         vdisk::FIG11,
+        insulation::INSULATION,
         starvation::NCQ_STARVATION,
     ];
 
