@@ -59,6 +59,11 @@ impl Bucket {
         self.cap
     }
 
+    /// Whether it never fills.
+    pub(crate) fn is_none(&self) -> bool {
+        self.share.is_none()
+    }
+
     /// From now on its volume has work to do, or has none.
     pub(crate) fn work(&mut self, working: bool, now: Instant) {
         self.level(now);

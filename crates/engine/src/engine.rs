@@ -246,7 +246,8 @@ impl Engine {
         assert_eq!(queued, self.queued, "who waits for a command is queued");
         if self.issued.is_empty() && self.policy.lingers_for().is_none() {
             let charged: DiskTime = self.volumes.iter().map(|v| v.account.disk_time).sum();
-            assert_eq!(charged, self.busy(), "what is charged is the busy time");
+            let charged = charged + self.policy.unassigned();
+            assert_eq!(charged, self.busy(), "what is charged, or will be, is the busy time");
         }
         self.policy.invariants();
     }
@@ -367,8 +368,8 @@ impl Engine {
         }
         let volume = pending.request.volume;
         let ended = pending.issued_whole() && pending.running == 0;
+        let charge = self.policy.completed(volume, issued.ticket, charge, now);
         self.volumes[volume.0 as usize].account.disk_time += charge;
-        self.policy.completed(volume, issued.ticket, charge, now);
         if ended {
             self.reply(issued.slot, now);
         }

@@ -34,5 +34,7 @@ impl Policy for Fcfs {
         Ticket::new(DiskTime::ZERO, true)
     }
 
-    fn completed(&mut self, _: VolumeId, _: Ticket, _: DiskTime, _: Instant) {}
+    fn completed(&mut self, _: VolumeId, _: Ticket, took: DiskTime, _: Instant) -> DiskTime {
+        took
+    }
 }

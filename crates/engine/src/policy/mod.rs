@@ -6,6 +6,7 @@
 mod fcfs;
 mod throughput;
 mod utilization;
+mod ways;
 
 use units::{DiskTime, Instant, Operation};
 
@@ -15,6 +16,7 @@ use crate::{Contract, PolicyName, Settings, VolumeId};
 pub(crate) use fcfs::Fcfs;
 pub(crate) use throughput::Throughput;
 pub(crate) use utilization::Utilization;
+pub(crate) use ways::Way;
 
 /// Whose head goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,12 +38,14 @@ pub(crate) struct Ticket {
     pub(crate) slack: bool,
     /// What kind of command it was taken for: whoever learns from completions learns about this kind.
     pub(crate) class: Class,
+    /// How its volume came to the arm.
+    pub(crate) way: Way,
 }
 
 impl Ticket {
     /// A ticket of somebody who learns nothing.
     pub(crate) fn new(estimate: DiskTime, slack: bool) -> Self {
-        Self { estimate, slack, class: Class::default() }
+        Self { estimate, slack, class: Class::default(), way: Way::Own }
     }
 }
 
@@ -74,8 +78,19 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
     /// The head that [`Policy::pick`] named is on its way.
     fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> Ticket;
 
-    /// A command of `volume` took `actual`.
-    fn completed(&mut self, volume: VolumeId, ticket: Ticket, actual: DiskTime, now: Instant);
+    /// A command of `volume` took `took`. What it is charged for it.
+    fn completed(
+        &mut self,
+        volume: VolumeId,
+        ticket: Ticket,
+        took: DiskTime,
+        now: Instant,
+    ) -> DiskTime;
+
+    /// What commands took and nobody has been charged yet.
+    fn unassigned(&self) -> DiskTime {
+        DiskTime::ZERO
+    }
 
     /// What is in the volume's reserve bucket; `None` if the policy keeps none.
     fn balance(&mut self, volume: VolumeId, now: Instant) -> Option<DiskTime> {

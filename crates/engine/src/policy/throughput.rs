@@ -196,9 +196,10 @@ impl Policy for Throughput {
         Ticket::new(unit, slack)
     }
 
-    fn completed(&mut self, volume: VolumeId, _: Ticket, _: DiskTime, now: Instant) {
+    fn completed(&mut self, volume: VolumeId, _: Ticket, took: DiskTime, now: Instant) -> DiskTime {
         self.volume(volume).running -= 1;
         self.place(volume, now);
+        took
     }
 
     fn balance(&mut self, volume: VolumeId, now: Instant) -> Option<DiskTime> {

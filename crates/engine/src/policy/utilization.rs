@@ -28,6 +28,7 @@
 
 use units::{DiskTime, Duration, Instant, Lba, Operation};
 
+use super::ways::{Charge, Way, Ways};
 use super::{Dispatch, Pick, Policy, Ticket};
 use crate::bucket::{Bucket, Moment};
 use crate::estimate::{Estimates, Estimator, is_sequential};
@@ -63,7 +64,6 @@ enum Standing {
 #[derive(Debug)]
 #[repr(align(128))]
 struct Volume {
-    contract: Contract,
     reserve: Bucket,
     limit: Option<Box<Bucket>>,
     usage: Usage,
@@ -75,8 +75,15 @@ struct Volume {
     /// Whether its last command went on a run.
     in_run: bool,
     running: u32,
+    /// By how much its last batch passed its length: the next one is so much shorter.
+    overrun: DiskTime,
+    /// What its commands take while it has the arm, on the mean; nothing if that is not known.
+    usual: DiskTime,
+    /// Whether it had more to do when the arm was taken from it.
+    interrupted: bool,
     last_end: Option<Lba>,
-    last_completion: Option<Instant>,
+    /// The beginning if there was none: nobody is waited for before his first command.
+    last_completion: Instant,
 }
 
 const _: () = assert!(size_of::<Volume>() == 128);
@@ -88,7 +95,11 @@ struct Batch {
     /// Whether nobody was due when it began.
     slack: bool,
     spent: DiskTime,
+    /// What its last command took.
+    last: DiskTime,
     lingering: bool,
+    /// Whether its volume goes on with a run that was interrupted, and has not been on its way back yet.
+    returning: bool,
 }
 
 /// The utilization scheduler.
@@ -109,6 +120,7 @@ pub(crate) struct Utilization {
     throttled: Order<Moment>,
     weights: Weights,
     batch: Option<Batch>,
+    ways: Ways,
 }
 
 impl Volume {
@@ -132,6 +144,7 @@ impl Utilization {
             throttled: Order::new(),
             weights: Weights::new(now),
             batch: None,
+            ways: Ways::new(settings),
         }
     }
 
@@ -142,6 +155,18 @@ impl Utilization {
         } else {
             DiskTime::from_nanos(self.batch_max.as_nanos() / 2)
         }
+    }
+
+    /// The disk time for which `volume` keeps the arm: what its reserve earns in a period, so that in a round of
+    /// everybody each has had its share; out of the slack, or where that is too short to be worth a seek, a batch.
+    fn length(&self, volume: VolumeId, slack: bool) -> DiskTime {
+        let entry = &self.volumes[volume.0 as usize];
+        let batch = self.batch(entry.goes_on_running());
+        if slack || entry.reserve.is_none() {
+            return batch;
+        }
+        let least = DiskTime::from_nanos(batch.as_nanos() / 2);
+        entry.reserve.cap().max(least) - entry.overrun
     }
 
     fn volume(&mut self, volume: VolumeId) -> &mut Volume {
@@ -227,21 +252,26 @@ impl Utilization {
 
     /// Whether the volume that has the arm keeps it: with a command, or with the promise of one.
     fn go_on(&mut self, running: usize, now: Instant) -> Option<Pick> {
-        let Batch { volume, slack, spent, .. } = self.batch?;
+        let Batch { volume, slack, spent, last, .. } = self.batch?;
         let linger = self.linger;
-        let batch = self.batch(self.volumes[volume.0 as usize].goes_on_running());
+        let batch = self.length(volume, slack);
         let somebody_due = self.due(now).is_some();
         let entry = self.volume(volume);
-        let has_reserve = !entry.contract.reserve.is_none();
+        let has_reserve = !entry.reserve.is_none();
         // Who lives on slack has sunk long ago; that is a debt only for a batch that was begun on the reserve.
         let sunk = !slack && has_reserve && entry.reserve.level(now) <= -entry.reserve.cap();
-        if spent >= batch || sunk && somebody_due {
+        // Whichever is nearer, with the next command or without.
+        let over = spent + DiskTime::from_nanos(last.as_nanos() / 2) >= batch;
+        if over {
+            entry.overrun = if slack { DiskTime::ZERO } else { spent - batch };
+        }
+        if over || sunk && somebody_due {
             return None;
         }
         match entry.state {
             State::Ready => Some(Pick::Volume(volume)),
             State::Empty if entry.in_run && entry.quick && running == 0 => {
-                let until = entry.last_completion? + linger;
+                let until = entry.last_completion + linger;
                 (now < until && self.slack.len() > 0).then_some(Pick::Wait(until))
             }
             _ => None,
@@ -251,6 +281,8 @@ impl Utilization {
     /// Takes the arm from the volume that has it.
     fn end_batch(&mut self, now: Instant) {
         if let Some(Batch { volume, .. }) = self.batch.take() {
+            let entry = self.volume(volume);
+            entry.interrupted = entry.state == State::Ready;
             self.place(volume, now);
         }
     }
@@ -269,7 +301,6 @@ impl Policy for Utilization {
     fn add(&mut self, contract: Contract, now: Instant) {
         let limit = self.limit(contract, now);
         self.volumes.push(Volume {
-            contract,
             // As if it had been idle for long: one period's worth is there at a start, never more.
             reserve: Bucket::full(contract.reserve, self.period, now),
             limit,
@@ -279,15 +310,17 @@ impl Policy for Utilization {
             quick: false,
             in_run: false,
             running: 0,
+            overrun: DiskTime::ZERO,
+            usual: DiskTime::ZERO,
+            interrupted: false,
             last_end: None,
-            last_completion: None,
+            last_completion: Instant::ZERO,
         });
     }
 
     fn change(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
         let (period, fresh) = (self.period, self.limit(contract, now));
         let entry = self.volume(volume);
-        entry.contract = contract;
         entry.reserve.change(contract.reserve, period, now);
         match (&mut entry.limit, fresh) {
             (Some(limit), Some(_)) => limit.change(contract.limit, period, now),
@@ -301,8 +334,7 @@ impl Policy for Utilization {
         let holds = self.batch.is_some_and(|batch| batch.volume == volume);
         let entry = self.volume(volume);
         let Some(head) = head else { return };
-        let waited = entry.last_completion.map(|last| now.since(last));
-        entry.quick = entry.running > 0 || waited.is_some_and(|waited| waited <= linger);
+        entry.quick = entry.running > 0 || now.since(entry.last_completion) <= linger;
         entry.sequential = is_sequential(head, entry.last_end);
         entry.state = State::Ready;
         if holds && let Some(batch) = &mut self.batch {
@@ -337,8 +369,19 @@ impl Policy for Utilization {
         let holds = self.batch.is_some_and(|batch| batch.volume == volume);
         let in_run = self.volumes[volume.0 as usize].sequential && holds;
         let (estimate, class) = self.estimator.dispatch(dispatch.command, in_run);
-        let ticket = Ticket { estimate, slack: self.is_slack(volume, now), class };
+        let slack = self.is_slack(volume, now);
         let entry = self.volume(volume);
+        let interrupted = core::mem::take(&mut entry.interrupted);
+        let on_run = entry.sequential;
+        let returning = self.batch.is_some_and(|batch| holds && batch.returning);
+        let way = match (holds, interrupted || returning) {
+            (_, true) if on_run => Way::BackToRun,
+            (true, _) => Way::None,
+            (false, true) => Way::Back,
+            (false, false) => Way::Own,
+        };
+        let entry = self.volume(volume);
+        let ticket = Ticket { estimate, slack, class, way };
         assert_eq!(entry.state, State::Ready, "only a ready volume is picked");
         entry.reserve.take(ticket.estimate, now);
         if let Some(limit) = &mut entry.limit {
@@ -354,8 +397,9 @@ impl Policy for Utilization {
             entry.state = State::Empty;
         }
         if !holds {
-            let (slack, spent) = (ticket.slack, DiskTime::ZERO);
-            self.batch = Some(Batch { volume, slack, spent, lingering: false });
+            let (slack, spent, last) = (ticket.slack, DiskTime::ZERO, DiskTime::ZERO);
+            let returning = way == Way::BackToRun;
+            self.batch = Some(Batch { volume, slack, spent, last, lingering: false, returning });
         }
         if let Some(batch) = &mut self.batch {
             batch.spent += ticket.estimate;
@@ -364,18 +408,28 @@ impl Policy for Utilization {
         ticket
     }
 
-    fn completed(&mut self, volume: VolumeId, ticket: Ticket, actual: DiskTime, now: Instant) {
+    fn completed(
+        &mut self,
+        volume: VolumeId,
+        ticket: Ticket,
+        took: DiskTime,
+        now: Instant,
+    ) -> DiskTime {
         self.scale_back(now);
-        let Ticket { estimate, slack, class } = ticket;
-        self.estimator.learn(class, actual);
+        let Ticket { estimate, slack, class, way } = ticket;
+        self.estimator.learn(class, took);
+        let usual = &mut self.volumes[volume.0 as usize].usual;
+        let Charge { amount: actual, was_way } = self.ways.charge(way, took, usual);
         if let Some(batch) = &mut self.batch
             && batch.volume == volume
         {
             batch.spent += actual - estimate;
+            batch.last = took;
+            batch.returning &= !was_way;
         }
         let entry = &mut self.volumes[volume.0 as usize];
         entry.running -= 1;
-        entry.last_completion = Some(now);
+        entry.last_completion = now;
         entry.usage.spend(actual, now, &self.weights);
         if slack {
             entry.reserve.settle_slack(estimate, actual, now);
@@ -386,6 +440,11 @@ impl Policy for Utilization {
             limit.take(actual - estimate, now);
         }
         self.place(volume, now);
+        actual
+    }
+
+    fn unassigned(&self) -> DiskTime {
+        self.ways.unassigned()
     }
 
     fn balance(&mut self, volume: VolumeId, now: Instant) -> Option<DiskTime> {
@@ -429,7 +488,7 @@ impl Policy for Utilization {
                 throttled,
                 "throttled volumes wait their time"
             );
-            let promised = ready && !entry.contract.reserve.is_none();
+            let promised = ready && !entry.reserve.is_none();
             assert_eq!(self.deadlines.contains(volume), promised, "a promise has a deadline");
         }
     }
