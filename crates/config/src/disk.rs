@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::{EstimatorName, PolicyName};
-use units::{Duration, Rate, Sectors};
+use units::{Duration, Rate, Sectors, Share};
 
 use crate::drives;
 use crate::error::ConfigError;
@@ -31,6 +31,7 @@ pub(crate) const KEYS: &[&str] = &[
     "estimate_random",
     "estimate",
     "nominal_rate",
+    "unreserved",
 ];
 
 const PERIOD_DEFAULT: Duration = Duration::from_secs(1);
@@ -84,6 +85,7 @@ fn disk(
         estimate_sequential: estimate("estimate_sequential", ESTIMATE_SEQUENTIAL_DEFAULT)?,
         estimate_random: estimate("estimate_random", ESTIMATE_RANDOM_DEFAULT)?,
         estimate: estimator(table)?,
+        unreserved: table.value("unreserved").map_or(Ok(Share::NONE), |value| value.share())?,
         nominal,
         line: table.line(),
     })

@@ -68,6 +68,8 @@ pub struct Disk {
     pub estimate_random: Duration,
     /// Who estimates.
     pub estimate: EstimatorName,
+    /// The share of it that is promised to nobody.
+    pub unreserved: Share,
     /// The rate of requests that [`PolicyName::Throughput`] hands out; at least one a period.
     pub nominal: Rate,
     /// The line of its table, from 1.

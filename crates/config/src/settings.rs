@@ -23,6 +23,7 @@ impl Disk {
                     .then(|| drive_table(&self.drive.model)),
             },
             nominal: self.nominal.interval.into(),
+            unreserved: self.unreserved,
             ..Settings::default()
         }
     }

@@ -18,7 +18,6 @@ pub(crate) const KEYS: &[&str] =
 const BLOCK_DEFAULT: Bytes = Bytes(4_096);
 
 /// What a disk has left for the volumes to come.
-#[derive(Clone, Default)]
 struct Left {
     taken: Bytes,
     admission: Admission,
@@ -28,7 +27,9 @@ struct Left {
 pub(crate) fn check(tables: &[Table<'_>], disks: &[Disk]) -> Result<Vec<Volume>, ConfigError> {
     let disk_names = Names::of(disks.iter().map(|disk| (disk.name.as_str(), disk.line)));
     let mut names = Names::default();
-    let mut left = vec![Left::default(); disks.len()];
+    let left =
+        |disk: &Disk| Left { taken: Bytes::ZERO, admission: Admission::keeping(disk.unreserved) };
+    let mut left: Vec<Left> = disks.iter().map(left).collect();
     let mut volumes = Vec::new();
     for table in tables {
         let name = names.add(table)?.to_owned();

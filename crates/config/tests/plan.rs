@@ -39,6 +39,7 @@ fn disks() -> Vec<Disk> {
         estimate_sequential: Duration::from_micros(300),
         estimate_random: Duration::from_millis(20),
         estimate: EstimatorName::Constants,
+        unreserved: Share::NONE,
         nominal: Rate { interval: worst },
         line: 7,
     };

@@ -92,7 +92,7 @@ impl Engine {
         settings.assert_sane();
         Self {
             settings,
-            admission: Admission::default(),
+            admission: Admission::keeping(settings.unreserved),
             policy: policy::make(&settings, now),
             meter: Meter::new(now),
             volumes: Vec::new(),

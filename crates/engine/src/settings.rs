@@ -1,6 +1,6 @@
 //! How one disk is scheduled.
 
-use units::{DiskTime, Duration, Sectors};
+use units::{DiskTime, Duration, Sectors, Share};
 
 use crate::estimate::Estimates;
 use crate::limits;
@@ -15,12 +15,15 @@ pub struct Settings {
     pub depth: u32,
     /// The period p of RTAS 2008 §2.1, over which shares are kept.
     pub period: Duration,
-    /// Disk time for which a sequential run keeps the arm; at most the period.
+    /// Disk time for which a sequential run keeps the arm out of the slack, and half of what it keeps it for at least
+    /// on its reserve; at most the period.
     pub batch: Duration,
     /// How long the disk waits for the next request of a sequential run whose client has been quick.
     pub linger: Duration,
     /// What a command is taken to cost until it has completed.
     pub estimates: Estimates,
+    /// What of the disk's time (or of its nominal rate) is promised to nobody.
+    pub unreserved: Share,
     /// What one command counts under [`PolicyName::Throughput`]: a second divided by the nominal rate.
     pub nominal: DiskTime,
     /// The most that one command reads or writes.
@@ -36,6 +39,7 @@ impl Default for Settings {
             batch: Duration::from_millis(250),
             linger: Duration::from_millis(2),
             estimates: Estimates::default(),
+            unreserved: Share::NONE,
             nominal: Self::NOMINAL_DEFAULT,
             command_max: COMMAND_MAX,
         }

@@ -17,7 +17,7 @@ fn an_unknown_key_of_a_disk() {
         disk("dirve = \"x\"\n"),
         "plan.toml:1: [[disk]] \"d0\": field `dirve`: found `dirve`, expected one of the keys `name`, \
          `drive`, `path`, `backing`, `policy`, `depth`, `period`, `batch`, `linger`, \
-         `estimate_sequential`, `estimate_random`, `estimate`, `nominal_rate`"
+         `estimate_sequential`, `estimate_random`, `estimate`, `nominal_rate`, `unreserved`"
     );
 }
 

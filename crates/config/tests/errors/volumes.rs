@@ -206,3 +206,12 @@ fn with_a_rate_and_what_does_not_go_with_it() {
         assert!(message.ends_with(&format!("field `{what}")), "{message}");
     }
 }
+
+#[test]
+fn with_what_the_disk_keeps_back() {
+    let disk = format!("{DISK}unreserved = \"5%\"\n");
+    assert_eq!(
+        refused(&[&disk], &format!("{VOLUME}reserve = \"96%\"\n")),
+        "plan.toml:5: [[volume]] \"v\": field `reserve`: found `96%`, expected at most 95% (what is left of disk \"d0\")"
+    );
+}

@@ -243,6 +243,23 @@ impl Utilization {
         (moment <= Moment::at(now)).then_some(volume)
     }
 
+    /// Who of those that are due goes next. After a round of everybody all deadlines are alike but for what each turn
+    /// was too long or too short, and who has just had a turn would have another by that accident: it goes to the next
+    /// one, unless that one's deadline lies half a period behind.
+    fn turn(&mut self, previous: Option<VolumeId>, now: Instant) -> Option<VolumeId> {
+        let first = self.due(now)?;
+        if previous != Some(first) {
+            return Some(first);
+        }
+        let (deadline, _) = self.deadlines.first()?;
+        self.deadlines.remove(first);
+        let next = self.deadlines.first().filter(|(moment, _)| *moment <= Moment::at(now));
+        self.deadlines.set(first, deadline);
+        let alike = i64::try_from(self.period.as_nanos() / 2).expect("a period is short");
+        let next = next.filter(|(moment, _)| moment.0.saturating_sub(deadline.0) <= alike);
+        Some(next.map_or(first, |(_, volume)| volume))
+    }
+
     /// Whether what `volume` takes now comes out of the slack: nobody is due, or nobody was when its batch began.
     /// Who has become due since was paid up then, and goes next.
     fn is_slack(&self, volume: VolumeId, now: Instant) -> bool {
@@ -352,10 +369,13 @@ impl Policy for Utilization {
             }
             return pick;
         }
+        let previous = self.batch.map(|batch| batch.volume);
         if self.slack.len() > 0 {
             self.end_batch(now);
         }
-        if let Some(volume) = self.due(now).or(self.slack.first().map(|(_, volume)| volume)) {
+        if let Some(volume) =
+            self.turn(previous, now).or(self.slack.first().map(|(_, volume)| volume))
+        {
             // Asked here rather than at the dispatch: with many volumes this one is cold, and comes in while the
             // engine fetches the request.
             assert_eq!(self.volume(volume).state, State::Ready, "only a ready volume is picked");
