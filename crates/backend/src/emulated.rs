@@ -6,15 +6,15 @@ use crate::{Disk, Failure, Finished, Job, Store, Tag};
 
 /// An emulated disk. Its data moves at the moment in which the drive is done.
 pub struct Emulated {
-    device: drive::Device,
+    device: drive::AnyDevice,
     store: Box<dyn Store>,
     running: Vec<Job>,
 }
 
 impl Emulated {
     /// An idle disk of this model, with its data in `store`.
-    pub fn new(model: std::sync::Arc<drive::Model>, store: Box<dyn Store>) -> Self {
-        Self { device: drive::Device::new(model), store, running: Vec::new() }
+    pub fn new(model: drive::AnyModel, store: Box<dyn Store>) -> Self {
+        Self { device: drive::AnyDevice::new(model), store, running: Vec::new() }
     }
 
     fn transfer(&mut self, job: &Job) -> Result<Vec<u8>, Failure> {

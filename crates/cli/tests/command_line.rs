@@ -9,26 +9,9 @@ use common::{Ran, Scratch, Server, config, spindle, succeed};
 use serde_json::Value;
 
 /// A plan that can be simulated and served; faults are put into it by replacing a text.
-const PLAN: &str = r#"seed = 3
-duration = "2s"
-
-[[disk]]
-name = "d0"
-drive = "hgst-7k8"
-backing = "disk.img"
-
-[[volume]]
-name = "a"
-disk = "d0"
-size = "64MiB"
-reserve = "50%"
-
-[[volume]]
-name = "b"
-disk = "d0"
-size = "32MiB"
-reserve = "30%"
-
+fn plan() -> String {
+    let head = "seed = 3\nduration = \"2s\"\n\n";
+    let workload = r#"
 [[workload]]
 volume = "a"
 op = "mix"
@@ -37,6 +20,8 @@ access = "random"
 block = "4KiB"
 outstanding = 4
 "#;
+    [head, &config("disk.img"), workload].concat()
+}
 
 /// It is refused as bad input: one line on standard error, nothing on standard output. Gives the line.
 fn refused(ran: &Ran) -> &str {
@@ -54,11 +39,11 @@ fn both_refuse_file(scratch: &Scratch, file: &str) -> [String; 2] {
     [serve, simulate].map(|ran| refused(&ran).to_owned())
 }
 
-/// `PLAN` with `good` replaced by `bad` is refused by both of its readers with this message.
+/// The plan with `good` replaced by `bad` is refused by both of its readers with this message.
 fn both_refuse(good: &str, bad: &str, message: &str) {
-    assert_eq!(PLAN.matches(good).count(), 1, "`{good}` stands there once");
+    assert_eq!(plan().matches(good).count(), 1, "`{good}` stands there once");
     let scratch = Scratch::new();
-    let file = scratch.write("plan.toml", PLAN.replace(good, bad));
+    let file = scratch.write("plan.toml", plan().replace(good, bad));
     for said in both_refuse_file(&scratch, &file) {
         assert_eq!(said, format!("spindle: {message}"));
     }
@@ -90,14 +75,15 @@ fn an_unknown_drive_is_refused_with_those_there_are() {
         "hgst-7k8",
         "hgst-7k9",
         "plan.toml:6: [[disk]] \"d0\": field `drive`: found `hgst-7k9`, expected a drive of the library \
-         (\"barracuda-2t\", \"deskstar-34gxp\", \"hgst-7k8\", \"nearline-20t\", \"st318437lw\") or the path of a drive file (*.toml)",
+         (\"barracuda-2t\", \"deskstar-34gxp\", \"hgst-7k8\", \"intel-p4500-2t\", \"nearline-20t\", \"samsung-870evo-1t\", \
+         \"st318437lw\") or the path of a drive file (*.toml)",
     );
 }
 
 #[test]
 fn an_unknown_policy_is_refused_with_those_there_are() {
     let scratch = Scratch::new();
-    let fair = PLAN.replace("backing = \"disk.img\"", "policy = \"fair\"");
+    let fair = plan().replace("backing = \"disk.img\"", "policy = \"fair\"");
     scratch.write("plan.toml", fair);
     for message in both_refuse_file(&scratch, "plan.toml") {
         let place =
@@ -161,7 +147,8 @@ fn a_truncated_config_is_refused_at_its_last_line_wherever_it_ends() {
     // Cut within a text: elsewhere what is left may be a config too.
     let in_text =
         |text: &&str| text.lines().last().is_some_and(|line| line.matches('"').count() == 1);
-    for text in (1..PLAN.len()).map(|length| &PLAN[..length]).filter(in_text).step_by(3) {
+    let plan = plan();
+    for text in (1..plan.len()).map(|length| &plan[..length]).filter(in_text).step_by(3) {
         scratch.write("plan.toml", text);
         let ran = Server::refused(scratch.path(), &["plan.toml", "--listen", "unix:nbd.sock"]);
         let message = refused(&ran);
@@ -374,7 +361,7 @@ fn simulate(scratch: &Scratch, seed: &[&str]) -> Ran {
 #[test]
 fn a_simulation_reports_its_disks_and_volumes() {
     let scratch = Scratch::new();
-    scratch.write("plan.toml", PLAN);
+    scratch.write("plan.toml", plan());
     let report = simulate(&scratch, &[]).json();
     disks_and_volumes(&report);
     assert_eq!((&report["seed"], &report["duration_s"]), (&3.into(), &2.0.into()));
@@ -392,7 +379,7 @@ fn a_simulation_reports_its_disks_and_volumes() {
 #[test]
 fn a_simulation_is_its_seed_to_the_byte() {
     let scratch = Scratch::new();
-    scratch.write("plan.toml", PLAN);
+    scratch.write("plan.toml", plan());
     let first = simulate(&scratch, &[]);
     assert_eq!(first, simulate(&scratch, &[]));
     assert_eq!(first, simulate(&scratch, &["--seed", "3"]));
@@ -404,7 +391,7 @@ fn a_simulation_is_its_seed_to_the_byte() {
 #[test]
 fn without_json_a_simulation_prints_a_table_of_its_volumes() {
     let scratch = Scratch::new();
-    scratch.write("plan.toml", PLAN);
+    scratch.write("plan.toml", plan());
     let ran = spindle(scratch.path(), &["sim", "run", "plan.toml"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let first = |line: &str| line.split_whitespace().next().map(str::to_owned).unwrap_or_default();
@@ -536,7 +523,7 @@ fn a_plan_that_was_simulated_is_served_unchanged_where_it_says() {
     let scratch = Scratch::new();
     scratch.write(
         "plan.toml",
-        PLAN.replace("duration = \"2s\"", "duration = \"2s\"\nlisten.nbd = [\"unix:own.sock\"]"),
+        plan().replace("duration = \"2s\"", "duration = \"2s\"\nlisten.nbd = [\"unix:own.sock\"]"),
     );
     simulate(&scratch, &[]);
     let server = Server::start(scratch.path(), "plan.toml", &[]);

@@ -114,9 +114,39 @@ fn figures_go_where_they_are_told_to() {
         json(&succeed(scratch.path(), &["drive", "show", "x.diskspecs", "--out", "out", "--json"]));
     assert_eq!(shown["zone_rates"][0]["sectors_per_track"], 50);
     assert_eq!(shown["full_stroke_ms"], 9.0);
-    for name in ["x-validate.svg", "x-seek.svg", "x-zones.svg"] {
+    let times = &shown["service_times"];
+    let columns = |key: &str| times[key].as_array().map(Vec::len);
+    assert_eq!(columns("distance_cylinders"), columns("service_ms"));
+    assert_eq!(times["service_ms"][0].as_array().map(Vec::len), columns("offset_turns"));
+    for name in ["x-validate.svg", "x-seek.svg", "x-zones.svg", "x-surface.svg"] {
         let svg = std::fs::read_to_string(scratch.join("out").join(name)).expect(name);
         assert!(svg.starts_with("<svg"), "{name}");
+    }
+}
+
+/// A read is done when its sector has gone by: as far ahead as it was when the read came, and whole turns later.
+#[test]
+fn the_surface_is_rotation_and_as_many_turns_as_the_seek_misses() {
+    let shown = json(&succeed(Scratch::new().path(), &["drive", "show", "hgst-7k8", "--json"]));
+    let numbers = |value: &Value| -> Vec<f64> {
+        value.as_array().expect("a list").iter().map(|n| n.as_f64().expect("a number")).collect()
+    };
+    let turn = 60e3 / shown["rpm"].as_f64().expect("a number");
+    let times = &shown["service_times"];
+    let offsets = numbers(&times["offset_turns"]);
+    let mut last = 0.0;
+    for column in times["service_ms"].as_array().expect("a list") {
+        let column = numbers(column);
+        let turns: Vec<f64> =
+            column.iter().zip(&offsets).map(|(time, offset)| time / turn - offset).collect();
+        for more in turns.iter().map(|each| each - turns[0]) {
+            assert!((more - more.round()).abs() < 1e-3, "{more} turns");
+        }
+        // One turn covers every offset; a longer seek is never done sooner.
+        let least = column.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = column.iter().copied().fold(0.0, f64::max);
+        assert!(most - least <= turn && least >= last - turn / 50.0, "{least} to {most}");
+        last = least;
     }
 }
 
@@ -127,7 +157,12 @@ fn the_library_is_listed() {
     assert_eq!(drives.len(), config::drives::names().count());
     for drive in drives {
         let name = drive["name"].as_str().expect("a name");
-        for key in ["bytes", "random_read_4k_ms", "outer_bytes_per_s", "inner_bytes_per_s"] {
+        let rates: &[&str] = match drive["kind"].as_str() {
+            Some("mechanical") => &["outer_bytes_per_s", "inner_bytes_per_s"],
+            Some("flash") => &["read_bytes_per_s", "write_bytes_per_s", "flush_ms"],
+            kind => panic!("{name}: {kind:?}"),
+        };
+        for key in ["bytes", "random_read_4k_ms"].iter().chain(rates) {
             assert!(drive[key].as_f64().is_some_and(|number| number > 0.0), "{name}: {key}");
         }
     }

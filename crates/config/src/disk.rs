@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
+use drive::AnyModel;
 use engine::{EstimatorName, PolicyName};
 use units::{Duration, Rate, Sectors, Share};
 
@@ -39,6 +39,9 @@ const BATCH_DEFAULT: Duration = Duration::from_millis(250);
 const LINGER_DEFAULT: Duration = Duration::from_millis(2);
 const ESTIMATE_SEQUENTIAL_DEFAULT: Duration = Duration::from_micros(300);
 const ESTIMATE_RANDOM_DEFAULT: Duration = Duration::from_millis(20);
+/// The estimates of a flash drive's requests. It has no arm: nothing is won by keeping it for a run, and its
+/// batches and lingering are nothing.
+const ESTIMATE_FLASH_DEFAULT: Duration = Duration::from_micros(100);
 
 /// The command whose worst case makes the nominal rate: 4 KiB, as in the paper.
 const NOMINAL_COMMAND: Sectors = Sectors(8);
@@ -68,11 +71,22 @@ fn disk(
     let period = table.duration("period", PERIOD_MIN..=PERIOD_MAX, "", PERIOD_DEFAULT)?;
     let up_to_period = " (the period)";
     let batches = Duration::ZERO..=period;
-    let batch = table.duration("batch", batches, up_to_period, BATCH_DEFAULT.min(period))?;
-    let linger = table.duration("linger", Duration::ZERO..=LINGER_MAX, "", LINGER_DEFAULT)?;
+    let (batch, linger, sequential, random) = match drive.model {
+        AnyModel::Mechanical(_) => {
+            let (sequential, random) = (ESTIMATE_SEQUENTIAL_DEFAULT, ESTIMATE_RANDOM_DEFAULT);
+            (BATCH_DEFAULT.min(period), LINGER_DEFAULT, sequential, random)
+        }
+        AnyModel::Flash(_) => {
+            let estimate = ESTIMATE_FLASH_DEFAULT;
+            (Duration::ZERO, Duration::ZERO, estimate, estimate)
+        }
+    };
+    let batch = table.duration("batch", batches, up_to_period, batch)?;
+    let linger = table.duration("linger", Duration::ZERO..=LINGER_MAX, "", linger)?;
     // A request dearer than a period could never be paid for: no bucket holds more than a period's worth.
     let estimate = |key, default| table.duration(key, ESTIMATE_MIN..=period, up_to_period, default);
     let nominal = nominal(table, &drive.model, policy(table)?, period)?;
+    let by = estimator(table, &drive.model)?;
     Ok(Disk {
         name,
         drive,
@@ -82,9 +96,9 @@ fn disk(
         period,
         batch,
         linger,
-        estimate_sequential: estimate("estimate_sequential", ESTIMATE_SEQUENTIAL_DEFAULT)?,
-        estimate_random: estimate("estimate_random", ESTIMATE_RANDOM_DEFAULT)?,
-        estimate: estimator(table)?,
+        estimate_sequential: estimate("estimate_sequential", sequential)?,
+        estimate_random: estimate("estimate_random", random)?,
+        estimate: by,
         unreserved: table.value("unreserved").map_or(Ok(Share::NONE), |value| value.share())?,
         nominal,
         line: table.line(),
@@ -92,7 +106,7 @@ fn disk(
 }
 
 /// Commands inside the drive at once: no more than its own queue holds.
-fn depth(table: &Table<'_>, model: &drive::Model) -> Result<u32, ConfigError> {
+fn depth(table: &Table<'_>, model: &AnyModel) -> Result<u32, ConfigError> {
     let Some(value) = table.value("depth") else { return Ok(1) };
     let (depth_max, note) = match model.queue_depth_max() {
         few @ 1..DEPTH_MAX => (few, " (the queue of the drive)"),
@@ -107,22 +121,30 @@ fn policy(table: &Table<'_>) -> Result<PolicyName, ConfigError> {
     value.quantity(format_args!("one of the policies {}", listed(PolicyName::ALL.iter(), '"')))
 }
 
-fn estimator(table: &Table<'_>) -> Result<EstimatorName, ConfigError> {
+fn estimator(table: &Table<'_>, model: &AnyModel) -> Result<EstimatorName, ConfigError> {
     let Some(value) = table.value("estimate") else { return Ok(EstimatorName::Constants) };
     let known = listed(EstimatorName::ALL.iter(), '"');
-    value.quantity(format_args!("one of the estimators {known}"))
+    let by = value.quantity(format_args!("one of the estimators {known}"))?;
+    if by == EstimatorName::Profile && model.mechanical().is_none() {
+        return Err(value.refuse("another estimator: the profile is of an arm and turning disks"));
+    }
+    Ok(by)
 }
 
 /// What the disk is taken to serve under `throughput`: what is given, or what the drive can do at its worst.
 fn nominal(
     table: &Table<'_>,
-    model: &drive::Model,
+    model: &AnyModel,
     policy: PolicyName,
     period: Duration,
 ) -> Result<Rate, ConfigError> {
     let Some(value) = table.value("nominal_rate") else {
-        let interval = model.worst_case(NOMINAL_COMMAND).min(period);
-        return Ok(Rate { interval });
+        let worst = model.mechanical().map(|model| model.worst_case(NOMINAL_COMMAND));
+        if worst.is_none() && policy == PolicyName::Throughput {
+            let expected = "a rate: nobody knows the worst case of this drive";
+            return Err(table.missing("nominal_rate", expected));
+        }
+        return Ok(Rate { interval: worst.unwrap_or(period).min(period) });
     };
     if policy != PolicyName::Throughput {
         return Err(value.refuse("no such field, or policy = \"throughput\""));
@@ -141,7 +163,7 @@ fn nominal(
 fn drive(
     table: &Table<'_>,
     base_dir: &Path,
-    models: &mut BTreeMap<String, Arc<drive::Model>>,
+    models: &mut BTreeMap<String, AnyModel>,
 ) -> Result<DriveRef, ConfigError> {
     if let Some(path) = table.value("path") {
         return Err(
@@ -155,28 +177,32 @@ fn drive(
     let value = table.require("drive", expected())?;
     let name = value.text(expected())?;
     if let Some(model) = models.get(name) {
-        return Ok(DriveRef { name: name.to_owned(), model: Arc::clone(model) });
+        return Ok(DriveRef { name: name.to_owned(), model: model.clone() });
     }
     let is_path =
         name.contains('/') || Path::new(name).extension().is_some_and(|end| end == "toml");
-    let spec = match drives::library(name) {
+    let spec = match drives::library_any(name) {
         Some(spec) => spec,
         None if is_path => drive_file(&value, name, base_dir)?,
         None => return Err(value.refuse(expected())),
     };
-    let model = Arc::new(spec.check().map_err(|error| unusable(&value, error))?);
-    models.insert(name.to_owned(), Arc::clone(&model));
+    let model = spec.check().map_err(|error| unusable(&value, error))?;
+    models.insert(name.to_owned(), model.clone());
     Ok(DriveRef { name: name.to_owned(), model })
 }
 
-fn drive_file(value: &Value<'_>, name: &str, base_dir: &Path) -> Result<drive::Spec, ConfigError> {
+fn drive_file(
+    value: &Value<'_>,
+    name: &str,
+    base_dir: &Path,
+) -> Result<drive::AnySpec, ConfigError> {
     let path = path(value, name, base_dir)?;
     let bytes_max = drives::DRIVE_FILE_BYTES_MAX;
     let bytes = read_at_most(&path, bytes_max as u64).map_err(|error| unusable(value, error))?;
     let bytes = bytes
         .ok_or_else(|| value.refuse(format_args!("a drive file of at most {bytes_max} bytes")))?;
     let text = String::from_utf8(bytes).map_err(|error| unusable(value, error))?;
-    drives::parse(&text, &path.display().to_string()).map_err(|error| unusable(value, error))
+    drives::parse_any(&text, &path.display().to_string()).map_err(|error| unusable(value, error))
 }
 
 /// A drive file with a fault of its own: its message is part of ours, on the same line.

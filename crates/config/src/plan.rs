@@ -10,7 +10,6 @@
 
 use core::num::NonZeroU64;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use engine::{Contract, Declared, EstimatorName, PolicyName};
 use units::{Bytes, Duration, Rate, Share};
@@ -82,7 +81,7 @@ pub struct DriveRef {
     /// A name in the library, or a drive file's path as the config gives it.
     pub name: String,
     /// The drive, checked. Disks of one name share it.
-    pub model: Arc<drive::Model>,
+    pub model: drive::AnyModel,
 }
 
 /// The name stands for the model: within one plan it was loaded once.

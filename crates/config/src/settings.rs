@@ -19,8 +19,12 @@ impl Disk {
                 sequential: self.estimate_sequential.into(),
                 random: self.estimate_random.into(),
                 by: self.estimate,
-                table: (self.estimate == EstimatorName::Profile)
-                    .then(|| drive_table(&self.drive.model)),
+                table: self
+                    .drive
+                    .model
+                    .mechanical()
+                    .filter(|_| self.estimate == EstimatorName::Profile)
+                    .map(|model| drive_table(model)),
             },
             nominal: self.nominal.interval.into(),
             unreserved: self.unreserved,
@@ -30,9 +34,9 @@ impl Disk {
 }
 
 impl Disk {
-    /// What a promise of a rate is worked out from (RTAS 2008 §2.4).
-    pub fn mechanics(&self) -> Mechanics {
-        let model = &self.drive.model;
+    /// What a promise of a rate is worked out from (RTAS 2008 §2.4); nothing for a drive without an arm.
+    pub fn mechanics(&self) -> Option<Mechanics> {
+        let model = self.drive.model.mechanical()?;
         let overheads = model.spec().overheads;
         // Tracks are shortest at the inside, and what is lost between two of them is the skew.
         let slowest = model.spec().zones.iter().map(|zone| {
@@ -40,13 +44,13 @@ impl Disk {
             model.period() * (sectors + skew) / (sectors * sectors)
         });
         let sector = slowest.max().expect("a drive has zones").max(model.spec().bus_sector);
-        Mechanics {
+        Some(Mechanics {
             seek_max: model.full_stroke(),
             period: model.period(),
             overhead: overheads.read_miss,
             hit: overheads.read_hit,
             sector,
-        }
+        })
     }
 }
 

@@ -91,7 +91,10 @@ fn declared(table: &Table<'_>, disk: &Disk) -> Result<Option<Declared>, ConfigEr
     let run = table.value("run").map_or(Ok(1), |run| run.integer(1..=RUN_MAX, ""))?;
     let run = NonZeroU64::new(run).expect("it is at least one");
     let block = block.sectors_exact().expect("sizes are whole sectors");
-    let (demand, mechanics) = (Demand { interval, run, block }, disk.mechanics());
+    let demand = Demand { interval, run, block };
+    let Some(mechanics) = disk.mechanics() else {
+        return Err(asked.refuse("a `reserve` instead: this drive has no arm to reckon with"));
+    };
     let Some(share) = mechanics.share(demand, disk.batch) else {
         let most = mechanics.interval(Share::ALL, run, block, disk.batch);
         let most = per_second(most.expect("the whole gives something"));

@@ -21,12 +21,12 @@ fn parse(text: &str) -> Plan {
 fn drive() -> DriveRef {
     let name = "deskstar-34gxp";
     let spec = spindle_config::drives::library(name).expect("in the library");
-    DriveRef { name: name.to_owned(), model: Arc::new(spec.check().expect("a drive")) }
+    DriveRef { name: name.to_owned(), model: Arc::new(spec.check().expect("a drive")).into() }
 }
 
 fn disks() -> Vec<Disk> {
     // What is not said is the drive's worst case.
-    let worst = drive().model.worst_case(Sectors(8));
+    let worst = drive().model.mechanical().expect("an arm").worst_case(Sectors(8));
     let defaults = Disk {
         name: "d0".to_owned(),
         drive: drive(),
@@ -167,7 +167,8 @@ fn a_short_period_shortens_the_batch_that_is_not_written() {
 #[test]
 fn disks_of_one_drive_share_its_model() {
     let disks = parse(FULL).disks;
-    assert!(Arc::ptr_eq(&disks[0].drive.model, &disks[1].drive.model));
+    let model = |disk: usize| disks[disk].drive.model.mechanical().expect("a drive with an arm");
+    assert!(Arc::ptr_eq(model(0), model(1)));
 }
 
 #[test]

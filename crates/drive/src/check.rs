@@ -13,7 +13,8 @@ use crate::spec::{
     Zone,
 };
 
-use crate::write_buffer::DIRTY_EXTENTS_MAX;
+use crate::firmware::{LOG_RECORDS_MAX, MediaCache};
+use crate::write_buffer::{DESTAGE_SECTORS_MAX, DIRTY_EXTENTS_MAX};
 
 /// Where in a [`Spec`] a value stands; shows as `zones[2].track_skew`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,6 +222,9 @@ impl Spec {
         let most = DIRTY_EXTENTS_MAX as u64;
         range(inside("firmware", "write_segments"), runs, (0, most), "runs")?;
         time(inside("firmware", "write_seek_min"), self.firmware.write_seek_min)?;
+        if let Some(cache) = &self.firmware.media_cache {
+            cache.check()?;
+        }
         for (name, value) in self.firmware.bus.times() {
             time(inside("bus", name), value)?;
         }
@@ -305,6 +309,21 @@ impl Zone {
             return Err(SpecError::ZoneEmpty { zone: index });
         }
         Ok(())
+    }
+}
+
+impl MediaCache {
+    fn check(&self) -> Result<(), SpecError> {
+        let field = |name| inside("firmware.media_cache", name);
+        let most = DESTAGE_SECTORS_MAX.0;
+        range(field("run_max"), self.run_max.0, (1, most), "sectors")?;
+        // A record that took no time would not keep the media, and one that never went home no log.
+        let some = (1, MOVE_MAX.as_nanos());
+        range(field("append"), self.append.as_nanos(), some, "ns")?;
+        time(field("close"), self.close)?;
+        let records = (1, LOG_RECORDS_MAX.into());
+        range(field("records_max"), self.records_max.into(), records, "records")?;
+        range(field("home"), self.home.as_nanos(), some, "ns")
     }
 }
 
@@ -414,6 +433,13 @@ mod tests {
                     s.discipline = Discipline::ShortestSeek(choosing);
                 }),
                 "field `queue.age_limit`: is 9000000 ns, expected 10000000 to",
+            ),
+            (
+                refused(|s| {
+                    s.firmware.media_cache =
+                        Some(MediaCache { home: Duration::ZERO, ..crate::samples::LOG });
+                }),
+                "field `firmware.media_cache.home`: is 0 ns, expected 1 to",
             ),
             (
                 refused(|s| s.read_buffer.read_ahead_max = Sectors(1 << 30)),

@@ -22,8 +22,9 @@ use std::sync::Arc;
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
 use crate::Model;
-use crate::firmware::Firmware;
+use crate::firmware::{Firmware, MediaCache};
 use crate::mechanism::{Access, Feed, Mechanism, Order as Transfer};
+use crate::media_cache::Log;
 use crate::queue::{Choice, Command, Order, Queue, Scene};
 use crate::read_buffer::{Found, ReadBuffer};
 use crate::write_buffer::WriteBuffer;
@@ -83,6 +84,7 @@ pub struct Device {
     mechanism: Mechanism,
     reads: ReadBuffer,
     writes: WriteBuffer,
+    log: Log,
     /// The latest instant that came in.
     clock: Instant,
     /// When the last command in service was or will be done.
@@ -109,6 +111,7 @@ impl Device {
             mechanism: Mechanism::new(model.spin()),
             reads: ReadBuffer::new(&model),
             writes: WriteBuffer::new(model.write_buffer(), model.firmware().write_segments),
+            log: Log::default(),
             clock: Instant::ZERO,
             free: Instant::ZERO,
             electronics_free: Instant::ZERO,
@@ -495,6 +498,15 @@ impl Device {
             parts.transfer += access.transfer();
             at = access.end;
         }
+        if let Some(cache) = &self.model.firmware().media_cache {
+            let took = self.log.close(cache);
+            if took > Duration::ZERO {
+                let closed = self.mechanism.stay(self.model.spin(), at, took);
+                parts.queue += closed.begin.since(at);
+                parts.transfer += closed.transfer();
+                at = closed.end;
+            }
+        }
         (at, parts)
     }
 
@@ -534,10 +546,26 @@ impl Device {
         self.reads.advance(&self.model, &mut self.mechanism, at);
         self.reads.stop();
         let extent = self.writes.take_next(self.mechanism.behind())?;
-        let order = Transfer { write: true, at, ..Transfer::default() };
-        let access = self.mechanism.access(&self.model, extent, &order);
+        let cache = self.model.firmware().media_cache;
+        let access = match cache {
+            Some(cache) if self.is_logged(&cache, extent, at) => {
+                self.log.append(&cache);
+                self.mechanism.stay(self.model.spin(), at, cache.append)
+            }
+            _ => {
+                let order = Transfer { write: true, at, ..Transfer::default() };
+                self.mechanism.access(&self.model, extent, &order)
+            }
+        };
         self.writes.begun(extent, access.end);
         Some(access)
+    }
+
+    /// Whether a run that goes to the disk at `at` goes into the log there.
+    fn is_logged(&mut self, cache: &MediaCache, extent: Extent, at: Instant) -> bool {
+        extent.len <= cache.run_max
+            && extent.start != self.mechanism.behind()
+            && self.log.has_room(cache, self.mechanism.free(), at)
     }
 }
 

@@ -1,10 +1,11 @@
 //! What firmware makes of a device, one trait a test; and what holds whatever its traits are.
 
 use proptest::prelude::*;
-use units::{Duration, Sectors, Share};
+use units::{Duration, Operation, Sectors, Share};
 
 use crate::device_properties::{play_with, step};
 use crate::device_tests::{at, device, extent, model, read, run, us, write};
+use crate::samples::LOG;
 use crate::{Bus, Detour, Firmware, Parts, ReadAhead, Spec, WriteAhead};
 
 /// Time enough for anything that the drive does by itself.
@@ -216,6 +217,53 @@ fn a_write_into_a_segment_drops_all_of_it_where_hits_are_strict() {
     assert!(found(false) && !found(true));
 }
 
+#[test]
+fn a_flush_takes_as_long_a_record_wherever_the_writes_belong_and_then_closes_the_log() {
+    let flush = |places: &[u64]| {
+        let mut device = device(with(|firmware| firmware.media_cache = Some(LOG)));
+        let mut now = at(0);
+        let began = now;
+        for lba in places {
+            now = run(&mut device, now, write(*lba, 8)).at;
+        }
+        run(&mut device, now, Operation::flush()).at.since(began)
+    };
+    // The first record begins when the first write is in the buffer.
+    let first = us(150 + 8 * 5);
+    assert_eq!(flush(&[1_000]), first + LOG.append + LOG.close);
+    assert_eq!(flush(&[60_000, 1_000, 30_000]), first + LOG.append * 3 + LOG.close);
+    assert_eq!(flush(&[]), us(50), "what nobody wrote needs no closing");
+}
+
+#[test]
+fn a_long_run_and_one_under_the_heads_go_where_they_belong() {
+    let took = |lba, len| {
+        let mut device = device(with(|firmware| firmware.media_cache = Some(LOG)));
+        let done = run(&mut device, at(0), write(lba, len));
+        run(&mut device, done.at, Operation::flush()).parts.transfer
+    };
+    // What is not in the log leaves nothing to close.
+    assert_eq!([took(40_000, 16), took(40_000, 17)], [LOG.close, Duration::ZERO]);
+    // The heads are over address 0 when the world begins.
+    assert_eq!([took(1, 8), took(0, 8)], [LOG.close, Duration::ZERO]);
+}
+
+#[test]
+fn a_full_log_leaves_writes_to_the_seek() {
+    let last = |rest| {
+        let mut device = device(with(|firmware| firmware.media_cache = Some(LOG)));
+        let mut now = at(0);
+        for nth in 0..u64::from(LOG.records_max) {
+            let done = run(&mut device, now, write(1_000 + nth * 1_000, 8));
+            now = run(&mut device, done.at, Operation::flush()).at + rest;
+        }
+        let done = run(&mut device, now, write(500, 8));
+        run(&mut device, done.at, Operation::flush()).parts.transfer
+    };
+    assert_eq!(last(Duration::ZERO), Duration::ZERO);
+    assert_eq!(last(LOG.home), LOG.close, "rests between them take records home");
+}
+
 /// Firmware drawn at random.
 fn firmware() -> impl Strategy<Value = Firmware> {
     let policies = [
@@ -226,8 +274,8 @@ fn firmware() -> impl Strategy<Value = Firmware> {
         ReadAhead::Cylinder,
         ReadAhead::TrackAndNext,
     ];
-    (0..policies.len(), any::<u8>(), 0_u32..4, 0_u64..400, 0_u32..101, any::<bool>()).prop_map(
-        move |(policy, bits, segments, time, percent, detours)| {
+    (0..policies.len(), any::<u8>(), 0_u32..4, 0_u64..400, 0_u32..101, any::<[bool; 2]>()).prop_map(
+        move |(policy, bits, segments, time, percent, [detours, logs])| {
             let bit = |nth: u8| bits >> nth & 1 == 1;
             let bus = Bus {
                 write_sector: bit(7).then_some(us(time / 3)),
@@ -256,6 +304,7 @@ fn firmware() -> impl Strategy<Value = Firmware> {
                 writes_in_segments: bit(6),
                 write_segments: segments,
                 write_seek_min: us(time),
+                media_cache: logs.then_some(LOG),
                 bus,
             }
         },

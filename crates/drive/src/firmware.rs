@@ -33,8 +33,31 @@ pub struct Firmware {
     /// The least time between the decoding of a write and its media's work, unless it goes on where the
     /// write before it ended.
     pub write_seek_min: Duration,
+    /// The log on the disk for scattered cached writes, if there is one.
+    pub media_cache: Option<MediaCache>,
     /// What the bus costs.
     pub bus: Bus,
+}
+
+/// Most records that a log on the disk may hold.
+pub const LOG_RECORDS_MAX: u32 = 1 << 24;
+
+/// A log on the disk for scattered cached writes: a vendor's "media cache". Each short run out of the write
+/// buffer is appended to it on its own, wherever it belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MediaCache {
+    /// A run of up to so many sectors is logged; a longer one goes to where it belongs, as does one that goes on
+    /// where the heads are.
+    pub run_max: Sectors,
+    /// How long one record keeps the media: a turn, as the place behind the record before has just passed when
+    /// the next one is ready, and what it takes to make it.
+    pub append: Duration,
+    /// How long a flush takes, after the last record, to make what was logged findable.
+    pub close: Duration,
+    /// How many records there is room for.
+    pub records_max: u32,
+    /// How long it takes, while the media rest, to take one record to where it belongs.
+    pub home: Duration,
 }
 
 /// Where reading ahead stops, after a read.

@@ -6,6 +6,8 @@
 //! - [`Spec`] is a drive as somebody describes it. [`Spec::check`] refuses what is no drive.
 //! - [`Model`] is a checked drive: tables, no state, shared between devices.
 //! - [`Device`] is a drive at work: queue, read segments, write buffer, arm and spindle.
+//! - [`FlashSpec`], [`FlashModel`] and [`FlashDevice`] are the same of a flash drive: dies, channels, write buffer, link.
+//! - [`AnySpec`], [`AnyModel`] and [`AnyDevice`] are a drive of either kind.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -46,6 +48,7 @@
 //!
 //! Invariant: no clock, no files, no randomness, no floating point.
 
+mod any;
 mod check;
 mod device;
 #[cfg(test)]
@@ -55,8 +58,10 @@ mod device_properties;
 #[cfg(test)]
 mod device_tests;
 mod firmware;
+mod flash;
 mod layout;
 mod mechanism;
+mod media_cache;
 mod model;
 mod queue;
 #[cfg(test)]
@@ -69,9 +74,16 @@ mod spec;
 mod spin;
 mod write_buffer;
 
+pub use any::{AnyDevice, AnyModel, AnySpec};
 pub use check::{Field, SpecError};
 pub use device::{Device, Done, Parts, Tag};
-pub use firmware::{Bus, Detour, Firmware, ReadAhead, WriteAhead};
+pub use firmware::{Bus, Detour, Firmware, LOG_RECORDS_MAX, MediaCache, ReadAhead, WriteAhead};
+pub use flash::{
+    AMPLIFICATION_MAX, Amplification, CHANNELS_MAX, DIES_PER_CHANNEL_MAX, FLASH_BUFFER_MAX,
+    FLASH_CAPACITY_MAX, FLASH_QUEUE_DEPTH_MAX, FlashDevice, FlashModel, FlashSpec, Host,
+    LATENCY_MAX, Memory, Nand, PASSED_MAX, PLANES_MAX, RATE_MAX, RATE_MIN, STRIPE_MAX, Suspend,
+    UNITS_PER_BLOCK_MAX,
+};
 pub use layout::Position;
 pub use model::{Model, ZoneFacts};
 pub use queue::Order;

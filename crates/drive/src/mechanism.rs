@@ -152,6 +152,14 @@ impl Mechanism {
         }
     }
 
+    /// Keeps the heads where they are for `time`, from `at` on or from when they are free: what is written there
+    /// is the drive's own affair.
+    pub(crate) fn stay(&mut self, spin: Spin, at: Instant, time: Duration) -> Access {
+        let begin = at.max(self.free);
+        self.rest_until(spin, begin + time);
+        Access { begin, settled: begin, first: begin, end: self.free, marked: self.free, passed: 0 }
+    }
+
     /// Moves to `extent` from `order.at` on (or from when the mechanism is free) and transfers it. No sector
     /// is written before it has arrived.
     pub(crate) fn access(&mut self, model: &Model, extent: Extent, order: &Order) -> Access {

@@ -2,8 +2,17 @@
 
 use units::{Angle, Duration, Sectors};
 
-use crate::firmware::Firmware;
+use crate::firmware::{Firmware, MediaCache};
 use crate::spec::{Discipline, Mapping, Overheads, ReadBuffer, SeekCurve, Spec, Zone};
+
+/// A log whose records take a turn of the small drive and 1 ms.
+pub(crate) const LOG: MediaCache = MediaCache {
+    run_max: Sectors(16),
+    append: Duration::from_millis(11),
+    close: Duration::from_millis(20),
+    records_max: 40,
+    home: Duration::from_millis(15),
+};
 
 /// Two zones, four surfaces, a turn of 10 ms: a sector of the outer zone takes 50 µs.
 pub(crate) fn small() -> Spec {

@@ -4,12 +4,14 @@
 //! them goes back.
 
 mod declared;
+mod heat;
 mod latency;
 mod plot;
 mod runs;
 mod shapes;
 
 pub use declared::DeclaredReport;
+pub use heat::HeatMap;
 pub use latency::{ErrorMs, Latency, LatencyMs};
 pub use plot::{Line, Plot, PlotError};
 pub use runs::Runs;

@@ -48,6 +48,9 @@ const LEGEND_WIDTH: u32 = 240;
 const LEGEND_TOP: i32 = 30;
 const LEGEND_ROW: i32 = 22;
 const DASHES_WIDTH: i32 = 26;
+/// Most points of a line that are marked one by one.
+const POINTS_MARKED_MAX: usize = 16;
+const MARK_RADIUS: i32 = 6;
 const DASHES: &[(i32, i32)] = &[(0, 5), (10, 15), (20, 25)];
 /// Told apart by people who see colours differently, too (Okabe and Ito's set).
 const COLOURS: [RGBColor; 6] = [
@@ -113,6 +116,8 @@ impl Plot {
             .y_desc(&self.y)
             .axis_desc_style(("sans-serif", 14))
             .label_style(("sans-serif", 12))
+            .x_label_formatter(&label)
+            .y_label_formatter(&label)
             .light_line_style(WHITE)
             .bold_line_style(RGBColor(225, 225, 225))
             .draw()
@@ -125,6 +130,16 @@ impl Plot {
                 chart.draw_series(LineSeries::new(points, *stroke)).map(drop)
             };
             drawn.map_err(failed)?;
+        }
+        // Where points are few, what was worked out is told from what was drawn between. Those of later lines are
+        // smaller, so that lines that lie on each other are seen to.
+        let few = |line: &&Line| line.points.len() <= POINTS_MARKED_MAX && !line.dashed;
+        for (nth, (line, stroke)) in
+            (0..).zip(self.lines.iter().zip(strokes)).filter(|(_, (line, _))| few(line))
+        {
+            let radius = MARK_RADIUS.saturating_sub(2 * nth).max(MARK_RADIUS / 3);
+            let marks = line.points.iter().map(|at| Circle::new(*at, radius, stroke.filled()));
+            chart.draw_series(marks).map_err(failed)?;
         }
         Ok(())
     }
@@ -140,15 +155,27 @@ impl Plot {
     }
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+/// A number on an axis: without a point where none is needed.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as plotters asks for it")]
+pub(crate) fn label(at: &f64) -> String {
+    let text = format!("{at:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
 
-fn failed(error: impl fmt::Display) -> PlotError {
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+pub(crate) fn failed(error: impl fmt::Display) -> PlotError {
     PlotError(format!("the figure: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_whole_number_on_an_axis_has_no_point() {
+        assert_eq!([50_000.0, 0.1 + 0.2, -2.5].map(|at| label(&at)), ["50000", "0.3", "-2.5"]);
+    }
 
     #[test]
     fn a_figure_names_its_axes_its_lines_and_what_is_seen() {

@@ -9,15 +9,19 @@ fn main() {
         eprintln!("usage: soak FROM COUNT: the first seed, and how many");
         std::process::exit(2);
     };
+    let scratch = tempfile::TempDir::new().expect("a scratch directory");
     let mut answered = 0;
     for seed in from..from.saturating_add(count) {
-        let run = std::panic::catch_unwind(|| seeds::run(seed));
+        let run = std::panic::catch_unwind(|| seeds::run(seed, scratch.path()));
         let Ok(report) = run else {
             eprintln!("{}", seeds::scenario(seed));
             eprintln!("repeat with: cargo run --release -p spindle-sim --example soak -- {seed} 1");
             std::process::exit(1);
         };
         answered += report.oracles.answered;
+        for (name, _) in seeds::scenario(seed).traces {
+            std::fs::remove_file(scratch.path().join(name)).expect("it was written");
+        }
     }
     println!("{count} scenarios from seed {from} on: {answered} requests, every oracle held");
 }

@@ -1,8 +1,9 @@
 //! Scenarios drawn from a seed: the seed draws the options too.
 //!
 //! A drawn scenario is text, as a person would have written it, so that one that breaks an oracle can be kept,
-//! read, and run with `spindle sim run`.
+//! read, and run with `spindle sim run`. So are the traces that it replays.
 
+use core::fmt;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -14,24 +15,51 @@ use crate::{Dice, Report, World};
 /// The stream of the dice that draw scenarios; workloads count from zero.
 const STREAM: u64 = u64::MAX;
 
-const DRIVES: [(&str, u64); 3] = [("deskstar-34gxp", 1), ("st318437lw", 8), ("hgst-7k8", 32)];
+/// Each with the most commands that are put into it.
+const DRIVES: [(&str, u64); 5] = [
+    ("deskstar-34gxp", 1),
+    ("st318437lw", 8),
+    ("hgst-7k8", 32),
+    ("barracuda-2t", 32),
+    ("nearline-20t", 32),
+];
+/// Sizes of volumes, as a person writes them and in sectors.
+const SIZES: [(&str, u64); 3] = [("1MiB", 1 << 11), ("64MiB", 1 << 17), ("2GiB", 1 << 22)];
+const TRACE_RECORDS_MAX: u64 = 2_000;
+
+/// A scenario that was drawn, and the traces that stand beside it.
+#[derive(Clone, Debug, Default)]
+pub struct Scenario {
+    /// The scenario.
+    pub text: String,
+    /// Name and content of each trace.
+    pub traces: Vec<(String, String)>,
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        self.traces.iter().try_for_each(|(name, content)| write!(f, "\n---- {name}\n{content}"))
+    }
+}
 
 fn one_of<T: Copy>(dice: &mut Dice, of: &[T]) -> T {
     of[usize::try_from(dice.below(of.len() as u64)).expect("an index")]
 }
 
 /// The scenario of a seed.
-pub fn scenario(seed: u64) -> String {
+pub fn scenario(seed: u64) -> Scenario {
     let mut dice = Dice::new(seed, STREAM);
-    let mut text = format!("seed = {seed}\nduration = \"{}s\"\n", 2 + dice.below(9));
+    let text = format!("seed = {seed}\nduration = \"{}s\"\n", 2 + dice.below(9));
+    let mut drawn = Scenario { text, traces: Vec::new() };
     let disks = 1 + dice.below(2);
     for disk in 0..disks {
-        draw_disk(&mut dice, &mut text, disk);
+        draw_disk(&mut dice, &mut drawn.text, disk);
     }
     for disk in 0..disks {
-        draw_volumes(&mut dice, &mut text, disk);
+        draw_volumes(&mut dice, &mut drawn, disk);
     }
-    text
+    drawn
 }
 
 fn draw_disk(dice: &mut Dice, text: &mut String, disk: u64) {
@@ -49,13 +77,14 @@ fn draw_disk(dice: &mut Dice, text: &mut String, disk: u64) {
     );
 }
 
-fn draw_volumes(dice: &mut Dice, text: &mut String, disk: u64) {
+fn draw_volumes(dice: &mut Dice, drawn: &mut Scenario, disk: u64) {
     let mut left = 100;
     for volume in 0..=dice.below(6) {
         let name = format!("d{disk}v{volume}");
         let reserve = dice.below(left + 1);
         left -= reserve;
-        let size = one_of(dice, &["1MiB", "64MiB", "2GiB"]);
+        let (size, sectors) = one_of(dice, &SIZES);
+        let text = &mut drawn.text;
         let _ = write!(
             text,
             "\n[[volume]]\nname = \"{name}\"\ndisk = \"d{disk}\"\nsize = \"{size}\"\nreserve = \"{reserve}%\"\n"
@@ -68,7 +97,11 @@ fn draw_volumes(dice: &mut Dice, text: &mut String, disk: u64) {
             );
         }
         for _ in 0..=dice.below(2) {
-            draw_workload(dice, text, &name);
+            if dice.chance(Share::from_percent(15)) {
+                draw_trace(dice, drawn, &name, sectors);
+            } else {
+                draw_workload(dice, &mut drawn.text, &name);
+            }
         }
     }
 }
@@ -98,15 +131,56 @@ fn draw_workload(dice: &mut Dice, text: &mut String, volume: &str) {
     }
 }
 
-/// Runs the scenario of a seed under every oracle.
+/// A workload that replays a drawn trace, whose addresses may lie past the volume and are folded in.
+fn draw_trace(dice: &mut Dice, drawn: &mut Scenario, volume: &str, sectors: u64) {
+    let file = format!("{volume}-{}.trace", drawn.traces.len());
+    let folded = dice.chance(Share::from_percent(50));
+    let (remap, range) = if folded { ("modulo", sectors * 8) } else { ("refuse", sectors) };
+    let scale = one_of(dice, &["0.5", "1", "3"]);
+    let _ = write!(
+        drawn.text,
+        "\n[[workload]]\nvolume = \"{volume}\"\naccess = \"trace\"\nfile = \"{file}\"\nremap = \"{remap}\"\n\
+         scale = {scale}\nstart = \"{}ms\"\n",
+        dice.below(1_500)
+    );
+    let mut trace = String::from("spindle trace 1\n");
+    let pause = one_of(dice, &[100_000, 10_000_000, 100_000_000]);
+    let (mut at, mut next) = (0, 0);
+    for _ in 0..=dice.below(TRACE_RECORDS_MAX) {
+        // Half of them come in bursts.
+        at += if dice.chance(Share::from_percent(50)) { 0 } else { dice.below(pause) };
+        let longest = one_of(dice, &[8, 64, 1_024]);
+        let len = 1 + dice.below(longest);
+        let start = if dice.chance(Share::from_percent(50)) { next } else { dice.below(range) };
+        let start = start.min(range - len);
+        next = start + len;
+        let op = one_of(dice, &["R", "R", "R", "W", "W", "W+", "Z", "T", "F"]);
+        let (start, len) = if op == "F" { (0, 0) } else { (start, len) };
+        let _ = writeln!(trace, "{at} {op} {start} {len} 0");
+    }
+    drawn.traces.push((file, trace));
+}
+
+/// Runs the scenario of a seed under every oracle. Its traces are written into `scratch`.
 ///
 /// # Panics
-/// When an oracle does not hold; the text of the scenario goes before it on standard error.
-pub fn run(seed: u64) -> Report {
-    let text = scenario(seed);
-    let plan = Plan::parse(&text, &format!("seed {seed}"), Path::new("."))
+/// When an oracle does not hold, or nothing can be written into `scratch`.
+pub fn run(seed: u64, scratch: &Path) -> Report {
+    let drawn = scenario(seed);
+    for (name, content) in &drawn.traces {
+        std::fs::write(scratch.join(name), content).expect("there is room for traces");
+    }
+    run_text(&drawn.text, &format!("seed {seed}"), scratch)
+}
+
+/// Runs a scenario under every oracle; its traces stand in `base`.
+///
+/// # Panics
+/// When the scenario is not sound, a trace cannot be replayed, or an oracle does not hold.
+pub fn run_text(text: &str, name: &str, base: &Path) -> Report {
+    let plan = Plan::parse(text, name, base)
         .and_then(Plan::for_sim)
-        .unwrap_or_else(|error| panic!("a drawn scenario is sound: {error}\n{text}"));
+        .unwrap_or_else(|error| panic!("a scenario is sound: {error}\n{text}"));
     let mut world = World::new(&plan);
     world.run_until(Instant::ZERO + plan.duration.expect("a drawn scenario says how long"));
     world.report()

@@ -1,7 +1,7 @@
 //! The world: engines and drives in virtual time, and the plumbing between them.
 
 use config::{Plan, Workload};
-use drive::{Device, Tag};
+use drive::{AnyDevice, Tag};
 use engine::limits::REQUESTS_MAX;
 use engine::{
     Action, Command, Declared, Engine, Event, Outcome, Reply, Request, SEQUENTIAL_WITHIN, Settings,
@@ -42,7 +42,7 @@ struct Disk {
     name: String,
     settings: Settings,
     engine: Engine,
-    device: Device,
+    device: AnyDevice,
     /// Commands in the drive, by tag, with the time of their issue.
     running: Vec<(Command, Instant)>,
     data: DataOracle,
@@ -383,7 +383,7 @@ impl Disk {
             name: disk.name.clone(),
             settings,
             engine: Engine::new(settings, Instant::ZERO),
-            device: Device::new(disk.drive.model.clone()),
+            device: AnyDevice::new(disk.drive.model.clone()),
             running: Vec::new(),
             data: DataOracle::default(),
             limited: false,

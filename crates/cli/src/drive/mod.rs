@@ -1,6 +1,8 @@
 //! `spindle drive`: what drives there are, what they do, and how true they are to real ones.
 
+mod flash;
 mod show;
+mod surface;
 mod validate;
 
 use std::path::PathBuf;
@@ -17,7 +19,7 @@ use crate::exit::{Ended, bad_input};
 pub(crate) enum Drive {
     /// The drives of the library, and what they do.
     Ls,
-    /// One drive: its figures, its seek curve and the rates of its zones.
+    /// One drive: its figures, its seek curve, the rates of its zones and its service-time surface.
     Show(Show),
     /// Read a drive out of DiskSim's parameter files, and write it as a drive file.
     Import(Import),

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use drive::{Device, Model, Tag};
+use drive::{AnyModel, Device, Model, Tag};
 use report::{Line, Plot, SCHEMA};
 use serde::Serialize;
 use sim::Dice;
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
-use super::{Show, open};
+use super::surface::Surface;
+use super::{Show, flash};
 use crate::exit::{Ended, bad_input};
 use crate::table;
 
@@ -25,6 +26,7 @@ const CURVE_POINTS: u32 = 500;
 /// What a drive does, in the shape of `spindle drive ls --json` and `show --json`.
 #[derive(Debug, Serialize)]
 struct Facts {
+    kind: &'static str,
     name: String,
     sectors: u64,
     bytes: u64,
@@ -41,7 +43,15 @@ struct Facts {
 #[derive(Debug, Serialize)]
 struct Listed {
     schema: u32,
-    drives: Vec<Facts>,
+    drives: Vec<Any>,
+}
+
+/// A drive of either kind.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Any {
+    Mechanical(Facts),
+    Flash(flash::Facts),
 }
 
 #[derive(Debug, Serialize)]
@@ -50,6 +60,7 @@ struct Shown {
     #[serde(flatten)]
     facts: Facts,
     zone_rates: Vec<Zone>,
+    service_times: Surface,
     files: Vec<PathBuf>,
 }
 
@@ -95,6 +106,7 @@ fn facts(name: &str, model: &Arc<Model>) -> Facts {
     let (outer, inner) = (model.zones().next(), model.zones().last());
     let (outer, inner) = (outer.expect("a zone").lbas, inner.expect("a zone").lbas);
     Facts {
+        kind: "mechanical",
         name: name.to_owned(),
         sectors: model.capacity().0,
         bytes: model.capacity().bytes().0,
@@ -128,22 +140,34 @@ fn print(all: &[Facts]) {
 }
 
 pub(crate) fn list(json: bool) -> anyhow::Result<Ended> {
-    let mut drives = Vec::new();
+    let (mut mechanical, mut flash) = (Vec::new(), Vec::new());
     for name in config::drives::names() {
-        drives.push(facts(name, &open(name)?));
+        match config::drives::open_any(name).map_err(bad_input)?.check().map_err(bad_input)? {
+            AnyModel::Mechanical(model) => mechanical.push(facts(name, &model)),
+            AnyModel::Flash(model) => flash.push(flash::facts(name, &model)),
+        }
     }
     if json {
+        let mechanical = mechanical.into_iter().map(Any::Mechanical);
+        let drives = mechanical.chain(flash.into_iter().map(Any::Flash)).collect();
         println!("{}", serde_json::to_string(&Listed { schema: SCHEMA, drives })?);
     } else {
-        print(&drives);
+        print(&mechanical);
+        println!();
+        flash::print(&flash);
     }
     Ok(Ended::Held)
 }
 
 pub(crate) fn show(args: &Show, json: bool) -> anyhow::Result<Ended> {
-    let model = open(&args.drive)?;
     let stem = Path::new(&args.drive).file_stem().unwrap_or_default().to_string_lossy();
+    let spec = config::drives::open_any(&args.drive).map_err(bad_input)?;
+    let model = match spec.check().map_err(bad_input)? {
+        AnyModel::Mechanical(model) => model,
+        AnyModel::Flash(model) => return flash::show(&stem, &model, args.out.as_ref(), json),
+    };
     let facts = facts(&stem, &model);
+    let surface = Surface::of(&model);
     let mut files = Vec::new();
     if let Some(out) = &args.out {
         std::fs::create_dir_all(out)
@@ -155,6 +179,9 @@ pub(crate) fn show(args: &Show, json: bool) -> anyhow::Result<Ended> {
             plot.write(&path)?;
             files.push(path);
         }
+        let path = out.join(format!("{stem}-surface.svg"));
+        surface.figure(&stem, &model).write(&path)?;
+        files.push(path);
     }
     if json {
         let zone_rates = model.zones().map(|zone| Zone {
@@ -166,7 +193,7 @@ pub(crate) fn show(args: &Show, json: bool) -> anyhow::Result<Ended> {
             media_bytes_per_s: zone.media_rate.0,
         });
         let zone_rates = zone_rates.collect();
-        let shown = Shown { schema: SCHEMA, facts, zone_rates, files };
+        let shown = Shown { schema: SCHEMA, facts, zone_rates, service_times: surface, files };
         println!("{}", serde_json::to_string(&shown)?);
         return Ok(Ended::Held);
     }

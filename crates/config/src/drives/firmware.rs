@@ -1,6 +1,6 @@
 //! The tables `[firmware]` and `[bus]` of a drive file: each key may be left out.
 
-use drive::{Bus, Detour, Firmware, ReadAhead, WriteAhead};
+use drive::{Bus, Detour, Firmware, MediaCache, ReadAhead, WriteAhead};
 use serde::Deserialize;
 use units::{Duration, Share};
 
@@ -21,6 +21,17 @@ pub(super) struct FirmwareTable {
     writes_in_segments: bool,
     write_segments: u32,
     write_seek_min: Option<Time>,
+    media_cache: Option<MediaCacheTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MediaCacheTable {
+    run_max: Size,
+    append: Time,
+    close: Time,
+    records_max: u32,
+    home: Time,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -94,6 +105,13 @@ impl FirmwareTable {
             writes_in_segments: self.writes_in_segments,
             write_segments: self.write_segments,
             write_seek_min: time(self.write_seek_min),
+            media_cache: self.media_cache.map(|cache| MediaCache {
+                run_max: cache.run_max.0,
+                append: cache.append.0,
+                close: cache.close.0,
+                records_max: cache.records_max,
+                home: cache.home.0,
+            }),
             bus: Bus::default(),
         }
     }

@@ -1,21 +1,23 @@
 //! The drive library, and the file format it is written in.
 //!
-//! A drive file is TOML: [`parse`] reads one into a [`drive::Spec`] whose check has passed, or says what is
+//! A drive file is TOML: [`parse_any`] reads one into a [`drive::AnySpec`] whose check has passed, or says what is
 //! wrong as `FILE:LINE: field ...: what, expected ...`. The library's own files are compiled in, so that a
 //! name means the same drive everywhere; each of their numbers carries its source.
 //!
 //! Invariant: every drive of the library passes its check (a test asks each).
 
 mod firmware;
+mod flash;
 mod open;
 mod shape;
 mod write;
 
 use core::fmt;
 
-use drive::{Spec, SpecError};
+use drive::{AnySpec, Spec, SpecError};
 
-pub use open::{OpenDriveError, open};
+use flash::{FlashFile, Kind, KindTable};
+pub use open::{OpenDriveError, open, open_any};
 use shape::DriveFile;
 pub use write::to_toml;
 
@@ -24,7 +26,9 @@ const LIBRARY: &[(&str, &str)] = &[
     ("barracuda-2t", include_str!("../../drives/barracuda-2t.toml")),
     ("deskstar-34gxp", include_str!("../../drives/deskstar-34gxp.toml")),
     ("hgst-7k8", include_str!("../../drives/hgst-7k8.toml")),
+    ("intel-p4500-2t", include_str!("../../drives/intel-p4500-2t.toml")),
     ("nearline-20t", include_str!("../../drives/nearline-20t.toml")),
+    ("samsung-870evo-1t", include_str!("../../drives/samsung-870evo-1t.toml")),
     ("st318437lw", include_str!("../../drives/st318437lw.toml")),
 ];
 
@@ -71,20 +75,48 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     LIBRARY.iter().map(|(name, _)| *name)
 }
 
-/// The drive of that name, if the library has one.
+/// The mechanical drive of that name, if the library has one.
 ///
 /// # Panics
 /// If a file of the library is wrong, which a test rules out.
 pub fn library(name: &str) -> Option<Spec> {
-    let (name, text) = LIBRARY.iter().find(|(known, _)| *known == name)?;
-    Some(parse(text, name).unwrap_or_else(|error| panic!("the drive library: {error}")))
+    match library_any(name)? {
+        AnySpec::Mechanical(spec) => Some(*spec),
+        AnySpec::Flash(_) => None,
+    }
 }
 
-/// Reads a drive file; `file` is the name that an error shows.
+/// The drive of that name, of either kind, if the library has one.
+///
+/// # Panics
+/// If a file of the library is wrong, which a test rules out.
+pub fn library_any(name: &str) -> Option<AnySpec> {
+    let (name, text) = LIBRARY.iter().find(|(known, _)| *known == name)?;
+    Some(parse_any(text, name).unwrap_or_else(|error| panic!("the drive library: {error}")))
+}
+
+/// Reads the file of a mechanical drive; `file` is the name that an error shows.
+///
+/// # Errors
+/// Names the line and the field that is no part of such a drive, and what would be accepted.
+pub fn parse(text: &str, file: &str) -> Result<Spec, DriveFileError> {
+    match parse_any(text, file)? {
+        AnySpec::Mechanical(spec) => Ok(*spec),
+        AnySpec::Flash(_) => {
+            let key = text.lines().position(|line| key_of(line) == Some("kind"));
+            let reason = "is `flash`, expected `mechanical`: only a drive with an arm does this";
+            let (file, field) = (file.to_owned(), "kind".to_owned());
+            let line = key.map_or(1, |line| line + 1);
+            Err(DriveFileError { file, line, field, reason: reason.to_owned() })
+        }
+    }
+}
+
+/// Reads a drive file of either kind; `file` is the name that an error shows.
 ///
 /// # Errors
 /// Names the line and the field that is no part of a drive, and what would be accepted.
-pub fn parse(text: &str, file: &str) -> Result<Spec, DriveFileError> {
+pub fn parse_any(text: &str, file: &str) -> Result<AnySpec, DriveFileError> {
     let refused = |line, field: &str, reason: String| DriveFileError {
         file: file.to_owned(),
         line,
@@ -95,7 +127,7 @@ pub fn parse(text: &str, file: &str) -> Result<Spec, DriveFileError> {
         let reason = format!("has {} bytes, expected {DRIVE_FILE_BYTES_MAX} at most", text.len());
         return Err(refused(1, "file", reason));
     }
-    let drive: DriveFile = toml::from_str(text).map_err(|error| {
+    let wrong = |error: toml::de::Error| {
         let line = error.span().map_or(1, |span| line_at(text, span.start));
         let message = error.message().trim().replace('\n', " ");
         let reason = if message.contains("expected") {
@@ -104,8 +136,19 @@ pub fn parse(text: &str, file: &str) -> Result<Spec, DriveFileError> {
             format!("{message}, expected a drive file")
         };
         refused(line, &field_named(&message, text, line), reason)
-    })?;
-    let spec = drive.spec().map_err(|reason| refused(1, "rpm", reason))?;
+    };
+    let kind = toml::from_str::<KindTable>(text).map_err(wrong)?.kind();
+    let spec = match kind {
+        Kind::Flash => {
+            let drive: FlashFile = toml::from_str(text).map_err(wrong)?;
+            AnySpec::Flash(Box::new(drive.spec()))
+        }
+        Kind::Mechanical => {
+            let drive: DriveFile = toml::from_str(text).map_err(wrong)?;
+            let spec = drive.spec().map_err(|reason| refused(1, "rpm", reason))?;
+            AnySpec::Mechanical(Box::new(spec))
+        }
+    };
     match spec.clone().check() {
         Ok(_) => Ok(spec),
         Err(error) => {
@@ -240,7 +283,8 @@ mod tests {
     fn every_drive_of_the_library_is_a_drive() {
         assert!(names().is_sorted());
         for name in names() {
-            assert!(model(name).capacity() > Sectors::ZERO);
+            let spec = library_any(name).expect("in the library");
+            assert!(spec.check().expect("a drive").capacity() > Sectors::ZERO);
         }
         assert_eq!(library("no-such-drive"), None);
     }

@@ -3,9 +3,9 @@
 use core::fmt;
 use std::path::Path;
 
-use drive::Spec;
+use drive::{AnySpec, Spec};
 
-use super::{DRIVE_FILE_BYTES_MAX, DriveFileError, library, names, parse};
+use super::{DRIVE_FILE_BYTES_MAX, DriveFileError, library_any, names, parse_any};
 use crate::file::read_at_most;
 use crate::{ConfigError, disksim};
 
@@ -20,6 +20,8 @@ pub enum OpenDriveError {
     DriveFile(DriveFileError),
     /// A DiskSim file that describes no drive, or one that cannot be represented.
     DiskSim(ConfigError),
+    /// A flash drive, where only a mechanical one will do.
+    Flash(String),
 }
 
 impl fmt::Display for OpenDriveError {
@@ -36,23 +38,38 @@ impl fmt::Display for OpenDriveError {
             Self::Unreadable(file, expected) => write!(f, "{file}: expected {expected}"),
             Self::DriveFile(error) => error.fmt(f),
             Self::DiskSim(error) => error.fmt(f),
+            Self::Flash(name) => {
+                write!(f, "{name}: is a flash drive, expected a mechanical one: it has no arm")
+            }
         }
     }
 }
 
 impl std::error::Error for OpenDriveError {}
 
-/// The drive that `name` stands for; its check has passed.
+/// The mechanical drive that `name` stands for; its check has passed.
+///
+/// # Errors
+/// When there is no such drive, its file describes none, or it is a flash drive.
+pub fn open(name: &str) -> Result<Spec, OpenDriveError> {
+    match open_any(name)? {
+        AnySpec::Mechanical(spec) => Ok(*spec),
+        AnySpec::Flash(_) => Err(OpenDriveError::Flash(name.to_owned())),
+    }
+}
+
+/// The drive of either kind that `name` stands for; its check has passed.
 ///
 /// # Errors
 /// When there is no such drive, or its file describes none.
-pub fn open(name: &str) -> Result<Spec, OpenDriveError> {
-    if let Some(spec) = library(name) {
+pub fn open_any(name: &str) -> Result<AnySpec, OpenDriveError> {
+    if let Some(spec) = library_any(name) {
         return Ok(spec);
     }
     let path = Path::new(name);
     if disksim::is_named(path) {
-        return disksim::import(path).map_err(OpenDriveError::DiskSim);
+        let spec = disksim::import(path).map_err(OpenDriveError::DiskSim)?;
+        return Ok(AnySpec::Mechanical(Box::new(spec)));
     }
     if !name.contains('/') && path.extension().is_none_or(|end| end != "toml") {
         return Err(OpenDriveError::Unknown(name.to_owned()));
@@ -62,5 +79,5 @@ pub fn open(name: &str) -> Result<Spec, OpenDriveError> {
         .map_err(|error| refused(format!("a file that can be read ({error})")))?
         .ok_or_else(|| refused(format!("a drive file of at most {DRIVE_FILE_BYTES_MAX} bytes")))?;
     let text = String::from_utf8(bytes).map_err(|_| refused("a file of text".to_owned()))?;
-    parse(&text, name).map_err(OpenDriveError::DriveFile)
+    parse_any(&text, name).map_err(OpenDriveError::DriveFile)
 }

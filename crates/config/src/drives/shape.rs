@@ -40,6 +40,9 @@ impl<'de> Deserialize<'de> for Size {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DriveFile {
+    /// Read before all else: see [`super::flash::KindTable`].
+    #[serde(rename = "kind")]
+    _kind: Option<super::flash::Kind>,
     rpm: Option<u32>,
     /// In place of `rpm`, for a drive whose turn is no whole number of them.
     period: Option<Time>,

@@ -6,8 +6,8 @@
 use core::fmt::Write;
 
 use drive::{
-    Bus, Detour, Discipline, Firmware, Mapping, Overheads, ReadAhead, SeekCurve, Spec, WriteAhead,
-    Zone,
+    Bus, Detour, Discipline, Firmware, Mapping, MediaCache, Overheads, ReadAhead, SeekCurve, Spec,
+    WriteAhead, Zone,
 };
 use units::{Duration, Sectors, Share};
 
@@ -120,6 +120,12 @@ fn firmware(text: &mut String, all: &Firmware) -> core::fmt::Result {
     switches.iter().try_for_each(|(key, value)| writeln!(text, "{key} = {value}"))?;
     writeln!(text, "write_segments = {}", all.write_segments)?;
     writeln!(text, "write_seek_min = {}", time(all.write_seek_min))?;
+    if let Some(cache) = &all.media_cache {
+        let MediaCache { run_max, append, close, records_max, home } = *cache;
+        writeln!(text, "\n[firmware.media_cache]\nrun_max = {}", size(run_max))?;
+        writeln!(text, "append = {}\nclose = {}", time(append), time(close))?;
+        writeln!(text, "records_max = {records_max}\nhome = {}", time(home))?;
+    }
     bus(text, &all.bus)
 }
 

@@ -172,7 +172,7 @@ fn with_a_rate_that_the_disk_does_not_have() {
 fn most(run: u64) -> String {
     let plan = Plan::parse(DISK, "plan.toml", Path::new("")).expect("a good config");
     let run = core::num::NonZeroU64::new(run).expect("some");
-    let (mechanics, batch) = (plan.disks[0].mechanics(), plan.disks[0].batch);
+    let (mechanics, batch) = (plan.disks[0].mechanics().expect("an arm"), plan.disks[0].batch);
     let interval = mechanics.interval(units::Share::ALL, run, units::Sectors(8), batch);
     format!("{}/s", 1_000_000_000 / interval.expect("some").as_nanos())
 }

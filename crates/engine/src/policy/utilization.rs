@@ -162,7 +162,8 @@ impl Utilization {
     fn length(&self, volume: VolumeId, slack: bool) -> DiskTime {
         let entry = &self.volumes[volume.0 as usize];
         let batch = self.batch(entry.goes_on_running());
-        if slack || entry.reserve.is_none() {
+        // A drive without ways back has no batches: whose deadline comes first goes next.
+        if slack || entry.reserve.is_none() || self.batch_max == DiskTime::ZERO {
             return batch;
         }
         let least = DiskTime::from_nanos(batch.as_nanos() / 2);

@@ -4,7 +4,7 @@ use config::{Plan, VolumeIndex};
 use report::{Line, Plot};
 use units::{Duration, Instant, Sectors, Share};
 
-use super::sample::{length, scenario, with_reserves};
+use super::sample::{length, mechanical, scenario, with_reserves};
 use super::{Check, Experiment, Findings, Series};
 use crate::World;
 use crate::world::VolumeView;
@@ -151,7 +151,7 @@ fn insulation(told: &mut dyn FnMut(f64)) -> Findings {
 fn window_checks(plan: &Plan, series: &Series) -> Vec<Check> {
     // Who bursts has no share of a window in which it does not ask for it. A command is charged when it ends: the one
     // that is under way when a window begins or ends is in one of the two, and one of 1 MiB is long.
-    let longest = plan.disks[0].drive.model.worst_case(MEBIBYTE);
+    let longest = mechanical(&plan.disks[0]).worst_case(MEBIBYTE);
     let long = WINDOW_ERROR_MAX + longest.as_secs_f64() / WINDOW.as_secs_f64() * 100.0;
     let has_long = |row: &[f64]| [row[0], row[1]].map(kind).contains(&KINDS[LONG]);
     let drive = &series.name;
@@ -175,7 +175,7 @@ const RATE_ERROR_MAX: f64 = 10.0;
 
 /// A random and a sequential victim at 50/50 beside a neighbour that changes its pattern every 5 s.
 fn changing_checks(plan: &Plan) -> Vec<Check> {
-    let longest = plan.disks[0].drive.model.worst_case(MEBIBYTE);
+    let longest = mechanical(&plan.disks[0]).worst_case(MEBIBYTE);
     let bound = WINDOW_ERROR_MAX + longest.as_secs_f64() / WINDOW.as_secs_f64() * 100.0;
     let mut checks = Vec::new();
     for victim in [0, 2] {

@@ -6,7 +6,7 @@ use config::{Access, Plan, Requests};
 use report::{Line, Plot};
 use units::{Duration, Sectors, Share};
 
-use super::sample::{run, scenario, with_reserves, with_workloads};
+use super::sample::{mechanical, run, scenario, with_reserves, with_workloads};
 use super::vdisk::{PAIR, splits};
 use super::{Check, Experiment, Findings, Series};
 
@@ -36,7 +36,7 @@ fn fig2(told: &mut dyn FnMut(f64)) -> Findings {
     let plan = with_workloads(&scenario("vdisk-pair.toml", PAIR), &[0]);
     let plan = with_reserves(&plan, &[Share::NONE, Share::NONE]);
     // What the drive's own figures bound, and what the paper took for its worst case.
-    let worst = plan.disks[0].drive.model.worst_case(BLOCK);
+    let worst = mechanical(&plan.disks[0]).worst_case(BLOCK);
     let reservable = 1.0 / worst.as_secs_f64();
     let mut series = Series::new("runs", &["run", "reservable_iops", "maximum_iops"]);
     for (done, run_length) in (1_u32..).zip(RUNS) {

@@ -30,6 +30,11 @@ pub(super) fn with_workloads(plan: &Plan, which: &[usize]) -> Plan {
     Plan { workloads, ..plan.clone() }
 }
 
+/// The disk's drive, which has an arm.
+pub(super) fn mechanical(disk: &config::Disk) -> &drive::Model {
+    disk.drive.model.mechanical().expect("the papers' drives have arms")
+}
+
 pub(super) fn length(plan: &Plan) -> Duration {
     plan.duration.expect("a scenario says how long")
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use config::{Arrival, Plan, Requests};
-use drive::Discipline;
+use drive::{Discipline, Spec};
 use report::{Line, Plot};
 use units::{Bytes, Duration};
 
@@ -81,9 +81,10 @@ fn with_stream(plan: &Plan, block: Bytes, depth: u32) -> Plan {
 /// The same drive with a queue that keeps the order in which commands came: the control.
 fn in_order(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
-    let mut spec = plan.disks[0].drive.model.spec().clone();
-    spec.discipline = Discipline::Fifo;
-    plan.disks[0].drive.model = Arc::new(spec.check().expect("it was a drive before"));
+    let model = plan.disks[0].drive.model.mechanical().expect("a drive with an arm");
+    let spec = Spec { discipline: Discipline::Fifo, ..model.spec().clone() };
+    let model = Arc::new(spec.check().expect("it was a drive before"));
+    plan.disks[0].drive.model = model.into();
     plan
 }
 

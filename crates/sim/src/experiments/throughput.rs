@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use config::{Arrival, Plan, Requests};
-use drive::{Choosing, Discipline};
+use drive::{AnyModel, Choosing, Discipline};
 use engine::PolicyName;
 use report::{Line, Plot};
 use units::{Duration, Rate, Share};
@@ -58,14 +58,14 @@ fn interval(per_second: u32) -> Duration {
 fn by_rate(plan: &Plan, per_second: u32) -> Plan {
     let mut plan = plan.clone();
     let disk = &mut plan.disks[0];
-    let mut spec = disk.drive.model.spec().clone();
+    let mut spec = super::sample::mechanical(disk).spec().clone();
     spec.queue_depth_max = DEPTH;
     spec.discipline = Discipline::ShortestSeek(Choosing {
         age_limit: AGE_LIMIT,
         stream_hold: Duration::ZERO,
         lead: Duration::ZERO,
     });
-    disk.drive.model = Arc::new(spec.check().expect("it was a drive before"));
+    disk.drive.model = AnyModel::Mechanical(Arc::new(spec.check().expect("it was a drive before")));
     (disk.policy, disk.depth) = (PolicyName::Throughput, DEPTH);
     disk.nominal = Rate { interval: interval(per_second) };
     for workload in &mut plan.workloads {

@@ -1,0 +1,109 @@
+//! A flash drive wherever a drive may stand: shown, simulated, served; and refused where it will not do.
+
+mod common;
+
+use common::{Scratch, Server, config, spindle, succeed};
+
+const SCENARIO: &str = r#"
+seed = 1
+duration = "1s"
+
+[[disk]]
+name = "d0"
+drive = "samsung-870evo-1t"
+depth = 8
+
+[[volume]]
+name = "reads"
+disk = "d0"
+size = "9GiB"
+reserve = "70%"
+
+[[volume]]
+name = "writes"
+disk = "d0"
+size = "9GiB"
+reserve = "30%"
+
+[[workload]]
+volume = "reads"
+op = "read"
+access = "random"
+block = "4KiB"
+outstanding = 32
+
+[[workload]]
+volume = "writes"
+op = "write"
+access = "random"
+block = "4KiB"
+outstanding = 32
+"#;
+
+#[test]
+fn its_latency_is_shown_against_the_depth() {
+    let scratch = Scratch::new();
+    let args = ["drive", "show", "samsung-870evo-1t", "--out", "out", "--json"];
+    let ran = spindle(scratch.path(), &args);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let shown = ran.json();
+    assert_eq!((shown["schema"].as_u64(), shown["kind"].as_str()), (Some(1), Some("flash")));
+    let depths = shown["depths"].as_array().expect("a row for each depth");
+    assert_eq!(depths.len(), 6);
+    for row in depths {
+        let number = |key: &str| row[key].as_f64().expect(key);
+        assert!(number("beside_writes_read_mean_ms") > number("read_mean_ms"), "{row}");
+    }
+    let svg = scratch.join("out").join("samsung-870evo-1t-latency.svg");
+    assert!(std::fs::read_to_string(svg).expect("a figure").starts_with("<svg"));
+}
+
+#[test]
+fn one_that_holds_a_single_command_is_shown_too() {
+    let scratch = Scratch::new();
+    let library = include_str!("../../config/drives/samsung-870evo-1t.toml");
+    scratch.write("x.toml", library.replace("queue_depth_max = 32", "queue_depth_max = 1"));
+    let ran = spindle(scratch.path(), &["drive", "show", "x.toml", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(ran.json()["depths"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn volumes_on_it_get_their_shares_and_run_as_their_seed_says() {
+    let scratch = Scratch::new();
+    scratch.write("plan.toml", SCENARIO);
+    let ran = || spindle(scratch.path(), &["sim", "run", "plan.toml", "--json"]);
+    let (one, other) = (ran(), ran());
+    assert_eq!((one.code, &one.stdout), (Some(0), &other.stdout), "{one:?}");
+    for (place, reserve) in [0.7, 0.3].into_iter().enumerate() {
+        let share = one.json()["volumes"][place]["disk_time_share"].as_f64().expect("a share");
+        assert!((share - reserve).abs() < 0.01, "{share} for {reserve}");
+    }
+}
+
+#[test]
+fn it_is_served_and_holds_its_data() {
+    let scratch = Scratch::new();
+    let config = config("ram").replace("hgst-7k8", "intel-p4500-2t");
+    scratch.write("plan.toml", config);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    let export = server.uri("a");
+    let data = common::noise(1 << 20, 7);
+    scratch.write("data", &data);
+    succeed("nbdcopy", &["--flush", "data", &export], scratch.path());
+    succeed("nbdcopy", &[&export, "back"], scratch.path());
+    let back = std::fs::read(scratch.join("back")).expect("it was copied back");
+    assert_eq!(back[..data.len()], data[..]);
+    assert_eq!(server.stop().code, Some(0));
+}
+
+#[test]
+fn where_an_arm_is_needed_it_is_refused_by_its_name() {
+    let scratch = Scratch::new();
+    scratch.write("x.trace", "");
+    let args = ["drive", "validate", "samsung-870evo-1t", "--trace", "x.trace"];
+    let ran = spindle(scratch.path(), &args);
+    let said = "samsung-870evo-1t: is a flash drive, expected a mechanical one";
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains(said), "{}", ran.stderr);
+}

@@ -1,0 +1,143 @@
+//! A drive of either kind, for those who need not know which: a mechanical one or a flash one.
+
+use std::sync::Arc;
+
+use units::{Instant, Operation, Sectors};
+
+use crate::device::{Done, Tag};
+use crate::flash::{FlashDevice, FlashModel, FlashSpec};
+use crate::{Device, Model, Spec, SpecError};
+
+/// A description of a drive of either kind. Unchecked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnySpec {
+    /// Disks and an arm.
+    Mechanical(Box<Spec>),
+    /// Dies and channels.
+    Flash(Box<FlashSpec>),
+}
+
+impl AnySpec {
+    /// Makes a drive of it.
+    ///
+    /// # Errors
+    /// Says which field is wrong and what would be accepted.
+    pub fn check(self) -> Result<AnyModel, SpecError> {
+        Ok(match self {
+            Self::Mechanical(spec) => AnyModel::Mechanical(Arc::new(spec.check()?)),
+            Self::Flash(spec) => AnyModel::Flash(Arc::new(spec.check()?)),
+        })
+    }
+}
+
+/// A checked drive of either kind, shared between devices.
+#[derive(Clone, Debug)]
+pub enum AnyModel {
+    /// Disks and an arm.
+    Mechanical(Arc<Model>),
+    /// Dies and channels.
+    Flash(Arc<FlashModel>),
+}
+
+impl AnyModel {
+    /// Addresses on the drive.
+    pub fn capacity(&self) -> Sectors {
+        match self {
+            Self::Mechanical(model) => model.capacity(),
+            Self::Flash(model) => model.capacity(),
+        }
+    }
+
+    /// Commands that it holds at once.
+    pub fn queue_depth_max(&self) -> u32 {
+        match self {
+            Self::Mechanical(model) => model.queue_depth_max(),
+            Self::Flash(model) => model.queue_depth_max(),
+        }
+    }
+
+    /// It, if it is a mechanical drive.
+    pub const fn mechanical(&self) -> Option<&Arc<Model>> {
+        match self {
+            Self::Mechanical(model) => Some(model),
+            Self::Flash(_) => None,
+        }
+    }
+
+    /// It, if it is a flash drive.
+    pub const fn flash(&self) -> Option<&Arc<FlashModel>> {
+        match self {
+            Self::Mechanical(_) => None,
+            Self::Flash(model) => Some(model),
+        }
+    }
+}
+
+impl From<Arc<Model>> for AnyModel {
+    fn from(model: Arc<Model>) -> Self {
+        Self::Mechanical(model)
+    }
+}
+
+impl From<Arc<FlashModel>> for AnyModel {
+    fn from(model: Arc<FlashModel>) -> Self {
+        Self::Flash(model)
+    }
+}
+
+/// One drive of either kind, with all its state.
+#[derive(Clone, Debug)]
+pub enum AnyDevice {
+    /// Disks and an arm.
+    Mechanical(Device),
+    /// Dies and channels.
+    Flash(FlashDevice),
+}
+
+impl AnyDevice {
+    /// The drive at rest, its buffers empty, when the world begins.
+    pub fn new(model: AnyModel) -> Self {
+        match model {
+            AnyModel::Mechanical(model) => Self::Mechanical(Device::new(model)),
+            AnyModel::Flash(model) => Self::Flash(FlashDevice::new(model)),
+        }
+    }
+
+    /// Addresses on the drive.
+    pub fn capacity(&self) -> Sectors {
+        match self {
+            Self::Mechanical(device) => device.capacity(),
+            Self::Flash(device) => device.capacity(),
+        }
+    }
+
+    /// Takes in a command.
+    ///
+    /// # Panics
+    /// As [`Device::submit`] and [`FlashDevice::submit`].
+    pub fn submit(&mut self, now: Instant, tag: Tag, operation: Operation) {
+        match self {
+            Self::Mechanical(device) => device.submit(now, tag, operation),
+            Self::Flash(device) => device.submit(now, tag, operation),
+        }
+    }
+
+    /// When to ask [`AnyDevice::complete`] again: nothing is done before. None if there is no command.
+    pub fn next_completion(&self) -> Option<Instant> {
+        match self {
+            Self::Mechanical(device) => device.next_completion(),
+            Self::Flash(device) => device.next_completion(),
+        }
+    }
+
+    /// Takes out a command that is done at `now`, if there is one.
+    ///
+    /// # Panics
+    /// If time runs backwards.
+    pub fn complete(&mut self, now: Instant) -> Option<Done> {
+        match self {
+            Self::Mechanical(device) => device.complete(now),
+            Self::Flash(device) => device.complete(now),
+        }
+    }
+}

@@ -1,0 +1,555 @@
+//! The flash drive at work. All that happens inside is an event at its own instant, worked out when somebody asks
+//! for that instant or a later one: how often somebody asks changes nothing.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
+
+use super::agenda::{Agenda, Event, What};
+use super::ahead::{Look, ReadBuffer, Stream, Streams, Stripe};
+use super::buffer::{UnitId, WriteBuffer};
+use super::dies::{Dies, Outcome, Owner};
+use super::model::FlashModel;
+use super::spec::Amplification;
+use crate::device::{Done, Parts, Tag};
+
+/// Pieces of one read that are under way at once: a longer read goes on as its first pieces leave.
+const PIECES_MAX: u32 = 64;
+/// What a change of the mapping takes in the write buffer.
+const RECORD: Sectors = Sectors(8);
+/// With more events to come than this the next one is what there is to wait for; with fewer each is asked how
+/// soon it can answer somebody, which saves the caller from being woken for nothing.
+const ASKED_MAX: usize = 48;
+
+/// A command's place in the drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Slot(u32);
+
+#[derive(Clone, Copy, Debug)]
+struct Command {
+    tag: Tag,
+    operation: Operation,
+    submitted: Instant,
+    /// From here on nothing is under way yet.
+    cursor: Lba,
+    /// Pieces that are under way inside.
+    pieces: u32,
+    /// Sectors that have not been given to the link.
+    left: Sectors,
+    /// The run that it continues.
+    stream: Option<Stream>,
+    /// What the last piece would take if it were alone.
+    alone: Duration,
+}
+
+/// From the host into the buffer.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    slot: Slot,
+    /// What of it may be read; empty for a record of the mapping.
+    extent: Extent,
+    len: Sectors,
+    amplification: Amplification,
+    is_last: bool,
+}
+
+/// Somebody who is answered when something is durable.
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    slot: Slot,
+    until: Until,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Until {
+    /// So many pieces are in the buffer, and then durable.
+    Stored(u64),
+    /// The units before this one are programmed.
+    Programmed(UnitId),
+}
+
+/// One flash drive, with all its state.
+#[derive(Clone, Debug)]
+pub struct FlashDevice {
+    model: Arc<FlashModel>,
+    agenda: Agenda,
+    dies: Dies,
+    commands: Vec<Command>,
+    vacant: Vec<Slot>,
+    /// Writes, trims and flushes in the order in which they came, as far as they are not wholly under way.
+    stores: VecDeque<Slot>,
+    /// On the link.
+    arriving: VecDeque<Piece>,
+    /// Pieces that have been given room, and that have arrived.
+    reserved: u64,
+    stored: u64,
+    waiters: Vec<Waiter>,
+    /// Forced writes that are not answered, where they are answered later than others.
+    forced: u32,
+    writes: WriteBuffer,
+    ahead: ReadBuffer,
+    readers: Streams,
+    writers: Streams,
+    /// When the link is free, to the host and from it; one and the same unless it is duplex.
+    to_host_free: Instant,
+    from_host_free: Instant,
+    done: VecDeque<Done>,
+    clock: Instant,
+}
+
+impl FlashDevice {
+    /// The drive at rest, its buffers empty, when the world begins.
+    pub fn new(model: Arc<FlashModel>) -> Self {
+        let depth = model.queue_depth_max() as usize;
+        let memory = model.spec().memory;
+        Self {
+            agenda: Agenda::new(2 * (depth + model.dies() as usize)),
+            dies: Dies::new(&model),
+            commands: Vec::with_capacity(depth),
+            vacant: Vec::with_capacity(depth),
+            stores: VecDeque::with_capacity(depth),
+            arriving: VecDeque::with_capacity(depth),
+            reserved: 0,
+            stored: 0,
+            waiters: Vec::with_capacity(depth),
+            forced: 0,
+            writes: WriteBuffer::new(memory.write_buffer, model.stripe()),
+            ahead: ReadBuffer::new(memory.read_buffer, model.stripe()),
+            readers: Streams::new(),
+            writers: Streams::new(),
+            to_host_free: Instant::ZERO,
+            from_host_free: Instant::ZERO,
+            done: VecDeque::with_capacity(depth),
+            clock: Instant::ZERO,
+            model,
+        }
+    }
+
+    /// Addresses on the drive.
+    pub fn capacity(&self) -> Sectors {
+        self.model.capacity()
+    }
+
+    /// What the drive is.
+    pub fn model(&self) -> &Arc<FlashModel> {
+        &self.model
+    }
+
+    /// Commands that were submitted and not yet taken out by [`FlashDevice::complete`].
+    pub fn outstanding(&self) -> u32 {
+        let count = self.commands.len() - self.vacant.len() + self.done.len();
+        u32::try_from(count).expect("no more than the queue's depth")
+    }
+
+    /// Whether there is room for one more command.
+    pub fn can_accept(&self) -> bool {
+        self.outstanding() < self.model.queue_depth_max()
+    }
+
+    /// Takes in a command.
+    ///
+    /// # Panics
+    /// If the queue is full, the extent is not on the drive, a command other than a flush has no sectors, or
+    /// time runs backwards: all of these were to be refused at the edge.
+    pub fn submit(&mut self, now: Instant, tag: Tag, operation: Operation) {
+        self.advance(now);
+        assert!(self.can_accept(), "the drive's queue has room");
+        let Operation { op, extent, .. } = operation;
+        if op != Op::Flush {
+            let drive = Extent::new(Lba(0), self.capacity());
+            assert!(drive.contains(extent), "{extent} is on the drive");
+            assert!(!extent.is_empty(), "a {op} has sectors");
+        }
+        let command = Command {
+            tag,
+            operation,
+            submitted: now,
+            cursor: extent.start,
+            pieces: 0,
+            left: extent.len,
+            stream: match op {
+                Op::Read => self.readers.follow(extent),
+                Op::Write => self.writers.follow(extent),
+                Op::Flush | Op::Trim | Op::WriteZeroes => None,
+            },
+            alone: Duration::ZERO,
+        };
+        let slot = self.enter(command);
+        if op == Op::Read {
+            self.read_on(slot, now);
+            if let Some(stream) = command.stream {
+                self.read_ahead(extent, stream, now);
+            }
+        } else {
+            self.forced += u32::from(self.is_late(&operation));
+            self.stores.push_back(slot);
+            self.store_on(now);
+        }
+    }
+
+    /// Whether it is a write that is answered when it is programmed, and not when it is in the buffer.
+    fn is_late(&self, operation: &Operation) -> bool {
+        operation.op.writes() && operation.fua && !self.model.spec().power_loss_protection
+    }
+
+    /// When to ask [`FlashDevice::complete`] again. Something may be done then, and nothing is before. None if
+    /// there is no command.
+    pub fn next_completion(&self) -> Option<Instant> {
+        if let Some(done) = self.done.front() {
+            return Some(done.at);
+        }
+        if self.outstanding() == 0 {
+            return None;
+        }
+        let events = self.agenda.iter();
+        if events.len() > ASKED_MAX {
+            return self.agenda.next_at();
+        }
+        // Nobody but a read waits for a die, unless there is a write that waits for room or to be durable.
+        let stores_wait = !self.stores.is_empty() || !self.waiters.is_empty();
+        let work_least = if stores_wait { Duration::ZERO } else { self.model.sensed_least };
+        events.map(|event| event.at + event.least.unwrap_or(work_least)).min()
+    }
+
+    /// Takes out a command that is done at `now`, if there is one: the first that was.
+    ///
+    /// # Panics
+    /// If time runs backwards.
+    pub fn complete(&mut self, now: Instant) -> Option<Done> {
+        self.advance(now);
+        self.done.pop_front()
+    }
+
+    /// Lets everything happen that happens until `now`.
+    ///
+    /// # Panics
+    /// If time runs backwards.
+    pub fn advance(&mut self, now: Instant) {
+        assert!(now >= self.clock, "time runs backwards: {now} after {}", self.clock);
+        while let Some(event) = self.agenda.take(now) {
+            self.clock = event.at;
+            self.happen(event);
+        }
+        self.clock = now;
+    }
+
+    /// Sectors that are in the write buffer, or on the link to it.
+    pub fn buffered(&self) -> Sectors {
+        self.writes.used()
+    }
+
+    /// Whether nothing is left to do. An open unit waits for more to be written, or for a flush.
+    pub fn is_quiescent(&self) -> bool {
+        self.outstanding() == 0 && self.agenda.next_at().is_none()
+    }
+
+    /// What always holds.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn invariants(&self) {
+        self.writes.invariants();
+        assert!(self.outstanding() <= self.model.queue_depth_max(), "no more than the queue holds");
+        assert_eq!(self.reserved - self.stored, self.arriving.len() as u64, "pieces on the link");
+    }
+
+    fn enter(&mut self, command: Command) -> Slot {
+        if let Some(slot) = self.vacant.pop() {
+            self.commands[slot.0 as usize] = command;
+            return slot;
+        }
+        self.commands.push(command);
+        Slot(u32::try_from(self.commands.len() - 1).expect("no more than the queue's depth"))
+    }
+
+    fn happen(&mut self, event: Event) {
+        let now = event.at;
+        match event.what {
+            What::Array(die, turn) => {
+                match self.dies.array(&self.model, &mut self.agenda, (now, die, turn)) {
+                    Outcome::Programmed(unit) => {
+                        self.writes.retire(unit);
+                        self.settle(now);
+                        self.store_on(now);
+                    }
+                    Outcome::Nothing => {}
+                }
+            }
+            What::Left(die) => {
+                let op = self.dies.left(&self.model, &mut self.agenda, (now, die));
+                match op.owner {
+                    Owner::Command(slot) => {
+                        let sensed = self.model.spec().nand.read + self.model.channel.of(op.len);
+                        self.send(slot, op.len, sensed, now);
+                        self.commands[slot.0 as usize].pieces -= 1;
+                        self.read_on(slot, now);
+                    }
+                    Owner::Ahead(stripe) => self.arrive_ahead(stripe, now),
+                }
+            }
+            What::Arrived => self.arrived(now),
+            What::Answered(slot) => self.answered(slot, now),
+        }
+    }
+
+    /// Puts as many pieces of a read under way as may be.
+    fn read_on(&mut self, slot: Slot, now: Instant) {
+        loop {
+            let command = &mut self.commands[slot.0 as usize];
+            let end = command.operation.extent.end();
+            if command.cursor >= end || command.pieces >= PIECES_MAX {
+                return;
+            }
+            let stripe = Stripe::of(command.cursor, self.model.stripe());
+            let until = end.min(Lba((stripe.0 + 1) * self.model.stripe().0));
+            let piece = Extent::new(command.cursor, Sectors(until.0 - command.cursor.0));
+            command.cursor = until;
+            let (forced, stream) = (command.operation.fua, command.stream);
+            let look = if forced { Look::Taken } else { self.ahead.look(stripe, stream) };
+            if look == Look::Here || !forced && self.writes.holds(piece) {
+                self.send(slot, piece.len, Duration::ZERO, now);
+                continue;
+            }
+            self.commands[slot.0 as usize].pieces += 1;
+            let op = self.dies.ops.enter(Owner::Command(slot), piece.len);
+            match (look, stream) {
+                (Look::Coming, _) => self.dies.ops.append(self.ahead.waiting(stripe), op),
+                (Look::Free, Some(stream)) => {
+                    self.fetch(stripe, stream, now);
+                    self.dies.ops.append(self.ahead.waiting(stripe), op);
+                }
+                _ => {
+                    let die = self.dies.die_of(stripe);
+                    self.dies.read(&self.model, &mut self.agenda, (now, die, op));
+                }
+            }
+        }
+    }
+
+    /// Reads a whole stripe into the read buffer.
+    fn fetch(&mut self, stripe: Stripe, stream: Stream, now: Instant) {
+        self.ahead.expect(stripe, stream);
+        let op = self.dies.ops.enter(Owner::Ahead(stripe), self.model.stripe());
+        let die = self.dies.die_of(stripe);
+        self.dies.read(&self.model, &mut self.agenda, (now, die, op));
+    }
+
+    fn read_ahead(&mut self, extent: Extent, stream: Stream, now: Instant) {
+        let len = self.model.stripe();
+        let end = (extent.end() + self.model.spec().memory.read_ahead).min(Lba(self.capacity().0));
+        let first = Stripe::of(extent.end(), len).0;
+        // No further than that what was read ahead before is still there when it is asked for.
+        let held = Stripe::of(extent.start, len).0 + self.ahead.stream_max();
+        for stripe in first..end.0.div_ceil(len.0).min(held) {
+            if self.ahead.look(Stripe(stripe), Some(stream)) == Look::Free {
+                self.fetch(Stripe(stripe), stream, now);
+            }
+        }
+    }
+
+    fn arrive_ahead(&mut self, stripe: Stripe, now: Instant) {
+        let mut next = self.ahead.arrive(stripe);
+        while let Some(id) = next {
+            let (op, behind) = self.dies.ops.leave(id);
+            next = behind;
+            let Owner::Command(slot) = op.owner else { unreachable!("a command waits") };
+            let sensed = self.model.spec().nand.read + self.model.channel.of(self.model.stripe());
+            let submitted = self.commands[slot.0 as usize].submitted;
+            self.send(slot, op.len, sensed.min(now.since(submitted)), now);
+            self.commands[slot.0 as usize].pieces -= 1;
+            self.read_on(slot, now);
+        }
+    }
+
+    /// Gives a piece of a read to the link.
+    fn send(&mut self, slot: Slot, len: Sectors, sensed: Duration, now: Instant) {
+        let host = self.model.spec().host;
+        let command = &mut self.commands[slot.0 as usize];
+        let is_first = command.left == command.operation.extent.len;
+        let takes =
+            self.model.to_host.of(len) + if is_first { host.read_command } else { Duration::ZERO };
+        let ends = self.to_host_free.max(now) + takes;
+        self.to_host_free = ends;
+        if !host.duplex {
+            self.from_host_free = ends;
+        }
+        command.left = Sectors(command.left.0 - len.0);
+        if command.left == Sectors::ZERO {
+            command.alone = sensed + takes;
+            let at = ends + host.read_latency;
+            self.agenda.enter(at, What::Answered(slot), Some(Duration::ZERO));
+        }
+    }
+
+    /// Puts as much as may be of what is to be stored under way, in the order in which it came.
+    fn store_on(&mut self, now: Instant) {
+        while let Some(slot) = self.stores.front().copied() {
+            let Operation { op, extent, .. } = self.commands[slot.0 as usize].operation;
+            let under_way = match op {
+                Op::Flush => {
+                    self.waiters.push(Waiter { slot, until: Until::Stored(self.reserved) });
+                    true
+                }
+                _ if self.is_behind_late(extent) => false,
+                Op::Write => self.write_on(slot, now),
+                Op::Trim | Op::WriteZeroes => {
+                    let len = RECORD.min(self.model.stripe());
+                    let (record, amplification) =
+                        (Extent::new(extent.start, Sectors::ZERO), Amplification::NONE);
+                    let piece = Piece { slot, extent: record, len, amplification, is_last: true };
+                    self.carry(piece, now)
+                }
+                Op::Read => unreachable!("a read stores nothing"),
+            };
+            if !under_way {
+                return;
+            }
+            self.stores.pop_front();
+            if op == Op::Flush {
+                self.settle(now);
+            } else {
+                self.forget_ahead(extent);
+            }
+        }
+    }
+
+    /// Whether a forced write of the same sectors is not durable: what comes later must not be answered first.
+    fn is_behind_late(&self, extent: Extent) -> bool {
+        let overlaps = |slot: Slot| {
+            let other = self.commands[slot.0 as usize].operation;
+            let shared = extent.start < other.extent.end() && other.extent.start < extent.end();
+            shared && self.is_late(&other)
+        };
+        self.forced > 0
+            && (self.waiters.iter().any(|waiter| overlaps(waiter.slot))
+                || self.arriving.iter().any(|piece| overlaps(piece.slot)))
+    }
+
+    /// Sends for the pieces of a write for which there is room, and says whether that was all.
+    fn write_on(&mut self, slot: Slot, now: Instant) -> bool {
+        loop {
+            let command = &self.commands[slot.0 as usize];
+            let left = Sectors(command.operation.extent.end().0 - command.cursor.0);
+            let len = left.min(self.model.stripe());
+            let amplification = if command.stream.is_some() {
+                Amplification::NONE
+            } else {
+                self.model.spec().nand.write_amplification
+            };
+            let extent = Extent::new(command.cursor, len);
+            let is_last = len == left;
+            if !self.carry(Piece { slot, extent, len, amplification, is_last }, now) {
+                return false;
+            }
+            self.commands[slot.0 as usize].cursor = extent.end();
+            if is_last {
+                return true;
+            }
+        }
+    }
+
+    /// Gives a piece room and the link, if there is room.
+    fn carry(&mut self, piece: Piece, now: Instant) -> bool {
+        if !self.writes.reserve(piece.len) {
+            return false;
+        }
+        let host = self.model.spec().host;
+        let command = &mut self.commands[piece.slot.0 as usize];
+        let is_first = command.cursor == command.operation.extent.start;
+        let takes = self.model.from_host.of(piece.extent.len)
+            + if is_first { host.write_command } else { Duration::ZERO };
+        command.alone = takes;
+        let ends = self.from_host_free.max(now) + takes;
+        self.from_host_free = ends;
+        if !host.duplex {
+            self.to_host_free = ends;
+        }
+        self.reserved += 1;
+        self.arriving.push_back(piece);
+        self.agenda.enter(ends, What::Arrived, Some(self.model.stored_least));
+        true
+    }
+
+    fn forget_ahead(&mut self, extent: Extent) {
+        let len = self.model.stripe();
+        let end = Stripe(extent.end().0.div_ceil(len.0));
+        self.ahead.forget(Stripe::of(extent.start, len), end);
+    }
+
+    fn arrived(&mut self, now: Instant) {
+        let Piece { slot, extent, len, amplification, is_last } =
+            self.arriving.pop_front().expect("it was on the link");
+        self.stored += 1;
+        if let Some(closed) = self.writes.put(extent, len, amplification) {
+            self.dies.program(&self.model, &mut self.agenda, (now, closed));
+        }
+        if is_last {
+            if self.is_late(&self.commands[slot.0 as usize].operation) {
+                let until = Until::Programmed(self.close(now));
+                self.waiters.push(Waiter { slot, until });
+            } else {
+                let at = now + self.latency(&self.commands[slot.0 as usize]);
+                self.agenda.enter(at, What::Answered(slot), Some(Duration::ZERO));
+            }
+        }
+        self.settle(now);
+        self.store_on(now);
+    }
+
+    /// Closes the open unit, and gives the first that is not closed.
+    fn close(&mut self, now: Instant) -> UnitId {
+        if let Some(closed) = self.writes.close() {
+            self.dies.program(&self.model, &mut self.agenda, (now, closed));
+        }
+        self.writes.closed_end()
+    }
+
+    /// Answers those whose data is durable.
+    fn settle(&mut self, now: Instant) {
+        let mut place = 0;
+        while place < self.waiters.len() {
+            let Waiter { slot, until } = self.waiters[place];
+            let durable = match until {
+                Until::Stored(pieces) if self.stored < pieces => false,
+                Until::Stored(_) if self.model.spec().power_loss_protection => true,
+                Until::Stored(_) => {
+                    let end = self.close(now);
+                    self.waiters[place].until = Until::Programmed(end);
+                    self.writes.is_durable(end)
+                }
+                Until::Programmed(end) => self.writes.is_durable(end),
+            };
+            if !durable {
+                place += 1;
+                continue;
+            }
+            self.waiters.remove(place);
+            let after = self.latency(&self.commands[slot.0 as usize]);
+            self.agenda.enter(now + after, What::Answered(slot), Some(Duration::ZERO));
+        }
+    }
+
+    /// What a command takes beside others, once its data is where it belongs.
+    fn latency(&self, command: &Command) -> Duration {
+        let host = &self.model.spec().host;
+        match command.operation.op {
+            Op::Read => host.read_latency,
+            Op::Write if command.stream.is_none() => host.write_latency + host.write_random,
+            Op::Write | Op::Trim | Op::WriteZeroes => host.write_latency,
+            Op::Flush => host.flush,
+        }
+    }
+
+    fn answered(&mut self, slot: Slot, at: Instant) {
+        let command = self.commands[slot.0 as usize];
+        let Command { tag, operation, submitted, alone, .. } = command;
+        let overhead = self.latency(&command);
+        let queue = at.since(submitted).saturating_sub(overhead).saturating_sub(alone);
+        let parts = Parts { queue, overhead, transfer: alone, ..Parts::default() };
+        debug_assert_eq!(parts.sum(), at.since(submitted), "the parts add up");
+        self.forced -= u32::from(self.is_late(&operation));
+        self.vacant.push(slot);
+        self.done.push_back(Done { tag, at, parts });
+    }
+}

@@ -1,0 +1,355 @@
+//! The dies and their channels: reads wait for them, programs and erases keep them.
+//!
+//! ```text
+//!        ┌─────────── read ────▶ Sense ──▶ Send (over the channel) ──┐
+//! Rest ──┤                                                           ├──▶ Rest
+//!        └─ unit, collect, erase ▶ Work ──────────────────────────────┤
+//!                                   └─ a read comes ─▶ Suspending ────┘ the rest of the work is kept
+//! ```
+//!
+//! Invariant: a die does one thing at a time, and a channel carries for one die at a time.
+
+use std::collections::VecDeque;
+
+use units::{Duration, Instant, Sectors};
+
+use super::agenda::{Agenda, What};
+use super::ahead::Stripe;
+use super::buffer::{Closed, UnitId};
+use super::device::Slot;
+use super::model::FlashModel;
+use super::spec::Suspend;
+
+/// One of the dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct DieId(pub(super) u32);
+
+/// A piece of a read under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OpId(u32);
+
+/// For whom a piece is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// A command.
+    Command(Slot),
+    /// The read buffer.
+    Ahead(Stripe),
+}
+
+/// A piece of a read: all of it lies on one die.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Op {
+    pub(super) owner: Owner,
+    pub(super) len: Sectors,
+    next: Option<OpId>,
+}
+
+/// Pieces in a row.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct List {
+    first: Option<OpId>,
+    last: Option<OpId>,
+}
+
+impl List {
+    pub(super) const fn first(&self) -> Option<OpId> {
+        self.first
+    }
+}
+
+/// All pieces, and the places of those that are done.
+#[derive(Clone, Debug)]
+pub(super) struct Ops {
+    all: Vec<Op>,
+    free: Vec<OpId>,
+}
+
+impl Ops {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { all: Vec::with_capacity(capacity), free: Vec::with_capacity(capacity) }
+    }
+
+    pub(super) fn enter(&mut self, owner: Owner, len: Sectors) -> OpId {
+        let op = Op { owner, len, next: None };
+        if let Some(id) = self.free.pop() {
+            self.all[id.0 as usize] = op;
+            return id;
+        }
+        self.all.push(op);
+        OpId(u32::try_from(self.all.len() - 1).expect("pieces are few"))
+    }
+
+    /// It is done: gives it and the one behind it in its row.
+    pub(super) fn leave(&mut self, id: OpId) -> (Op, Option<OpId>) {
+        self.free.push(id);
+        let op = self.all[id.0 as usize];
+        (op, op.next)
+    }
+
+    pub(super) fn append(&mut self, list: &mut List, id: OpId) {
+        match list.last {
+            Some(last) => self.all[last.0 as usize].next = Some(id),
+            None => list.first = Some(id),
+        }
+        list.last = Some(id);
+    }
+
+    fn pop(&mut self, list: &mut List) -> Option<OpId> {
+        let first = list.first?;
+        list.first = self.all[first.0 as usize].next.take();
+        if list.first.is_none() {
+            list.last = None;
+        }
+        Some(first)
+    }
+}
+
+/// What keeps a die from reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Unit(UnitId),
+    /// A program of garbage collection.
+    Collect,
+    Erase,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Doing {
+    Rest,
+    Sense(OpId),
+    Send(OpId),
+    Work { work: Work, begins: Instant, ends: Instant, suspended: u32 },
+    Suspending(Kept),
+}
+
+/// Work that was suspended.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    work: Work,
+    left: Duration,
+    suspended: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Die {
+    doing: Doing,
+    /// Counts what the cells were told: an event of an earlier turn means nothing any more.
+    turn: u32,
+    reads: List,
+    units: VecDeque<Closed>,
+    kept: Option<Kept>,
+    /// Programs that garbage collection is owed before the next unit.
+    collect: u32,
+    /// Programs since the last erase.
+    programs: u32,
+    /// Reads that went before work that waits.
+    passed: u32,
+}
+
+/// What came of an event.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Outcome {
+    Nothing,
+    /// A unit is in the cells.
+    Programmed(UnitId),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Dies {
+    all: Vec<Die>,
+    /// When each channel is free.
+    channels: Vec<Instant>,
+    /// The die that the next unit goes to.
+    next: u32,
+    pub(super) ops: Ops,
+}
+
+impl Dies {
+    pub(super) fn new(model: &FlashModel) -> Self {
+        let die = Die {
+            doing: Doing::Rest,
+            turn: 0,
+            reads: List::default(),
+            units: VecDeque::with_capacity(4),
+            kept: None,
+            collect: 0,
+            programs: 0,
+            passed: 0,
+        };
+        let channels = model.spec().nand.channels as usize;
+        Self {
+            all: vec![die; model.dies() as usize],
+            channels: vec![Instant::ZERO; channels],
+            next: 0,
+            ops: Ops::new(model.queue_depth_max() as usize + channels),
+        }
+    }
+
+    /// Where a stripe lies: stripes go round the dies.
+    pub(super) fn die_of(&self, stripe: Stripe) -> DieId {
+        let die = stripe.0 % self.all.len() as u64;
+        DieId(u32::try_from(die).expect("one of the dies"))
+    }
+
+    /// Reads a piece from a die when its turn comes.
+    pub(super) fn read(
+        &mut self,
+        model: &FlashModel,
+        agenda: &mut Agenda,
+        (now, at, op): (Instant, DieId, OpId),
+    ) {
+        let die = &mut self.all[at.0 as usize];
+        self.ops.append(&mut die.reads, op);
+        match die.doing {
+            Doing::Rest => self.go_on(model, agenda, (now, at)),
+            Doing::Work { work, begins, ends, suspended } => {
+                let Some(Suspend { enter, count_max, .. }) = model.spec().nand.suspend else {
+                    return;
+                };
+                let stops = begins.max(now) + enter;
+                if suspended < count_max && stops < ends {
+                    let left = ends.since(stops);
+                    die.doing = Doing::Suspending(Kept { work, left, suspended: suspended + 1 });
+                    die.turn = die.turn.wrapping_add(1);
+                    let least = Some(model.sensed_least);
+                    agenda.enter(stops, What::Array(at, die.turn), least);
+                }
+            }
+            Doing::Sense(_) | Doing::Send(_) | Doing::Suspending(_) => {}
+        }
+    }
+
+    /// Gives a unit to the die whose turn it is.
+    pub(super) fn program(
+        &mut self,
+        model: &FlashModel,
+        agenda: &mut Agenda,
+        (now, closed): (Instant, Closed),
+    ) {
+        let at = DieId(self.next);
+        self.next = (self.next + 1) % model.dies();
+        let die = &mut self.all[at.0 as usize];
+        die.units.push_back(closed);
+        if matches!(die.doing, Doing::Rest) {
+            self.go_on(model, agenda, (now, at));
+        }
+    }
+
+    /// The cells of a die are done, unless that was of an earlier turn.
+    pub(super) fn array(
+        &mut self,
+        model: &FlashModel,
+        agenda: &mut Agenda,
+        (now, at, turn): (Instant, DieId, u32),
+    ) -> Outcome {
+        let die = &mut self.all[at.0 as usize];
+        if die.turn != turn {
+            return Outcome::Nothing;
+        }
+        match die.doing {
+            Doing::Sense(op) => {
+                let Op { owner, len, .. } = self.ops.all[op.0 as usize];
+                die.doing = Doing::Send(op);
+                let left = self.carry(model, (now, at, len));
+                let least = sent_least(model, owner, len);
+                agenda.enter(left, What::Left(at), Some(least));
+                Outcome::Nothing
+            }
+            Doing::Work { work, .. } => {
+                die.doing = Doing::Rest;
+                self.go_on(model, agenda, (now, at));
+                match work {
+                    Work::Unit(unit) => Outcome::Programmed(unit),
+                    Work::Collect | Work::Erase => Outcome::Nothing,
+                }
+            }
+            Doing::Suspending(kept) => {
+                die.kept = Some(kept);
+                die.doing = Doing::Rest;
+                self.go_on(model, agenda, (now, at));
+                Outcome::Nothing
+            }
+            Doing::Rest | Doing::Send(_) => unreachable!("the cells were told to do something"),
+        }
+    }
+
+    /// What a die read has left it: gives the piece, and the die goes on.
+    pub(super) fn left(
+        &mut self,
+        model: &FlashModel,
+        agenda: &mut Agenda,
+        (now, at): (Instant, DieId),
+    ) -> Op {
+        let die = &mut self.all[at.0 as usize];
+        let Doing::Send(id) = die.doing else { unreachable!("it was sending") };
+        die.doing = Doing::Rest;
+        let (op, _) = self.ops.leave(id);
+        self.go_on(model, agenda, (now, at));
+        op
+    }
+
+    /// A transfer over the channel of a die, once it is free: when it ends.
+    fn carry(&mut self, model: &FlashModel, (now, at, len): (Instant, DieId, Sectors)) -> Instant {
+        let channel = at.0 as usize % self.channels.len();
+        let ends = self.channels[channel].max(now) + model.channel.of(len);
+        self.channels[channel] = ends;
+        ends
+    }
+
+    /// A die at rest takes up the next thing, if there is one.
+    fn go_on(&mut self, model: &FlashModel, agenda: &mut Agenda, (now, at): (Instant, DieId)) {
+        let die = &mut self.all[at.0 as usize];
+        let work_waits = die.kept.is_some() || die.collect > 0 || !die.units.is_empty();
+        let reads_go = !work_waits || die.passed < model.spec().nand.reads_before_program;
+        if reads_go && let Some(op) = self.ops.pop(&mut die.reads) {
+            die.passed += u32::from(work_waits);
+            die.doing = Doing::Sense(op);
+            die.turn = die.turn.wrapping_add(1);
+            let Op { owner, len, .. } = self.ops.all[op.0 as usize];
+            let least = model.channel.of(len) + sent_least(model, owner, len);
+            agenda.enter(now + model.spec().nand.read, What::Array(at, die.turn), Some(least));
+        } else if work_waits {
+            die.passed = 0;
+            self.work(model, agenda, (now, at));
+        }
+    }
+
+    fn work(&mut self, model: &FlashModel, agenda: &mut Agenda, (now, at): (Instant, DieId)) {
+        let nand = &model.spec().nand;
+        let die = &mut self.all[at.0 as usize];
+        die.turn = die.turn.wrapping_add(1);
+        let turn = die.turn;
+        let (work, begins, ends, suspended) = if let Some(kept) = die.kept.take() {
+            let resume = nand.suspend.map_or(Duration::ZERO, |suspend| suspend.resume);
+            let begins = now + resume;
+            (kept.work, begins, begins + kept.left, kept.suspended)
+        } else if die.programs >= nand.units_per_block {
+            die.programs = 0;
+            (Work::Erase, now, now + nand.erase, 0)
+        } else {
+            die.programs += 1;
+            let work = if die.collect > 0 {
+                die.collect -= 1;
+                Work::Collect
+            } else {
+                let Closed { unit, collect } = die.units.pop_front().expect("a unit waits");
+                die.collect = collect;
+                Work::Unit(unit)
+            };
+            let begins = self.carry(model, (now, at, model.stripe()));
+            (work, begins, begins + nand.program, 0)
+        };
+        self.all[at.0 as usize].doing = Doing::Work { work, begins, ends, suspended };
+        agenda.enter(ends, What::Array(at, turn), None);
+    }
+}
+
+/// The soonest that a read is answered after data for it has left its die. Who waits for what is read ahead may
+/// have asked for as little as a sector of it.
+fn sent_least(model: &FlashModel, owner: Owner, len: Sectors) -> Duration {
+    match owner {
+        Owner::Command(_) => model.to_host.of(len) + model.spec().host.read_latency,
+        Owner::Ahead(_) => model.sent_least,
+    }
+}

@@ -1,0 +1,231 @@
+//! What a flash drive is, as a plain value; and the check that makes a [`FlashModel`] of it.
+
+use units::{Bytes, Duration, Sectors};
+
+use super::model::FlashModel;
+use crate::check::{Field, SpecError};
+
+/// Most sectors a flash drive may have: a pebibyte.
+pub const FLASH_CAPACITY_MAX: Sectors = Sectors(1 << 41);
+/// Most channels.
+pub const CHANNELS_MAX: u32 = 64;
+/// Most dies on a channel.
+pub const DIES_PER_CHANNEL_MAX: u32 = 64;
+/// Most planes of a die.
+pub const PLANES_MAX: u32 = 16;
+/// The longest stripe (a page of every plane of a die): 1 MiB.
+pub const STRIPE_MAX: Sectors = Sectors(2_048);
+/// Most programs between two erases.
+pub const UNITS_PER_BLOCK_MAX: u32 = 1 << 16;
+/// The most memory for either writes or reads: 4 GiB.
+pub const FLASH_BUFFER_MAX: Sectors = Sectors(8 << 20);
+/// Most commands a flash drive may hold. An `NVMe` drive may take 65,536 a queue; hosts open 1,023.
+pub const FLASH_QUEUE_DEPTH_MAX: u32 = 1_024;
+/// The longest of a flash drive's times: an erase takes milliseconds.
+pub const LATENCY_MAX: Duration = Duration::from_secs(1);
+/// The slowest link or channel, in bytes a second.
+pub const RATE_MIN: Bytes = Bytes(1_000_000);
+/// The fastest link or channel, in bytes a second.
+pub const RATE_MAX: Bytes = Bytes(100_000_000_000);
+/// The largest write amplification.
+pub const AMPLIFICATION_MAX: Amplification = Amplification(100_000);
+/// Most reads that may pass a program that waits, and most suspensions of one operation.
+pub const PASSED_MAX: u32 = 65_535;
+
+/// Bytes programmed for each byte written, in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Amplification(pub u32);
+
+impl Amplification {
+    /// Nothing is programmed but what is written.
+    pub const NONE: Self = Self(1_000);
+}
+
+/// A flash drive as its data sheet or its author describes it. Unchecked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlashSpec {
+    /// Addresses.
+    pub capacity: Sectors,
+    /// Commands inside at once: 32 for SATA.
+    pub queue_depth_max: u32,
+    /// Whether what is in the write buffer survives a loss of power.
+    pub power_loss_protection: bool,
+    /// The flash itself.
+    pub nand: Nand,
+    /// The drive's memory.
+    pub memory: Memory,
+    /// The way to the host.
+    pub host: Host,
+}
+
+/// Dies and channels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nand {
+    /// Channels.
+    pub channels: u32,
+    /// Dies on each of them.
+    pub dies_per_channel: u32,
+    /// Planes of a die: they sense and program together.
+    pub planes: u32,
+    /// A page of one plane.
+    pub page: Sectors,
+    /// What a channel carries in a second.
+    pub channel_rate: Bytes,
+    /// From the cells into the die's register.
+    pub read: Duration,
+    /// From the register into the cells.
+    pub program: Duration,
+    /// Of a block of every plane.
+    pub erase: Duration,
+    /// Programs of a die for which one erase has to be paid.
+    pub units_per_block: u32,
+    /// How a program or an erase makes way for a read; none if it does not.
+    pub suspend: Option<Suspend>,
+    /// Reads of a die that may go before a program that waits for it.
+    pub reads_before_program: u32,
+    /// Of writes that do not continue another: garbage collection, by what it costs.
+    pub write_amplification: Amplification,
+}
+
+/// What it costs to make a die stop in the middle of something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Suspend {
+    /// Until the die can sense.
+    pub enter: Duration,
+    /// More, when it goes on.
+    pub resume: Duration,
+    /// How often one program or erase may be suspended.
+    pub count_max: u32,
+}
+
+/// The drive's memory, as far as it shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// For what was written and is not yet programmed. At least two stripes.
+    pub write_buffer: Sectors,
+    /// For what is read ahead of sequential readers; nothing is read ahead without.
+    pub read_buffer: Sectors,
+    /// How far past the last sector asked for a sequential reader is read ahead.
+    pub read_ahead: Sectors,
+}
+
+/// The way to the host, and what the controller takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Data to the host, in bytes a second.
+    pub read_rate: Bytes,
+    /// Data from the host, in bytes a second.
+    pub write_rate: Bytes,
+    /// Whether both directions go at once, as on PCI Express.
+    pub duplex: bool,
+    /// How long a read keeps the link, beyond its data: at depth it is what limits small reads.
+    pub read_command: Duration,
+    /// The same of a write.
+    pub write_command: Duration,
+    /// What a read takes beyond that, beside others.
+    pub read_latency: Duration,
+    /// What a write, a trim or a write of zeroes takes beyond that, beside others.
+    pub write_latency: Duration,
+    /// What a write takes more, beside others, if it does not continue another.
+    pub write_random: Duration,
+    /// What a flush takes once all it covers is durable.
+    pub flush: Duration,
+}
+
+impl FlashSpec {
+    /// A page of every plane of a die: what is programmed at once, and what follows on one die before the
+    /// next one's turn.
+    pub(super) fn stripe(&self) -> Sectors {
+        Sectors(self.nand.page.0 * u64::from(self.nand.planes))
+    }
+
+    /// Makes a drive of it.
+    ///
+    /// # Errors
+    /// Says which field is wrong and what would be accepted.
+    pub fn check(self) -> Result<FlashModel, SpecError> {
+        let top = |name, found, least, most, unit| range((None, name), found, (least, most), unit);
+        top("capacity", self.capacity.0, 1, FLASH_CAPACITY_MAX.0, "sectors")?;
+        let (depth, depth_max) = (self.queue_depth_max, FLASH_QUEUE_DEPTH_MAX);
+        top("queue_depth_max", depth.into(), 1, depth_max.into(), "commands")?;
+        self.nand.check()?;
+        let stripe = self.stripe().0;
+        let name = (Some("nand"), "page");
+        range(name, self.nand.page.0, (1, STRIPE_MAX.0 / u64::from(self.nand.planes)), "sectors")?;
+        let Memory { write_buffer, read_buffer, read_ahead } = self.memory;
+        let memory = |name, found: Sectors, least, most| {
+            range((Some("memory"), name), found.0, (least, most), "sectors")
+        };
+        memory("write_buffer", write_buffer, 2 * stripe, FLASH_BUFFER_MAX.0)?;
+        memory("read_buffer", read_buffer, 0, FLASH_BUFFER_MAX.0)?;
+        memory("read_ahead", read_ahead, 0, read_buffer.0)?;
+        self.host.check()?;
+        Ok(FlashModel::new(self))
+    }
+}
+
+type Name = (Option<&'static str>, &'static str);
+
+fn range(
+    (table, name): Name,
+    found: u64,
+    (least, most): (u64, u64),
+    unit: &'static str,
+) -> Result<(), SpecError> {
+    let field = Field { table, index: None, name };
+    let fits = (least..=most).contains(&found);
+    if fits { Ok(()) } else { Err(SpecError::Range { field, found, least, most, unit }) }
+}
+
+fn time(table: &'static str, name: &'static str, found: Duration) -> Result<(), SpecError> {
+    range((Some(table), name), found.as_nanos(), (0, LATENCY_MAX.as_nanos()), "ns")
+}
+
+fn rate(table: &'static str, name: &'static str, found: Bytes) -> Result<(), SpecError> {
+    range((Some(table), name), found.0, (RATE_MIN.0, RATE_MAX.0), "bytes a second")
+}
+
+impl Nand {
+    fn check(&self) -> Result<(), SpecError> {
+        let count = |name, found: u32, most: u32, unit| {
+            range((Some("nand"), name), found.into(), (1, most.into()), unit)
+        };
+        count("channels", self.channels, CHANNELS_MAX, "channels")?;
+        count("dies_per_channel", self.dies_per_channel, DIES_PER_CHANNEL_MAX, "dies")?;
+        count("planes", self.planes, PLANES_MAX, "planes")?;
+        count("units_per_block", self.units_per_block, UNITS_PER_BLOCK_MAX, "programs")?;
+        count("reads_before_program", self.reads_before_program, PASSED_MAX, "reads")?;
+        rate("nand", "channel_rate", self.channel_rate)?;
+        // A die that takes no time would let a drive do no end of work in an instant.
+        let array = |name, found: Duration| {
+            range((Some("nand"), name), found.as_nanos(), (1, LATENCY_MAX.as_nanos()), "ns")
+        };
+        array("read", self.read)?;
+        array("program", self.program)?;
+        time("nand", "erase", self.erase)?;
+        let Amplification(thousandths) = self.write_amplification;
+        let limits = (Amplification::NONE.0.into(), AMPLIFICATION_MAX.0.into());
+        let name = (Some("nand"), "write_amplification");
+        range(name, thousandths.into(), limits, "thousandths")?;
+        if let Some(suspend) = self.suspend {
+            time("suspend", "enter", suspend.enter)?;
+            time("suspend", "resume", suspend.resume)?;
+            let name = (Some("suspend"), "count_max");
+            range(name, suspend.count_max.into(), (1, PASSED_MAX.into()), "suspensions")?;
+        }
+        Ok(())
+    }
+}
+
+impl Host {
+    fn check(&self) -> Result<(), SpecError> {
+        rate("host", "read_rate", self.read_rate)?;
+        rate("host", "write_rate", self.write_rate)?;
+        time("host", "read_command", self.read_command)?;
+        time("host", "write_command", self.write_command)?;
+        time("host", "read_latency", self.read_latency)?;
+        time("host", "write_latency", self.write_latency)?;
+        time("host", "write_random", self.write_random)?;
+        time("host", "flush", self.flush)
+    }
+}

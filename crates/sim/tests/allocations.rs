@@ -1,0 +1,127 @@
+//! A request allocates nothing: neither in the drive model nor on its way through the whole simulation.
+//!
+//! What grows, grows while a world warms up (queues, the calendar, the histograms, what the oracles keep); after
+//! that more requests must not mean more allocations.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use config::Plan;
+use drive::{Choosing, Device, Discipline, Model, Tag};
+use spindle_sim::{Dice, World};
+use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
+
+const BLOCK: Sectors = Sectors(8);
+const REQUESTS: u64 = 20_000;
+
+fn model(discipline: Discipline) -> Arc<Model> {
+    let mut spec = config::drives::library("hgst-7k8").expect("in the library");
+    spec.discipline = discipline;
+    Arc::new(spec.check().expect("a drive"))
+}
+
+/// Reads and writes with `depth` of them inside the drive all the time, a flush now and then.
+fn allocations(model: &Arc<Model>, depth: u64) -> u64 {
+    let mut device = Device::new(Arc::clone(model));
+    let mut dice = Dice::new(1, 0);
+    let blocks = model.capacity().0 / BLOCK.0;
+    let mut operation = |nth: u64| {
+        let extent = Extent::new(Lba(dice.below(blocks) * BLOCK.0), BLOCK);
+        match nth % 16 {
+            15 => Operation::flush(),
+            _ if nth.is_multiple_of(3) => Operation::write(extent),
+            _ => Operation::read(extent),
+        }
+    };
+    let counted = allocation_counter::measure(|| {
+        for tag in 0..depth {
+            device.submit(Instant::ZERO, Tag(tag), operation(tag));
+        }
+        let mut done = 0;
+        while done < REQUESTS {
+            let now = device.next_completion().expect("commands wait");
+            if device.complete(now).is_some() {
+                done += 1;
+                device.submit(now, Tag(depth + done), operation(done));
+            }
+        }
+    });
+    counted.count_total
+}
+
+#[test]
+fn the_counter_counts() {
+    let counted = allocation_counter::measure(|| drop(std::hint::black_box(Box::new(1))));
+    assert_eq!(counted.count_total, 1);
+}
+
+#[test]
+fn a_command_in_the_drive_allocates_nothing() {
+    let choosing = Choosing {
+        age_limit: Duration::from_secs(2),
+        stream_hold: Duration::from_millis(1),
+        lead: Duration::ZERO,
+    };
+    for (discipline, depth) in [
+        (Discipline::Fifo, 1),
+        (Discipline::ShortestSeek(choosing), 32),
+        (Discipline::ShortestPositioning(choosing), 32),
+    ] {
+        assert_eq!(allocations(&model(discipline), depth), 0, "{discipline:?}");
+    }
+}
+
+const SCENARIO: &str = r#"
+seed = 1
+duration = "60s"
+
+[[disk]]
+name = "d0"
+drive = "deskstar-34gxp"
+policy = "POLICY"
+
+[[volume]]
+name = "sequential"
+disk = "d0"
+size = "9GiB"
+reserve = "70%"
+
+[[volume]]
+name = "random"
+disk = "d0"
+size = "9GiB"
+reserve = "30%"
+
+[[workload]]
+volume = "sequential"
+op = "read"
+access = "sequential"
+run = 1024
+block = "4KiB"
+outstanding = 16
+
+[[workload]]
+volume = "random"
+op = "read"
+access = "random"
+block = "4KiB"
+outstanding = 16
+"#;
+
+#[test]
+fn a_request_through_the_simulation_allocates_nothing() {
+    for policy in ["utilization", "fcfs"] {
+        let text = SCENARIO.replace("POLICY", policy);
+        let plan = Plan::parse(&text, "allocations", Path::new(".")).expect("it is right");
+        let mut world = World::new(&plan);
+        world.run_until(Instant::ZERO + Duration::from_secs(5));
+        let before = world.report().oracles.answered;
+        let counted = allocation_counter::measure(|| {
+            world.run_until(Instant::ZERO + Duration::from_secs(60));
+        });
+        let answered = world.report().oracles.answered - before;
+        println!("{policy}: {} allocations, {answered} requests", counted.count_total);
+        assert!(answered > 4_000);
+        assert_eq!(counted.count_total, 0, "{policy}");
+    }
+}
