@@ -177,8 +177,8 @@ pub(crate) struct Estimator {
 }
 
 impl Estimator {
-    pub(crate) fn new(estimates: Estimates) -> Self {
-        Self { estimates, arm: None, means: [None; CLASSES] }
+    pub(crate) fn new(estimates: &Estimates) -> Self {
+        Self { estimates: *estimates, arm: None, means: [None; CLASSES] }
     }
 
     /// What `operation`, which goes to the drive now, will take, and of which class it is. `in_run`: it goes on with a
@@ -239,7 +239,7 @@ mod tests {
     }
 
     fn estimator(by: EstimatorName) -> Estimator {
-        Estimator::new(Estimates { by, table: Some(table()), ..Estimates::default() })
+        Estimator::new(&Estimates { by, table: Some(table()), ..Estimates::default() })
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! From what an application wants to the share that gives it (RTAS 2008 §2.4).
 //!
-//! A run of n requests takes t = ½ s_max + ½ p + n·x: half the longest seek, half a turn, and n transfers. A rate of r
-//! requests a second then takes the share u = r · t ÷ n. (The paper prints u = r ÷ t, with n inside t; that is not a
+//! A run of n requests takes `t = ½ s_max + ½ p + n·x`: half the longest seek, half a turn, and n transfers. A rate of r
+//! requests a second then takes the share `u = r · t ÷ n`. (The paper prints `u = r ÷ t`, with n inside t; that is not a
 //! share of anything. Divided by n and multiplied by t, it is.) n is the run that the application has, or the longest
-//! that a batch has room for, whichever is shorter: b_a and b_s.
+//! that a batch has room for, whichever is shorter: `b_a` and `b_s`.
 //!
 //! It is a soft promise: the share is kept, the rate is what the declared behaviour makes of it.
 
@@ -14,7 +14,7 @@ use units::{DiskTime, Duration, Sectors, Share};
 /// What a drive takes, in the few constants of the formula.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mechanics {
-    /// The longest seek, s_max.
+    /// The longest seek, `s_max`.
     pub seek_max: Duration,
     /// One turn, p.
     pub period: Duration,
@@ -31,7 +31,7 @@ pub struct Mechanics {
 pub struct Demand {
     /// The mean time between two of its requests.
     pub interval: Duration,
-    /// How many requests follow each other on the disk before it jumps: b_a.
+    /// How many requests follow each other on the disk before it jumps: `b_a`.
     pub run: NonZeroU64,
     /// The length of each.
     pub block: Sectors,
@@ -68,7 +68,7 @@ impl Mechanics {
         media.max(self.hit.as_nanos().into()).max(1)
     }
 
-    /// How many requests go before the arm moves: min(b_s, b_a).
+    /// How many requests go before the arm moves: `min(b_s, b_a)`.
     fn run(&self, run: NonZeroU64, block: Sectors, batch: Duration) -> u128 {
         let room = u128::from(batch.as_nanos()) / self.transfer(block);
         u128::from(run.get()).min(room.max(1))

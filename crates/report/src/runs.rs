@@ -6,7 +6,7 @@ use units::{Extent, Lba, Sectors};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Runs {
     requests: u64,
-    runs: u64,
+    jumps: u64,
     sectors: u64,
     last_end: Option<Lba>,
 }
@@ -20,7 +20,7 @@ impl Runs {
         }
         let goes_on = self.last_end.is_some_and(|end| extent.start.distance(end) < within);
         self.requests += 1;
-        self.runs += u64::from(!goes_on);
+        self.jumps += u64::from(!goes_on);
         self.sectors += extent.len.0;
         self.last_end = Some(extent.end());
     }
@@ -30,15 +30,16 @@ impl Runs {
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             requests: self.requests - earlier.requests,
-            runs: self.runs - earlier.runs,
+            jumps: self.jumps - earlier.jumps,
             sectors: self.sectors - earlier.sectors,
             last_end: self.last_end,
         }
     }
 
-    /// Requests a run, rounded down; `None` if there were none. What is one run all the way counts as one.
+    /// Requests a run, rounded to the nearest; `None` if there were none.
     pub fn mean(&self) -> Option<core::num::NonZeroU64> {
-        core::num::NonZeroU64::new(self.requests / self.runs.max(1))
+        let runs = self.jumps.max(1);
+        core::num::NonZeroU64::new((self.requests + runs / 2) / runs)
     }
 
     /// Sectors a request, rounded up; `None` if there were none.

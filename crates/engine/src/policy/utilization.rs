@@ -137,7 +137,7 @@ impl Utilization {
             batch_max: settings.batch.into(),
             linger: settings.linger,
             estimates: settings.estimates,
-            estimator: Estimator::new(settings.estimates),
+            estimator: Estimator::new(&settings.estimates),
             volumes: Vec::new(),
             deadlines: Order::new(),
             slack: Order::new(),
