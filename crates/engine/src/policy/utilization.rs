@@ -14,9 +14,11 @@
 //! ```
 //!
 //! What the paper says in words (§2.2: "sufficiently coarse granularity that inter-stream seeks are
-//! minimized") is here a *batch*: a volume with more to do keeps the arm until the batch has spent its disk time,
-//! or the volume has sunk one period under its reserve beside one who is due. A sequential run, which would pay a whole seek for every
-//! interruption, has the full time; any other has half of it, for the way to the volume's own part of the disk.
+//! minimized") is here a *batch*: a volume with more to do keeps the arm for what its reserve earns in a period, less
+//! what its last batch overran, so that a round of everybody takes one period; out of the slack, for the batch that is
+//! set, or half of it off a sequential run. It gives the arm up earlier if it has sunk one period under its reserve
+//! beside one who is due. Nobody has two batches in a row while another's deadline is about as early. What the way
+//! back takes is shared by all ([`super::ways`]).
 //! A batch that was begun out of the slack is not broken off when somebody becomes due in it: it is over soon
 //! enough, and then everybody who is due goes first. Inside a batch the disk waits a moment for the client of a sequential run that has been quick to
 //! send the next request (`linger`), and charges it for that; one failure and it waits no more until the client
@@ -24,7 +26,7 @@
 //!
 //! Invariants: a reserve bucket's level is within ±(one period's worth) but for the debt of its own commands
 //! in service; time out of the slack never takes it below −(one period's worth); Σ over volumes of what is
-//! charged is the disk's busy time.
+//! charged, with the ways back that wait to be, is the disk's busy time.
 
 use units::{DiskTime, Duration, Instant, Lba, Operation};
 
