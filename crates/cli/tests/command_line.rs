@@ -75,8 +75,10 @@ fn an_unknown_drive_is_refused_with_those_there_are() {
         "hgst-7k8",
         "hgst-7k9",
         "plan.toml:6: [[disk]] \"d0\": field `drive`: found `hgst-7k9`, expected a drive of the library \
-         (\"barracuda-2t\", \"deskstar-34gxp\", \"hgst-7k8\", \"intel-p4500-2t\", \"nearline-20t\", \"samsung-870evo-1t\", \
-         \"st318437lw\") or the path of a drive file (*.toml)",
+         (\"atlas-ii\", \"atlas10k\", \"barracuda-2t\", \"barracuda-st32171w\", \
+         \"cheetah9LP\", \"deskstar-34gxp\", \"hgst-7k8\", \"hp_c2247a\", \
+         \"hp_c3323a\", \"intel-p4500-2t\", \"nearline-20t\", \"samsung-870evo-1t\", \"st318437lw\") \
+         or the path of a drive file (*.toml)",
     );
 }
 

@@ -105,6 +105,20 @@ fn an_imported_drive_is_a_drive_file_that_does_the_same() {
 }
 
 #[test]
+fn an_imported_drive_is_given_a_queue_on_request() {
+    let scratch = scratch();
+    let import = |args: &[&str]| {
+        let all = [&["drive", "import", "x.diskspecs"], args].concat();
+        spindle(scratch.path(), &all)
+    };
+    let ran = import(&["--queue", "16"]);
+    let lines = ["queue_depth_max = 16", "order = \"shortest-positioning\"", "lead = \"0s\""];
+    assert!(lines.iter().all(|line| ran.stdout.contains(line)), "{}", ran.stdout);
+    assert!(!import(&[]).stdout.contains("[queue]"));
+    assert_eq!(import(&["--queue", "0"]).code, Some(2));
+}
+
+#[test]
 fn figures_go_where_they_are_told_to() {
     let scratch = scratch();
     let args = ["drive", "validate", "x.diskspecs", "--trace", "x.trace", "--out", "out"];
@@ -155,6 +169,12 @@ fn the_library_is_listed() {
     let listed = json(&succeed(Scratch::new().path(), &["drive", "ls", "--json"]));
     let drives = listed["drives"].as_array().expect("a list");
     assert_eq!(drives.len(), config::drives::names().count());
+    let named = |name: &str| drives.iter().any(|drive| drive["name"] == name);
+    for name in
+        ["atlas10k", "barracuda-st32171w", "cheetah9LP", "hp_c2247a", "hp_c3323a", "atlas-ii"]
+    {
+        assert!(named(name), "{name}");
+    }
     for drive in drives {
         let name = drive["name"].as_str().expect("a name");
         let rates: &[&str] = match drive["kind"].as_str() {

@@ -1,9 +1,10 @@
 //! Drives of the library under load, held beside what was measured on them.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use drive::{Device, Model, Tag};
-use spindle_config::drives;
+use spindle_config::{disksim, drives};
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
 fn model(name: &str) -> Arc<Model> {
@@ -86,6 +87,28 @@ fn streamed(model: &Arc<Model>, write: bool) -> u64 {
         nanos += now.as_nanos();
     }
     places * commands * len.bytes().0 * 1_000_000 / nanos
+}
+
+/// The library's drive, and the parameter set that it is written after.
+const PUBLISHED: [(&str, &str); 5] = [
+    ("atlas10k", "atlas10k"),
+    ("barracuda-st32171w", "barracuda"),
+    ("cheetah9LP", "cheetah9LP"),
+    ("hp_c2247a", "hp_c2247a"),
+    ("hp_c3323a", "hp_c3323a"),
+];
+
+#[test]
+fn the_library_has_the_published_drives_as_they_are_imported() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/disksim");
+    if !directory.is_dir() {
+        eprintln!("SKIPPED: {} is missing: no published drive was compared", directory.display());
+        return;
+    }
+    for (name, file) in PUBLISHED {
+        let imported = disksim::import(&directory.join(file).with_extension("parv")).expect(file);
+        assert!(drives::library(name) == Some(imported), "{name} is {file} as imported");
+    }
 }
 
 /// The deeper the queue, the more of them a drive does that chooses.

@@ -21,6 +21,7 @@ fn large(discipline: Discipline) -> Result<Model, SpecError> {
         cylinder_skew: 500,
         first_sector_angle: Angle::ZERO,
         skips: Vec::new(),
+        ..Zone::default()
     };
     let overheads = Overheads {
         read_hit: Duration::from_micros(50),

@@ -9,8 +9,8 @@ use units::{Duration, Sectors};
 use crate::Model;
 use crate::spec::{
     AGE_LIMIT_MAX, CYLINDERS_MAX, Choosing, MOVE_MAX, Overheads, PERIOD_MAX, PERIOD_MIN,
-    QUEUE_DEPTH_MAX, SECTORS_PER_TRACK_MAX, SEGMENTS_MAX, SURFACES_MAX, SeekCurve, Spec, ZONES_MAX,
-    Zone,
+    QUEUE_DEPTH_MAX, Remap, SECTORS_PER_TRACK_MAX, SEGMENTS_MAX, SURFACES_MAX, SeekCurve, Spec,
+    ZONES_MAX, Zone,
 };
 
 use crate::firmware::{LOG_RECORDS_MAX, MediaCache};
@@ -79,6 +79,22 @@ pub enum SpecError {
         /// Sectors of the zone.
         sectors: u64,
     },
+    /// Tracks that begin later are out of order or leave the zone.
+    Turns {
+        /// Which zone.
+        zone: usize,
+        /// Which of its turns.
+        turn: usize,
+        /// Tracks of the zone.
+        tracks: u64,
+    },
+    /// Remapped sectors are out of order, hold no data, or go where data or another of them is.
+    Remaps {
+        /// Which zone.
+        zone: usize,
+        /// Which of its remaps.
+        remap: usize,
+    },
     /// A zone has no sector that holds data.
     ZoneEmpty {
         /// Which zone.
@@ -127,6 +143,8 @@ impl SpecError {
             Self::ZoneStart { zone, .. } => zone_field(zone, "first_cylinder"),
             Self::ZoneBackwards { zone, .. } => zone_field(zone, "last_cylinder"),
             Self::Skips { zone, .. } => zone_field(zone, "skips"),
+            Self::Turns { zone, .. } => zone_field(zone, "turns"),
+            Self::Remaps { zone, .. } => zone_field(zone, "remaps"),
             Self::ZoneEmpty { zone } => zone_field(zone, "sectors_per_track"),
             Self::SeekOrder { curve, point, .. } | Self::SeekFalls { curve, point, .. } => {
                 Field { table: Some(curve), index: Some(point), name: "" }
@@ -151,6 +169,12 @@ impl SpecError {
             }
             Self::Skips { skip, sectors, .. } => format!(
                 "run {skip} is out of place, expected rising runs that do not touch inside {sectors} sectors"
+            ),
+            Self::Turns { turn, tracks, .. } => {
+                format!("number {turn} is out of place, expected tracks in order, under {tracks}")
+            }
+            Self::Remaps { remap, .. } => format!(
+                "run {remap} is out of place, expected rising runs with data, kept on runs without data"
             ),
             Self::ZoneEmpty { .. } => {
                 "leaves no sector with data, expected more sectors or fewer skips".to_owned()
@@ -308,7 +332,48 @@ impl Zone {
         if skipped.0 == sectors {
             return Err(SpecError::ZoneEmpty { zone: index });
         }
+        self.check_turns(index, self.cylinders() * u64::from(surfaces))?;
+        self.check_remaps(index, sectors)
+    }
+
+    fn check_turns(&self, zone: usize, tracks: u64) -> Result<(), SpecError> {
+        let mut before = 1;
+        for (turn, track) in self.turns.iter().enumerate() {
+            if !(before..tracks).contains(track) {
+                return Err(SpecError::Turns { zone, turn, tracks });
+            }
+            before = *track;
+        }
         Ok(())
+    }
+
+    fn check_remaps(&self, zone: usize, sectors: u64) -> Result<(), SpecError> {
+        let end = |first: u64, count: u64| first.checked_add(count).filter(|_| count > 0);
+        // The first run without data that ends behind the sector.
+        let next = |sector: u64| {
+            self.skips.get(self.skips.partition_point(|skip| skip.first + skip.count <= sector))
+        };
+        let mut behind = 0;
+        for (remap, &Remap { from, to, count }) in self.remaps.iter().enumerate() {
+            let refused = SpecError::Remaps { zone, remap };
+            let (Some(from_end), Some(to_end)) = (end(from, count), end(to, count)) else {
+                return Err(refused);
+            };
+            let data = next(from).is_none_or(|skip| from_end <= skip.first);
+            let spare =
+                next(to).is_some_and(|skip| skip.first <= to && to_end <= skip.first + skip.count);
+            if from < behind || from_end > sectors || !data || !spare {
+                return Err(refused);
+            }
+            behind = from_end;
+        }
+        let mut targets: Vec<(u64, u64, usize)> =
+            (0..).zip(&self.remaps).map(|(nth, r)| (r.to, r.to + r.count, nth)).collect();
+        targets.sort_unstable();
+        match targets.windows(2).find(|pair| pair[1].0 < pair[0].1) {
+            Some(pair) => Err(SpecError::Remaps { zone, remap: pair[1].2 }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -368,10 +433,14 @@ mod tests {
     use crate::samples::small;
     use crate::{Discipline, Skip};
 
-    fn refused(change: impl FnOnce(&mut Spec)) -> String {
+    fn changed(change: impl FnOnce(&mut Spec)) -> Result<Model, SpecError> {
         let mut spec = small();
         change(&mut spec);
-        spec.check().expect_err("it is no drive").to_string()
+        spec.check()
+    }
+
+    fn refused(change: impl FnOnce(&mut Spec)) -> String {
+        changed(change).expect_err("it is no drive").to_string()
     }
 
     #[test]
@@ -455,6 +524,35 @@ mod tests {
     fn a_zone_without_data_is_refused() {
         let whole = Skip { first: 0, count: 60 * 4 * 200 };
         assert!(refused(|s| s.zones[0].skips = vec![whole]).contains("leaves no sector with data"));
+    }
+
+    #[test]
+    fn turns_and_remaps_that_go_nowhere_are_refused() {
+        let spares = || vec![Skip { first: 100, count: 4 }];
+        let remapped = |all: &[(u64, u64, u64)]| {
+            let all = all.iter().map(|&(from, to, count)| Remap { from, to, count }).collect();
+            let checked = changed(|s| (s.zones[0].skips, s.zones[0].remaps) = (spares(), all));
+            checked.map(|_| ()).map_err(|error| error.to_string())
+        };
+        assert_eq!(remapped(&[(5, 101, 2), (7, 100, 1)]), Ok(()));
+        let wrong: [&[(u64, u64, u64)]; 8] = [
+            &[(5, 6, 1)],
+            &[(5, 102, 3)],
+            &[(99, 100, 2)],
+            &[(101, 102, 1)],
+            &[(5, 100, 0)],
+            &[(7, 100, 1), (5, 101, 1)],
+            &[(5, 100, 2), (9, 101, 1)],
+            &[(u64::MAX, 100, 1)],
+        ];
+        for all in wrong {
+            let message = remapped(all).expect_err("no drive");
+            assert!(message.starts_with("field `zones[0].remaps`: run "), "{message}");
+        }
+        for turns in [vec![0], vec![5, 4], vec![240]] {
+            let message = refused(|s| s.zones[0].turns = turns);
+            assert!(message.starts_with("field `zones[0].turns`: number "), "{message}");
+        }
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! What holds of a device whatever commands come.
 
 use proptest::prelude::*;
-use units::{Duration, Op, Operation, Sectors};
+use units::{Angle, Duration, Op, Operation, Sectors};
 
 use crate::device_tests::{Dice, at, device, extent, model, read, run, us, write};
-use crate::{Done, Mapping, Skip, Spec, Tag};
+use crate::{Done, Mapping, Remap, Skip, Spec, Tag};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
@@ -129,6 +129,9 @@ proptest! {
         think in 0_u64..20_000,
         writes in any::<bool>(),
         skews in (0_u32..60, 0_u32..60),
+        rests in (any::<u32>(), any::<u32>()),
+        turns in proptest::collection::vec(1_u64..160, 0..20),
+        remaps in any::<bool>(),
         mapping in 0_usize..3,
     ) {
         let mut device = device(|spec| {
@@ -138,6 +141,12 @@ proptest! {
             for zone in &mut spec.zones {
                 (zone.track_skew, zone.cylinder_skew) = skews;
                 zone.skips = (0..100).map(|n| Skip { first: n * 170, count: n % 7 * 5 + 1 }).collect();
+                zone.track_skew_rest = Angle(rests.0 >> 8);
+                zone.cylinder_skew_rest = Angle(rests.1 >> 8);
+                zone.turns.clone_from(&turns);
+                zone.turns.sort_unstable();
+                let kept = |n: u64| Remap { from: n * 170 + 60, to: (99 - n) * 170, count: 1 };
+                zone.remaps = if remaps { (0..100).map(kept).collect() } else { Vec::new() };
             }
         });
         let first = run(&mut device, at(0), read(from, 1));

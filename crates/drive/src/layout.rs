@@ -13,7 +13,7 @@
 
 use units::{Angle, Extent, Lba, Sectors};
 
-use crate::spec::{Mapping, Spec};
+use crate::spec::{Mapping, Remap, Spec};
 use crate::spin::{Sweep, TURN};
 
 /// Where a sector lies.
@@ -51,10 +51,16 @@ pub(crate) struct ZoneTable {
     pub(crate) sectors_per_track: u32,
     track_skew: u64,
     cylinder_skew: u64,
+    track_skew_rest: u32,
+    cylinder_skew_rest: u32,
     first_angle: Angle,
     /// Angle of one sector, rounded down as the servo's own divider does.
     sector: u32,
     skips: Box<[Gap]>,
+    /// Gaps to a physical sector, times 2³²: where spares are spread evenly it leads right to the gap.
+    gap_rate: u64,
+    turns: Box<[u64]>,
+    remaps: Box<[Remap]>,
 }
 
 /// A run of physical sectors without data.
@@ -91,10 +97,31 @@ impl ZoneTable {
         if self.skips.is_empty() {
             return (data, self.lbas.len.0 - data);
         }
-        let before = self.skips.partition_point(|gap| gap.data <= data);
+        let before = self.gaps_up_to(data);
         let skipped = if before == 0 { 0 } else { self.skips[before - 1].skipped };
         let next = self.skips.get(before).map_or(self.lbas.len.0, |gap| gap.data);
         (data + skipped, next - data)
+    }
+
+    /// How many gaps lie before the data sector. A search from where the gap would be if gaps were spread evenly:
+    /// in a zone with spares on each track one by halves would look at a dozen far apart.
+    fn gaps_up_to(&self, data: u64) -> usize {
+        let gaps = &self.skips[..];
+        let is_before = |nth: usize| gaps[nth].data <= data;
+        let guess = usize::try_from((data * self.gap_rate) >> 32).unwrap_or(usize::MAX);
+        let guess = guess.min(gaps.len());
+        let (mut low, mut high, mut step) = (guess, guess, 1);
+        while low > 0 && !is_before(low - 1) {
+            (high, low) = (low - 1, low.saturating_sub(step));
+            step *= 2;
+        }
+        if low == guess {
+            while high < gaps.len() && is_before(high) {
+                (low, high) = (high + 1, (high + step).min(gaps.len()));
+                step *= 2;
+            }
+        }
+        low + gaps[low..high].partition_point(|gap| gap.data <= data)
     }
 
     /// The data sector of the zone that the physical sector holds, if it holds one.
@@ -141,19 +168,45 @@ impl ZoneTable {
         len.0 + if len.0 > 1 { most } else { 0 }
     }
 
-    /// By how much the disk turns between the end of a track and the start of the next, as laid out: over
-    /// changes of surface (in either direction), and over a change of cylinder.
-    pub(crate) fn skew_gaps(&self, surfaces: u32, mapping: Mapping) -> ([u64; 2], u64) {
+    /// By how much the disk turns between the end of a track and the start of the next, as laid out: over a
+    /// change of surface, and over a change of cylinder.
+    pub(crate) fn skew_gaps(&self) -> (u64, u64) {
         let (per_track, sector) = (u64::from(self.sectors_per_track), u64::from(self.sector));
-        let up = self.track_skew % per_track;
-        let (down, cylinder) = match mapping {
-            Mapping::Cylinder => (up, self.cylinder_skew),
-            Mapping::SerpentineZone | Mapping::Serpentine => {
-                let switches = u64::from(surfaces) - 1;
-                ((per_track - up) % per_track, self.cylinder_skew + switches * self.track_skew)
+        let gap = |skew, rest| (skew % per_track * sector + u64::from(rest)) % TURN;
+        (
+            gap(self.track_skew, self.track_skew_rest),
+            gap(self.cylinder_skew, self.cylinder_skew_rest),
+        )
+    }
+
+    /// How many changes of track turn the layout on by more than the skew, and how many runs of sectors lie
+    /// elsewhere.
+    pub(crate) fn irregular(&self) -> (usize, usize) {
+        (self.turns.len(), self.remaps.len())
+    }
+
+    /// Where the physical sector's data is kept, and how many of `run` data sectors from it on are kept in a
+    /// row with it.
+    fn kept(&self, physical: u64, run: u64) -> (u64, u64) {
+        let next = self.remaps.partition_point(|remap| remap.from + remap.count <= physical);
+        match self.remaps.get(next) {
+            Some(remap) if remap.from <= physical => {
+                let done = physical - remap.from;
+                (remap.to + done, run.min(remap.count - done))
             }
-        };
-        ([up * sector, down * sector], (cylinder % per_track) * sector)
+            Some(remap) => (physical, run.min(remap.from - physical)),
+            None => (physical, run),
+        }
+    }
+
+    /// The physical sector whose data is kept on this one; none if this one is not used for its own.
+    fn kept_here(&self, physical: u64) -> Option<u64> {
+        let inside = |first: u64, count: u64| (first..first + count).contains(&physical);
+        if self.remaps.iter().any(|remap| inside(remap.from, remap.count)) {
+            return None;
+        }
+        let here = self.remaps.iter().find(|remap| inside(remap.to, remap.count));
+        Some(here.map_or(physical, |remap| physical - remap.to + remap.from))
     }
 
     /// Rotation that one sector takes.
@@ -178,6 +231,9 @@ impl Layout {
                 skips.push(Gap { physical: skip.first, data, skipped });
             }
             let lbas = Extent::new(start, Sectors(tracks * per_track - skipped));
+            let gaps = u128::try_from(skips.len()).expect("a length");
+            let gap_rate = u64::try_from((gaps << 32) / u128::from(lbas.len.0))
+                .expect("no more gaps than sectors, and one");
             start = lbas.end();
             zones.push(ZoneTable {
                 lbas,
@@ -187,9 +243,14 @@ impl Layout {
                 sectors_per_track: zone.sectors_per_track,
                 track_skew: zone.track_skew.into(),
                 cylinder_skew: zone.cylinder_skew.into(),
+                track_skew_rest: zone.track_skew_rest.0,
+                cylinder_skew_rest: zone.cylinder_skew_rest.0,
                 first_angle: zone.first_sector_angle,
                 sector: u32::try_from(TURN / per_track).unwrap_or(u32::MAX),
                 skips: skips.into_boxed_slice(),
+                gap_rate,
+                turns: zone.turns.clone().into_boxed_slice(),
+                remaps: zone.remaps.clone().into_boxed_slice(),
             });
         }
         let (surfaces, mapping, capacity) = (spec.surfaces, spec.mapping, Sectors(start.0));
@@ -232,16 +293,20 @@ impl Layout {
     /// Where an address under the capacity lies, and how far a transfer goes on from there.
     pub(crate) fn place(&self, lba: Lba) -> Place {
         let zone = &self.zones[self.zone_index(lba)];
-        let (physical, until_gap) = zone.physical(lba.0 - zone.lbas.start.0);
+        let (mut physical, mut until_gap) = zone.physical(lba.0 - zone.lbas.start.0);
+        if !zone.remaps.is_empty() {
+            (physical, until_gap) = zone.kept(physical, until_gap);
+        }
         let per_track = u64::from(zone.sectors_per_track);
         let (track, sector) = (physical / per_track, physical % per_track);
         let relative = track / u64::from(self.surfaces);
-        let surface = self.surface(zone, relative, track % u64::from(self.surfaces));
+        let nth = track % u64::from(self.surfaces);
+        let surface = self.surface(zone, relative, nth);
         let position = Position {
             cylinder: zone.first_cylinder + small(relative),
             surface: small(surface),
             sector: small(sector),
-            angle: self.angle(zone, relative, surface, sector),
+            angle: self.angle(zone, (relative, nth), sector),
         };
         let run = until_gap.min(per_track - sector);
         Place { position, run, sector: zone.sector_sweep() }
@@ -275,7 +340,7 @@ impl Layout {
         let nth = self.surface(zone, relative, position.surface.into());
         let track = relative * u64::from(self.surfaces) + nth;
         let physical = track * u64::from(zone.sectors_per_track) + u64::from(position.sector);
-        zone.data(physical).map(|data| zone.lbas.start + Sectors(data))
+        zone.data(zone.kept_here(physical)?).map(|data| zone.lbas.start + Sectors(data))
     }
 
     /// The surface that is the `nth` to be filled on a cylinder.
@@ -289,12 +354,21 @@ impl Layout {
     }
 
     /// Skews add up: every cylinder before this one in the zone has turned the layout on by one cylinder
-    /// skew and by a track skew for each change of surface.
-    fn angle(&self, zone: &ZoneTable, relative: u64, surface: u64, sector: u64) -> Angle {
-        let switches = surface + (u64::from(self.surfaces) - 1) * relative;
-        let sectors = switches * zone.track_skew + relative * zone.cylinder_skew + sector;
-        let nth = sectors % u64::from(zone.sectors_per_track);
-        Angle(small(nth * u64::from(zone.sector))) + zone.first_angle
+    /// skew and by a track skew for each change of surface. A change of surface does so whichever way the
+    /// surfaces are filled: tracks count in the order in which they are.
+    fn angle(&self, zone: &ZoneTable, (relative, nth): (u64, u64), sector: u64) -> Angle {
+        let last = u64::from(self.surfaces) - 1;
+        let switches = nth + last * relative;
+        let mut sectors = switches * zone.track_skew + relative * zone.cylinder_skew + sector;
+        if !zone.turns.is_empty() {
+            let track = nth + (last + 1) * relative;
+            sectors += zone.turns.partition_point(|turn| *turn <= track) as u64;
+        }
+        let on = sectors % u64::from(zone.sectors_per_track);
+        // What skews have beyond whole sectors adds up on its own, modulo a turn.
+        let rest = small(switches).wrapping_mul(zone.track_skew_rest);
+        let rest = rest.wrapping_add(small(relative).wrapping_mul(zone.cylinder_skew_rest));
+        Angle(small(on * u64::from(zone.sector))) + Angle(rest) + zone.first_angle
     }
 }
 
@@ -324,6 +398,10 @@ mod tests {
                 spec.zones[0].skips =
                     vec![Skip { first: 0, count: 3 }, Skip { first: 199, count: 450 }];
                 spec.zones[1].skips = vec![Skip { first: 23_990, count: 10 }];
+                spec.zones[1].turns = vec![3, 3, 40];
+                let kept = |from, to, count| Remap { from, to, count };
+                spec.zones[0].remaps = vec![kept(7, 300, 2), kept(9, 200, 90), kept(47_999, 0, 1)];
+                spec.zones[1].remaps = vec![kept(150, 23_991, 1)];
             });
             assert_eq!(layout.capacity(), Sectors(60 * 800 - 453 + 40 * 600 - 10));
             for lba in (0..layout.capacity().0).map(Lba) {
@@ -346,6 +424,68 @@ mod tests {
             [4, 5, 6, 7].map(|s| layout.lba(at(s))),
             [Some(Lba(4)), None, None, Some(Lba(5))]
         );
+    }
+
+    #[test]
+    fn gaps_are_counted_however_they_are_spread() {
+        let mut dice = 9_u64;
+        let mut below = |most: u64| {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (dice >> 33) % most
+        };
+        for _ in 0..50 {
+            let mut skips: Vec<Skip> = Vec::new();
+            let mut next = below(3);
+            // Clusters, voids and even spacing.
+            while next + 9 < 48_000 {
+                skips.push(Skip { first: next, count: 1 + below(4) });
+                next += 6 + if below(9) == 0 { below(9_000) } else { below(40) * below(3) };
+            }
+            let layout = layout(|spec| spec.zones[0].skips = skips);
+            let zone = &layout.zones()[0];
+            for data in 0..zone.lbas.len.0 {
+                let expected = zone.skips.partition_point(|gap| gap.data <= data);
+                assert_eq!(zone.gaps_up_to(data), expected, "data sector {data}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_remapped_sector_is_found_where_it_is_kept() {
+        let layout = layout(|spec| {
+            spec.zones[0].skips = vec![Skip { first: 190, count: 10 }];
+            spec.zones[0].remaps = vec![Remap { from: 5, to: 195, count: 2 }];
+        });
+        let places = [4, 5, 6, 7].map(|lba| layout.place(Lba(lba)));
+        assert_eq!(places.map(|place| place.position.sector), [4, 195, 196, 7]);
+        assert_eq!(places.map(|place| place.run), [1, 2, 1, 183]);
+        let at = |sector| Position { cylinder: 0, surface: 0, sector, angle: Angle::ZERO };
+        assert_eq!([5, 194, 196].map(|s| layout.lba(at(s))), [None, None, Some(Lba(6))]);
+    }
+
+    #[test]
+    fn surfaces_that_are_filled_to_and_fro_begin_later_one_after_the_other() {
+        let layout = layout(|spec| spec.mapping = Mapping::Serpentine);
+        let sector = small(TURN / 200);
+        let start = |track: u64| layout.place(Lba(track * 200)).position;
+        assert_eq!([3, 4, 5].map(|track| start(track).surface), [3, 3, 2]);
+        assert_eq!(start(4).angle - start(3).angle, Angle(40 * sector));
+        assert_eq!(start(5).angle - start(4).angle, Angle(30 * sector));
+    }
+
+    #[test]
+    fn what_a_skew_has_beyond_whole_sectors_adds_up_and_a_slip_turns_what_follows() {
+        let layout = layout(|spec| {
+            spec.zones[0].track_skew_rest = Angle(1_000);
+            spec.zones[0].cylinder_skew_rest = Angle(50);
+            spec.zones[0].turns = vec![5];
+        });
+        let sector = small(TURN / 200);
+        let start = |track: u64| layout.place(Lba(track * 200)).position.angle;
+        assert_eq!(start(2) - start(0), Angle(60 * sector + 2_000));
+        assert_eq!(start(4) - start(3), Angle(40 * sector + 50));
+        assert_eq!(start(5) - start(4), Angle(31 * sector + 1_000));
+        assert_eq!(start(6) - start(5), Angle(30 * sector + 1_000));
     }
 
     #[test]

@@ -89,7 +89,7 @@ pub use model::{Model, ZoneFacts};
 pub use queue::Order;
 pub use spec::{
     AGE_LIMIT_MAX, CYLINDERS_MAX, Choosing, Discipline, MOVE_MAX, Mapping, Overheads, PERIOD_MAX,
-    PERIOD_MIN, QUEUE_DEPTH_MAX, ReadBuffer, SECTORS_PER_TRACK_MAX, SEGMENTS_MAX, SURFACES_MAX,
-    SeekCurve, Skip, Spec, ZONES_MAX, Zone,
+    PERIOD_MIN, QUEUE_DEPTH_MAX, ReadBuffer, Remap, SECTORS_PER_TRACK_MAX, SEGMENTS_MAX,
+    SURFACES_MAX, SeekCurve, Skip, Spec, ZONES_MAX, Zone,
 };
 pub use write_buffer::{DESTAGE_OLDEST_EVERY, DESTAGE_SECTORS_MAX, DIRTY_EXTENTS_MAX};

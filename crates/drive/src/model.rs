@@ -162,18 +162,20 @@ impl Model {
     /// tracks are shortest, and every change of track were where it costs most.
     fn worst_transfer(&self, zones: &[ZoneTable], len: Sectors) -> Duration {
         let (mut rotation, mut changes, mut track, mut cylinder) = (0, 0, 0, 0);
+        let mut irregular = 0;
         for zone in zones {
             let (span, per_track) = (zone.span_max(len), u64::from(zone.sectors_per_track));
             rotation =
                 rotation.max((u128::from(span) * u128::from(TURN)).div_ceil(per_track.into()));
             changes = changes.max(span.div_ceil(per_track));
-            let (tracks, across) = zone.skew_gaps(self.spec.surfaces, self.spec.mapping);
+            let (across_tracks, across_cylinders) = zone.skew_gaps();
             let most = |gap, distance| {
                 let change = |write| self.change_sweep(gap, self.change(distance, write));
                 change(false).max(change(true))
             };
-            track = tracks.into_iter().map(|gap| most(gap, 0)).fold(track, u64::max);
-            cylinder = cylinder.max(most(across, 1));
+            track = track.max(most(across_tracks, 0));
+            cylinder = cylinder.max(most(across_cylinders, 1));
+            irregular += self.irregular_sweep(zone, len);
         }
         let cylinder = cylinder.max(track);
         let of_cylinders = changes.div_ceil(u64::from(self.spec.surfaces));
@@ -186,8 +188,20 @@ impl Model {
         let sweep = rotation
             + u128::from(of_cylinders) * u128::from(cylinder)
             + u128::from(changes - of_cylinders) * u128::from(track)
-            + u128::from(crossed) * u128::from(boundary.saturating_sub(track));
+            + u128::from(crossed) * u128::from(boundary.saturating_sub(track))
+            + irregular;
         self.spin.time(Sweep(u64::try_from(sweep).unwrap_or(u64::MAX)))
+    }
+
+    /// How much further than over its skews the disk turns at most in a transfer of so many sectors where the
+    /// zone's tracks begin later than that, and on the way to sectors that lie elsewhere and back.
+    fn irregular_sweep(&self, zone: &ZoneTable, len: Sectors) -> u128 {
+        let (turns, remaps) = zone.irregular();
+        let most = |count: usize| u128::from(len.0).min(count as u128);
+        let change = self.change(1, false).max(self.change(1, true));
+        let change = u128::from(self.spin.sweep(change).0 + TURN + 1);
+        let way = u128::from(self.spin.sweep(self.longest_move()).0 + TURN + 1);
+        most(turns) * change + most(remaps) * 2 * way
     }
 
     /// How far the disk turns between the last sector before this zone and its first.

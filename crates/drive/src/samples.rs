@@ -24,6 +24,7 @@ pub(crate) fn small() -> Spec {
         cylinder_skew,
         first_sector_angle: Angle::ZERO,
         skips: Vec::new(),
+        ..Zone::default()
     };
     let overheads = Overheads {
         read_hit: Duration::from_micros(100),

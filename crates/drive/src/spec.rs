@@ -127,10 +127,32 @@ pub struct Zone {
     pub track_skew: u32,
     /// Sectors by which the first track of a cylinder begins later than the last of the cylinder before.
     pub cylinder_skew: u32,
+    /// What the track skew has beyond whole sectors.
+    pub track_skew_rest: Angle,
+    /// What the cylinder skew has beyond whole sectors.
+    pub cylinder_skew_rest: Angle,
     /// Where the first sector of the zone begins.
     pub first_sector_angle: Angle,
     /// Physical sectors that hold no data, in order: spares, slipped defects, reserved tracks.
     pub skips: Vec<Skip>,
+    /// Tracks from which on all tracks of the zone begin one sector later: a slipped sector before them turned
+    /// the layout on. Counted from the first of the zone in the order in which they are filled, and in that
+    /// order; a track that two slips precede stands twice.
+    pub turns: Vec<u64>,
+    /// Defects that were found later: their data is kept elsewhere. In order.
+    pub remaps: Vec<Remap>,
+}
+
+/// Physical sectors whose data is kept on others that hold no data of their own. Both are counted as in
+/// [`Skip`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remap {
+    /// The first that is not used.
+    pub from: u64,
+    /// The first that is used in its place.
+    pub to: u64,
+    /// How many there are in a row.
+    pub count: u64,
 }
 
 /// A run of physical sectors that have no address. Sectors are counted from the first of the zone, track

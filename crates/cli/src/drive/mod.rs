@@ -43,6 +43,9 @@ pub(crate) struct Import {
     /// Where the drive file goes, instead of standard output.
     #[arg(long, value_name = "FILE.toml")]
     out: Option<PathBuf>,
+    /// Give it a queue of so many commands, of which it serves first what comes under the heads first.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(drive::QUEUE_DEPTH_MAX)))]
+    queue: Option<u32>,
 }
 
 #[derive(Debug, Args)]
@@ -87,7 +90,10 @@ struct Imported {
 }
 
 fn import(args: &Import, json: bool) -> anyhow::Result<Ended> {
-    let spec = config::disksim::import(&args.file).map_err(bad_input)?;
+    let mut spec = config::disksim::import(&args.file).map_err(bad_input)?;
+    if let Some(depth) = args.queue {
+        spec = config::disksim::with_shortest_positioning(spec, depth);
+    }
     let name = args.file.file_name().unwrap_or_default().to_string_lossy();
     let text = format!("# Imported from {name}.\n\n{}", config::drives::to_toml(&spec));
     let model = spec.check().map_err(bad_input)?;

@@ -1,8 +1,8 @@
 //! `disksim_disk`, and the bus and controller above it: overheads, buffer, choreography.
 
 use drive::{
-    Bus, Detour, Firmware, Overheads, QUEUE_DEPTH_MAX, ReadAhead, ReadBuffer, SEGMENTS_MAX,
-    WriteAhead,
+    AGE_LIMIT_MAX, Bus, Choosing, Detour, Discipline, Firmware, Overheads, QUEUE_DEPTH_MAX,
+    ReadAhead, ReadBuffer, SEGMENTS_MAX, WriteAhead,
 };
 use units::{Duration, Sectors, Share};
 
@@ -25,6 +25,7 @@ pub(crate) struct Controller {
     pub(crate) write_buffer: Sectors,
     pub(crate) write_cache: bool,
     pub(crate) queue_depth_max: u32,
+    pub(crate) discipline: Discipline,
     pub(crate) firmware: Firmware,
 }
 
@@ -70,21 +71,45 @@ pub(crate) fn read(disk: &Block, path: Path) -> Result<Controller, ConfigError> 
     firmware.bus.write_sector = (write_sector != bus_sector).then_some(write_sector);
     // Its mechanical times are scaled as its overheads are.
     firmware.write_seek_min = times.of("Minimum seek delay")?;
+    let depth = disk.whole_or("Max queue length", (0, QUEUE_DEPTH_MAX.into()), 1)?.max(1);
+    let overheads_after_read = overheads(&times, "read", fast)?;
     Ok(Controller {
-        overheads: overheads(&times, "read", fast)?,
+        overheads: overheads_after_read,
         overheads_after_write: overheads(&times, "write", fast)?,
         bus_sector,
         read_buffer,
         write_buffer: Sectors(if fast { segment * write_segments.max(1) } else { 0 }),
         write_cache: fast,
-        queue_depth_max: u32::try_from(disk.whole_or(
-            "Max queue length",
-            (1, QUEUE_DEPTH_MAX.into()),
-            1,
-        )?)
-        .expect("in its range"),
+        queue_depth_max: u32::try_from(depth).expect("in its range"),
+        discipline: discipline(disk, depth, &overheads_after_read)?,
         firmware,
     })
+}
+
+/// The order in which the disk serves what waits in it. Where it holds one command, any order is the same.
+fn discipline(disk: &Block, depth: u64, overheads: &Overheads) -> Result<Discipline, ConfigError> {
+    if depth == 1 || disk.find("Scheduler").is_none() {
+        return Ok(Discipline::Fifo);
+    }
+    let queue = disk.block("Scheduler", "a disksim_ioqueue block")?;
+    let key = "Scheduling policy";
+    match queue.whole_or(key, (0, u64::MAX), 1)? {
+        0 | 1 => Ok(Discipline::Fifo),
+        4 | 7 => Ok(Discipline::ShortestSeek(choosing(overheads))),
+        8..=10 => Ok(Discipline::ShortestPositioning(choosing(overheads))),
+        other => {
+            let expected = "1 (first come first served), 4 or 7 (shortest seek), 8, 9 or 10 (shortest \
+                            positioning) in a disk that holds more than one command";
+            Err(queue.at(key).refuse(key, Some(&other.to_string()), expected))
+        }
+    }
+}
+
+/// How a queue inside a drive of these files chooses. Nothing there ages. The lead is what the electronics
+/// take for a command that the arm has no part in, a hit after a read: so long after a choice is made it can
+/// be acted upon at the soonest.
+pub(crate) fn choosing(overheads: &Overheads) -> Choosing {
+    Choosing { age_limit: AGE_LIMIT_MAX, stream_hold: Duration::ZERO, lead: overheads.read_hit }
 }
 
 fn overheads(times: &Times<'_>, after: &str, fast: bool) -> Result<Overheads, ConfigError> {
@@ -102,7 +127,7 @@ fn overheads(times: &Times<'_>, after: &str, fast: bool) -> Result<Overheads, Co
 }
 
 fn buffer(disk: &Block) -> Result<ReadBuffer, ConfigError> {
-    let segments = disk.whole_or("Number of buffer segments", (1, SEGMENTS_MAX.into()), 1)?;
+    let segments = disk.whole_or("Number of buffer segments", (0, SEGMENTS_MAX.into()), 1)?;
     let separate = u64::from(disk.flag("Use separate write segment")?);
     let segment = disk.whole_or("Segment size (in blks)", (0, SEGMENT_SECTORS_MAX), 0)?;
     let most = disk.whole_or("Maximum read-ahead (blks)", (0, SEGMENT_SECTORS_MAX), segment)?;

@@ -1,37 +1,26 @@
-//! `dm_layout_g1`: zones, skews, spares and slips.
+//! `dm_layout_g1`: zones, skews, spares, slips and defects.
 //!
 //! A zone there is sectors of data with spares somewhere among them, after one of eleven schemes, and slips
 //! that are counted in sectors (or tracks) of the zone. Here it is physical sectors with runs that hold no
-//! data: every scheme comes down to that. What a slip does to the angle of all that follows it in its zone
-//! (where spares belong to a cylinder) cuts the zone in two.
+//! data, tracks that begin later and sectors that are kept elsewhere: every scheme comes down to that.
 
-use drive::{CYLINDERS_MAX, Mapping, SECTORS_PER_TRACK_MAX, SURFACES_MAX, Skip, ZONES_MAX, Zone};
+use drive::{CYLINDERS_MAX, Mapping, SECTORS_PER_TRACK_MAX, SURFACES_MAX, ZONES_MAX, Zone};
 use units::Angle;
 
-use super::tree::{Block, Kind};
+use super::sparing::{self, DEFECTS_MAX, Misfit, Scheme, push};
+use super::tree::{Block, Kind, Value};
 use crate::ConfigError;
 
-/// Runs without data that a zone may have.
-const SKIPS_MAX: usize = 1 << 20;
 /// A stated capacity that is off by more belongs to another drive: those of real files are off by 1 %.
 const CAPACITY_PER_CENT_MAX: u64 = 5;
+/// The largest number of a sector or a track: a zone's, with room to multiply.
+const NUMBER_MAX: u64 = u64::MAX >> 24;
 
-/// Where a scheme keeps its spares, and what its slips count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Spares {
-    None,
-    /// Whole tracks at the end of the zone; slips are tracks.
-    Tracks,
-    /// Sectors at the end of the zone, taken up by slips or beside them.
-    Zone {
-        beside: bool,
-    },
-    /// Sectors at the end of the disk: a zone loses its slips.
-    Disk,
-    /// Sectors at the end of each so many cylinders.
-    Cylinders(u64),
-    /// Sectors at the end of each track.
-    Track,
+/// A skew as it is laid out: whole sectors, each as wide as the format's own reader has it, and what is left.
+#[derive(Clone, Copy, Debug, Default)]
+struct Skew {
+    sectors: u64,
+    rest: Angle,
 }
 
 /// A zone as it is written.
@@ -40,12 +29,13 @@ struct Written<'b> {
     first: u32,
     last: u32,
     per_track: u64,
-    offset: u64,
+    offset: Skew,
     dead: u64,
-    track_skew: u64,
-    cylinder_skew: u64,
+    track_skew: Skew,
+    cylinder_skew: Skew,
     spares: u64,
     slips: Vec<u64>,
+    defects: Vec<(u64, u64)>,
 }
 
 /// The zones of the block, without gaps between them, and how surfaces follow each other.
@@ -62,17 +52,11 @@ pub(crate) fn read(model: &Block) -> Result<(u32, Mapping, Vec<Zone>), ConfigErr
         1 => Mapping::SerpentineZone,
         _ => Mapping::Serpentine,
     };
-    let spares = scheme(layout)?;
-    let revolutions = match layout.find("Skew units") {
-        None => false,
-        Some(_) => match layout.words("Skew units", "sectors or revolutions")? {
-            ("sectors", _) => false,
-            ("revolutions", _) => true,
-            (words, at) => {
-                return Err(at.refuse("Skew units", Some(words), "sectors or revolutions"));
-            }
-        },
-    };
+    let scheme = Scheme::of(
+        layout.whole("Sparing scheme used", 0, 10)?,
+        layout.whole_or("Rangesize for sparing", (0, CYLINDERS_MAX.into()), 1)?.max(1),
+    );
+    let revolutions = revolutions(layout)?.unwrap_or(false);
     let mut zones: Vec<Zone> = Vec::new();
     let all = layout.list("Zones")?;
     if all.is_empty() || all.len() > ZONES_MAX {
@@ -85,30 +69,23 @@ pub(crate) fn read(model: &Block) -> Result<(u32, Mapping, Vec<Zone>), ConfigErr
         };
         let zone = Written::read(block, cylinders, revolutions)?;
         zone.follow(&mut zones, surfaces, mapping)?;
-        zone.add(&mut zones, surfaces, spares, mapping)?;
+        zones.push(zone.zone(zones.is_empty(), surfaces, scheme)?);
     }
     agree(model, &zones, surfaces)?;
     Ok((u32::try_from(surfaces).expect("in its range"), mapping, zones))
 }
 
-fn scheme(layout: &Block) -> Result<Spares, ConfigError> {
-    let key = "Sparing scheme used";
-    let number = layout.whole(key, 0, 10)?;
-    let range = || layout.whole("Rangesize for sparing", 1, CYLINDERS_MAX.into());
-    Ok(match number {
-        0 => Spares::None,
-        1 => Spares::Tracks,
-        2 => Spares::Cylinders(1),
-        3 => Spares::Track,
-        7 => Spares::Disk,
-        8 => Spares::Cylinders(range()?),
-        9 => Spares::Zone { beside: false },
-        10 => Spares::Zone { beside: true },
-        _ => {
-            let expected = "one of the sparing schemes 0, 1, 2, 3, 7, 8, 9 and 10";
-            return Err(layout.at(key).refuse(key, Some(&number.to_string()), expected));
-        }
-    })
+/// Whether skews are in revolutions, where the block says what they are in.
+fn revolutions(block: &Block) -> Result<Option<bool>, ConfigError> {
+    let (key, expected) = ("Skew units", "sectors or revolutions");
+    if block.find(key).is_none() {
+        return Ok(None);
+    }
+    match block.words(key, expected)? {
+        ("sectors", _) => Ok(Some(false)),
+        ("revolutions", _) => Ok(Some(true)),
+        (words, at) => Err(at.refuse(key, Some(words), expected)),
+    }
 }
 
 /// The capacity that the file states is not what its own reader goes by, and is off by a little in real
@@ -141,40 +118,23 @@ impl<'b> Written<'b> {
         let first = block.whole(first_key, 0, cylinders - 1)?;
         let last = block.whole(last_key, first, cylinders - 1)?;
         let per_track = block.whole("Blocks per track", 1, SECTORS_PER_TRACK_MAX.into())?;
-        let angle = |key: &str| -> Result<u64, ConfigError> {
-            if !revolutions {
-                return Ok(block.whole_or(key, (0, u32::MAX.into()), 0)? % per_track);
-            }
-            let turns = block.number(key)?.unwrap_or(0.0);
-            #[expect(clippy::cast_precision_loss, reason = "sectors of one track")]
-            let sectors = turns.rem_euclid(1.0) * per_track as f64;
-            if (sectors - sectors.round()).abs() > 1e-3 {
-                let expected = format!("a whole number of sectors, 1/{per_track} of a turn each");
-                return Err(block.at(key).refuse(key, Some(&turns.to_string()), expected));
-            }
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
-            Ok(sectors.round() as u64 % per_track)
-        };
-        if let Some(first) = block.list("defects")?.first() {
-            let expected = "no defects: sectors that are kept elsewhere cannot be represented";
-            return Err(first.at.refuse("defects", None, expected));
-        }
-        let most = u64::MAX >> 8;
-        let slips = block.list("slips")?.iter().map(|slip| slip.whole("slips", 0, most));
-        let slips: Vec<u64> = slips.collect::<Result<_, _>>()?;
-        if slips.windows(2).any(|pair| pair[0] >= pair[1]) {
-            return Err(block.at("slips").refuse("slips", None, "slips in rising order"));
-        }
+        let revolutions = self::revolutions(block)?.unwrap_or(revolutions);
+        let skew = |key| Skew::read(block, key, per_track, revolutions);
+        let number = |value: &Value| value.whole("slips", 0, NUMBER_MAX);
+        let mut slips = block.list("slips")?.iter().map(number).collect::<Result<Vec<_>, _>>()?;
+        slips.sort_unstable();
+        slips.dedup();
         Ok(Self {
-            first: u32::try_from(first).expect("in its range"),
-            last: u32::try_from(last).expect("in its range"),
+            first: small(first),
+            last: small(last),
             per_track,
-            offset: angle("Offset of first block")?,
-            dead: block.whole_or("Empty space at zone front", (0, most), 0)?,
-            track_skew: angle("Skew for track switch")?,
-            cylinder_skew: angle("Skew for cylinder switch")?,
-            spares: block.whole_or("Number of spares", (0, most), 0)?,
+            offset: skew("Offset of first block")?,
+            dead: block.whole_or("Empty space at zone front", (0, NUMBER_MAX), 0)?,
+            track_skew: skew("Skew for track switch")?,
+            cylinder_skew: skew("Skew for cylinder switch")?,
+            spares: block.whole_or("Number of spares", (0, NUMBER_MAX), 0)?,
             slips,
+            defects: defects(block)?,
             block,
         })
     }
@@ -212,79 +172,77 @@ impl<'b> Written<'b> {
         Ok(())
     }
 
-    /// Adds the zone, in pieces where slips turn what follows them.
-    fn add(
-        &self,
-        zones: &mut Vec<Zone>,
-        surfaces: u64,
-        spares: Spares,
-        mapping: Mapping,
-    ) -> Result<(), ConfigError> {
-        let cylinder = surfaces * self.per_track;
-        let skips = self.skips(surfaces, spares)?;
-        let turning =
-            matches!(spares, Spares::Cylinders(1) | Spares::Track) && !self.slips.is_empty();
-        if turning && spares == Spares::Track {
-            let expected = "no slips where each track has spares: they turn the tracks that follow";
-            return Err(self.block.at("slips").refuse("slips", None, expected));
+    /// The zone; the disk's first begins at cylinder 0.
+    fn zone(&self, is_first: bool, surfaces: u64, scheme: Scheme) -> Result<Zone, ConfigError> {
+        let sparing = sparing::Zone {
+            surfaces,
+            per_track: self.per_track,
+            cylinders: self.cylinders(),
+            dead: self.dead,
+            spares: self.spares,
+            slips: &self.slips,
+        };
+        let skips = scheme.skips(&sparing).map_err(|misfit| self.refuse("slips", misfit))?;
+        let remaps = scheme
+            .remaps(&sparing, &self.defects, &skips)
+            .map_err(|misfit| self.refuse("defects", misfit))?;
+        let mut zone = Zone {
+            first_cylinder: self.first,
+            last_cylinder: self.last,
+            sectors_per_track: small(self.per_track),
+            track_skew: small(self.track_skew.sectors),
+            cylinder_skew: small(self.cylinder_skew.sectors),
+            first_sector_angle: self.angle(self.offset),
+            track_skew_rest: self.track_skew.rest,
+            cylinder_skew_rest: self.cylinder_skew.rest,
+            skips,
+            turns: scheme.turns(&sparing),
+            remaps,
+        };
+        if is_first && self.first > 0 {
+            self.begin_at_zero(&mut zone, surfaces);
         }
-        let mut cuts: Vec<u64> = vec![0];
-        if turning {
-            cuts.extend(self.slips.iter().map(|slip| slip / cylinder + 1));
-            cuts.dedup();
-            cuts.retain(|cut| *cut < self.cylinders());
-        }
-        let odd = cuts.iter().any(|cut| cut % 2 == 1);
-        if zones.len() + cuts.len() > ZONES_MAX || (odd && mapping == Mapping::SerpentineZone) {
-            let expected =
-                "fewer slips: they turn what follows them, and the zone has to be cut there";
-            return Err(self.block.at("slips").refuse("slips", None, expected));
-        }
-        for (nth, cut) in cuts.iter().enumerate() {
-            let end = cuts.get(nth + 1).copied().unwrap_or(self.cylinders());
-            let turned = if turning {
-                self.slips.partition_point(|slip| *slip < cut * cylinder) as u64
-            } else {
-                0
-            };
-            let first_zone = zones.is_empty();
-            let mut piece = self.piece(&skips, (*cut, end), surfaces, turned);
-            if first_zone && self.first > 0 {
-                self.begin_at_zero(&mut piece, surfaces);
-            }
-            zones.push(piece);
-        }
-        Ok(())
+        Ok(zone)
     }
 
-    /// The cylinders from one to before another, counted from the first of the zone.
-    fn piece(&self, skips: &[Skip], (from, to): (u64, u64), surfaces: u64, turned: u64) -> Zone {
-        let cylinder = surfaces * self.per_track;
-        let (start, end) = (from * cylinder, to * cylinder);
-        let inside = skips.iter().filter_map(|skip| {
-            let first = skip.first.max(start);
-            let behind = (skip.first + skip.count).min(end);
-            (first < behind).then(|| Skip { first: first - start, count: behind - first })
+    fn refuse(&self, key: &str, misfit: Misfit) -> ConfigError {
+        let count = self.block.find(key).map(|_| match key {
+            "slips" => self.slips.len().to_string(),
+            _ => self.defects.len().to_string(),
         });
-        let sectors =
-            self.offset + from * ((surfaces - 1) * self.track_skew + self.cylinder_skew) + turned;
-        Zone {
-            first_cylinder: self.first + small(from),
-            last_cylinder: self.first + small(to - 1),
-            sectors_per_track: small(self.per_track),
-            track_skew: small(self.track_skew),
-            cylinder_skew: small(self.cylinder_skew),
-            first_sector_angle: self.angle(sectors),
-            skips: inside.collect(),
+        match misfit {
+            Misfit::NoSpares => {
+                let expected = format!("no {key} without spares that could take them up");
+                self.block.at(key).refuse(key, count.as_deref(), expected)
+            }
+            Misfit::TooManySlips => {
+                let expected = "no more slips than there are spares for them";
+                self.block.at(key).refuse(key, count.as_deref(), expected)
+            }
+            Misfit::NoData(physical) => {
+                let key = "Empty space at zone front";
+                let expected =
+                    format!("less than the {physical} sectors of the zone, with its spares");
+                self.block.at(key).refuse(key, Some(&self.dead.to_string()), expected)
+            }
+            Misfit::TooManyRuns(most) => {
+                let expected = format!("at most {most} runs of spares in a zone");
+                self.block.at.refuse("Number of spares", None, expected)
+            }
         }
     }
 
     /// Makes the disk's first zone begin at cylinder 0, where nothing is kept before its own first.
     fn begin_at_zero(&self, zone: &mut Zone, surfaces: u64) {
         let missing = u64::from(zone.first_cylinder);
-        let sectors = missing * ((surfaces - 1) * self.track_skew + self.cylinder_skew);
-        zone.first_sector_angle =
-            Angle(zone.first_sector_angle.0.wrapping_sub(self.angle(sectors).0));
+        let switches = missing * (surfaces - 1);
+        let rest = u64::from(self.track_skew.rest.0) * switches
+            + u64::from(self.cylinder_skew.rest.0) * missing;
+        let before = Skew {
+            sectors: switches * self.track_skew.sectors + missing * self.cylinder_skew.sectors,
+            rest: Angle(small(rest & u64::from(u32::MAX))),
+        };
+        zone.first_sector_angle = zone.first_sector_angle - self.angle(before);
         let shift = missing * surfaces * self.per_track;
         let mut skips = Vec::new();
         push(&mut skips, 0, shift);
@@ -292,112 +250,69 @@ impl<'b> Written<'b> {
             push(&mut skips, skip.first + shift, skip.count);
         }
         zone.skips = skips;
+        zone.turns.iter_mut().for_each(|turn| *turn += missing * surfaces);
+        for remap in &mut zone.remaps {
+            (remap.from, remap.to) = (remap.from + shift, remap.to + shift);
+        }
         zone.first_cylinder = 0;
     }
 
-    /// The angle of so many sectors, each rounded down as the format's own reader does.
-    fn angle(&self, sectors: u64) -> Angle {
-        let one = (1_u64 << 32) / self.per_track;
-        Angle(u32::try_from(sectors % self.per_track * one).expect("under a turn"))
-    }
-
-    /// The runs of sectors that hold no data.
-    fn skips(&self, surfaces: u64, spares: Spares) -> Result<Vec<Skip>, ConfigError> {
-        let track = self.per_track;
-        let cylinder = surfaces * track;
-        let physical = self.cylinders() * cylinder;
-        let slips = self.slips.len() as u64;
-        let hole = if spares == Spares::Tracks { track } else { 1 };
-        let (unit, kept, lost) = match spares {
-            Spares::None => (physical, 0, 0),
-            Spares::Tracks => (physical, 0, self.spares.saturating_mul(track)),
-            Spares::Zone { beside: false } => (physical, 0, self.spares),
-            Spares::Zone { beside: true } => (physical, 0, self.spares.saturating_add(slips)),
-            Spares::Disk => (physical, 0, slips),
-            Spares::Cylinders(range) => {
-                let unit = range * cylinder;
-                (unit, self.spares, self.spares.saturating_mul(physical / unit))
-            }
-            Spares::Track => (track, self.spares, self.spares.saturating_mul(physical / track)),
-        };
-        if spares == Spares::None && slips > 0 {
-            let expected = "no slips without spares (sparing scheme 0)";
-            return Err(self.block.at("slips").refuse("slips", None, expected));
-        }
-        let data = self.dead.checked_add(lost).and_then(|lost| physical.checked_sub(lost));
-        let Some(data) = data.filter(|data| *data > 0) else {
-            let key = "Empty space at zone front";
-            let expected = format!("less than the {physical} sectors of the zone, with its spares");
-            return Err(self.block.at(key).refuse(key, Some(&self.dead.to_string()), expected));
-        };
-        if physical / unit > SKIPS_MAX as u64 {
-            let expected = format!("at most {SKIPS_MAX} runs of spares in a zone");
-            return Err(self.block.at.refuse("Number of spares", None, expected));
-        }
-        let mut holes = self.slips.iter().map(|slip| slip.saturating_mul(hole)).peekable();
-        let mut runs = Runs { dead: self.dead, data, skips: Vec::new(), end: 0 };
-        let mut start = 0;
-        while start < physical {
-            let end = start.saturating_add(unit).min(physical);
-            // What is left over at the end of the zone has no spares.
-            let mut left =
-                if end - start == unit { unit.saturating_sub(kept) } else { end - start };
-            let mut at = start;
-            while left > 0 && at < end {
-                let next = holes.peek().copied().unwrap_or(u64::MAX).min(end);
-                if at >= next && at < end {
-                    holes.next();
-                    at = (next + hole).max(at);
-                    continue;
-                }
-                let run = left.min(next - at);
-                runs.push(at, run);
-                (at, left) = (at + run, left - run);
-            }
-            while holes.peek().is_some_and(|hole| *hole < end) {
-                holes.next();
-            }
-            start = end;
-        }
-        if runs.data > 0 {
-            let expected = "no more slips than there are spares for them";
-            return Err(self.block.at("slips").refuse("slips", Some(&slips.to_string()), expected));
-        }
-        push(&mut runs.skips, runs.end, physical - runs.end);
-        Ok(runs.skips)
+    /// The angle of so many sectors, each rounded down as the format's own reader does, and the rest.
+    fn angle(&self, skew: Skew) -> Angle {
+        let whole = skew.sectors % self.per_track * ((1_u64 << 32) / self.per_track);
+        Angle(small(whole)) + skew.rest
     }
 }
 
-/// Runs of data as they come, turned into the gaps between them.
-struct Runs {
-    /// Sectors at the front that are not used.
-    dead: u64,
-    /// Sectors of data that are still to come.
-    data: u64,
-    skips: Vec<Skip>,
-    /// Behind the last sector of data.
-    end: u64,
-}
-
-impl Runs {
-    fn push(&mut self, start: u64, len: u64) {
-        let unused = self.dead.min(len);
-        self.dead -= unused;
-        let (start, len) = (start + unused, (len - unused).min(self.data));
-        if len > 0 {
-            push(&mut self.skips, self.end, start - self.end);
-            (self.end, self.data) = (start + len, self.data - len);
+impl Skew {
+    /// In sectors what stands behind the point is cut off, as the format's own reader does; a turn is a turn.
+    fn read(
+        block: &Block,
+        key: &str,
+        per_track: u64,
+        revolutions: bool,
+    ) -> Result<Self, ConfigError> {
+        let number = block.number(key)?.unwrap_or(0.0);
+        if number.abs() > f64::from(u32::MAX) {
+            let expected = format!("a skew of at most {} sectors", u32::MAX);
+            return Err(block.at(key).refuse(key, Some(&number.to_string()), expected));
         }
+        if !revolutions {
+            #[expect(clippy::cast_precision_loss, reason = "sectors of one track")]
+            let sectors = number.trunc().rem_euclid(per_track as f64);
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
+            return Ok(Self { sectors: (sectors as u64).min(per_track - 1), rest: Angle::ZERO });
+        }
+        let turns = (number.rem_euclid(1.0) * 4_294_967_296.0).round();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a turn")]
+        let angle = (turns as u64) & u64::from(u32::MAX);
+        let width = (1_u64 << 32) / per_track;
+        let sectors = (angle / width).min(per_track - 1);
+        Ok(Self { sectors, rest: Angle(small(angle - sectors * width)) })
     }
 }
 
-/// Adds a run; one that touches the last is part of it.
-fn push(skips: &mut Vec<Skip>, first: u64, count: u64) {
-    match skips.last_mut() {
-        _ if count == 0 => {}
-        Some(last) if last.first + last.count == first => last.count += count,
-        _ => skips.push(Skip { first, count }),
+/// Pairs of a defect and where its data is kept, in the order of the disk; the first pair of a defect counts.
+fn defects(block: &Block) -> Result<Vec<(u64, u64)>, ConfigError> {
+    let key = "defects";
+    let all = block.list(key)?;
+    let refuse = |found: usize, expected: String| {
+        Err(block.at(key).refuse(key, Some(&found.to_string()), expected))
+    };
+    if !all.len().is_multiple_of(2) {
+        return refuse(all.len(), "pairs: a defect, and where its data is kept".into());
     }
+    if all.len() / 2 > DEFECTS_MAX {
+        return refuse(all.len() / 2, format!("at most {DEFECTS_MAX} defects in a zone"));
+    }
+    let number = |value: &Value| value.whole(key, 0, NUMBER_MAX);
+    let mut pairs = Vec::new();
+    for pair in all.chunks_exact(2) {
+        pairs.push((number(&pair[0])?, number(&pair[1])?));
+    }
+    pairs.sort_by_key(|pair| pair.0);
+    pairs.dedup_by_key(|pair| pair.0);
+    Ok(pairs)
 }
 
 fn small(number: u64) -> u32 {

@@ -14,6 +14,7 @@
 mod controller;
 mod layout;
 mod mechanics;
+mod sparing;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -59,6 +60,15 @@ pub fn import_with(
     let disk = disk(&tree, path)?;
     let above = controller::path(&tree, &disk.name)?;
     spec(disk, above, read)
+}
+
+/// The same drive with a queue inside that serves what comes under the heads first, and holds `depth` commands:
+/// the published files hold one each, and say nothing of how more would be chosen from. The choice leads by what
+/// the electronics take for a hit.
+#[must_use]
+pub fn with_shortest_positioning(spec: Spec, depth: u32) -> Spec {
+    let discipline = drive::Discipline::ShortestPositioning(controller::choosing(&spec.overheads));
+    Spec { discipline, queue_depth_max: depth, ..spec }
 }
 
 /// The disk of the file: the only one, or the only one that is used.
@@ -111,8 +121,8 @@ fn spec(disk: &Block, above: controller::Path, read: Read<'_>) -> Result<Spec, C
         write_buffer: controller.write_buffer,
         write_cache: controller.write_cache,
         queue_depth_max: controller.queue_depth_max,
-        // The files' own queues hold one command; what a controller above would do is not the drive's.
-        discipline: drive::Discipline::Fifo,
+        // What a controller above would do is not the drive's.
+        discipline: controller.discipline,
         firmware: controller.firmware,
     };
     match spec.clone().check() {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use drive::{Mapping, ReadAhead, Skip, Spec};
+use drive::{Discipline, Mapping, ReadAhead, Skip, Spec};
 use units::{Angle, Duration, Lba};
 
 use super::{import, import_with};
@@ -153,15 +153,28 @@ fn each_sparing_scheme_leaves_the_runs_it_is_described_with() {
         skips("8", "5", "[ 90 ]"),
         [skip(0, 3), skip(75, 5), skip(90, 1), skip(156, 4), skip(200, 20)]
     );
+    // Behind the last whole range there are no spares: the one before lends one.
+    assert_eq!(
+        skips("8", "5", "[ 170 ]")[1..],
+        [skip(75, 5), skip(156, 4), skip(170, 1), skip(200, 20)]
+    );
     assert_eq!(skips("10", "1", "[ 7 ]"), [skip(0, 3), skip(7, 1), skip(199, 21)]);
     let tracks = skips("3", "1", "[]");
     assert_eq!(tracks[..3], [skip(0, 3), skip(9, 1), skip(19, 1)]);
-    // A slip turns the cylinders that follow it in its zone.
-    let cut = zone("2", "1", "[ 45 ]").expect("2");
-    assert_eq!((cut[0].last_cylinder, cut[1].first_cylinder, cut[1].last_cylinder), (2, 3, 10));
-    assert_eq!(cut[1].first_sector_angle, Angle((2 + 3 * 3 + 1) % 10 * 429_496_729));
-    assert_eq!(cut[0].skips, [skip(0, 3), skip(19, 1), skip(39, 1), skip(45, 1)]);
-    let message = zone("2", "1", "[ 45, 46 ]").expect_err("no room");
+    // A slip turns the cylinders (of two tracks) that follow it in its zone, or the tracks.
+    let turned = &zone("2", "1", "[ 45 ]").expect("2")[0];
+    assert_eq!(turned.skips[..4], [skip(0, 3), skip(19, 1), skip(39, 1), skip(45, 1)]);
+    assert_eq!(turned.turns, [6]);
+    assert_eq!(zone("3", "1", "[ 45 ]").expect("3")[0].turns, [5]);
+    // Slips that move all that follows leave the spares alone; spares at the front lie before the data.
+    assert_eq!(skips("4", "1", "[ 45 ]")[..4], [skip(0, 3), skip(19, 1), skip(39, 1), skip(45, 1)]);
+    assert_eq!(skips("4", "1", "[ 45 ]")[4], skip(59, 1));
+    assert_eq!(skips("5", "2", "[ 45 ]")[..4], [skip(0, 5), skip(20, 2), skip(40, 1), skip(45, 1)]);
+    assert_eq!(skips("6", "2", "[ 45 ]")[..4], [skip(0, 5), skip(20, 2), skip(40, 2), skip(45, 1)]);
+    // What one cylinder's spare does not take up the next one's does.
+    let lent = skips("2", "1", "[ 45, 46 ]");
+    assert_eq!(lent[3..6], [skip(45, 2), skip(99, 1), skip(119, 1)]);
+    let message = zone("9", "1", "[ 185, 186 ]").expect_err("no room");
     assert!(message.contains("field `slips`"), "{message}");
 }
 
@@ -191,13 +204,13 @@ fn what_cannot_be_represented_is_refused_by_name_and_line() {
     model("= extracted", "= hpl", "field `Seek type`: found `hpl`, expected one of");
     model(
         "defects = []\n",
-        "defects = [ 5, 6 ]\n",
-        "field `defects`: found nothing, expected no defects",
+        "defects = [ 5, 6, 9 ]\n",
+        "field `defects`: found `3`, expected pairs",
     );
     model(
         "Sparing scheme used = 9",
-        "Sparing scheme used = 4",
-        "field `Sparing scheme used`: found `4`",
+        "Sparing scheme used = 11",
+        "field `Sparing scheme used`: found `11`",
     );
     model(
         "number = 11",
@@ -209,7 +222,17 @@ fn what_cannot_be_represented_is_refused_by_name_and_line() {
         "Block count = 500",
         "field `Block count`: found `500`, expected 354",
     );
-    model("[ 7, 8, 90 ]", "[ 8, 7 ]", "expected slips in rising order");
+    model("[ 7, 8, 90 ]", "[ 7, -8 ]", "field `slips`: found `-8`");
+    let unspared = refused("x.model", "used = 9", "used = 0");
+    assert!(
+        unspared.contains("x.model:19: field `slips`: found `3`, expected no slips"),
+        "{unspared}"
+    );
+    model(
+        "slips = [], defects = []",
+        "slips = [], defects = [ 5, 6 ]",
+        "no defects without spares",
+    );
     model("rpms) = 6000", "rpms) = fast", "found `fast`, expected a number");
     model("dm_mech_g1", "dm_mech_g0", "field `Mechanical Model`");
     model("trackSwitchPlusRotation", "constant", "field `Access time type`: found `constant`");
@@ -226,6 +249,126 @@ fn what_cannot_be_represented_is_refused_by_name_and_line() {
     assert!(itself.contains("inside each other"), "{itself}");
     let none = read(&files(), "x.model").expect_err("no disk");
     assert!(none.contains("field `disksim_disk`"), "{none}");
+}
+
+/// The drive after changes to the files; nothing else in it changes.
+fn changed(name: &str, from: &str, to: &str) -> Spec {
+    let mut files = files();
+    let text = files.get_mut(&Path::new("d").join(name)).expect("one of the files");
+    assert!(text.contains(from), "{from}");
+    *text = text.replacen(from, to, 1);
+    read(&files, "x.parv").unwrap_or_else(|error| panic!("{to}: {error}"))
+}
+
+#[test]
+fn what_is_written_in_another_way_is_the_same_drive() {
+    let same = read(&files(), "x.parv").expect("a drive");
+    for (name, from, to) in [
+        ("x.model", "cylinders = 20", "cylinders = 0x14"),
+        ("x.model", "Seek type = extracted", "Seek type = \"extracted\""),
+        ("x.model", "curve = x.seek", "curve = \"x.seek\""),
+        ("x.model", "[ 7, 8, 90 ]", "[ 90, 8, 7, 8 ]"),
+        ("x.model", "switch = 1.0", "switch = 1.9"),
+        ("x.model", "switch = 2.0", "switch = -8.0"),
+        ("x.model", "Block count = 352,", ""),
+        ("x.model", "Rangesize for sparing = 1,", ""),
+        ("x.model", "slips = [], defects = []", "defects = [ 7, 7 ]"),
+        ("x.model", "Sparing scheme used = 9,", "Skew units = sectors, Sparing scheme used = 9,"),
+        ("x.seek", "Seek distances measured: 3\n", "0, 0.0\n"),
+        ("x.seek", "1, 1.0\n2, 0.9\n", "1 1.0 0.05\n  # two\n2 0.9\n"),
+        (
+            "x.diskspecs",
+            "Time scale",
+            "Preseeking level = 2, Scheduler = disksim_ioqueue {}, Time scale",
+        ),
+        (
+            "x.diskspecs",
+            "segments = 3,",
+            "segments = 3, Max queue length = 0, Never disconnect = 0,",
+        ),
+    ] {
+        assert_eq!(changed(name, from, to), same, "{name}: {to}");
+    }
+    // In the directory above, as when the simulator is called from there.
+    let mut moved = files();
+    let model = moved.remove(Path::new("d/x.model")).expect("it is there");
+    moved.insert("d/models/x.model".into(), model);
+    let disk = moved.get_mut(Path::new("d/x.diskspecs")).expect("it is there");
+    *disk = disk.replace("source x.model", "source models/x.model");
+    assert_eq!(read(&moved, "x.parv"), Ok(same));
+}
+
+#[test]
+fn skews_may_be_in_revolutions_of_the_whole_layout_or_of_a_zone() {
+    let units = "Skew units = revolutions, ";
+    let all = changed("x.model", "Sparing scheme used", &format!("{units}Sparing scheme used"));
+    assert_eq!((all.zones[0].track_skew, all.zones[0].cylinder_skew), (0, 0));
+    let mut files = files();
+    let model = files.get_mut(Path::new("d/x.model")).expect("it is there");
+    for (from, to) in [
+        ("First cylinder number = 0,", "First cylinder number = 0, Skew units = revolutions,"),
+        ("block = 2.0", "block = 0.5"),
+        ("track switch = 1.0", "track switch = 0.25"),
+        ("cylinder switch = 2.0", "cylinder switch = -0.1"),
+    ] {
+        *model = model.replacen(from, to, 1);
+    }
+    let zone = &read(&files, "x.parv").expect("a drive").zones[0];
+    let sector = u32::MAX / 10;
+    let whole = |sectors: u32, rest: Angle| u64::from(sectors * sector) + u64::from(rest.0);
+    assert_eq!(zone.first_sector_angle, Angle(1 << 31));
+    assert_eq!((zone.track_skew, whole(2, zone.track_skew_rest)), (2, 1 << 30));
+    assert_eq!(zone.cylinder_skew, 9);
+    assert_eq!(whole(9, zone.cylinder_skew_rest), 3_865_470_566);
+}
+
+#[test]
+fn defects_are_kept_where_the_file_says_or_at_the_next_place_that_is_free() {
+    let remaps = |defects: &str| {
+        let spec = changed("x.model", "defects = []\n", &format!("defects = [ {defects} ]\n"));
+        let all = spec.zones[0].remaps.iter().map(|remap| (remap.from, remap.to, remap.count));
+        all.collect::<Vec<_>>()
+    };
+    // 198 and 199 are spares; 7 is a slip, and 1 is not used: what was there has nothing to be kept.
+    assert_eq!(remaps("20, 199, 10, 198"), [(10, 198, 1), (20, 199, 1)]);
+    assert_eq!(remaps("7, 198, 1, 199"), []);
+    assert_eq!(remaps("10, 30, 20, 30"), [(10, 198, 1), (20, 199, 1)]);
+    let more =
+        refused("x.model", "defects = []\n", "defects = [ 9,0, 10,0, 11,0, 12,0, 13,0, 14,0 ]\n");
+    assert!(more.contains("x.model:20: field `defects`: found `6`, expected no defects"), "{more}");
+}
+
+#[test]
+fn every_value_of_the_enumerated_keys_is_read() {
+    let set = |key: &str, value: u32| {
+        changed("x.diskspecs", "Time scale", &format!("{key} = {value}, Time scale"))
+    };
+    for level in 0..=2 {
+        let spec = set("Fast write level", level);
+        assert_eq!((spec.write_cache, spec.check().is_ok()), (level > 0, true));
+    }
+    let policies = [ReadAhead::Never, ReadAhead::Track, ReadAhead::Cylinder, ReadAhead::Fixed];
+    for (value, policy) in (0..).zip(policies) {
+        let spec =
+            changed("x.diskspecs", "continuous read = 4", &format!("continuous read = {value}"));
+        assert_eq!(spec.firmware.read_ahead, policy);
+    }
+    let queue = |policy: u32| {
+        let keys = format!(
+            "Max queue length = 8, Scheduler = disksim_ioqueue {{ Scheduling policy = {policy} }}"
+        );
+        changed("x.diskspecs", "Time scale", &format!("{keys}, Time scale"))
+    };
+    assert_eq!((queue(1).queue_depth_max, queue(1).discipline), (8, Discipline::Fifo));
+    let lead = |discipline: Discipline| discipline.choosing().map(|choosing| choosing.lead);
+    assert!(matches!(queue(4).discipline, Discipline::ShortestSeek(_)));
+    assert!(matches!(queue(8).discipline, Discipline::ShortestPositioning(_)));
+    // A hit after a read, 0.05 ms, at a scale of 2.
+    assert_eq!(lead(queue(8).discipline), Some(Duration::from_micros(100)));
+    let keys =
+        "Max queue length = 8, Scheduler = disksim_ioqueue { Scheduling policy = 2 }, Time scale";
+    let elevator = refused("x.diskspecs", "Time scale", keys);
+    assert!(elevator.contains("x.diskspecs:3: field `Scheduling policy`: found `2`"), "{elevator}");
 }
 
 #[test]

@@ -6,7 +6,9 @@
 //! value  = words | block | "[" { value [","] } "]" | "source" FILE
 //! ```
 //!
-//! Words run up to the next of `{ } [ ] , =`; `#` begins a comment. A key may consist of several words.
+//! Words run up to the next of `{ } [ ] , =`, or stand in quotes; `#` begins a comment. A key may consist of
+//! several words. A file's name is looked for beside the file that names it, and then one directory up: the
+//! format's own reader starts at the directory it is called from, which is either.
 //! Invariant: everything in a tree knows its file and its line, and no input makes it deeper than
 //! [`DEPTH_MAX`] or larger than [`BYTES_MAX`].
 
@@ -121,8 +123,10 @@ fn shortened(text: &str) -> String {
 
 /// Reads `path` and what it includes.
 pub(crate) fn parse(path: &Path, read: Read<'_>) -> Result<Tree, ConfigError> {
+    let at = At { file: path.display().to_string().into(), line: 1 };
+    let text = read(path).map_err(|why| at.refuse("source", Some(&at.file), why))?;
     let mut shared = Shared { read, bytes: 0, tree: Tree::default() };
-    file(&mut shared, path, 0, None)?;
+    file(&mut shared, path, &text, (0, &at))?;
     Ok(shared.tree)
 }
 
@@ -132,8 +136,9 @@ pub(crate) fn beside(
     name: &str,
     read: Read<'_>,
 ) -> Result<(Rc<str>, String), ConfigError> {
-    let path = Path::new(&*at.file).parent().unwrap_or(Path::new("")).join(name);
-    let text = read(&path).map_err(|why| at.refuse("source", Some(name), why))?;
+    let directory = Path::new(&*at.file).parent().unwrap_or(Path::new(""));
+    let (path, text) =
+        find(directory, name, read).map_err(|why| at.refuse("source", Some(name), why))?;
     if text.len() > BYTES_MAX {
         return Err(at.refuse(
             "source",
@@ -144,23 +149,33 @@ pub(crate) fn beside(
     Ok((path.display().to_string().into(), text))
 }
 
-/// Reads one file into the tree.
+/// The text of a file that is named in this directory, and where it was: there or one directory up.
+fn find(directory: &Path, name: &str, read: Read<'_>) -> Result<(PathBuf, String), String> {
+    let path = directory.join(name);
+    match read(&path) {
+        Ok(text) => Ok((path, text)),
+        Err(why) => {
+            let above =
+                directory.parent().map(|above| above.join(name)).ok_or_else(|| why.clone())?;
+            read(&above).map(|text| (above, text)).map_err(|_| why)
+        }
+    }
+}
+
+/// Reads the text of a file, so many files deep and named at `asked`, into the tree.
 fn file(
     shared: &mut Shared<'_>,
     path: &Path,
-    depth: usize,
-    from: Option<&At>,
+    text: &str,
+    (depth, asked): (usize, &At),
 ) -> Result<(), ConfigError> {
     let name: Rc<str> = path.display().to_string().into();
-    let here = At { file: Rc::clone(&name), line: 1 };
-    let asked = from.unwrap_or(&here);
-    let text = (shared.read)(path).map_err(|why| asked.refuse("source", Some(&name), why))?;
     shared.bytes += text.len();
     if shared.bytes > BYTES_MAX {
         let expected = format!("at most {BYTES_MAX} bytes in all");
         return Err(asked.refuse("source", Some(&name), expected));
     }
-    let tokens = tokens(&text);
+    let tokens = tokens(text);
     let directory = path.parent().unwrap_or(Path::new("")).to_owned();
     Parser { shared, tokens: &tokens, next: 0, file: name, directory, depth }.top()
 }
@@ -171,9 +186,13 @@ fn tokens(text: &str) -> Vec<(Token<'_>, usize)> {
         let mut rest = text.split('#').next().unwrap_or_default().trim_start();
         while let Some(first) = rest.chars().next() {
             let mark = |c: char| "{}[],=".contains(c);
+            let quoted = rest.strip_prefix('"').and_then(|inside| inside.split_once('"'));
             let end = if mark(first) {
                 all.push((Token::Mark(first), line));
                 first.len_utf8()
+            } else if let Some((word, _)) = quoted {
+                all.push((Token::Word(word), line));
+                word.len() + 2
             } else {
                 let end = rest.find(|c: char| mark(c) || c.is_whitespace()).unwrap_or(rest.len());
                 all.push((Token::Word(&rest[..end]), line));
@@ -215,9 +234,10 @@ impl Parser<'_, '_, '_> {
 
     /// Reads another file; what it holds is added to the tree.
     fn include(&mut self, at: &At, name: &str) -> Result<(), ConfigError> {
-        let path = self.directory.join(name);
         self.deeper(at)?;
-        let read = file(self.shared, &path, self.depth, Some(at));
+        let found = find(&self.directory, name, &mut *self.shared.read);
+        let (path, text) = found.map_err(|why| at.refuse("source", Some(name), why))?;
+        let read = file(self.shared, &path, &text, (self.depth, at));
         self.depth -= 1;
         read
     }
@@ -418,9 +438,9 @@ impl Block {
         self.find(key).map_or(Ok(default), |value| value.whole(key, least, most))
     }
 
-    /// A switch, 0 or 1; off where it is not written.
+    /// A switch: off at 0 and where it is not written, on at any other number, as the format's own reader has it.
     pub(crate) fn flag(&self, key: &str) -> Result<bool, ConfigError> {
-        Ok(self.whole_or(key, (0, 1), 0)? == 1)
+        Ok(self.whole_or(key, (0, u8::MAX.into()), 0)? > 0)
     }
 
     pub(crate) fn words(&self, key: &str, expected: &str) -> Result<(&str, &At), ConfigError> {

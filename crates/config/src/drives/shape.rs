@@ -4,8 +4,8 @@ use core::fmt;
 use core::str::FromStr;
 
 use drive::{
-    Bus, Choosing, Discipline, Firmware, Mapping, Overheads, ReadBuffer, SeekCurve, Skip, Spec,
-    Zone,
+    Bus, Choosing, Discipline, Firmware, Mapping, Overheads, ReadBuffer, Remap, SeekCurve, Skip,
+    Spec, Zone,
 };
 use serde::{Deserialize, Deserializer};
 use units::{Angle, Bytes, Duration, Sectors};
@@ -129,9 +129,20 @@ struct ZoneTable {
     /// In 2⁻³² of a turn.
     #[serde(default)]
     first_sector_angle: u32,
+    /// In 2⁻³² of a turn.
+    #[serde(default)]
+    track_skew_rest: u32,
+    /// In 2⁻³² of a turn.
+    #[serde(default)]
+    cylinder_skew_rest: u32,
     /// Pairs of first sector and count.
     #[serde(default)]
     skips: Vec<(u64, u64)>,
+    #[serde(default)]
+    turns: Vec<u64>,
+    /// First sector, where it is kept, and count.
+    #[serde(default)]
+    remaps: Vec<(u64, u64, u64)>,
 }
 
 impl DriveFile {
@@ -225,7 +236,15 @@ impl ZoneTable {
             track_skew: self.track_skew,
             cylinder_skew: self.cylinder_skew,
             first_sector_angle: Angle(self.first_sector_angle),
+            track_skew_rest: Angle(self.track_skew_rest),
+            cylinder_skew_rest: Angle(self.cylinder_skew_rest),
             skips: self.skips.into_iter().map(|(first, count)| Skip { first, count }).collect(),
+            turns: self.turns,
+            remaps: self
+                .remaps
+                .into_iter()
+                .map(|(from, to, count)| Remap { from, to, count })
+                .collect(),
         }
     }
 }

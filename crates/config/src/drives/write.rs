@@ -6,10 +6,13 @@
 use core::fmt::Write;
 
 use drive::{
-    Bus, Detour, Discipline, Firmware, Mapping, MediaCache, Overheads, ReadAhead, SeekCurve, Spec,
-    WriteAhead, Zone,
+    Bus, Detour, Discipline, Firmware, Mapping, MediaCache, Overheads, ReadAhead, Remap, SeekCurve,
+    Spec, WriteAhead, Zone,
 };
-use units::{Duration, Sectors, Share};
+use units::{Angle, Duration, Sectors, Share};
+
+/// Where a line of a list ends.
+const LINE_CHARS_MAX: usize = 100;
 
 /// The drive file that [`super::parse`] reads back as this very drive.
 pub fn to_toml(spec: &Spec) -> String {
@@ -165,11 +168,8 @@ fn curve(text: &mut String, table: &str, curve: &SeekCurve) -> core::fmt::Result
     if curve.fall_max > Duration::ZERO {
         writeln!(text, "fall_max = {}", time(curve.fall_max))?;
     }
-    writeln!(text, "points = [")?;
-    for (distance, takes) in &curve.points {
-        writeln!(text, "    [{distance}, {}],", time(*takes))?;
-    }
-    writeln!(text, "]")
+    let point = |(distance, takes): &(u32, Duration)| format!("[{distance}, {}]", time(*takes));
+    list(text, "points", curve.points.iter().map(point))
 }
 
 fn zone(text: &mut String, zone: &Zone) -> core::fmt::Result {
@@ -180,12 +180,30 @@ fn zone(text: &mut String, zone: &Zone) -> core::fmt::Result {
     writeln!(text, "track_skew = {}", zone.track_skew)?;
     writeln!(text, "cylinder_skew = {}", zone.cylinder_skew)?;
     writeln!(text, "first_sector_angle = {}", zone.first_sector_angle.0)?;
-    if zone.skips.is_empty() {
-        return Ok(());
+    if zone.track_skew_rest != Angle::ZERO {
+        writeln!(text, "track_skew_rest = {}", zone.track_skew_rest.0)?;
     }
-    writeln!(text, "skips = [")?;
-    for skip in &zone.skips {
-        writeln!(text, "    [{}, {}],", skip.first, skip.count)?;
+    if zone.cylinder_skew_rest != Angle::ZERO {
+        writeln!(text, "cylinder_skew_rest = {}", zone.cylinder_skew_rest.0)?;
     }
-    writeln!(text, "]")
+    list(text, "skips", zone.skips.iter().map(|s| format!("[{}, {}]", s.first, s.count)))?;
+    list(text, "turns", zone.turns.iter().map(u64::to_string))?;
+    let remap = |r: &Remap| format!("[{}, {}, {}]", r.from, r.to, r.count);
+    list(text, "remaps", zone.remaps.iter().map(remap))
+}
+
+/// As many elements on a line as it takes; nothing for none.
+fn list(text: &mut String, key: &str, all: impl Iterator<Item = String>) -> core::fmt::Result {
+    let mut line = String::new();
+    for (nth, element) in all.enumerate() {
+        if nth == 0 {
+            writeln!(text, "{key} = [")?;
+        }
+        if line.len() + element.len() > LINE_CHARS_MAX {
+            writeln!(text, "   {line}")?;
+            line.clear();
+        }
+        write!(line, " {element},")?;
+    }
+    if line.is_empty() { Ok(()) } else { writeln!(text, "   {line}\n]") }
 }

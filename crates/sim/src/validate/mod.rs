@@ -171,3 +171,5 @@ fn distribution(times: &[f64]) -> Vec<(f64, f64)> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod variations;

@@ -56,19 +56,28 @@ const ONE_AT_A_TIME: [(&str, [f64; 3]); 5] = [
     ("hp_c2247a", [20.005, 2.396, 19.777]),
     ("hp_c3323a", [19.780, 1.753, 18.824]),
 ];
-/// The means that DiskSim's are compared with come from dice of its own: 0.3 % of 20,000 random requests.
-const APART_PER_CENT: f64 = 1.1;
+const APART_PER_CENT: f64 = 1.0;
+/// The one cell that is further off, by 1.04 %, when addresses are drawn from the whole disk. What DiskSim's were
+/// drawn from is not recorded; the workloads in the drive's own files are drawn from the capacity that these
+/// state, which is 2.6 % short of what the zones add up to. Drawn so, all fifteen are within 0.8 %.
+const WHOLE_DISK_EXCEPTION: (&str, usize, f64) = ("barracuda", 2, 1.1);
+/// The capacities that the files state where they differ from the zones', in sectors.
+const STATED: [(&str, u64); 3] =
+    [("atlas10k", 17_938_986), ("barracuda", 4_110_000), ("cheetah9LP", 17_783_240)];
+/// So many that the mean of random ones is known to 0.1 %.
+const REQUESTS: u64 = 100_000;
 
-/// The mean of 20,000 requests.
+/// The mean of [`REQUESTS`].
 fn mean_ms(model: &Arc<Model>, mut operation: impl FnMut(u64) -> units::Operation) -> f64 {
     let mut device = Device::new(Arc::clone(model));
     let mut now = Instant::ZERO;
-    for n in 0..20_000 {
+    for n in 0..REQUESTS {
         device.submit(now, Tag(n), operation(n));
         now = device.next_completion().expect("one is in service");
         device.complete(now).expect("it is done");
     }
-    now.since(Instant::ZERO).as_millis_f64() / 20_000.0
+    let count = u32::try_from(REQUESTS).expect("not so many");
+    now.since(Instant::ZERO).as_millis_f64() / f64::from(count)
 }
 
 #[test]
@@ -82,21 +91,63 @@ fn one_at_a_time_the_published_drives_take_as_long_as_in_disksim() {
     for (name, expected) in ONE_AT_A_TIME {
         let spec = config::disksim::import(&directory.join(name).with_extension("parv"));
         let model = Arc::new(spec.expect(name).check().expect(name));
-        let mut dice = crate::Dice::new(1, 0);
-        let blocks = model.capacity().0 / 8;
-        let at = |block| Extent::new(Lba(block * 8), Sectors(8));
-        let found = [
-            mean_ms(&model, |_| units::Operation::read(at(dice.below(blocks)))),
-            mean_ms(&model, |n| units::Operation::read(at(n))),
-            mean_ms(&model, |_| units::Operation::write(at(dice.below(blocks)))),
-        ];
-        println!("{name}: {found:.3?} for {expected:?}");
-        let far = |(a, b): (&f64, &f64)| (a - b).abs() * 100.0 > b * APART_PER_CENT;
-        if found.iter().zip(&expected).any(far) {
-            apart.push(name);
+        let whole = model.capacity().0;
+        let stated = STATED.iter().find(|(known, _)| *known == name).map_or(whole, |(_, n)| *n);
+        for sectors in [whole, stated] {
+            let mut dice = crate::Dice::new(1, 0);
+            let at = |block| Extent::new(Lba(block * 8), Sectors(8));
+            let found = [
+                mean_ms(&model, |_| units::Operation::read(at(dice.below(sectors / 8)))),
+                mean_ms(&model, |n| units::Operation::read(at(n))),
+                mean_ms(&model, |_| units::Operation::write(at(dice.below(sectors / 8)))),
+            ];
+            println!("{name}, {sectors} sectors: {found:.3?} for {expected:?}");
+            for (cell, (found, expected)) in found.into_iter().zip(expected).enumerate() {
+                let (drive, nth, allowed) = WHOLE_DISK_EXCEPTION;
+                let except = (drive, nth, whole) == (name, cell, sectors);
+                let most = if except { allowed } else { APART_PER_CENT };
+                if (found - expected).abs() * 100.0 > expected * most {
+                    apart.push((name, sectors, cell));
+                }
+            }
         }
     }
-    assert!(apart.is_empty(), "further apart than {APART_PER_CENT} %: {apart:?}");
+    assert!(apart.is_empty(), "too far apart: {apart:?}");
+}
+
+/// Commands in the drive, and what DiskSim does of them a second with shortest positioning in its disk queue.
+const SHORTEST_POSITIONING: [(u64, f64); 3] = [(4, 135.0), (16, 177.0), (64, 219.0)];
+const QUEUED_APART_PER_CENT: f64 = 5.0;
+
+#[test]
+fn shortest_positioning_in_the_imported_cheetah_does_what_it_does_in_disksim() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/disksim");
+    if !directory.is_dir() {
+        eprintln!("SKIPPED: {} is missing: no queue was compared", directory.display());
+        return;
+    }
+    let imported = config::disksim::import(&directory.join("cheetah9LP.parv")).expect("a drive");
+    for (depth, expected) in SHORTEST_POSITIONING {
+        let spec = config::disksim::with_shortest_positioning(imported.clone(), 64);
+        let model = Arc::new(spec.check().expect("a drive"));
+        let mut dice = crate::Dice::new(1, 0);
+        let blocks = model.capacity().0 / 8;
+        let mut random =
+            || units::Operation::read(Extent::new(Lba(dice.below(blocks) * 8), Sectors(8)));
+        let mut device = Device::new(model);
+        (0..depth).for_each(|tag| device.submit(Instant::ZERO, Tag(tag), random()));
+        let (mut now, mut done) = (Instant::ZERO, 0_u32);
+        while done < 20_000 {
+            now = device.next_completion().expect("commands wait");
+            if device.complete(now).is_some() {
+                done += 1;
+                device.submit(now, Tag(depth + u64::from(done)), random());
+            }
+        }
+        let rate = f64::from(done) * 1e3 / now.since(Instant::ZERO).as_millis_f64();
+        println!("depth {depth}: {rate:.1} for {expected} a second");
+        assert!((rate - expected).abs() * 100.0 <= expected * QUEUED_APART_PER_CENT);
+    }
 }
 
 #[test]
@@ -128,7 +179,8 @@ fn the_published_drives_are_no_further_off_than_disksim() {
                 c.request_error_ms
             );
         }
-        if found.all.demerit_ms > all || found.reads.is_some_and(|r| r.demerit_ms > reads) {
+        let found_reads = found.reads.expect("a trace has reads");
+        if found.all.demerit_ms > all || found_reads.demerit_ms > reads {
             missed.push(name);
         }
     }
