@@ -251,7 +251,8 @@ impl Utilization {
     /// one, unless that one's deadline lies half a period behind.
     fn turn(&mut self, previous: Option<VolumeId>, now: Instant) -> Option<VolumeId> {
         let first = self.due(now)?;
-        if previous != Some(first) {
+        // Without batches each command is a turn, and deadlines alone decide.
+        if previous != Some(first) || self.batch_max == DiskTime::ZERO {
             return Some(first);
         }
         let (deadline, _) = self.deadlines.first()?;
