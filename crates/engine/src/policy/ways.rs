@@ -59,7 +59,8 @@ impl Ways {
             pool: DiskTime::ZERO,
             period: settings.period,
             way_max: settings.estimates.random,
-            one_at_a_time: settings.depth == 1,
+            // Without batches every command is a turn: there is no mean to hold its way against.
+            one_at_a_time: settings.depth == 1 && settings.batch > Duration::ZERO,
         }
     }
 
