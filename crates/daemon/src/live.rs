@@ -67,6 +67,9 @@ impl Live {
                 account: view.account,
                 balance: view.balance,
                 latency: view.latency,
+                error: view.error,
+                runs: view.runs,
+                declared: view.declared,
             })
         });
         Status { disks, volumes: volumes.collect() }

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::SyncSender;
 
-use engine::{Engine, VolumeId};
+use engine::{Declared, Engine, Reply, SEQUENTIAL_WITHIN, VolumeId};
 use frontend::ExportId;
-use report::Latency;
-use units::{Duration, Instant};
+use report::{Latency, Runs};
+use units::{DiskTime, Duration, Extent, Instant};
 
 use crate::inbox::{Changed, Look};
 use crate::status::VolumeView;
@@ -18,10 +18,25 @@ use crate::status::VolumeView;
 struct Seat {
     export: ExportId,
     latency: Latency,
+    /// How far off the estimates of its clients' requests were.
+    error: Latency,
+    /// The runs that its clients' requests came in.
+    runs: Runs,
+    /// What its reserve was worked out from, if from a rate.
+    declared: Option<Declared>,
     /// Requests that are not answered.
     open: u64,
     /// Who waits until there are none.
     drained: Option<SyncSender<Changed>>,
+}
+
+/// How a client's request was answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answered {
+    /// How long after it came.
+    pub(crate) latency: Duration,
+    /// What the engine said of it.
+    pub(crate) reply: Reply,
 }
 
 /// The volumes, by their numbers in the engine.
@@ -29,12 +44,18 @@ struct Seat {
 pub(crate) struct Seats(Vec<Option<Seat>>);
 
 impl Seats {
-    pub(crate) fn add(&mut self, volume: VolumeId, export: ExportId) {
+    pub(crate) fn add(
+        &mut self,
+        volume: VolumeId,
+        export: ExportId,
+        declared: Option<Declared>,
+    ) {
         let index = volume.0 as usize;
         if self.0.len() <= index {
             self.0.resize_with(index + 1, || None);
         }
-        let seat = Seat { export, latency: Latency::default(), open: 0, drained: None };
+        let (latency, error, runs) = (Latency::default(), Latency::default(), Runs::default());
+        let seat = Seat { export, latency, error, runs, declared, open: 0, drained: None };
         let before = self.0[index].replace(seat);
         assert!(before.is_none(), "a number is one volume's");
     }
@@ -48,16 +69,31 @@ impl Seats {
         self.0[volume.0 as usize].as_mut().expect("a volume that is asked for is there")
     }
 
+    /// What its reserve is worked out from, from now on.
+    pub(crate) fn declare(&mut self, volume: VolumeId, declared: Option<Declared>) {
+        self.seat(volume).declared = declared;
+    }
+
+    /// A client asks for this.
+    pub(crate) fn seen(&mut self, volume: VolumeId, extent: Extent) {
+        self.seat(volume).runs.record(extent, SEQUENTIAL_WITHIN);
+    }
+
     /// A request has come.
     pub(crate) fn asked(&mut self, volume: VolumeId) {
         self.seat(volume).open += 1;
     }
 
-    /// A request has been answered, this long after it came.
-    pub(crate) fn answered(&mut self, volume: VolumeId, latency: Option<Duration>) {
+    /// A request has been answered: a client's so.
+    pub(crate) fn answered(&mut self, volume: VolumeId, client: Option<Answered>) {
         let seat = self.seat(volume);
-        if let Some(latency) = latency {
+        if let Some(Answered { latency, reply }) = client {
             seat.latency.record(latency);
+            // Who estimates nothing is never off.
+            if reply.estimate > DiskTime::ZERO {
+                let off = (reply.disk_time - reply.estimate).as_nanos().unsigned_abs();
+                seat.error.record(Duration::from_nanos(off));
+            }
         }
         seat.open -= 1;
         if seat.open == 0
@@ -88,10 +124,13 @@ impl Seats {
         let seats = seats.filter_map(|(volume, seat)| Some((volume, seat.as_ref()?)));
         let views = seats.map(|(volume, seat)| {
             let told = look == Look::All || look == Look::One(seat.export);
-            let latency = if told { seat.latency.clone() } else { Latency::default() };
+            let tell = |of: &Latency| if told { of.clone() } else { Latency::default() };
+            let (latency, error) = (tell(&seat.latency), tell(&seat.error));
+            let (runs, declared) = (seat.runs, seat.declared);
             let (contract, account) = (engine.contract(volume), *engine.account(volume));
             let balance = engine.balance(volume, now);
-            (seat.export, VolumeView { contract, account, balance, latency })
+            let view = VolumeView { contract, account, balance, latency, error, runs, declared };
+            (seat.export, view)
         });
         views.collect()
     }
