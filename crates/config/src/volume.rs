@@ -16,8 +16,24 @@ use crate::names::Names;
 use crate::plan::{Disk, DiskIndex, Volume, VolumeIndex};
 use crate::table::{Table, Value, size};
 
-pub(crate) const KEYS: &[&str] =
-    &["name", "disk", "size", "at", "reserve", "limit", "weight", "priority", "same_as", "iops", "bandwidth", "run", "block"];
+pub(crate) const KEYS: &[&str] = &[
+    "name",
+    "disk",
+    "size",
+    "at",
+    "reserve",
+    "limit",
+    "weight",
+    "priority",
+    "same_as",
+    RATE_KEYS[0],
+    RATE_KEYS[1],
+    RATE_KEYS[2],
+    RATE_KEYS[3],
+];
+
+/// Those that say what a reserve is worked out from, where it is not written.
+pub(crate) const RATE_KEYS: [&str; 4] = ["iops", "bandwidth", "run", "block"];
 
 const SIZE: &str = "a size such as 4KiB, 1MB or 20GiB";
 
@@ -258,11 +274,9 @@ fn contract(
                 disk.name
             ))
             .for_want_of_room()),
-        Refusal::LimitUnderReserve { reserve, .. } => Err(at(limit, "limit")?
-            .refuse(format_args!(
-                "at least {} (the reserve of the volume)",
-                disk.share_text(reserve)
-            ))),
+        Refusal::LimitUnderReserve { reserve, .. } => Err(at(limit, "limit")?.refuse(
+            format_args!("at least {} (the reserve of the volume)", disk.share_text(reserve)),
+        )),
         Refusal::LimitOfNothing => {
             Err(at(limit, "limit")?.refuse("a share above 0%: nothing lets no request through"))
         }

@@ -44,12 +44,7 @@ pub(crate) struct Answered {
 pub(crate) struct Seats(Vec<Option<Seat>>);
 
 impl Seats {
-    pub(crate) fn add(
-        &mut self,
-        volume: VolumeId,
-        export: ExportId,
-        declared: Option<Declared>,
-    ) {
+    pub(crate) fn add(&mut self, volume: VolumeId, export: ExportId, declared: Option<Declared>) {
         let index = volume.0 as usize;
         if self.0.len() <= index {
             self.0.resize_with(index + 1, || None);

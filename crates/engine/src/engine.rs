@@ -207,7 +207,7 @@ impl Engine {
             Event::Completed { command, outcome } => self.complete(command, outcome, now),
             Event::ContractChanged { volume, contract } => self.change(volume, contract, now),
             Event::VolumeRemoved { volume } => self.remove_volume(volume, now),
-            Event::PeriodChanged { period } => self.change_period(period, now),
+            Event::PeriodChanged { period, batch } => self.change_period((period, batch), now),
         }
     }
 
