@@ -404,6 +404,7 @@ impl Engine {
             running: 0,
             thrown: 0,
             owes_flush: self.owes_flush(&request.operation),
+            urgent: self.priorities[request.volume.0 as usize] == Priority::High,
             outcome: Outcome::Done,
             disk_time: DiskTime::ZERO,
             estimate: DiskTime::ZERO,
@@ -413,9 +414,10 @@ impl Engine {
             self.pending.push(None);
             Slot::try_from(self.pending.len() - 1).expect("REQUESTS_MAX fits")
         });
+        let urgent = pending.urgent;
         self.pending[slot as usize] = Some(pending);
         self.queued += 1;
-        if self.priorities[request.volume.0 as usize] == Priority::High {
+        if urgent {
             self.urgent.push_back(request.volume);
         }
         let entry = &mut self.volumes[request.volume.0 as usize];
@@ -469,7 +471,8 @@ impl Engine {
         let ends_request = pending.issued_whole();
         let next = if ends_request {
             let behind = pending.behind.take();
-            self.end(volume, behind.map(|(slot, _)| slot));
+            let urgent = pending.urgent;
+            self.end((volume, urgent), behind.map(|(slot, _)| slot));
             // Told from what it asks for: nobody has touched the request itself for long.
             behind.map(|(_, operation)| {
                 let owes_flush = self.owes_flush(&operation);
@@ -493,13 +496,12 @@ impl Engine {
     }
 
     /// The first request of `volume`'s queue needs no more commands.
-    fn end(&mut self, volume: VolumeId, behind: Option<Slot>) {
+    fn end(&mut self, (volume, urgent): (VolumeId, bool), behind: Option<Slot>) {
         self.advance(volume, behind);
         self.held = None;
-        if self.priorities[volume.0 as usize] == Priority::High
-            && let Some(place) = self.urgent.iter().position(|urgent| *urgent == volume)
-        {
-            self.urgent.remove(place);
+        if urgent {
+            let place = self.urgent.iter().position(|urgent| *urgent == volume);
+            self.urgent.remove(place.expect("it was entered when it came"));
         }
     }
 

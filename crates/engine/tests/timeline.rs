@@ -395,3 +395,18 @@ fn who_goes_before_its_turn_pays_its_own_way_and_all_pay_the_way_back_of_whom_it
     let owed = line.engine.busy() - all;
     assert!(owed < DiskTime::from_millis(4), "{owed} of 15 ms is charged to nobody after a second");
 }
+
+/// What came while its volume was of a higher class goes before its turn, and is forgotten when it has gone.
+#[test]
+fn a_volume_may_change_its_class_while_its_requests_wait() {
+    let mut line = Timeline::new(fcfs(), &[limit(100), limit(100)]);
+    line.submit(0, block(1));
+    line.engine.prioritise(VolumeId(1), Priority::High);
+    line.submit(1, block(2));
+    line.engine.prioritise(VolumeId(1), Priority::Normal);
+    line.submit(0, block(3));
+    line.submit(1, block(4));
+    let order: Vec<u32> = (0..4).map(|_| line.serve(ms(1)).0).collect();
+    assert_eq!(order, [1, 0, 0, 1]);
+    line.quiet();
+}
