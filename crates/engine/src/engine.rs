@@ -531,12 +531,11 @@ impl Engine {
         }
         let volume = pending.request.volume;
         let ended = pending.issued_whole() && pending.running == 0;
-        let charge = match issued.ticket {
-            Some(ticket) => self.policy.completed(volume, ticket, charge, now),
-            None => {
-                self.policy.lingered(volume, charge, now);
-                charge
-            }
+        let charge = if let Some(ticket) = issued.ticket {
+            self.policy.completed(volume, ticket, charge, now)
+        } else {
+            self.policy.lingered(volume, charge, now);
+            charge
         };
         self.volumes[volume.0 as usize].account.disk_time += charge;
         if ended {

@@ -1,6 +1,8 @@
 //! Facts about preemptible execution, over generated requests, arrivals and settings: whatever preempts a request, it is
 //! carried out once, in order, durably where that was asked, and in the end.
 
+#![allow(clippy::large_types_passed_by_value, reason = "an engine is made once a test")]
+
 mod common;
 
 use std::collections::BTreeMap;
