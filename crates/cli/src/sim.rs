@@ -7,6 +7,7 @@ use sim::{Experiment, Outcome, World};
 use units::{Duration, Instant};
 
 use crate::args;
+use crate::declared;
 use crate::exit::{Ended, bad_input};
 use crate::table;
 
@@ -30,6 +31,7 @@ pub(crate) fn run(args: &args::Run, json: bool) -> anyhow::Result<Ended> {
     if let Some(seed) = args.seed {
         plan.seed = seed;
     }
+    declared::say(&plan);
     let length = plan.duration.expect("a checked scenario says how long");
     let bar = bar("simulating");
     let mut world = World::new(&plan);
@@ -43,6 +45,7 @@ pub(crate) fn run(args: &args::Run, json: bool) -> anyhow::Result<Ended> {
     }
     bar.finish_and_clear();
     let report = world.report();
+    declared::warn(&report.volumes);
     if json {
         println!("{}", serde_json::to_string(&report)?);
     } else {
@@ -124,20 +127,29 @@ fn print(experiment: &Experiment, outcome: &Outcome) {
                 check.name.clone(),
                 format!("{:.3}", check.ours),
                 check.paper.map_or("-".into(), |paper| format!("{paper:.3}")),
-                format!("{} {}", check.relation, shown(check.bound)),
+                check
+                    .bound
+                    .map_or("-".into(), |bound| format!("{} {}", check.relation, shown(bound))),
                 check.unit.into(),
                 match (check.holds, &check.reason) {
-                    (true, _) => "holds",
-                    (false, Some(_)) => "explained",
-                    (false, None) => "MISSED",
+                    (Some(true), _) => "holds",
+                    (Some(false), Some(_)) => "explained",
+                    (Some(false), None) => "MISSED",
+                    (None, _) => check.relation,
                 }
                 .into(),
             ]
         })
         .collect();
     print!("{}", table::text(&["check", "ours", "paper", "bound", "unit", ""], &rows));
+    for check in outcome.checks.iter().filter(|check| check.holds.is_none()) {
+        if let Some(remark) = &check.reason {
+            println!("{}: {remark}", check.name);
+        }
+    }
     let mut told = Vec::new();
-    for reason in outcome.checks.iter().filter_map(|check| check.reason.as_ref()) {
+    let explained = outcome.checks.iter().filter(|check| check.holds == Some(false));
+    for reason in explained.filter_map(|check| check.reason.as_ref()) {
         if !told.contains(&reason) {
             println!("explained: {reason}");
             told.push(reason);

@@ -11,7 +11,7 @@ use units::{Duration, Instant, Op, Operation};
 
 use crate::Clock;
 use crate::inbox::{Change, Changed, Inbox, Incoming, Look, Message};
-use crate::seats::{Seats, Took};
+use crate::seats::{Answered, Seats};
 use crate::status::{DiskView, Lateness};
 
 /// The longest sleep of a disk with nothing to do.
@@ -145,6 +145,7 @@ impl DiskThread {
 
     fn submit(&mut self, incoming: Incoming, now: Instant) {
         let Incoming { id, volume, operation, data } = incoming;
+        self.seats.seen(volume, operation.extent);
         let pending =
             Pending { asker: Asker::Client(id), operation, data, failure: None, arrived: now };
         self.enter(volume, pending, now);
@@ -165,17 +166,18 @@ impl DiskThread {
     /// Carries out a change, and says so: at once, or when what it takes of the disk is done.
     fn change(&mut self, change: Change, to: SyncSender<Changed>, now: Instant) {
         let volume = match change {
-            Change::Add { export, contract } => {
+            Change::Add { export, contract, declared } => {
                 let volume = self.engine.add_volume(contract, now).expect("the config has room");
-                self.seats.add(volume, export);
+                self.seats.add(volume, export, declared);
                 volume
             }
-            Change::Contract { volume, contract } => {
+            Change::Contract { volume, contract, declared } => {
+                self.seats.declare(volume, declared);
                 self.engine.handle(Event::ContractChanged { volume, contract }, now);
                 volume
             }
-            Change::Period(period) => {
-                self.engine.handle(Event::PeriodChanged { period }, now);
+            Change::Period { period, batch } => {
+                self.engine.handle(Event::PeriodChanged { period, batch }, now);
                 VolumeId::default()
             }
             Change::Erase { volume, extent } => {
@@ -231,7 +233,7 @@ impl DiskThread {
         let (slot, volume) = (reply.request.0, reply.volume);
         let pending = self.pending[index(slot)].take().expect("a request is answered once");
         self.free.push(slot);
-        let took = Took { response: now.since(pending.arrived), waiting: reply.waited };
+        let answered = Answered { latency: now.since(pending.arrived), reply };
         match pending.asker {
             Asker::Client(id) => {
                 let result = match pending.failure {
@@ -240,7 +242,7 @@ impl DiskThread {
                     Some(Failure::NoSpace) => Err(Errno::NoSpc),
                 };
                 self.replies.push(Reply { id, result });
-                self.seats.answered(volume, Some(took));
+                self.seats.answered(volume, Some(answered));
             }
             Asker::Operator(to) => {
                 self.seats.answered(volume, None);

@@ -68,6 +68,9 @@ impl Live {
                 balance: view.balance,
                 latency: view.latencies.response,
                 waiting: view.latencies.waiting,
+                error: view.error,
+                runs: view.runs,
+                declared: view.declared,
             })
         });
         Status { disks, volumes: volumes.collect() }

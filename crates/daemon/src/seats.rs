@@ -5,31 +5,38 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::SyncSender;
 
-use engine::{Engine, VolumeId};
+use engine::{Declared, Engine, Reply, SEQUENTIAL_WITHIN, VolumeId};
 use frontend::ExportId;
-use units::{Duration, Instant};
+use report::{Latency, Runs};
+use units::{DiskTime, Duration, Extent, Instant};
 
 use crate::inbox::{Changed, Look};
 use crate::status::{Latencies, VolumeView};
-
-/// How long one request took.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Took {
-    /// From its arrival to its answer.
-    pub(crate) response: Duration,
-    /// From its arrival to its first command.
-    pub(crate) waiting: Duration,
-}
 
 /// One volume.
 #[derive(Debug)]
 struct Seat {
     export: ExportId,
     latencies: Latencies,
+    /// How far off the estimates of its clients' requests were.
+    error: Latency,
+    /// The runs that its clients' requests came in.
+    runs: Runs,
+    /// What its reserve was worked out from, if from a rate.
+    declared: Option<Declared>,
     /// Requests that are not answered.
     open: u64,
     /// Who waits until there are none.
     drained: Option<SyncSender<Changed>>,
+}
+
+/// How a client's request was answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answered {
+    /// How long after it came.
+    pub(crate) latency: Duration,
+    /// What the engine said of it.
+    pub(crate) reply: Reply,
 }
 
 /// The volumes, by their numbers in the engine.
@@ -37,12 +44,13 @@ struct Seat {
 pub(crate) struct Seats(Vec<Option<Seat>>);
 
 impl Seats {
-    pub(crate) fn add(&mut self, volume: VolumeId, export: ExportId) {
+    pub(crate) fn add(&mut self, volume: VolumeId, export: ExportId, declared: Option<Declared>) {
         let index = volume.0 as usize;
         if self.0.len() <= index {
             self.0.resize_with(index + 1, || None);
         }
-        let seat = Seat { export, latencies: Latencies::default(), open: 0, drained: None };
+        let (latencies, error, runs) = (Latencies::default(), Latency::default(), Runs::default());
+        let seat = Seat { export, latencies, error, runs, declared, open: 0, drained: None };
         let before = self.0[index].replace(seat);
         assert!(before.is_none(), "a number is one volume's");
     }
@@ -56,17 +64,32 @@ impl Seats {
         self.0[volume.0 as usize].as_mut().expect("a volume that is asked for is there")
     }
 
+    /// What its reserve is worked out from, from now on.
+    pub(crate) fn declare(&mut self, volume: VolumeId, declared: Option<Declared>) {
+        self.seat(volume).declared = declared;
+    }
+
+    /// A client asks for this.
+    pub(crate) fn seen(&mut self, volume: VolumeId, extent: Extent) {
+        self.seat(volume).runs.record(extent, SEQUENTIAL_WITHIN);
+    }
+
     /// A request has come.
     pub(crate) fn asked(&mut self, volume: VolumeId) {
         self.seat(volume).open += 1;
     }
 
-    /// A request has been answered, this long after it came.
-    pub(crate) fn answered(&mut self, volume: VolumeId, took: Option<Took>) {
+    /// A request has been answered: a client's so.
+    pub(crate) fn answered(&mut self, volume: VolumeId, client: Option<Answered>) {
         let seat = self.seat(volume);
-        if let Some(took) = took {
-            seat.latencies.response.record(took.response);
-            seat.latencies.waiting.record(took.waiting);
+        if let Some(Answered { latency, reply }) = client {
+            seat.latencies.response.record(latency);
+            seat.latencies.waiting.record(reply.waited);
+            // Who estimates nothing is never off.
+            if reply.estimate > DiskTime::ZERO {
+                let off = (reply.disk_time - reply.estimate).as_nanos().unsigned_abs();
+                seat.error.record(Duration::from_nanos(off));
+            }
         }
         seat.open -= 1;
         if seat.open == 0
@@ -98,9 +121,12 @@ impl Seats {
         let views = seats.map(|(volume, seat)| {
             let told = look == Look::All || look == Look::One(seat.export);
             let latencies = if told { seat.latencies.clone() } else { Latencies::default() };
+            let error = if told { seat.error.clone() } else { Latency::default() };
+            let (runs, declared) = (seat.runs, seat.declared);
             let (contract, account) = (engine.contract(volume), *engine.account(volume));
             let balance = engine.balance(volume, now);
-            (seat.export, VolumeView { contract, account, balance, latencies })
+            let view = VolumeView { contract, account, balance, latencies, error, runs, declared };
+            (seat.export, view)
         });
         views.collect()
     }

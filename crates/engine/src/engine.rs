@@ -95,7 +95,7 @@ impl Engine {
         settings.assert_sane();
         Self {
             settings,
-            admission: Admission::default(),
+            admission: Admission::keeping(settings.unreserved),
             policy: policy::make(&settings, now),
             meter: Meter::new(now),
             volumes: Vec::new(),
@@ -207,7 +207,7 @@ impl Engine {
             Event::Completed { command, outcome } => self.complete(command, outcome, now),
             Event::ContractChanged { volume, contract } => self.change(volume, contract, now),
             Event::VolumeRemoved { volume } => self.remove_volume(volume, now),
-            Event::PeriodChanged { period } => self.change_period(period, now),
+            Event::PeriodChanged { period, batch } => self.change_period((period, batch), now),
         }
     }
 
@@ -359,7 +359,8 @@ impl Engine {
         let waits = self.idles_for().or(self.policy.lingers_for());
         if self.issued.is_empty() && waits.is_none() {
             let charged: DiskTime = self.volumes.iter().map(|v| v.account.disk_time).sum();
-            assert_eq!(charged + self.departed, self.busy(), "what is charged is the busy time");
+            let charged = charged + self.departed + self.policy.unassigned();
+            assert_eq!(charged, self.busy(), "what is charged, or will be, is the busy time");
         }
         self.policy.invariants();
     }
@@ -403,17 +404,20 @@ impl Engine {
             running: 0,
             thrown: 0,
             owes_flush: self.owes_flush(&request.operation),
+            urgent: self.priorities[request.volume.0 as usize] == Priority::High,
             outcome: Outcome::Done,
             disk_time: DiskTime::ZERO,
+            estimate: DiskTime::ZERO,
             behind: None,
         };
         let slot = self.free.pop().unwrap_or_else(|| {
             self.pending.push(None);
             Slot::try_from(self.pending.len() - 1).expect("REQUESTS_MAX fits")
         });
+        let urgent = pending.urgent;
         self.pending[slot as usize] = Some(pending);
         self.queued += 1;
-        if self.priorities[request.volume.0 as usize] == Priority::High {
+        if urgent {
             self.urgent.push_back(request.volume);
         }
         let entry = &mut self.volumes[request.volume.0 as usize];
@@ -467,7 +471,8 @@ impl Engine {
         let ends_request = pending.issued_whole();
         let next = if ends_request {
             let behind = pending.behind.take();
-            self.end(volume, behind.map(|(slot, _)| slot));
+            let urgent = pending.urgent;
+            self.end((volume, urgent), behind.map(|(slot, _)| slot));
             // Told from what it asks for: nobody has touched the request itself for long.
             behind.map(|(_, operation)| {
                 let owes_flush = self.owes_flush(&operation);
@@ -484,19 +489,19 @@ impl Engine {
         let urgent = turn.urgent;
         let dispatch =
             Dispatch { volume, command: &operation, ends_request, next: next.as_ref(), urgent };
-        let ticket = Some(self.policy.dispatched(dispatch, now));
-        self.issued.push(Issued { id, slot, operation, purpose, ticket });
+        let ticket = self.policy.dispatched(dispatch, now);
+        self.pending_mut(slot).estimate += ticket.estimate;
+        self.issued.push(Issued { id, slot, operation, purpose, ticket: Some(ticket) });
         command
     }
 
     /// The first request of `volume`'s queue needs no more commands.
-    fn end(&mut self, volume: VolumeId, behind: Option<Slot>) {
+    fn end(&mut self, (volume, urgent): (VolumeId, bool), behind: Option<Slot>) {
         self.advance(volume, behind);
         self.held = None;
-        if self.priorities[volume.0 as usize] == Priority::High
-            && let Some(place) = self.urgent.iter().position(|urgent| *urgent == volume)
-        {
-            self.urgent.remove(place);
+        if urgent {
+            let place = self.urgent.iter().position(|urgent| *urgent == volume);
+            self.urgent.remove(place.expect("it was entered when it came"));
         }
     }
 
@@ -526,11 +531,13 @@ impl Engine {
         }
         let volume = pending.request.volume;
         let ended = pending.issued_whole() && pending.running == 0;
+        let charge = if let Some(ticket) = issued.ticket {
+            self.policy.completed(volume, ticket, charge, now)
+        } else {
+            self.policy.lingered(volume, charge, now);
+            charge
+        };
         self.volumes[volume.0 as usize].account.disk_time += charge;
-        match issued.ticket {
-            Some(ticket) => self.policy.completed(volume, ticket, charge, now),
-            None => self.policy.lingered(volume, charge, now),
-        }
         if ended {
             self.reply(issued.slot, now);
         }
@@ -539,7 +546,7 @@ impl Engine {
     fn reply(&mut self, slot: Slot, now: Instant) {
         let pending = self.pending[slot as usize].take().expect("it has ended just now");
         self.free.push(slot);
-        let Pending { request, outcome, disk_time, .. } = pending;
+        let Pending { request, outcome, disk_time, estimate, .. } = pending;
         let account = &mut self.volumes[request.volume.0 as usize].account;
         account.requests += 1;
         account.failures += u64::from(outcome == Outcome::Failed);
@@ -549,6 +556,6 @@ impl Engine {
         account.last_reply = Some(now);
         let waited = pending.started.expect("it was started").since(pending.submitted);
         let (request, volume) = (request.id, request.volume);
-        self.replies.push_back(Reply { request, volume, outcome, disk_time, waited });
+        self.replies.push_back(Reply { request, volume, outcome, disk_time, estimate, waited });
     }
 }

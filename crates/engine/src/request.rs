@@ -58,8 +58,11 @@ pub struct Reply {
     pub volume: VolumeId,
     /// How it ended. [`Outcome::Failed`] if any of its commands failed.
     pub outcome: Outcome,
-    /// The disk time that it was charged.
+    /// The disk time that it took.
     pub disk_time: DiskTime,
+    /// The disk time that it had been expected to take, when its commands were dispatched; nothing under a policy that
+    /// expects nothing.
+    pub estimate: DiskTime,
     /// From its submission to the start of its first command.
     pub waited: Duration,
 }
@@ -88,10 +91,12 @@ pub enum Event {
         /// Which one; it was added and has not been removed.
         volume: VolumeId,
     },
-    /// Shares are kept over another period from now on, which is at least the batch.
+    /// Shares are kept over another period from now on.
     PeriodChanged {
         /// The new one.
         period: Duration,
+        /// How long a batch is from now on: at most the period.
+        batch: Duration,
     },
 }
 

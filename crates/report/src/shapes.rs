@@ -3,7 +3,7 @@
 use engine::Executed;
 use serde::Serialize;
 
-use crate::LatencyMs;
+use crate::{DeclaredReport, ErrorMs, LatencyMs};
 
 /// The version of every JSON shape that Spindle prints.
 pub const SCHEMA: u32 = 1;
@@ -20,6 +20,9 @@ pub struct DiskReport {
     /// What preemptible execution did, where it is on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution: Option<ExecutionReport>,
+    /// How far off the estimates of its requests were; nothing where nobody estimates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate_error_ms: Option<ErrorMs>,
 }
 
 /// What preemptible execution did on one disk.
@@ -88,4 +91,10 @@ pub struct VolumeReport {
     pub deadline_misses: u64,
     /// Requests of an open loop that found the backlog full and were not sent.
     pub dropped: u64,
+    /// How far off the estimates of its requests were; nothing where nobody estimates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate_error_ms: Option<ErrorMs>,
+    /// What its reserve was worked out from, and whether that still fits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub declared: Option<DeclaredReport>,
 }

@@ -4,9 +4,10 @@ use config::{Plan, Workload};
 use drive::{AnyDevice, Tag};
 use engine::limits::REQUESTS_MAX;
 use engine::{
-    Action, Command, Engine, Event, Outcome, Priority, Reply, Request, Settings, VolumeId,
+    Action, Command, Declared, Engine, Event, Outcome, Priority, Reply, Request, SEQUENTIAL_WITHIN,
+    Settings, VolumeId,
 };
-use report::{DiskReport, ExecutionReport, Latency, SCHEMA, VolumeReport};
+use report::{DeclaredReport, DiskReport, ExecutionReport, Latency, Runs, SCHEMA, VolumeReport};
 use trace::TraceError;
 use units::{Bytes, DiskTime, Duration, Instant, Op, Operation, Share};
 use volume::{DiskId, Map, Placed};
@@ -55,6 +56,8 @@ struct Disk {
     longest: Duration,
     bytes: Bytes,
     uninterrupted: Uninterrupted,
+    /// How far off its requests' estimates were.
+    error: Latency,
 }
 
 #[derive(Debug)]
@@ -65,6 +68,10 @@ struct Volume {
     map: Map,
     latency: Latency,
     waiting: Latency,
+    /// How far off its requests' estimates were.
+    error: Latency,
+    runs: Runs,
+    declared: Option<Declared>,
     bytes: Bytes,
     /// Requests in the engine.
     inside: u32,
@@ -220,6 +227,7 @@ impl World {
             busy_share: disk.engine.busy().as_secs_f64() / seconds,
             bytes_per_s: disk.bytes.0 as f64 / seconds,
             execution: disk.engine.executed().map(ExecutionReport::from),
+            estimate_error_ms: disk.error.error(),
         });
         let volumes = self.volumes.iter().map(|volume| {
             let engine = &self.disks[volume.disk].engine;
@@ -238,6 +246,10 @@ impl World {
                 // No policy of today promises a deadline.
                 deadline_misses: 0,
                 dropped: volume.dropped,
+                estimate_error_ms: volume.error.error(),
+                declared: volume
+                    .declared
+                    .map(|declared| DeclaredReport::new(&declared, &volume.runs)),
             }
         });
         let (disks, volumes) = (disks.collect(), volumes.collect());
@@ -297,6 +309,7 @@ impl World {
         load.inside += 1;
         volume.inside += 1;
         let disk = &mut self.disks[volume.disk];
+        volume.runs.record(extent, SEQUENTIAL_WITHIN);
         let watched = disk.data.sent(&operation);
         let id = self.sent.enter(Sent { load: index, at: self.now, operation, watched });
         disk.engine.handle(Event::Submit(Request { id, volume: volume.id, operation }), self.now);
@@ -342,7 +355,8 @@ impl World {
     }
 
     fn answer(&mut self, reply: Reply) {
-        let sent = self.sent.take(reply.request);
+        let Reply { request, disk_time, estimate, .. } = reply;
+        let sent = self.sent.take(request);
         let Sent { load: index, at, operation, watched } =
             sent.expect("a request is answered once");
         self.verdict.answered += 1;
@@ -359,6 +373,12 @@ impl World {
         volume.inside -= 1;
         volume.latency.record(self.now.since(at));
         volume.waiting.record(reply.waited);
+        // Who estimates nothing is never off.
+        if estimate > DiskTime::ZERO {
+            let off = Duration::from_nanos((disk_time - estimate).as_nanos().unsigned_abs());
+            volume.error.record(off);
+            disk.error.record(off);
+        }
         load.inside -= 1;
         let volume = load.volume;
         if let Some(pause) = load.source.think() {
@@ -406,6 +426,7 @@ impl Disk {
             longest: Duration::ZERO,
             bytes: Bytes::ZERO,
             uninterrupted: Uninterrupted::new(settings.execution),
+            error: Latency::default(),
         }
     }
 }
@@ -426,6 +447,9 @@ impl Volume {
             map,
             latency: Latency::default(),
             waiting: Latency::default(),
+            error: Latency::default(),
+            runs: Runs::default(),
+            declared: volume.declared,
             bytes: Bytes::ZERO,
             inside: 0,
             promise: PromiseOracle::new(&disks[disk].engine, id),

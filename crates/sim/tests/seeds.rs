@@ -4,8 +4,9 @@ use spindle_sim::seeds;
 use tempfile::TempDir;
 
 /// What once broke an oracle stays: as a scenario, since a seed draws another one whenever there is more to draw.
-const FOUND: [(&str, &str); 2] = [
+const FOUND: [(&str, &str); 3] = [
     ("found/143.toml", include_str!("found/143.toml")),
+    ("found/157.toml", include_str!("found/157.toml")),
     ("found/1370.toml", include_str!("found/1370.toml")),
 ];
 

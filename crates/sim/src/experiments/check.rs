@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// One thing that was to hold.
+/// One thing that was to hold; or, without a bound, one that is only told.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
     /// What was measured.
@@ -11,15 +11,17 @@ pub struct Check {
     pub ours: f64,
     /// What the paper got, where it gives a number.
     pub paper: Option<f64>,
-    /// Whether `ours` may be `at most` or must be `at least` the bound, or has to be `within` it of the paper's.
+    /// Whether `ours` may be `at most` or must be `at least` the bound, or has to be `within` it of the paper's; `told`
+    /// where there is none.
     pub relation: &'static str,
     /// The bound.
-    pub bound: f64,
+    pub bound: Option<f64>,
     /// The unit of all three.
     pub unit: &'static str,
-    /// Whether it holds.
-    pub holds: bool,
-    /// Why it does not hold, in words, where that is known; a check that does hold has none.
+    /// Whether it holds; nothing of what is only told.
+    pub holds: Option<bool>,
+    /// Why it does not hold, in words, where that is known, or what is to be said of what is only told. A check that does
+    /// hold has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -55,6 +57,17 @@ impl Check {
         Self::new(name.into(), ours, Some(paper), ("within", bound), unit, holds)
     }
 
+    /// What came out where the paper says in words what did, and not how much.
+    pub(super) fn told(
+        name: impl Into<String>,
+        ours: f64,
+        unit: &'static str,
+        remark: impl Into<String>,
+    ) -> Self {
+        let (name, reason) = (name.into(), Some(remark.into()));
+        Self { name, ours, paper: None, relation: "told", bound: None, unit, holds: None, reason }
+    }
+
     fn new(
         name: String,
         ours: f64,
@@ -63,6 +76,7 @@ impl Check {
         unit: &'static str,
         holds: bool,
     ) -> Self {
+        let (bound, holds) = (Some(bound), Some(holds));
         Self { name, ours, paper, relation, bound, unit, holds, reason: None }
     }
 
@@ -73,7 +87,7 @@ impl Check {
 
     /// The same with the reason, should it not hold.
     pub(super) fn or_because(mut self, reason: impl FnOnce() -> String) -> Self {
-        self.reason = (!self.holds).then(reason);
+        self.reason = (self.holds == Some(false)).then(reason);
         self
     }
 }
@@ -84,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_figure_is_within_its_bound_of_the_paper_s_on_both_sides() {
-        let holds = |ours| Check::within("", ours, 10.0, 2.0, "ms").holds;
+        let holds = |ours| Check::within("", ours, 10.0, 2.0, "ms").holds == Some(true);
         assert_eq!([7.9, 8.0, 12.0, 12.1].map(holds), [false, true, true, false]);
     }
 
