@@ -278,6 +278,10 @@ impl Engine {
 
     /// The next command of the request whose turn it is, if it is time for one.
     fn execute(&mut self, turn: Turn, now: Instant) -> Option<Command> {
+        if let Execution::Whole { split: None } = self.settings.execution {
+            // Nobody holds the disk between two commands, and nobody is preempted.
+            return Some(self.issue(turn, now));
+        }
         let (volume, slot) = (turn.volume, self.volumes[turn.volume.0 as usize].first);
         self.take_over(volume, slot);
         let Some(executor) = self.executor.as_deref_mut().filter(|_| !turn.urgent) else {

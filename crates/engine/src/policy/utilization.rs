@@ -473,10 +473,8 @@ impl Policy for Utilization {
         let in_run = entry.sequential && holds && !entry.interrupted;
         let (estimate, class) = self.estimator.dispatch(dispatch.command, in_run);
         // Who goes before its turn has none that began on slack: it pays as soon as somebody is due.
-        let slack = match dispatch.urgent {
-            true => self.due(now).is_none(),
-            false => self.is_slack(volume, now),
-        };
+        let nobody_due = self.due(now).is_none();
+        let slack = if dispatch.urgent { nobody_due } else { self.is_slack(volume, now) };
         let way = self.way(volume, dispatch.urgent);
         let entry = self.volume(volume);
         let ticket = Ticket { estimate, slack, class, way };
