@@ -48,6 +48,8 @@ struct Awaited {
     soonest: Instant,
     /// Whether the arm was sent just in time for it.
     timed: bool,
+    /// Whether the arm was there already: then it was rotation alone that was foretold.
+    there: bool,
     /// From the last sector's passing to the completion.
     lag: Duration,
 }
@@ -236,7 +238,8 @@ impl Executor {
         let expected = passes.filter(|_| foretold).map(|at| at + media + lag);
         let soonest = now + overhead / 2 + travel / 2 + media / 2;
         self.done.timed += u64::from(timed);
-        Some(Awaited { end: profile.end(extent), expected, soonest, timed, lag })
+        let there = travel == Duration::ZERO;
+        Some(Awaited { end: profile.end(extent), expected, soonest, timed, there, lag })
     }
 
     /// A command has come back from the drive.
@@ -290,7 +293,10 @@ impl Executor {
         let missed = now > expected + half;
         if missed && awaited.timed {
             self.done.missed += 1;
-            self.guard = (self.guard * 2).min(GUARD_MAX);
+            // A seek that took longer is no reason to be earlier where there is none.
+            if awaited.there {
+                self.guard = (self.guard * 2).min(GUARD_MAX);
+            }
         } else {
             self.guard = (self.guard - self.guard / GUARD_DECAY).max(GUARD_MIN);
         }
