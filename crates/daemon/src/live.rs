@@ -53,8 +53,20 @@ impl Live {
         let routes = self.routes.all();
         let (mut disks, mut told) = (Vec::new(), BTreeMap::new());
         for (disk, (view, name)) in views.into_iter().zip(&self.disks).enumerate() {
-            let DiskView { at, busy, lateness, volumes } = view;
-            disks.push(DiskStatus { name: name.clone(), at, busy, lateness });
+            let DiskView { at, busy, slack, lateness, traffic, idle, times, executed, volumes } =
+                view;
+            let name = name.clone();
+            disks.push(DiskStatus {
+                name,
+                at,
+                busy,
+                slack,
+                lateness,
+                traffic,
+                idle,
+                times,
+                executed,
+            });
             told.extend(volumes.into_iter().map(|(export, view)| (export, (disk, view))));
         }
         let volumes = routes.into_iter().filter_map(|(export, route)| {
@@ -62,11 +74,14 @@ impl Live {
             Some(VolumeStatus {
                 export,
                 name: route.name,
+                size: route.size,
                 disk,
                 contract: view.contract,
                 account: view.account,
                 balance: view.balance,
+                slack: view.slack,
                 latency: view.latency,
+                traffic: view.traffic,
             })
         });
         Status { disks, volumes: volumes.collect() }

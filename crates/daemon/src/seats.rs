@@ -8,59 +8,65 @@ use std::sync::mpsc::SyncSender;
 use engine::{Engine, VolumeId};
 use frontend::ExportId;
 use report::Latency;
-use units::{Duration, Instant};
+use units::Instant;
 
 use crate::inbox::{Changed, Look};
 use crate::status::VolumeView;
+use crate::traffic::{Answered, Traffic};
 
 /// One volume.
 #[derive(Debug)]
 struct Seat {
     export: ExportId,
     latency: Latency,
-    /// Requests that are not answered.
-    open: u64,
+    traffic: Traffic,
     /// Who waits until there are none.
     drained: Option<SyncSender<Changed>>,
 }
 
 /// The volumes, by their numbers in the engine.
 #[derive(Debug, Default)]
-pub(crate) struct Seats(Vec<Option<Seat>>);
+pub(crate) struct Seats {
+    seats: Vec<Option<Seat>>,
+    /// Of all of them, and of those that have left.
+    traffic: Traffic,
+}
 
 impl Seats {
     pub(crate) fn add(&mut self, volume: VolumeId, export: ExportId) {
         let index = volume.0 as usize;
-        if self.0.len() <= index {
-            self.0.resize_with(index + 1, || None);
+        if self.seats.len() <= index {
+            self.seats.resize_with(index + 1, || None);
         }
-        let seat = Seat { export, latency: Latency::default(), open: 0, drained: None };
-        let before = self.0[index].replace(seat);
+        let (latency, traffic) = (Latency::default(), Traffic::default());
+        let before = self.seats[index].replace(Seat { export, latency, traffic, drained: None });
         assert!(before.is_none(), "a number is one volume's");
     }
 
     pub(crate) fn remove(&mut self, volume: VolumeId) {
-        let seat = self.0[volume.0 as usize].take().expect("a volume leaves once");
-        assert_eq!(seat.open, 0, "a volume leaves when it is drained");
+        let seat = self.seats[volume.0 as usize].take().expect("a volume leaves once");
+        assert_eq!(seat.traffic.open, 0, "a volume leaves when it is drained");
     }
 
     fn seat(&mut self, volume: VolumeId) -> &mut Seat {
-        self.0[volume.0 as usize].as_mut().expect("a volume that is asked for is there")
+        self.seats[volume.0 as usize].as_mut().expect("a volume that is asked for is there")
     }
 
     /// A request has come.
-    pub(crate) fn asked(&mut self, volume: VolumeId) {
-        self.seat(volume).open += 1;
+    pub(crate) fn asked(&mut self, volume: VolumeId, now: Instant) {
+        self.seat(volume).traffic.asked(now);
+        self.traffic.asked(now);
     }
 
-    /// A request has been answered, this long after it came.
-    pub(crate) fn answered(&mut self, volume: VolumeId, latency: Option<Duration>) {
+    /// A request has been answered.
+    pub(crate) fn answered(&mut self, volume: VolumeId, answered: &Answered, now: Instant) {
+        self.traffic.answered(answered, now);
         let seat = self.seat(volume);
-        if let Some(latency) = latency {
-            seat.latency.record(latency);
+        seat.traffic.answered(answered, now);
+        if answered.client {
+            seat.latency.record(answered.latency);
         }
-        seat.open -= 1;
-        if seat.open == 0
+        if seat.traffic.open == 0
             && let Some(waiting) = seat.drained.take()
         {
             // Who waited may have gone.
@@ -71,11 +77,16 @@ impl Seats {
     /// Tells `waiting` when nothing that the volume was asked for is left.
     pub(crate) fn drain(&mut self, volume: VolumeId, waiting: SyncSender<Changed>) {
         let seat = self.seat(volume);
-        if seat.open == 0 {
+        if seat.traffic.open == 0 {
             let _ = waiting.try_send(Ok(volume));
         } else {
             seat.drained = Some(waiting);
         }
+    }
+
+    /// What has been asked of all of them.
+    pub(crate) fn traffic(&self, now: Instant) -> Traffic {
+        self.traffic.at(now)
     }
 
     pub(crate) fn view(
@@ -84,14 +95,15 @@ impl Seats {
         look: Look,
         now: Instant,
     ) -> BTreeMap<ExportId, VolumeView> {
-        let seats = (0..).map(VolumeId).zip(&self.0);
+        let seats = (0..).map(VolumeId).zip(&self.seats);
         let seats = seats.filter_map(|(volume, seat)| Some((volume, seat.as_ref()?)));
         let views = seats.map(|(volume, seat)| {
             let told = look == Look::All || look == Look::One(seat.export);
             let latency = if told { seat.latency.clone() } else { Latency::default() };
             let (contract, account) = (engine.contract(volume), *engine.account(volume));
-            let balance = engine.balance(volume, now);
-            (seat.export, VolumeView { contract, account, balance, latency })
+            let (balance, slack) = (engine.balance(volume, now), engine.slack(volume));
+            let traffic = seat.traffic.at(now);
+            (seat.export, VolumeView { contract, account, balance, slack, latency, traffic })
         });
         views.collect()
     }

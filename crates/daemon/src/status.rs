@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Account, Contract};
+use backend::Times;
+use engine::{Account, Contract, Executed};
 use frontend::ExportId;
 use report::{Latency, VolumeReport};
 use units::{Bytes, DiskTime, Duration, Instant};
+
+use crate::traffic::{TimeSum, Traffic};
 
 /// How late an emulated drive's completions were noticed: what its delays are worth.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +36,9 @@ pub(crate) struct VolumeView {
     pub(crate) contract: Contract,
     pub(crate) account: Account,
     pub(crate) balance: Option<DiskTime>,
+    pub(crate) slack: DiskTime,
     pub(crate) latency: Latency,
+    pub(crate) traffic: Traffic,
 }
 
 /// One disk, as its thread sees it.
@@ -41,7 +46,12 @@ pub(crate) struct VolumeView {
 pub(crate) struct DiskView {
     pub(crate) at: Instant,
     pub(crate) busy: DiskTime,
+    pub(crate) slack: DiskTime,
     pub(crate) lateness: Lateness,
+    pub(crate) traffic: Traffic,
+    pub(crate) idle: TimeSum,
+    pub(crate) times: Option<Times>,
+    pub(crate) executed: Option<Executed>,
     pub(crate) volumes: BTreeMap<ExportId, VolumeView>,
 }
 
@@ -54,8 +64,18 @@ pub struct DiskStatus {
     pub at: Instant,
     /// How long it has had work.
     pub busy: DiskTime,
+    /// Of that, what came out of the slack: nobody else's reserve was waiting for it.
+    pub slack: DiskTime,
     /// How late its completions were noticed.
     pub lateness: Lateness,
+    /// What has been asked of it.
+    pub traffic: Traffic,
+    /// Time in which it held no command.
+    pub idle: TimeSum,
+    /// What its commands' time went into; `None` of a drive that does not tell, or has no arm.
+    pub times: Option<Times>,
+    /// What preemptible execution has done; `None` if requests are executed whole.
+    pub executed: Option<Executed>,
 }
 
 /// One volume.
@@ -65,6 +85,8 @@ pub struct VolumeStatus {
     pub export: ExportId,
     /// As in the config.
     pub name: String,
+    /// What clients see of it.
+    pub size: Bytes,
     /// The disk that it lies on, by its place among [`Status::disks`].
     pub disk: usize,
     /// What it is promised.
@@ -73,8 +95,12 @@ pub struct VolumeStatus {
     pub account: Account,
     /// What it has saved up of its reserve, or owes if negative; `None` where its policy keeps no such books.
     pub balance: Option<DiskTime>,
+    /// Of the disk time that it has had, what came out of the slack.
+    pub slack: DiskTime,
     /// From a request's arrival at the disk's thread to its answer.
     pub latency: Latency,
+    /// What has been asked of it.
+    pub traffic: Traffic,
 }
 
 /// Everything: disks in the config's order, volumes in the order in which they came.
