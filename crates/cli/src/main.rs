@@ -6,6 +6,7 @@
 
 mod args;
 mod bench;
+mod declared;
 mod demo;
 mod drive;
 mod exit;

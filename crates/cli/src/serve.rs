@@ -7,13 +7,14 @@ use config::{Document, Plan};
 use control::{Api, Bound, Server, Token};
 use daemon::{Daemon, Status};
 use frontend::Address;
-use report::{DiskReport, SCHEMA, VolumeReport};
+use report::{DiskReport, Latency, SCHEMA, VolumeReport};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use units::Duration;
 
 use crate::args;
+use crate::declared;
 use crate::exit::{Ended, bad_input};
 use crate::{table, vol};
 
@@ -102,7 +103,7 @@ pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<Ended> {
     }
     for volume in &plan.volumes {
         let uri = uri(&daemon.addresses()[0], &volume.name);
-        eprintln!("{}: {}, reserve {}: {uri}", volume.name, volume.size, volume.contract.reserve);
+        eprintln!("{}: {}, {}: {uri}", volume.name, volume.size, declared::reserve(volume));
     }
     signals.forever().next();
     eprintln!("stopping: the requests under way are answered first");
@@ -110,6 +111,15 @@ pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<Ended> {
     let status = daemon.stop().context("the sockets")?;
     tell((&started, &status), json)?;
     Ok(Ended::Held)
+}
+
+/// How far off the estimates on the disk of this number were.
+fn error(status: &Status, disk: usize) -> Option<report::ErrorMs> {
+    let mut all = Latency::default();
+    for volume in status.volumes.iter().filter(|volume| volume.disk == disk) {
+        all.add(&volume.error);
+    }
+    all.error()
 }
 
 fn tell((from, to): (&Status, &Status), json: bool) -> anyhow::Result<()> {
@@ -120,6 +130,7 @@ fn tell((from, to): (&Status, &Status), json: bool) -> anyhow::Result<()> {
         .iter()
         .map(|volume| volume.report_since(from.volume(volume.export), elapsed[volume.disk]))
         .collect();
+    declared::warn(&volumes);
     if !json {
         print!("{}", table::volumes(&volumes));
         return Ok(());
@@ -130,6 +141,7 @@ fn tell((from, to): (&Status, &Status), json: bool) -> anyhow::Result<()> {
             name: disk.name.clone(),
             busy_share: disk.busy.as_secs_f64() / elapsed.as_secs_f64(),
             bytes_per_s: on_it.map(|(_, volume)| volume.bytes_per_s).sum(),
+            estimate_error_ms: error(to, index),
         }
     });
     let served = Served {

@@ -7,6 +7,7 @@ use sim::{Experiment, Outcome, World};
 use units::{Duration, Instant};
 
 use crate::args;
+use crate::declared;
 use crate::exit::{Ended, bad_input};
 use crate::table;
 
@@ -30,6 +31,7 @@ pub(crate) fn run(args: &args::Run, json: bool) -> anyhow::Result<Ended> {
     if let Some(seed) = args.seed {
         plan.seed = seed;
     }
+    declared::say(&plan);
     let length = plan.duration.expect("a checked scenario says how long");
     let bar = bar("simulating");
     let mut world = World::new(&plan);
@@ -43,6 +45,7 @@ pub(crate) fn run(args: &args::Run, json: bool) -> anyhow::Result<Ended> {
     }
     bar.finish_and_clear();
     let report = world.report();
+    declared::warn(&report.volumes);
     if json {
         println!("{}", serde_json::to_string(&report)?);
     } else {

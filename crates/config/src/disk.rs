@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use drive::AnyModel;
-use engine::PolicyName;
-use units::Duration;
+use engine::{EstimatorName, PolicyName};
+use units::{Duration, Rate, Sectors, Share};
 
 use crate::drives;
 use crate::error::ConfigError;
 use crate::execution;
 use crate::file::read_at_most;
-use crate::limits::{DEPTH_MAX, ESTIMATE_MIN, LINGER_MAX, PATH_BYTES_MAX, PERIOD_MAX, PERIOD_MIN};
+use crate::limits::{
+    DEPTH_MAX, ESTIMATE_MIN, INTERVAL_MIN, LINGER_MAX, PATH_BYTES_MAX, PERIOD_MAX, PERIOD_MIN,
+};
 use crate::names::Names;
 use crate::plan::{Backing, Disk, DriveRef};
-use crate::table::{Table, Value, listed};
+use crate::table::{Table, Value, listed, time};
 
 pub(crate) const KEYS: &[&str] = &[
     "name",
@@ -36,6 +38,9 @@ pub(crate) const KEYS: &[&str] = &[
     execution::KEYS[5],
     execution::KEYS[6],
     execution::KEYS[7],
+    "estimate",
+    "nominal_rate",
+    "unreserved",
 ];
 
 const PERIOD_DEFAULT: Duration = Duration::from_secs(1);
@@ -46,6 +51,9 @@ const ESTIMATE_RANDOM_DEFAULT: Duration = Duration::from_millis(20);
 /// The estimates of a flash drive's requests. It has no arm: nothing is won by keeping it for a run, and its
 /// batches and lingering are nothing.
 const ESTIMATE_FLASH_DEFAULT: Duration = Duration::from_micros(100);
+
+/// The command whose worst case makes the nominal rate: 4 KiB, as in the paper.
+const NOMINAL_COMMAND: Sectors = Sectors(8);
 
 /// Checks the tables, in the file's order.
 pub(crate) fn check(
@@ -92,6 +100,8 @@ fn disk(
     let linger = table.duration("linger", Duration::ZERO..=LINGER_MAX, "", linger)?;
     // A request dearer than a period could never be paid for: no bucket holds more than a period's worth.
     let estimate = |key, default| table.duration(key, ESTIMATE_MIN..=period, up_to_period, default);
+    let nominal = nominal(table, &drive.model, policy(table)?, period)?;
+    let by = estimator(table, &drive.model)?;
     Ok(Disk {
         name,
         drive,
@@ -104,6 +114,9 @@ fn disk(
         estimate_sequential: estimate("estimate_sequential", sequential)?,
         estimate_random: estimate("estimate_random", random)?,
         execution,
+        estimate: by,
+        unreserved: table.value("unreserved").map_or(Ok(Share::NONE), |value| value.share())?,
+        nominal,
         line: table.line(),
     })
 }
@@ -122,6 +135,45 @@ fn depth(table: &Table<'_>, model: &AnyModel) -> Result<u32, ConfigError> {
 fn policy(table: &Table<'_>) -> Result<PolicyName, ConfigError> {
     let Some(value) = table.value("policy") else { return Ok(PolicyName::Utilization) };
     value.quantity(format_args!("one of the policies {}", listed(PolicyName::ALL.iter(), '"')))
+}
+
+fn estimator(table: &Table<'_>, model: &AnyModel) -> Result<EstimatorName, ConfigError> {
+    let Some(value) = table.value("estimate") else { return Ok(EstimatorName::Constants) };
+    let known = listed(EstimatorName::ALL.iter(), '"');
+    let by = value.quantity(format_args!("one of the estimators {known}"))?;
+    if by == EstimatorName::Profile && model.mechanical().is_none() {
+        return Err(value.refuse("another estimator: the profile is of an arm and turning disks"));
+    }
+    Ok(by)
+}
+
+/// What the disk is taken to serve under `throughput`: what is given, or what the drive can do at its worst.
+fn nominal(
+    table: &Table<'_>,
+    model: &AnyModel,
+    policy: PolicyName,
+    period: Duration,
+) -> Result<Rate, ConfigError> {
+    let Some(value) = table.value("nominal_rate") else {
+        let worst = model.mechanical().map(|model| model.worst_case(NOMINAL_COMMAND));
+        if worst.is_none() && policy == PolicyName::Throughput {
+            let expected = "a rate: nobody knows the worst case of this drive";
+            return Err(table.missing("nominal_rate", expected));
+        }
+        // Whatever the period is or will be: a bucket holds a nominal command.
+        return Ok(Rate { interval: worst.unwrap_or(PERIOD_MIN).min(PERIOD_MIN) });
+    };
+    if policy != PolicyName::Throughput {
+        return Err(value.refuse("no such field, or policy = \"throughput\""));
+    }
+    let rate: Rate = value.quantity("a rate above zero such as 60/s")?;
+    if !(INTERVAL_MIN..=period).contains(&rate.interval) {
+        let (high, low) = (time(INTERVAL_MIN), time(period));
+        return Err(
+            value.refuse(format_args!("a rate from one in {low} (the period) to one in {high}"))
+        );
+    }
+    Ok(rate)
 }
 
 /// The drive that the table names. `models` are those that were loaded before.

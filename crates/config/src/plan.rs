@@ -11,8 +11,8 @@
 use core::num::NonZeroU64;
 use std::path::PathBuf;
 
-use engine::{Contract, Execution, PolicyName, Priority};
-use units::{Bytes, Duration, Extent, Share};
+use engine::{Contract, Declared, EstimatorName, Execution, PolicyName, Priority};
+use units::{Bytes, Duration, Extent, Rate, Share};
 
 /// A whole config: disks, the volumes on them, and (for a simulation) the load on those.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +67,12 @@ pub struct Disk {
     pub estimate_random: Duration,
     /// How requests become commands.
     pub execution: Execution,
+    /// Who estimates.
+    pub estimate: EstimatorName,
+    /// The share of it that is promised to nobody.
+    pub unreserved: Share,
+    /// The rate of requests that [`PolicyName::Throughput`] hands out; at least one a period.
+    pub nominal: Rate,
     /// The line of its table, from 1.
     pub line: usize,
 }
@@ -109,8 +115,11 @@ pub struct Volume {
     pub size: Bytes,
     /// Where it lies, in one piece that no other volume shares a sector with.
     pub place: Extent,
-    /// Its share of the disk's time. Admitted: the disk's reserves fit together.
+    /// Its share of the disk's time, or under [`PolicyName::Throughput`] of its nominal rate. Admitted: the disk's
+    /// reserves fit together.
     pub contract: Contract,
+    /// What its reserve was worked out from, if it asked for requests or bytes a second.
+    pub declared: Option<Declared>,
     /// The volume whose sectors it has, if it is a second door to another's: the same data under a contract of its own.
     pub same_as: Option<VolumeIndex>,
     /// Whether it goes before everybody of a lower class.

@@ -9,9 +9,10 @@ use core::str::FromStr;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use units::{Bytes, Duration, SECTOR_BYTES, Share};
+use units::{Bytes, Duration, Rate, SECTOR_BYTES, Share};
 
 use crate::error::{ConfigError, Parts};
+use crate::limits::{INTERVAL_MIN, TIME_MAX};
 
 type Node<'t> = Spanned<DeValue<'t>>;
 
@@ -298,6 +299,28 @@ impl<'a> Value<'a> {
             Some(_) => Ok(place),
             None => Err(self.refuse(format_args!("a multiple of {SECTOR_BYTES} bytes"))),
         }
+    }
+
+    /// It as a rate of events a second: the mean time between two.
+    pub(crate) fn rate(&self) -> Result<Duration, ConfigError> {
+        let Rate { interval } = self.quantity("a rate above zero such as 60/s or 0.5/s")?;
+        if (INTERVAL_MIN..=TIME_MAX).contains(&interval) {
+            return Ok(interval);
+        }
+        let (high, low) = (INTERVAL_MIN, TIME_MAX);
+        Err(self.refuse(format_args!("a rate from one in {low} to one in {high}")))
+    }
+
+    /// It as bytes a second: the mean time between two pieces of `block`.
+    pub(crate) fn bandwidth(&self, block: Bytes) -> Result<Duration, ConfigError> {
+        const EXPECTED: &str = "a bandwidth above zero such as 20MB/s or 5MiB/s";
+        let size = self.text(EXPECTED)?.trim().strip_suffix("/s");
+        let bytes = size.and_then(|size| size.parse::<Bytes>().ok()).filter(|size| size.0 > 0);
+        let bytes = bytes.ok_or_else(|| self.refuse(EXPECTED))?;
+        let nanos = u128::from(block.0) * 1_000_000_000 / u128::from(bytes.0);
+        let interval = u64::try_from(nanos).ok().map(Duration::from_nanos);
+        let within = interval.filter(|interval| (INTERVAL_MIN..=TIME_MAX).contains(interval));
+        within.ok_or_else(|| self.refuse(EXPECTED))
     }
 
     /// It as a size of whole sectors, at least one.

@@ -3,20 +3,39 @@
 //! A volume lies where its `at` says; one without lies in the first gap between those that have one. With none that has
 //! one they lie one behind the other, in the file's order.
 
+use core::num::NonZeroU64;
+
 use engine::limits::WEIGHT_MAX;
-use engine::{Admission, Contract, PolicyName, Priority, Refusal, Weight};
-use units::{Extent, Lba, Share};
+use engine::{Admission, Contract, Declared, Demand, PolicyName, Priority, Refusal, Weight};
+use units::{Bytes, Duration, Extent, Lba, Share};
 use volume::{DiskId, NoSpace, Placed, Pool};
 
 use crate::error::ConfigError;
+use crate::limits::{BLOCK_MAX, RUN_MAX};
 use crate::names::Names;
 use crate::plan::{Disk, DiskIndex, Volume, VolumeIndex};
 use crate::table::{Table, Value, size};
 
-pub(crate) const KEYS: &[&str] =
-    &["name", "disk", "size", "at", "reserve", "limit", "weight", "priority", "same_as"];
+pub(crate) const KEYS: &[&str] = &[
+    "name",
+    "disk",
+    "size",
+    "at",
+    "reserve",
+    "limit",
+    "weight",
+    "priority",
+    "same_as",
+    "iops",
+    "bandwidth",
+    "run",
+    "block",
+];
 
 const SIZE: &str = "a size such as 4KiB, 1MB or 20GiB";
+
+/// The paper's request.
+const BLOCK_DEFAULT: Bytes = Bytes(4_096);
 
 /// What is wanted of it, before it is known whether it can be had.
 struct Wanted<'a> {
@@ -43,7 +62,8 @@ pub(crate) fn check(tables: &[Table<'_>], disks: &[Disk]) -> Result<Vec<Volume>,
         };
         wanted.push(Wanted { table, name, disk, place, same_as });
     }
-    let mut admissions = vec![Admission::default(); disks.len()];
+    let mut admissions: Vec<Admission> =
+        disks.iter().map(|disk| Admission::keeping(disk.unreserved)).collect();
     let mut volumes: Vec<Volume> = Vec::with_capacity(tables.len());
     for Wanted { table, name, disk, place, same_as } in wanted {
         let place = match (place, same_as) {
@@ -51,10 +71,21 @@ pub(crate) fn check(tables: &[Table<'_>], disks: &[Disk]) -> Result<Vec<Volume>,
             (Some(place), None) => place,
             (None, None) => allocated(table, &disks[disk], (id(disk), &mut pool))?,
         };
-        let contract = contract(table, &disks[disk], &mut admissions[disk])?;
+        let declared = declared(table, &disks[disk])?;
+        let contract = contract(table, &disks[disk], declared, &mut admissions[disk])?;
         let priority = priority(table, contract, &disks[disk], &mut admissions[disk])?;
         let (disk, size, line) = (DiskIndex(disk), place.len.bytes(), table.line());
-        volumes.push(Volume { name, disk, size, place, contract, same_as, priority, line });
+        volumes.push(Volume {
+            name,
+            disk,
+            size,
+            place,
+            contract,
+            declared,
+            same_as,
+            priority,
+            line,
+        });
     }
     Ok(volumes)
 }
@@ -128,26 +159,121 @@ fn allocated(
     })
 }
 
+/// What the volume asks for in requests or bytes a second, where it does, and the share that this takes.
+fn declared(table: &Table<'_>, disk: &Disk) -> Result<Option<Declared>, ConfigError> {
+    let (iops, bandwidth) = (table.value("iops"), table.value("bandwidth"));
+    let asked = match (&iops, &bandwidth) {
+        (None, None) => {
+            let only = ["run", "block"].into_iter().find_map(|key| table.value(key));
+            let refused = only.map(|value| value.refuse("no such field, or `iops` or `bandwidth`"));
+            return refused.map_or(Ok(None), Err);
+        }
+        (Some(_), Some(bandwidth)) => return Err(bandwidth.refuse("one of `iops` and `bandwidth`")),
+        (Some(asked), None) | (None, Some(asked)) => asked,
+    };
+    if disk.policy == PolicyName::Throughput {
+        return Err(asked.refuse("a `reserve` instead: under \"throughput\" it is a rate itself"));
+    }
+    if let Some(reserve) = table.value("reserve") {
+        return Err(reserve.refuse("no such field: the share is worked out from the rate"));
+    }
+    let block = table.value("block").map_or(Ok(BLOCK_DEFAULT), |block| block.size())?;
+    if block > BLOCK_MAX {
+        let expected = format!("a size of at most {}", size(BLOCK_MAX));
+        return Err(table.require("block", &expected)?.refuse(&expected));
+    }
+    let interval = if bandwidth.is_some() { asked.bandwidth(block)? } else { asked.rate()? };
+    let run = table.value("run").map_or(Ok(1), |run| run.integer(1..=RUN_MAX, ""))?;
+    let run = NonZeroU64::new(run).expect("it is at least one");
+    let block = block.sectors_exact().expect("sizes are whole sectors");
+    let demand = Demand { interval, run, block };
+    let Some(mechanics) = disk.mechanics() else {
+        return Err(asked.refuse("a `reserve` instead: this drive has no arm to reckon with"));
+    };
+    let Some(share) = mechanics.share(demand, disk.batch) else {
+        let most = mechanics.interval(Share::ALL, run, block, disk.batch);
+        let most = per_second(most.expect("the whole gives something"));
+        let expected = format!("at most {most}/s in such runs (all of disk \"{}\")", disk.name);
+        return Err(asked.refuse(expected));
+    };
+    Ok(Some(Declared { demand, share, mechanics, batch: disk.batch }))
+}
+
+/// Whole events a second, rounded down.
+fn per_second(interval: Duration) -> u64 {
+    Duration::from_secs(1).as_nanos() / interval.as_nanos().max(1)
+}
+
+/// A share as the disk's policy hands it out: of its time, or of its nominal rate.
+fn share(value: &Value<'_>, disk: &Disk) -> Result<Share, ConfigError> {
+    if disk.policy != PolicyName::Throughput {
+        return value.share();
+    }
+    let nominal = disk.nominal.interval.as_nanos();
+    let interval = value.rate()?.as_nanos();
+    // Rates are known to a nanosecond of their interval, so that 34/s of 68/s is not quite a half; millionths, rounded
+    // down unless they are whole but for that, add up to no more than the rates.
+    let ppb = (u128::from(nominal) * WHOLE + SLIP * u128::from(interval)) / u128::from(interval);
+    let millionths = ppb / MILLIONTH * MILLIONTH;
+    let whole = u32::try_from(millionths).ok().filter(|ppb| *ppb <= Share::ALL.ppb());
+    whole.map(Share::from_ppb).ok_or_else(|| {
+        let most = per_second(disk.nominal.interval);
+        value.refuse(format_args!("at most {most}/s (the nominal rate of disk \"{}\")", disk.name))
+    })
+}
+
+impl Disk {
+    /// A share of this disk as a volume's `reserve` or `limit` has it: of its time, or under
+    /// [`PolicyName::Throughput`] so many requests a second, rounded down to a thousandth.
+    pub fn share_text(&self, share: Share) -> String {
+        if self.policy != PolicyName::Throughput {
+            return share.to_string();
+        }
+        // What reading one rounded off comes back: 7/s is told as 7/s, and whatever is told fits when it is read.
+        let slip = if share.is_none() { 0 } else { MILLIONTH - SLIP - 1 };
+        let ppb = u128::from(share.ppb()) + slip;
+        let thousandths = ppb * 1_000 / u128::from(self.nominal.interval.as_nanos());
+        let (whole, part) = (thousandths / 1_000, thousandths % 1_000);
+        let text = format!("{whole}.{part:03}");
+        format!("{}/s", text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+const WHOLE: u128 = Share::ALL.ppb() as u128;
+const MILLIONTH: u128 = 1_000;
+/// In 10⁻⁹: what a nanosecond makes of the shortest interval that disks have.
+const SLIP: u128 = 50;
+
 /// The volume's contract, admitted by the disk.
 fn contract(
     table: &Table<'_>,
     disk: &Disk,
+    declared: Option<Declared>,
     admission: &mut Admission,
 ) -> Result<Contract, ConfigError> {
     let (reserve, limit) = (table.value("reserve"), table.value("limit"));
+    let worked_out = declared.map_or(Share::NONE, |declared| declared.share);
     let contract = Contract {
-        reserve: reserve.as_ref().map_or(Ok(Share::NONE), Value::share)?,
-        limit: limit.as_ref().map_or(Ok(Share::ALL), Value::share)?,
+        reserve: reserve.as_ref().map_or(Ok(worked_out), |value| share(value, disk))?,
+        limit: limit.as_ref().map_or(Ok(Share::ALL), |value| share(value, disk))?,
         weight: weight(table)?,
     };
     // What is not written is not at fault: a reserve of nothing always fits, no limit is above all.
+    let reserve = reserve.or_else(|| table.value("iops")).or_else(|| table.value("bandwidth"));
     let at = |value: Option<_>, key| value.ok_or_else(|| table.missing(key, "a share"));
+    let taken =
+        declared.map_or_else(String::new, |declared| format!("; it takes {}", declared.share));
     admission.admit(contract).map(|()| contract).or_else(|refusal| match refusal {
         Refusal::OverReserved { left, .. } => Err(at(reserve, "reserve")?
-            .refuse(format_args!("at most {left} (what is left of disk \"{}\")", disk.name))
+            .refuse(format_args!(
+                "at most {} (what is left of disk \"{}\"{taken})",
+                disk.share_text(left),
+                disk.name
+            ))
             .for_want_of_room()),
-        Refusal::LimitUnderReserve { reserve, .. } => Err(at(limit, "limit")?
-            .refuse(format_args!("at least {reserve} (the reserve of the volume)"))),
+        Refusal::LimitUnderReserve { reserve, .. } => Err(at(limit, "limit")?.refuse(
+            format_args!("at least {} (the reserve of the volume)", disk.share_text(reserve)),
+        )),
         Refusal::LimitOfNothing => {
             Err(at(limit, "limit")?.refuse("a share above 0%: nothing lets no request through"))
         }
@@ -194,8 +320,8 @@ fn priority(
     if admission.admit(Contract::reserve(beyond)).is_ok() {
         return Ok(Priority::High);
     }
-    let most = Share::ALL.saturating_sub(admission.reserved()).checked_add(contract.reserve);
-    let most = most.unwrap_or(Share::ALL);
+    let most = admission.left().checked_add(contract.reserve);
+    let most = disk.share_text(most.unwrap_or(Share::ALL));
     let (key, name) = ("limit", &disk.name);
     let expected = format!(
         "a share of at most {most} (what the reserves of disk \"{name}\" leave: a volume of high priority goes before them \

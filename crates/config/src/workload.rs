@@ -4,12 +4,11 @@ use core::num::NonZeroU64;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use units::{Bytes, Duration, Rate};
+use units::{Bytes, Duration};
 
 use crate::error::ConfigError;
 use crate::limits::{
-    BLOCK_MAX, BLOCK_MIN, ELEVATOR_MAX, INTERVAL_MIN, OUTSTANDING_DISK_MAX, OUTSTANDING_MAX,
-    RUN_MAX, TIME_MAX,
+    BLOCK_MAX, BLOCK_MIN, ELEVATOR_MAX, OUTSTANDING_DISK_MAX, OUTSTANDING_MAX, RUN_MAX, TIME_MAX,
 };
 use crate::names::Names;
 use crate::plan::{Access, Arrival, Drawn, Mix, Requests, Volume, VolumeIndex, Workload};
@@ -190,12 +189,7 @@ fn arrival(table: &Table<'_>) -> Result<Arrival, ConfigError> {
             if let Some(think) = think {
                 return Err(think.refuse("no such field, or `outstanding` instead of `rate`"));
             }
-            let Rate { interval } = rate.quantity("a rate above zero such as 60/s or 0.5/s")?;
-            if !(INTERVAL_MIN..=TIME_MAX).contains(&interval) {
-                let (high, low) = (INTERVAL_MIN, TIME_MAX);
-                let expected = format!("a rate from one in {low} to one in {high}");
-                return Err(rate.refuse(expected));
-            }
+            let interval = rate.rate()?;
             Ok(if poisson { Arrival::Poisson { interval } } else { Arrival::Open { interval } })
         }
         (Some(_), Some(rate)) => {

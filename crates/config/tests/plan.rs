@@ -4,12 +4,12 @@ use core::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::{Contract, Execution, PolicyName, Priority};
+use engine::{Contract, EstimatorName, Execution, PolicyName, Priority};
 use spindle_config::{
     Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, Requests, Volume,
     VolumeIndex, Workload,
 };
-use units::{Bytes, Duration, Extent, Lba, Sectors, Share};
+use units::{Bytes, Duration, Extent, Lba, Rate, Sectors, Share};
 
 const FULL: &str = include_str!("full.toml");
 const DISK: &str = "[[disk]]\nname = \"d\"\ndrive = \"deskstar-34gxp\"\n";
@@ -25,6 +25,8 @@ fn drive() -> DriveRef {
 }
 
 fn disks() -> Vec<Disk> {
+    // What is not said is the drive's worst case.
+    let worst = drive().model.mechanical().expect("an arm").worst_case(Sectors(8));
     let defaults = Disk {
         name: "d0".to_owned(),
         drive: drive(),
@@ -37,6 +39,9 @@ fn disks() -> Vec<Disk> {
         estimate_sequential: Duration::from_micros(300),
         estimate_random: Duration::from_millis(20),
         execution: Execution::Whole { split: None },
+        estimate: EstimatorName::Constants,
+        unreserved: Share::NONE,
+        nominal: Rate { interval: worst },
         line: 7,
     };
     let written = Disk {
@@ -61,9 +66,9 @@ fn volumes() -> Vec<Volume> {
         size: Bytes(size),
         place: Extent::new(Lba(at / 512), Sectors(size / 512)),
         contract,
+        declared: None,
         priority: Priority::Normal,
         same_as: None,
-
         line,
     };
     let (reserve, limit) = (Share::from_percent(70), Share::from_percent(80));
@@ -247,4 +252,20 @@ fn a_drive_file_is_found_beside_the_config() {
     let plan = Plan::parse(&config, "plan.toml", directory).expect("a good config");
     assert_eq!(plan.disks[0].drive.name, "mine.toml");
     assert_eq!(plan.disks[0].drive.model.capacity(), drive().model.capacity());
+}
+
+#[test]
+fn a_rate_with_its_runs_becomes_the_share_that_gives_it() {
+    let text = "[[disk]]\nname = \"d\"\ndrive = \"deskstar-34gxp\"\n\
+                [[volume]]\nname = \"v\"\ndisk = \"d\"\nsize = \"1GiB\"\niops = \"900/s\"\nrun = 64\n\
+                [[volume]]\nname = \"w\"\ndisk = \"d\"\nsize = \"1GiB\"\nbandwidth = \"1MiB/s\"\nrun = 256\n";
+    let plan = Plan::parse(text, "plan.toml", Path::new("")).expect("it fits");
+    let [runs, bytes] = [0, 1].map(|volume| plan.volumes[volume].declared.expect("it was"));
+    assert_eq!(plan.volumes[0].contract, Contract::reserve(runs.share));
+    assert_eq!(
+        (runs.demand.block, bytes.demand.interval),
+        (Sectors(8), Duration::from_nanos(3_906_250))
+    );
+    // 900 a second in runs of 64 are 14 runs: each half a full stroke, half a turn and 64 transfers, 30 ms or so.
+    assert!((35..50).contains(&(runs.share.ppb() / 10_000_000)), "{}", runs.share);
 }

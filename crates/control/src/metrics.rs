@@ -136,6 +136,12 @@ const TRAFFIC: &[Family<Traffic>] = &[
         "From each flush's arrival to its answer, added up.",
         |t| sum(t.flushes.time),
     ),
+    counter("estimated_total", "Clients' requests whose disk time was estimated.", |t| {
+        Value::Whole(t.estimated)
+    }),
+    counter("estimate_error_seconds_total", "How far off these estimates were, added up.", |t| {
+        sum(t.estimate_error)
+    }),
     counter("failures_total", "Requests of any kind that failed.", |t| Value::Whole(t.failures)),
 ];
 

@@ -7,7 +7,7 @@ use std::sync::mpsc::SyncSender;
 use backend::{Disk, Failure, Finished, Job, Tag};
 use engine::{Action, Command, CommandId, Engine, Event, Outcome, Purpose, Request, VolumeId};
 use frontend::{Errno, Handle, Reply};
-use units::{Duration, Instant, Op, Operation};
+use units::{DiskTime, Duration, Instant, Op, Operation};
 
 use crate::Clock;
 use crate::inbox::{Change, Changed, Inbox, Incoming, Look, Message};
@@ -127,6 +127,7 @@ impl DiskThread {
 
     fn submit(&mut self, incoming: Incoming, now: Instant) {
         let Incoming { id, volume, operation, data } = incoming;
+        self.seats.seen(volume, operation.extent);
         let pending =
             Pending { asker: Asker::Client(id), operation, data, failure: None, arrived: now };
         self.enter(volume, pending, now);
@@ -147,12 +148,13 @@ impl DiskThread {
     /// Carries out a change, and says so: at once, or when what it takes of the disk is done.
     fn change(&mut self, change: Change, to: SyncSender<Changed>, now: Instant) {
         let volume = match change {
-            Change::Add { export, contract } => {
+            Change::Add { export, contract, declared } => {
                 let volume = self.engine.add_volume(contract, now).expect("the config has room");
-                self.seats.add(volume, export);
+                self.seats.add(volume, export, declared);
                 volume
             }
-            Change::Contract { volume, contract } => {
+            Change::Contract { volume, contract, declared } => {
+                self.seats.declare(volume, declared);
                 self.engine.handle(Event::ContractChanged { volume, contract }, now);
                 volume
             }
@@ -222,6 +224,10 @@ impl DiskThread {
         let answered = Answered {
             operation: pending.operation,
             latency: now.since(pending.arrived),
+            // Who estimates nothing is never off.
+            estimate_error: (reply.estimate > DiskTime::ZERO)
+                .then(|| (reply.disk_time - reply.estimate).as_nanos().unsigned_abs())
+                .map(Duration::from_nanos),
             failed: pending.failure.is_some(),
             client: matches!(pending.asker, Asker::Client(_)),
         };

@@ -82,6 +82,9 @@ impl Live {
                 slack: view.slack,
                 latency: view.latency,
                 traffic: view.traffic,
+                error: view.error,
+                runs: view.runs,
+                declared: view.declared,
             })
         });
         Status { disks, volumes: volumes.collect() }

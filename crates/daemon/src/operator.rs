@@ -158,7 +158,8 @@ impl Operator {
         let volume = after.plan().volumes.last().expect("it was added");
         let inbox = &self.live.inboxes[volume.disk.0];
         let export = self.live.routes.number();
-        let added = inbox.change(Change::Add { export, contract: volume.contract });
+        let (contract, declared) = (volume.contract, volume.declared);
+        let added = inbox.change(Change::Add { export, contract, declared });
         let id = added.expect("a volume is added without the disk");
         let kept = inbox
             .change(Change::Erase { volume: id, extent: volume.place })
@@ -204,8 +205,9 @@ impl Operator {
             }
             return Err(error);
         }
-        if new.contract != old.contract {
-            let changed = inbox.change(Change::Contract { volume, contract: new.contract });
+        let (contract, declared) = (new.contract, new.declared);
+        if (contract, declared) != (old.contract, old.declared) {
+            let changed = inbox.change(Change::Contract { volume, contract, declared });
             changed.expect("a contract changes without the disk");
         }
         if new.size != old.size {

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::SyncSender;
 
-use engine::{Engine, VolumeId};
+use engine::{Declared, Engine, SEQUENTIAL_WITHIN, VolumeId};
 use frontend::ExportId;
-use report::Latency;
-use units::Instant;
+use report::{Latency, Runs};
+use units::{Extent, Instant};
 
 use crate::inbox::{Changed, Look};
 use crate::status::VolumeView;
@@ -19,6 +19,12 @@ use crate::traffic::{Answered, Traffic};
 struct Seat {
     export: ExportId,
     latency: Latency,
+    /// How far off the estimates of its clients' requests were.
+    error: Latency,
+    /// The runs that its clients' requests came in.
+    runs: Runs,
+    /// What its reserve was worked out from, if from a rate.
+    declared: Option<Declared>,
     traffic: Traffic,
     /// Who waits until there are none.
     drained: Option<SyncSender<Changed>>,
@@ -33,13 +39,15 @@ pub(crate) struct Seats {
 }
 
 impl Seats {
-    pub(crate) fn add(&mut self, volume: VolumeId, export: ExportId) {
+    pub(crate) fn add(&mut self, volume: VolumeId, export: ExportId, declared: Option<Declared>) {
         let index = volume.0 as usize;
         if self.seats.len() <= index {
             self.seats.resize_with(index + 1, || None);
         }
-        let (latency, traffic) = (Latency::default(), Traffic::default());
-        let before = self.seats[index].replace(Seat { export, latency, traffic, drained: None });
+        let (latency, error, runs) = (Latency::default(), Latency::default(), Runs::default());
+        let traffic = Traffic::default();
+        let seat = Seat { export, latency, error, runs, declared, traffic, drained: None };
+        let before = self.seats[index].replace(seat);
         assert!(before.is_none(), "a number is one volume's");
     }
 
@@ -50,6 +58,16 @@ impl Seats {
 
     fn seat(&mut self, volume: VolumeId) -> &mut Seat {
         self.seats[volume.0 as usize].as_mut().expect("a volume that is asked for is there")
+    }
+
+    /// What its reserve is worked out from, from now on.
+    pub(crate) fn declare(&mut self, volume: VolumeId, declared: Option<Declared>) {
+        self.seat(volume).declared = declared;
+    }
+
+    /// A client asks for this.
+    pub(crate) fn seen(&mut self, volume: VolumeId, extent: Extent) {
+        self.seat(volume).runs.record(extent, SEQUENTIAL_WITHIN);
     }
 
     /// A request has come.
@@ -65,6 +83,9 @@ impl Seats {
         seat.traffic.answered(answered, now);
         if answered.client {
             seat.latency.record(answered.latency);
+            if let Some(off) = answered.estimate_error {
+                seat.error.record(off);
+            }
         }
         if seat.traffic.open == 0
             && let Some(waiting) = seat.drained.take()
@@ -99,11 +120,24 @@ impl Seats {
         let seats = seats.filter_map(|(volume, seat)| Some((volume, seat.as_ref()?)));
         let views = seats.map(|(volume, seat)| {
             let told = look == Look::All || look == Look::One(seat.export);
-            let latency = if told { seat.latency.clone() } else { Latency::default() };
+            let tell = |of: &Latency| if told { of.clone() } else { Latency::default() };
+            let (latency, error) = (tell(&seat.latency), tell(&seat.error));
+            let (runs, declared) = (seat.runs, seat.declared);
             let (contract, account) = (engine.contract(volume), *engine.account(volume));
             let (balance, slack) = (engine.balance(volume, now), engine.slack(volume));
             let traffic = seat.traffic.at(now);
-            (seat.export, VolumeView { contract, account, balance, slack, latency, traffic })
+            let view = VolumeView {
+                contract,
+                account,
+                balance,
+                slack,
+                latency,
+                error,
+                runs,
+                declared,
+                traffic,
+            };
+            (seat.export, view)
         });
         views.collect()
     }

@@ -229,7 +229,7 @@ fn place_volumes(plan: &Plan, disks: &mut [Opened], now: Instant) -> Routes {
         let Opened { engine, seats, .. } = &mut disks[disk];
         let id = engine.add_volume(volume.contract, now).expect("the plan's reserves fit");
         engine.prioritise(id, volume.priority);
-        seats.add(id, export);
+        seats.add(id, export, volume.declared);
         let (name, size, map) = (volume.name.clone(), volume.size, operator::map(plan, index));
         routes.publish(export, Route { name, size, disk, volume: id, map });
     }

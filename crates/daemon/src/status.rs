@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use backend::Times;
-use engine::{Account, Contract, Executed};
+use engine::{Account, Contract, Declared, Executed};
 use frontend::ExportId;
-use report::{Latency, VolumeReport};
+use report::{DeclaredReport, Latency, Runs, VolumeReport};
 use units::{Bytes, DiskTime, Duration, Instant};
 
 use crate::traffic::{TimeSum, Traffic};
@@ -39,6 +39,9 @@ pub(crate) struct VolumeView {
     pub(crate) slack: DiskTime,
     pub(crate) latency: Latency,
     pub(crate) traffic: Traffic,
+    pub(crate) error: Latency,
+    pub(crate) runs: Runs,
+    pub(crate) declared: Option<Declared>,
 }
 
 /// One disk, as its thread sees it.
@@ -101,6 +104,12 @@ pub struct VolumeStatus {
     pub latency: Latency,
     /// What has been asked of it.
     pub traffic: Traffic,
+    /// How far off the estimates of its requests were.
+    pub error: Latency,
+    /// The runs that its requests came in.
+    pub runs: Runs,
+    /// What its reserve was worked out from, if from a rate.
+    pub declared: Option<Declared>,
 }
 
 /// Everything: disks in the config's order, volumes in the order in which they came.
@@ -121,8 +130,14 @@ impl Status {
 }
 
 impl VolumeStatus {
-    /// What happened since `earlier`, over `elapsed`, in the shape that simulation reports in. The latencies are
-    /// those since the daemon's start.
+    /// What was declared beside what was seen since `earlier`.
+    pub fn declared_since(&self, earlier: Option<&Self>) -> Option<DeclaredReport> {
+        let seen = earlier.map_or(self.runs, |earlier| self.runs.since(&earlier.runs));
+        self.declared.map(|declared| DeclaredReport::new(&declared, &seen))
+    }
+
+    /// What happened since `earlier`, over `elapsed`, in the shape that simulation reports in. The latencies and
+    /// errors are those since the daemon's start.
     ///
     /// # Panics
     /// If nothing can have happened, because no time has passed.
@@ -131,10 +146,10 @@ impl VolumeStatus {
         assert!(elapsed > Duration::ZERO, "nothing happens in no time");
         let seconds = elapsed.as_secs_f64();
         // Who came later has had nothing before.
-        let earlier = earlier.map_or_else(Account::default, |earlier| earlier.account);
-        let disk_time = self.account.disk_time - earlier.disk_time;
-        let bytes = Bytes(self.account.sectors.bytes().0 - earlier.sectors.bytes().0);
-        let requests = self.account.requests - earlier.requests;
+        let before = earlier.map_or_else(Account::default, |earlier| earlier.account);
+        let disk_time = self.account.disk_time - before.disk_time;
+        let bytes = Bytes(self.account.sectors.bytes().0 - before.sectors.bytes().0);
+        let requests = self.account.requests - before.requests;
         VolumeReport {
             name: self.name.clone(),
             reserve: self.contract.reserve.as_f64(),
@@ -148,6 +163,8 @@ impl VolumeStatus {
             // No policy of today promises a deadline.
             deadline_misses: 0,
             dropped: 0,
+            estimate_error_ms: self.error.error(),
+            declared: self.declared_since(earlier),
         }
     }
 }

@@ -103,6 +103,8 @@ pub(crate) struct Answered {
     pub(crate) operation: Operation,
     /// From its arrival.
     pub(crate) latency: Duration,
+    /// How far off the engine's estimate was, if it made one.
+    pub(crate) estimate_error: Option<Duration>,
     pub(crate) failed: bool,
     /// Whether a client asked for it, rather than an operator.
     pub(crate) client: bool,
@@ -127,6 +129,10 @@ pub struct Traffic {
     pub busy: TimeSum,
     /// The same, counted once for every one that there was.
     pub weighted: TimeSum,
+    /// Clients' requests whose disk time was estimated.
+    pub estimated: u64,
+    /// How far off these estimates were, added up.
+    pub estimate_error: TimeSum,
     /// Of clients' requests, from arrival to answer.
     pub latency: Buckets,
     /// Up to when `busy` and `weighted` are counted.
@@ -170,7 +176,7 @@ impl Traffic {
     pub(crate) fn answered(&mut self, answered: &Answered, now: Instant) {
         *self = self.at(now);
         self.open -= 1;
-        let Answered { operation, latency, failed, client } = *answered;
+        let Answered { operation, latency, estimate_error, failed, client } = *answered;
         let flow = match operation.op {
             Op::Read => &mut self.reads,
             Op::Write | Op::WriteZeroes => &mut self.writes,
@@ -187,6 +193,10 @@ impl Traffic {
         }
         if client {
             self.latency.record(latency);
+            if let Some(off) = estimate_error {
+                self.estimated += 1;
+                self.estimate_error += off;
+            }
         }
     }
 }
@@ -204,7 +214,7 @@ mod tests {
     fn done(op: Op, millis: u64) -> Answered {
         let operation = Operation { op, extent: Extent::new(Lba(0), Sectors(8)), fua: false };
         let latency = Duration::from_millis(millis);
-        Answered { operation, latency, failed: false, client: true }
+        Answered { operation, latency, estimate_error: None, failed: false, client: true }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::Contract;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Admission {
     reserved: Share,
+    unreserved: Share,
 }
 
 /// Why a contract was refused. Nothing was changed.
@@ -55,9 +56,14 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 impl Admission {
-    /// What nobody has reserved.
+    /// A disk of which so much is never promised: room for what taking turns costs (RTAS 2008 §2.2).
+    pub fn keeping(unreserved: Share) -> Self {
+        Self { reserved: Share::NONE, unreserved }
+    }
+
+    /// What may still be reserved.
     pub fn left(&self) -> Share {
-        Share::ALL.saturating_sub(self.reserved)
+        Share::ALL.saturating_sub(self.unreserved).saturating_sub(self.reserved)
     }
 
     /// The sum of the admitted reserves.
@@ -77,8 +83,10 @@ impl Admission {
         if limit < reserve {
             return Err(Refusal::LimitUnderReserve { reserve, limit });
         }
-        let sum = self.reserved.checked_add(reserve);
-        self.reserved = sum.ok_or(Refusal::OverReserved { asked: reserve, left: self.left() })?;
+        if reserve > self.left() {
+            return Err(Refusal::OverReserved { asked: reserve, left: self.left() });
+        }
+        self.reserved = self.reserved.checked_add(reserve).expect("it is left");
         Ok(())
     }
 
@@ -107,6 +115,15 @@ mod tests {
         assert_eq!(disk.reserved(), Share::from_percent(70));
         disk.admit(Contract::reserve(left)).expect("exactly what is left fits");
         assert_eq!(disk.left(), Share::NONE);
+    }
+
+    #[test]
+    fn what_is_kept_back_is_promised_to_nobody() {
+        let mut disk = Admission::keeping(Share::from_percent(5));
+        assert_eq!(disk.left(), Share::from_percent(95));
+        assert!(disk.admit(Contract::reserve(Share::from_percent(96))).is_err());
+        disk.admit(Contract::reserve(Share::from_percent(95))).expect("all that there is");
+        assert_eq!((disk.left(), disk.reserved()), (Share::NONE, Share::from_percent(95)));
     }
 
     #[test]

@@ -59,6 +59,11 @@ impl Bucket {
         self.cap
     }
 
+    /// Whether it never fills.
+    pub(crate) fn is_none(&self) -> bool {
+        self.share.is_none()
+    }
+
     /// From now on its volume has work to do, or has none.
     pub(crate) fn work(&mut self, working: bool, now: Instant) {
         self.level(now);
@@ -140,6 +145,11 @@ impl Bucket {
         let wait = missing / ppb + i128::from(missing % ppb > 0);
         let moment = i128::from(self.at.as_nanos()) + wait;
         Moment(i64::try_from(moment).unwrap_or(i64::MAX))
+    }
+
+    /// From now on it holds so much as it earns in `period`. What is in it stays, up to that.
+    pub(crate) fn change_period(&mut self, period: Duration, now: Instant) {
+        self.change(self.share, period, now);
     }
 
     /// From now on it fills at `share` and holds one `period`'s worth. What is in it stays, up to that.

@@ -13,7 +13,8 @@ use crate::limits::WEIGHT_MAX;
 pub struct VolumeId(pub u32);
 
 /// A reserve contract (RTAS 2008, §2–3): a share of the disk's time in every period whatever the
-/// neighbours do, and a cap on what the volume may take out of the slack.
+/// neighbours do, and a cap on what the volume may take out of the slack. Under [`PolicyName::Throughput`] both are
+/// shares of the disk's nominal rate instead ([`crate::Settings::nominal`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contract {
     /// The guaranteed share. [`Share::NONE`] makes the volume best effort: it lives on slack.
@@ -70,18 +71,21 @@ pub enum Priority {
 pub enum PolicyName {
     /// First come, first served: no contract is kept. The control in every experiment.
     Fcfs,
+    /// The paper's older driver (RTAS 2008 §3): shares of a nominal rate of commands, by the worst case.
+    Throughput,
     /// The utilization scheduler of RTAS 2008 §2–3: shares of disk time.
     Utilization,
 }
 
 impl PolicyName {
     /// Every policy there is.
-    pub const ALL: [Self; 2] = [Self::Fcfs, Self::Utilization];
+    pub const ALL: [Self; 3] = [Self::Fcfs, Self::Throughput, Self::Utilization];
 
     /// As configs write it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fcfs => "fcfs",
+            Self::Throughput => "throughput",
             Self::Utilization => "utilization",
         }
     }

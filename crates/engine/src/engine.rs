@@ -98,7 +98,7 @@ impl Engine {
         settings.assert_sane();
         Self {
             settings,
-            admission: Admission::default(),
+            admission: Admission::keeping(settings.unreserved),
             policy: policy::make(&settings, now),
             meter: Meter::new(now),
             volumes: Vec::new(),
@@ -364,7 +364,8 @@ impl Engine {
         let waits = self.idles_for().or(self.policy.lingers_for());
         if self.issued.is_empty() && waits.is_none() {
             let charged: DiskTime = self.volumes.iter().map(|v| v.account.disk_time).sum();
-            assert_eq!(charged + self.departed, self.busy(), "what is charged is the busy time");
+            let charged = charged + self.departed + self.policy.unassigned();
+            assert_eq!(charged, self.busy(), "what is charged, or will be, is the busy time");
         }
         self.policy.invariants();
     }
@@ -410,6 +411,7 @@ impl Engine {
             owes_flush: self.owes_flush(&request.operation),
             outcome: Outcome::Done,
             disk_time: DiskTime::ZERO,
+            estimate: DiskTime::ZERO,
             behind: None,
         };
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -489,8 +491,9 @@ impl Engine {
         let urgent = turn.urgent;
         let dispatch =
             Dispatch { volume, command: &operation, ends_request, next: next.as_ref(), urgent };
-        let ticket = Some(self.policy.dispatched(dispatch, now));
-        self.issued.push(Issued { id, slot, operation, purpose, ticket });
+        let ticket = self.policy.dispatched(dispatch, now);
+        self.pending_mut(slot).estimate += ticket.estimate;
+        self.issued.push(Issued { id, slot, operation, purpose, ticket: Some(ticket) });
         command
     }
 
@@ -531,14 +534,18 @@ impl Engine {
         }
         let volume = pending.request.volume;
         let ended = pending.issued_whole() && pending.running == 0;
+        let slack = issued.ticket.as_ref().is_some_and(|ticket| ticket.slack);
+        let charge = match issued.ticket {
+            Some(ticket) => self.policy.completed(volume, ticket, charge, now),
+            None => {
+                self.policy.lingered(volume, charge, now);
+                charge
+            }
+        };
         self.volumes[volume.0 as usize].account.disk_time += charge;
-        if issued.ticket.as_ref().is_some_and(|ticket| ticket.slack) {
+        if slack {
             self.slack[volume.0 as usize] += charge;
             self.slack_of_all += charge;
-        }
-        match issued.ticket {
-            Some(ticket) => self.policy.completed(volume, ticket, charge, now),
-            None => self.policy.lingered(volume, charge, now),
         }
         if ended {
             self.reply(issued.slot, now);
@@ -548,7 +555,7 @@ impl Engine {
     fn reply(&mut self, slot: Slot, now: Instant) {
         let pending = self.pending[slot as usize].take().expect("it has ended just now");
         self.free.push(slot);
-        let Pending { request, outcome, disk_time, .. } = pending;
+        let Pending { request, outcome, disk_time, estimate, .. } = pending;
         let account = &mut self.volumes[request.volume.0 as usize].account;
         account.requests += 1;
         account.failures += u64::from(outcome == Outcome::Failed);
@@ -558,6 +565,6 @@ impl Engine {
         account.last_reply = Some(now);
         let waited = pending.started.expect("it was started").since(pending.submitted);
         let (request, volume) = (request.id, request.volume);
-        self.replies.push_back(Reply { request, volume, outcome, disk_time, waited });
+        self.replies.push_back(Reply { request, volume, outcome, disk_time, estimate, waited });
     }
 }

@@ -1,26 +1,99 @@
-//! How long a command will take, before it has (RTAS 2008 §3).
+//! How long a command will take, before it has (RTAS 2008 §2.1 and §3).
 //!
-//! The paper's estimator, with its constants as defaults: a command that starts under 100 sectors from where
-//! its volume's previous one ended is sequential and costs little, any other costs a safe value. What was
-//! estimated wrong is put right at the command's completion.
+//! The paper's estimator, with its constants, is the default: a command that starts under 100 sectors from where its
+//! volume's previous one ended is sequential and costs little, any other costs a safe value. Two others can take its
+//! place: a table of the drive ([`DriveTable`]), and classes that learn from completions. What was estimated wrong is
+//! put right at the command's completion, so an estimate changes when a volume is served, never what it is charged.
+//!
+//! Whether a head is *due* is asked of the two constants under every estimator: a promise waits for a safe value.
 
-use units::{DiskTime, Lba, Operation, Sectors};
+use units::{DiskTime, Lba, Op, Operation, Sectors};
 
 /// A command that starts nearer than this to its predecessor is sequential.
 pub const SEQUENTIAL_WITHIN: Sectors = Sectors(100);
 
-/// The two constants of the estimator.
+/// Points of a [`DriveTable`], and zones.
+pub const TABLE_POINTS: usize = 16;
+
+/// Who estimates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EstimatorName {
+    /// The paper's two constants.
+    Constants,
+    /// A table of the drive: positioning by distance, transfer by zone.
+    Profile,
+    /// The mean of what commands of the same class have taken lately.
+    Learned,
+}
+
+impl EstimatorName {
+    /// Every estimator there is.
+    pub const ALL: [Self; 3] = [Self::Constants, Self::Profile, Self::Learned];
+
+    /// As configs write it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Constants => "constants",
+            Self::Profile => "profile",
+            Self::Learned => "learned",
+        }
+    }
+}
+
+impl core::fmt::Display for EstimatorName {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// No estimator has this name. Cure: one of [`EstimatorName::ALL`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownEstimator;
+
+impl core::str::FromStr for EstimatorName {
+    type Err = UnknownEstimator;
+    fn from_str(name: &str) -> Result<Self, UnknownEstimator> {
+        Self::ALL.into_iter().find(|known| known.as_str() == name).ok_or(UnknownEstimator)
+    }
+}
+
+/// What a drive takes, in constants: enough to say how long a command will take, give or take half a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DriveTable {
+    /// From the end of a command to the first sector of one so far away, on the mean: electronics, seek and half a
+    /// turn. Distances rise from zero; between two points it is linear, behind the last it stays.
+    pub positioning: [(Sectors, DiskTime); TABLE_POINTS],
+    /// Where zones begin, rising from zero, and what a sector of each takes to pass under the head.
+    pub zones: [(Lba, DiskTime); TABLE_POINTS],
+    /// A command that memory serves: the electronics.
+    pub hit: DiskTime,
+    /// What a sector takes on the bus.
+    pub bus_sector: DiskTime,
+}
+
+/// Who estimates, and with which constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimates {
     /// For a sequential command: 300 µs in the paper.
     pub sequential: DiskTime,
     /// For any other: 20 ms in the paper.
     pub random: DiskTime,
+    /// Who makes use of them.
+    pub by: EstimatorName,
+    /// What [`EstimatorName::Profile`] looks up.
+    ///
+    /// Without one it falls back on the constants.
+    pub table: Option<DriveTable>,
 }
 
 impl Default for Estimates {
     fn default() -> Self {
-        Self { sequential: DiskTime::from_micros(300), random: DiskTime::from_millis(20) }
+        Self {
+            sequential: DiskTime::from_micros(300),
+            random: DiskTime::from_millis(20),
+            by: EstimatorName::Constants,
+            table: None,
+        }
     }
 }
 
@@ -35,4 +108,174 @@ pub(crate) fn is_sequential(operation: &Operation, last_end: Option<Lba>) -> boo
     // A flush has no place; it neither continues a run nor begins one.
     !operation.extent.is_empty()
         && last_end.is_some_and(|end| operation.extent.start.distance(end) < SEQUENTIAL_WITHIN)
+}
+
+impl DriveTable {
+    /// What a command takes that starts `distance` from where the last one ended, or goes on from there.
+    fn cost(&self, operation: &Operation, distance: Option<Sectors>) -> DiskTime {
+        let len = i64::try_from(operation.extent.len.0).expect("a command is short");
+        let zone = self.zones.partition_point(|(first, _)| *first <= operation.extent.start);
+        let media = self.zones[zone.saturating_sub(1)].1.as_nanos() * len;
+        let bus = self.bus_sector.as_nanos() * len;
+        let nanos = match distance {
+            // The disk passes under the head meanwhile: whichever is slower.
+            None => media.max(self.hit.as_nanos() + bus),
+            Some(distance) => self.positioning(distance).as_nanos() + media.max(bus),
+        };
+        DiskTime::from_nanos(nanos)
+    }
+
+    fn positioning(&self, distance: Sectors) -> DiskTime {
+        let points = &self.positioning;
+        let above = points.partition_point(|(at, _)| *at <= distance);
+        let (below, Some(next)) = (points[above.max(1) - 1], points.get(above)) else {
+            return points[TABLE_POINTS - 1].1;
+        };
+        let (from, to) = (i128::from(below.1.as_nanos()), i128::from(next.1.as_nanos()));
+        let part = i128::from(distance.0.saturating_sub(below.0.0));
+        let nanos = from + (to - from) * part / i128::from((next.0.0 - below.0.0).max(1));
+        DiskTime::from_nanos(i64::try_from(nanos).expect("between two times"))
+    }
+}
+
+/// A kind of command: how far it goes, whether it writes, and how long it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Class(u8);
+
+/// Where a class begins: on a run, next to the arm, or anywhere.
+const REACHES: u8 = 3;
+/// Nearer than this the arm hardly moves: a GiB is a few hundred cylinders of a disk of today.
+const NEAR: Sectors = Sectors(1 << 21);
+/// The longest commands of each class of length, but for the last.
+const LENGTHS: [Sectors; 3] = [Sectors(8), Sectors(64), Sectors(512)];
+const LENGTH_CLASSES: u8 = 4;
+const CLASSES: usize = 2 * REACHES as usize * LENGTH_CLASSES as usize;
+/// A completion moves its class's mean by one part of so many: some tens of commands are remembered.
+const MEMORY: i64 = 16;
+
+impl Class {
+    fn of(operation: &Operation, distance: Option<Sectors>) -> Self {
+        let reach = match distance {
+            None => 0,
+            Some(distance) if distance < NEAR => 1,
+            Some(_) => 2,
+        };
+        let length = (0..).zip(LENGTHS).find(|(_, longest)| operation.extent.len <= *longest);
+        let length = length.map_or(LENGTH_CLASSES - 1, |(class, _)| class);
+        let writes = u8::from(operation.op != Op::Read);
+        Self((writes * REACHES + reach) * LENGTH_CLASSES + length)
+    }
+}
+
+/// Estimates commands, and learns.
+#[derive(Debug)]
+pub(crate) struct Estimator {
+    estimates: Estimates,
+    /// Where the last command ended, whosoever it was.
+    arm: Option<Lba>,
+    means: [Option<DiskTime>; CLASSES],
+}
+
+impl Estimator {
+    pub(crate) fn new(estimates: &Estimates) -> Self {
+        Self { estimates: *estimates, arm: None, means: [None; CLASSES] }
+    }
+
+    /// What `operation`, which goes to the drive now, will take, and of which class it is. `in_run`: it goes on with a
+    /// run that nobody has interrupted.
+    pub(crate) fn dispatch(&mut self, operation: &Operation, in_run: bool) -> (DiskTime, Class) {
+        let constant = self.estimates.of(in_run);
+        if self.estimates.by == EstimatorName::Constants || operation.extent.is_empty() {
+            return (constant, Class::default());
+        }
+        let from = self.arm.replace(operation.extent.end()).unwrap_or_default();
+        let distance = (!in_run).then(|| operation.extent.start.distance(from));
+        let class = Class::of(operation, distance);
+        let estimate = match self.estimates.by {
+            EstimatorName::Constants => constant,
+            EstimatorName::Profile => {
+                self.estimates.table.map_or(constant, |table| table.cost(operation, distance))
+            }
+            EstimatorName::Learned => self.means[usize::from(class.0)].unwrap_or(constant),
+        };
+        (estimate.max(DiskTime::from_nanos(1)), class)
+    }
+
+    /// A command of `class` took `actual`.
+    pub(crate) fn learn(&mut self, class: Class, actual: DiskTime) {
+        if self.estimates.by == EstimatorName::Learned {
+            let mean = &mut self.means[usize::from(class.0)];
+            let before = mean.unwrap_or(actual);
+            let step = (actual - before).as_nanos() / MEMORY;
+            *mean = Some(before + DiskTime::from_nanos(step));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::Extent;
+
+    use super::*;
+
+    fn read(start: u64, len: u64) -> Operation {
+        Operation::read(Extent::new(Lba(start), Sectors(len)))
+    }
+
+    fn us(n: i64) -> DiskTime {
+        DiskTime::from_micros(n)
+    }
+
+    fn table() -> DriveTable {
+        let step =
+            |point: u64| (Sectors(point * 1_000), us(1_000 + 100 * i64::try_from(point).unwrap()));
+        let zone = |zone: u64| (Lba(zone * 1_000), us(1 + i64::try_from(zone).unwrap()));
+        DriveTable {
+            positioning: core::array::from_fn(|point| step(point as u64)),
+            zones: core::array::from_fn(|index| zone(index as u64)),
+            hit: us(50),
+            bus_sector: us(2),
+        }
+    }
+
+    fn estimator(by: EstimatorName) -> Estimator {
+        Estimator::new(&Estimates { by, table: Some(table()), ..Estimates::default() })
+    }
+
+    #[test]
+    fn a_table_adds_the_way_and_the_transfer_of_the_zone() {
+        let mut estimator = estimator(EstimatorName::Profile);
+        // Half-way between two points, in the zone whose sectors take 3 µs.
+        assert_eq!(estimator.dispatch(&read(2_500, 10), false).0, us(1_250 + 30));
+        // Behind the last point the way grows no more.
+        assert_eq!(estimator.dispatch(&read(1_000_000, 1), false).0, us(2_500 + 16));
+        // Memory serves a run as fast as bus and media allow.
+        assert_eq!(estimator.dispatch(&read(1_000_001, 1), true).0, us(52));
+        assert_eq!(estimator.dispatch(&read(1_000_002, 100), true).0, us(1_600));
+    }
+
+    #[test]
+    fn what_was_learned_of_one_class_is_nothing_to_another() {
+        let mut estimator = estimator(EstimatorName::Learned);
+        let far = |number: u64| read(number * 100_000_000, 8);
+        let (first, class) = estimator.dispatch(&far(1), false);
+        assert_eq!(first, DiskTime::from_millis(20), "nothing is known yet");
+        for _ in 0..200 {
+            estimator.learn(class, DiskTime::from_millis(12));
+        }
+        assert_eq!(estimator.dispatch(&far(5), false), (DiskTime::from_millis(12), class));
+        let (long, other) = estimator.dispatch(&read(0, 2_048), false);
+        assert_eq!(long, DiskTime::from_millis(20));
+        assert_ne!(other, class);
+    }
+
+    #[test]
+    fn a_drive_that_changes_is_learned_anew() {
+        let mut estimator = estimator(EstimatorName::Learned);
+        let (_, class) = estimator.dispatch(&read(0, 8), true);
+        (0..100).for_each(|_| estimator.learn(class, us(200)));
+        (0..100).for_each(|_| estimator.learn(class, us(900)));
+        let (now, _) = estimator.dispatch(&read(8, 8), true);
+        assert!((us(890)..=us(900)).contains(&now), "{now}");
+    }
 }

@@ -28,15 +28,19 @@ mod policy;
 mod profile;
 mod request;
 mod settings;
+mod translate;
 mod usage;
 
 pub use admission::{Admission, Refusal};
 pub use contract::{Contract, PolicyName, Priority, UnknownPolicy, VolumeId, Weight};
 pub use engine::Engine;
-pub use estimate::{Estimates, SEQUENTIAL_WITHIN};
+pub use estimate::{
+    DriveTable, Estimates, EstimatorName, SEQUENTIAL_WITHIN, TABLE_POINTS, UnknownEstimator,
+};
 pub use execute::{
     Approach, Executed, Execution, Jit, Preemptible, Purpose, SeekSplit, expected_wait,
 };
 pub use profile::{Band, CommandOverheads, Curve, Heads, Profile, Skew, Spot};
 pub use request::{Account, Action, Command, CommandId, Event, Outcome, Reply, Request, RequestId};
 pub use settings::Settings;
+pub use translate::{Declared, Demand, Mechanics};

@@ -27,6 +27,8 @@ pub(crate) struct Pending {
     pub(crate) owes_flush: bool,
     pub(crate) outcome: Outcome,
     pub(crate) disk_time: DiskTime,
+    /// What its commands were expected to take.
+    pub(crate) estimate: DiskTime,
     /// The request behind it in its volume's queue, and what that one asks for: with it the next head is known
     /// without a look at a request that nobody has touched for long.
     pub(crate) behind: Option<(Slot, Operation)>,

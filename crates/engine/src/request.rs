@@ -58,8 +58,11 @@ pub struct Reply {
     pub volume: VolumeId,
     /// How it ended. [`Outcome::Failed`] if any of its commands failed.
     pub outcome: Outcome,
-    /// The disk time that it was charged.
+    /// The disk time that it took.
     pub disk_time: DiskTime,
+    /// The disk time that it had been expected to take, when its commands were dispatched; nothing under a policy that
+    /// expects nothing.
+    pub estimate: DiskTime,
     /// From its submission to the start of its first command.
     pub waited: Duration,
 }

@@ -1,6 +1,6 @@
 //! How one disk is scheduled.
 
-use units::{Duration, Sectors};
+use units::{DiskTime, Duration, Sectors, Share};
 
 use crate::estimate::Estimates;
 use crate::limits;
@@ -15,12 +15,17 @@ pub struct Settings {
     pub depth: u32,
     /// The period p of RTAS 2008 §2.1, over which shares are kept.
     pub period: Duration,
-    /// Disk time for which a sequential run keeps the arm; at most the period.
+    /// Disk time for which a sequential run keeps the arm out of the slack, and half of what it keeps it for at least
+    /// on its reserve; at most the period.
     pub batch: Duration,
     /// How long the disk waits for the next request of a sequential run whose client has been quick.
     pub linger: Duration,
     /// What a command is taken to cost until it has completed.
     pub estimates: Estimates,
+    /// What of the disk's time (or of its nominal rate) is promised to nobody.
+    pub unreserved: Share,
+    /// What one command counts under [`PolicyName::Throughput`]: a second divided by the nominal rate.
+    pub nominal: DiskTime,
     /// The most that one command reads or writes.
     pub command_max: Sectors,
     /// How requests become commands.
@@ -36,6 +41,8 @@ impl Default for Settings {
             batch: Duration::from_millis(250),
             linger: Duration::from_millis(2),
             estimates: Estimates::default(),
+            unreserved: Share::NONE,
+            nominal: Self::NOMINAL_DEFAULT,
             command_max: COMMAND_MAX,
             execution: Execution::Whole { split: None },
         }
@@ -43,11 +50,16 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// 60 commands a second: the paper's drive, at its worst.
+    const NOMINAL_DEFAULT: DiskTime = DiskTime::from_nanos(1_000_000_000 / 60);
+
     pub(crate) fn assert_sane(&self) {
         assert!((1..=limits::DEPTH_MAX).contains(&self.depth), "depth");
         assert!((limits::PERIOD_MIN..=limits::PERIOD_MAX).contains(&self.period), "period");
         assert!(self.batch <= self.period, "a batch lasts at most a period");
         assert!(self.linger <= limits::LINGER_MAX, "linger");
+        assert!(self.nominal > DiskTime::ZERO, "a command counts");
+        assert!(self.nominal <= self.period.into(), "a bucket holds a nominal command");
         assert!(self.command_max > Sectors::ZERO, "a command moves something");
         assert!(self.command_max <= limits::COMMAND_MAX, "command_max");
         let some = |sectors: Option<Sectors>| sectors.is_none_or(|sectors| sectors > Sectors::ZERO);

@@ -31,6 +31,15 @@ pub struct LatencyMs {
     pub max: f64,
 }
 
+/// What a report tells of how far estimates were off, in milliseconds: |a − e| a request (RTAS 2008 §3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct ErrorMs {
+    /// The mean.
+    pub mean: f64,
+    /// What nineteen of twenty did not exceed.
+    pub p95: f64,
+}
+
 impl Latency {
     /// Counts one.
     pub fn record(&mut self, latency: Duration) {
@@ -56,6 +65,22 @@ impl Latency {
     /// The longest; nothing if there were none.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.histogram.as_ref().map_or(0, |histogram| histogram.max()))
+    }
+
+    /// Counts all of `other`, too.
+    pub fn add(&mut self, other: &Self) {
+        let Some(more) = &other.histogram else { return };
+        match &mut self.histogram {
+            Some(histogram) => histogram.add(more.as_ref()).expect("the bounds are the same"),
+            None => self.histogram = Some(more.clone()),
+        }
+        self.sum_nanos += other.sum_nanos;
+    }
+
+    /// What a report tells of them if they are errors; nothing if there were none.
+    pub fn error(&self) -> Option<ErrorMs> {
+        (self.count() > 0)
+            .then(|| ErrorMs { mean: self.millis().mean, p95: self.quantile(0.95).as_millis_f64() })
     }
 
     /// What a report tells of them; zeroes if there were none.

@@ -3,12 +3,16 @@
 //! Numbers here are for people and plots: this is where integers become fractions, and nothing computed from
 //! them goes back.
 
+mod declared;
 mod heat;
 mod latency;
 mod plot;
+mod runs;
 mod shapes;
 
+pub use declared::DeclaredReport;
 pub use heat::HeatMap;
-pub use latency::{Latency, LatencyMs};
+pub use latency::{ErrorMs, Latency, LatencyMs};
 pub use plot::{Line, Plot, PlotError};
+pub use runs::Runs;
 pub use shapes::{DiskReport, SCHEMA, VolumeReport};

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::LatencyMs;
+use crate::{DeclaredReport, ErrorMs, LatencyMs};
 
 /// The version of every JSON shape that Spindle prints.
 pub const SCHEMA: u32 = 1;
@@ -16,6 +16,9 @@ pub struct DiskReport {
     pub busy_share: f64,
     /// Read and written.
     pub bytes_per_s: f64,
+    /// How far off the estimates of its requests were; nothing where nobody estimates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate_error_ms: Option<ErrorMs>,
 }
 
 /// One volume's run.
@@ -43,4 +46,10 @@ pub struct VolumeReport {
     pub deadline_misses: u64,
     /// Requests of an open loop that found the backlog full and were not sent.
     pub dropped: u64,
+    /// How far off the estimates of its requests were; nothing where nobody estimates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate_error_ms: Option<ErrorMs>,
+    /// What its reserve was worked out from, and whether that still fits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub declared: Option<DeclaredReport>,
 }

@@ -3,8 +3,11 @@
 use config::{Plan, Workload};
 use drive::{AnyDevice, Tag};
 use engine::limits::REQUESTS_MAX;
-use engine::{Action, Command, Engine, Event, Outcome, Reply, Request, Settings, VolumeId};
-use report::{DiskReport, Latency, SCHEMA, VolumeReport};
+use engine::{
+    Action, Command, Declared, Engine, Event, Outcome, Reply, Request, SEQUENTIAL_WITHIN, Settings,
+    VolumeId,
+};
+use report::{DeclaredReport, DiskReport, Latency, Runs, SCHEMA, VolumeReport};
 use trace::TraceError;
 use units::{Bytes, DiskTime, Duration, Instant, Op, Operation, Share};
 use volume::{DiskId, Map, Placed};
@@ -49,6 +52,8 @@ struct Disk {
     longest: Duration,
     bytes: Bytes,
     uninterrupted: Uninterrupted,
+    /// How far off its requests' estimates were.
+    error: Latency,
 }
 
 #[derive(Debug)]
@@ -58,6 +63,10 @@ struct Volume {
     id: VolumeId,
     map: Map,
     latency: Latency,
+    /// How far off its requests' estimates were.
+    error: Latency,
+    runs: Runs,
+    declared: Option<Declared>,
     bytes: Bytes,
     /// Requests in the engine.
     inside: u32,
@@ -205,6 +214,7 @@ impl World {
             name: disk.name.clone(),
             busy_share: disk.engine.busy().as_secs_f64() / seconds,
             bytes_per_s: disk.bytes.0 as f64 / seconds,
+            estimate_error_ms: disk.error.error(),
         });
         let volumes = self.volumes.iter().map(|volume| {
             let engine = &self.disks[volume.disk].engine;
@@ -222,6 +232,10 @@ impl World {
                 // No policy of today promises a deadline.
                 deadline_misses: 0,
                 dropped: volume.dropped,
+                estimate_error_ms: volume.error.error(),
+                declared: volume
+                    .declared
+                    .map(|declared| DeclaredReport::new(&declared, &volume.runs)),
             }
         });
         let (disks, volumes) = (disks.collect(), volumes.collect());
@@ -281,6 +295,7 @@ impl World {
         load.inside += 1;
         volume.inside += 1;
         let disk = &mut self.disks[volume.disk];
+        volume.runs.record(extent, SEQUENTIAL_WITHIN);
         let watched = disk.data.sent(&operation);
         let id = self.sent.enter(Sent { load: index, at: self.now, operation, watched });
         disk.engine.handle(Event::Submit(Request { id, volume: volume.id, operation }), self.now);
@@ -326,7 +341,8 @@ impl World {
     }
 
     fn answer(&mut self, reply: Reply) {
-        let sent = self.sent.take(reply.request);
+        let Reply { request, disk_time, estimate, .. } = reply;
+        let sent = self.sent.take(request);
         let Sent { load: index, at, operation, watched } =
             sent.expect("a request is answered once");
         self.verdict.answered += 1;
@@ -342,6 +358,12 @@ impl World {
         volume.bytes += bytes;
         volume.inside -= 1;
         volume.latency.record(self.now.since(at));
+        // Who estimates nothing is never off.
+        if estimate > DiskTime::ZERO {
+            let off = Duration::from_nanos((disk_time - estimate).as_nanos().unsigned_abs());
+            volume.error.record(off);
+            disk.error.record(off);
+        }
         load.inside -= 1;
         let volume = load.volume;
         if let Some(pause) = load.source.think() {
@@ -386,6 +408,7 @@ impl Disk {
             longest: Duration::ZERO,
             bytes: Bytes::ZERO,
             uninterrupted: Uninterrupted::new(settings.execution),
+            error: Latency::default(),
         }
     }
 }
@@ -405,6 +428,9 @@ impl Volume {
             id,
             map,
             latency: Latency::default(),
+            error: Latency::default(),
+            runs: Runs::default(),
+            declared: volume.declared,
             bytes: Bytes::ZERO,
             inside: 0,
             promise: PromiseOracle::new(&disks[disk].engine, id),

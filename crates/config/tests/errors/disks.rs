@@ -137,3 +137,24 @@ fn too_many() {
         "plan.toml:65: field `disk`: found `65`, expected at most 64 tables `[[disk]]`"
     );
 }
+
+#[test]
+fn with_a_nominal_rate_that_nobody_asks_for_or_that_is_none() {
+    assert_eq!(
+        disk("nominal_rate = \"68/s\"\n"),
+        "plan.toml:1: [[disk]] \"d0\": field `nominal_rate`: found `68/s`, expected no such field, or policy = \"throughput\""
+    );
+    assert_eq!(
+        disk("policy = \"throughput\"\nnominal_rate = \"0.5/s\"\n"),
+        "plan.toml:2: [[disk]] \"d0\": field `nominal_rate`: found `0.5/s`, expected a rate from one in 1s (the period) to one in 1us"
+    );
+}
+
+#[test]
+fn with_an_unknown_estimator() {
+    assert_eq!(
+        disk("estimate = \"oracle\"\n"),
+        "plan.toml:1: [[disk]] \"d0\": field `estimate`: found `oracle`, expected one of the estimators \
+         \"constants\", \"profile\", \"learned\""
+    );
+}

@@ -17,7 +17,8 @@ fn an_unknown_key_of_a_disk() {
         disk("dirve = \"x\"\n"),
         "plan.toml:1: [[disk]] \"d0\": field `dirve`: found `dirve`, expected one of the keys `name`, \
          `drive`, `path`, `backing`, `policy`, `depth`, `period`, `batch`, `linger`, \
-         `estimate_sequential`, `estimate_random`, `execution`, `split`, `chunk`, `jit_offset`, `approach`, `seek_split`, `free_prefetch`, `preempt_writes`"
+         `estimate_sequential`, `estimate_random`, `execution`, `split`, `chunk`, `jit_offset`, `approach`, `seek_split`, `free_prefetch`, `preempt_writes`, \
+          `estimate`, `nominal_rate`, `unreserved`"
     );
 }
 
@@ -26,7 +27,7 @@ fn an_unknown_key_of_a_volume() {
     assert_eq!(
         volume("size = \"1GiB\"\nshare = \"1%\"\n"),
         "plan.toml:2: [[volume]] \"v\": field `share`: found `share`, expected one of the keys `name`, \
-         `disk`, `size`, `at`, `reserve`, `limit`, `weight`, `priority`, `same_as`"
+         `disk`, `size`, `at`, `reserve`, `limit`, `weight`, `priority`, `same_as`, `iops`, `bandwidth`, `run`, `block`"
     );
 }
 

@@ -116,3 +116,102 @@ fn too_many() {
         "plan.toml:10001: field `volume`: found `10001`, expected at most 10000 tables `[[volume]]`"
     );
 }
+
+/// A volume on a disk that hands out 68 commands a second.
+fn rated(lines: &str) -> String {
+    let disk = format!("{DISK}policy = \"throughput\"\nnominal_rate = \"68/s\"\n{VOLUME}");
+    refused(&[&disk, "reserve = \"34/s\"\n"], lines)
+}
+
+#[test]
+fn with_a_rate_where_the_disk_hands_out_rates() {
+    let second = "[[volume]]\nname = \"w\"\ndisk = \"d0\"\nsize = \"1GiB\"\n";
+    for (line, what) in [
+        ("reserve = \"35/s\"", "found `35/s`, expected at most 34/s (what is left of disk \"d0\")"),
+        (
+            "reserve = \"69/s\"",
+            "found `69/s`, expected at most 68/s (the nominal rate of disk \"d0\")",
+        ),
+        ("reserve = \"10%\"", "found `10%`, expected a rate above zero such as 60/s or 0.5/s"),
+    ] {
+        assert_eq!(
+            rated(&format!("{second}{line}\n")),
+            format!("plan.toml:5: [[volume]] \"w\": field `reserve`: {what}")
+        );
+    }
+    assert_eq!(
+        rated(&format!("{second}iops = \"3/s\"\n")),
+        "plan.toml:5: [[volume]] \"w\": field `iops`: found `3/s`, expected a `reserve` instead: under \
+         \"throughput\" it is a rate itself"
+    );
+}
+
+#[test]
+fn with_a_rate_that_the_disk_does_not_have() {
+    assert_eq!(
+        volume("size = \"1GiB\"\niops = \"900/s\"\n"),
+        format!(
+            "plan.toml:2: [[volume]] \"v\": field `iops`: found `900/s`, expected at most {} in such runs \
+             (all of disk \"d0\")",
+            most(1)
+        )
+    );
+    let first = format!("{VOLUME}reserve = \"90%\"\n");
+    let second =
+        "[[volume]]\nname = \"w\"\ndisk = \"d0\"\nsize = \"1GiB\"\niops = \"900/s\"\nrun = 64\n";
+    let message = refused(&[DISK, &first], second);
+    assert!(
+        message.starts_with(
+            "plan.toml:5: [[volume]] \"w\": field `iops`: found `900/s`, expected at most 10% "
+        ) && message.contains("it takes "),
+        "{message}"
+    );
+}
+
+/// The requests a second that the whole disk has in runs of so many, as messages write it.
+fn most(run: u64) -> String {
+    let plan = Plan::parse(DISK, "plan.toml", Path::new("")).expect("a good config");
+    let run = core::num::NonZeroU64::new(run).expect("some");
+    let (mechanics, batch) = (plan.disks[0].mechanics().expect("an arm"), plan.disks[0].batch);
+    let interval = mechanics.interval(units::Share::ALL, run, units::Sectors(8), batch);
+    format!("{}/s", 1_000_000_000 / interval.expect("some").as_nanos())
+}
+
+#[test]
+fn with_a_rate_and_what_does_not_go_with_it() {
+    for (lines, what) in [
+        (
+            "iops = \"9/s\"\nbandwidth = \"1MB/s\"",
+            "bandwidth`: found `1MB/s`, expected one of `iops` and `bandwidth`",
+        ),
+        (
+            "iops = \"9/s\"\nreserve = \"1%\"",
+            "reserve`: found `1%`, expected no such field: the share is worked out from the rate",
+        ),
+        (
+            "reserve = \"1%\"\nrun = 3",
+            "run`: found `3`, expected no such field, or `iops` or `bandwidth`",
+        ),
+        (
+            "size = \"1GiB\"\nbandwidth = \"2MB\"",
+            "bandwidth`: found `2MB`, expected a bandwidth above zero such as 20MB/s or 5MiB/s",
+        ),
+    ] {
+        let lines = if lines.starts_with("size") {
+            lines.to_owned()
+        } else {
+            format!("size = \"1GiB\"\n{lines}")
+        };
+        let message = volume(&format!("{lines}\n"));
+        assert!(message.ends_with(&format!("field `{what}")), "{message}");
+    }
+}
+
+#[test]
+fn with_what_the_disk_keeps_back() {
+    let disk = format!("{DISK}unreserved = \"5%\"\n");
+    assert_eq!(
+        refused(&[&disk], &format!("{VOLUME}reserve = \"96%\"\n")),
+        "plan.toml:5: [[volume]] \"v\": field `reserve`: found `96%`, expected at most 95% (what is left of disk \"d0\")"
+    );
+}

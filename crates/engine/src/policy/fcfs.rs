@@ -37,8 +37,10 @@ impl Policy for Fcfs {
         if dispatch.ends_request {
             self.arrivals.remove(place);
         }
-        Ticket { estimate: DiskTime::ZERO, slack: true }
+        Ticket::new(DiskTime::ZERO, true)
     }
 
-    fn completed(&mut self, _: VolumeId, _: Ticket, _: DiskTime, _: Instant) {}
+    fn completed(&mut self, _: VolumeId, _: Ticket, took: DiskTime, _: Instant) -> DiskTime {
+        took
+    }
 }

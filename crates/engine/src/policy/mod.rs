@@ -4,14 +4,19 @@
 //! command it would issue) and keeps whatever order it likes. One disk, one policy.
 
 mod fcfs;
+mod throughput;
 mod utilization;
+mod ways;
 
 use units::{DiskTime, Duration, Instant, Operation};
 
+use crate::estimate::Class;
 use crate::{Contract, PolicyName, Settings, VolumeId};
 
 pub(crate) use fcfs::Fcfs;
+pub(crate) use throughput::Throughput;
 pub(crate) use utilization::Utilization;
+pub(crate) use ways::Way;
 
 /// Whose head goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +36,17 @@ pub(crate) struct Ticket {
     pub(crate) estimate: DiskTime,
     /// Whether the time came out of the slack: nobody else's reserve was waiting for it.
     pub(crate) slack: bool,
+    /// What kind of command it was taken for: whoever learns from completions learns about this kind.
+    pub(crate) class: Class,
+    /// How its volume came to the arm.
+    pub(crate) way: Way,
+}
+
+impl Ticket {
+    /// A ticket of somebody who learns nothing.
+    pub(crate) fn new(estimate: DiskTime, slack: bool) -> Self {
+        Self { estimate, slack, class: Class::default(), way: Way::Own }
+    }
 }
 
 /// A head that goes to the drive.
@@ -71,8 +87,19 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
     /// The head that [`Policy::pick`] named is on its way.
     fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> Ticket;
 
-    /// A command of `volume` took `actual`.
-    fn completed(&mut self, volume: VolumeId, ticket: Ticket, actual: DiskTime, now: Instant);
+    /// A command of `volume` took `took`. What it is charged for it.
+    fn completed(
+        &mut self,
+        volume: VolumeId,
+        ticket: Ticket,
+        took: DiskTime,
+        now: Instant,
+    ) -> DiskTime;
+
+    /// What commands took and nobody has been charged yet.
+    fn unassigned(&self) -> DiskTime {
+        DiskTime::ZERO
+    }
 
     /// Whether `volume`, which has a head, may go before its turn.
     fn may_go(&mut self, volume: VolumeId, now: Instant) -> bool {
@@ -103,6 +130,7 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
 pub(crate) fn make(settings: &Settings, now: Instant) -> Box<dyn Policy> {
     match settings.policy {
         PolicyName::Fcfs => Box::new(Fcfs::default()),
+        PolicyName::Throughput => Box::new(Throughput::new(settings, now)),
         PolicyName::Utilization => Box::new(Utilization::new(settings, now)),
     }
 }

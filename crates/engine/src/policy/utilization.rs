@@ -14,9 +14,11 @@
 //! ```
 //!
 //! What the paper says in words (§2.2: "sufficiently coarse granularity that inter-stream seeks are
-//! minimized") is here a *batch*: a volume with more to do keeps the arm until the batch has spent its disk time,
-//! or the volume has sunk one period under its reserve beside one who is due. A sequential run, which would pay a whole seek for every
-//! interruption, has the full time; any other has half of it, for the way to the volume's own part of the disk.
+//! minimized") is here a *batch*: a volume with more to do keeps the arm for what its reserve earns in a period, less
+//! what its last batch overran, so that a round of everybody takes one period; out of the slack, for the batch that is
+//! set, or half of it off a sequential run. It gives the arm up earlier if it has sunk one period under its reserve
+//! beside one who is due. Nobody has two batches in a row while another's deadline is about as early. What the way
+//! back takes is shared by all ([`super::ways`]).
 //! A batch that was begun out of the slack is not broken off when somebody becomes due in it: it is over soon
 //! enough, and then everybody who is due goes first. Inside a batch the disk waits a moment for the client of a sequential run that has been quick to
 //! send the next request (`linger`), and charges it for that; one failure and it waits no more until the client
@@ -24,16 +26,17 @@
 //!
 //! Invariants: a reserve bucket's level is within ±(one period's worth) but for the debt of its own commands
 //! in service; time out of the slack never takes it below −(one period's worth); Σ over volumes of what is
-//! charged is the disk's busy time.
+//! charged, with the ways back that wait to be, is the disk's busy time.
 
 use units::{DiskTime, Duration, Instant, Lba, Operation};
 
+use super::ways::{Charge, Way, Ways};
 use super::{Dispatch, Pick, Policy, Ticket};
 use crate::bucket::{Bucket, Moment};
-use crate::estimate::{Estimates, is_sequential};
+use crate::estimate::{Estimates, Estimator, is_sequential};
 use crate::order::Order;
 use crate::usage::{Usage, Weights};
-use crate::{Contract, Settings, VolumeId};
+use crate::{Contract, Settings, VolumeId, Weight};
 
 /// The smallest amount of disk time: a limit bucket that holds so much lets a volume in.
 const ANYTHING: DiskTime = DiskTime::from_nanos(1);
@@ -63,7 +66,7 @@ enum Standing {
 #[derive(Debug)]
 #[repr(align(128))]
 struct Volume {
-    contract: Contract,
+    weight: Weight,
     reserve: Bucket,
     limit: Option<Box<Bucket>>,
     usage: Usage,
@@ -75,8 +78,15 @@ struct Volume {
     /// Whether its last command went on a run.
     in_run: bool,
     running: u32,
+    /// By how much its last batch passed its length: the next one is so much shorter.
+    overrun: DiskTime,
+    /// What its commands take while it has the arm, on the mean; nothing if that is not known.
+    usual: DiskTime,
+    /// Whether it had more to do when the arm was taken from it.
+    interrupted: bool,
     last_end: Option<Lba>,
-    last_completion: Option<Instant>,
+    /// The beginning if there was none: nobody is waited for before his first command.
+    last_completion: Instant,
 }
 
 const _: () = assert!(size_of::<Volume>() == 128);
@@ -88,7 +98,11 @@ struct Batch {
     /// Whether nobody was due when it began.
     slack: bool,
     spent: DiskTime,
+    /// What its last command took.
+    last: DiskTime,
     lingering: bool,
+    /// Whether its volume goes on with a run that was interrupted, and has not been on its way back yet.
+    returning: bool,
 }
 
 /// The utilization scheduler.
@@ -97,7 +111,9 @@ pub(crate) struct Utilization {
     period: Duration,
     batch_max: DiskTime,
     linger: Duration,
+    /// The constants, for what a head must have saved up.
     estimates: Estimates,
+    estimator: Estimator,
     volumes: Vec<Volume>,
     /// Ready volumes with a reserve, by the deadline of their head.
     deadlines: Order<Moment>,
@@ -107,6 +123,9 @@ pub(crate) struct Utilization {
     throttled: Order<Moment>,
     weights: Weights,
     batch: Option<Batch>,
+    /// Who had the batch before, which has ended.
+    had_arm: Option<VolumeId>,
+    ways: Ways,
 }
 
 impl Volume {
@@ -123,12 +142,15 @@ impl Utilization {
             batch_max: settings.batch.into(),
             linger: settings.linger,
             estimates: settings.estimates,
+            estimator: Estimator::new(&settings.estimates),
             volumes: Vec::new(),
             deadlines: Order::new(),
             slack: Order::new(),
             throttled: Order::new(),
             weights: Weights::new(now),
             batch: None,
+            had_arm: None,
+            ways: Ways::new(settings),
         }
     }
 
@@ -139,6 +161,19 @@ impl Utilization {
         } else {
             DiskTime::from_nanos(self.batch_max.as_nanos() / 2)
         }
+    }
+
+    /// The disk time for which `volume` keeps the arm: what its reserve earns in a period, so that in a round of
+    /// everybody each has had its share; out of the slack, or where that is too short to be worth a seek, a batch.
+    fn length(&self, volume: VolumeId, slack: bool) -> DiskTime {
+        let entry = &self.volumes[volume.0 as usize];
+        let batch = self.batch(entry.goes_on_running());
+        // A drive without ways back has no batches: whose deadline comes first goes next.
+        if slack || entry.reserve.is_none() || self.batch_max == DiskTime::ZERO {
+            return batch;
+        }
+        let least = DiskTime::from_nanos(batch.as_nanos() / 2);
+        entry.reserve.cap().max(least) - entry.overrun
     }
 
     fn volume(&mut self, volume: VolumeId) -> &mut Volume {
@@ -153,7 +188,7 @@ impl Utilization {
 
     fn fresh(&self, contract: Contract, now: Instant) -> Volume {
         Volume {
-            contract,
+            weight: contract.weight,
             // As if it had been idle for long: one period's worth is there at a start, never more.
             reserve: Bucket::full(contract.reserve, self.period, now),
             limit: self.limit(contract, now),
@@ -163,8 +198,11 @@ impl Utilization {
             quick: false,
             in_run: false,
             running: 0,
+            overrun: DiskTime::ZERO,
+            usual: DiskTime::ZERO,
+            interrupted: false,
             last_end: None,
-            last_completion: None,
+            last_completion: Instant::ZERO,
         }
     }
 
@@ -232,6 +270,24 @@ impl Utilization {
         (moment <= Moment::at(now)).then_some(volume)
     }
 
+    /// Who of those that are due goes next. After a round of everybody all deadlines are alike but for what each turn
+    /// was too long or too short, and who has just had a turn would have another by that accident: it goes to the next
+    /// one, unless that one's deadline lies half a period behind.
+    fn turn(&mut self, previous: Option<VolumeId>, now: Instant) -> Option<VolumeId> {
+        let first = self.due(now)?;
+        // Without batches each command is a turn, and deadlines alone decide.
+        if previous != Some(first) || self.batch_max == DiskTime::ZERO {
+            return Some(first);
+        }
+        let (deadline, _) = self.deadlines.first()?;
+        self.deadlines.remove(first);
+        let next = self.deadlines.first().filter(|(moment, _)| *moment <= Moment::at(now));
+        self.deadlines.set(first, deadline);
+        let alike = i64::try_from(self.period.as_nanos() / 2).expect("a period is short");
+        let next = next.filter(|(moment, _)| moment.0.saturating_sub(deadline.0) <= alike);
+        Some(next.map_or(first, |(_, volume)| volume))
+    }
+
     /// Whether what `volume` takes now comes out of the slack: nobody is due, or nobody was when its batch began.
     /// Who has become due since was paid up then, and goes next.
     fn is_slack(&self, volume: VolumeId, now: Instant) -> bool {
@@ -241,21 +297,26 @@ impl Utilization {
 
     /// Whether the volume that has the arm keeps it: with a command, or with the promise of one.
     fn go_on(&mut self, running: usize, now: Instant) -> Option<Pick> {
-        let Batch { volume, slack, spent, .. } = self.batch?;
+        let Batch { volume, slack, spent, last, .. } = self.batch?;
         let linger = self.linger;
-        let batch = self.batch(self.volumes[volume.0 as usize].goes_on_running());
+        let batch = self.length(volume, slack);
         let somebody_due = self.due(now).is_some();
         let entry = self.volume(volume);
-        let has_reserve = !entry.contract.reserve.is_none();
+        let has_reserve = !entry.reserve.is_none();
         // Who lives on slack has sunk long ago; that is a debt only for a batch that was begun on the reserve.
         let sunk = !slack && has_reserve && entry.reserve.level(now) <= -entry.reserve.cap();
-        if spent >= batch || sunk && somebody_due {
+        // Whichever is nearer, with the next command or without.
+        let over = spent + DiskTime::from_nanos(last.as_nanos() / 2) >= batch;
+        if over {
+            entry.overrun = if slack { DiskTime::ZERO } else { spent - batch };
+        }
+        if over || sunk && somebody_due {
             return None;
         }
         match entry.state {
             State::Ready => Some(Pick::Volume(volume)),
             State::Empty if entry.in_run && entry.quick && running == 0 => {
-                let until = entry.last_completion? + linger;
+                let until = entry.last_completion + linger;
                 (now < until && self.slack.len() > 0).then_some(Pick::Wait(until))
             }
             _ => None,
@@ -265,7 +326,53 @@ impl Utilization {
     /// Takes the arm from the volume that has it.
     fn end_batch(&mut self, now: Instant) {
         if let Some(Batch { volume, .. }) = self.batch.take() {
+            let entry = self.volume(volume);
+            entry.interrupted = entry.state == State::Ready;
+            self.had_arm = Some(volume);
             self.place(volume, now);
+        }
+    }
+
+    /// How `volume`, whose head goes now, comes to the arm. Who goes before its turn comes of itself, and its turn, with
+    /// the way back that this will take, is still to come.
+    fn way(&mut self, volume: VolumeId, urgent: bool) -> Way {
+        let holder = self.batch.filter(|batch| batch.volume == volume);
+        let entry = self.volume(volume);
+        if urgent && holder.is_none() {
+            return Way::Own;
+        }
+        let interrupted = core::mem::take(&mut entry.interrupted);
+        let returning = holder.is_some_and(|batch| batch.returning);
+        match (holder, interrupted) {
+            _ if entry.sequential && (interrupted || returning) => Way::BackToRun,
+            (_, true) => Way::Back,
+            (Some(_), false) => Way::None,
+            (None, false) => Way::Own,
+        }
+    }
+
+    /// Whose command went to the drive has the arm, and pays for it. Who goes before its turn leaves the arm to whom it
+    /// had, and leaves that one a way back.
+    fn give_arm(&mut self, (volume, urgent): (VolumeId, bool), ticket: Ticket) {
+        let Ticket { estimate, slack, way, .. } = ticket;
+        let returning = way == Way::BackToRun;
+        match &mut self.batch {
+            Some(batch) if batch.volume == volume => {
+                batch.spent += estimate;
+                batch.returning |= returning;
+            }
+            Some(batch) if urgent => {
+                batch.lingering = false;
+                let holder = &mut self.volumes[batch.volume.0 as usize];
+                holder.interrupted = holder.state == State::Ready;
+            }
+            None if urgent => {}
+            _ => {
+                let last = DiskTime::ZERO;
+                let spent = estimate;
+                self.batch =
+                    Some(Batch { volume, slack, spent, last, lingering: false, returning });
+            }
         }
     }
 
@@ -290,16 +397,18 @@ impl Policy for Utilization {
         if self.batch.is_some_and(|batch| batch.volume == volume) {
             self.end_batch(now);
         }
+        self.had_arm = self.had_arm.filter(|had| *had != volume);
         *self.volume(volume) = self.fresh(contract, now);
     }
 
     fn change_period(&mut self, period: Duration, now: Instant) {
         self.period = period;
+        self.ways.change_period(period);
         for index in 0..self.volumes.len() {
             let entry = &mut self.volumes[index];
-            entry.reserve.change(entry.contract.reserve, period, now);
+            entry.reserve.change_period(period, now);
             if let Some(limit) = &mut entry.limit {
-                limit.change(entry.contract.limit, period, now);
+                limit.change_period(period, now);
             }
             self.place(VolumeId(u32::try_from(index).expect("VOLUMES_MAX fits")), now);
         }
@@ -308,8 +417,8 @@ impl Policy for Utilization {
     fn change(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
         let (period, fresh) = (self.period, self.limit(contract, now));
         let entry = self.volume(volume);
-        entry.usage = entry.usage.reweighed(entry.contract.weight, contract.weight);
-        entry.contract = contract;
+        entry.usage = entry.usage.reweighed(entry.weight, contract.weight);
+        entry.weight = contract.weight;
         entry.reserve.change(contract.reserve, period, now);
         match (&mut entry.limit, fresh) {
             (Some(limit), Some(_)) => limit.change(contract.limit, period, now),
@@ -323,8 +432,7 @@ impl Policy for Utilization {
         let holds = self.batch.is_some_and(|batch| batch.volume == volume);
         let entry = self.volume(volume);
         let Some(head) = head else { return };
-        let waited = entry.last_completion.map(|last| now.since(last));
-        entry.quick = entry.running > 0 || waited.is_some_and(|waited| waited <= linger);
+        entry.quick = entry.running > 0 || now.since(entry.last_completion) <= linger;
         entry.sequential = is_sequential(head, entry.last_end);
         entry.state = State::Ready;
         if holds && let Some(batch) = &mut self.batch {
@@ -342,10 +450,13 @@ impl Policy for Utilization {
             }
             return pick;
         }
+        let previous = self.batch.map(|batch| batch.volume).or(self.had_arm);
         if self.slack.len() > 0 {
             self.end_batch(now);
         }
-        if let Some(volume) = self.due(now).or(self.slack.first().map(|(_, volume)| volume)) {
+        if let Some(volume) =
+            self.turn(previous, now).or(self.slack.first().map(|(_, volume)| volume))
+        {
             // Asked here rather than at the dispatch: with many volumes this one is cold, and comes in while the
             // engine fetches the request.
             assert_eq!(self.volume(volume).state, State::Ready, "only a ready volume is picked");
@@ -357,11 +468,13 @@ impl Policy for Utilization {
     fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> Ticket {
         let volume = dispatch.volume;
         let holds = self.batch.is_some_and(|batch| batch.volume == volume);
-        let ticket = Ticket {
-            estimate: self.estimates.of(self.volumes[volume.0 as usize].sequential && holds),
-            slack: self.is_slack(volume, now),
-        };
+        let entry = &self.volumes[volume.0 as usize];
+        let in_run = entry.sequential && holds && !entry.interrupted;
+        let (estimate, class) = self.estimator.dispatch(dispatch.command, in_run);
+        let slack = self.is_slack(volume, now);
+        let way = self.way(volume, dispatch.urgent);
         let entry = self.volume(volume);
+        let ticket = Ticket { estimate, slack, class, way };
         // The rest of a request that nobody may preempt goes on though its volume has come to its limit meanwhile.
         assert_ne!(entry.state, State::Empty, "a volume that goes has something to do");
         entry.reserve.take(ticket.estimate, now);
@@ -377,37 +490,34 @@ impl Policy for Utilization {
         if dispatch.next.is_none() {
             entry.state = State::Empty;
         }
-        if dispatch.urgent
-            && let Some(batch) = &mut self.batch
-        {
-            batch.lingering = false;
-        }
-        // Who goes before its turn leaves the arm to whom it had.
-        if !holds && !dispatch.urgent {
-            let (slack, spent) = (ticket.slack, DiskTime::ZERO);
-            self.batch = Some(Batch { volume, slack, spent, lingering: false });
-        }
-        if let Some(batch) = &mut self.batch
-            && batch.volume == volume
-        {
-            batch.spent += ticket.estimate;
-        }
+        self.give_arm((volume, dispatch.urgent), ticket);
         self.place(volume, now);
         ticket
     }
 
-    fn completed(&mut self, volume: VolumeId, ticket: Ticket, actual: DiskTime, now: Instant) {
+    fn completed(
+        &mut self,
+        volume: VolumeId,
+        ticket: Ticket,
+        took: DiskTime,
+        now: Instant,
+    ) -> DiskTime {
         self.scale_back(now);
-        let Ticket { estimate, slack } = ticket;
+        let Ticket { estimate, slack, class, way } = ticket;
+        self.estimator.learn(class, took);
+        let usual = &mut self.volumes[volume.0 as usize].usual;
+        let Charge { amount: actual, was_way } = self.ways.charge(way, took, usual);
         if let Some(batch) = &mut self.batch
             && batch.volume == volume
         {
             batch.spent += actual - estimate;
+            batch.last = took;
+            batch.returning &= !was_way;
         }
         let entry = &mut self.volumes[volume.0 as usize];
         entry.running -= 1;
-        entry.last_completion = Some(now);
-        entry.usage.spend((actual, entry.contract.weight), now, &self.weights);
+        entry.last_completion = now;
+        entry.usage.spend((actual, entry.weight), now, &self.weights);
         if slack {
             entry.reserve.settle_slack(estimate, actual, now);
         } else {
@@ -417,6 +527,11 @@ impl Policy for Utilization {
             limit.take(actual - estimate, now);
         }
         self.place(volume, now);
+        actual
+    }
+
+    fn unassigned(&self) -> DiskTime {
+        self.ways.unassigned()
     }
 
     fn may_go(&mut self, volume: VolumeId, now: Instant) -> bool {
@@ -435,7 +550,7 @@ impl Policy for Utilization {
     fn lingered(&mut self, volume: VolumeId, waited: DiskTime, now: Instant) {
         let slack = self.is_slack(volume, now);
         let entry = &mut self.volumes[volume.0 as usize];
-        entry.usage.spend((waited, entry.contract.weight), now, &self.weights);
+        entry.usage.spend((waited, entry.weight), now, &self.weights);
         if slack {
             entry.reserve.settle_slack(DiskTime::ZERO, waited, now);
         } else {
@@ -465,7 +580,7 @@ impl Policy for Utilization {
                 throttled,
                 "throttled volumes wait their time"
             );
-            let promised = ready && !entry.contract.reserve.is_none();
+            let promised = ready && !entry.reserve.is_none();
             assert_eq!(self.deadlines.contains(volume), promised, "a promise has a deadline");
         }
     }

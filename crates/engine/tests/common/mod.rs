@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(unreachable_pub, reason = "a module of the tests")]
+#![allow(clippy::large_types_passed_by_value, reason = "a timeline is made once a test")]
 
 pub mod spinning;
 

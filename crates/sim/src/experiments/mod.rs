@@ -5,8 +5,11 @@
 //!
 //! Invariant: a check computes, it never knows the answer; what the paper does not put in numbers has none here.
 
+mod insulation;
+mod models;
 mod sample;
 mod starvation;
+mod throughput;
 mod vdisk;
 
 use std::io;
@@ -87,6 +90,11 @@ impl Check {
         let (name, paper, holds) = (name.into(), None, ours >= bound);
         Self { name, ours, paper, relation: "at least", bound, unit, holds }
     }
+
+    /// With what the paper got.
+    fn beside(self, paper: f64) -> Self {
+        Self { paper: Some(paper), ..self }
+    }
 }
 
 impl Series {
@@ -123,7 +131,20 @@ impl Outcome {
 
 impl Experiment {
     /// Every experiment there is.
-    pub const ALL: [Self; 4] = [vdisk::FIG1, vdisk::FIG4, vdisk::FIG11, starvation::NCQ_STARVATION];
+    pub const ALL: [Self; 12] = [
+        vdisk::FIG1,
+        models::FIG2,
+        vdisk::FIG4,
+        throughput::FIG5,
+        throughput::FIG6,
+        models::FIG7,
+        models::FIG8,
+        throughput::FIG9,
+        throughput::FIG10,
+        vdisk::FIG11,
+        insulation::INSULATION,
+        starvation::NCQ_STARVATION,
+    ];
 
     /// The experiment of this name.
     pub fn find(id: &str) -> Option<Self> {

@@ -30,6 +30,11 @@ pub(super) fn with_workloads(plan: &Plan, which: &[usize]) -> Plan {
     Plan { workloads, ..plan.clone() }
 }
 
+/// The disk's drive, which has an arm.
+pub(super) fn mechanical(disk: &config::Disk) -> &drive::Model {
+    disk.drive.model.mechanical().expect("the papers' drives have arms")
+}
+
 pub(super) fn length(plan: &Plan) -> Duration {
     plan.duration.expect("a scenario says how long")
 }
@@ -40,15 +45,15 @@ pub(super) fn run(plan: &Plan) -> Report {
     world.report()
 }
 
-/// The disk time that each volume has had, every `step`, and behind it what each has saved up of its reserve:
-/// columns are the time, the volumes' and the volumes' again, in seconds.
+/// The disk time that each volume has had, every `step`, behind it what each has saved up of its reserve, both in
+/// seconds, and the requests that were answered to each: the first column is the time.
 pub(super) fn progress(plan: &Plan, step: Duration, told: &mut dyn FnMut(f64)) -> Series {
     let mut series = Series::new("progress", &["time_s"]);
     let named = |what: &str| {
         let what = what.to_owned();
         plan.volumes.iter().map(move |volume| volume.name.replace([' ', ','], "_") + &what)
     };
-    series.columns.extend(named("_s").chain(named("_balance_s")));
+    series.columns.extend(named("_s").chain(named("_balance_s")).chain(named("_requests")));
     series.rows.push(vec![0.0; series.columns.len()]);
     let mut world = World::new(plan);
     let end = Instant::ZERO + length(plan);
@@ -60,7 +65,9 @@ pub(super) fn progress(plan: &Plan, step: Duration, told: &mut dyn FnMut(f64)) -
         let had = views.iter().map(|view| view.disk_time.as_secs_f64());
         let saved = views.iter().map(|view| view.balance.as_secs_f64());
         let time = at.since(Instant::ZERO).as_secs_f64();
-        series.rows.push(std::iter::once(time).chain(had).chain(saved).collect());
+        #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+        let done = views.iter().map(|view| view.requests as f64);
+        series.rows.push(std::iter::once(time).chain(had).chain(saved).chain(done).collect());
         told(time / end.since(Instant::ZERO).as_secs_f64());
     }
     series

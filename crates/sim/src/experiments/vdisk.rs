@@ -1,5 +1,6 @@
 //! "Virtualizing Disk Performance" (RTAS 2008), §4: the utilization scheduler.
 
+use config::Plan;
 use report::{Line, Plot};
 use units::{Duration, Share};
 
@@ -21,10 +22,10 @@ pub(super) const FIG4: Experiment = Experiment {
 pub(super) const FIG11: Experiment =
     Experiment { id: "vdisk-fig11", title: "three streams that come and go", run: fig11 };
 
-const PAIR: &str = include_str!("../../experiments/vdisk-pair.toml");
+pub(super) const PAIR: &str = include_str!("../../experiments/vdisk-pair.toml");
 const FIG11_SCENARIO: &str = include_str!("../../experiments/vdisk-fig11.toml");
 /// The paper samples every half second.
-const SAMPLE: Duration = Duration::from_millis(500);
+pub(super) const SAMPLE: Duration = Duration::from_millis(500);
 
 fn fig1(told: &mut dyn FnMut(f64)) -> Findings {
     let plan = scenario("vdisk-pair.toml", PAIR);
@@ -63,7 +64,7 @@ fn fig1(told: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series: vec![series], plots: vec![("", plot)] }
 }
 
-const SPLIT: [&str; 6] = [
+pub(super) const SPLIT: [&str; 6] = [
     "sequential_reserve",
     "sequential_share",
     "random_share",
@@ -72,13 +73,13 @@ const SPLIT: [&str; 6] = [
     "total_iops",
 ];
 
-fn fig4(told: &mut dyn FnMut(f64)) -> Findings {
-    let plan = scenario("vdisk-pair.toml", PAIR);
-    let mut series = Series::new("splits", &SPLIT);
+/// The pair at eleven splits of whatever its disk's policy hands out.
+pub(super) fn splits(plan: &Plan, name: &str, told: &mut dyn FnMut(f64)) -> Series {
+    let mut series = Series::new(name, &SPLIT);
     for step in 0..=10_u32 {
         let sequential = Share::from_percent(step * 10);
         let random = Share::from_percent(100 - step * 10);
-        let report = run(&with_reserves(&plan, &[sequential, random]));
+        let report = run(&with_reserves(plan, &[sequential, random]));
         let (s, r) = (&report.volumes[0], &report.volumes[1]);
         series.rows.push(vec![
             sequential.as_f64(),
@@ -88,8 +89,14 @@ fn fig4(told: &mut dyn FnMut(f64)) -> Findings {
             r.iops,
             s.iops + r.iops,
         ]);
-        told(f64::from(step + 1) / 13.0);
+        told(f64::from(step + 1) / 11.0);
     }
+    series
+}
+
+fn fig4(told: &mut dyn FnMut(f64)) -> Findings {
+    let plan = scenario("vdisk-pair.toml", PAIR);
+    let series = splits(&plan, "splits", &mut |part| told(part * 11.0 / 13.0));
     let alone = |which: usize| {
         let plan = with_reserves(&with_workloads(&plan, &[which]), &[Share::NONE, Share::NONE]);
         run(&plan).volumes[which].iops

@@ -1,0 +1,34 @@
+//! What is said of volumes that asked for a rate rather than a share.
+
+use config::{Plan, Volume};
+use report::VolumeReport;
+
+/// What a volume's reserve is, and what it was worked out from.
+pub(crate) fn reserve(volume: &Volume) -> String {
+    let reserve = volume.contract.reserve;
+    let Some(declared) = volume.declared else { return format!("reserve {reserve}") };
+    let demand = declared.demand;
+    let iops = 1.0 / demand.interval.as_secs_f64();
+    format!(
+        "reserve {reserve} for {iops:.0} IOPS in runs of {} × {}",
+        demand.run,
+        demand.block.bytes()
+    )
+}
+
+/// Says on standard error what each rate takes.
+pub(crate) fn say(plan: &Plan) {
+    for volume in plan.volumes.iter().filter(|volume| volume.declared.is_some()) {
+        eprintln!("{}: {}", volume.name, reserve(volume));
+    }
+}
+
+/// Says on standard error which volumes do not behave as they declared.
+pub(crate) fn warn(volumes: &[VolumeReport]) {
+    for volume in volumes {
+        let declared = volume.declared.as_ref();
+        if let Some(warning) = declared.and_then(|declared| declared.warning.as_ref()) {
+            eprintln!("{}: {warning}", volume.name);
+        }
+    }
+}

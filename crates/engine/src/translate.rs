@@ -1,0 +1,165 @@
+//! From what an application wants to the share that gives it (RTAS 2008 §2.4).
+//!
+//! A run of n requests takes `t = ½ s_max + ½ p + n·x`: half the longest seek, half a turn, and n transfers. A rate of r
+//! requests a second then takes the share `u = r · t ÷ n`. (The paper prints `u = r ÷ t`, with n inside t; that is not a
+//! share of anything. Divided by n and multiplied by t, it is.) n is the run that the application has, or the longest
+//! that a batch has room for, whichever is shorter: `b_a` and `b_s`.
+//!
+//! It is a soft promise: the share is kept, the rate is what the declared behaviour makes of it.
+
+use core::num::NonZeroU64;
+
+use units::{DiskTime, Duration, Sectors, Share};
+
+/// What a drive takes, in the few constants of the formula.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mechanics {
+    /// The longest seek, `s_max`.
+    pub seek_max: Duration,
+    /// One turn, p.
+    pub period: Duration,
+    /// The electronics of a command that has to move the arm.
+    pub overhead: Duration,
+    /// What a command takes at least that goes on with a run.
+    pub hit: Duration,
+    /// What a sector takes, where they pass slowest.
+    pub sector: Duration,
+}
+
+/// What an application says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// The mean time between two of its requests.
+    pub interval: Duration,
+    /// How many requests follow each other on the disk before it jumps: `b_a`.
+    pub run: NonZeroU64,
+    /// The length of each.
+    pub block: Sectors,
+}
+
+/// What a volume asked for in the terms of its application, and what it takes on its disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// The rate, and the behaviour that it rests on.
+    pub demand: Demand,
+    /// The share of the disk's time that gives it.
+    pub share: Share,
+    /// The disk that it was worked out for.
+    pub mechanics: Mechanics,
+    /// The disk's batches.
+    pub batch: Duration,
+}
+
+impl Declared {
+    /// The mean time between two requests that its share gives to such runs of such requests.
+    pub fn gives(&self, run: NonZeroU64, block: Sectors) -> Option<Duration> {
+        self.mechanics.interval(self.share, run, block, self.batch)
+    }
+}
+
+/// Shares are rounded up to so many 10⁻⁹: a hundredth of a point.
+const STEP: u128 = 100_000;
+const WHOLE: u128 = Share::ALL.ppb() as u128;
+
+impl Mechanics {
+    /// The transfer of one request on a run, x: the media's pace, or the electronics'.
+    fn transfer(&self, block: Sectors) -> u128 {
+        let media = u128::from(self.sector.as_nanos()) * u128::from(block.0);
+        media.max(self.hit.as_nanos().into()).max(1)
+    }
+
+    /// How many requests go before the arm moves: `min(b_s, b_a)`.
+    fn run(&self, run: NonZeroU64, block: Sectors, batch: Duration) -> u128 {
+        let room = u128::from(batch.as_nanos()) / self.transfer(block);
+        u128::from(run.get()).min(room.max(1))
+    }
+
+    /// What a run of `run` requests takes, and how many of them that is between two moves of the arm.
+    fn pass(&self, run: NonZeroU64, block: Sectors, batch: Duration) -> (u128, u128) {
+        let count = self.run(run, block, batch);
+        let way = (self.seek_max / 2 + self.period / 2 + self.overhead).as_nanos();
+        (u128::from(way) + count * self.transfer(block), count)
+    }
+
+    /// The share that gives `demand` on a disk whose batches are so long; `None` if it takes more than the whole.
+    pub fn share(&self, demand: Demand, batch: Duration) -> Option<Share> {
+        let (pass, count) = self.pass(demand.run, demand.block, batch);
+        let per_pass = u128::from(demand.interval.as_nanos()) * count;
+        let ppb = (pass * WHOLE).div_ceil(per_pass.max(1)).div_ceil(STEP) * STEP;
+        u32::try_from(ppb).ok().filter(|ppb| *ppb <= Share::ALL.ppb()).map(Share::from_ppb)
+    }
+
+    /// The mean time between two requests that `share` gives to somebody with such runs; `None` if it gives nothing.
+    pub fn interval(
+        &self,
+        share: Share,
+        run: NonZeroU64,
+        block: Sectors,
+        batch: Duration,
+    ) -> Option<Duration> {
+        let (pass, count) = self.pass(run, block, batch);
+        let nanos = i64::try_from(pass / count).ok()?;
+        share.time_to_earn(DiskTime::from_nanos(nanos))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A disk of which each figure is round: 16 ms of seek, a turn in 8 ms, 1 ms a block of 8 sectors.
+    const DISK: Mechanics = Mechanics {
+        seek_max: Duration::from_millis(16),
+        period: Duration::from_millis(8),
+        overhead: Duration::ZERO,
+        hit: Duration::from_micros(100),
+        sector: Duration::from_micros(125),
+    };
+    const BATCH: Duration = Duration::from_millis(250);
+
+    fn demand(interval_ms: u64, run: u64) -> Demand {
+        let run = NonZeroU64::new(run).expect("not none");
+        Demand { interval: Duration::from_millis(interval_ms), run, block: Sectors(8) }
+    }
+
+    #[test]
+    fn the_papers_formula_by_hand() {
+        // 12 ms of way and 1 ms of transfer for each request, ten a second.
+        assert_eq!(DISK.share(demand(100, 1), BATCH), Some(Share::from_percent(13)));
+        // The way is shared by twelve: 24 ms for them, 120 a second would be 24 %.
+        assert_eq!(DISK.share(demand(100, 12), BATCH), Some(Share::from_percent(2)));
+        // A batch has room for 250, however long the run: 262 ms ÷ 250.
+        let endless = DISK.share(demand(2, 1_000_000), BATCH).expect("it fits");
+        assert_eq!(endless, Share::from_ppb(524_000_000));
+        assert_eq!(DISK.share(demand(1, 4), BATCH), None, "4 ms a request are not had in one");
+    }
+
+    #[test]
+    fn shorter_runs_than_declared_get_less() {
+        let run = |n| NonZeroU64::new(n).expect("not none");
+        let given = |n| DISK.interval(Share::from_percent(40), run(n), Sectors(8), BATCH);
+        // 40 % of the disk: (12 + 64) ms for 64, and 15 ms for 3.
+        assert_eq!(given(64), Some(Duration::from_nanos(2_968_750)));
+        assert_eq!(given(3), Some(Duration::from_micros(12_500)));
+        assert_eq!(DISK.interval(Share::NONE, run(3), Sectors(8), BATCH), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_share_that_is_worked_out_gives_what_was_asked_for(
+            interval_us in 100_u64..1_000_000,
+            run in 1_u64..100_000,
+            block in 1_u64..2_048,
+        ) {
+            let run = NonZeroU64::new(run).expect("not none");
+            let interval = Duration::from_micros(interval_us);
+            let demand = Demand { interval, run, block: Sectors(block) };
+            if let Some(share) = DISK.share(demand, BATCH) {
+                let given = DISK.interval(share, run, Sectors(block), BATCH).expect("not nothing");
+                prop_assert!(given <= interval + Duration::from_nanos(1), "{} gives one in {}", share, given);
+            }
+        }
+    }
+}
