@@ -5,6 +5,8 @@
 
 use std::path::PathBuf;
 
+pub mod exposition;
+
 use config::Document;
 use daemon::Daemon;
 use frontend::Address;
