@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use crate::drive::Drive;
+use crate::top::Top;
 use crate::vol::{Admit, DiskCommand, Vol};
 
 /// Storage that keeps promises: disk time, sold by the share.
@@ -30,6 +31,8 @@ pub(crate) enum Command {
     /// Disks of a running daemon: look at them, and change their period.
     #[command(subcommand)]
     Disk(DiskCommand),
+    /// Watch a running daemon: who gets what of each disk, now.
+    Top(Top),
     /// Ask a running daemon whether a volume would fit, and if not, what would.
     Admit(Admit),
     /// Simulate, in virtual time.

@@ -14,6 +14,7 @@ mod load;
 mod serve;
 mod sim;
 mod table;
+mod top;
 mod trace;
 mod vol;
 
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Demo(demo) => demo::run(&demo, args.json),
         Command::Serve(serve) => serve::run(&serve, args.json),
         Command::Vol(command) => vol::run(&command, args.json),
+        Command::Top(command) => top::run(&command, args.json),
         Command::Disk(command) => vol::disk(&command, args.json),
         Command::Admit(admit) => vol::admit(&admit, args.json),
         Command::Sim(Sim::Run(run)) => sim::run(&run, args.json),
