@@ -49,6 +49,8 @@ fn main() -> ExitCode {
         Command::Sim(Sim::Run(run)) => sim::run(&run, args.json),
         Command::Sim(Sim::Reproduce(reproduce)) => sim::reproduce(&reproduce, args.json),
         Command::Bench(Bench::Shares(shares)) => bench::shares(&shares, args.json),
+        Command::Bench(Bench::Vdisk(vdisk)) => bench::vdisk(&vdisk, args.json),
+        Command::Bench(Bench::Insulation(run)) => bench::insulation(&run, args.json),
         Command::Trace(Trace::Stat(stat)) => trace::stat(&stat, args.json),
         Command::Trace(Trace::Convert(convert)) => trace::convert(&convert, args.json),
         Command::Drive(command) => drive::run(&command, args.json),
