@@ -56,9 +56,11 @@ bench:
 	$(CARGO) bench --locked -p spindle-sim --bench sim
 	$(CARGO) bench --locked -p spindle-control --bench api
 
-# Shares and insulation with fio, live: about three minutes.
+# Shares and insulation with fio, live: about nine minutes.
 shares: build clients
 	$(SPINDLE) bench shares --seconds $(LENGTH)
+	$(SPINDLE) bench vdisk
+	$(SPINDLE) bench insulation
 
 soak: fuzz
 	$(CARGO) run --release --locked -p spindle-sim --example soak -- 1000 20000

@@ -291,7 +291,7 @@ fn bad_usage_exits_with_2_and_says_how_to_get_help() {
 #[test]
 fn every_command_has_help() {
     let scratch = Scratch::new();
-    let commands: [&[&str]; 8] = [
+    let commands: [&[&str]; 11] = [
         &[],
         &["demo"],
         &["serve"],
@@ -300,6 +300,9 @@ fn every_command_has_help() {
         &["sim", "reproduce"],
         &["bench"],
         &["bench", "shares"],
+        &["bench", "vdisk"],
+        &["bench", "insulation"],
+        &["top"],
     ];
     for command in commands {
         let ran = spindle(scratch.path(), &[command, &["--help"]].concat());

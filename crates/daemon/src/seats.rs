@@ -2,7 +2,6 @@
 //!
 //! Invariant: a volume leaves when nothing it was asked for is left, and whoever waits for that is told once.
 
-use std::collections::BTreeMap;
 use std::sync::mpsc::SyncSender;
 
 use engine::{Declared, Engine, SEQUENTIAL_WITHIN, VolumeId};
@@ -115,7 +114,7 @@ impl Seats {
         engine: &mut Engine,
         look: Look,
         now: Instant,
-    ) -> BTreeMap<ExportId, VolumeView> {
+    ) -> Vec<(ExportId, VolumeView)> {
         let seats = (0..).map(VolumeId).zip(&self.seats);
         let seats = seats.filter_map(|(volume, seat)| Some((volume, seat.as_ref()?)));
         let views = seats.map(|(volume, seat)| {

@@ -1,7 +1,5 @@
 //! How things stand, as the daemon tells it.
 
-use std::collections::BTreeMap;
-
 use backend::Times;
 use engine::{Account, Contract, Declared, Executed};
 use frontend::ExportId;
@@ -55,7 +53,8 @@ pub(crate) struct DiskView {
     pub(crate) idle: TimeSum,
     pub(crate) times: Option<Times>,
     pub(crate) executed: Option<Executed>,
-    pub(crate) volumes: BTreeMap<ExportId, VolumeView>,
+    /// In no order that means anything.
+    pub(crate) volumes: Vec<(ExportId, VolumeView)>,
 }
 
 /// One disk.
