@@ -43,24 +43,29 @@ const SAMPLE: Duration = Duration::from_millis(500);
 /// So many samples make a window of shares, of 2 s, and one of throughput, of 5 s.
 const SHARE_WINDOW: usize = 4;
 const IOPS_WINDOW: usize = 10;
+/// Who had requests for this part of a window had them all along: the rest is the way to fio and back.
+const LOADED_MIN: f64 = 0.995;
 const SHARE_ERROR_MAX_POINTS: f64 = 2.0;
 const IOPS_ERROR_MAX_PERCENT: f64 = 10.0;
 const LIMIT_ERROR_MAX_POINTS: f64 = 1.0;
 
-/// One victim's run.
+/// One victim's run. A window begins with each sample; judged are those in which both had requests all along.
 #[derive(Debug, Serialize)]
 struct Insulated {
     victim: String,
     share: f64,
-    /// Of the windows of 2 s, one beginning with each sample.
+    /// Of 2 s.
     windows: usize,
-    /// The furthest from the promised one, above or below, and the least.
-    worst_share: f64,
+    windows_loaded: usize,
+    windows_off: usize,
     least_share: f64,
+    /// The furthest from the promised one, above or below.
+    worst_share: f64,
     worst_share_error_points: f64,
-    share_windows_off: usize,
+    /// The same, of windows in which somebody rested, too.
+    worst_share_of_all: f64,
+    /// The mean of the windows of 5 s, and the furthest from it.
     iops: f64,
-    /// Of the windows of 5 s.
     worst_iops: f64,
     worst_iops_error_percent: f64,
     holds: bool,
@@ -146,45 +151,65 @@ fn insulated(
     Ok((judge(name, &samples), end))
 }
 
-/// The victim's share and requests a second in each window of so many samples.
-fn windows(samples: &[(Instant, Status)], len: usize) -> Vec<(f64, f64)> {
+/// What the victim had in a window.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    share: f64,
+    iops: f64,
+    /// Whether both had requests all along. What somebody does not ask for is the other's, and no error.
+    loaded: bool,
+}
+
+/// Each window of so many samples.
+fn windows(samples: &[(Instant, Status)], len: usize) -> Vec<Window> {
     let window = |window: &[(Instant, Status)]| {
         let ((from, first), (to, last)) = (&window[0], &window[len]);
-        let report =
-            last.volumes[VICTIM].report_since(Some(&first.volumes[VICTIM]), to.since(*from));
-        (report.disk_time_share, report.iops)
+        let elapsed = to.since(*from);
+        let report = last.volumes[VICTIM].report_since(Some(&first.volumes[VICTIM]), elapsed);
+        let loaded = |volume: usize| {
+            let busy = |status: &Status| status.volumes[volume].traffic.busy.as_secs_f64();
+            busy(last) - busy(first) >= elapsed.as_secs_f64() * LOADED_MIN
+        };
+        let loaded = loaded(VICTIM) && loaded(NEIGHBOUR);
+        Window { share: report.disk_time_share, iops: report.iops, loaded }
     };
     samples.windows(len + 1).map(window).collect()
 }
 
+/// The value that is furthest from this one, above or below.
+fn furthest(values: impl Iterator<Item = f64>, from: f64) -> f64 {
+    values.max_by(|a, b| (a - from).abs().total_cmp(&(b - from).abs())).unwrap_or(from)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a mean of a few windows")]
 fn judge(name: &str, samples: &[(Instant, Status)]) -> Insulated {
-    let (share, iops) = windows(samples, samples.len() - 1)[0];
     let promised = f64::from(SHARE_PERCENT) / 100.0;
-    let furthest = |values: &mut dyn Iterator<Item = f64>, from: f64| {
-        values.max_by(|a, b| (a - from).abs().total_cmp(&(b - from).abs())).unwrap_or(from)
-    };
-    let shares: Vec<f64> =
-        windows(samples, SHARE_WINDOW).into_iter().map(|(share, _)| share).collect();
-    let worst_share = furthest(&mut shares.iter().copied(), promised);
+    let all = windows(samples, SHARE_WINDOW);
+    let shares = || all.iter().filter(|window| window.loaded).map(|window| window.share);
+    let worst_share = furthest(shares(), promised);
     let off = |share: f64| (share - promised).abs() * 100.0;
     let throughput = windows(samples, IOPS_WINDOW);
-    let worst_iops = furthest(&mut throughput.iter().map(|(_, iops)| *iops), iops);
-    let iops_error = (worst_iops - iops).abs() / iops * 100.0;
+    let iops = || throughput.iter().filter(|window| window.loaded).map(|window| window.iops);
+    let mean = iops().sum::<f64>() / iops().count() as f64;
+    let worst_iops = furthest(iops(), mean);
+    let iops_error = (worst_iops - mean).abs() / mean * 100.0;
     Insulated {
         victim: name.to_owned(),
-        share,
-        windows: shares.len(),
+        share: windows(samples, samples.len() - 1)[0].share,
+        windows: all.len(),
+        windows_loaded: shares().count(),
+        windows_off: shares().filter(|share| off(*share) > SHARE_ERROR_MAX_POINTS).count(),
+        least_share: shares().fold(f64::INFINITY, f64::min),
         worst_share,
-        least_share: shares.iter().copied().fold(f64::INFINITY, f64::min),
         worst_share_error_points: off(worst_share),
-        share_windows_off: shares
-            .iter()
-            .filter(|share| off(**share) > SHARE_ERROR_MAX_POINTS)
-            .count(),
-        iops,
+        worst_share_of_all: furthest(all.iter().map(|window| window.share), promised),
+        iops: mean,
         worst_iops,
         worst_iops_error_percent: iops_error,
-        holds: off(worst_share) <= SHARE_ERROR_MAX_POINTS && iops_error <= IOPS_ERROR_MAX_PERCENT,
+        // Of a run in which somebody rested most of the time nothing can be said.
+        holds: shares().count() * 2 >= all.len()
+            && off(worst_share) <= SHARE_ERROR_MAX_POINTS
+            && iops_error <= IOPS_ERROR_MAX_PERCENT,
     }
 }
 
@@ -198,7 +223,7 @@ fn limited(plan: &Plan, (name, rw): (&str, &'static str), seconds: u64) -> anyho
     live::pause(Duration::from_secs(RAMP_SECONDS));
     let samples = live.watch(SAMPLE, Duration::from_secs(seconds));
     live.end()?;
-    let (share, _) = windows(&samples, samples.len() - 1)[0];
+    let Window { share, .. } = windows(&samples, samples.len() - 1)[0];
     let error_points = (share - limit.as_f64()).abs() * 100.0;
     Ok(Limited {
         volume: name.to_owned(),
@@ -218,7 +243,8 @@ fn print(shown: &Shown) {
         "least 2 s",
         "worst 2 s",
         "error",
-        "windows off",
+        "off",
+        "loaded",
         "IOPS",
         "worst 5 s",
         "error",
@@ -231,7 +257,8 @@ fn print(shown: &Shown) {
             percent(run.least_share),
             percent(run.worst_share),
             format!("{:.2} points", run.worst_share_error_points),
-            format!("{} of {}", run.share_windows_off, run.windows),
+            format!("{} of {}", run.windows_off, run.windows_loaded),
+            format!("{} of {}", run.windows_loaded, run.windows),
             format!("{:.1}", run.iops),
             format!("{:.1}", run.worst_iops),
             format!("{:.1} %", run.worst_iops_error_percent),
