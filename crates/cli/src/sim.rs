@@ -127,13 +127,23 @@ fn print(experiment: &Experiment, outcome: &Outcome) {
                 check.name.clone(),
                 format!("{:.3}", check.ours),
                 check.paper.map_or("-".into(), |paper| format!("{paper:.3}")),
-                format!("{} {}", check.relation, check.bound),
+                check.bound.map_or("-".into(), |bound| format!("{} {bound}", check.relation)),
                 check.unit.into(),
-                if check.holds { "holds" } else { "MISSED" }.into(),
+                match check.holds {
+                    Some(true) => "holds",
+                    Some(false) => "MISSED",
+                    None => check.relation,
+                }
+                .into(),
             ]
         })
         .collect();
     print!("{}", table::text(&["check", "ours", "paper", "bound", "unit", ""], &rows));
+    for check in &outcome.checks {
+        if let Some(remark) = &check.remark {
+            println!("{}: {remark}", check.name);
+        }
+    }
     for file in &outcome.files {
         eprintln!("wrote {file}");
     }

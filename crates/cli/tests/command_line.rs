@@ -101,7 +101,7 @@ fn an_unknown_key_is_refused_with_those_there_are() {
         "size = \"32MiB\"",
         "sise = \"32MiB\"",
         "plan.toml:18: [[volume]] \"b\": field `sise`: found `sise`, expected one of the keys `name`, `disk`, \
-         `size`, `at`, `reserve`, `limit`, `weight`",
+         `size`, `at`, `reserve`, `limit`, `weight`, `priority`, `same_as`, `iops`, `bandwidth`, `run`, `block`",
     );
 }
 
@@ -185,10 +185,10 @@ fn a_scenario_without_a_workload_is_no_scenario() {
 fn an_unknown_experiment_is_refused_with_those_there_are() {
     let scratch = Scratch::new();
     let ran =
-        spindle(scratch.path(), &["sim", "reproduce", "vdisk-fig1", "vdisk-fig2", "--out", "out"]);
+        spindle(scratch.path(), &["sim", "reproduce", "vdisk-fig1", "vdisk-fig3", "--out", "out"]);
     let message = refused(&ran);
     assert!(
-        message.starts_with("spindle: no experiment `vdisk-fig2`: expected one of "),
+        message.starts_with("spindle: no experiment `vdisk-fig3`: expected one of "),
         "{message}"
     );
     assert!(message.contains("vdisk-fig11"), "{message}");

@@ -14,6 +14,7 @@ use units::{Bytes, Extent};
 use crate::error::{ConfigError, Parts};
 use crate::plan::{Plan, Volume, VolumeIndex};
 use crate::table;
+use crate::volume::RATE_KEYS;
 
 /// A checked config, and its text.
 #[derive(Clone, Debug)]
@@ -29,7 +30,8 @@ pub struct Document {
 pub struct VolumeEdit {
     /// Such as `10GiB`.
     pub size: Option<String>,
-    /// Such as `30%`.
+    /// Such as `30%`. It takes the place of a rate that the reserve was worked out from: `iops` or `bandwidth`, with `run`
+    /// and `block`.
     pub reserve: Option<String>,
     /// Such as `60%`.
     pub limit: Option<String>,
@@ -280,6 +282,11 @@ fn refusal(
 
 fn write(table: &mut Table, edit: &VolumeEdit) {
     let VolumeEdit { size, reserve, limit, weight } = edit;
+    if reserve.is_some() {
+        for key in RATE_KEYS {
+            table.remove(key);
+        }
+    }
     for (key, text) in [("size", size), ("reserve", reserve), ("limit", limit)] {
         if let Some(text) = text {
             put(table, key, text);

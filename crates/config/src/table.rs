@@ -17,7 +17,7 @@ use crate::limits::{INTERVAL_MIN, TIME_MAX};
 type Node<'t> = Spanned<DeValue<'t>>;
 
 const FOUND_CHARS_MAX: usize = 60;
-const LISTED_MAX: usize = 20;
+const LISTED_MAX: usize = 24;
 
 /// A text, the name that messages give it, and where its lines end: they are asked for once a table.
 pub(crate) struct Source<'t> {

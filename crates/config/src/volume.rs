@@ -26,11 +26,14 @@ pub(crate) const KEYS: &[&str] = &[
     "weight",
     "priority",
     "same_as",
-    "iops",
-    "bandwidth",
-    "run",
-    "block",
+    RATE_KEYS[0],
+    RATE_KEYS[1],
+    RATE_KEYS[2],
+    RATE_KEYS[3],
 ];
+
+/// Those that say what a reserve is worked out from, where it is not written.
+pub(crate) const RATE_KEYS: [&str; 4] = ["iops", "bandwidth", "run", "block"];
 
 const SIZE: &str = "a size such as 4KiB, 1MB or 20GiB";
 

@@ -54,14 +54,15 @@ fn one(
     (told, at): (&VolumeStatus, Instant),
     (connections, latency_ms): (usize, Option<LatencyMs>),
 ) -> Volume {
+    let disk = &plan.disks[planned.disk.0];
     Volume {
         name: planned.name.clone(),
-        disk: plan.disks[planned.disk.0].name.clone(),
+        disk: disk.name.clone(),
         size: config::size_text(planned.size),
         size_bytes: planned.size.0,
         at_bytes: planned.place.start.0 * SECTOR_BYTES,
-        reserve: told.contract.reserve.to_string(),
-        limit: told.contract.limit.to_string(),
+        reserve: disk.share_text(told.contract.reserve),
+        limit: disk.share_text(told.contract.limit),
         weight: told.contract.weight.as_u32(),
         connections,
         disk_time_s: told.account.disk_time.as_secs_f64(),
@@ -100,8 +101,8 @@ pub(crate) fn disks(operator: &Operator) -> Vec<Disk> {
             depth: disk.depth,
             period: disk.period.to_string(),
             volumes: plan.volumes.iter().filter(|volume| volume.disk.0 == index).count(),
-            reserved: promised.reserved().to_string(),
-            left: promised.left().to_string(),
+            reserved: disk.share_text(promised.reserved()),
+            left: disk.share_text(promised.left()),
             capacity_bytes: disk.drive.model.capacity().bytes().0,
             free_bytes: left.bytes().0,
             gap_bytes: gap.bytes().0,
@@ -115,7 +116,7 @@ pub(crate) fn disks(operator: &Operator) -> Vec<Disk> {
 /// What a disk of the plan has left: space, and time.
 fn left(plan: &Plan, disk: usize) -> (NoSpace, Promised) {
     let mut pool = Pool::new([plan.disks[disk].drive.model.capacity()]);
-    let mut promised = Promised::default();
+    let mut promised = Promised::keeping(plan.disks[disk].unreserved);
     for volume in plan.volumes.iter().filter(|volume| volume.disk.0 == disk) {
         let there = Placed { disk: DiskId(0), extent: volume.place };
         // A second door takes no sectors of its own.
@@ -148,12 +149,13 @@ pub(crate) fn admission(operator: &Operator, spec: VolumeSpec) -> Result<Admissi
     };
     let plan = document.plan();
     let index = plan.disks.iter().position(|there| there.name == disk);
-    let (NoSpace { gap, .. }, promised) = left(plan, index.expect("the config has found it"));
+    let index = index.expect("the config has found it");
+    let (NoSpace { gap, .. }, promised) = left(plan, index);
     let size_max: Bytes = gap.bytes();
     Ok(Admission {
         fits: reason.is_none(),
         reason,
-        reserve_max: promised.left().to_string(),
+        reserve_max: plan.disks[index].share_text(promised.left()),
         size_max: config::size_text(size_max),
         size_max_bytes: size_max.0,
     })

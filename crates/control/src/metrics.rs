@@ -1,6 +1,6 @@
 //! `/metrics`: everything that is counted, in Prometheus' text format.
 //!
-//! What is asked of volumes and disks has the names and units that node_exporter's diskstats collector gives what is asked
+//! What is asked of volumes and disks has the names and units that `node_exporter`'s diskstats collector gives what is asked
 //! of block devices, with `spindle_disk_` or `spindle_volume_` for its `node_disk_`: under one name a machine's sum would
 //! count a request three times, for the volume, for the disk, and for the block device behind it.
 //!
@@ -90,7 +90,7 @@ fn charged(time: DiskTime) -> Value {
     Value::Part(time.as_secs_f64())
 }
 
-/// As node_exporter's diskstats collector has them. Nothing is merged here, so there is nothing to tell of merges.
+/// As `node_exporter`'s diskstats collector has them. Nothing is merged here, so there is nothing to tell of merges.
 const TRAFFIC: &[Family<Traffic>] = &[
     counter("reads_completed_total", "Reads answered, well or not.", |t| {
         Value::Whole(t.reads.requests)

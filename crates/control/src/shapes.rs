@@ -41,7 +41,8 @@ pub struct VolumeChange {
     #[schema(example = "20GiB")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<String>,
-    /// Its share of the disk's time in every period.
+    /// Its share of the disk's time in every period; of the nominal rate, as `20/s`, where the policy is `throughput`. It
+    /// takes the place of the `iops` or `bandwidth` that it was worked out from.
     #[schema(example = "30%")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserve: Option<String>,

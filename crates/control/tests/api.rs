@@ -249,3 +249,96 @@ fn tcp_without_a_token_and_a_token_that_others_can_read_are_refused() {
     refused("short", 0o600, "16 to 4096");
     refused("", 0o600, "16 to 4096");
 }
+
+/// A volume whose reserve is worked out from a rate, on a disk that promises 90 % of its time.
+const DECLARED: &str = r#"[[disk]]
+name = "d0"
+drive = "hgst-7k8"
+unreserved = "10%"
+
+[[volume]]
+name = "a"
+disk = "d0"
+size = "64MiB"
+iops = "20/s" # what the database needs
+run = 4
+
+[[volume]]
+name = "b"
+disk = "d0"
+size = "32MiB"
+"#;
+
+#[test]
+fn a_reserve_that_is_set_takes_the_place_of_the_rate_it_was_worked_out_from() {
+    let served = Served::start(DECLARED);
+    let reserve = |served: &Served| {
+        let volume = served.client.get("volumes", Some("a")).expect("an answer").body;
+        volume["volume"]["reserve"].as_str().expect("text").to_owned()
+    };
+    let worked_out = reserve(&served);
+    assert_eq!(set(&served, "a", &json!({ "limit": "80%", "weight": 2 })).status, 200);
+    assert!(served.text().contains("iops = \"20/s\" # what the database needs"));
+    assert_eq!(reserve(&served), worked_out, "nobody has asked for another");
+    assert_eq!(set(&served, "a", &json!({ "reserve": "30%" })).status, 200);
+    assert_eq!(reserve(&served), "30%");
+    let text = served.text();
+    assert!(!text.contains("iops") && !text.contains("run"), "{text}");
+    let served = Served::again(served.stop());
+    assert_eq!(reserve(&served), "30%");
+    served.stop();
+}
+
+#[test]
+fn what_a_disk_keeps_back_is_neither_promised_nor_said_to_be_left() {
+    let served = Served::start(DECLARED);
+    assert_eq!(set(&served, "a", &json!({ "reserve": "30%" })).status, 200);
+    let disk = served.client.get("disks", Some("d0")).expect("an answer").body;
+    assert_eq!((&disk["disk"]["reserved"], &disk["disk"]["left"]), (&json!("30%"), &json!("60%")));
+    let asked = |reserve: &str| {
+        let spec = json!({ "name": "c", "disk": "d0", "size": "1MiB", "reserve": reserve });
+        served.client.post("admission", &spec).expect("an answer").body["admission"].clone()
+    };
+    assert_eq!(asked("61%")["fits"], false);
+    assert_eq!(asked("61%")["reserve_max"], "60%");
+    assert_eq!(asked("60%")["fits"], true);
+    faulty(&set(&served, "b", &json!({ "reserve": "61%" })), 409, "refused", Some("reserve"));
+    assert_eq!(set(&served, "b", &json!({ "reserve": "60%" })).status, 200);
+    served.stop();
+}
+
+#[test]
+fn where_a_disk_hands_out_rates_they_are_told_and_set_as_rates() {
+    let policy = "policy = \"throughput\"\nnominal_rate = \"68/s\"";
+    let config = DECLARED.replace("unreserved = \"10%\"", policy);
+    let config =
+        config.replace("iops = \"20/s\" # what the database needs\nrun = 4", "reserve = \"7/s\"");
+    let served = Served::start(&config);
+    let volume = served.client.get("volumes", Some("a")).expect("an answer").body;
+    assert_eq!(volume["volume"]["reserve"], "7/s");
+    assert_eq!(volume["volume"]["limit"], "68/s");
+    let disk = served.client.get("disks", Some("d0")).expect("an answer").body;
+    let left = disk["disk"]["left"].as_str().expect("text");
+    assert_eq!((&disk["disk"]["reserved"], left), (&json!("7/s"), "61/s"));
+    assert_eq!(
+        set(&served, "b", &json!({ "reserve": left })).status,
+        200,
+        "what is left can be had"
+    );
+    faulty(&set(&served, "b", &json!({ "reserve": "10%" })), 422, "invalid", Some("reserve"));
+    served.stop();
+}
+
+#[test]
+fn a_period_shorter_than_a_batch_cuts_the_batches_and_a_longer_one_gives_them_back() {
+    let served = Served::start(CONFIG);
+    for period in ["100ms", "1s", "150ms"] {
+        let changed = served.client.patch("disks", "d0", &json!({ "period": period }));
+        assert_eq!(changed.expect("an answer").status, 200);
+        let disk = served.client.get("disks", Some("d0")).expect("an answer").body;
+        assert_eq!(disk["disk"]["period"], period);
+    }
+    let mut client = open(&served, "a");
+    client.read(blocks(0, 8)).expect("it serves on");
+    served.stop();
+}

@@ -158,8 +158,8 @@ impl DiskThread {
                 self.engine.handle(Event::ContractChanged { volume, contract }, now);
                 volume
             }
-            Change::Period(period) => {
-                self.engine.handle(Event::PeriodChanged { period }, now);
+            Change::Period { period, batch } => {
+                self.engine.handle(Event::PeriodChanged { period, batch }, now);
                 VolumeId::default()
             }
             Change::Erase { volume, extent } => {

@@ -39,8 +39,8 @@ pub(crate) enum Change {
     Add { export: ExportId, contract: Contract, declared: Option<Declared> },
     /// A volume's contract changes, and what it was worked out from.
     Contract { volume: VolumeId, contract: Contract, declared: Option<Declared> },
-    /// The accounting period changes.
-    Period(Duration),
+    /// The accounting period changes, and with it, where it was longer, a batch.
+    Period { period: Duration, batch: Duration },
     /// The volume's sectors here, on the disk, are to read as zeroes: answered when they do, for good.
     Erase { volume: VolumeId, extent: Extent },
     /// Answered when everything that the volume was asked for has been done.

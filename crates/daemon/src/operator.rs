@@ -253,7 +253,8 @@ impl Operator {
         self.persist(&before, &after)?;
         let disks = after.plan().disks.iter().zip(&self.live.inboxes);
         for (disk, inbox) in disks.filter(|(there, _)| there.name == disk) {
-            inbox.change(Change::Period(disk.period)).expect("a period changes without the disk");
+            let change = Change::Period { period: disk.period, batch: disk.batch };
+            inbox.change(change).expect("a period changes without the disk");
         }
         Ok(())
     }

@@ -131,10 +131,10 @@ impl Seats {
                 balance,
                 slack,
                 latency,
+                traffic,
                 error,
                 runs,
                 declared,
-                traffic,
             };
             (seat.export, view)
         });

@@ -212,7 +212,7 @@ impl Engine {
             Event::Completed { command, outcome } => self.complete(command, outcome, now),
             Event::ContractChanged { volume, contract } => self.change(volume, contract, now),
             Event::VolumeRemoved { volume } => self.remove_volume(volume, now),
-            Event::PeriodChanged { period } => self.change_period(period, now),
+            Event::PeriodChanged { period, batch } => self.change_period((period, batch), now),
         }
     }
 
@@ -409,6 +409,7 @@ impl Engine {
             running: 0,
             thrown: 0,
             owes_flush: self.owes_flush(&request.operation),
+            urgent: self.priorities[request.volume.0 as usize] == Priority::High,
             outcome: Outcome::Done,
             disk_time: DiskTime::ZERO,
             estimate: DiskTime::ZERO,
@@ -418,9 +419,10 @@ impl Engine {
             self.pending.push(None);
             Slot::try_from(self.pending.len() - 1).expect("REQUESTS_MAX fits")
         });
+        let urgent = pending.urgent;
         self.pending[slot as usize] = Some(pending);
         self.queued += 1;
-        if self.priorities[request.volume.0 as usize] == Priority::High {
+        if urgent {
             self.urgent.push_back(request.volume);
         }
         let entry = &mut self.volumes[request.volume.0 as usize];
@@ -474,7 +476,8 @@ impl Engine {
         let ends_request = pending.issued_whole();
         let next = if ends_request {
             let behind = pending.behind.take();
-            self.end(volume, behind.map(|(slot, _)| slot));
+            let urgent = pending.urgent;
+            self.end((volume, urgent), behind.map(|(slot, _)| slot));
             // Told from what it asks for: nobody has touched the request itself for long.
             behind.map(|(_, operation)| {
                 let owes_flush = self.owes_flush(&operation);
@@ -498,13 +501,12 @@ impl Engine {
     }
 
     /// The first request of `volume`'s queue needs no more commands.
-    fn end(&mut self, volume: VolumeId, behind: Option<Slot>) {
+    fn end(&mut self, (volume, urgent): (VolumeId, bool), behind: Option<Slot>) {
         self.advance(volume, behind);
         self.held = None;
-        if self.priorities[volume.0 as usize] == Priority::High
-            && let Some(place) = self.urgent.iter().position(|urgent| *urgent == volume)
-        {
-            self.urgent.remove(place);
+        if urgent {
+            let place = self.urgent.iter().position(|urgent| *urgent == volume);
+            self.urgent.remove(place.expect("it was entered when it came"));
         }
     }
 
@@ -535,12 +537,11 @@ impl Engine {
         let volume = pending.request.volume;
         let ended = pending.issued_whole() && pending.running == 0;
         let slack = issued.ticket.as_ref().is_some_and(|ticket| ticket.slack);
-        let charge = match issued.ticket {
-            Some(ticket) => self.policy.completed(volume, ticket, charge, now),
-            None => {
-                self.policy.lingered(volume, charge, now);
-                charge
-            }
+        let charge = if let Some(ticket) = issued.ticket {
+            self.policy.completed(volume, ticket, charge, now)
+        } else {
+            self.policy.lingered(volume, charge, now);
+            charge
         };
         self.volumes[volume.0 as usize].account.disk_time += charge;
         if slack {

@@ -25,6 +25,8 @@ pub(crate) struct Pending {
     pub(crate) thrown: u8,
     /// Whether a flush ends it: its pieces rode the drive's memory, and it is to be durable.
     pub(crate) owes_flush: bool,
+    /// Whether its volume was of a higher class when it came.
+    pub(crate) urgent: bool,
     pub(crate) outcome: Outcome,
     pub(crate) disk_time: DiskTime,
     /// What its commands were expected to take.

@@ -91,10 +91,12 @@ pub enum Event {
         /// Which one; it was added and has not been removed.
         volume: VolumeId,
     },
-    /// Shares are kept over another period from now on, which is at least the batch.
+    /// Shares are kept over another period from now on.
     PeriodChanged {
         /// The new one.
         period: Duration,
+        /// How long a batch is from now on: at most the period.
+        batch: Duration,
     },
 }
 

@@ -1,6 +1,8 @@
 //! Facts about preemptible execution, over generated requests, arrivals and settings: whatever preempts a request, it is
 //! carried out once, in order, durably where that was asked, and in the end.
 
+#![allow(clippy::large_types_passed_by_value, reason = "an engine is made once a test")]
+
 mod common;
 
 use std::collections::BTreeMap;
@@ -52,7 +54,7 @@ fn settings() -> impl Strategy<Value = Settings> {
         (1_u32..1_000).prop_map(|longest| Some(SeekSplit::Always(longest)))
     ];
     let chunk = prop::option::of((1_u64..200).prop_map(Sectors));
-    let policy = prop_oneof![Just(PolicyName::Fcfs), Just(PolicyName::Utilization)];
+    let policy = prop::sample::select(PolicyName::ALL.to_vec());
     let whole = prop::option::of(Just(Sectors(64))).prop_map(|split| Execution::Whole { split });
     let preemptible = (chunk, jit, split, any::<bool>(), any::<bool>()).prop_map(
         |(chunk, jit, seek_split, free_prefetch, preempt_writes)| {

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Timeline, block, limit, ms, percent, reserve};
 use spindle_engine::limits::COMMAND_MAX;
-use spindle_engine::{Action, Contract, Event, Outcome, PolicyName, Settings, VolumeId};
+use spindle_engine::{Action, Contract, Event, Outcome, PolicyName, Priority, Settings, VolumeId};
 use units::{DiskTime, Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
 fn utilization() -> Settings {
@@ -366,4 +366,47 @@ fn a_limit_under_throughput_is_a_rate_too() {
         }
     }
     assert!((48..=51).contains(&done), "{done} in 5 s at 10 a second");
+}
+
+#[test]
+fn who_goes_before_its_turn_pays_its_own_way_and_all_pay_the_way_back_of_whom_it_broke_in_on() {
+    let mut line = Timeline::new(utilization(), &[reserve(50), reserve(30), limit(20)]);
+    line.engine.prioritise(VolumeId(2), Priority::High);
+    for number in 0..2_000 {
+        line.submit(0, block(number));
+    }
+    // What its commands take is known, and its turn is not over.
+    for _ in 0..100 {
+        assert_eq!(line.serve(ms(1)), VolumeId(0));
+    }
+    let before = line.had(0);
+    line.submit(2, block(500_000_000));
+    assert_eq!(line.serve(ms(16)), VolumeId(2), "before the turn of the first is over");
+    assert_eq!(line.had(2), DiskTime::from_millis(16), "its own way");
+    assert_eq!(line.serve(ms(16)), VolumeId(0), "whose turn it still is");
+    let back = line.had(0) - before;
+    assert!(back < DiskTime::from_millis(3), "{back} for a block of 1 ms and 15 ms of way");
+    line.engine.invariants();
+    while line.had(0) < DiskTime::from_millis(1_500) {
+        line.serve(ms(1));
+    }
+    line.engine.invariants();
+    let all = line.had(0) + line.had(2);
+    let owed = line.engine.busy() - all;
+    assert!(owed < DiskTime::from_millis(4), "{owed} of 15 ms is charged to nobody after a second");
+}
+
+/// What came while its volume was of a higher class goes before its turn, and is forgotten when it has gone.
+#[test]
+fn a_volume_may_change_its_class_while_its_requests_wait() {
+    let mut line = Timeline::new(fcfs(), &[limit(100), limit(100)]);
+    line.submit(0, block(1));
+    line.engine.prioritise(VolumeId(1), Priority::High);
+    line.submit(1, block(2));
+    line.engine.prioritise(VolumeId(1), Priority::Normal);
+    line.submit(0, block(3));
+    line.submit(1, block(4));
+    let order: Vec<u32> = (0..4).map(|_| line.serve(ms(1)).0).collect();
+    assert_eq!(order, [1, 0, 0, 1]);
+    line.quiet();
 }

@@ -13,7 +13,8 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Command, Engine, PolicyName, Purpose, Settings, VolumeId};
+use engine::limits::COMMAND_MAX;
+use engine::{Command, Engine, Execution, PolicyName, Purpose, Settings, VolumeId};
 use serde::Serialize;
 use units::{DiskTime, Duration, Extent, Instant, Lba, Op, Operation, Share};
 
@@ -149,7 +150,9 @@ impl PromiseOracle {
     /// Looks at the volume at `now`; `work` says whether it has requests in the engine, `longest` is the
     /// longest command so far.
     pub(crate) fn look(&mut self, engine: &Engine, volume: VolumeId, work: bool, terms: Terms<'_>) {
-        let Terms { settings, longest, now } = terms;
+        let Terms { settings, longest, saved, now } = terms;
+        // What cannot be preempted is a command, or of a request that is only split the whole.
+        let longest = longest * bound_commands(settings.execution);
         let had = engine.account(volume).disk_time;
         if !work || self.reserve.is_none() {
             self.since = None;
@@ -170,6 +173,8 @@ impl PromiseOracle {
         let others = u64::try_from(engine.volumes()).expect("volumes are few") - 1;
         let batches = (settings.batch * others).min(settings.period * 2) + longest * others;
         let lent = self.reserve.of(settings.period * 2 + batches) + settings.estimates.random;
+        // Who goes before everybody has a limit, and first of all what that had saved up.
+        let lent = lent + saved;
         let in_service = DiskTime::from(longest * (1 + u64::from(settings.depth)));
         let owed = self.reserve.of(stretch) - lent - in_service;
         assert!(
@@ -187,7 +192,17 @@ impl PromiseOracle {
 pub(crate) struct Terms<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) longest: Duration,
+    /// What the limits of others of a higher class save up in a period.
+    pub(crate) saved: DiskTime,
     pub(crate) now: Instant,
+}
+
+/// How many commands go to the drive before anybody else can.
+fn bound_commands(execution: Execution) -> u64 {
+    match execution {
+        Execution::Whole { split: Some(split) } => COMMAND_MAX.0.div_ceil(split.0),
+        Execution::Whole { split: None } | Execution::Preemptible(_) => 1,
+    }
 }
 
 /// Checks that the engine rests for a good reason: asked when it has nothing to do though requests are queued.

@@ -53,19 +53,44 @@ pub fn scenario(seed: u64) -> Scenario {
     let text = format!("seed = {seed}\nduration = \"{}s\"\n", 2 + dice.below(9));
     let mut drawn = Scenario { text, traces: Vec::new() };
     let disks = 1 + dice.below(2);
-    for disk in 0..disks {
-        draw_disk(&mut dice, &mut drawn.text, disk);
-    }
-    for disk in 0..disks {
-        draw_volumes(&mut dice, &mut drawn, disk);
+    let policies: Vec<_> =
+        (0..disks).map(|disk| draw_disk(&mut dice, &mut drawn.text, disk)).collect();
+    for (disk, policy) in (0..).zip(policies) {
+        draw_volumes(&mut dice, &mut drawn, (disk, policy));
     }
     drawn
 }
 
-fn draw_disk(dice: &mut Dice, text: &mut String, disk: u64) {
+/// What the shares of a disk are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shares {
+    /// Its time.
+    Time,
+    /// [`NOMINAL`] requests a second.
+    Rate,
+}
+
+/// So many that half a request a second is a hundredth of it.
+const NOMINAL: u64 = 50;
+
+impl Shares {
+    /// So many hundredths, as a config has them.
+    fn text(self, percent: u64) -> String {
+        match self {
+            Self::Time => format!("{percent}%"),
+            Self::Rate => format!("{}.{}/s", percent / 2, percent % 2 * 5),
+        }
+    }
+}
+
+fn draw_disk(dice: &mut Dice, text: &mut String, disk: u64) -> Shares {
     let (drive, depth_max) = one_of(dice, &DRIVES);
     let depth = if dice.chance(Share::from_percent(50)) { 1 } else { 1 + dice.below(depth_max) };
-    let policy = if dice.chance(Share::from_percent(85)) { "utilization" } else { "fcfs" };
+    let policy = match dice.below(20) {
+        0..=1 => "fcfs",
+        2..=3 => "throughput",
+        _ => "utilization",
+    };
     let period = one_of(dice, &[200, 1_000, 1_000, 3_000]);
     let batch = one_of(dice, &[0, 50, 200]);
     let linger = one_of(dice, &[0, 1, 2, 10]);
@@ -75,9 +100,17 @@ fn draw_disk(dice: &mut Dice, text: &mut String, disk: u64) {
         "\n[[disk]]\nname = \"d{disk}\"\ndrive = \"{drive}\"\npolicy = \"{policy}\"\ndepth = {depth}\n\
          period = \"{period}ms\"\nbatch = \"{batch}ms\"\nlinger = \"{linger}ms\"\nestimate_random = \"{random}\"\n",
     );
+    let estimate = one_of(dice, &["constants", "constants", "profile", "learned"]);
+    let execution = one_of(dice, &["", "", "split = \"32KiB\"\n", "execution = \"preemptible\"\n"]);
+    let _ = write!(text, "estimate = \"{estimate}\"\n{execution}");
+    if policy == "throughput" {
+        let _ = writeln!(text, "nominal_rate = \"{NOMINAL}/s\"");
+        return Shares::Rate;
+    }
+    Shares::Time
 }
 
-fn draw_volumes(dice: &mut Dice, drawn: &mut Scenario, disk: u64) {
+fn draw_volumes(dice: &mut Dice, drawn: &mut Scenario, (disk, shares): (u64, Shares)) {
     let mut left = 100;
     for volume in 0..=dice.below(6) {
         let name = format!("d{disk}v{volume}");
@@ -87,14 +120,20 @@ fn draw_volumes(dice: &mut Dice, drawn: &mut Scenario, disk: u64) {
         let text = &mut drawn.text;
         let _ = write!(
             text,
-            "\n[[volume]]\nname = \"{name}\"\ndisk = \"d{disk}\"\nsize = \"{size}\"\nreserve = \"{reserve}%\"\n"
+            "\n[[volume]]\nname = \"{name}\"\ndisk = \"d{disk}\"\nsize = \"{size}\"\n"
         );
+        if reserve > 0 || shares == Shares::Time {
+            let _ = writeln!(text, "reserve = \"{}\"", shares.text(reserve));
+        }
         if dice.chance(Share::from_percent(30)) {
-            let _ = writeln!(
-                text,
-                "limit = \"{}%\"",
-                reserve.max(1) + dice.below(101 - reserve.max(1))
-            );
+            let limit = reserve.max(1) + dice.below(101 - reserve.max(1));
+            let _ = writeln!(text, "limit = \"{}\"", shares.text(limit));
+            // Who goes before everybody is admitted with its limit.
+            let beyond = limit - reserve;
+            if beyond <= left && dice.chance(Share::from_percent(40)) {
+                left -= beyond;
+                text.push_str("priority = \"high\"\n");
+            }
         }
         for _ in 0..=dice.below(2) {
             if dice.chance(Share::from_percent(15)) {

@@ -4,8 +4,8 @@ use config::{Plan, Workload};
 use drive::{AnyDevice, Tag};
 use engine::limits::REQUESTS_MAX;
 use engine::{
-    Action, Command, Declared, Engine, Event, Outcome, Reply, Request, SEQUENTIAL_WITHIN, Settings,
-    VolumeId,
+    Action, Command, Declared, Engine, Event, Outcome, Priority, Reply, Request, SEQUENTIAL_WITHIN,
+    Settings, VolumeId,
 };
 use report::{DeclaredReport, DiskReport, Latency, Runs, SCHEMA, VolumeReport};
 use trace::TraceError;
@@ -50,6 +50,8 @@ struct Disk {
     /// Whether one of its volumes has a limit. No contract changes in a simulation.
     limited: bool,
     longest: Duration,
+    /// What the limits of its volumes of a higher class save up in a period.
+    saved: DiskTime,
     bytes: Bytes,
     uninterrupted: Uninterrupted,
     /// How far off its requests' estimates were.
@@ -71,6 +73,8 @@ struct Volume {
     /// Requests in the engine.
     inside: u32,
     promise: PromiseOracle,
+    /// What its limit saves up in a period, if it is of a higher class.
+    saved: DiskTime,
     dropped: u64,
 }
 
@@ -388,7 +392,9 @@ impl World {
         }
         for volume in &mut self.volumes {
             let disk = &self.disks[volume.disk];
-            let terms = Terms { settings: &disk.settings, longest: disk.longest, now: self.now };
+            let saved = disk.saved - volume.saved;
+            let (settings, longest) = (&disk.settings, disk.longest);
+            let terms = Terms { settings, longest, saved, now: self.now };
             volume.promise.look(&disk.engine, volume.id, volume.inside > 0, terms);
         }
     }
@@ -406,6 +412,7 @@ impl Disk {
             data: DataOracle::default(),
             limited: false,
             longest: Duration::ZERO,
+            saved: DiskTime::ZERO,
             bytes: Bytes::ZERO,
             uninterrupted: Uninterrupted::new(settings.execution),
             error: Latency::default(),
@@ -420,6 +427,11 @@ impl Volume {
         let id = id.expect("the plan's reserves fit");
         disks[disk].engine.prioritise(id, volume.priority);
         disks[disk].limited |= volume.contract.limit < Share::ALL;
+        let saved = match volume.priority {
+            Priority::Normal => DiskTime::ZERO,
+            Priority::High => volume.contract.limit.of(disks[disk].settings.period),
+        };
+        disks[disk].saved += saved;
         let place = DiskId(u32::try_from(disk).expect("disks are few"));
         let map = Map::new(Placed { disk: place, extent: volume.place });
         Self {
@@ -434,6 +446,7 @@ impl Volume {
             bytes: Bytes::ZERO,
             inside: 0,
             promise: PromiseOracle::new(&disks[disk].engine, id),
+            saved,
             dropped: 0,
         }
     }

@@ -4,7 +4,10 @@ use spindle_sim::seeds;
 use tempfile::TempDir;
 
 /// What once broke an oracle stays: as a scenario, since a seed draws another one whenever there is more to draw.
-const FOUND: [(&str, &str); 1] = [("found/1370.toml", include_str!("found/1370.toml"))];
+const FOUND: [(&str, &str); 2] = [
+    ("found/157.toml", include_str!("found/157.toml")),
+    ("found/1370.toml", include_str!("found/1370.toml")),
+];
 
 #[test]
 fn every_oracle_holds_over_what_was_found() {

@@ -244,7 +244,7 @@ fn progress(plan: &Plan, length: Duration) -> Progress {
         let had = (0..plan.volumes.len())
             .map(|volume| world.volume(VolumeIndex(volume)).disk_time.as_secs_f64());
         told.push((at.since(Instant::ZERO).as_secs_f64(), had.collect()));
-        at = at + SAMPLE;
+        at += SAMPLE;
         if at > Instant::ZERO + length {
             return told;
         }

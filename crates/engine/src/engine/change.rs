@@ -87,9 +87,9 @@ impl Engine {
         self.vacant.push(volume);
     }
 
-    pub(super) fn change_period(&mut self, period: Duration, now: Instant) {
-        self.settings.period = period;
+    pub(super) fn change_period(&mut self, (period, batch): (Duration, Duration), now: Instant) {
+        (self.settings.period, self.settings.batch) = (period, batch);
         self.settings.assert_sane();
-        self.policy.change_period(period, now);
+        self.policy.change_period(&self.settings, now);
     }
 }

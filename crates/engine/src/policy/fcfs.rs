@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use units::{DiskTime, Duration, Instant, Operation};
+use units::{DiskTime, Instant, Operation};
 
 use super::{Dispatch, Pick, Policy, Ticket};
-use crate::{Contract, VolumeId};
+use crate::{Contract, Settings, VolumeId};
 
 /// The order in which requests came. A request that needs several commands keeps its place until the last.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ impl Policy for Fcfs {
 
     fn begin_anew(&mut self, _: VolumeId, _: Contract, _: Instant) {}
 
-    fn change_period(&mut self, _: Duration, _: Instant) {}
+    fn change_period(&mut self, _: &Settings, _: Instant) {}
 
     fn queued(&mut self, volume: VolumeId, _: Option<&Operation>, _: Instant) {
         self.arrivals.push_back(volume);

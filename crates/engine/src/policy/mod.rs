@@ -8,7 +8,7 @@ mod throughput;
 mod utilization;
 mod ways;
 
-use units::{DiskTime, Duration, Instant, Operation};
+use units::{DiskTime, Instant, Operation};
 
 use crate::estimate::Class;
 use crate::{Contract, PolicyName, Settings, VolumeId};
@@ -75,8 +75,8 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
     /// the old one is left.
     fn begin_anew(&mut self, volume: VolumeId, contract: Contract, now: Instant);
 
-    /// Shares are kept over another period.
-    fn change_period(&mut self, period: Duration, now: Instant);
+    /// The settings have another period, over which shares are kept, and other batches.
+    fn change_period(&mut self, settings: &Settings, now: Instant);
 
     /// A request came to `volume`'s queue. `head` is its head if the queue was empty before.
     fn queued(&mut self, volume: VolumeId, head: Option<&Operation>, now: Instant);

@@ -156,7 +156,8 @@ impl Policy for Throughput {
         *self.volume(volume) = self.fresh(contract, now);
     }
 
-    fn change_period(&mut self, period: Duration, now: Instant) {
+    fn change_period(&mut self, settings: &Settings, now: Instant) {
+        let period = settings.period;
         self.period = period;
         for index in 0..self.volumes.len() {
             let entry = &mut self.volumes[index];

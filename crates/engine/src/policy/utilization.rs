@@ -401,9 +401,10 @@ impl Policy for Utilization {
         *self.volume(volume) = self.fresh(contract, now);
     }
 
-    fn change_period(&mut self, period: Duration, now: Instant) {
-        self.period = period;
-        self.ways.change_period(period);
+    fn change_period(&mut self, settings: &Settings, now: Instant) {
+        let period = settings.period;
+        (self.period, self.batch_max) = (period, settings.batch.into());
+        self.ways.change_settings(settings);
         for index in 0..self.volumes.len() {
             let entry = &mut self.volumes[index];
             entry.reserve.change_period(period, now);

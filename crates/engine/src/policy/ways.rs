@@ -64,8 +64,9 @@ impl Ways {
         }
     }
 
-    pub(crate) fn change_period(&mut self, period: Duration) {
-        self.period = period;
+    /// What is to be charged still is.
+    pub(crate) fn change_settings(&mut self, settings: &Settings) {
+        *self = Self { pool: self.pool, ..Self::new(settings) };
     }
 
     /// What was taken and not charged to anybody yet; below nothing if more was charged.

@@ -43,7 +43,7 @@ pub struct Outcome {
     pub files: Vec<String>,
 }
 
-/// One thing that was to hold.
+/// One thing that was to hold; or, without a bound, one that is only told.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
     /// What was measured.
@@ -52,14 +52,16 @@ pub struct Check {
     pub ours: f64,
     /// What the paper got, where it gives a number.
     pub paper: Option<f64>,
-    /// Whether `ours` may be `at most` or must be `at least` the bound.
+    /// Whether `ours` may be `at most` or must be `at least` the bound; `told` where there is none.
     pub relation: &'static str,
     /// The bound.
-    pub bound: f64,
+    pub bound: Option<f64>,
     /// The unit of all three.
     pub unit: &'static str,
-    /// Whether it holds.
-    pub holds: bool,
+    /// Whether it holds; nothing of what is only told.
+    pub holds: Option<bool>,
+    /// What is to be said of what is only told.
+    pub remark: Option<String>,
 }
 
 /// A table of numbers.
@@ -82,13 +84,32 @@ struct Findings {
 
 impl Check {
     fn at_most(name: impl Into<String>, ours: f64, bound: f64, unit: &'static str) -> Self {
-        let (name, paper, holds) = (name.into(), None, ours <= bound);
-        Self { name, ours, paper, relation: "at most", bound, unit, holds }
+        Self::bounded((name.into(), unit), ours, ("at most", bound), ours <= bound)
     }
 
     fn at_least(name: impl Into<String>, ours: f64, bound: f64, unit: &'static str) -> Self {
-        let (name, paper, holds) = (name.into(), None, ours >= bound);
-        Self { name, ours, paper, relation: "at least", bound, unit, holds }
+        Self::bounded((name.into(), unit), ours, ("at least", bound), ours >= bound)
+    }
+
+    fn bounded(
+        (name, unit): (String, &'static str),
+        ours: f64,
+        (relation, bound): (&'static str, f64),
+        holds: bool,
+    ) -> Self {
+        let (bound, holds) = (Some(bound), Some(holds));
+        Self { name, ours, paper: None, relation, bound, unit, holds, remark: None }
+    }
+
+    /// What came out where the paper says in words what did, and not how much.
+    fn told(
+        name: impl Into<String>,
+        ours: f64,
+        unit: &'static str,
+        remark: impl Into<String>,
+    ) -> Self {
+        let (name, remark) = (name.into(), Some(remark.into()));
+        Self { name, ours, paper: None, relation: "told", bound: None, unit, holds: None, remark }
     }
 
     /// With what the paper got.
@@ -125,7 +146,7 @@ impl Series {
 impl Outcome {
     /// Whether everything held that was to.
     pub fn holds(&self) -> bool {
-        self.checks.iter().all(|check| check.holds)
+        self.checks.iter().all(|check| check.holds != Some(false))
     }
 }
 

@@ -54,8 +54,8 @@ fn interval(per_second: u32) -> Duration {
     Duration::from_secs(1) / u64::from(per_second)
 }
 
-/// The plan under the throughput policy, with so many requests a second to reserve.
-fn by_rate(plan: &Plan, per_second: u32) -> Plan {
+/// The plan with up to twenty requests inside the drive, whose queue orders them.
+pub(super) fn twenty_inside(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     let disk = &mut plan.disks[0];
     let mut spec = super::sample::mechanical(disk).spec().clone();
@@ -66,13 +66,21 @@ fn by_rate(plan: &Plan, per_second: u32) -> Plan {
         lead: Duration::ZERO,
     });
     disk.drive.model = AnyModel::Mechanical(Arc::new(spec.check().expect("it was a drive before")));
-    (disk.policy, disk.depth) = (PolicyName::Throughput, DEPTH);
-    disk.nominal = Rate { interval: interval(per_second) };
+    disk.depth = DEPTH;
     for workload in &mut plan.workloads {
         if let Requests::Drawn(drawn) = &mut workload.requests {
             drawn.arrival = Arrival::Closed { outstanding: OUTSTANDING, think: Duration::ZERO };
         }
     }
+    plan
+}
+
+/// The plan under the throughput policy, with so many requests a second to reserve.
+fn by_rate(plan: &Plan, per_second: u32) -> Plan {
+    let mut plan = twenty_inside(plan);
+    let disk = &mut plan.disks[0];
+    disk.policy = PolicyName::Throughput;
+    disk.nominal = Rate { interval: interval(per_second) };
     plan
 }
 
