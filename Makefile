@@ -56,9 +56,11 @@ bench:
 	$(CARGO) bench --locked -p spindle-sim --bench sim
 	$(CARGO) bench --locked -p spindle-control --bench api
 
-# Shares and insulation with fio, live: about three minutes.
+# Shares and insulation with fio, live: about nine minutes.
 shares: build clients
 	$(SPINDLE) bench shares --seconds $(LENGTH)
+	$(SPINDLE) bench vdisk
+	$(SPINDLE) bench insulation
 
 # Who cannot wait beside who reads much, live: about eight minutes.
 preempt: build

@@ -2,19 +2,22 @@
 
 use units::{Instant, Op, Operation, Sectors};
 
-use crate::{Disk, Failure, Finished, Job, Store, Tag};
+use crate::{Disk, Failure, Finished, Job, Store, Tag, Times};
 
 /// An emulated disk. Its data moves at the moment in which the drive is done.
 pub struct Emulated {
     device: drive::AnyDevice,
     store: Box<dyn Store>,
     running: Vec<Job>,
+    /// Of a drive with an arm. Elsewhere commands overlap, and their times add up to no time of the drive's.
+    times: Option<Times>,
 }
 
 impl Emulated {
     /// An idle disk of this model, with its data in `store`.
     pub fn new(model: drive::AnyModel, store: Box<dyn Store>) -> Self {
-        Self { device: drive::AnyDevice::new(model), store, running: Vec::new() }
+        let times = model.mechanical().map(|_| Times::default());
+        Self { device: drive::AnyDevice::new(model), store, running: Vec::new(), times }
     }
 
     fn transfer(&mut self, job: &Job) -> Result<Vec<u8>, Failure> {
@@ -65,9 +68,19 @@ impl Disk for Emulated {
 
     fn reap(&mut self, now: Instant) -> Option<Finished> {
         let done = self.device.complete(now)?;
+        if let Some(times) = &mut self.times {
+            times.overhead += done.parts.overhead;
+            times.seek += done.parts.seek;
+            times.rotation += done.parts.rotation;
+            times.transfer += done.parts.transfer;
+        }
         let tag = Tag(done.tag.0);
         let place = self.running.iter().position(|job| job.tag == tag);
         let job = self.running.swap_remove(place.expect("a job that is done was submitted"));
         Some(Finished { tag, result: self.transfer(&job), late: now.since(done.at) })
+    }
+
+    fn times(&self) -> Option<Times> {
+        self.times
     }
 }

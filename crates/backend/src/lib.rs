@@ -50,6 +50,19 @@ pub enum Failure {
     NoSpace,
 }
 
+/// What the time of a disk's commands went into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// The electronics.
+    pub overhead: Duration,
+    /// Arm movement, head switch and settling.
+    pub seek: Duration,
+    /// From there until the first sector was under the head.
+    pub rotation: Duration,
+    /// The media and the bus.
+    pub transfer: Duration,
+}
+
 /// Something that stores sectors and takes its time.
 pub trait Disk: Send {
     /// How much it holds.
@@ -66,4 +79,9 @@ pub trait Disk: Send {
 
     /// A job that is done by now.
     fn reap(&mut self, now: Instant) -> Option<Finished>;
+
+    /// What the time of the commands reaped so far went into, if it can tell.
+    fn times(&self) -> Option<Times> {
+        None
+    }
 }

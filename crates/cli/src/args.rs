@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 use crate::drive::Drive;
+use crate::top::Top;
 use crate::vol::{Admit, DiskCommand, Vol};
 
 /// Storage that keeps promises: disk time, sold by the share.
@@ -30,6 +31,8 @@ pub(crate) enum Command {
     /// Disks of a running daemon: look at them, and change their period.
     #[command(subcommand)]
     Disk(DiskCommand),
+    /// Watch a running daemon: who gets what of each disk, now.
+    Top(Top),
     /// Ask a running daemon whether a volume would fit, and if not, what would.
     Admit(Admit),
     /// Simulate, in virtual time.
@@ -105,6 +108,41 @@ pub(crate) enum Bench {
     Shares(Shares),
     /// Waiting of a high-priority reader beside a large one, with preemption and without, once and ten times a second.
     Preempt(Preempt),
+    /// Figures 4 and 11 of RTAS 2008 with fio, beside the simulation of the same scenarios.
+    Vdisk(LiveVdisk),
+    /// A victim beside a neighbour who changes what he does, in windows of 2 and 5 s; and a limit.
+    Insulation(Insulation),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct LiveVdisk {
+    /// Which figures; none: both.
+    #[arg(value_name = "ID")]
+    pub(crate) ids: Vec<Figure>,
+    /// How long each of figure 4's five runs is; figure 11's takes its own 60.
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u64).range(2..=600))]
+    pub(crate) seconds: u64,
+    /// Where the files go.
+    #[arg(long, default_value = "out", value_name = "DIR")]
+    pub(crate) out: PathBuf,
+}
+
+/// A figure that can be had live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Figure {
+    /// Achieved against reserved share.
+    #[value(name = "vdisk-fig4")]
+    Fig4,
+    /// Three streams that come and go.
+    #[value(name = "vdisk-fig11")]
+    Fig11,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Insulation {
+    /// How long each victim's run is; a limit's is a third of it.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(10..=600))]
+    pub(crate) seconds: u64,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -14,6 +14,7 @@ mod load;
 mod serve;
 mod sim;
 mod table;
+mod top;
 mod trace;
 mod vol;
 
@@ -42,12 +43,15 @@ fn main() -> ExitCode {
         Command::Demo(demo) => demo::run(&demo, args.json),
         Command::Serve(serve) => serve::run(&serve, args.json),
         Command::Vol(command) => vol::run(&command, args.json),
+        Command::Top(command) => top::run(&command, args.json),
         Command::Disk(command) => vol::disk(&command, args.json),
         Command::Admit(admit) => vol::admit(&admit, args.json),
         Command::Sim(Sim::Run(run)) => sim::run(&run, args.json),
         Command::Sim(Sim::Reproduce(reproduce)) => sim::reproduce(&reproduce, args.json),
         Command::Bench(Bench::Shares(shares)) => bench::shares(&shares, args.json),
         Command::Bench(Bench::Preempt(preempt)) => bench::preempt(&preempt, args.json),
+        Command::Bench(Bench::Vdisk(vdisk)) => bench::vdisk(&vdisk, args.json),
+        Command::Bench(Bench::Insulation(run)) => bench::insulation(&run, args.json),
         Command::Trace(Trace::Stat(stat)) => trace::stat(&stat, args.json),
         Command::Trace(Trace::Convert(convert)) => trace::convert(&convert, args.json),
         Command::Drive(command) => drive::run(&command, args.json),

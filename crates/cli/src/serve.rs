@@ -7,6 +7,7 @@ use config::{Document, Plan};
 use control::{Api, Bound, Server, Token};
 use daemon::{Daemon, Status};
 use frontend::Address;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use report::{DiskReport, ExecutionReport, Latency, SCHEMA, VolumeReport};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -62,10 +63,18 @@ pub(crate) fn addresses(said: &[String], plan: &Plan) -> anyhow::Result<Vec<Addr
     texts.unwrap_or_default().iter().map(parse).collect()
 }
 
+/// What means something in a URI is escaped: names may have blanks.
+const ESCAPED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
+
 /// How a client names an export, for clients that take URIs.
 pub(crate) fn uri(address: &Address, export: &str) -> String {
+    let export = utf8_percent_encode(export, ESCAPED);
     match address {
-        Address::Unix(path) => format!("nbd+unix:///{export}?socket={}", path.display()),
+        Address::Unix(path) => {
+            let path = path.display().to_string();
+            format!("nbd+unix:///{export}?socket={}", utf8_percent_encode(&path, ESCAPED))
+        }
         Address::Tcp(address) => format!("nbd://{address}/{export}"),
     }
 }
@@ -159,4 +168,16 @@ fn tell((from, to): (&Status, &Status), json: bool) -> anyhow::Result<()> {
     };
     println!("{}", serde_json::to_string(&served)?);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_has_no_blanks_and_nothing_that_a_client_would_read_otherwise() {
+        let address = Address::Unix("/tmp/a b/nbd.sock".into());
+        let told = "nbd+unix:///stream%201%2C%20x%3F?socket=/tmp/a%20b/nbd.sock";
+        assert_eq!(uri(&address, "stream 1, x?"), told);
+    }
 }

@@ -147,7 +147,7 @@ pub(crate) struct Admit {
 const NAMELESS: &str = "(a volume to come)";
 
 impl Reach {
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::new(&self.socket)
     }
 }
@@ -242,7 +242,7 @@ pub(crate) fn admit(admit: &Admit, json: bool) -> anyhow::Result<Ended> {
 }
 
 /// The daemon's answer, if it is no error. One that changed nothing for want of room is told and exits with 1.
-fn accepted(asked: Result<Answer, ClientError>) -> anyhow::Result<Answer> {
+pub(crate) fn accepted(asked: Result<Answer, ClientError>) -> anyhow::Result<Answer> {
     let answer = asked.map_err(bad_input)?;
     if (200..300).contains(&answer.status) {
         return Ok(answer);
@@ -254,7 +254,7 @@ fn accepted(asked: Result<Answer, ClientError>) -> anyhow::Result<Answer> {
     }
 }
 
-fn shape<T: DeserializeOwned>(answer: &Answer) -> anyhow::Result<T> {
+pub(crate) fn shape<T: DeserializeOwned>(answer: &Answer) -> anyhow::Result<T> {
     serde_json::from_value(answer.body.clone()).context("the daemon answers in another shape")
 }
 

@@ -291,7 +291,7 @@ fn bad_usage_exits_with_2_and_says_how_to_get_help() {
 #[test]
 fn every_command_has_help() {
     let scratch = Scratch::new();
-    let commands: [&[&str]; 9] = [
+    let commands: [&[&str]; 12] = [
         &[],
         &["demo"],
         &["serve"],
@@ -301,6 +301,9 @@ fn every_command_has_help() {
         &["bench"],
         &["bench", "shares"],
         &["bench", "preempt"],
+        &["bench", "vdisk"],
+        &["bench", "insulation"],
+        &["top"],
     ];
     for command in commands {
         let ran = spindle(scratch.path(), &[command, &["--help"]].concat());

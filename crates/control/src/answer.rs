@@ -6,7 +6,7 @@ use config::{Document, Plan, VolumeEdit};
 use daemon::{Operator, Status, VolumeStatus};
 use engine::Admission as Promised;
 use frontend::ExportId;
-use units::{Bytes, SECTOR_BYTES};
+use units::{Bytes, Instant, SECTOR_BYTES};
 use volume::{DiskId, NoSpace, Placed, Pool};
 
 use crate::problem::Problem;
@@ -39,10 +39,11 @@ fn volumes_of(
     let planned: BTreeMap<&str, &config::Volume> =
         plan.volumes.iter().map(|volume| (volume.name.as_str(), volume)).collect();
     let tell = |told: &VolumeStatus| {
+        let at = status.disks[told.disk].at;
         let planned = planned.get(told.name.as_str())?;
         let connections = connections.get(&told.export).copied().unwrap_or(0);
         let latency = latency.then(|| latency_of(told));
-        Some(one(plan, planned, told, (connections, latency)))
+        Some(one(plan, planned, (told, at), (connections, latency)))
     };
     status.volumes.iter().filter_map(tell).collect()
 }
@@ -50,7 +51,7 @@ fn volumes_of(
 fn one(
     plan: &Plan,
     planned: &config::Volume,
-    told: &VolumeStatus,
+    (told, at): (&VolumeStatus, Instant),
     (connections, latency_ms): (usize, Option<LatencyMs>),
 ) -> Volume {
     let disk = &plan.disks[planned.disk.0];
@@ -69,6 +70,9 @@ fn one(
         requests: told.account.requests,
         failures: told.account.failures,
         bytes: told.account.sectors.bytes().0,
+        in_flight: told.traffic.open,
+        request_time_s: told.traffic.time().as_secs_f64(),
+        told_at_s: at.since(Instant::ZERO).as_secs_f64(),
         latency_ms,
     }
 }
@@ -103,7 +107,7 @@ pub(crate) fn disks(operator: &Operator) -> Vec<Disk> {
             free_bytes: left.bytes().0,
             gap_bytes: gap.bytes().0,
             busy_s: told.busy.as_secs_f64(),
-            uptime_s: told.at.since(units::Instant::ZERO).as_secs_f64(),
+            uptime_s: told.at.since(Instant::ZERO).as_secs_f64(),
         }
     });
     disks.collect()

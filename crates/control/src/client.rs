@@ -106,11 +106,35 @@ impl Client {
         self.ask(Method::DELETE, &path, Bytes::new())
     }
 
+    /// Reads `/metrics`.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; so is a daemon without any.
+    pub fn metrics(&self) -> Result<String, ClientError> {
+        let broken = |why: String| ClientError::Broken(self.socket.clone(), why);
+        let (status, body) = self.fetch(Method::GET, "/metrics", Bytes::new())?;
+        if status != 200 {
+            return Err(broken(format!("/metrics gives {status}")));
+        }
+        String::from_utf8(body.to_vec()).map_err(|error| broken(error.to_string()))
+    }
+
     /// Sends any request, and waits for its answer.
     ///
     /// # Errors
     /// See [`ClientError`].
     pub fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Answer, ClientError> {
+        let (status, body) = self.fetch(method, path, body)?;
+        let body = match &body[..] {
+            [] => Ok(Value::Null),
+            body => serde_json::from_slice(body),
+        };
+        let body =
+            body.map_err(|error| ClientError::Broken(self.socket.clone(), error.to_string()))?;
+        Ok(Answer { status, body })
+    }
+
+    fn fetch(&self, method: Method, path: &str, body: Bytes) -> Result<(u16, Bytes), ClientError> {
         let unreachable = |error| ClientError::Unreachable(self.socket.clone(), error);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.map_err(unreachable)?.block_on(async {
@@ -130,7 +154,7 @@ async fn exchange(
     method: Method,
     path: &str,
     body: Bytes,
-) -> Result<Answer, String> {
+) -> Result<(u16, Bytes), String> {
     let words = |error: hyper::Error| error.to_string();
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.map_err(words)?;
@@ -147,9 +171,5 @@ async fn exchange(
     let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
     let body = body.map_err(|error| error.to_string())?.to_bytes();
     connection.abort();
-    let body = match &body[..] {
-        [] => Value::Null,
-        body => serde_json::from_slice(body).map_err(|error| error.to_string())?,
-    };
-    Ok(Answer { status, body })
+    Ok((status, body))
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!  Unix socket (its owner) ──┐
 //!                            ├─▶ Routes ── Operator ──▶ config file, engines, routes of the data path
-//!  TCP (whoever has a token)─┘      └── /openapi.json
+//!  TCP (whoever has a token)─┘      └── /openapi.json, /metrics
 //! ```
 //!
 //! One thread, with a runtime of its own, for all its sockets; what waits for a disk or a file does so on threads beside
@@ -14,6 +14,7 @@
 
 mod answer;
 mod client;
+mod metrics;
 mod problem;
 mod routes;
 mod server;
@@ -22,6 +23,7 @@ mod shapes;
 pub mod limits;
 
 pub use client::{Answer, Client, ClientError};
+pub use metrics::{Metric, MetricKind, metrics};
 pub use problem::{Fault, Problem};
 pub use routes::{Api, description};
 pub use server::{Bound, Server, Token, TokenError};

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 use config::VolumeEdit;
@@ -18,6 +18,7 @@ use utoipa_axum::routes;
 
 use crate::answer;
 use crate::limits::{BODY_BYTES_MAX, BODY_TIME_MAX};
+use crate::metrics;
 use crate::problem::Problem;
 use crate::shapes::{
     AdmissionAnswer, DiskAnswer, DiskChange, DisksAnswer, VolumeAnswer, VolumeChange, VolumeSpec,
@@ -52,6 +53,7 @@ impl Api {
         let description = Json(description);
         router
             .route("/openapi.json", axum::routing::get(move || async { description }))
+            .route("/metrics", axum::routing::get(measured))
             .fallback(async || {
                 Problem::new(StatusCode::NOT_FOUND, "missing", "no such path: see /openapi.json")
             })
@@ -87,6 +89,12 @@ fn described() -> OpenApiRouter<Api> {
 /// The API's description, as it is served.
 pub fn description() -> OpenApi {
     described().into_openapi()
+}
+
+/// All that is counted, as Prometheus reads it.
+async fn measured(State(api): State<Api>) -> Result<Response, Problem> {
+    let text = api.work(|operator| metrics::text(&operator)).await?;
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }
 
 /// All volumes: what each is promised and has had.

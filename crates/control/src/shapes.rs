@@ -99,6 +99,12 @@ pub struct Volume {
     pub failures: u64,
     /// Read and written.
     pub bytes: u64,
+    /// Requests that are not answered yet.
+    pub in_flight: u64,
+    /// From each answered request's arrival to its answer, added up.
+    pub request_time_s: f64,
+    /// When all this was so: seconds since the daemon's start.
+    pub told_at_s: f64,
     /// From a request's arrival to its answer. Told of one volume alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<LatencyMs>,

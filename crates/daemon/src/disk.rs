@@ -7,12 +7,13 @@ use std::sync::mpsc::SyncSender;
 use backend::{Disk, Failure, Finished, Job, Tag};
 use engine::{Action, Command, CommandId, Engine, Event, Outcome, Purpose, Request, VolumeId};
 use frontend::{Errno, Handle, Reply};
-use units::{Duration, Instant, Op, Operation};
+use units::{DiskTime, Duration, Instant, Op, Operation};
 
 use crate::Clock;
 use crate::inbox::{Change, Changed, Inbox, Incoming, Look, Message};
-use crate::seats::{Answered, Seats};
+use crate::seats::Seats;
 use crate::status::{DiskView, Lateness};
+use crate::traffic::{Answered, TimeSum};
 
 /// The longest sleep of a disk with nothing to do.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
@@ -52,6 +53,10 @@ pub(crate) struct DiskThread {
     lateness: Lateness,
     /// Whether the engine sent the arm just in time when last looked at.
     trusted: bool,
+    /// Time without a command at the disk, up to when it had its last first one.
+    idle: TimeSum,
+    /// Since when there is none, if there is none.
+    idle_since: Instant,
     stopping: bool,
 }
 
@@ -79,6 +84,8 @@ impl DiskThread {
             seats,
             lateness: Lateness::default(),
             trusted,
+            idle: TimeSum::default(),
+            idle_since: Instant::ZERO,
             stopping: false,
         }
     }
@@ -153,7 +160,7 @@ impl DiskThread {
 
     fn enter(&mut self, volume: VolumeId, pending: Pending, now: Instant) {
         let operation = pending.operation;
-        self.seats.asked(volume);
+        self.seats.asked(volume, now);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.pending.push(None);
             self.pending.len() as u64 - 1
@@ -203,6 +210,9 @@ impl DiskThread {
                 let pending = self.pending[index(command.request.0)].as_mut();
                 let data = payload(pending.expect("the engine knows only pending ones"), &command);
                 let (tag, operation) = (Tag(command.id.0), command.operation);
+                if self.running.is_empty() {
+                    self.idle = self.idle(now);
+                }
                 self.running.push(command);
                 self.disk.submit(Job { tag, operation, data }, now);
             }
@@ -215,6 +225,9 @@ impl DiskThread {
         let id = CommandId(finished.tag.0);
         let place = self.running.iter().position(|command| command.id == id);
         let command = self.running.swap_remove(place.expect("a finished job was submitted"));
+        if self.running.is_empty() {
+            self.idle_since = now;
+        }
         let pending = self.pending[index(command.request.0)].as_mut().expect("it is pending");
         let outcome = match finished.result {
             Ok(data) => {
@@ -233,7 +246,17 @@ impl DiskThread {
         let (slot, volume) = (reply.request.0, reply.volume);
         let pending = self.pending[index(slot)].take().expect("a request is answered once");
         self.free.push(slot);
-        let answered = Answered { latency: now.since(pending.arrived), reply };
+        let answered = Answered {
+            operation: pending.operation,
+            latency: now.since(pending.arrived),
+            waiting: reply.waited,
+            // Who estimates nothing is never off.
+            estimate_error: (reply.estimate > DiskTime::ZERO)
+                .then(|| (reply.disk_time - reply.estimate).as_nanos().unsigned_abs())
+                .map(Duration::from_nanos),
+            failed: pending.failure.is_some(),
+            client: matches!(pending.asker, Asker::Client(_)),
+        };
         match pending.asker {
             Asker::Client(id) => {
                 let result = match pending.failure {
@@ -242,10 +265,10 @@ impl DiskThread {
                     Some(Failure::NoSpace) => Err(Errno::NoSpc),
                 };
                 self.replies.push(Reply { id, result });
-                self.seats.answered(volume, Some(answered));
+                self.seats.answered(volume, &answered, now);
             }
             Asker::Operator(to) => {
-                self.seats.answered(volume, None);
+                self.seats.answered(volume, &answered, now);
                 // Who asked may have gone.
                 let _ = to.try_send(pending.failure.map_or(Ok(volume), Err));
             }
@@ -254,8 +277,24 @@ impl DiskThread {
 
     fn view(&mut self, look: Look, now: Instant) -> DiskView {
         let volumes = self.seats.view(&mut self.engine, look, now);
-        let (busy, lateness) = (self.engine.busy(), self.lateness.clone());
-        DiskView { at: now, busy, lateness, executed: self.engine.executed(), volumes }
+        DiskView {
+            at: now,
+            busy: self.engine.busy(),
+            slack: self.engine.slack_of_all(),
+            lateness: self.lateness.clone(),
+            traffic: self.seats.traffic(now),
+            idle: if self.running.is_empty() { self.idle(now) } else { self.idle },
+            times: self.disk.times(),
+            executed: self.engine.executed(),
+            volumes,
+        }
+    }
+
+    /// Time without a command, up to `now`, at which there is none.
+    fn idle(&self, now: Instant) -> TimeSum {
+        let mut idle = self.idle;
+        idle += now.since(self.idle_since);
+        idle
     }
 }
 

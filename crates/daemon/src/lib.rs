@@ -23,8 +23,10 @@ mod router;
 mod seats;
 mod service;
 mod status;
+mod traffic;
 
 pub use clock::Clock;
 pub use operator::{ChangeError, Created, Operator, Setting};
 pub use service::{Daemon, StartError};
 pub use status::{DiskStatus, Lateness, Status, VolumeStatus};
+pub use traffic::{Buckets, Flow, TimeSum, Traffic};

@@ -53,8 +53,20 @@ impl Live {
         let routes = self.routes.all();
         let (mut disks, mut told) = (Vec::new(), BTreeMap::new());
         for (disk, (view, name)) in views.into_iter().zip(&self.disks).enumerate() {
-            let DiskView { at, busy, lateness, executed, volumes } = view;
-            disks.push(DiskStatus { name: name.clone(), at, busy, lateness, executed });
+            let DiskView { at, busy, slack, lateness, traffic, idle, times, executed, volumes } =
+                view;
+            let name = name.clone();
+            disks.push(DiskStatus {
+                name,
+                at,
+                busy,
+                slack,
+                lateness,
+                traffic,
+                idle,
+                times,
+                executed,
+            });
             told.extend(volumes.into_iter().map(|(export, view)| (export, (disk, view))));
         }
         let volumes = routes.into_iter().filter_map(|(export, route)| {
@@ -62,12 +74,15 @@ impl Live {
             Some(VolumeStatus {
                 export,
                 name: route.name,
+                size: route.size,
                 disk,
                 contract: view.contract,
                 account: view.account,
                 balance: view.balance,
+                slack: view.slack,
                 latency: view.latencies.response,
                 waiting: view.latencies.waiting,
+                traffic: view.traffic,
                 error: view.error,
                 runs: view.runs,
                 declared: view.declared,

@@ -2,16 +2,16 @@
 //!
 //! Invariant: a volume leaves when nothing it was asked for is left, and whoever waits for that is told once.
 
-use std::collections::BTreeMap;
 use std::sync::mpsc::SyncSender;
 
-use engine::{Declared, Engine, Reply, SEQUENTIAL_WITHIN, VolumeId};
+use engine::{Declared, Engine, SEQUENTIAL_WITHIN, VolumeId};
 use frontend::ExportId;
 use report::{Latency, Runs};
-use units::{DiskTime, Duration, Extent, Instant};
+use units::{Extent, Instant};
 
 use crate::inbox::{Changed, Look};
 use crate::status::{Latencies, VolumeView};
+use crate::traffic::{Answered, Traffic};
 
 /// One volume.
 #[derive(Debug)]
@@ -24,44 +24,39 @@ struct Seat {
     runs: Runs,
     /// What its reserve was worked out from, if from a rate.
     declared: Option<Declared>,
-    /// Requests that are not answered.
-    open: u64,
+    traffic: Traffic,
     /// Who waits until there are none.
     drained: Option<SyncSender<Changed>>,
 }
 
-/// How a client's request was answered.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Answered {
-    /// How long after it came.
-    pub(crate) latency: Duration,
-    /// What the engine said of it.
-    pub(crate) reply: Reply,
-}
-
 /// The volumes, by their numbers in the engine.
 #[derive(Debug, Default)]
-pub(crate) struct Seats(Vec<Option<Seat>>);
+pub(crate) struct Seats {
+    seats: Vec<Option<Seat>>,
+    /// Of all of them, and of those that have left.
+    traffic: Traffic,
+}
 
 impl Seats {
     pub(crate) fn add(&mut self, volume: VolumeId, export: ExportId, declared: Option<Declared>) {
         let index = volume.0 as usize;
-        if self.0.len() <= index {
-            self.0.resize_with(index + 1, || None);
+        if self.seats.len() <= index {
+            self.seats.resize_with(index + 1, || None);
         }
         let (latencies, error, runs) = (Latencies::default(), Latency::default(), Runs::default());
-        let seat = Seat { export, latencies, error, runs, declared, open: 0, drained: None };
-        let before = self.0[index].replace(seat);
+        let traffic = Traffic::default();
+        let seat = Seat { export, latencies, error, runs, declared, traffic, drained: None };
+        let before = self.seats[index].replace(seat);
         assert!(before.is_none(), "a number is one volume's");
     }
 
     pub(crate) fn remove(&mut self, volume: VolumeId) {
-        let seat = self.0[volume.0 as usize].take().expect("a volume leaves once");
-        assert_eq!(seat.open, 0, "a volume leaves when it is drained");
+        let seat = self.seats[volume.0 as usize].take().expect("a volume leaves once");
+        assert_eq!(seat.traffic.open, 0, "a volume leaves when it is drained");
     }
 
     fn seat(&mut self, volume: VolumeId) -> &mut Seat {
-        self.0[volume.0 as usize].as_mut().expect("a volume that is asked for is there")
+        self.seats[volume.0 as usize].as_mut().expect("a volume that is asked for is there")
     }
 
     /// What its reserve is worked out from, from now on.
@@ -75,24 +70,24 @@ impl Seats {
     }
 
     /// A request has come.
-    pub(crate) fn asked(&mut self, volume: VolumeId) {
-        self.seat(volume).open += 1;
+    pub(crate) fn asked(&mut self, volume: VolumeId, now: Instant) {
+        self.seat(volume).traffic.asked(now);
+        self.traffic.asked(now);
     }
 
-    /// A request has been answered: a client's so.
-    pub(crate) fn answered(&mut self, volume: VolumeId, client: Option<Answered>) {
+    /// A request has been answered.
+    pub(crate) fn answered(&mut self, volume: VolumeId, answered: &Answered, now: Instant) {
+        self.traffic.answered(answered, now);
         let seat = self.seat(volume);
-        if let Some(Answered { latency, reply }) = client {
-            seat.latencies.response.record(latency);
-            seat.latencies.waiting.record(reply.waited);
-            // Who estimates nothing is never off.
-            if reply.estimate > DiskTime::ZERO {
-                let off = (reply.disk_time - reply.estimate).as_nanos().unsigned_abs();
-                seat.error.record(Duration::from_nanos(off));
+        seat.traffic.answered(answered, now);
+        if answered.client {
+            seat.latencies.response.record(answered.latency);
+            seat.latencies.waiting.record(answered.waiting);
+            if let Some(off) = answered.estimate_error {
+                seat.error.record(off);
             }
         }
-        seat.open -= 1;
-        if seat.open == 0
+        if seat.traffic.open == 0
             && let Some(waiting) = seat.drained.take()
         {
             // Who waited may have gone.
@@ -103,11 +98,16 @@ impl Seats {
     /// Tells `waiting` when nothing that the volume was asked for is left.
     pub(crate) fn drain(&mut self, volume: VolumeId, waiting: SyncSender<Changed>) {
         let seat = self.seat(volume);
-        if seat.open == 0 {
+        if seat.traffic.open == 0 {
             let _ = waiting.try_send(Ok(volume));
         } else {
             seat.drained = Some(waiting);
         }
+    }
+
+    /// What has been asked of all of them.
+    pub(crate) fn traffic(&self, now: Instant) -> Traffic {
+        self.traffic.at(now)
     }
 
     pub(crate) fn view(
@@ -115,8 +115,8 @@ impl Seats {
         engine: &mut Engine,
         look: Look,
         now: Instant,
-    ) -> BTreeMap<ExportId, VolumeView> {
-        let seats = (0..).map(VolumeId).zip(&self.0);
+    ) -> Vec<(ExportId, VolumeView)> {
+        let seats = (0..).map(VolumeId).zip(&self.seats);
         let seats = seats.filter_map(|(volume, seat)| Some((volume, seat.as_ref()?)));
         let views = seats.map(|(volume, seat)| {
             let told = look == Look::All || look == Look::One(seat.export);
@@ -124,8 +124,19 @@ impl Seats {
             let error = if told { seat.error.clone() } else { Latency::default() };
             let (runs, declared) = (seat.runs, seat.declared);
             let (contract, account) = (engine.contract(volume), *engine.account(volume));
-            let balance = engine.balance(volume, now);
-            let view = VolumeView { contract, account, balance, latencies, error, runs, declared };
+            let (balance, slack) = (engine.balance(volume, now), engine.slack(volume));
+            let traffic = seat.traffic.at(now);
+            let view = VolumeView {
+                contract,
+                account,
+                balance,
+                slack,
+                latencies,
+                traffic,
+                error,
+                runs,
+                declared,
+            };
             (seat.export, view)
         });
         views.collect()

@@ -1,11 +1,12 @@
 //! How things stand, as the daemon tells it.
 
-use std::collections::BTreeMap;
-
+use backend::Times;
 use engine::{Account, Contract, Declared, Executed};
 use frontend::ExportId;
 use report::{DeclaredReport, Latency, Runs, VolumeReport};
 use units::{Bytes, DiskTime, Duration, Instant};
+
+use crate::traffic::{TimeSum, Traffic};
 
 /// How late an emulated drive's completions were noticed: what its delays are worth.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +41,9 @@ pub(crate) struct VolumeView {
     pub(crate) contract: Contract,
     pub(crate) account: Account,
     pub(crate) balance: Option<DiskTime>,
+    pub(crate) slack: DiskTime,
     pub(crate) latencies: Latencies,
+    pub(crate) traffic: Traffic,
     pub(crate) error: Latency,
     pub(crate) runs: Runs,
     pub(crate) declared: Option<Declared>,
@@ -51,9 +54,14 @@ pub(crate) struct VolumeView {
 pub(crate) struct DiskView {
     pub(crate) at: Instant,
     pub(crate) busy: DiskTime,
+    pub(crate) slack: DiskTime,
     pub(crate) lateness: Lateness,
+    pub(crate) traffic: Traffic,
+    pub(crate) idle: TimeSum,
+    pub(crate) times: Option<Times>,
     pub(crate) executed: Option<Executed>,
-    pub(crate) volumes: BTreeMap<ExportId, VolumeView>,
+    /// In no order that means anything.
+    pub(crate) volumes: Vec<(ExportId, VolumeView)>,
 }
 
 /// One disk.
@@ -65,8 +73,16 @@ pub struct DiskStatus {
     pub at: Instant,
     /// How long it has had work.
     pub busy: DiskTime,
+    /// Of that, what came out of the slack: nobody else's reserve was waiting for it.
+    pub slack: DiskTime,
     /// How late its completions were noticed.
     pub lateness: Lateness,
+    /// What has been asked of it.
+    pub traffic: Traffic,
+    /// Time in which it held no command.
+    pub idle: TimeSum,
+    /// What its commands' time went into; `None` of a drive that does not tell, or has no arm.
+    pub times: Option<Times>,
     /// What preemptible execution has done; `None` if requests are executed whole.
     pub executed: Option<Executed>,
 }
@@ -78,6 +94,8 @@ pub struct VolumeStatus {
     pub export: ExportId,
     /// As in the config.
     pub name: String,
+    /// What clients see of it.
+    pub size: Bytes,
     /// The disk that it lies on, by its place among [`Status::disks`].
     pub disk: usize,
     /// What it is promised.
@@ -86,10 +104,14 @@ pub struct VolumeStatus {
     pub account: Account,
     /// What it has saved up of its reserve, or owes if negative; `None` where its policy keeps no such books.
     pub balance: Option<DiskTime>,
+    /// Of the disk time that it has had, what came out of the slack.
+    pub slack: DiskTime,
     /// From a request's arrival at the disk's thread to its answer.
     pub latency: Latency,
     /// From a request's arrival at the disk's thread to its first command.
     pub waiting: Latency,
+    /// What has been asked of it.
+    pub traffic: Traffic,
     /// How far off the estimates of its requests were.
     pub error: Latency,
     /// The runs that its requests came in.

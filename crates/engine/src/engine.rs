@@ -82,6 +82,9 @@ pub struct Engine {
     /// The volumes of a higher class, one entry a request that is queued, in the order in which they came.
     urgent: VecDeque<VolumeId>,
     priorities: Vec<Priority>,
+    /// What each volume was charged of the slack: beside the accounts, which fill a cache line.
+    slack: Vec<DiskTime>,
+    slack_of_all: DiskTime,
     executor: Option<Box<Executor>>,
     held: Option<Held>,
 }
@@ -112,6 +115,8 @@ impl Engine {
             now,
             urgent: VecDeque::new(),
             priorities: Vec::new(),
+            slack: Vec::new(),
+            slack_of_all: DiskTime::ZERO,
             executor: None,
             held: None,
         }
@@ -535,6 +540,7 @@ impl Engine {
         }
         let volume = pending.request.volume;
         let ended = pending.issued_whole() && pending.running == 0;
+        let slack = issued.ticket.as_ref().is_some_and(|ticket| ticket.slack);
         let charge = if let Some(ticket) = issued.ticket {
             self.policy.completed(volume, ticket, charge, now)
         } else {
@@ -542,6 +548,10 @@ impl Engine {
             charge
         };
         self.volumes[volume.0 as usize].account.disk_time += charge;
+        if slack {
+            self.slack[volume.0 as usize] += charge;
+            self.slack_of_all += charge;
+        }
         if ended {
             self.reply(issued.slot, now);
         }

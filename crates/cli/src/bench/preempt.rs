@@ -12,7 +12,7 @@ use serde::Serialize;
 use sim::Dice;
 use units::{Duration, Sectors};
 
-use super::pause;
+use super::live::pause;
 use crate::args;
 use crate::exit::{Ended, bad_input};
 use crate::load::{Load, OpenLoad};

@@ -1,29 +1,23 @@
-//! `spindle bench shares`: shares of the disk's time, with fio.
+//! `spindle bench shares`: two exports at several splits, against each job alone.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, bail};
 use config::Plan;
-use daemon::{Daemon, Status};
-use engine::Contract;
-use frontend::Address;
+use daemon::Status;
 use report::SCHEMA;
 use serde::Serialize;
 use units::{Duration, Share};
 
-use super::pause;
+use super::live::{self, Job, Live, pause};
 use crate::args;
 use crate::exit::{Ended, bad_input};
-use crate::serve::{LatenessUs, uri};
+use crate::serve::LatenessUs;
 use crate::table;
 
 const PLAN: &str = include_str!("../../demo.toml");
 const SPLITS: [(u32, u32); 3] = [(50, 50), (70, 30), (90, 10)];
 /// The jobs, by volume: what fio calls the pattern.
 const PATTERNS: [&str; 2] = ["read", "randread"];
-/// Enough that no queue runs dry while the machine is busy with something else.
-const DEPTH: u32 = 64;
 /// Left out at a run's beginning: buckets give up to one period's worth at a start.
 const RAMP_SECONDS: u64 = 3;
 /// fio runs on a little longer than we look at it.
@@ -62,9 +56,7 @@ struct Seen {
 }
 
 pub(crate) fn shares(args: &args::Shares, json: bool) -> anyhow::Result<Ended> {
-    if Command::new("fio").arg("--version").stdout(Stdio::null()).status().is_err() {
-        return Err(bad_input("fio is not installed: this measures with fio and its nbd engine"));
-    }
+    live::installed()?;
     let plan = Plan::parse(PLAN, "the bench's config", Path::new(".")).map_err(bad_input)?;
     let mut alone = Vec::new();
     for job in 0..PATTERNS.len() {
@@ -114,33 +106,15 @@ fn measure(
     jobs: &[usize],
     seconds: u64,
 ) -> anyhow::Result<Seen> {
-    let mut plan = plan.clone();
-    for (volume, reserve) in plan.volumes.iter_mut().zip(reserves) {
-        volume.contract = Contract::reserve(reserve);
-    }
-    let dir = tempfile::tempdir().context("no place for a socket")?;
-    let address = Address::Unix(dir.path().join("nbd.sock"));
-    let daemon = Daemon::start(&plan, &[address]).map_err(bad_input)?;
-    let mut fio = fio(&plan, &daemon.addresses()[0], jobs, seconds, dir.path())?;
-    loop {
-        let status = daemon.status();
-        if jobs.iter().all(|job| status.volumes[*job].account.requests > 0) {
-            break;
-        }
-        if let Some(code) = fio.try_wait()? {
-            bail!("fio ended with {code} before it had sent anything: {}", said(dir.path())?);
-        }
-        pause(Duration::from_millis(20));
-    }
+    let plan = live::with_reserves(plan, &reserves);
+    let length = seconds + RAMP_SECONDS + TAIL_SECONDS;
+    let jobs: Vec<Job> = jobs.iter().map(|job| Job::new(*job, PATTERNS[*job], length)).collect();
+    let live = Live::start(&plan, &jobs)?;
     pause(Duration::from_secs(RAMP_SECONDS));
-    let first = daemon.status();
+    let first = live.status();
     pause(Duration::from_secs(seconds));
-    let last = daemon.status();
-    let code = fio.wait()?;
-    let end = daemon.stop().context("the sockets")?;
-    if !code.success() {
-        bail!("fio ended with {code}: {}", said(dir.path())?);
-    }
+    let last = live.status();
+    let end = live.end()?;
     let elapsed = last.disks[0].at.since(first.disks[0].at);
     let volumes = last.volumes.iter().zip(&first.volumes);
     let shares = volumes.map(|(last, first)| {
@@ -148,38 +122,6 @@ fn measure(
         (report.disk_time_share, report.iops)
     });
     Ok(Seen { shares: shares.collect(), end })
-}
-
-/// What fio printed.
-fn said(dir: &Path) -> std::io::Result<String> {
-    std::fs::read_to_string(dir.join("fio.txt"))
-}
-
-fn fio(
-    plan: &Plan,
-    address: &Address,
-    jobs: &[usize],
-    seconds: u64,
-    dir: &Path,
-) -> anyhow::Result<Child> {
-    let output = std::fs::File::create(dir.join("fio.txt"))?;
-    let mut command = Command::new("fio");
-    command
-        .args(["--ioengine=nbd", "--bs=4k", "--time_based", "--thread", "--norandommap"])
-        .arg(format!("--iodepth={DEPTH}"))
-        .arg(format!("--runtime={}", seconds + RAMP_SECONDS + TAIL_SECONDS));
-    for job in jobs {
-        let (name, size) = (&plan.volumes[*job].name, plan.volumes[*job].size);
-        let uri = uri(address, name);
-        command
-            .arg(format!("--name={name}"))
-            .arg(format!("--uri={uri}"))
-            .arg(format!("--rw={}", PATTERNS[*job]))
-            .arg(format!("--size={}", size.0));
-    }
-    let output_again = output.try_clone()?;
-    command.stdin(Stdio::null()).stdout(output).stderr(output_again);
-    command.current_dir(dir).spawn().context("cannot start fio")
 }
 
 fn print(shares: &Shares) {

@@ -5,6 +5,8 @@
 
 use std::path::PathBuf;
 
+pub mod exposition;
+
 use config::Document;
 use daemon::Daemon;
 use frontend::Address;
@@ -38,6 +40,7 @@ pub struct Served {
     pub client: Client,
     /// Where it listens with a token.
     pub tcp: Address,
+    pub operator: daemon::Operator,
     running: Option<(Daemon, Server)>,
 }
 
@@ -60,10 +63,11 @@ impl Served {
         let daemon = Daemon::start_with(document.plan(), &[Address::Unix(nbd)], bind);
         let (daemon, bound) = daemon.expect("it can be served");
         let tcp = bound.addresses().expect("bound")[1].clone();
-        let api = Api::new(daemon.operator(document));
+        let operator = daemon.operator(document);
+        let api = Api::new(operator.clone());
         let server = Server::start(bound, api).expect("a thread");
         let running = Some((daemon, server));
-        Self { directory, config, client: Client::new(&socket), tcp, running }
+        Self { directory, config, client: Client::new(&socket), tcp, operator, running }
     }
 
     pub fn nbd(&self) -> Address {

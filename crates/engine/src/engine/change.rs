@@ -29,12 +29,14 @@ impl Engine {
             self.volumes.push(fresh);
             self.contracts.push(contract);
             self.priorities.push(Priority::Normal);
+            self.slack.push(DiskTime::ZERO);
             self.policy.add(contract, now);
             return Ok(volume);
         };
         self.volumes[volume.0 as usize] = fresh;
         self.contracts[volume.0 as usize] = contract;
         self.priorities[volume.0 as usize] = Priority::Normal;
+        self.slack[volume.0 as usize] = DiskTime::ZERO;
         self.policy.begin_anew(volume, contract, now);
         Ok(volume)
     }
@@ -48,6 +50,16 @@ impl Engine {
         let mut admission = self.admission;
         admission.release(self.contracts[volume.0 as usize]);
         admission.admit(contract)
+    }
+
+    /// Of what `volume` was charged, what came out of the slack: nobody else's reserve was waiting for it.
+    pub fn slack(&self, volume: VolumeId) -> DiskTime {
+        self.slack[volume.0 as usize]
+    }
+
+    /// The slack that was given to all volumes, those that have left included.
+    pub fn slack_of_all(&self) -> DiskTime {
+        self.slack_of_all
     }
 
     /// How many volumes there are.

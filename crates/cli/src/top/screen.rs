@@ -1,0 +1,162 @@
+//! The screen: two tables that are redrawn. `q`, Escape or Control-C ends it.
+
+use control::Client;
+use ratatui::Frame;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Color, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Row, Table};
+use units::Duration;
+
+use super::watch::{Look, VolumeLook, Watch};
+use super::{DISK_HEAD, VOLUME_HEAD, disk_row, sample, volume_row};
+
+/// A volume with requests that gets less than its reserve by so much is shown in another colour.
+const SHORT: f64 = 0.02;
+
+/// Watches until it is told to stop, or the daemon is gone.
+pub(super) fn run(client: &Client, watch: &mut Watch, interval: Duration) -> anyhow::Result<()> {
+    let mut terminal = ratatui::try_init()?;
+    let watched = loop {
+        let look = watch.look();
+        if let Err(error) = terminal.draw(|frame| draw(frame, &look)) {
+            break Err(error.into());
+        }
+        match ended(interval) {
+            Ok(false) => {}
+            Ok(true) => break Ok(()),
+            Err(error) => break Err(error.into()),
+        }
+        match sample(client) {
+            Ok(sample) => watch.add(sample),
+            Err(error) => break Err(error),
+        }
+    };
+    ratatui::try_restore()?;
+    watched
+}
+
+/// Waits for as long as `interval`, or for a key; whether it was one to end with.
+fn ended(interval: Duration) -> std::io::Result<bool> {
+    if !event::poll(std::time::Duration::from_nanos(interval.as_nanos()))? {
+        return Ok(false);
+    }
+    let Event::Key(key) = event::read()? else { return Ok(false) };
+    let control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+    let quit = matches!(key.code, KeyCode::Char('q') | KeyCode::Esc);
+    Ok(key.kind == KeyEventKind::Press && (control_c || quit))
+}
+
+/// Columns as wide as their widest cell.
+fn widths(head: &[&str], rows: &[Vec<String>]) -> Vec<Constraint> {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        let widest = cells.chain([head[column].chars().count()]).max().unwrap_or(0);
+        Constraint::Length(u16::try_from(widest).unwrap_or(u16::MAX))
+    };
+    (0..head.len()).map(width).collect()
+}
+
+fn table(head: &[&'static str], rows: Vec<Vec<String>>, styles: Vec<Style>) -> Table<'static> {
+    let widths = widths(head, &rows);
+    let last = head.len() - 1;
+    // The first column is words and the last a picture; numbers stand to the right.
+    let cell = move |(column, text): (usize, String)| {
+        let line = Line::from(text);
+        if column == 0 || column == last { line } else { line.right_aligned() }
+    };
+    let rows = rows.into_iter().zip(styles).map(move |(row, style)| {
+        Row::new(row.into_iter().enumerate().map(cell).collect::<Vec<_>>()).style(style)
+    });
+    let rows: Vec<Row<'static>> = rows.collect();
+    let head = head.iter().map(ToString::to_string).enumerate().map(cell).collect::<Vec<_>>();
+    let head = Row::new(head).style(Style::new().bold());
+    Table::new(rows, widths).header(head).column_spacing(2)
+}
+
+fn style(volume: &VolumeLook) -> Style {
+    if volume.in_flight > 0 && volume.share < volume.reserve - SHORT {
+        Style::new().fg(Color::Yellow)
+    } else if volume.in_flight == 0 && volume.iops == 0.0 {
+        Style::new().fg(Color::DarkGray)
+    } else {
+        Style::new()
+    }
+}
+
+fn draw(frame: &mut Frame<'_>, look: &Look) {
+    let disks = u16::try_from(look.disks.len() + 2).unwrap_or(u16::MAX);
+    let rows = [Constraint::Length(2), Constraint::Max(disks), Constraint::Min(3)];
+    let [head, above, below] = Layout::vertical(rows).areas(frame.area());
+    let told =
+        format!("spindle, up {:.0} s; {} volumes; q ends", look.uptime_s, look.volumes.len());
+    frame.render_widget(Line::from(told), head);
+    let rows: Vec<_> = look.disks.iter().map(disk_row).collect();
+    let styles = vec![Style::new(); rows.len()];
+    frame.render_widget(table(&DISK_HEAD, rows, styles), above);
+    let mut volumes: Vec<&VolumeLook> = look.volumes.iter().collect();
+    let room = usize::from(below.height.saturating_sub(1));
+    // Where not all can be seen, those who take most are.
+    if volumes.len() > room {
+        volumes.sort_by(|a, b| b.share.total_cmp(&a.share));
+        volumes.truncate(room);
+    }
+    let rows = volumes.iter().map(|volume| volume_row(volume)).collect();
+    let styles = volumes.iter().map(|volume| style(volume)).collect();
+    frame.render_widget(table(&VOLUME_HEAD, rows, styles), below);
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use report::SCHEMA;
+
+    use super::super::watch::DiskLook;
+    use super::*;
+
+    fn volume(number: u32, share: f64) -> VolumeLook {
+        VolumeLook {
+            name: format!("vm{number}"),
+            disk: "d0".into(),
+            share,
+            reserve: 0.3,
+            limit: 1.0,
+            iops: 10.0,
+            bytes_per_s: 1e6,
+            in_flight: 1,
+            mean_ms: Some(2.0),
+            share_of_late: vec![0.0, 0.05, 0.5, 1.0],
+        }
+    }
+
+    fn drawn(look: &Look, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(110, height)).expect("a screen");
+        terminal.draw(|frame| draw(frame, look)).expect("it is drawn");
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn a_screen_shows_disks_and_volumes_and_where_it_is_small_the_busiest() {
+        let disk = DiskLook {
+            name: "d0".into(),
+            drive: "hgst-7k8".into(),
+            busy_share: 0.98,
+            reserved: 0.9,
+            iops: 30.0,
+            bytes_per_s: 3e6,
+            in_flight: 3,
+            busy_of_late: vec![1.0],
+        };
+        let volumes = vec![volume(1, 0.1), volume(2, 0.7), volume(3, 0.2)];
+        let (uptime_s, interval_s) = (61.0, 1.0);
+        let look = Look { schema: SCHEMA, uptime_s, interval_s, disks: vec![disk], volumes };
+        let whole = drawn(&look, 20);
+        for word in ["up 61 s", "98.0 %", "90.0 %", "vm1", "vm2", "vm3", "70.0 %", " ▁▄█"] {
+            assert!(whole.contains(word), "{word} is missing:\n{whole}");
+        }
+        let small = drawn(&look, 7);
+        assert!(small.contains("vm2") && !small.contains("vm1"), "{small}");
+    }
+}
