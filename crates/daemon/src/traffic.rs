@@ -216,7 +216,14 @@ mod tests {
     fn done(op: Op, millis: u64) -> Answered {
         let operation = Operation { op, extent: Extent::new(Lba(0), Sectors(8)), fua: false };
         let latency = Duration::from_millis(millis);
-        Answered { operation, latency, estimate_error: None, failed: false, client: true }
+        Answered {
+            operation,
+            latency,
+            waiting: latency,
+            estimate_error: None,
+            failed: false,
+            client: true,
+        }
     }
 
     #[test]
