@@ -54,7 +54,7 @@ pub fn assumed(model: &Model) -> Profile {
 }
 
 /// The profile for a disk that is driven in real time. Chunks that just keep up with the media never catch up with them once
-/// a command was sent late, and threads are woken late: chunks of [`HOST_CHUNKS`] as much leave half of their time
+/// a command was sent late, and threads are woken late: chunks of `HOST_CHUNKS` as much leave half of their time
 /// for that.
 pub fn on_host(mut profile: Profile) -> Profile {
     for band in &mut profile.bands {
