@@ -358,3 +358,16 @@ fn a_foretold_disk_is_hit_just_in_time() {
     assert!(executed.trusted && executed.timed > 200, "{executed:?}");
     assert!(executed.missed * 50 <= executed.timed, "{executed:?}");
 }
+
+/// Each part of a split movement was split again: 23 seeks for one chunk.
+#[test]
+fn what_is_left_of_a_split_movement_is_not_split_again() {
+    let how = Preemptible { seek_split: Some(SeekSplit::Always(1)), ..Preemptible::default() };
+    let execution = Execution::Preemptible(how);
+    let mut run = taught(Settings { execution, ..preemptible() });
+    run.submit(arrival(0, read(115_667, 334)));
+    run.run_until(run.now + ms(500));
+    let (_, carried) = &run.requests[&RequestId(3)];
+    assert_eq!(carried.done, Sectors(334));
+    assert!((2..=4).contains(&carried.most_aside), "{} seeks", carried.most_aside);
+}

@@ -63,8 +63,8 @@ pub(crate) struct Executor {
     arm: Option<Arm>,
     /// Whether the drive may hold writes that it has yet to carry out: then its arm goes its own ways.
     dirty: bool,
-    /// The target that a wait or a movement has begun for, and whether the movement is in parts.
-    towards: Option<(Lba, bool)>,
+    /// The target that a wait or a movement has begun for, and how many parts are left of a movement in several.
+    towards: Option<(Lba, Option<u32>)>,
     awaited: Option<Awaited>,
     guard: Duration,
     /// The last predictions, one bit each, set where one failed; and how many there are.
@@ -135,19 +135,20 @@ impl Executor {
         let way = self.way(head, now);
         let Some(way) = way else { return Step::Transfer };
         let start = head.extent.start;
-        let in_parts = self.towards.is_some_and(|(towards, parts)| towards == start && parts);
+        let parts =
+            self.towards.filter(|(towards, _)| *towards == start).and_then(|(_, parts)| parts);
         match way {
             Way::Go => Step::Transfer,
             Way::Wait(until) => {
-                self.towards = Some((start, in_parts));
+                self.towards = Some((start, parts));
                 match self.prefetch(now, until) {
                     Some(extent) => Step::Prefetch(extent),
                     None => Step::Wait(until),
                 }
             }
-            Way::Seek { to, part } => {
-                self.done.split += u64::from(part && !in_parts);
-                self.towards = Some((start, in_parts || part));
+            Way::Seek { to, left } => {
+                self.done.split += u64::from(left > 0 && parts.is_none());
+                self.towards = Some((start, parts.or((left > 0).then_some(left)).map(|_| left)));
                 Step::Seek(to)
             }
         }
@@ -171,7 +172,7 @@ impl Executor {
             arm,
             guard: self.guard,
             towards: self.towards.map(|(towards, _)| towards),
-            in_parts: self.towards.is_some_and(|(_, parts)| parts),
+            parts_left: self.towards.and_then(|(_, parts)| parts),
             now,
         };
         outlook.next(head)

@@ -20,8 +20,8 @@ pub(super) enum Way {
     Seek {
         /// Where to: the target itself, or a place half way.
         to: Lba,
-        /// Whether it is one part of several.
-        part: bool,
+        /// How many parts of the movement are left behind it.
+        left: u32,
     },
 }
 
@@ -36,8 +36,8 @@ pub(super) struct Outlook<'a> {
     pub(super) guard: Duration,
     /// The target that a wait or a movement has already begun for.
     pub(super) towards: Option<Lba>,
-    /// Whether that movement is made in parts.
-    pub(super) in_parts: bool,
+    /// How many parts of that movement are left, if it is made in several.
+    pub(super) parts_left: Option<u32>,
     pub(super) now: Instant,
 }
 
@@ -147,10 +147,12 @@ impl Outlook<'_> {
         let spread = self.profile.seek_variation.min(travel / 8) * 2;
         // A seek that is a little faster than foretold would just catch the sector one turn earlier: it may try.
         let distance = self.distance(target);
-        let parts_min = self.parts_min(distance);
+        let under_way = self.parts_left_to(start);
+        let parts_min = self.parts_min(distance).min(under_way.unwrap_or(PARTS_MAX));
         let just_missed = parts_min == 1 && direct.since(arrival) + spread > self.profile.period;
         let split = self.settings.seek_split.is_some() && !just_missed;
-        let parts_max = if split { PARTS_MAX } else { 1 };
+        // What was begun in parts is ended in as many: else each of them could be split again.
+        let parts_max = if split { under_way.unwrap_or(PARTS_MAX) } else { 1 };
         let mut best: Option<Parts> = None;
         // No plan is to be later than the direct way, or than the coarsest that is allowed.
         let mut latest = if parts_min == 1 { Some(direct) } else { None };
@@ -189,7 +191,12 @@ impl Outlook<'_> {
     }
 
     fn in_parts_to(&self, start: Lba) -> bool {
-        self.in_parts && self.towards == Some(start)
+        self.parts_left_to(start).is_some()
+    }
+
+    /// How many parts are left of a movement to there that has begun in several, at least the last.
+    fn parts_left_to(&self, start: Lba) -> Option<u32> {
+        self.parts_left.filter(|_| self.towards == Some(start)).map(|left| left.max(1))
     }
 
     /// How long one of `count` equal parts of a movement by `distance` takes.
@@ -204,9 +211,8 @@ impl Outlook<'_> {
     }
 
     fn seek(&self, start: Lba, target: &Spot, left: u32) -> Way {
-        let part = left > 1 || self.in_parts_to(start);
         if left <= 1 {
-            return Way::Seek { to: start, part };
+            return Way::Seek { to: start, left: 0 };
         }
         let step = self.distance(target) / left;
         let cylinder = if target.cylinder > self.arm.cylinder {
@@ -214,7 +220,7 @@ impl Outlook<'_> {
         } else {
             self.arm.cylinder - step
         };
-        Way::Seek { to: self.profile.first_on(cylinder), part }
+        Way::Seek { to: self.profile.first_on(cylinder), left: left - 1 }
     }
 }
 
@@ -247,7 +253,7 @@ mod tests {
             arm: &arm,
             guard: Duration::from_micros(100),
             towards: None,
-            in_parts: false,
+            parts_left: None,
             now: Instant::ZERO + now,
         };
         outlook.next(&Operation::read(Extent::new(target, Sectors(50)))).expect("known")
@@ -283,7 +289,7 @@ mod tests {
         };
         // An offset of a whole turn leaves no slack: what remains is the movement.
         paper.jit = Some(Jit { offset: Duration::from_millis(10), approach: Approach::InTime });
-        assert_eq!(way(paper, on(900), Duration::ZERO), Way::Seek { to: on(450), part: true });
+        assert_eq!(way(paper, on(900), Duration::ZERO), Way::Seek { to: on(450), left: 1 });
         assert_eq!(way(paper, on(400), Duration::ZERO), Way::Go);
     }
 
@@ -323,7 +329,7 @@ mod tests {
             let direct = after((profile.overheads.read + travel).as_nanos());
             let then = match way(settings, target, Duration::ZERO) {
                 Way::Go => direct,
-                Way::Seek { to, part: false } if to == target => {
+                Way::Seek { to, left: 0 } if to == target => {
                     let arrived = profile.overheads.seek + travel + profile.overheads.read;
                     after(arrived.as_nanos())
                 }
