@@ -18,42 +18,7 @@ use spindle_sim::{Dice, World};
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
 /// One sequential and one random stream on one disk, as in RTAS 2008, section 4.2.
-const SCENARIO: &str = r#"
-seed = 1
-duration = "60s"
-
-[[disk]]
-name = "d0"
-drive = "deskstar-34gxp"
-policy = "POLICY"
-
-[[volume]]
-name = "sequential"
-disk = "d0"
-size = "9GiB"
-reserve = "70%"
-
-[[volume]]
-name = "random"
-disk = "d0"
-size = "9GiB"
-reserve = "30%"
-
-[[workload]]
-volume = "sequential"
-op = "read"
-access = "sequential"
-run = 1024
-block = "4KiB"
-outstanding = 16
-
-[[workload]]
-volume = "random"
-op = "read"
-access = "random"
-block = "4KiB"
-outstanding = 16
-"#;
+const SCENARIO: &str = include_str!("two-streams.toml");
 
 /// The same on many volumes with a random and a sequential stream each.
 const CROWD: u32 = 1_000;

@@ -71,42 +71,8 @@ fn a_command_in_the_drive_allocates_nothing() {
     }
 }
 
-const SCENARIO: &str = r#"
-seed = 1
-duration = "60s"
-
-[[disk]]
-name = "d0"
-drive = "deskstar-34gxp"
-policy = "POLICY"
-
-[[volume]]
-name = "sequential"
-disk = "d0"
-size = "9GiB"
-reserve = "70%"
-
-[[volume]]
-name = "random"
-disk = "d0"
-size = "9GiB"
-reserve = "30%"
-
-[[workload]]
-volume = "sequential"
-op = "read"
-access = "sequential"
-run = 1024
-block = "4KiB"
-outstanding = 16
-
-[[workload]]
-volume = "random"
-op = "read"
-access = "random"
-block = "4KiB"
-outstanding = 16
-"#;
+/// What the bench runs.
+const SCENARIO: &str = include_str!("../benches/two-streams.toml");
 
 #[test]
 fn a_request_through_the_simulation_allocates_nothing() {
