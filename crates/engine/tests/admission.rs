@@ -184,8 +184,11 @@ fn strip(violation: Violation) -> Violation {
     }
 }
 
-/// DESIGN.md's three: periods and costs in ms, the paper's slack, and the true one.
-const COUNTEREXAMPLES: [(&[(u64, u64)], u64, u64); 3] = [
+/// Periods and costs in ms, the paper's slack, and the true one.
+type Counterexample = (&'static [(u64, u64)], u64, u64);
+
+/// The three of the design.
+const COUNTEREXAMPLES: [Counterexample; 3] = [
     (&[(15, 5), (25, 5), (27, 6), (29, 5)], 5, 4),
     (&[(14, 5), (20, 6), (24, 2), (25, 6)], 4, 3),
     (&[(17, 3), (23, 8), (26, 3), (28, 10)], 3, 2),
@@ -204,7 +207,7 @@ fn the_papers_range_makes_a_request_late_and_all_intervals_do_not() {
             offsets: vec![0; tasks.len()],
             below_worst: None,
             best_effort: vec![(0, slack)],
-            until: 1_000,
+            ends: vec![1_000; tasks.len()],
         };
         assert!(first_miss(&set, paper, &with(paper)).is_some(), "the control: {tasks:?}");
         assert_eq!(first_miss(&set, truth, &with(truth)), None, "{tasks:?}");
@@ -225,7 +228,7 @@ fn load(dice: &mut Dice, set: &TaskSet, slack: u64) -> Load {
         best_effort.push((at, takes));
         at += dice.between(0, pause);
     }
-    Load { offsets, below_worst, best_effort, until }
+    Load { offsets, below_worst, best_effort, ends: vec![until; set.len()] }
 }
 
 #[test]
@@ -263,7 +266,7 @@ fn adversary(set: &TaskSet, violation: Violation) -> Load {
         offsets: (0..set.len()).map(offset).collect(),
         below_worst: None,
         best_effort: Vec::new(),
-        until: 20_000,
+        ends: vec![20_000; set.len()],
     }
 }
 

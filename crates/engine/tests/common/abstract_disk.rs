@@ -38,8 +38,8 @@ pub struct Load {
     pub below_worst: Option<Dice>,
     /// When best effort sends a command, and how long it takes; sorted.
     pub best_effort: Vec<(u64, u64)>,
-    /// Until when requests are released.
-    pub until: u64,
+    /// Until when each task's requests are due.
+    pub ends: Vec<u64>,
 }
 
 /// A request that waits, with what is left of it.
@@ -82,7 +82,7 @@ pub fn first_miss(set: &TaskSet, slack: u64, load: &Load) -> Option<Miss> {
     let (mut now, mut left, mut sent) = (0_u64, slack, 0_usize);
     loop {
         for (place, &(period, cost, _)) in tasks.iter().enumerate() {
-            while next[place] <= now && next[place] < load.until {
+            while next[place] <= now && next[place] + period <= load.ends[place] {
                 let work = dice.as_mut().map_or(cost, |dice| dice.between(cost.div_ceil(2), cost));
                 waiting.push(Job {
                     deadline: next[place] + period,
@@ -132,7 +132,9 @@ pub fn first_miss(set: &TaskSet, slack: u64, load: &Load) -> Option<Miss> {
             }
             continue;
         }
-        let released = next.iter().copied().filter(|&at| at < load.until).min();
+        let coming = tasks.iter().zip(&next).zip(&load.ends);
+        let released =
+            coming.filter(|((task, at), end)| *at + task.0 <= **end).map(|((_, &at), _)| at).min();
         let wanted = load.best_effort.get(sent).map(|&(at, _)| at);
         match released.into_iter().chain(wanted).min() {
             Some(at) => now = now.max(at),
