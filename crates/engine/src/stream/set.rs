@@ -298,11 +298,10 @@ mod tests {
         };
         assert_eq!(set.verdict(whole(1_000_000, 10_001)), Err(blocked));
         let cam = Beside::Task(TaskId(1));
-        let interval = Duration::from_nanos(9_001);
-        let short = DiskTime::from_nanos(1_000);
+        let (interval, short) = (Duration::from_nanos(10_001), DiskTime::from_nanos(2_000));
         let blocked = Violation::Blocked { interval, beside: cam, short };
         assert_eq!(set.verdict(whole(9_000, 2_000)), Err(blocked));
-        assert_eq!(blocked.to_string(), "at L = 9.001us, beside task 1: short by 1us");
+        assert_eq!(blocked.to_string(), "at L = 10.001us, beside task 1: short by 2us");
     }
 
     #[test]

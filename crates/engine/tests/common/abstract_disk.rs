@@ -66,91 +66,116 @@ pub struct Miss {
 /// interrupted takes the set's `preemption` longer, whoever interrupted it; best effort pays that out of the slack.
 ///
 /// Best effort goes first while what is left of the slack has room for its command, and the slack is whole again whenever
-/// no released request waits (RTAS 2000, §3.2).
+/// no released request waits (RTAS 2000, §3.2). A command that never fits is left out.
 pub fn first_miss(set: &TaskSet, slack: u64, load: &Load) -> Option<Miss> {
-    let tasks: Vec<(u64, u64, u64)> = set
-        .iter()
-        .map(|(_, task)| {
-            let ticks = |time: DiskTime| time.as_nanos().unsigned_abs();
-            (task.period().as_nanos(), ticks(task.cost()), ticks(task.longest()))
-        })
-        .collect();
-    let preemption = set.preemption().as_nanos().unsigned_abs();
-    let mut next = load.offsets.clone();
-    let mut dice = load.below_worst.clone();
-    let mut waiting: Vec<Job> = Vec::new();
-    let (mut now, mut left, mut sent) = (0_u64, slack, 0_usize);
+    let mut disk = Disk::new(set, load);
+    let mut best_effort = load.best_effort.iter().filter(|&&(_, takes)| takes <= slack).peekable();
+    let mut left = slack;
     loop {
-        for (place, &(period, cost, _)) in tasks.iter().enumerate() {
-            while next[place] <= now && next[place] + period <= load.ends[place] {
-                let work = dice.as_mut().map_or(cost, |dice| dice.between(cost.div_ceil(2), cost));
-                waiting.push(Job {
-                    deadline: next[place] + period,
-                    task: place,
-                    left: work,
-                    interrupted: false,
-                    began: false,
-                });
-                next[place] += period
-                    + dice.as_mut().map_or(0, |dice| dice.next() % 3 * dice.between(0, period));
-            }
-        }
-        if waiting.is_empty() {
+        disk.release();
+        if disk.waiting.is_empty() {
             left = slack;
         }
-        let way_back = if running(&waiting) { preemption } else { 0 };
-        if let Some(&(at, takes)) = load.best_effort.get(sent)
-            && at <= now
-            && takes + way_back <= left
-        {
-            (sent, left, now) = (sent + 1, left - takes - way_back, now + takes);
-            interrupt(&mut waiting, None);
-            continue;
-        }
-        // A command that never fits would keep the others from coming up.
-        if let Some(&(_, takes)) = load.best_effort.get(sent)
-            && takes > slack
-        {
-            sent += 1;
-            continue;
-        }
-        let first =
-            (0..waiting.len()).min_by_key(|&job| (waiting[job].deadline, waiting[job].task));
-        if let Some(first) = first {
-            interrupt(&mut waiting, Some(first));
-            let job = &mut waiting[first];
-            if job.interrupted {
-                (now, job.interrupted) = (now + preemption, false);
+        let way_back = if disk.is_in_a_request() { disk.preemption } else { 0 };
+        let fits = |&&&(at, takes): &&&(u64, u64)| at <= disk.now && takes + way_back <= left;
+        if let Some(&&(_, takes)) = best_effort.peek().filter(fits) {
+            best_effort.next();
+            left -= takes + way_back;
+            disk.now += takes;
+            disk.interrupt_all_but(None);
+        } else if let Some(first) = disk.first() {
+            if let Some(miss) = disk.command(first) {
+                return Some(miss);
             }
-            let command = job.left.min(tasks[job.task].2);
-            (now, job.left, job.began) = (now + command, job.left - command, true);
-            if now > job.deadline {
-                return Some(Miss { task: job.task, deadline: job.deadline, ended: now });
-            }
-            if job.left == 0 {
-                waiting.swap_remove(first);
-            }
-            continue;
-        }
-        let coming = tasks.iter().zip(&next).zip(&load.ends);
-        let released =
-            coming.filter(|((task, at), end)| *at + task.0 <= **end).map(|((_, &at), _)| at).min();
-        let wanted = load.best_effort.get(sent).map(|&(at, _)| at);
-        match released.into_iter().chain(wanted).min() {
-            Some(at) => now = now.max(at),
-            None => return None,
+        } else {
+            let wanted = best_effort.peek().map(|&&(at, _)| at);
+            let next = disk.next_release().into_iter().chain(wanted).min()?;
+            disk.now = disk.now.max(next);
         }
     }
 }
 
-/// Whether somebody has the arm in the midst of a request.
-fn running(waiting: &[Job]) -> bool {
-    waiting.iter().any(|job| job.began && !job.interrupted)
+/// Requests, and whose turn it is.
+struct Disk<'a> {
+    /// T, C, q.
+    tasks: Vec<(u64, u64, u64)>,
+    preemption: u64,
+    ends: &'a [u64],
+    /// When each task's next request is released.
+    next: Vec<u64>,
+    below_worst: Option<Dice>,
+    waiting: Vec<Job>,
+    now: u64,
 }
 
-/// Somebody else has the disk now.
-fn interrupt(waiting: &mut [Job], but: Option<usize>) {
-    for (place, job) in waiting.iter_mut().enumerate() {
-        job.interrupted |= job.began && Some(place) != but;
+impl<'a> Disk<'a> {
+    fn new(set: &TaskSet, load: &'a Load) -> Self {
+        let ticks = |time: DiskTime| time.as_nanos().unsigned_abs();
+        let task =
+            |task: Task| (task.period().as_nanos(), ticks(task.cost()), ticks(task.longest()));
+        Self {
+            tasks: set.iter().map(|(_, of)| task(of)).collect(),
+            preemption: ticks(set.preemption()),
+            ends: &load.ends,
+            next: load.offsets.clone(),
+            below_worst: load.below_worst.clone(),
+            waiting: Vec::new(),
+            now: 0,
+        }
+    }
+
+    /// Those whose time has come wait now.
+    fn release(&mut self) {
+        for (place, &(period, cost, _)) in self.tasks.iter().enumerate() {
+            while self.next[place] <= self.now && self.next[place] + period <= self.ends[place] {
+                let (mut left, mut pause) = (cost, 0);
+                if let Some(dice) = &mut self.below_worst {
+                    left = dice.between(cost.div_ceil(2), cost);
+                    pause = dice.between(0, 2) * dice.between(0, period);
+                }
+                let deadline = self.next[place] + period;
+                let job = Job { deadline, task: place, left, interrupted: false, began: false };
+                self.waiting.push(job);
+                self.next[place] += period + pause;
+            }
+        }
+    }
+
+    fn next_release(&self) -> Option<u64> {
+        let coming = self.tasks.iter().zip(&self.next).zip(self.ends);
+        coming.filter(|((task, at), end)| *at + task.0 <= **end).map(|((_, &at), _)| at).min()
+    }
+
+    /// Earliest deadline first.
+    fn first(&self) -> Option<usize> {
+        let waiting = &self.waiting;
+        (0..waiting.len()).min_by_key(|&job| (waiting[job].deadline, waiting[job].task))
+    }
+
+    /// One command of this request; a miss, if it ends too late.
+    fn command(&mut self, first: usize) -> Option<Miss> {
+        self.interrupt_all_but(Some(first));
+        let job = &mut self.waiting[first];
+        if job.interrupted {
+            (self.now, job.interrupted) = (self.now + self.preemption, false);
+        }
+        let command = job.left.min(self.tasks[job.task].2);
+        (self.now, job.left, job.began) = (self.now + command, job.left - command, true);
+        let Job { deadline, task, left, .. } = *job;
+        if left == 0 {
+            self.waiting.swap_remove(first);
+        }
+        (self.now > deadline).then_some(Miss { task, deadline, ended: self.now })
+    }
+
+    /// Whether somebody has the arm in the midst of a request.
+    fn is_in_a_request(&self) -> bool {
+        self.waiting.iter().any(|job| job.began && !job.interrupted)
+    }
+
+    fn interrupt_all_but(&mut self, first: Option<usize>) {
+        for (place, job) in self.waiting.iter_mut().enumerate() {
+            job.interrupted |= job.began && Some(place) != first;
+        }
     }
 }
