@@ -32,6 +32,7 @@ fn slack(set: &TaskSet, range: Range) -> u64 {
 /// requests.
 fn generated(dice: &mut Dice) -> TaskSet {
     let preemptible = dice.between(0, 1) == 1;
+    let preemption = if preemptible { dice.between(0, 2) } else { 0 };
     let shortest = dice.between(4, 16);
     let longest = shortest * dice.between(2, 5);
     let count = dice.between(2, 6);
@@ -43,11 +44,12 @@ fn generated(dice: &mut Dice) -> TaskSet {
             let part = if place + 1 == count { left } else { dice.between(0, left) };
             left -= part;
             let cost = (period * part / 100).max(1);
-            let command = if preemptible { dice.between(1, cost) } else { cost };
+            // The way back is a command as well.
+            let command = dice.between(1, cost).max(preemption).min(cost);
+            let command = if preemptible { command } else { cost };
             task(period, cost, command)
         })
         .collect();
-    let preemption = if preemptible { dice.between(0, 2) } else { 0 };
     set(preemption, &tasks)
 }
 

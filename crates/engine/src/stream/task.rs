@@ -51,7 +51,8 @@ impl fmt::Display for BadTask {
 impl std::error::Error for BadTask {}
 
 impl Task {
-    /// A task of which `longest` ≤ `cost` can't be preempted. A cost above the period is a task that fits nowhere.
+    /// A task of which `longest` ≤ `cost` can't be preempted: the longest of its chunks, its seeks or sub-seeks, and its
+    /// ways back after a preemption, whatever is sent to the disk as one command. A cost above the period is a task that fits nowhere.
     ///
     /// # Errors
     /// See [`BadTask`].

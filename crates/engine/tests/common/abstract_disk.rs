@@ -152,12 +152,14 @@ impl<'a> Disk<'a> {
         (0..waiting.len()).min_by_key(|&job| (waiting[job].deadline, waiting[job].task))
     }
 
-    /// One command of this request; a miss, if it ends too late.
+    /// One command of this request, or its way back; a miss, if it ends too late.
     fn command(&mut self, first: usize) -> Option<Miss> {
         self.interrupt_all_but(Some(first));
         let job = &mut self.waiting[first];
         if job.interrupted {
+            // The way back is a command too: after it somebody else may come.
             (self.now, job.interrupted) = (self.now + self.preemption, false);
+            return None;
         }
         let command = job.left.min(self.tasks[job.task].2);
         (self.now, job.left, job.began) = (self.now + command, job.left - command, true);
