@@ -72,6 +72,75 @@ fn who_takes_over_from_another_is_looked_at_together_with_them() {
     assert_eq!((miss.deadline, miss.ended), (HANDOVER + 14, HANDOVER + 15));
 }
 
+/// Two sets that fit, each as full as it gets, and change into one another at [`HANDOVER`].
+fn generated_handover(dice: &mut Dice) -> Option<Timetable> {
+    let (before, after) = (dice.between(6, 20), dice.between(6, 20));
+    let both = (before + after).saturating_sub(dice.between(0, 3));
+    let periods = [before, after, both, dice.between(both + 1, 60)];
+    let command = dice.between(2, 12);
+    let always = span(0, 2 * HANDOVER);
+    let spans = [span(0, HANDOVER), span(HANDOVER, 2 * HANDOVER), always, always];
+    let table = |costs: [u64; 4]| {
+        let mut table = Timetable::default();
+        for (id, place) in (0..).zip(0..4) {
+            let longest = if place == 3 { command } else { 1 };
+            let task = task(periods[place], costs[place], longest.min(costs[place]));
+            table.insert(booking(id, task, spans[place]));
+        }
+        let halves = [&spans[0], &spans[1]].map(|half| table.during(*half).check());
+        halves.iter().all(Result::is_ok).then_some(table)
+    };
+    let mut costs = [1, 1, 1, command];
+    let mut found = table(costs)?;
+    for _ in 0..30 {
+        let mut more = costs;
+        more[usize::try_from(dice.between(0, 2)).expect("small")] += 1;
+        if let Some(fuller) = table(more) {
+            (costs, found) = (more, fuller);
+        }
+    }
+    Some(found)
+}
+
+/// Whether an interval is short, of all that there are.
+fn is_late_somewhere(table: &Timetable) -> bool {
+    let nanos = |at: Instant| at.as_nanos();
+    let short = |from: u64, until: u64| {
+        let demand = |Booking { task, span, .. }: &Booking| {
+            let (start, end) = (nanos(span.start).max(from), nanos(span.end).min(until));
+            let requests = end.saturating_sub(start) / task.period().as_nanos();
+            requests * task.cost().as_nanos().unsigned_abs()
+        };
+        let blocks = |Booking { task, span, .. }: &Booking| {
+            let due = from - 1 + task.period().as_nanos();
+            let blocks = nanos(span.start) < from && due > until && due <= nanos(span.end);
+            blocks.then(|| task.longest().as_nanos().unsigned_abs() - 1)
+        };
+        let demand: u64 = table.iter().map(demand).sum();
+        let blocking = table.iter().filter_map(blocks).max().unwrap_or(0);
+        demand > 0 && demand + blocking > until - from
+    };
+    let around = HANDOVER - 70..HANDOVER + 70;
+    around.clone().any(|from| (from + 1..around.end).any(|until| short(from, until)))
+}
+
+#[test]
+fn around_a_change_the_verdict_is_what_walking_every_interval_finds() {
+    let (mut fit, mut late) = (0, 0);
+    for seed in 0..cases(4_000) {
+        let Some(table) = generated_handover(&mut Dice(seed)) else { continue };
+        let verdict = table.check();
+        assert_eq!(
+            verdict.is_err(),
+            is_late_somewhere(&table),
+            "seed {seed}: {verdict:?} of {table:?}"
+        );
+        *(if verdict.is_ok() { &mut fit } else { &mut late }) += 1;
+    }
+    println!("{fit} changes fit, {late} do not, though what is before and after does");
+    assert!(fit > 0 && late > 0);
+}
+
 #[test]
 fn a_recording_may_follow_on_another_though_there_is_no_room_for_both() {
     let mut table = Timetable::default();
@@ -161,6 +230,26 @@ fn the_slack_is_that_of_the_set_where_nothing_changes() {
     }
     assert_eq!(table.slack(Instant::from_nanos(5)), table.during(Span::ALWAYS).slack());
     assert_eq!(table.next_change(Instant::ZERO), None);
+}
+
+#[test]
+fn what_is_offered_for_a_time_fits_all_of_it() {
+    let ms = |n: u64| n * 1_000_000;
+    let mut table = Timetable::default();
+    let busy = task(ms(100), ms(50), ms(10));
+    table.insert(booking(0, busy, span(ms(60_000), ms(120_000))));
+    let asked = Asked { bandwidth: Bytes(40_000_000), block: Bytes(1_000_000) };
+    let stream = |asked| stream(asked, Bytes(250_000));
+    let candidate = stream(asked).expect("a task");
+    assert_eq!(table.verdict(candidate, span(0, ms(60_000))), Ok(()), "before, it fits");
+    let over = span(0, ms(120_000));
+    let (stretch, _) = table.verdict(candidate, over).expect_err("not beside the other");
+    assert_eq!(stretch, span(ms(60_000), ms(120_000)));
+    let offers = table.counter_offers(over, asked, stream);
+    let bandwidth = offers.bandwidth.expect("half of the disk is left");
+    assert_eq!(bandwidth, Bytes(25_000_000), "20 ms a block of 1 MB");
+    let less = stream(Asked { bandwidth, ..asked }).expect("a task");
+    assert_eq!(table.verdict(less, over), Ok(()));
 }
 
 /// A stream on a disk that takes 10 ms to get there and 10 ms a MB.

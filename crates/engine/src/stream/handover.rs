@@ -34,24 +34,29 @@ pub(super) fn within(all: &[Present], span: Span) -> Vec<Present> {
 }
 
 /// Whether they fit, all at once.
-pub(super) fn together(tasks: &[Present]) -> Result<(), Violation> {
+pub(super) fn together(tasks: &[Present], counts: Candidate) -> Result<(), Violation> {
     let tasks = tasks.iter().map(|present| (present.whose, present.task));
-    check(&Demand::new(tasks, DiskTime::ZERO, Candidate::Whole))
+    check(&Demand::new(tasks, DiskTime::ZERO, counts))
 }
 
 /// Whether no interval around `end`, where a task leaves, is short. `all` is sorted by period.
-pub(super) fn fits_around(all: &[Present], end: Instant, work: &mut u64) -> Result<(), Violation> {
+pub(super) fn fits_around(
+    all: &[Present],
+    end: Instant,
+    counts: Candidate,
+    work: &mut u64,
+) -> Result<(), Violation> {
     let longest = all.last().map_or(Duration::ZERO, |present| present.task.period());
     let near = Span { start: end.saturating_sub(longest), end: end + longest };
     let near_by = within(all, near);
     *work += near_by.len() as u64;
     let comes = near_by.iter().any(|present| present.span.start > near.start);
-    if !comes || together(&near_by).is_ok() {
+    if !comes || together(&near_by, counts).is_ok() {
         return Ok(());
     }
     for leaving in near_by.iter().filter(|present| present.span.end == end) {
         for from in beginnings(leaving, longest) {
-            blocked_from(&near_by, from, work)?;
+            blocked_from(&near_by, from, counts, work)?;
         }
     }
     Ok(())
@@ -69,12 +74,18 @@ fn beginnings(leaving: &Present, longest: Duration) -> impl Iterator<Item = Inst
 }
 
 /// Condition (2) for the intervals that begin at `from`.
-fn blocked_from(tasks: &[Present], from: Instant, work: &mut u64) -> Result<(), Violation> {
+fn blocked_from(
+    tasks: &[Present],
+    from: Instant,
+    counts: Candidate,
+    work: &mut u64,
+) -> Result<(), Violation> {
     let mut stairs = Stairs::default();
     for Present { whose, task, span } in tasks {
         // It began 1 ns before, and is due when its time is over.
         let due = from.as_nanos().saturating_add(task.period().as_nanos()).saturating_sub(1);
-        if span.start < from && due <= span.end.as_nanos() {
+        let counts = *whose != Beside::Candidate || counts == Candidate::Whole;
+        if counts && span.start < from && due <= span.end.as_nanos() {
             stairs.push(*whose, task);
         }
     }

@@ -48,6 +48,14 @@ impl TaskSet {
         Self { preemption, tasks: Vec::new() }
     }
 
+    /// These tasks, of which each has its own name.
+    pub(super) fn of(tasks: impl Iterator<Item = (TaskId, Task)>, preemption: DiskTime) -> Self {
+        let mut tasks: Vec<(Task, TaskId)> = tasks.map(|(id, task)| (task, id)).collect();
+        assert!(tasks.len() <= STREAM_TASKS_MAX, "a set has {STREAM_TASKS_MAX} tasks at most");
+        tasks.sort_unstable();
+        Self { tasks, ..Self::new(preemption) }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.tasks.len()
@@ -111,17 +119,15 @@ impl TaskSet {
     /// # Errors
     /// The constraint that is short by most.
     pub fn verdict(&self, candidate: Task) -> Result<(), Violation> {
+        self.verdict_on(candidate, Candidate::Whole)
+    }
+
+    /// The same; or the candidate's demand alone, as if its commands were in nobody's way.
+    pub(super) fn verdict_on(&self, candidate: Task, counts: Candidate) -> Result<(), Violation> {
         if self.tasks.len() >= STREAM_TASKS_MAX {
             return Err(Violation::Full);
         }
-        check(&self.demand_with(candidate, Candidate::Whole))
-    }
-
-    /// Whether what `candidate` asks for fits, its commands apart: what it demands, where it is blocked, and nobody blocked
-    /// by it.
-    pub(super) fn demand_fits(&self, candidate: Task) -> bool {
-        self.tasks.len() < STREAM_TASKS_MAX
-            && check(&self.demand_with(candidate, Candidate::OnlyDemands)).is_ok()
+        check(&self.demand_with(candidate, counts))
     }
 
     /// ΔL: how much disk time best effort may take, in all, from one moment at which no released request waits to the next

@@ -2,8 +2,9 @@
 
 use units::{DiskTime, Duration, Instant};
 
+use super::demand::Candidate;
 use super::handover::{Present, fits_around, together, within};
-use super::{Beside, Task, TaskId, TaskSet, Utilization, Violation};
+use super::{Asked, Beside, CounterOffers, Task, TaskId, TaskSet, Utilization, Violation};
 use crate::limits::{BOOKED_TIMES_MAX, BOOKINGS_MAX};
 
 /// Intervals of up to so many of the longest periods are looked at for the slack of a time that does not last.
@@ -87,15 +88,9 @@ impl Timetable {
     }
 
     /// The tasks that are there at some moment of `span`.
-    ///
-    /// For the slack of a moment, ask for a span from then to the end of the longest best-effort command: what begins
-    /// while that runs counts too.
     pub fn during(&self, span: Span) -> TaskSet {
-        let mut set = TaskSet::new(self.preemption);
-        for booking in self.bookings.iter().filter(|booking| booking.span.overlaps(&span)) {
-            set.insert(booking.id, booking.task);
-        }
-        set
+        let there = self.bookings.iter().filter(|booking| booking.span.overlaps(&span));
+        TaskSet::of(there.map(|booking| (booking.id, booking.task)), self.preemption)
     }
 
     /// The next moment after `now` at which a task comes or goes.
@@ -111,31 +106,39 @@ impl Timetable {
     /// # Errors
     /// A stretch of time where it does not fit, and why.
     pub fn verdict(&self, candidate: Task, span: Span) -> Result<(), (Span, Violation)> {
+        self.verdict_on(candidate, span, Candidate::Whole)
+    }
+
+    /// Whether all bookings fit, at all times.
+    ///
+    /// # Errors
+    /// A stretch of time where they do not, and why.
+    pub fn check(&self) -> Result<(), (Span, Violation)> {
+        look(&self.present(None), Span::ALWAYS, Candidate::Whole)
+    }
+
+    /// What would fit over the whole of `span`: see [`CounterOffers::find`].
+    pub fn counter_offers(
+        &self,
+        span: Span,
+        asked: Asked,
+        task: impl FnMut(Asked) -> Option<Task>,
+    ) -> CounterOffers {
+        let fits = |task, counts| self.verdict_on(task, span, counts).is_ok();
+        CounterOffers::find_by(asked, task, fits)
+    }
+
+    fn verdict_on(
+        &self,
+        candidate: Task,
+        span: Span,
+        counts: Candidate,
+    ) -> Result<(), (Span, Violation)> {
         assert!(!span.is_empty(), "a booking takes time");
         if self.bookings.len() >= BOOKINGS_MAX {
             return Err((span, Violation::Full));
         }
-        let all = self.present(Some((candidate, span)));
-        let longest = all.last().map_or(Duration::ZERO, |present| present.task.period());
-        let near = Span { start: span.start.saturating_sub(longest), end: span.end + longest };
-        let all = within(&all, near);
-        let cuts = cuts(&all, span);
-        if cuts.len() > BOOKED_TIMES_MAX {
-            return together(&all).map_err(|violation| (span, violation));
-        }
-        for (start, end) in cuts.iter().copied().zip(cuts.iter().copied().skip(1)) {
-            let stretch = Span { start, end };
-            together(&within(&all, stretch)).map_err(|violation| (stretch, violation))?;
-        }
-        let mut ends: Vec<Instant> = all.iter().map(|present| present.span.end).collect();
-        ends.sort_unstable();
-        ends.dedup();
-        let mut work = 0;
-        for end in ends.into_iter().filter(|&end| end < Instant::FAR_FUTURE) {
-            let around = Span { start: end.saturating_sub(longest), end: end + longest };
-            fits_around(&all, end, &mut work).map_err(|violation| (around, violation))?;
-        }
-        Ok(())
+        look(&self.present(Some((candidate, span))), span, counts)
     }
 
     /// ΔL at `now`, with regard to who left a little while ago and who comes in a little while: see [`TaskSet::slack`]. So
@@ -150,10 +153,8 @@ impl Timetable {
         let reach = last.task.period() * SLACK_PERIODS;
         let near = Span { start: now.saturating_sub(reach), end: until + reach };
         let near_by = within(&all, near);
-        let mut set = TaskSet::default();
-        for (id, present) in (0..).zip(&near_by) {
-            set.insert(TaskId(id), present.task);
-        }
+        let tasks = (0..).map(TaskId).zip(near_by.iter().map(|present| present.task));
+        let set = TaskSet::of(tasks, DiskTime::ZERO);
         let stays = |span: Span| span.start <= now && span.end == Instant::FAR_FUTURE;
         if all.iter().all(|present| stays(present.span)) {
             return set.slack();
@@ -178,6 +179,30 @@ impl Timetable {
         all.sort_by_key(|present| present.task);
         all
     }
+}
+
+/// Whether all of these fit at all times of `span`, and around them.
+fn look(all: &[Present], span: Span, counts: Candidate) -> Result<(), (Span, Violation)> {
+    let longest = all.last().map_or(Duration::ZERO, |present| present.task.period());
+    let near = Span { start: span.start.saturating_sub(longest), end: span.end + longest };
+    let all = within(all, near);
+    let cuts = cuts(&all, span);
+    if cuts.len() > BOOKED_TIMES_MAX {
+        return together(&all, counts).map_err(|violation| (span, violation));
+    }
+    for (start, end) in cuts.iter().copied().zip(cuts.iter().copied().skip(1)) {
+        let stretch = Span { start, end };
+        together(&within(&all, stretch), counts).map_err(|violation| (stretch, violation))?;
+    }
+    let mut ends: Vec<Instant> = all.iter().map(|present| present.span.end).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    let mut work = 0;
+    for end in ends.into_iter().filter(|&end| end < Instant::FAR_FUTURE) {
+        let around = Span { start: end.saturating_sub(longest), end: end + longest };
+        fits_around(&all, end, counts, &mut work).map_err(|violation| (around, violation))?;
+    }
+    Ok(())
 }
 
 /// The moments of `span` at which a task comes or goes, with its ends.
