@@ -1,9 +1,10 @@
 //! What a verdict on one more stream costs beside 10 to 10,000 others: `cargo bench -p spindle-engine --bench admission`.
 //!
 //! The streams' periods are all different, between 0.1 s and 3 s, and together they take 50 %, 95 % or 99 % of a disk. Some of
-//! the candidates fit, some only just; the others are blocked or too much. Beside the verdict stands the slack, and walking every
-//! interval from the shortest period to the longest, where that ends in this lifetime: a walk in steps of 1 µs over at
-//! most 1,000 streams, whose time is 1,000 times less than that of the walk in ns that it stands for.
+//! the candidates fit, some only just; the others are blocked or too much. Beside the verdict stand that with a tenth of
+//! the streams ending in an hour (booked), the slack, and walking every
+//! interval from the shortest period to the longest, where that ends in this lifetime: a walk in steps of 10 µs over at
+//! most 1,000 streams, whose time is 10,000 times less than that of the walk in ns that it stands for.
 //!
 //! It fails if the verdict grows faster than n·log n. `-- --json` prints one JSON object. Run as a test it only looks
 //! whether it runs: a debug build's figures say nothing.
@@ -15,16 +16,16 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::process::ExitCode;
 
-use spindle_engine::stream::{Task, TaskId, TaskSet};
-use units::{DiskTime, Duration};
+use spindle_engine::stream::{Booking, Range, Span, Task, TaskId, TaskSet, Timetable};
+use units::{DiskTime, Duration, Instant};
 
 const STREAMS: [u32; 4] = [10, 100, 1_000, 10_000];
 const LOADS: [u32; 3] = [50, 95, 99];
 const ROUNDS: usize = 31;
 
 /// Walking costs this many intervals a stream; for more streams it is not waited for.
-const WALKED_MAX: u32 = 100;
-const WALK_STEP: i64 = 1_000;
+const WALKED_MAX: u32 = 1_000;
+const WALK_STEP: i64 = 10_000;
 
 const PERIOD_MIN: u64 = 100_000_000;
 const PERIOD_MAX: u64 = 3_000_000_000;
@@ -59,18 +60,25 @@ fn set(streams: u32, percent: u32) -> TaskSet {
     set
 }
 
-/// Every second candidate takes 0.1 % to 10 % of the disk; the others come seldom and have a command that takes all the
-/// slack there is, to the nanosecond, or 1 ns more: those are the verdicts that have to look closest.
-fn candidate(round: usize, slack: DiskTime) -> Task {
+/// Every second candidate takes 0.1 % to 10 % of the disk; the others come seldom and have the longest command that
+/// leaves nobody late, or 1 ns more: those are the verdicts that have to look closest.
+fn candidate(round: usize, longest: DiskTime) -> Task {
     let round = u64::try_from(round).expect("a few");
     if round.is_multiple_of(2) {
         return stream(period(round + 1_000_000), 1 + dice(round) % 100, 1_000);
     }
-    let command = slack + DiskTime::from_nanos(1 + i64::from(round % 4 == 3));
+    let command = longest + DiskTime::from_nanos(i64::from(round % 4 == 3));
     Task::whole(Duration::from_nanos(PERIOD_MAX + 1), command).expect("it is one")
 }
 
-/// Walks every interval, in µs: condition (2) as it is written.
+/// The longest command beside these streams: the slack, and what now blocks where there is least of it.
+fn longest(set: &TaskSet) -> DiskTime {
+    let tightest = set.tightest(Range::All).expect("they fit");
+    let blocking = set.iter().find(|(id, _)| Some(*id) == tightest.beside);
+    tightest.room + blocking.map_or(DiskTime::from_nanos(1), |(_, task)| task.longest())
+}
+
+/// Walks the intervals in steps: condition (2) as it is written.
 fn walk(set: &TaskSet, candidate: Task) -> bool {
     let nanos = |time: Duration| DiskTime::from(time).as_nanos();
     let tasks = set.iter().map(|(_, task)| task).chain([candidate]);
@@ -106,29 +114,46 @@ struct Row {
     streams: u32,
     percent: u32,
     verdict: f64,
+    /// With a look at who comes and goes: the timetable's.
+    booked: f64,
     refused: usize,
     slack: f64,
-    /// Every interval in ns: what the walk in µs took, times 1,000.
+    /// Every interval in ns: what the walk in steps took, times their length.
     walk: Option<f64>,
 }
 
 fn measure(rounds: usize, streams: u32, percent: u32, walks: bool) -> Row {
     let set = set(streams, percent);
-    let slack = set.slack();
+    let longest = longest(&set);
     let mut verdicts = Vec::new();
+    let mut booked = Vec::new();
     let mut slacks = Vec::new();
+    let table = table_of(&set);
     let mut refused = 0;
     for round in 0..rounds {
-        let candidate = candidate(round, slack);
+        let candidate = candidate(round, longest);
         verdicts.push(micros(|| refused += usize::from(set.verdict(candidate).is_err())));
+        booked.push(micros(|| table.verdict(candidate, Span::ALWAYS)));
         slacks.push(micros(|| set.slack()));
     }
     let admitted = (0..ROUNDS)
-        .map(|round| candidate(round, slack))
+        .map(|round| candidate(round, longest))
         .find(|&candidate| set.verdict(candidate).is_ok());
     let walk = (walks && streams <= WALKED_MAX)
         .then(|| micros(|| admitted.map(|candidate| walk(&set, candidate))) * WALK_STEP as f64);
-    Row { streams, percent, verdict: median(verdicts), refused, slack: median(slacks), walk }
+    let (verdict, booked, slack) = (median(verdicts), median(booked), median(slacks));
+    Row { streams, percent, verdict, booked, refused, slack, walk }
+}
+
+/// The same streams, every tenth of which ends after an hour.
+fn table_of(set: &TaskSet) -> Timetable {
+    let hour = Span { end: Instant::ZERO + Duration::from_secs(3_600), ..Span::ALWAYS };
+    let mut table = Timetable::default();
+    for (id, task) in set.iter() {
+        let span = if id.0.is_multiple_of(10) { hour } else { Span::ALWAYS };
+        table.insert(Booking { id, task, span });
+    }
+    table
 }
 
 fn measure_all(rounds: usize, walks: bool) -> Vec<Row> {
@@ -146,7 +171,7 @@ fn bound(streams: u32) -> f64 {
 
 fn table(rows: &[Row]) -> String {
     let mut text = String::from(
-        "streams  load  verdict, us  of 10's  n log n  refused  slack, us  every L, us  every L/verdict\n",
+        "streams  load  verdict, us  of 10's  n log n  refused  booked, us  slack, us  every L, us  every L/verdict\n",
     );
     for row in rows {
         let ten =
@@ -154,8 +179,9 @@ fn table(rows: &[Row]) -> String {
         let walk = row.walk.unwrap_or(f64::NAN);
         writeln!(
             text,
-            "{:>7}  {:>3}%  {:>11.1}  {:>7.1}  {:>7.0}  {:>4}/{ROUNDS}  {:>9.1}  {:>11.0}  {:>15.0}",
+            "{:>7}  {:>3}%  {:>11.1}  {:>7.1}  {:>7.0}  {:>4}/{ROUNDS}  {:>10.1}  {:>9.1}  {:>11.0}  {:>15.0}",
             row.streams, row.percent, row.verdict, row.verdict / ten, bound(row.streams), row.refused,
+            row.booked,
             row.slack, walk, walk / row.verdict
         )
         .expect("a string takes all");
@@ -167,8 +193,8 @@ fn json(rows: &[Row], holds: bool) -> String {
     let row = |row: &Row| {
         let walk = row.walk.map_or_else(|| "null".to_owned(), |walk| format!("{walk:.0}"));
         format!(
-            r#"{{"streams":{},"load_percent":{},"verdict_us":{:.2},"slack_us":{:.2},"every_interval_us":{walk}}}"#,
-            row.streams, row.percent, row.verdict, row.slack
+            r#"{{"streams":{},"load_percent":{},"verdict_us":{:.2},"booked_us":{:.2},"slack_us":{:.2},"every_interval_us":{walk}}}"#,
+            row.streams, row.percent, row.verdict, row.booked, row.slack
         )
     };
     let rows: Vec<_> = rows.iter().map(row).collect();
