@@ -79,7 +79,13 @@ fn generated_handover(dice: &mut Dice) -> Option<Timetable> {
     let periods = [before, after, both, dice.between(both + 1, 60)];
     let command = dice.between(2, 12);
     let always = span(0, 2 * HANDOVER);
-    let spans = [span(0, HANDOVER), span(HANDOVER, 2 * HANDOVER), always, always];
+    // Whose command is in the way may come a little before the change, or leave a little after.
+    let blocks = match dice.between(0, 2) {
+        0 => span(HANDOVER - dice.between(0, 60), always.end.as_nanos()),
+        1 => span(0, HANDOVER + dice.between(0, 60)),
+        _ => always,
+    };
+    let spans = [span(0, HANDOVER), span(HANDOVER, 2 * HANDOVER), always, blocks];
     let table = |costs: [u64; 4]| {
         let mut table = Timetable::default();
         for (id, place) in (0..).zip(0..4) {
