@@ -79,10 +79,13 @@ fn generated_handover(dice: &mut Dice) -> Option<Timetable> {
     let periods = [before, after, both, dice.between(both + 1, 60)];
     let command = dice.between(2, 12);
     let always = span(0, 2 * HANDOVER);
-    // Whose command is in the way may come a little before the change, or leave a little after.
-    let blocks = match dice.between(0, 2) {
-        0 => span(HANDOVER - dice.between(0, 60), always.end.as_nanos()),
-        1 => span(0, HANDOVER + dice.between(0, 60)),
+    // Whose command is in the way may come just before the first of the others, or be due just when its time is over; or
+    // a moment too late for that.
+    let first = HANDOVER - before;
+    let blocks = match dice.between(0, 4) {
+        0 => span(first - dice.between(0, 1), always.end.as_nanos()),
+        1 => span(0, first - dice.between(1, 2) + periods[3]),
+        2 => span(0, HANDOVER + dice.between(0, 60)),
         _ => always,
     };
     let spans = [span(0, HANDOVER), span(HANDOVER, 2 * HANDOVER), always, blocks];
