@@ -136,7 +136,8 @@ fn is_late_somewhere(table: &Timetable) -> bool {
 #[test]
 fn around_a_change_the_verdict_is_what_walking_every_interval_finds() {
     let (mut fit, mut late) = (0, 0);
-    for seed in 0..cases(4_000) {
+    // In the last one the interval that is short begins where the blocking task's last request is due just in time.
+    for seed in (0..cases(4_000)).chain([6_893]) {
         let Some(table) = generated_handover(&mut Dice(seed)) else { continue };
         let verdict = table.check();
         assert_eq!(
