@@ -1,0 +1,47 @@
+//! The power goes at every step of drawn sequences of operations: `SPINDLE_CASES=1000` for as many.
+
+mod common;
+
+use common::cases;
+use common::world::World;
+
+fn run(seed: u64) -> u64 {
+    println!("seed {seed}");
+    let mut world = World::new(seed, 1 + usize::try_from(seed % 3).unwrap(), 3);
+    for _ in 0..40 {
+        let operations = 1 + world.dice.below(2);
+        for _ in 0..operations {
+            let operation = world.draw();
+            let _ = world.begin(operation);
+        }
+        world.settle();
+        let volumes: Vec<_> = world
+            .pool
+            .state()
+            .volumes()
+            .map(|(id, volume)| (id, volume.size.0, volume.origin))
+            .collect();
+        for (id, size, origin) in volumes {
+            if origin.is_none() && world.dice.below(2) == 0 {
+                let block = world.dice.below(size);
+                let _ = world.write(id, block);
+            }
+        }
+        if world.dice.below(3) == 0 {
+            world.flush();
+        }
+        if world.dice.below(6) == 0 {
+            world.empty();
+        }
+    }
+    world.flush();
+    world.verify();
+    world.crashed
+}
+
+#[test]
+fn a_crash_leaves_the_state_before_or_after_and_every_flushed_block() {
+    let crashes: u64 = (0..cases(24)).map(run).sum();
+    println!("{crashes} crashes");
+    assert!(crashes > 0, "there were crashes");
+}
