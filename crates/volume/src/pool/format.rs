@@ -137,6 +137,48 @@ pub const RECORD_FIELDS: [Field; 8] = [
     RECORD_BODY,
 ];
 
+/// The head of an image, on paper.
+pub const IMAGE_HEAD_FIELDS: [Field; 6] = [
+    Field::new("sequence", 0, 8),
+    Field::new("disks", 8, 4),
+    Field::new("volumes", 12, 4),
+    Field::new("next volume", 16, 4),
+    Field::new("next disk", 20, 4),
+    Field::new("alarm", 24, 1),
+];
+
+/// A disk of an image, on paper.
+pub const IMAGE_DISK_FIELDS: [Field; 5] = [
+    Field::new("number", 0, 4),
+    Field::new("blocks", 4, 4),
+    Field::new("fast end", 8, 4),
+    Field::new("flags", 12, 4),
+    Field::new("disk", 16, 16),
+];
+
+/// A volume of an image, on paper.
+pub const IMAGE_VOLUME_FIELDS: [Field; 11] = [
+    Field::new("number", 0, 4),
+    Field::new("origin", 4, 4),
+    Field::new("size", 8, 4),
+    Field::new("layout", 12, 1),
+    Field::new("zone", 13, 1),
+    Field::new("thin", 14, 1),
+    Field::new("name bytes", 15, 1),
+    Field::new("seed", 16, 8),
+    Field::new("width", 24, 4),
+    Field::new("name", 28, 255),
+    Field::new("disks", 288, 256),
+];
+
+/// An extent of an image, on paper.
+pub const RUN_FIELDS: [Field; 4] = [
+    Field::new("row", 0, 4),
+    Field::new("length", 4, 4),
+    Field::new("disk", 8, 4),
+    Field::new("block", 12, 4),
+];
+
 /// Bytes of an image before its disks.
 pub const IMAGE_HEAD_BYTES: usize = 32;
 /// Bytes of a disk in an image.

@@ -275,3 +275,115 @@ pub(super) fn zone_of(from: &mut Reader<'_>) -> Result<Zone, Malformed> {
         _ => return Err(from.refuse("an unknown zone (0 to 2)")),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::change::{Change, Effects};
+    use crate::pool::format::{
+        Field, IMAGE_DISK_BYTES, IMAGE_DISK_FIELDS, IMAGE_HEAD_BYTES, IMAGE_HEAD_FIELDS,
+        IMAGE_VOLUME_BYTES, IMAGE_VOLUME_FIELDS, RUN_FIELDS,
+    };
+    use crate::pool::runs::run;
+
+    /// A pool of one disk with one stripe of one block, every field of which is another number.
+    fn state() -> State {
+        let geometry = Geometry::new(8, 16).expect("within the limits");
+        let mut state = State::new(PoolUid([9; 16]), geometry);
+        (state.next_volume, state.next_disk, state.alarm, state.sequence) = (77, 33, 81, 0x1234);
+        let uid = DiskUid([5; 16]);
+        let disk = Disk { uid, blocks: 1_000, fast_end: 444, leaving: false };
+        let disks = vec![DiskId(33)];
+        let (layout, zone) = (Layout::Stripe, Zone::Slow);
+        let (name, size, seed) = ("archive".to_owned(), Blocks(19), 0xABCD);
+        let columns = Vec::new();
+        let volume =
+            Volume { name, size, layout, zone, thin: true, seed, disks, origin: None, columns };
+        let changes = [
+            Change::AddDisk { number: DiskId(33), disk },
+            Change::Leave { number: DiskId(33), leaving: true },
+            Change::Create { id: VolumeId(77), volume },
+            Change::Map { id: VolumeId(77), column: 0, run: run(6, 3, 33, 500) },
+        ];
+        for change in &changes {
+            state.apply(change, &mut Effects::default()).expect("possible");
+        }
+        state
+    }
+
+    /// The number in a field of a structure that begins at `base`.
+    fn number(bytes: &[u8], base: usize, fields: &[Field], name: &str) -> u64 {
+        let field = fields.iter().find(|field| field.name == name).expect("there is one");
+        let at = base + field.offset;
+        let mut value = [0; 8];
+        value[..field.bytes].copy_from_slice(&bytes[at..at + field.bytes]);
+        u64::from_le_bytes(value)
+    }
+
+    #[test]
+    fn every_field_lies_where_the_tables_say() {
+        let bytes = encode(&state());
+        let check = |base, fields: &[Field], expected: &[(&str, u64)]| {
+            for (name, value) in expected {
+                assert_eq!(number(&bytes, base, fields, name), *value, "{name}");
+            }
+        };
+        let head = [
+            ("sequence", 0x1234),
+            ("disks", 1),
+            ("volumes", 1),
+            ("next volume", 78),
+            ("next disk", 34),
+            ("alarm", 81),
+        ];
+        check(0, &IMAGE_HEAD_FIELDS, &head);
+        let disk = [("number", 33), ("blocks", 1_000), ("fast end", 444), ("flags", 1)];
+        check(IMAGE_HEAD_BYTES, &IMAGE_DISK_FIELDS, &disk);
+        let base = IMAGE_HEAD_BYTES + IMAGE_DISK_BYTES;
+        let volume = [
+            ("number", 77),
+            ("origin", 0),
+            ("size", 19),
+            ("layout", 1),
+            ("zone", 1),
+            ("thin", 1),
+            ("name bytes", 7),
+            ("seed", 0xABCD),
+            ("width", 1),
+        ];
+        check(base, &IMAGE_VOLUME_FIELDS, &volume);
+        let field =
+            |name| IMAGE_VOLUME_FIELDS.iter().find(|field| field.name == name).expect("is one");
+        assert_eq!(&bytes[base + field("name").offset..][..8], b"archive\0");
+        assert_eq!(&bytes[base + field("disks").offset..][..8], [33, 0, 0, 0, 255, 255, 255, 255]);
+        let runs = base + IMAGE_VOLUME_BYTES;
+        assert_eq!(bytes[runs..runs + 4], [1, 0, 0, 0], "the count of the extents");
+        check(runs + 4, &RUN_FIELDS, &[("row", 6), ("length", 3), ("disk", 33), ("block", 500)]);
+    }
+
+    /// Bytes that fit their checksum are still not believed: whatever is changed, decoding is an error or another state,
+    /// and never a panic.
+    #[test]
+    fn an_image_that_makes_no_sense_is_refused_and_never_a_panic() {
+        let state = state();
+        let whole = encode(&state);
+        let read = |bytes: &[u8]| decode(bytes, state.pool, state.geometry, state.sequence);
+        assert_eq!(read(&whole), Ok(state.clone()));
+        let mut refused = 0;
+        for at in 0..whole.len() {
+            for flip in [1, 0x80, 0xFF] {
+                let mut bytes = whole.clone();
+                bytes[at] ^= flip;
+                match read(&bytes) {
+                    Ok(other) => {
+                        assert_ne!(other, state, "byte {at} means something");
+                        let _ = other.held();
+                    }
+                    Err(_) => refused += 1,
+                }
+            }
+            assert!(read(&whole[..at]).is_err(), "{at} bytes are too few");
+        }
+        assert!(refused > whole.len(), "most of it has to make sense");
+    }
+}
