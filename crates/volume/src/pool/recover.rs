@@ -99,6 +99,9 @@ pub(super) fn search(media: &[&dyn Media], thorough: bool) -> Result<Found, Open
     }
     let (generation, state) = search.newest()?;
     search.check_records(generation);
+    if thorough && search.generations.contains_key(&(generation - 1)) {
+        search.check_records(generation - 1);
+    }
     search.finish(generation, state)
 }
 
@@ -307,15 +310,19 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Every disk is to have both copies of every record of the newest generation.
+    /// Every disk that has a generation's image is to have both copies of every record of it, and all are to have the
+    /// newest.
     fn check_records(&mut self, number: u64) {
-        let sequences: Vec<u64> = self.generations[&number].records.keys().copied().collect();
-        for sequence in sequences {
-            for (device, copy) in
-                (0..self.media.len()).flat_map(|device| [(device, 0), (device, 1)])
-            {
-                if !self.copies.contains(&(device, number, sequence, copy)) {
-                    self.findings.push(Finding { device, what: What::Record { sequence, copy } });
+        let generation = &self.generations[&number];
+        let newest = self.generations.keys().next_back() == Some(&number);
+        let has =
+            |device: &usize| newest || generation.images.iter().any(|(on, _, _)| on == device);
+        let devices: Vec<usize> = (0..self.media.len()).filter(has).collect();
+        for sequence in generation.records.keys() {
+            for (device, copy) in devices.iter().flat_map(|device| [(*device, 0), (*device, 1)]) {
+                if !self.copies.contains(&(device, number, *sequence, copy)) {
+                    let what = What::Record { sequence: *sequence, copy };
+                    self.findings.push(Finding { device, what });
                 }
             }
         }

@@ -10,8 +10,8 @@ type Sector = Arc<[u8; 512]>;
 type Contents = BTreeMap<u64, Sector>;
 
 #[derive(Clone, Debug)]
-pub struct Disk {
-    pub size: Sectors,
+pub(crate) struct Disk {
+    pub(crate) size: Sectors,
     /// What a reader sees; what is not there is zero.
     seen: Contents,
     /// What a crash leaves.
@@ -40,11 +40,11 @@ fn apply(into: &mut Contents, extent: Extent, from: &Contents, keep: impl Fn(u64
 }
 
 impl Disk {
-    pub fn new(size: Sectors) -> Self {
+    pub(crate) fn new(size: Sectors) -> Self {
         Self { size, seen: Contents::new(), durable: Contents::new(), cache: Vec::new() }
     }
 
-    pub fn read_now(&self, extent: Extent) -> Vec<u8> {
+    pub(crate) fn read_now(&self, extent: Extent) -> Vec<u8> {
         assert!(extent.end().0 <= self.size.0, "a read of {extent} passes the disk's end");
         let mut bytes = vec![0; extent.len.bytes_usize()];
         for (at, sector) in self.seen.range(extent.start.0..extent.end().0) {
@@ -54,7 +54,7 @@ impl Disk {
         bytes
     }
 
-    pub fn write(&mut self, extent: Extent, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, extent: Extent, bytes: &[u8]) {
         assert!(extent.end().0 <= self.size.0, "a write of {extent} passes the disk's end");
         assert_eq!(bytes.len(), extent.len.bytes_usize(), "as many bytes as sectors");
         let sectors = bytes.chunks(512).zip(extent.start.0..);
@@ -63,30 +63,30 @@ impl Disk {
         self.enter(extent, sectors.collect());
     }
 
-    pub fn erase(&mut self, extent: Extent) {
+    pub(crate) fn erase(&mut self, extent: Extent) {
         assert!(extent.end().0 <= self.size.0, "an erase of {extent} passes the disk's end");
         self.enter(extent, Contents::new());
     }
 
     /// What it holds, as if it lay at `to`.
-    pub fn moved(&self, from: Extent, to: Lba) -> BTreeMap<u64, Sector> {
+    pub(crate) fn moved(&self, from: Extent, to: Lba) -> BTreeMap<u64, Sector> {
         let range = self.seen.range(from.start.0..from.end().0);
         range.map(|(at, bytes)| (at - from.start.0 + to.0, Arc::clone(bytes))).collect()
     }
 
-    pub fn enter(&mut self, extent: Extent, contents: BTreeMap<u64, Sector>) {
+    pub(crate) fn enter(&mut self, extent: Extent, contents: BTreeMap<u64, Sector>) {
         apply(&mut self.seen, extent, &contents, |_| true);
         self.cache.push((extent, contents));
     }
 
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         for (extent, contents) in std::mem::take(&mut self.cache) {
             apply(&mut self.durable, extent, &contents, |_| true);
         }
     }
 
     /// What is left of it when the power goes now.
-    pub fn crashed(&self, dice: &mut Dice) -> Self {
+    pub(crate) fn crashed(&self, dice: &mut Dice) -> Self {
         let mut durable = self.durable.clone();
         let mut cache: Vec<_> = self.cache.iter().collect();
         if dice.below(2) == 0 {
@@ -112,26 +112,28 @@ impl Disk {
     }
 
     /// Turns bits of a byte, for good.
-    pub fn damage(&mut self, at: usize, bits: u8) {
+    pub(crate) fn damage(&mut self, at: usize, bits: u8) {
         let sector = at as u64 / 512;
         let mut bytes = self.seen.get(&sector).map_or([0; 512], |bytes| **bytes);
         bytes[at % 512] ^= bits;
-        self.seen.insert(sector, Arc::new(bytes));
-        self.durable.insert(sector, Arc::new(bytes));
+        let whole = (bytes != [0; 512]).then(|| (sector, Arc::new(bytes)));
+        let contents = whole.into_iter().collect();
+        put(&mut self.seen, sector, &contents);
+        put(&mut self.durable, sector, &contents);
     }
 
     /// The sectors that hold something, and lie in `extent`.
-    pub fn written(&self, extent: Extent) -> Vec<u64> {
+    pub(crate) fn written(&self, extent: Extent) -> Vec<u64> {
         self.seen.range(extent.start.0..extent.end().0).map(|(at, _)| *at).collect()
     }
 
     /// Whether nothing was written since the last flush.
-    pub fn is_flushed(&self) -> bool {
+    pub(crate) fn is_flushed(&self) -> bool {
         self.cache.is_empty()
     }
 
     /// All that it holds.
-    pub fn contents(&self) -> &BTreeMap<u64, Sector> {
+    pub(crate) fn contents(&self) -> &BTreeMap<u64, Sector> {
         &self.seen
     }
 }

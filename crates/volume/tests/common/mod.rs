@@ -2,8 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
-pub mod disk;
-pub mod world;
+pub(crate) mod disk;
+pub(crate) mod world;
 
 use spindle_volume::pool::{Media, Unreadable};
 use units::{Extent, Sectors};
@@ -20,11 +20,11 @@ impl Media for Disk {
     }
 }
 
-pub fn media(disks: &[Disk]) -> Vec<&dyn Media> {
+pub(crate) fn media(disks: &[Disk]) -> Vec<&dyn Media> {
     disks.iter().map(|disk| disk as &dyn Media).collect()
 }
 
 /// How many cases to run: `SPINDLE_CASES`, or `few`.
-pub fn cases(few: u64) -> u64 {
+pub(crate) fn cases(few: u64) -> u64 {
     std::env::var("SPINDLE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(few)
 }

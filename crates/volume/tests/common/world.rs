@@ -14,13 +14,13 @@ use units::{Extent, Sectors};
 use super::disk::Disk;
 use super::media;
 
-pub const POOL: PoolUid = PoolUid([7; 16]);
-pub const BLOCKS: u32 = 40;
+pub(crate) const POOL: PoolUid = PoolUid([7; 16]);
+pub(crate) const BLOCKS: u32 = 40;
 const SPARE: usize = 1;
 
 /// What a block may hold after a crash: what was flushed, or anything since.
 #[derive(Clone, Debug, Default)]
-pub struct Cell {
+pub(crate) struct Cell {
     durable: u64,
     since: Vec<u64>,
 }
@@ -37,22 +37,22 @@ impl Cell {
 
 type Clients = BTreeMap<VolumeId, Vec<Cell>>;
 
-pub fn uid(device: usize) -> DiskUid {
+pub(crate) fn uid(device: usize) -> DiskUid {
     DiskUid([u8::try_from(device + 1).unwrap(); 16])
 }
 
-pub fn device(state: &State, disk: DiskId) -> usize {
+pub(crate) fn device(state: &State, disk: DiskId) -> usize {
     usize::from(state.disk(disk).unwrap().uid.0[0]) - 1
 }
 
-pub struct World {
-    pub disks: Vec<Disk>,
-    pub pool: Pool,
-    pub clients: Clients,
-    pub dice: Dice,
+pub(crate) struct World {
+    pub(crate) disks: Vec<Disk>,
+    pub(crate) pool: Pool,
+    pub(crate) clients: Clients,
+    pub(crate) dice: Dice,
     /// How many states are looked at after a crash, for each step.
-    pub crashes: u32,
-    pub crashed: u64,
+    pub(crate) crashes: u32,
+    pub(crate) crashed: u64,
     /// What crashes left that has the operation already, until it has ended.
     after: Vec<(Vec<Disk>, Found)>,
     stamp: u64,
@@ -61,7 +61,7 @@ pub struct World {
 }
 
 /// Does one step.
-pub fn perform(disks: &mut [Disk], places: &dyn Fn(DiskId) -> usize, action: &Action) {
+pub(crate) fn perform(disks: &mut [Disk], places: &dyn Fn(DiskId) -> usize, action: &Action) {
     match action {
         Action::Write { disk, extent, bytes } => disks[places(*disk)].write(*extent, bytes),
         Action::Flush { disk } => disks[places(*disk)].flush(),
@@ -74,7 +74,7 @@ pub fn perform(disks: &mut [Disk], places: &dyn Fn(DiskId) -> usize, action: &Ac
 }
 
 /// The disks that are a pool's: one that is half in it, or half out of it, is left out.
-pub fn reopen(disks: &[Disk]) -> (Vec<usize>, Found) {
+pub(crate) fn reopen(disks: &[Disk]) -> (Vec<usize>, Found) {
     let mut given: Vec<usize> = (0..disks.len()).collect();
     loop {
         let all = media(disks);
@@ -90,7 +90,7 @@ pub fn reopen(disks: &[Disk]) -> (Vec<usize>, Found) {
 }
 
 impl World {
-    pub fn new(seed: u64, members: usize, crashes: u32) -> Self {
+    pub(crate) fn new(seed: u64, members: usize, crashes: u32) -> Self {
         let geometry = Geometry::new(8, 16).unwrap();
         let size = Blocks(BLOCKS).sectors();
         let disks = vec![Disk::new(size); members + SPARE];
@@ -107,7 +107,7 @@ impl World {
     }
 
     /// Begins an operation; a refusal changes nothing.
-    pub fn begin(&mut self, operation: Operation) -> Result<Ticket, Refusal> {
+    pub(crate) fn begin(&mut self, operation: Operation) -> Result<Ticket, Refusal> {
         let before = self.pool.state().clone();
         let begun = self.pool.begin(&operation);
         self.pool.invariants();
@@ -119,7 +119,7 @@ impl World {
     }
 
     /// Does all that is to be done, in any order that the pool allows, with a crash before every step.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let mut steps: Vec<(StepId, Action)> = Vec::new();
         loop {
             while let Some(output) = self.pool.poll() {
@@ -256,7 +256,7 @@ impl World {
     }
 
     /// A client writes a block, which gets a place first if it needs one.
-    pub fn write(&mut self, volume: VolumeId, block: u32) -> Result<(), Refusal> {
+    pub(crate) fn write(&mut self, volume: VolumeId, block: u32) -> Result<(), Refusal> {
         let extent = Extent::new(units::Lba(u64::from(block) * 2_048), Sectors(1));
         match self.pool.writable(volume, extent) {
             Ready::Now => {}
@@ -277,7 +277,7 @@ impl World {
     }
 
     /// A client flushes: what it wrote is to be there for good.
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         self.disks.iter_mut().for_each(Disk::flush);
         for cell in self.clients.values_mut().flatten() {
             *cell = Cell { durable: cell.now(), since: Vec::new() };
@@ -285,7 +285,7 @@ impl World {
     }
 
     /// One thing, drawn.
-    pub fn draw(&mut self) -> Operation {
+    pub(crate) fn draw(&mut self) -> Operation {
         let state = self.pool.state();
         let volumes: Vec<VolumeId> = state.volumes().map(|(id, _)| id).collect();
         let disks: Vec<DiskId> = state.disks().map(|(id, _)| id).collect();
@@ -335,7 +335,7 @@ impl World {
     }
 
     /// Empties a disk, block by block.
-    pub fn empty(&mut self) {
+    pub(crate) fn empty(&mut self) {
         let volumes: Vec<VolumeId> = self.pool.state().volumes().map(|(id, _)| id).collect();
         for volume in volumes {
             let mut from = VolumeBlock(0);
@@ -349,7 +349,7 @@ impl World {
         }
     }
 
-    pub fn verify(&self) {
+    pub(crate) fn verify(&self) {
         let (given, found) = reopen(&self.disks);
         let disks: Vec<Disk> = given.iter().map(|device| self.disks[*device].clone()).collect();
         verify(&disks, &found, &self.clients);
@@ -361,7 +361,7 @@ fn clone(disks: &[Disk]) -> Found {
 }
 
 /// Every volume is there, and every block holds what a client wrote to it.
-pub fn verify(disks: &[Disk], found: &Found, clients: &Clients) {
+pub(crate) fn verify(disks: &[Disk], found: &Found, clients: &Clients) {
     let there: Vec<VolumeId> = found.state.volumes().map(|(id, _)| id).collect();
     let known: Vec<VolumeId> = clients.keys().copied().collect();
     assert_eq!(there, known, "the volumes that there are");
