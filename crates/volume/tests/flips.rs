@@ -117,10 +117,10 @@ fn a_damaged_byte_is_noticed_and_changes_nothing_on_two_disks() {
 #[test]
 fn a_change_that_is_lost_before_another_is_refused() {
     let (mut disks, state) = golden(1, 2);
-    let log = state.geometry.log(Slot::A).start.0 as usize * 512;
-    for copy in 0..2 {
-        for slot in [log, state.geometry.log(Slot::B).start.0 as usize * 512] {
-            disks[0].damage(slot + copy * 4_096 + 40, 1);
+    for slot in Slot::BOTH {
+        let log = state.geometry.log(slot).start.0;
+        for copy in [0, 8] {
+            disks[0].damage(usize::try_from((log + copy) * 512).unwrap() + 40, 1);
         }
     }
     let error = find(&media(&disks)).unwrap_err();

@@ -431,9 +431,7 @@ impl Change {
             Self::AddDisk { number, disk } => {
                 out.u8(9);
                 out.u32(number.0);
-                out.bytes(&disk.uid.0);
-                out.u32(disk.blocks);
-                out.u32(disk.fast_end);
+                write_disk(out, disk);
             }
             Self::Leave { number, leaving } => {
                 out.u8(10);
@@ -490,6 +488,12 @@ fn flag(from: &mut Reader<'_>) -> Result<bool, Malformed> {
         1 => Ok(true),
         _ => Err(from.refuse("a flag that is neither 0 nor 1")),
     }
+}
+
+fn write_disk(out: &mut Writer, disk: &Disk) {
+    out.bytes(&disk.uid.0);
+    out.u32(disk.blocks);
+    out.u32(disk.fast_end);
 }
 
 fn read_disk(from: &mut Reader<'_>) -> Result<Disk, Malformed> {

@@ -68,4 +68,4 @@ const _: () = assert!(
     IMAGE_HEAD_BYTES + IMAGE_DISK_BYTES + IMAGE_VOLUME_BYTES + 4 + RUN_BYTES
         <= IMAGE_UNITS_MIN as usize * UNIT_BYTES
 );
-const _: () = assert!(BLOCK_UNITS as usize * UNIT_BYTES == BLOCK_SECTORS.0 as usize * 512);
+const _: () = assert!(BLOCK_UNITS as u64 * UNIT_BYTES as u64 == BLOCK_SECTORS.0 * 512);

@@ -347,7 +347,7 @@ impl Pool {
         let units = 2 * Record::units(body.len());
         if self.log_used + units > self.state.geometry.log_units() {
             let phases = vec![
-                self.images(&self.state, self.generation + 1, false, |slot| slot.other()),
+                self.images(&self.state, self.generation + 1, false, Slot::other),
                 self.flushes(),
             ];
             self.commit = Some(Commit { kind: Kind::Image, script: Script::new(phases) });
@@ -387,7 +387,7 @@ impl Pool {
         let gone: Vec<DiskId> =
             self.state.disks.keys().filter(|id| !next.disks.contains_key(id)).copied().collect();
         self.active.extend(new.iter().map(|id| (*id, Slot::B)));
-        let first = self.images(&next, self.generation + 1, true, |slot| slot.other());
+        let first = self.images(&next, self.generation + 1, true, Slot::other);
         let second = self.images(&next, self.generation + 2, false, |slot| slot);
         let on = |disks: &[DiskId], actions: &[Action]| {
             let of = |action: &&Action| matches!(action, Action::Write { disk, .. } if disks.contains(disk));
@@ -416,7 +416,7 @@ impl Pool {
 
     /// Writes what is to both slots of every disk, the one that is not in use first.
     fn write_both(&mut self, mut phases: Vec<Vec<Action>>, tickets: Vec<Ticket>) {
-        phases.push(self.images(&self.state, self.generation + 1, false, |slot| slot.other()));
+        phases.push(self.images(&self.state, self.generation + 1, false, Slot::other));
         phases.push(self.flushes());
         phases.push(self.images(&self.state, self.generation + 2, false, |slot| slot));
         phases.push(self.flushes());

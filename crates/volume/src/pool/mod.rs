@@ -18,6 +18,7 @@ pub mod limits;
 mod machine;
 mod names;
 mod operation;
+mod placement;
 mod recover;
 mod runs;
 mod script;

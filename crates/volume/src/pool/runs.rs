@@ -6,8 +6,60 @@
 use super::names::Place;
 use crate::DiskId;
 
-/// Extents in a leaf, at most: a lookup touches a handful of cache lines of it, and an insertion moves 2 KiB.
-const LEAF_MAX: usize = 128;
+/// Extents in a leaf, at most: four cache lines, which are asked for at once instead of one after the other.
+const LEAF_MAX: usize = 16;
+
+/// What stands behind the last extent of a leaf; no volume has so many rows.
+const NONE: Run = Run { row: u32::MAX, place: Place { disk: DiskId(0), block: 0, len: 0 } };
+
+/// Up to [`LEAF_MAX`] extents.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct Leaf {
+    runs: [Run; LEAF_MAX],
+}
+
+impl Leaf {
+    fn of(run: Run) -> Box<Self> {
+        let mut runs = [NONE; LEAF_MAX];
+        runs[0] = run;
+        Box::new(Self { runs })
+    }
+
+    fn len(&self) -> usize {
+        self.runs.partition_point(|run| run.row != NONE.row)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Run> + '_ {
+        self.runs[..self.len()].iter().copied()
+    }
+
+    /// How many begin at or before `row`.
+    #[inline]
+    fn before(&self, row: u32) -> usize {
+        self.runs.iter().map(|run| usize::from(run.row <= row)).sum()
+    }
+
+    fn insert(&mut self, at: usize, run: Run) {
+        self.runs.copy_within(at..LEAF_MAX - 1, at + 1);
+        self.runs[at] = run;
+    }
+
+    fn remove(&mut self, at: usize) -> Run {
+        let run = self.runs[at];
+        self.runs.copy_within(at + 1.., at);
+        self.runs[LEAF_MAX - 1] = NONE;
+        run
+    }
+
+    /// Its second half; it is to be full.
+    fn split(&mut self) -> Box<Self> {
+        let mut runs = [NONE; LEAF_MAX];
+        runs[..LEAF_MAX / 2].copy_from_slice(&self.runs[LEAF_MAX / 2..]);
+        self.runs[LEAF_MAX / 2..].fill(NONE);
+        Box::new(Self { runs })
+    }
+}
 
 /// A run of rows that lie on consecutive blocks of one disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +95,8 @@ impl Run {
 pub struct RunMap {
     /// The first row of each leaf.
     firsts: Vec<u32>,
-    leaves: Vec<Vec<Run>>,
+    #[expect(clippy::vec_box, reason = "one more among a million moves addresses, not leaves")]
+    leaves: Vec<Box<Leaf>>,
     runs: usize,
     rows: u64,
 }
@@ -74,7 +127,7 @@ impl RunMap {
 
     /// All extents, in the order of their rows.
     pub fn iter(&self) -> impl Iterator<Item = Run> + '_ {
-        self.leaves.iter().flatten().copied()
+        self.leaves.iter().flat_map(|leaf| leaf.iter())
     }
 
     /// The extent that holds `row`. Takes O(log n).
@@ -82,15 +135,14 @@ impl RunMap {
     pub fn get(&self, row: u32) -> Option<Run> {
         let leaf = self.firsts.partition_point(|first| *first <= row).checked_sub(1)?;
         let leaf = &self.leaves[leaf];
-        let at = leaf.partition_point(|run| run.row <= row).checked_sub(1)?;
-        let run = leaf[at];
+        let run = leaf.runs[leaf.before(row).checked_sub(1)?];
         (row < run.end()).then_some(run)
     }
 
     /// The first extent that ends behind `row`.
     pub fn next(&self, row: u32) -> Option<Run> {
         let (leaf, at) = self.position(row)?;
-        Some(self.leaves[leaf][at])
+        Some(self.leaves[leaf].runs[at])
     }
 
     /// The parts of extents within `len` rows from `row` on.
@@ -106,22 +158,24 @@ impl RunMap {
 
     /// Appends an extent behind all others; says whether it does lie behind them.
     pub(super) fn push(&mut self, run: Run) -> bool {
-        let last = self.leaves.last_mut().and_then(|leaf| leaf.last_mut());
-        if let Some(last) = last {
+        if let Some(leaf) = self.leaves.last_mut() {
+            let at = leaf.len() - 1;
+            let last = leaf.runs[at];
             if run.row < last.end() {
                 return false;
             }
-            if run.continues(*last) {
-                last.place.len += run.place.len;
+            if run.continues(last) {
+                leaf.runs[at].place.len += run.place.len;
                 self.rows += u64::from(run.place.len);
                 return true;
             }
         }
-        if self.leaves.last().is_none_or(|leaf| leaf.len() == LEAF_MAX) {
+        if let Some(leaf) = self.leaves.last_mut().filter(|leaf| leaf.len() < LEAF_MAX) {
+            leaf.insert(leaf.len(), run);
+        } else {
             self.firsts.push(run.row);
-            self.leaves.push(Vec::with_capacity(LEAF_MAX));
+            self.leaves.push(Leaf::of(run));
         }
-        self.leaves.last_mut().expect("there is one").push(run);
         self.runs += 1;
         self.rows += u64::from(run.place.len);
         true
@@ -132,7 +186,7 @@ impl RunMap {
         let end = row.saturating_add(len);
         let mut removed = Vec::new();
         while let Some((leaf, at)) = self.position(row) {
-            let run = self.leaves[leaf][at];
+            let run = self.leaves[leaf].runs[at];
             if run.row >= end {
                 break;
             }
@@ -171,8 +225,13 @@ impl RunMap {
     /// Which leaf, and where in it, the first extent is that ends behind `row`.
     fn position(&self, row: u32) -> Option<(usize, usize)> {
         let leaf = self.firsts.partition_point(|first| *first <= row).saturating_sub(1);
-        let at = self.leaves.get(leaf)?.partition_point(|run| run.end() <= row);
-        if at < self.leaves[leaf].len() {
+        let runs = self.leaves.get(leaf)?;
+        // The last that begins at or before `row`, if it does not end there.
+        let at = runs.before(row);
+        if at > 0 && runs.runs[at - 1].end() > row {
+            return Some((leaf, at - 1));
+        }
+        if at < runs.len() {
             return Some((leaf, at));
         }
         (leaf + 1 < self.leaves.len()).then_some((leaf + 1, 0))
@@ -187,12 +246,11 @@ impl RunMap {
         let run = self.leaves[leaf].remove(at);
         self.runs -= 1;
         self.rows -= u64::from(run.place.len);
-        match self.leaves[leaf].first() {
-            Some(first) => self.firsts[leaf] = first.row,
-            None => {
-                self.leaves.remove(leaf);
-                self.firsts.remove(leaf);
-            }
+        if self.leaves[leaf].len() > 0 {
+            self.firsts[leaf] = self.leaves[leaf].runs[0].row;
+        } else {
+            self.leaves.remove(leaf);
+            self.firsts.remove(leaf);
         }
     }
 
@@ -202,20 +260,21 @@ impl RunMap {
         self.rows += u64::from(run.place.len);
         if self.leaves.is_empty() {
             self.firsts.push(run.row);
-            self.leaves.push(vec![run]);
+            self.leaves.push(Leaf::of(run));
             return;
         }
-        let leaf = self.firsts.partition_point(|first| *first <= run.row).saturating_sub(1);
-        let runs = &mut self.leaves[leaf];
-        let at = runs.partition_point(|other| other.row < run.row);
-        debug_assert!(runs.get(at).is_none_or(|after| run.end() <= after.row), "rows lie once");
-        runs.insert(at, run);
-        self.firsts[leaf] = runs[0].row;
-        if runs.len() > LEAF_MAX {
-            let half = runs.split_off(LEAF_MAX / 2);
-            self.firsts.insert(leaf + 1, half[0].row);
-            self.leaves.insert(leaf + 1, half);
+        let mut leaf = self.firsts.partition_point(|first| *first <= run.row).saturating_sub(1);
+        if self.leaves[leaf].len() == LEAF_MAX {
+            let second = self.leaves[leaf].split();
+            self.firsts.insert(leaf + 1, second.runs[0].row);
+            self.leaves.insert(leaf + 1, second);
+            leaf += usize::from(self.firsts[leaf + 1] <= run.row);
         }
+        let runs = &mut self.leaves[leaf];
+        let at = runs.before(run.row);
+        assert!(at == runs.len() || run.end() <= runs.runs[at].row, "rows lie once");
+        runs.insert(at, run);
+        self.firsts[leaf] = runs.runs[0].row;
     }
 }
 

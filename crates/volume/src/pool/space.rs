@@ -273,7 +273,8 @@ mod tests {
                     space.hold(place);
                     held.push(place);
                 } else {
-                    let place = held.swap_remove(dice.below(held.len() as u32) as usize);
+                    let len = u32::try_from(held.len()).expect("few");
+                    let place = held.swap_remove(dice.below(len) as usize);
                     space.release(place);
                 }
                 assert_eq!(space, Space::build(DISK, 5..205, 100, &held), "seed {seed}");

@@ -99,7 +99,7 @@ impl Disk {
             let (start, len) = (extent.start.0, extent.len.0);
             let cut = start + dice.draw() % (len + 1);
             let salt = dice.draw();
-            let some = move |at: u64| Dice::new(salt ^ at).draw() % 2 == 0;
+            let some = move |at: u64| Dice::new(salt ^ at).draw().is_multiple_of(2);
             match dice.below(5) {
                 0 => {}
                 1 => apply(&mut durable, *extent, contents, |_| true),
