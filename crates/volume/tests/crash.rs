@@ -39,9 +39,13 @@ fn run(seed: u64) -> u64 {
     world.crashed
 }
 
+/// Seeds that once failed: what an image that was torn follows from is not always the generation before (10), and the slot that is
+/// repaired last is to be a whole one (69).
+const FOUND: [u64; 2] = [10, 69];
+
 #[test]
 fn a_crash_leaves_the_state_before_or_after_and_every_flushed_block() {
-    let crashes: u64 = (0..cases(12)).map(run).sum();
+    let crashes: u64 = FOUND.into_iter().chain(0..cases(10)).map(run).sum();
     println!("{crashes} crashes");
     assert!(crashes > 0, "there were crashes");
 }

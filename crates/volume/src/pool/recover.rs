@@ -345,10 +345,12 @@ impl<'a> Search<'a> {
         }
         let absent = state.disks().filter(|(id, _)| !devices.contains_key(id));
         let missing = absent.map(|(id, disk)| (id, disk.uid)).collect();
+        // What is kept until the other slot is whole has to be whole itself: a header alone says little after a crash.
         let best = |device: usize| {
             let images = self.generations.range(..=number).rev().flat_map(|(_, one)| &one.images);
-            let newest = images.into_iter().find(|(on, _, _)| *on == device);
-            newest.map_or(Slot::A, |(_, slot, _)| *slot)
+            let mut own = images.filter(|(on, _, _)| *on == device);
+            let whole = own.find(|(_, _, header)| self.body(device, header).is_some());
+            whole.map_or(Slot::A, |(_, slot, _)| *slot)
         };
         let best: BTreeMap<_, _> =
             devices.iter().map(|(id, device)| (*id, best(*device))).collect();
