@@ -225,6 +225,11 @@ fn span(fields: &Table<'_>) -> Result<Span, ConfigError> {
 }
 
 impl Volume {
+    /// When its contract's stream holds; always if it has none.
+    pub fn span(&self) -> Span {
+        self.stream.map_or(Span::ALWAYS, |stream| stream.span)
+    }
+
     /// What it asks of a disk that serves deadlines: its stream, or its reserve as a server that has its share once a period.
     /// Nothing if it is best effort.
     /// `longest` is the longest command on the disk.
