@@ -31,7 +31,7 @@ mod timetable;
 mod volume;
 mod workload;
 
-pub use document::{Document, VolumeEdit};
+pub use document::{Document, StreamEdit, VolumeEdit};
 pub use error::ConfigError;
 pub use plan::{
     Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, Remap, Replay, Requests,

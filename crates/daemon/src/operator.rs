@@ -155,6 +155,7 @@ impl Operator {
             return if same { Ok(Created::Unchanged) } else { Err(exists()) };
         }
         let after = before.create(name, disk, edit)?;
+        after.refuse_past(after.plan().volumes.len() - 1, self.now())?;
         let volume = after.plan().volumes.last().expect("it was added");
         let inbox = &self.live.inboxes[volume.disk.0];
         let export = self.live.routes.number();
@@ -184,6 +185,9 @@ impl Operator {
         let before = self.document();
         let (index, old) = before.volume(name).map_err(ChangeError::Missing)?;
         let after = before.set(name, &setting.edit)?;
+        if setting.edit.stream.is_some() {
+            after.refuse_past(index, self.now())?;
+        }
         let new = &after.plan().volumes[index];
         let (export, route) = self.live.routes.find(name).expect("a volume has a route");
         let (inbox, volume) = (&self.live.inboxes[route.disk], route.volume);
