@@ -39,4 +39,4 @@ pub use plan::{
 };
 pub use stream::{BlockCost, Stream};
 pub use table::size as size_text;
-pub use timetable::{Blocker, Room, SERVER, Unfit, decimal as decimal_text};
+pub use timetable::{Blocker, Room, Unfit, decimal as decimal_text};
