@@ -4,8 +4,8 @@ use config::{Plan, Workload};
 use drive::{AnyDevice, Tag};
 use engine::limits::REQUESTS_MAX;
 use engine::{
-    Action, Command, Declared, Engine, Event, Outcome, Priority, Reply, Request, SEQUENTIAL_WITHIN,
-    Settings, VolumeId,
+    Action, Agenda, Command, Contract, Declared, Engine, Event, Outcome, Priority, Reply, Request,
+    SEQUENTIAL_WITHIN, Settings, VolumeId,
 };
 use report::{DeclaredReport, DiskReport, ExecutionReport, Latency, Runs, SCHEMA, VolumeReport};
 use trace::TraceError;
@@ -45,6 +45,8 @@ struct Disk {
     name: String,
     settings: Settings,
     engine: Engine,
+    /// Streams that come and end.
+    agenda: Agenda,
     device: AnyDevice,
     /// Commands in the drive, by tag, with the time of their issue.
     running: Vec<(Command, Instant)>,
@@ -182,6 +184,7 @@ impl World {
             for disk in 0..self.disks.len() {
                 self.collect(disk);
             }
+            self.disks.iter_mut().for_each(|disk| disk.keep_agenda(at));
             while let Some(entry) = self.calendar.take(at) {
                 match entry {
                     Entry::Send { load } => self.send(load),
@@ -270,7 +273,8 @@ impl World {
     fn next_at(&self) -> Option<Instant> {
         let mut next = self.calendar.next_at();
         for disk in &self.disks {
-            for at in [disk.device.next_completion(), disk.engine.next_wakeup()] {
+            let agenda = disk.agenda.next_at();
+            for at in [disk.device.next_completion(), disk.engine.next_wakeup(), agenda] {
                 next = at.map(|at| next.map_or(at, |next| next.min(at))).or(next);
             }
         }
@@ -412,12 +416,31 @@ impl World {
 }
 
 impl Disk {
+    fn add_volume(&mut self, volume: &config::Volume) -> VolumeId {
+        let none = Contract { stream: None, ..volume.contract };
+        let id = self.engine.add_volume(none, Instant::ZERO).expect("the plan's reserves fit");
+        let contract = self.agenda.book(id, volume.contract, volume.span(), Instant::ZERO);
+        if contract != none {
+            self.engine.handle(Event::ContractChanged { volume: id, contract }, Instant::ZERO);
+        }
+        id
+    }
+
+    /// Begins and ends the streams for which it is time.
+    fn keep_agenda(&mut self, now: Instant) {
+        while let Some((volume, stream)) = self.agenda.take(now) {
+            let contract = Contract { stream, ..self.engine.contract(volume) };
+            self.engine.handle(Event::ContractChanged { volume, contract }, now);
+        }
+    }
+
     fn new(disk: &config::Disk, seed: u64) -> Self {
         let settings = disk.settings();
         Self {
             name: disk.name.clone(),
             settings,
             engine: disk.engine(Instant::ZERO),
+            agenda: Agenda::default(),
             device: AnyDevice::new(disk.drive.model.clone()).with_seed(seed),
             running: Vec::new(),
             data: DataOracle::default(),
@@ -434,8 +457,7 @@ impl Disk {
 impl Volume {
     fn new(volume: &config::Volume, disks: &mut [Disk]) -> Self {
         let disk = volume.disk.0;
-        let id = disks[disk].engine.add_volume(volume.contract, Instant::ZERO);
-        let id = id.expect("the plan's reserves fit");
+        let id = disks[disk].add_volume(volume);
         disks[disk].engine.prioritise(id, volume.priority);
         disks[disk].limited |= volume.contract.limit < Share::ALL;
         let place = DiskId(u32::try_from(disk).expect("disks are few"));
