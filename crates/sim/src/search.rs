@@ -308,7 +308,6 @@ impl Case {
 
     fn arrivals(&mut self) {
         if let Some((_, volume)) = self.leaves.take_if(|(at, _)| *at <= self.now) {
-            self.add_up(volume);
             let contract = Contract::BEST_EFFORT;
             self.engine.handle(Event::ContractChanged { volume, contract }, self.now);
             let index = self.clients.iter().position(|client| client.volume == volume);

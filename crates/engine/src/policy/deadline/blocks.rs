@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use units::{DiskTime, Instant, Operation};
 
 use crate::Stream;
-use crate::request::Kept;
 
 #[derive(Clone, Copy, Debug)]
 struct Asked {
@@ -29,7 +28,6 @@ pub(super) struct Blocks {
     spent: Option<DiskTime>,
     /// Whether the arm has to find its way back to it.
     interrupted: bool,
-    pub(super) kept: Kept,
 }
 
 impl Blocks {
@@ -42,7 +40,6 @@ impl Blocks {
             joined: false,
             spent: None,
             interrupted: false,
-            kept: Kept::default(),
         }
     }
 
@@ -54,9 +51,8 @@ impl Blocks {
         }
     }
 
-    /// Requests that were queued before the stream was there are none of it. What was kept before is.
-    pub(super) fn takes_over(&mut self, queued: usize, kept: Kept) {
-        self.kept = kept;
+    /// Requests that were queued before the stream was there are none of it.
+    pub(super) fn takes_over(&mut self, queued: usize) {
         let other = Asked { at: Instant::ZERO, covered: false };
         self.asked = (0..queued).map(|_| other).collect();
     }
@@ -126,15 +122,5 @@ impl Blocks {
     /// No request that is not released by `now` is released before then.
     pub(super) fn next_release(&self, now: Instant) -> Instant {
         self.release.filter(|release| *release > now).unwrap_or(self.expected.max(now))
-    }
-
-    /// A request that was due then is answered.
-    pub(super) fn answered(&mut self, deadline: Instant, now: Instant) {
-        if now <= deadline {
-            self.kept.met += 1;
-        } else {
-            self.kept.missed += 1;
-            self.kept.lateness_max = self.kept.lateness_max.max(now.since(deadline));
-        }
     }
 }

@@ -73,6 +73,8 @@ struct Volume {
     head: Option<DiskTime>,
     /// Requests queued, the one in service not counted once its last command is issued.
     queued: usize,
+    /// What became of the deadlines that it has had.
+    kept: Kept,
     /// When its head is due, if it is real time: its key in that order.
     due: Option<Instant>,
 }
@@ -183,6 +185,7 @@ impl Deadline {
             extra: DiskTime::ZERO,
             head: None,
             queued: 0,
+            kept: Kept::default(),
             due: None,
         }
     }
@@ -192,19 +195,15 @@ impl Deadline {
         let entry = &self.volumes[volume.0 as usize];
         let Volume { promise, joined, .. } = self.fresh(entry.contract);
         let entry = &mut self.volumes[volume.0 as usize];
-        let before = core::mem::replace(&mut entry.promise, promise);
+        entry.promise = promise;
         entry.joined = joined;
         if let Some(served) = &mut self.served
             && (served.volume, served.account) == (volume, Account::RealTime)
         {
             served.account = Account::Past;
         }
-        let mut kept = Kept::default();
-        if let Promise::Stream(before) = before {
-            kept = before.kept;
-        }
         if let Promise::Stream(blocks) = &mut entry.promise {
-            blocks.takes_over(entry.queued, kept);
+            blocks.takes_over(entry.queued);
         }
         if let Promise::Nothing = entry.promise {
             self.promised.remove(&volume);
@@ -600,22 +599,22 @@ impl Policy for Deadline {
             (Account::Slack, _) => self.left -= over,
             (Account::Server, _) => self.server.as_mut().expect("it paid").pay(over),
         }
-        if let Promise::Stream(blocks) = &mut entry.promise {
-            if let Some(due) = served.due {
-                blocks.answered(due, now);
-            } else if !served.ends_request {
-                blocks.has_had(took, self.preemption);
-            }
+        if let Some(due) = served.due {
+            entry.kept.answered(due, now);
+        }
+        if let Promise::Stream(blocks) = &mut entry.promise
+            && !served.ends_request
+        {
+            blocks.has_had(took, self.preemption);
         }
         self.place(volume, now);
         took
     }
 
     fn kept(&self, volume: VolumeId) -> Option<Kept> {
-        match &self.volumes[volume.0 as usize].promise {
-            Promise::Stream(blocks) => Some(blocks.kept),
-            _ => None,
-        }
+        let entry = &self.volumes[volume.0 as usize];
+        let has_stream = matches!(entry.promise, Promise::Stream(_));
+        (has_stream || entry.kept != Kept::default()).then_some(entry.kept)
     }
 
     fn balance(&mut self, volume: VolumeId, _: Instant) -> Option<DiskTime> {
