@@ -246,8 +246,7 @@ impl World {
                 bytes_per_s: volume.bytes.0 as f64 / seconds,
                 latency_ms: volume.latency.millis(),
                 waiting_ms: volume.waiting.millis(),
-                // No policy of today promises a deadline.
-                deadline_misses: 0,
+                deadline_misses: engine.kept(volume.id).map_or(0, |kept| kept.missed),
                 dropped: volume.dropped,
                 estimate_error_ms: volume.error.error(),
                 declared: volume
