@@ -140,7 +140,7 @@ impl DiskThread {
             }
             while let Some((volume, stream)) = self.agenda.take(now) {
                 let contract = Contract { stream, ..self.engine.contract(volume) };
-                self.promise(volume, contract, now);
+                self.engine.handle(Event::ContractChanged { volume, contract }, now);
             }
             while let Some(action) = self.engine.poll(now) {
                 self.act(action, now);
@@ -221,7 +221,7 @@ impl DiskThread {
             Change::Contract { volume, contract, span, declared } => {
                 self.seats.declare(volume, declared);
                 let contract = self.agenda.book(volume, contract, span, now);
-                self.promise(volume, contract, now);
+                self.engine.handle(Event::ContractChanged { volume, contract }, now);
                 volume
             }
             Change::Period { period, batch } => {
@@ -244,15 +244,6 @@ impl DiskThread {
         };
         // Who asked may have gone.
         let _ = to.try_send(Ok(volume));
-    }
-
-    fn promise(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
-        if contract.stream.is_none()
-            && let Some(kept) = self.engine.kept(volume)
-        {
-            self.seats.ended(volume, kept);
-        }
-        self.engine.handle(Event::ContractChanged { volume, contract }, now);
     }
 
     fn act(&mut self, action: Action, now: Instant) {

@@ -4,7 +4,7 @@
 
 use std::sync::mpsc::SyncSender;
 
-use engine::{Declared, Engine, Kept, SEQUENTIAL_WITHIN, VolumeId};
+use engine::{Declared, Engine, SEQUENTIAL_WITHIN, VolumeId};
 use frontend::ExportId;
 use report::{Latency, Runs};
 use units::{Extent, Instant};
@@ -25,8 +25,6 @@ struct Seat {
     /// What its reserve was worked out from, if from a rate.
     declared: Option<Declared>,
     traffic: Traffic,
-    /// What became of the deadlines of streams that have ended.
-    kept: Kept,
     /// Who waits until there are none.
     drained: Option<SyncSender<Changed>>,
 }
@@ -46,8 +44,8 @@ impl Seats {
             self.seats.resize_with(index + 1, || None);
         }
         let (latencies, error, runs) = (Latencies::default(), Latency::default(), Runs::default());
-        let (traffic, kept, drained) = (Traffic::default(), Kept::default(), None);
-        let seat = Seat { export, latencies, error, runs, declared, traffic, kept, drained };
+        let traffic = Traffic::default();
+        let seat = Seat { export, latencies, error, runs, declared, traffic, drained: None };
         let before = self.seats[index].replace(seat);
         assert!(before.is_none(), "a number is one volume's");
     }
@@ -64,12 +62,6 @@ impl Seats {
     /// What its reserve is worked out from, from now on.
     pub(crate) fn declare(&mut self, volume: VolumeId, declared: Option<Declared>) {
         self.seat(volume).declared = declared;
-    }
-
-    /// A stream has ended, and this became of its deadlines.
-    pub(crate) fn ended(&mut self, volume: VolumeId, kept: Kept) {
-        let seat = self.seat(volume);
-        seat.kept = sum(seat.kept, kept);
     }
 
     /// A client asks for this.
@@ -134,7 +126,7 @@ impl Seats {
             let (contract, account) = (engine.contract(volume), *engine.account(volume));
             let (balance, slack) = (engine.balance(volume, now), engine.slack(volume));
             let traffic = seat.traffic.at(now);
-            let kept = sum(seat.kept, engine.kept(volume).unwrap_or_default());
+            let kept = engine.kept(volume).unwrap_or_default();
             let view = VolumeView {
                 contract,
                 account,
@@ -150,13 +142,5 @@ impl Seats {
             (seat.export, view)
         });
         views.collect()
-    }
-}
-
-fn sum(one: Kept, other: Kept) -> Kept {
-    Kept {
-        met: one.met + other.met,
-        missed: one.missed + other.missed,
-        lateness_max: one.lateness_max.max(other.lateness_max),
     }
 }

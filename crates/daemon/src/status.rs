@@ -173,6 +173,7 @@ impl VolumeStatus {
             latency_ms: self.latency.millis(),
             waiting_ms: self.waiting.millis(),
             deadline_misses: self.kept.missed - earlier.map_or(0, |earlier| earlier.kept.missed),
+            deadlines: (self.kept != Kept::default()).then(|| self.kept.into()),
             dropped: 0,
             estimate_error_ms: self.error.error(),
             declared: self.declared_since(earlier),

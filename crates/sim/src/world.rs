@@ -7,7 +7,10 @@ use engine::{
     Action, Agenda, Command, Contract, Declared, Engine, Event, Outcome, Priority, Reply, Request,
     SEQUENTIAL_WITHIN, Settings, VolumeId,
 };
-use report::{DeclaredReport, DiskReport, ExecutionReport, Latency, Runs, SCHEMA, VolumeReport};
+use report::{
+    DeadlinesReport, DeclaredReport, DiskReport, ExecutionReport, Latency, Runs, SCHEMA,
+    VolumeReport,
+};
 use trace::TraceError;
 use units::{Bytes, DiskTime, Duration, Instant, Op, Operation, Share};
 use volume::{DiskId, Map, Placed};
@@ -16,7 +19,8 @@ use crate::Dice;
 use crate::calendar::Calendar;
 use crate::commands::Uninterrupted;
 use crate::oracle::{
-    DataOracle, PromiseOracle, Terms, Verdict, Watched, assert_rest_is_justified, burst,
+    DataOracle, PromiseOracle, Terms, Verdict, Watched, assert_deadlines_kept,
+    assert_rest_is_justified, burst, never_misses,
 };
 use crate::run::Report;
 use crate::slab::Slab;
@@ -235,6 +239,7 @@ impl World {
         let volumes = self.volumes.iter().map(|volume| {
             let engine = &self.disks[volume.disk].engine;
             let (contract, account) = (engine.contract(volume.id), engine.account(volume.id));
+            let kept = engine.kept(volume.id);
             VolumeReport {
                 name: volume.name.clone(),
                 reserve: contract.reserve.as_f64(),
@@ -246,7 +251,8 @@ impl World {
                 bytes_per_s: volume.bytes.0 as f64 / seconds,
                 latency_ms: volume.latency.millis(),
                 waiting_ms: volume.waiting.millis(),
-                deadline_misses: engine.kept(volume.id).map_or(0, |kept| kept.missed),
+                deadline_misses: kept.map_or(0, |kept| kept.missed),
+                deadlines: kept.map(DeadlinesReport::from),
                 dropped: volume.dropped,
                 estimate_error_ms: volume.error.error(),
                 declared: volume
@@ -264,9 +270,17 @@ impl World {
     fn verdict(&self) -> Verdict {
         Verdict {
             reads_checked: self.disks.iter().map(|disk| disk.data.checked).sum(),
+            deadlines_checked: self.volumes.iter().map(|volume| self.kept(volume)).sum(),
             promises_checked: self.volumes.iter().map(|volume| volume.promise.checked).sum(),
             ..self.verdict
         }
+    }
+
+    /// Blocks that were in time where none may be late.
+    fn kept(&self, volume: &Volume) -> u64 {
+        let disk = &self.disks[volume.disk];
+        let kept = disk.engine.kept(volume.id).filter(|_| never_misses(&disk.settings));
+        kept.map_or(0, |kept| kept.met)
     }
 
     fn next_at(&self) -> Option<Instant> {
@@ -381,6 +395,9 @@ impl World {
             let off = Duration::from_nanos((disk_time - estimate).as_nanos().unsigned_abs());
             volume.error.record(off);
             disk.error.record(off);
+        }
+        if let Some(kept) = disk.engine.kept(volume.id) {
+            assert_deadlines_kept(kept, &disk.settings, &volume.name, self.now);
         }
         load.inside -= 1;
         let volume = load.volume;

@@ -9,13 +9,13 @@
 //! ```
 //!
 //! The policies differ in one number, the *room*: how long a best-effort command may be that goes before real-time
-//! requests. Where no real-time request is released:
+//! requests, those that are released and those that may be while it is served:
 //!
 //! | policy | room beside released real-time requests | beside none |
 //! |---|---|---|
 //! | `edf` | none | any |
 //! | `lst` | until the latest start of the first request in the queue | any |
-//! | `delta-l` | ΔL_r: what best effort has left of ΔL since the queue was empty | ΔL |
+//! | `delta-l` | `ΔL_r`: what best effort has left of ΔL since the queue was empty | ΔL |
 //! | `delta-star` | the slack of the present state ([`present`]); none in a burst | the same |
 //!
 //! A *burst* begins when best effort has no room left, and ends when no released request is queued: so the arm goes from
@@ -27,10 +27,11 @@
 //! **Changes.** A stream or a reserve that is new, or another, *joins*: it releases nothing until there is a moment at which
 //! no released request is queued and the drive is idle. Nothing that was begun or let go before can be in its way then, so
 //! that what the new set was admitted with holds from there on, and the old set's until there. Until the queue is empty
-//! next, ΔL_r is at most the new ΔL. Who has not joined yet is best effort.
+//! next, `ΔL_r` is at most the new ΔL. Who has not joined yet is best effort.
 
 mod blocks;
 mod present;
+mod room;
 mod server;
 mod worst;
 
@@ -40,7 +41,7 @@ use std::sync::Arc;
 use units::{DiskTime, Duration, Instant, Operation, Share};
 
 use self::blocks::Blocks;
-use self::present::{Outlook, Rate, Releases};
+use self::present::{Outlook, Rate};
 use self::server::Sporadic;
 pub(crate) use self::worst::Worst;
 use super::{Dispatch, Pick, Policy, Ticket};
@@ -73,6 +74,8 @@ struct Volume {
     head: Option<DiskTime>,
     /// Requests queued, the one in service not counted once its last command is issued.
     queued: usize,
+    /// What became of the deadlines that it has had.
+    kept: Kept,
     /// When its head is due, if it is real time: its key in that order.
     due: Option<Instant>,
 }
@@ -127,8 +130,8 @@ pub(crate) struct Deadline {
     /// What the present slack was at least, and when.
     known: Option<(Instant, DiskTime)>,
     burst: bool,
-    /// Streams whose first request is begun and not ended.
-    begun: usize,
+    /// Whose command was the last: the arm is where that one ended.
+    arm: Option<VolumeId>,
     picked: Option<(VolumeId, Account)>,
     served: Option<Served>,
     outlook: Outlook,
@@ -157,7 +160,7 @@ impl Deadline {
             left: DiskTime::ZERO,
             known: None,
             burst: false,
-            begun: 0,
+            arm: None,
             picked: None,
             served: None,
             outlook: Outlook::default(),
@@ -183,6 +186,7 @@ impl Deadline {
             extra: DiskTime::ZERO,
             head: None,
             queued: 0,
+            kept: Kept::default(),
             due: None,
         }
     }
@@ -192,20 +196,15 @@ impl Deadline {
         let entry = &self.volumes[volume.0 as usize];
         let Volume { promise, joined, .. } = self.fresh(entry.contract);
         let entry = &mut self.volumes[volume.0 as usize];
-        let before = core::mem::replace(&mut entry.promise, promise);
+        entry.promise = promise;
         entry.joined = joined;
         if let Some(served) = &mut self.served
             && (served.volume, served.account) == (volume, Account::RealTime)
         {
             served.account = Account::Past;
         }
-        let mut kept = Kept::default();
-        if let Promise::Stream(before) = before {
-            self.begun -= usize::from(before.is_begun());
-            kept = before.kept;
-        }
         if let Promise::Stream(blocks) = &mut entry.promise {
-            blocks.takes_over(entry.queued, kept);
+            blocks.takes_over(entry.queued);
         }
         if let Promise::Nothing = entry.promise {
             self.promised.remove(&volume);
@@ -218,31 +217,9 @@ impl Deadline {
         self.known = None;
     }
 
-    /// What each task pays for preempting those that can be preempted: as admission has it.
-    fn charge_preemptions(&mut self) {
-        let preemption = self.preemption;
-        let preempted = |entry: &Volume| match &entry.promise {
-            Promise::Stream(blocks) if blocks.stream.task.is_preemptible() => {
-                blocks.stream.task.period()
-            }
-            Promise::Reserve(server) => server.period(),
-            _ => Duration::ZERO,
-        };
-        let longest = if preemption == DiskTime::ZERO {
-            Duration::ZERO
-        } else {
-            self.volumes.iter().map(preempted).max().unwrap_or_default()
-        };
-        for entry in &mut self.volumes {
-            let Promise::Stream(blocks) = &entry.promise else { continue };
-            let task = blocks.stream.task;
-            entry.extra = if task.period() < longest { preemption } else { DiskTime::ZERO };
-            entry.rate = Rate::of(task.cost() + entry.extra, task.period());
-        }
-    }
-
     /// No released request is queued and the drive is idle: whoever waits for that joins.
     fn join(&mut self, now: Instant) {
+        self.known = None;
         for volume in core::mem::take(&mut self.joining) {
             let entry = self.volume(volume);
             entry.joined = true;
@@ -285,15 +262,12 @@ impl Deadline {
             Some(later) => self.future.set(volume, later),
             None => self.future.remove(volume),
         }
-        match entry.head.filter(|_| due.is_none()) {
-            Some(cost) => {
-                self.shares.set(volume, entry.usage);
-                self.costs.set(volume, cost);
-            }
-            None => {
-                self.shares.remove(volume);
-                self.costs.remove(volume);
-            }
+        if let Some(cost) = entry.head.filter(|_| due.is_none()) {
+            self.shares.set(volume, entry.usage);
+            self.costs.set(volume, cost);
+        } else {
+            self.shares.remove(volume);
+            self.costs.remove(volume);
         }
     }
 
@@ -319,75 +293,6 @@ impl Deadline {
             return Some(volume);
         }
         self.costs.first().filter(|(cost, _)| *cost <= room).map(|(_, volume)| volume)
-    }
-
-    /// What a best-effort command costs beyond its own time: the way back to a request that it interrupts.
-    fn interrupts(&self) -> DiskTime {
-        if self.begun > 0 { self.preemption } else { DiskTime::ZERO }
-    }
-
-    /// How long a best-effort command may be; `waiting`: whether a released request is queued.
-    fn room(&mut self, waiting: bool, now: Instant) -> DiskTime {
-        const ANY: DiskTime = DiskTime::from_nanos(i64::MAX);
-        match self.name {
-            PolicyName::DeltaL => self.left - self.interrupts(),
-            PolicyName::DeltaStar if waiting && self.burst => DiskTime::ZERO,
-            PolicyName::DeltaStar => self.present(now) - self.interrupts(),
-            _ if !waiting => ANY,
-            PolicyName::Lst => {
-                self.look_ahead(now);
-                let latest = self.outlook.latest_start().expect("one is waiting");
-                let now = i64::try_from(now.as_nanos()).expect("under 292 years");
-                DiskTime::from_nanos(latest - now) - self.interrupts()
-            }
-            _ => DiskTime::ZERO,
-        }
-    }
-
-    /// The present slack, or less: enough to tell whether whoever would go first fits.
-    fn present(&mut self, now: Instant) -> DiskTime {
-        let first = self.shares.first().map(|(_, volume)| volume);
-        let wants = first.and_then(|volume| self.volume(volume).head).unwrap_or(DiskTime::ZERO);
-        let since = |then: Instant| DiskTime::from(now.since(then));
-        let known = self.known.map(|(then, slack)| slack - since(then));
-        let known = known.map_or(self.left, |known| known.max(self.left));
-        if known >= wants + self.interrupts() {
-            return known;
-        }
-        self.look_ahead(now);
-        let slack = self.outlook.slack(now).max(self.left);
-        self.known = Some((now, slack));
-        slack
-    }
-
-    /// Gathers what has to be done from now on.
-    fn look_ahead(&mut self, now: Instant) {
-        self.outlook.clear();
-        for volume in &self.promised {
-            let entry = &self.volumes[volume.0 as usize];
-            match &entry.promise {
-                Promise::Stream(blocks) if entry.joined => {
-                    let task = blocks.stream.task;
-                    if let Some(due) = entry.due {
-                        let left = blocks.left(entry.head.unwrap_or_default());
-                        self.outlook.is_pending(due, left + entry.extra);
-                    }
-                    self.outlook.may_release(Releases {
-                        first: blocks.next_release(now),
-                        period: task.period(),
-                        cost: task.cost() + entry.extra,
-                        rate: entry.rate,
-                    });
-                }
-                Promise::Reserve(server) if entry.joined => {
-                    serve_on(&mut self.outlook, server, now);
-                }
-                _ => {}
-            }
-        }
-        if let Some(server) = &self.server {
-            serve_on(&mut self.outlook, server, now);
-        }
     }
 
     fn scale_back(&mut self, now: Instant) {
@@ -417,25 +322,6 @@ fn served(share: Share, period: Duration) -> Option<Sporadic> {
     let cost = share.of(period);
     // Its longest command is of account for admission alone.
     Task::new(period, cost, cost).ok().map(Sporadic::new)
-}
-
-/// What a server may demand from now on: each part of its budget lies a period apart from itself.
-fn serve_on(outlook: &mut Outlook, server: &Sporadic, now: Instant) {
-    let period = server.period();
-    let mut part = |first: Instant, cost: DiskTime| {
-        let rate = Rate::of(cost, period);
-        outlook.may_release(Releases { first, period, cost, rate });
-    };
-    for (at, amount) in server.refills() {
-        part(at, amount);
-    }
-    match server.job() {
-        None => part(now, server.budget()),
-        Some(job) => {
-            part(job.deadline, server.budget() + job.spent);
-            outlook.is_pending(job.deadline, server.budget());
-        }
-    }
 }
 
 impl Policy for Deadline {
@@ -546,6 +432,7 @@ impl Policy for Deadline {
         assert_eq!(picked, volume, "who goes was picked");
         let next = next.map(|next| self.worst.of(next));
         let interrupts = self.interrupts();
+        self.give_arm(volume);
         let entry = &mut self.volumes[volume.0 as usize];
         let worst = entry.head.expect("who goes has something to do");
         entry.head = next;
@@ -554,7 +441,6 @@ impl Policy for Deadline {
         if let Promise::Stream(blocks) = &mut entry.promise
             && ends_request
         {
-            self.begun -= usize::from(blocks.is_begun());
             due = blocks.leaves(now);
         }
         match (account, &mut entry.promise) {
@@ -581,23 +467,22 @@ impl Policy for Deadline {
             (Account::Slack, _) => self.left -= over,
             (Account::Server, _) => self.server.as_mut().expect("it paid").pay(over),
         }
-        if let Promise::Stream(blocks) = &mut entry.promise {
-            if let Some(due) = served.due {
-                blocks.answered(due, now);
-            } else if !served.ends_request {
-                self.begun += usize::from(!blocks.is_begun());
-                blocks.has_had(took);
-            }
+        if let Some(due) = served.due {
+            entry.kept.answered(due, now);
+        }
+        if let Promise::Stream(blocks) = &mut entry.promise
+            && !served.ends_request
+        {
+            blocks.has_had(took, self.preemption);
         }
         self.place(volume, now);
         took
     }
 
     fn kept(&self, volume: VolumeId) -> Option<Kept> {
-        match &self.volumes[volume.0 as usize].promise {
-            Promise::Stream(blocks) => Some(blocks.kept),
-            _ => None,
-        }
+        let entry = &self.volumes[volume.0 as usize];
+        let has_stream = matches!(entry.promise, Promise::Stream(_));
+        (has_stream || entry.kept != Kept::default()).then_some(entry.kept)
     }
 
     fn balance(&mut self, volume: VolumeId, _: Instant) -> Option<DiskTime> {
@@ -622,7 +507,5 @@ impl Policy for Deadline {
         if let Some(server) = &self.server {
             server.invariants();
         }
-        let begun = |entry: &&Volume| matches!(&entry.promise, Promise::Stream(b) if b.is_begun());
-        assert_eq!(self.volumes.iter().filter(begun).count(), self.begun, "begun is counted");
     }
 }
