@@ -5,9 +5,8 @@
 //! whose one buffer fills while the other is written. A block later than the emulated drive itself has ever been is a dropped
 //! frame.
 
-use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use anyhow::Context;
@@ -173,9 +172,6 @@ struct Player {
     hearing: JoinHandle<anyhow::Result<Vec<f64>>>,
 }
 
-/// When the blocks under way are due, in the order in which they were sent.
-type Due = Arc<Mutex<VecDeque<Instant>>>;
-
 impl Player {
     fn start(
         address: &Address,
@@ -194,14 +190,10 @@ impl Player {
         let (stop, stopped) = mpsc::channel();
         let (sent, under_way) = mpsc::channel();
         let (clock, first) = (Clock::start(), workload.start);
-        let due = Due::default();
         let thread = || std::thread::Builder::new().name(name.to_owned());
-        let send = {
-            let due = due.clone();
-            move || send(sender, generator, (clock, first, period), &due, (&sent, &stopped))
-        };
+        let send = move || send(sender, generator, (clock, first, period), (&sent, &stopped));
         let sending = thread().spawn(send)?;
-        let hearing = thread().spawn(move || hear(receiver, clock, &due, &under_way))?;
+        let hearing = thread().spawn(move || hear(receiver, clock, &under_way))?;
         Ok(Self { name: name.to_owned(), period, stop, sending, hearing })
     }
 
@@ -216,12 +208,12 @@ impl Player {
     }
 }
 
-/// Sends until told to stop, the first block `first` from now and one every `period` from then on.
+/// Sends until told to stop, the first block `first` from now and one every `period` from then on. A block's cookie is when it is
+/// due.
 fn send(
     mut sender: Sender,
     mut generator: Generator,
     (clock, first, period): (Clock, Duration, Duration),
-    due: &Due,
     (sent, stopped): (&mpsc::Sender<()>, &mpsc::Receiver<()>),
 ) -> anyhow::Result<Sender> {
     let mut next = clock.now() + first;
@@ -237,27 +229,23 @@ fn send(
             _ => Vec::new(),
         };
         expected = expected.max(clock.now()) + period;
-        due.lock().unwrap_or_else(PoisonError::into_inner).push_back(expected);
-        sender.send(0, operation, &payload)?;
+        sender.send(expected.as_nanos(), operation, &payload)?;
         sent.send(()).context("nobody hears the answers")?;
         next += period;
     }
 }
 
-/// Hears one answer for each block that was sent; a volume's are answered in order.
+/// Hears one answer for each block that was sent.
 fn hear(
     mut receiver: Receiver,
     clock: Clock,
-    due: &Due,
     under_way: &mpsc::Receiver<()>,
 ) -> anyhow::Result<Vec<f64>> {
     let mut lateness = Vec::new();
     while under_way.recv().is_ok() {
         let completion = receiver.receive()?;
         completion.result.map_err(|error| anyhow::anyhow!("a block failed: {error}"))?;
-        let now = clock.now();
-        let due = due.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let due = due.expect("who is answered has asked");
+        let (now, due) = (clock.now(), Instant::from_nanos(completion.cookie));
         let (late, early) = (now.saturating_since(due), due.saturating_since(now));
         lateness.push(late.as_millis_f64() - early.as_millis_f64());
     }
