@@ -14,6 +14,7 @@ mod experiments;
 mod oracle;
 mod replay;
 mod run;
+pub mod search;
 pub mod seeds;
 mod slab;
 mod source;
