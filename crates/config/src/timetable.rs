@@ -6,9 +6,7 @@
 use core::fmt;
 use std::sync::Arc;
 
-use engine::stream::{
-    Asked, Beside, Booking, CounterOffers, Span, TaskId, TaskSet, Timetable, Violation,
-};
+use engine::stream::{Asked, Beside, Booking, CounterOffers, Span, TaskId, Timetable, Violation};
 use engine::{BEST_EFFORT_TASK, Profile};
 use units::{Bytes, DiskTime, Duration, Extent, Instant, Sectors};
 
@@ -122,17 +120,7 @@ impl<'a> Tasks<'a> {
 
     /// Whether the first so many bookings fit at all times.
     fn fit(&self, count: usize) -> bool {
-        let timetable = self.timetable(count);
-        let mut from = Instant::ZERO;
-        loop {
-            let next = timetable.next_change(from);
-            let end = next.unwrap_or(Instant::FAR_FUTURE);
-            if timetable.during(Span { start: from, end }).check().is_err() {
-                return false;
-            }
-            let Some(next) = next else { return true };
-            from = next;
-        }
+        self.timetable(count).check().is_ok()
     }
 
     /// The volume of the first booking that does not fit beside those before it.
@@ -150,10 +138,9 @@ impl<'a> Tasks<'a> {
         let before = self.timetable(fits);
         let (stretch, violation) = before.verdict(task, span).err()?;
         let volume = usize::try_from(id.0).ok()?;
-        let beside = before.during(stretch);
         let stream = self.volumes.get(volume)?.stream;
         let offers = stream.map_or_else(CounterOffers::default, |stream| {
-            self.offers(profile, &beside, (&self.volumes[volume], &stream))
+            self.offers(profile, (&before, span), (&self.volumes[volume], &stream))
         });
         Some((volume, Unfit { stretch, violation, beside: self.blocker(violation), offers }))
     }
@@ -167,21 +154,21 @@ impl<'a> Tasks<'a> {
         Some(Blocker { volume: volume.map(|volume| volume.name.clone()), block })
     }
 
-    /// What would fit, as people write it where that fits too.
+    /// What would fit over the whole of the span, as people write it where that fits too.
     fn offers(
         &self,
         profile: &Profile,
-        beside: &TaskSet,
+        (beside, span): (&Timetable, Span),
         (volume, stream): (&Volume, &Stream),
     ) -> CounterOffers {
         let start = volume.place.start + Sectors(stream.range.start.0);
         let on_disk = Extent::new(start, stream.range.len);
         let task = |asked| stream::task((self.disk, profile), asked, on_disk);
-        let offers = CounterOffers::find(beside, stream.asked, task);
+        let offers = beside.counter_offers(span, stream.asked, task);
         let round = offers.bandwidth.map(|exact| {
             let bandwidth = rounded(exact);
             let asked = Asked { bandwidth, ..stream.asked };
-            let fits = task(asked).is_some_and(|task| beside.verdict(task).is_ok());
+            let fits = task(asked).is_some_and(|task| beside.verdict(task, span).is_ok());
             if fits { bandwidth } else { exact }
         });
         CounterOffers { bandwidth: round, ..offers }
