@@ -11,6 +11,7 @@ mod calendar;
 mod commands;
 mod dice;
 mod experiments;
+pub mod loads;
 mod oracle;
 mod replay;
 mod run;
