@@ -28,6 +28,7 @@ mod policy;
 mod profile;
 mod request;
 mod settings;
+pub mod stream;
 mod translate;
 mod usage;
 
