@@ -31,6 +31,7 @@ mod settings;
 pub mod stream;
 mod translate;
 mod usage;
+mod worst_case;
 
 pub use admission::{Admission, Refusal};
 pub use contract::{Contract, PolicyName, Priority, UnknownPolicy, VolumeId, Weight};
@@ -45,3 +46,4 @@ pub use profile::{Band, CommandOverheads, Curve, Heads, Profile, Skew, Spot};
 pub use request::{Account, Action, Command, CommandId, Event, Outcome, Reply, Request, RequestId};
 pub use settings::Settings;
 pub use translate::{Declared, Demand, Mechanics};
+pub use worst_case::{Extremes, SEEK_DEVIATIONS, Transfer};
