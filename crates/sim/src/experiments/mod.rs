@@ -6,6 +6,7 @@
 //! Invariant: a check computes, it never knows the answer; what the paper does not put in numbers has none here.
 
 mod check;
+mod clockwise;
 mod insulation;
 mod models;
 mod sample;
@@ -99,7 +100,7 @@ impl Outcome {
 
 impl Experiment {
     /// Every experiment there is.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         vdisk::FIG1,
         models::FIG2,
         vdisk::FIG4,
@@ -129,6 +130,7 @@ impl Experiment {
         spio::TABLE4,
         spio::BETTER,
         spio::HGST,
+        clockwise::FIG2,
     ];
 
     /// The experiment of this name.

@@ -60,19 +60,31 @@ fn fig2(told: &mut dyn FnMut(f64)) -> Findings {
 fn checks(tables: &[Series]) -> Vec<Check> {
     let first = |table: usize| tables[table].rows[0][2];
     let end = |table: &Series| table.rows.last().expect("a pair fits")[1];
-    let doubled = tables[3].rows.iter().zip(&tables[2].rows).map(|(large, small)| large[2] / small[2]);
+    let doubled =
+        tables[3].rows.iter().zip(&tables[2].rows).map(|(large, small)| large[2] / small[2]);
     let mut checks = vec![
         Check::at_most("rotation: slack beside one pair of streams", first(0), 3_000.0, "ms"),
         Check::at_least("rotation: the same", first(0), 2_700.0, "ms"),
         Check::at_most("memory-optimised: slack beside one pair", first(2), 1_000.0, "ms"),
-        Check::within("large buffers ÷ memory-optimised, one pair", doubled.clone().next().expect("a pair"), 2.0, 0.2, "ratio"),
+        Check::within(
+            "large buffers ÷ memory-optimised, one pair",
+            doubled.clone().next().expect("a pair"),
+            2.0,
+            0.2,
+            "ratio",
+        ),
     ];
     for (table, (_, name)) in tables.iter().zip(LINES) {
         let load = end(table);
         checks.push(Check::at_least(format!("{name}: load at the end"), load, ENDS[0], "MB/s"));
         checks.push(Check::at_most(format!("{name}: the same"), load, ENDS[1], "MB/s"));
     }
-    checks.push(Check::at_most("random: load at the end ÷ rotation's", end(&tables[1]) / end(&tables[0]), 1.0, "ratio"));
+    checks.push(Check::at_most(
+        "random: load at the end ÷ rotation's",
+        end(&tables[1]) / end(&tables[0]),
+        1.0,
+        "ratio",
+    ));
     checks
 }
 

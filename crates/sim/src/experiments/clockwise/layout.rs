@@ -93,7 +93,7 @@ impl Kind {
 
 impl Layout {
     fn block(self, kind: Kind) -> Bytes {
-        kind.block() * if self == Self::MemoryLarge { 2 } else { 1 }
+        Bytes(kind.block().0 * if self == Self::MemoryLarge { 2 } else { 1 })
     }
 
     fn is_on_all(self) -> bool {
@@ -206,7 +206,7 @@ fn period(kind: Kind, block: Bytes) -> Duration {
 fn cost(profile: &Profile, slots: &[Lba], len: Sectors) -> Duration {
     let runs = slots.chunk_by(|one, next| *one + SLOT == *next);
     let worst = |run: &[Lba]| {
-        let extent = Extent::new(run[0], SLOT * run.len() as u64);
+        let extent = Extent::new(run[0], Sectors(SLOT.0 * run.len() as u64));
         profile.worst_case(extent, len, Transfer::Read)
     };
     runs.map(worst).max().expect("a stream has blocks")
