@@ -84,11 +84,6 @@ impl Kind {
     pub(super) fn pace(self) -> Pace {
         if self == Self::Audio { Pace::Even } else { Pace::Frames }
     }
-
-    /// The streams of the `nth` step: a video of one of both kinds, and its sound.
-    pub(super) fn pair(nth: usize) -> [Self; 2] {
-        [if nth.is_multiple_of(2) { Self::Small } else { Self::Large }, Self::Audio]
-    }
 }
 
 impl Layout {
@@ -155,25 +150,31 @@ impl<'a> Ground<'a> {
         bytes as f64 / (1 << 20) as f64
     }
 
-    /// Adds the streams of the next step if every disk admits its part of both; whether it did.
-    pub(super) fn add_pair(&mut self) -> bool {
-        let step = self.streams.len() / 2;
-        let before = self.clone();
-        for kind in Kind::pair(step) {
-            if !self.add(kind, step) {
-                *self = before;
-                return false;
-            }
+    /// The loads that these disks admit, from the least on: so many large videos, each number of them without and with
+    /// a small one beside, every video with its sound. A pair is admitted whole or not at all.
+    pub(super) fn loads(self) -> Vec<Self> {
+        let mut loads = Vec::new();
+        let mut large = self;
+        loop {
+            loads.extend(large.with_pair(Kind::Small));
+            let Some(more) = large.with_pair(Kind::Large) else { return loads };
+            loads.push(more.clone());
+            large = more;
         }
-        true
     }
 
-    fn add(&mut self, kind: Kind, step: usize) -> bool {
+    fn with_pair(&self, video: Kind) -> Option<Self> {
+        let (mut ground, pair) = (self.clone(), self.streams.len() / 2);
+        [video, Kind::Audio].into_iter().all(|kind| ground.add(kind, pair)).then_some(ground)
+    }
+
+    /// Adds a stream if every disk admits its part; whether it did.
+    fn add(&mut self, kind: Kind, pair: usize) -> bool {
         let block = self.layout.block(kind);
         let count = if self.layout.is_on_all() { DISKS } else { 1 };
         let id = TaskId(u32::try_from(self.streams.len()).expect("streams are few"));
         let mut parts = Vec::with_capacity(count);
-        for disk in (step..step + count).map(|disk| disk % DISKS) {
+        for disk in (pair..pair + count).map(|disk| disk % DISKS) {
             let slots: Vec<Lba> = self.free[disk].drain(..STREAM_SLOTS).collect();
             let cost = cost(self.profile, &slots, Sectors(block.0 / SECTOR_BYTES));
             let period = period(kind, block) * count as u64;
