@@ -117,6 +117,13 @@ pub(super) fn place(slots: &[Lba], at: Lba) -> Lba {
     slots[slot] + Sectors(at.0 % SLOT.0)
 }
 
+/// The disk of a partition's address, and the address there: consecutive blocks lie on consecutive disks.
+pub(super) fn in_turn(at: Lba) -> (usize, Lba) {
+    let (slot, disks) = (at.0 / SLOT.0, DISKS as u64);
+    let disk = usize::try_from(slot % disks).expect("three");
+    (disk, Lba(slot / disks * SLOT.0 + at.0 % SLOT.0))
+}
+
 impl<'a> Ground<'a> {
     /// Three empty disks of this profile.
     pub(super) fn new(layout: Layout, profile: &'a Profile, seed: u64) -> Self {

@@ -1,0 +1,135 @@
+//! One point of figure 3: a set of streams and the load of best effort, under one policy.
+
+use std::sync::Arc;
+
+use config::{DiskIndex, Plan, Requests, Volume, VolumeIndex, Workload};
+use engine::PolicyName;
+use units::{Duration, Extent, Instant, Operation, Sectors};
+
+use super::super::sample::scenario;
+use super::SEED;
+use super::layout::{DISKS, Ground, place};
+use crate::loads::{Cello, Timed};
+use crate::{Dice, World};
+
+const SCENARIO: &str = include_str!("../../../experiments/clockwise.toml");
+/// How long behind the last request a run goes on, so that all are answered.
+const REST: Duration = Duration::from_secs(60);
+/// The streams of dice: the day has those of its minutes, and streams of media those from here on.
+const MEDIA_DICE: u64 = 1 << 32;
+
+/// What is run: everything but the policy.
+#[derive(Clone, Debug)]
+pub(super) struct Load {
+    plan: Plan,
+    /// What the streams bring, in MB/s.
+    pub(super) mb_per_s: f64,
+}
+
+/// What a run measured.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Measured {
+    /// Mean latency of best effort, in ms.
+    pub(super) mean_ms: f64,
+    /// Requests of best effort answered.
+    pub(super) requests: u64,
+    /// Requests of streams that were late.
+    pub(super) misses: u64,
+}
+
+/// The requests of best effort in `minutes` of the day, one behind the other, and how long that takes.
+pub(super) fn best_effort(minutes: impl Iterator<Item = u32>) -> (Vec<Timed>, Duration) {
+    let (cello, minute) = (Cello::new(SEED), Duration::from_secs(60));
+    let mut length = Duration::ZERO;
+    let mut timed = Vec::new();
+    for of_the_day in minutes {
+        let later = |request: Timed| Timed { at: length + request.at, ..request };
+        timed.extend(cello.minute(of_the_day).into_iter().map(later));
+        length += minute;
+    }
+    (timed, length)
+}
+
+impl Load {
+    /// The streams of `ground`, and this best effort on partitions that it still has room for.
+    pub(super) fn new(mut ground: Ground<'_>, (timed, length): &(Vec<Timed>, Duration)) -> Self {
+        let mut plan = scenario("clockwise.toml", SCENARIO);
+        plan.duration = Some(*length + REST);
+        // A volume is one piece; what lies in many is sent to a door to the whole disk.
+        for volume in &mut plan.volumes {
+            let disk = &plan.disks[volume.disk.0];
+            volume.place = Extent::new(units::Lba(0), disk.drive.model.capacity());
+            volume.size = volume.place.len.bytes();
+        }
+        let lists = partitioned(&mut ground, timed);
+        for (disk, list) in lists.into_iter().enumerate() {
+            plan.workloads.push(workload(VolumeIndex(disk), list));
+        }
+        for nth in 0..ground.streams().len() {
+            add_stream(&mut plan, &ground, nth, *length);
+        }
+        Self { plan, mb_per_s: ground.load() }
+    }
+
+    /// Runs it.
+    pub(super) fn under(&self, policy: PolicyName) -> Measured {
+        let mut plan = self.plan.clone();
+        plan.disks.iter_mut().for_each(|disk| disk.policy = policy);
+        let mut world = World::new(&plan);
+        world.run_until(Instant::ZERO + plan.duration.expect("it has one"));
+        let report = world.report();
+        let (best_effort, streams) = report.volumes.split_at(DISKS);
+        let requests = best_effort.iter().map(|volume| volume.requests).sum();
+        #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+        let sum = best_effort.iter().map(|volume| volume.latency_ms.mean * volume.requests as f64);
+        #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+        let mean_ms = sum.sum::<f64>() / requests as f64;
+        let misses = streams.iter().map(|volume| volume.deadline_misses).sum();
+        Measured { mean_ms, requests, misses }
+    }
+}
+
+/// What each disk gets of the requests: block by block of a partition the disks take turns.
+fn partitioned(ground: &mut Ground<'_>, timed: &[Timed]) -> Vec<Vec<(Duration, Operation)>> {
+    let partitions: Vec<_> = (0..Cello::DISKS).map(|_| ground.partition()).collect();
+    let mut lists = vec![Vec::new(); DISKS];
+    for request in timed {
+        let (disk, at) = super::layout::in_turn(request.start);
+        let slots = &partitions[request.unit as usize][disk];
+        let extent = Extent::new(place(slots, at), request.len);
+        lists[disk].push((request.at, Operation { op: request.op, extent, fua: false }));
+    }
+    lists
+}
+
+fn add_stream(plan: &mut Plan, ground: &Ground<'_>, nth: usize, length: Duration) {
+    let stream = &ground.streams()[nth];
+    let dice = |more: u64| Dice::new(SEED, MEDIA_DICE + nth as u64 * 2 + more);
+    let mut media = stream.media(dice(0));
+    // Streams begin independently of each other.
+    let start = Duration::from_nanos(dice(1).below(media.period().as_nanos()));
+    let mut lists = vec![Vec::new(); DISKS];
+    for block in 0.. {
+        let at = start + media.next_block();
+        if at >= length {
+            break;
+        }
+        let (disk, extent) = stream.place(block);
+        lists[disk].push((at, Operation::read(extent)));
+    }
+    for part in &stream.parts {
+        let door = &plan.volumes[part.disk];
+        let volume = Volume {
+            name: format!("stream {nth} on d{}", part.disk),
+            stream: Some(stream.contract(part, door.place)),
+            same_as: Some(VolumeIndex(part.disk)),
+            ..door.clone()
+        };
+        plan.workloads.push(workload(VolumeIndex(plan.volumes.len()), std::mem::take(&mut lists[part.disk])));
+        plan.volumes.push(volume);
+    }
+}
+
+fn workload(volume: VolumeIndex, timed: Vec<(Duration, Operation)>) -> Workload {
+    Workload { volume, requests: Requests::Timed(timed.into()), start: Duration::ZERO, stop: None, line: 0 }
+}
