@@ -260,6 +260,7 @@ fn contract(
         reserve: reserve.as_ref().map_or(Ok(worked_out), |value| share(value, disk))?,
         limit: limit.as_ref().map_or(Ok(Share::ALL), |value| share(value, disk))?,
         weight: weight(table)?,
+        stream: None,
     };
     // What is not written is not at fault: a reserve of nothing always fits, no limit is above all.
     let reserve = reserve.or_else(|| table.value("iops")).or_else(|| table.value("bandwidth"));
@@ -279,6 +280,9 @@ fn contract(
         )),
         Refusal::LimitOfNothing => {
             Err(at(limit, "limit")?.refuse("a share above 0%: nothing lets no request through"))
+        }
+        Refusal::Deadlines(violation) => {
+            Err(at(reserve, "reserve")?.refuse(format_args!("less: {violation}")))
         }
     })
 }

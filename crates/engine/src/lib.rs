@@ -34,7 +34,7 @@ mod usage;
 mod worst_case;
 
 pub use admission::{Admission, Refusal};
-pub use contract::{Contract, PolicyName, Priority, UnknownPolicy, VolumeId, Weight};
+pub use contract::{Contract, PolicyName, Priority, Stream, UnknownPolicy, VolumeId, Weight};
 pub use engine::Engine;
 pub use estimate::{
     DriveTable, Estimates, EstimatorName, SEQUENTIAL_WITHIN, TABLE_POINTS, UnknownEstimator,
@@ -44,6 +44,6 @@ pub use execute::{
 };
 pub use profile::{Band, CommandOverheads, Curve, Heads, Profile, Skew, Spot};
 pub use request::{Account, Action, Command, CommandId, Event, Outcome, Reply, Request, RequestId};
-pub use settings::Settings;
+pub use settings::{CommandBound, Deadlines, Server, Settings};
 pub use translate::{Declared, Demand, Mechanics};
 pub use worst_case::{Extremes, SEEK_DEVIATIONS, Transfer};

@@ -131,6 +131,10 @@ pub(crate) fn make(settings: &Settings, now: Instant) -> Box<dyn Policy> {
     match settings.policy {
         PolicyName::Fcfs => Box::new(Fcfs::default()),
         PolicyName::Throughput => Box::new(Throughput::new(settings, now)),
-        PolicyName::Utilization => Box::new(Utilization::new(settings, now)),
+        PolicyName::Utilization
+        | PolicyName::Edf
+        | PolicyName::Lst
+        | PolicyName::DeltaL
+        | PolicyName::DeltaStar => Box::new(Utilization::new(settings, now)),
     }
 }
