@@ -100,7 +100,7 @@ impl Outcome {
 
 impl Experiment {
     /// Every experiment there is.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         vdisk::FIG1,
         models::FIG2,
         vdisk::FIG4,
@@ -131,6 +131,7 @@ impl Experiment {
         spio::BETTER,
         spio::HGST,
         clockwise::FIG2,
+        clockwise::FIG3,
     ];
 
     /// The experiment of this name.

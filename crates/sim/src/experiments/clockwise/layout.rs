@@ -2,7 +2,7 @@
 
 use engine::stream::{Task, TaskId, TaskSet};
 use engine::{Profile, Transfer};
-use units::{Bytes, DiskTime, Duration, Extent, Lba, SECTOR_BYTES, Sectors};
+use units::{Bytes, DiskTime, Duration, Extent, Lba, Sectors};
 
 use crate::Dice;
 use crate::loads::{Media, Pace};
@@ -102,10 +102,15 @@ impl Stream {
         Media::new(self.kind.pace(), self.kind.rate(), self.block, dice)
     }
 
+    /// What it is promised by one of its disks.
+    pub(super) fn promised(&self, part: &Part) -> engine::Stream {
+        engine::Stream { task: part.task, block: sectors(self.block), range: None }
+    }
+
     /// Its `nth` block: the disk and the place there.
     pub(super) fn place(&self, nth: usize) -> (usize, Extent) {
         let part = &self.parts[nth % self.parts.len()];
-        let len = Sectors(self.block.0 / SECTOR_BYTES);
+        let len = sectors(self.block);
         let at = (nth / self.parts.len()) as u64 * len.0;
         (part.disk, Extent::new(place(&part.slots, Lba(at)), len))
     }
@@ -183,7 +188,7 @@ impl<'a> Ground<'a> {
         let mut parts = Vec::with_capacity(count);
         for disk in (pair..pair + count).map(|disk| disk % DISKS) {
             let slots: Vec<Lba> = self.free[disk].drain(..STREAM_SLOTS).collect();
-            let cost = cost(self.profile, &slots, Sectors(block.0 / SECTOR_BYTES));
+            let cost = cost(self.profile, &slots, sectors(block));
             let period = period(kind, block) * count as u64;
             let task = Task::whole(period, cost.into()).expect("a block takes a second or so");
             if self.sets[disk].admit(id, task).is_err() {
@@ -203,6 +208,10 @@ impl<'a> Ground<'a> {
         };
         self.free.iter_mut().map(take).collect()
     }
+}
+
+fn sectors(block: Bytes) -> Sectors {
+    block.sectors_exact().expect("blocks are whole sectors")
 }
 
 /// `T = b / B`.

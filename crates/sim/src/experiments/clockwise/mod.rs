@@ -9,12 +9,16 @@
 //!
 //! ```text
 //! fig2   the slack against the load that is admitted
+//! fig3   latency of best effort against the load of the streams, by policy
 //! ```
 
 mod fig2;
+mod fig3;
 mod layout;
+mod point;
 
 pub(super) use fig2::FIG2;
+pub(super) use fig3::FIG3;
 
 use config::drives;
 use engine::Profile;

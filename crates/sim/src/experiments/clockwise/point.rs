@@ -1,10 +1,8 @@
 //! One point of figure 3: a set of streams and the load of best effort, under one policy.
 
-use std::sync::Arc;
-
-use config::{DiskIndex, Plan, Requests, Volume, VolumeIndex, Workload};
-use engine::PolicyName;
-use units::{Duration, Extent, Instant, Operation, Sectors};
+use config::{Plan, Requests, Volume, VolumeIndex, Workload};
+use engine::{Contract, PolicyName};
+use units::{Duration, Extent, Instant, Operation};
 
 use super::super::sample::scenario;
 use super::SEED;
@@ -121,15 +119,22 @@ fn add_stream(plan: &mut Plan, ground: &Ground<'_>, nth: usize, length: Duration
         let door = &plan.volumes[part.disk];
         let volume = Volume {
             name: format!("stream {nth} on d{}", part.disk),
-            stream: Some(stream.contract(part, door.place)),
+            contract: Contract::stream(stream.promised(part)),
             same_as: Some(VolumeIndex(part.disk)),
             ..door.clone()
         };
-        plan.workloads.push(workload(VolumeIndex(plan.volumes.len()), std::mem::take(&mut lists[part.disk])));
+        plan.workloads
+            .push(workload(VolumeIndex(plan.volumes.len()), std::mem::take(&mut lists[part.disk])));
         plan.volumes.push(volume);
     }
 }
 
 fn workload(volume: VolumeIndex, timed: Vec<(Duration, Operation)>) -> Workload {
-    Workload { volume, requests: Requests::Timed(timed.into()), start: Duration::ZERO, stop: None, line: 0 }
+    Workload {
+        volume,
+        requests: Requests::Timed(timed.into()),
+        start: Duration::ZERO,
+        stop: None,
+        line: 0,
+    }
 }
