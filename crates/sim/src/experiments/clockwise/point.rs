@@ -35,36 +35,45 @@ pub(super) struct Measured {
     pub(super) misses: u64,
 }
 
-/// The requests of best effort in `minutes` of the day, one behind the other, and how long that takes.
-pub(super) fn best_effort(minutes: impl Iterator<Item = u32>) -> (Vec<Timed>, Duration) {
-    let (cello, minute) = (Cello::new(SEED), Duration::from_secs(60));
-    let mut length = Duration::ZERO;
-    let mut timed = Vec::new();
-    for of_the_day in minutes {
-        let later = |request: Timed| Timed { at: length + request.at, ..request };
-        timed.extend(cello.minute(of_the_day).into_iter().map(later));
-        length += minute;
+/// The load of best effort.
+#[derive(Clone, Debug)]
+pub(super) struct BestEffort {
+    requests: Vec<Timed>,
+    length: Duration,
+}
+
+impl BestEffort {
+    /// These minutes of the day, one behind the other.
+    pub(super) fn of_the_day(minutes: impl Iterator<Item = u32>) -> Self {
+        let (cello, mut length) = (Cello::new(SEED), Duration::ZERO);
+        let mut requests = Vec::new();
+        for minute in minutes {
+            let later = |request: Timed| Timed { at: length + request.at, ..request };
+            requests.extend(cello.minute(minute).into_iter().map(later));
+            length += Duration::from_secs(60);
+        }
+        Self { requests, length }
     }
-    (timed, length)
 }
 
 impl Load {
     /// The streams of `ground`, and this best effort on partitions that it still has room for.
-    pub(super) fn new(mut ground: Ground<'_>, (timed, length): &(Vec<Timed>, Duration)) -> Self {
+    pub(super) fn new(mut ground: Ground<'_>, best_effort: &BestEffort) -> Self {
         let mut plan = scenario("clockwise.toml", SCENARIO);
-        plan.duration = Some(*length + REST);
+        let length = best_effort.length;
+        plan.duration = Some(length + REST);
         // A volume is one piece; what lies in many is sent to a door to the whole disk.
         for volume in &mut plan.volumes {
             let disk = &plan.disks[volume.disk.0];
             volume.place = Extent::new(units::Lba(0), disk.drive.model.capacity());
             volume.size = volume.place.len.bytes();
         }
-        let lists = partitioned(&mut ground, timed);
+        let lists = partitioned(&mut ground, &best_effort.requests);
         for (disk, list) in lists.into_iter().enumerate() {
             plan.workloads.push(workload(VolumeIndex(disk), list));
         }
         for nth in 0..ground.streams().len() {
-            add_stream(&mut plan, &ground, nth, *length);
+            add_stream(&mut plan, &ground, nth, length);
         }
         Self { plan, mb_per_s: ground.load() }
     }
