@@ -24,7 +24,7 @@ mod world;
 
 pub use commands::Uninterrupted;
 pub use dice::Dice;
-pub use experiments::{Check, Experiment, Outcome, Series};
+pub use experiments::{Check, Experiment, OneDisk, Outcome, Series};
 pub use oracle::Verdict;
 pub use run::{Report, TraceReport};
 pub use workload::Generator;

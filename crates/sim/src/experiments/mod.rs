@@ -22,6 +22,7 @@ use report::{Plot, SCHEMA};
 use serde::Serialize;
 
 pub use check::Check;
+pub use clockwise::OneDisk;
 
 /// One experiment that can be run by its name.
 #[derive(Clone, Copy)]

@@ -19,6 +19,7 @@ mod point;
 
 pub(super) use fig2::FIG2;
 pub(super) use fig3::FIG3;
+pub use point::OneDisk;
 
 use config::drives;
 use engine::Profile;

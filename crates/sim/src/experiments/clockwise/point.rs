@@ -6,7 +6,7 @@ use units::{Duration, Extent, Instant, Operation};
 
 use super::super::sample::scenario;
 use super::SEED;
-use super::layout::{DISKS, Ground, place};
+use super::layout::{DISKS, Ground, Layout, place};
 use crate::loads::{Cello, Timed};
 use crate::{Dice, World};
 
@@ -93,6 +93,46 @@ impl Load {
         let mean_ms = sum.sum::<f64>() / requests as f64;
         let misses = streams.iter().map(|volume| volume.deadline_misses).sum();
         Measured { mean_ms, requests, misses }
+    }
+}
+
+/// What one of the three disks is loaded with, in rotation: they are alike, and know nothing of each other.
+#[derive(Clone, Debug)]
+pub struct OneDisk {
+    /// What the streams of all three bring, in MB (1,024 · 1,024 bytes) a second.
+    pub mb_per_s: f64,
+    /// The disk, best effort as its first volume and the streams as the others, all loaded from lists with times.
+    pub plan: Plan,
+}
+
+impl OneDisk {
+    /// At so many loads, evenly spread up to the highest that is admitted, with best effort of the busiest minutes of the
+    /// day that make up `length` or more, as the paper's figure 4 has it.
+    pub fn loads(count: usize, length: Duration) -> Vec<Self> {
+        let profile = super::profile();
+        let minutes = length.as_nanos().div_ceil(60_000_000_000);
+        let minutes = Cello::busiest().take(usize::try_from(minutes).expect("few"));
+        let best_effort = BestEffort::of_the_day(minutes);
+        let loads = Ground::new(Layout::Rotation, &profile, SEED).loads();
+        let nth = |one: usize| (loads.len() * one).div_ceil(count) - 1;
+        let load = |one| Load::new(loads[nth(one)].clone(), &best_effort);
+        (1..=count).map(load).map(|load| Self::first_of(load, length)).collect()
+    }
+
+    fn first_of(Load { plan, mb_per_s }: Load, length: Duration) -> Self {
+        let mut one = Plan { duration: Some(length), ..plan.clone() };
+        one.disks.truncate(1);
+        one.volumes.clear();
+        one.workloads.clear();
+        for workload in plan.workloads {
+            let volume = plan.volumes[workload.volume.0].clone();
+            if volume.disk.0 == 0 {
+                let index = VolumeIndex(one.volumes.len());
+                one.volumes.push(volume);
+                one.workloads.push(Workload { volume: index, ..workload });
+            }
+        }
+        Self { mb_per_s, plan: one }
     }
 }
 
