@@ -277,6 +277,7 @@ fn refusal(
         found,
         expected: expected.to_owned(),
         refusal: true,
+        unfit: None,
     }
 }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use drive::Model;
 use engine::{
-    DriveTable, Engine, Estimates, EstimatorName, Mechanics, Profile, Settings, TABLE_POINTS,
+    Deadlines, DriveTable, Engine, Estimates, EstimatorName, Mechanics, Profile, Settings,
+    TABLE_POINTS,
 };
 use units::{DiskTime, Instant, Lba, Sectors};
 
@@ -33,8 +34,17 @@ impl Disk {
             execution: self.execution,
             nominal: self.nominal.interval.into(),
             unreserved: self.unreserved,
+            deadlines: self.deadlines(),
             ..Settings::default()
         }
+    }
+
+    fn deadlines(&self) -> Deadlines {
+        let defaults = Deadlines::default();
+        let profile = self.profile().filter(|_| self.policy.keeps_deadlines());
+        let worst = profile.map_or(defaults.worst, |profile| self.command_bound(&profile));
+        let (slack_range, best_effort) = (self.slack_range, self.best_effort);
+        Deadlines { worst, slack_range, best_effort, ..defaults }
     }
 
     /// An engine for this disk, idle and without volumes, with the profile that is assumed of its drive where requests
