@@ -126,10 +126,13 @@ impl OneDisk {
         one.workloads.clear();
         for workload in plan.workloads {
             let volume = plan.volumes[workload.volume.0].clone();
+            let Requests::Timed(timed) = &workload.requests else { unreachable!("all are lists") };
             if volume.disk.0 == 0 {
                 let index = VolumeIndex(one.volumes.len());
+                let within = timed.iter().take_while(|(at, _)| *at < length).copied().collect();
+                let requests = Requests::Timed(within);
                 one.volumes.push(volume);
-                one.workloads.push(Workload { volume: index, ..workload });
+                one.workloads.push(Workload { volume: index, requests, ..workload });
             }
         }
         Self { mb_per_s, plan: one }
