@@ -35,7 +35,7 @@ mod worst_case;
 
 pub use admission::{Admission, Refusal};
 pub use contract::{Contract, PolicyName, Priority, Stream, UnknownPolicy, VolumeId, Weight};
-pub use engine::Engine;
+pub use engine::{BEST_EFFORT_TASK, Engine};
 pub use estimate::{
     DriveTable, Estimates, EstimatorName, SEQUENTIAL_WITHIN, TABLE_POINTS, UnknownEstimator,
 };
@@ -43,7 +43,9 @@ pub use execute::{
     Approach, Executed, Execution, Jit, Preemptible, Purpose, SeekSplit, expected_wait,
 };
 pub use profile::{Band, CommandOverheads, Curve, Heads, Profile, Skew, Spot};
-pub use request::{Account, Action, Command, CommandId, Event, Outcome, Reply, Request, RequestId};
+pub use request::{
+    Account, Action, Command, CommandId, Event, Kept, Outcome, Reply, Request, RequestId,
+};
 pub use settings::{CommandBound, Deadlines, Server, Settings};
 pub use translate::{Declared, Demand, Mechanics};
 pub use worst_case::{Extremes, SEEK_DEVIATIONS, Transfer};

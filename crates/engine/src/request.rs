@@ -125,3 +125,14 @@ pub struct Account {
     /// When the volume last had an answer.
     pub last_reply: Option<Instant>,
 }
+
+/// What became of a stream's deadlines so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Blocks answered by their deadline.
+    pub met: u64,
+    /// Blocks answered later.
+    pub missed: u64,
+    /// The latest answer after its deadline.
+    pub lateness_max: Duration,
+}

@@ -116,6 +116,8 @@ impl Settings {
         assert!(self.command_max <= limits::COMMAND_MAX, "command_max");
         if self.policy.keeps_deadlines() {
             assert_eq!(self.depth, 1, "a deadline is kept with one command in the drive");
+            let atomic = matches!(self.execution, Execution::Whole { split: Some(_) });
+            assert!(!atomic, "between two commands there is a decision");
             let Deadlines { worst, preemption, best_effort, .. } = self.deadlines;
             assert!(worst.positioning >= DiskTime::ZERO, "positioning");
             assert!(worst.sector >= DiskTime::ZERO, "sector");
