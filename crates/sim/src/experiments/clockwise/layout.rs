@@ -136,7 +136,7 @@ impl<'a> Ground<'a> {
             let mut slots: Vec<Lba> =
                 (0..profile.capacity().0 / SLOT.0).map(|slot| Lba(slot * SLOT.0)).collect();
             if layout == Layout::Random {
-                shuffle(&mut slots, &mut Dice::new(seed, disk));
+                Dice::new(seed, disk).shuffle(&mut slots);
             }
             slots.into()
         });
@@ -186,6 +186,7 @@ impl<'a> Ground<'a> {
         let count = if self.layout.is_on_all() { DISKS } else { 1 };
         let id = TaskId(u32::try_from(self.streams.len()).expect("streams are few"));
         let mut parts = Vec::with_capacity(count);
+        let pair = if std::env::var("FIRST").is_ok() && count > 1 { 0 } else { pair };
         for disk in (pair..pair + count).map(|disk| disk % DISKS) {
             let slots: Vec<Lba> = self.free[disk].drain(..STREAM_SLOTS).collect();
             let cost = cost(self.profile, &slots, sectors(block));
@@ -227,11 +228,4 @@ fn cost(profile: &Profile, slots: &[Lba], len: Sectors) -> Duration {
         profile.worst_case(extent, len, Transfer::Read)
     };
     runs.map(worst).max().expect("a stream has blocks")
-}
-
-fn shuffle(slots: &mut [Lba], dice: &mut Dice) {
-    for place in (1..slots.len()).rev() {
-        let other = usize::try_from(dice.below(place as u64 + 1)).expect("under it");
-        slots.swap(place, other);
-    }
 }

@@ -157,7 +157,10 @@ fn add_stream(plan: &mut Plan, ground: &Ground<'_>, nth: usize, length: Duration
     let dice = |more: u64| Dice::new(SEED, MEDIA_DICE + nth as u64 * 2 + more);
     let mut media = stream.media(dice(0));
     // Streams begin independently of each other.
-    let start = Duration::from_nanos(dice(1).below(media.period().as_nanos()));
+    let mut start = Duration::from_nanos(dice(1).below(media.period().as_nanos()));
+    if std::env::var("SYNC").is_ok() {
+        start = Duration::ZERO;
+    }
     let mut lists = vec![Vec::new(); DISKS];
     for block in 0.. {
         let at = start + media.next_block();
