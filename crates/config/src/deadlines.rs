@@ -1,6 +1,8 @@
 //! What a `[[disk]]` table says of deadlines, and what a disk must be for them to be kept.
 
 use engine::limits::{PERIOD_MAX, SERVER_PERIOD_MIN};
+use std::sync::Arc;
+
 use engine::stream::Range;
 use engine::{Execution, PolicyName, Server};
 use units::Duration;
@@ -90,13 +92,15 @@ pub(crate) fn bounded(table: &Table<'_>, disk: &Disk) -> Result<(), ConfigError>
             "1: the order inside the drive is the drive's, and knows no deadlines",
         );
     }
-    if let Execution::Preemptible(_) = disk.execution {
+    if let Execution::Preemptible(how) = disk.execution
+        && how.chunk.is_none()
+    {
         return refused(
-            "execution",
-            "\"whole\", with `split` for shorter commands: waits for the disk to turn are in no worst case",
+            "chunk",
+            "a size such as 256KiB: each chunk is taken to need a way of its own",
         );
     }
-    let least = disk.longest_command(&profile);
+    let least = disk.settings().longest_command(Some(&Arc::new(profile)));
     if disk.best_effort.is_some_and(|server| server.share.of(server.period) < least) {
         return refused(
             "best_effort",

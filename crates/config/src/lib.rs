@@ -31,7 +31,7 @@ mod timetable;
 mod volume;
 mod workload;
 
-pub use document::{Document, VolumeEdit};
+pub use document::{Document, StreamEdit, VolumeEdit};
 pub use error::ConfigError;
 pub use plan::{
     Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, Remap, Replay, Requests,
@@ -39,4 +39,4 @@ pub use plan::{
 };
 pub use stream::{BlockCost, Stream};
 pub use table::size as size_text;
-pub use timetable::{Blocker, Room, SERVER, Unfit, decimal as decimal_text};
+pub use timetable::{Blocker, Room, Unfit, decimal as decimal_text};

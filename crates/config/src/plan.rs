@@ -228,6 +228,11 @@ pub enum Access {
         /// Requests before a jump to a random place. `None`: it never jumps.
         run: Option<NonZeroU64>,
     },
+    /// Each starts where the one before ended, within these sectors of the volume, and behind their end at their beginning.
+    Within {
+        /// The range of the volume's stream.
+        range: Extent,
+    },
     /// Each goes to a place of its own.
     Random,
     /// As random, but in the order of their places: so many are drawn at a time and sorted, as an elevator serves them.

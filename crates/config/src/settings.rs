@@ -40,11 +40,8 @@ impl Disk {
     }
 
     fn deadlines(&self) -> Deadlines {
-        let defaults = Deadlines::default();
-        let profile = self.profile().filter(|_| self.policy.keeps_deadlines());
-        let worst = profile.map_or(defaults.worst, |profile| self.command_bound(&profile));
         let (slack_range, best_effort) = (self.slack_range, self.best_effort);
-        Deadlines { worst, slack_range, best_effort, ..defaults }
+        Deadlines { slack_range, best_effort, ..Deadlines::default() }
     }
 
     /// An engine for this disk, idle and without volumes, with the profile that is assumed of its drive where requests
@@ -60,6 +57,9 @@ impl Disk {
 
     fn engine_knowing(&self, now: Instant, adapt: fn(Profile) -> Profile) -> Engine {
         let engine = Engine::new(self.settings(), now);
+        if let Some(profile) = self.profile().filter(|_| self.policy.keeps_deadlines()) {
+            return engine.with_profile(Arc::new(adapt(profile)));
+        }
         match self.drive.model.mechanical() {
             Some(model) if self.execution.preemptible().is_some() => {
                 engine.with_profile(Arc::new(adapt(profile::assumed(model))))

@@ -7,7 +7,7 @@
 
 use engine::limits::{COMMAND_MAX, STREAM_PERIOD_MAX};
 use engine::stream::{Asked, Span, Task};
-use engine::{CommandBound, Execution, PolicyName, Profile, Transfer};
+use engine::{Execution, PolicyName, Profile, Transfer};
 use units::{Bytes, DiskTime, Duration, Extent, Instant, Lba, SECTOR_BYTES, Sectors};
 
 use crate::error::ConfigError;
@@ -42,24 +42,27 @@ pub struct BlockCost {
 
 impl Disk {
     /// The worst case of a block of so many bytes, read or written anywhere inside `range` of this disk, in the commands that
-    /// requests are cut up into.
+    /// requests are cut up into. Each pays a way of its own.
     pub fn block_cost(&self, profile: &Profile, range: Extent, block: Bytes) -> BlockCost {
         let sectors = Sectors(block.0.div_ceil(SECTOR_BYTES).min(range.len.0));
-        let most = match self.execution {
-            Execution::Whole { split: Some(split) } => split,
-            _ => COMMAND_MAX,
+        // Forced writes are not cut into chunks.
+        let (read, write) = match self.execution {
+            Execution::Whole { split } => {
+                let most = split.unwrap_or(COMMAND_MAX);
+                (most, most)
+            }
+            Execution::Preemptible(how) => (how.chunk.unwrap_or(COMMAND_MAX), COMMAND_MAX),
         };
-        let command = |len: Sectors| {
-            let worst = |transfer| profile.worst_case(range, len, transfer);
-            let longest = worst(Transfer::Read).max(worst(Transfer::Write));
-            DiskTime::from(longest)
+        let cost = |most: Sectors, transfer| {
+            let command = |len| DiskTime::from(profile.worst_case(range, len, transfer));
+            let (full, rest) = (sectors.0 / most.0, Sectors(sectors.0 % most.0));
+            let longest = command(most.min(sectors));
+            let rest = if rest.0 > 0 { command(rest) } else { DiskTime::ZERO };
+            let full = i64::try_from(full).expect("a block is short");
+            (DiskTime::from_nanos(longest.as_nanos() * full) + rest, longest)
         };
-        let (full, rest) = (sectors.0 / most.0, Sectors(sectors.0 % most.0));
-        let whole = if full > 0 { command(most) } else { DiskTime::ZERO };
-        let rest = if rest.0 > 0 { command(rest) } else { DiskTime::ZERO };
-        let longest = whole.max(rest);
-        let full = whole.as_nanos() * i64::try_from(full).expect("a block is short");
-        BlockCost { whole: DiskTime::from_nanos(full) + rest, longest }
+        let (reads, writes) = (cost(read, Transfer::Read), cost(write, Transfer::Write));
+        BlockCost { whole: reads.0.max(writes.0), longest: reads.1.max(writes.1) }
     }
 
     /// The profile that deadlines are reckoned with; nothing for a drive without an arm. On top of what the drive takes of each
@@ -68,35 +71,6 @@ impl Disk {
         let mut profile = profile::assumed(self.drive.model.mechanical()?);
         profile.extremes.command += self.host_lateness;
         Some(profile)
-    }
-
-    /// What the longest command of anybody takes at most.
-    pub fn longest_command(&self, profile: &Profile) -> DiskTime {
-        let all = Extent::new(Lba(0), profile.capacity());
-        self.block_cost(profile, all, COMMAND_MAX.bytes()).longest
-    }
-
-    /// What a command of any length takes at most: so much, and so much for each sector.
-    pub fn command_bound(&self, profile: &Profile) -> CommandBound {
-        const STEP: u64 = 8;
-        let all = Extent::new(Lba(0), profile.capacity());
-        let worst = |len| {
-            let worst = |transfer| profile.worst_case(all, Sectors(len), transfer);
-            DiskTime::from(worst(Transfer::Read).max(worst(Transfer::Write)))
-        };
-        // Of a step the longest command is held against the line at the shortest.
-        let positioning = worst(STEP);
-        let slope = |len| {
-            let shortest = i64::try_from(len - STEP + 1).expect("a command is short");
-            (worst(len) - positioning)
-                .as_nanos()
-                .max(0)
-                .unsigned_abs()
-                .div_ceil(shortest.unsigned_abs())
-        };
-        let steps = (2..=COMMAND_MAX.0.div_ceil(STEP)).map(|step| slope(step * STEP));
-        let sector = i64::try_from(steps.max().unwrap_or(0)).unwrap_or(i64::MAX);
-        CommandBound { positioning, sector: DiskTime::from_nanos(sector) }
     }
 }
 
@@ -225,15 +199,8 @@ fn span(fields: &Table<'_>) -> Result<Span, ConfigError> {
 }
 
 impl Volume {
-    /// What it asks of a disk that serves deadlines: its stream, or its reserve as a server that has its share once a period.
-    /// Nothing if it is best effort.
-    /// `longest` is the longest command on the disk.
-    pub fn task(&self, disk: &Disk, longest: DiskTime) -> Option<(Task, Span)> {
-        if let Some(stream) = &self.stream {
-            return Some((stream.promised.task, stream.span));
-        }
-        let share = self.contract.reserve;
-        let server = || Task::server(share, disk.period, longest);
-        (!share.is_none()).then(|| (server().expect("periods are short"), Span::ALWAYS))
+    /// When its contract's stream holds; always if it has none.
+    pub fn span(&self) -> Span {
+        self.stream.map_or(Span::ALWAYS, |stream| stream.span)
     }
 }

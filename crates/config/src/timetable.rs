@@ -4,20 +4,18 @@
 //! and is told which constraint binds and what would fit in its place.
 
 use core::fmt;
+use std::sync::Arc;
 
-use engine::Profile;
 use engine::stream::{
-    Asked, Beside, Booking, CounterOffers, Span, Task, TaskId, TaskSet, Timetable, Violation,
+    Asked, Beside, Booking, CounterOffers, Span, TaskId, TaskSet, Timetable, Violation,
 };
+use engine::{BEST_EFFORT_TASK, Profile};
 use units::{Bytes, DiskTime, Duration, Extent, Instant, Sectors};
 
 use crate::error::ConfigError;
 use crate::plan::{Disk, DiskIndex, Plan, Volume};
 use crate::stream::{self, Stream};
 use crate::table::{Table, size};
-
-/// The server that keeps best effort from starving, among a disk's tasks. The others have their volume's number in the plan.
-pub const SERVER: TaskId = TaskId(u32::MAX);
 
 /// Why a stream, or a reserve beside streams, does not fit, and what would in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +58,7 @@ struct Tasks<'a> {
 }
 
 impl Plan {
-    /// What is booked on a disk; nothing if its policy serves no deadlines.
+    /// What is booked on a disk, by the volumes' numbers in the plan and [`BEST_EFFORT_TASK`]; nothing if its policy serves no deadlines.
     pub fn timetable(&self, disk: DiskIndex) -> Option<Timetable> {
         let there = &self.disks[disk.0];
         let profile = there.profile().filter(|_| there.policy.keeps_deadlines())?;
@@ -74,14 +72,6 @@ impl Plan {
         let set = self.timetable(disk)?.during(moment);
         let utilization_ppb = set.utilization().ppb();
         Some(Room { tasks: set.len(), utilization_ppb, slack: set.slack() })
-    }
-}
-
-impl Disk {
-    /// The server that keeps best effort from starving, as a task.
-    fn server(&self, longest: DiskTime) -> Option<Task> {
-        let server = self.best_effort?;
-        Task::server(server.share, server.period, longest).ok()
     }
 }
 
@@ -109,17 +99,14 @@ pub(crate) fn admit(
 
 impl<'a> Tasks<'a> {
     fn of(disk: &'a Disk, index: DiskIndex, volumes: &'a [Volume], profile: &Profile) -> Self {
-        let longest = disk.longest_command(profile);
-        let server = disk.server(longest);
-        let server = server.map(|task| Booking { id: SERVER, task, span: Span::ALWAYS });
+        let longest = disk.settings().longest_command(Some(&Arc::new(profile.clone())));
+        let server = disk.best_effort.and_then(|server| server.task(longest));
+        let server = server.map(|task| Booking { id: BEST_EFFORT_TASK, task, span: Span::ALWAYS });
         let there = volumes.iter().enumerate().filter(|(_, volume)| volume.disk == index);
         let booked = there.filter_map(|(number, volume)| {
-            let (task, span) = volume.task(disk, longest)?;
-            Some(Booking {
-                id: TaskId(u32::try_from(number).expect("volumes are few")),
-                task,
-                span,
-            })
+            let task = volume.contract.task(disk.period, longest)?;
+            let id = TaskId(u32::try_from(number).expect("volumes are few"));
+            Some(Booking { id, task, span: volume.span() })
         });
         Self { disk, volumes, bookings: server.into_iter().chain(booked).collect() }
     }

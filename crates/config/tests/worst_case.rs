@@ -1,12 +1,11 @@
 //! The bound that streams are admitted with, held beside what the drive models do: never less, and not much more.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use drive::{Device, Model, Tag};
 use engine::{Profile, Transfer};
-use spindle_config::{Plan, drives, profile};
-use units::{DiskTime, Duration, Extent, Instant, Lba, Operation, Sectors};
+use spindle_config::{drives, profile};
+use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
 /// Blocks, and how many tenths of the worst that was seen a bound may be. The smallest are nearly all positioning, and
 /// nobody meets all that can go wrong there at once.
@@ -118,28 +117,5 @@ fn no_drive_of_the_library_takes_longer_than_its_bound_nor_much_less() {
                 }
             }
         }
-    }
-}
-
-#[test]
-fn a_command_of_any_length_is_within_so_much_and_so_much_a_sector() {
-    for name in ["atlas-ii", "st318437lw", "hgst-7k8"] {
-        let text = format!("[[disk]]\nname = \"d0\"\ndrive = \"{name}\"\npolicy = \"edf\"\n");
-        let plan = Plan::parse(&text, "plan.toml", Path::new("")).expect("a config");
-        let profile = plan.disks[0].profile().expect("it has an arm");
-        let bound = plan.disks[0].command_bound(&profile);
-        let all = Extent::new(Lba(0), profile.capacity());
-        let line =
-            |len: i64| bound.positioning + DiskTime::from_nanos(bound.sector.as_nanos() * len);
-        for len in 1..=2_048 {
-            let line = line(i64::try_from(len).expect("small"));
-            for transfer in [Transfer::Read, Transfer::Write] {
-                let worst = DiskTime::from(profile.worst_case(all, Sectors(len), transfer));
-                assert!(worst <= line, "{name}: {len} sectors: {worst} is above {line}");
-            }
-        }
-        let longest = DiskTime::from(profile.worst_case(all, Sectors(2_048), Transfer::Write));
-        let line = line(2_048);
-        assert!(line.as_nanos() < longest.as_nanos() * 13 / 10, "{name}: {line} for {longest}");
     }
 }

@@ -80,6 +80,7 @@ impl Live {
                 account: view.account,
                 balance: view.balance,
                 slack: view.slack,
+                kept: view.kept,
                 latency: view.latencies.response,
                 waiting: view.latencies.waiting,
                 traffic: view.traffic,

@@ -125,12 +125,14 @@ impl Seats {
             let (runs, declared) = (seat.runs, seat.declared);
             let (contract, account) = (engine.contract(volume), *engine.account(volume));
             let (balance, slack) = (engine.balance(volume, now), engine.slack(volume));
+            let kept = engine.kept(volume);
             let traffic = seat.traffic.at(now);
             let view = VolumeView {
                 contract,
                 account,
                 balance,
                 slack,
+                kept,
                 latencies,
                 traffic,
                 error,

@@ -15,6 +15,7 @@
 //! the disk's busy time.
 
 mod admission;
+mod agenda;
 mod bucket;
 mod contract;
 mod engine;
@@ -34,6 +35,7 @@ mod usage;
 mod worst_case;
 
 pub use admission::{Admission, Refusal};
+pub use agenda::Agenda;
 pub use contract::{Contract, PolicyName, Priority, Stream, UnknownPolicy, VolumeId, Weight};
 pub use engine::{BEST_EFFORT_TASK, Engine};
 pub use estimate::{

@@ -66,5 +66,6 @@ pub const BOOKINGS_MAX: usize = 20_000;
 pub const BOOKED_TIMES_MAX: usize = 256;
 
 const _: () = assert!(COMMAND_MAX.0 <= TRIM_MAX.0);
+const _: () = assert!(BOOKINGS_MAX <= STREAM_TASKS_MAX);
 const _: () = assert!(DEPTH_MAX as usize <= REQUESTS_MAX);
 const _: () = assert!(LINGER_MAX.as_nanos() < PERIOD_MIN.as_nanos());

@@ -136,3 +136,15 @@ pub struct Kept {
     /// The latest answer after its deadline.
     pub lateness_max: Duration,
 }
+
+impl Kept {
+    /// A request that was due at `deadline` is answered.
+    pub(crate) fn answered(&mut self, deadline: Instant, now: Instant) {
+        if now <= deadline {
+            self.met += 1;
+        } else {
+            self.missed += 1;
+            self.lateness_max = self.lateness_max.max(now.since(deadline));
+        }
+    }
+}

@@ -139,8 +139,8 @@ fn on_a_disk_whose_commands_nothing_bounds() {
         ),
         (
             "name = \"d1\"\ndrive = \"atlas-ii\"\nexecution = \"preemptible\"\n",
-            "field `execution`: found `preemptible`",
-            "\"whole\", with `split` for shorter commands: waits for the disk to turn are in no worst case",
+            "field `chunk`: found nothing",
+            "a size such as 256KiB: each chunk is taken to need a way of its own",
         ),
     ] {
         let said = refused(&[], &format!("[[disk]]\n{lines}policy = \"edf\"\n"));

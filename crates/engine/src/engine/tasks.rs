@@ -135,7 +135,7 @@ impl Engine {
         self.tasks.as_ref().map(|tasks| &tasks.set)
     }
 
-    /// What became of the deadlines of `volume`'s stream so far; none if it has no stream that deadlines are kept of.
+    /// What became of the deadlines of `volume`'s streams so far; none if it has had none that deadlines are kept of.
     pub fn kept(&self, volume: VolumeId) -> Option<Kept> {
         self.policy.kept(volume)
     }

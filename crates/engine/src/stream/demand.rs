@@ -26,21 +26,25 @@ pub(super) struct Demand {
     periods: Vec<i64>,
     /// The costs of the first j tasks, with what their preemptions cost.
     costs: Vec<i64>,
-    /// Who blocks, ascending by period: each has a longer command than all that come after it.
-    stairs: Vec<Stair>,
+    stairs: Stairs,
     utilization: Utilization,
     /// Utilization beside the whole.
     load: Ordering,
 }
 
+/// Who blocks, ascending by period: each has a longer command than all that come after it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stairs(Vec<Stair>);
+
 /// The longest command among the tasks of this period and above.
 #[derive(Clone, Copy, Debug)]
-struct Stair {
+pub(super) struct Stair {
     /// The largest t that it blocks: T − 2.
-    reach: i64,
+    pub(super) reach: i64,
     /// What of it falls into the interval: q − 1.
-    blocking: i64,
-    whose: Beside,
+    pub(super) blocking: i64,
+    /// Whose command it is.
+    pub(super) whose: Beside,
 }
 
 /// The least room that was found.
@@ -72,6 +76,35 @@ pub(super) enum Searched {
     DownTo(i64),
 }
 
+impl Stairs {
+    /// One more task, whose period is at least that of all before.
+    pub(super) fn push(&mut self, whose: Beside, task: &Task) {
+        let blocking = task.longest().as_nanos() - 1;
+        while self.0.last().is_some_and(|last| last.blocking <= blocking) {
+            self.0.pop();
+        }
+        self.0.push(Stair { reach: nanos(task) - 2, blocking, whose });
+    }
+
+    /// The longest interval that is blocked.
+    pub(super) fn reach(&self) -> Option<i64> {
+        self.0.last().map(|stair| stair.reach)
+    }
+
+    /// Who blocks an interval of length t.
+    pub(super) fn at(&self, t: i64) -> Option<&Stair> {
+        self.0.get(self.0.partition_point(|stair| stair.reach < t))
+    }
+
+    /// The least t with t − b(t) ≥ `level`. t − b(t) grows with t, so there is one.
+    pub(super) fn first_above(&self, level: i64) -> i64 {
+        let place = self.0.partition_point(|stair| stair.reach - stair.blocking < level);
+        let blocking = self.0.get(place).map_or(0, |stair| stair.blocking);
+        let from = place.checked_sub(1).map_or(0, |before| self.0[before].reach + 1);
+        from.max(level + blocking)
+    }
+}
+
 impl Demand {
     /// The demand of `tasks`, which are sorted by period. Whoever can preempt a request (its period is shorter, and
     /// requests there consist of several commands) pays `preemption` for it with each of its own: it interrupts one at
@@ -88,7 +121,7 @@ impl Demand {
             .max()
             .unwrap_or(0);
         let (mut periods, mut costs) = (Vec::new(), vec![0]);
-        let mut stairs: Vec<Stair> = Vec::new();
+        let mut stairs = Stairs::default();
         let (mut utilization, mut sum) = (0, 0);
         let mut effective = Vec::new();
         for (whose, task) in tasks {
@@ -104,11 +137,7 @@ impl Demand {
             if whose == Beside::Candidate && candidate == Candidate::OnlyDemands {
                 continue;
             }
-            let blocking = task.longest().as_nanos() - 1;
-            while stairs.last().is_some_and(|last| last.blocking <= blocking) {
-                stairs.pop();
-            }
-            stairs.push(Stair { reach: period - 2, blocking, whose });
+            stairs.push(whose, &task);
         }
         assert!(periods.is_sorted(), "tasks are sorted by period");
         let utilization = Utilization(utilization);
@@ -163,19 +192,6 @@ impl Demand {
         low + self.periods[low..high].partition_point(|&there| there <= period)
     }
 
-    /// Who blocks an interval of length t.
-    fn stair(&self, t: i64) -> Option<&Stair> {
-        self.stairs.get(self.stairs.partition_point(|stair| stair.reach < t))
-    }
-
-    /// The least t with t − b(t) ≥ `level`. t − b(t) grows with t, so there is one.
-    fn first_above(&self, level: i64) -> i64 {
-        let place = self.stairs.partition_point(|stair| stair.reach - stair.blocking < level);
-        let blocking = self.stairs.get(place).map_or(0, |stair| stair.blocking);
-        let from = place.checked_sub(1).map_or(0, |before| self.stairs[before].reach + 1);
-        from.max(level + blocking)
-    }
-
     /// The room at t, moved back to where demand last grew: there it is least.
     fn room(&self, t: i64, work: &mut u64) -> (i64, Least) {
         let (demand, step, quotients) = self.demand(t);
@@ -184,7 +200,7 @@ impl Demand {
             "demand is at most the interval where utilization is at most the whole"
         );
         *work += quotients;
-        let stair = self.stair(step);
+        let stair = self.stairs.at(step);
         let room = step - demand - stair.map_or(0, |stair| stair.blocking);
         (demand, Least { at: step, room, beside: stair.map(|stair| stair.whose) })
     }
@@ -214,13 +230,14 @@ impl Demand {
                 *least = here;
             }
             // Every t′ below from which t′ − b(t′) ≥ demand + least has at least as much room.
-            t = self.first_above(demand + least.room) - 1;
+            t = self.stairs.first_above(demand + least.room) - 1;
         }
         Searched::Whole
     }
 }
 
-fn nanos(task: &Task) -> i64 {
+/// T.
+pub(super) fn nanos(task: &Task) -> i64 {
     DiskTime::from(task.period()).as_nanos()
 }
 

@@ -38,8 +38,13 @@
 //! `demand(t′) ≤ demand(t)`, so that every t′ with `t′ − b(t′) ≥ demand(t) + m` has a room of m at least. The search
 //! goes backwards and leaps over all of those (Quick Processor-demand Analysis, Zhang and Burns 2009, which decides for
 //! m = 0; here m is the least room so far). One value of demand takes one division for each value of ⌊t ÷ Tⱼ⌋: costs are
-//! summed up by period in advance. What remains is bounded by [`WORK_MAX`](crate::limits::STREAM_WORK_MAX): a search that
+//! summed up by period in advance. What remains is bounded by [`STREAM_WORK_MAX`](crate::limits::STREAM_WORK_MAX): a search that
 //! takes longer is broken off with an answer that is safe.
+//!
+//! # Over time
+//!
+//! Where tasks come and go, the test is made for each stretch of time in which they stay the same, and for the moments
+//! between two of those: see `handover`. A task's requests are released *and due* in its span.
 //!
 //! # Reserves and servers
 //!
@@ -48,6 +53,7 @@
 //! where there is no slack. See [`Task::server`].
 
 mod demand;
+mod handover;
 mod offer;
 mod set;
 mod task;

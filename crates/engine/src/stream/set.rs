@@ -48,6 +48,14 @@ impl TaskSet {
         Self { preemption, tasks: Vec::new() }
     }
 
+    /// These tasks, of which each has its own name.
+    pub(super) fn of(tasks: impl Iterator<Item = (TaskId, Task)>, preemption: DiskTime) -> Self {
+        let mut tasks: Vec<(Task, TaskId)> = tasks.map(|(id, task)| (task, id)).collect();
+        assert!(tasks.len() <= STREAM_TASKS_MAX, "a set has {STREAM_TASKS_MAX} tasks at most");
+        tasks.sort_unstable();
+        Self { tasks, ..Self::new(preemption) }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.tasks.len()
@@ -111,17 +119,15 @@ impl TaskSet {
     /// # Errors
     /// The constraint that is short by most.
     pub fn verdict(&self, candidate: Task) -> Result<(), Violation> {
+        self.verdict_on(candidate, Candidate::Whole)
+    }
+
+    /// The same; or the candidate's demand alone, as if its commands were in nobody's way.
+    pub(super) fn verdict_on(&self, candidate: Task, counts: Candidate) -> Result<(), Violation> {
         if self.tasks.len() >= STREAM_TASKS_MAX {
             return Err(Violation::Full);
         }
-        check(&self.demand_with(candidate, Candidate::Whole))
-    }
-
-    /// Whether what `candidate` asks for fits, its commands apart: what it demands, where it is blocked, and nobody blocked
-    /// by it.
-    pub(super) fn demand_fits(&self, candidate: Task) -> bool {
-        self.tasks.len() < STREAM_TASKS_MAX
-            && check(&self.demand_with(candidate, Candidate::OnlyDemands)).is_ok()
+        check(&self.demand_with(candidate, counts))
     }
 
     /// ΔL: how much disk time best effort may take, in all, from one moment at which no released request waits to the next
@@ -176,7 +182,7 @@ impl TaskSet {
 }
 
 /// Conditions (1) and (2).
-fn check(demand: &Demand) -> Result<(), Violation> {
+pub(super) fn check(demand: &Demand) -> Result<(), Violation> {
     if demand.load() == Ordering::Greater {
         let asked = demand.utilization();
         return Err(Violation::Utilization { asked, over_ppb: asked.excess_ppb() });
@@ -221,7 +227,7 @@ fn least(demand: &Demand, range: Range) -> Option<(Least, bool)> {
         let searched = demand.search(low, high, &mut least, &mut work);
         if searched != Searched::Whole || high == HORIZON_MAX {
             // From `low` on there is at least what the mean demand leaves.
-            let room = least.room.min(mean_room(low, idle));
+            let room = least.room.min(demand.utilization().leaves(duration(low)).as_nanos());
             return Some((Least { room, ..least }, false));
         }
         low = high + 1;
@@ -236,12 +242,118 @@ fn horizon(room: i64, idle: u128) -> i64 {
         .map_or(HORIZON_MAX, |longest| longest.min(HORIZON_MAX))
 }
 
-/// What a demand that leaves `idle` (in 2⁻⁶⁴) leaves in t at least.
-fn mean_room(t: i64, idle: u128) -> i64 {
-    let room = (u128::from(t.unsigned_abs()) * idle) >> 64;
-    i64::try_from(room).expect("it is at most t")
-}
-
 fn duration(nanos: i64) -> Duration {
     Duration::from_nanos(nanos.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(period: u64, cost: i64) -> Task {
+        Task::whole(Duration::from_nanos(period), DiskTime::from_nanos(cost)).expect("a task")
+    }
+
+    /// Every command is 1 ns long: nobody is in anybody's way.
+    fn fluid(period: u64, cost: i64) -> Task {
+        let cost = DiskTime::from_nanos(cost);
+        Task::new(Duration::from_nanos(period), cost, DiskTime::from_nanos(1)).expect("a task")
+    }
+
+    fn set(tasks: &[Task]) -> TaskSet {
+        let mut set = TaskSet::default();
+        for (id, task) in (0..).zip(tasks) {
+            set.insert(TaskId(id), *task);
+        }
+        set
+    }
+
+    #[test]
+    fn exactly_the_whole_fits_and_leaves_nothing_and_one_more_is_over() {
+        // 1/6 + 1/10 + 1/15 + 2/3 = 1, and none of them is a whole number of 2⁻⁶⁴.
+        let full = set(&[fluid(6, 1), fluid(10, 1), fluid(15, 1), fluid(3, 2)]);
+        assert_eq!(full.check(), Ok(()));
+        assert_eq!(full.slack(), DiskTime::ZERO);
+        let day = STREAM_PERIOD_MAX.as_nanos();
+        let refused = full.verdict(fluid(day, 1)).expect_err("a ns a day is too much");
+        assert!(matches!(refused, Violation::Utilization { over_ppb: 1, .. }), "{refused:?}");
+        assert_eq!(full.utilization().to_string(), "100%");
+    }
+
+    #[test]
+    fn no_tasks_and_one_task_are_sets_too() {
+        let mut set = TaskSet::default();
+        assert_eq!((set.check(), set.slack()), (Ok(()), STREAM_PERIOD_MAX.into()));
+        set.admit(TaskId(3), whole(100, 100)).expect("alone it may have everything");
+        assert_eq!(set.slack(), DiskTime::ZERO);
+        assert_eq!(set.remove(TaskId(3)), Some(whole(100, 100)));
+        set.admit(TaskId(4), whole(100, 30)).expect("less fits too");
+        let at = Duration::from_nanos(100);
+        let room = DiskTime::from_nanos(70);
+        let tightest = Tightest { interval: at, beside: None, room, exact: true };
+        assert_eq!(set.tightest(Range::All), Some(tightest));
+    }
+
+    #[test]
+    fn whoever_is_in_the_way_is_named() {
+        let set = set(&[whole(10_000, 2_000), whole(100_000, 8_001)]);
+        let blocked = Violation::Blocked {
+            interval: Duration::from_nanos(10_001),
+            beside: Beside::Candidate,
+            short: DiskTime::from_nanos(2_000),
+        };
+        assert_eq!(set.verdict(whole(1_000_000, 10_001)), Err(blocked));
+        let cam = Beside::Task(TaskId(1));
+        let (interval, short) = (Duration::from_nanos(10_001), DiskTime::from_nanos(2_000));
+        let blocked = Violation::Blocked { interval, beside: cam, short };
+        assert_eq!(set.verdict(whole(9_000, 2_000)), Err(blocked));
+        assert_eq!(blocked.to_string(), "at L = 10.001us, beside task 1: short by 2us");
+    }
+
+    #[test]
+    fn preemptions_are_paid_by_who_can_make_them() {
+        let mut set = TaskSet::new(DiskTime::from_nanos(2));
+        set.insert(TaskId(0), whole(10, 5));
+        set.insert(TaskId(1), whole(20, 4));
+        assert_eq!(set.utilization().to_string(), "70%", "there is nobody to interrupt");
+        set.insert(TaskId(2), fluid(40, 4));
+        assert_eq!(set.utilization().to_string(), "110%", "20% and 10% for the way back");
+        assert!(set.check().is_err());
+    }
+
+    #[test]
+    fn a_search_that_takes_too_long_ends_with_less_than_there_is() {
+        // All but 10⁻¹⁰ of the disk, and periods that meet in no time worth waiting for.
+        let mut tasks: Vec<Task> = (0..300)
+            .map(|n| {
+                fluid(
+                    1_000_000_007 + n * 9_999_991,
+                    (1_000_000_007 + i64::try_from(n).expect("small") * 9_999_991) / 301,
+                )
+            })
+            .collect();
+        let left =
+            10_000_000_000 - set(&tasks).utilization().0 * 10_000_000_000 / Utilization::WHOLE;
+        tasks.push(fluid(10_000_000_000, i64::try_from(left).expect("small") - 1));
+        let set = set(&tasks);
+        assert_eq!(set.check(), Ok(()));
+        let tightest = set.tightest(Range::All).expect("it fits");
+        assert!(!tightest.exact);
+        assert!(tightest.room <= set.slack_in(Range::Paper));
+    }
+
+    #[test]
+    fn the_most_tasks_that_there_may_be_overflow_nothing() {
+        let day = STREAM_PERIOD_MAX.as_nanos();
+        let mut set = TaskSet::default();
+        let cost = STREAM_PERIOD_MAX.into();
+        set.tasks = (0..20_000)
+            .map(|id| (Task::whole(Duration::from_nanos(1), cost).expect("a task"), TaskId(id)))
+            .collect();
+        assert!(matches!(set.check(), Err(Violation::Utilization { .. })));
+        assert_eq!(set.verdict(whole(day, 1)), Err(Violation::Full));
+        set.tasks = (0..20_000).map(|id| (fluid(day, 4_000_000_000), TaskId(id))).collect();
+        assert_eq!(set.check(), Ok(()));
+        assert_eq!(set.slack().as_nanos(), 86_400_000_000_000 - 80_000_000_000_000);
+    }
 }

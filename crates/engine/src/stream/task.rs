@@ -51,7 +51,8 @@ impl fmt::Display for BadTask {
 impl std::error::Error for BadTask {}
 
 impl Task {
-    /// A task of which `longest` ≤ `cost` can't be preempted. A cost above the period is a task that fits nowhere.
+    /// A task of which `longest` ≤ `cost` can't be preempted: the longest of its chunks, its seeks or sub-seeks, and its
+    /// ways back after a preemption, whatever is sent to the disk as one command. A cost above the period is a task that fits nowhere.
     ///
     /// # Errors
     /// See [`BadTask`].
@@ -103,6 +104,11 @@ impl Task {
         self.longest
     }
 
+    /// The same task, with so much more work in a period, in commands as long.
+    pub(super) fn with_more(self, extra: DiskTime) -> Self {
+        Self { cost: self.cost + extra, ..self }
+    }
+
     /// Whether a decision falls between two commands of one request.
     pub fn is_preemptible(&self) -> bool {
         self.longest < self.cost
@@ -118,11 +124,23 @@ impl Utilization {
     pub(super) const WHOLE: u128 = 1 << 64;
     const PPB: u128 = 1_000_000_000;
 
-    /// In 10⁻⁹ of a disk's time, rounded up. Above 10⁹ it is more than there is.
+    /// What one task asks for.
+    pub(super) fn of(task: &Task) -> Self {
+        let cost = u128::from(task.cost.as_nanos().unsigned_abs());
+        Self((cost << 64).div_ceil(u128::from(task.period.as_nanos())))
+    }
+
+    /// What it leaves of an interval at least, on the mean.
+    pub(super) fn leaves(self, interval: Duration) -> DiskTime {
+        let room = (u128::from(interval.as_nanos()) * self.idle()) >> 64;
+        DiskTime::from_nanos(i64::try_from(room).expect("an interval is under 292 years"))
+    }
+
+    /// In 10⁻⁹ of a disk's time, to the nearest. Above 10⁹ it is more than there is.
     pub fn ppb(self) -> u64 {
         // The product would not fit where it is far over the whole.
         let (whole, part) = (self.0 / Self::WHOLE, self.0 % Self::WHOLE);
-        let ppb = whole * Self::PPB + (part * Self::PPB).div_ceil(Self::WHOLE);
+        let ppb = whole * Self::PPB + (part * Self::PPB + Self::WHOLE / 2) / Self::WHOLE;
         u64::try_from(ppb).unwrap_or(u64::MAX)
     }
 
@@ -131,7 +149,7 @@ impl Utilization {
         Self::WHOLE.saturating_sub(self.0)
     }
 
-    /// What there is of it above the whole, in 10⁻⁹ of a disk's time and rounded up.
+    /// What there is of it above the whole, in 10⁻⁹ of a disk's time: to the nearest, but not nothing.
     pub(super) fn excess_ppb(self) -> u64 {
         Self(self.0.saturating_sub(Self::WHOLE)).ppb().max(1)
     }

@@ -25,7 +25,7 @@ pub enum Violation {
     Utilization {
         /// What they ask for.
         asked: Utilization,
-        /// How much that is above the whole, in 10⁻⁹ of the disk's time, rounded up.
+        /// How much that is above the whole, in 10⁻⁹ of the disk's time: to the nearest, at least 1.
         over_ppb: u64,
     },
     /// In an interval of this length there is not room for all that may be due in it after the longest command of

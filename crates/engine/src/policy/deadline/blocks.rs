@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use units::{DiskTime, Instant, Operation};
 
 use crate::Stream;
-use crate::request::Kept;
 
 #[derive(Clone, Copy, Debug)]
 struct Asked {
@@ -27,7 +26,8 @@ pub(super) struct Blocks {
     joined: bool,
     /// The disk time that the first request has had, if it is begun.
     spent: Option<DiskTime>,
-    pub(super) kept: Kept,
+    /// Whether the arm has to find its way back to it.
+    interrupted: bool,
 }
 
 impl Blocks {
@@ -39,7 +39,7 @@ impl Blocks {
             expected: Instant::ZERO,
             joined: false,
             spent: None,
-            kept: Kept::default(),
+            interrupted: false,
         }
     }
 
@@ -51,9 +51,8 @@ impl Blocks {
         }
     }
 
-    /// Requests that were queued before the stream was there are none of it. What was kept before is.
-    pub(super) fn takes_over(&mut self, queued: usize, kept: Kept) {
-        self.kept = kept;
+    /// Requests that were queued before the stream was there are none of it.
+    pub(super) fn takes_over(&mut self, queued: usize) {
         let other = Asked { at: Instant::ZERO, covered: false };
         self.asked = (0..queued).map(|_| other).collect();
     }
@@ -79,15 +78,24 @@ impl Blocks {
     pub(super) fn leaves(&mut self, now: Instant) -> Option<Instant> {
         let left = self.asked.pop_front().expect("who is served has asked");
         let deadline = self.deadline();
-        self.spent = None;
+        (self.spent, self.interrupted) = (None, false);
         // Who waited behind a request that is none of the stream's comes now: nobody can have counted on it before.
         self.head_comes(if left.covered { Instant::ZERO } else { now });
         deadline
     }
 
-    /// The first request has had so much, and goes on.
-    pub(super) fn has_had(&mut self, took: DiskTime) {
-        self.spent = Some(self.spent.unwrap_or_default() + took);
+    /// The first request has had so much, and goes on. The way back, if there was one, is no part of what it was
+    /// admitted with, and took at most `preemption`.
+    pub(super) fn has_had(&mut self, took: DiskTime, preemption: DiskTime) {
+        let way = if core::mem::take(&mut self.interrupted) { preemption } else { DiskTime::ZERO };
+        let spent = self.spent.unwrap_or_default();
+        self.spent = Some(spent + (took - way).max(DiskTime::ZERO));
+    }
+
+    /// Somebody else has the arm now. Whether that interrupts a request.
+    pub(super) fn loses_arm(&mut self) -> bool {
+        self.interrupted = self.spent.is_some();
+        self.interrupted
     }
 
     /// Whether the first request has had disk time.
@@ -95,9 +103,10 @@ impl Blocks {
         self.spent.is_some()
     }
 
-    /// What is left of the first request at worst, its next command taking `head`.
-    pub(super) fn left(&self, head: DiskTime) -> DiskTime {
-        (self.stream.task.cost() - self.spent.unwrap_or_default()).max(head)
+    /// What is left of the first request at worst, its next command taking `head`, and the way back to it `preemption`.
+    pub(super) fn left(&self, head: DiskTime, preemption: DiskTime) -> DiskTime {
+        let way = if self.interrupted { preemption } else { DiskTime::ZERO };
+        (self.stream.task.cost() - self.spent.unwrap_or_default() + way).max(head)
     }
 
     /// When the first request is released.
@@ -113,15 +122,5 @@ impl Blocks {
     /// No request that is not released by `now` is released before then.
     pub(super) fn next_release(&self, now: Instant) -> Instant {
         self.release.filter(|release| *release > now).unwrap_or(self.expected.max(now))
-    }
-
-    /// A request that was due then is answered.
-    pub(super) fn answered(&mut self, deadline: Instant, now: Instant) {
-        if now <= deadline {
-            self.kept.met += 1;
-        } else {
-            self.kept.missed += 1;
-            self.kept.lateness_max = self.kept.lateness_max.max(now.since(deadline));
-        }
     }
 }

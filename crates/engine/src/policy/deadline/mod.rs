@@ -73,6 +73,8 @@ struct Volume {
     head: Option<DiskTime>,
     /// Requests queued, the one in service not counted once its last command is issued.
     queued: usize,
+    /// What became of the deadlines that it has had.
+    kept: Kept,
     /// When its head is due, if it is real time: its key in that order.
     due: Option<Instant>,
 }
@@ -127,8 +129,8 @@ pub(crate) struct Deadline {
     /// What the present slack was at least, and when.
     known: Option<(Instant, DiskTime)>,
     burst: bool,
-    /// Streams whose first request is begun and not ended.
-    begun: usize,
+    /// Whose command was the last: the arm is where that one ended.
+    arm: Option<VolumeId>,
     picked: Option<(VolumeId, Account)>,
     served: Option<Served>,
     outlook: Outlook,
@@ -157,7 +159,7 @@ impl Deadline {
             left: DiskTime::ZERO,
             known: None,
             burst: false,
-            begun: 0,
+            arm: None,
             picked: None,
             served: None,
             outlook: Outlook::default(),
@@ -183,6 +185,7 @@ impl Deadline {
             extra: DiskTime::ZERO,
             head: None,
             queued: 0,
+            kept: Kept::default(),
             due: None,
         }
     }
@@ -192,20 +195,15 @@ impl Deadline {
         let entry = &self.volumes[volume.0 as usize];
         let Volume { promise, joined, .. } = self.fresh(entry.contract);
         let entry = &mut self.volumes[volume.0 as usize];
-        let before = core::mem::replace(&mut entry.promise, promise);
+        entry.promise = promise;
         entry.joined = joined;
         if let Some(served) = &mut self.served
             && (served.volume, served.account) == (volume, Account::RealTime)
         {
             served.account = Account::Past;
         }
-        let mut kept = Kept::default();
-        if let Promise::Stream(before) = before {
-            self.begun -= usize::from(before.is_begun());
-            kept = before.kept;
-        }
         if let Promise::Stream(blocks) = &mut entry.promise {
-            blocks.takes_over(entry.queued, kept);
+            blocks.takes_over(entry.queued);
         }
         if let Promise::Nothing = entry.promise {
             self.promised.remove(&volume);
@@ -243,6 +241,7 @@ impl Deadline {
 
     /// No released request is queued and the drive is idle: whoever waits for that joins.
     fn join(&mut self, now: Instant) {
+        self.known = None;
         for volume in core::mem::take(&mut self.joining) {
             let entry = self.volume(volume);
             entry.joined = true;
@@ -323,7 +322,25 @@ impl Deadline {
 
     /// What a best-effort command costs beyond its own time: the way back to a request that it interrupts.
     fn interrupts(&self) -> DiskTime {
-        if self.begun > 0 { self.preemption } else { DiskTime::ZERO }
+        let begun = |volume: VolumeId| match &self.volumes[volume.0 as usize].promise {
+            Promise::Stream(blocks) => blocks.is_begun(),
+            _ => false,
+        };
+        if self.arm.is_some_and(begun) { self.preemption } else { DiskTime::ZERO }
+    }
+
+    /// Whose request is begun and does not go on now will have a way back.
+    fn give_arm(&mut self, volume: VolumeId) {
+        let preemption = self.preemption;
+        let Some(before) = self.arm.replace(volume).filter(|before| *before != volume) else {
+            return;
+        };
+        if let Promise::Stream(blocks) = &mut self.volume(before).promise
+            && blocks.loses_arm()
+            && let Some((_, known)) = &mut self.known
+        {
+            *known -= preemption;
+        }
     }
 
     /// How long a best-effort command may be; `waiting`: whether a released request is queued.
@@ -369,7 +386,8 @@ impl Deadline {
                 Promise::Stream(blocks) if entry.joined => {
                     let task = blocks.stream.task;
                     if let Some(due) = entry.due {
-                        let left = blocks.left(entry.head.unwrap_or_default());
+                        let head = entry.head.unwrap_or_default();
+                        let left = blocks.left(head, self.preemption);
                         self.outlook.is_pending(due, left + entry.extra);
                     }
                     self.outlook.may_release(Releases {
@@ -427,7 +445,7 @@ fn serve_on(outlook: &mut Outlook, server: &Sporadic, now: Instant) {
         outlook.may_release(Releases { first, period, cost, rate });
     };
     for (at, amount) in server.refills() {
-        part(at, amount);
+        part(at.max(now), amount);
     }
     match server.job() {
         None => part(now, server.budget()),
@@ -546,6 +564,7 @@ impl Policy for Deadline {
         assert_eq!(picked, volume, "who goes was picked");
         let next = next.map(|next| self.worst.of(next));
         let interrupts = self.interrupts();
+        self.give_arm(volume);
         let entry = &mut self.volumes[volume.0 as usize];
         let worst = entry.head.expect("who goes has something to do");
         entry.head = next;
@@ -554,7 +573,6 @@ impl Policy for Deadline {
         if let Promise::Stream(blocks) = &mut entry.promise
             && ends_request
         {
-            self.begun -= usize::from(blocks.is_begun());
             due = blocks.leaves(now);
         }
         match (account, &mut entry.promise) {
@@ -581,23 +599,22 @@ impl Policy for Deadline {
             (Account::Slack, _) => self.left -= over,
             (Account::Server, _) => self.server.as_mut().expect("it paid").pay(over),
         }
-        if let Promise::Stream(blocks) = &mut entry.promise {
-            if let Some(due) = served.due {
-                blocks.answered(due, now);
-            } else if !served.ends_request {
-                self.begun += usize::from(!blocks.is_begun());
-                blocks.has_had(took);
-            }
+        if let Some(due) = served.due {
+            entry.kept.answered(due, now);
+        }
+        if let Promise::Stream(blocks) = &mut entry.promise
+            && !served.ends_request
+        {
+            blocks.has_had(took, self.preemption);
         }
         self.place(volume, now);
         took
     }
 
     fn kept(&self, volume: VolumeId) -> Option<Kept> {
-        match &self.volumes[volume.0 as usize].promise {
-            Promise::Stream(blocks) => Some(blocks.kept),
-            _ => None,
-        }
+        let entry = &self.volumes[volume.0 as usize];
+        let has_stream = matches!(entry.promise, Promise::Stream(_));
+        (has_stream || entry.kept != Kept::default()).then_some(entry.kept)
     }
 
     fn balance(&mut self, volume: VolumeId, _: Instant) -> Option<DiskTime> {
@@ -622,7 +639,5 @@ impl Policy for Deadline {
         if let Some(server) = &self.server {
             server.invariants();
         }
-        let begun = |entry: &&Volume| matches!(&entry.promise, Promise::Stream(b) if b.is_begun());
-        assert_eq!(self.volumes.iter().filter(begun).count(), self.begun, "begun is counted");
     }
 }

@@ -32,7 +32,7 @@ use std::collections::BinaryHeap;
 
 use units::{DiskTime, Duration, Instant};
 
-use crate::limits::SLACK_STEPS_MAX;
+use crate::limits::{SLACK_STEPS_MAX, STREAM_PERIOD_MAX};
 
 /// What may be released again and again.
 #[derive(Clone, Copy, Debug)]
@@ -134,7 +134,7 @@ impl Outlook {
                 }
             }
         }
-        DiskTime::from_nanos(least)
+        DiskTime::from_nanos(least).clamp(DiskTime::ZERO, STREAM_PERIOD_MAX.into())
     }
 
     /// What the mean load leaves at `at`, and at any instant after it, at least.

@@ -64,19 +64,28 @@ impl Sporadic {
         self.refills.front().map(|(at, _)| *at)
     }
 
-    /// Takes back what has come back, and begins a job or ends it as there is work: `head` is the next command at its
-    /// worst. The job's deadline, if there is one now.
+    /// Begins a job or ends it as there is work: `head` is the next command at its worst. The job's deadline, if there is
+    /// one now.
     pub(super) fn turn(&mut self, head: Option<DiskTime>, now: Instant) -> Option<Instant> {
-        while let Some(&(_, amount)) = self.refills.front().filter(|(at, _)| *at <= now) {
-            self.refills.pop_front();
-            self.budget += amount;
-        }
         if head.is_none_or(|cost| cost > self.budget) {
             self.end(now);
+        }
+        if self.job.is_none() {
+            self.refill(now);
+        }
+        if head.is_none_or(|cost| cost > self.budget) {
             return None;
         }
         let fresh = Job { deadline: now + self.task.period(), spent: DiskTime::ZERO };
         Some(self.job.get_or_insert(fresh).deadline)
+    }
+
+    /// Takes back what has come back: not while there is a job, in whose time nobody has counted on it.
+    fn refill(&mut self, now: Instant) {
+        while let Some(&(_, amount)) = self.refills.front().filter(|(at, _)| *at <= now) {
+            self.refills.pop_front();
+            self.budget += amount;
+        }
     }
 
     /// The job pays `amount`, or gets it back if it is negative.
