@@ -15,7 +15,7 @@ pub mod loads;
 mod oracle;
 mod replay;
 mod run;
-//pub mod search;
+pub mod search;
 pub mod seeds;
 mod slab;
 mod source;

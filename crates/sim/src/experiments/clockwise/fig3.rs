@@ -47,23 +47,12 @@ fn fig3(told: &mut dyn FnMut(f64)) -> Findings {
     let profile = profile();
     let first = Cello::busiest().start % MINUTES_APART;
     let minutes = (first..MINUTES_A_DAY).step_by(MINUTES_APART as usize);
-    let minutes: Vec<u32> = match std::env::var("MIN").as_deref() {
-        Ok("busy") => Cello::busiest().collect(),
-        Ok("normal") => minutes.filter(|m| !Cello::busiest().contains(m)).collect(),
-        _ => minutes.collect(),
-    };
-    let best_effort = BestEffort::of_the_day(minutes.into_iter());
+    let best_effort = BestEffort::of_the_day(minutes);
     let mut all = Vec::new();
     for ((layout, name), begun) in LAYOUTS.into_iter().zip(0_u32..) {
         let loads = Ground::new(layout, &profile, SEED).loads();
         let last = loads.len() - 1;
-        let chosen = |nth: &usize| {
-            if std::env::var("TOP").is_ok() {
-                *nth + 8 > last
-            } else {
-                nth % LOADS_APART == 1 || *nth == last
-            }
-        };
+        let chosen = |nth: &usize| nth % LOADS_APART == 1 || *nth == last;
         let mut points = Vec::new();
         for nth in (0..loads.len()).filter(chosen) {
             let load = Load::new(loads[nth].clone(), &best_effort);

@@ -186,8 +186,9 @@ impl<'a> Ground<'a> {
         let count = if self.layout.is_on_all() { DISKS } else { 1 };
         let id = TaskId(u32::try_from(self.streams.len()).expect("streams are few"));
         let mut parts = Vec::with_capacity(count);
-        let pair = if std::env::var("FIRST").is_ok() && count > 1 { 0 } else { pair };
-        for disk in (pair..pair + count).map(|disk| disk % DISKS) {
+        // Block n of a stream on all disks lies on disk n mod 3.
+        let first = if self.layout.is_on_all() { 0 } else { pair };
+        for disk in (first..first + count).map(|disk| disk % DISKS) {
             let slots: Vec<Lba> = self.free[disk].drain(..STREAM_SLOTS).collect();
             let cost = cost(self.profile, &slots, sectors(block));
             let period = period(kind, block) * count as u64;

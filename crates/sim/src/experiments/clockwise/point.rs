@@ -154,16 +154,11 @@ fn partitioned(ground: &mut Ground<'_>, timed: &[Timed]) -> Vec<Vec<(Duration, O
 
 fn add_stream(plan: &mut Plan, ground: &Ground<'_>, nth: usize, length: Duration) {
     let stream = &ground.streams()[nth];
-    let dice = |more: u64| Dice::new(SEED, MEDIA_DICE + nth as u64 * 2 + more);
-    let mut media = stream.media(dice(0));
-    // Streams begin independently of each other.
-    let mut start = Duration::from_nanos(dice(1).below(media.period().as_nanos()));
-    if std::env::var("SYNC").is_ok() {
-        start = Duration::ZERO;
-    }
+    // All streams begin at once: the worst that can happen to them, and what ΔL is worked out for.
+    let mut media = stream.media(Dice::new(SEED, MEDIA_DICE + nth as u64));
     let mut lists = vec![Vec::new(); DISKS];
     for block in 0.. {
-        let at = start + media.next_block();
+        let at = media.next_block();
         if at >= length {
             break;
         }
