@@ -359,8 +359,13 @@ fn shown(volume: &Volume) -> String {
     let balance = volume.balance_s.map_or("none".to_owned(), |balance| format!("{balance:.3} s"));
     let stream = volume.stream.as_ref().map_or_else(String::new, |stream| {
         format!(
-            "stream: {} in blocks of {}: one every {:.1} ms, at most {:.1} ms of the disk each\n",
-            stream.bandwidth, stream.block, stream.period_ms, stream.cost_ms
+            "stream: {} in blocks of {}: one every {:.1} ms, at most {:.1} ms of the disk each; {} in time, {} late\n",
+            stream.bandwidth,
+            stream.block,
+            stream.period_ms,
+            stream.cost_ms,
+            stream.met,
+            stream.missed
         )
     });
     let (at, had, failures) = (Bytes(volume.at_bytes), Bytes(volume.bytes), volume.failures);

@@ -200,7 +200,8 @@ fn rounded(bandwidth: Bytes) -> Bytes {
 /// A size as makers of disks count: `12.5MB`.
 pub fn decimal(bytes: Bytes) -> String {
     let units = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
-    let unit = units.iter().find(|(unit, _)| bytes.0 >= *unit && bytes.0 % (unit / 1_000) == 0);
+    let unit =
+        units.iter().find(|(unit, _)| bytes.0 >= *unit && bytes.0.is_multiple_of(unit / 1_000));
     let Some((unit, name)) = unit else { return size(bytes) };
     let text = format!("{}.{:03}", bytes.0 / unit, bytes.0 % unit / (unit / 1_000));
     format!("{}{name}", text.trim_end_matches('0').trim_end_matches('.'))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use config::{Document, Plan, StreamEdit, VolumeEdit};
 use daemon::{Operator, Status, VolumeStatus};
-use engine::Admission as Promised;
+use engine::{Admission as Promised, Kept};
 use frontend::ExportId;
 use units::{Bytes, Instant, SECTOR_BYTES};
 use volume::{DiskId, NoSpace, Placed, Pool};
@@ -64,7 +64,7 @@ fn one(
         reserve: disk.share_text(told.contract.reserve),
         limit: disk.share_text(told.contract.limit),
         weight: told.contract.weight.as_u32(),
-        stream: planned.stream.as_ref().map(stream_of),
+        stream: planned.stream.as_ref().map(|stream| stream_of(stream, told.kept)),
         connections,
         disk_time_s: told.account.disk_time.as_secs_f64(),
         balance_s: told.balance.map(units::DiskTime::as_secs_f64),
@@ -87,7 +87,7 @@ fn room_of(room: config::Room) -> Room {
     }
 }
 
-fn stream_of(stream: &config::Stream) -> Stream {
+fn stream_of(stream: &config::Stream, kept: Kept) -> Stream {
     let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
     let end = Some(stream.span.end).filter(|end| *end < Instant::FAR_FUTURE);
     let task = stream.promised.task;
@@ -98,6 +98,9 @@ fn stream_of(stream: &config::Stream) -> Stream {
         cost_ms: task.cost().as_secs_f64() * 1e3,
         from_s: seconds(stream.span.start),
         until_s: end.map(seconds),
+        met: kept.met,
+        missed: kept.missed,
+        lateness_max_ms: kept.lateness_max.as_millis_f64(),
     }
 }
 

@@ -158,6 +158,12 @@ pub struct Stream {
     /// When it ends, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until_s: Option<f64>,
+    /// Blocks answered by their deadline.
+    pub met: u64,
+    /// Blocks answered later.
+    pub missed: u64,
+    /// The latest answer after its deadline.
+    pub lateness_max_ms: f64,
 }
 
 /// Latencies since the daemon's start, in milliseconds.

@@ -80,13 +80,13 @@ impl Live {
                 account: view.account,
                 balance: view.balance,
                 slack: view.slack,
-                kept: view.kept,
                 latency: view.latencies.response,
                 waiting: view.latencies.waiting,
                 traffic: view.traffic,
                 error: view.error,
                 runs: view.runs,
                 declared: view.declared,
+                kept: view.kept,
             })
         });
         Status { disks, volumes: volumes.collect() }

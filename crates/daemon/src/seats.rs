@@ -125,19 +125,19 @@ impl Seats {
             let (runs, declared) = (seat.runs, seat.declared);
             let (contract, account) = (engine.contract(volume), *engine.account(volume));
             let (balance, slack) = (engine.balance(volume, now), engine.slack(volume));
-            let kept = engine.kept(volume);
             let traffic = seat.traffic.at(now);
+            let kept = engine.kept(volume).unwrap_or_default();
             let view = VolumeView {
                 contract,
                 account,
                 balance,
                 slack,
-                kept,
                 latencies,
                 traffic,
                 error,
                 runs,
                 declared,
+                kept,
             };
             (seat.export, view)
         });

@@ -3,7 +3,7 @@
 use backend::Times;
 use engine::{Account, Contract, Declared, Executed, Kept};
 use frontend::ExportId;
-use report::{DeadlinesReport, DeclaredReport, Latency, Runs, VolumeReport};
+use report::{DeclaredReport, Latency, Runs, VolumeReport};
 use units::{Bytes, DiskTime, Duration, Instant};
 
 use crate::traffic::{TimeSum, Traffic};
@@ -42,12 +42,12 @@ pub(crate) struct VolumeView {
     pub(crate) account: Account,
     pub(crate) balance: Option<DiskTime>,
     pub(crate) slack: DiskTime,
-    pub(crate) kept: Option<Kept>,
     pub(crate) latencies: Latencies,
     pub(crate) traffic: Traffic,
     pub(crate) error: Latency,
     pub(crate) runs: Runs,
     pub(crate) declared: Option<Declared>,
+    pub(crate) kept: Kept,
 }
 
 /// One disk, as its thread sees it.
@@ -107,8 +107,6 @@ pub struct VolumeStatus {
     pub balance: Option<DiskTime>,
     /// Of the disk time that it has had, what came out of the slack.
     pub slack: DiskTime,
-    /// What became of its deadlines, if it has a stream.
-    pub kept: Option<Kept>,
     /// From a request's arrival at the disk's thread to its answer.
     pub latency: Latency,
     /// From a request's arrival at the disk's thread to its first command.
@@ -121,6 +119,8 @@ pub struct VolumeStatus {
     pub runs: Runs,
     /// What its reserve was worked out from, if from a rate.
     pub declared: Option<Declared>,
+    /// What became of the deadlines of its streams.
+    pub kept: Kept,
 }
 
 /// Everything: disks in the config's order, volumes in the order in which they came.
@@ -161,7 +161,6 @@ impl VolumeStatus {
         let disk_time = self.account.disk_time - before.disk_time;
         let bytes = Bytes(self.account.sectors.bytes().0 - before.sectors.bytes().0);
         let requests = self.account.requests - before.requests;
-        let missed = |status: &Self| status.kept.map_or(0, |kept| kept.missed);
         VolumeReport {
             name: self.name.clone(),
             reserve: self.contract.reserve.as_f64(),
@@ -173,8 +172,8 @@ impl VolumeStatus {
             bytes_per_s: bytes.0 as f64 / seconds,
             latency_ms: self.latency.millis(),
             waiting_ms: self.waiting.millis(),
-            deadline_misses: missed(self) - earlier.map_or(0, missed),
-            deadlines: self.kept.map(DeadlinesReport::from),
+            deadline_misses: self.kept.missed - earlier.map_or(0, |earlier| earlier.kept.missed),
+            deadlines: (self.kept != Kept::default()).then(|| self.kept.into()),
             dropped: 0,
             estimate_error_ms: self.error.error(),
             declared: self.declared_since(earlier),

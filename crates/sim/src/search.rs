@@ -401,13 +401,11 @@ impl Client {
             Kind::Stream { task, block, manner, expected } => {
                 let period = task.period();
                 let pause = match manner {
-                    Manner::Periodic => period,
-                    Manner::Sporadic if self.dice.below(3) > 0 => period,
-                    Manner::Sporadic => period + ms(self.dice.below(30)),
-                    Manner::Early if self.sent % 4 > 0 => Duration::ZERO,
-                    Manner::Early => period * 4,
+                    Manner::Sporadic if self.dice.below(3) == 0 => period + ms(self.dice.below(30)),
+                    Manner::Early if self.sent.is_multiple_of(4) => period * 4,
+                    Manner::Early => Duration::ZERO,
                     Manner::Resting if self.sent.is_multiple_of(7) => period * 5,
-                    Manner::Resting => period,
+                    Manner::Periodic | Manner::Sporadic | Manner::Resting => period,
                 };
                 self.next = now + pause;
                 let due = expected.map(|expected| now.max(expected) + period);

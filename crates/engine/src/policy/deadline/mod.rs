@@ -9,19 +9,19 @@
 //! ```
 //!
 //! The policies differ in one number, the *room*: how long a best-effort command may be that goes before real-time
-//! requests. Where no real-time request is released:
+//! requests, those that are released and those that may be while it is served:
 //!
 //! | policy | room beside released real-time requests | beside none |
 //! |---|---|---|
 //! | `edf` | none | any |
 //! | `lst` | until the latest start of the first request in the queue | any |
-//! | `delta-l` | ΔL_r: what best effort has left of ΔL since the queue was empty | ΔL |
+//! | `delta-l` | `ΔL_r`: what best effort has left of ΔL since the queue was empty | ΔL |
 //! | `delta-star` | the slack of the present state ([`present`]); none in a burst | the same |
 //!
 //! A *burst* begins when best effort has no room left, and ends when no released request is queued: so the arm goes from
 //! best effort to the streams and back once, not after each request. `delta-star`'s ends sooner if the slack has grown
-//! (requests take less than at worst) and does for all of best effort that waits, or for [`BURST_COMMANDS`] of it: then the
-//! way is worth while, and who is alone does not wait.
+//! (requests take less than at worst) and does for all of best effort that waits, or for four commands of it: then the way is
+//! worth while, and who is alone does not wait.
 //!
 //! Reserves are sporadic servers ([`server`]): their heads are real time as long as their budget pays for them, and count
 //! as best effort otherwise. So is the server that best effort itself may have.
@@ -29,10 +29,11 @@
 //! **Changes.** A stream or a reserve that is new, or another, *joins*: it releases nothing until there is a moment at which
 //! no released request is queued and the drive is idle. Nothing that was begun or let go before can be in its way then, so
 //! that what the new set was admitted with holds from there on, and the old set's until there. Until the queue is empty
-//! next, ΔL_r is at most the new ΔL. Who has not joined yet is best effort.
+//! next, `ΔL_r` is at most the new ΔL. Who has not joined yet is best effort.
 
 mod blocks;
 mod present;
+mod room;
 mod server;
 mod worst;
 
@@ -42,7 +43,7 @@ use std::sync::Arc;
 use units::{DiskTime, Duration, Instant, Operation, Share};
 
 use self::blocks::Blocks;
-use self::present::{Outlook, Rate, Releases};
+use self::present::{Outlook, Rate};
 use self::server::Sporadic;
 pub(crate) use self::worst::Worst;
 use super::{Dispatch, Pick, Policy, Ticket};
@@ -51,11 +52,6 @@ use crate::request::Kept;
 use crate::stream::Task;
 use crate::usage::{Usage, Weights};
 use crate::{Contract, PolicyName, Profile, Settings, VolumeId};
-
-/// Best-effort commands for which the arm may come back from a burst: with one, the way there and back takes what could have
-/// served three more; with many, whoever is first waits for the slack of the last. Of 1, 2, 3, 4, 8, 16 and all that wait, 4
-/// had the least mean latency beside the busiest streams of `clockwise-fig3`.
-const BURST_COMMANDS: usize = 4;
 
 /// What a volume is promised.
 #[derive(Debug)]
@@ -223,29 +219,6 @@ impl Deadline {
         self.known = None;
     }
 
-    /// What each task pays for preempting those that can be preempted: as admission has it.
-    fn charge_preemptions(&mut self) {
-        let preemption = self.preemption;
-        let preempted = |entry: &Volume| match &entry.promise {
-            Promise::Stream(blocks) if blocks.stream.task.is_preemptible() => {
-                blocks.stream.task.period()
-            }
-            Promise::Reserve(server) => server.period(),
-            _ => Duration::ZERO,
-        };
-        let longest = if preemption == DiskTime::ZERO {
-            Duration::ZERO
-        } else {
-            self.volumes.iter().map(preempted).max().unwrap_or_default()
-        };
-        for entry in &mut self.volumes {
-            let Promise::Stream(blocks) = &entry.promise else { continue };
-            let task = blocks.stream.task;
-            entry.extra = if task.period() < longest { preemption } else { DiskTime::ZERO };
-            entry.rate = Rate::of(task.cost() + entry.extra, task.period());
-        }
-    }
-
     /// No released request is queued and the drive is idle: whoever waits for that joins.
     fn join(&mut self, now: Instant) {
         self.known = None;
@@ -291,15 +264,12 @@ impl Deadline {
             Some(later) => self.future.set(volume, later),
             None => self.future.remove(volume),
         }
-        match entry.head.filter(|_| due.is_none()) {
-            Some(cost) => {
-                self.shares.set(volume, entry.usage);
-                self.costs.set(volume, cost);
-            }
-            None => {
-                self.shares.remove(volume);
-                self.costs.remove(volume);
-            }
+        if let Some(cost) = entry.head.filter(|_| due.is_none()) {
+            self.shares.set(volume, entry.usage);
+            self.costs.set(volume, cost);
+        } else {
+            self.shares.remove(volume);
+            self.costs.remove(volume);
         }
     }
 
@@ -325,110 +295,6 @@ impl Deadline {
             return Some(volume);
         }
         self.costs.first().filter(|(cost, _)| *cost <= room).map(|(_, volume)| volume)
-    }
-
-    /// What a best-effort command costs beyond its own time: the way back to a request that it interrupts.
-    fn interrupts(&self) -> DiskTime {
-        let begun = |volume: VolumeId| match &self.volumes[volume.0 as usize].promise {
-            Promise::Stream(blocks) => blocks.is_begun(),
-            _ => false,
-        };
-        if self.arm.is_some_and(begun) { self.preemption } else { DiskTime::ZERO }
-    }
-
-    /// Whose request is begun and does not go on now will have a way back.
-    fn give_arm(&mut self, volume: VolumeId) {
-        let preemption = self.preemption;
-        let Some(before) = self.arm.replace(volume).filter(|before| *before != volume) else {
-            return;
-        };
-        if let Promise::Stream(blocks) = &mut self.volume(before).promise
-            && blocks.loses_arm()
-            && let Some((_, known)) = &mut self.known
-        {
-            *known -= preemption;
-        }
-    }
-
-    /// How long a best-effort command may be; `waiting`: whether a released request is queued.
-    fn room(&mut self, waiting: bool, now: Instant) -> DiskTime {
-        const ANY: DiskTime = DiskTime::from_nanos(i64::MAX);
-        match self.name {
-            PolicyName::DeltaL => self.left - self.interrupts(),
-            PolicyName::DeltaStar => {
-                let streams = waiting && self.burst;
-                let wants = self.turn(if streams { BURST_COMMANDS } else { 1 });
-                let room = self.present(wants, now) - self.interrupts();
-                if streams && room < wants {
-                    return DiskTime::ZERO;
-                }
-                self.burst = false;
-                room
-            }
-            _ if !waiting => ANY,
-            PolicyName::Lst => {
-                self.look_ahead(now);
-                let latest = self.outlook.latest_start().expect("one is waiting");
-                let now = i64::try_from(now.as_nanos()).expect("under 292 years");
-                DiskTime::from_nanos(latest - now) - self.interrupts()
-            }
-            _ => DiskTime::ZERO,
-        }
-    }
-
-    /// What best effort wants for a turn of up to so many commands: as many like the next as are known to wait.
-    fn turn(&self, commands: usize) -> DiskTime {
-        let Some((_, first)) = self.shares.first() else { return DiskTime::ZERO };
-        let first = &self.volumes[first.0 as usize];
-        let head = first.head.expect("it is queued");
-        // Each of the other volumes has one at least.
-        let wait = first.queued.max(1) + self.costs.len() - 1;
-        (0..commands.min(wait)).fold(DiskTime::ZERO, |sum, _| sum + head)
-    }
-
-    /// The present slack, or less: enough to tell whether there is so much.
-    fn present(&mut self, wants: DiskTime, now: Instant) -> DiskTime {
-        let since = |then: Instant| DiskTime::from(now.since(then));
-        let known = self.known.map(|(then, slack)| slack - since(then));
-        let known = known.map_or(self.left, |known| known.max(self.left));
-        if known >= wants + self.interrupts() {
-            return known;
-        }
-        self.look_ahead(now);
-        let slack = self.outlook.slack(now).max(self.left);
-        self.known = Some((now, slack));
-        slack
-    }
-
-    /// Gathers what has to be done from now on.
-    fn look_ahead(&mut self, now: Instant) {
-        self.outlook.clear();
-        for volume in &self.promised {
-            let entry = &self.volumes[volume.0 as usize];
-            match &entry.promise {
-                Promise::Stream(blocks) if entry.joined => {
-                    let task = blocks.stream.task;
-                    if let Some(due) = entry.due {
-                        let head = entry.head.unwrap_or_default();
-                        let left = blocks.left(head, self.preemption);
-                        self.outlook.is_pending(due, left + entry.extra);
-                    }
-                    self.outlook.may_release(Releases {
-                        first: blocks.next_release(now),
-                        period: task.period(),
-                        cost: task.cost() + entry.extra,
-                        rate: entry.rate,
-                    });
-                }
-                Promise::Reserve(server) if entry.joined => {
-                    serve_on(&mut self.outlook, server, now);
-                }
-                _ => {}
-            }
-        }
-        if let Some(server) = &self.server {
-            serve_on(&mut self.outlook, server, now);
-        }
     }
 
     fn scale_back(&mut self, now: Instant) {
@@ -458,25 +324,6 @@ fn served(share: Share, period: Duration) -> Option<Sporadic> {
     let cost = share.of(period);
     // Its longest command is of account for admission alone.
     Task::new(period, cost, cost).ok().map(Sporadic::new)
-}
-
-/// What a server may demand from now on: each part of its budget lies a period apart from itself.
-fn serve_on(outlook: &mut Outlook, server: &Sporadic, now: Instant) {
-    let period = server.period();
-    let mut part = |first: Instant, cost: DiskTime| {
-        let rate = Rate::of(cost, period);
-        outlook.may_release(Releases { first, period, cost, rate });
-    };
-    for (at, amount) in server.refills() {
-        part(at.max(now), amount);
-    }
-    match server.job() {
-        None => part(now, server.budget()),
-        Some(job) => {
-            part(job.deadline, server.budget() + job.spent);
-            outlook.is_pending(job.deadline, server.budget());
-        }
-    }
 }
 
 impl Policy for Deadline {

@@ -18,10 +18,13 @@
 //! Nothing is said of what best effort had before t, nor of blocking: the drive is idle at t, and whatever was taken
 //! before is in what is left to do.
 //!
-//! **S is never less than ΔL_r.** Let x be what best effort has had since no released request was queued last, and o the last
+//! **S is never less than `ΔL_r`.** Let x be what best effort has had since no released request was queued last, and o the last
 //! moment before t before which nothing waits that is due by d. Of the demand(d − o) at most that was released since o and
 //! is due by d, or will be, the disk has done t − o, less x, less b(d − o) at most for a command begun before o that is due
 //! after d. So `(d − t) − W(d) ≥ (d − o) − demand(d − o) − b(d − o) − x ≥ ΔL − x`.
+//!
+//! A request that is begun, and that somebody else's command has interrupted, has a way back, which nothing of its cost
+//! pays for: where best effort interrupts, the way is added to e; until it is gone, to W.
 //!
 //! A look adds demand up at the instants at which something may be due, earliest first, until the mean load of all tasks
 //! leaves more than the least slack so far whatever comes. It is taken only when what is known does not do: S falls by no
