@@ -68,7 +68,7 @@ pub(crate) struct Demo {
 fn policy(text: &str) -> Result<engine::PolicyName, String> {
     let known =
         engine::PolicyName::ALL.into_iter().filter(|p| *p != engine::PolicyName::Throughput);
-    let names: Vec<_> = known.map(|policy| policy.as_str()).collect();
+    let names: Vec<_> = known.map(engine::PolicyName::as_str).collect();
     let policy = text.parse().ok().filter(|p| *p != engine::PolicyName::Throughput);
     policy.ok_or_else(|| format!("expected one of {}", names.join(", ")))
 }

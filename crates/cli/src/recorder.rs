@@ -124,12 +124,16 @@ fn say(plan: &Plan) {
     let streams = plan.workloads.iter().filter(|workload| is_stream(workload)).count();
     eprintln!("{streams} streams, a database, a scrub and a delete on one {}", disk.drive.name);
     match plan.room(config::DiskIndex(0), Instant::ZERO) {
-        Some(room) => eprintln!(
-            "admitted under {}: {:.1} % of the disk's time in the worst case, {} of slack",
-            disk.policy,
-            Bytes(room.utilization_ppb).0 as f64 / 1e7,
-            room.slack
-        ),
+        Some(room) => {
+            let tenths = room.utilization_ppb.div_ceil(1_000_000);
+            eprintln!(
+                "admitted under {}: {}.{} % of the disk's time in the worst case, {} of slack",
+                disk.policy,
+                tenths / 10,
+                tenths % 10,
+                room.slack
+            );
+        }
         None => eprintln!("under {} nothing is promised to anybody", disk.policy),
     }
 }

@@ -21,7 +21,7 @@ fn json(text: &str) -> Value {
 #[test]
 fn the_recorder_misses_nothing_in_simulation_and_the_same_file_is_served() {
     let scratch = Scratch::new();
-    let file = scratch.write("recorder.toml", EXAMPLE.to_owned());
+    let file = scratch.write("recorder.toml", EXAMPLE);
     let report = json(&done(&scratch, &["sim", "run", &file, "--json"]));
     let volumes = report["volumes"].as_array().expect("a list");
     assert_eq!(volumes.len(), 19);
@@ -38,7 +38,7 @@ fn the_recorder_misses_nothing_in_simulation_and_the_same_file_is_served() {
 #[test]
 fn admission_says_what_a_stream_would_leave_and_why_another_does_not_fit() {
     let scratch = Scratch::new();
-    let file = scratch.write("recorder.toml", EXAMPLE.to_owned());
+    let file = scratch.write("recorder.toml", EXAMPLE);
     let _server = Server::unix(scratch.path(), &file);
     let admit = ["admit", "--dry-run", "--disk", "d0", "--size", "40GiB", "--block", "1MB"];
     let ask = |bandwidth: &str| {

@@ -99,7 +99,7 @@ impl From<&config::Unfit> for Unfit {
             from_s: seconds(unfit.stretch.start),
             until_s: end.map(seconds),
             utilization,
-            interval_ms: interval.map(|interval| interval.as_millis_f64()),
+            interval_ms: interval.map(units::Duration::as_millis_f64),
             short_ms: short,
             beside: beside.and_then(|beside| beside.volume.clone()),
             beside_block_bytes: beside.and_then(|beside| beside.block).map(|block| block.0),

@@ -409,7 +409,7 @@ fn blocks_of_a_stream_are_counted_by_their_deadlines() {
     let served = Served::start(DEADLINES);
     let mut client = open(&served, "cam7");
     for block in 0..3 {
-        client.write(blocks(block * 128, 128), &[1; 128 * 512]).expect("it is written");
+        client.write(blocks(block * 128, 128), &vec![1; 128 * 512]).expect("it is written");
     }
     let volume = served.client.get("volumes", Some("cam7")).expect("an answer");
     let stream = &volume.body["volume"]["stream"];
