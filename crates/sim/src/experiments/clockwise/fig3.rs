@@ -39,6 +39,8 @@ const LOADS_APART: usize = 4;
 /// Up to this part of the load that is admitted it is light or moderate; from that part on it is extreme.
 const MODERATE: f64 = 0.6;
 const EXTREME: f64 = 0.9;
+/// Loads that are no further apart are of the same streams, in MB/s.
+const SAME: f64 = 1e-6;
 const BELOW_THE_LAST: f64 = 0.999;
 /// Between two blocks of a large video on one of three disks.
 const PERIOD_S: f64 = 3.0 * 1_024.0 / 817.0;
@@ -67,7 +69,7 @@ fn fig3(told: &mut dyn FnMut(f64)) -> Findings {
             points.push((load.mb_per_s, POLICIES.map(|(policy, _)| load.under(policy))));
             let [nth, last] =
                 [nth, last].map(|loads| f64::from(u32::try_from(loads).expect("few")));
-            told((f64::from(begun) + nth / last) / 2.0);
+            told(f64::from(begun) * 0.5 + nth / last * 0.5);
         }
         let slacks = loads[last].sets().iter().map(TaskSet::slack);
         let least_slack_ms = slacks.min().expect("three disks").as_secs_f64() * 1e3;
@@ -132,10 +134,9 @@ impl Curves {
     fn all_but_gone(&self) -> String {
         let slack = self.least_slack_ms;
         format!(
-            "the last pair that is admitted leaves a slack of {slack:.0} ms in the {:.1} s between two blocks of a stream on \
+            "the last pair that is admitted leaves a slack of {slack:.0} ms in the {PERIOD_S:.1} s between two blocks of a stream on \
              one disk, and that has to do for the best effort of all of them; LST asks for none, and is safe beside \
-             small requests only. The paper's text does not say how little slack its last load left",
-            PERIOD_S,
+             small requests only. The paper's text does not say how little slack its last load left"
         )
     }
 
@@ -219,7 +220,7 @@ fn between(all: &[Curves]) -> Vec<Check> {
     let [rotation, random] = all else { unreachable!("two layouts") };
     let lost = random.last().0 / rotation.last().0;
     let both = rotation.points.iter().filter_map(|(load, ours)| {
-        let same = random.points.iter().find(|(other, _)| other == load)?;
+        let same = random.points.iter().find(|(other, _)| (other - load).abs() < SAME)?;
         Some((*ours, same.1))
     });
     let least = |policy: usize| {

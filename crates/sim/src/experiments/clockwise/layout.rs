@@ -159,7 +159,7 @@ impl<'a> Ground<'a> {
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
     pub(super) fn load(&self) -> f64 {
         let bytes: u64 = self.streams.iter().map(|stream| stream.kind.rate().0).sum();
-        bytes as f64 / (1 << 20) as f64
+        bytes as f64 / f64::from(1 << 20)
     }
 
     /// The loads that these disks admit, from the least on: so many large videos, each number of them without and with
