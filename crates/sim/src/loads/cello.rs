@@ -306,8 +306,8 @@ mod tests {
         let cello = Cello::new(1);
         // An hour of the early morning, when bursts do not run into one another.
         let timed: Vec<Timed> = (180..240).flat_map(|minute| cello.minute(minute)).collect();
-        let all = timed.len() as f64;
-        let part = |of: usize| of as f64 / all * 100.0;
+        let number = |of: usize| f64::from(u32::try_from(of).expect("few"));
+        let part = |of: usize| number(of) / number(timed.len()) * 100.0;
         let mut dice = Dice::new(1, 0);
         let lengths: Vec<f64> = (0..20_000).map(|_| f64::from(burst_length(&mut dice))).collect();
         let (sum, squares): (f64, f64) =
@@ -318,7 +318,9 @@ mod tests {
         let reads = part(timed.iter().filter(|request| request.op == Op::Read).count());
         assert!((24.0..34.0).contains(&reads), "{reads} % read");
         let mut places = vec![0_usize; 1 << PLACES_LOG];
-        timed.iter().for_each(|request| places[(request.start.0 / PLACE.0) as usize] += 1);
+        for request in &timed {
+            places[usize::try_from(request.start.0 / PLACE.0).expect("1,024")] += 1;
+        }
         places.sort_unstable_by(|a, b| b.cmp(a));
         let first = |count: usize| part(places[..count].iter().sum());
         // On a disk with four times the places, each step up to the most visited is one of ten, not of eight.
