@@ -15,7 +15,7 @@ SPINDLE := $(TARGET)/release/spindle
 CLIENTS := fio libnbd-bin qemu-utils
 LENGTH ?= 20
 
-.PHONY: demo test unit determinism guest clients bench shares preempt soak fuzz ci format lint doc deny clean build
+.PHONY: demo test unit determinism guest clients bench shares preempt clockwise soak fuzz ci format lint doc deny clean build
 
 demo: build
 	$(SPINDLE) demo --seconds $(LENGTH) --out out
@@ -66,6 +66,10 @@ shares: build clients
 # Who cannot wait beside who reads much, live: about eight minutes.
 preempt: build
 	$(SPINDLE) bench preempt
+
+# Best effort beside streams, live and simulated: about ten minutes.
+clockwise: build
+	$(SPINDLE) bench clockwise
 
 soak: fuzz
 	$(CARGO) run --release --locked -p spindle-sim --example soak -- 1000 20000

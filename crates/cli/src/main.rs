@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         Command::Sim(Sim::Reproduce(reproduce)) => sim::reproduce(&reproduce, args.json),
         Command::Bench(Bench::Shares(shares)) => bench::shares(&shares, args.json),
         Command::Bench(Bench::Preempt(preempt)) => bench::preempt(&preempt, args.json),
+        Command::Bench(Bench::Clockwise(run)) => bench::clockwise(&run, args.json),
         Command::Bench(Bench::Vdisk(vdisk)) => bench::vdisk(&vdisk, args.json),
         Command::Bench(Bench::Insulation(run)) => bench::insulation(&run, args.json),
         Command::Trace(Trace::Stat(stat)) => trace::stat(&stat, args.json),

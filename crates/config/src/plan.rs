@@ -164,6 +164,9 @@ pub enum Requests {
     Trace(Replay),
     /// From a list, one after the other in a closed loop: no file says that, experiments build it.
     Listed(Arc<[Operation]>),
+    /// From a list with the time of each, from the workload's start, in that order; sent whether or not the last one was
+    /// answered. No file says that either.
+    Timed(Arc<[(Duration, Operation)]>),
 }
 
 /// Requests that dice make up.

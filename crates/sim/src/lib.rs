@@ -11,6 +11,7 @@ mod calendar;
 mod commands;
 mod dice;
 mod experiments;
+pub mod loads;
 mod oracle;
 mod replay;
 mod run;
@@ -24,7 +25,7 @@ mod world;
 
 pub use commands::Uninterrupted;
 pub use dice::Dice;
-pub use experiments::{Check, Experiment, Outcome, Series};
+pub use experiments::{Check, Experiment, OneDisk, Outcome, Series};
 pub use oracle::Verdict;
 pub use run::{Report, TraceReport};
 pub use workload::Generator;

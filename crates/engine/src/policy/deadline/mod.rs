@@ -19,7 +19,9 @@
 //! | `delta-star` | the slack of the present state ([`present`]); none in a burst | the same |
 //!
 //! A *burst* begins when best effort has no room left, and ends when no released request is queued: so the arm goes from
-//! best effort to the streams and back once, not after each request.
+//! best effort to the streams and back once, not after each request. `delta-star`'s ends sooner if the slack has grown
+//! (requests take less than at worst) and does for all of best effort that waits, or for four commands of it: then the way is
+//! worth while, and who is alone does not wait.
 //!
 //! Reserves are sporadic servers ([`server`]): their heads are real time as long as their budget pays for them, and count
 //! as best effort otherwise. So is the server that best effort itself may have.
