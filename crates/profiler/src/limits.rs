@@ -1,0 +1,8 @@
+//! Limits of what is measured and kept.
+
+/// Most commands that the profiler has outstanding at once.
+pub const DEPTH_MAX: u32 = 64;
+/// Most outliers that are listed; further ones are counted.
+pub const OUTLIERS_MAX: usize = 256;
+/// Most notes that are kept.
+pub const NOTES_MAX: usize = 64;
