@@ -3,8 +3,8 @@
 use core::ops::ControlFlow;
 
 use config::drives;
-use profiler::{Bench, Budget, Findings, Halt, Progress};
 use sim::BenchTarget;
+use spindle_profiler::{Bench, Budget, Findings, Halt, Progress};
 use units::{Duration, Extent, Lba, Operation, Sectors};
 
 fn target(noise: Duration) -> BenchTarget {
@@ -49,8 +49,8 @@ fn noise_is_as_large_as_told_and_does_not_add_up() {
     let mut bench = Bench::new(&mut noisy, Budget::DEFAULT, Findings::default(), &mut watcher);
     // The same sector again and again is a hit: what it takes varies by the noise alone.
     let _ = bench.time(read(5)).expect("in time");
-    let mut sum = 0.0;
-    let mut square = 0.0;
+    let mut sum = 0.0_f64;
+    let mut square = 0.0_f64;
     for _ in 0..2_000 {
         let at = bench.now() + Duration::from_millis(10);
         let took = bench.time_at(at, read(5)).expect("in time").took().as_millis_f64();
