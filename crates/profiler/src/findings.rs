@@ -4,6 +4,7 @@ use core::fmt;
 
 use units::{Lba, Share};
 
+use crate::flash::Flash;
 use crate::limits::{NOTES_MAX, OUTLIERS_MAX};
 
 /// A figure that was measured.
@@ -126,6 +127,8 @@ pub struct Findings {
     pub outliers: Vec<Outlier>,
     /// How much more was, than is listed.
     pub outliers_more: u64,
+    /// What was found of rates, rations and writing, where nothing turns.
+    pub flash: Flash,
     /// What else is worth knowing, in sentences.
     pub notes: Vec<String>,
 }

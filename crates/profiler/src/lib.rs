@@ -14,6 +14,7 @@
 
 mod bench;
 mod findings;
+pub mod flash;
 pub mod limits;
 mod target;
 
