@@ -106,10 +106,11 @@ fn told_apart(short: Bent, long: Bent) -> Vec<Limit> {
     let times = LONG.0 / SHORT.0;
     // As many of either, or as many bytes: within a tenth.
     let near = |one: u64, other: u64| one.abs_diff(other) <= one.max(other) / 10;
+    // Whoever came first had more of a burst.
     if near(short.later, long.later) {
-        vec![of_commands(short)]
+        vec![of_commands(Bent { burst: short.burst.max(long.burst), ..short })]
     } else if near(short.later, long.later.saturating_mul(times)) {
-        vec![of_bytes(long)]
+        vec![of_bytes(Bent { burst: long.burst.max(short.burst / times), ..long })]
     } else {
         vec![of_commands(short), of_bytes(long)]
     }
