@@ -1,8 +1,16 @@
-//! A profile of a drive that nobody has profiled: its parameters, with the uncertainty that a profiler would leave.
+//! What is known of a drive: measured, in a file, or assumed of its parameters, with the uncertainty that a profiler would
+//! leave.
+
+mod file;
+mod flash;
+mod form;
+mod written;
 
 use drive::{Mapping, Model, Zone};
 use engine::{Band, CommandOverheads, Curve, Heads, Profile, Skew};
 use units::{Angle, Duration, Extent, Sectors};
+
+pub use file::{Device, Measured, PROFILE_BYTES_MAX, Processor, Run, SCHEMA};
 
 /// What single seeks are taken to vary by at least: the paper speaks of the order of a millisecond (FAST 2003 §3.4), which
 /// is taken for two standard deviations.

@@ -17,7 +17,9 @@ mod findings;
 pub mod flash;
 pub mod limits;
 mod target;
+mod whole;
 
 pub use bench::{Bench, Budget, Halt, Progress, Timed, Watcher};
 pub use findings::{Figure, Findings, Outlier, Reason, Stage};
 pub use target::{Completion, Facts, Outcome, Tag, Target};
+pub use whole::measure;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use config::drives;
 use sim::BenchTarget;
-use spindle_profiler::flash::{Allowance, Turning, measure, turning};
+use spindle_profiler::flash::{Allowance, Turning, Verdict, measure, turning};
 use spindle_profiler::{
     Bench, Budget, Completion, Facts, Findings, Outcome, Progress, Stage, Tag, Target,
 };
@@ -166,7 +166,7 @@ fn within(found: u64, truth: u64, percent: u64) -> bool {
 #[test]
 fn memory_does_not_turn_and_is_not_rationed() {
     let (turns, found) = findings(&mut Memory::new());
-    assert!(matches!(turns, Turning::AtOnce(_)), "{turns}");
+    assert!(turns.verdict == Verdict::AtOnce, "{turns}");
     assert_eq!(found.flash.limits, [], "{:?}", found.notes);
     let one = found.flash.rates.iter().find(|rate| rate.depth == 1).expect("it was measured");
     assert_eq!(one.latency.value, Duration::from_nanos(4_480));
@@ -178,7 +178,7 @@ fn memory_does_not_turn_and_is_not_rationed() {
 fn flash_of_the_library_does_not_turn_and_is_not_rationed() {
     for (name, reads) in [("samsung-870evo-1t", 13_000), ("intel-p4500-2t", 0)] {
         let (turns, found) = findings(&mut drive(name));
-        assert!(matches!(turns, Turning::AtOnce(_)), "{name}: {turns}");
+        assert!(turns.verdict == Verdict::AtOnce, "{name}: {turns}");
         assert_eq!(found.flash.limits, [], "{name}: {:?}", found.notes);
         let alone = found.flash.rates.iter().find(|rate| rate.depth == 1 && rate.op == Op::Read);
         let per_second = 1_000_000_000 / alone.expect("measured").interval.value.as_nanos();
@@ -195,7 +195,8 @@ fn mechanical_drives_may_turn() {
         let mut target = drive(name).read_only();
         let mut watcher = |_: &Progress| ControlFlow::Continue(());
         let mut bench = Bench::new(&mut target, Budget::QUICK, Findings::default(), &mut watcher);
-        assert_eq!(turning(&mut bench), Ok(Turning::Perhaps), "{name}");
+        let turns = turning(&mut bench).expect("in time");
+        assert_eq!(turns.verdict, Verdict::Perhaps, "{name}: {turns}");
         measure(&mut bench).expect("in time");
         assert_eq!(bench.findings.flash.limits, [], "{name}: {:?}", bench.findings.notes);
     }
@@ -206,7 +207,7 @@ fn rationed_commands_are_told_with_their_rate_and_burst() {
     for (rate, bucket) in [(100, 1), (500, 300), (3_000, 20_000), (16_000, 1), (20_000, 1)] {
         let mut target = Rationed::new(drive("intel-p4500-2t"), Allowance::Commands, rate, bucket);
         let (turns, found) = findings(&mut target);
-        assert!(matches!(turns, Turning::AtOnce(_)), "{rate}: {turns}");
+        assert!(turns.verdict == Verdict::AtOnce, "{rate}: {turns}");
         let [limit] = found.flash.limits[..] else { panic!("{rate}: {:?}", found.flash.limits) };
         assert_eq!(limit.of, Allowance::Commands, "{rate}");
         assert!(within(limit.per_second.value, rate, 3), "{rate}: {limit:?}");

@@ -15,7 +15,7 @@ use units::{Duration, Op, Sectors};
 pub use load::Access;
 pub use provisioned::{Allowance, Limit};
 pub use rates::Rate;
-pub use turning::{Turning, turning};
+pub use turning::{Turning, Verdict, turning};
 pub use writes::{Beside, Flush};
 
 use crate::bench::{Bench, Halt};
@@ -24,6 +24,8 @@ use crate::findings::{Figure, Stage};
 /// What is known of a device on which nothing turns, or nothing has to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flash {
+    /// What random reads say of what is inside.
+    pub turning: Option<Turning>,
     /// Rates that are rationed; none if none is.
     pub limits: Vec<Limit>,
     /// Rates against length and depth.

@@ -9,7 +9,7 @@ use core::fmt;
 use units::{Duration, Sectors, Share};
 
 use super::load::{Access, Places, Until, read, rest};
-use super::statistics::{median, quantile};
+use super::statistics::quantile;
 use crate::bench::{Bench, Halt};
 
 /// Faster than this no arm is at a random place: half of the fastest drives' half turn.
@@ -23,28 +23,46 @@ const READS_OF_A_BUFFER: usize = 8;
 
 /// Whether anything turns, as far as random reads tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turning {
-    /// Random places are read too soon for an arm and a disk: this is the median.
-    AtOnce(Duration),
-    /// Random places all take the same: the median, and the time between the tenth and the ninetieth of a hundred.
-    Level(Duration, Duration),
+pub enum Verdict {
+    /// Nothing: random places are read too soon for an arm and a disk.
+    AtOnce,
+    /// Nothing: random places all take the same.
+    Level,
     /// Nothing speaks against it.
     Perhaps,
 }
 
+/// What random reads say of what is inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turning {
+    /// Whether anything turns.
+    pub verdict: Verdict,
+    /// What half of them took at most.
+    pub median: Duration,
+    /// The time between the tenth and the ninetieth of a hundred.
+    pub spread: Duration,
+    /// How many there were.
+    pub samples: u32,
+}
+
 impl fmt::Display for Turning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AtOnce(median) => {
-                write!(f, "not rotating: half of all random reads are answered within {median}")
+        let Self { verdict, median, spread, samples } = self;
+        match verdict {
+            Verdict::AtOnce => {
+                write!(
+                    f,
+                    "not rotating: half of {samples} random reads were answered within {median}"
+                )
             }
-            Self::Level(median, spread) => write!(
+            Verdict::Level => write!(
                 f,
-                "not rotating: random reads all take about {median}, eight of ten within {spread} of one another"
+                "not rotating: {samples} random reads took about {median}, eight of ten within {spread} of one another"
             ),
-            Self::Perhaps => {
-                f.write_str("may be rotating: random reads take as long as on turning disks")
-            }
+            Verdict::Perhaps => write!(
+                f,
+                "may be rotating: half of {samples} random reads took {median}, as on turning disks"
+            ),
         }
     }
 }
@@ -67,12 +85,15 @@ pub fn turning(bench: &mut Bench<'_>) -> Result<Turning, Halt> {
             break;
         }
     }
-    let Some(median) = median(&latencies) else { return Ok(Turning::Perhaps) };
-    let at = |percent| quantile(&latencies, Share::from_percent(percent)).expect("there are some");
-    let spread = at(90).saturating_sub(at(10));
-    Ok(match () {
-        () if median < ARM_MIN => Turning::AtOnce(median),
-        () if spread < SPREAD_MIN => Turning::Level(median, spread),
-        () => Turning::Perhaps,
-    })
+    let at = |percent| quantile(&latencies, Share::from_percent(percent)).unwrap_or(Duration::ZERO);
+    let (median, spread) = (at(50), at(90).saturating_sub(at(10)));
+    let verdict = match () {
+        // Whoever answers nothing says nothing.
+        () if latencies.is_empty() => Verdict::Perhaps,
+        () if median < ARM_MIN => Verdict::AtOnce,
+        () if spread < SPREAD_MIN => Verdict::Level,
+        () => Verdict::Perhaps,
+    };
+    let samples = u32::try_from(latencies.len()).unwrap_or(u32::MAX);
+    Ok(Turning { verdict, median, spread, samples })
 }
