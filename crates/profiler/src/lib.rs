@@ -13,10 +13,14 @@
 //! sequence of completions gives one profile on every machine.
 
 mod bench;
+mod circle;
 mod findings;
 pub mod limits;
+mod probe;
+mod rotation;
 mod target;
 
 pub use bench::{Bench, Budget, Halt, Progress, Timed, Watcher};
 pub use findings::{Figure, Findings, Outlier, Reason, Stage};
+pub use rotation::{Rotation, Spindle, rotation};
 pub use target::{Completion, Facts, Outcome, Tag, Target};
