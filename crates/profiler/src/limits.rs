@@ -8,3 +8,5 @@ pub const OUTLIERS_MAX: usize = 256;
 pub const NOTES_MAX: usize = 64;
 /// Most blocks that are read in turn to make a drive forget each: drives keep fewer runs.
 pub const REFERENCES_MAX: u32 = 128;
+/// Most pieces that a disk is taken to be laid out in.
+pub const PIECES_MAX: usize = 4_096;
