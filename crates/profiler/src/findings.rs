@@ -6,6 +6,7 @@ use units::{Lba, Share};
 
 use crate::flash::Flash;
 use crate::limits::{NOTES_MAX, OUTLIERS_MAX};
+use crate::rotation::Spindle;
 
 /// A figure that was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +124,8 @@ pub struct Outlier {
 pub struct Findings {
     /// What was measured to the end.
     pub done: Vec<Stage>,
+    /// Whether there is a spindle, and how it turns.
+    pub spindle: Option<Spindle>,
     /// What was kept out of the figures.
     pub outliers: Vec<Outlier>,
     /// How much more was, than is listed.
