@@ -126,6 +126,8 @@ pub struct Findings {
     pub outliers: Vec<Outlier>,
     /// How much more was, than is listed.
     pub outliers_more: u64,
+    /// How the drive moves and what it remembers.
+    pub dynamics: crate::dynamics::Dynamics,
     /// What else is worth knowing, in sentences.
     pub notes: Vec<String>,
 }

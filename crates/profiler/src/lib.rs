@@ -13,6 +13,7 @@
 //! sequence of completions gives one profile on every machine.
 
 mod bench;
+pub mod dynamics;
 mod findings;
 pub mod limits;
 mod target;
