@@ -19,7 +19,11 @@ fn model(name: &str) -> Arc<Model> {
 /// What was found of a drive, and what that took of its time.
 fn measured(model: &Arc<Model>, budget: Budget, seed: u64) -> (Findings, Duration) {
     let map = profile::assumed(model);
-    let mut target = BenchTarget::new(AnyModel::from(Arc::clone(model)), NOISE, seed);
+    let mut target = BenchTarget::new(
+        AnyModel::from(Arc::clone(model)),
+        if std::env::var("QUIET").is_ok() { Duration::ZERO } else { NOISE },
+        seed,
+    );
     let mut watcher = |_: &Progress| ControlFlow::Continue(());
     let mut bench = Bench::new(&mut target, budget, Findings::default(), &mut watcher);
     let ended = dynamics::measure(&mut bench, &map);
@@ -66,15 +70,70 @@ fn explore() {
                 seek.least,
                 seek.mean,
                 seek.full_stroke,
-                seek.points.iter().step_by(seek.points.len() / 5 + 1).map(|p| p.variation).collect::<Vec<_>>()
+                seek.points
+                    .iter()
+                    .step_by(seek.points.len() / 5 + 1)
+                    .map(|p| p.variation)
+                    .collect::<Vec<_>>()
             );
         }
-        println!("   overheads {:#?}", d.overheads);
-        println!("   read {:?}", d.read_buffer);
-        println!("   write {:?}", d.write_buffer);
+        let o = &d.overheads;
+        let f = |f: Option<spindle_profiler::Figure<Duration>>| {
+            f.map_or("-".into(), |f| format!("{}±{}", f.value, f.spread))
+        };
+        println!(
+            "   hit {} read {} cached {} write {} seek {} bus {} {} head {} {}",
+            f(o.hit),
+            f(o.read),
+            f(o.cached),
+            f(o.write),
+            f(o.seek),
+            f(o.bus_read),
+            f(o.bus_write),
+            f(o.head_switch),
+            f(o.head_switch_write)
+        );
+        let t = model.spec();
+        println!(
+            "   true hit {} read {} cached {} write {} seek {} bus {} {:?} head {} {}; {:?} wb {} {}",
+            t.overheads.read_hit,
+            t.overheads.read_miss,
+            t.overheads.write_cached,
+            t.overheads.write_media,
+            t.overheads.control,
+            t.bus_sector,
+            t.firmware.bus.write_sector,
+            t.head_switch,
+            t.head_switch + t.write_settle,
+            t.read_buffer,
+            t.write_buffer,
+            t.firmware.write_segments
+        );
+        println!(
+            "   read {:?}",
+            d.read_buffer.map(|b| (
+                b.ahead.value,
+                b.ends_with_track,
+                b.segments.value,
+                b.segment.value
+            ))
+        );
+        println!(
+            "   write {:?}",
+            d.write_buffer.map(|b| (
+                b.answers_early,
+                b.size.map(|s| s.value),
+                b.runs,
+                b.destage.map(|s| s.value),
+                b.destages_when_idle
+            ))
+        );
         println!("   chunks {:?}", d.chunks_read.as_ref().map(|c| c.optimal));
         println!("   chunks {:?}", d.chunks_write.as_ref().map(|c| c.optimal));
-        println!("   depths {:?}", d.depths);
+        println!(
+            "   depths {:?}",
+            d.depths.iter().map(|d| (d.depth, d.per_1000_s / 1000)).collect::<Vec<_>>()
+        );
         println!("   starvation {:?}", d.starvation);
         println!("   prediction {:?}", d.prediction);
         println!("   outliers {} {:?}", found.outliers.len(), found.notes);

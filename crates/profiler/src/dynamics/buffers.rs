@@ -128,25 +128,40 @@ fn segments(prober: &mut Prober<'_, '_>, memory: Memory) -> Result<u32, Halt> {
     Ok(u32::try_from(kept).unwrap_or(SEGMENTS_MAX))
 }
 
-/// How much of a long run is kept behind its end.
-fn segment(prober: &mut Prober<'_, '_>, memory: Memory) -> Result<u64, Halt> {
+/// Reads `len` sectors in a row and lets the drive read on behind them for as long as it likes. The sectors.
+fn long_run(prober: &mut Prober<'_, '_>, len: u64, ahead: u64) -> Result<Extent, Halt> {
     let block = prober.block().0;
-    let unit = block.max(16 / block * block);
-    largest(unit, SEGMENT_MAX.0 / 2, |back| {
+    let room = prober.anywhere(Sectors(len + 2 * ahead + block));
+    let (mut start, end) = (room.start.0, room.start.0 + len);
+    while start < end {
+        let some = COMMAND.min(end - start);
+        prober.bench.time(Operation::read(Extent::new(Lba(start), Sectors(some))))?;
+        start += some;
+    }
+    let turns = 2.0 + 1.4 * part(ahead) / part(track_sectors(prober, room.start));
+    let now = prober.bench.now();
+    prober.bench.wait_until(now + duration(turns * prober.spindle.period()));
+    Ok(Extent::new(room.start, Sectors(len)))
+}
+
+/// How much of a long run is kept, with what was read on behind it.
+fn segment(prober: &mut Prober<'_, '_>, memory: Memory, ahead: u64) -> Result<u64, Halt> {
+    let block = prober.block().0;
+    let unit = block.max(8 / block * block);
+    let behind = largest(unit, SEGMENT_MAX.0 / 2, |back| {
         mostly(|| {
-            let room = prober.anywhere(Sectors(back));
-            let mut start = room.start.0;
-            while start < room.end().0 {
-                let len = COMMAND.min(room.end().0 - start);
-                prober.bench.time(Operation::read(Extent::new(Lba(start), Sectors(len))))?;
-                start += len;
-            }
-            // Elsewhere, so that no more is read on behind it.
-            let away = prober.anywhere(Sectors(block));
-            prober.visit(away)?;
-            memory.holds(prober, room.start)
+            let run = long_run(prober, back, ahead)?;
+            memory.holds(prober, run.start)
         })
-    })
+    })?;
+    // As long a run as that, so that as much is read on behind it.
+    let before = largest(unit, 2 * ahead + unit, |far| {
+        mostly(|| {
+            let run = long_run(prober, behind + unit, ahead)?;
+            memory.holds(prober, Lba(run.end().0 + far - block))
+        })
+    })?;
+    Ok(behind + before)
 }
 
 /// All of it; nothing where nothing is kept.
@@ -163,9 +178,9 @@ pub(crate) fn read_buffer(prober: &mut Prober<'_, '_>, memory: Memory) -> Result
     // What ends with a track ends sooner from its middle.
     let ends_with_track = from_middle + from_middle / 4 < from_start;
     let count = segments(prober, memory)?;
-    let kept = segment(prober, memory)?;
-    // What was read ahead was kept, too.
-    let longest = kept.max(from_middle.min(from_start));
+    let kept = segment(prober, memory, from_start.max(from_middle))?;
+    // What was read ahead of a single block was kept, too.
+    let longest = kept.max(from_middle).max(from_start);
     Ok(ReadBuffer {
         ahead: figure(from_start.max(from_middle), block.max(from_start / 256)),
         ends_with_track,

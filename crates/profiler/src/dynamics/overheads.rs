@@ -14,7 +14,7 @@ use crate::{Figure, Halt};
 use units::Share;
 
 /// Hits that are timed of each length.
-const HITS: usize = 400;
+const HITS: usize = 1_200;
 /// The longest that is timed.
 const LONG: u64 = 256;
 /// Setups at most, of which each gives some hits.
@@ -147,7 +147,8 @@ pub(crate) fn seek_command(prober: &mut Prober<'_, '_>) -> Result<Option<Figure<
     prober.lose();
     let _ = prober.bench.time(Operation::seek(extent.start))?;
     let mut times = Vec::new();
-    for _ in 0..HITS {
+    let hits = if prober.bench.budget().quick { HITS / 5 } else { HITS };
+    for _ in 0..hits {
         times.push(ns(prober.bench.time(Operation::seek(extent.start))?.took()));
     }
     let count = part(times.len() as u64);
@@ -156,7 +157,7 @@ pub(crate) fn seek_command(prober: &mut Prober<'_, '_>) -> Result<Option<Figure<
     Ok(Some(Figure {
         value: duration(middle),
         spread: duration(1.25 * (square / count).sqrt()),
-        samples: 400,
+        samples: u32::try_from(hits).unwrap_or(u32::MAX),
         confidence: Share::from_percent(95),
     }))
 }

@@ -21,7 +21,9 @@ const ROUNDING: f64 = 2.0;
 /// How long the arm is taken to stay with what it reads after a command came, before that is known, in ns.
 const TAKEOVER_FIRST: f64 = 1_500_000.0;
 /// Reads at random that the phase is first taken from.
-const ACQUIRE: u32 = 40;
+const ACQUIRE: u32 = 250;
+/// The same at a glance.
+const ACQUIRE_QUICK: u32 = 60;
 /// How often a probe is begun before it is given up.
 const TRIES: u32 = 6;
 /// Steps of sequences that fill a line and a plane evenly: the golden ratio, and two of its kin.
@@ -168,7 +170,8 @@ impl<'a, 'b> Prober<'a, 'b> {
 
     /// Finds the disk's phase from reads all over it.
     pub(crate) fn acquire(&mut self) -> Result<(), Halt> {
-        for _ in 0..ACQUIRE {
+        let reads = if self.bench.budget().quick { ACQUIRE_QUICK } else { ACQUIRE };
+        for _ in 0..reads {
             let extent = self.anywhere(self.block());
             self.visit(extent)?;
         }
@@ -288,6 +291,9 @@ impl<'a, 'b> Prober<'a, 'b> {
         };
         let timed = self.bench.time(operation)?;
         let submitted = at(timed.submitted);
+        // A block that was to come after more than a turn may be caught sooner.
+        let early = ((pass - submitted) / self.spindle.period()).floor().max(0.0);
+        let pass = pass - early * self.spindle.period();
         let passing = self.passing(track);
         let turn = self.spindle.period();
         if errand == Errand::ForcedWrite {

@@ -14,7 +14,7 @@ use super::{depth, prediction, write_buffer};
 use crate::{Bench, Figure, Halt, Stage};
 
 /// What the parts may take, in seconds: seeks before reads, before writes, everything else of each stage.
-const SECONDS: [u64; 3] = [130, 45, 30];
+const SECONDS: [u64; 3] = [130, 45, 50];
 /// The same at a glance.
 const SECONDS_QUICK: [u64; 3] = [10, 3, 5];
 /// What is measured here, in this order.
@@ -167,6 +167,10 @@ impl Run<'_, '_> {
         }
         if facts.writable && facts.forces {
             let write = overheads::media(&mut self.prober, Errand::ForcedWrite, segments)?;
+            // The heads may be there before the data is, which comes over the bus.
+            let bus = self.writes.or(self.hits).map_or(0.0, |hits| hits.sector);
+            let data = bus * super::num::part(facts.block.0);
+            let write = write.map(|write| Estimate { time: (write.time - data).max(0.0), ..write });
             found.write = write.map(|write| figure(write, 0.0, 22));
             let base = write.map_or(self.base, |write| write.time);
             let switch = overheads::head_switch(&mut self.prober, Errand::ForcedWrite, base)?;

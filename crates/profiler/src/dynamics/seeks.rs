@@ -188,13 +188,7 @@ impl Curve {
             let distance = list[place];
             let prior = Prior::Upto(self.base + 5.0 * prober.spindle.period());
             let mut threshold = Threshold::new(prior, 60_000.0);
-            for _ in 0..PROBES {
-                if let Some(fact) =
-                    prober.probe(Way::Cylinders(distance), threshold.median(), self.errand)?
-                {
-                    threshold.learn(fact);
-                }
-            }
+            self.refine(prober, distance, &mut threshold, PROBES)?;
             let mut spread = variation(&threshold);
             let probes = if self.quick { PILOT_PROBES / 3 } else { PILOT_PROBES };
             for nth in 0..probes {

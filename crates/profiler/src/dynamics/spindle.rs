@@ -20,6 +20,8 @@ const MEMORY: f64 = 700.0;
 const BELIEF: f64 = 100e18;
 /// How far off a completion may be before anything is known of the noise.
 const NOISE_FIRST: f64 = 300_000.0;
+/// What a map of sectors is off by at least, in ns.
+const NOISE_LEAST: f64 = 25_000.0;
 /// A completion so many deviations off is none of the media, or from a sector that lies elsewhere.
 const OUTLIER: f64 = 6.0;
 /// After so many of them in a row it is rather the disk that was lost.
@@ -81,7 +83,7 @@ impl Spindle {
 
     /// The standard deviation of completions about what was foretold, in ns.
     pub(crate) fn noise(&self) -> f64 {
-        self.noise.sqrt()
+        self.noise.sqrt().max(NOISE_LEAST)
     }
 
     /// Whether enough was seen to foretell anything.

@@ -195,9 +195,9 @@ mod tests {
 
     const TURN: f64 = 8e6;
 
-    /// What a movement of `time` says to one who asks at `gap`.
+    /// What a movement of `time` says to one who asks at `gap`: the first passing that it is in time for.
     fn fact(time: f64, gap: f64) -> Fact {
-        let missed = if time > gap { ((time - gap) / TURN).ceil() } else { 0.0 };
+        let missed = ((time - gap) / TURN).ceil();
         Fact { reach: gap + missed * TURN, turn: TURN }
     }
 
