@@ -132,6 +132,8 @@ pub struct Findings {
     pub outliers_more: u64,
     /// What was found of rates, rations and writing, where nothing turns.
     pub flash: Flash,
+    /// How the drive moves and what it remembers.
+    pub dynamics: crate::dynamics::Dynamics,
     /// What else is worth knowing, in sentences.
     pub notes: Vec<String>,
 }

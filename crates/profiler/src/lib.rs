@@ -15,6 +15,7 @@
 mod bench;
 mod boundary;
 mod circle;
+pub mod dynamics;
 mod findings;
 pub mod flash;
 mod lattice;
