@@ -64,7 +64,8 @@ pub(crate) fn boundary(
         let Some(sample) = probe.sample_again(at)? else { continue };
         reads += 1;
         let phase = probe.phase(&sample);
-        let against = |rule: f64| (0.5 * (wrap(phase - rule) / search.sigma).powi(2)).min(AGAINST_MAX);
+        let against =
+            |rule: f64| (0.5 * (wrap(phase - rule) / search.sigma).powi(2)).min(AGAINST_MAX);
         let (if_before, if_behind) = (against(before(at)), against(behind(at)));
         for (place, evidence) in (search.from..).zip(&mut evidence) {
             // The block is before the boundary if that lies behind it.

@@ -6,6 +6,7 @@ use units::{Lba, Share};
 
 use crate::flash::Flash;
 use crate::limits::{NOTES_MAX, OUTLIERS_MAX};
+use crate::map::Map;
 use crate::rotation::Spindle;
 
 /// A figure that was measured.
@@ -130,6 +131,8 @@ pub struct Findings {
     pub outliers: Vec<Outlier>,
     /// How much more was, than is listed.
     pub outliers_more: u64,
+    /// Where sectors lie.
+    pub map: Option<Map>,
     /// What was found of rates, rations and writing, where nothing turns.
     pub flash: Flash,
     /// How the drive moves and what it remembers.

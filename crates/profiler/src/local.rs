@@ -105,7 +105,8 @@ pub(crate) fn spacing(
             return Ok(None);
         };
         // The first pair spans under half a turn.
-        let turn = expected.map_or(wrap(found.mean), |expected| expected + wrap(found.mean - expected));
+        let turn =
+            expected.map_or(wrap(found.mean), |expected| expected + wrap(found.mean - expected));
         if turn > 0.25 {
             return Ok(Some(real(apart) / turn));
         }
@@ -129,7 +130,8 @@ pub(crate) fn scan(
     let mut best: Option<(f64, f64, f64)> = None;
     for stretch in -stretches..=stretches {
         let spt = spt * (1.0 + 0.025 * f64::from(stretch));
-        let straight = |(at, phase): &(Block, f64)| (real(at - from), phase - real(at - from) / spt);
+        let straight =
+            |(at, phase): &(Block, f64)| (real(at - from), phase - real(at - from) / spt);
         let straight: Vec<(f64, f64)> = phases.iter().map(straight).collect();
         for nth in 4..=48 {
             let split = length * f64::from(nth) / 52.0;
@@ -223,7 +225,7 @@ fn find_within(
 fn count(probe: &mut Probe<'_, '_>, first: Block, spt: f64) -> Result<Option<(Block, u64)>, Halt> {
     let wide = whole(spt * 0.12).max(4);
     let coarse = whole(spt / 100.0).max(1);
-    let Some(anchor) = find(probe, first, wide, spt, coarse)? else {  return Ok(None) };
+    let Some(anchor) = find(probe, first, wide, spt, coarse)? else { return Ok(None) };
     let mut spt = spt;
     let mut error = spt * 0.04;
     let mut tracks = 1_u32;
@@ -231,13 +233,12 @@ fn count(probe: &mut Probe<'_, '_>, first: Block, spt: f64) -> Result<Option<(Bl
         let guess = anchor.at + nearest(spt * f64::from(tracks));
         let half = whole(error * f64::from(tracks)).max(anchor.width).max(3) + 2;
         if real(half) > 0.45 * spt {
-            
             return Ok(None);
         }
         if guess + half >= probe.blocks {
             break;
         }
-        let Some(found) = find(probe, guess, half, spt, coarse)? else {  return Ok(None) };
+        let Some(found) = find(probe, guess, half, spt, coarse)? else { return Ok(None) };
         spt = real(found.at - anchor.at) / f64::from(tracks);
         let sharp = found.width.max(anchor.width) == 1;
         let off = if sharp { 0.3 } else { real(found.width + anchor.width) / 1.5 };

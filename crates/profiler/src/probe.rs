@@ -150,7 +150,8 @@ impl<'b, 'a> Probe<'b, 'a> {
             }
         }
         for nth in 0..self.forgets {
-            let far = (at + (u64::from(nth) + 1) * self.far() + self.recent.len() as u64) % self.blocks;
+            let far =
+                (at + (u64::from(nth) + 1) * self.far() + self.recent.len() as u64) % self.blocks;
             let _ = self.read(far)?;
         }
         self.sample(at)

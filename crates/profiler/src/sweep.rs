@@ -112,8 +112,7 @@ fn check(
 ) -> Result<bool, Halt> {
     let samples = probe.samples(CHECK, |part| at + whole(part * real(span)))?;
     let phases = phases(probe, &samples);
-    let off: Vec<f64> =
-        phases.iter().map(|(at, phase)| piece.lattice.off(*at, *phase)).collect();
+    let off: Vec<f64> = phases.iter().map(|(at, phase)| piece.lattice.off(*at, *phase)).collect();
     let Some(found) = centre(&off, 5.0 * probe.sigma) else { return Ok(false) };
     let together = found.count as usize + 1 >= phases.len() && phases.len() >= 4;
     let near = wrap(found.mean).abs() < OFF_MAX && found.scatter < 2.2 * probe.sigma;

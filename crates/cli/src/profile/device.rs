@@ -86,8 +86,15 @@ impl Open {
             Self::Block(target) => target.kernel().model.clone(),
             Self::Nbd(_) | Self::Emulated(_) | Self::Simulated(_) => None,
         };
-        let (capacity, block, written) = (facts.sectors, facts.block, facts.writable);
-        Device { name, model, capacity, block, written }
+        Device {
+            name,
+            model,
+            capacity: facts.sectors,
+            block: facts.block,
+            written: facts.writable,
+            seeks: facts.seeks,
+            depth_max: facts.depth_max,
+        }
     }
 
     /// What the user should know before he believes a figure.

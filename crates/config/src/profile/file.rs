@@ -44,6 +44,10 @@ pub struct Device {
     pub block: Sectors,
     /// Whether it may have been written to.
     pub written: bool,
+    /// Whether it takes a command that moves the arm alone.
+    pub seeks: bool,
+    /// How many commands it, or the way to it, takes at once.
+    pub depth_max: u32,
 }
 
 /// How it was measured.
@@ -151,7 +155,9 @@ impl Record for Device {
         form.maybe("model", &mut self.model)?;
         form.field("capacity", &mut self.capacity)?;
         form.field("block", &mut self.block)?;
-        form.field("written", &mut self.written)
+        form.field("written", &mut self.written)?;
+        form.field("seeks", &mut self.seeks)?;
+        form.field("depth_max", &mut self.depth_max)
     }
 }
 
@@ -190,6 +196,9 @@ impl Record for Findings {
         form.values("done", &mut self.done, Stage::ALL.len())?;
         form.values("notes", &mut self.notes, profiler::limits::NOTES_MAX)?;
         form.field("outliers_more", &mut self.outliers_more)?;
+        super::rotation::visit(self, form)?;
+        super::map::visit(self, form)?;
+        super::dynamics::visit(self, form)?;
         super::flash::visit(self, form)?;
         form.tables("outlier", &mut self.outliers, profiler::limits::OUTLIERS_MAX)
     }

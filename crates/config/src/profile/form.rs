@@ -288,6 +288,21 @@ impl Form<'_> {
         Ok(())
     }
 
+    /// What was read has to hold; `key` is what to look at where it does not.
+    pub(super) fn sound(
+        &self,
+        holds: bool,
+        key: &'static str,
+        expected: impl Fn() -> String,
+    ) -> Result<(), ConfigError> {
+        match self {
+            Self::Reader(table) if !holds => Err(table
+                .value(key)
+                .map_or_else(|| table.missing(key, expected()), |value| value.refuse(expected()))),
+            Self::Reader(_) | Self::Writer(_) | Self::Keys(_) => Ok(()),
+        }
+    }
+
     /// A number that has to be this one.
     pub(super) fn exactly(&mut self, key: &'static str, number: u32) -> Result<(), ConfigError> {
         match self {

@@ -145,7 +145,7 @@ impl Written for Angle {
 }
 
 /// The value that has the name that stands there.
-fn named<T: Copy>(
+pub(super) fn named<T: Copy>(
     value: &Value<'_>,
     all: &[T],
     name: impl Fn(T) -> &'static str,
@@ -175,6 +175,8 @@ macro_rules! by_name {
         }
     };
 }
+pub(super) use by_name;
+
 by_name!(
     Op,
     "what a command does",
