@@ -24,6 +24,8 @@ const TAKEOVER_FIRST: f64 = 1_500_000.0;
 const ACQUIRE: u32 = 250;
 /// The same at a glance.
 const ACQUIRE_QUICK: u32 = 60;
+/// How many cylinders from the last are looked through for a whole one.
+const LAST_MAX: u32 = 1_000;
 /// How often a probe is begun before it is given up.
 const TRIES: u32 = 6;
 /// Steps of sequences that fill a line and a plane evenly: the golden ratio, and two of its kin.
@@ -84,6 +86,8 @@ pub(crate) struct Prober<'a, 'b> {
     /// How long after a command's submission the heads may still follow what was read last, in ns.
     pub(crate) takeover: f64,
     heads: Option<Heads>,
+    /// The innermost cylinder that has all its tracks.
+    pub(crate) last: u32,
     inward: bool,
     drawn: u64,
 }
@@ -92,7 +96,15 @@ impl<'a, 'b> Prober<'a, 'b> {
     pub(crate) fn new(bench: &'a mut Bench<'b>, profile: &'a Profile) -> Self {
         let spindle = Spindle::new(profile.period);
         let takeover = TAKEOVER_FIRST.min(spindle.period() / 4.0);
-        Self { bench, profile, spindle, takeover, heads: None, inward: true, drawn: 0 }
+        let last = profile.cylinders - 1;
+        let mut new =
+            Self { bench, profile, spindle, takeover, heads: None, last, inward: true, drawn: 0 };
+        let whole = |cylinder: &u32| {
+            (0..profile.surfaces).all(|surface| new.track(*cylinder, surface).is_some())
+        };
+        // A disk may end in the middle of a cylinder.
+        new.last = (last.saturating_sub(LAST_MAX)..=last).rev().find(whole).unwrap_or(last);
+        new
     }
 
     pub(crate) fn block(&self) -> Sectors {
@@ -207,7 +219,7 @@ impl<'a, 'b> Prober<'a, 'b> {
 
     /// Goes to a track from which another one is `distance` away, on either side.
     fn set_out(&mut self, distance: u32) -> Result<(), Halt> {
-        let last = self.profile.cylinders - 1;
+        let last = self.last;
         let room = last - distance.min(last);
         for _ in 0..TRIES {
             let [one, two, three] = self.draw();
@@ -237,7 +249,7 @@ impl<'a, 'b> Prober<'a, 'b> {
         if way == Way::Heads {
             surface = (surface + 1) % self.profile.surfaces;
         }
-        let last = self.profile.cylinders - 1;
+        let last = self.last;
         let inner = cylinder.checked_add(distance).filter(|to| *to <= last);
         let outer = cylinder.checked_sub(distance);
         let to = if self.inward { inner.or(outer) } else { outer.or(inner) }?;

@@ -81,7 +81,7 @@ impl Curve {
     /// Measures until it is done or the time is over; what was measured is kept either way.
     pub(crate) fn measure(&mut self, prober: &mut Prober<'_, '_>) -> Result<(), Halt> {
         let shape = if self.quick { QUICK } else { (EACH, RATIO, PARTS) };
-        let list = distances(prober.profile.cylinders, shape);
+        let list = distances(prober.last + 1, shape);
         if list.is_empty() {
             return Ok(());
         }
@@ -148,6 +148,14 @@ impl Curve {
         let most = if self.quick { PROBES / 2 } else { PROBES };
         let ended = self.refine(prober, distance, &mut threshold, most);
         if threshold.count() > 2 {
+            if std::env::var("DBGD").is_ok_and(|d| d.split(',').any(|d| d == distance.to_string()))
+            {
+                eprintln!(
+                    "point {distance} prior {prior:?} {:?} {:?}",
+                    threshold.estimate(),
+                    threshold.facts()
+                );
+            }
             self.points.insert(distance, threshold);
         }
         ended
@@ -174,6 +182,8 @@ impl Curve {
                 prober.probe(Way::Cylinders(distance), threshold.median(), self.errand)?
             {
                 threshold.learn(fact);
+            } else if std::env::var("DBGD").is_ok() {
+                eprintln!("none {distance}");
             }
         }
         Ok(())
@@ -205,6 +215,13 @@ impl Curve {
             let time = threshold.estimate().time;
             let mut settled = Threshold::new(Prior::About(time, 0.1 * time + 100_000.0), spread);
             threshold.facts().iter().for_each(|fact| settled.learn(*fact));
+            if std::env::var("DBGD").is_ok() {
+                eprintln!(
+                    "pilot {distance} {:?} {spread} {:?}",
+                    threshold.estimate(),
+                    threshold.facts()
+                );
+            }
             found.push((distance, spread, settled));
         }
         for (distance, spread, threshold) in found {
