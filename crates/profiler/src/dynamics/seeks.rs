@@ -73,6 +73,11 @@ impl Curve {
         Self { errand, points: BTreeMap::new(), spreads: Vec::new(), base, quick }
     }
 
+    /// A way of no distance was measured anew.
+    pub(crate) fn rest_on(&mut self, base: f64) {
+        self.base = base;
+    }
+
     /// How many movements were looked at.
     pub(crate) fn samples(&self) -> u32 {
         u32::try_from(self.points.values().map(Threshold::count).sum::<usize>()).unwrap_or(u32::MAX)
@@ -81,7 +86,7 @@ impl Curve {
     /// Measures until it is done or the time is over; what was measured is kept either way.
     pub(crate) fn measure(&mut self, prober: &mut Prober<'_, '_>) -> Result<(), Halt> {
         let shape = if self.quick { QUICK } else { (EACH, RATIO, PARTS) };
-        let list = distances(prober.last + 1, shape);
+        let list = distances(prober.stroke() + 1, shape);
         if list.is_empty() {
             return Ok(());
         }
@@ -328,51 +333,49 @@ impl Curve {
 /// Distances at which ways before writes are compared with ways before reads.
 const WRITES: usize = 36;
 
-/// The curve before writes: the one before reads, and by how much the two differ, at far fewer distances.
+/// The curve before writes: the one before reads, and by how much the two differ, at far fewer distances. `base` is what a
+/// write over no distance takes.
 pub(crate) fn before_writes(
     prober: &mut Prober<'_, '_>,
-    reads: &Curve,
+    reads: &super::Seeks,
     base: f64,
 ) -> Result<Option<super::Seeks>, Halt> {
-    let known = reads.smoothed();
-    if known.is_empty() {
-        return Ok(None);
-    }
-    let wanted = if reads.quick { WRITES / 4 } else { WRITES };
-    let step = known.len().div_ceil(wanted).max(1);
+    let quick = prober.bench.budget().quick;
+    let known = &reads.points;
+    let step = known.len().div_ceil(if quick { WRITES / 4 } else { WRITES }).max(1);
+    let curve = Curve::new(Errand::ForcedWrite, base, quick);
     let mut apart: Vec<Sample> = Vec::new();
     let mut samples = 0;
-    let mut ended = Ok(());
-    let curve = Curve::new(Errand::ForcedWrite, base, reads.quick);
-    for nth in (0..known.len()).step_by(step).chain([known.len() - 1]) {
-        let read = known[nth];
-        let distance = small(read.distance);
-        if apart.last().is_some_and(|last| last.distance >= read.distance) {
+    let last = known.len().saturating_sub(1);
+    for (nth, read) in known.iter().enumerate() {
+        if nth % step != 0 && nth != last {
             continue;
         }
-        let expected = read.time - reads.base + base + apart.last().map_or(0.0, |last| last.time);
-        let about = Prior::About(expected, 250_000.0);
-        let mut threshold = Threshold::new(about, reads.spread(distance));
-        ended = curve.refine(prober, distance, &mut threshold, PROBES);
-        if ended.is_err() {
-            break;
-        }
+        let seek = super::num::ns(read.time);
+        let expected = base + seek + apart.last().map_or(0.0, |last| last.time);
+        let spread = super::num::ns(read.variation).max(SPREAD_LEAST);
+        let mut threshold = Threshold::new(Prior::About(expected, 250_000.0), spread);
+        let ended = curve.refine(prober, read.distance, &mut threshold, 2 * PROBES);
         let Estimate { time, error } = threshold.estimate();
-        samples += u32::try_from(threshold.count()).unwrap_or(0);
-        let difference = (time - base) - (read.time - reads.base);
-        apart.push(Sample { distance: read.distance, time: difference, error });
-    }
-    if ended == Err(Halt::Interrupted) || apart.len() < 2 {
-        return ended.map(|()| None);
+        if threshold.count() > 2 {
+            samples += u32::try_from(threshold.count()).unwrap_or(0);
+            let time = time - base - seek;
+            apart.push(Sample { distance: f64::from(read.distance), time, error });
+        }
+        match ended {
+            Err(Halt::OutOfTime) if apart.len() > WRITES / 8 => break,
+            ended => ended?,
+        }
     }
     let apart = smooth(&apart);
-    let points = known.iter().map(|read| super::SeekPoint {
-        distance: small(read.distance),
-        time: duration(read.time - reads.base + at_distance(&apart, read.distance)),
-        error: duration(read.error),
-        variation: duration(reads.spread(small(read.distance))),
-    });
-    Ok(Some(of_points(points.collect(), prober.profile.cylinders, samples)))
+    let points: Vec<super::SeekPoint> = known
+        .iter()
+        .map(|read| {
+            let apart = at_distance(&apart, f64::from(read.distance));
+            super::SeekPoint { time: duration(super::num::ns(read.time) + apart), ..*read }
+        })
+        .collect();
+    Ok((!points.is_empty()).then(|| of_points(points, prober.profile.cylinders, samples)))
 }
 
 /// The difference at a distance: linear between samples, level beyond.

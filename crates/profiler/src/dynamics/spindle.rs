@@ -14,7 +14,7 @@ use super::num::{at, ns, part};
 /// One turn in 2⁻³² of a turn.
 const TURN: f64 = 4_294_967_296.0;
 /// After so many completions one counts for less than half.
-const MEMORY: f64 = 700.0;
+const MEMORY: f64 = 2_500.0;
 /// What the turn's length is believed from before: as if so many s² of evidence were there. A noise of 0.2 ms and
 /// an uncertainty of 20 parts in a million make 100.
 const BELIEF: f64 = 100e18;
