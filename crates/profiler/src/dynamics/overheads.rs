@@ -274,6 +274,8 @@ pub(crate) fn head_switch(
         if let Some(fact) = prober.probe(Way::Heads, threshold.median(), errand)? {
             threshold.learn(fact);
         }
+        // The way back would end on a track that is in memory.
+        prober.lose();
     }
     Ok((threshold.count() > 8).then(|| threshold.estimate()))
 }

@@ -8,7 +8,7 @@
 use engine::Profile;
 use units::{Angle, Extent, Instant, Lba, Operation, Sectors};
 
-use super::num::{at, fraction, instant, part, small, whole};
+use super::num::{at, fraction, instant, ns, part, small, whole};
 use super::spindle::{Sighting, Spindle};
 use super::threshold::Fact;
 use crate::findings::Reason;
@@ -85,6 +85,8 @@ pub(crate) struct Prober<'a, 'b> {
     pub(crate) spindle: Spindle,
     /// How long after a command's submission the heads may still follow what was read last, in ns.
     pub(crate) takeover: f64,
+    /// What a hit takes at most, in ns.
+    pub(crate) hit_most: f64,
     heads: Option<Heads>,
     /// The outermost and the innermost cylinder that have a track of one surface.
     first: u32,
@@ -103,6 +105,7 @@ impl<'a, 'b> Prober<'a, 'b> {
             profile,
             spindle,
             takeover,
+            hit_most: 0.0,
             heads: None,
             first: 0,
             last,
@@ -337,6 +340,13 @@ impl<'a, 'b> Prober<'a, 'b> {
         };
         let timed = self.bench.time(operation)?;
         let submitted = at(timed.submitted);
+        // Sooner than the heads can have been there for the block that was asked for, and as soon as memory would.
+        if errand == Errand::Read
+            && ns(timed.took()) < self.hit_most
+            && pass - submitted > 2.0 * self.hit_most
+        {
+            return Ok(None);
+        }
         // A block that was to come after more than a turn may be caught sooner.
         let early = ((pass - submitted) / self.spindle.period()).floor().max(0.0);
         let pass = pass - early * self.spindle.period();

@@ -14,7 +14,7 @@ use super::{depth, prediction, write_buffer};
 use crate::{Bench, Figure, Halt, Stage};
 
 /// What the parts may take, in seconds: seeks before reads, before writes, everything else of each stage.
-const SECONDS: [u64; 3] = [130, 45, 50];
+const SECONDS: [u64; 3] = [150, 35, 50];
 /// The same at a glance.
 const SECONDS_QUICK: [u64; 3] = [10, 3, 5];
 /// What is measured here, in this order.
@@ -133,6 +133,7 @@ impl Run<'_, '_> {
             self.prober.bench.findings.note("nothing is kept or read ahead".into());
             return Ok(());
         };
+        self.prober.hit_most = memory.limit;
         let found = buffers::read_buffer(&mut self.prober, memory)?;
         self.prober.bench.findings.dynamics.read_buffer = Some(found);
         Ok(())

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::num::{duration, part, small};
 use super::prober::{Errand, Prober, Way};
-use super::smooth::{Sample, smooth};
+use super::smooth::{AGREES, Sample, smooth};
 use super::threshold::{Estimate, Prior, Threshold};
 use crate::Halt;
 
@@ -19,23 +19,33 @@ const EACH: u32 = 24;
 /// Beyond, each is longer by this part than the one before.
 const RATIO: u32 = 24;
 /// No two lie further apart than this part of the stroke.
-const PARTS: u32 = 300;
+const PARTS: u32 = 400;
 /// The same at a glance.
 const QUICK: (u32, u32, u32) = (4, 5, 24);
 /// What a point is wanted to: a part of the curve, but at least some ns.
 pub(crate) const WITHIN: (f64, f64) = (0.03, 50_000.0);
 /// The standard error of a point is to be this part of that.
-const ERROR_PART: f64 = 0.2;
+const ERROR_PART: f64 = 0.14;
 /// Probes of one point at a time.
 const PROBES: usize = 14;
+/// What a line between two points may be off, as part of what a point is wanted to.
+const BEND: f64 = 0.3;
 /// Rounds of points in between.
 const ROUNDS: u32 = 12;
 /// Distances at which the variation of single movements is looked for.
-const PILOTS: u32 = 5;
+const PILOTS: u32 = 7;
 /// Probes of each, after its middle is known.
-const PILOT_PROBES: u32 = 30;
+const PILOT_PROBES: u32 = 60;
+/// How many deviations from the middle they ask.
+const ASIDE: [f64; 5] = [-1.0, 2.5, 0.0, 1.0, -2.5];
 /// What movements vary by, as far as the phase is uncertain, in ns.
 pub(crate) const SPREAD_LEAST: f64 = 25_000.0;
+/// Movements that vary by more than the phase does, in ns.
+const VARIES: f64 = 3.0 * SPREAD_LEAST;
+/// Who asks where the answer is most in doubt is less certain of it than one who asks evenly, by this factor.
+const ADAPTIVE: f64 = 1.4;
+/// How many errors of a narrower line a wider one may be off, where movements vary.
+const AGREES_VARIED: f64 = 2.6;
 /// And at most.
 const SPREAD_MOST: f64 = 4_000_000.0;
 
@@ -207,12 +217,12 @@ impl Curve {
             let mut spread = variation(&threshold);
             let probes = if self.quick { PILOT_PROBES / 3 } else { PILOT_PROBES };
             for nth in 0..probes {
-                let aside = [-1.0, 0.0, 1.0][nth as usize % 3] * spread;
+                let aside = ASIDE[nth as usize % ASIDE.len()] * spread;
                 let gap = (threshold.median() + aside).max(self.base / 2.0);
                 if let Some(fact) = prober.probe(Way::Cylinders(distance), gap, self.errand)? {
                     threshold.learn(fact);
                 }
-                if nth % 10 == 9 {
+                if nth % 5 == 4 {
                     spread = variation(&threshold);
                 }
             }
@@ -267,8 +277,8 @@ impl Curve {
             let straight = line(low, high, x);
             let off = (line(before, low, x) - straight).abs();
             let off = if inside { off } else { off.max((line(high, behind, x) - straight).abs()) };
-            let doubt = 2.0 * (low.2 + high.2 + before.2.max(behind.2));
-            if off > 0.4 * self.within(straight) + doubt {
+            let doubt = low.2 + high.2 + before.2.max(behind.2);
+            if off > BEND * self.within(straight) + doubt {
                 let between = small(x).clamp(small(low.0) + 1, small(high.0) - 1);
                 wanted.push(between);
             }
@@ -303,19 +313,34 @@ impl Curve {
 
     /// The points, each with what its neighbours say of it, in ns with all that is beside the arm.
     pub(crate) fn smoothed(&self) -> Vec<Sample> {
+        let varies = self.spreads.iter().any(|(_, spread)| *spread > VARIES);
         let samples: Vec<Sample> = self
             .points
             .iter()
             .map(|(distance, threshold)| {
                 let Estimate { time, error } = threshold.estimate();
+                let error = if varies { ADAPTIVE * error } else { error };
                 Sample { distance: f64::from(*distance), time, error }
             })
             .collect();
-        smooth(&samples)
+        smooth(&samples, if varies { AGREES_VARIED } else { AGREES })
     }
 
     /// The curve, as long as anything was measured of it.
     pub(crate) fn seeks(&self, cylinders: u32) -> Option<super::Seeks> {
+        if std::env::var("DBGP").is_ok() {
+            for (s, (d, t)) in self.smoothed().iter().zip(&self.points) {
+                let e = t.estimate();
+                eprintln!(
+                    "P {d} n {} est {:.0} +- {:.0} smooth {:.0} +- {:.0}",
+                    t.count(),
+                    (e.time - self.base) / 1e3,
+                    e.error / 1e3,
+                    (s.time - self.base) / 1e3,
+                    s.error / 1e3
+                );
+            }
+        }
         let points: Vec<super::SeekPoint> = self
             .smoothed()
             .iter()
@@ -367,7 +392,7 @@ pub(crate) fn before_writes(
             ended => ended?,
         }
     }
-    let apart = smooth(&apart);
+    let apart = smooth(&apart, AGREES);
     let points: Vec<super::SeekPoint> = known
         .iter()
         .map(|read| {
@@ -414,28 +439,31 @@ pub(crate) fn of_points(
 
 /// The standard deviation of movements that explains what was seen best, wherever their middle is.
 fn variation(threshold: &Threshold) -> f64 {
-    let Estimate { time, error } = threshold.estimate();
-    let mut spread = SPREAD_LEAST;
-    let mut best = (f64::NEG_INFINITY, spread);
+    let (mut best, mut spread) = ((0.0, SPREAD_LEAST), SPREAD_LEAST);
     while spread < SPREAD_MOST {
-        let half = 3.0 * error + spread;
-        let sum: f64 = (0..41)
-            .map(|nth| {
-                let middle = time + half * (part(nth) / 20.0 - 1.0);
-                let weight = |weight: f64, fact: &super::threshold::Fact| {
-                    weight * 2.0 * fact.likelihood(middle, spread)
-                };
-                threshold.facts().iter().fold(1.0, weight)
-            })
-            .sum();
-        // Each step is a fifth: wide spreads look at wide ranges of the middle.
-        let evidence = sum * half;
+        let evidence = evidence(threshold, spread);
         if evidence > best.0 {
             best = (evidence, spread);
         }
         spread *= 1.2;
     }
     best.1
+}
+
+/// How likely what was seen is if movements vary by `spread`, up to a factor.
+///
+/// Over all middles that were thought possible before anything was seen: halving comes near the middle whatever
+/// movements vary by, and who looks near it only finds every spread as likely.
+fn evidence(threshold: &Threshold, spread: f64) -> f64 {
+    let time = threshold.estimate().time;
+    let half = threshold.range();
+    let nodes = |nth: u64| {
+        // Close to each other in the middle, far from each other at the ends.
+        let along = part(nth) / 40.0 - 1.0;
+        let middle = time + half * along * along * along;
+        (threshold.likelihood(middle, spread), along * along + 1e-4)
+    };
+    (0..81).map(nodes).map(|(likelihood, width)| likelihood * width).sum()
 }
 
 #[cfg(test)]
