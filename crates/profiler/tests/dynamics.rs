@@ -57,7 +57,8 @@ fn explore() {
         let model = model(name);
         let budget = if quick { Budget::QUICK } else { Budget::DEFAULT };
         let began = std::time::Instant::now();
-        let (found, spent) = measured(&model, budget, 1);
+        let (found, spent) =
+            measured(&model, budget, std::env::var("SEED").map_or(1, |s| s.parse().unwrap()));
         let d = &found.dynamics;
         println!("== {name}: {:.1} s, {:?} cpu", spent.as_secs_f64(), began.elapsed());
         if d.seek.is_some() {

@@ -24,7 +24,7 @@ const ASKED: u32 = 3;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
     /// What a hit of a block takes at most, in ns.
-    limit: f64,
+    pub(crate) limit: f64,
 }
 
 impl Memory {

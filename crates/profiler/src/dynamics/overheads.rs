@@ -22,9 +22,11 @@ const SETUPS: usize = 60;
 /// How much above the middle a time is no hit any more, in ns.
 const MISS: f64 = 1_500_000.0;
 /// Probes of one overhead.
-const PROBES: usize = 22;
+pub(crate) const PROBES: usize = 48;
+/// The same for a first guess.
+pub(crate) const PROBES_FIRST: usize = 14;
 /// The standard error that is enough, in ns.
-const ENOUGH: f64 = 6_000.0;
+const ENOUGH: f64 = 5_000.0;
 /// By how much an overhead may vary, in ns.
 const SPREAD: f64 = 25_000.0;
 
@@ -168,12 +170,13 @@ pub(crate) fn media(
     prober: &mut Prober<'_, '_>,
     errand: Errand,
     segments: u32,
+    probes: usize,
 ) -> Result<Option<Estimate>, Halt> {
     let mut threshold = Threshold::new(Prior::Upto(2.0 * prober.spindle.period()), SPREAD);
     let mut last_track = LastTrack::new(prober, segments);
-    for _ in 0..4 * PROBES {
+    for _ in 0..4 * probes {
         let known = threshold.estimate();
-        if threshold.count() >= PROBES || threshold.count() > 8 && known.error < ENOUGH {
+        if threshold.count() >= probes || threshold.count() > 8 && known.error < ENOUGH {
             break;
         }
         let gap = threshold.median();
@@ -271,6 +274,8 @@ pub(crate) fn head_switch(
         if let Some(fact) = prober.probe(Way::Heads, threshold.median(), errand)? {
             threshold.learn(fact);
         }
+        // The way back would end on a track that is in memory.
+        prober.lose();
     }
     Ok((threshold.count() > 8).then(|| threshold.estimate()))
 }

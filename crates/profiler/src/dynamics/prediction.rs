@@ -25,7 +25,7 @@ pub(crate) fn prediction(
     let ways = if prober.bench.budget().quick { WAYS / 4 } else { WAYS };
     let (mut missed, mut samples) = (0, 0);
     for _ in 0..ways {
-        let last = prober.profile.cylinders.saturating_sub(1);
+        let last = prober.stroke();
         // Ways between places drawn evenly are short more often than long.
         let [one, two, _] = prober.draw();
         let distance = small((one - two).abs() * f64::from(last)).clamp(1, last.max(1));

@@ -8,7 +8,7 @@
 use engine::Profile;
 use units::{Angle, Extent, Instant, Lba, Operation, Sectors};
 
-use super::num::{at, fraction, instant, part, small, whole};
+use super::num::{at, fraction, instant, ns, part, small, whole};
 use super::spindle::{Sighting, Spindle};
 use super::threshold::Fact;
 use crate::findings::Reason;
@@ -24,6 +24,8 @@ const TAKEOVER_FIRST: f64 = 1_500_000.0;
 const ACQUIRE: u32 = 250;
 /// The same at a glance.
 const ACQUIRE_QUICK: u32 = 60;
+/// How many cylinders from the last are looked through for a whole one.
+const LAST_MAX: u32 = 1_000;
 /// How often a probe is begun before it is given up.
 const TRIES: u32 = 6;
 /// Steps of sequences that fill a line and a plane evenly: the golden ratio, and two of its kin.
@@ -83,7 +85,12 @@ pub(crate) struct Prober<'a, 'b> {
     pub(crate) spindle: Spindle,
     /// How long after a command's submission the heads may still follow what was read last, in ns.
     pub(crate) takeover: f64,
+    /// What a hit takes at most, in ns.
+    pub(crate) hit_most: f64,
     heads: Option<Heads>,
+    /// The outermost and the innermost cylinder that have a track of one surface.
+    first: u32,
+    last: u32,
     inward: bool,
     drawn: u64,
 }
@@ -92,7 +99,28 @@ impl<'a, 'b> Prober<'a, 'b> {
     pub(crate) fn new(bench: &'a mut Bench<'b>, profile: &'a Profile) -> Self {
         let spindle = Spindle::new(profile.period);
         let takeover = TAKEOVER_FIRST.min(spindle.period() / 4.0);
-        Self { bench, profile, spindle, takeover, heads: None, inward: true, drawn: 0 }
+        let last = profile.cylinders - 1;
+        let mut new = Self {
+            bench,
+            profile,
+            spindle,
+            takeover,
+            hit_most: 0.0,
+            heads: None,
+            first: 0,
+            last,
+            inward: true,
+            drawn: 0,
+        };
+        // A disk may begin and end with cylinders that hold little or nothing.
+        let has = |cylinder: u32, on: u32| new.track(cylinder, on).is_some();
+        let any = |cylinder: &u32| (0..profile.surfaces).any(|on| has(*cylinder, on));
+        let first = (0..=LAST_MAX.min(last)).find(any).unwrap_or(0);
+        let shared =
+            |cylinder: &u32| (0..profile.surfaces).any(|on| has(*cylinder, on) && has(first, on));
+        let last = (last.saturating_sub(LAST_MAX)..=last).rev().find(shared).unwrap_or(last);
+        (new.first, new.last) = (first, last);
+        new
     }
 
     pub(crate) fn block(&self) -> Sectors {
@@ -205,25 +233,46 @@ impl<'a, 'b> Prober<'a, 'b> {
         self.heads = None;
     }
 
-    /// Goes to a track from which another one is `distance` away, on either side.
-    fn set_out(&mut self, distance: u32) -> Result<(), Halt> {
-        let last = self.profile.cylinders - 1;
-        let room = last - distance.min(last);
+    /// The longest way there is.
+    pub(crate) fn stroke(&self) -> u32 {
+        self.last - self.first
+    }
+
+    /// A track from which another one under the same head is `distance` away, on either side.
+    fn start(&mut self, distance: u32) -> Option<Track> {
+        let room = self.stroke().checked_sub(distance)?;
         for _ in 0..TRIES {
             let [one, two, three] = self.draw();
-            let cylinder = small(one * part(u64::from(room)));
-            self.inward = small(two * 1_000.0) % 2 == 0;
-            let cylinder = if self.inward { cylinder } else { last - cylinder };
-            let surface =
-                small(two * part(self.profile.surfaces.into())).min(self.profile.surfaces - 1);
-            let Some(track) = self.track(cylinder, surface) else { continue };
+            let from = self.first + small(one * part(u64::from(room)));
+            let surfaces = self.profile.surfaces;
+            let surface = small(two * part(surfaces.into()) - 0.5);
+            self.inward = three < 0.5;
+            let (from, to) =
+                if self.inward { (from, from + distance) } else { (from + distance, from) };
+            let pair = |nth: u32| {
+                let surface = (surface + nth) % surfaces;
+                self.track(to, surface)?;
+                self.track(from, surface)
+            };
+            let found = (0..surfaces).find_map(pair);
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// Goes to a track from which another one is `distance` away.
+    fn set_out(&mut self, distance: u32) -> Result<(), Halt> {
+        for _ in 0..TRIES {
+            let Some(track) = self.start(distance) else { return Ok(()) };
             let block = self.block().0;
-            let nth = whole(three * 0.6 * part(track.lbas.len.0));
+            let nth = whole(self.draw()[2] * 0.6 * part(track.lbas.len.0));
             let start = (track.lbas.start.0 + nth).div_ceil(block) * block;
             if start + block <= track.lbas.end().0
                 && self.visit(Extent::new(Lba(start), Sectors(block)))?
             {
-                return Ok(());
+                break;
             }
         }
         Ok(())
@@ -237,9 +286,9 @@ impl<'a, 'b> Prober<'a, 'b> {
         if way == Way::Heads {
             surface = (surface + 1) % self.profile.surfaces;
         }
-        let last = self.profile.cylinders - 1;
+        let last = self.last;
         let inner = cylinder.checked_add(distance).filter(|to| *to <= last);
-        let outer = cylinder.checked_sub(distance);
+        let outer = cylinder.checked_sub(distance).filter(|to| *to >= self.first);
         let to = if self.inward { inner.or(outer) } else { outer.or(inner) }?;
         self.inward = to >= cylinder;
         let track = self.track(to, surface)?;
@@ -291,6 +340,13 @@ impl<'a, 'b> Prober<'a, 'b> {
         };
         let timed = self.bench.time(operation)?;
         let submitted = at(timed.submitted);
+        // Sooner than the heads can have been there for the block that was asked for, and as soon as memory would.
+        if errand == Errand::Read
+            && ns(timed.took()) < self.hit_most
+            && pass - submitted > 2.0 * self.hit_most
+        {
+            return Ok(None);
+        }
         // A block that was to come after more than a turn may be caught sooner.
         let early = ((pass - submitted) / self.spindle.period()).floor().max(0.0);
         let pass = pass - early * self.spindle.period();

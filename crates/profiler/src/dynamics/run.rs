@@ -14,19 +14,21 @@ use super::{depth, prediction, write_buffer};
 use crate::{Bench, Figure, Halt, Stage};
 
 /// What the parts may take, in seconds: seeks before reads, before writes, everything else of each stage.
-const SECONDS: [u64; 3] = [130, 45, 50];
+const SECONDS: [u64; 3] = [150, 35, 50];
 /// The same at a glance.
 const SECONDS_QUICK: [u64; 3] = [10, 3, 5];
 /// What is measured here, in this order.
 const STAGES: [Stage; 7] = [
     Stage::ReadBuffer,
-    Stage::Overheads,
     Stage::Seeks,
+    Stage::Overheads,
     Stage::WriteBuffer,
     Stage::Chunks,
     Stage::Depth,
     Stage::Prediction,
 ];
+/// How much longer than until the arm moves the heads may follow what was read last, in ns.
+const TAKEOVER: f64 = 200_000.0;
 /// What is taken for the number of segments until it is known.
 const SEGMENTS_FIRST: u32 = 16;
 
@@ -120,6 +122,8 @@ impl Run<'_, '_> {
         if stage == Stage::Overheads {
             self.hits = line(found.hit, found.bus_read);
             self.writes = line(found.cached, found.bus_write);
+        }
+        if stage == Stage::Seeks {
             self.base = found.read.map_or(0.0, |read| ns(read.value));
         }
     }
@@ -129,6 +133,7 @@ impl Run<'_, '_> {
             self.prober.bench.findings.note("nothing is kept or read ahead".into());
             return Ok(());
         };
+        self.prober.hit_most = memory.limit;
         let found = buffers::read_buffer(&mut self.prober, memory)?;
         self.prober.bench.findings.dynamics.read_buffer = Some(found);
         Ok(())
@@ -145,13 +150,6 @@ impl Run<'_, '_> {
             (found.hit, found.bus_read) = (Some(hit), Some(sector));
         }
         self.prober.bench.findings.dynamics.overheads = found;
-        let segments = memory.map_or(SEGMENTS_FIRST, |memory| memory.segments.value);
-        let read = overheads::media(&mut self.prober, Errand::Read, segments)?;
-        if let Some(read) = read {
-            self.base = read.time;
-            self.prober.takeover = read.time + 200_000.0;
-            found.read = Some(figure(read, 0.0, 22));
-        }
         found.seek = overheads::seek_command(&mut self.prober)?;
         self.prober.bench.findings.dynamics.overheads = found;
         let switch = overheads::head_switch(&mut self.prober, Errand::Read, self.base)?;
@@ -164,9 +162,10 @@ impl Run<'_, '_> {
                 let (hit, sector) = hits.figures();
                 (found.cached, found.bus_write) = (Some(hit), Some(sector));
             }
+            self.prober.bench.findings.dynamics.overheads = found;
         }
         if facts.writable && facts.forces {
-            let write = overheads::media(&mut self.prober, Errand::ForcedWrite, segments)?;
+            let write = self.base(Errand::ForcedWrite, overheads::PROBES)?;
             // The heads may be there before the data is, which comes over the bus.
             let bus = self.writes.or(self.hits).map_or(0.0, |hits| hits.sector);
             let data = bus * super::num::part(facts.block.0);
@@ -175,33 +174,54 @@ impl Run<'_, '_> {
             let base = write.map_or(self.base, |write| write.time);
             let switch = overheads::head_switch(&mut self.prober, Errand::ForcedWrite, base)?;
             found.head_switch_write = switch.map(|switch| figure(switch, base, 22));
+            self.prober.bench.findings.dynamics.overheads = found;
+            self.seeks_before_writes(base)?;
         }
-        self.prober.bench.findings.dynamics.overheads = found;
         Ok(())
+    }
+
+    /// What a way of no distance takes, with all that comes before the arm moves.
+    fn base(&mut self, errand: Errand, probes: usize) -> Result<Option<Estimate>, Halt> {
+        let memory = self.prober.bench.findings.dynamics.read_buffer;
+        let segments = memory.map_or(SEGMENTS_FIRST, |memory| memory.segments.value);
+        overheads::media(&mut self.prober, errand, segments, probes)
     }
 
     fn seeks(&mut self) -> Result<(), Halt> {
         let quick = self.prober.bench.budget().quick;
         let cylinders = self.prober.profile.cylinders;
+        if let Some(base) = self.base(Errand::Read, overheads::PROBES_FIRST)? {
+            self.base = base.time;
+            self.prober.takeover = base.time + TAKEOVER;
+        }
         let mut curve = Curve::new(Errand::Read, self.base, quick);
         let ended = curve.measure(&mut self.prober);
         self.prober.bench.findings.dynamics.seek = curve.seeks(cylinders);
         if ended == Err(Halt::Interrupted) {
             return ended;
         }
-        let facts = *self.prober.bench.facts();
-        if facts.writable && facts.forces {
-            let write_time = self.seconds()[1];
-            self.prober.bench.begin(Stage::Seeks, write_time);
-            let write = self.prober.bench.findings.dynamics.overheads.write;
-            let base = write.map_or(self.base, |write| ns(write.value));
-            let found = seeks::before_writes(&mut self.prober, &curve, base);
-            match found {
-                Ok(seeks) => self.prober.bench.findings.dynamics.seek_write = seeks,
-                Err(halt) => return Err(halt),
-            }
+        // The phase is known best after so many reads: what everything stands on is measured again.
+        let [_, write_time, _] = self.seconds();
+        self.prober.bench.begin(Stage::Seeks, write_time);
+        if let Some(base) = self.base(Errand::Read, overheads::PROBES)? {
+            self.base = base.time;
+            curve.rest_on(base.time);
+            let found = &mut self.prober.bench.findings.dynamics;
+            found.overheads.read =
+                Some(figure(base, 0.0, u32::try_from(overheads::PROBES).unwrap_or(0)));
+            found.seek = curve.seeks(cylinders);
         }
         ended
+    }
+
+    fn seeks_before_writes(&mut self, base: f64) -> Result<(), Halt> {
+        let reads = self.prober.bench.findings.dynamics.seek.clone();
+        let Some(reads) = reads else { return Ok(()) };
+        let [_, time, _] = self.seconds();
+        self.prober.bench.begin(Stage::Overheads, time);
+        let found = seeks::before_writes(&mut self.prober, &reads, base)?;
+        self.prober.bench.findings.dynamics.seek_write = found;
+        Ok(())
     }
 
     fn write_buffer(&mut self) -> Result<(), Halt> {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::num::{duration, part, small};
 use super::prober::{Errand, Prober, Way};
-use super::smooth::{Sample, smooth};
+use super::smooth::{AGREES, Sample, smooth};
 use super::threshold::{Estimate, Prior, Threshold};
 use crate::Halt;
 
@@ -19,23 +19,33 @@ const EACH: u32 = 24;
 /// Beyond, each is longer by this part than the one before.
 const RATIO: u32 = 24;
 /// No two lie further apart than this part of the stroke.
-const PARTS: u32 = 300;
+const PARTS: u32 = 400;
 /// The same at a glance.
 const QUICK: (u32, u32, u32) = (4, 5, 24);
 /// What a point is wanted to: a part of the curve, but at least some ns.
 pub(crate) const WITHIN: (f64, f64) = (0.03, 50_000.0);
 /// The standard error of a point is to be this part of that.
-const ERROR_PART: f64 = 0.2;
+const ERROR_PART: f64 = 0.14;
 /// Probes of one point at a time.
 const PROBES: usize = 14;
+/// What a line between two points may be off, as part of what a point is wanted to.
+const BEND: f64 = 0.3;
 /// Rounds of points in between.
 const ROUNDS: u32 = 12;
 /// Distances at which the variation of single movements is looked for.
-const PILOTS: u32 = 5;
+const PILOTS: u32 = 7;
 /// Probes of each, after its middle is known.
-const PILOT_PROBES: u32 = 30;
+const PILOT_PROBES: u32 = 60;
+/// How many deviations from the middle they ask.
+const ASIDE: [f64; 5] = [-1.0, 2.5, 0.0, 1.0, -2.5];
 /// What movements vary by, as far as the phase is uncertain, in ns.
 pub(crate) const SPREAD_LEAST: f64 = 25_000.0;
+/// Movements that vary by more than the phase does, in ns.
+const VARIES: f64 = 3.0 * SPREAD_LEAST;
+/// Who asks where the answer is most in doubt is less certain of it than one who asks evenly, by this factor.
+const ADAPTIVE: f64 = 1.4;
+/// How many errors of a narrower line a wider one may be off, where movements vary.
+const AGREES_VARIED: f64 = 2.6;
 /// And at most.
 const SPREAD_MOST: f64 = 4_000_000.0;
 
@@ -73,6 +83,11 @@ impl Curve {
         Self { errand, points: BTreeMap::new(), spreads: Vec::new(), base, quick }
     }
 
+    /// A way of no distance was measured anew.
+    pub(crate) fn rest_on(&mut self, base: f64) {
+        self.base = base;
+    }
+
     /// How many movements were looked at.
     pub(crate) fn samples(&self) -> u32 {
         u32::try_from(self.points.values().map(Threshold::count).sum::<usize>()).unwrap_or(u32::MAX)
@@ -81,7 +96,7 @@ impl Curve {
     /// Measures until it is done or the time is over; what was measured is kept either way.
     pub(crate) fn measure(&mut self, prober: &mut Prober<'_, '_>) -> Result<(), Halt> {
         let shape = if self.quick { QUICK } else { (EACH, RATIO, PARTS) };
-        let list = distances(prober.profile.cylinders, shape);
+        let list = distances(prober.stroke() + 1, shape);
         if list.is_empty() {
             return Ok(());
         }
@@ -148,6 +163,14 @@ impl Curve {
         let most = if self.quick { PROBES / 2 } else { PROBES };
         let ended = self.refine(prober, distance, &mut threshold, most);
         if threshold.count() > 2 {
+            if std::env::var("DBGD").is_ok_and(|d| d.split(',').any(|d| d == distance.to_string()))
+            {
+                eprintln!(
+                    "point {distance} prior {prior:?} {:?} {:?}",
+                    threshold.estimate(),
+                    threshold.facts()
+                );
+            }
             self.points.insert(distance, threshold);
         }
         ended
@@ -174,6 +197,8 @@ impl Curve {
                 prober.probe(Way::Cylinders(distance), threshold.median(), self.errand)?
             {
                 threshold.learn(fact);
+            } else if std::env::var("DBGD").is_ok() {
+                eprintln!("none {distance}");
             }
         }
         Ok(())
@@ -192,12 +217,12 @@ impl Curve {
             let mut spread = variation(&threshold);
             let probes = if self.quick { PILOT_PROBES / 3 } else { PILOT_PROBES };
             for nth in 0..probes {
-                let aside = [-1.0, 0.0, 1.0][nth as usize % 3] * spread;
+                let aside = ASIDE[nth as usize % ASIDE.len()] * spread;
                 let gap = (threshold.median() + aside).max(self.base / 2.0);
                 if let Some(fact) = prober.probe(Way::Cylinders(distance), gap, self.errand)? {
                     threshold.learn(fact);
                 }
-                if nth % 10 == 9 {
+                if nth % 5 == 4 {
                     spread = variation(&threshold);
                 }
             }
@@ -205,6 +230,13 @@ impl Curve {
             let time = threshold.estimate().time;
             let mut settled = Threshold::new(Prior::About(time, 0.1 * time + 100_000.0), spread);
             threshold.facts().iter().for_each(|fact| settled.learn(*fact));
+            if std::env::var("DBGD").is_ok() {
+                eprintln!(
+                    "pilot {distance} {:?} {spread} {:?}",
+                    threshold.estimate(),
+                    threshold.facts()
+                );
+            }
             found.push((distance, spread, settled));
         }
         for (distance, spread, threshold) in found {
@@ -245,8 +277,8 @@ impl Curve {
             let straight = line(low, high, x);
             let off = (line(before, low, x) - straight).abs();
             let off = if inside { off } else { off.max((line(high, behind, x) - straight).abs()) };
-            let doubt = 2.0 * (low.2 + high.2 + before.2.max(behind.2));
-            if off > 0.4 * self.within(straight) + doubt {
+            let doubt = low.2 + high.2 + before.2.max(behind.2);
+            if off > BEND * self.within(straight) + doubt {
                 let between = small(x).clamp(small(low.0) + 1, small(high.0) - 1);
                 wanted.push(between);
             }
@@ -281,19 +313,34 @@ impl Curve {
 
     /// The points, each with what its neighbours say of it, in ns with all that is beside the arm.
     pub(crate) fn smoothed(&self) -> Vec<Sample> {
+        let varies = self.spreads.iter().any(|(_, spread)| *spread > VARIES);
         let samples: Vec<Sample> = self
             .points
             .iter()
             .map(|(distance, threshold)| {
                 let Estimate { time, error } = threshold.estimate();
+                let error = if varies { ADAPTIVE * error } else { error };
                 Sample { distance: f64::from(*distance), time, error }
             })
             .collect();
-        smooth(&samples)
+        smooth(&samples, if varies { AGREES_VARIED } else { AGREES })
     }
 
     /// The curve, as long as anything was measured of it.
     pub(crate) fn seeks(&self, cylinders: u32) -> Option<super::Seeks> {
+        if std::env::var("DBGP").is_ok() {
+            for (s, (d, t)) in self.smoothed().iter().zip(&self.points) {
+                let e = t.estimate();
+                eprintln!(
+                    "P {d} n {} est {:.0} +- {:.0} smooth {:.0} +- {:.0}",
+                    t.count(),
+                    (e.time - self.base) / 1e3,
+                    e.error / 1e3,
+                    (s.time - self.base) / 1e3,
+                    s.error / 1e3
+                );
+            }
+        }
         let points: Vec<super::SeekPoint> = self
             .smoothed()
             .iter()
@@ -311,51 +358,49 @@ impl Curve {
 /// Distances at which ways before writes are compared with ways before reads.
 const WRITES: usize = 36;
 
-/// The curve before writes: the one before reads, and by how much the two differ, at far fewer distances.
+/// The curve before writes: the one before reads, and by how much the two differ, at far fewer distances. `base` is what a
+/// write over no distance takes.
 pub(crate) fn before_writes(
     prober: &mut Prober<'_, '_>,
-    reads: &Curve,
+    reads: &super::Seeks,
     base: f64,
 ) -> Result<Option<super::Seeks>, Halt> {
-    let known = reads.smoothed();
-    if known.is_empty() {
-        return Ok(None);
-    }
-    let wanted = if reads.quick { WRITES / 4 } else { WRITES };
-    let step = known.len().div_ceil(wanted).max(1);
+    let quick = prober.bench.budget().quick;
+    let known = &reads.points;
+    let step = known.len().div_ceil(if quick { WRITES / 4 } else { WRITES }).max(1);
+    let curve = Curve::new(Errand::ForcedWrite, base, quick);
     let mut apart: Vec<Sample> = Vec::new();
     let mut samples = 0;
-    let mut ended = Ok(());
-    let curve = Curve::new(Errand::ForcedWrite, base, reads.quick);
-    for nth in (0..known.len()).step_by(step).chain([known.len() - 1]) {
-        let read = known[nth];
-        let distance = small(read.distance);
-        if apart.last().is_some_and(|last| last.distance >= read.distance) {
+    let last = known.len().saturating_sub(1);
+    for (nth, read) in known.iter().enumerate() {
+        if nth % step != 0 && nth != last {
             continue;
         }
-        let expected = read.time - reads.base + base + apart.last().map_or(0.0, |last| last.time);
-        let about = Prior::About(expected, 250_000.0);
-        let mut threshold = Threshold::new(about, reads.spread(distance));
-        ended = curve.refine(prober, distance, &mut threshold, PROBES);
-        if ended.is_err() {
-            break;
-        }
+        let seek = super::num::ns(read.time);
+        let expected = base + seek + apart.last().map_or(0.0, |last| last.time);
+        let spread = super::num::ns(read.variation).max(SPREAD_LEAST);
+        let mut threshold = Threshold::new(Prior::About(expected, 250_000.0), spread);
+        let ended = curve.refine(prober, read.distance, &mut threshold, 2 * PROBES);
         let Estimate { time, error } = threshold.estimate();
-        samples += u32::try_from(threshold.count()).unwrap_or(0);
-        let difference = (time - base) - (read.time - reads.base);
-        apart.push(Sample { distance: read.distance, time: difference, error });
+        if threshold.count() > 2 {
+            samples += u32::try_from(threshold.count()).unwrap_or(0);
+            let time = time - base - seek;
+            apart.push(Sample { distance: f64::from(read.distance), time, error });
+        }
+        match ended {
+            Err(Halt::OutOfTime) if apart.len() > WRITES / 8 => break,
+            ended => ended?,
+        }
     }
-    if ended == Err(Halt::Interrupted) || apart.len() < 2 {
-        return ended.map(|()| None);
-    }
-    let apart = smooth(&apart);
-    let points = known.iter().map(|read| super::SeekPoint {
-        distance: small(read.distance),
-        time: duration(read.time - reads.base + at_distance(&apart, read.distance)),
-        error: duration(read.error),
-        variation: duration(reads.spread(small(read.distance))),
-    });
-    Ok(Some(of_points(points.collect(), prober.profile.cylinders, samples)))
+    let apart = smooth(&apart, AGREES);
+    let points: Vec<super::SeekPoint> = known
+        .iter()
+        .map(|read| {
+            let apart = at_distance(&apart, f64::from(read.distance));
+            super::SeekPoint { time: duration(super::num::ns(read.time) + apart), ..*read }
+        })
+        .collect();
+    Ok((!points.is_empty()).then(|| of_points(points, prober.profile.cylinders, samples)))
 }
 
 /// The difference at a distance: linear between samples, level beyond.
@@ -394,28 +439,31 @@ pub(crate) fn of_points(
 
 /// The standard deviation of movements that explains what was seen best, wherever their middle is.
 fn variation(threshold: &Threshold) -> f64 {
-    let Estimate { time, error } = threshold.estimate();
-    let mut spread = SPREAD_LEAST;
-    let mut best = (f64::NEG_INFINITY, spread);
+    let (mut best, mut spread) = ((0.0, SPREAD_LEAST), SPREAD_LEAST);
     while spread < SPREAD_MOST {
-        let half = 3.0 * error + spread;
-        let sum: f64 = (0..41)
-            .map(|nth| {
-                let middle = time + half * (part(nth) / 20.0 - 1.0);
-                let weight = |weight: f64, fact: &super::threshold::Fact| {
-                    weight * 2.0 * fact.likelihood(middle, spread)
-                };
-                threshold.facts().iter().fold(1.0, weight)
-            })
-            .sum();
-        // Each step is a fifth: wide spreads look at wide ranges of the middle.
-        let evidence = sum * half;
+        let evidence = evidence(threshold, spread);
         if evidence > best.0 {
             best = (evidence, spread);
         }
         spread *= 1.2;
     }
     best.1
+}
+
+/// How likely what was seen is if movements vary by `spread`, up to a factor.
+///
+/// Over all middles that were thought possible before anything was seen: halving comes near the middle whatever
+/// movements vary by, and who looks near it only finds every spread as likely.
+fn evidence(threshold: &Threshold, spread: f64) -> f64 {
+    let time = threshold.estimate().time;
+    let half = threshold.range();
+    let nodes = |nth: u64| {
+        // Close to each other in the middle, far from each other at the ends.
+        let along = part(nth) / 40.0 - 1.0;
+        let middle = time + half * along * along * along;
+        (threshold.likelihood(middle, spread), along * along + 1e-4)
+    };
+    (0..81).map(nodes).map(|(likelihood, width)| likelihood * width).sum()
 }
 
 #[cfg(test)]

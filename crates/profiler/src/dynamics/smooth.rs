@@ -17,21 +17,21 @@ pub(crate) struct Sample {
 /// Neighbours on either side.
 const WIDTHS: [usize; 6] = [1, 2, 4, 8, 16, 32];
 /// How many errors of a narrower line a wider one may be off.
-const AGREES: f64 = 1.5;
+pub(crate) const AGREES: f64 = 2.0;
 
 /// The points, smoothed.
-pub(crate) fn smooth(samples: &[Sample]) -> Vec<Sample> {
-    (0..samples.len()).map(|nth| around(samples, nth)).collect()
+pub(crate) fn smooth(samples: &[Sample], agrees: f64) -> Vec<Sample> {
+    (0..samples.len()).map(|nth| around(samples, nth, agrees)).collect()
 }
 
-fn around(samples: &[Sample], nth: usize) -> Sample {
+fn around(samples: &[Sample], nth: usize, agrees: f64) -> Sample {
     let mut best = samples[nth];
     let mut narrower = vec![best];
     for width in WIDTHS {
         let (low, high) = (nth.saturating_sub(width), (nth + width).min(samples.len() - 1));
         let Some(line) = fit(&samples[low..=high], best.distance) else { break };
-        let agrees = |known: &Sample| (line.time - known.time).abs() <= AGREES * known.error;
-        if !narrower.iter().all(agrees) || !straight(&samples[low..=high]) {
+        let fits = |known: &Sample| (line.time - known.time).abs() <= agrees * known.error;
+        if !narrower.iter().all(fits) || !straight(&samples[low..=high]) {
             break;
         }
         best = line;
@@ -54,10 +54,13 @@ fn fit(samples: &[Sample], x: f64) -> Option<Sample> {
 
 /// The line through the samples: its height at `x` and slope, the sums of weights and of weighted distances from `x`,
 /// and their spread.
+///
+/// Over the roots of distances: short seeks, of which the arm does nothing but accelerate and brake, rise with them.
 fn line(samples: &[Sample], x: f64) -> Option<(f64, f64, (f64, f64), f64)> {
     let (mut w, mut wx, mut wy, mut wxx, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for sample in samples {
-        let (weight, along) = (1.0 / (sample.error * sample.error), sample.distance - x);
+        let (weight, along) =
+            (1.0 / (sample.error * sample.error), sample.distance.sqrt() - x.sqrt());
         w += weight;
         wx += weight * along;
         wy += weight * sample.time;
@@ -77,7 +80,7 @@ fn straight(samples: &[Sample]) -> bool {
     let Some((height, slope, ..)) = line(samples, 0.0) else { return false };
     let squares: f64 = samples
         .iter()
-        .map(|sample| (sample.time - height - slope * sample.distance) / sample.error)
+        .map(|sample| (sample.time - height - slope * sample.distance.sqrt()) / sample.error)
         .map(|off| off * off)
         .sum();
     let free = part(samples.len() as u64) - 2.0;
@@ -102,7 +105,7 @@ mod tests {
                 Sample { distance: x, time: curve(x) + 50.0 * noise(nth), error: 20.0 }
             })
             .collect();
-        let smoothed = smooth(&samples);
+        let smoothed = smooth(&samples, AGREES);
         let worst = smoothed
             .iter()
             .map(|sample| (sample.time - curve(sample.distance)).abs())

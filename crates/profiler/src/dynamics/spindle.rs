@@ -14,7 +14,7 @@ use super::num::{at, ns, part};
 /// One turn in 2⁻³² of a turn.
 const TURN: f64 = 4_294_967_296.0;
 /// After so many completions one counts for less than half.
-const MEMORY: f64 = 700.0;
+const MEMORY: f64 = 2_500.0;
 /// What the turn's length is believed from before: as if so many s² of evidence were there. A noise of 0.2 ms and
 /// an uncertainty of 20 parts in a million make 100.
 const BELIEF: f64 = 100e18;
@@ -23,7 +23,9 @@ const NOISE_FIRST: f64 = 300_000.0;
 /// What a map of sectors is off by at least, in ns.
 const NOISE_LEAST: f64 = 25_000.0;
 /// A completion so many deviations off is none of the media, or from a sector that lies elsewhere.
-const OUTLIER: f64 = 6.0;
+const OUTLIER: f64 = 4.5;
+/// One so many deviations off counts as if it were no further.
+const CLIPPED: f64 = 2.5;
 /// After so many of them in a row it is rather the disk that was lost.
 const LOST: u32 = 12;
 /// So many completions make a phase.
@@ -157,7 +159,10 @@ impl Spindle {
             return Sighting::Early;
         }
         let share = 1.0 / part(u64::from(self.seen + 1)).min(MEMORY);
-        self.noise += (off * off - self.noise) * share.min(0.05);
+        let clip = CLIPPED * self.noise();
+        let off = off.clamp(-clip, clip);
+        // What is clipped is missing from the squares: a twentieth of a normal distribution's.
+        self.noise += (1.05 * off * off - self.noise) * share.min(0.05);
         self.observe(seen, off + self.drift(seen));
         Sighting::Turns(turns)
     }

@@ -107,7 +107,20 @@ impl Threshold {
         self.low + super::num::part(nth as u64) * self.step
     }
 
+    /// How far from its middle anything was thought possible before the first fact.
+    pub(crate) fn range(&self) -> f64 {
+        match self.prior {
+            Prior::Upto(high) => high,
+            Prior::About(_, error) => 6.0 * error,
+        }
+    }
+
     fn weight(&self, time: f64) -> f64 {
+        self.likelihood(time, self.spread)
+    }
+
+    /// How likely what was seen, and believed before, is of a movement that takes `time` and varies by `spread`.
+    pub(crate) fn likelihood(&self, time: f64, spread: f64) -> f64 {
         let prior = match self.prior {
             Prior::Upto(_) => 1.0,
             Prior::About(about, error) => {
@@ -116,9 +129,7 @@ impl Threshold {
             }
         };
         // Scaled, so that a hundred of them do not vanish.
-        self.facts
-            .iter()
-            .fold(prior, |weight, fact| weight * 2.0 * fact.likelihood(time, self.spread))
+        self.facts.iter().fold(prior, |weight, fact| weight * 2.0 * fact.likelihood(time, spread))
     }
 
     /// Takes a fact in.

@@ -114,7 +114,8 @@ fn single(prober: &mut Prober<'_, '_>, hits: &Hits) -> Result<u64, Halt> {
     let block = prober.block().0;
     let (mut low, mut high) = (block, block * 2);
     let mut rises = false;
-    while high <= SINGLE_MAX && high - low > block.max(low / 64 / block * block) {
+    let near = |low: u64, high: u64| high - low <= block.max(low / 64 / block * block);
+    while high <= SINGLE_MAX && !(rises && near(low, high)) {
         let middle = if rises { f64::midpoint(part(low), part(high)) } else { part(high) };
         let len = Sectors(whole(middle) / block * block);
         let mut late = Vec::new();
