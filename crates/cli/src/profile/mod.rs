@@ -4,6 +4,8 @@ mod compare;
 mod device;
 mod file;
 mod measure;
+mod mechanical;
+mod plots;
 mod show;
 
 use std::path::PathBuf;

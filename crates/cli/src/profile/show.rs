@@ -7,7 +7,7 @@ use report::SCHEMA;
 use serde::Serialize;
 use units::{Bytes, Duration};
 
-use super::{Show, read};
+use super::{Show, mechanical, plots, read};
 use crate::exit::Ended;
 use crate::table;
 
@@ -33,18 +33,25 @@ struct Shown {
 
 pub(super) fn run(args: &Show, json: bool) -> anyhow::Result<Ended> {
     let measured = read(&args.profile)?;
-    let files = Vec::new();
+    let stem = args.profile.file_stem().unwrap_or_default().to_string_lossy();
+    let files = match &args.plots {
+        Some(directory) => plots::write(&measured, &stem, directory)?,
+        None => Vec::new(),
+    };
     if json {
         let shown = Shown { schema: SCHEMA, profile: Json::of(&measured)?, files };
         println!("{}", serde_json::to_string(&shown)?);
     } else {
         print!("{}", tables(&measured));
+        for file in &files {
+            eprintln!("wrote {}", file.display());
+        }
     }
     Ok(Ended::Held)
 }
 
 /// A figure with what it may be off by.
-fn figure<T: std::fmt::Display>(figure: &Figure<T>) -> Vec<String> {
+pub(super) fn figure<T: std::fmt::Display>(figure: &Figure<T>) -> Vec<String> {
     vec![
         figure.value.to_string(),
         format!("± {}", figure.spread),
@@ -53,7 +60,7 @@ fn figure<T: std::fmt::Display>(figure: &Figure<T>) -> Vec<String> {
     ]
 }
 
-const FIGURE: [&str; 5] = ["", "value", "off by", "samples", "sure"];
+pub(super) const FIGURE: [&str; 5] = ["", "value", "off by", "samples", "sure"];
 
 /// Everything that the profile has.
 pub(super) fn tables(measured: &Measured) -> String {
@@ -66,13 +73,14 @@ pub(super) fn tables(measured: &Measured) -> String {
     let notes = measured.findings.notes.iter().map(|note| format!("\n- {note}"));
     text.extend(halted.chain(notes));
     text.push('\n');
+    text += &mechanical::tables(measured);
     text += &flash(&measured.findings.flash);
     text += &processor(measured);
     text += &outliers(measured);
     text
 }
 
-fn section(text: &str) -> String {
+pub(super) fn section(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("\n{text}") }
 }
 
