@@ -1,5 +1,6 @@
 //! `spindle profile compare`: what two profiles say differently, by more than both may be off.
 
+use profiler::dynamics::Seeks;
 use report::SCHEMA;
 use serde::Serialize;
 use serde_json::Value;
@@ -45,6 +46,9 @@ pub(super) fn run(args: &Compare, json: bool) -> anyhow::Result<Ended> {
         only_other: Vec::new(),
     };
     compared.visit(String::new(), &table(&one)?, &table(&other)?);
+    let (ours, theirs) = (&one.findings.dynamics, &other.findings.dynamics);
+    compared.curves("seek", ours.seek.as_ref(), theirs.seek.as_ref());
+    compared.curves("seek_write", ours.seek_write.as_ref(), theirs.seek_write.as_ref());
     let held = compared.differences.is_empty();
     if json {
         println!("{}", serde_json::to_string(&compared)?);
@@ -68,7 +72,12 @@ pub(super) fn run(args: &Compare, json: bool) -> anyhow::Result<Ended> {
 }
 
 /// What tells the tables of a list apart.
-const NAMES: [&str; 7] = ["op", "access", "length", "depth", "of", "writes", "distance"];
+const NAMES: [&str; 7] = ["op", "access", "length", "depth", "of", "writes", "first"];
+/// What has no error: it is so, or not.
+const EXACT: [&str; 6] =
+    ["surfaces", "cylinders", "sectors_per_track", "first_cylinder", "heads", "verdict"];
+/// Distances at which seek curves are compared, each so many times as far as the one before.
+const FARTHER: u32 = 3;
 
 /// The name of a table of a list, by what it is about; else its number.
 fn name(value: &Value, index: usize) -> String {
@@ -124,9 +133,29 @@ impl Compared {
                 let more = theirs.iter().filter(|name| !ours.contains(name));
                 self.only_other.extend(more.map(|name| format!("{path}[{name}]")));
             }
-            // What has no error of its own is told where it stands beside one, or says something that is so or not.
-            _ if one.is_boolean() && one != other => self.note(path, one, other, (None, true)),
-            _ => {}
+            _ => {
+                let key = path.rsplit('.').next().unwrap_or_default();
+                if one.is_boolean() || EXACT.contains(&key) {
+                    self.note(path, one, other, (None, one != other));
+                }
+            }
+        }
+    }
+
+    /// Seek curves have points where they were measured: they are compared between them.
+    fn curves(&mut self, name: &str, one: Option<&Seeks>, other: Option<&Seeks>) {
+        let (Some(one), Some(other)) = (one, other) else { return };
+        let last = |seeks: &Seeks| seeks.points.last().map_or(0, |point| point.distance);
+        let most = last(one).min(last(other));
+        let distances = core::iter::successors(Some(1_u32), |at| at.checked_mul(FARTHER));
+        for distance in distances.take_while(|distance| *distance <= most) {
+            let [ours, theirs] = [one, other].map(|seeks| at(seeks, distance));
+            let shown = |(time, error): (units::Duration, units::Duration)| serde_json::json!({ "value": time.to_string(), "spread": error.to_string() });
+            let [ours, theirs] = [shown(ours), shown(theirs)];
+            if let Some(found) = figures(&ours, &theirs) {
+                let what = format!("dynamics.{name} over {distance} cylinders");
+                self.note(what, &ours["value"], &theirs["value"], found);
+            }
         }
     }
 
@@ -139,6 +168,13 @@ impl Compared {
             self.same += 1;
         }
     }
+}
+
+/// What a curve says of a distance, and by how much it may be off there.
+fn at(seeks: &Seeks, distance: u32) -> (units::Duration, units::Duration) {
+    let nearest = seeks.points.iter().min_by_key(|point| point.distance.abs_diff(distance));
+    let error = nearest.map_or(units::Duration::ZERO, |point| point.error);
+    (seeks.curve().time(distance), error)
 }
 
 /// For two figures: how many errors of both lie between them, and whether that is too many.

@@ -41,6 +41,12 @@ fn may_write(args: &Measure, device: &str) -> anyhow::Result<bool> {
 impl Open {
     /// Opens what the arguments name, with the name that the profile gives it.
     pub(super) fn new(args: &Measure) -> anyhow::Result<(Self, String)> {
+        let only_simulated = args.noise.is_some() || args.seed.is_some();
+        if only_simulated && args.of.simulated.is_none() {
+            bail!(bad_input(
+                "--noise and --seed: expected --simulated DRIVE, which alone has dice"
+            ));
+        }
         if let Some(name) = &args.of.simulated {
             let target = BenchTarget::new(
                 model(name)?,

@@ -60,10 +60,10 @@ struct Measure {
     #[arg(long)]
     buffered: bool,
     /// Observe a simulated drive with a noise of this standard deviation.
-    #[arg(long, value_name = "TIME", requires = "simulated")]
+    #[arg(long, value_name = "TIME")]
     noise: Option<Duration>,
     /// Where the dice of a simulated drive start.
-    #[arg(long, value_name = "N", requires = "simulated")]
+    #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
 

@@ -53,19 +53,21 @@ fn line(name: &str, points: Vec<(f64, f64)>, dashed: bool) -> Line {
 }
 
 fn seeks(name: &str, read: &Seeks, write: Option<&Seeks>) -> Plot {
-    let curve = |seeks: &Seeks, of: fn(&profiler::dynamics::SeekPoint) -> Duration| {
+    let curve = |seeks: &Seeks, of: fn(&profiler::dynamics::SeekPoint) -> Duration| -> Vec<_> {
         let points = seeks.points.iter();
         points.map(|point| (f64::from(point.distance), of(point).as_millis_f64())).collect()
     };
+    let below = curve(read, |point| point.time.saturating_sub(point.variation));
+    let above = curve(read, |point| point.time + point.variation);
+    // There and back, as one line: both ends of the band have the colour of the curve.
+    let band = below.into_iter().chain(above.into_iter().rev()).collect();
     let mut lines = vec![
         line("before reads", curve(read, |point| point.time), false),
-        // Both ends of the band in the colour of the curve: the second dashed line takes the second colour.
-        line("less a deviation", curve(read, |p| p.time.saturating_sub(p.variation)), true),
+        line("a deviation either way", band, true),
     ];
     if let Some(write) = write {
         lines.push(line("before writes", curve(write, |point| point.time), false));
     }
-    lines.push(line("more a deviation", curve(read, |p| p.time + p.variation), true));
     Plot {
         caption: format!(
             "{name}: time to move the arm, and the band in which two of three movements lie"
