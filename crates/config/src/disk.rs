@@ -198,7 +198,8 @@ fn drive(
     };
     let profile = measured
         .map(|(value, name, measured)| measured::profile(&value, name, &measured, &drive))
-        .transpose()?;
+        .transpose()?
+        .flatten();
     Ok((drive, profile))
 }
 

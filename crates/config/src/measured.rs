@@ -3,8 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use drive::AnyModel;
-
 use crate::disk::{path, unusable};
 use crate::error::ConfigError;
 use crate::plan::{DriveRef, ProfileRef};
@@ -30,18 +28,21 @@ pub(crate) fn drive(
     measured: &Measured,
 ) -> Result<DriveRef, ConfigError> {
     let refused = |error: &dyn std::fmt::Display| unusable(value, "a profile", error);
-    let spec = measured.spec().map_err(|lacks| refused(&lacks))?;
+    let spec = measured.any_spec().map_err(|lacks| refused(&lacks))?;
     let model = spec.check().map_err(|error| refused(&error))?;
-    Ok(DriveRef { name: name.to_owned(), model: AnyModel::from(Arc::new(model)) })
+    Ok(DriveRef { name: name.to_owned(), model })
 }
 
-/// What an engine takes of the profile for this drive.
+/// What an engine takes of the profile for this drive; nothing of one that makes a drive without an arm.
 pub(crate) fn profile(
     value: &Value<'_>,
     name: String,
     measured: &Measured,
     drive: &DriveRef,
-) -> Result<ProfileRef, ConfigError> {
+) -> Result<Option<ProfileRef>, ConfigError> {
+    if drive.name == name && drive.model.flash().is_some() {
+        return Ok(None);
+    }
     let profile = measured.profile().map_err(|lacks| unusable(value, "a profile", lacks))?;
     let (known, capacity) = (profile.capacity(), drive.model.capacity());
     if known != capacity {
@@ -52,5 +53,5 @@ pub(crate) fn profile(
     if drive.model.mechanical().is_none() {
         return Err(value.refuse("no such field: the drive has no arm"));
     }
-    Ok(ProfileRef { name, profile: Arc::new(profile) })
+    Ok(Some(ProfileRef { name, profile: Arc::new(profile) }))
 }

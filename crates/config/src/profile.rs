@@ -5,6 +5,7 @@ mod drive;
 mod dynamics;
 mod file;
 mod flash;
+mod flash_drive;
 mod form;
 mod map;
 mod rotation;

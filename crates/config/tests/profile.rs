@@ -2,7 +2,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use drive::Model;
 use profiler::dynamics::{
     ChunkPoint, Chunks, DepthPoint, Dynamics, Overheads, Prediction, ReadBuffer, SeekPoint, Seeks,
     Starvation, WriteBuffer,
@@ -21,11 +23,9 @@ fn time(nanos: u64) -> Figure<Duration> {
     figure(Duration::from_nanos(nanos), Duration::from_nanos(nanos / 100))
 }
 
-/// What somebody would find who makes no mistakes.
-fn truth(name: &str) -> Measured {
-    let model = drives::library(name).expect("in it").check().expect("a drive");
-    let spec = model.spec().clone();
-    let curve = |more: Duration| Seeks {
+fn curve(model: &Model, more: Duration) -> Seeks {
+    let spec = model.spec();
+    Seeks {
         points: spec
             .seek
             .points
@@ -41,8 +41,11 @@ fn truth(name: &str) -> Measured {
         mean: model.seek_mean(),
         full_stroke: model.full_stroke(),
         samples: 1_000,
-    };
-    let overheads = Overheads {
+    }
+}
+
+fn overheads(spec: &drive::Spec) -> Overheads {
+    Overheads {
         hit: Some(time(spec.overheads.read_hit.as_nanos())),
         read: Some(time((spec.overheads.read_miss + spec.bus_sector).as_nanos())),
         cached: Some(time(spec.overheads.write_cached.as_nanos())),
@@ -52,12 +55,16 @@ fn truth(name: &str) -> Measured {
         bus_write: Some(time(spec.bus_sector.as_nanos())),
         head_switch: Some(time(spec.head_switch.as_nanos())),
         head_switch_write: Some(time((spec.head_switch + spec.write_settle).as_nanos())),
-    };
+    }
+}
+
+fn dynamics(model: &Model) -> Dynamics {
+    let spec = model.spec();
     let buffer = spec.read_buffer;
-    let dynamics = Dynamics {
-        seek: Some(curve(Duration::ZERO)),
-        seek_write: Some(curve(spec.write_settle)),
-        overheads,
+    Dynamics {
+        seek: Some(curve(model, Duration::ZERO)),
+        seek_write: Some(curve(model, spec.write_settle)),
+        overheads: overheads(spec),
         read_buffer: Some(ReadBuffer {
             ahead: figure(buffer.read_ahead_max, Sectors(8)),
             ends_with_track: false,
@@ -92,7 +99,13 @@ fn truth(name: &str) -> Measured {
             samples: 200,
             worth_it: true,
         }),
-    };
+    }
+}
+
+/// What somebody would find who makes no mistakes.
+fn truth(name: &str) -> Measured {
+    let model = drives::library(name).expect("in it").check().expect("a drive");
+    let spec = model.spec();
     let spindle = Spindle::Turns(Rotation {
         period: Figure { spread: Duration::from_nanos(3), ..time(model.period().as_nanos()) },
         period_picos: model.period().as_nanos() * 1_000 + 333,
@@ -110,7 +123,7 @@ fn truth(name: &str) -> Measured {
         outliers_more: 3,
         spindle: Some(spindle),
         map: Some(Map::of(&assumed(&model), Share::from_percent(99))),
-        dynamics,
+        dynamics: dynamics(&model),
         flash: Flash::default(),
         notes: vec!["a \"note\"\nwith [odd] = characters \u{1F4BE}".to_owned()],
     };
@@ -191,82 +204,80 @@ fn what_is_written_is_read_back() {
     same(&measured);
 }
 
+/// What stands there, what is put in its place, and what is said.
+const BROKEN: &[(&str, &str, &str)] = &[
+    (
+        "schema = 1",
+        "schema = 2",
+        "p.toml:1: field `schema`: found `2`, expected 1, the only version there is",
+    ),
+    ("schema = 1\n", "", "field `schema`: found nothing, expected 1"),
+    (
+        "seeks = true",
+        "seeks = 1",
+        "[device]: field `seeks`: found `1`, expected true or false, without quotes",
+    ),
+    (
+        "quick = false",
+        "quick = false\nslow = true",
+        "[run]: field `slow`: found `slow`, expected one of the keys",
+    ),
+    (
+        "[run]",
+        "[ran]",
+        "field `ran`: found `ran`, expected one of the keys `schema`, `device`, `run`, `found`",
+    ),
+    (
+        "\"rotation\", \"zones\"",
+        "\"rotations\"",
+        "[found]: field `done`: found `rotations`, expected one of \"rotation\"",
+    ),
+    (
+        "why = \"elsewhere\"",
+        "why = \"odd\"",
+        "field `why`: found `odd`, expected one of \"failed\", \"late\", \"elsewhere\"",
+    ),
+    ("period = { value = ", "period = { valu = ", "[rotation] period: field `valu`"),
+    (
+        "confidence = \"95%\" }\nperiod_ps",
+        "confidence = \"195%\" }\nperiod_ps",
+        "[rotation] period: field `confidence`: found `195%`, expected a share from 0% to 100%",
+    ),
+    (
+        "spread = \"3ns\"",
+        "spread = 3",
+        "[rotation] period: field `spread`: found `3`, expected a time such as",
+    ),
+    ("[1, \"700us\"", "[1, 2, \"700us\"", "field `points`: found `[1, 2, \"700us\""),
+    (
+        "surfaces = 2",
+        "surfaces = 0",
+        "[map]: field `surfaces`: found `0`, expected heads and cylinders above zero",
+    ),
+    (
+        "first = 0\n",
+        "first = 1\n",
+        "expected bands that follow one another from sector 0 on; number 1 does not",
+    ),
+    ("heads = \"up\"", "heads = \"down\"", "field `heads`: found `down`, expected one of \"up\""),
+    ("track_skew = \"0x", "track_skew = \"", "field `track_skew`"),
+    (
+        "forgets = 40",
+        "forgets = -40",
+        "field `forgets`: found `-40`, expected a whole number from 0 to 4294967295",
+    ),
+    ("capacity = \"", "capacity = \"1", "[device]: field `capacity`"),
+    (
+        "block = \"512B\"",
+        "block = \"511B\"",
+        "[device]: field `block`: found `511B`, expected a size of whole sectors",
+    ),
+];
+
 #[test]
 fn what_is_wrong_is_said_with_its_line_and_what_would_be_right() {
     let text = truth("st318437lw").to_toml();
-    let table: &[(&str, &str, &str)] = &[
-        (
-            "schema = 1",
-            "schema = 2",
-            "p.toml:1: field `schema`: found `2`, expected 1, the only version there is",
-        ),
-        ("schema = 1\n", "", "field `schema`: found nothing, expected 1"),
-        (
-            "seeks = true",
-            "seeks = 1",
-            "[device]: field `seeks`: found `1`, expected true or false, without quotes",
-        ),
-        (
-            "quick = false",
-            "quick = false\nslow = true",
-            "[run]: field `slow`: found `slow`, expected one of the keys",
-        ),
-        (
-            "[run]",
-            "[ran]",
-            "field `ran`: found `ran`, expected one of the keys `schema`, `device`, `run`, `found`",
-        ),
-        (
-            "\"rotation\", \"zones\"",
-            "\"rotations\"",
-            "[found]: field `done`: found `rotations`, expected one of \"rotation\"",
-        ),
-        (
-            "why = \"elsewhere\"",
-            "why = \"odd\"",
-            "field `why`: found `odd`, expected one of \"failed\", \"late\", \"elsewhere\"",
-        ),
-        ("period = { value = ", "period = { valu = ", "[rotation] period: field `valu`"),
-        (
-            "confidence = \"95%\" }\nperiod_ps",
-            "confidence = \"195%\" }\nperiod_ps",
-            "[rotation] period: field `confidence`: found `195%`, expected a share from 0% to 100%",
-        ),
-        (
-            "spread = \"3ns\"",
-            "spread = 3",
-            "[rotation] period: field `spread`: found `3`, expected a time such as",
-        ),
-        ("[1, \"700us\"", "[1, 2, \"700us\"", "field `points`: found `[1, 2, \"700us\""),
-        (
-            "surfaces = 2",
-            "surfaces = 0",
-            "[map]: field `surfaces`: found `0`, expected heads and cylinders above zero",
-        ),
-        (
-            "first = 0\n",
-            "first = 1\n",
-            "expected bands that follow one another from sector 0 on; number 1 does not",
-        ),
-        (
-            "heads = \"up\"",
-            "heads = \"down\"",
-            "field `heads`: found `down`, expected one of \"up\"",
-        ),
-        ("track_skew = \"0x", "track_skew = \"", "field `track_skew`"),
-        (
-            "forgets = 40",
-            "forgets = -40",
-            "field `forgets`: found `-40`, expected a whole number from 0 to 4294967295",
-        ),
-        ("capacity = \"", "capacity = \"1", "[device]: field `capacity`"),
-        (
-            "block = \"512B\"",
-            "block = \"511B\"",
-            "[device]: field `block`: found `511B`, expected a size of whole sectors",
-        ),
-    ];
-    for (from, to, expected) in table {
+    for (from, to, expected) in BROKEN {
         assert!(text.contains(from), "{from}");
         let broken = text.replacen(from, to, 1);
         if let Err(error) = Measured::parse(&broken, "p.toml") {
@@ -284,7 +295,11 @@ fn what_is_wrong_is_said_with_its_line_and_what_would_be_right() {
 }
 
 fn config(lines: &str, profile: &str) -> Result<Plan, spindle_config::ConfigError> {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    // Tests run beside one another: each config has its own profile.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let directory = &Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("profile-{number}"));
+    std::fs::create_dir_all(directory).expect("a scratch directory");
     std::fs::write(directory.join("measured.toml"), profile).expect("a scratch file");
     Plan::parse(&format!("[[disk]]\nname = \"d0\"\n{lines}\n"), "plan.toml", directory)
 }
@@ -332,20 +347,52 @@ fn a_profile_that_is_none_or_of_another_drive_is_refused() {
     let library = "drive = \"st318437lw\"\nprofile = \"measured.toml\"";
     let table = [
         (of, String::new(), "expected a profile that can be used ("),
-        (of, still.to_toml(), "on which nothing turns"),
+        (of, still.to_toml(), "expected a stage `rates`"),
+        (
+            "drive = \"cheetah9LP\"\nprofile = \"measured.toml\"",
+            still.to_toml(),
+            "on which nothing turns",
+        ),
         (of, seekless.to_toml(), "expected a stage `seeks`"),
         (library, good.clone(), "expected a profile of this drive, which has"),
-        (
-            "profile = \"no-such.toml\"",
-            good.clone(),
-            "expected a profile that can be used (no-such",
-        ),
+        ("profile = \"no-such.toml\"", good.clone(), "/no-such.toml: found `No such file"),
         ("profile = 7", good, "expected the path of a profile (*.toml), in quotes"),
     ];
     for (lines, profile, expected) in table {
         let message = config(lines, &profile).expect_err("is refused").to_string();
-        let message = message.replace(concat!(env!("CARGO_TARGET_TMPDIR"), "/"), "");
         assert!(message.contains("field `profile`: found"), "{message}");
         assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[test]
+fn a_profile_of_flash_makes_a_drive_whose_file_is_read_back() {
+    let mut measured = truth("cheetah9LP");
+    let rates = [(1, 76_925), (32, 10_204)].map(|(depth, interval)| Rate {
+        op: Op::Read,
+        access: Access::Random,
+        len: Sectors(8),
+        depth,
+        interval: time(interval),
+        latency: time(interval * u64::from(depth)),
+        latency_p99: Duration::from_millis(1),
+        latency_max: Duration::from_millis(1),
+    });
+    measured.findings = Findings {
+        flash: Flash { rates: rates.to_vec(), ..Flash::default() },
+        spindle: Some(Spindle::Still),
+        ..Findings::default()
+    };
+    let spec = measured.flash_spec().expect("what it takes");
+    let text = drives::flash_to_toml(&spec);
+    let again =
+        drives::parse_any(&text, "f.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert_eq!(again, drive::AnySpec::Flash(Box::new(spec)));
+    let plan = config("profile = \"measured.toml\"", &measured.to_toml()).expect("a good config");
+    assert!(plan.disks[0].drive.model.flash().is_some() && plan.disks[0].profile.is_none());
+    for name in drives::names() {
+        let Some(drive::AnySpec::Flash(spec)) = drives::library_any(name) else { continue };
+        let again = drives::parse_any(&drives::flash_to_toml(&spec), "f.toml");
+        assert_eq!(again, Ok(drive::AnySpec::Flash(spec)), "{name}");
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use drive::Model;
+use drive::{AnySpec, Model};
 use report::SCHEMA;
 use serde::Serialize;
 
@@ -84,8 +84,11 @@ fn open(name: &str) -> anyhow::Result<Arc<Model>> {
 struct Imported {
     schema: u32,
     sectors: u64,
-    cylinders: u32,
-    zones: usize,
+    /// Of a drive with an arm, as are its zones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cylinders: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    zones: Option<usize>,
     /// The drive file, if it was not written to a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     toml: Option<String>,
@@ -94,26 +97,29 @@ struct Imported {
 }
 
 /// The drive, and the file that it is from.
-fn imported(args: &Import) -> anyhow::Result<(drive::Spec, &Path)> {
+fn imported(args: &Import) -> anyhow::Result<(AnySpec, &Path)> {
     if let Some(path) = &args.profile {
         let measured = config::profile::Measured::read(path).map_err(bad_input)?;
-        let spec = measured.spec();
-        return match spec {
-            Ok(spec) => Ok((spec, path)),
-            Err(lacks) => Err(bad_input(format!("{}: {lacks}", path.display()))),
-        };
+        let spec = measured.any_spec();
+        let spec = spec.map_err(|lacks| bad_input(format!("{}: {lacks}", path.display())))?;
+        return Ok((spec, path));
     }
     let path = args.file.as_deref().expect("one of the two is required");
-    Ok((config::disksim::import(path).map_err(bad_input)?, path))
+    let spec = config::disksim::import(path).map_err(bad_input)?;
+    Ok((AnySpec::Mechanical(Box::new(spec)), path))
 }
 
 fn import(args: &Import, json: bool) -> anyhow::Result<Ended> {
     let (mut spec, from) = imported(args)?;
-    if let Some(depth) = args.queue {
-        spec = config::disksim::with_shortest_positioning(spec, depth);
+    if let (Some(depth), AnySpec::Mechanical(mechanical)) = (args.queue, &mut spec) {
+        **mechanical = config::disksim::with_shortest_positioning((**mechanical).clone(), depth);
     }
+    let text = match &spec {
+        AnySpec::Mechanical(spec) => config::drives::to_toml(spec),
+        AnySpec::Flash(spec) => config::drives::flash_to_toml(spec),
+    };
     let name = from.file_name().unwrap_or_default().to_string_lossy();
-    let text = format!("# Imported from {name}.\n\n{}", config::drives::to_toml(&spec));
+    let text = format!("# Imported from {name}.\n\n{text}");
     let model = spec.check().map_err(|error| bad_input(format!("{}: {error}", from.display())))?;
     if let Some(out) = &args.out {
         let failed = |error| bad_input(format!("{}: {error}", out.display()));
@@ -123,8 +129,8 @@ fn import(args: &Import, json: bool) -> anyhow::Result<Ended> {
         let imported = Imported {
             schema: SCHEMA,
             sectors: model.capacity().0,
-            cylinders: model.cylinders(),
-            zones: model.zones().len(),
+            cylinders: model.mechanical().map(|model| model.cylinders()),
+            zones: model.mechanical().map(|model| model.zones().len()),
             toml: args.out.is_none().then_some(text),
             file: args.out.clone(),
         };

@@ -32,7 +32,7 @@ pub(crate) fn time(time: Duration) -> String {
     }
 }
 
-fn size(size: Sectors) -> String {
+pub(super) fn size(size: Sectors) -> String {
     format!("\"{}B\"", size.bytes().0)
 }
 

@@ -4,8 +4,8 @@
 //! have in common, and each such place says so.
 
 use ::drive::{
-    Arm, Choosing, Discipline, Firmware, Mapping, Overheads, ReadAhead, ReadBuffer, SeekCurve,
-    Skip, Spec, Zone,
+    AnySpec, Arm, Choosing, Discipline, Firmware, Mapping, Overheads, ReadAhead, ReadBuffer,
+    SeekCurve, Skip, Spec, Zone,
 };
 use engine::{Band, Heads, Profile, Skew};
 use profiler::dynamics::{Dynamics, Seeks};
@@ -31,6 +31,8 @@ pub enum Lacks {
     Map,
     /// How long the arm takes.
     Seeks,
+    /// What random reads of 4 KiB do where nothing turns.
+    Rates,
 }
 
 impl core::fmt::Display for Lacks {
@@ -44,11 +46,23 @@ impl core::fmt::Display for Lacks {
                 "does not say where sectors lie, expected the stages `zones` and `surfaces`"
             }
             Self::Seeks => "does not say how long the arm takes, expected a stage `seeks`",
+            Self::Rates => "does not say how random reads are answered, expected a stage `rates`",
         })
     }
 }
 
 impl Measured {
+    /// A model of the drive, of whichever kind it is. Unchecked.
+    ///
+    /// # Errors
+    /// Says what was not measured.
+    pub fn any_spec(&self) -> Result<AnySpec, Lacks> {
+        if self.findings.spindle == Some(profiler::Spindle::Still) {
+            return self.flash_spec().map(|spec| AnySpec::Flash(Box::new(spec)));
+        }
+        self.spec().map(|spec| AnySpec::Mechanical(Box::new(spec)))
+    }
+
     /// What an engine is to know of the drive.
     ///
     /// # Errors
