@@ -11,6 +11,7 @@ mod demo;
 mod drive;
 mod exit;
 mod load;
+mod profile;
 mod serve;
 mod sim;
 mod table;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Command::Trace(Trace::Stat(stat)) => trace::stat(&stat, args.json),
         Command::Trace(Trace::Convert(convert)) => trace::convert(&convert, args.json),
         Command::Drive(command) => drive::run(&command, args.json),
+        Command::Profile(command) => profile::run(&command, args.json),
     };
     exit::code(done)
 }

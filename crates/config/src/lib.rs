@@ -20,6 +20,7 @@ mod document;
 mod error;
 mod execution;
 mod file;
+mod measured;
 mod names;
 mod plan;
 mod replay;
@@ -31,7 +32,7 @@ mod workload;
 pub use document::{Document, VolumeEdit};
 pub use error::ConfigError;
 pub use plan::{
-    Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, Remap, Replay, Requests,
-    Volume, VolumeIndex, Workload,
+    Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, ProfileRef, Remap,
+    Replay, Requests, Volume, VolumeIndex, Workload,
 };
 pub use table::size as size_text;

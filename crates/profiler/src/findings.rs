@@ -4,7 +4,10 @@ use core::fmt;
 
 use units::{Lba, Share};
 
+use crate::flash::Flash;
 use crate::limits::{NOTES_MAX, OUTLIERS_MAX};
+use crate::map::Map;
+use crate::rotation::Spindle;
 
 /// A figure that was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,10 +125,16 @@ pub struct Outlier {
 pub struct Findings {
     /// What was measured to the end.
     pub done: Vec<Stage>,
+    /// Whether there is a spindle, and how it turns.
+    pub spindle: Option<Spindle>,
     /// What was kept out of the figures.
     pub outliers: Vec<Outlier>,
     /// How much more was, than is listed.
     pub outliers_more: u64,
+    /// Where sectors lie.
+    pub map: Option<Map>,
+    /// What was found of rates, rations and writing, where nothing turns.
+    pub flash: Flash,
     /// How the drive moves and what it remembers.
     pub dynamics: crate::dynamics::Dynamics,
     /// What else is worth knowing, in sentences.

@@ -6,3 +6,7 @@ pub const DEPTH_MAX: u32 = 64;
 pub const OUTLIERS_MAX: usize = 256;
 /// Most notes that are kept.
 pub const NOTES_MAX: usize = 64;
+/// Most blocks that are read in turn to make a drive forget each: drives keep fewer runs.
+pub const REFERENCES_MAX: u32 = 128;
+/// Most pieces that a disk is taken to be laid out in.
+pub const PIECES_MAX: usize = 4_096;

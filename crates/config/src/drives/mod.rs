@@ -19,6 +19,7 @@ use drive::{AnySpec, Spec, SpecError};
 use flash::{FlashFile, Kind, KindTable};
 pub use open::{OpenDriveError, open, open_any};
 use shape::DriveFile;
+pub(crate) use write::time as exact;
 pub use write::to_toml;
 
 /// Name and text of each drive.

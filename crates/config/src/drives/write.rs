@@ -22,7 +22,7 @@ pub fn to_toml(spec: &Spec) -> String {
 }
 
 /// Whole nanoseconds: exact, whatever they are.
-fn time(time: Duration) -> String {
+pub(crate) fn time(time: Duration) -> String {
     let nanos = time.as_nanos();
     match nanos {
         0 => "\"0s\"".to_owned(),

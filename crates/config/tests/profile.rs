@@ -1,0 +1,351 @@
+//! Profiles: what was written is read back, what is wrong is said with its line, and a disk that has one is scheduled by it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use profiler::dynamics::{
+    ChunkPoint, Chunks, DepthPoint, Dynamics, Overheads, Prediction, ReadBuffer, SeekPoint, Seeks,
+    Starvation, WriteBuffer,
+};
+use profiler::flash::{Access, Allowance, Beside, Flash, Flush, Limit, Rate, Turning, Verdict};
+use profiler::{Figure, Findings, Map, Outlier, Reason, Rotation, Spindle, Stage};
+use spindle_config::profile::{Device, Measured, Processor, Run, assumed};
+use spindle_config::{Plan, drives};
+use units::{Bytes, Duration, Lba, Op, Sectors, Share};
+
+fn figure<T>(value: T, spread: T) -> Figure<T> {
+    Figure { value, spread, samples: 321, confidence: Share::from_percent(95) }
+}
+
+fn time(nanos: u64) -> Figure<Duration> {
+    figure(Duration::from_nanos(nanos), Duration::from_nanos(nanos / 100))
+}
+
+/// What somebody would find who makes no mistakes.
+fn truth(name: &str) -> Measured {
+    let model = drives::library(name).expect("in it").check().expect("a drive");
+    let spec = model.spec().clone();
+    let curve = |more: Duration| Seeks {
+        points: spec
+            .seek
+            .points
+            .iter()
+            .map(|(distance, takes)| SeekPoint {
+                distance: *distance,
+                time: *takes + more,
+                error: Duration::from_micros(3),
+                variation: spec.arm.variation,
+            })
+            .collect(),
+        least: model.seek(1),
+        mean: model.seek_mean(),
+        full_stroke: model.full_stroke(),
+        samples: 1_000,
+    };
+    let overheads = Overheads {
+        hit: Some(time(spec.overheads.read_hit.as_nanos())),
+        read: Some(time((spec.overheads.read_miss + spec.bus_sector).as_nanos())),
+        cached: Some(time(spec.overheads.write_cached.as_nanos())),
+        write: Some(time((spec.overheads.write_media + spec.bus_sector).as_nanos())),
+        seek: Some(time(spec.overheads.control.as_nanos())),
+        bus_read: Some(time(spec.bus_sector.as_nanos())),
+        bus_write: Some(time(spec.bus_sector.as_nanos())),
+        head_switch: Some(time(spec.head_switch.as_nanos())),
+        head_switch_write: Some(time((spec.head_switch + spec.write_settle).as_nanos())),
+    };
+    let buffer = spec.read_buffer;
+    let dynamics = Dynamics {
+        seek: Some(curve(Duration::ZERO)),
+        seek_write: Some(curve(spec.write_settle)),
+        overheads,
+        read_buffer: Some(ReadBuffer {
+            ahead: figure(buffer.read_ahead_max, Sectors(8)),
+            ends_with_track: false,
+            segments: figure(buffer.segments, 0),
+            segment: figure(buffer.segment, Sectors(8)),
+        }),
+        write_buffer: Some(WriteBuffer {
+            answers_early: spec.write_cache,
+            size: Some(figure(spec.write_buffer, Sectors(8))),
+            runs: Some(7),
+            destage: Some(time(9_400_000)),
+            destages_when_idle: true,
+        }),
+        chunks_read: Some(Chunks {
+            points: vec![ChunkPoint {
+                chunk: Sectors(8),
+                seen: Bytes(12_345_678),
+                drive: Bytes(1),
+            }],
+            optimal: (Sectors(50), Sectors(2_048)),
+        }),
+        chunks_write: None,
+        depths: vec![DepthPoint { depth: 1, per_1000_s: 68_123, samples: 99 }],
+        starvation: Some(Starvation {
+            waits: vec![(1, Duration::from_millis(20)), (2, Duration::from_secs(2))],
+            safe_depth: 1,
+        }),
+        prediction: Some(Prediction {
+            noise: Duration::from_micros(200),
+            offset: Duration::from_micros(900),
+            missed: Share::from_percent(2),
+            samples: 200,
+            worth_it: true,
+        }),
+    };
+    let spindle = Spindle::Turns(Rotation {
+        period: Figure { spread: Duration::from_nanos(3), ..time(model.period().as_nanos()) },
+        period_picos: model.period().as_nanos() * 1_000 + 333,
+        noise: Duration::from_micros(200),
+        wander: Duration::from_nanos(80),
+        forgets: 40,
+        hit_below: Duration::from_millis(1),
+    });
+    let findings = Findings {
+        done: vec![Stage::Rotation, Stage::Zones],
+        outliers: vec![
+            Outlier { lba: Lba(12_345), stage: Stage::Zones, reason: Reason::Elsewhere },
+            Outlier { lba: Lba(0), stage: Stage::Seeks, reason: Reason::Failed },
+        ],
+        outliers_more: 3,
+        spindle: Some(spindle),
+        map: Some(Map::of(&assumed(&model), Share::from_percent(99))),
+        dynamics,
+        flash: Flash::default(),
+        notes: vec!["a \"note\"\nwith [odd] = characters \u{1F4BE}".to_owned()],
+    };
+    let device = Device {
+        name: format!("simulated:{name}"),
+        model: Some("BARRACUDA \\ 36".to_owned()),
+        capacity: model.capacity(),
+        block: Sectors(1),
+        written: true,
+        seeks: spec.arm.seek_command,
+        depth_max: model.queue_depth_max(),
+    };
+    let processor = vec![Processor { len: Sectors(8), time: Duration::from_micros(4), samples: 9 }];
+    let run = Run {
+        time: Duration::from_secs(588),
+        quick: false,
+        halted: Some("interrupted".to_owned()),
+        overhead: Some(Duration::from_micros(11)),
+        processor,
+    };
+    Measured { device, run, findings }
+}
+
+fn flash() -> Flash {
+    let rate = Rate {
+        op: Op::Write,
+        access: Access::Sequential,
+        len: Sectors(128),
+        depth: 8,
+        interval: time(10_204),
+        latency: time(81_632),
+        latency_p99: Duration::from_micros(90),
+        latency_max: Duration::from_millis(2),
+    };
+    Flash {
+        turning: Some(Turning {
+            verdict: Verdict::AtOnce,
+            median: Duration::from_nanos(76_925),
+            spread: Duration::from_nanos(1),
+            samples: 48,
+        }),
+        limits: vec![Limit {
+            of: Allowance::Commands,
+            per_second: figure(3_000, 2),
+            burst: figure(20_000, 150),
+        }],
+        rates: vec![rate.clone(), Rate { op: Op::Read, access: Access::Random, ..rate }],
+        write_buffer: Some(figure(Sectors(32_768), Sectors(64))),
+        beside: Some(Beside {
+            alone: time(76_925),
+            mean: time(2_003_265),
+            p99: Duration::from_millis(3),
+            max: Duration::from_millis(4),
+        }),
+        flushes: vec![Flush { writes: 8, time: time(960_893) }],
+    }
+}
+
+fn same(measured: &Measured) {
+    let text = measured.to_toml();
+    let again = Measured::parse(&text, "p.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert_eq!(again, *measured);
+    assert_eq!(again.to_toml(), text);
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    for name in drives::names().filter(|name| drives::library(name).is_some()) {
+        same(&truth(name));
+    }
+    let mut measured = truth("cheetah9LP");
+    measured.findings =
+        Findings { flash: flash(), spindle: Some(Spindle::Still), ..Findings::default() };
+    measured.run = Run::default();
+    measured.device.model = None;
+    same(&measured);
+    measured.findings = Findings::default();
+    same(&measured);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_line_and_what_would_be_right() {
+    let text = truth("st318437lw").to_toml();
+    let table: &[(&str, &str, &str)] = &[
+        (
+            "schema = 1",
+            "schema = 2",
+            "p.toml:1: field `schema`: found `2`, expected 1, the only version there is",
+        ),
+        ("schema = 1\n", "", "field `schema`: found nothing, expected 1"),
+        (
+            "seeks = true",
+            "seeks = 1",
+            "[device]: field `seeks`: found `1`, expected true or false, without quotes",
+        ),
+        (
+            "quick = false",
+            "quick = false\nslow = true",
+            "[run]: field `slow`: found `slow`, expected one of the keys",
+        ),
+        (
+            "[run]",
+            "[ran]",
+            "field `ran`: found `ran`, expected one of the keys `schema`, `device`, `run`, `found`",
+        ),
+        (
+            "\"rotation\", \"zones\"",
+            "\"rotations\"",
+            "[found]: field `done`: found `rotations`, expected one of \"rotation\"",
+        ),
+        (
+            "why = \"elsewhere\"",
+            "why = \"odd\"",
+            "field `why`: found `odd`, expected one of \"failed\", \"late\", \"elsewhere\"",
+        ),
+        ("period = { value = ", "period = { valu = ", "[rotation] period: field `valu`"),
+        (
+            "confidence = \"95%\" }\nperiod_ps",
+            "confidence = \"195%\" }\nperiod_ps",
+            "[rotation] period: field `confidence`: found `195%`, expected a share from 0% to 100%",
+        ),
+        (
+            "spread = \"3ns\"",
+            "spread = 3",
+            "[rotation] period: field `spread`: found `3`, expected a time such as",
+        ),
+        ("[1, \"700us\"", "[1, 2, \"700us\"", "field `points`: found `[1, 2, \"700us\""),
+        (
+            "surfaces = 2",
+            "surfaces = 0",
+            "[map]: field `surfaces`: found `0`, expected heads and cylinders above zero",
+        ),
+        (
+            "first = 0\n",
+            "first = 1\n",
+            "expected bands that follow one another from sector 0 on; number 1 does not",
+        ),
+        (
+            "heads = \"up\"",
+            "heads = \"down\"",
+            "field `heads`: found `down`, expected one of \"up\"",
+        ),
+        ("track_skew = \"0x", "track_skew = \"", "field `track_skew`"),
+        (
+            "forgets = 40",
+            "forgets = -40",
+            "field `forgets`: found `-40`, expected a whole number from 0 to 4294967295",
+        ),
+        ("capacity = \"", "capacity = \"1", "[device]: field `capacity`"),
+        (
+            "block = \"512B\"",
+            "block = \"511B\"",
+            "[device]: field `block`: found `511B`, expected a size of whole sectors",
+        ),
+    ];
+    for (from, to, expected) in table {
+        assert!(text.contains(from), "{from}");
+        let broken = text.replacen(from, to, 1);
+        if let Err(error) = Measured::parse(&broken, "p.toml") {
+            let message = error.to_string();
+            assert!(
+                message.starts_with("p.toml:") && message.contains(expected),
+                "{to}: {message}"
+            );
+            assert_eq!(message.lines().count(), 1, "{message}");
+        } else {
+            // A capacity of another size is a capacity: only who puts both together sees it.
+            assert!(from.starts_with("capacity"), "{to} is accepted");
+        }
+    }
+}
+
+fn config(lines: &str, profile: &str) -> Result<Plan, spindle_config::ConfigError> {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    std::fs::write(directory.join("measured.toml"), profile).expect("a scratch file");
+    Plan::parse(&format!("[[disk]]\nname = \"d0\"\n{lines}\n"), "plan.toml", directory)
+}
+
+#[test]
+fn a_disk_with_a_profile_is_scheduled_by_it() {
+    let mut measured = truth("st318437lw");
+    let Some(Spindle::Turns(rotation)) = &mut measured.findings.spindle else { panic!("it turns") };
+    rotation.period.value = Duration::from_nanos(8_400_000);
+    let lines = "drive = \"st318437lw\"\nprofile = \"measured.toml\"\nestimate = \"profile\"";
+    let plan = config(lines, &measured.to_toml()).expect("a good config");
+    let disk = &plan.disks[0];
+    let known = &disk.profile.as_ref().expect("it has one").profile;
+    assert_eq!(known.period, Duration::from_nanos(8_400_000));
+    assert_eq!(known.overheads.hit, Duration::from_micros(395));
+    assert_eq!(disk.mechanics().expect("an arm").period, known.period);
+    let plain =
+        config("drive = \"st318437lw\"\nestimate = \"profile\"", "").expect("a good config");
+    let ways = |plan: &Plan| plan.disks[0].settings().estimates.table.expect("a table").positioning;
+    assert_ne!(ways(&plan), ways(&plain), "half a turn is longer");
+}
+
+#[test]
+fn a_profile_makes_a_drive_where_no_other_is_named() {
+    for name in drives::names() {
+        let Some(spec) = drives::library(name) else { continue };
+        let model = Arc::new(spec.check().expect("a drive"));
+        let plan = config("profile = \"measured.toml\"", &truth(name).to_toml());
+        let plan = plan.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let made = plan.disks[0].drive.model.mechanical().expect("an arm");
+        assert_eq!(made.capacity(), model.capacity(), "{name}");
+        assert_eq!(made.full_stroke(), model.full_stroke(), "{name}");
+        assert_eq!(made.spec().overheads, model.spec().overheads, "{name}");
+    }
+}
+
+#[test]
+fn a_profile_that_is_none_or_of_another_drive_is_refused() {
+    let mut still = truth("cheetah9LP");
+    still.findings.spindle = Some(Spindle::Still);
+    let mut seekless = truth("cheetah9LP");
+    seekless.findings.dynamics.seek = None;
+    let good = truth("cheetah9LP").to_toml();
+    let of = "profile = \"measured.toml\"";
+    let library = "drive = \"st318437lw\"\nprofile = \"measured.toml\"";
+    let table = [
+        (of, String::new(), "expected a profile that can be used ("),
+        (of, still.to_toml(), "on which nothing turns"),
+        (of, seekless.to_toml(), "expected a stage `seeks`"),
+        (library, good.clone(), "expected a profile of this drive, which has"),
+        (
+            "profile = \"no-such.toml\"",
+            good.clone(),
+            "expected a profile that can be used (no-such",
+        ),
+        ("profile = 7", good, "expected the path of a profile (*.toml), in quotes"),
+    ];
+    for (lines, profile, expected) in table {
+        let message = config(lines, &profile).expect_err("is refused").to_string();
+        let message = message.replace(concat!(env!("CARGO_TARGET_TMPDIR"), "/"), "");
+        assert!(message.contains("field `profile`: found"), "{message}");
+        assert!(message.contains(expected), "{message}");
+    }
+}
