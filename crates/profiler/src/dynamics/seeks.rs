@@ -32,9 +32,7 @@ const PROBES: usize = 14;
 const BEND: f64 = 0.3;
 /// Rounds of points in between.
 const ROUNDS: u32 = 12;
-/// Distances at which the variation of single movements is looked for.
-const PILOTS: u32 = 7;
-/// Probes of each, after its middle is known.
+/// Probes of each distance at which the variation of single movements is looked for, after its middle is known.
 const PILOT_PROBES: u32 = 60;
 /// How many deviations from the middle they ask.
 const ASIDE: [f64; 5] = [-1.0, 2.5, 0.0, 1.0, -2.5];
@@ -133,7 +131,8 @@ impl Curve {
             (None, None) => 100_000.0,
             (Some((_, spread)), None) | (None, Some((_, spread))) => *spread,
             (Some(low), Some(high)) => {
-                let along = f64::from(distance - low.0) / f64::from(high.0 - low.0);
+                let root = |distance: u32| f64::from(distance).sqrt();
+                let along = (root(distance) - root(low.0)) / (root(high.0) - root(low.0));
                 low.1 + (high.1 - low.1) * along
             }
         }
@@ -206,11 +205,15 @@ impl Curve {
 
     /// Finds out by how much single movements vary, at some distances.
     fn pilot(&mut self, prober: &mut Prober<'_, '_>, list: &[u32]) -> Result<(), Halt> {
-        let pilots = if self.quick { 2 } else { PILOTS };
+        let last = list[list.len() - 1];
+        // Each further than the one before by the same factor: the eighth root of the stroke, or its square.
+        let factor = f64::from(last).sqrt().sqrt().sqrt();
+        let factor = if self.quick { factor * factor * factor * factor } else { factor };
         let mut found = Vec::new();
-        for nth in 0..pilots {
-            let place = (list.len() - 1) * nth as usize / (pilots as usize - 1);
-            let distance = list[place];
+        let mut next = 1.0;
+        while next < 1.01 * f64::from(last) {
+            let distance = small(next).clamp(1, last);
+            next *= factor.max(1.5);
             let prior = Prior::Upto(self.base + 5.0 * prober.spindle.period());
             let mut threshold = Threshold::new(prior, 60_000.0);
             self.refine(prober, distance, &mut threshold, PROBES)?;
@@ -247,6 +250,10 @@ impl Curve {
         Ok(())
     }
 
+    fn varies(&self) -> bool {
+        self.spreads.iter().any(|(_, spread)| *spread > VARIES)
+    }
+
     /// Distances at which the line between two neighbours may be wrong by what matters.
     fn between(&self) -> Vec<u32> {
         let known: Vec<(f64, f64, f64)> = self
@@ -277,7 +284,8 @@ impl Curve {
             let straight = line(low, high, x);
             let off = (line(before, low, x) - straight).abs();
             let off = if inside { off } else { off.max((line(high, behind, x) - straight).abs()) };
-            let doubt = low.2 + high.2 + before.2.max(behind.2);
+            let doubt =
+                (low.2 + high.2 + before.2.max(behind.2)) * if self.varies() { 2.0 } else { 1.0 };
             if off > BEND * self.within(straight) + doubt {
                 let between = small(x).clamp(small(low.0) + 1, small(high.0) - 1);
                 wanted.push(between);
@@ -313,7 +321,7 @@ impl Curve {
 
     /// The points, each with what its neighbours say of it, in ns with all that is beside the arm.
     pub(crate) fn smoothed(&self) -> Vec<Sample> {
-        let varies = self.spreads.iter().any(|(_, spread)| *spread > VARIES);
+        let varies = self.varies();
         let samples: Vec<Sample> = self
             .points
             .iter()

@@ -99,7 +99,7 @@ impl Outcome {
 
 impl Experiment {
     /// Every experiment there is.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         vdisk::FIG1,
         models::FIG2,
         vdisk::FIG4,
@@ -129,6 +129,7 @@ impl Experiment {
         spio::TABLE4,
         spio::BETTER,
         spio::HGST,
+        spio::MEASURED,
     ];
 
     /// The experiment of this name.
