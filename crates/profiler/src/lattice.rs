@@ -98,6 +98,14 @@ impl Lattice {
         Self { phase: part(self.phase + level), ..*self }
     }
 
+    /// The same lattice, its tracks beginning so many blocks later.
+    #[must_use]
+    pub(crate) fn moved(&self, by: i64) -> Self {
+        let anchor = self.anchor.checked_add_signed(by).unwrap_or(self.anchor);
+        let phase = part(self.phase + signed(by) / real(self.spt));
+        Self { anchor, phase, ..*self }
+    }
+
     /// The sum of squares of what these phases lie off, each cut off at `reach`.
     pub(crate) fn misfit(&self, phases: &[(Block, f64)], reach: f64) -> f64 {
         let square = |(at, phase): &(Block, f64)| self.off(*at, *phase).abs().min(reach).powi(2);

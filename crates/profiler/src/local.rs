@@ -211,12 +211,13 @@ fn find_within(
         from: guess.saturating_sub(half),
         to: guess + half,
         width,
+        reads_min: 6,
         reads: 90,
         sigma: probe.sigma * 1.1,
     };
     let left = |at: Block| level + straight(at);
     let right = |at: Block| level + jump + straight(at);
-    boundary(probe, &search, &left, &right).map(Some)
+    boundary(probe, &search, &left, &right, &|_| 0.0).map(Some)
 }
 
 /// A boundary between tracks, and exactly how many blocks are on a track.

@@ -6,7 +6,7 @@
 //! not the size of the disk.
 
 use crate::bench::Halt;
-use crate::boundary::{Search, boundary};
+use crate::boundary::{Search, against, boundary, weigh};
 use crate::circle::{centre, part, real, whole, wrap};
 use crate::lattice::Lattice;
 use crate::limits::PIECES_MAX;
@@ -19,6 +19,10 @@ const CHECK: u32 = 8;
 const OFF_MAX: f64 = 0.12;
 /// A piece's end is halved down to so many tracks.
 const TRACKS_LEFT: u64 = 12;
+/// A piece's end may lie so many tracks before where checks say: near it they may hold by chance.
+const BACK: u64 = 48;
+/// Reads to find exactly where tracks begin.
+const SHARPEN: u32 = 80;
 /// The most tracks that one check spans.
 const SPAN_MAX: u64 = 24;
 /// By how much further each check lies than the one before.
@@ -46,21 +50,18 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
     let mut from = pieces.last().map_or(0, |piece| piece.to);
     let mut lost = 0_u32;
     while pieces.len() < PIECES_MAX {
-        let last = pieces.last();
-        let again = match last {
-            Some(last) => same_again(probe, from, &last.lattice)?,
+        let last = pieces.last().map(|last| last.lattice);
+        let again = match &last {
+            Some(last) => same_again(probe, from, last)?,
             None => None,
         };
         let found = match again {
             Some(found) => Some(found),
-            None => {
-                let like = last.map(|last| last.lattice);
-                local::local(probe, from, like.as_ref())?
-            }
+            None => local::local(probe, from, last.as_ref())?,
         };
         let Some((lattice, phases)) = found else {
             // Nothing regular here: look further on, each time twice as far.
-            let spt = last.map_or(4_096, |last| last.lattice.spt);
+            let spt = last.map_or(4_096, |last| last.spt);
             from += (16 * spt) << lost.min(24);
             lost += 1;
             if from + 8 * spt >= probe.blocks {
@@ -69,39 +70,104 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
             continue;
         };
         lost = 0;
-        let (start, sure) = begin(probe, pieces.last(), &lattice)?;
-        if let Some(last) = pieces.last_mut() {
-            last.to = start;
+        let joined = pieces.last_mut().is_some_and(|last| join(last, &phases, probe.sigma));
+        if !joined {
+            let from = lattice.anchor;
+            pieces.push(Piece { from, sure: 0.0, to: from, lattice, phases });
         }
-        pieces.push(Piece { from: start, sure, to: lattice.anchor, lattice, phases });
-        let piece = pieces.last_mut().expect("just pushed");
-        let bad = extend(probe, piece)?;
-        let Some(bad) = bad else {
-            piece.to = probe.blocks;
-            return Ok(());
-        };
+        let nth = pieces.len() - 1;
+        let bad = extend(probe, &mut pieces[nth])?;
+        if bad.is_none() {
+            pieces[nth].to = probe.blocks;
+        }
+        sharpen(probe, &mut pieces[nth])?;
+        if !joined && nth > 0 {
+            let (start, sure) = begin(probe, &pieces[nth - 1], &pieces[nth].lattice)?;
+            pieces[nth - 1].to = start;
+            (pieces[nth].from, pieces[nth].sure) = (start, sure);
+        } else if !joined {
+            (pieces[nth].from, pieces[nth].sure) = (0, 1.0);
+        }
+        let Some(bad) = bad else { return Ok(()) };
         from = bad;
     }
     Ok(())
 }
 
+/// Takes phases into a piece, if they lie where it says: its end had been seen too early.
+fn join(piece: &mut Piece, phases: &Phases, sigma: f64) -> bool {
+    let off: Vec<f64> = phases.iter().map(|(at, phase)| piece.lattice.off(*at, *phase)).collect();
+    let Some(found) = centre(&off, 5.0 * sigma) else { return false };
+    let all = found.count as usize * 10 >= phases.len() * 9;
+    if !all || wrap(found.mean).abs() > OFF_MAX / 2.0 {
+        return false;
+    }
+    piece.phases.extend(phases);
+    piece.lattice = piece.lattice.fitted(&piece.phases, 0.15);
+    true
+}
+
 /// Where the lattice begins, behind the piece before it, and how sure that is.
 fn begin(
     probe: &mut Probe<'_, '_>,
-    before: Option<&Piece>,
+    before: &Piece,
     lattice: &Lattice,
 ) -> Result<(Block, f64), Halt> {
-    let Some(before) = before else { return Ok((0, 1.0)) };
+    let old = before.lattice;
+    let back = BACK * old.spt;
+    let from = before.to.saturating_sub(back).max(before.from + 1);
     let search = Search {
-        from: before.to,
-        to: lattice.anchor.max(before.to),
+        from,
+        to: lattice.anchor.max(from),
         width: 1,
+        reads_min: 16,
         reads: 160,
         sigma: probe.sigma * 1.2,
     };
-    let old = before.lattice;
-    let found = boundary(probe, &search, &|at| old.at(at), &|at| lattice.at(at))?;
+    // Most layouts begin with a track, and behind the end of one.
+    let likely = |at: Block| match (old.track(at).1, lattice.track(at).1) {
+        (0, 0) => 0.0,
+        (_, 0) => -5.0,
+        (0, _) => -8.0,
+        _ => -10.0,
+    };
+    let rules = (|at| old.at(at), |at| lattice.at(at));
+    let found = boundary(probe, &search, &rules.0, &rules.1, &likely)?;
     Ok((found.at, found.sure))
+}
+
+/// Finds exactly where tracks begin, from boundaries all over the piece: each read is at another.
+fn sharpen(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<(), Halt> {
+    let lattice = piece.lattice;
+    let reach = (lattice.spt / 50).clamp(6, 200).min(lattice.spt / 4);
+    let tracks = (piece.to.saturating_sub(lattice.anchor) / lattice.spt).max(12);
+    let zero = reach;
+    let mut evidence = vec![0.0; usize::try_from(2 * reach + 1).expect("a part of a track")];
+    let mut best = weigh(0, &evidence);
+    let sigma = probe.sigma * 1.2;
+    let mut reads = 0;
+    while reads < SHARPEN && (best.sure < 0.99 || reads < 12) {
+        reads += 1;
+        let track = lattice.anchor + lattice.spt * (1 + whole(probe.even() * real(tracks - 1)));
+        let spread = (probe.even() - 0.5) * 2.0 * real(best.width / 4 + 2);
+        let place = whole(real(best.at) + 0.5 + spread);
+        let at = (track + place).saturating_sub(zero);
+        if at + lattice.spt >= probe.blocks {
+            continue;
+        }
+        let Some(sample) = probe.sample_again(at)? else { continue };
+        let phase = probe.phase(&sample);
+        let inside = real(at) - real(track);
+        let behind = lattice.at(track) + inside / real(lattice.spt);
+        let before = lattice.at(track - 1) + (inside + 1.0) / real(lattice.spt);
+        let (if_before, if_behind) = (against(phase, before, sigma), against(phase, behind, sigma));
+        for (offset, evidence) in (0..).zip(&mut evidence) {
+            *evidence -= if place < offset { if_before } else { if_behind };
+        }
+        best = weigh(0, &evidence);
+    }
+    piece.lattice = lattice.moved(best.at.cast_signed() - zero.cast_signed());
+    Ok(())
 }
 
 /// Whether the blocks from `at` on, over so many, lie where the piece says; if so they are added to it.
@@ -136,7 +202,8 @@ fn extend(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<Option<Block>,
     while bad.is_none() && good + 2 * spt < end {
         let span = (step / 2).clamp(spt, SPAN_MAX * spt);
         let at = (good + step).min(end.saturating_sub(span + 1)).max(good);
-        if check(probe, piece, (at, span))? {
+        // Twice: what noise made fail does not fail again.
+        if check(probe, piece, (at, span))? || check(probe, piece, (at, span))? {
             good = at + span;
             piece.to = good.min(end);
             step *= FURTHER;
