@@ -11,7 +11,7 @@ use crate::probe::{Block, Probe};
 /// A single read is never evidence of more than this against a rule: some are late for reasons of their own.
 const AGAINST_MAX: f64 = 7.0;
 /// Rules that differ by less than this many standard deviations tell nothing.
-const APART_MIN: f64 = 1.0;
+const APART_MIN: f64 = 1.6;
 /// So many blocks outside of what is in question may be read.
 const OUTSIDE: u64 = 64;
 
@@ -89,13 +89,13 @@ fn choose(
     (before, behind): (&dyn Fn(Block) -> f64, &dyn Fn(Block) -> f64),
 ) -> Option<Block> {
     let mut reach = real(best.width / 4 + 2);
-    for _ in 0..24 {
+    for _ in 0..16 {
         let at = nearest(real(best.at) - 0.5 + (probe.even() - 0.5) * 2.0 * reach);
         let inside = at + OUTSIDE >= search.from && at <= search.to + OUTSIDE && at < probe.blocks;
         if inside && wrap(before(at) - behind(at)).abs() > APART_MIN * search.sigma {
             return Some(at);
         }
-        reach *= 1.25;
+        reach *= 1.1;
     }
     None
 }

@@ -22,11 +22,15 @@ const TRACKS_LEFT: u64 = 12;
 /// A piece's end may lie so many tracks before where checks say: near it they may hold by chance.
 const BACK: u64 = 48;
 /// Reads to find exactly where tracks begin.
-const SHARPEN: u32 = 80;
+const SHARPEN: u32 = 100;
+/// Tracks at each end of a piece that its ends are measured on.
+const EDGE: u64 = 64;
 /// The most tracks that one check spans.
 const SPAN_MAX: u64 = 24;
 /// By how much further each check lies than the one before.
-const FURTHER: u64 = 4;
+const FURTHER: u64 = 2;
+/// The mean distance of a check's blocks from their mean, in standard deviations; four fifths are expected.
+const SCATTER_MAX: f64 = 1.4;
 
 /// Addresses in a row on one lattice.
 #[derive(Clone, Debug)]
@@ -38,8 +42,23 @@ pub(crate) struct Piece {
     /// The first block behind it, or behind what is known of it.
     pub(crate) to: Block,
     pub(crate) lattice: Lattice,
+    /// The same near its end: what was slipped in between has moved it.
+    pub(crate) ending: Lattice,
     /// What was measured in it.
     pub(crate) phases: Phases,
+}
+
+impl Piece {
+    /// By how much the mean phase of a check at `at` may be off, as a standard deviation: that of its own blocks, and that of
+    /// a line through all that was measured.
+    fn error(&self, at: Block, sigma: f64) -> f64 {
+        let count = real(self.phases.len().max(2) as u64);
+        let mean = self.phases.iter().map(|(at, _)| real(*at)).sum::<f64>() / count;
+        let square = |(at, _): &(Block, f64)| (real(*at) - mean) * (real(*at) - mean);
+        let square = self.phases.iter().map(square).sum::<f64>().max(1.0);
+        let lever = (real(at) - mean) * (real(at) - mean) / square;
+        sigma * (1.0 / f64::from(CHECK) + 1.0 / count + lever).sqrt()
+    }
 }
 
 /// Sweeps the disk into `pieces`, from the end of the last of them on.
@@ -73,14 +92,15 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
         let joined = pieces.last_mut().is_some_and(|last| join(last, &phases, probe.sigma));
         if !joined {
             let from = lattice.anchor;
-            pieces.push(Piece { from, sure: 0.0, to: from, lattice, phases });
+            let ending = lattice;
+            pieces.push(Piece { from, sure: 0.0, to: from, lattice, ending, phases });
         }
         let nth = pieces.len() - 1;
         let bad = extend(probe, &mut pieces[nth])?;
         if bad.is_none() {
             pieces[nth].to = probe.blocks;
         }
-        sharpen(probe, &mut pieces[nth])?;
+        edges(probe, &mut pieces[nth])?;
         if !joined && nth > 0 {
             let (start, sure) = begin(probe, &pieces[nth - 1], &pieces[nth].lattice)?;
             pieces[nth - 1].to = start;
@@ -113,7 +133,7 @@ fn begin(
     before: &Piece,
     lattice: &Lattice,
 ) -> Result<(Block, f64), Halt> {
-    let old = before.lattice;
+    let old = before.ending;
     let back = BACK * old.spt;
     let from = before.to.saturating_sub(back).max(before.from + 1);
     let search = Search {
@@ -122,33 +142,57 @@ fn begin(
         width: 1,
         reads_min: 16,
         reads: 160,
-        sigma: probe.sigma * 1.2,
+        sigma: probe.sigma * 1.3,
     };
     // Most layouts begin with a track, and behind the end of one.
     let likely = |at: Block| match (old.track(at).1, lattice.track(at).1) {
         (0, 0) => 0.0,
-        (_, 0) => -5.0,
-        (0, _) => -8.0,
-        _ => -10.0,
+        (_, 0) => -7.0,
+        (0, _) => -12.0,
+        _ => -14.0,
     };
     let rules = (|at| old.at(at), |at| lattice.at(at));
     let found = boundary(probe, &search, &rules.0, &rules.1, &likely)?;
+    println!("  begin: {found:?} from {} to {} spt {} {} old {} new {} at found: A {:?} B {:?}", search.from, search.to, old.spt, lattice.spt, old.anchor, lattice.anchor, old.track(found.at), lattice.track(found.at));
     Ok((found.at, found.sure))
 }
 
-/// Finds exactly where tracks begin, from boundaries all over the piece: each read is at another.
-fn sharpen(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<(), Halt> {
-    let lattice = piece.lattice;
-    let reach = (lattice.spt / 50).clamp(6, 200).min(lattice.spt / 4);
-    let tracks = (piece.to.saturating_sub(lattice.anchor) / lattice.spt).max(12);
+/// Finds exactly where tracks begin, near both ends of the piece.
+fn edges(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<(), Halt> {
+    let (spt, anchor) = (piece.lattice.spt, piece.lattice.anchor);
+    let tracks = (piece.to.saturating_sub(anchor) / spt).max(12);
+    let reach = (spt / 50).clamp(6, 200).min(spt / 4);
+    piece.lattice = sharpen(probe, piece.lattice, (0, tracks.min(EDGE)), reach)?;
+    if tracks <= 2 * EDGE {
+        piece.ending = piece.lattice;
+        return Ok(());
+    }
+    let near = (tracks - EDGE, tracks - 2);
+    let (low, high) = (anchor + near.0 * spt, anchor + near.1 * spt);
+    let samples = probe.samples(CHECK, |part| low + whole(part * real(high - low)))?;
+    let found = phases(probe, &samples);
+    let ending = piece.lattice.fitted_level(&found, 5.0 * probe.sigma);
+    let ending = sharpen(probe, ending, near, spt / 4)?;
+    piece.ending = ending.fitted_level(&found, 5.0 * probe.sigma);
+    Ok(())
+}
+
+/// Finds exactly where tracks begin, give or take `reach`, from boundaries between tracks: each read is at another.
+fn sharpen(
+    probe: &mut Probe<'_, '_>,
+    lattice: Lattice,
+    (low, high): (u64, u64),
+    reach: u64,
+) -> Result<Lattice, Halt> {
     let zero = reach;
     let mut evidence = vec![0.0; usize::try_from(2 * reach + 1).expect("a part of a track")];
     let mut best = weigh(0, &evidence);
     let sigma = probe.sigma * 1.2;
     let mut reads = 0;
-    while reads < SHARPEN && (best.sure < 0.99 || reads < 12) {
+    while reads < SHARPEN && (best.sure < 0.999 || reads < 12) {
         reads += 1;
-        let track = lattice.anchor + lattice.spt * (1 + whole(probe.even() * real(tracks - 1)));
+        let nth = low + 1 + whole(probe.even() * real((high - low).max(2) - 1));
+        let track = lattice.anchor + lattice.spt * nth;
         let spread = (probe.even() - 0.5) * 2.0 * real(best.width / 4 + 2);
         let place = whole(real(best.at) + 0.5 + spread);
         let at = (track + place).saturating_sub(zero);
@@ -159,15 +203,15 @@ fn sharpen(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<(), Halt> {
         let phase = probe.phase(&sample);
         let inside = real(at) - real(track);
         let behind = lattice.at(track) + inside / real(lattice.spt);
-        let before = lattice.at(track - 1) + (inside + 1.0) / real(lattice.spt);
+        // The block before the boundary is the last of the track before, and a whole turn on.
+        let before = lattice.at(track - lattice.spt) + inside / real(lattice.spt);
         let (if_before, if_behind) = (against(phase, before, sigma), against(phase, behind, sigma));
         for (offset, evidence) in (0..).zip(&mut evidence) {
             *evidence -= if place < offset { if_before } else { if_behind };
         }
         best = weigh(0, &evidence);
     }
-    piece.lattice = lattice.moved(best.at.cast_signed() - zero.cast_signed());
-    Ok(())
+    Ok(lattice.moved(best.at.cast_signed() - zero.cast_signed()))
 }
 
 /// Whether the blocks from `at` on, over so many, lie where the piece says; if so they are added to it.
@@ -178,12 +222,19 @@ fn check(
 ) -> Result<bool, Halt> {
     let samples = probe.samples(CHECK, |part| at + whole(part * real(span)))?;
     let phases = phases(probe, &samples);
-    let off: Vec<f64> =
+    let mut off: Vec<f64> =
         phases.iter().map(|(at, phase)| piece.lattice.off(*at, *phase)).collect();
+    if off.len() < 4 {
+        return Ok(false);
+    }
     let Some(found) = centre(&off, 5.0 * probe.sigma) else { return Ok(false) };
-    let together = found.count as usize + 1 >= phases.len() && phases.len() >= 4;
-    let near = wrap(found.mean).abs() < OFF_MAX && found.scatter < 2.2 * probe.sigma;
-    if !(together && near) {
+    // One of them may have been moved elsewhere, or was late.
+    off.sort_by(|a, b| wrap(a - found.mean).abs().total_cmp(&wrap(b - found.mean).abs()));
+    off.pop();
+    let scatter = off.iter().map(|off| wrap(off - found.mean).abs()).sum::<f64>()
+        / real(off.len() as u64);
+    let may = (4.0 * piece.error(at, probe.sigma) + 2.0 / real(piece.lattice.spt)).min(OFF_MAX);
+    if scatter > SCATTER_MAX * probe.sigma || wrap(found.mean).abs() > may {
         return Ok(false);
     }
     piece.phases.extend(phases);
