@@ -23,7 +23,7 @@ const SCAN: u32 = 48;
 /// Places at which a layout is looked for.
 const ATTEMPTS: u32 = 3;
 /// Mean squares of phases about a lattice, in those of noise.
-const MISFIT_MAX: f64 = 2.2;
+const MISFIT_MAX: f64 = 1.8;
 /// Most heads that are looked for.
 pub(crate) const HEADS_MAX: u32 = 64;
 
@@ -297,7 +297,7 @@ fn best_of(
     heads: Option<u32>,
     (tracks, sigma): (u32, f64),
 ) -> Option<Lattice> {
-    let plain = Lattice { spt, anchor, phase: 0.0, step: 0.0, extra: 0.0, heads: 1, first: 0 };
+    let plain = Lattice { spt, anchor, phase: 0.0, step: 0.0, extra: 0.0, heads: 1, first: 0, gaps: None };
     let reach = 5.0 * sigma;
     // What each track is turned by, and by how much more than the one before it.
     let mut turned: Vec<(i64, Vec<f64>)> = Vec::new();

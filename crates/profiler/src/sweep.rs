@@ -8,7 +8,7 @@
 use crate::bench::Halt;
 use crate::boundary::{Search, against, boundary, weigh};
 use crate::circle::{centre, part, real, whole, wrap};
-use crate::lattice::Lattice;
+use crate::lattice::{Gaps, Lattice};
 use crate::limits::PIECES_MAX;
 use crate::local::{self, Phases, find, fits, phases};
 use crate::probe::{Block, Probe};
@@ -21,6 +21,8 @@ const OFF_MAX: f64 = 0.12;
 const TRACKS_LEFT: u64 = 12;
 /// A piece's end may lie so many tracks before where checks say: near it they may hold by chance.
 const BACK: u64 = 48;
+/// A gap has fewer whole tracks.
+const GAP_TRACKS_MAX: u64 = 64;
 /// Reads to find exactly where tracks begin.
 const SHARPEN: u32 = 100;
 /// Tracks at each end of a piece that its ends are measured on.
@@ -103,6 +105,7 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
         edges(probe, &mut pieces[nth])?;
         if !joined && nth > 0 {
             let (start, sure) = begin(probe, &pieces[nth - 1], &pieces[nth].lattice)?;
+            let start = first_track(probe, &mut pieces[nth], start)?;
             pieces[nth - 1].to = start;
             (pieces[nth].from, pieces[nth].sure) = (start, sure);
         } else if !joined {
@@ -110,8 +113,77 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
         }
         let Some(bad) = bad else { return Ok(()) };
         from = bad;
+        if grouped(pieces, probe.sigma) {
+            let piece = pieces.last_mut().expect("the group");
+            let Some(bad) = extend(probe, piece)? else {
+                piece.to = probe.blocks;
+                return edges(probe, piece);
+            };
+            edges(probe, piece)?;
+            from = bad;
+        }
     }
     Ok(())
+}
+
+/// Makes one piece of the last three, if what lies between them is the same at the same distance.
+fn grouped(pieces: &mut Vec<Piece>, sigma: f64) -> bool {
+    let [.., a, b, c] = &pieces[..] else { return false };
+    let every = c.from - b.from;
+    let alike = a.lattice.spt == b.lattice.spt && b.lattice.spt == c.lattice.spt;
+    let plain = [a, b, c].iter().all(|piece| piece.lattice.gaps.is_none());
+    if !alike || !plain || b.from - a.from != every || every == 0 {
+        return false;
+    }
+    let spt = a.lattice.spt;
+    // Where tracks begin tells what is missing but for whole tracks.
+    let moved = (c.lattice.anchor - b.lattice.anchor) % spt;
+    let part = (spt - moved) % spt;
+    let mut phases = a.phases.clone();
+    phases.extend(&b.phases);
+    phases.extend(&c.phases);
+    let inside = a.lattice.anchor - a.from;
+    let mut best: Option<(f64, Lattice)> = None;
+    for tracks in 0..GAP_TRACKS_MAX {
+        let skip = part + tracks * spt;
+        let gaps = (skip > 0).then_some(Gaps { every, skip, inside });
+        let mut lattice = Lattice { gaps, ..a.lattice };
+        for _ in 0..2 {
+            lattice = lattice.fitted(&phases, 0.15);
+        }
+        let misfit = lattice.misfit(&phases, 5.0 * sigma);
+        if best.is_none_or(|(least, _)| misfit < least) {
+            best = Some((misfit, lattice));
+        }
+    }
+    let Some((_, lattice)) = best.filter(|(_, lattice)| fits(lattice, &phases, sigma)) else {
+        return false;
+    };
+    let (from, sure, to) = (a.from, a.sure, c.to);
+    pieces.truncate(pieces.len() - 3);
+    pieces.push(Piece { from, sure, to, lattice, ending: lattice, phases });
+    true
+}
+
+/// Where a piece begins that begins with a track, from its first tracks alone: slips behind them have moved others.
+fn first_track(probe: &mut Probe<'_, '_>, piece: &mut Piece, start: Block) -> Result<Block, Halt> {
+    let (track, sector) = piece.lattice.track(start);
+    if sector != 0 || track >= 0 {
+        return Ok(start);
+    }
+    let near = Lattice {
+        anchor: start,
+        phase: piece.lattice.at(start),
+        first: u32::try_from((track + i64::from(piece.lattice.first)).rem_euclid(i64::from(piece.lattice.heads)))
+            .expect("under the heads"),
+        gaps: None,
+        ..piece.lattice
+    };
+    let sharp = sharpen(probe, near, (0, 12), 4)?;
+    if sharp.anchor != start {
+        piece.lattice = piece.lattice.moved(sharp.anchor.cast_signed() - start.cast_signed());
+    }
+    Ok(sharp.anchor)
 }
 
 /// Takes phases into a piece, if they lie where it says: its end had been seen too early.
@@ -160,7 +232,7 @@ fn begin(
 /// Finds exactly where tracks begin, near both ends of the piece.
 fn edges(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<(), Halt> {
     let (spt, anchor) = (piece.lattice.spt, piece.lattice.anchor);
-    let tracks = (piece.to.saturating_sub(anchor) / spt).max(12);
+    let tracks = piece.lattice.track(piece.to.max(anchor)).0.cast_unsigned().max(12);
     let reach = (spt / 50).clamp(6, 200).min(spt / 4);
     piece.lattice = sharpen(probe, piece.lattice, (0, tracks.min(EDGE)), reach)?;
     if tracks <= 2 * EDGE {
@@ -168,7 +240,8 @@ fn edges(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<(), Halt> {
         return Ok(());
     }
     let near = (tracks - EDGE, tracks - 2);
-    let (low, high) = (anchor + near.0 * spt, anchor + near.1 * spt);
+    let high = piece.to - spt;
+    let low = high.saturating_sub(EDGE * spt).max(anchor);
     let samples = probe.samples(CHECK, |part| low + whole(part * real(high - low)))?;
     let found = phases(probe, &samples);
     let ending = piece.lattice.fitted_level(&found, 5.0 * probe.sigma);
@@ -192,7 +265,8 @@ fn sharpen(
     while reads < SHARPEN && (best.sure < 0.999 || reads < 12) {
         reads += 1;
         let nth = low + 1 + whole(probe.even() * real((high - low).max(2) - 1));
-        let track = lattice.anchor + lattice.spt * nth;
+        let nth = nth.cast_signed();
+        let Some(track) = lattice.begins(nth) else { continue };
         let spread = (probe.even() - 0.5) * 2.0 * real(best.width / 4 + 2);
         let place = whole(real(best.at) + 0.5 + spread);
         let at = (track + place).saturating_sub(zero);
@@ -201,10 +275,8 @@ fn sharpen(
         }
         let Some(sample) = probe.sample_again(at)? else { continue };
         let phase = probe.phase(&sample);
-        let inside = real(at) - real(track);
-        let behind = lattice.at(track) + inside / real(lattice.spt);
-        // The block before the boundary is the last of the track before, and a whole turn on.
-        let before = lattice.at(track - lattice.spt) + inside / real(lattice.spt);
+        let inside = (real(at) - real(track)) / real(lattice.spt);
+        let (behind, before) = (lattice.on((nth, 0)) + inside, lattice.on((nth - 1, 0)) + inside);
         let (if_before, if_behind) = (against(phase, before, sigma), against(phase, behind, sigma));
         for (offset, evidence) in (0..).zip(&mut evidence) {
             *evidence -= if place < offset { if_before } else { if_behind };
@@ -237,8 +309,15 @@ fn check(
     if scatter > SCATTER_MAX * probe.sigma || wrap(found.mean).abs() > may {
         return Ok(false);
     }
+    let before = piece.phases.len();
     piece.phases.extend(phases);
-    piece.lattice = piece.lattice.fitted(&piece.phases, 0.15);
+    let lattice = piece.lattice.fitted(&piece.phases, 0.15);
+    if !fits(&lattice, &piece.phases, probe.sigma) {
+        // It was by chance, or at the price of all that lies between.
+        piece.phases.truncate(before);
+        return Ok(false);
+    }
+    piece.lattice = lattice;
     Ok(true)
 }
 
@@ -296,7 +375,7 @@ fn same_again(
     let found = phases(probe, &samples);
     let mut best: Option<(f64, Lattice)> = None;
     for first in 0..like.heads {
-        let free = Lattice { anchor: from, first, phase: 0.0, ..*like };
+        let free = Lattice { anchor: from, first, phase: 0.0, gaps: None, ..*like };
         let off: Vec<f64> = found.iter().map(|(at, phase)| free.off(*at, *phase)).collect();
         let Some(level) = centre(&off, 5.0 * probe.sigma) else { continue };
         let lattice = Lattice { phase: level.mean, ..free };
