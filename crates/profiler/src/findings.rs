@@ -4,6 +4,7 @@ use core::fmt;
 
 use units::{Lba, Share};
 
+use crate::geometry::Geometry;
 use crate::limits::{NOTES_MAX, OUTLIERS_MAX};
 use crate::rotation::Spindle;
 
@@ -125,6 +126,8 @@ pub struct Findings {
     pub done: Vec<Stage>,
     /// Whether there is a spindle, and how it turns.
     pub spindle: Option<Spindle>,
+    /// Where sectors lie.
+    pub geometry: Option<Geometry>,
     /// What was kept out of the figures.
     pub outliers: Vec<Outlier>,
     /// How much more was, than is listed.

@@ -11,6 +11,7 @@ use units::{Extent, Instant, Lba, Operation, Sectors};
 use crate::bench::{Bench, Halt};
 use crate::circle::{part, real, whole};
 use crate::limits::REFERENCES_MAX;
+use crate::rotation::Rotation;
 
 /// How many of the last reads are remembered.
 const RECENT_MAX: usize = 64;
@@ -72,6 +73,16 @@ impl<'b, 'a> Probe<'b, 'a> {
             recent: VecDeque::new(),
             long: (0, 0),
         }
+    }
+
+    /// A probe of a drive whose spindle is known.
+    pub(crate) fn of(bench: &'b mut Bench<'a>, rotation: &Rotation) -> Self {
+        let mut probe = Self::new(bench);
+        probe.period = real(rotation.period_picos) / 1e3;
+        probe.sigma = real(rotation.noise.as_nanos()) / probe.period;
+        probe.hit = real(rotation.hit_below.as_nanos());
+        probe.forgets = rotation.forgets;
+        probe
     }
 
     /// The address of a block.

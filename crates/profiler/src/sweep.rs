@@ -48,6 +48,8 @@ pub(crate) struct Piece {
     pub(crate) ending: Lattice,
     /// What was measured in it.
     pub(crate) phases: Phases,
+    /// When that was done, in ns since the probe began.
+    pub(crate) time: f64,
 }
 
 impl Piece {
@@ -95,7 +97,7 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
         if !joined {
             let from = lattice.anchor;
             let ending = lattice;
-            pieces.push(Piece { from, sure: 0.0, to: from, lattice, ending, phases });
+            pieces.push(Piece { from, sure: 0.0, to: from, lattice, ending, phases, time: probe.now() });
         }
         let nth = pieces.len() - 1;
         let bad = extend(probe, &mut pieces[nth])?;
@@ -159,9 +161,9 @@ fn grouped(pieces: &mut Vec<Piece>, sigma: f64) -> bool {
     let Some((_, lattice)) = best.filter(|(_, lattice)| fits(lattice, &phases, sigma)) else {
         return false;
     };
-    let (from, sure, to) = (a.from, a.sure, c.to);
+    let (from, sure, to, time) = (a.from, a.sure, c.to, c.time);
     pieces.truncate(pieces.len() - 3);
-    pieces.push(Piece { from, sure, to, lattice, ending: lattice, phases });
+    pieces.push(Piece { from, sure, to, lattice, ending: lattice, phases, time });
     true
 }
 
@@ -225,7 +227,6 @@ fn begin(
     };
     let rules = (|at| old.at(at), |at| lattice.at(at));
     let found = boundary(probe, &search, &rules.0, &rules.1, &likely)?;
-    println!("  begin: {found:?} from {} to {} spt {} {} old {} new {} at found: A {:?} B {:?}", search.from, search.to, old.spt, lattice.spt, old.anchor, lattice.anchor, old.track(found.at), lattice.track(found.at));
     Ok((found.at, found.sure))
 }
 
