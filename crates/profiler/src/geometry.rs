@@ -14,6 +14,12 @@ use crate::sweep::{Piece, sweep};
 
 /// Samples by which the period is made sharper in the end.
 const AGAIN: u32 = 48;
+/// The most of the whole budget that is spent on telling skews apart.
+const SKEWS_SHARE: f64 = 0.12;
+/// How often each zone is asked.
+const SKEWS_ROUNDS: u32 = 24;
+/// Cylinders each time, two reads each.
+const SKEWS_CYLINDERS: i64 = 8;
 
 /// Addresses in a row with equally many sectors on each track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,10 +79,53 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
     let steadied = swept.and_then(|()| steady(&mut probe, &mut pieces));
     let period = steadied.as_ref().map_or(probe.period, |period| *period);
     let (block, sigma) = (probe.block, probe.sigma);
-    let heads = heads::told(&mut pieces, sigma);
+    let mut heads = heads::told(&mut pieces, sigma);
+    if steadied.is_ok() && heads.is_some() && !probe.bench.budget().quick {
+        skews(&mut probe, &mut pieces)?;
+        heads = heads::told(&mut pieces, sigma);
+    }
     publish(bench, &pieces, heads, (period, block, sigma));
     steadied?;
     bench.findings.finish(Stage::Zones);
+    Ok(())
+}
+
+/// Reads on the first and the last tracks of cylinders, where the difference of the two skews shows most, in the longest piece
+/// of each zone in turn. What there was no time for is left out.
+fn skews(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<(), Halt> {
+    let end = probe.now() + real(probe.bench.budget().total.as_nanos()) * SKEWS_SHARE;
+    let longest: Vec<usize> = (0..pieces.len())
+        .filter(|nth| {
+            let length = |piece: &Piece| piece.to - piece.from;
+            let spt = pieces[*nth].lattice.spt;
+            let alike = |piece: &&Piece| piece.lattice.spt == spt;
+            pieces.iter().filter(alike).all(|other| length(other) <= length(&pieces[*nth]))
+        })
+        .collect();
+    for _ in 0..SKEWS_ROUNDS {
+        for nth in &longest {
+            if probe.now() > end {
+                return Ok(());
+            }
+            let piece = &mut pieces[*nth];
+            let lattice = piece.lattice;
+            let heads = i64::from(lattice.heads);
+            let tracks = lattice.track(piece.to - 1).0 - 2 * heads * SKEWS_CYLINDERS;
+            let base = whole(probe.even() * real(tracks.max(1).cast_unsigned())).cast_signed();
+            let base = base - (base + i64::from(lattice.first)).rem_euclid(heads) + heads;
+            for cylinder in (0..SKEWS_CYLINDERS).rev() {
+                for track in [base + heads * (cylinder + 1) - 1, base + heads * cylinder] {
+                    let inside = whole((0.1 + 0.8 * probe.even()) * real(lattice.spt));
+                    let Some(at) = lattice.begins(track).map(|begin| begin + inside) else { continue };
+                    if at >= piece.to {
+                        continue;
+                    }
+                    let sample = probe.sample(at)?;
+                    piece.phases.extend(sample.map(|s| (s.at, probe.phase(&s))));
+                }
+            }
+        }
+    }
     Ok(())
 }
 

@@ -12,7 +12,11 @@ use crate::local::HEADS_MAX;
 use crate::sweep::Piece;
 
 /// By how much the squares of all phases must become smaller for a number of heads to be believed, in those of noise.
-const GAIN_MIN: f64 = 60.0;
+const GAIN_MIN: f64 = 40.0;
+/// By how much they become smaller by chance in each piece: the best of many phases is taken.
+const CHANCE: f64 = 6.0;
+/// What speaks for a piece that begins with a cylinder, in squares of noise: zones do.
+const BEGINS: f64 = 9.0;
 
 /// Finds the number of heads, and gives every piece its two skews.
 pub(crate) fn told(pieces: &mut [Piece], sigma: f64) -> Option<Figure<u32>> {
@@ -21,9 +25,11 @@ pub(crate) fn told(pieces: &mut [Piece], sigma: f64) -> Option<Figure<u32>> {
     for heads in candidates(pieces) {
         let fitted: Vec<(f64, Lattice)> =
             pieces.iter().map(|piece| with_heads(piece, heads, sigma)).collect();
-        // Each piece chooses among so many phases, and more choices fit better by chance.
-        let chance = 3.0 * real(pieces.len() as u64);
-        let gain = fitted.iter().map(|(gain, _)| gain).sum::<f64>() - chance;
+        // Noise alone makes skews that differ this way and that way; real ones differ alike.
+        let sum = |of: fn(f64) -> f64| fitted.iter().map(|(gain, l)| gain * of(l.extra)).sum::<f64>();
+        let alike = sum(|extra| extra).abs() / sum(f64::abs).max(1e-9);
+        let chance = CHANCE * real(pieces.len() as u64);
+        let gain = alike * (fitted.iter().map(|(gain, _)| gain.max(0.0)).sum::<f64>()) - chance;
         if best.as_ref().is_none_or(|(most, _, _)| gain > *most) {
             best = Some((gain, heads, fitted.into_iter().map(|(_, lattice)| lattice).collect()));
         }
@@ -72,7 +78,10 @@ fn with_heads(piece: &Piece, heads: u32, sigma: f64) -> (f64, Lattice) {
             Lattice { heads, first, ..plain }
         };
         let lattice = start.fitted(&piece.phases, reach).fitted(&piece.phases, reach);
-        let misfit = lattice.misfit(&piece.phases, reach);
+        let before = lattice.track(piece.from).0 + i64::from(first);
+        let begins = before.rem_euclid(i64::from(heads)) == 0;
+        let unlikely = if begins { 0.0 } else { BEGINS * sigma * sigma };
+        let misfit = lattice.misfit(&piece.phases, reach) + unlikely;
         if misfit < best.0 {
             best = (misfit, lattice);
         }

@@ -116,7 +116,14 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
         let Some(bad) = bad else { return Ok(()) };
         from = bad;
         if grouped(pieces, probe.sigma) {
-            let piece = pieces.last_mut().expect("the group");
+            let nth = pieces.len() - 1;
+            if nth > 0 {
+                // What had been seen of its beginning did not know of the gaps.
+                let (start, sure) = begin(probe, &pieces[nth - 1], &pieces[nth].lattice)?;
+                pieces[nth - 1].to = start;
+                (pieces[nth].from, pieces[nth].sure) = (start, sure);
+            }
+            let piece = &mut pieces[nth];
             let Some(bad) = extend(probe, piece)? else {
                 piece.to = probe.blocks;
                 return edges(probe, piece);
@@ -212,7 +219,7 @@ fn begin(
     let from = before.to.saturating_sub(back).max(before.from + 1);
     let search = Search {
         from,
-        to: lattice.anchor.max(from),
+        to: lattice.anchor.max(before.to).max(from),
         width: 1,
         reads_min: 16,
         reads: 160,
