@@ -1,6 +1,6 @@
 //! The zone map: where zones begin, sectors on their tracks, skews, heads; and how sure all that is.
 
-use engine::Skew;
+use engine::{Heads, Skew};
 use units::{Duration, Extent, Lba, Sectors, Share};
 
 use crate::assemble;
@@ -8,14 +8,19 @@ use crate::bench::{Bench, Halt};
 use crate::circle::{centre, nearest, part, real, whole, wrap};
 use crate::findings::{Figure, Stage};
 use crate::heads;
+use crate::lattice::Lattice;
+use crate::local;
 use crate::probe::Probe;
 use crate::rotation::Rotation;
+use crate::surfaces::{Surfaces, surfaces};
 use crate::sweep::{Piece, sweep};
 
 /// Samples by which the period is made sharper in the end.
 const AGAIN: u32 = 48;
 /// The most of the whole budget that is spent on telling skews apart.
 const SKEWS_SHARE: f64 = 0.12;
+/// The most of it that is spent on what it takes to reach tracks.
+const SURFACES_SHARE: f64 = 0.1;
 /// How often each zone is asked.
 const SKEWS_ROUNDS: u32 = 24;
 /// Cylinders each time, two reads each.
@@ -52,6 +57,8 @@ pub struct Geometry {
     pub bands: Vec<engine::Band>,
     /// Tracks on a cylinder; none if nothing shows where cylinders begin.
     pub heads: Option<Figure<u32>>,
+    /// The order in which a cylinder's heads are used; none if nothing shows it, and then it does not matter.
+    pub order: Option<Heads>,
     /// Cylinders, or tracks if it is not known which of them are one cylinder.
     pub cylinders: u32,
     /// How far the map goes: behind it nothing was measured.
@@ -84,10 +91,38 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
         skews(&mut probe, &mut pieces)?;
         heads = heads::told(&mut pieces, sigma);
     }
-    publish(bench, &pieces, heads, (period, block, sigma));
+    let mut order = None;
+    if steadied.is_ok() && heads.is_none() && !probe.bench.budget().quick {
+        probe.period = period;
+        let seen = reached(&mut probe, &pieces)?;
+        println!("{seen:?}");
+        heads = seen.map(|seen| seen.heads);
+        order = seen.and_then(|seen| seen.order);
+    }
+    publish(bench, &pieces, (heads, order), (period, block, sigma));
     steadied?;
     bench.findings.finish(Stage::Zones);
     Ok(())
+}
+
+/// What leads say of heads, in the longest piece.
+fn reached(probe: &mut Probe<'_, '_>, pieces: &[Piece]) -> Result<Option<Surfaces>, Halt> {
+    let Some(piece) = pieces.iter().max_by_key(|piece| piece.to - piece.from) else {
+        return Ok(None);
+    };
+    let until = probe.now() + real(probe.bench.budget().total.as_nanos()) * SURFACES_SHARE;
+    let lattice = local_again(probe, piece)?;
+    let tracks = lattice.track(piece.to).0;
+    surfaces(probe, &lattice, tracks, until)
+}
+
+/// The piece's lattice, its phase as it is now at the middle of the piece.
+fn local_again(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<Lattice, Halt> {
+    let spt = piece.lattice.spt;
+    let middle = piece.lattice.anchor + (piece.to - piece.lattice.anchor) / 2;
+    let samples = probe.samples(2 * AGAIN, |part| middle + whole(part * real(64 * spt)))?;
+    let phases = local::phases(probe, &samples);
+    Ok(piece.lattice.fitted_level(&phases, 5.0 * probe.sigma))
 }
 
 /// Reads on the first and the last tracks of cylinders, where the difference of the two skews shows most, in the longest piece
@@ -158,7 +193,7 @@ fn steady(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<f64, Halt> 
 fn publish(
     bench: &mut Bench<'_>,
     pieces: &[Piece],
-    heads: Option<Figure<u32>>,
+    (heads, order): (Option<Figure<u32>>, Option<Heads>),
     (period, block, sigma): (f64, u64, f64),
 ) {
     if let Some(crate::Spindle::Turns(rotation)) = &mut bench.findings.spindle {
@@ -175,6 +210,7 @@ fn publish(
         zones: zones(pieces, (period, block, sigma)),
         bands,
         heads,
+        order,
         cylinders,
         known: Sectors(known),
     });

@@ -24,6 +24,7 @@ pub mod limits;
 mod local;
 mod probe;
 mod rotation;
+mod surfaces;
 mod sweep;
 mod target;
 
