@@ -95,7 +95,6 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
     if steadied.is_ok() && heads.is_none() && !probe.bench.budget().quick {
         probe.period = period;
         let seen = reached(&mut probe, &pieces)?;
-        println!("{seen:?}");
         heads = seen.map(|seen| seen.heads);
         order = seen.and_then(|seen| seen.order);
     }
