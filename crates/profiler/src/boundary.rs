@@ -12,6 +12,8 @@ use crate::probe::{Block, Probe};
 const AGAINST_MAX: f64 = 7.0;
 /// Rules that differ by less than this many standard deviations tell nothing.
 const APART_MIN: f64 = 1.6;
+/// If nothing better is to be had, this is enough.
+const APART_LEAST: f64 = 0.8;
 /// So many blocks outside of what is in question may be read.
 const OUTSIDE: u64 = 64;
 
@@ -88,16 +90,22 @@ fn choose(
     best: &Boundary,
     (before, behind): (&dyn Fn(Block) -> f64, &dyn Fn(Block) -> f64),
 ) -> Option<Block> {
-    let mut reach = real(best.width / 4 + 2);
-    for _ in 0..16 {
+    let reach = real(best.width / 4 + 2);
+    let mut widest = (APART_LEAST * search.sigma, None);
+    for nth in 0..32 {
+        // First near the middle, then in all that is in question.
+        let reach = if nth < 8 { reach } else { 2.0 * reach };
         let at = nearest(real(best.at) - 0.5 + (probe.even() - 0.5) * 2.0 * reach);
         let inside = at + OUTSIDE >= search.from && at <= search.to + OUTSIDE && at < probe.blocks;
-        if inside && wrap(before(at) - behind(at)).abs() > APART_MIN * search.sigma {
+        let apart = wrap(before(at) - behind(at)).abs();
+        if inside && apart > APART_MIN * search.sigma {
             return Some(at);
         }
-        reach *= 1.1;
+        if inside && apart > widest.0 {
+            widest = (apart, Some(at));
+        }
     }
-    None
+    widest.1
 }
 
 /// By how much a read that should end at one phase but ended at another speaks against that, at most

@@ -107,7 +107,9 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
         edges(probe, &mut pieces[nth])?;
         if !joined && nth > 0 {
             let (start, sure) = begin(probe, &pieces[nth - 1], &pieces[nth].lattice)?;
-            let start = first_track(probe, &mut pieces[nth], start)?;
+            // Where both lattices have a track begin there is no doubt left.
+            let both = pieces[nth - 1].ending.track(start).1 == 0;
+            let start = if both { start } else { first_track(probe, &mut pieces[nth], start)? };
             pieces[nth - 1].to = start;
             (pieces[nth].from, pieces[nth].sure) = (start, sure);
         } else if !joined {
@@ -188,7 +190,10 @@ fn first_track(probe: &mut Probe<'_, '_>, piece: &mut Piece, start: Block) -> Re
         gaps: None,
         ..piece.lattice
     };
-    let sharp = sharpen(probe, near, (0, 12), 4)?;
+    let (sharp, sure) = sharpen(probe, near, (0, 12), 4)?;
+    if sure < 0.99 {
+        return Ok(start);
+    }
     if sharp.anchor != start {
         piece.lattice = piece.lattice.moved(sharp.anchor.cast_signed() - start.cast_signed());
     }
@@ -222,7 +227,7 @@ fn begin(
         to: lattice.anchor.max(before.to).max(from),
         width: 1,
         reads_min: 16,
-        reads: 160,
+        reads: 240,
         sigma: probe.sigma * 1.3,
     };
     // Most layouts begin with a track, and behind the end of one.
@@ -242,7 +247,7 @@ fn edges(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<(), Halt> {
     let (spt, anchor) = (piece.lattice.spt, piece.lattice.anchor);
     let tracks = piece.lattice.track(piece.to.max(anchor)).0.cast_unsigned().max(12);
     let reach = (spt / 50).clamp(6, 200).min(spt / 4);
-    piece.lattice = sharpen(probe, piece.lattice, (0, tracks.min(EDGE)), reach)?;
+    (piece.lattice, _) = sharpen(probe, piece.lattice, (0, tracks.min(EDGE)), reach)?;
     if tracks <= 2 * EDGE {
         piece.ending = piece.lattice;
         return Ok(());
@@ -253,7 +258,7 @@ fn edges(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<(), Halt> {
     let samples = probe.samples(CHECK, |part| low + whole(part * real(high - low)))?;
     let found = phases(probe, &samples);
     let ending = piece.lattice.fitted_level(&found, 5.0 * probe.sigma);
-    let ending = sharpen(probe, ending, near, spt / 4)?;
+    let (ending, _) = sharpen(probe, ending, near, spt / 4)?;
     piece.ending = ending.fitted_level(&found, 5.0 * probe.sigma);
     Ok(())
 }
@@ -264,7 +269,7 @@ fn sharpen(
     lattice: Lattice,
     (low, high): (u64, u64),
     reach: u64,
-) -> Result<Lattice, Halt> {
+) -> Result<(Lattice, f64), Halt> {
     let zero = reach;
     let mut evidence = vec![0.0; usize::try_from(2 * reach + 1).expect("a part of a track")];
     let mut best = weigh(0, &evidence);
@@ -291,7 +296,7 @@ fn sharpen(
         }
         best = weigh(0, &evidence);
     }
-    Ok(lattice.moved(best.at.cast_signed() - zero.cast_signed()))
+    Ok((lattice.moved(best.at.cast_signed() - zero.cast_signed()), best.sure))
 }
 
 /// Whether the blocks from `at` on, over so many, lie where the piece says; if so they are added to it.
