@@ -22,7 +22,7 @@ const SKEWS_SHARE: f64 = 0.12;
 /// The most of it that is spent on what it takes to reach tracks.
 const SURFACES_SHARE: f64 = 0.1;
 /// How often each zone is asked.
-const SKEWS_ROUNDS: u32 = 24;
+const SKEWS_ROUNDS: u32 = 48;
 /// Cylinders each time, two reads each.
 const SKEWS_CYLINDERS: i64 = 8;
 

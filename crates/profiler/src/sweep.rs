@@ -25,6 +25,8 @@ const BACK: u64 = 48;
 const GAP_TRACKS_MAX: u64 = 64;
 /// Reads to find exactly where tracks begin.
 const SHARPEN: u32 = 100;
+/// Tracks that are known ground.
+const GROUND: u64 = 400;
 /// Tracks at each end of a piece that its ends are measured on.
 const EDGE: u64 = 64;
 /// The most tracks that one check spans.
@@ -104,6 +106,7 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
         if bad.is_none() {
             pieces[nth].to = probe.blocks;
         }
+        ground(probe, &pieces[nth]);
         edges(probe, &mut pieces[nth])?;
         if !joined && nth > 0 {
             let (start, sure) = begin(probe, &pieces[nth - 1], &pieces[nth].lattice)?;
@@ -135,6 +138,14 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
         }
     }
     Ok(())
+}
+
+/// The last tracks of a piece are known ground.
+fn ground(probe: &mut Probe<'_, '_>, piece: &Piece) {
+    let spt = piece.lattice.spt;
+    let to = piece.to.saturating_sub(8 * spt);
+    let from = to.saturating_sub(GROUND * spt).max(piece.lattice.anchor);
+    probe.ground = (to > from + 16 * spt).then_some((piece.lattice, from, to)).or(probe.ground);
 }
 
 /// Makes one piece of the last three, if what lies between them is the same at the same distance.
