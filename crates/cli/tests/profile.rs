@@ -86,7 +86,7 @@ fn a_file_is_measured_shown_compared_and_gone_on_with() {
     let shown = succeed(scratch.path(), &measure).stdout;
     assert!(shown.contains("not rotating"), "{shown}");
     let text = std::fs::read_to_string(scratch.join("p.toml")).expect("it was written");
-    assert!(text.contains("still = true") && !text.contains("[found.map]"), "{text}");
+    assert!(text.contains("still = true") && !text.contains("[found.geometry]"), "{text}");
     // Nothing was written to the file.
     let bytes = std::fs::read(scratch.join("disk.img")).expect("it is there");
     assert!(bytes.iter().all(|byte| *byte == 7));
@@ -198,7 +198,7 @@ fn a_loop_device_has_no_geometry_and_is_not_written_under() {
     };
     let measure = ["profile", &device.0, "--quick", "--budget", "2s"];
     let text = succeed(scratch.path(), &measure).stdout;
-    assert!(text.contains("still = true") && !text.contains("[found.map]"), "{text}");
+    assert!(text.contains("still = true") && !text.contains("[found.geometry]"), "{text}");
     let said = refused(scratch.path(), &["profile", "disk.img", "--write", "disk.img"]);
     assert!(said.contains("is built on it"), "{said}");
 }

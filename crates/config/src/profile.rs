@@ -7,7 +7,7 @@ mod file;
 mod flash;
 mod flash_drive;
 mod form;
-mod map;
+mod geometry;
 mod rotation;
 mod written;
 

@@ -10,7 +10,7 @@ use profiler::dynamics::{
     Starvation, WriteBuffer,
 };
 use profiler::flash::{Access, Allowance, Beside, Flash, Flush, Limit, Rate, Turning, Verdict};
-use profiler::{Figure, Findings, Map, Outlier, Reason, Rotation, Spindle, Stage};
+use profiler::{Figure, Findings, Geometry, Outlier, Reason, Rotation, Spindle, Stage, Zone};
 use spindle_config::profile::{Device, Measured, Processor, Run, assumed};
 use spindle_config::{Plan, drives};
 use units::{Bytes, Duration, Lba, Op, Sectors, Share};
@@ -21,6 +21,28 @@ fn figure<T>(value: T, spread: T) -> Figure<T> {
 
 fn time(nanos: u64) -> Figure<Duration> {
     figure(Duration::from_nanos(nanos), Duration::from_nanos(nanos / 100))
+}
+
+fn geometry(model: &Model) -> Geometry {
+    let profile = assumed(model);
+    let zones = profile.bands.iter().map(|band| Zone {
+        lbas: band.lbas,
+        begins: Share::from_percent(99),
+        sectors_per_track: figure(band.sectors_per_track, 0),
+        track_skew: time(800_000),
+        cylinder_skew: time(950_000),
+        skews_apart: true,
+        media_rate: 46_000_000,
+        sustained_rate: 42_000_000,
+    });
+    Geometry {
+        zones: zones.take(drive::ZONES_MAX).collect(),
+        heads: Some(figure(profile.surfaces, 0)),
+        order: Some(profile.bands[0].heads),
+        cylinders: profile.cylinders,
+        known: profile.capacity(),
+        bands: profile.bands,
+    }
 }
 
 fn curve(model: &Model, more: Duration) -> Seeks {
@@ -122,7 +144,7 @@ fn truth(name: &str) -> Measured {
         ],
         outliers_more: 3,
         spindle: Some(spindle),
-        map: Some(Map::of(&assumed(&model), Share::from_percent(99))),
+        geometry: Some(geometry(&model)),
         dynamics: dynamics(&model),
         flash: Flash::default(),
         notes: vec!["a \"note\"\nwith [odd] = characters \u{1F4BE}".to_owned()],
@@ -250,9 +272,9 @@ const BROKEN: &[(&str, &str, &str)] = &[
     ),
     ("[1, \"700us\"", "[1, 2, \"700us\"", "field `points`: found `[1, 2, \"700us\""),
     (
-        "surfaces = 2",
-        "surfaces = 0",
-        "[map]: field `surfaces`: found `0`, expected heads and cylinders above zero",
+        "cylinders = 30276",
+        "cylinders = 0",
+        "[geometry]: field `cylinders`: found `0`, expected heads and cylinders above zero",
     ),
     (
         "first = 0\n",

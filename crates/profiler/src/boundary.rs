@@ -5,13 +5,17 @@
 //! single ones are.
 
 use crate::bench::Halt;
-use crate::circle::wrap;
+use crate::circle::{nearest, real, wrap};
 use crate::probe::{Block, Probe};
 
 /// A single read is never evidence of more than this against a rule: some are late for reasons of their own.
 const AGAINST_MAX: f64 = 7.0;
 /// Rules that differ by less than this many standard deviations tell nothing.
-const APART_MIN: f64 = 1.0;
+const APART_MIN: f64 = 1.6;
+/// If nothing better is to be had, this is enough.
+const APART_LEAST: f64 = 0.8;
+/// So many blocks outside of what is in question may be read.
+const OUTSIDE: u64 = 64;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +26,8 @@ pub(crate) struct Search {
     pub(crate) to: Block,
     /// How many blocks may be left in question.
     pub(crate) width: u64,
+    /// How many reads to spend at least.
+    pub(crate) reads_min: u32,
     /// How many reads to spend at most.
     pub(crate) reads: u32,
     /// The standard deviation of a phase about the right rule, in turns.
@@ -39,7 +45,8 @@ pub(crate) struct Boundary {
     pub(crate) width: u64,
 }
 
-/// Looks for the boundary between two rules, that say at which phase a read of a block ends.
+/// Looks for the boundary between two rules, that say at which phase a read of a block ends. `before_reading` is how
+/// likely each place is before anything is read, as a logarithm.
 ///
 /// # Errors
 /// As [`crate::Bench::check`].
@@ -48,25 +55,25 @@ pub(crate) fn boundary(
     search: &Search,
     before: &dyn Fn(Block) -> f64,
     behind: &dyn Fn(Block) -> f64,
+    before_reading: &dyn Fn(Block) -> f64,
 ) -> Result<Boundary, Halt> {
     let count = usize::try_from(search.to.saturating_sub(search.from) + 1).unwrap_or(1);
     // Evidence of each place, as a logarithm.
-    let mut evidence = vec![0.0_f64; count];
+    let mut evidence: Vec<f64> = (search.from..).take(count).map(before_reading).collect();
     let mut best = weigh(search.from, &evidence);
     let mut reads = 0;
     let mut tries = 0;
-    while reads < search.reads && best.width > search.width && tries < 3 * search.reads {
+    while reads < search.reads
+        && (best.width > search.width || reads < search.reads_min)
+        && tries < 3 * search.reads
+    {
         tries += 1;
-        let (Some(at), true) = (choose(probe, search, &best, (before, behind)), best.width > 1)
-        else {
-            break;
-        };
+        let Some(at) = choose(probe, search, &best, (before, behind)) else { break };
         let Some(sample) = probe.sample_again(at)? else { continue };
         reads += 1;
         let phase = probe.phase(&sample);
-        let against =
-            |rule: f64| (0.5 * (wrap(phase - rule) / search.sigma).powi(2)).min(AGAINST_MAX);
-        let (if_before, if_behind) = (against(before(at)), against(behind(at)));
+        let if_before = against(phase, before(at), search.sigma);
+        let if_behind = against(phase, behind(at), search.sigma);
         for (place, evidence) in (search.from..).zip(&mut evidence) {
             // The block is before the boundary if that lies behind it.
             *evidence -= if at < place { if_before } else { if_behind };
@@ -83,22 +90,32 @@ fn choose(
     best: &Boundary,
     (before, behind): (&dyn Fn(Block) -> f64, &dyn Fn(Block) -> f64),
 ) -> Option<Block> {
-    let reach = best.width / 4 + 2;
-    for nth in 0..16 {
-        let reach = crate::circle::real(reach * (1 + nth / 4));
-        let step = (probe.even() - 0.5) * 2.0 * reach;
-        let middle = crate::circle::real(best.at) - 0.5;
-        let at = crate::circle::whole(middle + step + 0.5);
-        let inside = at + 64 >= search.from && at <= search.to + 64 && at < probe.blocks;
-        if inside && wrap(before(at) - behind(at)).abs() > APART_MIN * search.sigma {
+    let reach = real(best.width / 4 + 2);
+    let mut widest = (APART_LEAST * search.sigma, None);
+    for nth in 0..32 {
+        // First near the middle, then in all that is in question.
+        let reach = if nth < 8 { reach } else { 2.0 * reach };
+        let at = nearest(real(best.at) - 0.5 + (probe.even() - 0.5) * 2.0 * reach);
+        let inside = at + OUTSIDE >= search.from && at <= search.to + OUTSIDE && at < probe.blocks;
+        let apart = wrap(before(at) - behind(at)).abs();
+        if inside && apart > APART_MIN * search.sigma {
             return Some(at);
         }
+        if inside && apart > widest.0 {
+            widest = (apart, Some(at));
+        }
     }
-    None
+    widest.1
 }
 
-/// The middle of the evidence.
-fn weigh(from: Block, evidence: &[f64]) -> Boundary {
+/// By how much a read that should end at one phase but ended at another speaks against that, at most
+/// [`AGAINST_MAX`].
+pub(crate) fn against(phase: f64, rule: f64, sigma: f64) -> f64 {
+    (0.5 * (wrap(phase - rule) / sigma).powi(2)).min(AGAINST_MAX)
+}
+
+/// What evidence of places in a row says, the first of which is `from`.
+pub(crate) fn weigh(from: Block, evidence: &[f64]) -> Boundary {
     let most = evidence.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     // A power of two for each unit of evidence, whole ones exactly: products alone, and the same everywhere.
     let weights: Vec<f64> = evidence.iter().map(|evidence| power(most - evidence)).collect();

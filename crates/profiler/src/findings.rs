@@ -5,8 +5,8 @@ use core::fmt;
 use units::{Lba, Share};
 
 use crate::flash::Flash;
+use crate::geometry::Geometry;
 use crate::limits::{NOTES_MAX, OUTLIERS_MAX};
-use crate::map::Map;
 use crate::rotation::Spindle;
 
 /// A figure that was measured.
@@ -127,12 +127,12 @@ pub struct Findings {
     pub done: Vec<Stage>,
     /// Whether there is a spindle, and how it turns.
     pub spindle: Option<Spindle>,
+    /// Where sectors lie.
+    pub geometry: Option<Geometry>,
     /// What was kept out of the figures.
     pub outliers: Vec<Outlier>,
     /// How much more was, than is listed.
     pub outliers_more: u64,
-    /// Where sectors lie.
-    pub map: Option<Map>,
     /// What was found of rates, rations and writing, where nothing turns.
     pub flash: Flash,
     /// How the drive moves and what it remembers.

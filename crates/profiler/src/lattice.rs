@@ -28,14 +28,57 @@ pub(crate) struct Lattice {
     pub(crate) heads: u32,
     /// How many tracks of its cylinder lie before the anchor's.
     pub(crate) first: u32,
+    /// Sectors without data at regular distances, if there are any.
+    pub(crate) gaps: Option<Gaps>,
+}
+
+/// Sectors without data at regular distances: spares, as many after each group of tracks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gaps {
+    /// Blocks from one gap to the next.
+    pub(crate) every: u64,
+    /// Blocks that would fit a gap.
+    pub(crate) skip: u64,
+    /// Blocks from the gap before the anchor to the anchor.
+    pub(crate) inside: u64,
+}
+
+/// As a signed number.
+fn long(number: u64) -> i64 {
+    i64::try_from(number).expect("under 2^63")
 }
 
 impl Lattice {
     /// The track of a block, counted from the anchor's, and its block there.
     pub(crate) fn track(&self, at: Block) -> (i64, u64) {
-        let spt = i64::try_from(self.spt).expect("a track");
         let from = at.cast_signed() - self.anchor.cast_signed();
+        let skipped = self.gaps.map_or(0, |gaps| {
+            (from + long(gaps.inside)).div_euclid(long(gaps.every)) * long(gaps.skip)
+        });
+        self.sector(from + skipped)
+    }
+
+    /// The track of a sector, counted with those without data from the anchor on, and its sector there.
+    pub(crate) fn sector(&self, from: i64) -> (i64, u64) {
+        let spt = long(self.spt);
         (from.div_euclid(spt), from.rem_euclid(spt).cast_unsigned())
+    }
+
+    /// The first block of a track, if there is data on its first sector.
+    pub(crate) fn begins(&self, track: i64) -> Option<Block> {
+        let from = track * long(self.spt);
+        let skipped = match self.gaps {
+            None => 0,
+            Some(gaps) => {
+                let all = long(gaps.every + gaps.skip);
+                let (nth, inside) = ((from + long(gaps.inside)).div_euclid(all), from + long(gaps.inside));
+                if inside.rem_euclid(all) >= long(gaps.every) {
+                    return None;
+                }
+                nth * long(gaps.skip)
+            }
+        };
+        self.anchor.checked_add_signed(from - skipped)
     }
 
     /// How many cylinders begin between the anchor and a track.
@@ -45,7 +88,11 @@ impl Lattice {
 
     /// The phase at which a read of a block should end.
     pub(crate) fn at(&self, at: Block) -> f64 {
-        let (track, sector) = self.track(at);
+        self.on(self.track(at))
+    }
+
+    /// The phase at which a read of a track's sector should end; sectors past the track's end go on as on it.
+    pub(crate) fn on(&self, (track, sector): (i64, u64)) -> f64 {
         let turned = part(self.step * signed(track));
         let extra = if self.heads > 1 { self.extra * signed(self.cylinders(track)) } else { 0.0 };
         part(self.phase + real(sector) / real(self.spt) + turned + extra)
@@ -96,6 +143,14 @@ impl Lattice {
         let off: Vec<f64> = phases.iter().map(|(at, phase)| self.off(*at, *phase)).collect();
         let level = centre(&off, reach).map_or(0.0, |centre| centre.mean);
         Self { phase: part(self.phase + level), ..*self }
+    }
+
+    /// The same lattice, its tracks beginning so many blocks later.
+    #[must_use]
+    pub(crate) fn moved(&self, by: i64) -> Self {
+        let anchor = self.anchor.checked_add_signed(by).unwrap_or(self.anchor);
+        let phase = part(self.phase + signed(by) / real(self.spt));
+        Self { anchor, phase, ..*self }
     }
 
     /// The sum of squares of what these phases lie off, each cut off at `reach`.

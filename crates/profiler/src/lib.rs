@@ -12,56 +12,29 @@
 //! Invariant: figures come from sums, products and quotients alone (no transcendental functions), so that one
 //! sequence of completions gives one profile on every machine.
 
+mod assemble;
 mod bench;
 mod boundary;
 mod circle;
 pub mod dynamics;
 mod findings;
 pub mod flash;
+mod geometry;
+mod heads;
 mod lattice;
 pub mod limits;
 mod local;
 mod map;
 mod probe;
 mod rotation;
+mod surfaces;
 mod sweep;
 mod target;
 mod whole;
 
 pub use bench::{Bench, Budget, Halt, Progress, Timed, Watcher};
 pub use findings::{Figure, Findings, Outlier, Reason, Stage};
-pub use map::Map;
+pub use geometry::{Geometry, Zone, geometry};
 pub use rotation::{Rotation, Spindle, rotation};
 pub use target::{Completion, Facts, Outcome, Tag, Target};
 pub use whole::measure;
-
-/// dev
-pub fn try_sweep(
-    bench: &mut Bench<'_>,
-    period: f64,
-    sigma: f64,
-    hit: f64,
-    forgets: u32,
-) -> Vec<(u64, f64, u64, u64, f64, f64, u32, f64)> {
-    let mut probe = probe::Probe::new(bench);
-    (probe.period, probe.sigma, probe.hit) = (period, sigma, hit);
-    probe.forgets = forgets;
-    let mut pieces = Vec::new();
-    let r = sweep::sweep(&mut probe, &mut pieces);
-    println!("{r:?} {:.1} s", probe.now() / 1e9);
-    pieces
-        .iter()
-        .map(|p| {
-            (
-                p.from,
-                p.sure,
-                p.to,
-                p.lattice.spt,
-                p.lattice.step,
-                p.lattice.extra,
-                p.lattice.heads,
-                p.lattice.mean_step(),
-            )
-        })
-        .collect()
-}

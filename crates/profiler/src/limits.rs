@@ -10,3 +10,5 @@ pub const NOTES_MAX: usize = 64;
 pub const REFERENCES_MAX: u32 = 128;
 /// Most pieces that a disk is taken to be laid out in.
 pub const PIECES_MAX: usize = 4_096;
+/// Most bands that a profile has.
+pub const BANDS_MAX: usize = 16_384;

@@ -23,7 +23,7 @@ const SCAN: u32 = 48;
 /// Places at which a layout is looked for.
 const ATTEMPTS: u32 = 3;
 /// Mean squares of phases about a lattice, in those of noise.
-const MISFIT_MAX: f64 = 2.2;
+const MISFIT_MAX: f64 = 1.8;
 /// Most heads that are looked for.
 pub(crate) const HEADS_MAX: u32 = 64;
 
@@ -213,12 +213,13 @@ fn find_within(
         from: guess.saturating_sub(half),
         to: guess + half,
         width,
+        reads_min: 6,
         reads: 90,
         sigma: probe.sigma * 1.1,
     };
     let left = |at: Block| level + straight(at);
     let right = |at: Block| level + jump + straight(at);
-    boundary(probe, &search, &left, &right).map(Some)
+    boundary(probe, &search, &left, &right, &|_| 0.0).map(Some)
 }
 
 /// A boundary between tracks, and exactly how many blocks are on a track.
@@ -297,7 +298,7 @@ fn best_of(
     heads: Option<u32>,
     (tracks, sigma): (u32, f64),
 ) -> Option<Lattice> {
-    let plain = Lattice { spt, anchor, phase: 0.0, step: 0.0, extra: 0.0, heads: 1, first: 0 };
+    let plain = Lattice { spt, anchor, phase: 0.0, step: 0.0, extra: 0.0, heads: 1, first: 0, gaps: None };
     let reach = 5.0 * sigma;
     // What each track is turned by, and by how much more than the one before it.
     let mut turned: Vec<(i64, Vec<f64>)> = Vec::new();

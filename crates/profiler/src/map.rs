@@ -1,34 +1,18 @@
-//! Where sectors lie: what everything else that is measured of a turning disk stands on.
+//! From where sectors lie to what a scheduler takes of it, before anything is known of the arm.
 
-use engine::{Band, CommandOverheads, Curve, Profile};
-use units::{Duration, Sectors, Share};
+use engine::{CommandOverheads, Curve, Profile};
+use units::{Duration, Sectors};
 
-/// Where sectors lie.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Map {
-    /// Heads.
-    pub surfaces: u32,
-    /// Cylinders.
-    pub cylinders: u32,
-    /// How sure it is that all of it is so.
-    pub confidence: Share,
-    /// In the order of addresses, without gaps from address 0 on.
-    pub bands: Vec<Band>,
-}
+use crate::findings::Figure;
+use crate::geometry::Geometry;
 
-impl Map {
-    /// The addresses that it knows.
-    pub fn capacity(&self) -> Sectors {
-        self.bands.last().map_or(Sectors::ZERO, |band| Sectors(band.lbas.end().0))
-    }
-
-    /// A profile that knows where sectors lie and nothing of the arm, for a turn of `period`, which may be off by so many
-    /// parts in a billion.
-    pub fn profile(&self, period: Duration, period_error_ppb: u32) -> Profile {
+impl Geometry {
+    /// A profile that knows where sectors lie and nothing of the arm, for a turn of `period`.
+    pub fn profile(&self, period: &Figure<Duration>) -> Profile {
         Profile {
-            period,
-            period_error_ppb,
-            surfaces: self.surfaces,
+            period: period.value,
+            period_error_ppb: error_ppb(period),
+            surfaces: self.heads.map_or(1, |heads| heads.value),
             cylinders: self.cylinders,
             bands: self.bands.clone(),
             seek: Curve::default(),
@@ -44,9 +28,14 @@ impl Map {
         }
     }
 
-    /// What a profile knows of where sectors lie.
-    pub fn of(profile: &Profile, confidence: Share) -> Self {
-        let (surfaces, cylinders) = (profile.surfaces, profile.cylinders);
-        Self { surfaces, cylinders, confidence, bands: profile.bands.clone() }
+    /// Whether the map goes to the end of a disk of so many sectors.
+    pub fn is_whole(&self, sectors: Sectors) -> bool {
+        self.bands.last().is_some_and(|band| band.lbas.end().0 == sectors.0)
     }
+}
+
+/// Twice the standard error, in parts of a billion of the period.
+fn error_ppb(period: &Figure<Duration>) -> u32 {
+    let off = u128::from(period.spread.as_nanos()) * 2_000_000_000;
+    u32::try_from(off / u128::from(period.value.as_nanos().max(1))).unwrap_or(u32::MAX)
 }

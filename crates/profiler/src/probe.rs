@@ -10,7 +10,9 @@ use units::{Extent, Instant, Lba, Operation, Sectors};
 
 use crate::bench::{Bench, Halt};
 use crate::circle::{part, real, whole};
+use crate::lattice::Lattice;
 use crate::limits::REFERENCES_MAX;
+use crate::rotation::Rotation;
 
 /// How many of the last reads are remembered.
 const RECENT_MAX: usize = 64;
@@ -51,6 +53,10 @@ pub(crate) struct Probe<'b, 'a> {
     sequence: u64,
     /// Where the last reads began, the latest last.
     recent: VecDeque<Block>,
+    /// Addresses whose lattice is known, to read from where the arm is about to be anyway.
+    pub(crate) ground: Option<(Lattice, Block, Block)>,
+    /// How soon a block there can be read, in ns.
+    lead: f64,
     /// How many long reads were tried to come off the media, and how many did.
     long: (u32, u32),
 }
@@ -70,8 +76,20 @@ impl<'b, 'a> Probe<'b, 'a> {
             origin,
             sequence: 0,
             recent: VecDeque::new(),
+            ground: None,
+            lead: 2e6,
             long: (0, 0),
         }
+    }
+
+    /// A probe of a drive whose spindle is known.
+    pub(crate) fn of(bench: &'b mut Bench<'a>, rotation: &Rotation) -> Self {
+        let mut probe = Self::new(bench);
+        probe.period = real(rotation.period_picos) / 1e3;
+        probe.sigma = real(rotation.noise.as_nanos()) / probe.period;
+        probe.hit = real(rotation.hit_below.as_nanos());
+        probe.forgets = rotation.forgets;
+        probe
     }
 
     /// The address of a block.
@@ -150,11 +168,35 @@ impl<'b, 'a> Probe<'b, 'a> {
             }
         }
         for nth in 0..self.forgets {
-            let far =
-                (at + (u64::from(nth) + 1) * self.far() + self.recent.len() as u64) % self.blocks;
-            let _ = self.read(far)?;
+            self.elsewhere(at, u64::from(nth) + 1)?;
         }
         self.sample(at)
+    }
+
+    /// Reads a block that has nothing to do with `at`: on known ground one that comes under the head soon.
+    fn elsewhere(&mut self, at: Block, nth: u64) -> Result<(), Halt> {
+        let Some((lattice, from, to)) = self.ground else {
+            let far = (at + nth * self.far() + self.recent.len() as u64) % self.blocks;
+            let _ = self.read(far)?;
+            return Ok(());
+        };
+        let now = self.now();
+        let mut best = (f64::INFINITY, from);
+        for _ in 0..24 {
+            let block = from + whole(self.even() * real(to - from));
+            let wait = part(lattice.at(block) - (now + self.lead) / self.period);
+            if wait < best.0 && block.abs_diff(at) > 2 * lattice.spt {
+                best = (wait, block);
+            }
+        }
+        let expected = self.lead + best.0 * self.period;
+        if let Some((took, _)) = self.read(best.1)? {
+            // A turn too late: the lead was too short. So it stays about as short as it can be.
+            let missed = took > expected + self.period / 2.0;
+            let lead = self.lead * if missed { 1.2 } else { 0.99 };
+            self.lead = lead.clamp(self.period / 20.0, self.period);
+        }
+        Ok(())
     }
 
     /// How far away a read has nothing to do with a block.

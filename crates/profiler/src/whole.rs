@@ -1,12 +1,10 @@
 //! Everything that can be found out, in the order in which one stands on the other.
 
-use units::Duration;
-
 use crate::bench::{Bench, Halt};
 use crate::dynamics;
-use crate::findings::{Figure, Stage};
+use crate::findings::Stage;
 use crate::flash::{self, Verdict};
-use crate::map::Map;
+use crate::geometry::geometry;
 use crate::rotation::{Spindle, rotation};
 
 /// Measures what the findings do not have: first what kind of device it is, then what its kind has to tell. Stages that are
@@ -33,21 +31,18 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<(), Halt> {
             bench.findings.note("not rotating: reads of one place follow no period".to_owned());
         }
     }
-    match bench.findings.map.clone() {
-        Some(map) => mechanical(bench, &map),
-        None => flash::measure(bench),
+    let Some(Spindle::Turns(turns)) = bench.findings.spindle else { return flash::measure(bench) };
+    if !bench.findings.is_done(Stage::Zones) {
+        geometry(bench, &turns)?;
     }
-}
-
-/// What stands on knowing where sectors lie.
-fn mechanical(bench: &mut Bench<'_>, map: &Map) -> Result<(), Halt> {
-    let Some(Spindle::Turns(rotation)) = bench.findings.spindle else { return Ok(()) };
-    dynamics::measure(bench, &map.profile(rotation.period.value, error_ppb(&rotation.period)))
-}
-
-/// Twice the standard error, in parts of a billion of the period.
-fn error_ppb(period: &Figure<Duration>) -> u32 {
-    let ppb =
-        period.spread.as_nanos().saturating_mul(2_000_000_000) / period.value.as_nanos().max(1);
-    u32::try_from(ppb).unwrap_or(u32::MAX)
+    // The zone map counts turns for longer than the spindle's own stage did.
+    let Some(Spindle::Turns(turns)) = bench.findings.spindle else { return Ok(()) };
+    match &bench.findings.geometry {
+        Some(found) if !found.bands.is_empty() => {
+            let map = found.profile(&turns.period);
+            dynamics::measure(bench, &map)
+        }
+        // Something turns, and nobody knows where sectors lie: rates are what there is to be had.
+        _ => flash::measure(bench),
+    }
 }

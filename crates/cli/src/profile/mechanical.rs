@@ -2,7 +2,7 @@
 
 use config::profile::Measured;
 use profiler::dynamics::{Chunks, Dynamics, Prediction, Seeks};
-use profiler::{Figure, Findings, Map, Rotation, Spindle};
+use profiler::{Figure, Findings, Geometry, Spindle, Zone};
 use units::{Duration, Sectors};
 
 use super::show::{FIGURE, figure, section};
@@ -15,8 +15,8 @@ const SEEKS_SHOWN: usize = 16;
 pub(super) fn tables(measured: &Measured) -> String {
     let found = &measured.findings;
     let mut text = section(&figures(found));
-    if let (Some(Spindle::Turns(rotation)), Some(map)) = (&found.spindle, &found.map) {
-        text += &section(&zones(rotation, map));
+    if let Some(geometry) = found.geometry.as_ref().filter(|found| !found.zones.is_empty()) {
+        text += &section(&zones(geometry));
     }
     let dynamics = &found.dynamics;
     for (name, seeks) in [("reads", &dynamics.seek), ("writes", &dynamics.seek_write)] {
@@ -46,11 +46,11 @@ fn figures(found: &Findings) -> String {
         row("turns a minute", plain(format!("{rpm:.4}")));
         row("noise of completions", plain(rotation.noise.to_string()));
     }
-    if let Some(map) = &found.map {
-        let sure =
-            |text: String| vec![text, String::new(), String::new(), map.confidence.to_string()];
-        row("heads", sure(map.surfaces.to_string()));
-        row("cylinders", sure(map.cylinders.to_string()));
+    if let Some(geometry) = &found.geometry {
+        if let Some(heads) = &geometry.heads {
+            row("heads", figure(heads));
+        }
+        row("cylinders", plain(geometry.cylinders.to_string()));
     }
     let all = &found.dynamics.overheads;
     let times = [
@@ -86,48 +86,39 @@ fn figures(found: &Findings) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
-fn zones(rotation: &Rotation, map: &Map) -> String {
+fn zones(geometry: &Geometry) -> String {
     let head = [
         "zone, from sector",
+        "sure",
         "sectors",
-        "cylinder",
         "a track",
         "track skew",
+        "off by",
         "cylinder skew",
+        "off by",
         "MB/s",
+        "in a row",
     ];
-    let period = rotation.period.value;
-    let part = |skew: engine::Skew| {
-        let time = (u128::from(skew.0) * u128::from(period.as_nanos())) >> 64;
-        Duration::from_nanos(u64::try_from(time).unwrap_or(u64::MAX)).to_string()
-    };
-    let mut zones: Vec<(engine::Band, u64)> = Vec::new();
-    for band in &map.bands {
-        match zones.last_mut() {
-            Some((known, sectors))
-                if known.first_cylinder == band.first_cylinder
-                    && known.sectors_per_track == band.sectors_per_track =>
-            {
-                *sectors += band.lbas.len.0;
-            }
-            _ => zones.push((*band, band.lbas.len.0)),
-        }
-    }
-    let row = |(band, sectors): &(engine::Band, u64)| {
-        let rate = f64::from(band.sectors_per_track) * 512e3 / period.as_nanos().max(1) as f64;
+    let row = |zone: &Zone| {
+        let spread = |skew: &Figure<Duration>| format!("± {}", skew.spread);
+        let rate = |rate: u64| format!("{:.2}", rate as f64 / 1e6);
         vec![
-            band.lbas.start.0.to_string(),
-            sectors.to_string(),
-            band.first_cylinder.to_string(),
-            band.sectors_per_track.to_string(),
-            part(band.track_skew),
-            part(band.cylinder_skew),
-            format!("{rate:.2}"),
+            zone.lbas.start.0.to_string(),
+            zone.begins.to_string(),
+            zone.lbas.len.0.to_string(),
+            zone.sectors_per_track.value.to_string(),
+            zone.track_skew.value.to_string(),
+            spread(&zone.track_skew),
+            zone.cylinder_skew.value.to_string(),
+            spread(&zone.cylinder_skew),
+            rate(zone.media_rate),
+            rate(zone.sustained_rate),
         ]
     };
-    let rows: Vec<_> = zones.iter().take(ZONES_SHOWN).map(row).collect();
-    let more = zones.len() - rows.len();
-    table::text(&head, &rows) + &if more > 0 { format!("and {more} more\n") } else { String::new() }
+    let rows: Vec<_> = geometry.zones.iter().take(ZONES_SHOWN).map(row).collect();
+    let more = geometry.zones.len() - rows.len();
+    let more = if more > 0 { format!("and {more} more\n") } else { String::new() };
+    table::text(&head, &rows) + &more
 }
 
 fn curve(name: &str, seeks: &Seeks) -> String {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use config::profile::Measured;
 use profiler::dynamics::{Chunks, Seeks};
-use profiler::{Map, Rotation, Spindle};
+use profiler::{Geometry, Rotation, Spindle};
 use report::{Line, Plot};
 use units::Duration;
 
@@ -33,9 +33,9 @@ pub(super) fn write(
             "seek",
             dynamics.seek.as_ref().map(|seek| seeks(stem, seek, dynamics.seek_write.as_ref())),
         ),
-        ("zones", rotation.zip(found.map.as_ref()).map(|(turn, map)| zones(stem, turn, map))),
+        ("zones", found.geometry.as_ref().map(|found| zones(stem, found))),
         ("chunks", chunks(stem, dynamics.chunks_read.as_ref(), dynamics.chunks_write.as_ref())),
-        ("rotation", rotation.map(|turn| foretold(stem, turn, found.map.as_ref()))),
+        ("rotation", rotation.map(|turn| foretold(stem, turn, found.geometry.as_ref()))),
         ("rates", rates(stem, measured)),
     ];
     let mut files = Vec::new();
@@ -80,18 +80,22 @@ fn seeks(name: &str, read: &Seeks, write: Option<&Seeks>) -> Plot {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "drawn, never computed with")]
-fn zones(name: &str, turn: &Rotation, map: &Map) -> Plot {
-    let mut points = Vec::new();
-    for band in &map.bands {
-        let ends = [band.lbas.start, band.lbas.end()].map(|lba| lba.0 as f64 * 512.0 / 1e9);
-        let track = f64::from(band.sectors_per_track) * 512.0 / 1e6;
-        points.extend(ends.map(|at| (at, track / turn.period.value.as_secs_f64())));
-    }
+fn zones(name: &str, geometry: &Geometry) -> Plot {
+    let line_of = |what: &str, rate: fn(&profiler::Zone) -> u64, dashed| {
+        let ends = |zone: &profiler::Zone| {
+            let rate = rate(zone) as f64 / 1e6;
+            [zone.lbas.start, zone.lbas.end()].map(|lba| (lba.0 as f64 * 512.0 / 1e9, rate))
+        };
+        line(what, geometry.zones.iter().flat_map(ends).collect(), dashed)
+    };
     Plot {
-        caption: format!("{name}: rates of its zones, under a head"),
+        caption: format!("{name}: rates of its zones"),
         x: "place on the disk, GB".to_owned(),
         y: "rate, MB/s".to_owned(),
-        lines: vec![line("media", points, false)],
+        lines: vec![
+            line_of("in a row", |zone| zone.sustained_rate, false),
+            line_of("under a head", |zone| zone.media_rate, true),
+        ],
         ..Plot::default()
     }
 }
@@ -118,7 +122,7 @@ fn chunks(name: &str, read: Option<&Chunks>, write: Option<&Chunks>) -> Option<P
     })
 }
 
-fn foretold(name: &str, turn: &Rotation, map: Option<&Map>) -> Plot {
+fn foretold(name: &str, turn: &Rotation, map: Option<&Geometry>) -> Plot {
     let period = turn.period.value.as_secs_f64();
     let part = turn.period.spread.as_secs_f64() / period;
     let (noise, wander) = (turn.noise.as_secs_f64(), turn.wander.as_secs_f64() / period);

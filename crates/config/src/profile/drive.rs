@@ -43,7 +43,7 @@ impl core::fmt::Display for Lacks {
             }
             Self::Rotation => "does not say how the spindle turns, expected a stage `rotation`",
             Self::Map => {
-                "does not say where sectors lie, expected the stages `zones` and `surfaces`"
+                "does not say where all sectors lie, expected a stage `zones` that came to its end"
             }
             Self::Seeks => "does not say how long the arm takes, expected a stage `seeks`",
             Self::Rates => "does not say how random reads are answered, expected a stage `rates`",
@@ -74,14 +74,12 @@ impl Measured {
             Some(profiler::Spindle::Still) => return Err(Lacks::Still),
             None => return Err(Lacks::Rotation),
         };
-        let map = found.map.as_ref().ok_or(Lacks::Map)?;
+        let whole = |found: &&profiler::Geometry| found.is_whole(self.device.capacity);
+        let geometry = found.geometry.as_ref().filter(whole).ok_or(Lacks::Map)?;
         if found.dynamics.seek.is_none() {
             return Err(Lacks::Seeks);
         }
-        let period = rotation.period;
-        let off =
-            period.spread.as_nanos().saturating_mul(2_000_000_000) / period.value.as_nanos().max(1);
-        let mut profile = map.profile(period.value, u32::try_from(off).unwrap_or(u32::MAX));
+        let mut profile = geometry.profile(&rotation.period);
         found.dynamics.apply(&mut profile, &facts(&self.device));
         Ok(profile)
     }
@@ -267,8 +265,7 @@ fn skew(skew: Skew, sectors_per_track: u32) -> (u32, Angle) {
 
 #[cfg(test)]
 mod tests {
-    use profiler::Map;
-    use units::{Lba, Share};
+    use units::Lba;
 
     use super::*;
     use crate::{drives, profile};
@@ -278,8 +275,7 @@ mod tests {
         for name in drives::names() {
             let Some(spec) = drives::library(name) else { continue };
             let model = spec.check().expect("a drive");
-            let map = Map::of(&profile::assumed(&model), Share::ALL);
-            let known = map.profile(model.period(), 0);
+            let known = profile::assumed(&model);
             let again = Spec {
                 zones: zones(&known),
                 mapping: mapping(&known.bands),

@@ -197,7 +197,7 @@ impl Record for Findings {
         form.values("notes", &mut self.notes, profiler::limits::NOTES_MAX)?;
         form.field("outliers_more", &mut self.outliers_more)?;
         super::rotation::visit(self, form)?;
-        super::map::visit(self, form)?;
+        super::geometry::visit(self, form)?;
         super::dynamics::visit(self, form)?;
         super::flash::visit(self, form)?;
         form.tables("outlier", &mut self.outliers, profiler::limits::OUTLIERS_MAX)

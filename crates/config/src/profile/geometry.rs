@@ -1,19 +1,20 @@
-//! Where sectors lie: `[found.map]`.
+//! Where sectors lie: `[found.geometry]`.
 
 use engine::{Band, Heads, Skew};
-use profiler::{Findings, Map};
+use profiler::limits::BANDS_MAX;
+use profiler::{Findings, Geometry, Zone};
 use units::{Angle, Extent, Lba, Sectors, Share};
 
+use super::flash::{no_time, unknown};
 use super::form::{Form, Record};
 use super::written::{Written, by_name, named};
 use crate::error::ConfigError;
 use crate::table::Value;
 
-/// Most bands of a map: a drive with a slip on every tenth track has so many.
-const BANDS_MAX: usize = 1 << 16;
+const ZONES_MAX: usize = drive::ZONES_MAX;
 
 pub(super) fn visit(findings: &mut Findings, form: &mut Form<'_>) -> Result<(), ConfigError> {
-    form.table("map", &mut findings.map)
+    form.table("geometry", &mut findings.geometry)
 }
 
 by_name!(
@@ -40,15 +41,18 @@ impl Written for Skew {
     }
 }
 
-impl Record for Map {
+impl Record for Geometry {
     fn blank() -> Self {
-        Self { surfaces: 0, cylinders: 0, confidence: Share::NONE, bands: Vec::new() }
+        let (zones, bands, known) = (Vec::new(), Vec::new(), Sectors::ZERO);
+        Self { zones, bands, heads: None, order: None, cylinders: 0, known }
     }
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), ConfigError> {
-        form.field("surfaces", &mut self.surfaces)?;
+        form.field("known", &mut self.known)?;
         form.field("cylinders", &mut self.cylinders)?;
-        form.field("confidence", &mut self.confidence)?;
+        form.figure("heads", &mut self.heads)?;
+        form.maybe("order", &mut self.order)?;
+        form.tables("zone", &mut self.zones, ZONES_MAX)?;
         form.tables("band", &mut self.bands, BANDS_MAX)?;
         let mut next = Lba(0);
         for (nth, band) in self.bands.iter().enumerate() {
@@ -61,9 +65,35 @@ impl Record for Map {
             // The reader has seen that every number is under 2^63.
             next = band.lbas.end();
         }
-        form.sound(!self.bands.is_empty(), "band", || "at least one table [[band]]".to_owned())?;
-        let turns = self.surfaces > 0 && self.cylinders > 0;
-        form.sound(turns, "surfaces", || "heads and cylinders above zero".to_owned())
+        let turns = self.cylinders > 0 && self.heads.is_none_or(|heads| heads.value > 0);
+        form.sound(turns, "cylinders", || "heads and cylinders above zero".to_owned())
+    }
+}
+
+impl Record for Zone {
+    fn blank() -> Self {
+        Self {
+            lbas: Extent::default(),
+            begins: Share::NONE,
+            sectors_per_track: unknown(0, 0),
+            track_skew: no_time(),
+            cylinder_skew: no_time(),
+            skews_apart: false,
+            media_rate: 0,
+            sustained_rate: 0,
+        }
+    }
+
+    fn visit(&mut self, form: &mut Form<'_>) -> Result<(), ConfigError> {
+        form.field("first", &mut self.lbas.start)?;
+        form.field("sectors", &mut self.lbas.len.0)?;
+        form.field("begins_there", &mut self.begins)?;
+        form.known("sectors_per_track", &mut self.sectors_per_track)?;
+        form.known("track_skew", &mut self.track_skew)?;
+        form.known("cylinder_skew", &mut self.cylinder_skew)?;
+        form.field("skews_apart", &mut self.skews_apart)?;
+        form.field("media_bytes_per_s", &mut self.media_rate)?;
+        form.field("sustained_bytes_per_s", &mut self.sustained_rate)
     }
 }
 
