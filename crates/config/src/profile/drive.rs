@@ -20,6 +20,12 @@ const STREAM_HOLD: Duration = Duration::from_millis(1);
 /// A drive that does so much more at depth than alone, in hundredths, chooses whom to serve next.
 const CHOOSES_PERCENT: u64 = 115;
 
+/// By how much a movement that was measured may be off, in parts of it and at least.
+const OFF_PARTS: u64 = 20;
+const OFF_MIN: Duration = Duration::from_micros(50);
+/// Most slips at one place: more are no slips.
+const TURNS_MAX: u32 = 64;
+
 /// Why a profile is not enough for something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lacks {
@@ -91,6 +97,12 @@ impl Measured {
     pub fn spec(&self) -> Result<Spec, Lacks> {
         let profile = self.profile()?;
         let dynamics = &self.findings.dynamics;
+        let head_switch = fitted(profile.head_switch, &profile, |band| band.track_skew);
+        let settled = fitted(head_switch + profile.write_settle, &profile, |band| band.track_skew);
+        let mut seek = curve(dynamics.seek.as_ref(), Duration::ZERO).unwrap_or_default();
+        if let Some(next) = seek.points.first_mut().filter(|point| point.0 == 1) {
+            next.1 = fitted(next.1, &profile, |band| band.cylinder_skew);
+        }
         let overheads = Overheads {
             read_hit: profile.overheads.hit,
             read_miss: profile.overheads.read,
@@ -107,10 +119,10 @@ impl Measured {
             surfaces: profile.surfaces,
             mapping: mapping(&profile.bands),
             zones: zones(&profile),
-            seek: curve(dynamics.seek.as_ref(), Duration::ZERO).unwrap_or_default(),
+            seek,
             seek_write: curve(dynamics.seek_write.as_ref(), profile.write_settle),
-            head_switch: profile.head_switch,
-            write_settle: profile.write_settle,
+            head_switch,
+            write_settle: settled.saturating_sub(head_switch),
             overheads,
             overheads_after_write: overheads,
             bus_sector: profile.bus_sector,
@@ -199,7 +211,7 @@ fn mapping(bands: &[Band]) -> Mapping {
 
 /// Bands of one grid are one zone; what lies between them holds no data.
 fn zones(profile: &Profile) -> Vec<Zone> {
-    let mut zones = Vec::new();
+    let mut zones: Vec<Zone> = Vec::new();
     let mut rest = &profile.bands[..];
     while let Some(first) = rest.first() {
         let grid = |band: &&Band| {
@@ -210,20 +222,20 @@ fn zones(profile: &Profile) -> Vec<Zone> {
         let (own, behind) = rest.split_at(count);
         rest = behind;
         let next = behind.first().map_or(profile.cylinders, |band| band.first_cylinder);
-        zones.push(zone(own, next, profile.surfaces));
+        // Every address has a sector: where cylinders were counted short, what lies further in is moved.
+        let from = zones.last().map_or(0, |zone| zone.last_cylinder + 1);
+        let counted = next.saturating_sub(first.first_cylinder);
+        zones.push(zone(own, from, counted, profile.surfaces));
     }
     zones
 }
 
-/// The zone of bands of one grid, up to the cylinder `next`.
-fn zone(bands: &[Band], next: u32, surfaces: u32) -> Zone {
+/// The zone of bands of one grid, from the cylinder `from` on, of so many cylinders or as many as the bands take.
+fn zone(bands: &[Band], from: u32, counted: u32, surfaces: u32) -> Zone {
     let first = bands[0];
     let track = u64::from(first.sectors_per_track);
     let (track_skew, track_skew_rest) = skew(first.track_skew, first.sectors_per_track);
     let (cylinder_skew, cylinder_skew_rest) = skew(first.cylinder_skew, first.sectors_per_track);
-    let last_cylinder = next.saturating_sub(1).max(first.first_cylinder);
-    let cylinders = u64::from(last_cylinder) + 1 - u64::from(first.first_cylinder);
-    let sectors = cylinders * u64::from(surfaces) * track;
     let (mut skips, mut turns) = (Vec::new(), Vec::new());
     let (mut at, mut angle) = (0, first.first_angle);
     let width = u32::try_from((1_u64 << 32) / track.max(1)).unwrap_or(u32::MAX);
@@ -233,16 +245,20 @@ fn zone(bands: &[Band], next: u32, surfaces: u32) -> Zone {
         }
         // Each slip turns all that follows on by a sector.
         let turned = (band.first_angle - angle).0.saturating_add(width / 2) / width.max(1);
-        turns.extend((0..turned).map(|_| band.first_sector.div_ceil(track)));
+        turns.extend((0..turned.min(TURNS_MAX)).map(|_| band.first_sector.div_ceil(track)));
         angle = band.first_angle;
-        at = band.first_sector + band.lbas.len.0;
+        at = at.max(band.first_sector) + band.lbas.len.0;
     }
+    let cylinder = u64::from(surfaces) * track;
+    let cylinders = u64::from(counted.max(1)).max(at.div_ceil(cylinder));
+    let cylinders = u32::try_from(cylinders).unwrap_or(u32::MAX);
+    let sectors = u64::from(cylinders) * cylinder;
     if at < sectors {
         skips.push(Skip { first: at, count: sectors - at });
     }
     Zone {
-        first_cylinder: first.first_cylinder,
-        last_cylinder,
+        first_cylinder: from,
+        last_cylinder: from.saturating_add(cylinders - 1),
         sectors_per_track: first.sectors_per_track,
         track_skew,
         cylinder_skew,
@@ -253,6 +269,21 @@ fn zone(bands: &[Band], next: u32, surfaces: u32) -> Zone {
         turns,
         remaps: Vec::new(),
     }
+}
+
+/// What a movement may take on a drive whose skews are made for it: a sector less than the skew, where it was measured to be longer
+/// by no more than it may be off. Skews are as long as they have to be, and a model that is too slow for its own by a microsecond
+/// loses a turn at each track.
+fn fitted(time: Duration, profile: &Profile, of: fn(&Band) -> Skew) -> Duration {
+    let period = u128::from(profile.period.as_nanos());
+    let room = |band: &Band| {
+        let skew = (u128::from(of(band).0) * period) >> 64;
+        let skew = Duration::from_nanos(u64::try_from(skew).unwrap_or(u64::MAX));
+        skew.saturating_sub(profile.period / u64::from(band.sectors_per_track))
+    };
+    let room = profile.bands.iter().map(room).min().unwrap_or(time);
+    let off = (time / OFF_PARTS).max(OFF_MIN);
+    if time > room && time.saturating_sub(room) <= off { room } else { time }
 }
 
 /// A skew as whole sectors and what is left.

@@ -1,5 +1,6 @@
 //! How the drive moves and what it remembers: `[found.dynamics]`.
 
+use drive::MOVE_MAX;
 use profiler::Findings;
 use profiler::dynamics::{
     ChunkPoint, Chunks, DepthPoint, Dynamics, Overheads, Prediction, ReadBuffer, SeekPoint, Seeks,
@@ -72,7 +73,12 @@ impl Record for Seeks {
         form.field("mean", &mut self.mean)?;
         form.field("full_stroke", &mut self.full_stroke)?;
         form.field("samples", &mut self.samples)?;
-        form.rows("points", &mut self.points, POINTS_MAX)
+        form.rows("points", &mut self.points, POINTS_MAX)?;
+        let rising = self.points.windows(2).all(|pair| pair[0].distance < pair[1].distance);
+        let first = self.points.first().is_none_or(|point| point.distance > 0);
+        form.sound(rising && first, "points", || "distances that rise from 1 on".to_owned())?;
+        let short = self.points.iter().all(|point| point.time <= MOVE_MAX);
+        form.sound(short, "points", || format!("times of at most {MOVE_MAX}"))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where sectors lie: `[found.geometry]`.
 
+use drive::{CYLINDERS_MAX, SECTORS_PER_TRACK_MAX, SURFACES_MAX, ZONES_MAX};
 use engine::{Band, Heads, Skew};
 use profiler::limits::BANDS_MAX;
 use profiler::{Findings, Geometry, Zone};
@@ -11,7 +12,8 @@ use super::written::{Written, by_name, named};
 use crate::error::ConfigError;
 use crate::table::Value;
 
-const ZONES_MAX: usize = drive::ZONES_MAX;
+/// Most sectors of a disk, those without an address among them: what a model can have.
+const SECTORS_MAX: u64 = 1 << 48;
 
 pub(super) fn visit(findings: &mut Findings, form: &mut Form<'_>) -> Result<(), ConfigError> {
     form.table("geometry", &mut findings.geometry)
@@ -60,13 +62,25 @@ impl Record for Geometry {
             form.sound(band.lbas.start == next && !band.lbas.is_empty(), "band", || {
                 format!("bands that follow one another from sector 0 on; number {nth} does not")
             })?;
-            let has = band.sectors_per_track > 0 && band.chunk_read.0 > 0 && band.chunk_write.0 > 0;
-            form.sound(has, "band", || format!("tracks and chunks of sectors in band {nth}"))?;
+            let has = (1..=SECTORS_PER_TRACK_MAX).contains(&band.sectors_per_track)
+                && band.first_cylinder < CYLINDERS_MAX
+                && band.lbas.end().0.max(band.first_sector) <= SECTORS_MAX
+                && band.chunk_read.0 > 0
+                && band.chunk_write.0 > 0;
+            form.sound(has, "band", || {
+                format!(
+                    "tracks of 1 to {SECTORS_PER_TRACK_MAX} sectors, chunks above zero and under {CYLINDERS_MAX} \
+                     cylinders and {SECTORS_MAX} sectors in band {nth}"
+                )
+            })?;
             // The reader has seen that every number is under 2^63.
             next = band.lbas.end();
         }
-        let turns = self.cylinders > 0 && self.heads.is_none_or(|heads| heads.value > 0);
-        form.sound(turns, "cylinders", || "heads and cylinders above zero".to_owned())
+        let heads = self.heads.is_none_or(|heads| (1..=SURFACES_MAX).contains(&heads.value));
+        let turns = (1..=CYLINDERS_MAX).contains(&self.cylinders) && heads;
+        form.sound(turns, "cylinders", || {
+            format!("1 to {CYLINDERS_MAX} cylinders and 1 to {SURFACES_MAX} heads")
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The spindle: `[found.rotation]`, or `still = true` where nothing turns.
 
+use drive::{PERIOD_MAX, PERIOD_MIN};
 use profiler::{Findings, Rotation, Spindle};
 use units::Duration;
 
@@ -38,6 +39,8 @@ impl Record for Rotation {
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), ConfigError> {
         form.known("period", &mut self.period)?;
+        let turns = (PERIOD_MIN..=PERIOD_MAX).contains(&self.period.value);
+        form.sound(turns, "period", || format!("a turn of {PERIOD_MIN} to {PERIOD_MAX}"))?;
         form.field("period_ps", &mut self.period_picos)?;
         form.field("noise", &mut self.noise)?;
         form.field("wander", &mut self.wander)?;

@@ -6,6 +6,7 @@ use units::{Angle, Bytes, Duration, Lba, Op, Sectors, Share};
 
 use crate::drives;
 use crate::error::ConfigError;
+use crate::limits::TIME_MAX;
 use crate::table::{Value, listed, size};
 
 /// Something that is written as one value of TOML, and read back as what it was.
@@ -78,7 +79,7 @@ impl Written for Duration {
     }
 
     fn read(value: &Value<'_>) -> Result<Self, ConfigError> {
-        value.quantity(Self::EXPECTED)
+        value.duration(Self::ZERO..=TIME_MAX, "")
     }
 }
 
