@@ -60,6 +60,20 @@ pub(crate) struct Demo {
     /// Where the plot and its numbers go.
     #[arg(long, default_value = "out", value_name = "DIR")]
     pub(crate) out: PathBuf,
+    /// A video recorder instead: sixteen cameras with deadlines, a playback, a delete and a scrub beside them.
+    #[arg(long)]
+    pub(crate) recorder: bool,
+    /// With this policy instead of the recorder's own: fcfs, utilization, edf, lst, delta-l or delta-star.
+    #[arg(long, requires = "recorder", value_parser = policy)]
+    pub(crate) policy: Option<engine::PolicyName>,
+}
+
+fn policy(text: &str) -> Result<engine::PolicyName, String> {
+    let known =
+        engine::PolicyName::ALL.into_iter().filter(|p| *p != engine::PolicyName::Throughput);
+    let names: Vec<_> = known.map(engine::PolicyName::as_str).collect();
+    let policy = text.parse().ok().filter(|p| *p != engine::PolicyName::Throughput);
+    policy.ok_or_else(|| format!("expected one of {}", names.join(", ")))
 }
 
 #[derive(Debug, ClapArgs)]

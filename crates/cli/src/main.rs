@@ -12,6 +12,7 @@ mod drive;
 mod exit;
 mod load;
 mod profile;
+mod recorder;
 mod serve;
 mod sim;
 mod table;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
     abort_on_panic();
     let args = Args::parse();
     let done = match args.command {
+        Command::Demo(demo) if demo.recorder => recorder::run(&demo, args.json),
         Command::Demo(demo) => demo::run(&demo, args.json),
         Command::Serve(serve) => serve::run(&serve, args.json),
         Command::Vol(command) => vol::run(&command, args.json),

@@ -11,8 +11,8 @@ mod geometry;
 mod rotation;
 mod written;
 
-use ::drive::{Mapping, Model, SeekCurve, Zone};
-use engine::{Band, CommandOverheads, Curve, Heads, Profile, Skew};
+use ::drive::{Mapping, Model, SeekCurve, WriteAhead, Zone};
+use engine::{Band, CommandOverheads, Curve, Extremes, Heads, Profile, Skew};
 use units::{Angle, Duration, Extent, Sectors};
 
 pub use self::drive::Lacks;
@@ -64,6 +64,24 @@ pub fn assumed(model: &Model) -> Profile {
         completion: spec.bus_sector + spec.firmware.bus.read_done,
         seek_command: spec.arm.seek_command,
         write_cache: spec.write_cache && spec.write_buffer > Sectors::ZERO,
+        extremes: extremes(model),
+    }
+}
+
+/// What a command of this drive may take at most, beside what the rest of the profile says.
+fn extremes(model: &Model) -> Extremes {
+    let (spec, bus) = (model.spec(), &model.spec().firmware.bus);
+    let write_ahead = match bus.write_ahead {
+        WriteAhead::One => Sectors(1),
+        WriteAhead::Sectors { short, of_long, .. } => short.max(of_long),
+    };
+    let detours = spec.zones.iter().map(|zone| zone.remaps.len() as u64).sum();
+    Extremes {
+        command: model.command_longest(),
+        bus_sector_write: bus.write_sector.unwrap_or(spec.bus_sector),
+        read_share: bus.read_share,
+        write_ahead,
+        detours,
     }
 }
 

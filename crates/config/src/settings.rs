@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use drive::Model;
 use engine::{
-    DriveTable, Engine, Estimates, EstimatorName, Mechanics, Profile, Settings, TABLE_POINTS,
+    Deadlines, DriveTable, Engine, Estimates, EstimatorName, Mechanics, Profile, Settings,
+    TABLE_POINTS,
 };
 use units::{DiskTime, Duration, Instant, Lba, Sectors};
 
@@ -36,7 +37,21 @@ impl Disk {
             execution: self.execution,
             nominal: self.nominal.interval.into(),
             unreserved: self.unreserved,
+            deadlines: self.deadlines(),
             ..Settings::default()
+        }
+    }
+
+    fn deadlines(&self) -> Deadlines {
+        let (slack_range, best_effort) = (self.slack_range, self.best_effort);
+        Deadlines { slack_range, best_effort, ..Deadlines::default() }
+    }
+
+    /// What is known of the drive: what was measured, or else what is assumed of its parameters.
+    pub(crate) fn known(&self, model: &Model) -> Profile {
+        match &self.profile {
+            Some(measured) => Profile::clone(&measured.profile),
+            None => profile::assumed(model),
         }
     }
 
@@ -53,13 +68,12 @@ impl Disk {
 
     fn engine_knowing(&self, now: Instant, adapt: fn(Profile) -> Profile) -> Engine {
         let engine = Engine::new(self.settings(), now);
+        if let Some(profile) = self.profile().filter(|_| self.policy.keeps_deadlines()) {
+            return engine.with_profile(Arc::new(adapt(profile)));
+        }
         match self.drive.model.mechanical() {
             Some(model) if self.execution.preemptible().is_some() => {
-                let known = match &self.profile {
-                    Some(measured) => Profile::clone(&measured.profile),
-                    None => profile::assumed(model),
-                };
-                engine.with_profile(Arc::new(adapt(known)))
+                engine.with_profile(Arc::new(adapt(self.known(model))))
             }
             _ => engine,
         }

@@ -1,6 +1,6 @@
 //! From where sectors lie to what a scheduler takes of it, before anything is known of the arm.
 
-use engine::{CommandOverheads, Curve, Profile};
+use engine::{CommandOverheads, Curve, Extremes, Profile};
 use units::{Duration, Sectors};
 
 use crate::findings::Figure;
@@ -25,6 +25,7 @@ impl Geometry {
             completion: Duration::ZERO,
             seek_command: false,
             write_cache: false,
+            extremes: Extremes::default(),
         }
     }
 

@@ -15,6 +15,7 @@ mod experiments;
 mod oracle;
 mod replay;
 mod run;
+pub mod search;
 pub mod seeds;
 mod slab;
 mod source;

@@ -7,9 +7,9 @@ use ::drive::{
     AnySpec, Arm, Choosing, Discipline, Firmware, Mapping, Overheads, ReadAhead, ReadBuffer,
     SeekCurve, Skip, Spec, Zone,
 };
-use engine::{Band, Heads, Profile, Skew};
+use engine::{Band, Extremes, Heads, Profile, Skew};
 use profiler::dynamics::{Dynamics, Seeks};
-use units::{Angle, Duration, Sectors};
+use units::{Angle, Duration, Sectors, Share};
 
 use super::{Device, Measured};
 
@@ -87,7 +87,25 @@ impl Measured {
         }
         let mut profile = geometry.profile(&rotation.period);
         found.dynamics.apply(&mut profile, &facts(&self.device));
+        profile.extremes = self.extremes(&profile, rotation.noise);
         Ok(profile)
+    }
+
+    /// What a command may take at most, as far as means and their errors tell: three times their errors and the noise more.
+    fn extremes(&self, profile: &Profile, noise: Duration) -> Extremes {
+        let all = &self.findings.dynamics.overheads;
+        let figures = [all.hit, all.read, all.cached, all.write, all.seek].into_iter().flatten();
+        let most = figures.map(|figure| figure.value + (figure.spread + noise) * 3).max();
+        let elsewhere = |outlier: &&profiler::Outlier| outlier.reason == profiler::Reason::Elsewhere;
+        let seen = self.findings.outliers.iter().filter(elsewhere).count() as u64;
+        Extremes {
+            command: most.unwrap_or(profile.overheads.read),
+            bus_sector_write: all.bus_write.map_or(profile.bus_sector, |sector| sector.value),
+            // Nobody knows how long it holds data back: all of it, then.
+            read_share: Share::ALL,
+            write_ahead: Sectors(1),
+            detours: seen,
+        }
     }
 
     /// A model of the drive. Unchecked: what was measured wrong may be no drive.
