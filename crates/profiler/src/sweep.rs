@@ -285,9 +285,9 @@ fn sharpen(
     let mut evidence = vec![0.0; usize::try_from(2 * reach + 1).expect("a part of a track")];
     let mut best = weigh(0, &evidence);
     let sigma = probe.sigma * 1.2;
-    let mut reads = 0;
-    while reads < SHARPEN && (best.sure < 0.999 || reads < 12) {
-        reads += 1;
+    let (mut reads, mut tries) = (0, 0);
+    while reads < SHARPEN && tries < 4 * SHARPEN && (best.sure < 0.999 || reads < 12) {
+        tries += 1;
         let nth = low + 1 + whole(probe.even() * real((high - low).max(2) - 1));
         let nth = nth.cast_signed();
         let Some(track) = lattice.begins(nth) else { continue };
@@ -297,7 +297,11 @@ fn sharpen(
         if at + lattice.spt >= probe.blocks {
             continue;
         }
-        let Some(sample) = probe.sample_again(at)? else { continue };
+        // Another track does as well as one that the drive has kept.
+        let kept = tries - reads > SHARPEN;
+        let sample = if kept { probe.sample_again(at)? } else { probe.sample(at)? };
+        let Some(sample) = sample else { continue };
+        reads += 1;
         let phase = probe.phase(&sample);
         let inside = (real(at) - real(track)) / real(lattice.spt);
         let (behind, before) = (lattice.on((nth, 0)) + inside, lattice.on((nth - 1, 0)) + inside);
