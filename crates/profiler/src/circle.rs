@@ -1,7 +1,10 @@
 //! Arithmetic on a circle: phases are parts of a turn, and only their differences mean anything.
 
 /// As a floating-point number.
-#[expect(clippy::cast_precision_loss, reason = "addresses and times are far under 2^53 or rounded harmlessly")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "addresses and times are far under 2^53 or rounded harmlessly"
+)]
 pub(crate) const fn real(number: u64) -> f64 {
     number as f64
 }

@@ -73,6 +73,17 @@ fn attempt_at(
     levels(probe, anchor, spt, heads)
 }
 
+/// Blocks on a track around a place, to a few hundredths.
+pub(crate) fn roughly(
+    probe: &mut Probe<'_, '_>,
+    at: Block,
+    like: Option<f64>,
+) -> Result<Option<f64>, Halt> {
+    let Some(spt) = spacing(probe, at, like)? else { return Ok(None) };
+    let found = scan(probe, (at, at + whole(1.25 * spt)), spt, 12)?;
+    Ok(found.map(|(_, spt)| spt))
+}
+
 /// Blocks on a track, roughly: half of the pairs at least do not straddle a boundary.
 pub(crate) fn spacing(
     probe: &mut Probe<'_, '_>,
@@ -105,7 +116,8 @@ pub(crate) fn spacing(
             return Ok(None);
         };
         // The first pair spans under half a turn.
-        let turn = expected.map_or(wrap(found.mean), |expected| expected + wrap(found.mean - expected));
+        let turn =
+            expected.map_or(wrap(found.mean), |expected| expected + wrap(found.mean - expected));
         if turn > 0.25 {
             return Ok(Some(real(apart) / turn));
         }
@@ -129,7 +141,8 @@ pub(crate) fn scan(
     let mut best: Option<(f64, f64, f64)> = None;
     for stretch in -stretches..=stretches {
         let spt = spt * (1.0 + 0.025 * f64::from(stretch));
-        let straight = |(at, phase): &(Block, f64)| (real(at - from), phase - real(at - from) / spt);
+        let straight =
+            |(at, phase): &(Block, f64)| (real(at - from), phase - real(at - from) / spt);
         let straight: Vec<(f64, f64)> = phases.iter().map(straight).collect();
         for nth in 4..=48 {
             let split = length * f64::from(nth) / 52.0;
@@ -224,7 +237,7 @@ fn find_within(
 fn count(probe: &mut Probe<'_, '_>, first: Block, spt: f64) -> Result<Option<(Block, u64)>, Halt> {
     let wide = whole(spt * 0.12).max(4);
     let coarse = whole(spt / 100.0).max(1);
-    let Some(anchor) = find(probe, first, wide, spt, coarse)? else {  return Ok(None) };
+    let Some(anchor) = find(probe, first, wide, spt, coarse)? else { return Ok(None) };
     let mut spt = spt;
     let mut error = spt * 0.04;
     let mut tracks = 1_u32;
@@ -232,13 +245,12 @@ fn count(probe: &mut Probe<'_, '_>, first: Block, spt: f64) -> Result<Option<(Bl
         let guess = anchor.at + nearest(spt * f64::from(tracks));
         let half = whole(error * f64::from(tracks)).max(anchor.width).max(3) + 2;
         if real(half) > 0.45 * spt {
-            
             return Ok(None);
         }
         if guess + half >= probe.blocks {
             break;
         }
-        let Some(found) = find(probe, guess, half, spt, coarse)? else {  return Ok(None) };
+        let Some(found) = find(probe, guess, half, spt, coarse)? else { return Ok(None) };
         spt = real(found.at - anchor.at) / f64::from(tracks);
         let sharp = found.width.max(anchor.width) == 1;
         let off = if sharp { 0.3 } else { real(found.width + anchor.width) / 1.5 };
@@ -297,7 +309,8 @@ fn best_of(
     heads: Option<u32>,
     (tracks, sigma): (u32, f64),
 ) -> Option<Lattice> {
-    let plain = Lattice { spt, anchor, phase: 0.0, step: 0.0, extra: 0.0, heads: 1, first: 0, gaps: None };
+    let plain =
+        Lattice { spt, anchor, phase: 0.0, step: 0.0, extra: 0.0, heads: 1, first: 0, gaps: None };
     let reach = 5.0 * sigma;
     // What each track is turned by, and by how much more than the one before it.
     let mut turned: Vec<(i64, Vec<f64>)> = Vec::new();

@@ -49,6 +49,8 @@ pub(crate) struct Probe<'b, 'a> {
     pub(crate) sigma: f64,
     /// A read that takes less, in ns, came out of the drive's memory.
     pub(crate) hit: f64,
+    /// When the sweep is to end, in ns since the probe began.
+    pub(crate) until: f64,
     /// How many reads elsewhere make the drive forget a block.
     pub(crate) forgets: u32,
     origin: Instant,
@@ -74,6 +76,7 @@ impl<'b, 'a> Probe<'b, 'a> {
             period: 0.0,
             sigma: 0.0,
             hit: 0.0,
+            until: f64::INFINITY,
             forgets: 1,
             origin,
             sequence: 0,

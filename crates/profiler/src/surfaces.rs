@@ -119,8 +119,7 @@ pub(crate) fn surfaces(
         let known = brackets.len() as u64;
         let high = 1.9 * probe.period;
         let more = known.cast_signed() + 1..=count.min(tracks - base - 2);
-        let mut more: Vec<Bracket> =
-            more.map(|track| Bracket { track, low: 0.0, high }).collect();
+        let mut more: Vec<Bracket> = more.map(|track| Bracket { track, low: 0.0, high }).collect();
         halve(probe, lattice, (base, until), &mut more)?;
         brackets.extend(more);
         let exact = brackets.iter().filter(|b| b.high - b.low <= STEP);
@@ -169,13 +168,16 @@ fn explain(leads: &[(i64, f64)]) -> Option<(f64, u32, u32, Option<Heads>)> {
                         let _ = way;
                     }
                     best = Some((misfit, heads, before, serpentine));
-                } else if best.is_some_and(|(_, h, b, way)| h == heads && b == before && way != serpentine) {
+                } else if best
+                    .is_some_and(|(_, h, b, way)| h == heads && b == before && way != serpentine)
+                {
                     other = misfit;
                 }
             }
         }
     }
-    let (misfit, heads, before, serpentine) = best.filter(|(misfit, ..)| all - misfit > GAIN_MIN)?;
+    let (misfit, heads, before, serpentine) =
+        best.filter(|(misfit, ..)| all - misfit > GAIN_MIN)?;
     let told = other - misfit > GAIN_MIN / 2.0;
     let order = match (told, serpentine) {
         (false, _) => None,

@@ -50,6 +50,8 @@ pub(crate) struct Piece {
     pub(crate) ending: Lattice,
     /// What was measured in it.
     pub(crate) phases: Phases,
+    /// The step of its lattice and what a new cylinder adds, if they are whole sectors.
+    pub(crate) skews: Option<(f64, f64)>,
     /// When that was done, in ns since the probe began.
     pub(crate) time: f64,
 }
@@ -74,7 +76,7 @@ impl Piece {
 pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Result<(), Halt> {
     let mut from = pieces.last().map_or(0, |piece| piece.to);
     let mut lost = 0_u32;
-    while pieces.len() < PIECES_MAX {
+    while pieces.len() < PIECES_MAX && probe.now() < probe.until {
         let last = pieces.last().map(|last| last.lattice);
         let again = match &last {
             Some(last) => same_again(probe, from, last)?,
@@ -99,7 +101,16 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
         if !joined {
             let from = lattice.anchor;
             let ending = lattice;
-            pieces.push(Piece { from, sure: 0.0, to: from, lattice, ending, phases, time: probe.now() });
+            pieces.push(Piece {
+                from,
+                sure: 0.0,
+                to: from,
+                lattice,
+                ending,
+                phases,
+                skews: None,
+                time: probe.now(),
+            });
         }
         let nth = pieces.len() - 1;
         let bad = extend(probe, &mut pieces[nth])?;
@@ -183,7 +194,7 @@ fn grouped(pieces: &mut Vec<Piece>, sigma: f64) -> bool {
     };
     let (from, sure, to, time) = (a.from, a.sure, c.to, c.time);
     pieces.truncate(pieces.len() - 3);
-    pieces.push(Piece { from, sure, to, lattice, ending: lattice, phases, time });
+    pieces.push(Piece { from, sure, to, lattice, ending: lattice, phases, skews: None, time });
     true
 }
 
@@ -196,8 +207,10 @@ fn first_track(probe: &mut Probe<'_, '_>, piece: &mut Piece, start: Block) -> Re
     let near = Lattice {
         anchor: start,
         phase: piece.lattice.at(start),
-        first: u32::try_from((track + i64::from(piece.lattice.first)).rem_euclid(i64::from(piece.lattice.heads)))
-            .expect("under the heads"),
+        first: u32::try_from(
+            (track + i64::from(piece.lattice.first)).rem_euclid(i64::from(piece.lattice.heads)),
+        )
+        .expect("under the heads"),
         gaps: None,
         ..piece.lattice
     };
@@ -331,8 +344,8 @@ fn check(
     // One of them may have been moved elsewhere, or was late.
     off.sort_by(|a, b| wrap(a - found.mean).abs().total_cmp(&wrap(b - found.mean).abs()));
     off.pop();
-    let scatter = off.iter().map(|off| wrap(off - found.mean).abs()).sum::<f64>()
-        / real(off.len() as u64);
+    let scatter =
+        off.iter().map(|off| wrap(off - found.mean).abs()).sum::<f64>() / real(off.len() as u64);
     let may = (4.0 * piece.error(at, probe.sigma) + 2.0 / real(piece.lattice.spt)).min(OFF_MAX);
     if scatter > SCATTER_MAX * probe.sigma || wrap(found.mean).abs() > may {
         return Ok(false);
