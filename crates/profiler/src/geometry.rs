@@ -116,7 +116,6 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
         heads = seen.map(|seen| seen.heads);
         order = seen.and_then(|seen| seen.order);
     }
-    let coarse = coarse.unwrap_or_default();
     publish(bench, (&pieces, &coarse), (heads, order), (period, block, sigma));
     steadied?;
     bench.findings.finish(Stage::Zones);
@@ -131,13 +130,13 @@ struct Coarse {
 }
 
 /// Looks at places behind what was swept, evenly spread, if something is left.
-fn coarse(probe: &mut Probe<'_, '_>, pieces: &[Piece]) -> Result<Vec<Coarse>, Halt> {
+fn coarse(probe: &mut Probe<'_, '_>, pieces: &[Piece]) -> Vec<Coarse> {
     let known = pieces.last().map_or(0, |piece| piece.to);
     let left = probe.blocks.saturating_sub(known);
     let mut found = Vec::new();
     let mut like = pieces.last().map(|piece| real(piece.lattice.spt));
     if left < 64 * pieces.last().map_or(1_024, |piece| piece.lattice.spt) {
-        return Ok(found);
+        return found;
     }
     for nth in 0..COARSE_PLACES {
         let at = known + left / u64::from(COARSE_PLACES + 1) * (u64::from(nth) + 1);
@@ -151,7 +150,7 @@ fn coarse(probe: &mut Probe<'_, '_>, pieces: &[Piece]) -> Result<Vec<Coarse>, Ha
             Err(_) => break,
         }
     }
-    Ok(found)
+    found
 }
 
 /// Adds zones that are known roughly: each place stands for what is nearest to it.
@@ -283,7 +282,8 @@ fn publish(
         return;
     }
     let known = pieces.last().map_or(0, |piece| piece.to * block);
-    let (bands, cylinders) = assemble::bands(pieces, heads.map_or(1, |heads| heads.value), block);
+    let (bands, cylinders) =
+        assemble::bands(pieces, (heads.map_or(1, |heads| heads.value), order), block);
     let mut zones = zones(pieces, (period, block, sigma));
     let all = bench.facts().sectors.0;
     roughly(&mut zones, coarse, (known, all), block);

@@ -132,23 +132,31 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
         let Some(bad) = bad else { return Ok(()) };
         from = bad;
         if grouped(pieces, probe.sigma) {
-            let nth = pieces.len() - 1;
-            if nth > 0 {
-                // What had been seen of its beginning did not know of the gaps.
-                let (start, sure) = begin(probe, &pieces[nth - 1], &pieces[nth].lattice)?;
-                pieces[nth - 1].to = start;
-                (pieces[nth].from, pieces[nth].sure) = (start, sure);
+            match follow_group(probe, pieces)? {
+                None => return Ok(()),
+                Some(behind) => from = behind,
             }
-            let piece = &mut pieces[nth];
-            let Some(bad) = extend(probe, piece)? else {
-                piece.to = probe.blocks;
-                return edges(probe, piece);
-            };
-            edges(probe, piece)?;
-            from = bad;
         }
     }
     Ok(())
+}
+
+/// Follows the last piece, whose gaps have just been understood; what is behind its end, if the disk does not end with it.
+fn follow_group(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<Option<Block>, Halt> {
+    let nth = pieces.len() - 1;
+    if nth > 0 {
+        // What had been seen of its beginning did not know of the gaps.
+        let (start, sure) = begin(probe, &pieces[nth - 1], &pieces[nth].lattice)?;
+        pieces[nth - 1].to = start;
+        (pieces[nth].from, pieces[nth].sure) = (start, sure);
+    }
+    let piece = &mut pieces[nth];
+    let bad = extend(probe, piece)?;
+    if bad.is_none() {
+        piece.to = probe.blocks;
+    }
+    edges(probe, piece)?;
+    Ok(bad)
 }
 
 /// The last tracks of a piece are known ground.
@@ -444,7 +452,7 @@ fn same_again(
     let first = if offset == 0 { rough.first } else { (rough.first + 1) % heads };
     let wrapped = if heads > 1 && offset != 0 && first == 0 { rough.extra } else { 0.0 };
     let phase = part(rough.phase - sector + turned * rough.step + wrapped);
-    let lattice = Lattice { anchor, first, phase, ..rough };
+    let lattice = Lattice { anchor, phase, first, ..rough };
     let lattice = lattice.fitted_level(&found, 0.2);
     Ok(fits(&lattice, &found, probe.sigma).then_some((lattice, found)))
 }
