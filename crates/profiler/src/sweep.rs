@@ -25,6 +25,8 @@ const BACK: u64 = 48;
 const GAP_TRACKS_MAX: u64 = 64;
 /// Reads to find exactly where tracks begin.
 const SHARPEN: u32 = 100;
+/// A beginning that is so sure is not looked for again.
+const BEGINS_SURE: f64 = 0.95;
 /// Tracks that are known ground.
 const GROUND: u64 = 400;
 /// Tracks at each end of a piece that its ends are measured on.
@@ -142,9 +144,19 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
 }
 
 /// Follows the last piece, whose gaps have just been understood; what is behind its end, if the disk does not end with it.
-fn follow_group(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<Option<Block>, Halt> {
-    let nth = pieces.len() - 1;
-    if nth > 0 {
+fn follow_group(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Result<Option<Block>, Halt> {
+    let mut nth = pieces.len() - 1;
+    // What lies before it was perhaps seen as another piece, with a gap in it that was not known of.
+    while nth > 0 && pieces[nth - 1].lattice.spt == pieces[nth].lattice.spt {
+        let before = pieces[nth - 1].phases.clone();
+        if !join(&mut pieces[nth], &before, probe.sigma) {
+            break;
+        }
+        pieces[nth].sure = 0.0;
+        pieces.remove(nth - 1);
+        nth -= 1;
+    }
+    if nth > 0 && pieces[nth].sure < BEGINS_SURE {
         // What had been seen of its beginning did not know of the gaps.
         let (start, sure) = begin(probe, &pieces[nth - 1], &pieces[nth].lattice)?;
         pieces[nth - 1].to = start;
@@ -193,7 +205,8 @@ fn grouped(pieces: &mut Vec<Piece>, sigma: f64) -> bool {
             lattice = lattice.fitted(&phases, 0.15);
         }
         let misfit = lattice.misfit(&phases, 5.0 * sigma);
-        if best.is_none_or(|(least, _)| misfit < least) {
+        // Whole tracks that are not missing turn the disk by a whole number of turns now and then.
+        if best.is_none_or(|(least, _)| misfit < 0.8 * least) {
             best = Some((misfit, lattice));
         }
     }
