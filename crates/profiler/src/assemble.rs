@@ -10,7 +10,11 @@ use crate::limits::BANDS_MAX;
 use crate::sweep::Piece;
 
 /// The bands of a disk whose cylinders have so many tracks, and its cylinders.
-pub(crate) fn bands(pieces: &[Piece], heads: u32, block: u64) -> (Vec<Band>, u32) {
+pub(crate) fn bands(
+    pieces: &[Piece],
+    (heads, order): (u32, Option<Heads>),
+    block: u64,
+) -> (Vec<Band>, u32) {
     let mut bands = Vec::new();
     let mut cylinder = 0_u32;
     for (nth, piece) in pieces.iter().enumerate() {
@@ -34,7 +38,8 @@ pub(crate) fn bands(pieces: &[Piece], heads: u32, block: u64) -> (Vec<Band>, u32
             if bands.len() >= BANDS_MAX {
                 break;
             }
-            bands.push(band(&lattice, (start, end), (base, cylinder), block));
+            let band = band(&lattice, (start, end), (base, cylinder), block);
+            bands.push(Band { heads: order.unwrap_or_default(), ..band });
         }
         let cylinders = (last_track - base) / i64::from(heads.max(1));
         cylinder += u32::try_from(cylinders).unwrap_or(0);

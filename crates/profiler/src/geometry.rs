@@ -15,6 +15,18 @@ use crate::rotation::Rotation;
 use crate::surfaces::{Surfaces, surfaces};
 use crate::sweep::{Piece, sweep};
 
+/// How much of the time is spent on exact zones, at most, before the rest of the disk is looked at roughly.
+const FULL_SHARE: f64 = 0.8;
+/// The same in a quick measurement.
+const QUICK_SHARE: f64 = 0.4;
+/// How much of what is left the zone map may take in all.
+const STAGE_SHARE: f64 = 0.9;
+/// The same in a quick measurement.
+const STAGE_SHARE_QUICK: f64 = 0.45;
+/// Places that are looked at roughly.
+const COARSE_PLACES: u32 = 12;
+/// How sure it is what a place says of its neighbourhood.
+const COARSE_SURE: Share = Share::from_percent(60);
 /// Samples by which the period is made sharper in the end.
 const AGAIN: u32 = 48;
 /// The most of the whole budget that is spent on telling skews apart.
@@ -61,7 +73,7 @@ pub struct Geometry {
     pub order: Option<Heads>,
     /// Cylinders, or tracks if it is not known which of them are one cylinder.
     pub cylinders: u32,
-    /// How far the map goes: behind it nothing was measured.
+    /// How far bands go, and zones are exact: behind it zones are rough, or there are none.
     pub known: Sectors,
 }
 
@@ -79,29 +91,94 @@ impl Geometry {
 /// If time is over; what was found until then is in the findings.
 pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> {
     let left = bench.left();
-    bench.begin(Stage::Zones, left);
+    let quick = bench.budget().quick;
+    let share = if quick { STAGE_SHARE_QUICK } else { STAGE_SHARE };
+    bench.begin(Stage::Zones, Duration::from_nanos(whole(real(left.as_nanos()) * share)));
     let mut probe = Probe::of(bench, rotation);
     let mut pieces = Vec::new();
+    let left = probe.bench.left();
+    let part = if quick { QUICK_SHARE } else { FULL_SHARE };
+    probe.until = probe.now() + real(left.as_nanos()) * part;
     let swept = sweep(&mut probe, &mut pieces);
+    let coarse = coarse(&mut probe, &pieces);
     let steadied = swept.and_then(|()| steady(&mut probe, &mut pieces));
     let period = steadied.as_ref().map_or(probe.period, |period| *period);
     let (block, sigma) = (probe.block, probe.sigma);
     let mut heads = heads::told(&mut pieces, sigma);
-    if steadied.is_ok() && heads.is_some() && !probe.bench.budget().quick {
+    if steadied.is_ok() && heads.is_some() && !quick {
         skews(&mut probe, &mut pieces)?;
         heads = heads::told(&mut pieces, sigma);
     }
     let mut order = None;
-    if steadied.is_ok() && heads.is_none() && !probe.bench.budget().quick {
+    if steadied.is_ok() && heads.is_none() && !quick {
         probe.period = period;
         let seen = reached(&mut probe, &pieces)?;
         heads = seen.map(|seen| seen.heads);
         order = seen.and_then(|seen| seen.order);
     }
-    publish(bench, &pieces, (heads, order), (period, block, sigma));
+    publish(bench, (&pieces, &coarse), (heads, order), (period, block, sigma));
     steadied?;
     bench.findings.finish(Stage::Zones);
     Ok(())
+}
+
+/// Blocks on a track at a place, to a few hundredths.
+#[derive(Clone, Copy, Debug)]
+struct Coarse {
+    at: u64,
+    spt: f64,
+}
+
+/// Looks at places behind what was swept, evenly spread, if something is left.
+fn coarse(probe: &mut Probe<'_, '_>, pieces: &[Piece]) -> Vec<Coarse> {
+    let known = pieces.last().map_or(0, |piece| piece.to);
+    let left = probe.blocks.saturating_sub(known);
+    let mut found = Vec::new();
+    let mut like = pieces.last().map(|piece| real(piece.lattice.spt));
+    if left < 64 * pieces.last().map_or(1_024, |piece| piece.lattice.spt) {
+        return found;
+    }
+    for nth in 0..COARSE_PLACES {
+        let at = known + left / u64::from(COARSE_PLACES + 1) * (u64::from(nth) + 1);
+        match local::roughly(probe, at, like) {
+            Ok(Some(spt)) => {
+                like = Some(spt);
+                found.push(Coarse { at, spt });
+            }
+            Ok(None) => {}
+            // What was seen until then is worth having.
+            Err(_) => break,
+        }
+    }
+    found
+}
+
+/// Adds zones that are known roughly: each place stands for what is nearest to it.
+fn roughly(zones: &mut Vec<Zone>, coarse: &[Coarse], (known, all): (u64, u64), block: u64) {
+    let Some(last) = zones.last().copied() else { return };
+    for (nth, place) in coarse.iter().enumerate() {
+        let between = |a: &Coarse, b: &Coarse| a.at.midpoint(b.at) * block;
+        let start = if nth == 0 { known } else { between(&coarse[nth - 1], place) };
+        let end = coarse.get(nth + 1).map_or(all, |next| between(place, next));
+        let spt = u32::try_from(nearest(place.spt))
+            .unwrap_or(u32::MAX)
+            .saturating_mul(u32::try_from(block).unwrap_or(1));
+        let value =
+            Figure { value: spt, spread: spt / 25 + 1, samples: 1, confidence: COARSE_SURE };
+        let scaled = |rate: u64| {
+            nearest(real(rate) * f64::from(spt) / f64::from(last.sectors_per_track.value))
+        };
+        zones.push(Zone {
+            lbas: Extent::new(Lba(start), Sectors(end - start)),
+            begins: Share::NONE,
+            sectors_per_track: value,
+            track_skew: Figure { confidence: COARSE_SURE, samples: 0, ..last.track_skew },
+            cylinder_skew: Figure { confidence: COARSE_SURE, samples: 0, ..last.cylinder_skew },
+            skews_apart: false,
+            media_rate: scaled(last.media_rate),
+            sustained_rate: scaled(last.sustained_rate),
+        });
+    }
 }
 
 /// What leads say of heads, in the longest piece.
@@ -150,7 +227,9 @@ fn skews(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<(), Halt> {
             for cylinder in (0..SKEWS_CYLINDERS).rev() {
                 for track in [base + heads * (cylinder + 1) - 1, base + heads * cylinder] {
                     let inside = whole((0.1 + 0.8 * probe.even()) * real(lattice.spt));
-                    let Some(at) = lattice.begins(track).map(|begin| begin + inside) else { continue };
+                    let Some(at) = lattice.begins(track).map(|begin| begin + inside) else {
+                        continue;
+                    };
                     if at >= piece.to {
                         continue;
                     }
@@ -171,8 +250,7 @@ fn steady(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<f64, Halt> 
     let (lattice, began) = (first.lattice, first.time);
     let length = real((to - from).min(64 * lattice.spt));
     let samples = probe.samples(AGAIN, |part| from + whole(part * length))?;
-    let phases: Vec<f64> =
-        samples.iter().map(|s| lattice.off(s.at, probe.phase(s))).collect();
+    let phases: Vec<f64> = samples.iter().map(|s| lattice.off(s.at, probe.phase(s))).collect();
     let Some(off) = centre(&phases, 5.0 * probe.sigma) else { return Ok(probe.period) };
     let turns = (probe.now() - began) / probe.period;
     if turns < 1_000.0 {
@@ -191,7 +269,7 @@ fn steady(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<f64, Halt> 
 /// Puts what was found among the findings.
 fn publish(
     bench: &mut Bench<'_>,
-    pieces: &[Piece],
+    (pieces, coarse): (&[Piece], &[Coarse]),
     (heads, order): (Option<Figure<u32>>, Option<Heads>),
     (period, block, sigma): (f64, u64, f64),
 ) {
@@ -204,15 +282,13 @@ fn publish(
         return;
     }
     let known = pieces.last().map_or(0, |piece| piece.to * block);
-    let (bands, cylinders) = assemble::bands(pieces, heads.map_or(1, |heads| heads.value), block);
-    bench.findings.geometry = Some(Geometry {
-        zones: zones(pieces, (period, block, sigma)),
-        bands,
-        heads,
-        order,
-        cylinders,
-        known: Sectors(known),
-    });
+    let (bands, cylinders) =
+        assemble::bands(pieces, (heads.map_or(1, |heads| heads.value), order), block);
+    let mut zones = zones(pieces, (period, block, sigma));
+    let all = bench.facts().sectors.0;
+    roughly(&mut zones, coarse, (known, all), block);
+    bench.findings.geometry =
+        Some(Geometry { zones, bands, heads, order, cylinders, known: Sectors(known) });
 }
 
 /// Zones: pieces in a row with equally many sectors on each track.
@@ -251,14 +327,16 @@ fn zone_of(piece: &Piece, lbas: Extent, spt: u32, (period, sigma): (f64, f64)) -
     let apart = lattice.heads > 1;
     // What is seen of the difference of the skews is a saw tooth; without one there is their mean alone, exactly.
     let error = if apart { sigma * (12.0 / count).sqrt() / heads } else { sigma / count };
+    let (step, extra) = piece.skews.unwrap_or((lattice.step, lattice.extra));
+    let error = if piece.skews.is_some() { 0.0 } else { error };
     let track = Figure {
-        value: nanos(part(lattice.step)),
+        value: nanos(part(step)),
         spread: nanos(error),
         samples,
         confidence: Share::from_percent(if apart || piece.phases.len() > 60 { 95 } else { 60 }),
     };
     let cylinder = Figure {
-        value: nanos(part(lattice.step + if apart { lattice.extra } else { 0.0 })),
+        value: nanos(part(step + if apart { extra } else { 0.0 })),
         spread: nanos(if apart { error * heads } else { error }),
         ..track
     };

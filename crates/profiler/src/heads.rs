@@ -5,7 +5,7 @@
 
 use units::Share;
 
-use crate::circle::real;
+use crate::circle::{real, wrap};
 use crate::findings::Figure;
 use crate::lattice::Lattice;
 use crate::local::HEADS_MAX;
@@ -18,6 +18,9 @@ const CHANCE: f64 = 6.0;
 /// What speaks for a piece that begins with a cylinder, in squares of noise: zones do.
 const BEGINS: f64 = 9.0;
 
+/// Whole sectors are looked for where a track's skew is known to this part of one.
+const TRACK_ERROR_MAX: f64 = 0.25;
+
 /// Finds the number of heads, and gives every piece its two skews.
 pub(crate) fn told(pieces: &mut [Piece], sigma: f64) -> Option<Figure<u32>> {
     let samples: usize = pieces.iter().map(|piece| piece.phases.len()).sum();
@@ -26,7 +29,8 @@ pub(crate) fn told(pieces: &mut [Piece], sigma: f64) -> Option<Figure<u32>> {
         let fitted: Vec<(f64, Lattice)> =
             pieces.iter().map(|piece| with_heads(piece, heads, sigma)).collect();
         // Noise alone makes skews that differ this way and that way; real ones differ alike.
-        let sum = |of: fn(f64) -> f64| fitted.iter().map(|(gain, l)| gain * of(l.extra)).sum::<f64>();
+        let sum =
+            |of: fn(f64) -> f64| fitted.iter().map(|(gain, l)| gain * of(l.extra)).sum::<f64>();
         let alike = sum(|extra| extra).abs() / sum(f64::abs).max(1e-9);
         let chance = CHANCE * real(pieces.len() as u64);
         let gain = alike * (fitted.iter().map(|(gain, _)| gain.max(0.0)).sum::<f64>()) - chance;
@@ -42,6 +46,7 @@ pub(crate) fn told(pieces: &mut [Piece], sigma: f64) -> Option<Figure<u32>> {
         piece.lattice = lattice;
     }
     shrink(pieces, sigma);
+    whole_sectors(pieces, sigma);
     Some(Figure {
         value: heads,
         spread: 0,
@@ -111,5 +116,37 @@ fn shrink(pieces: &mut [Piece], sigma: f64) {
             lattice.step += (lattice.extra - extra) / heads;
             lattice.extra = extra;
         }
+    }
+}
+
+/// Skews are whole sectors on most drives. Where nearly all pieces say so, each takes the whole numbers next to what was
+/// measured.
+fn whole_sectors(pieces: &mut [Piece], sigma: f64) {
+    let near = |number: f64| (number - (number + 0.5).floor()).abs();
+    // What a cylinder turns by, and a track, in sectors; and how well the second is known.
+    let sectors = |piece: &Piece| {
+        let (spt, heads) = (real(piece.lattice.spt), f64::from(piece.lattice.heads));
+        let error = sigma * (12.0 / real(piece.phases.len().max(1) as u64)).sqrt() / heads;
+        (spt * piece.lattice.mean_step() * heads, spt * piece.lattice.step, spt * error)
+    };
+    let exact = |piece: &&Piece| sectors(piece).2 < TRACK_ERROR_MAX;
+    let alike = |piece: &Piece| {
+        let (cylinder, track, _) = sectors(piece);
+        near(cylinder) < 0.12 && near(track) < 0.25
+    };
+    let known = pieces.iter().filter(exact).count();
+    let whole = pieces.iter().filter(exact).filter(|piece| alike(piece)).count();
+    if known < 3 || whole * 10 < known * 7 {
+        return;
+    }
+    for piece in pieces {
+        if sectors(piece).2 >= TRACK_ERROR_MAX || !alike(piece) {
+            continue;
+        }
+        let (cylinder, track, _) = sectors(piece);
+        let (cylinder, track) = ((cylinder + 0.5).floor(), (track + 0.5).floor());
+        let (spt, heads) = (real(piece.lattice.spt), f64::from(piece.lattice.heads));
+        // The lattice stays as it is: slips on the way have stretched it.
+        piece.skews = Some((track / spt, wrap((cylinder - heads * track) / spt)));
     }
 }

@@ -71,7 +71,8 @@ impl Lattice {
             None => 0,
             Some(gaps) => {
                 let all = long(gaps.every + gaps.skip);
-                let (nth, inside) = ((from + long(gaps.inside)).div_euclid(all), from + long(gaps.inside));
+                let (nth, inside) =
+                    ((from + long(gaps.inside)).div_euclid(all), from + long(gaps.inside));
                 if inside.rem_euclid(all) >= long(gaps.every) {
                     return None;
                 }

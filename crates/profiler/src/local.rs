@@ -73,6 +73,17 @@ fn attempt_at(
     levels(probe, anchor, spt, heads)
 }
 
+/// Blocks on a track around a place, to a few hundredths.
+pub(crate) fn roughly(
+    probe: &mut Probe<'_, '_>,
+    at: Block,
+    like: Option<f64>,
+) -> Result<Option<f64>, Halt> {
+    let Some(spt) = spacing(probe, at, like)? else { return Ok(None) };
+    let found = scan(probe, (at, at + whole(1.25 * spt)), spt, 12)?;
+    Ok(found.map(|(_, spt)| spt))
+}
+
 /// Blocks on a track, roughly: half of the pairs at least do not straddle a boundary.
 pub(crate) fn spacing(
     probe: &mut Probe<'_, '_>,
@@ -298,7 +309,8 @@ fn best_of(
     heads: Option<u32>,
     (tracks, sigma): (u32, f64),
 ) -> Option<Lattice> {
-    let plain = Lattice { spt, anchor, phase: 0.0, step: 0.0, extra: 0.0, heads: 1, first: 0, gaps: None };
+    let plain =
+        Lattice { spt, anchor, phase: 0.0, step: 0.0, extra: 0.0, heads: 1, first: 0, gaps: None };
     let reach = 5.0 * sigma;
     // What each track is turned by, and by how much more than the one before it.
     let mut turned: Vec<(i64, Vec<f64>)> = Vec::new();

@@ -18,6 +18,8 @@ use crate::rotation::Rotation;
 const RECENT_MAX: usize = 64;
 /// The longest read that is to come off the media because it begins before all others, in blocks.
 const LONG_MAX: u64 = 8_192;
+/// Of so many long reads it is remembered whether they helped.
+const LONG_REMEMBERED: u32 = 64;
 /// A drive that forgets after so many reads is made to forget.
 const FORGETS_FEW: u32 = 4;
 /// Sectors between reads that have nothing to do with one another.
@@ -47,6 +49,8 @@ pub(crate) struct Probe<'b, 'a> {
     pub(crate) sigma: f64,
     /// A read that takes less, in ns, came out of the drive's memory.
     pub(crate) hit: f64,
+    /// When the sweep is to end, in ns since the probe began.
+    pub(crate) until: f64,
     /// How many reads elsewhere make the drive forget a block.
     pub(crate) forgets: u32,
     origin: Instant,
@@ -72,6 +76,7 @@ impl<'b, 'a> Probe<'b, 'a> {
             period: 0.0,
             sigma: 0.0,
             hit: 0.0,
+            until: f64::INFINITY,
             forgets: 1,
             origin,
             sequence: 0,
@@ -118,15 +123,19 @@ impl<'b, 'a> Probe<'b, 'a> {
     ) -> Result<Option<(f64, Sample)>, Halt> {
         let extent = Extent::new(self.lba(from), Sectors((at + 1 - from) * self.block));
         let timed = self.bench.time(Operation::read(extent))?;
-        self.recent.push_back(from);
-        if self.recent.len() > RECENT_MAX {
-            self.recent.pop_front();
+        let took = real(timed.took().as_nanos());
+        // What came out of memory is where it was.
+        if took >= self.hit {
+            self.recent.push_back(from);
+            if self.recent.len() > RECENT_MAX {
+                self.recent.pop_front();
+            }
         }
         if !timed.is_done() {
             return Ok(None);
         }
         let time = real(timed.completed.saturating_since(self.origin).as_nanos());
-        Ok(Some((real(timed.took().as_nanos()), Sample { at, time })))
+        Ok(Some((took, Sample { at, time })))
     }
 
     /// Reads a block: what its read took, in ns, and when it ended. None if it failed.
@@ -160,6 +169,9 @@ impl<'b, 'a> Probe<'b, 'a> {
         let near = self.recent.iter().filter(|from| (low..=at).contains(from)).min();
         let from = near.map_or(at, |near| near.saturating_sub(1));
         if self.forgets > FORGETS_FEW && from > 0 && self.long.0 < 2 * self.long.1 + 8 {
+            if self.long.0 >= LONG_REMEMBERED {
+                self.long = (self.long.0 / 2, self.long.1 / 2);
+            }
             self.long.0 += 1;
             let read = self.read_from(from, at)?;
             if let Some((_, sample)) = read.filter(|(took, _)| *took >= self.hit) {

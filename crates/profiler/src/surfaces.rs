@@ -33,9 +33,6 @@ pub(crate) struct Surfaces {
     pub(crate) heads: Figure<u32>,
     /// The order of heads, if it shows.
     pub(crate) order: Option<Heads>,
-    /// How many tracks of its cylinder lie before `track`.
-    pub(crate) before: u32,
-    pub(crate) track: i64,
 }
 
 /// Whether the head that has just read a block of one track reads a block of another that ends `lead` ns after the command.
@@ -94,7 +91,7 @@ fn halve(
             if probe.now() > until {
                 return Ok(());
             }
-            let lead = (bracket.low + bracket.high) / 2.0;
+            let lead = f64::midpoint(bracket.low, bracket.high);
             match reaches(probe, lattice, (base, base + bracket.track), lead)? {
                 None => {}
                 Some(true) => bracket.high = lead,
@@ -119,70 +116,59 @@ pub(crate) fn surfaces(
         let known = brackets.len() as u64;
         let high = 1.9 * probe.period;
         let more = known.cast_signed() + 1..=count.min(tracks - base - 2);
-        let mut more: Vec<Bracket> =
-            more.map(|track| Bracket { track, low: 0.0, high }).collect();
+        let mut more: Vec<Bracket> = more.map(|track| Bracket { track, low: 0.0, high }).collect();
         halve(probe, lattice, (base, until), &mut more)?;
         brackets.extend(more);
         let exact = brackets.iter().filter(|b| b.high - b.low <= STEP);
-        let leads: Vec<(i64, f64)> = exact.map(|b| (b.track, (b.low + b.high) / 2.0)).collect();
+        let leads: Vec<(i64, f64)> =
+            exact.map(|b| (b.track, f64::midpoint(b.low, b.high))).collect();
         found = explain(&leads).map(|found| (found, leads.len()));
         // Three cylinders and more have been seen.
-        if found.is_some_and(|((_, heads, ..), _)| i64::from(heads) * 3 <= count) {
+        if found.is_some_and(|((heads, _), _)| i64::from(heads) * 3 <= count) {
             break;
         }
         if probe.now() > until {
             break;
         }
     }
-    let Some(((_, heads, before, order), samples)) = found else { return Ok(None) };
+    let Some(((heads, order), samples)) = found else { return Ok(None) };
     let sure = if heads as usize * 3 <= samples { 95 } else { 75 };
     let samples = u32::try_from(samples).unwrap_or(u32::MAX);
     let heads = Figure { value: heads, spread: 0, samples, confidence: Share::from_percent(sure) };
-    Ok(Some(Surfaces { heads, order, before, track: base }))
+    Ok(Some(Surfaces { heads, order }))
 }
 
-/// The number of heads, tracks of the first cylinder before the source, and order of heads that explain the leads best.
-fn explain(leads: &[(i64, f64)]) -> Option<(f64, u32, u32, Option<Heads>)> {
+/// The number of heads and their order that explain the leads best.
+fn explain(leads: &[(i64, f64)]) -> Option<(u32, Option<Heads>)> {
     let last = leads.last()?.0;
-    let all = classes(leads, |_| (0, false));
-    let mut best: Option<(f64, u32, u32, bool)> = None;
-    let mut other = f64::INFINITY;
-    for heads in 2..=HEADS_MAX {
-        // Two boundaries between cylinders have to be seen.
-        if i64::from(heads) * 2 > last {
-            break;
-        }
-        for before in 0..heads {
-            for serpentine in [false, true] {
-                let count = i64::from(heads);
-                let class = |track: i64| {
-                    let nth = track + i64::from(before);
-                    let (cylinder, head) = (nth / count, nth % count);
+    let none = classes(leads, |_| (0, false));
+    // The best of each order.
+    let mut best = [(f64::INFINITY, 0); 2];
+    // Two boundaries between cylinders have to be seen.
+    for heads in (2..=HEADS_MAX).take_while(|heads| i64::from(*heads) * 2 <= last) {
+        let count = i64::from(heads);
+        for before in 0..count {
+            for (serpentine, best) in [false, true].into_iter().zip(&mut best) {
+                let misfit = classes(leads, |track| {
+                    let (cylinder, head) = ((track + before) / count, (track + before) % count);
                     let down = serpentine && cylinder % 2 == 1;
                     let head = if down { count - 1 - head } else { head };
-                    (cylinder, head == i64::from(before))
-                };
-                let misfit = classes(leads, class);
-                if best.is_none_or(|(least, ..)| misfit < least) {
-                    if let Some((least, _, _, way)) = best.filter(|best| best.3 != serpentine) {
-                        other = other.min(least);
-                        let _ = way;
-                    }
-                    best = Some((misfit, heads, before, serpentine));
-                } else if best.is_some_and(|(_, h, b, way)| h == heads && b == before && way != serpentine) {
-                    other = misfit;
+                    (cylinder, head == before)
+                });
+                if misfit < best.0 {
+                    *best = (misfit, heads);
                 }
             }
         }
     }
-    let (misfit, heads, before, serpentine) = best.filter(|(misfit, ..)| all - misfit > GAIN_MIN)?;
-    let told = other - misfit > GAIN_MIN / 2.0;
-    let order = match (told, serpentine) {
-        (false, _) => None,
-        (true, false) => Some(Heads::Up),
-        (true, true) => Some(Heads::UpOnEven),
-    };
-    Some((misfit, heads, before, order))
+    let [up, turned] = best;
+    let (misfit, heads) = if up.0 <= turned.0 { up } else { turned };
+    if none - misfit < GAIN_MIN {
+        return None;
+    }
+    let told = (up.0 - turned.0).abs() > GAIN_MIN / 2.0;
+    let order = if up.0 < turned.0 { Heads::Up } else { Heads::UpOnEven };
+    Some((heads, told.then_some(order)))
 }
 
 /// What is left of the leads when those of one class are taken to be equal, and the price of the classes.

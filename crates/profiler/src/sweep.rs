@@ -25,6 +25,8 @@ const BACK: u64 = 48;
 const GAP_TRACKS_MAX: u64 = 64;
 /// Reads to find exactly where tracks begin.
 const SHARPEN: u32 = 100;
+/// A beginning that is so sure is not looked for again.
+const BEGINS_SURE: f64 = 0.95;
 /// Tracks that are known ground.
 const GROUND: u64 = 400;
 /// Tracks at each end of a piece that its ends are measured on.
@@ -50,6 +52,8 @@ pub(crate) struct Piece {
     pub(crate) ending: Lattice,
     /// What was measured in it.
     pub(crate) phases: Phases,
+    /// The step of its lattice and what a new cylinder adds, if they are whole sectors.
+    pub(crate) skews: Option<(f64, f64)>,
     /// When that was done, in ns since the probe began.
     pub(crate) time: f64,
 }
@@ -74,7 +78,7 @@ impl Piece {
 pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Result<(), Halt> {
     let mut from = pieces.last().map_or(0, |piece| piece.to);
     let mut lost = 0_u32;
-    while pieces.len() < PIECES_MAX {
+    while pieces.len() < PIECES_MAX && probe.now() < probe.until {
         let last = pieces.last().map(|last| last.lattice);
         let again = match &last {
             Some(last) => same_again(probe, from, last)?,
@@ -99,7 +103,16 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
         if !joined {
             let from = lattice.anchor;
             let ending = lattice;
-            pieces.push(Piece { from, sure: 0.0, to: from, lattice, ending, phases, time: probe.now() });
+            pieces.push(Piece {
+                from,
+                sure: 0.0,
+                to: from,
+                lattice,
+                ending,
+                phases,
+                skews: None,
+                time: probe.now(),
+            });
         }
         let nth = pieces.len() - 1;
         let bad = extend(probe, &mut pieces[nth])?;
@@ -121,23 +134,41 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
         let Some(bad) = bad else { return Ok(()) };
         from = bad;
         if grouped(pieces, probe.sigma) {
-            let nth = pieces.len() - 1;
-            if nth > 0 {
-                // What had been seen of its beginning did not know of the gaps.
-                let (start, sure) = begin(probe, &pieces[nth - 1], &pieces[nth].lattice)?;
-                pieces[nth - 1].to = start;
-                (pieces[nth].from, pieces[nth].sure) = (start, sure);
+            match follow_group(probe, pieces)? {
+                None => return Ok(()),
+                Some(behind) => from = behind,
             }
-            let piece = &mut pieces[nth];
-            let Some(bad) = extend(probe, piece)? else {
-                piece.to = probe.blocks;
-                return edges(probe, piece);
-            };
-            edges(probe, piece)?;
-            from = bad;
         }
     }
     Ok(())
+}
+
+/// Follows the last piece, whose gaps have just been understood; what is behind its end, if the disk does not end with it.
+fn follow_group(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Result<Option<Block>, Halt> {
+    let mut nth = pieces.len() - 1;
+    // What lies before it was perhaps seen as another piece, with a gap in it that was not known of.
+    while nth > 0 && pieces[nth - 1].lattice.spt == pieces[nth].lattice.spt {
+        let before = pieces[nth - 1].phases.clone();
+        if !join(&mut pieces[nth], &before, probe.sigma) {
+            break;
+        }
+        pieces[nth].sure = 0.0;
+        pieces.remove(nth - 1);
+        nth -= 1;
+    }
+    if nth > 0 && pieces[nth].sure < BEGINS_SURE {
+        // What had been seen of its beginning did not know of the gaps.
+        let (start, sure) = begin(probe, &pieces[nth - 1], &pieces[nth].lattice)?;
+        pieces[nth - 1].to = start;
+        (pieces[nth].from, pieces[nth].sure) = (start, sure);
+    }
+    let piece = &mut pieces[nth];
+    let bad = extend(probe, piece)?;
+    if bad.is_none() {
+        piece.to = probe.blocks;
+    }
+    edges(probe, piece)?;
+    Ok(bad)
 }
 
 /// The last tracks of a piece are known ground.
@@ -174,7 +205,8 @@ fn grouped(pieces: &mut Vec<Piece>, sigma: f64) -> bool {
             lattice = lattice.fitted(&phases, 0.15);
         }
         let misfit = lattice.misfit(&phases, 5.0 * sigma);
-        if best.is_none_or(|(least, _)| misfit < least) {
+        // Whole tracks that are not missing turn the disk by a whole number of turns now and then.
+        if best.is_none_or(|(least, _)| misfit < 0.8 * least) {
             best = Some((misfit, lattice));
         }
     }
@@ -183,7 +215,7 @@ fn grouped(pieces: &mut Vec<Piece>, sigma: f64) -> bool {
     };
     let (from, sure, to, time) = (a.from, a.sure, c.to, c.time);
     pieces.truncate(pieces.len() - 3);
-    pieces.push(Piece { from, sure, to, lattice, ending: lattice, phases, time });
+    pieces.push(Piece { from, sure, to, lattice, ending: lattice, phases, skews: None, time });
     true
 }
 
@@ -196,8 +228,10 @@ fn first_track(probe: &mut Probe<'_, '_>, piece: &mut Piece, start: Block) -> Re
     let near = Lattice {
         anchor: start,
         phase: piece.lattice.at(start),
-        first: u32::try_from((track + i64::from(piece.lattice.first)).rem_euclid(i64::from(piece.lattice.heads)))
-            .expect("under the heads"),
+        first: u32::try_from(
+            (track + i64::from(piece.lattice.first)).rem_euclid(i64::from(piece.lattice.heads)),
+        )
+        .expect("under the heads"),
         gaps: None,
         ..piece.lattice
     };
@@ -285,9 +319,9 @@ fn sharpen(
     let mut evidence = vec![0.0; usize::try_from(2 * reach + 1).expect("a part of a track")];
     let mut best = weigh(0, &evidence);
     let sigma = probe.sigma * 1.2;
-    let mut reads = 0;
-    while reads < SHARPEN && (best.sure < 0.999 || reads < 12) {
-        reads += 1;
+    let (mut reads, mut tries) = (0, 0);
+    while reads < SHARPEN && tries < 4 * SHARPEN && (best.sure < 0.999 || reads < 12) {
+        tries += 1;
         let nth = low + 1 + whole(probe.even() * real((high - low).max(2) - 1));
         let nth = nth.cast_signed();
         let Some(track) = lattice.begins(nth) else { continue };
@@ -297,7 +331,11 @@ fn sharpen(
         if at + lattice.spt >= probe.blocks {
             continue;
         }
-        let Some(sample) = probe.sample_again(at)? else { continue };
+        // Another track does as well as one that the drive has kept.
+        let kept = tries - reads > SHARPEN;
+        let sample = if kept { probe.sample_again(at)? } else { probe.sample(at)? };
+        let Some(sample) = sample else { continue };
+        reads += 1;
         let phase = probe.phase(&sample);
         let inside = (real(at) - real(track)) / real(lattice.spt);
         let (behind, before) = (lattice.on((nth, 0)) + inside, lattice.on((nth - 1, 0)) + inside);
@@ -327,8 +365,8 @@ fn check(
     // One of them may have been moved elsewhere, or was late.
     off.sort_by(|a, b| wrap(a - found.mean).abs().total_cmp(&wrap(b - found.mean).abs()));
     off.pop();
-    let scatter = off.iter().map(|off| wrap(off - found.mean).abs()).sum::<f64>()
-        / real(off.len() as u64);
+    let scatter =
+        off.iter().map(|off| wrap(off - found.mean).abs()).sum::<f64>() / real(off.len() as u64);
     let may = (4.0 * piece.error(at, probe.sigma) + 2.0 / real(piece.lattice.spt)).min(OFF_MAX);
     if scatter > SCATTER_MAX * probe.sigma || wrap(found.mean).abs() > may {
         return Ok(false);
@@ -427,7 +465,7 @@ fn same_again(
     let first = if offset == 0 { rough.first } else { (rough.first + 1) % heads };
     let wrapped = if heads > 1 && offset != 0 && first == 0 { rough.extra } else { 0.0 };
     let phase = part(rough.phase - sector + turned * rough.step + wrapped);
-    let lattice = Lattice { anchor, first, phase, ..rough };
+    let lattice = Lattice { anchor, phase, first, ..rough };
     let lattice = lattice.fitted_level(&found, 0.2);
     Ok(fits(&lattice, &found, probe.sigma).then_some((lattice, found)))
 }

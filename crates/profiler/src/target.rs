@@ -4,6 +4,7 @@ use units::{Instant, Operation, Sectors};
 
 /// What a target says of itself, before anything is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a trait of its own")]
 pub struct Facts {
     /// How many sectors it has.
     pub sectors: Sectors,
