@@ -6,7 +6,7 @@
 use units::{Extent, Lba, Operation, Sectors, Share};
 
 use super::findings::ReadBuffer;
-use super::num::{duration, median, ns, part};
+use super::num::{duration, median, ns, part, whole};
 use super::overheads::track_sectors;
 use super::prober::Prober;
 use crate::{Figure, Halt};
@@ -17,6 +17,10 @@ pub const SEGMENTS_MAX: u32 = 64;
 pub const SEGMENT_MAX: Sectors = Sectors(1 << 17);
 /// The longest command.
 const COMMAND: u64 = 1_024;
+/// Long runs are read behind this part of the disk.
+const SAMPLE: u64 = 16;
+/// How many tracks are looked at for one of a length.
+const TRACKS_TRIED: u32 = 16;
 /// How often a question is asked.
 const ASKED: u32 = 3;
 
@@ -84,14 +88,26 @@ fn largest(
     Ok(low)
 }
 
-/// How far behind a block the drive reads on, from the beginning of a track or from its middle.
-fn ahead(prober: &mut Prober<'_, '_>, memory: Memory, middle: bool) -> Result<u64, Halt> {
+/// Where on a track a block lies.
+#[derive(Clone, Copy, Debug)]
+enum On {
+    Start,
+    Middle,
+    End,
+}
+
+/// How far behind a block the drive reads on.
+fn ahead(prober: &mut Prober<'_, '_>, memory: Memory, on: On) -> Result<u64, Halt> {
     let block = prober.block().0;
     largest(block, SEGMENT_MAX.0, |far| {
         mostly(|| {
             let room = prober.anywhere(Sectors(far + 4 * block));
             let Some(track) = prober.track_of(room.start) else { return Ok(false) };
-            let into = if middle { track.lbas.len.0 / 2 } else { 0 };
+            let into = match on {
+                On::Start => 0,
+                On::Middle => track.lbas.len.0 / 2,
+                On::End => track.lbas.len.0 - block,
+            };
             let start = (track.lbas.start.0 + into).div_ceil(block) * block;
             if start + far + block > prober.profile.capacity().0 {
                 return Ok(false);
@@ -128,20 +144,42 @@ fn segments(prober: &mut Prober<'_, '_>, memory: Memory) -> Result<u32, Halt> {
     Ok(u32::try_from(kept).unwrap_or(SEGMENTS_MAX))
 }
 
-/// Reads `len` sectors in a row and lets the drive read on behind them for as long as it likes. The sectors.
+/// Reads `len` sectors in a row, up to the middle of a track, and lets the drive read on behind them for as long as it
+/// likes. The sectors.
+///
+/// Where reading on ends with a track, it ends so far behind the middle of one: all of these tracks are as long.
 fn long_run(prober: &mut Prober<'_, '_>, len: u64, ahead: u64) -> Result<Extent, Halt> {
     let block = prober.block().0;
-    let room = prober.anywhere(Sectors(len + 2 * ahead + block));
-    let (mut start, end) = (room.start.0, room.start.0 + len);
+    let end = middle_of_a_track(prober, len) / block * block;
+    let mut start = end - len / block * block;
+    let extent = Extent::new(Lba(start), Sectors(end - start));
     while start < end {
         let some = COMMAND.min(end - start);
         prober.bench.time(Operation::read(Extent::new(Lba(start), Sectors(some))))?;
         start += some;
     }
-    let turns = 2.0 + 1.4 * part(ahead) / part(track_sectors(prober, room.start));
+    let turns = 2.0 + 1.4 * part(ahead) / part(track_sectors(prober, extent.start));
     let now = prober.bench.now();
     prober.bench.wait_until(now + duration(turns * prober.spindle.period()));
-    Ok(Extent::new(room.start, Sectors(len)))
+    Ok(extent)
+}
+
+/// The middle of one of many tracks that are equally long, with as many sectors before it.
+fn middle_of_a_track(prober: &mut Prober<'_, '_>, len: u64) -> u64 {
+    let sectors = prober.profile.capacity().0;
+    let sample = (sectors / SAMPLE).max(len).min(sectors - 1);
+    let long = track_sectors(prober, Lba(sample));
+    let mut middle = sample;
+    for _ in 0..TRACKS_TRIED {
+        let [one, ..] = prober.draw();
+        let lba = Lba((sample + whole(one * part(sectors / SAMPLE / 4))).min(sectors - 1));
+        let track = prober.track_of(lba).filter(|_| track_sectors(prober, lba) == long);
+        if let Some(track) = track.filter(|track| track.lbas.len.0 * 10 > long * 9) {
+            middle = track.lbas.start.0 + track.lbas.len.0 / 2;
+            break;
+        }
+    }
+    middle.max(len)
 }
 
 /// How much of a long run is kept, with what was read on behind it.
@@ -154,10 +192,10 @@ fn segment(prober: &mut Prober<'_, '_>, memory: Memory, ahead: u64) -> Result<u6
             memory.holds(prober, run.start)
         })
     })?;
-    // As long a run as that, so that as much is read on behind it.
+    // Behind the same run, so that the two were kept at once.
     let before = largest(unit, 2 * ahead + unit, |far| {
         mostly(|| {
-            let run = long_run(prober, behind + unit, ahead)?;
+            let run = long_run(prober, behind.max(block), ahead)?;
             memory.holds(prober, Lba(run.end().0 + far - block))
         })
     })?;
@@ -173,14 +211,15 @@ pub(crate) fn read_buffer(prober: &mut Prober<'_, '_>, memory: Memory) -> Result
         confidence: Share::from_percent(90),
     };
     let block = prober.block().0;
-    let from_start = ahead(prober, memory, false)?;
-    let from_middle = ahead(prober, memory, true)?;
+    let from_start = ahead(prober, memory, On::Start)?;
+    let from_middle = ahead(prober, memory, On::Middle)?;
+    let from_end = ahead(prober, memory, On::End)?;
     // What ends with a track ends sooner from its middle.
     let ends_with_track = from_middle + from_middle / 4 < from_start;
     let count = segments(prober, memory)?;
     let kept = segment(prober, memory, from_start.max(from_middle))?;
     // What was read ahead of a single block was kept, too.
-    let longest = kept.max(from_middle).max(from_start);
+    let longest = kept.max(from_middle).max(from_start).max(from_end);
     Ok(ReadBuffer {
         ahead: figure(from_start.max(from_middle), block.max(from_start / 256)),
         ends_with_track,

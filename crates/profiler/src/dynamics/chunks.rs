@@ -1,15 +1,14 @@
 //! Throughput of a sequential stream against the length of its commands (FAST 2003, figures 3, 5 and 6), and the range
 //! of lengths that are as good as any.
 //!
-//! A host that notices completions late goes on late, and what it measures is slower than the drive for as long as
-//! commands are the bottleneck. So two figures are kept: what this host saw, and what the drive would do for one that is
+//! A host that notices completions late goes on late, and what it measures is slower than the drive wherever commands
+//! are the bottleneck. So two figures are kept: what this host saw, and what the drive would do for one that is
 //! never late. Of the latter the range is made.
 
 use units::{Bytes, Duration, Extent, Lba, Operation, SECTOR_BYTES, Sectors};
 
 use super::findings::{ChunkPoint, Chunks};
 use super::num::{at, part, whole};
-use super::overheads::Hits;
 use super::prober::Prober;
 use crate::Halt;
 
@@ -18,6 +17,9 @@ pub const STEPS: [u64; 20] =
     [2, 4, 8, 12, 16, 24, 32, 40, 48, 56, 64, 80, 96, 128, 192, 256, 384, 512, 1_024, 2_048];
 /// From which part of the best on a chunk is an optimal one.
 pub const OPTIMAL: f64 = 0.95;
+/// What of normal noise with a deviation of one is above zero, on the mean: who sees completions early cannot go on
+/// early, who sees them late does.
+const LATE: f64 = 0.4;
 /// How long a length is measured.
 const TIME: Duration = Duration::from_millis(350);
 /// The same at a glance.
@@ -31,7 +33,6 @@ const FILLED_MAX: u64 = 1 << 19;
 pub(crate) fn chunks(
     prober: &mut Prober<'_, '_>,
     writes: bool,
-    hits: Option<&Hits>,
     buffer: Sectors,
 ) -> Result<Chunks, Halt> {
     prober.lose();
@@ -59,7 +60,7 @@ pub(crate) fn chunks(
         seen.push((*step, part(sectors) / (at(prober.bench.now()) - began)));
     }
     seen.reverse();
-    Ok(of(&seen, hits))
+    Ok(of(&seen, LATE * prober.spindle.noise()))
 }
 
 struct Stream {
@@ -82,15 +83,16 @@ impl Stream {
     }
 }
 
-/// The points and the range, from sectors a ns at each length.
-fn of(seen: &[(u64, f64)], hits: Option<&Hits>) -> Chunks {
+/// The points and the range, from sectors a ns at each length and what the host is late for each command.
+fn of(seen: &[(u64, f64)], late: f64) -> Chunks {
     let best = seen.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
     let rates: Vec<(u64, f64, f64)> = seen
         .iter()
         .map(|(step, rate)| {
-            // A drive whose memory serves commands no faster than this, or its media, whichever is slower.
-            let served = hits.map_or(0.0, |hits| part(*step) / hits.time(Sectors(*step)));
-            (*step, *rate, served.min(best).max(*rate))
+            // Where the media are the bottleneck a late command changes nothing, and nothing is faster than they.
+            let cycle = part(*step) / rate;
+            let punctual = part(*step) / (cycle - late).max(cycle / 4.0);
+            (*step, *rate, punctual.min(best))
         })
         .collect();
     let optimal = |rate: f64| rate >= OPTIMAL * best;

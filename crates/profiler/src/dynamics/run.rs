@@ -233,13 +233,13 @@ impl Run<'_, '_> {
     }
 
     fn chunks(&mut self) -> Result<(), Halt> {
-        let reads = chunks(&mut self.prober, false, self.hits.as_ref(), Sectors::ZERO)?;
+        let reads = chunks(&mut self.prober, false, Sectors::ZERO)?;
         self.prober.bench.findings.dynamics.chunks_read = Some(reads);
         if self.prober.bench.facts().writable {
             let buffer = self.prober.bench.findings.dynamics.write_buffer;
             let size =
                 buffer.and_then(|buffer| buffer.size).map_or(Sectors(2_048), |size| size.value);
-            let writes = chunks(&mut self.prober, true, self.writes.as_ref(), size)?;
+            let writes = chunks(&mut self.prober, true, size)?;
             self.prober.bench.findings.dynamics.chunks_write = Some(writes);
         }
         Ok(())
