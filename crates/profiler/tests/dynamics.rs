@@ -66,7 +66,7 @@ fn streamed(model: &Arc<Model>, chunk: u64, writes: bool) -> f64 {
     let mut watcher = |_: &Progress| ControlFlow::Continue(());
     let mut bench = Bench::new(&mut target, Budget::DEFAULT, Findings::default(), &mut watcher);
     let mut next = 0;
-    let mut run = |bench: &mut Bench<'_>, sectors: u64| {
+    let mut run = |bench: &mut Bench<'_>, chunk: u64, sectors: u64| {
         let began = bench.now();
         let end = next + sectors / chunk * chunk;
         while next < end {
@@ -77,11 +77,11 @@ fn streamed(model: &Arc<Model>, chunk: u64, writes: bool) -> f64 {
         }
         bench.now().since(began)
     };
-    // What memory takes, first.
+    // What memory takes, first, in commands that fill it fastest.
     let memory = if writes { 3 * model.spec().write_buffer.0 } else { 4_096 };
-    run(&mut bench, memory.max(8 * chunk));
-    let sectors = (48 * chunk).max(16_384);
-    let took = run(&mut bench, sectors);
+    run(&mut bench, 2_048, memory.max(4_096));
+    let sectors = (48 * chunk).max(131_072);
+    let took = run(&mut bench, chunk, sectors);
     (sectors / chunk * chunk) as f64 / took.as_millis_f64()
 }
 
@@ -112,7 +112,8 @@ fn check_chunks(name: &str, model: &Arc<Model>, found: &Dynamics) -> String {
             chunks
                 .points
                 .iter()
-                .map(|p: &ChunkPoint| (p.chunk.0, p.seen.0 / 100_000, p.drive.0 / 100_000))
+                .map(|p: &ChunkPoint| (p.chunk.0, p.seen.0 / 1_000, p.drive.0 / 1_000))
+                .zip(STEPS.iter().map(|c| (streamed(model, *c, writes) * 512.0) as u64))
                 .collect::<Vec<_>>()
         );
     }
@@ -165,5 +166,25 @@ fn every_drive_of_the_library_is_found_as_it_is() {
             assert!(part <= 1.0, "{name}, seed {seed}: {off} us off over {distance} cylinders");
             assert!(spent <= TIME, "{name}: {spent}");
         }
+    }
+}
+
+#[test]
+fn a_glance_is_half_a_minute_and_says_how_far_it_can_be_trusted() {
+    for (name, model) in mechanical() {
+        let (found, spent) = measured(&model, Budget::QUICK, 1);
+        let seek = found.dynamics.seek.as_ref().expect("found");
+        let (distance, off, part) = worst(&model, seek);
+        println!(
+            "{name}: {:.1} s; {off:.0} us over {distance}, {part:.2}; {:?}",
+            spent.as_secs_f64(),
+            found.notes
+        );
+        println!(
+            "    {:?} {:?}",
+            found.dynamics.chunks_read.as_ref().map(|c| c.optimal),
+            found.dynamics.read_buffer.map(|b| (b.segments.value, b.segment.value))
+        );
+        assert!(spent <= TIME_QUICK, "{name}: {spent}");
     }
 }

@@ -21,11 +21,13 @@ pub const OPTIMAL: f64 = 0.95;
 /// early, who sees them late does.
 const LATE: f64 = 0.4;
 /// How long a length is measured.
-const TIME: Duration = Duration::from_millis(350);
+const TIME: Duration = Duration::from_millis(800);
 /// The same at a glance.
 const TIME_QUICK: Duration = Duration::from_millis(80);
-/// Commands of a length at least.
-const COMMANDS: u64 = 12;
+/// In so many parts.
+const PARTS: u64 = 5;
+/// Commands of each part at least.
+const COMMANDS: u64 = 2;
 /// How much is written before a length is measured: until memory is full, and what comes is what the media take.
 const FILLED_MAX: u64 = 1 << 19;
 
@@ -49,15 +51,13 @@ pub(crate) fn chunks(
     }
     let mut seen = Vec::new();
     // From the longest down: memory stays full.
+    let time = super::num::ns(if quick { TIME_QUICK } else { TIME });
     for step in steps.iter().rev() {
-        let began = at(prober.bench.now());
-        let (mut sectors, mut commands) = (0, 0);
-        let time = if quick { TIME_QUICK } else { TIME };
-        while commands < COMMANDS || at(prober.bench.now()) - began < super::num::ns(time) {
-            sectors += stream.go(prober, *step)?;
-            commands += 1;
+        // Of a stream of which most lengths are known, those that are left are the short ones that nobody wants.
+        match stream.rate(prober, *step, time) {
+            Err(Halt::OutOfTime) if seen.len() > steps.len() / 2 => break,
+            rate => seen.push(rate?),
         }
-        seen.push((*step, part(sectors) / (at(prober.bench.now()) - began)));
     }
     seen.reverse();
     Ok(of(&seen, LATE * prober.spindle.noise()))
@@ -70,6 +70,23 @@ struct Stream {
 }
 
 impl Stream {
+    /// So many commands of a length as there is time for, in some parts that tell how much they differ.
+    fn rate(&mut self, prober: &mut Prober<'_, '_>, chunk: u64, time: f64) -> Result<Seen, Halt> {
+        let mut rates = Vec::new();
+        for _ in 0..PARTS {
+            let began = at(prober.bench.now());
+            let (mut sectors, mut commands) = (0, 0);
+            while commands < COMMANDS || at(prober.bench.now()) - began < time / part(PARTS) {
+                sectors += self.go(prober, chunk)?;
+                commands += 1;
+            }
+            rates.push(part(sectors) / (at(prober.bench.now()) - began));
+        }
+        let rate = rates.iter().sum::<f64>() / part(PARTS);
+        let square = rates.iter().map(|one| (one - rate) * (one - rate)).sum::<f64>();
+        Ok(Seen { chunk, rate, error: (square / part(PARTS * (PARTS - 1))).sqrt() })
+    }
+
     fn go(&mut self, prober: &mut Prober<'_, '_>, len: u64) -> Result<u64, Halt> {
         if self.next + len > self.end {
             self.next = 0;
@@ -83,34 +100,39 @@ impl Stream {
     }
 }
 
+/// How fast commands of one length were.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    chunk: u64,
+    /// In sectors a ns, and its standard error.
+    rate: f64,
+    error: f64,
+}
+
 /// The points and the range, from sectors a ns at each length and what the host is late for each command.
-fn of(seen: &[(u64, f64)], late: f64) -> Chunks {
-    let best = seen.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-    let rates: Vec<(u64, f64, f64)> = seen
+fn of(seen: &[Seen], late: f64) -> Chunks {
+    // The best of many is lucky: what it is at least counts.
+    let best = seen.iter().map(|seen| seen.rate - seen.error).fold(0.0, f64::max);
+    let rates: Vec<(Seen, f64)> = seen
         .iter()
-        .map(|(step, rate)| {
+        .map(|seen| {
             // Where the media are the bottleneck a late command changes nothing, and nothing is faster than they.
-            let cycle = part(*step) / rate;
-            let punctual = part(*step) / (cycle - late).max(cycle / 4.0);
-            (*step, *rate, punctual.min(best))
+            let cycle = part(seen.chunk) / seen.rate;
+            let punctual = part(seen.chunk) / (cycle - late).max(cycle / 4.0);
+            (*seen, punctual.min(best))
         })
         .collect();
-    let optimal = |rate: f64| rate >= OPTIMAL * best;
-    let first = rates.iter().position(|(.., rate)| optimal(*rate)).unwrap_or(0);
-    let behind = rates[first..].iter().position(|(.., rate)| !optimal(*rate));
+    // What is not seen to be worse is as good.
+    let optimal = |(seen, rate): &(Seen, f64)| rate + seen.error >= OPTIMAL * best;
+    let first = rates.iter().position(optimal).unwrap_or(0);
+    let behind = rates[first..].iter().position(|rate| !optimal(rate));
     let last = behind.map_or(rates.len(), |behind| first + behind).saturating_sub(1);
     let bytes = |rate: f64| Bytes(whole(rate * part(SECTOR_BYTES) * 1e9));
-    Chunks {
-        optimal: rates
-            .get(first)
-            .map_or((Sectors(0), Sectors(0)), |rate| (Sectors(rate.0), Sectors(rates[last].0))),
-        points: rates
-            .into_iter()
-            .map(|(step, seen, drive)| ChunkPoint {
-                chunk: Sectors(step),
-                seen: bytes(seen),
-                drive: bytes(drive),
-            })
-            .collect(),
-    }
+    let chunk = |nth: usize| rates.get(nth).map_or(Sectors::ZERO, |(seen, _)| Sectors(seen.chunk));
+    let point = |(seen, rate): &(Seen, f64)| ChunkPoint {
+        chunk: Sectors(seen.chunk),
+        seen: bytes(seen.rate),
+        drive: bytes(*rate),
+    };
+    Chunks { optimal: (chunk(first), chunk(last)), points: rates.iter().map(point).collect() }
 }

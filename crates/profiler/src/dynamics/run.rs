@@ -14,7 +14,7 @@ use super::{depth, prediction, write_buffer};
 use crate::{Bench, Figure, Halt, Stage};
 
 /// What the parts may take, in seconds: seeks before reads, before writes, everything else of each stage.
-const SECONDS: [u64; 3] = [150, 35, 50];
+const SECONDS: [u64; 3] = [120, 30, 50];
 /// The same at a glance.
 const SECONDS_QUICK: [u64; 3] = [10, 3, 5];
 /// What is measured here, in this order.
