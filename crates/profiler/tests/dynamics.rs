@@ -64,7 +64,8 @@ fn worst(model: &Model, found: &Seeks) -> (u32, f64, f64) {
 fn streamed(model: &Arc<Model>, chunk: u64, writes: bool) -> f64 {
     let mut target = target(model, Duration::ZERO, 1);
     let mut watcher = |_: &Progress| ControlFlow::Continue(());
-    let mut bench = Bench::new(&mut target, Budget::DEFAULT, Findings::default(), &mut watcher);
+    let hours = Budget { total: Duration::from_secs(36_000), quick: false };
+    let mut bench = Bench::new(&mut target, hours, Findings::default(), &mut watcher);
     let mut next = 0;
     let mut run = |bench: &mut Bench<'_>, chunk: u64, sectors: u64| {
         let began = bench.now();

@@ -21,6 +21,8 @@ const COMMAND: u64 = 1_024;
 const SAMPLE: u64 = 16;
 /// How many tracks are looked at for one of a length.
 const TRACKS_TRIED: u32 = 16;
+/// Which part of a length is near enough.
+const FINE: u64 = 256;
 /// How often a question is asked.
 const ASKED: u32 = 3;
 
@@ -29,6 +31,10 @@ const ASKED: u32 = 3;
 pub(crate) struct Memory {
     /// What a hit of a block takes at most, in ns.
     pub(crate) limit: f64,
+    /// How often a question is asked.
+    asked: u32,
+    /// Which part of a length is near enough.
+    fine: u64,
 }
 
 impl Memory {
@@ -36,7 +42,8 @@ impl Memory {
     pub(crate) fn find(prober: &mut Prober<'_, '_>) -> Result<Option<Self>, Halt> {
         let block = prober.block();
         let mut times = Vec::new();
-        for _ in 0..10 {
+        let setups = if prober.bench.budget().quick { 5 } else { 10 };
+        for _ in 0..setups {
             let room = prober.anywhere(Sectors(8 * block.0));
             prober.lose();
             let _ = prober.bench.time(Operation::read(Extent::new(room.start, block)))?;
@@ -50,7 +57,10 @@ impl Memory {
         let middle = median(times).unwrap_or(f64::MAX);
         let margin = (4.0 * prober.spindle.noise()).max(prober.spindle.period() / 12.0);
         let period = prober.spindle.period();
-        Ok((middle < period / 3.0).then_some(Self { limit: middle + margin.min(period / 6.0) }))
+        let quick = prober.bench.budget().quick;
+        let (asked, fine) = if quick { (1, 16) } else { (ASKED, FINE) };
+        let limit = middle + margin.min(period / 6.0);
+        Ok((middle < period / 3.0).then_some(Self { limit, asked, fine }))
     }
 
     fn holds(&self, prober: &mut Prober<'_, '_>, lba: Lba) -> Result<bool, Halt> {
@@ -61,9 +71,9 @@ impl Memory {
 }
 
 /// Whether most of some answers are yes; no more are asked for than it takes.
-fn mostly(mut ask: impl FnMut() -> Result<bool, Halt>) -> Result<bool, Halt> {
+fn mostly(asked: u32, mut ask: impl FnMut() -> Result<bool, Halt>) -> Result<bool, Halt> {
     let (mut yes, mut no) = (0, 0);
-    while yes <= ASKED / 2 && no <= ASKED / 2 {
+    while yes <= asked / 2 && no <= asked / 2 {
         if ask()? { yes += 1 } else { no += 1 }
     }
     Ok(yes > no)
@@ -72,7 +82,7 @@ fn mostly(mut ask: impl FnMut() -> Result<bool, Halt>) -> Result<bool, Halt> {
 /// The largest number of whole units under `most` for which the answer is yes, if it is yes for all smaller ones.
 fn largest(
     unit: u64,
-    most: u64,
+    (most, fine): (u64, u64),
     mut ask: impl FnMut(u64) -> Result<bool, Halt>,
 ) -> Result<u64, Halt> {
     let mut low = 0;
@@ -81,7 +91,7 @@ fn largest(
         low = high;
         high *= 2;
     }
-    while high - low > unit.max(low / 256 / unit * unit) {
+    while high - low > unit.max(low / fine / unit * unit) {
         let middle = (low + high) / 2 / unit * unit;
         if middle <= most && ask(middle)? { low = middle } else { high = middle }
     }
@@ -99,8 +109,8 @@ enum On {
 /// How far behind a block the drive reads on.
 fn ahead(prober: &mut Prober<'_, '_>, memory: Memory, on: On) -> Result<u64, Halt> {
     let block = prober.block().0;
-    largest(block, SEGMENT_MAX.0, |far| {
-        mostly(|| {
+    largest(block, (SEGMENT_MAX.0, memory.fine), |far| {
+        mostly(memory.asked, || {
             let room = prober.anywhere(Sectors(far + 4 * block));
             let Some(track) = prober.track_of(room.start) else { return Ok(false) };
             let into = match on {
@@ -125,8 +135,8 @@ fn ahead(prober: &mut Prober<'_, '_>, memory: Memory, on: On) -> Result<u64, Hal
 /// How many runs are kept: so many reads elsewhere do not push out what was read before them.
 fn segments(prober: &mut Prober<'_, '_>, memory: Memory) -> Result<u32, Halt> {
     let block = prober.block().0;
-    let kept = largest(1, SEGMENTS_MAX.into(), |count| {
-        mostly(|| {
+    let kept = largest(1, (SEGMENTS_MAX.into(), FINE), |count| {
+        mostly(memory.asked, || {
             let mut first = None;
             for _ in 0..count {
                 let room = prober.anywhere(Sectors(4 * block));
@@ -186,15 +196,15 @@ fn middle_of_a_track(prober: &mut Prober<'_, '_>, len: u64) -> u64 {
 fn segment(prober: &mut Prober<'_, '_>, memory: Memory, ahead: u64) -> Result<u64, Halt> {
     let block = prober.block().0;
     let unit = block.max(8 / block * block);
-    let behind = largest(unit, SEGMENT_MAX.0 / 2, |back| {
-        mostly(|| {
+    let behind = largest(unit, (SEGMENT_MAX.0 / 2, memory.fine), |back| {
+        mostly(memory.asked, || {
             let run = long_run(prober, back, ahead)?;
             memory.holds(prober, run.start)
         })
     })?;
     // Behind the same run, so that the two were kept at once.
-    let before = largest(unit, 2 * ahead + unit, |far| {
-        mostly(|| {
+    let before = largest(unit, (2 * ahead + unit, memory.fine), |far| {
+        mostly(memory.asked, || {
             let run = long_run(prober, behind.max(block), ahead)?;
             memory.holds(prober, Lba(run.end().0 + far - block))
         })
@@ -207,7 +217,7 @@ pub(crate) fn read_buffer(prober: &mut Prober<'_, '_>, memory: Memory) -> Result
     let figure = |value: u64, off: u64| Figure {
         value: Sectors(value),
         spread: Sectors(off),
-        samples: ASKED,
+        samples: memory.asked,
         confidence: Share::from_percent(90),
     };
     let block = prober.block().0;
@@ -221,15 +231,15 @@ pub(crate) fn read_buffer(prober: &mut Prober<'_, '_>, memory: Memory) -> Result
     // What was read ahead of a single block was kept, too.
     let longest = kept.max(from_middle).max(from_start).max(from_end);
     Ok(ReadBuffer {
-        ahead: figure(from_start.max(from_middle), block.max(from_start / 256)),
+        ahead: figure(from_start.max(from_middle), block.max(from_start / memory.fine)),
         ends_with_track,
         segments: Figure {
             value: count,
             spread: 0,
-            samples: ASKED,
+            samples: memory.asked,
             confidence: Share::from_percent(90),
         },
-        segment: figure(longest, block.max(longest / 64)),
+        segment: figure(longest, block.max(longest * 2 / memory.fine)),
     })
 }
 
@@ -240,11 +250,11 @@ mod tests {
     #[test]
     fn the_largest_is_found_to_its_last_unit_or_a_small_part() {
         for limit in [0_u64, 1, 2, 3, 63, 64, 100, 255] {
-            let found = largest(1, 1_000_000, |asked| Ok(asked <= limit)).expect("in time");
+            let found = largest(1, (1_000_000, FINE), |asked| Ok(asked <= limit)).expect("in time");
             assert_eq!(found, limit);
         }
-        let found = largest(8, 1_000_000, |asked| Ok(asked <= 70_000)).expect("in time");
+        let found = largest(8, (1_000_000, FINE), |asked| Ok(asked <= 70_000)).expect("in time");
         assert!((69_700..=70_000).contains(&found), "{found}");
-        assert_eq!(largest(1, 64, |_| Ok(true)).expect("in time"), 64);
+        assert_eq!(largest(1, (64, FINE), |_| Ok(true)).expect("in time"), 64);
     }
 }

@@ -13,10 +13,22 @@ use super::threshold::Estimate;
 use super::{depth, prediction, write_buffer};
 use crate::{Bench, Figure, Halt, Stage};
 
-/// What the parts may take, in seconds: seeks before reads, before writes, everything else of each stage.
-const SECONDS: [u64; 3] = [120, 30, 50];
-/// The same at a glance.
-const SECONDS_QUICK: [u64; 3] = [10, 3, 5];
+/// What a stage may take, by default and at a glance.
+const fn time(stage: Stage) -> [Duration; 2] {
+    let millis = match stage {
+        Stage::ReadBuffer => [40_000, 5_000],
+        Stage::Seeks => [120_000, 7_500],
+        Stage::Overheads => [20_000, 4_000],
+        Stage::WriteBuffer => [20_000, 2_500],
+        Stage::Chunks => [50_000, 4_000],
+        Stage::Depth => [45_000, 5_000],
+        _ => [6_000, 1_000],
+    };
+    [Duration::from_millis(millis[0]), Duration::from_millis(millis[1])]
+}
+
+/// What the same stage may take for ways of no distance measured again, and for ways before writes.
+const MORE: [Duration; 2] = [Duration::from_secs(30), Duration::from_millis(1_500)];
 /// What is measured here, in this order.
 const STAGES: [Stage; 7] = [
     Stage::ReadBuffer,
@@ -40,15 +52,15 @@ const SEGMENTS_FIRST: u32 = 16;
 /// it found, and the next one goes on.
 pub fn measure(bench: &mut Bench<'_>, map: &Profile) -> Result<(), Halt> {
     let mut run = Run { prober: Prober::new(bench, map), hits: None, base: 0.0, writes: None };
-    let [seek_time, _, time] = run.seconds();
-    run.prober.bench.begin(Stage::Seeks, time);
+    let acquiring = run.time(Stage::Seeks);
+    run.prober.bench.begin(Stage::Seeks, acquiring);
     run.prober.acquire()?;
     for stage in STAGES {
         if run.prober.bench.findings.is_done(stage) {
             run.remember(stage);
             continue;
         }
-        let most = if stage == Stage::Seeks { seek_time } else { time };
+        let most = run.time(stage);
         run.prober.bench.begin(stage, most);
         let ended = run.stage(stage);
         run.prober.bench.drain();
@@ -85,9 +97,12 @@ fn figure(estimate: Estimate, base: f64, samples: u32) -> Figure<Duration> {
 }
 
 impl Run<'_, '_> {
-    fn seconds(&self) -> [Duration; 3] {
-        let quick = self.prober.bench.budget().quick;
-        (if quick { SECONDS_QUICK } else { SECONDS }).map(Duration::from_secs)
+    fn time(&self, stage: Stage) -> Duration {
+        time(stage)[usize::from(self.prober.bench.budget().quick)]
+    }
+
+    fn more(&self) -> Duration {
+        MORE[usize::from(self.prober.bench.budget().quick)]
     }
 
     fn stage(&mut self, stage: Stage) -> Result<(), Halt> {
@@ -201,8 +216,8 @@ impl Run<'_, '_> {
             return ended;
         }
         // The phase is known best after so many reads: what everything stands on is measured again.
-        let [_, write_time, _] = self.seconds();
-        self.prober.bench.begin(Stage::Seeks, write_time);
+        let more = self.more();
+        self.prober.bench.begin(Stage::Seeks, more);
         if let Some(base) = self.base(Errand::Read, overheads::PROBES)? {
             self.base = base.time;
             curve.rest_on(base.time);
@@ -217,8 +232,8 @@ impl Run<'_, '_> {
     fn seeks_before_writes(&mut self, base: f64) -> Result<(), Halt> {
         let reads = self.prober.bench.findings.dynamics.seek.clone();
         let Some(reads) = reads else { return Ok(()) };
-        let [_, time, _] = self.seconds();
-        self.prober.bench.begin(Stage::Overheads, time);
+        let more = self.more();
+        self.prober.bench.begin(Stage::Overheads, more);
         let found = seeks::before_writes(&mut self.prober, &reads, base)?;
         self.prober.bench.findings.dynamics.seek_write = found;
         Ok(())
