@@ -114,7 +114,7 @@ struct Seen {
 /// The points and the range, from sectors a ns at each length and what the host is late for each command.
 fn of(seen: &[Seen], late: f64) -> Chunks {
     // The best of many is lucky: what it is at least counts.
-    let best = seen.iter().map(|seen| seen.rate - seen.error).fold(0.0, f64::max);
+    let best = seen.iter().map(|seen| seen.rate - 2.0 * seen.error).fold(0.0, f64::max);
     let rates: Vec<(Seen, f64)> = seen
         .iter()
         .map(|seen| {
@@ -124,8 +124,7 @@ fn of(seen: &[Seen], late: f64) -> Chunks {
             (*seen, punctual.min(best))
         })
         .collect();
-    // What is not seen to be worse is as good.
-    let optimal = |(seen, rate): &(Seen, f64)| rate + seen.error >= OPTIMAL * best;
+    let optimal = |(_, rate): &(Seen, f64)| *rate >= OPTIMAL * best;
     let first = rates.iter().position(optimal).unwrap_or(0);
     let behind = rates[first..].iter().position(|rate| !optimal(rate));
     let last = behind.map_or(rates.len(), |behind| first + behind).saturating_sub(1);

@@ -122,7 +122,7 @@ pub(crate) fn track_sectors(prober: &Prober<'_, '_>, lba: Lba) -> u64 {
 /// What a cached write takes.
 pub(crate) fn write_hits(prober: &mut Prober<'_, '_>) -> Result<Option<Hits>, Halt> {
     let block = prober.block();
-    let few = if prober.bench.budget().quick { 4 } else { 1 };
+    let few = if prober.bench.budget().quick { 10 } else { 1 };
     // The longer, the better a fast bus is known; a slow one or a small buffer makes long writes wait.
     let mut probed = Vec::new();
     for _ in 0..5 {

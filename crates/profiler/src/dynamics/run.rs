@@ -1,7 +1,7 @@
 //! One measurement after the other.
 
 use engine::Profile;
-use units::{Duration, Sectors, Share};
+use units::{Duration, Instant, Sectors, Share};
 
 use super::buffers::{self, Memory};
 use super::chunks::chunks;
@@ -18,7 +18,7 @@ const fn time(stage: Stage) -> [Duration; 2] {
     let millis = match stage {
         Stage::ReadBuffer => [40_000, 5_000],
         Stage::Seeks => [120_000, 7_500],
-        Stage::Overheads => [20_000, 4_000],
+        Stage::Overheads => [40_000, 4_000],
         Stage::WriteBuffer => [20_000, 2_500],
         Stage::Chunks => [50_000, 4_000],
         Stage::Depth => [45_000, 5_000],
@@ -26,6 +26,9 @@ const fn time(stage: Stage) -> [Duration; 2] {
     };
     [Duration::from_millis(millis[0]), Duration::from_millis(millis[1])]
 }
+
+/// What all of them may take.
+const WHOLE: [Duration; 2] = [Duration::from_secs(270), Duration::from_secs(30)];
 
 /// What the same stage may take for ways of no distance measured again, and for ways before writes.
 const MORE: [Duration; 2] = [Duration::from_secs(30), Duration::from_millis(1_500)];
@@ -51,7 +54,9 @@ const SEGMENTS_FIRST: u32 = 16;
 /// If the whole budget is spent, or whoever watches asked for an end. A part that ran out of its own time keeps what
 /// it found, and the next one goes on.
 pub fn measure(bench: &mut Bench<'_>, map: &Profile) -> Result<(), Halt> {
-    let mut run = Run { prober: Prober::new(bench, map), hits: None, base: 0.0, writes: None };
+    let began = bench.now();
+    let mut run =
+        Run { prober: Prober::new(bench, map), began, hits: None, base: 0.0, writes: None };
     let acquiring = run.time(Stage::Seeks);
     run.prober.bench.begin(Stage::Seeks, acquiring);
     run.prober.acquire()?;
@@ -81,6 +86,7 @@ pub fn measure(bench: &mut Bench<'_>, map: &Profile) -> Result<(), Halt> {
 
 struct Run<'a, 'b> {
     prober: Prober<'a, 'b>,
+    began: Instant,
     hits: Option<Hits>,
     writes: Option<Hits>,
     /// What a read over no distance takes, in ns.
@@ -97,12 +103,17 @@ fn figure(estimate: Estimate, base: f64, samples: u32) -> Figure<Duration> {
 }
 
 impl Run<'_, '_> {
-    fn time(&self, stage: Stage) -> Duration {
-        time(stage)[usize::from(self.prober.bench.budget().quick)]
+    /// What a stage may take of what is left.
+    fn time(&mut self, stage: Stage) -> Duration {
+        let quick = usize::from(self.prober.bench.budget().quick);
+        let left = (self.began + WHOLE[quick]).saturating_since(self.prober.bench.now());
+        time(stage)[quick].min(left)
     }
 
-    fn more(&self) -> Duration {
-        MORE[usize::from(self.prober.bench.budget().quick)]
+    fn more(&mut self) -> Duration {
+        let quick = usize::from(self.prober.bench.budget().quick);
+        let left = (self.began + WHOLE[quick]).saturating_since(self.prober.bench.now());
+        MORE[quick].min(left)
     }
 
     fn stage(&mut self, stage: Stage) -> Result<(), Halt> {

@@ -162,14 +162,6 @@ impl Curve {
         let most = if self.quick { PROBES / 2 } else { PROBES };
         let ended = self.refine(prober, distance, &mut threshold, most);
         if threshold.count() > 2 {
-            if std::env::var("DBGD").is_ok_and(|d| d.split(',').any(|d| d == distance.to_string()))
-            {
-                eprintln!(
-                    "point {distance} prior {prior:?} {:?} {:?}",
-                    threshold.estimate(),
-                    threshold.facts()
-                );
-            }
             self.points.insert(distance, threshold);
         }
         ended
@@ -196,8 +188,6 @@ impl Curve {
                 prober.probe(Way::Cylinders(distance), threshold.median(), self.errand)?
             {
                 threshold.learn(fact);
-            } else if std::env::var("DBGD").is_ok() {
-                eprintln!("none {distance}");
             }
         }
         Ok(())
@@ -233,13 +223,6 @@ impl Curve {
             let time = threshold.estimate().time;
             let mut settled = Threshold::new(Prior::About(time, 0.1 * time + 100_000.0), spread);
             threshold.facts().iter().for_each(|fact| settled.learn(*fact));
-            if std::env::var("DBGD").is_ok() {
-                eprintln!(
-                    "pilot {distance} {:?} {spread} {:?}",
-                    threshold.estimate(),
-                    threshold.facts()
-                );
-            }
             found.push((distance, spread, settled));
         }
         for (distance, spread, threshold) in found {
@@ -336,19 +319,6 @@ impl Curve {
 
     /// The curve, as long as anything was measured of it.
     pub(crate) fn seeks(&self, cylinders: u32) -> Option<super::Seeks> {
-        if std::env::var("DBGP").is_ok() {
-            for (s, (d, t)) in self.smoothed().iter().zip(&self.points) {
-                let e = t.estimate();
-                eprintln!(
-                    "P {d} n {} est {:.0} +- {:.0} smooth {:.0} +- {:.0}",
-                    t.count(),
-                    (e.time - self.base) / 1e3,
-                    e.error / 1e3,
-                    (s.time - self.base) / 1e3,
-                    s.error / 1e3
-                );
-            }
-        }
         let points: Vec<super::SeekPoint> = self
             .smoothed()
             .iter()
