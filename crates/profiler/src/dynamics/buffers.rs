@@ -92,7 +92,7 @@ fn largest(
         high *= 2;
     }
     while high - low > unit.max(low / fine / unit * unit) {
-        let middle = (low + high) / 2 / unit * unit;
+        let middle = low.midpoint(high) / unit * unit;
         if middle <= most && ask(middle)? { low = middle } else { high = middle }
     }
     Ok(low)

@@ -132,6 +132,18 @@ pub(crate) fn write_hits(prober: &mut Prober<'_, '_>) -> Result<Option<Hits>, Ha
         probed.push(ns(timed.took()));
         prober.bench.wait_until(timed.completed + duration(4.0 * prober.spindle.period()));
     }
+    let mut shortest = Vec::new();
+    for _ in 0..7 {
+        let extent = prober.anywhere(block);
+        let timed = prober.bench.time(Operation::write(extent))?;
+        shortest.push(ns(timed.took()));
+        prober.bench.wait_until(timed.completed + duration(4.0 * prober.spindle.period()));
+    }
+    let early =
+        |times: Vec<f64>| median(times).is_some_and(|time| time < prober.spindle.period() / 3.0);
+    if !early(shortest) {
+        return Ok(None);
+    }
     let fast = median(probed).is_some_and(|time| time < prober.spindle.period() / 3.0);
     let long = Sectors((if fast { WRITTEN } else { WRITTEN / 4 }) / block.0 * block.0);
     let mut times = [Vec::new(), Vec::new()];
@@ -151,8 +163,7 @@ pub(crate) fn write_hits(prober: &mut Prober<'_, '_>) -> Result<Option<Hits>, Ha
         }
     }
     let [short, long_times] = times;
-    let early = median(short.clone()).is_some_and(|time| time < prober.spindle.period() / 3.0);
-    Ok(early.then(|| Hits::of((block, short), (long, long_times))).flatten())
+    Ok(Hits::of((block, short), (long, long_times)))
 }
 
 /// What a seek command over no distance takes.

@@ -115,7 +115,36 @@ impl Curve {
                 self.point(prober, distance)?;
             }
         }
+        if self.quick {
+            return Ok(());
+        }
+        self.ask_again(prober)?;
         self.sharpen(prober)
+    }
+
+    /// Measures points anew that lie far from the line between their neighbours: a wrong answer early on leads halving
+    /// astray, and bends are real. What two of three say holds.
+    fn ask_again(&mut self, prober: &mut Prober<'_, '_>) -> Result<(), Halt> {
+        let known: Vec<(u32, Estimate)> =
+            self.points.iter().map(|(distance, one)| (*distance, one.estimate())).collect();
+        for three in known.windows(3) {
+            let [(low, below), (distance, found), (high, above)] = *three else { continue };
+            let along = f64::from(distance - low) / f64::from(high - low);
+            let line = below.time + (above.time - below.time) * along;
+            let doubt = 2.0 * (found.error + below.error.max(above.error));
+            if (found.time - line).abs() < BEND * self.within(line) + doubt {
+                continue;
+            }
+            let Some(first) = self.points.remove(&distance) else { continue };
+            let mut tries = vec![first];
+            while tries.len() < 3 {
+                self.point(prober, distance)?;
+                tries.extend(self.points.remove(&distance));
+            }
+            tries.sort_by(|one, other| one.estimate().time.total_cmp(&other.estimate().time));
+            self.points.insert(distance, tries.swap_remove(1));
+        }
+        Ok(())
     }
 
     /// What a point at this time is wanted to.
@@ -286,7 +315,7 @@ impl Curve {
                 .map(|sample| (sample.error / self.within(sample.time), small(sample.distance)))
                 .filter(|(doubt, _)| *doubt > ERROR_PART)
                 .collect();
-            if vague.is_empty() || self.quick {
+            if vague.is_empty() {
                 break;
             }
             vague.sort_unstable_by(|one, other| other.0.total_cmp(&one.0));
