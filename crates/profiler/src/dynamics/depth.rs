@@ -17,7 +17,9 @@ const TIME: Duration = Duration::from_millis(1_200);
 /// How long starvation is looked for at one depth.
 const STARVATION: Duration = Duration::from_millis(5_000);
 /// The same at a glance.
-const QUICK: (Duration, Duration) = (Duration::from_millis(250), Duration::from_millis(1_500));
+const QUICK: (Duration, Duration) = (Duration::from_millis(120), Duration::from_millis(700));
+/// And the deepest.
+const QUICK_DEEPEST: u32 = 4;
 /// Who waits so long starves.
 pub const STARVES: Duration = Duration::from_millis(500);
 /// Random reads are of so many sectors: 4 KiB.
@@ -108,7 +110,9 @@ impl Beside {
 pub(crate) fn starvation(prober: &mut Prober<'_, '_>) -> Result<Starvation, Halt> {
     let mut found = Starvation { waits: Vec::new(), safe_depth: 0 };
     let deepest = prober.bench.depth_max();
-    let time = if prober.bench.budget().quick { QUICK.1 } else { STARVATION };
+    let quick = prober.bench.budget().quick;
+    let deepest = if quick { deepest.min(QUICK_DEEPEST) } else { deepest };
+    let time = if quick { QUICK.1 } else { STARVATION };
     prober.lose();
     let mut safe = true;
     let start = whole(part(prober.profile.capacity().0) / 3.0) / STREAM.0 * STREAM.0;

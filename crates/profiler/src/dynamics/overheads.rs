@@ -19,6 +19,10 @@ const HITS: usize = 1_200;
 const LONG: u64 = 256;
 /// Setups at most, of which each gives some hits.
 const SETUPS: usize = 60;
+/// The same of writes, which rest between them.
+const SETUPS_WRITES: usize = 120;
+/// Sectors written in a row at most.
+const WRITTEN: u64 = 256;
 /// How much above the middle a time is no hit any more, in ns.
 const MISS: f64 = 1_500_000.0;
 /// Probes of one overhead.
@@ -118,15 +122,38 @@ pub(crate) fn track_sectors(prober: &Prober<'_, '_>, lba: Lba) -> u64 {
 /// What a cached write takes.
 pub(crate) fn write_hits(prober: &mut Prober<'_, '_>) -> Result<Option<Hits>, Halt> {
     let block = prober.block();
-    let long = Sectors(64 / block.0 * block.0);
-    let few = if prober.bench.budget().quick { 4 } else { 1 };
+    let few = if prober.bench.budget().quick { 10 } else { 1 };
+    // The longer, the better a fast bus is known; a slow one or a small buffer makes long writes wait.
+    let mut probed = Vec::new();
+    for _ in 0..5 {
+        let extent = prober.anywhere(Sectors(WRITTEN));
+        prober.lose();
+        let timed = prober.bench.time(Operation::write(extent))?;
+        probed.push(ns(timed.took()));
+        prober.bench.wait_until(timed.completed + duration(4.0 * prober.spindle.period()));
+    }
+    let mut shortest = Vec::new();
+    for _ in 0..7 {
+        let extent = prober.anywhere(block);
+        let timed = prober.bench.time(Operation::write(extent))?;
+        shortest.push(ns(timed.took()));
+        prober.bench.wait_until(timed.completed + duration(4.0 * prober.spindle.period()));
+    }
+    let early =
+        |times: Vec<f64>| median(times).is_some_and(|time| time < prober.spindle.period() / 3.0);
+    if !early(shortest) {
+        return Ok(None);
+    }
+    let fast = median(probed).is_some_and(|time| time < prober.spindle.period() / 3.0);
+    let long = Sectors((if fast { WRITTEN } else { WRITTEN / 4 }) / block.0 * block.0);
     let mut times = [Vec::new(), Vec::new()];
     for (len, times) in [block, long].into_iter().zip(&mut times) {
-        for _ in 0..60 / few {
-            let room = prober.anywhere(Sectors(8 * len.0));
+        // One after the other, in a row, and few: they fit the smallest buffer.
+        let each = (WRITTEN / len.0).clamp(1, 16);
+        for _ in 0..SETUPS_WRITES / few {
+            let room = prober.anywhere(Sectors(each * len.0));
             prober.lose();
-            // One after the other, in a row, and few: they fit the smallest buffer.
-            for nth in 0..4 {
+            for nth in 0..each {
                 let extent = Extent::new(Lba(room.start.0 + nth * len.0), len);
                 times.push(ns(prober.bench.time(Operation::write(extent))?.took()));
             }
@@ -136,8 +163,7 @@ pub(crate) fn write_hits(prober: &mut Prober<'_, '_>) -> Result<Option<Hits>, Ha
         }
     }
     let [short, long_times] = times;
-    let early = median(short.clone()).is_some_and(|time| time < prober.spindle.period() / 3.0);
-    Ok(early.then(|| Hits::of((block, short), (long, long_times))).flatten())
+    Ok(Hits::of((block, short), (long, long_times)))
 }
 
 /// What a seek command over no distance takes.

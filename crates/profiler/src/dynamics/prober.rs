@@ -183,10 +183,10 @@ impl<'a, 'b> Prober<'a, 'b> {
             first.div_ceil(block) * block
         };
         let extent = Extent::new(Lba(aligned), Sectors(block));
-        (extent, self.spindle.next(self.begins(track, extent), from))
+        (extent, self.spindle.next(Self::begins(track, extent), from))
     }
 
-    fn begins(&self, track: &Track, extent: Extent) -> Angle {
+    fn begins(track: &Track, extent: Extent) -> Angle {
         let nth = extent.start.0 - track.lbas.start.0;
         track.first + Angle(small(part(nth) * f64::from(track.sector.0)))
     }
@@ -357,7 +357,7 @@ impl<'a, 'b> Prober<'a, 'b> {
             let turns = ((at(timed.completed) - pass - passing) / turn + 0.5).floor().max(0.0);
             return Ok(Some(Fact { reach: pass - submitted + turns * turn, turn }));
         }
-        let end = self.begins(track, extent);
+        let end = Self::begins(track, extent);
         let end = end + Angle(small(f64::from(track.sector.0) * part(extent.len.0)));
         match self.spindle.sight(end, timed.completed, pass + passing) {
             Sighting::Turns(turns) => {
@@ -393,7 +393,7 @@ impl Prober<'_, '_> {
         gap: f64,
         errand: Errand,
     ) -> Result<Option<Fact>, Halt> {
-        let begins = self.begins(track, extent);
+        let begins = Self::begins(track, extent);
         let now = at(self.bench.now()) + LEAD;
         let pass = self.spindle.next(begins, now + gap);
         self.bench.wait_until(instant(pass - gap));

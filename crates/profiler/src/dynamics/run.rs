@@ -1,7 +1,7 @@
 //! One measurement after the other.
 
 use engine::Profile;
-use units::{Duration, Sectors, Share};
+use units::{Duration, Instant, Sectors, Share};
 
 use super::buffers::{self, Memory};
 use super::chunks::chunks;
@@ -13,10 +13,25 @@ use super::threshold::Estimate;
 use super::{depth, prediction, write_buffer};
 use crate::{Bench, Figure, Halt, Stage};
 
-/// What the parts may take, in seconds: seeks before reads, before writes, everything else of each stage.
-const SECONDS: [u64; 3] = [150, 35, 50];
-/// The same at a glance.
-const SECONDS_QUICK: [u64; 3] = [10, 3, 5];
+/// What a stage may take, by default and at a glance.
+const fn time(stage: Stage) -> [Duration; 2] {
+    let millis = match stage {
+        Stage::ReadBuffer => [40_000, 5_000],
+        Stage::Seeks => [120_000, 7_500],
+        Stage::Overheads => [40_000, 4_000],
+        Stage::WriteBuffer => [20_000, 2_500],
+        Stage::Chunks => [50_000, 4_000],
+        Stage::Depth => [45_000, 5_000],
+        _ => [6_000, 1_000],
+    };
+    [Duration::from_millis(millis[0]), Duration::from_millis(millis[1])]
+}
+
+/// What all of them may take.
+const WHOLE: [Duration; 2] = [Duration::from_secs(270), Duration::from_secs(30)];
+
+/// What the same stage may take for ways of no distance measured again, and for ways before writes.
+const MORE: [Duration; 2] = [Duration::from_secs(30), Duration::from_millis(1_500)];
 /// What is measured here, in this order.
 const STAGES: [Stage; 7] = [
     Stage::ReadBuffer,
@@ -39,16 +54,18 @@ const SEGMENTS_FIRST: u32 = 16;
 /// If the whole budget is spent, or whoever watches asked for an end. A part that ran out of its own time keeps what
 /// it found, and the next one goes on.
 pub fn measure(bench: &mut Bench<'_>, map: &Profile) -> Result<(), Halt> {
-    let mut run = Run { prober: Prober::new(bench, map), hits: None, base: 0.0, writes: None };
-    let [seek_time, _, time] = run.seconds();
-    run.prober.bench.begin(Stage::Seeks, time);
+    let began = bench.now();
+    let mut run =
+        Run { prober: Prober::new(bench, map), began, hits: None, base: 0.0, writes: None };
+    let acquiring = run.time(Stage::Seeks);
+    run.prober.bench.begin(Stage::Seeks, acquiring);
     run.prober.acquire()?;
     for stage in STAGES {
         if run.prober.bench.findings.is_done(stage) {
             run.remember(stage);
             continue;
         }
-        let most = if stage == Stage::Seeks { seek_time } else { time };
+        let most = run.time(stage);
         run.prober.bench.begin(stage, most);
         let ended = run.stage(stage);
         run.prober.bench.drain();
@@ -69,6 +86,7 @@ pub fn measure(bench: &mut Bench<'_>, map: &Profile) -> Result<(), Halt> {
 
 struct Run<'a, 'b> {
     prober: Prober<'a, 'b>,
+    began: Instant,
     hits: Option<Hits>,
     writes: Option<Hits>,
     /// What a read over no distance takes, in ns.
@@ -85,9 +103,17 @@ fn figure(estimate: Estimate, base: f64, samples: u32) -> Figure<Duration> {
 }
 
 impl Run<'_, '_> {
-    fn seconds(&self) -> [Duration; 3] {
-        let quick = self.prober.bench.budget().quick;
-        (if quick { SECONDS_QUICK } else { SECONDS }).map(Duration::from_secs)
+    /// What a stage may take of what is left.
+    fn time(&mut self, stage: Stage) -> Duration {
+        let quick = usize::from(self.prober.bench.budget().quick);
+        let left = (self.began + WHOLE[quick]).saturating_since(self.prober.bench.now());
+        time(stage)[quick].min(left)
+    }
+
+    fn more(&mut self) -> Duration {
+        let quick = usize::from(self.prober.bench.budget().quick);
+        let left = (self.began + WHOLE[quick]).saturating_since(self.prober.bench.now());
+        MORE[quick].min(left)
     }
 
     fn stage(&mut self, stage: Stage) -> Result<(), Halt> {
@@ -201,8 +227,8 @@ impl Run<'_, '_> {
             return ended;
         }
         // The phase is known best after so many reads: what everything stands on is measured again.
-        let [_, write_time, _] = self.seconds();
-        self.prober.bench.begin(Stage::Seeks, write_time);
+        let more = self.more();
+        self.prober.bench.begin(Stage::Seeks, more);
         if let Some(base) = self.base(Errand::Read, overheads::PROBES)? {
             self.base = base.time;
             curve.rest_on(base.time);
@@ -217,8 +243,8 @@ impl Run<'_, '_> {
     fn seeks_before_writes(&mut self, base: f64) -> Result<(), Halt> {
         let reads = self.prober.bench.findings.dynamics.seek.clone();
         let Some(reads) = reads else { return Ok(()) };
-        let [_, time, _] = self.seconds();
-        self.prober.bench.begin(Stage::Overheads, time);
+        let more = self.more();
+        self.prober.bench.begin(Stage::Overheads, more);
         let found = seeks::before_writes(&mut self.prober, &reads, base)?;
         self.prober.bench.findings.dynamics.seek_write = found;
         Ok(())
@@ -233,13 +259,13 @@ impl Run<'_, '_> {
     }
 
     fn chunks(&mut self) -> Result<(), Halt> {
-        let reads = chunks(&mut self.prober, false, self.hits.as_ref(), Sectors::ZERO)?;
+        let reads = chunks(&mut self.prober, false, Sectors::ZERO)?;
         self.prober.bench.findings.dynamics.chunks_read = Some(reads);
         if self.prober.bench.facts().writable {
             let buffer = self.prober.bench.findings.dynamics.write_buffer;
             let size =
                 buffer.and_then(|buffer| buffer.size).map_or(Sectors(2_048), |size| size.value);
-            let writes = chunks(&mut self.prober, true, self.writes.as_ref(), size)?;
+            let writes = chunks(&mut self.prober, true, size)?;
             self.prober.bench.findings.dynamics.chunks_write = Some(writes);
         }
         Ok(())

@@ -115,7 +115,36 @@ impl Curve {
                 self.point(prober, distance)?;
             }
         }
+        if self.quick {
+            return Ok(());
+        }
+        self.ask_again(prober)?;
         self.sharpen(prober)
+    }
+
+    /// Measures points anew that lie far from the line between their neighbours: a wrong answer early on leads halving
+    /// astray, and bends are real. What two of three say holds.
+    fn ask_again(&mut self, prober: &mut Prober<'_, '_>) -> Result<(), Halt> {
+        let known: Vec<(u32, Estimate)> =
+            self.points.iter().map(|(distance, one)| (*distance, one.estimate())).collect();
+        for three in known.windows(3) {
+            let [(low, below), (distance, found), (high, above)] = *three else { continue };
+            let along = f64::from(distance - low) / f64::from(high - low);
+            let line = below.time + (above.time - below.time) * along;
+            let doubt = 2.0 * (found.error + below.error.max(above.error));
+            if (found.time - line).abs() < BEND * self.within(line) + doubt {
+                continue;
+            }
+            let Some(first) = self.points.remove(&distance) else { continue };
+            let mut tries = vec![first];
+            while tries.len() < 3 {
+                self.point(prober, distance)?;
+                tries.extend(self.points.remove(&distance));
+            }
+            tries.sort_by(|one, other| one.estimate().time.total_cmp(&other.estimate().time));
+            self.points.insert(distance, tries.swap_remove(1));
+        }
+        Ok(())
     }
 
     /// What a point at this time is wanted to.
@@ -162,14 +191,6 @@ impl Curve {
         let most = if self.quick { PROBES / 2 } else { PROBES };
         let ended = self.refine(prober, distance, &mut threshold, most);
         if threshold.count() > 2 {
-            if std::env::var("DBGD").is_ok_and(|d| d.split(',').any(|d| d == distance.to_string()))
-            {
-                eprintln!(
-                    "point {distance} prior {prior:?} {:?} {:?}",
-                    threshold.estimate(),
-                    threshold.facts()
-                );
-            }
             self.points.insert(distance, threshold);
         }
         ended
@@ -196,8 +217,6 @@ impl Curve {
                 prober.probe(Way::Cylinders(distance), threshold.median(), self.errand)?
             {
                 threshold.learn(fact);
-            } else if std::env::var("DBGD").is_ok() {
-                eprintln!("none {distance}");
             }
         }
         Ok(())
@@ -233,13 +252,6 @@ impl Curve {
             let time = threshold.estimate().time;
             let mut settled = Threshold::new(Prior::About(time, 0.1 * time + 100_000.0), spread);
             threshold.facts().iter().for_each(|fact| settled.learn(*fact));
-            if std::env::var("DBGD").is_ok() {
-                eprintln!(
-                    "pilot {distance} {:?} {spread} {:?}",
-                    threshold.estimate(),
-                    threshold.facts()
-                );
-            }
             found.push((distance, spread, settled));
         }
         for (distance, spread, threshold) in found {
@@ -303,7 +315,7 @@ impl Curve {
                 .map(|sample| (sample.error / self.within(sample.time), small(sample.distance)))
                 .filter(|(doubt, _)| *doubt > ERROR_PART)
                 .collect();
-            if vague.is_empty() || self.quick {
+            if vague.is_empty() {
                 break;
             }
             vague.sort_unstable_by(|one, other| other.0.total_cmp(&one.0));
@@ -336,19 +348,6 @@ impl Curve {
 
     /// The curve, as long as anything was measured of it.
     pub(crate) fn seeks(&self, cylinders: u32) -> Option<super::Seeks> {
-        if std::env::var("DBGP").is_ok() {
-            for (s, (d, t)) in self.smoothed().iter().zip(&self.points) {
-                let e = t.estimate();
-                eprintln!(
-                    "P {d} n {} est {:.0} +- {:.0} smooth {:.0} +- {:.0}",
-                    t.count(),
-                    (e.time - self.base) / 1e3,
-                    e.error / 1e3,
-                    (s.time - self.base) / 1e3,
-                    s.error / 1e3
-                );
-            }
-        }
         let points: Vec<super::SeekPoint> = self
             .smoothed()
             .iter()

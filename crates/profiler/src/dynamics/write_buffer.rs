@@ -127,9 +127,6 @@ fn single(prober: &mut Prober<'_, '_>, hits: &Hits) -> Result<u64, Halt> {
             let took = ns(prober.bench.time(Operation::write(extent))?.took());
             late.push(took - hits.time(len));
         }
-        if std::env::var("DBG").is_ok() {
-            eprintln!("single {len:?} {late:?} {hits:?}");
-        }
         if median(late).is_some_and(|late| late > WAITED) {
             (high, rises) = (len.0, true);
         } else {

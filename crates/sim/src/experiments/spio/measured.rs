@@ -29,8 +29,11 @@ pub(in super::super) const MEASURED: Experiment = Experiment {
 const WITHIN_PERCENT: f64 = 5.0;
 /// How late or early the profiler sees completions.
 const NOISE: Duration = Duration::from_micros(200);
+/// The drive of which what is assumed is what it does. Of others it is assumed that their arms vary as the paper's
+/// does; a profile that found out that they do not may do better.
+const PAPERS: &str = "st318437lw";
 /// Drives, and the sizes of requests in kB.
-const DRIVES: [(&str, &[u32]); 2] = [("st318437lw", &SIZES), ("hgst-7k8", &[50, 500])];
+const DRIVES: [(&str, &[u32]); 2] = [(PAPERS, &SIZES), ("hgst-7k8", &[50, 500])];
 const COLUMNS: [&str; 7] = [
     "size_kb",
     "writes",
@@ -62,12 +65,22 @@ fn measured(told: &mut dyn FnMut(f64)) -> Findings {
                     format!("{drive}, {size} kB {op}s, {whose}: {what}, measured beside assumed")
                 };
                 let [wait, waited, rate, rated] = row;
-                let within = |what: &str, ours: f64, assumed: f64, unit| {
-                    let bound = assumed * WITHIN_PERCENT / 100.0;
-                    Check::within(name(what), ours, assumed, bound, unit)
-                };
-                findings.checks.push(within("waiting", waited, wait, "ms"));
-                findings.checks.push(within("throughput", rated, rate, "MB/s"));
+                let part = WITHIN_PERCENT / 100.0;
+                findings.checks.extend(if drive == PAPERS {
+                    let within = |what: &str, ours: f64, assumed: f64, unit| {
+                        Check::within(name(what), ours, assumed, assumed * part, unit)
+                    };
+                    [
+                        within("waiting", waited, wait, "ms"),
+                        within("throughput", rated, rate, "MB/s"),
+                    ]
+                } else {
+                    let (most, least) = (wait * (1.0 + part), rate * (1.0 - part));
+                    [
+                        Check::at_most(name("waiting"), waited, most, "ms").beside(wait),
+                        Check::at_least(name("throughput"), rated, least, "MB/s").beside(rate),
+                    ]
+                });
             }
             told(f64::from(done) / 6.0);
         }
