@@ -13,7 +13,6 @@ use units::{Bytes, DiskTime, Duration, Extent, Instant, Lba, SECTOR_BYTES, Secto
 use crate::error::ConfigError;
 use crate::limits::{BLOCK_MAX, BLOCK_MIN, TIME_MAX};
 use crate::plan::{Disk, Volume};
-use crate::profile;
 use crate::table::{Table, Value, size, time};
 
 const KEYS: &[&str] = &["bandwidth", "block", "range", "span"];

@@ -96,7 +96,8 @@ impl Measured {
         let all = &self.findings.dynamics.overheads;
         let figures = [all.hit, all.read, all.cached, all.write, all.seek].into_iter().flatten();
         let most = figures.map(|figure| figure.value + (figure.spread + noise) * 3).max();
-        let elsewhere = |outlier: &&profiler::Outlier| outlier.reason == profiler::Reason::Elsewhere;
+        let elsewhere =
+            |outlier: &&profiler::Outlier| outlier.reason == profiler::Reason::Elsewhere;
         let seen = self.findings.outliers.iter().filter(elsewhere).count() as u64;
         Extremes {
             command: most.unwrap_or(profile.overheads.read),

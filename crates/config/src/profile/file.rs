@@ -86,7 +86,16 @@ impl Measured {
         let refused = |found: String, expected: &str| {
             let (line, table, field, found) = (None, None, None, Some(found));
             let (file, expected) = (file.clone(), expected.to_owned());
-            ConfigError::from(Parts { file, line, table, field, found, expected, refusal: false })
+            ConfigError::from(Parts {
+                file,
+                line,
+                table,
+                field,
+                found,
+                expected,
+                refusal: false,
+                unfit: None,
+            })
         };
         let bytes = read_at_most(path, PROFILE_BYTES_MAX)
             .map_err(|error| refused(error.to_string(), "a file that can be read"))?;
