@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 use crate::drive::Drive;
+use crate::profile::Profile;
 use crate::top::Top;
 use crate::vol::{Admit, DiskCommand, Vol};
 
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     /// Drives: the library, import, and how true they are.
     #[command(subcommand)]
     Drive(Drive),
+    /// Measure a drive until it can be predicted, and look at what was measured.
+    Profile(Profile),
 }
 
 #[derive(Debug, ClapArgs)]

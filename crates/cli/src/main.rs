@@ -11,6 +11,7 @@ mod demo;
 mod drive;
 mod exit;
 mod load;
+mod profile;
 mod recorder;
 mod serve;
 mod sim;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Command::Trace(Trace::Stat(stat)) => trace::stat(&stat, args.json),
         Command::Trace(Trace::Convert(convert)) => trace::convert(&convert, args.json),
         Command::Drive(command) => drive::run(&command, args.json),
+        Command::Profile(command) => profile::run(&command, args.json),
     };
     exit::code(done)
 }

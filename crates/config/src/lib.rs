@@ -21,6 +21,7 @@ mod document;
 mod error;
 mod execution;
 mod file;
+mod measured;
 mod names;
 mod plan;
 mod replay;
@@ -34,8 +35,8 @@ mod workload;
 pub use document::{Document, StreamEdit, VolumeEdit};
 pub use error::ConfigError;
 pub use plan::{
-    Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, Remap, Replay, Requests,
-    Volume, VolumeIndex, Workload,
+    Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, ProfileRef, Remap,
+    Replay, Requests, Volume, VolumeIndex, Workload,
 };
 pub use stream::{BlockCost, Stream};
 pub use table::size as size_text;

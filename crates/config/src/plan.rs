@@ -51,6 +51,8 @@ pub struct Disk {
     pub name: String,
     /// The drive that it behaves like.
     pub drive: DriveRef,
+    /// What was measured of it, in place of what is assumed of its parameters; nothing if nobody measured.
+    pub profile: Option<ProfileRef>,
     /// Where its data lives. A simulation has no data and ignores it.
     pub backing: Backing,
     /// Who decides which request goes next.
@@ -86,6 +88,24 @@ pub struct Disk {
     /// The line of its table, from 1.
     pub line: usize,
 }
+
+/// A profile by the path that the config gives, and what an engine takes of it.
+#[derive(Clone, Debug)]
+pub struct ProfileRef {
+    /// The file's path as the config gives it.
+    pub name: String,
+    /// What was measured.
+    pub profile: Arc<engine::Profile>,
+}
+
+/// The name stands for the profile: within one plan it was loaded once.
+impl PartialEq for ProfileRef {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for ProfileRef {}
 
 /// A drive by the name that the config calls it, and the drive itself.
 #[derive(Clone, Debug)]

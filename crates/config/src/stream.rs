@@ -13,7 +13,6 @@ use units::{Bytes, DiskTime, Duration, Extent, Instant, Lba, SECTOR_BYTES, Secto
 use crate::error::ConfigError;
 use crate::limits::{BLOCK_MAX, BLOCK_MIN, TIME_MAX};
 use crate::plan::{Disk, Volume};
-use crate::profile;
 use crate::table::{Table, Value, size, time};
 
 const KEYS: &[&str] = &["bandwidth", "block", "range", "span"];
@@ -68,7 +67,7 @@ impl Disk {
     /// The profile that deadlines are reckoned with; nothing for a drive without an arm. On top of what the drive takes of each
     /// command comes `host_lateness`: a host sees a completion late, and sends the next command late.
     pub fn profile(&self) -> Option<Profile> {
-        let mut profile = profile::assumed(self.drive.model.mechanical()?);
+        let mut profile = self.known(self.drive.model.mechanical()?);
         profile.extremes.command += self.host_lateness;
         Some(profile)
     }

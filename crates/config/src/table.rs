@@ -100,6 +100,24 @@ impl<'a> Table<'a> {
         Self { source: self.source, title, offset, fields }.with_keys_in(accepted).map(Some)
     }
 
+    /// The table in braces under `key`, if there is one; messages name the table that it stands in.
+    pub(crate) fn braces(
+        &'a self,
+        key: &'a str,
+        accepted: &[&str],
+    ) -> Result<Option<Self>, ConfigError> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let DeValue::Table(fields) = value.node.get_ref() else {
+            return Err(value.refuse(format_args!("{{ {} }}", accepted.join(" = …, ") + " = …")));
+        };
+        let title = match &self.title {
+            Some(title) => format!("{title} {key}"),
+            None => key.to_owned(),
+        };
+        let (title, offset) = (Some(title), value.node.span().start);
+        Self { source: self.source, title, offset, fields }.with_keys_in(accepted).map(Some)
+    }
+
     /// The tables `[[key]]`, at most `count_max` of them.
     pub(crate) fn tables(
         &'a self,
@@ -236,6 +254,21 @@ impl<'a> Value<'a> {
                 value.text(expected).map(|text| (value, text))
             })
             .collect()
+    }
+
+    /// It as a list, each element a value of its own.
+    pub(crate) fn elements(
+        &self,
+        count_max: usize,
+        expected: impl Display,
+    ) -> Result<Vec<Value<'a>>, ConfigError> {
+        match self.node.get_ref() {
+            DeValue::Array(all) if all.len() <= count_max => {
+                let value = |node| Value { table: self.table, key: self.key, node };
+                Ok(all.iter().map(value).collect())
+            }
+            _ => Err(self.refuse(format_args!("a list of at most {count_max}, each {expected}"))),
+        }
     }
 
     /// It as a whole number within `range`. `note` says where the range comes from.

@@ -30,6 +30,7 @@ fn disks() -> Vec<Disk> {
     let defaults = Disk {
         name: "d0".to_owned(),
         drive: drive(),
+        profile: None,
         backing: Backing::Ram,
         policy: PolicyName::Utilization,
         depth: 1,

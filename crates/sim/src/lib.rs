@@ -7,6 +7,7 @@
 //! Invariant: one seed, one result, on every machine, in debug and in release. Each workload has dice of its
 //! own, so that adding one changes no other.
 
+mod bench_target;
 mod calendar;
 mod commands;
 mod dice;
@@ -23,6 +24,7 @@ pub mod validate;
 mod workload;
 mod world;
 
+pub use bench_target::BenchTarget;
 pub use commands::Uninterrupted;
 pub use dice::Dice;
 pub use experiments::{Check, Experiment, OneDisk, Outcome, Series};

@@ -101,7 +101,7 @@ impl Outcome {
 
 impl Experiment {
     /// Every experiment there is.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         vdisk::FIG1,
         models::FIG2,
         vdisk::FIG4,
@@ -131,6 +131,7 @@ impl Experiment {
         spio::TABLE4,
         spio::BETTER,
         spio::HGST,
+        spio::MEASURED,
         clockwise::FIG2,
         clockwise::FIG3,
     ];
