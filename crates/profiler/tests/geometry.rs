@@ -257,12 +257,35 @@ fn drawn(seed: u64) -> Spec {
 fn drives_that_nobody_has_built_are_found_too() {
     let mut missed = Vec::new();
     let mut zones = 0;
-    for seed in 1..=8 {
+    for seed in 1..=std::env::var("N").map_or(8, |n| n.parse().unwrap()) {
         let model = Arc::new(drawn(seed).check().expect("a drive"));
         let measured = measured(&model, Budget::DEFAULT, seed);
         let held = held(measured.geometry(), &model);
         let heads = measured.geometry().heads.map(|heads| heads.value);
         println!("seed {seed}: {held:?}, heads {heads:?}, in {}", measured.spent);
+        if held.found == 0 {
+            println!(
+                "{} {:?} {:?}",
+                model.period(),
+                measured.rotation,
+                measured
+                    .geometry()
+                    .zones
+                    .iter()
+                    .map(|z| (z.lbas.start.0, z.sectors_per_track.value, z.begins))
+                    .take(40)
+                    .collect::<Vec<_>>()
+            );
+            for z in model.zones().zip(&model.spec().zones) {
+                println!(
+                    "{:?} {} {} {}",
+                    z.0,
+                    z.1.track_skew,
+                    z.1.cylinder_skew,
+                    model.spec().surfaces
+                );
+            }
+        }
         zones += held.zones;
         let all = held.found == held.zones && held.skews_off < 0.02;
         if !all || heads != Some(model.spec().surfaces) {
