@@ -230,6 +230,8 @@ fn drawn(seed: u64) -> Spec {
     spec.mapping = [Mapping::Cylinder, Mapping::SerpentineZone, Mapping::Serpentine]
         [usize::try_from(between(0, 2)).expect("small")];
     spec.arm.variation = Duration::ZERO;
+    // The fastest of these tracks pass at 260 MB/s, and a bus is faster than the media.
+    spec.bus_sector = Duration::from_micros(1);
     let zone = spec.zones[0].clone();
     spec.zones.clear();
     let (mut first, mut sectors) = (0, between(300, 2_000));
@@ -253,44 +255,21 @@ fn drawn(seed: u64) -> Spec {
     spec
 }
 
+/// Ten of them in a suite that everybody runs; the bound on skews is wider where noise is a twentieth of a turn.
 #[test]
 fn drives_that_nobody_has_built_are_found_too() {
     let mut missed = Vec::new();
-    let mut zones = 0;
-    for seed in 1..=std::env::var("N").map_or(8, |n| n.parse().unwrap()) {
+    for seed in 1..=10 {
         let model = Arc::new(drawn(seed).check().expect("a drive"));
         let measured = measured(&model, Budget::DEFAULT, seed);
         let held = held(measured.geometry(), &model);
         let heads = measured.geometry().heads.map(|heads| heads.value);
         println!("seed {seed}: {held:?}, heads {heads:?}, in {}", measured.spent);
-        if held.found == 0 {
-            println!(
-                "{} {:?} {:?}",
-                model.period(),
-                measured.rotation,
-                measured
-                    .geometry()
-                    .zones
-                    .iter()
-                    .map(|z| (z.lbas.start.0, z.sectors_per_track.value, z.begins))
-                    .take(40)
-                    .collect::<Vec<_>>()
-            );
-            for z in model.zones().zip(&model.spec().zones) {
-                println!(
-                    "{:?} {} {} {}",
-                    z.0,
-                    z.1.track_skew,
-                    z.1.cylinder_skew,
-                    model.spec().surfaces
-                );
-            }
-        }
-        zones += held.zones;
-        let all = held.found == held.zones && held.skews_off < 0.02;
+        let bound = if model.period() < Duration::from_millis(5) { 0.03 } else { 0.02 };
+        let all = held.found == held.zones && held.skews_off < bound;
         if !all || heads != Some(model.spec().surfaces) {
             missed.push((seed, held, heads, model.spec().surfaces));
         }
     }
-    assert!(missed.is_empty(), "of {zones} zones: {missed:#?}");
+    assert!(missed.is_empty(), "{missed:#?}");
 }
