@@ -252,10 +252,6 @@ fn count(probe: &mut Probe<'_, '_>, first: Block, spt: f64) -> Result<Option<(Bl
             break;
         }
         let Some(found) = find(probe, guess, half, spt, coarse)? else { return Ok(None) };
-        if tracks > 1 && found.at.abs_diff(guess) > half + found.width {
-            // One of them was none, or something lies between them.
-            return Ok(None);
-        }
         spt = real(found.at - anchor.at) / f64::from(tracks);
         let sharp = found.width.max(anchor.width) == 1;
         let off = if sharp { 0.3 } else { real(found.width + anchor.width) / 1.5 };
