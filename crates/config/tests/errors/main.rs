@@ -5,6 +5,7 @@ mod files;
 mod keys;
 mod names;
 mod purposes;
+mod streams;
 mod syntax;
 mod top;
 mod traces;
