@@ -33,8 +33,10 @@ const AGAIN: u32 = 48;
 const SKEWS_SHARE: f64 = 0.12;
 /// The most of it that is spent on what it takes to reach tracks.
 const SURFACES_SHARE: f64 = 0.1;
-/// How often each zone is asked.
-const SKEWS_ROUNDS: u32 = 48;
+/// How often it is looked whether that is enough.
+const SKEWS_BATCHES: u32 = 12;
+/// How often each zone is asked in between.
+const SKEWS_ROUNDS: u32 = 24;
 /// Cylinders each time, two reads each.
 const SKEWS_CYLINDERS: i64 = 8;
 
@@ -106,8 +108,14 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
     let (block, sigma) = (probe.block, probe.sigma);
     let mut heads = heads::told(&mut pieces, sigma);
     if steadied.is_ok() && heads.is_some() && !quick {
-        skews(&mut probe, &mut pieces)?;
-        heads = heads::told(&mut pieces, sigma);
+        let end = probe.now() + real(probe.bench.budget().total.as_nanos()) * SKEWS_SHARE;
+        for _ in 0..SKEWS_BATCHES {
+            let more = skews(&mut probe, &mut pieces, end);
+            heads = heads::told(&mut pieces, sigma);
+            if more.is_err() || probe.now() > end || pieces.iter().all(|p| p.skews.is_some()) {
+                break;
+            }
+        }
     }
     let mut order = None;
     if steadied.is_ok() && heads.is_none() && !quick {
@@ -203,8 +211,7 @@ fn local_again(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<Lattice, Halt
 
 /// Reads on the first and the last tracks of cylinders, where the difference of the two skews shows most, in the longest piece
 /// of each zone in turn. What there was no time for is left out.
-fn skews(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<(), Halt> {
-    let end = probe.now() + real(probe.bench.budget().total.as_nanos()) * SKEWS_SHARE;
+fn skews(probe: &mut Probe<'_, '_>, pieces: &mut [Piece], end: f64) -> Result<(), Halt> {
     let longest: Vec<usize> = (0..pieces.len())
         .filter(|nth| {
             let length = |piece: &Piece| piece.to - piece.from;

@@ -136,10 +136,11 @@ fn whole_sectors(pieces: &mut [Piece], sigma: f64) {
     };
     let known = pieces.iter().filter(exact).count();
     let whole = pieces.iter().filter(exact).filter(|piece| alike(piece)).count();
-    if known < 3 || whole * 10 < known * 7 {
+    if known < 2 || whole * 10 < known * 7 {
         return;
     }
     for piece in pieces {
+        piece.skews = None;
         if sectors(piece).2 >= TRACK_ERROR_MAX || !alike(piece) {
             continue;
         }

@@ -95,7 +95,7 @@ pub(crate) fn spacing(
     let region = prior.map_or(16_384.0, |spt| 24.0 * spt).min(real(probe.blocks) / 4.0);
     while real(apart) < SPT_MAX / 2.0 {
         let mut pairs: Vec<Block> =
-            (0..PAIRS).map(|_| from + whole(probe.even() * region)).collect();
+            (0..PAIRS * probe.effort()).map(|_| from + whole(probe.even() * region)).collect();
         pairs.retain(|at| at + apart < probe.blocks);
         pairs.sort_unstable();
         let mut ends = Vec::new();
@@ -136,7 +136,7 @@ pub(crate) fn scan(
     stretches: i32,
 ) -> Result<Option<(Block, f64)>, Halt> {
     let length = real(to - from);
-    let samples = probe.samples(SCAN, |part| from + whole(part * length))?;
+    let samples = probe.samples(SCAN * probe.effort(), |part| from + whole(part * length))?;
     let phases = phases(probe, &samples);
     let mut best: Option<(f64, f64, f64)> = None;
     for stretch in -stretches..=stretches {
@@ -200,10 +200,11 @@ fn find_within(
     let straight = |at: Block| real(at) / spt;
     let (mut before, mut behind) = (Vec::new(), Vec::new());
     let (mut level, mut jump) = (0.0, 0.0);
+    let sides = 6 * probe.effort();
     for _ in 0..4 {
-        let more = probe.samples(6, |part| guess + half + whole(part * room))?;
+        let more = probe.samples(sides, |part| guess + half + whole(part * room))?;
         behind.extend(more.iter().map(|s| part(probe.phase(s) - straight(s.at))));
-        let more = probe.samples(6, |part| low + whole(part * room))?;
+        let more = probe.samples(sides, |part| low + whole(part * room))?;
         before.extend(more.iter().map(|s| part(probe.phase(s) - straight(s.at))));
         let reach = 4.0 * probe.sigma;
         let (Some(left), Some(right)) = (centre(&before, reach), centre(&behind, reach)) else {
@@ -225,7 +226,7 @@ fn find_within(
         to: guess + half,
         width,
         reads_min: 6,
-        reads: 90,
+        reads: 90 * probe.effort(),
         sigma: probe.sigma * 1.1,
     };
     let left = |at: Block| level + straight(at);
@@ -276,7 +277,7 @@ pub(crate) fn levels(
     let (mut phases, mut best, mut tracks) = (Phases::new(), None, 0);
     while tracks < all {
         let behind = (2 * tracks).clamp(16, all.max(16));
-        for _ in 0..2 {
+        for _ in 0..2 * probe.effort() {
             let inside = |part: f64| 0.08 + 0.84 * part;
             let mut blocks: Vec<Block> = (tracks..behind)
                 .map(|track| {

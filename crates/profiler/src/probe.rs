@@ -18,6 +18,10 @@ use crate::rotation::Rotation;
 const RECENT_MAX: usize = 64;
 /// The longest read that is to come off the media because it begins before all others, in blocks.
 const LONG_MAX: u64 = 8_192;
+/// Noise, in turns, under which nothing has to be read more often than once.
+const NOISE_EASY: f64 = 0.0355;
+/// The most that noise multiplies reads by.
+const EFFORT_MAX: u32 = 8;
 /// Of so many long reads it is remembered whether they helped.
 const LONG_REMEMBERED: u32 = 64;
 /// A drive that forgets after so many reads is made to forget.
@@ -95,6 +99,12 @@ impl<'b, 'a> Probe<'b, 'a> {
         probe.hit = real(rotation.hit_below.as_nanos());
         probe.forgets = rotation.forgets;
         probe
+    }
+
+    /// How many reads it takes where one did if noise were a fortieth of a turn.
+    pub(crate) fn effort(&self) -> u32 {
+        let times = (self.sigma / NOISE_EASY).powi(4);
+        u32::try_from(whole(times.ceil())).unwrap_or(EFFORT_MAX).clamp(1, EFFORT_MAX)
     }
 
     /// The address of a block.

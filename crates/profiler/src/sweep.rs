@@ -272,7 +272,7 @@ fn begin(
         to: lattice.anchor.max(before.to).max(from),
         width: 1,
         reads_min: 16,
-        reads: 240,
+        reads: 240 * probe.effort(),
         sigma: probe.sigma * 1.3,
     };
     // Most layouts begin with a track, and behind the end of one.
@@ -300,7 +300,8 @@ fn edges(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<(), Halt> {
     let near = (tracks - EDGE, tracks - 2);
     let high = piece.to - spt;
     let low = high.saturating_sub(EDGE * spt).max(anchor);
-    let samples = probe.samples(CHECK, |part| low + whole(part * real(high - low)))?;
+    let samples =
+        probe.samples(CHECK * probe.effort(), |part| low + whole(part * real(high - low)))?;
     let found = phases(probe, &samples);
     let ending = piece.lattice.fitted_level(&found, 5.0 * probe.sigma);
     let (ending, _) = sharpen(probe, ending, near, spt / 4)?;
@@ -320,7 +321,8 @@ fn sharpen(
     let mut best = weigh(0, &evidence);
     let sigma = probe.sigma * 1.2;
     let (mut reads, mut tries) = (0, 0);
-    while reads < SHARPEN && tries < 4 * SHARPEN && (best.sure < 0.999 || reads < 12) {
+    let most = SHARPEN * probe.effort();
+    while reads < most && tries < 4 * most && (best.sure < 0.999 || reads < 12) {
         tries += 1;
         let nth = low + 1 + whole(probe.even() * real((high - low).max(2) - 1));
         let nth = nth.cast_signed();
@@ -332,7 +334,7 @@ fn sharpen(
             continue;
         }
         // Another track does as well as one that the drive has kept.
-        let kept = tries - reads > SHARPEN;
+        let kept = tries - reads > most;
         let sample = if kept { probe.sample_again(at)? } else { probe.sample(at)? };
         let Some(sample) = sample else { continue };
         reads += 1;
@@ -354,7 +356,7 @@ fn check(
     piece: &mut Piece,
     (at, span): (Block, u64),
 ) -> Result<bool, Halt> {
-    let samples = probe.samples(CHECK, |part| at + whole(part * real(span)))?;
+    let samples = probe.samples(CHECK * probe.effort(), |part| at + whole(part * real(span)))?;
     let phases = phases(probe, &samples);
     let mut off: Vec<f64> =
         phases.iter().map(|(at, phase)| piece.lattice.off(*at, *phase)).collect();
@@ -432,7 +434,9 @@ fn same_again(
     let blocks = (0..tracks).map(|track| from + track * spt);
     let mut samples = Vec::new();
     for at in blocks.rev() {
-        samples.extend(probe.sample_again(at)?);
+        for nth in 0..u64::from(probe.effort()) {
+            samples.extend(probe.sample_again(at + nth)?);
+        }
     }
     let found = phases(probe, &samples);
     let mut best: Option<(f64, Lattice)> = None;
