@@ -94,9 +94,13 @@ fn true_range(model: &Arc<Model>, writes: bool) -> (usize, usize) {
         Duration::from_nanos(*rate).as_secs_f64()
             >= OPTIMAL * Duration::from_nanos(best).as_secs_f64()
     };
-    let first = rates.iter().position(optimal).expect("the best is");
-    let behind = rates[first..].iter().position(|rate| !optimal(rate));
-    (first, behind.map_or(rates.len(), |behind| first + behind) - 1)
+    // The first of the longest runs of good ones.
+    let runs = (0..rates.len()).map(|first| {
+        let len = rates[first..].iter().take_while(|rate| optimal(rate)).count();
+        (len, rates.len() - first)
+    });
+    let (len, behind) = runs.max().expect("some");
+    (rates.len() - behind, rates.len() - behind + len - 1)
 }
 
 /// The ranges of chunks, reading and writing, are found to within a step at either end.

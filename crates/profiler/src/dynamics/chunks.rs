@@ -12,9 +12,9 @@ use super::num::{at, part, whole};
 use super::prober::Prober;
 use crate::Halt;
 
-/// The lengths, in sectors: each step is a quarter or a third of the one before.
-pub const STEPS: [u64; 20] =
-    [2, 4, 8, 12, 16, 24, 32, 40, 48, 56, 64, 80, 96, 128, 192, 256, 384, 512, 1_024, 2_048];
+/// The lengths, in sectors: from 8 on each is a third or half as long again as the one before, from 512 on twice.
+pub const STEPS: [u64; 17] =
+    [2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1_024, 2_048];
 /// From which part of the best on a chunk is an optimal one.
 pub const OPTIMAL: f64 = 0.95;
 /// What of normal noise with a deviation of one is above zero, on the mean: who sees completions early cannot go on
@@ -114,7 +114,7 @@ struct Seen {
 /// The points and the range, from sectors a ns at each length and what the host is late for each command.
 fn of(seen: &[Seen], late: f64) -> Chunks {
     // The best of many is lucky: what it is at least counts.
-    let best = seen.iter().map(|seen| seen.rate - 2.0 * seen.error).fold(0.0, f64::max);
+    let best = seen.iter().map(|seen| seen.rate - seen.error).fold(0.0, f64::max);
     let rates: Vec<(Seen, f64)> = seen
         .iter()
         .map(|seen| {
@@ -125,9 +125,15 @@ fn of(seen: &[Seen], late: f64) -> Chunks {
         })
         .collect();
     let optimal = |(_, rate): &(Seen, f64)| *rate >= OPTIMAL * best;
-    let first = rates.iter().position(optimal).unwrap_or(0);
-    let behind = rates[first..].iter().position(|rate| !optimal(rate));
-    let last = behind.map_or(rates.len(), |behind| first + behind).saturating_sub(1);
+    // The longest run of them, the first of several: one that was lucky is none.
+    let (mut first, mut last, mut begun, mut longest) = (0, 0, 0, 0);
+    for (nth, rate) in rates.iter().enumerate() {
+        if !optimal(rate) {
+            begun = nth + 1;
+        } else if nth + 1 - begun > longest {
+            (first, last, longest) = (begun, nth, nth + 1 - begun);
+        }
+    }
     let bytes = |rate: f64| Bytes(whole(rate * part(SECTOR_BYTES) * 1e9));
     let chunk = |nth: usize| rates.get(nth).map_or(Sectors::ZERO, |(seen, _)| Sectors(seen.chunk));
     let point = |(seen, rate): &(Seen, f64)| ChunkPoint {

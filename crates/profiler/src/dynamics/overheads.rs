@@ -13,14 +13,16 @@ use super::threshold::{Estimate, Prior, Threshold};
 use crate::{Figure, Halt};
 use units::Share;
 
-/// Hits that are timed of each length.
-const HITS: usize = 1_200;
+/// Hits of a block that are timed: a tenth of what a chunk's overhead is has to be told from the noise.
+const HITS: usize = 6_000;
+/// Longer ones, and seek commands.
+const HITS_LONG: usize = 1_200;
 /// The longest that is timed.
 const LONG: u64 = 256;
 /// Setups at most, of which each gives some hits.
 const SETUPS: usize = 60;
 /// The same of writes, which rest between them.
-const SETUPS_WRITES: usize = 120;
+const SETUPS_WRITES: usize = 100;
 /// Sectors written in a row at most.
 const WRITTEN: u64 = 256;
 /// How much above the middle a time is no hit any more, in ns.
@@ -92,9 +94,10 @@ pub(crate) fn read_hits(prober: &mut Prober<'_, '_>, ahead: Sectors) -> Result<O
     let few = if prober.bench.budget().quick { 5 } else { 1 };
     let mut times = [Vec::new(), Vec::new()];
     for (len, times) in [block, long].into_iter().zip(&mut times) {
-        let each = ((ahead.0 - block.0) / len.0).min(64);
+        let each = ((ahead.0 - block.0) / len.0).min(512);
+        let hits = if len == block { HITS } else { HITS_LONG };
         for _ in 0..SETUPS / few {
-            if times.len() >= HITS / few {
+            if times.len() >= hits / few {
                 break;
             }
             let room = prober.anywhere(Sectors(ahead.0 + 2 * block.0));
@@ -149,7 +152,7 @@ pub(crate) fn write_hits(prober: &mut Prober<'_, '_>) -> Result<Option<Hits>, Ha
     let mut times = [Vec::new(), Vec::new()];
     for (len, times) in [block, long].into_iter().zip(&mut times) {
         // One after the other, in a row, and few: they fit the smallest buffer.
-        let each = (WRITTEN / len.0).clamp(1, 16);
+        let each = (WRITTEN / len.0).clamp(1, 64);
         for _ in 0..SETUPS_WRITES / few {
             let room = prober.anywhere(Sectors(each * len.0));
             prober.lose();
@@ -175,7 +178,7 @@ pub(crate) fn seek_command(prober: &mut Prober<'_, '_>) -> Result<Option<Figure<
     prober.lose();
     let _ = prober.bench.time(Operation::seek(extent.start))?;
     let mut times = Vec::new();
-    let hits = if prober.bench.budget().quick { HITS / 5 } else { HITS };
+    let hits = if prober.bench.budget().quick { HITS_LONG / 5 } else { HITS_LONG };
     for _ in 0..hits {
         times.push(ns(prober.bench.time(Operation::seek(extent.start))?.took()));
     }

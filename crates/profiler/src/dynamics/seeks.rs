@@ -33,7 +33,7 @@ const BEND: f64 = 0.3;
 /// Rounds of points in between.
 const ROUNDS: u32 = 12;
 /// Probes of each distance at which the variation of single movements is looked for, after its middle is known.
-const PILOT_PROBES: u32 = 60;
+const PILOT_PROBES: u32 = 120;
 /// How many deviations from the middle they ask.
 const ASIDE: [f64; 5] = [-1.0, 2.5, 0.0, 1.0, -2.5];
 /// What movements vary by, as far as the phase is uncertain, in ns.
@@ -105,6 +105,9 @@ impl Curve {
                 self.point(prober, list[nth])?;
             }
             stride /= 2;
+        }
+        if !self.quick {
+            self.ask_again(prober)?;
         }
         for _ in 0..ROUNDS {
             let wanted = self.between();
@@ -254,8 +257,16 @@ impl Curve {
             threshold.facts().iter().for_each(|fact| settled.learn(*fact));
             found.push((distance, spread, settled));
         }
-        for (distance, spread, threshold) in found {
+        let spreads: Vec<f64> = found.iter().map(|(_, spread, _)| *spread).collect();
+        for (nth, (distance, spread, threshold)) in found.into_iter().enumerate() {
+            // One that varies far more than those beside it was answered wrong.
+            let beside = [nth.checked_sub(1), Some(nth + 1)].into_iter().flatten();
+            let beside = beside.filter_map(|nth| spreads.get(nth)).copied().fold(0.0, f64::max);
+            let spread = if beside > 0.0 { spread.min(2.0 * beside) } else { spread };
             self.spreads.push((distance, spread));
+            if spread < f64::midpoint(spreads[nth], spread) {
+                continue;
+            }
             self.points.insert(distance, threshold);
         }
         self.spreads.dedup_by_key(|known| known.0);

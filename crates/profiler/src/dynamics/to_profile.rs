@@ -4,7 +4,7 @@ use engine::{Band, CommandOverheads, Curve, Profile};
 use units::{Duration, Sectors};
 
 use super::findings::{Dynamics, Overheads, Seeks};
-use super::num::{ns, part, whole};
+use super::num::{duration, ns, part, whole};
 use crate::{Facts, Figure};
 
 /// The smallest and the largest chunk that is worth while: a block of a file system, and what operating systems use.
@@ -16,10 +16,18 @@ impl Seeks {
         Curve { points: self.points.iter().map(|point| (point.distance, point.time)).collect() }
     }
 
-    /// What single movements vary by, over the distances of random ways: the middle of the curve.
+    /// What single movements vary by, on the mean over ways between places drawn evenly.
     pub fn variation(&self) -> Duration {
-        let middle = self.points.len() / 2;
-        self.points.get(middle).map_or(Duration::ZERO, |point| point.variation)
+        let last = self.points.last().map_or(1.0, |point| f64::from(point.distance) + 1.0);
+        let (mut sum, mut weights, mut before) = (0.0, 0.0, 0.0);
+        for point in &self.points {
+            let distance = f64::from(point.distance);
+            let weight = (distance - before) * (last - distance);
+            sum += weight * ns(point.variation);
+            weights += weight;
+            before = distance;
+        }
+        duration(sum / f64::max(weights, 1.0))
     }
 }
 
