@@ -16,7 +16,7 @@ use crate::disk::DiskThread;
 use crate::inbox::{Inbox, Look};
 use crate::live::Live;
 use crate::operator::{self, Operator};
-use crate::router::{Route, Router, Routes};
+use crate::router::{Medium, Route, Router, Routes};
 use crate::seats::Seats;
 use crate::status::{DiskView, Status};
 
@@ -240,7 +240,8 @@ fn place_volumes(plan: &Plan, disks: &mut [Opened], now: Instant) -> Routes {
         engine.prioritise(id, volume.priority);
         seats.add(id, export, volume.declared);
         let (name, size, map) = (volume.name.clone(), volume.size, operator::map(plan, index));
-        routes.publish(export, Route { name, size, disk, volume: id, map });
+        let medium = Medium::of(&plan.disks[disk]);
+        routes.publish(export, Route { name, size, disk, volume: id, map, medium });
     }
     routes
 }
