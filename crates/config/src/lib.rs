@@ -21,6 +21,7 @@ mod error;
 mod execution;
 mod file;
 mod names;
+mod nbd;
 mod plan;
 mod replay;
 mod settings;
@@ -30,6 +31,7 @@ mod workload;
 
 pub use document::{Document, VolumeEdit};
 pub use error::ConfigError;
+pub use nbd::{Nbd, Tls};
 pub use plan::{
     Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, Remap, Replay, Requests,
     Volume, VolumeIndex, Workload,

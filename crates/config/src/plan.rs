@@ -15,6 +15,8 @@ use std::sync::Arc;
 use engine::{Contract, Declared, EstimatorName, Execution, PolicyName, Priority};
 use units::{Bytes, Duration, Extent, Operation, Rate, Share};
 
+use crate::nbd::Nbd;
+
 /// A whole config: disks, the volumes on them, and (for a simulation) the load on those.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -26,6 +28,8 @@ pub struct Plan {
     pub duration: Option<Duration>,
     /// Where to listen for NBD clients: `unix:PATH` or `ADDRESS:PORT`. Empty: nothing was said.
     pub listen: Vec<String>,
+    /// What its clients are allowed.
+    pub nbd: Nbd,
     /// The disks, in the file's order.
     pub disks: Vec<Disk>,
     /// The volumes, in the file's order.
@@ -112,6 +116,8 @@ pub struct Volume {
     pub name: String,
     /// The disk it lies on.
     pub disk: DiskIndex,
+    /// Who may open it, by `CN=NAME` or `sha256:FINGERPRINT`; `None`: whoever gets that far.
+    pub clients: Option<Vec<String>>,
     /// Its size: a whole number of sectors, at least one.
     pub size: Bytes,
     /// Where it lies, in one piece that no other volume shares a sector with.

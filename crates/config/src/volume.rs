@@ -19,6 +19,7 @@ use crate::table::{Table, Value, size};
 pub(crate) const KEYS: &[&str] = &[
     "name",
     "disk",
+    "clients",
     "size",
     "at",
     "reserve",
@@ -80,6 +81,7 @@ pub(crate) fn check(tables: &[Table<'_>], disks: &[Disk]) -> Result<Vec<Volume>,
         let (disk, size, line) = (DiskIndex(disk), place.len.bytes(), table.line());
         volumes.push(Volume {
             name,
+            clients: crate::nbd::clients(table)?,
             disk,
             size,
             place,

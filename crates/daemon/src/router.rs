@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use engine::VolumeId;
-use frontend::{Export, ExportId, Exports, Query, Reply, Request, Sink};
+use frontend::{ClientName, Export, ExportId, Exports, Query, Reply, Request, Sink};
 use units::{Bytes, Op, Operation};
 use volume::Map;
 
@@ -22,11 +22,20 @@ pub(crate) struct Route {
     pub(crate) volume: VolumeId,
     pub(crate) map: Map,
     pub(crate) medium: Medium,
+    pub(crate) clients: Option<Vec<ClientName>>,
+}
+
+/// Those that a volume names.
+pub(crate) fn clients(volume: &config::Volume) -> Option<Vec<ClientName>> {
+    let names = volume.clients.as_ref()?.iter();
+    Some(names.map(|name| name.parse().expect("the config checked it")).collect())
 }
 
 /// What clients are told of the disk that a volume is on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Medium {
+    /// The disk, in words.
+    pub(crate) description: String,
     /// What is close to each other is read faster.
     pub(crate) rotational: bool,
     /// Zeroing is faster than writing: it changes a map, and moves nothing.
@@ -36,7 +45,8 @@ pub(crate) struct Medium {
 impl Medium {
     pub(crate) fn of(disk: &config::Disk) -> Self {
         let rotational = disk.drive.model.mechanical().is_some();
-        Self { rotational, fast_zero: !rotational }
+        let description = format!("on disk {}, a {}", disk.name, disk.drive.name);
+        Self { description, rotational, fast_zero: !rotational }
     }
 }
 
@@ -91,9 +101,9 @@ impl Routes {
 }
 
 fn export(id: ExportId, route: &Route) -> Export {
-    let Medium { rotational, fast_zero } = route.medium;
+    let Medium { description, rotational, fast_zero } = route.medium.clone();
     let export = Export::new(id, route.name.clone(), route.size);
-    Export { rotational, fast_zero, ..export }
+    Export { description, rotational, fast_zero, clients: route.clients.clone(), ..export }
 }
 
 impl Exports for Routes {

@@ -79,17 +79,29 @@ impl Server {
     /// # Errors
     /// If an address is in use or cannot be listened on, or there are none or too many.
     pub fn bind(addresses: &[Address]) -> io::Result<Self> {
-        if addresses.is_empty() || addresses.len() > LISTENERS_MAX {
-            let why = format!("a server listens on 1 to {LISTENERS_MAX} addresses");
-            return Err(io::Error::new(ErrorKind::InvalidInput, why));
+        check_count(addresses.len())?;
+        Self::on(addresses.iter().map(Listener::bind).collect::<io::Result<_>>()?)
+    }
+
+    /// Listens on the sockets that the service manager has opened (`LISTEN_FDS`), in place of any address; without such,
+    /// as [`Server::bind`]. Clients that come while there is no server wait for the next one.
+    ///
+    /// # Errors
+    /// As [`Server::bind`]; or what was handed over is not a listening socket.
+    pub fn adopt_or_bind(addresses: &[Address]) -> io::Result<Self> {
+        let inherited = Listener::inherited()?;
+        if inherited.is_empty() {
+            return Self::bind(addresses);
         }
+        check_count(inherited.len())?;
+        Self::on(inherited)
+    }
+
+    fn on(mut listeners: Vec<Listener>) -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(|error| waker_failed(&error))?;
-        let mut listeners = Vec::with_capacity(addresses.len());
-        for (index, address) in addresses.iter().enumerate() {
-            let mut listener = Listener::bind(address)?;
+        for (index, listener) in listeners.iter_mut().enumerate() {
             listener.register(poll.registry(), Token(LISTENER_FIRST + index))?;
-            listeners.push(listener);
         }
         let payload_memory = PAYLOADS_BYTES_MAX;
         let (handle, settings) = (Handle::new(waker), Settings::default());
@@ -164,6 +176,14 @@ impl Server {
         serving.handle.end();
         ended
     }
+}
+
+fn check_count(listeners: usize) -> io::Result<()> {
+    if (1..=LISTENERS_MAX).contains(&listeners) {
+        return Ok(());
+    }
+    let why = format!("a server listens on 1 to {LISTENERS_MAX} addresses");
+    Err(io::Error::new(ErrorKind::InvalidInput, why))
 }
 
 struct Loop {
@@ -461,6 +481,9 @@ impl Loop {
     /// can send again to the server that comes next, while an `NBD_ESHUTDOWN` is an error that a guest sees.
     fn begin_stop(&mut self) {
         self.stopping = Some(self.now);
+        // Who waits at a socket of ours gets an end and no error; at the service manager's it waits for the next server.
+        self.listeners.retain_mut(Listener::welcome_the_last);
+        self.accept();
         self.listeners.clear();
         for slot in 0..self.slots.len() {
             let Slot::Live(connection) = &mut self.slots[slot] else { continue };
