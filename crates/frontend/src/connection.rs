@@ -22,6 +22,9 @@ use crate::tls::Identity;
 
 /// The most slices of one vectored write: 64 replies with data.
 const SLICES_MAX: usize = 128;
+/// So many times everything was sent at once before the loop is no longer told of room to write: telling it at every
+/// reply that a client takes would wake it twice a request, and looking away costs a system call.
+const CALM_SENDS: u8 = 32;
 /// The most reads of one connection before the others have their turn.
 const READS_PER_TURN_MAX: usize = 16;
 
@@ -34,10 +37,19 @@ pub(crate) enum Stream {
 
 impl Stream {
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        let interest = Interest::READABLE | Interest::WRITABLE;
         match self {
-            Self::Unix(stream) => stream.register(registry, token, interest),
-            Self::Tcp(stream) => stream.register(registry, token, interest),
+            Self::Unix(stream) => stream.register(registry, token, Interest::READABLE),
+            Self::Tcp(stream) => stream.register(registry, token, Interest::READABLE),
+        }
+    }
+
+    /// Has the loop told when there is something to read, and with `writable` also when there is room to write.
+    fn watch(&mut self, registry: &Registry, token: Token, writable: bool) -> io::Result<()> {
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let interest = if writable { both } else { Interest::READABLE };
+        match self {
+            Self::Unix(stream) => stream.reregister(registry, token, interest),
+            Self::Tcp(stream) => stream.reregister(registry, token, interest),
         }
     }
 
@@ -128,6 +140,8 @@ pub(crate) struct Connection {
     sent_at: Instant,
     /// Since when it is told that it has to leave.
     left_since: Option<Instant>,
+    /// How many more times all has to be sent at once before nobody waits for room to write; 0: nobody does.
+    watched_for: u8,
     /// Since when the payload that is arriving arrives.
     payload_since: Instant,
     /// Since when the first unsent message waits to be sent.
@@ -149,6 +163,7 @@ impl Connection {
             read_at: now,
             sent_at: now,
             left_since: None,
+            watched_for: 0,
             payload_since: now,
             output_since: now,
         }
@@ -259,7 +274,8 @@ impl Connection {
             } else if self.session.blocked().is_some() {
                 return true;
             } else {
-                (self.stream.read(buffer), buffer.len(), false)
+                let piece = buffer.len().min(self.session.receive_bytes());
+                (self.stream.read(&mut buffer[..piece]), piece, false)
             };
         match outcome {
             Ok(0) => {
@@ -342,6 +358,16 @@ impl Connection {
             }
         }
         sending
+    }
+
+    /// After a write: has the loop told of room to write while that is waited for. False if that cannot be.
+    pub(crate) fn watch(&mut self, registry: &Registry, token: Token) -> bool {
+        let before = self.watched_for;
+        let calmer = before.saturating_sub(1);
+        self.watched_for = if self.readiness.writable { calmer } else { CALM_SENDS };
+        let (was, is) = (before > 0, self.watched_for > 0);
+        // What became ready meanwhile is told when it is watched: no edge is lost.
+        was == is || self.stream.watch(registry, token, is).is_ok()
     }
 
     /// Tells the client that TLS ends here: "the server MUST close down the TLS session".

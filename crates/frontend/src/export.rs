@@ -13,6 +13,7 @@ pub struct ExportId(pub u32);
 
 /// One device that clients can open by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the protocol, set or not")]
 pub struct Export {
     /// Its number in requests.
     pub id: ExportId,

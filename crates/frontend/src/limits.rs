@@ -51,6 +51,8 @@ pub const BYTES_IN_FLIGHT_MAX: usize = 64 * MIB;
 pub const OUTPUT_PIECES_MAX: usize = 2 * REQUESTS_MAX;
 /// With so many bytes of handshake answers unsent, no further option is read.
 pub const HANDSHAKE_OUTPUT_BYTES_MAX: usize = 64 * KIB;
+/// What is read at once where a long payload is expected behind a head.
+pub const HEAD_BYTES: usize = 4 * KIB;
 /// The most bytes handed to a session at once.
 pub const RECEIVE_BYTES_MAX: usize = 256 * KIB;
 

@@ -12,6 +12,9 @@ use crate::address::Address;
 use crate::connection::Stream;
 use crate::socket_file::{self, Listening, Mode};
 
+/// What a Unix socket is to hold on its way to the client: Linux's own default is a long reply and a half.
+const SEND_BYTES: usize = 1 << 20;
+
 #[derive(Debug)]
 enum Socket {
     /// With its file, if that is ours to remove.
@@ -53,18 +56,15 @@ impl Listener {
         let mut handed = ListenFd::from_env();
         let count = handed.len();
         let take = |index| {
-            let socket = match handed.take_unix_listener(index) {
-                Ok(Some(listener)) => {
-                    listener.set_nonblocking(true)?;
-                    Socket::Unix(UnixListener::from_std(listener), None)
-                }
-                _ => {
-                    let why = "the service manager handed over a socket that nobody can listen on";
-                    let listener = handed.take_tcp_listener(index)?;
-                    let listener = listener.ok_or_else(|| io::Error::other(why))?;
-                    listener.set_nonblocking(true)?;
-                    Socket::Tcp(TcpListener::from_std(listener))
-                }
+            let socket = if let Ok(Some(listener)) = handed.take_unix_listener(index) {
+                listener.set_nonblocking(true)?;
+                Socket::Unix(UnixListener::from_std(listener), None)
+            } else {
+                let why = "the service manager handed over a socket that nobody can listen on";
+                let listener = handed.take_tcp_listener(index)?;
+                let listener = listener.ok_or_else(|| io::Error::other(why))?;
+                listener.set_nonblocking(true)?;
+                Socket::Tcp(TcpListener::from_std(listener))
             };
             Ok(Self { socket, ready: true, inherited: true })
         };
@@ -92,7 +92,12 @@ impl Listener {
 
     pub(crate) fn accept(&self) -> io::Result<Stream> {
         match &self.socket {
-            Socket::Unix(listener, _) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
+            Socket::Unix(listener, _) => {
+                let (stream, _) = listener.accept()?;
+                // Long replies fit at once; where the system has less, they take more turns.
+                let _ = rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BYTES);
+                Ok(Stream::Unix(stream))
+            }
             Socket::Tcp(listener) => {
                 let (stream, _) = listener.accept()?;
                 // Replies are written whole: waiting for more to send would only add delay. Where the

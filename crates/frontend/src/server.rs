@@ -452,7 +452,9 @@ impl Loop {
         for slot in written.drain(..) {
             let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
             let sending = connection.write(&mut self.budget, self.now);
-            if sending == Sending::Broken || connection.is_over() {
+            let token = Token(CONNECTION_FIRST + slot);
+            let watched = connection.watch(self.poll.registry(), token);
+            if sending == Sending::Broken || !watched || connection.is_over() {
                 self.drop_connection(slot, sink);
             } else if sending == Sending::Something
                 && connection.session.blocked() == Some(Blocked::Room)

@@ -48,8 +48,16 @@ impl Budget {
 
     /// An empty buffer for so many bytes if there is a spare one, else one without memory.
     pub(super) fn spare(&mut self, bytes: usize) -> Vec<u8> {
+        let mut spare = self.stale(bytes).unwrap_or_default();
+        spare.clear();
+        spare
+    }
+
+    /// A spare buffer for so many bytes, with whatever it held before: for who fills it before anybody looks, and need not
+    /// pay for zeroes.
+    pub(super) fn stale(&mut self, bytes: usize) -> Option<Vec<u8>> {
         let size = bytes.next_power_of_two().ilog2() as usize;
-        self.spares.get_mut(size).and_then(Vec::pop).unwrap_or_default()
+        self.spares.get_mut(size)?.pop()
     }
 
     /// An empty buffer for so many bytes, of such a size that it can be used again.
@@ -63,7 +71,7 @@ impl Budget {
     }
 
     /// Keeps a buffer that is no longer needed, if another may need one like it.
-    pub(crate) fn keep(&mut self, mut buffer: Vec<u8>) {
+    pub(crate) fn keep(&mut self, buffer: Vec<u8>) {
         let capacity = buffer.capacity();
         if !capacity.is_power_of_two() {
             return;
@@ -71,7 +79,6 @@ impl Budget {
         if let Some(spares) = self.spares.get_mut(capacity.ilog2() as usize)
             && spares.len() < SPARES_MAX
         {
-            buffer.clear();
             spares.push(buffer);
         }
     }

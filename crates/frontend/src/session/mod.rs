@@ -108,6 +108,7 @@ pub enum Blocked {
 
 /// The opened export, as far as requests are checked against it.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the protocol, set or not")]
 struct Target {
     id: ExportId,
     bytes: u64,
@@ -187,6 +188,8 @@ pub struct Session {
     security: Security,
     /// The server goes away, or what the client has open does: whatever comes is answered so.
     leaving: bool,
+    /// The last request was a long write: its like comes best straight into its buffer.
+    expects_payload: bool,
     /// Bytes that arrived and are not understood yet: a part of a message, or what came while blocked.
     backlog: Vec<u8>,
     blocked: Option<Blocked>,
@@ -218,6 +221,7 @@ impl Session {
             chosen: None,
             security: Security::default(),
             leaving: false,
+            expects_payload: false,
             backlog: Vec::new(),
             blocked: None,
             in_flight: InFlight::default(),
@@ -270,6 +274,12 @@ impl Session {
             return None;
         }
         Some(&mut payload.data[payload.filled..])
+    }
+
+    /// How many bytes to read at once when there is no [`Session::payload_space`]: behind a long write not many, because
+    /// what is read along with the head of the next one would have to be copied.
+    pub const fn receive_bytes(&self) -> usize {
+        if self.expects_payload { limits::HEAD_BYTES } else { limits::RECEIVE_BYTES_MAX }
     }
 
     /// So many bytes were read into [`Session::payload_space`].

@@ -149,12 +149,17 @@ impl Payload {
         if self.filled < self.data.len() {
             return true;
         }
+        if self.data.capacity() == 0 && budget.free() >= self.length {
+            // One that is there already costs nothing more to hold whole.
+            if let Some(mut stale) = budget.stale(self.length) {
+                stale.resize(self.length, 0);
+                self.data = stale;
+                return budget.take(self.length);
+            }
+        }
         let wanted = (2 * self.filled).max(PAYLOAD_STEP_BYTES).min(self.length);
         if !budget.take(wanted - self.data.len()) {
             return false;
-        }
-        if self.data.capacity() == 0 {
-            self.data = budget.spare(self.length);
         }
         // The last growth makes it a buffer that can be used again.
         let whole = wanted == self.length && wanted <= SPARE_BYTES_MAX;
@@ -178,6 +183,7 @@ impl Session {
             Decoded::BadMagic => return self.close(CloseReason::BadMagic, world),
         };
         let payload = payload_bytes(&header, self.style);
+        self.expects_payload = payload >= PAYLOAD_STEP_BYTES as u64;
         if header.command == command::BLOCK_STATUS && payload > 0 {
             return self.filtered_status(&header, &bytes[head..], head, world);
         }
