@@ -35,9 +35,9 @@ impl Emulated {
             Op::Trim | Op::WriteZeroes => {
                 let keep = op == Op::WriteZeroes && job.no_hole;
                 if keep {
-                    self.store.fill(extent)?
+                    self.store.fill(extent)?;
                 } else {
-                    self.store.zero(extent)?
+                    self.store.zero(extent)?;
                 }
                 Vec::new()
             }

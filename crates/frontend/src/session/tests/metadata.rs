@@ -45,8 +45,9 @@ fn segments(all: &[(u64, Allocation)]) -> Vec<Segment> {
 
 #[test]
 fn contexts_are_listed_and_chosen() {
+    type Case<'a> = (u32, &'a [&'a [u8]], Option<u8>);
     let (list, set) = (option::LIST_META_CONTEXT, option::SET_META_CONTEXT);
-    let cases: [(u32, &[&[u8]], Option<u8>); 8] = [
+    let cases: [Case<'_>; 8] = [
         (list, &[], Some(0)),
         (list, &[b"base:"], Some(0)),
         (list, &[b"base:allocation"], Some(0)),
