@@ -12,6 +12,7 @@ mod drive;
 mod exit;
 mod load;
 mod notify;
+mod recorder;
 mod serve;
 mod sim;
 mod table;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
     abort_on_panic();
     let args = Args::parse();
     let done = match args.command {
+        Command::Demo(demo) if demo.recorder => recorder::run(&demo, args.json),
         Command::Demo(demo) => demo::run(&demo, args.json),
         Command::Serve(serve) => serve::run(&serve, args.json),
         Command::Vol(command) => vol::run(&command, args.json),
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Command::Sim(Sim::Reproduce(reproduce)) => sim::reproduce(&reproduce, args.json),
         Command::Bench(Bench::Shares(shares)) => bench::shares(&shares, args.json),
         Command::Bench(Bench::Preempt(preempt)) => bench::preempt(&preempt, args.json),
+        Command::Bench(Bench::Clockwise(run)) => bench::clockwise(&run, args.json),
         Command::Bench(Bench::Vdisk(vdisk)) => bench::vdisk(&vdisk, args.json),
         Command::Bench(Bench::Insulation(run)) => bench::insulation(&run, args.json),
         Command::Trace(Trace::Stat(stat)) => trace::stat(&stat, args.json),

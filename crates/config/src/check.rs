@@ -29,7 +29,16 @@ impl Plan {
         let refused = |line, found: String, expected: String| {
             let (table, field, found) = (None, None, Some(found));
             let file = file.clone();
-            ConfigError::from(Parts { file, line, table, field, found, expected, refusal: false })
+            ConfigError::from(Parts {
+                file,
+                line,
+                table,
+                field,
+                found,
+                expected,
+                refusal: false,
+                unfit: None,
+            })
         };
         let bytes = read_at_most(path, CONFIG_BYTES_MAX)
             .map_err(|error| refused(None, error.to_string(), "a file that can be read".into()))?;
@@ -134,6 +143,7 @@ impl Plan {
             found: None,
             expected: expected.to_owned(),
             refusal: false,
+            unfit: None,
         })
     }
 }

@@ -7,6 +7,7 @@ use drive::AnyModel;
 use engine::{EstimatorName, PolicyName};
 use units::{Duration, Rate, Sectors, Share};
 
+use crate::deadlines;
 use crate::drives;
 use crate::error::ConfigError;
 use crate::execution;
@@ -41,6 +42,9 @@ pub(crate) const KEYS: &[&str] = &[
     "estimate",
     "nominal_rate",
     "unreserved",
+    deadlines::KEYS[0],
+    deadlines::KEYS[1],
+    deadlines::KEYS[2],
 ];
 
 const PERIOD_DEFAULT: Duration = Duration::from_secs(1);
@@ -102,7 +106,8 @@ fn disk(
     let estimate = |key, default| table.duration(key, ESTIMATE_MIN..=period, up_to_period, default);
     let nominal = nominal(table, &drive.model, policy(table)?, period)?;
     let by = estimator(table, &drive.model)?;
-    Ok(Disk {
+    let (host_lateness, best_effort, slack_range) = deadlines::check(table, policy(table)?)?;
+    let disk = Disk {
         name,
         drive,
         backing,
@@ -117,8 +122,13 @@ fn disk(
         estimate: by,
         unreserved: table.value("unreserved").map_or(Ok(Share::NONE), |value| value.share())?,
         nominal,
+        host_lateness,
+        best_effort,
+        slack_range,
         line: table.line(),
-    })
+    };
+    deadlines::bounded(table, &disk)?;
+    Ok(disk)
 }
 
 /// Commands inside the drive at once: no more than its own queue holds.

@@ -46,6 +46,8 @@ pub const PERIOD_MAX: Duration = Duration::from_secs(10);
 pub const LINGER_MAX: Duration = Duration::from_millis(20);
 /// The shortest estimate of a request. Not zero: a request that costs nothing is never accounted for.
 pub const ESTIMATE_MIN: Duration = Duration::from_micros(1);
+/// The longest that a host may be said to be late for a command: a stream that has to reckon with more has no use for a disk.
+pub const HOST_LATENESS_MAX: Duration = Duration::from_secs(1);
 
 /// The smallest request.
 pub const BLOCK_MIN: Bytes = Bytes(SECTOR_BYTES);

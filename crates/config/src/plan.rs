@@ -12,10 +12,11 @@ use core::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::{Contract, Declared, EstimatorName, Execution, PolicyName, Priority};
+use engine::{Contract, Declared, EstimatorName, Execution, PolicyName, Priority, Server};
 use units::{Bytes, Duration, Extent, Operation, Rate, Share};
 
 use crate::nbd::Nbd;
+use crate::stream::Stream;
 
 /// A whole config: disks, the volumes on them, and (for a simulation) the load on those.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +79,13 @@ pub struct Disk {
     pub unreserved: Share,
     /// The rate of requests that [`PolicyName::Throughput`] hands out; at least one a period.
     pub nominal: Rate,
+    /// What deadlines cost more, per command, on a host than in the drive: it is late to see a completion, and to send the next
+    /// command.
+    pub host_lateness: Duration,
+    /// The server that keeps best effort from starving where deadlines leave it nothing.
+    pub best_effort: Option<Server>,
+    /// Which intervals [`PolicyName::DeltaL`] takes its slack from: all, but for experiments.
+    pub slack_range: engine::stream::Range,
     /// The line of its table, from 1.
     pub line: usize,
 }
@@ -131,6 +139,8 @@ pub struct Volume {
     pub same_as: Option<VolumeIndex>,
     /// Whether it goes before everybody of a lower class.
     pub priority: Priority,
+    /// What it asked for by deadlines; what its contract has of that is admitted beside whatever else is promised on the disk.
+    pub stream: Option<Stream>,
     /// The line of its table, from 1.
     pub line: usize,
 }
@@ -159,6 +169,9 @@ pub enum Requests {
     Trace(Replay),
     /// From a list, one after the other in a closed loop: no file says that, experiments build it.
     Listed(Arc<[Operation]>),
+    /// From a list with the time of each, from the workload's start, in that order; sent whether or not the last one was
+    /// answered. No file says that either.
+    Timed(Arc<[(Duration, Operation)]>),
 }
 
 /// Requests that dice make up.
@@ -219,6 +232,11 @@ pub enum Access {
     Sequential {
         /// Requests before a jump to a random place. `None`: it never jumps.
         run: Option<NonZeroU64>,
+    },
+    /// Each starts where the one before ended, within these sectors of the volume, and behind their end at their beginning.
+    Within {
+        /// The range of the volume's stream.
+        range: Extent,
     },
     /// Each goes to a place of its own.
     Random,

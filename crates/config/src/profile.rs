@@ -1,7 +1,7 @@
 //! A profile of a drive that nobody has profiled: its parameters, with the uncertainty that a profiler would leave.
 
 use drive::{Mapping, Model, Zone};
-use engine::{Band, CommandOverheads, Curve, Heads, Profile, Skew};
+use engine::{Band, CommandOverheads, Curve, Extremes, Heads, Profile, Skew};
 use units::{Angle, Duration, Extent, Sectors};
 
 /// What single seeks are taken to vary by at least: the paper speaks of the order of a millisecond (FAST 2003 §3.4), which
@@ -50,6 +50,24 @@ pub fn assumed(model: &Model) -> Profile {
         completion: spec.bus_sector + spec.firmware.bus.read_done,
         seek_command: spec.arm.seek_command,
         write_cache: spec.write_cache && spec.write_buffer > Sectors::ZERO,
+        extremes: extremes(model),
+    }
+}
+
+/// What a command of this drive may take at most, beside what the rest of the profile says.
+fn extremes(model: &Model) -> Extremes {
+    let (spec, bus) = (model.spec(), &model.spec().firmware.bus);
+    let write_ahead = match bus.write_ahead {
+        drive::WriteAhead::One => Sectors(1),
+        drive::WriteAhead::Sectors { short, of_long, .. } => short.max(of_long),
+    };
+    let detours = spec.zones.iter().map(|zone| zone.remaps.len() as u64).sum();
+    Extremes {
+        command: model.command_longest(),
+        bus_sector_write: bus.write_sector.unwrap_or(spec.bus_sector),
+        read_share: bus.read_share,
+        write_ahead,
+        detours,
     }
 }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use drive::Model;
 use engine::{
-    DriveTable, Engine, Estimates, EstimatorName, Mechanics, Profile, Settings, TABLE_POINTS,
+    Deadlines, DriveTable, Engine, Estimates, EstimatorName, Mechanics, Profile, Settings,
+    TABLE_POINTS,
 };
 use units::{DiskTime, Instant, Lba, Sectors};
 
@@ -33,8 +34,14 @@ impl Disk {
             execution: self.execution,
             nominal: self.nominal.interval.into(),
             unreserved: self.unreserved,
+            deadlines: self.deadlines(),
             ..Settings::default()
         }
+    }
+
+    fn deadlines(&self) -> Deadlines {
+        let (slack_range, best_effort) = (self.slack_range, self.best_effort);
+        Deadlines { slack_range, best_effort, ..Deadlines::default() }
     }
 
     /// An engine for this disk, idle and without volumes, with the profile that is assumed of its drive where requests
@@ -50,6 +57,9 @@ impl Disk {
 
     fn engine_knowing(&self, now: Instant, adapt: fn(Profile) -> Profile) -> Engine {
         let engine = Engine::new(self.settings(), now);
+        if let Some(profile) = self.profile().filter(|_| self.policy.keeps_deadlines()) {
+            return engine.with_profile(Arc::new(adapt(profile)));
+        }
         match self.drive.model.mechanical() {
             Some(model) if self.execution.preemptible().is_some() => {
                 engine.with_profile(Arc::new(adapt(profile::assumed(model))))

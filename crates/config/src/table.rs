@@ -17,7 +17,8 @@ use crate::limits::{INTERVAL_MIN, TIME_MAX};
 type Node<'t> = Spanned<DeValue<'t>>;
 
 const FOUND_CHARS_MAX: usize = 60;
-const LISTED_MAX: usize = 24;
+const LISTED_MAX: usize = 32;
+const BANDWIDTH: &str = "a bandwidth above zero such as 20MB/s or 5MiB/s";
 
 /// A text, the name that messages give it, and where its lines end: they are asked for once a table.
 pub(crate) struct Source<'t> {
@@ -54,6 +55,7 @@ impl<'t> Source<'t> {
                 found: found.map(shortened),
                 expected,
                 refusal: false,
+                unfit: None,
             })
         })
     }
@@ -181,6 +183,7 @@ impl<'a> Table<'a> {
             found: None,
             expected: String::new(),
             refusal: false,
+            unfit: None,
         }
     }
 }
@@ -251,6 +254,18 @@ impl<'a> Value<'a> {
         number.filter(|number| range.contains(number)).ok_or_else(|| self.refuse(expected))
     }
 
+    /// It as a table on one line, `{ key = … }`.
+    pub(crate) fn table(&self, accepted: &[&str]) -> Result<Table<'a>, ConfigError> {
+        let DeValue::Table(fields) = self.node.get_ref() else {
+            let keys = accepted.join(", ");
+            return Err(self.refuse(format_args!("a table in braces, with {keys}")));
+        };
+        let above =
+            self.table.title.as_ref().map_or_else(String::new, |above| format!("{above}: "));
+        let (title, offset) = (Some(format!("{above}{}", self.key)), self.node.span().start);
+        Table { source: self.table.source, title, offset, fields }.with_keys_in(accepted)
+    }
+
     /// It as a yes or no.
     pub(crate) fn boolean(&self) -> Result<bool, ConfigError> {
         match self.node.get_ref() {
@@ -313,14 +328,18 @@ impl<'a> Value<'a> {
 
     /// It as bytes a second: the mean time between two pieces of `block`.
     pub(crate) fn bandwidth(&self, block: Bytes) -> Result<Duration, ConfigError> {
-        const EXPECTED: &str = "a bandwidth above zero such as 20MB/s or 5MiB/s";
-        let size = self.text(EXPECTED)?.trim().strip_suffix("/s");
-        let bytes = size.and_then(|size| size.parse::<Bytes>().ok()).filter(|size| size.0 > 0);
-        let bytes = bytes.ok_or_else(|| self.refuse(EXPECTED))?;
+        let bytes = self.bytes_per_second()?;
         let nanos = u128::from(block.0) * 1_000_000_000 / u128::from(bytes.0);
         let interval = u64::try_from(nanos).ok().map(Duration::from_nanos);
         let within = interval.filter(|interval| (INTERVAL_MIN..=TIME_MAX).contains(interval));
-        within.ok_or_else(|| self.refuse(EXPECTED))
+        within.ok_or_else(|| self.refuse(BANDWIDTH))
+    }
+
+    /// It as so many bytes a second.
+    pub(crate) fn bytes_per_second(&self) -> Result<Bytes, ConfigError> {
+        let size = self.text(BANDWIDTH)?.trim().strip_suffix("/s");
+        let bytes = size.and_then(|size| size.parse::<Bytes>().ok()).filter(|size| size.0 > 0);
+        bytes.ok_or_else(|| self.refuse(BANDWIDTH))
     }
 
     /// It as a size of whole sectors, at least one.

@@ -42,6 +42,9 @@ fn disks() -> Vec<Disk> {
         estimate: EstimatorName::Constants,
         unreserved: Share::NONE,
         nominal: Rate { interval: worst },
+        host_lateness: Duration::from_millis(1),
+        best_effort: None,
+        slack_range: engine::stream::Range::All,
         line: 7,
     };
     let written = Disk {
@@ -68,6 +71,8 @@ fn volumes() -> Vec<Volume> {
         contract,
         declared: None,
         priority: Priority::Normal,
+
+        stream: None,
         same_as: None,
         clients: None,
         line,

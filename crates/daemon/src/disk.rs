@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use backend::{Disk, Failure, Finished, Job, Space, Tag};
-use engine::{Action, Command, CommandId, Engine, Event, Outcome, Purpose, Request, VolumeId};
+use engine::{
+    Action, Agenda, Command, CommandId, Contract, Engine, Event, Outcome, Purpose, Request,
+    VolumeId,
+};
 use frontend::limits::STATUS_SEGMENTS_MAX;
-use frontend::{Allocation, Errno, Handle, Reply, Segment, Told};
+use frontend::{Allocation, Errno, ExportId, Handle, Reply, Segment, Told};
 use units::{DiskTime, Duration, Extent, Instant, Op, Operation};
 
 use crate::Clock;
@@ -38,6 +41,33 @@ struct Pending {
     arrived: Instant,
 }
 
+/// A disk's engine, and what its thread knows of its volumes beside it.
+pub(crate) struct Brain {
+    pub(crate) engine: Engine,
+    pub(crate) seats: Seats,
+    pub(crate) agenda: Agenda,
+}
+
+impl Brain {
+    /// A volume of the config that was read when the daemon started.
+    pub(crate) fn add(
+        &mut self,
+        volume: &config::Volume,
+        export: ExportId,
+        now: Instant,
+    ) -> VolumeId {
+        let none = Contract { stream: None, ..volume.contract };
+        let id = self.engine.add_volume(none, now).expect("the plan's reserves fit");
+        let contract = self.agenda.book(id, volume.contract, volume.span(), now);
+        if contract != none {
+            self.engine.handle(Event::ContractChanged { volume: id, contract }, now);
+        }
+        self.engine.prioritise(id, volume.priority);
+        self.seats.add(id, export, volume.declared);
+        id
+    }
+}
+
 /// Everything that one disk's thread owns.
 pub(crate) struct DiskThread {
     name: String,
@@ -52,6 +82,8 @@ pub(crate) struct DiskThread {
     running: Vec<Command>,
     replies: Vec<Reply>,
     seats: Seats,
+    /// Streams that come and end.
+    agenda: Agenda,
     lateness: Lateness,
     /// Whether the engine sent the arm just in time when last looked at.
     trusted: bool,
@@ -66,7 +98,7 @@ impl DiskThread {
     pub(crate) fn new(
         name: String,
         clock: Clock,
-        (engine, seats): (Engine, Seats),
+        Brain { engine, seats, agenda }: Brain,
         disk: Box<dyn Disk>,
         inbox: Arc<Inbox>,
         handle: Handle,
@@ -84,6 +116,7 @@ impl DiskThread {
             running: Vec::new(),
             replies: Vec::new(),
             seats,
+            agenda,
             lateness: Lateness::default(),
             trusted,
             idle: TimeSum::default(),
@@ -106,6 +139,10 @@ impl DiskThread {
             }
             while let Some(finished) = self.disk.reap(now) {
                 self.finish(finished, now);
+            }
+            while let Some((volume, stream)) = self.agenda.take(now) {
+                let contract = Contract { stream, ..self.engine.contract(volume) };
+                self.engine.handle(Event::ContractChanged { volume, contract }, now);
             }
             while let Some(action) = self.engine.poll(now) {
                 self.act(action, now);
@@ -136,7 +173,7 @@ impl DiskThread {
     }
 
     fn sleep(&self) -> Duration {
-        let moments = [self.disk.next_event(), self.engine.next_wakeup()];
+        let moments = [self.disk.next_event(), self.engine.next_wakeup(), self.agenda.next_at()];
         let now = self.clock.now();
         let until = moments.into_iter().flatten().min().map(|moment| moment.saturating_since(now));
         until.unwrap_or(SLEEP_MAX).min(SLEEP_MAX)
@@ -194,13 +231,17 @@ impl DiskThread {
     /// Carries out a change, and says so: at once, or when what it takes of the disk is done.
     fn change(&mut self, change: Change, to: SyncSender<Changed>, now: Instant) {
         let volume = match change {
-            Change::Add { export, contract, declared } => {
-                let volume = self.engine.add_volume(contract, now).expect("the config has room");
+            Change::Add { export, contract, span, declared } => {
+                let none = Contract { stream: None, ..contract };
+                let volume = self.engine.add_volume(none, now).expect("the config has room");
+                let contract = self.agenda.book(volume, contract, span, now);
+                self.engine.handle(Event::ContractChanged { volume, contract }, now);
                 self.seats.add(volume, export, declared);
                 volume
             }
-            Change::Contract { volume, contract, declared } => {
+            Change::Contract { volume, contract, span, declared } => {
                 self.seats.declare(volume, declared);
+                let contract = self.agenda.book(volume, contract, span, now);
                 self.engine.handle(Event::ContractChanged { volume, contract }, now);
                 volume
             }
@@ -218,6 +259,7 @@ impl DiskThread {
             Change::Drain { volume } => return self.seats.drain(volume, to),
             Change::Remove { volume } => {
                 self.seats.remove(volume);
+                self.agenda.forget(volume);
                 self.engine.handle(Event::VolumeRemoved { volume }, now);
                 volume
             }

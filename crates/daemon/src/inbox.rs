@@ -6,6 +6,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
 use backend::Failure;
+use engine::stream::Span;
 use engine::{Contract, Declared, VolumeId};
 use frontend::{ExportId, RequestId};
 use units::{Duration, Extent, Operation};
@@ -38,9 +39,9 @@ pub(crate) enum Look {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// A volume joins.
-    Add { export: ExportId, contract: Contract, declared: Option<Declared> },
+    Add { export: ExportId, contract: Contract, span: Span, declared: Option<Declared> },
     /// A volume's contract changes, and what it was worked out from.
-    Contract { volume: VolumeId, contract: Contract, declared: Option<Declared> },
+    Contract { volume: VolumeId, contract: Contract, span: Span, declared: Option<Declared> },
     /// The accounting period changes, and with it, where it was longer, a batch.
     Period { period: Duration, batch: Duration },
     /// The volume's sectors here, on the disk, are to read as zeroes: answered when they do, for good.

@@ -7,12 +7,12 @@ use std::{fmt, io, thread};
 
 use backend::{Disk, Emulated, FileStore, RamStore, Store};
 use config::{Backing, Document, Plan};
-use engine::Engine;
+use engine::Agenda;
 use frontend::{Address, Listing, Server, Settings, Tls, TlsError, TlsFiles};
 use units::Instant;
 
 use crate::Clock;
-use crate::disk::DiskThread;
+use crate::disk::{Brain, DiskThread};
 use crate::inbox::{Inbox, Look};
 use crate::live::Live;
 use crate::operator::{self, Operator};
@@ -66,8 +66,7 @@ impl std::error::Error for StartError {}
 
 /// A disk that is opened and not yet served.
 struct Opened {
-    engine: Engine,
-    seats: Seats,
+    brain: Brain,
     disk: Box<dyn Disk>,
 }
 
@@ -104,9 +103,8 @@ impl Daemon {
         let inboxes: Vec<_> = disks.iter().map(|_| Arc::new(Inbox::default())).collect();
         let threads = disks.into_iter().zip(&plan.disks).zip(&inboxes);
         let threads = threads.map(|((opened, disk), inbox)| {
-            let engine = (opened.engine, opened.seats);
             let (name, inbox) = (disk.name.clone(), inbox.clone());
-            DiskThread::new(name, clock, engine, opened.disk, inbox, handle.clone())
+            DiskThread::new(name, clock, opened.brain, opened.disk, inbox, handle.clone())
         });
         let also = also().map_err(StartError::Listen)?;
         let mut router = Router::new(routes.clone(), inboxes.clone());
@@ -254,7 +252,8 @@ fn open(
             disk.name
         );
     }
-    Ok(Opened { engine, seats: Seats::default(), disk: Box::new(Emulated::new(model, store)) })
+    let brain = Brain { engine, seats: Seats::default(), agenda: Agenda::default() };
+    Ok(Opened { brain, disk: Box::new(Emulated::new(model, store)) })
 }
 
 fn open_file(plan: &Plan, disk: &config::Disk, path: &Path) -> Result<FileStore, StartError> {
@@ -269,10 +268,7 @@ fn place_volumes(plan: &Plan, disks: &mut [Opened], now: Instant) -> Routes {
     let routes = Routes::default();
     for (index, volume) in plan.volumes.iter().enumerate() {
         let (disk, export) = (volume.disk.0, routes.number());
-        let Opened { engine, seats, .. } = &mut disks[disk];
-        let id = engine.add_volume(volume.contract, now).expect("the plan's reserves fit");
-        engine.prioritise(id, volume.priority);
-        seats.add(id, export, volume.declared);
+        let id = disks[disk].brain.add(volume, export, now);
         let (name, size, map) = (volume.name.clone(), volume.size, operator::map(plan, index));
         let medium = Medium::of(&plan.disks[disk]);
         let clients = router::clients(volume);

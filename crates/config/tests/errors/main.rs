@@ -6,6 +6,7 @@ mod keys;
 mod names;
 mod nbd;
 mod purposes;
+mod streams;
 mod syntax;
 mod top;
 mod traces;

@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, reason = "a module of the tests")]
 #![allow(clippy::large_types_passed_by_value, reason = "a timeline is made once a test")]
 
+pub mod abstract_disk;
 pub mod spinning;
 
 use spindle_engine::{

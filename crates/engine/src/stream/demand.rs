@@ -1,0 +1,277 @@
+//! Demand, blocking and room as functions of an interval's length, and the search for the least room.
+//!
+//! All times are ns in an `i64`: periods and costs are at most [`STREAM_PERIOD_MAX`](crate::limits::STREAM_PERIOD_MAX), of
+//! which [`STREAM_TASKS_MAX`](crate::limits::STREAM_TASKS_MAX) add up to less than 2⁶³; demand is only asked for where
+//! utilization is at most the whole, and then is at most the interval, which is at most [`HORIZON_MAX`].
+
+use core::cmp::Ordering;
+
+use units::DiskTime;
+
+use super::task::Utilization;
+use super::{Beside, Task};
+use crate::limits::{STREAM_PERIOD_MAX, STREAM_TASKS_MAX, STREAM_WORK_MAX};
+
+/// No interval beyond this is looked at (2⁶¹ ns, 73 years).
+pub(super) const HORIZON_MAX: i64 = 1 << 61;
+
+const _: () = assert!(
+    STREAM_PERIOD_MAX.as_nanos() as u128 * 2 * (STREAM_TASKS_MAX as u128 + 1) < i64::MAX as u128
+);
+
+/// The tasks of a set, prepared for questions about intervals.
+#[derive(Clone, Debug)]
+pub(super) struct Demand {
+    /// T, ascending.
+    periods: Vec<i64>,
+    /// The costs of the first j tasks, with what their preemptions cost.
+    costs: Vec<i64>,
+    stairs: Stairs,
+    utilization: Utilization,
+    /// Utilization beside the whole.
+    load: Ordering,
+}
+
+/// Who blocks, ascending by period: each has a longer command than all that come after it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stairs(Vec<Stair>);
+
+/// The longest command among the tasks of this period and above.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stair {
+    /// The largest t that it blocks: T − 2.
+    pub(super) reach: i64,
+    /// What of it falls into the interval: q − 1.
+    pub(super) blocking: i64,
+    /// Whose command it is.
+    pub(super) whose: Beside,
+}
+
+/// The least room that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Least {
+    /// The t where it is.
+    pub(super) at: i64,
+    /// t − demand(t) − b(t).
+    pub(super) room: i64,
+    /// Whose b(t).
+    pub(super) beside: Option<Beside>,
+}
+
+/// What of the candidate is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Candidate {
+    /// All of it.
+    Whole,
+    /// What it asks for, but not whom its commands are in the way of.
+    OnlyDemands,
+}
+
+/// How far a search came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Searched {
+    /// All of it.
+    Whole,
+    /// Down to this t; it and what is below were not looked at.
+    DownTo(i64),
+}
+
+impl Stairs {
+    /// One more task, whose period is at least that of all before.
+    pub(super) fn push(&mut self, whose: Beside, task: &Task) {
+        let blocking = task.longest().as_nanos() - 1;
+        while self.0.last().is_some_and(|last| last.blocking <= blocking) {
+            self.0.pop();
+        }
+        self.0.push(Stair { reach: nanos(task) - 2, blocking, whose });
+    }
+
+    /// The longest interval that is blocked.
+    pub(super) fn reach(&self) -> Option<i64> {
+        self.0.last().map(|stair| stair.reach)
+    }
+
+    /// Who blocks an interval of length t.
+    pub(super) fn at(&self, t: i64) -> Option<&Stair> {
+        self.0.get(self.0.partition_point(|stair| stair.reach < t))
+    }
+
+    /// The least t with t − b(t) ≥ `level`. t − b(t) grows with t, so there is one.
+    pub(super) fn first_above(&self, level: i64) -> i64 {
+        let place = self.0.partition_point(|stair| stair.reach - stair.blocking < level);
+        let blocking = self.0.get(place).map_or(0, |stair| stair.blocking);
+        let from = place.checked_sub(1).map_or(0, |before| self.0[before].reach + 1);
+        from.max(level + blocking)
+    }
+}
+
+impl Demand {
+    /// The demand of `tasks`, which are sorted by period. Whoever can preempt a request (its period is shorter, and
+    /// requests there consist of several commands) pays `preemption` for it with each of its own: it interrupts one at
+    /// most, and that one's way back is due together with what it was interrupted for.
+    pub(super) fn new(
+        tasks: impl Iterator<Item = (Beside, Task)> + Clone,
+        preemption: DiskTime,
+        candidate: Candidate,
+    ) -> Self {
+        let preempted = tasks
+            .clone()
+            .filter(|(_, task)| task.is_preemptible())
+            .map(|(_, task)| nanos(&task))
+            .max()
+            .unwrap_or(0);
+        let (mut periods, mut costs) = (Vec::new(), vec![0]);
+        let mut stairs = Stairs::default();
+        let (mut utilization, mut sum) = (0, 0);
+        let mut effective = Vec::new();
+        for (whose, task) in tasks {
+            let period = nanos(&task);
+            let extra = if period < preempted { preemption.as_nanos() } else { 0 };
+            let cost = task.cost().as_nanos() + extra;
+            sum += cost;
+            periods.push(period);
+            costs.push(sum);
+            effective.push((cost.unsigned_abs(), period.unsigned_abs()));
+            utilization +=
+                (u128::from(cost.unsigned_abs()) << 64).div_ceil(u128::from(period.unsigned_abs()));
+            if whose == Beside::Candidate && candidate == Candidate::OnlyDemands {
+                continue;
+            }
+            stairs.push(whose, &task);
+        }
+        assert!(periods.is_sorted(), "tasks are sorted by period");
+        let utilization = Utilization(utilization);
+        let load = load(utilization, &effective);
+        Self { periods, costs, stairs, utilization, load }
+    }
+
+    pub(super) fn utilization(&self) -> Utilization {
+        self.utilization
+    }
+
+    /// Utilization beside the whole: above it, condition (1) is violated.
+    pub(super) fn load(&self) -> Ordering {
+        self.load
+    }
+
+    /// T₁ and Tₙ.
+    pub(super) fn ends(&self) -> Option<(i64, i64)> {
+        Some((*self.periods.first()?, *self.periods.last()?))
+    }
+
+    /// The demand of an interval of length t, the last point at or before t where it grew, and how many quotients that
+    /// took. Tasks with the same ⌊t ÷ T⌋ count together; the last of them has the last such point.
+    fn demand(&self, t: i64) -> (i64, i64, u64) {
+        let (mut demand, mut step, mut work) = (0, 0, 0);
+        let mut first = 0;
+        while let Some(&period) = self.periods.get(first)
+            && period <= t
+        {
+            let times = t / period;
+            let end = self.after(first, t / times);
+            demand += times * (self.costs[end] - self.costs[first]);
+            step = step.max(times * self.periods[end - 1]);
+            first = end;
+            work += 1;
+        }
+        (demand, step, work)
+    }
+
+    /// The first task from `first` on whose period is above `period`. The next one is the likeliest.
+    fn after(&self, first: usize, period: i64) -> usize {
+        let mut width = 1;
+        let mut low = first;
+        while let Some(&there) = self.periods.get(low + width) {
+            if there > period {
+                break;
+            }
+            low += width;
+            width *= 2;
+        }
+        let high = self.periods.len().min(low + width);
+        low + self.periods[low..high].partition_point(|&there| there <= period)
+    }
+
+    /// The room at t, moved back to where demand last grew: there it is least.
+    fn room(&self, t: i64, work: &mut u64) -> (i64, Least) {
+        let (demand, step, quotients) = self.demand(t);
+        assert!(
+            demand <= t,
+            "demand is at most the interval where utilization is at most the whole"
+        );
+        *work += quotients;
+        let stair = self.stairs.at(step);
+        let room = step - demand - stair.map_or(0, |stair| stair.blocking);
+        (demand, Least { at: step, room, beside: stair.map(|stair| stair.whose) })
+    }
+
+    /// What there is at T₁: a first guess of the least room.
+    pub(super) fn at_first(&self) -> Option<Least> {
+        let (first, _) = self.ends()?;
+        Some(self.room(first, &mut 0).1)
+    }
+
+    /// Looks for less room than `least` at `low` ≤ t ≤ `high`, backwards. Whoever calls it for several ranges does so in
+    /// ascending order, so that the growth before a range has been looked at.
+    pub(super) fn search(
+        &self,
+        low: i64,
+        high: i64,
+        least: &mut Least,
+        work: &mut u64,
+    ) -> Searched {
+        let mut t = high;
+        while t >= low {
+            if *work > STREAM_WORK_MAX {
+                return Searched::DownTo(t);
+            }
+            let (demand, here) = self.room(t, work);
+            if here.room < least.room {
+                *least = here;
+            }
+            // Every t′ below from which t′ − b(t′) ≥ demand + least has at least as much room.
+            t = self.stairs.first_above(demand + least.room) - 1;
+        }
+        Searched::Whole
+    }
+}
+
+/// T.
+pub(super) fn nanos(task: &Task) -> i64 {
+    DiskTime::from(task.period()).as_nanos()
+}
+
+/// What the costs over the periods add up to, beside 1: exactly, but that a sum within the rounding of `bound` whose common
+/// denominator does not fit counts as more.
+fn load(bound: Utilization, tasks: &[(u64, u64)]) -> Ordering {
+    if bound.0 < Utilization::WHOLE {
+        return Ordering::Less;
+    }
+    let rounding = tasks.len() as u128;
+    if bound.0 - rounding >= Utilization::WHOLE {
+        return Ordering::Greater;
+    }
+    let exact = tasks.iter().try_fold((0_u128, 1_u128), |sum, &(cost, period)| {
+        add(sum, (u128::from(cost), u128::from(period)))
+    });
+    exact.map_or(Ordering::Greater, |(numerator, denominator)| numerator.cmp(&denominator))
+}
+
+/// The sum of two fractions in lowest terms, if it fits.
+fn add(one: (u128, u128), other: (u128, u128)) -> Option<(u128, u128)> {
+    let shared = common(one.1, other.1);
+    let left = one.0.checked_mul(other.1 / shared)?;
+    let right = other.0.checked_mul(one.1 / shared)?;
+    let (numerator, denominator) =
+        (left.checked_add(right)?, (one.1 / shared).checked_mul(other.1)?);
+    let shared = common(numerator, denominator);
+    Some((numerator / shared, denominator / shared))
+}
+
+/// The greatest common divisor.
+fn common(mut one: u128, mut other: u128) -> u128 {
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    one
+}

@@ -1,0 +1,71 @@
+//! What would fit instead of a stream that was refused.
+
+use units::Bytes;
+
+use super::demand::Candidate;
+use super::{Task, TaskSet};
+
+/// What a stream asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Bytes a second.
+    pub bandwidth: Bytes,
+    /// Bytes a request.
+    pub block: Bytes,
+}
+
+/// What would fit: each of them has passed the same test, and takes one thing back only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CounterOffers {
+    /// The largest block, of the halves of what was asked for, that fits at the asked bandwidth.
+    pub block: Option<Bytes>,
+    /// The largest bandwidth, in bytes a second, that fits with the asked block.
+    pub bandwidth: Option<Bytes>,
+}
+
+impl CounterOffers {
+    /// Looks for what would fit beside `set`. `task` says what a stream asks of the disk; `None` is a stream that the disk
+    /// can't have at all, such as one with a block that is no whole number of sectors. With a smaller bandwidth the period
+    /// must not be shorter, and the cost the same.
+    pub fn find(set: &TaskSet, asked: Asked, task: impl FnMut(Asked) -> Option<Task>) -> Self {
+        Self::find_by(asked, task, |task, counts| set.verdict_on(task, counts).is_ok())
+    }
+
+    pub(super) fn find_by(
+        asked: Asked,
+        mut task: impl FnMut(Asked) -> Option<Task>,
+        fits: impl Fn(Task, Candidate) -> bool,
+    ) -> Self {
+        let halves = core::iter::successors(Some(asked.block.0 / 2), |block| Some(block / 2));
+        let block = halves.take_while(|&block| block > 0).map(Bytes).find(|&block| {
+            task(Asked { block, ..asked }).is_some_and(|task| fits(task, Candidate::Whole))
+        });
+        let with = |bandwidth: u64| task(Asked { bandwidth: Bytes(bandwidth), ..asked });
+        Self { block, bandwidth: largest_bandwidth(asked.bandwidth, with, fits) }
+    }
+}
+
+/// The largest bandwidth below the asked one that fits.
+///
+/// With a longer period a task demands less everywhere and is blocked by fewer; but it blocks more, up to its own period.
+/// So the periods that fit are an interval: from the shortest at which its *demand* fits (which grows with bandwidth, so
+/// that halving finds it) to the longest at which its *command* does. If the first of them does not fit, none does. (Where
+/// preemptions cost something, a longer period also adds to what others pay, and a smaller bandwidth might fit yet.)
+fn largest_bandwidth(
+    asked: Bytes,
+    mut task: impl FnMut(u64) -> Option<Task>,
+    fits: impl Fn(Task, Candidate) -> bool,
+) -> Option<Bytes> {
+    let (mut low, mut high) = (0, asked.0);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        // No task at a lower bandwidth is one whose period is too long: as a demand it is less than any.
+        if task(middle).is_none_or(|task| fits(task, Candidate::OnlyDemands)) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    let found = task(low).filter(|_| low > 0)?;
+    fits(found, Candidate::Whole).then_some(Bytes(low))
+}

@@ -1,0 +1,359 @@
+//! The tasks of one disk at one time.
+
+use core::cmp::Ordering;
+
+use units::{DiskTime, Duration};
+
+use super::demand::{Candidate, Demand, HORIZON_MAX, Least, Searched};
+use super::{Beside, Task, TaskId, Utilization, Violation};
+use crate::limits::{STREAM_PERIOD_MAX, STREAM_TASKS_MAX};
+
+/// Tasks that share a disk, sorted by period.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskSet {
+    preemption: DiskTime,
+    tasks: Vec<(Task, TaskId)>,
+}
+
+/// Which intervals count for the slack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Range {
+    /// All of them.
+    #[default]
+    All,
+    /// Those from the shortest to the longest period, as the paper has it (Definition 1): too few. Periods and costs of
+    /// (15, 5), (25, 5), (27, 6), (29, 5) ms have a slack of 5 ms by it, and whoever takes that makes the first task late
+    /// at 30 ms. For comparison only: admission cannot ask for it.
+    Paper,
+}
+
+/// The interval with the least room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tightest {
+    /// Its length: the t of the module's formulas.
+    pub interval: Duration,
+    /// Whose command is in the way; nobody's in intervals about as long as the longest period or longer.
+    pub beside: Option<TaskId>,
+    /// The room: the set's slack.
+    pub room: DiskTime,
+    /// Whether it is the slack to the nanosecond. If not, the search was broken off: the slack is at least `room`.
+    pub exact: bool,
+}
+
+impl TaskSet {
+    /// No tasks. Each preemption will cost whoever preempts so much more: the positioning for what was interrupted.
+    pub fn new(preemption: DiskTime) -> Self {
+        assert!(preemption >= DiskTime::ZERO, "a preemption gives nothing back");
+        assert!(preemption <= STREAM_PERIOD_MAX.into(), "a positioning is short");
+        Self { preemption, tasks: Vec::new() }
+    }
+
+    /// These tasks, of which each has its own name.
+    pub(super) fn of(tasks: impl Iterator<Item = (TaskId, Task)>, preemption: DiskTime) -> Self {
+        let mut tasks: Vec<(Task, TaskId)> = tasks.map(|(id, task)| (task, id)).collect();
+        assert!(tasks.len() <= STREAM_TASKS_MAX, "a set has {STREAM_TASKS_MAX} tasks at most");
+        tasks.sort_unstable();
+        Self { tasks, ..Self::new(preemption) }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// The tasks, shortest period first.
+    pub fn iter(&self) -> impl Iterator<Item = (TaskId, Task)> + Clone {
+        self.tasks.iter().map(|&(task, id)| (id, task))
+    }
+
+    /// What a preemption costs.
+    pub fn preemption(&self) -> DiskTime {
+        self.preemption
+    }
+
+    /// Adds a task, whether it fits or not: admission is [`TaskSet::admit`].
+    ///
+    /// # Panics
+    /// If the set is full, or has the name already.
+    pub fn insert(&mut self, id: TaskId, task: Task) {
+        assert!(self.tasks.len() < STREAM_TASKS_MAX, "a set has {STREAM_TASKS_MAX} tasks at most");
+        assert!(self.tasks.iter().all(|&(_, other)| other != id), "a task's name is its own");
+        let place = self.tasks.partition_point(|entry| *entry < (task, id));
+        self.tasks.insert(place, (task, id));
+    }
+
+    /// Takes a task out, and gives it back if it was in.
+    pub fn remove(&mut self, id: TaskId) -> Option<Task> {
+        let place = self.tasks.iter().position(|&(_, other)| other == id)?;
+        Some(self.tasks.remove(place).0)
+    }
+
+    /// Adds a task if it fits beside the others; otherwise nothing changes.
+    ///
+    /// # Errors
+    /// See [`Violation`].
+    ///
+    /// # Panics
+    /// If the set has the name already.
+    pub fn admit(&mut self, id: TaskId, task: Task) -> Result<(), Violation> {
+        self.verdict(task)?;
+        self.insert(id, task);
+        Ok(())
+    }
+
+    /// Whether every deadline is met, whenever requests come.
+    ///
+    /// # Errors
+    /// The constraint that is short by most.
+    pub fn check(&self) -> Result<(), Violation> {
+        check(&self.demand())
+    }
+
+    /// Whether every deadline would be met if `candidate` were in the set too.
+    ///
+    /// # Errors
+    /// The constraint that is short by most.
+    pub fn verdict(&self, candidate: Task) -> Result<(), Violation> {
+        self.verdict_on(candidate, Candidate::Whole)
+    }
+
+    /// The same; or the candidate's demand alone, as if its commands were in nobody's way.
+    pub(super) fn verdict_on(&self, candidate: Task, counts: Candidate) -> Result<(), Violation> {
+        if self.tasks.len() >= STREAM_TASKS_MAX {
+            return Err(Violation::Full);
+        }
+        check(&self.demand_with(candidate, counts))
+    }
+
+    /// ΔL: how much disk time best effort may take, in all, from one moment at which no released request waits to the next
+    /// one, without making any request late. Zero for a set that does not fit. At most, and for no tasks at all,
+    /// [`STREAM_PERIOD_MAX`].
+    pub fn slack(&self) -> DiskTime {
+        self.slack_in(Range::All)
+    }
+
+    /// The slack as it would be if only these intervals counted.
+    pub fn slack_in(&self, range: Range) -> DiskTime {
+        if self.is_empty() {
+            return STREAM_PERIOD_MAX.into();
+        }
+        self.tightest(range).map_or(DiskTime::ZERO, |tightest| tightest.room)
+    }
+
+    /// The interval that the slack comes from; none for no tasks, or for a set that does not fit.
+    pub fn tightest(&self, range: Range) -> Option<Tightest> {
+        let demand = self.demand();
+        check(&demand).ok()?;
+        let (least, exact) = least(&demand, range)?;
+        let beside = match least.beside {
+            Some(Beside::Task(id)) => Some(id),
+            Some(Beside::Candidate) | None => None,
+        };
+        let room = DiskTime::from_nanos(least.room.max(0));
+        Some(Tightest { interval: duration(least.at), beside, room, exact })
+    }
+
+    /// What the tasks ask for, with their preemptions.
+    pub fn utilization(&self) -> Utilization {
+        self.demand().utilization()
+    }
+
+    fn demand(&self) -> Demand {
+        let tasks = self.tasks.iter().map(|&(task, id)| (Beside::Task(id), task));
+        Demand::new(tasks, self.preemption, Candidate::Whole)
+    }
+
+    fn demand_with(&self, candidate: Task, counts: Candidate) -> Demand {
+        let place = self.tasks.partition_point(|(task, _)| *task <= candidate);
+        let (before, after) = self.tasks.split_at(place);
+        let named = |&(task, id): &(Task, TaskId)| (Beside::Task(id), task);
+        let tasks = before
+            .iter()
+            .map(named)
+            .chain(core::iter::once((Beside::Candidate, candidate)))
+            .chain(after.iter().map(named));
+        Demand::new(tasks, self.preemption, counts)
+    }
+}
+
+/// Conditions (1) and (2).
+pub(super) fn check(demand: &Demand) -> Result<(), Violation> {
+    if demand.load() == Ordering::Greater {
+        let asked = demand.utilization();
+        return Err(Violation::Utilization { asked, over_ppb: asked.excess_ppb() });
+    }
+    let Some((first, last)) = demand.ends() else { return Ok(()) };
+    let mut least = Least { at: first, room: 0, beside: None };
+    let searched = demand.search(first, last - 2, &mut least, &mut 0);
+    if let (true, Some(beside)) = (least.room < 0, least.beside) {
+        let short = DiskTime::from_nanos(-least.room);
+        return Err(Violation::Blocked { interval: duration(least.at + 1), beside, short });
+    }
+    match searched {
+        Searched::Whole => Ok(()),
+        Searched::DownTo(t) => Err(Violation::Undecided { interval: duration(t + 1) }),
+    }
+}
+
+/// The least room of a set that fits, and whether it is exact.
+fn least(demand: &Demand, range: Range) -> Option<(Least, bool)> {
+    let (first, last) = demand.ends()?;
+    let mut least = demand.at_first()?;
+    let mut work = 0;
+    let searched = demand.search(first, last, &mut least, &mut work);
+    if let Searched::DownTo(_) = searched {
+        // Unreachable for a set that was just checked within the same work, but for the few intervals around Tₙ.
+        return Some((Least { room: 0, ..least }, false));
+    }
+    if range == Range::Paper {
+        return Some((least, true));
+    }
+    if demand.load() == Ordering::Equal {
+        return Some((Least { room: 0, ..least }, true));
+    }
+    let idle = demand.utilization().idle();
+    let mut low = last + 1;
+    loop {
+        let horizon = horizon(least.room, idle);
+        if low > horizon {
+            return Some((least, true));
+        }
+        let high = horizon.min(low.saturating_mul(2));
+        let searched = demand.search(low, high, &mut least, &mut work);
+        if searched != Searched::Whole || high == HORIZON_MAX {
+            // From `low` on there is at least what the mean demand leaves.
+            let room = least.room.min(demand.utilization().leaves(duration(low)).as_nanos());
+            return Some((Least { room, ..least }, false));
+        }
+        low = high + 1;
+    }
+}
+
+/// The longest interval in which a demand that leaves `idle` (in 2⁻⁶⁴) can leave less than `room`: t·(1 − U) < room.
+fn horizon(room: i64, idle: u128) -> i64 {
+    let longest = (u128::from(room.unsigned_abs()) << 64).checked_div(idle);
+    longest
+        .and_then(|longest| i64::try_from(longest).ok())
+        .map_or(HORIZON_MAX, |longest| longest.min(HORIZON_MAX))
+}
+
+fn duration(nanos: i64) -> Duration {
+    Duration::from_nanos(nanos.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(period: u64, cost: i64) -> Task {
+        Task::whole(Duration::from_nanos(period), DiskTime::from_nanos(cost)).expect("a task")
+    }
+
+    /// Every command is 1 ns long: nobody is in anybody's way.
+    fn fluid(period: u64, cost: i64) -> Task {
+        let cost = DiskTime::from_nanos(cost);
+        Task::new(Duration::from_nanos(period), cost, DiskTime::from_nanos(1)).expect("a task")
+    }
+
+    fn set(tasks: &[Task]) -> TaskSet {
+        let mut set = TaskSet::default();
+        for (id, task) in (0..).zip(tasks) {
+            set.insert(TaskId(id), *task);
+        }
+        set
+    }
+
+    #[test]
+    fn exactly_the_whole_fits_and_leaves_nothing_and_one_more_is_over() {
+        // 1/6 + 1/10 + 1/15 + 2/3 = 1, and none of them is a whole number of 2⁻⁶⁴.
+        let full = set(&[fluid(6, 1), fluid(10, 1), fluid(15, 1), fluid(3, 2)]);
+        assert_eq!(full.check(), Ok(()));
+        assert_eq!(full.slack(), DiskTime::ZERO);
+        let day = STREAM_PERIOD_MAX.as_nanos();
+        let refused = full.verdict(fluid(day, 1)).expect_err("a ns a day is too much");
+        assert!(matches!(refused, Violation::Utilization { over_ppb: 1, .. }), "{refused:?}");
+        assert_eq!(full.utilization().to_string(), "100%");
+    }
+
+    #[test]
+    fn no_tasks_and_one_task_are_sets_too() {
+        let mut set = TaskSet::default();
+        assert_eq!((set.check(), set.slack()), (Ok(()), STREAM_PERIOD_MAX.into()));
+        set.admit(TaskId(3), whole(100, 100)).expect("alone it may have everything");
+        assert_eq!(set.slack(), DiskTime::ZERO);
+        assert_eq!(set.remove(TaskId(3)), Some(whole(100, 100)));
+        set.admit(TaskId(4), whole(100, 30)).expect("less fits too");
+        let at = Duration::from_nanos(100);
+        let room = DiskTime::from_nanos(70);
+        let tightest = Tightest { interval: at, beside: None, room, exact: true };
+        assert_eq!(set.tightest(Range::All), Some(tightest));
+    }
+
+    #[test]
+    fn whoever_is_in_the_way_is_named() {
+        let set = set(&[whole(10_000, 2_000), whole(100_000, 8_001)]);
+        let blocked = Violation::Blocked {
+            interval: Duration::from_nanos(10_001),
+            beside: Beside::Candidate,
+            short: DiskTime::from_nanos(2_000),
+        };
+        assert_eq!(set.verdict(whole(1_000_000, 10_001)), Err(blocked));
+        let cam = Beside::Task(TaskId(1));
+        let (interval, short) = (Duration::from_nanos(10_001), DiskTime::from_nanos(2_000));
+        let blocked = Violation::Blocked { interval, beside: cam, short };
+        assert_eq!(set.verdict(whole(9_000, 2_000)), Err(blocked));
+        assert_eq!(blocked.to_string(), "at L = 10.001us, beside task 1: short by 2us");
+    }
+
+    #[test]
+    fn preemptions_are_paid_by_who_can_make_them() {
+        let mut set = TaskSet::new(DiskTime::from_nanos(2));
+        set.insert(TaskId(0), whole(10, 5));
+        set.insert(TaskId(1), whole(20, 4));
+        assert_eq!(set.utilization().to_string(), "70%", "there is nobody to interrupt");
+        set.insert(TaskId(2), fluid(40, 4));
+        assert_eq!(set.utilization().to_string(), "110%", "20% and 10% for the way back");
+        assert!(set.check().is_err());
+    }
+
+    #[test]
+    fn a_search_that_takes_too_long_ends_with_less_than_there_is() {
+        // All but 10⁻¹⁰ of the disk, and periods that meet in no time worth waiting for.
+        let mut tasks: Vec<Task> = (0..300)
+            .map(|n| {
+                fluid(
+                    1_000_000_007 + n * 9_999_991,
+                    (1_000_000_007 + i64::try_from(n).expect("small") * 9_999_991) / 301,
+                )
+            })
+            .collect();
+        let left =
+            10_000_000_000 - set(&tasks).utilization().0 * 10_000_000_000 / Utilization::WHOLE;
+        tasks.push(fluid(10_000_000_000, i64::try_from(left).expect("small") - 1));
+        let set = set(&tasks);
+        assert_eq!(set.check(), Ok(()));
+        let tightest = set.tightest(Range::All).expect("it fits");
+        assert!(!tightest.exact);
+        assert!(tightest.room <= set.slack_in(Range::Paper));
+    }
+
+    #[test]
+    fn the_most_tasks_that_there_may_be_overflow_nothing() {
+        let day = STREAM_PERIOD_MAX.as_nanos();
+        let mut set = TaskSet::default();
+        let cost = STREAM_PERIOD_MAX.into();
+        set.tasks = (0..20_000)
+            .map(|id| (Task::whole(Duration::from_nanos(1), cost).expect("a task"), TaskId(id)))
+            .collect();
+        assert!(matches!(set.check(), Err(Violation::Utilization { .. })));
+        assert_eq!(set.verdict(whole(day, 1)), Err(Violation::Full));
+        set.tasks = (0..20_000).map(|id| (fluid(day, 4_000_000_000), TaskId(id))).collect();
+        assert_eq!(set.check(), Ok(()));
+        assert_eq!(set.slack().as_nanos(), 86_400_000_000_000 - 80_000_000_000_000);
+    }
+}

@@ -1,0 +1,316 @@
+//! Who is admitted is never late, who is refused would be; against walking every interval, over generated sets.
+
+mod common;
+
+use common::abstract_disk::{Dice, Load, first_miss, task};
+use spindle_engine::stream::{Beside, Range, Task, TaskId, TaskSet, Violation};
+use units::DiskTime;
+
+/// A sample in CI; `make soak` asks for more.
+fn cases(usual: u64) -> u64 {
+    let asked = std::env::var("SPINDLE_CASES").ok();
+    asked.map_or(usual, |asked| asked.parse().expect("SPINDLE_CASES is a number"))
+}
+
+fn set(preemption: u64, tasks: &[Task]) -> TaskSet {
+    let mut set = TaskSet::new(ticks(preemption));
+    for (id, task) in (0..).zip(tasks) {
+        set.insert(TaskId(id), *task);
+    }
+    set
+}
+
+fn ticks(n: u64) -> DiskTime {
+    DiskTime::from_nanos(i64::try_from(n).expect("small"))
+}
+
+fn slack(set: &TaskSet, range: Range) -> u64 {
+    u64::try_from(set.slack_in(range).as_nanos()).expect("it is never below zero")
+}
+
+/// Two to six tasks that take most of a disk, with periods alike or far apart; every second set has commands shorter than
+/// requests.
+fn generated(dice: &mut Dice) -> TaskSet {
+    let preemptible = dice.between(0, 1) == 1;
+    let preemption = if preemptible { dice.between(0, 2) } else { 0 };
+    let shortest = dice.between(4, 16);
+    let longest = shortest * dice.between(2, 5);
+    let count = dice.between(2, 6);
+    // Hundredths of the disk.
+    let mut left = dice.between(50, 104);
+    let tasks: Vec<Task> = (0..count)
+        .map(|place| {
+            let period = dice.between(shortest, longest);
+            let part = if place + 1 == count { left } else { dice.between(0, left) };
+            left -= part;
+            let cost = (period * part / 100).max(1);
+            // The way back is a command as well.
+            let command = dice.between(1, cost).max(preemption).min(cost);
+            let command = if preemptible { command } else { cost };
+            task(period, cost, command)
+        })
+        .collect();
+    set(preemption, &tasks)
+}
+
+/// T, C with the preemptions that it may make, q: as the design has them, and nothing prepared.
+fn plain(set: &TaskSet) -> Vec<(i64, i64, i64)> {
+    let preempted = set.iter().filter(|(_, task)| task.is_preemptible());
+    let preempted = preempted.map(|(_, task)| task.period()).max();
+    set.iter()
+        .map(|(_, task)| {
+            let preempts = preempted.is_some_and(|longest| task.period() < longest);
+            let extra = if preempts { set.preemption() } else { DiskTime::ZERO };
+            let cost = (task.cost() + extra).as_nanos();
+            (DiskTime::from(task.period()).as_nanos(), cost, task.longest().as_nanos())
+        })
+        .collect()
+}
+
+/// M(L) of the design.
+fn m(tasks: &[(i64, i64, i64)], length: i64) -> i64 {
+    length - tasks.iter().map(|&(period, cost, _)| length / period * cost).sum::<i64>()
+}
+
+/// Q(i, L) of the design, for i counted from 0.
+fn q(tasks: &[(i64, i64, i64)], i: usize, length: i64) -> i64 {
+    let before = tasks[..i].iter().map(|&(period, cost, _)| (length - 1) / period * cost);
+    length - tasks[i].2 - before.sum::<i64>()
+}
+
+fn common_multiple(tasks: &[(i64, i64, i64)]) -> i64 {
+    let common = |mut one: i64, mut other: i64| {
+        while other != 0 {
+            (one, other) = (other, one % other);
+        }
+        one
+    };
+    tasks.iter().fold(1, |all, &(period, ..)| all / common(all, period) * period)
+}
+
+/// What walking every L finds: the least of all Q, and of all M up to each limit.
+struct Walked {
+    over: bool,
+    /// The least Q, with its L and i.
+    blocked: Option<(i64, i64, usize)>,
+    slack: i64,
+    slack_paper: i64,
+}
+
+fn walked(tasks: &[(i64, i64, i64)]) -> Walked {
+    let multiple = common_multiple(tasks);
+    let load: i64 = tasks.iter().map(|&(period, cost, _)| multiple / period * cost).sum();
+    let (first, last) = (tasks[0].0, tasks[tasks.len() - 1].0);
+    let all_q = (1..tasks.len())
+        .flat_map(|i| (first + 1..tasks[i].0).map(move |length| (q(tasks, i, length), length, i)));
+    let blocked = all_q.min();
+    let mut least = blocked.map_or(i64::MAX, |(room, ..)| room);
+    let paper = least.min((first..=last).map(|length| m(tasks, length)).min().expect("some"));
+    if load <= multiple {
+        // Beyond the common multiple room repeats, and grows; L·(1 − U) ≥ the least room ends it before that.
+        let mut length = first;
+        while length <= multiple && length * (multiple - load) < least.saturating_mul(multiple) {
+            least = least.min(m(tasks, length));
+            length += 1;
+        }
+    }
+    Walked { over: load > multiple, blocked, slack: least, slack_paper: paper }
+}
+
+#[test]
+fn the_verdict_and_the_slack_are_what_walking_every_interval_finds() {
+    let mut admitted = 0;
+    for seed in 0..cases(4_000) {
+        let set = generated(&mut Dice(seed));
+        let tasks = plain(&set);
+        let walked = walked(&tasks);
+        let blocked = walked.blocked.filter(|&(room, ..)| room < 0);
+        match (set.check(), blocked) {
+            (Err(Violation::Utilization { over_ppb, .. }), _) => {
+                assert!(walked.over && over_ppb > 0, "seed {seed}");
+            }
+            (Err(Violation::Blocked { interval, beside, short }), Some((room, ..))) => {
+                assert!(!walked.over, "seed {seed}");
+                assert_eq!(short.as_nanos(), -room, "seed {seed}: {tasks:?}");
+                let length = DiskTime::from(interval).as_nanos();
+                let place = set.iter().position(|(id, _)| Beside::Task(id) == beside);
+                let named = q(&tasks, place.expect("it is in the set"), length);
+                assert_eq!(named, room, "seed {seed}: {tasks:?}");
+            }
+            (Ok(()), None) => {
+                assert!(!walked.over, "seed {seed}");
+                admitted += 1;
+                assert_eq!(set.slack().as_nanos(), walked.slack, "seed {seed}: {tasks:?}");
+                let paper = set.slack_in(Range::Paper).as_nanos();
+                assert_eq!(paper, walked.slack_paper, "seed {seed}: {tasks:?}");
+                let tightest = set.tightest(Range::All).expect("it fits");
+                assert!(tightest.exact, "seed {seed}");
+            }
+            (verdict, blocked) => panic!("seed {seed}: {verdict:?} and {blocked:?} of {tasks:?}"),
+        }
+    }
+    assert!(admitted * 5 > cases(4_000), "only {admitted} sets say anything about the slack");
+}
+
+#[test]
+fn a_verdict_on_a_candidate_is_that_on_the_set_with_it() {
+    for seed in 0..cases(4_000) {
+        let whole = generated(&mut Dice(seed));
+        let (id, candidate) =
+            whole.iter().nth(usize::try_from(seed % 2).expect("small")).expect("two");
+        let mut without = whole.clone();
+        without.remove(id);
+        let named = |violation: Violation| match violation {
+            Violation::Blocked { interval, beside, short } if beside == Beside::Task(id) => {
+                Violation::Blocked { interval, beside: Beside::Candidate, short }
+            }
+            other => other,
+        };
+        let before = without.clone();
+        assert_eq!(
+            without.verdict(candidate).map_err(strip),
+            whole.check().map_err(named).map_err(strip),
+            "seed {seed}"
+        );
+        assert_eq!(without, before, "a verdict changes nothing");
+    }
+}
+
+/// Of two tasks with one period and one command, either may be named.
+fn strip(violation: Violation) -> Violation {
+    match violation {
+        Violation::Blocked { interval, short, .. } => {
+            Violation::Blocked { interval, beside: Beside::Candidate, short }
+        }
+        other => other,
+    }
+}
+
+/// Periods and costs in ms, the paper's slack, and the true one.
+type Counterexample = (&'static [(u64, u64)], u64, u64);
+
+/// The three of the design.
+const COUNTEREXAMPLES: [Counterexample; 3] = [
+    (&[(15, 5), (25, 5), (27, 6), (29, 5)], 5, 4),
+    (&[(14, 5), (20, 6), (24, 2), (25, 6)], 4, 3),
+    (&[(17, 3), (23, 8), (26, 3), (28, 10)], 3, 2),
+];
+
+#[test]
+fn the_papers_range_makes_a_request_late_and_all_intervals_do_not() {
+    for (tasks, paper, truth) in COUNTEREXAMPLES {
+        let tasks: Vec<Task> =
+            tasks.iter().map(|&(period, cost)| task(period, cost, cost)).collect();
+        let set = set(0, &tasks);
+        assert_eq!(set.check(), Ok(()));
+        assert_eq!(slack(&set, Range::Paper), paper);
+        assert_eq!(slack(&set, Range::All), truth);
+        let with = |slack: u64| Load {
+            offsets: vec![0; tasks.len()],
+            below_worst: None,
+            best_effort: vec![(0, slack)],
+            ends: vec![1_000; tasks.len()],
+        };
+        assert!(first_miss(&set, paper, &with(paper)).is_some(), "the control: {tasks:?}");
+        assert_eq!(first_miss(&set, truth, &with(truth)), None, "{tasks:?}");
+    }
+}
+
+/// Offsets, arrivals and best effort that use the slack up whenever they can.
+fn load(dice: &mut Dice, set: &TaskSet, slack: u64) -> Load {
+    let together = dice.between(0, 3) == 0;
+    let offset = |dice: &mut Dice, period: u64| if together { 0 } else { dice.between(0, period) };
+    let offsets = set.iter().map(|(_, task)| offset(dice, task.period().as_nanos())).collect();
+    let below_worst = (dice.between(0, 2) == 0).then(|| Dice(dice.next()));
+    let (until, pause) = (400, dice.between(1, 30));
+    let mut best_effort = Vec::new();
+    let mut at = dice.between(0, 20);
+    while at < until && slack > 0 {
+        let takes = if dice.between(0, 1) == 0 { slack } else { dice.between(1, slack) };
+        best_effort.push((at, takes));
+        at += dice.between(0, pause);
+    }
+    Load { offsets, below_worst, best_effort, ends: vec![until; set.len()] }
+}
+
+#[test]
+fn nobody_is_late_with_the_slack_and_somebody_is_with_the_papers() {
+    let (mut admitted, mut late) = (0, 0);
+    for seed in 0..cases(20_000) {
+        let mut dice = Dice(seed);
+        let set = generated(&mut dice);
+        if set.check().is_err() {
+            continue;
+        }
+        admitted += 1;
+        let slacks = [Range::All, Range::Paper].map(|range| slack(&set, range));
+        for (place, slack) in slacks.into_iter().enumerate() {
+            let load = load(&mut dice.clone(), &set, slack);
+            let miss = first_miss(&set, slack, &load);
+            assert!(place == 1 || miss.is_none(), "seed {seed}: {miss:?} of {set:?} with {load:?}");
+            late += u64::from(miss.is_some());
+        }
+    }
+    println!("{admitted} sets; with the paper's slack {late} have a late request");
+    assert!(admitted >= cases(20_000) / 5 && (late > 0 || admitted < 2_000), "{admitted}, {late}");
+}
+
+/// The pattern that a violated condition names: the blocking request first, everybody else's 1 ns later.
+fn adversary(set: &TaskSet, violation: Violation) -> Load {
+    let first = match violation {
+        Violation::Blocked { beside: Beside::Task(id), .. } => {
+            set.iter().position(|(other, _)| other == id)
+        }
+        _ => None,
+    };
+    let offset = |place| u64::from(first.is_some_and(|first| first != place));
+    Load {
+        offsets: (0..set.len()).map(offset).collect(),
+        below_worst: None,
+        best_effort: Vec::new(),
+        ends: vec![20_000; set.len()],
+    }
+}
+
+#[test]
+fn who_is_refused_would_be_late_by_the_pattern_that_the_refusal_names() {
+    let (mut refused, mut late) = ([0_u64; 2], [0_u64; 2]);
+    for seed in 0..cases(4_000) {
+        let generated = generated(&mut Dice(seed));
+        // A preemption costs what it costs at most, and not every pattern makes one: the test is tight without that.
+        let tasks: Vec<Task> = generated.iter().map(|(_, task)| task).collect();
+        let set = set(0, &tasks);
+        let Err(violation) = set.check() else { continue };
+        let kind = usize::from(matches!(violation, Violation::Blocked { .. }));
+        refused[kind] += 1;
+        let miss = first_miss(&set, 0, &adversary(&set, violation));
+        late[kind] += u64::from(miss.is_some());
+        if let (Violation::Blocked { interval, .. }, Some(miss)) = (violation, miss) {
+            assert!(miss.deadline <= interval.as_nanos(), "seed {seed}: it is later than named");
+        }
+    }
+    println!(
+        "refused for utilization {}, late {}; blocked {}, late {}",
+        refused[0], late[0], refused[1], late[1]
+    );
+    for (refused, late) in refused.into_iter().zip(late) {
+        assert!(late * 100 >= refused * 95, "{late} of {refused} refused sets are late");
+    }
+    assert!(refused[1] * 20 > cases(4_000), "only {} sets were blocked", refused[1]);
+}
+
+#[test]
+fn who_leaves_takes_no_room_along() {
+    for seed in 0..cases(4_000) {
+        let whole = generated(&mut Dice(seed));
+        if whole.check().is_err() {
+            continue;
+        }
+        for (id, _) in whole.iter() {
+            let mut without = whole.clone();
+            without.remove(id);
+            assert_eq!(without.check(), Ok(()), "seed {seed} without {id:?}");
+            assert!(without.slack() >= whole.slack(), "seed {seed} without {id:?}");
+        }
+    }
+}

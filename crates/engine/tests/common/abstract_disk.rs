@@ -1,0 +1,183 @@
+//! A disk without geometry: requests take what they take, EDF picks among those released, and best effort goes first
+//! while the slack lasts. In whole ticks, so that small numbers find what large ones hide.
+
+use spindle_engine::stream::{Task, TaskSet};
+use units::{DiskTime, Duration};
+
+/// Dice with a published sequence (SplitMix64): the same on every machine.
+#[derive(Clone, Debug)]
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        bits ^ (bits >> 31)
+    }
+
+    /// From `low` to `high`, both included.
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.next() % (high - low + 1)
+    }
+}
+
+/// A task in whole ticks, of which one is 1 ns.
+pub fn task(period: u64, cost: u64, longest: u64) -> Task {
+    let ticks = |n: u64| DiskTime::from_nanos(i64::try_from(n).expect("small"));
+    Task::new(Duration::from_nanos(period), ticks(cost), ticks(longest)).expect("a task")
+}
+
+/// What the clients do and best effort wants.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// When each task's first request is released; the next ones follow after a period each.
+    pub offsets: Vec<u64>,
+    /// Whether requests take less than they might, and come later than they might: by these dice.
+    pub below_worst: Option<Dice>,
+    /// When best effort sends a command, and how long it takes; sorted.
+    pub best_effort: Vec<(u64, u64)>,
+    /// Until when each task's requests are due.
+    pub ends: Vec<u64>,
+}
+
+/// A request that waits, with what is left of it.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    deadline: u64,
+    task: usize,
+    left: u64,
+    /// It began, and others had the disk since.
+    interrupted: bool,
+    began: bool,
+}
+
+/// A request that ended too late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Miss {
+    /// Its place among the tasks, shortest period first.
+    pub task: usize,
+    pub deadline: u64,
+    pub ended: u64,
+}
+
+/// EDF in commands of at most `longest` each, with best effort out of `slack`: the first miss, if there is one. What was
+/// interrupted takes the set's `preemption` longer, whoever interrupted it; best effort pays that out of the slack.
+///
+/// Best effort goes first while what is left of the slack has room for its command, and the slack is whole again whenever
+/// no released request waits (RTAS 2000, §3.2). A command that never fits is left out.
+pub fn first_miss(set: &TaskSet, slack: u64, load: &Load) -> Option<Miss> {
+    let mut disk = Disk::new(set, load);
+    let mut best_effort = load.best_effort.iter().filter(|&&(_, takes)| takes <= slack).peekable();
+    let mut left = slack;
+    loop {
+        disk.release();
+        if disk.waiting.is_empty() {
+            left = slack;
+        }
+        let way_back = if disk.is_in_a_request() { disk.preemption } else { 0 };
+        let fits = |&&&(at, takes): &&&(u64, u64)| at <= disk.now && takes + way_back <= left;
+        if let Some(&&(_, takes)) = best_effort.peek().filter(fits) {
+            best_effort.next();
+            left -= takes + way_back;
+            disk.now += takes;
+            disk.interrupt_all_but(None);
+        } else if let Some(first) = disk.first() {
+            if let Some(miss) = disk.command(first) {
+                return Some(miss);
+            }
+        } else {
+            let wanted = best_effort.peek().map(|&&(at, _)| at);
+            let next = disk.next_release().into_iter().chain(wanted).min()?;
+            disk.now = disk.now.max(next);
+        }
+    }
+}
+
+/// Requests, and whose turn it is.
+struct Disk<'a> {
+    /// T, C, q.
+    tasks: Vec<(u64, u64, u64)>,
+    preemption: u64,
+    ends: &'a [u64],
+    /// When each task's next request is released.
+    next: Vec<u64>,
+    below_worst: Option<Dice>,
+    waiting: Vec<Job>,
+    now: u64,
+}
+
+impl<'a> Disk<'a> {
+    fn new(set: &TaskSet, load: &'a Load) -> Self {
+        let ticks = |time: DiskTime| time.as_nanos().unsigned_abs();
+        let task =
+            |task: Task| (task.period().as_nanos(), ticks(task.cost()), ticks(task.longest()));
+        Self {
+            tasks: set.iter().map(|(_, of)| task(of)).collect(),
+            preemption: ticks(set.preemption()),
+            ends: &load.ends,
+            next: load.offsets.clone(),
+            below_worst: load.below_worst.clone(),
+            waiting: Vec::new(),
+            now: 0,
+        }
+    }
+
+    /// Those whose time has come wait now.
+    fn release(&mut self) {
+        for (place, &(period, cost, _)) in self.tasks.iter().enumerate() {
+            while self.next[place] <= self.now && self.next[place] + period <= self.ends[place] {
+                let (mut left, mut pause) = (cost, 0);
+                if let Some(dice) = &mut self.below_worst {
+                    left = dice.between(cost.div_ceil(2), cost);
+                    pause = dice.between(0, 2) * dice.between(0, period);
+                }
+                let deadline = self.next[place] + period;
+                let job = Job { deadline, task: place, left, interrupted: false, began: false };
+                self.waiting.push(job);
+                self.next[place] += period + pause;
+            }
+        }
+    }
+
+    fn next_release(&self) -> Option<u64> {
+        let coming = self.tasks.iter().zip(&self.next).zip(self.ends);
+        coming.filter(|((task, at), end)| *at + task.0 <= **end).map(|((_, &at), _)| at).min()
+    }
+
+    /// Earliest deadline first.
+    fn first(&self) -> Option<usize> {
+        let waiting = &self.waiting;
+        (0..waiting.len()).min_by_key(|&job| (waiting[job].deadline, waiting[job].task))
+    }
+
+    /// One command of this request, or its way back; a miss, if it ends too late.
+    fn command(&mut self, first: usize) -> Option<Miss> {
+        self.interrupt_all_but(Some(first));
+        let job = &mut self.waiting[first];
+        if job.interrupted {
+            // The way back is a command too: after it somebody else may come.
+            (self.now, job.interrupted) = (self.now + self.preemption, false);
+            return None;
+        }
+        let command = job.left.min(self.tasks[job.task].2);
+        (self.now, job.left, job.began) = (self.now + command, job.left - command, true);
+        let Job { deadline, task, left, .. } = *job;
+        if left == 0 {
+            self.waiting.swap_remove(first);
+        }
+        (self.now > deadline).then_some(Miss { task, deadline, ended: self.now })
+    }
+
+    /// Whether somebody has the arm in the midst of a request.
+    fn is_in_a_request(&self) -> bool {
+        self.waiting.iter().any(|job| job.began && !job.interrupted)
+    }
+
+    fn interrupt_all_but(&mut self, first: Option<usize>) {
+        for (place, job) in self.waiting.iter_mut().enumerate() {
+            job.interrupted |= job.began && Some(place) != first;
+        }
+    }
+}
