@@ -38,7 +38,7 @@ mod tests {
         let manager = |address: &SocketAddr| UnixDatagram::bind_addr(address).expect("it is free");
         let by_file = manager(&SocketAddr::from_pathname(&path).expect("short"));
         let by_name =
-            manager(&SocketAddr::from_abstract_name(name[1..].as_bytes()).expect("short"));
+            manager(&SocketAddr::from_abstract_name(&name.as_bytes()[1..]).expect("short"));
         send(path.as_os_str(), READY).expect("it listens");
         send(OsStr::new(&name), STOPPING).expect("it listens");
         for (manager, expected) in [(by_file, READY), (by_name, STOPPING)] {
