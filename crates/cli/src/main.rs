@@ -11,6 +11,7 @@ mod demo;
 mod drive;
 mod exit;
 mod load;
+mod notify;
 mod profile;
 mod recorder;
 mod serve;

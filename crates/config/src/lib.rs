@@ -23,6 +23,7 @@ mod execution;
 mod file;
 mod measured;
 mod names;
+mod nbd;
 mod plan;
 mod replay;
 mod settings;
@@ -34,6 +35,7 @@ mod workload;
 
 pub use document::{Document, StreamEdit, VolumeEdit};
 pub use error::ConfigError;
+pub use nbd::{Nbd, Tls};
 pub use plan::{
     Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, ProfileRef, Remap,
     Replay, Requests, Volume, VolumeIndex, Workload,

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use engine::{Contract, Declared, EstimatorName, Execution, PolicyName, Priority, Server};
 use units::{Bytes, Duration, Extent, Operation, Rate, Share};
 
+use crate::nbd::Nbd;
 use crate::stream::Stream;
 
 /// A whole config: disks, the volumes on them, and (for a simulation) the load on those.
@@ -28,6 +29,8 @@ pub struct Plan {
     pub duration: Option<Duration>,
     /// Where to listen for NBD clients: `unix:PATH` or `ADDRESS:PORT`. Empty: nothing was said.
     pub listen: Vec<String>,
+    /// What its clients are allowed.
+    pub nbd: Nbd,
     /// The disks, in the file's order.
     pub disks: Vec<Disk>,
     /// The volumes, in the file's order.
@@ -141,6 +144,8 @@ pub struct Volume {
     pub name: String,
     /// The disk it lies on.
     pub disk: DiskIndex,
+    /// Who may open it, by `CN=NAME` or `sha256:FINGERPRINT`; `None`: whoever gets that far.
+    pub clients: Option<Vec<String>>,
     /// Its size: a whole number of sectors, at least one.
     pub size: Bytes,
     /// Where it lies, in one piece that no other volume shares a sector with.

@@ -22,6 +22,7 @@ use crate::{deadlines, stream, timetable};
 pub(crate) const KEYS: &[&str] = &[
     "name",
     "disk",
+    "clients",
     "size",
     "at",
     "reserve",
@@ -89,6 +90,7 @@ pub(crate) fn check(tables: &[Table<'_>], disks: &[Disk]) -> Result<Vec<Volume>,
         let (disk, size, line) = (DiskIndex(disk), place.len.bytes(), table.line());
         volumes.push(Volume {
             name,
+            clients: crate::nbd::clients(table)?,
             disk,
             size,
             place,

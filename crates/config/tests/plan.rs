@@ -75,6 +75,7 @@ fn volumes() -> Vec<Volume> {
 
         stream: None,
         same_as: None,
+        clients: None,
         line,
     };
     let (reserve, limit) = (Share::from_percent(70), Share::from_percent(80));
@@ -132,6 +133,7 @@ fn a_full_config_is_the_plan_that_it_says() {
         file: "full.toml".to_owned(),
         seed: u64::MAX,
         duration: Some(Duration::from_secs(90)),
+        nbd: spindle_config::Nbd::default(),
         listen: vec!["unix:/run/spindle/nbd.sock".to_owned(), "127.0.0.1:10809".to_owned()],
         disks: disks(),
         volumes: volumes(),

@@ -4,13 +4,14 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use backend::{Disk, Failure, Finished, Job, Tag};
+use backend::{Disk, Failure, Finished, Job, Space, Tag};
 use engine::{
     Action, Agenda, Command, CommandId, Contract, Engine, Event, Outcome, Purpose, Request,
     VolumeId,
 };
-use frontend::{Errno, ExportId, Handle, Reply};
-use units::{DiskTime, Duration, Instant, Op, Operation};
+use frontend::limits::STATUS_SEGMENTS_MAX;
+use frontend::{Allocation, Errno, ExportId, Handle, Reply, Segment, Told};
+use units::{DiskTime, Duration, Extent, Instant, Op, Operation};
 
 use crate::Clock;
 use crate::inbox::{Change, Changed, Inbox, Incoming, Look, Message};
@@ -35,6 +36,7 @@ struct Pending {
     operation: Operation,
     /// What to write, until its command takes it; what was read, until it is answered.
     data: Vec<u8>,
+    no_hole: bool,
     failure: Option<Failure>,
     arrived: Instant,
 }
@@ -180,6 +182,10 @@ impl DiskThread {
     fn receive(&mut self, message: Message, now: Instant) {
         match message {
             Message::Request(incoming) => self.submit(incoming, now),
+            Message::Ask(id, extent) => {
+                let result = Ok(self.segments(extent));
+                self.handle.tell(Told { id, result });
+            }
             // Who asked may have gone; then nobody wants to know.
             Message::Look(look, to) => drop(to.try_send(self.view(look, now))),
             Message::Change(change, to) => self.change(change, to, now),
@@ -187,11 +193,26 @@ impl DiskThread {
         }
     }
 
+    /// Which sectors hold data, as far as one answer holds it.
+    fn segments(&mut self, extent: Extent) -> Vec<Segment> {
+        let (mut segments, mut rest) = (Vec::new(), extent);
+        while !rest.is_empty() && segments.len() < STATUS_SEGMENTS_MAX {
+            let Some((space, len)) = self.disk.space(rest) else { break };
+            let allocation = match space {
+                Space::Taken => Allocation::Data,
+                Space::Hole => Allocation::Hole,
+            };
+            segments.push(Segment { len, allocation });
+            rest = rest.split_at(len).1;
+        }
+        segments
+    }
+
     fn submit(&mut self, incoming: Incoming, now: Instant) {
-        let Incoming { id, volume, operation, data } = incoming;
+        let Incoming { id, volume, operation, data, no_hole } = incoming;
         self.seats.seen(volume, operation.extent);
-        let pending =
-            Pending { asker: Asker::Client(id), operation, data, failure: None, arrived: now };
+        let (asker, failure) = (Asker::Client(id), None);
+        let pending = Pending { asker, operation, data, no_hole, failure, arrived: now };
         self.enter(volume, pending, now);
     }
 
@@ -231,7 +252,8 @@ impl DiskThread {
             Change::Erase { volume, extent } => {
                 let operation = Operation { op: Op::Trim, extent, fua: true };
                 let (asker, data) = (Asker::Operator(to), Vec::new());
-                let pending = Pending { asker, operation, data, failure: None, arrived: now };
+                let (no_hole, failure) = (false, None);
+                let pending = Pending { asker, operation, data, no_hole, failure, arrived: now };
                 return self.enter(volume, pending, now);
             }
             Change::Drain { volume } => return self.seats.drain(volume, to),
@@ -250,13 +272,14 @@ impl DiskThread {
         match action {
             Action::Issue(command) => {
                 let pending = self.pending[index(command.request.0)].as_mut();
-                let data = payload(pending.expect("the engine knows only pending ones"), &command);
+                let pending = pending.expect("the engine knows only pending ones");
+                let (data, no_hole) = (payload(pending, &command), pending.no_hole);
                 let (tag, operation) = (Tag(command.id.0), command.operation);
                 if self.running.is_empty() {
                     self.idle = self.idle(now);
                 }
                 self.running.push(command);
-                self.disk.submit(Job { tag, operation, data }, now);
+                self.disk.submit(Job { tag, operation, data, no_hole }, now);
             }
             Action::Reply(reply) => self.answer(reply, now),
         }

@@ -20,6 +20,8 @@ pub(crate) struct Incoming {
     pub(crate) volume: VolumeId,
     pub(crate) operation: Operation,
     pub(crate) data: Vec<u8>,
+    /// For a write of zeroes: the space stays the volume's.
+    pub(crate) no_hole: bool,
 }
 
 /// How much is to be told. A thousand histograms of latencies take longer to copy than everything else together.
@@ -56,6 +58,8 @@ pub(crate) type Changed = Result<VolumeId, Failure>;
 #[derive(Debug)]
 pub(crate) enum Message {
     Request(Incoming),
+    /// Tell a client which of these sectors of the disk hold data.
+    Ask(RequestId, Extent),
     /// Tell how things stand.
     Look(Look, mpsc::SyncSender<DiskView>),
     /// Carry out a change.

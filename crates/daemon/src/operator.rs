@@ -23,7 +23,7 @@ use volume::{DiskId, Map, Placed};
 use crate::inbox::{Change, Look};
 use crate::live::Live;
 use crate::persist::{self, PersistError};
-use crate::router::Route;
+use crate::router::{self, Medium, Route};
 use crate::status::Status;
 
 /// Changes the volumes of a running daemon. Clones are operators of the same one.
@@ -171,7 +171,10 @@ impl Operator {
             return Err(error);
         }
         let (disk, map) = (volume.disk.0, map(after.plan(), after.plan().volumes.len() - 1));
-        let route = Route { name: name.to_owned(), size: volume.size, disk, volume: id, map };
+        let medium = Medium::of(&after.plan().disks[disk]);
+        let (name, size) = (name.to_owned(), volume.size);
+        let clients = router::clients(volume);
+        let route = Route { name, size, disk, volume: id, map, medium, clients };
         self.live.routes.publish(export, route);
         Ok(Created::New)
     }

@@ -8,7 +8,7 @@ use std::{fmt, io, thread};
 use backend::{Disk, Emulated, FileStore, RamStore, Store};
 use config::{Backing, Document, Plan};
 use engine::Agenda;
-use frontend::{Address, Server};
+use frontend::{Address, Listing, Server, Settings, Tls, TlsError, TlsFiles};
 use units::Instant;
 
 use crate::Clock;
@@ -16,7 +16,7 @@ use crate::disk::{Brain, DiskThread};
 use crate::inbox::{Inbox, Look};
 use crate::live::Live;
 use crate::operator::{self, Operator};
-use crate::router::{Route, Router, Routes};
+use crate::router::{self, Medium, Route, Router, Routes};
 use crate::seats::Seats;
 use crate::status::{DiskView, Status};
 
@@ -43,6 +43,8 @@ pub enum StartError {
     },
     /// The sockets cannot be listened on. Cure: another address, or stop who uses it.
     Listen(io::Error),
+    /// TLS cannot be done with the files that the config names. Cure: as the reason says.
+    Tls(TlsError),
     /// The system gave no thread.
     Thread(io::Error),
 }
@@ -54,6 +56,7 @@ impl fmt::Display for StartError {
                 write!(f, "{place}: [[disk]] \"{disk}\": field `backing`: {reason}")
             }
             Self::Listen(error) => write!(f, "listen: {error}"),
+            Self::Tls(error) => write!(f, "[nbd]: found {error}"),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
         }
     }
@@ -86,7 +89,9 @@ impl Daemon {
         also: impl FnOnce() -> io::Result<T>,
     ) -> Result<(Self, T), StartError> {
         let clock = Clock::start();
-        let server = Server::bind(addresses).map_err(StartError::Listen)?;
+        let server = Server::adopt_or_bind(addresses).map_err(StartError::Listen)?;
+        let allowed = settings(&plan.nbd).map_err(StartError::Tls)?;
+        let server = server.with_settings(allowed).expect("the config's limits are these");
         let mut disks = Vec::with_capacity(plan.disks.len());
         let mut new = NewFiles::default();
         for disk in &plan.disks {
@@ -152,6 +157,35 @@ impl Daemon {
         let status = self.live.assemble(views.collect());
         served.map(|()| status)
     }
+}
+
+const _: () = assert!(config::limits::CONNECTIONS_MAX == frontend::limits::CONNECTIONS_MAX);
+const _: () = assert!(config::limits::CONNECTION_REQUESTS_MAX == frontend::limits::REQUESTS_MAX);
+const _: () = assert!(
+    config::limits::CONNECTION_MEMORY_MAX.0 == frontend::limits::BYTES_IN_FLIGHT_MAX as u64
+);
+const _: () = assert!(config::limits::CONNECTION_MEMORY_MIN.0 == frontend::limits::MEMORY_MIN.0);
+
+/// What a config allows, in the frontend's words.
+fn settings(nbd: &config::Nbd) -> Result<Settings, TlsError> {
+    let read = |tls: &config::Tls| {
+        let files = TlsFiles {
+            certificate: tls.certificate.clone(),
+            key: tls.key.clone(),
+            client_authorities: tls.client_ca.clone(),
+        };
+        Tls::read(&files, tls.required)
+    };
+    Ok(Settings {
+        listing: if nbd.list { Listing::Open } else { Listing::Hidden },
+        connections_max: nbd.connections,
+        export_connections_max: nbd.volume_connections,
+        requests_max: nbd.requests,
+        memory_max: nbd.memory,
+        handshake_max: nbd.handshake,
+        stall_max: nbd.stall,
+        tls: nbd.tls.as_ref().map(read).transpose()?,
+    })
 }
 
 /// The disks' threads and the sockets' one.
@@ -236,7 +270,9 @@ fn place_volumes(plan: &Plan, disks: &mut [Opened], now: Instant) -> Routes {
         let (disk, export) = (volume.disk.0, routes.number());
         let id = disks[disk].brain.add(volume, export, now);
         let (name, size, map) = (volume.name.clone(), volume.size, operator::map(plan, index));
-        routes.publish(export, Route { name, size, disk, volume: id, map });
+        let medium = Medium::of(&plan.disks[disk]);
+        let clients = router::clients(volume);
+        routes.publish(export, Route { name, size, disk, volume: id, map, medium, clients });
     }
     routes
 }

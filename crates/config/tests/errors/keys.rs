@@ -7,7 +7,7 @@ fn an_unknown_key_at_the_top() {
     assert_eq!(
         refused(&[], "seed = 1\nsede = 2\n"),
         "plan.toml:2: field `sede`: found `sede`, expected one of the keys \
-         `seed`, `duration`, `listen`, `disk`, `volume`, `workload`"
+         `seed`, `duration`, `listen`, `nbd`, `disk`, `volume`, `workload`"
     );
 }
 
@@ -27,7 +27,7 @@ fn an_unknown_key_of_a_volume() {
     assert_eq!(
         volume("size = \"1GiB\"\nshare = \"1%\"\n"),
         "plan.toml:2: [[volume]] \"v\": field `share`: found `share`, expected one of the keys `name`, \
-         `disk`, `size`, `at`, `reserve`, `limit`, `weight`, `priority`, `same_as`, `iops`, `bandwidth`, `run`, `block`, `stream`"
+         `disk`, `clients`, `size`, `at`, `reserve`, `limit`, `weight`, `priority`, `same_as`, `iops`, `bandwidth`, `run`, `block`, `stream`"
     );
 }
 

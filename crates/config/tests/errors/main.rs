@@ -4,6 +4,7 @@ mod disks;
 mod files;
 mod keys;
 mod names;
+mod nbd;
 mod purposes;
 mod streams;
 mod syntax;
