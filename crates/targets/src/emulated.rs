@@ -88,7 +88,7 @@ impl Target for EmulatedTarget {
         fill(&mut data);
         let now = self.clock.now();
         self.reap(now);
-        self.disk.submit(Job { tag: backend::Tag(tag.0), operation, data }, now);
+        self.disk.submit(Job { tag: backend::Tag(tag.0), operation, data, no_hole: false }, now);
         self.submitted.push((tag, now));
         now
     }
