@@ -12,10 +12,10 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 SPINDLE := $(TARGET)/release/spindle
 # The clients that the live tests talk with.
-CLIENTS := fio libnbd-bin qemu-utils
+CLIENTS := fio libnbd-bin openssl qemu-utils
 LENGTH ?= 20
 
-.PHONY: demo test unit determinism guest clients bench shares preempt soak fuzz ci format lint doc deny clean build
+.PHONY: demo test unit determinism guest clients bench shares preempt clockwise soak fuzz ci format lint doc deny clean build
 
 demo: build
 	$(SPINDLE) demo --seconds $(LENGTH) --out out
@@ -68,8 +68,14 @@ shares: build clients
 preempt: build
 	$(SPINDLE) bench preempt
 
+# Best effort beside streams, live and simulated: about ten minutes.
+clockwise: build
+	$(SPINDLE) bench clockwise
+
 soak: fuzz
 	$(CARGO) run --release --locked -p spindle-sim --example soak -- 1000 20000
+	$(CARGO) run --release --locked -p spindle-sim --example deadlines -- delta-l 0 1000000
+	$(CARGO) run --release --locked -p spindle-sim --example deadlines -- delta-star 0 1000000
 	SPINDLE_CASES=50000 $(CARGO) test --release --locked -p spindle-engine --test promises
 	SPINDLE_CASES=20000 $(CARGO) test --release --locked -p spindle-engine --test changes
 	SPINDLE_CASES=100000 $(CARGO) test --release --locked -p spindle-engine --test admission --test timetable
@@ -77,6 +83,7 @@ soak: fuzz
 	SPINDLE_CASES=200000 $(CARGO) test --release --locked -p spindle-control --test fuzz
 	SPINDLE_KILLS=200 $(CARGO) test --release --locked -p spindle --test control -- --nocapture killed
 	SPINDLE_CASES=5000000 $(CARGO) test --release --locked -p spindle-trace --test mutations
+	SPINDLE_CASES=20 $(CARGO) test --release --locked -p spindle-profiler --test dynamics -- --nocapture
 
 # Malformed handshakes, requests and configs, from fixed seeds on.
 fuzz:

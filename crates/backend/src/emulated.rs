@@ -1,8 +1,8 @@
 //! A drive model with data behind it: the medium's delays, in the caller's time.
 
-use units::{Instant, Op, Operation, Sectors};
+use units::{Extent, Instant, Op, Operation, Sectors};
 
-use crate::{Disk, Failure, Finished, Job, Store, Tag, Times};
+use crate::{Disk, Failure, Finished, Job, Space, Store, Tag, Times};
 
 /// An emulated disk. Its data moves at the moment in which the drive is done.
 pub struct Emulated {
@@ -33,7 +33,12 @@ impl Emulated {
                 Vec::new()
             }
             Op::Trim | Op::WriteZeroes => {
-                self.store.zero(extent)?;
+                let keep = op == Op::WriteZeroes && job.no_hole;
+                if keep {
+                    self.store.fill(extent)?;
+                } else {
+                    self.store.zero(extent)?;
+                }
                 Vec::new()
             }
             Op::Flush => {
@@ -78,6 +83,10 @@ impl Disk for Emulated {
         let place = self.running.iter().position(|job| job.tag == tag);
         let job = self.running.swap_remove(place.expect("a job that is done was submitted"));
         Some(Finished { tag, result: self.transfer(&job), late: now.since(done.at) })
+    }
+
+    fn space(&mut self, extent: Extent) -> Option<(Space, Sectors)> {
+        Some(self.store.space(extent))
     }
 
     fn times(&self) -> Option<Times> {

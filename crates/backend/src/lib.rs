@@ -10,7 +10,7 @@
 mod emulated;
 mod store;
 
-use units::{Duration, Instant, Operation, Sectors};
+use units::{Duration, Extent, Instant, Operation, Sectors};
 
 pub use emulated::Emulated;
 pub use store::{FileStore, OpenError, RAM_BYTES_MAX, RamStore, Store};
@@ -28,6 +28,17 @@ pub struct Job {
     pub operation: Operation,
     /// What to write, as long as the extent; empty for everything but a write.
     pub data: Vec<u8>,
+    /// For a write of zeroes: the space stays the disk's. Else of no meaning.
+    pub no_hole: bool,
+}
+
+/// Whether sectors have space of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// They have, or it is not known.
+    Taken,
+    /// They have none: they read as zeroes, and writing to them may find the disk full.
+    Hole,
 }
 
 /// A job that has ended.
@@ -79,6 +90,13 @@ pub trait Disk: Send {
 
     /// A job that is done by now.
     fn reap(&mut self, now: Instant) -> Option<Finished>;
+
+    /// Which sectors from the extent's first on have space: as many as are alike, at most the extent. `None`: it cannot
+    /// tell. It takes none of the disk's time.
+    fn space(&mut self, extent: Extent) -> Option<(Space, Sectors)> {
+        let _ = extent;
+        None
+    }
 
     /// What the time of the commands reaped so far went into, if it can tell.
     fn times(&self) -> Option<Times> {

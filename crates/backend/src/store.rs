@@ -6,10 +6,11 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::{fmt, io};
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
+use rustix::io::Errno;
 use units::{Bytes, Extent, SECTOR_BYTES, Sectors};
 
-use crate::Failure;
+use crate::{Failure, Space};
 
 /// The most that the disks of one store hold in memory. A write past it fails with [`Failure::NoSpace`].
 pub const RAM_BYTES_MAX: Bytes = Bytes(8 << 30);
@@ -35,6 +36,24 @@ pub trait Store: Send {
     /// # Errors
     /// See [`Failure`].
     fn zero(&mut self, extent: Extent) -> Result<(), Failure>;
+
+    /// Makes the sectors read as zeroes, and keeps or takes the space for them.
+    ///
+    /// # Errors
+    /// See [`Failure`]; some of the sectors may have been written.
+    fn fill(&mut self, extent: Extent) -> Result<(), Failure> {
+        let zeroes = vec![0; index(PAGE_BYTES)];
+        let mut rest = extent;
+        while !rest.is_empty() {
+            let (piece, tail) = rest.split_at(Sectors(PAGE_BYTES / SECTOR_BYTES));
+            self.write(piece, &zeroes[..piece.len.bytes_usize()])?;
+            rest = tail;
+        }
+        Ok(())
+    }
+
+    /// Whether the first sectors of the extent, which is not empty, have space; and how many are alike, at least one.
+    fn space(&mut self, extent: Extent) -> (Space, Sectors);
 
     /// Makes everything written durable, as far as the store can.
     ///
@@ -106,6 +125,23 @@ impl Store for RamStore {
             }
         }
         Ok(())
+    }
+
+    fn space(&mut self, extent: Extent) -> (Space, Sectors) {
+        let (start, end) = (extent.start.0 * SECTOR_BYTES, extent.end().0 * SECTOR_BYTES);
+        let first = start / PAGE_BYTES;
+        let mut held = self.pages.range(first..).map(|(page, _)| *page);
+        let (space, until) = match held.next() {
+            Some(page) if page == first => {
+                // As long as the pages follow each other.
+                let wanted = first + 1..=end / PAGE_BYTES;
+                let more = wanted.zip(held).take_while(|(next, page)| next == page).count() as u64;
+                (Space::Taken, (first + 1 + more) * PAGE_BYTES)
+            }
+            Some(page) => (Space::Hole, page * PAGE_BYTES),
+            None => (Space::Hole, end),
+        };
+        (space, Sectors((until.min(end) - start) / SECTOR_BYTES))
     }
 
     fn sync(&mut self) -> Result<(), Failure> {
@@ -233,14 +269,24 @@ impl Store for FileStore {
             return Ok(());
         }
         // Not every file system has holes; every one has zeroes.
-        let zeroes = vec![0; index(PAGE_BYTES)];
-        let mut rest = extent;
-        while !rest.is_empty() {
-            let (piece, tail) = rest.split_at(Sectors(PAGE_BYTES / SECTOR_BYTES));
-            self.write(piece, &zeroes[..piece.len.bytes_usize()])?;
-            rest = tail;
+        self.fill(extent)
+    }
+
+    fn space(&mut self, extent: Extent) -> (Space, Sectors) {
+        let (at, end) = (extent.start.0 * SECTOR_BYTES, extent.end().0 * SECTOR_BYTES);
+        // Data from here on, or behind a hole; or no more of it.
+        let data = match seek(&self.file, SeekFrom::Data(at)) {
+            Ok(data) => data.min(end),
+            Err(Errno::NXIO) => end,
+            Err(_) => return (Space::Taken, extent.len),
+        };
+        // A sector that data begins in is data.
+        let hole = Sectors(data / SECTOR_BYTES - extent.start.0);
+        if hole > Sectors::ZERO {
+            return (Space::Hole, hole);
         }
-        Ok(())
+        let until = seek(&self.file, SeekFrom::Hole(at)).map_or(end, |hole| hole.min(end));
+        (Space::Taken, Sectors(until.div_ceil(SECTOR_BYTES) - extent.start.0))
     }
 
     fn sync(&mut self) -> Result<(), Failure> {
@@ -338,6 +384,40 @@ mod tests {
         again.read(place, &mut found).expect("it is there");
         assert_eq!(found, [9; 512]);
         assert!(matches!(FileStore::open(dir.path(), Sectors(8)), Err(OpenError::Io(_))));
+    }
+
+    fn spaces(store: &mut dyn Store, mut rest: Extent) -> Vec<(Space, u64)> {
+        let mut all = Vec::new();
+        while !rest.is_empty() {
+            let (space, len) = store.space(rest);
+            assert!(len > Sectors::ZERO && len <= rest.len, "something, and no more than asked");
+            all.push((space, len.0));
+            rest = rest.split_at(len).1;
+        }
+        all
+    }
+
+    #[test]
+    fn space_is_where_something_was_written_and_is_kept_where_it_is_asked_for() {
+        let dir = tempfile::tempdir().expect("a scratch directory");
+        let file = FileStore::open(&dir.path().join("disk"), Sectors(1024)).expect("it is new");
+        let stores: [Box<dyn Store>; 2] = [Box::<RamStore>::default(), Box::new(file)];
+        let extent = |start, len| Extent::new(Lba(start), Sectors(len));
+        let (taken, hole) = (Space::Taken, Space::Hole);
+        for mut store in stores {
+            assert_eq!(spaces(&mut *store, extent(0, 1024)), [(hole, 1024)]);
+            store.write(extent(128, 256), &vec![1; 256 * 512]).expect("there is space");
+            let expected = [(hole, 120), (taken, 256), (hole, 640)];
+            assert_eq!(spaces(&mut *store, extent(8, 1016)), expected);
+            assert_eq!(spaces(&mut *store, extent(200, 8)), [(taken, 8)]);
+            store.zero(extent(128, 128)).expect("zeroes are cheap");
+            store.fill(extent(512, 128)).expect("there is space");
+            let expected = [(hole, 256), (taken, 128), (hole, 128), (taken, 128), (hole, 384)];
+            assert_eq!(spaces(&mut *store, extent(0, 1024)), expected);
+            let mut found = [1; 512];
+            store.read(extent(600, 1), &mut found).expect("it is there");
+            assert_eq!(found, [0; 512]);
+        }
     }
 
     #[test]

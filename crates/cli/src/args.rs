@@ -6,6 +6,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 use crate::drive::Drive;
 use crate::pool::PoolCommand;
+use crate::profile::Profile;
 use crate::top::Top;
 use crate::vol::{Admit, DiskCommand, Vol};
 
@@ -51,6 +52,8 @@ pub(crate) enum Command {
     /// Drives: the library, import, and how true they are.
     #[command(subcommand)]
     Drive(Drive),
+    /// Measure a drive until it can be predicted, and look at what was measured.
+    Profile(Profile),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -61,6 +64,20 @@ pub(crate) struct Demo {
     /// Where the plot and its numbers go.
     #[arg(long, default_value = "out", value_name = "DIR")]
     pub(crate) out: PathBuf,
+    /// A video recorder instead: sixteen cameras with deadlines, a playback, a delete and a scrub beside them.
+    #[arg(long)]
+    pub(crate) recorder: bool,
+    /// With this policy instead of the recorder's own: fcfs, utilization, edf, lst, delta-l or delta-star.
+    #[arg(long, requires = "recorder", value_parser = policy)]
+    pub(crate) policy: Option<engine::PolicyName>,
+}
+
+fn policy(text: &str) -> Result<engine::PolicyName, String> {
+    let known =
+        engine::PolicyName::ALL.into_iter().filter(|p| *p != engine::PolicyName::Throughput);
+    let names: Vec<_> = known.map(engine::PolicyName::as_str).collect();
+    let policy = text.parse().ok().filter(|p| *p != engine::PolicyName::Throughput);
+    policy.ok_or_else(|| format!("expected one of {}", names.join(", ")))
 }
 
 #[derive(Debug, ClapArgs)]
@@ -114,6 +131,8 @@ pub(crate) enum Bench {
     Preempt(Preempt),
     /// Figures 4 and 11 of RTAS 2008 with fio, beside the simulation of the same scenarios.
     Vdisk(LiveVdisk),
+    /// Figure 4 of RTAS 2000: latency of best effort beside streams, by policy, beside the simulation of the same load.
+    Clockwise(Clockwise),
     /// A victim beside a neighbour who changes what he does, in windows of 2 and 5 s; and a limit.
     Insulation(Insulation),
 }
@@ -154,6 +173,19 @@ pub(crate) struct Shares {
     /// How long each fio run is.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..=600))]
     pub(crate) seconds: u64,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Clockwise {
+    /// How long each run is: four policies at each load.
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(2..=1200))]
+    pub(crate) seconds: u64,
+    /// How many loads, evenly spread up to the highest that is admitted.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=20))]
+    pub(crate) loads: u8,
+    /// Where the files go.
+    #[arg(long, default_value = "out", value_name = "DIR")]
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -12,7 +12,7 @@ use frontend::Address;
 use frontend::client::{Client, Receiver, Sender};
 use report::Latency;
 use sim::{Dice, Generator};
-use units::{Duration, Instant, Op};
+use units::{Duration, Instant, Op, Operation};
 
 /// A client at work on a thread of its own, in a closed loop.
 #[derive(Debug)]
@@ -92,6 +92,9 @@ pub(crate) struct OpenLoad {
     hearing: JoinHandle<anyhow::Result<Latency>>,
 }
 
+/// What is sent next, and when; `None` at the end.
+type Next = Box<dyn FnMut() -> Option<(Instant, Operation)> + Send>;
+
 impl OpenLoad {
     /// Connects to `export` and begins. When this returns, the client has opened the export.
     pub(crate) fn start(
@@ -100,14 +103,41 @@ impl OpenLoad {
         workload: &Workload,
         dice: Dice,
     ) -> anyhow::Result<Self> {
-        let (client, generator) = open(address, export, workload, dice)?;
+        let (client, mut generator) = open(address, export, workload, dice)?;
         anyhow::ensure!(generator.outstanding().is_none(), "a closed loop has a client of its own");
+        let clock = Clock::start();
+        let mut due = clock.now();
+        let next = move || {
+            due += generator.pause();
+            Some((due, generator.operation()))
+        };
+        Self::with(client, export, clock, Box::new(next))
+    }
+
+    /// The same for a list whose times count from `from` on `clock`.
+    pub(crate) fn start_timed(
+        address: &Address,
+        export: &str,
+        timed: Arc<[(Duration, Operation)]>,
+        (clock, from): (Clock, Instant),
+    ) -> anyhow::Result<Self> {
+        let mut client = Client::connect(address).with_context(|| format!("{address}"))?;
+        client.go(export).with_context(|| format!("export {export}"))?;
+        let mut sent = 0;
+        let next = move || {
+            let (at, operation) = *timed.get(sent)?;
+            sent += 1;
+            Some((from + at, operation))
+        };
+        Self::with(client, export, clock, Box::new(next))
+    }
+
+    fn with(client: Client, export: &str, clock: Clock, next: Next) -> anyhow::Result<Self> {
         let (sender, receiver) = client.split();
         let (stop, stopped) = mpsc::channel();
         let (sent, under_way) = mpsc::channel();
-        let clock = Clock::start();
         let thread = || std::thread::Builder::new().name(export.to_owned());
-        let ask = move || ask(sender, generator, clock, &sent, &stopped);
+        let ask = move || ask(sender, next, clock, &sent, &stopped);
         let asking = thread().spawn(ask)?;
         let hearing = thread().spawn(move || hear(receiver, clock, &under_way))?;
         Ok(Self { stop, asking, hearing })
@@ -127,19 +157,16 @@ impl OpenLoad {
 /// Sends until told to stop. A request's cookie is the time at which it was sent.
 fn ask(
     mut sender: Sender,
-    mut generator: Generator,
+    mut next: Next,
     clock: Clock,
     sent: &mpsc::Sender<()>,
     stopped: &mpsc::Receiver<()>,
 ) -> anyhow::Result<Sender> {
-    let mut due = clock.now();
-    loop {
-        due += generator.pause();
+    while let Some((due, operation)) = next() {
         let left = std::time::Duration::from_nanos(due.saturating_since(clock.now()).as_nanos());
         if stopped.recv_timeout(left) != Err(mpsc::RecvTimeoutError::Timeout) {
             return Ok(sender);
         }
-        let operation = generator.operation();
         let payload = match operation.op {
             Op::Write => vec![0; operation.extent.len.bytes_usize()],
             _ => Vec::new(),
@@ -147,6 +174,9 @@ fn ask(
         sender.send(clock.now().as_nanos(), operation, &payload)?;
         sent.send(()).context("nobody hears the answers")?;
     }
+    // Who stops it, or has gone.
+    let _ = stopped.recv();
+    Ok(sender)
 }
 
 /// Hears one answer for each request that was sent.

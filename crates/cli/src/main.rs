@@ -11,7 +11,10 @@ mod demo;
 mod drive;
 mod exit;
 mod load;
+mod notify;
 mod pool;
+mod profile;
+mod recorder;
 mod serve;
 mod sim;
 mod table;
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
     abort_on_panic();
     let args = Args::parse();
     let done = match args.command {
+        Command::Demo(demo) if demo.recorder => recorder::run(&demo, args.json),
         Command::Demo(demo) => demo::run(&demo, args.json),
         Command::Serve(serve) => serve::run(&serve, args.json),
         Command::Vol(command) => vol::run(&command, args.json),
@@ -52,11 +56,13 @@ fn main() -> ExitCode {
         Command::Sim(Sim::Reproduce(reproduce)) => sim::reproduce(&reproduce, args.json),
         Command::Bench(Bench::Shares(shares)) => bench::shares(&shares, args.json),
         Command::Bench(Bench::Preempt(preempt)) => bench::preempt(&preempt, args.json),
+        Command::Bench(Bench::Clockwise(run)) => bench::clockwise(&run, args.json),
         Command::Bench(Bench::Vdisk(vdisk)) => bench::vdisk(&vdisk, args.json),
         Command::Bench(Bench::Insulation(run)) => bench::insulation(&run, args.json),
         Command::Trace(Trace::Stat(stat)) => trace::stat(&stat, args.json),
         Command::Trace(Trace::Convert(convert)) => trace::convert(&convert, args.json),
         Command::Drive(command) => drive::run(&command, args.json),
+        Command::Profile(command) => profile::run(&command, args.json),
     };
     exit::code(done)
 }

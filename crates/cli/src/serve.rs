@@ -17,7 +17,7 @@ use units::Duration;
 use crate::args;
 use crate::declared;
 use crate::exit::{Ended, bad_input};
-use crate::{table, vol};
+use crate::{notify, table, vol};
 
 /// Where to listen when neither the config nor the command line says.
 const LISTEN: &str = "unix:spindle.sock";
@@ -114,7 +114,9 @@ pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<Ended> {
         let uri = uri(&daemon.addresses()[0], &volume.name);
         eprintln!("{}: {}, {}: {uri}", volume.name, volume.size, declared::reserve(volume));
     }
+    notify::tell(notify::READY);
     signals.forever().next();
+    notify::tell(notify::STOPPING);
     eprintln!("stopping: the requests under way are answered first");
     server.stop();
     let status = daemon.stop().context("the sockets")?;

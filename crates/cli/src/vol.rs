@@ -9,7 +9,8 @@ use anyhow::Context;
 use clap::{Args as ClapArgs, Subcommand};
 use control::{
     Admission, AdmissionAnswer, Answer, Client, ClientError, Disk, DiskAnswer, DiskChange,
-    DisksAnswer, Problem, Volume, VolumeAnswer, VolumeChange, VolumeSpec, VolumesAnswer,
+    DisksAnswer, Problem, Room, StreamSpec, Volume, VolumeAnswer, VolumeChange, VolumeSpec,
+    VolumesAnswer,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -63,6 +64,40 @@ pub(crate) struct Contract {
     /// Its part of the slack beside others, 1 to 1000.
     #[arg(long)]
     weight: Option<i64>,
+    #[command(flatten)]
+    stream: StreamArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StreamArgs {
+    /// A stream of so many bytes a second instead of a reserve, such as 817KB/s.
+    #[arg(long, value_name = "RATE", requires = "block")]
+    bandwidth: Option<String>,
+    /// In blocks of this size, such as 1MB.
+    #[arg(long, value_name = "SIZE", requires = "bandwidth")]
+    block: Option<String>,
+    /// In this part of the volume, such as 0GiB..2GiB.
+    #[arg(long, value_name = "START..END", requires = "bandwidth")]
+    range: Option<String>,
+    /// From then to then, counted from the daemon's start, such as 0s..2h.
+    #[arg(long, value_name = "START..END", requires = "bandwidth")]
+    span: Option<String>,
+}
+
+impl StreamArgs {
+    fn spec(&self) -> anyhow::Result<Option<StreamSpec>> {
+        let (Some(bandwidth), Some(block)) = (&self.bandwidth, &self.block) else {
+            return Ok(None);
+        };
+        let span = self.span.as_ref().map(|span| {
+            let parts = span.split_once("..");
+            parts.map(|(start, end)| [start.trim().to_owned(), end.trim().to_owned()]).ok_or_else(
+                || bad_input(format!("--span: found `{span}`, expected two times such as 0s..2h")),
+            )
+        });
+        let (bandwidth, block, range) = (bandwidth.clone(), block.clone(), self.range.clone());
+        Ok(Some(StreamSpec { bandwidth, block, range, span: span.transpose()? }))
+    }
 }
 
 #[derive(Debug, ClapArgs)]
@@ -95,6 +130,9 @@ pub(crate) struct Set {
     volume: Named,
     #[command(flatten)]
     contract: Contract,
+    /// Take its stream away: it becomes best effort.
+    #[arg(long, conflicts_with = "bandwidth")]
+    no_stream: bool,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -152,16 +190,17 @@ impl Reach {
     }
 }
 
-fn spec(name: &str, disk: &str, size: &str, contract: &Contract) -> VolumeSpec {
-    let Contract { reserve, limit, weight } = contract;
-    VolumeSpec {
+fn spec(name: &str, disk: &str, size: &str, contract: &Contract) -> anyhow::Result<VolumeSpec> {
+    let Contract { reserve, limit, weight, stream } = contract;
+    Ok(VolumeSpec {
         name: name.to_owned(),
         disk: disk.to_owned(),
         size: size.to_owned(),
         reserve: reserve.clone(),
         limit: limit.clone(),
         weight: *weight,
-    }
+        stream: stream.spec()?,
+    })
 }
 
 pub(crate) fn run(command: &Vol, json: bool) -> anyhow::Result<Ended> {
@@ -170,7 +209,7 @@ pub(crate) fn run(command: &Vol, json: bool) -> anyhow::Result<Ended> {
     };
     match command {
         Vol::Create(Create { reach, name, disk, size, contract }) => {
-            one(reach.client().post("volumes", &spec(name, disk, size, contract)))
+            one(reach.client().post("volumes", &spec(name, disk, size, contract)?))
         }
         Vol::Ls(reach) => {
             told(reach.client().get("volumes", None), json, |answer: VolumesAnswer| {
@@ -182,15 +221,23 @@ pub(crate) fn run(command: &Vol, json: bool) -> anyhow::Result<Ended> {
                 shown(&answer.volume)
             })
         }
-        Vol::Set(Set { volume: Named { reach, name }, contract }) => {
-            let Contract { reserve, limit, weight } = contract;
-            if (reserve, limit, weight) == (&None, &None, &None) {
+        Vol::Set(Set { volume: Named { reach, name }, contract, no_stream: drop_stream }) => {
+            let Contract { reserve, limit, weight, stream } = contract;
+            let (reserve, limit, weight) = (reserve.clone(), limit.clone(), *weight);
+            let (stream, drop_stream) = (stream.spec()?, *drop_stream);
+            let change = VolumeChange {
+                reserve,
+                limit,
+                weight,
+                stream,
+                drop_stream,
+                ..VolumeChange::default()
+            };
+            if change == VolumeChange::default() {
                 return Err(bad_input(
-                    "found nothing to set, expected --reserve, --limit or --weight",
+                    "found nothing to set, expected --reserve, --limit, --weight, --bandwidth or --no-stream",
                 ));
             }
-            let (reserve, limit, weight) = (reserve.clone(), limit.clone(), *weight);
-            let change = VolumeChange { reserve, limit, weight, ..VolumeChange::default() };
             one(reach.client().patch("volumes", name, &change))
         }
         Vol::Resize(Resize { volume: Named { reach, name }, size, force }) => {
@@ -225,14 +272,20 @@ pub(crate) fn disk(command: &DiskCommand, json: bool) -> anyhow::Result<Ended> {
 
 pub(crate) fn admit(admit: &Admit, json: bool) -> anyhow::Result<Ended> {
     let Admit { reach, disk, size, contract, .. } = admit;
-    let asked = reach.client().post("admission", &spec(NAMELESS, disk, size, contract));
+    let asked = reach.client().post("admission", &spec(NAMELESS, disk, size, contract)?);
     let answer = accepted(asked)?;
-    let Admission { fits, reason, reserve_max, size_max, .. } =
+    let Admission { fits, reason, reserve_max, size_max, room, .. } =
         shape::<AdmissionAnswer>(&answer)?.admission;
     if json {
         println!("{}", answer.body);
     } else if fits {
         println!("it fits");
+        if let Some(Room { tasks, utilization, slack_ms }) = room {
+            let (percent, disk) = (utilization * 1e2, disk.as_str());
+            println!(
+                "disk \"{disk}\" would have {tasks} tasks with {percent:.1} % of its time, and {slack_ms:.1} ms of slack"
+            );
+        }
     } else {
         let reason = reason.map_or_else(String::new, |fault| fault.message);
         println!("it does not fit: {reason}");
@@ -304,6 +357,17 @@ fn volumes(volumes: &[Volume]) -> String {
 fn shown(volume: &Volume) -> String {
     let table = volumes(std::slice::from_ref(volume));
     let balance = volume.balance_s.map_or("none".to_owned(), |balance| format!("{balance:.3} s"));
+    let stream = volume.stream.as_ref().map_or_else(String::new, |stream| {
+        format!(
+            "stream: {} in blocks of {}: one every {:.1} ms, at most {:.1} ms of the disk each; {} in time, {} late\n",
+            stream.bandwidth,
+            stream.block,
+            stream.period_ms,
+            stream.cost_ms,
+            stream.met,
+            stream.missed
+        )
+    });
     let (at, had, failures) = (Bytes(volume.at_bytes), Bytes(volume.bytes), volume.failures);
     let latency = volume.latency_ms.map_or_else(String::new, |latency| {
         format!(
@@ -312,7 +376,7 @@ fn shown(volume: &Volume) -> String {
         )
     });
     format!(
-        "{table}at {at} of its disk; balance {balance}; {had} moved, {failures} failures\n{latency}"
+        "{table}at {at} of its disk; balance {balance}; {had} moved, {failures} failures\n{stream}{latency}"
     )
 }
 

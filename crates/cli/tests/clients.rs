@@ -110,7 +110,8 @@ fn an_image_converted_onto_a_volume_compares_equal() {
     qemu_io(scratch.path(), &uri, &["write -P 0xee 4M 4M"]);
     let convert = ["convert", "-n", "-f", "raw", "-O", "raw", "image.raw", &uri];
     succeed("qemu-img", &convert, scratch.path());
-    let compare = ["compare", "-s", "-f", "raw", "-F", "raw", "image.raw", &uri];
+    // Not strictly: that asks for space in the same places, and the volume has none for the image's zeroes.
+    let compare = ["compare", "-f", "raw", "-F", "raw", "image.raw", &uri];
     let said = succeed("qemu-img", &compare, scratch.path());
     assert!(said.contains("identical"), "{said}");
     server.stop();

@@ -14,9 +14,9 @@ use crate::limits::{
 };
 use crate::plan::{Disk, Plan, Workload};
 use crate::table::{Source, Table};
-use crate::{disk, volume, workload};
+use crate::{disk, nbd, volume, workload};
 
-const KEYS: &[&str] = &["seed", "duration", "listen", "disk", "volume", "workload"];
+const KEYS: &[&str] = &["seed", "duration", "listen", "nbd", "disk", "volume", "workload"];
 const SEED_DEFAULT: u64 = 1;
 
 impl Plan {
@@ -29,7 +29,16 @@ impl Plan {
         let refused = |line, found: String, expected: String| {
             let (table, field, found) = (None, None, Some(found));
             let file = file.clone();
-            ConfigError::from(Parts { file, line, table, field, found, expected, refusal: false })
+            ConfigError::from(Parts {
+                file,
+                line,
+                table,
+                field,
+                found,
+                expected,
+                refusal: false,
+                unfit: None,
+            })
         };
         let bytes = read_at_most(path, CONFIG_BYTES_MAX)
             .map_err(|error| refused(None, error.to_string(), "a file that can be read".into()))?;
@@ -71,6 +80,7 @@ impl Plan {
             .map(|value| value.duration(Duration::from_nanos(1)..=TIME_MAX, ""))
             .transpose()?;
         let listen = listen(&top)?;
+        let nbd = nbd::check(&top, base_dir)?;
         let disk_tables = top.tables("disk", disk::KEYS, DISKS_MAX)?;
         let volume_tables = top.tables("volume", volume::KEYS, VOLUMES_MAX)?;
         let workload_tables = top.tables("workload", workload::KEYS, WORKLOADS_MAX)?;
@@ -78,7 +88,8 @@ impl Plan {
         let volumes = volume::check(&volume_tables, &disks)?;
         let workloads = workload::check(&workload_tables, &volumes, base_dir)?;
         let duration = given.or_else(|| latest_stop(&workloads));
-        Ok(Self { file: file.to_owned(), seed, duration, listen, disks, volumes, workloads })
+        let file = file.to_owned();
+        Ok(Self { file, seed, duration, listen, nbd, disks, volumes, workloads })
     }
 
     /// The plan as a simulation takes it: without what only a daemon asks for. It has a workload and a
@@ -103,7 +114,7 @@ impl Plan {
                 "a time, or a `duration` at the top of the file: else the run has no end";
             return Err(self.lacks(self.workloads[index].line, Some(title), "stop", expected));
         }
-        Ok(Self { listen: Vec::new(), ..self })
+        Ok(Self { listen: Vec::new(), nbd: nbd::Nbd::default(), ..self })
     }
 
     /// The plan as a daemon takes it: without what only a simulation asks for. It has a disk; volumes may come later.
@@ -132,6 +143,7 @@ impl Plan {
             found: None,
             expected: expected.to_owned(),
             refusal: false,
+            unfit: None,
         })
     }
 }

@@ -7,6 +7,7 @@ use drive::AnyModel;
 use engine::{EstimatorName, PolicyName};
 use units::{Duration, Rate, Sectors, Share};
 
+use crate::deadlines;
 use crate::drives;
 use crate::error::ConfigError;
 use crate::execution;
@@ -14,13 +15,16 @@ use crate::file::read_at_most;
 use crate::limits::{
     DEPTH_MAX, ESTIMATE_MIN, INTERVAL_MIN, LINGER_MAX, PATH_BYTES_MAX, PERIOD_MAX, PERIOD_MIN,
 };
+use crate::measured;
 use crate::names::Names;
-use crate::plan::{Backing, Disk, DriveRef};
+use crate::plan::{Backing, Disk, DriveRef, ProfileRef};
+use crate::settings::measured_worst_case;
 use crate::table::{Table, Value, listed, time};
 
 pub(crate) const KEYS: &[&str] = &[
     "name",
     "drive",
+    "profile",
     "path",
     "backing",
     "policy",
@@ -41,6 +45,9 @@ pub(crate) const KEYS: &[&str] = &[
     "estimate",
     "nominal_rate",
     "unreserved",
+    deadlines::KEYS[0],
+    deadlines::KEYS[1],
+    deadlines::KEYS[2],
 ];
 
 const PERIOD_DEFAULT: Duration = Duration::from_secs(1);
@@ -78,7 +85,7 @@ pub(crate) fn check(
 fn disk(
     table: &Table<'_>,
     name: String,
-    drive: DriveRef,
+    (drive, profile): (DriveRef, Option<ProfileRef>),
     backing: Backing,
 ) -> Result<Disk, ConfigError> {
     let depth = depth(table, &drive.model)?;
@@ -100,11 +107,17 @@ fn disk(
     let linger = table.duration("linger", Duration::ZERO..=LINGER_MAX, "", linger)?;
     // A request dearer than a period could never be paid for: no bucket holds more than a period's worth.
     let estimate = |key, default| table.duration(key, ESTIMATE_MIN..=period, up_to_period, default);
-    let nominal = nominal(table, &drive.model, policy(table)?, period)?;
+    let worst = match &profile {
+        Some(measured) => Some(measured_worst_case(&measured.profile, NOMINAL_COMMAND)),
+        None => drive.model.mechanical().map(|model| model.worst_case(NOMINAL_COMMAND)),
+    };
+    let nominal = nominal(table, worst, policy(table)?, period)?;
     let by = estimator(table, &drive.model)?;
-    Ok(Disk {
+    let (host_lateness, best_effort, slack_range) = deadlines::check(table, policy(table)?)?;
+    let disk = Disk {
         name,
         drive,
+        profile,
         backing,
         policy: policy(table)?,
         depth,
@@ -117,8 +130,13 @@ fn disk(
         estimate: by,
         unreserved: table.value("unreserved").map_or(Ok(Share::NONE), |value| value.share())?,
         nominal,
+        host_lateness,
+        best_effort,
+        slack_range,
         line: table.line(),
-    })
+    };
+    deadlines::bounded(table, &disk)?;
+    Ok(disk)
 }
 
 /// Commands inside the drive at once: no more than its own queue holds.
@@ -150,12 +168,11 @@ fn estimator(table: &Table<'_>, model: &AnyModel) -> Result<EstimatorName, Confi
 /// What the disk is taken to serve under `throughput`: what is given, or what the drive can do at its worst.
 fn nominal(
     table: &Table<'_>,
-    model: &AnyModel,
+    worst: Option<Duration>,
     policy: PolicyName,
     period: Duration,
 ) -> Result<Rate, ConfigError> {
     let Some(value) = table.value("nominal_rate") else {
-        let worst = model.mechanical().map(|model| model.worst_case(NOMINAL_COMMAND));
         if worst.is_none() && policy == PolicyName::Throughput {
             let expected = "a rate: nobody knows the worst case of this drive";
             return Err(table.missing("nominal_rate", expected));
@@ -176,8 +193,28 @@ fn nominal(
     Ok(rate)
 }
 
-/// The drive that the table names. `models` are those that were loaded before.
+/// The drive that the table names, or that its profile makes, and the profile. `models` are those that were loaded before.
 fn drive(
+    table: &Table<'_>,
+    base_dir: &Path,
+    models: &mut BTreeMap<String, AnyModel>,
+) -> Result<(DriveRef, Option<ProfileRef>), ConfigError> {
+    let measured = measured::read(table, base_dir)?;
+    let drive = match &measured {
+        Some((value, name, measured)) if table.value("drive").is_none() => {
+            measured::drive(value, name, measured)?
+        }
+        _ => named(table, base_dir, models)?,
+    };
+    let profile = measured
+        .map(|(value, name, measured)| measured::profile(&value, name, &measured, &drive))
+        .transpose()?
+        .flatten();
+    Ok((drive, profile))
+}
+
+/// The drive that the table names.
+fn named(
     table: &Table<'_>,
     base_dir: &Path,
     models: &mut BTreeMap<String, AnyModel>,
@@ -203,7 +240,7 @@ fn drive(
         None if is_path => drive_file(&value, name, base_dir)?,
         None => return Err(value.refuse(expected())),
     };
-    let model = spec.check().map_err(|error| unusable(&value, error))?;
+    let model = spec.check().map_err(|error| unusable(&value, "a drive file", error))?;
     models.insert(name.to_owned(), model.clone());
     Ok(DriveRef { name: name.to_owned(), model })
 }
@@ -215,18 +252,24 @@ fn drive_file(
 ) -> Result<drive::AnySpec, ConfigError> {
     let path = path(value, name, base_dir)?;
     let bytes_max = drives::DRIVE_FILE_BYTES_MAX;
-    let bytes = read_at_most(&path, bytes_max as u64).map_err(|error| unusable(value, error))?;
+    let bytes = read_at_most(&path, bytes_max as u64)
+        .map_err(|error| unusable(value, "a drive file", error))?;
     let bytes = bytes
         .ok_or_else(|| value.refuse(format_args!("a drive file of at most {bytes_max} bytes")))?;
-    let text = String::from_utf8(bytes).map_err(|error| unusable(value, error))?;
-    drives::parse_any(&text, &path.display().to_string()).map_err(|error| unusable(value, error))
+    let text = String::from_utf8(bytes).map_err(|error| unusable(value, "a drive file", error))?;
+    drives::parse_any(&text, &path.display().to_string())
+        .map_err(|error| unusable(value, "a drive file", error))
 }
 
-/// A drive file with a fault of its own: its message is part of ours, on the same line.
-fn unusable(value: &Value<'_>, error: impl std::fmt::Display) -> ConfigError {
+/// A file with a fault of its own: its message is part of ours, on the same line.
+pub(crate) fn unusable(
+    value: &Value<'_>,
+    what: &str,
+    error: impl std::fmt::Display,
+) -> ConfigError {
     let error = error.to_string();
     let error = error.trim().lines().collect::<Vec<_>>().join(", ").replace(char::is_control, " ");
-    value.refuse(format_args!("a drive file that can be used ({error})"))
+    value.refuse(format_args!("{what} that can be used ({error})"))
 }
 
 /// Where the disk's data lives. `files` are the places that other disks took, with their lines.

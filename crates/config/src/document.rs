@@ -8,8 +8,8 @@
 
 use std::path::{Path, PathBuf};
 
-use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, Value};
-use units::{Bytes, Extent};
+use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
+use units::{Bytes, Extent, Instant};
 
 use crate::error::{ConfigError, Parts};
 use crate::plan::{Plan, Volume, VolumeIndex};
@@ -37,6 +37,26 @@ pub struct VolumeEdit {
     pub limit: Option<String>,
     /// Such as `2`.
     pub weight: Option<i64>,
+    /// A stream takes the place of a reserve, and a reserve that of a stream.
+    pub stream: Option<StreamEdit>,
+}
+
+/// What of a volume's stream is to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamEdit {
+    /// This, in place of the one that there is.
+    Put {
+        /// Such as `817KB/s`.
+        bandwidth: String,
+        /// Such as `1MB`.
+        block: String,
+        /// Such as `0GiB..2GiB`. `None`: all of the volume.
+        range: Option<String>,
+        /// Such as `0s` and `2h`. `None`: always.
+        span: Option<[String; 2]>,
+    },
+    /// None: the volume becomes best effort.
+    Drop,
 }
 
 impl Document {
@@ -182,6 +202,23 @@ impl Document {
         changed.checked()
     }
 
+    /// Refuses a volume's stream whose span is over at `now`, counted from the daemon's start.
+    ///
+    /// # Errors
+    /// As said.
+    pub fn refuse_past(&self, index: usize, now: Instant) -> Result<(), ConfigError> {
+        let volume = &self.plan.volumes[index];
+        let Some(stream) = volume.stream.filter(|stream| stream.span.end <= now) else {
+            return Ok(());
+        };
+        let title = format!("[[volume]] \"{}\": stream", volume.name);
+        let since = |at: Instant| table::time(at.since(Instant::ZERO));
+        let expected = format!("a span that ends after {} (now)", since(now));
+        let found = Some(since(stream.span.end));
+        let parts = refusal(&self.plan, Some(title), Some("span"), found, &expected);
+        Err(Parts { refusal: false, ..parts }.into())
+    }
+
     /// The sectors of the volume's disk up to the next volume, or the disk's end.
     pub fn room(&self, index: usize) -> Extent {
         let volume = &self.plan.volumes[index];
@@ -277,15 +314,26 @@ fn refusal(
         found,
         expected: expected.to_owned(),
         refusal: true,
+        unfit: None,
     }
 }
 
 fn write(table: &mut Table, edit: &VolumeEdit) {
-    let VolumeEdit { size, reserve, limit, weight } = edit;
-    if reserve.is_some() {
+    let VolumeEdit { size, reserve, limit, weight, stream } = edit;
+    let streams = matches!(stream, Some(StreamEdit::Put { .. }));
+    if reserve.is_some() || streams {
         for key in RATE_KEYS {
             table.remove(key);
         }
+    }
+    if reserve.is_some() || stream.is_some() {
+        table.remove("stream");
+    }
+    if streams {
+        table.remove("reserve");
+    }
+    if let Some(StreamEdit::Put { bandwidth, block, range, span }) = stream {
+        put(table, "stream", inline(bandwidth, block, range.as_deref(), span.as_ref()));
     }
     for (key, text) in [("size", size), ("reserve", reserve), ("limit", limit)] {
         if let Some(text) = text {
@@ -295,6 +343,19 @@ fn write(table: &mut Table, edit: &VolumeEdit) {
     if let Some(weight) = weight {
         put(table, "weight", *weight);
     }
+}
+
+fn inline(bandwidth: &str, block: &str, range: Option<&str>, span: Option<&[String; 2]>) -> Value {
+    let mut fields = InlineTable::new();
+    fields.insert("bandwidth", bandwidth.into());
+    fields.insert("block", block.into());
+    if let Some(range) = range {
+        fields.insert("range", range.into());
+    }
+    if let Some(span) = span {
+        fields.insert("span", Value::Array(span.iter().map(String::as_str).collect()));
+    }
+    Value::InlineTable(fields)
 }
 
 /// Sets a value; a comment behind the one before it stays.

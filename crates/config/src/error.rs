@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::timetable::Unfit;
+
 /// A config that cannot be used. One sentence on one line, and its parts for those who print JSON.
 ///
 /// ```text
@@ -19,6 +21,7 @@ pub(crate) struct Parts {
     pub(crate) found: Option<String>,
     pub(crate) expected: String,
     pub(crate) refusal: bool,
+    pub(crate) unfit: Option<Unfit>,
 }
 
 impl From<Parts> for ConfigError {
@@ -33,6 +36,17 @@ impl ConfigError {
     pub(crate) fn for_want_of_room(mut self) -> Self {
         self.0.refusal = true;
         self
+    }
+
+    /// The same, with why deadlines would not be met.
+    pub(crate) fn of(mut self, unfit: Unfit) -> Self {
+        self.0.unfit = Some(unfit);
+        self
+    }
+
+    /// Why a stream, or a reserve beside streams, does not fit, if that is what is wrong.
+    pub fn unfit(&self) -> Option<&Unfit> {
+        self.0.unfit.as_ref()
     }
 
     /// Whether the value is sound and asks for more than there is left: it may be accepted at another time.

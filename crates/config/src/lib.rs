@@ -15,23 +15,31 @@ pub mod limits;
 pub mod profile;
 
 mod check;
+mod deadlines;
 mod disk;
 mod document;
 mod error;
 mod execution;
 mod file;
+mod measured;
 mod names;
+mod nbd;
 mod plan;
 mod replay;
 mod settings;
+mod stream;
 mod table;
+mod timetable;
 mod volume;
 mod workload;
 
-pub use document::{Document, VolumeEdit};
+pub use document::{Document, StreamEdit, VolumeEdit};
 pub use error::ConfigError;
+pub use nbd::{Nbd, Tls};
 pub use plan::{
-    Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, Remap, Replay, Requests,
-    Volume, VolumeIndex, Workload,
+    Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, ProfileRef, Remap,
+    Replay, Requests, Volume, VolumeIndex, Workload,
 };
+pub use stream::{BlockCost, Stream};
 pub use table::size as size_text;
+pub use timetable::{Blocker, Room, Unfit, decimal as decimal_text};

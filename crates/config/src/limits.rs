@@ -15,6 +15,20 @@ pub const VOLUMES_MAX: usize = 10_000;
 pub const WORKLOADS_MAX: usize = 10_000;
 /// Addresses to listen on.
 pub const LISTEN_MAX: usize = 16;
+/// Connections at once, of all volumes together or of one.
+pub const CONNECTIONS_MAX: usize = 1_024;
+/// Requests of one connection at once.
+pub const CONNECTION_REQUESTS_MAX: usize = 256;
+/// The least payload of one connection at once: what the protocol wants to be taken in one piece.
+pub const CONNECTION_MEMORY_MIN: Bytes = Bytes(1 << 20);
+/// The most payload of one connection at once.
+pub const CONNECTION_MEMORY_MAX: Bytes = Bytes(64 << 20);
+/// The shortest time that a client can be given for a handshake, or for a message to move.
+pub const PATIENCE_MIN: Duration = Duration::from_millis(1);
+/// The longest.
+pub const PATIENCE_MAX: Duration = Duration::from_secs(86_400);
+/// Clients that a volume names.
+pub const CLIENTS_MAX: usize = 64;
 /// Bytes of a disk's or a volume's name. A client asks for a volume by it, and file systems take no more.
 pub const NAME_BYTES_MAX: usize = 255;
 /// Bytes of a path, as Linux has it.
@@ -32,6 +46,8 @@ pub const PERIOD_MAX: Duration = Duration::from_secs(10);
 pub const LINGER_MAX: Duration = Duration::from_millis(20);
 /// The shortest estimate of a request. Not zero: a request that costs nothing is never accounted for.
 pub const ESTIMATE_MIN: Duration = Duration::from_micros(1);
+/// The longest that a host may be said to be late for a command: a stream that has to reckon with more has no use for a disk.
+pub const HOST_LATENESS_MAX: Duration = Duration::from_secs(1);
 
 /// The smallest request.
 pub const BLOCK_MIN: Bytes = Bytes(SECTOR_BYTES);

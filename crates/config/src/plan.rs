@@ -12,8 +12,11 @@ use core::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::{Contract, Declared, EstimatorName, Execution, PolicyName, Priority};
+use engine::{Contract, Declared, EstimatorName, Execution, PolicyName, Priority, Server};
 use units::{Bytes, Duration, Extent, Operation, Rate, Share};
+
+use crate::nbd::Nbd;
+use crate::stream::Stream;
 
 /// A whole config: disks, the volumes on them, and (for a simulation) the load on those.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +29,8 @@ pub struct Plan {
     pub duration: Option<Duration>,
     /// Where to listen for NBD clients: `unix:PATH` or `ADDRESS:PORT`. Empty: nothing was said.
     pub listen: Vec<String>,
+    /// What its clients are allowed.
+    pub nbd: Nbd,
     /// The disks, in the file's order.
     pub disks: Vec<Disk>,
     /// The volumes, in the file's order.
@@ -49,6 +54,8 @@ pub struct Disk {
     pub name: String,
     /// The drive that it behaves like.
     pub drive: DriveRef,
+    /// What was measured of it, in place of what is assumed of its parameters; nothing if nobody measured.
+    pub profile: Option<ProfileRef>,
     /// Where its data lives. A simulation has no data and ignores it.
     pub backing: Backing,
     /// Who decides which request goes next.
@@ -74,9 +81,34 @@ pub struct Disk {
     pub unreserved: Share,
     /// The rate of requests that [`PolicyName::Throughput`] hands out; at least one a period.
     pub nominal: Rate,
+    /// What deadlines cost more, per command, on a host than in the drive: it is late to see a completion, and to send the next
+    /// command.
+    pub host_lateness: Duration,
+    /// The server that keeps best effort from starving where deadlines leave it nothing.
+    pub best_effort: Option<Server>,
+    /// Which intervals [`PolicyName::DeltaL`] takes its slack from: all, but for experiments.
+    pub slack_range: engine::stream::Range,
     /// The line of its table, from 1.
     pub line: usize,
 }
+
+/// A profile by the path that the config gives, and what an engine takes of it.
+#[derive(Clone, Debug)]
+pub struct ProfileRef {
+    /// The file's path as the config gives it.
+    pub name: String,
+    /// What was measured.
+    pub profile: Arc<engine::Profile>,
+}
+
+/// The name stands for the profile: within one plan it was loaded once.
+impl PartialEq for ProfileRef {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for ProfileRef {}
 
 /// A drive by the name that the config calls it, and the drive itself.
 #[derive(Clone, Debug)]
@@ -112,6 +144,8 @@ pub struct Volume {
     pub name: String,
     /// The disk it lies on.
     pub disk: DiskIndex,
+    /// Who may open it, by `CN=NAME` or `sha256:FINGERPRINT`; `None`: whoever gets that far.
+    pub clients: Option<Vec<String>>,
     /// Its size: a whole number of sectors, at least one.
     pub size: Bytes,
     /// Where it lies, in one piece that no other volume shares a sector with.
@@ -125,6 +159,8 @@ pub struct Volume {
     pub same_as: Option<VolumeIndex>,
     /// Whether it goes before everybody of a lower class.
     pub priority: Priority,
+    /// What it asked for by deadlines; what its contract has of that is admitted beside whatever else is promised on the disk.
+    pub stream: Option<Stream>,
     /// The line of its table, from 1.
     pub line: usize,
 }
@@ -153,6 +189,9 @@ pub enum Requests {
     Trace(Replay),
     /// From a list, one after the other in a closed loop: no file says that, experiments build it.
     Listed(Arc<[Operation]>),
+    /// From a list with the time of each, from the workload's start, in that order; sent whether or not the last one was
+    /// answered. No file says that either.
+    Timed(Arc<[(Duration, Operation)]>),
 }
 
 /// Requests that dice make up.
@@ -213,6 +252,11 @@ pub enum Access {
     Sequential {
         /// Requests before a jump to a random place. `None`: it never jumps.
         run: Option<NonZeroU64>,
+    },
+    /// Each starts where the one before ended, within these sectors of the volume, and behind their end at their beginning.
+    Within {
+        /// The range of the volume's stream.
+        range: Extent,
     },
     /// Each goes to a place of its own.
     Random,

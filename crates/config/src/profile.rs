@@ -1,8 +1,22 @@
-//! A profile of a drive that nobody has profiled: its parameters, with the uncertainty that a profiler would leave.
+//! What is known of a drive: measured, in a file, or assumed of its parameters, with the uncertainty that a profiler would
+//! leave.
 
-use drive::{Mapping, Model, Zone};
-use engine::{Band, CommandOverheads, Curve, Heads, Profile, Skew};
+mod drive;
+mod dynamics;
+mod file;
+mod flash;
+mod flash_drive;
+mod form;
+mod geometry;
+mod rotation;
+mod written;
+
+use ::drive::{Mapping, Model, SeekCurve, WriteAhead, Zone};
+use engine::{Band, CommandOverheads, Curve, Extremes, Heads, Profile, Skew};
 use units::{Angle, Duration, Extent, Sectors};
+
+pub use self::drive::Lacks;
+pub use file::{Device, Measured, PROFILE_BYTES_MAX, Processor, Run, SCHEMA};
 
 /// What single seeks are taken to vary by at least: the paper speaks of the order of a millisecond (FAST 2003 §3.4), which
 /// is taken for two standard deviations.
@@ -23,7 +37,7 @@ const TURN: u64 = 1 << 32;
 /// It is made of the drive's published parameters, not of its state; a measured profile takes its place unchanged.
 pub fn assumed(model: &Model) -> Profile {
     let spec = model.spec();
-    let curve = |curve: &drive::SeekCurve, more: Duration| Curve {
+    let curve = |curve: &SeekCurve, more: Duration| Curve {
         points: curve.points.iter().map(|(distance, time)| (*distance, *time + more)).collect(),
     };
     let read = &spec.overheads;
@@ -50,6 +64,24 @@ pub fn assumed(model: &Model) -> Profile {
         completion: spec.bus_sector + spec.firmware.bus.read_done,
         seek_command: spec.arm.seek_command,
         write_cache: spec.write_cache && spec.write_buffer > Sectors::ZERO,
+        extremes: extremes(model),
+    }
+}
+
+/// What a command of this drive may take at most, beside what the rest of the profile says.
+fn extremes(model: &Model) -> Extremes {
+    let (spec, bus) = (model.spec(), &model.spec().firmware.bus);
+    let write_ahead = match bus.write_ahead {
+        WriteAhead::One => Sectors(1),
+        WriteAhead::Sectors { short, of_long, .. } => short.max(of_long),
+    };
+    let detours = spec.zones.iter().map(|zone| zone.remaps.len() as u64).sum();
+    Extremes {
+        command: model.command_longest(),
+        bus_sector_write: bus.write_sector.unwrap_or(spec.bus_sector),
+        read_share: bus.read_share,
+        write_ahead,
+        detours,
     }
 }
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use drive::Model;
 use engine::{
-    DriveTable, Engine, Estimates, EstimatorName, Mechanics, Profile, Settings, TABLE_POINTS,
+    Deadlines, DriveTable, Engine, Estimates, EstimatorName, Mechanics, Profile, Settings,
+    TABLE_POINTS,
 };
-use units::{DiskTime, Instant, Lba, Sectors};
+use units::{DiskTime, Duration, Instant, Lba, Sectors};
 
 use crate::{Disk, profile};
 
@@ -28,17 +29,34 @@ impl Disk {
                     .model
                     .mechanical()
                     .filter(|_| self.estimate == EstimatorName::Profile)
-                    .map(|model| drive_table(model)),
+                    .map(|model| match &self.profile {
+                        Some(measured) => measured_table(&measured.profile),
+                        None => drive_table(model),
+                    }),
             },
             execution: self.execution,
             nominal: self.nominal.interval.into(),
             unreserved: self.unreserved,
+            deadlines: self.deadlines(),
             ..Settings::default()
         }
     }
 
-    /// An engine for this disk, idle and without volumes, with the profile that is assumed of its drive where requests
-    /// are to be preemptible.
+    fn deadlines(&self) -> Deadlines {
+        let (slack_range, best_effort) = (self.slack_range, self.best_effort);
+        Deadlines { slack_range, best_effort, ..Deadlines::default() }
+    }
+
+    /// What is known of the drive: what was measured, or else what is assumed of its parameters.
+    pub(crate) fn known(&self, model: &Model) -> Profile {
+        match &self.profile {
+            Some(measured) => Profile::clone(&measured.profile),
+            None => profile::assumed(model),
+        }
+    }
+
+    /// An engine for this disk, idle and without volumes. Where requests are to be preemptible it has the profile that was
+    /// measured of the drive, or else the one that is assumed of it.
     pub fn engine(&self, now: Instant) -> Engine {
         self.engine_knowing(now, |profile| profile)
     }
@@ -50,9 +68,12 @@ impl Disk {
 
     fn engine_knowing(&self, now: Instant, adapt: fn(Profile) -> Profile) -> Engine {
         let engine = Engine::new(self.settings(), now);
+        if let Some(profile) = self.profile().filter(|_| self.policy.keeps_deadlines()) {
+            return engine.with_profile(Arc::new(adapt(profile)));
+        }
         match self.drive.model.mechanical() {
             Some(model) if self.execution.preemptible().is_some() => {
-                engine.with_profile(Arc::new(adapt(profile::assumed(model))))
+                engine.with_profile(Arc::new(adapt(self.known(model))))
             }
             _ => engine,
         }
@@ -63,6 +84,9 @@ impl Disk {
     /// What a promise of a rate is worked out from (RTAS 2008 §2.4); nothing for a drive without an arm.
     pub fn mechanics(&self) -> Option<Mechanics> {
         let model = self.drive.model.mechanical()?;
+        if let Some(measured) = &self.profile {
+            return Some(measured_mechanics(&measured.profile));
+        }
         let overheads = model.spec().overheads;
         // Tracks are shortest at the inside, and what is lost between two of them is the skew.
         let slowest = model.spec().zones.iter().map(|zone| {
@@ -105,6 +129,68 @@ fn drive_table(model: &Model) -> DriveTable {
         zones: core::array::from_fn(zone),
         hit: overheads.read_hit.into(),
         bus_sector: model.spec().bus_sector.into(),
+    };
+    table.zones[0].0 = Lba(0);
+    table
+}
+
+/// The longest of all movements of a measured arm.
+fn seek_max(profile: &Profile) -> Duration {
+    let ends = profile.seek.points.iter().map(|point| point.1);
+    let longest = ends.max().unwrap_or(Duration::ZERO);
+    longest.max(profile.seek.time(profile.cylinders.saturating_sub(1))).max(profile.head_switch)
+}
+
+/// What a sector takes where tracks are shortest, with its part of what is lost between two of them.
+fn slowest_sector(profile: &Profile) -> Duration {
+    let sector = |band: &engine::Band| {
+        let sectors = u64::from(band.sectors_per_track);
+        let skew = (u128::from(band.track_skew.0) * u128::from(profile.period.as_nanos())) >> 64;
+        let skew = Duration::from_nanos(u64::try_from(skew).expect("under a turn"));
+        (profile.period + skew) / sectors
+    };
+    let slowest = profile.bands.iter().map(sector).max().unwrap_or(Duration::ZERO);
+    slowest.max(profile.bus_sector)
+}
+
+fn measured_mechanics(profile: &Profile) -> Mechanics {
+    Mechanics {
+        seek_max: seek_max(profile),
+        period: profile.period,
+        overhead: profile.overheads.read,
+        hit: profile.overheads.hit,
+        sector: slowest_sector(profile),
+    }
+}
+
+/// The longest that a command of so many sectors takes in a measured drive that is otherwise idle.
+pub(crate) fn measured_worst_case(profile: &Profile, len: Sectors) -> Duration {
+    let positioning = profile.overheads.read + seek_max(profile) + profile.period;
+    positioning + slowest_sector(profile) * len.0 + profile.bus_sector * len.0 + profile.completion
+}
+
+/// What was measured, as a table for the estimator: as [`drive_table`] makes one of the drive's file.
+fn measured_table(profile: &Profile) -> DriveTable {
+    let (capacity, cylinders) = (profile.capacity().0, u64::from(profile.cylinders));
+    let half_turn = profile.period / 2;
+    let point = |index: usize| {
+        let distance = if index == 0 { 0 } else { capacity >> (TABLE_POINTS - 1 - index) };
+        let across = u128::from(distance) * u128::from(cylinders - 1) / u128::from(capacity);
+        let seek = profile.seek.time(u32::try_from(across).expect("under the number of cylinders"));
+        let way = profile.overheads.read + seek.max(profile.head_switch) + half_turn;
+        (Sectors(distance), DiskTime::from(way))
+    };
+    let bands = &profile.bands;
+    let zone = |index: usize| {
+        let band = &bands[index * bands.len() / TABLE_POINTS];
+        let sector = profile.period / u64::from(band.sectors_per_track);
+        (band.lbas.start, DiskTime::from(sector))
+    };
+    let mut table = DriveTable {
+        positioning: core::array::from_fn(point),
+        zones: core::array::from_fn(zone),
+        hit: profile.overheads.hit.into(),
+        bus_sector: profile.bus_sector.into(),
     };
     table.zones[0].0 = Lba(0);
     table

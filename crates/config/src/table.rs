@@ -17,7 +17,8 @@ use crate::limits::{INTERVAL_MIN, TIME_MAX};
 type Node<'t> = Spanned<DeValue<'t>>;
 
 const FOUND_CHARS_MAX: usize = 60;
-const LISTED_MAX: usize = 24;
+const LISTED_MAX: usize = 32;
+const BANDWIDTH: &str = "a bandwidth above zero such as 20MB/s or 5MiB/s";
 
 /// A text, the name that messages give it, and where its lines end: they are asked for once a table.
 pub(crate) struct Source<'t> {
@@ -54,6 +55,7 @@ impl<'t> Source<'t> {
                 found: found.map(shortened),
                 expected,
                 refusal: false,
+                unfit: None,
             })
         })
     }
@@ -95,6 +97,24 @@ impl<'a> Table<'a> {
             return Err(value.refuse(format_args!("a table `[{key}]`")));
         };
         let (title, offset) = (Some(format!("[{key}]")), value.node.span().start);
+        Self { source: self.source, title, offset, fields }.with_keys_in(accepted).map(Some)
+    }
+
+    /// The table in braces under `key`, if there is one; messages name the table that it stands in.
+    pub(crate) fn braces(
+        &'a self,
+        key: &'a str,
+        accepted: &[&str],
+    ) -> Result<Option<Self>, ConfigError> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let DeValue::Table(fields) = value.node.get_ref() else {
+            return Err(value.refuse(format_args!("{{ {} }}", accepted.join(" = …, ") + " = …")));
+        };
+        let title = match &self.title {
+            Some(title) => format!("{title} {key}"),
+            None => key.to_owned(),
+        };
+        let (title, offset) = (Some(title), value.node.span().start);
         Self { source: self.source, title, offset, fields }.with_keys_in(accepted).map(Some)
     }
 
@@ -181,6 +201,7 @@ impl<'a> Table<'a> {
             found: None,
             expected: String::new(),
             refusal: false,
+            unfit: None,
         }
     }
 }
@@ -235,6 +256,21 @@ impl<'a> Value<'a> {
             .collect()
     }
 
+    /// It as a list, each element a value of its own.
+    pub(crate) fn elements(
+        &self,
+        count_max: usize,
+        expected: impl Display,
+    ) -> Result<Vec<Value<'a>>, ConfigError> {
+        match self.node.get_ref() {
+            DeValue::Array(all) if all.len() <= count_max => {
+                let value = |node| Value { table: self.table, key: self.key, node };
+                Ok(all.iter().map(value).collect())
+            }
+            _ => Err(self.refuse(format_args!("a list of at most {count_max}, each {expected}"))),
+        }
+    }
+
     /// It as a whole number within `range`. `note` says where the range comes from.
     pub(crate) fn integer(
         &self,
@@ -249,6 +285,18 @@ impl<'a> Value<'a> {
         };
         let number = u64::from_str_radix(digits.as_str(), digits.radix()).ok();
         number.filter(|number| range.contains(number)).ok_or_else(|| self.refuse(expected))
+    }
+
+    /// It as a table on one line, `{ key = … }`.
+    pub(crate) fn table(&self, accepted: &[&str]) -> Result<Table<'a>, ConfigError> {
+        let DeValue::Table(fields) = self.node.get_ref() else {
+            let keys = accepted.join(", ");
+            return Err(self.refuse(format_args!("a table in braces, with {keys}")));
+        };
+        let above =
+            self.table.title.as_ref().map_or_else(String::new, |above| format!("{above}: "));
+        let (title, offset) = (Some(format!("{above}{}", self.key)), self.node.span().start);
+        Table { source: self.table.source, title, offset, fields }.with_keys_in(accepted)
     }
 
     /// It as a yes or no.
@@ -313,14 +361,18 @@ impl<'a> Value<'a> {
 
     /// It as bytes a second: the mean time between two pieces of `block`.
     pub(crate) fn bandwidth(&self, block: Bytes) -> Result<Duration, ConfigError> {
-        const EXPECTED: &str = "a bandwidth above zero such as 20MB/s or 5MiB/s";
-        let size = self.text(EXPECTED)?.trim().strip_suffix("/s");
-        let bytes = size.and_then(|size| size.parse::<Bytes>().ok()).filter(|size| size.0 > 0);
-        let bytes = bytes.ok_or_else(|| self.refuse(EXPECTED))?;
+        let bytes = self.bytes_per_second()?;
         let nanos = u128::from(block.0) * 1_000_000_000 / u128::from(bytes.0);
         let interval = u64::try_from(nanos).ok().map(Duration::from_nanos);
         let within = interval.filter(|interval| (INTERVAL_MIN..=TIME_MAX).contains(interval));
-        within.ok_or_else(|| self.refuse(EXPECTED))
+        within.ok_or_else(|| self.refuse(BANDWIDTH))
+    }
+
+    /// It as so many bytes a second.
+    pub(crate) fn bytes_per_second(&self) -> Result<Bytes, ConfigError> {
+        let size = self.text(BANDWIDTH)?.trim().strip_suffix("/s");
+        let bytes = size.and_then(|size| size.parse::<Bytes>().ok()).filter(|size| size.0 > 0);
+        bytes.ok_or_else(|| self.refuse(BANDWIDTH))
     }
 
     /// It as a size of whole sectors, at least one.

@@ -6,7 +6,9 @@
 use core::num::NonZeroU64;
 
 use engine::limits::WEIGHT_MAX;
-use engine::{Admission, Contract, Declared, Demand, PolicyName, Priority, Refusal, Weight};
+use engine::{
+    Admission, Contract, Declared, Demand, PolicyName, Priority, Profile, Refusal, Weight,
+};
 use units::{Bytes, Duration, Extent, Lba, Share};
 use volume::{DiskId, NoSpace, Placed, Pool};
 
@@ -15,10 +17,12 @@ use crate::limits::{BLOCK_MAX, RUN_MAX};
 use crate::names::Names;
 use crate::plan::{Disk, DiskIndex, Volume, VolumeIndex};
 use crate::table::{Table, Value, size};
+use crate::{deadlines, stream, timetable};
 
 pub(crate) const KEYS: &[&str] = &[
     "name",
     "disk",
+    "clients",
     "size",
     "at",
     "reserve",
@@ -30,6 +34,7 @@ pub(crate) const KEYS: &[&str] = &[
     RATE_KEYS[1],
     RATE_KEYS[2],
     RATE_KEYS[3],
+    "stream",
 ];
 
 /// Those that say what a reserve is worked out from, where it is not written.
@@ -65,6 +70,8 @@ pub(crate) fn check(tables: &[Table<'_>], disks: &[Disk]) -> Result<Vec<Volume>,
         };
         wanted.push(Wanted { table, name, disk, place, same_as });
     }
+    let profile = |disk: &Disk| disk.profile().filter(|_| disk.policy.keeps_deadlines());
+    let profiles: Vec<Option<Profile>> = disks.iter().map(profile).collect();
     let mut admissions: Vec<Admission> =
         disks.iter().map(|disk| Admission::keeping(disk.unreserved)).collect();
     let mut volumes: Vec<Volume> = Vec::with_capacity(tables.len());
@@ -75,11 +82,15 @@ pub(crate) fn check(tables: &[Table<'_>], disks: &[Disk]) -> Result<Vec<Volume>,
             (None, None) => allocated(table, &disks[disk], (id(disk), &mut pool))?,
         };
         let declared = declared(table, &disks[disk])?;
-        let contract = contract(table, &disks[disk], declared, &mut admissions[disk])?;
+        deadlines::unlimited(table, &disks[disk])?;
+        let mut contract = contract(table, &disks[disk], declared, &mut admissions[disk])?;
         let priority = priority(table, contract, &disks[disk], &mut admissions[disk])?;
+        let stream = stream::check(table, &disks[disk], profiles[disk].as_ref(), place)?;
+        contract.stream = stream.map(|stream| stream.promised);
         let (disk, size, line) = (DiskIndex(disk), place.len.bytes(), table.line());
         volumes.push(Volume {
             name,
+            clients: crate::nbd::clients(table)?,
             disk,
             size,
             place,
@@ -87,9 +98,11 @@ pub(crate) fn check(tables: &[Table<'_>], disks: &[Disk]) -> Result<Vec<Volume>,
             declared,
             same_as,
             priority,
+            stream,
             line,
         });
     }
+    timetable::admit(tables, disks, &profiles, &volumes)?;
     Ok(volumes)
 }
 
@@ -260,6 +273,7 @@ fn contract(
         reserve: reserve.as_ref().map_or(Ok(worked_out), |value| share(value, disk))?,
         limit: limit.as_ref().map_or(Ok(Share::ALL), |value| share(value, disk))?,
         weight: weight(table)?,
+        stream: None,
     };
     // What is not written is not at fault: a reserve of nothing always fits, no limit is above all.
     let reserve = reserve.or_else(|| table.value("iops")).or_else(|| table.value("bandwidth"));
@@ -279,6 +293,9 @@ fn contract(
         )),
         Refusal::LimitOfNothing => {
             Err(at(limit, "limit")?.refuse("a share above 0%: nothing lets no request through"))
+        }
+        Refusal::Deadlines(violation) => {
+            Err(at(reserve, "reserve")?.refuse(format_args!("less: {violation}")))
         }
     })
 }

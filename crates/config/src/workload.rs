@@ -41,7 +41,7 @@ const DRAWN_KEYS: [&str; 9] =
     ["op", "read_share", "run", "block", "outstanding", "think", "rate", "arrivals", "elevator"];
 /// What is said of a trace, and of nothing else.
 const TRACE_KEYS: [&str; 5] = ["file", "format", "device", "scale", "remap"];
-const ACCESS_EXPECTED: &str = "\"sequential\", \"random\" or \"trace\"";
+const ACCESS_EXPECTED: &str = "\"sequential\", \"random\", \"stream\" or \"trace\"";
 
 /// Checks the tables, in the file's order.
 pub(crate) fn check(
@@ -108,9 +108,36 @@ fn requests(table: &Table<'_>, volume: &Volume, base_dir: &Path) -> Result<Reque
     if traced {
         return replay::check(table, volume, base_dir).map(Requests::Trace);
     }
+    if access_is(table, "stream") {
+        return played(table, volume).map(Requests::Drawn);
+    }
     let (mix, access) = (mix(table)?, access(table)?);
     let (block, arrival) = (block(table, volume)?, arrival(table)?);
     Ok(Requests::Drawn(Drawn { mix, access, block, arrival }))
+}
+
+/// Plays the volume's stream: block after block of its range, one every period.
+fn played(table: &Table<'_>, volume: &Volume) -> Result<Drawn, ConfigError> {
+    const EXPECTED: &str = "another access, or a volume with a `stream`";
+    let Some(stream) = volume.stream else {
+        return Err(table.require("access", EXPECTED)?.refuse(EXPECTED));
+    };
+    for key in ["run", "block", "outstanding", "think", "rate", "arrivals", "elevator"] {
+        if let Some(value) = table.value(key) {
+            return Err(value.refuse("no such field: the stream of the volume says it"));
+        }
+    }
+    Ok(Drawn {
+        mix: mix(table)?,
+        access: Access::Within { range: stream.range },
+        block: stream.asked.block.sectors_floor().bytes(),
+        arrival: Arrival::Open { interval: stream.promised.task.period() },
+    })
+}
+
+fn access_is(table: &Table<'_>, access: &str) -> bool {
+    let value = table.value("access");
+    value.is_some_and(|value| value.text(ACCESS_EXPECTED).is_ok_and(|text| text == access))
 }
 
 fn mix(table: &Table<'_>) -> Result<Mix, ConfigError> {

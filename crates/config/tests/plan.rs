@@ -30,6 +30,7 @@ fn disks() -> Vec<Disk> {
     let defaults = Disk {
         name: "d0".to_owned(),
         drive: drive(),
+        profile: None,
         backing: Backing::Ram,
         policy: PolicyName::Utilization,
         depth: 1,
@@ -42,6 +43,9 @@ fn disks() -> Vec<Disk> {
         estimate: EstimatorName::Constants,
         unreserved: Share::NONE,
         nominal: Rate { interval: worst },
+        host_lateness: Duration::from_millis(1),
+        best_effort: None,
+        slack_range: engine::stream::Range::All,
         line: 7,
     };
     let written = Disk {
@@ -68,7 +72,10 @@ fn volumes() -> Vec<Volume> {
         contract,
         declared: None,
         priority: Priority::Normal,
+
+        stream: None,
         same_as: None,
+        clients: None,
         line,
     };
     let (reserve, limit) = (Share::from_percent(70), Share::from_percent(80));
@@ -126,6 +133,7 @@ fn a_full_config_is_the_plan_that_it_says() {
         file: "full.toml".to_owned(),
         seed: u64::MAX,
         duration: Some(Duration::from_secs(90)),
+        nbd: spindle_config::Nbd::default(),
         listen: vec!["unix:/run/spindle/nbd.sock".to_owned(), "127.0.0.1:10809".to_owned()],
         disks: disks(),
         volumes: volumes(),

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use config::{Document, Plan, VolumeEdit};
+use config::{Document, Plan, StreamEdit, VolumeEdit};
 use daemon::{Operator, Status, VolumeStatus};
-use engine::Admission as Promised;
+use engine::{Admission as Promised, Kept};
 use frontend::ExportId;
 use units::{Bytes, Instant, SECTOR_BYTES};
 use volume::{DiskId, NoSpace, Placed, Pool};
 
 use crate::problem::Problem;
-use crate::shapes::{Admission, Disk, LatencyMs, Volume, VolumeSpec};
+use crate::shapes::{Admission, Disk, LatencyMs, Room, Stream, StreamSpec, Volume, VolumeSpec};
 
 /// All volumes. One that came or went between the two questions is left out.
 pub(crate) fn volumes(operator: &Operator) -> Vec<Volume> {
@@ -64,6 +64,7 @@ fn one(
         reserve: disk.share_text(told.contract.reserve),
         limit: disk.share_text(told.contract.limit),
         weight: told.contract.weight.as_u32(),
+        stream: planned.stream.as_ref().map(|stream| stream_of(stream, told.kept)),
         connections,
         disk_time_s: told.account.disk_time.as_secs_f64(),
         balance_s: told.balance.map(units::DiskTime::as_secs_f64),
@@ -74,6 +75,32 @@ fn one(
         request_time_s: told.traffic.time().as_secs_f64(),
         told_at_s: at.since(Instant::ZERO).as_secs_f64(),
         latency_ms,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+fn room_of(room: config::Room) -> Room {
+    Room {
+        tasks: room.tasks,
+        utilization: room.utilization_ppb as f64 / 1e9,
+        slack_ms: room.slack.as_secs_f64() * 1e3,
+    }
+}
+
+fn stream_of(stream: &config::Stream, kept: Kept) -> Stream {
+    let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
+    let end = Some(stream.span.end).filter(|end| *end < Instant::FAR_FUTURE);
+    let task = stream.promised.task;
+    Stream {
+        bandwidth: format!("{}/s", config::decimal_text(stream.asked.bandwidth)),
+        block: config::decimal_text(stream.asked.block),
+        period_ms: task.period().as_millis_f64(),
+        cost_ms: task.cost().as_secs_f64() * 1e3,
+        from_s: seconds(stream.span.start),
+        until_s: end.map(seconds),
+        met: kept.met,
+        missed: kept.missed,
+        lateness_max_ms: kept.lateness_max.as_millis_f64(),
     }
 }
 
@@ -124,7 +151,8 @@ fn left(plan: &Plan, disk: usize) -> (NoSpace, Promised) {
             volume.same_as.is_some() || pool.claim(there),
             "the plan's volumes share no sector"
         );
-        promised.admit(volume.contract).expect("the plan's reserves fit");
+        let shares = engine::Contract { stream: None, ..volume.contract };
+        promised.admit(shares).expect("the plan's reserves fit");
         let beyond = volume.beyond_reserve(&plan.disks[disk]);
         promised.admit(engine::Contract::reserve(beyond)).expect("the plan's limits fit");
     }
@@ -133,8 +161,15 @@ fn left(plan: &Plan, disk: usize) -> (NoSpace, Promised) {
 
 /// What of a volume is written to the config.
 pub(crate) fn edit(spec: VolumeSpec) -> VolumeEdit {
-    let VolumeSpec { size, reserve, limit, weight, .. } = spec;
-    VolumeEdit { size: Some(size), reserve, limit, weight }
+    let VolumeSpec { size, reserve, limit, weight, stream, .. } = spec;
+    let stream = stream.map(stream_edit);
+    VolumeEdit { size: Some(size), reserve, limit, weight, stream }
+}
+
+/// What of a volume's stream is written to the config.
+pub(crate) fn stream_edit(spec: StreamSpec) -> StreamEdit {
+    let StreamSpec { bandwidth, block, range, span } = spec;
+    StreamEdit::Put { bandwidth, block, range, span }
 }
 
 /// Whether the volume could be made; a value that could never be is no question.
@@ -142,6 +177,7 @@ pub(crate) fn admission(operator: &Operator, spec: VolumeSpec) -> Result<Admissi
     let document = operator.document();
     let (name, disk) = (spec.name.clone(), spec.disk.clone());
     let asked = document.create(&name, &disk, &edit(spec));
+    let with = asked.as_ref().ok().cloned();
     let reason = match asked {
         Ok(_) => None,
         Err(error) if error.is_refusal() => Some(Problem::fault(&error)),
@@ -150,6 +186,8 @@ pub(crate) fn admission(operator: &Operator, spec: VolumeSpec) -> Result<Admissi
     let plan = document.plan();
     let index = plan.disks.iter().position(|there| there.name == disk);
     let index = index.expect("the config has found it");
+    let with = with.as_ref().map_or(plan, Document::plan);
+    let room = with.room(config::DiskIndex(index), operator.now());
     let (NoSpace { gap, .. }, promised) = left(plan, index);
     let size_max: Bytes = gap.bytes();
     Ok(Admission {
@@ -158,5 +196,6 @@ pub(crate) fn admission(operator: &Operator, spec: VolumeSpec) -> Result<Admissi
         reserve_max: plan.disks[index].share_text(promised.left()),
         size_max: config::size_text(size_max),
         size_max_bytes: size_max.0,
+        room: room.map(room_of),
     })
 }

@@ -24,10 +24,10 @@ pub mod limits;
 
 pub use client::{Answer, Client, ClientError};
 pub use metrics::{Metric, MetricKind, metrics};
-pub use problem::{Fault, Problem};
+pub use problem::{Fault, Problem, Unfit};
 pub use routes::{Api, description};
 pub use server::{Bound, Server, Token, TokenError};
 pub use shapes::{
-    Admission, AdmissionAnswer, Disk, DiskAnswer, DiskChange, DisksAnswer, Volume, VolumeAnswer,
-    VolumeChange, VolumeSpec, VolumesAnswer,
+    Admission, AdmissionAnswer, Disk, DiskAnswer, DiskChange, DisksAnswer, Room, Stream,
+    StreamSpec, Volume, VolumeAnswer, VolumeChange, VolumeSpec, VolumesAnswer,
 };

@@ -179,6 +179,17 @@ const VOLUME: &[Family<Volume>] = &[
         "Of the time charged, what the disk was kept waiting for its next request.",
         |v| charged(v.told.account.lingered),
     ),
+    counter("deadlines_met_total", "Blocks of its streams that were answered in time.", |v| {
+        Value::Whole(v.told.kept.met)
+    }),
+    counter("deadlines_missed_total", "Blocks of its streams that were answered late.", |v| {
+        Value::Whole(v.told.kept.missed)
+    }),
+    gauge(
+        "deadline_lateness_max_seconds",
+        "The latest answer to a block after its deadline.",
+        |v| Value::Part(v.told.kept.lateness_max.as_secs_f64()),
+    ),
 ];
 
 /// Where its policy keeps such books.

@@ -5,12 +5,14 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use config::ConfigError;
 use daemon::ChangeError;
+use engine::stream::Violation;
 use report::SCHEMA;
 use serde::{Deserialize, Serialize};
+use units::Instant;
 use utoipa::ToSchema;
 
 /// The answer to a request that changed nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// The version of this shape.
     pub schema: u32,
@@ -22,7 +24,7 @@ pub struct Problem {
 }
 
 /// What is wrong, and what would be right.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Fault {
     /// For programs: `invalid`, `refused`, `missing`, `exists`, `in_use`, `edited`, `unauthorized`, `failed`.
     pub code: String,
@@ -37,12 +39,81 @@ pub struct Fault {
     /// What is accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepted: Option<String>,
+    /// Why deadlines would be missed, if that is what is wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadlines: Option<Unfit>,
+}
+
+/// Why a stream, or a reserve beside streams, does not fit on its disk, and what would.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Unfit {
+    /// For programs: `utilization` (more than the whole disk), `blocked` (an interval in which a command of `beside` is in the
+    /// way), `undecided` or `full`.
+    pub constraint: String,
+    /// When: from so long after the daemon's start.
+    pub from_s: f64,
+    /// Until then; nothing if for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until_s: Option<f64>,
+    /// The part of the disk's time that would be asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub utilization: Option<f64>,
+    /// The length L of the interval that is too short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval_ms: Option<f64>,
+    /// By how much.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub short_ms: Option<f64>,
+    /// The volume whose command is in the way; nothing for the volume itself, and for the server of best effort.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<String>,
+    /// The bytes of that one's blocks, if it is a stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside_block_bytes: Option<u64>,
+    /// A smaller block that would fit at the same bandwidth.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_bytes: Option<u64>,
+    /// The largest bandwidth that would fit with the same block.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth_bytes_per_s: Option<u64>,
+}
+
+impl From<&config::Unfit> for Unfit {
+    #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+    fn from(unfit: &config::Unfit) -> Self {
+        let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
+        let (constraint, utilization, interval, short) = match unfit.violation {
+            Violation::Utilization { asked, .. } => {
+                ("utilization", Some(asked.ppb() as f64 / 1e9), None, None)
+            }
+            Violation::Blocked { interval, short, .. } => {
+                ("blocked", None, Some(interval), Some(short.as_secs_f64() * 1e3))
+            }
+            Violation::Undecided { interval } => ("undecided", None, Some(interval), None),
+            Violation::Full => ("full", None, None, None),
+        };
+        let end = Some(unfit.stretch.end).filter(|end| *end < Instant::FAR_FUTURE);
+        let beside = unfit.beside.as_ref();
+        Self {
+            constraint: constraint.to_owned(),
+            from_s: seconds(unfit.stretch.start),
+            until_s: end.map(seconds),
+            utilization,
+            interval_ms: interval.map(units::Duration::as_millis_f64),
+            short_ms: short,
+            beside: beside.and_then(|beside| beside.volume.clone()),
+            beside_block_bytes: beside.and_then(|beside| beside.block).map(|block| block.0),
+            block_bytes: unfit.offers.block.map(|block| block.0),
+            bandwidth_bytes_per_s: unfit.offers.bandwidth.map(|bandwidth| bandwidth.0),
+        }
+    }
 }
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, code: &str, message: impl Into<String>) -> Self {
         let (code, message) = (code.to_owned(), message.into());
-        let error = Box::new(Fault { code, message, field: None, given: None, accepted: None });
+        let (field, given, accepted, deadlines) = (None, None, None, None);
+        let error = Box::new(Fault { code, message, field, given, accepted, deadlines });
         Self { schema: SCHEMA, error, status: status.as_u16() }
     }
 
@@ -62,6 +133,7 @@ impl Problem {
         let given = error.found().map(str::to_owned);
         let mut problem = Self::invalid(field, given, error.expected().to_owned());
         code.clone_into(&mut problem.error.code);
+        problem.error.deadlines = error.unfit().map(Unfit::from);
         problem.status = status.as_u16();
         problem
     }

@@ -6,7 +6,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
-use config::VolumeEdit;
+use config::{StreamEdit, VolumeEdit};
 use daemon::{Created, Operator, Setting};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -158,8 +158,18 @@ async fn set(
     body: Body,
 ) -> Answered<VolumeAnswer> {
     let name = named(name)?;
-    let VolumeChange { size, reserve, limit, weight, force } = read(body).await?;
-    let setting = Setting { edit: VolumeEdit { size, reserve, limit, weight }, force };
+    let VolumeChange { size, reserve, limit, weight, stream, drop_stream, force } =
+        read(body).await?;
+    let stream = match (stream, drop_stream) {
+        (Some(_), true) => {
+            let accepted = "no `drop_stream` beside a `stream`".to_owned();
+            return Err(Problem::invalid("drop_stream", Some("true".to_owned()), accepted));
+        }
+        (Some(stream), false) => Some(answer::stream_edit(stream)),
+        (None, true) => Some(StreamEdit::Drop),
+        (None, false) => None,
+    };
+    let setting = Setting { edit: VolumeEdit { size, reserve, limit, weight, stream }, force };
     let changed = api.work(move |operator| {
         operator.set(&name, &setting)?;
         answer::volume(&operator, &name)

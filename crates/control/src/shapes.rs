@@ -31,6 +31,29 @@ pub struct VolumeSpec {
     #[schema(example = 2)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<i64>,
+    /// What it is promised by deadlines, in place of a reserve.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamSpec>,
+}
+
+/// A stream: blocks that come at a rate, each served before the next is due.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StreamSpec {
+    /// Bytes a second.
+    #[schema(example = "817KB/s")]
+    pub bandwidth: String,
+    /// Bytes a request, up to 32MiB.
+    #[schema(example = "1MB")]
+    pub block: String,
+    /// The part of the volume that is played. Without: all of it.
+    #[schema(example = "0GiB..2GiB")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<String>,
+    /// From when to when, counted from the daemon's start. Without: always.
+    #[schema(example = json!(["0s", "2h"]))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span: Option<[String; 2]>,
 }
 
 /// What is to change of a volume. What is not said stays.
@@ -54,6 +77,12 @@ pub struct VolumeChange {
     #[schema(example = 2)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<i64>,
+    /// What it is promised by deadlines, in place of a reserve or another stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamSpec>,
+    /// Take its stream away: it becomes best effort.
+    #[serde(default)]
+    pub drop_stream: bool,
     /// Disconnect the clients of a volume that shrinks.
     #[serde(default)]
     pub force: bool,
@@ -87,6 +116,9 @@ pub struct Volume {
     pub limit: String,
     /// Its part of the slack.
     pub weight: u32,
+    /// What it is promised by deadlines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<Stream>,
     /// Connections that have it open.
     pub connections: usize,
     /// Disk time charged.
@@ -108,6 +140,30 @@ pub struct Volume {
     /// From a request's arrival to its answer. Told of one volume alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<LatencyMs>,
+}
+
+/// What a volume is promised by deadlines, and what became of them since the daemon's start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Stream {
+    /// Bytes a second.
+    pub bandwidth: String,
+    /// Bytes a request.
+    pub block: String,
+    /// A block is due so long after its release, and the next is released then.
+    pub period_ms: f64,
+    /// What a block takes of the disk at most.
+    pub cost_ms: f64,
+    /// When it begins, counted from the daemon's start.
+    pub from_s: f64,
+    /// When it ends, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until_s: Option<f64>,
+    /// Blocks answered by their deadline.
+    pub met: u64,
+    /// Blocks answered later.
+    pub missed: u64,
+    /// The latest answer after its deadline.
+    pub lateness_max_ms: f64,
 }
 
 /// Latencies since the daemon's start, in milliseconds.
@@ -156,8 +212,19 @@ pub struct Disk {
     pub uptime_s: f64,
 }
 
+/// What the deadlines of a disk leave.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Room {
+    /// Streams and reserves on it, and the server of best effort.
+    pub tasks: usize,
+    /// The part of the disk's time that they ask for.
+    pub utilization: f64,
+    /// What best effort may take at any moment without anybody's being late: the ΔL of Clockwise.
+    pub slack_ms: f64,
+}
+
 /// Would it fit; if not, what would?
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Admission {
     /// Whether the volume could be made now.
     pub fits: bool,
@@ -170,6 +237,9 @@ pub struct Admission {
     pub size_max: String,
     /// The same in bytes.
     pub size_max_bytes: u64,
+    /// What deadlines leave of the disk: with the volume if it fits, without it if it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub room: Option<Room>,
 }
 
 macro_rules! answers {

@@ -342,3 +342,78 @@ fn a_period_shorter_than_a_batch_cuts_the_batches_and_a_longer_one_gives_them_ba
     client.read(blocks(0, 8)).expect("it serves on");
     served.stop();
 }
+
+/// A disk that serves deadlines, with a stream of large blocks.
+const DEADLINES: &str = r#"[[disk]]
+name = "d0"
+drive = "atlas-ii"
+policy = "delta-star"
+
+[[volume]]
+name = "cam7"
+disk = "d0"
+size = "256MiB"
+stream = { bandwidth = "2MB/s", block = "4MB" }
+"#;
+
+#[test]
+fn a_stream_that_does_not_fit_is_told_why_and_what_would_and_what_is_told_fits() {
+    let served = Served::start(DEADLINES);
+    let before = served.text();
+    let spec =
+        |stream: Value| json!({ "name": "v", "disk": "d0", "size": "64MiB", "stream": stream });
+    let asked = json!({ "bandwidth": "400KB/s", "block": "64KiB" });
+    let answer = create(&served, &spec(asked.clone()));
+    faulty(&answer, 409, "refused", Some("stream"));
+    let why = answer.body["error"]["deadlines"].clone();
+    assert_eq!((&why["constraint"], &why["beside"]), (&json!("blocked"), &json!("cam7")), "{why}");
+    // A block of 65,536 bytes every 163.84 ms; L is 1 ns longer.
+    assert_eq!(why["interval_ms"], json!(163.840_001));
+    assert_eq!(served.text(), before);
+    // The dry run says the same.
+    let dry = served.client.post("admission", &spec(asked)).expect("an answer");
+    let admission = &dry.body["admission"];
+    assert_eq!((&admission["fits"], &admission["reason"]["deadlines"]), (&json!(false), &why));
+    assert_eq!(admission["room"]["tasks"], 1);
+    let bandwidth = format!("{}B/s", why["bandwidth_bytes_per_s"]);
+    let fits = create(&served, &spec(json!({ "bandwidth": bandwidth, "block": "64KiB" })));
+    assert_eq!(fits.status, 201, "{fits:?}");
+    assert_eq!(fits.body["volume"]["stream"]["missed"], 0);
+}
+
+#[test]
+fn a_stream_comes_and_goes_while_the_daemon_runs() {
+    let served = Served::start(DEADLINES);
+    let stream = |bandwidth: &str| json!({ "stream": { "bandwidth": bandwidth, "block": "1MB" } });
+    let changed = set(&served, "cam7", &stream("1MB/s"));
+    assert_eq!(changed.status, 200, "{changed:?}");
+    assert_eq!(changed.body["volume"]["stream"]["period_ms"], json!(1000.0));
+    faulty(&set(&served, "cam7", &stream("50MB/s")), 409, "refused", Some("stream"));
+    faulty(&set(&served, "cam7", &stream("0B/s")), 422, "invalid", Some("bandwidth"));
+    let past = json!({ "bandwidth": "1MB/s", "block": "1MB", "span": ["0s", "1ns"] });
+    faulty(&set(&served, "cam7", &json!({ "stream": past })), 422, "invalid", Some("span"));
+    let both = json!({ "stream": { "bandwidth": "1MB/s", "block": "1MB" }, "drop_stream": true });
+    faulty(&set(&served, "cam7", &both), 422, "invalid", Some("drop_stream"));
+    assert!(served.text().contains(r#"stream = { bandwidth = "1MB/s", block = "1MB" }"#));
+    let dropped = set(&served, "cam7", &json!({ "drop_stream": true }));
+    assert_eq!((dropped.status, &dropped.body["volume"]["stream"]), (200, &Value::Null));
+    assert!(!served.text().contains("stream"));
+    // A reserve takes a stream's place, and a stream a reserve's.
+    assert_eq!(set(&served, "cam7", &json!({ "reserve": "20%" })).status, 200);
+    assert_eq!(set(&served, "cam7", &stream("1MB/s")).status, 200);
+    assert!(!served.text().contains("reserve"));
+}
+
+#[test]
+fn blocks_of_a_stream_are_counted_by_their_deadlines() {
+    let served = Served::start(DEADLINES);
+    let mut client = open(&served, "cam7");
+    for block in 0..3 {
+        client.write(blocks(block * 128, 128), &vec![1; 128 * 512]).expect("it is written");
+    }
+    let volume = served.client.get("volumes", Some("cam7")).expect("an answer");
+    let stream = &volume.body["volume"]["stream"];
+    let of = |key: &str| stream[key].as_u64().expect("a number");
+    // Those that came before their time were best effort, unless they waited for it.
+    assert!(of("met") >= 1 && of("met") + of("missed") <= 3, "{stream}");
+}

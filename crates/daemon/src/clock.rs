@@ -2,6 +2,7 @@
 
 use std::time::Instant as SystemInstant;
 
+use rustix::time::{ClockId, clock_gettime};
 use units::{Duration, Instant};
 
 /// The time since the daemon's beginning. Copies tell the same time.
@@ -25,4 +26,11 @@ impl Clock {
         let nanos = self.beginning.elapsed().as_nanos();
         Instant::ZERO + Duration::from_nanos(u64::try_from(nanos).expect("under 584 years"))
     }
+}
+
+/// What this thread has taken of a processor so far, as far as the kernel tells.
+pub fn thread_processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let part = |raw: i64, nanos| u64::try_from(raw).unwrap_or(0).saturating_mul(nanos);
+    Duration::from_nanos(part(time.tv_sec, 1_000_000_000).saturating_add(part(time.tv_nsec, 1)))
 }

@@ -4,10 +4,14 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use backend::{Disk, Failure, Finished, Job, Tag};
-use engine::{Action, Command, CommandId, Engine, Event, Outcome, Purpose, Request, VolumeId};
-use frontend::{Errno, Handle, Reply};
-use units::{DiskTime, Duration, Instant, Op, Operation};
+use backend::{Disk, Failure, Finished, Job, Space, Tag};
+use engine::{
+    Action, Agenda, Command, CommandId, Contract, Engine, Event, Outcome, Purpose, Request,
+    VolumeId,
+};
+use frontend::limits::STATUS_SEGMENTS_MAX;
+use frontend::{Allocation, Errno, ExportId, Handle, Reply, Segment, Told};
+use units::{DiskTime, Duration, Extent, Instant, Op, Operation};
 
 use crate::Clock;
 use crate::inbox::{Change, Changed, Inbox, Incoming, Look, Message};
@@ -32,8 +36,36 @@ struct Pending {
     operation: Operation,
     /// What to write, until its command takes it; what was read, until it is answered.
     data: Vec<u8>,
+    no_hole: bool,
     failure: Option<Failure>,
     arrived: Instant,
+}
+
+/// A disk's engine, and what its thread knows of its volumes beside it.
+pub(crate) struct Brain {
+    pub(crate) engine: Engine,
+    pub(crate) seats: Seats,
+    pub(crate) agenda: Agenda,
+}
+
+impl Brain {
+    /// A volume of the config that was read when the daemon started.
+    pub(crate) fn add(
+        &mut self,
+        volume: &config::Volume,
+        export: ExportId,
+        now: Instant,
+    ) -> VolumeId {
+        let none = Contract { stream: None, ..volume.contract };
+        let id = self.engine.add_volume(none, now).expect("the plan's reserves fit");
+        let contract = self.agenda.book(id, volume.contract, volume.span(), now);
+        if contract != none {
+            self.engine.handle(Event::ContractChanged { volume: id, contract }, now);
+        }
+        self.engine.prioritise(id, volume.priority);
+        self.seats.add(id, export, volume.declared);
+        id
+    }
 }
 
 /// Everything that one disk's thread owns.
@@ -50,6 +82,8 @@ pub(crate) struct DiskThread {
     running: Vec<Command>,
     replies: Vec<Reply>,
     seats: Seats,
+    /// Streams that come and end.
+    agenda: Agenda,
     lateness: Lateness,
     /// Whether the engine sent the arm just in time when last looked at.
     trusted: bool,
@@ -64,7 +98,7 @@ impl DiskThread {
     pub(crate) fn new(
         name: String,
         clock: Clock,
-        (engine, seats): (Engine, Seats),
+        Brain { engine, seats, agenda }: Brain,
         disk: Box<dyn Disk>,
         inbox: Arc<Inbox>,
         handle: Handle,
@@ -82,6 +116,7 @@ impl DiskThread {
             running: Vec::new(),
             replies: Vec::new(),
             seats,
+            agenda,
             lateness: Lateness::default(),
             trusted,
             idle: TimeSum::default(),
@@ -104,6 +139,10 @@ impl DiskThread {
             }
             while let Some(finished) = self.disk.reap(now) {
                 self.finish(finished, now);
+            }
+            while let Some((volume, stream)) = self.agenda.take(now) {
+                let contract = Contract { stream, ..self.engine.contract(volume) };
+                self.engine.handle(Event::ContractChanged { volume, contract }, now);
             }
             while let Some(action) = self.engine.poll(now) {
                 self.act(action, now);
@@ -134,7 +173,7 @@ impl DiskThread {
     }
 
     fn sleep(&self) -> Duration {
-        let moments = [self.disk.next_event(), self.engine.next_wakeup()];
+        let moments = [self.disk.next_event(), self.engine.next_wakeup(), self.agenda.next_at()];
         let now = self.clock.now();
         let until = moments.into_iter().flatten().min().map(|moment| moment.saturating_since(now));
         until.unwrap_or(SLEEP_MAX).min(SLEEP_MAX)
@@ -143,6 +182,10 @@ impl DiskThread {
     fn receive(&mut self, message: Message, now: Instant) {
         match message {
             Message::Request(incoming) => self.submit(incoming, now),
+            Message::Ask(id, extent) => {
+                let result = Ok(self.segments(extent));
+                self.handle.tell(Told { id, result });
+            }
             // Who asked may have gone; then nobody wants to know.
             Message::Look(look, to) => drop(to.try_send(self.view(look, now))),
             Message::Change(change, to) => self.change(change, to, now),
@@ -150,11 +193,26 @@ impl DiskThread {
         }
     }
 
+    /// Which sectors hold data, as far as one answer holds it.
+    fn segments(&mut self, extent: Extent) -> Vec<Segment> {
+        let (mut segments, mut rest) = (Vec::new(), extent);
+        while !rest.is_empty() && segments.len() < STATUS_SEGMENTS_MAX {
+            let Some((space, len)) = self.disk.space(rest) else { break };
+            let allocation = match space {
+                Space::Taken => Allocation::Data,
+                Space::Hole => Allocation::Hole,
+            };
+            segments.push(Segment { len, allocation });
+            rest = rest.split_at(len).1;
+        }
+        segments
+    }
+
     fn submit(&mut self, incoming: Incoming, now: Instant) {
-        let Incoming { id, volume, operation, data } = incoming;
+        let Incoming { id, volume, operation, data, no_hole } = incoming;
         self.seats.seen(volume, operation.extent);
-        let pending =
-            Pending { asker: Asker::Client(id), operation, data, failure: None, arrived: now };
+        let (asker, failure) = (Asker::Client(id), None);
+        let pending = Pending { asker, operation, data, no_hole, failure, arrived: now };
         self.enter(volume, pending, now);
     }
 
@@ -173,13 +231,17 @@ impl DiskThread {
     /// Carries out a change, and says so: at once, or when what it takes of the disk is done.
     fn change(&mut self, change: Change, to: SyncSender<Changed>, now: Instant) {
         let volume = match change {
-            Change::Add { export, contract, declared } => {
-                let volume = self.engine.add_volume(contract, now).expect("the config has room");
+            Change::Add { export, contract, span, declared } => {
+                let none = Contract { stream: None, ..contract };
+                let volume = self.engine.add_volume(none, now).expect("the config has room");
+                let contract = self.agenda.book(volume, contract, span, now);
+                self.engine.handle(Event::ContractChanged { volume, contract }, now);
                 self.seats.add(volume, export, declared);
                 volume
             }
-            Change::Contract { volume, contract, declared } => {
+            Change::Contract { volume, contract, span, declared } => {
                 self.seats.declare(volume, declared);
+                let contract = self.agenda.book(volume, contract, span, now);
                 self.engine.handle(Event::ContractChanged { volume, contract }, now);
                 volume
             }
@@ -190,12 +252,14 @@ impl DiskThread {
             Change::Erase { volume, extent } => {
                 let operation = Operation { op: Op::Trim, extent, fua: true };
                 let (asker, data) = (Asker::Operator(to), Vec::new());
-                let pending = Pending { asker, operation, data, failure: None, arrived: now };
+                let (no_hole, failure) = (false, None);
+                let pending = Pending { asker, operation, data, no_hole, failure, arrived: now };
                 return self.enter(volume, pending, now);
             }
             Change::Drain { volume } => return self.seats.drain(volume, to),
             Change::Remove { volume } => {
                 self.seats.remove(volume);
+                self.agenda.forget(volume);
                 self.engine.handle(Event::VolumeRemoved { volume }, now);
                 volume
             }
@@ -208,13 +272,14 @@ impl DiskThread {
         match action {
             Action::Issue(command) => {
                 let pending = self.pending[index(command.request.0)].as_mut();
-                let data = payload(pending.expect("the engine knows only pending ones"), &command);
+                let pending = pending.expect("the engine knows only pending ones");
+                let (data, no_hole) = (payload(pending, &command), pending.no_hole);
                 let (tag, operation) = (Tag(command.id.0), command.operation);
                 if self.running.is_empty() {
                     self.idle = self.idle(now);
                 }
                 self.running.push(command);
-                self.disk.submit(Job { tag, operation, data }, now);
+                self.disk.submit(Job { tag, operation, data, no_hole }, now);
             }
             Action::Reply(reply) => self.answer(reply, now),
         }

@@ -6,6 +6,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
 use backend::Failure;
+use engine::stream::Span;
 use engine::{Contract, Declared, VolumeId};
 use frontend::{ExportId, RequestId};
 use units::{Duration, Extent, Operation};
@@ -19,6 +20,8 @@ pub(crate) struct Incoming {
     pub(crate) volume: VolumeId,
     pub(crate) operation: Operation,
     pub(crate) data: Vec<u8>,
+    /// For a write of zeroes: the space stays the volume's.
+    pub(crate) no_hole: bool,
 }
 
 /// How much is to be told. A thousand histograms of latencies take longer to copy than everything else together.
@@ -36,9 +39,9 @@ pub(crate) enum Look {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// A volume joins.
-    Add { export: ExportId, contract: Contract, declared: Option<Declared> },
+    Add { export: ExportId, contract: Contract, span: Span, declared: Option<Declared> },
     /// A volume's contract changes, and what it was worked out from.
-    Contract { volume: VolumeId, contract: Contract, declared: Option<Declared> },
+    Contract { volume: VolumeId, contract: Contract, span: Span, declared: Option<Declared> },
     /// The accounting period changes, and with it, where it was longer, a batch.
     Period { period: Duration, batch: Duration },
     /// The volume's sectors here, on the disk, are to read as zeroes: answered when they do, for good.
@@ -55,6 +58,8 @@ pub(crate) type Changed = Result<VolumeId, Failure>;
 #[derive(Debug)]
 pub(crate) enum Message {
     Request(Incoming),
+    /// Tell a client which of these sectors of the disk hold data.
+    Ask(RequestId, Extent),
     /// Tell how things stand.
     Look(Look, mpsc::SyncSender<DiskView>),
     /// Carry out a change.

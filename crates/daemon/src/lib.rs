@@ -25,7 +25,7 @@ mod service;
 mod status;
 mod traffic;
 
-pub use clock::Clock;
+pub use clock::{Clock, thread_processor_time};
 pub use operator::{ChangeError, Created, Operator, Setting};
 pub use service::{Daemon, StartError};
 pub use status::{DiskStatus, Lateness, Status, VolumeStatus};

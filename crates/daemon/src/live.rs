@@ -86,6 +86,7 @@ impl Live {
                 error: view.error,
                 runs: view.runs,
                 declared: view.declared,
+                kept: view.kept,
             })
         });
         Status { disks, volumes: volumes.collect() }

@@ -23,7 +23,7 @@ use volume::{DiskId, Map, Placed};
 use crate::inbox::{Change, Look};
 use crate::live::Live;
 use crate::persist::{self, PersistError};
-use crate::router::Route;
+use crate::router::{self, Medium, Route};
 use crate::status::Status;
 
 /// Changes the volumes of a running daemon. Clones are operators of the same one.
@@ -151,15 +151,16 @@ impl Operator {
                 if error.is_refusal() { exists() } else { error.into() }
             })?;
             let same = (asked.disk, asked.size) == (volume.disk, volume.size);
-            let same = same && asked.contract == volume.contract;
+            let same = same && (asked.contract, asked.span()) == (volume.contract, volume.span());
             return if same { Ok(Created::Unchanged) } else { Err(exists()) };
         }
         let after = before.create(name, disk, edit)?;
+        after.refuse_past(after.plan().volumes.len() - 1, self.now())?;
         let volume = after.plan().volumes.last().expect("it was added");
         let inbox = &self.live.inboxes[volume.disk.0];
         let export = self.live.routes.number();
-        let (contract, declared) = (volume.contract, volume.declared);
-        let added = inbox.change(Change::Add { export, contract, declared });
+        let (contract, span, declared) = (volume.contract, volume.span(), volume.declared);
+        let added = inbox.change(Change::Add { export, contract, span, declared });
         let id = added.expect("a volume is added without the disk");
         let kept = inbox
             .change(Change::Erase { volume: id, extent: volume.place })
@@ -170,7 +171,10 @@ impl Operator {
             return Err(error);
         }
         let (disk, map) = (volume.disk.0, map(after.plan(), after.plan().volumes.len() - 1));
-        let route = Route { name: name.to_owned(), size: volume.size, disk, volume: id, map };
+        let medium = Medium::of(&after.plan().disks[disk]);
+        let (name, size) = (name.to_owned(), volume.size);
+        let clients = router::clients(volume);
+        let route = Route { name, size, disk, volume: id, map, medium, clients };
         self.live.routes.publish(export, route);
         Ok(Created::New)
     }
@@ -184,6 +188,9 @@ impl Operator {
         let before = self.document();
         let (index, old) = before.volume(name).map_err(ChangeError::Missing)?;
         let after = before.set(name, &setting.edit)?;
+        if setting.edit.stream.is_some() {
+            after.refuse_past(index, self.now())?;
+        }
         let new = &after.plan().volumes[index];
         let (export, route) = self.live.routes.find(name).expect("a volume has a route");
         let (inbox, volume) = (&self.live.inboxes[route.disk], route.volume);
@@ -205,9 +212,10 @@ impl Operator {
             }
             return Err(error);
         }
-        let (contract, declared) = (new.contract, new.declared);
-        if (contract, declared) != (old.contract, old.declared) {
-            let changed = inbox.change(Change::Contract { volume, contract, declared });
+        let promised = |volume: &config::Volume| (volume.contract, volume.span(), volume.declared);
+        if promised(new) != promised(old) {
+            let (contract, span, declared) = promised(new);
+            let changed = inbox.change(Change::Contract { volume, contract, span, declared });
             changed.expect("a contract changes without the disk");
         }
         if new.size != old.size {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use engine::VolumeId;
-use frontend::{Export, ExportId, Exports, Request, Sink};
+use frontend::{ClientName, Export, ExportId, Exports, Query, Reply, Request, Sink};
 use units::{Bytes, Op, Operation};
 use volume::Map;
 
@@ -21,6 +21,33 @@ pub(crate) struct Route {
     pub(crate) disk: usize,
     pub(crate) volume: VolumeId,
     pub(crate) map: Map,
+    pub(crate) medium: Medium,
+    pub(crate) clients: Option<Vec<ClientName>>,
+}
+
+/// Those that a volume names.
+pub(crate) fn clients(volume: &config::Volume) -> Option<Vec<ClientName>> {
+    let names = volume.clients.as_ref()?.iter();
+    Some(names.map(|name| name.parse().expect("the config checked it")).collect())
+}
+
+/// What clients are told of the disk that a volume is on.
+#[derive(Clone, Debug)]
+pub(crate) struct Medium {
+    /// The disk, in words.
+    pub(crate) description: String,
+    /// What is close to each other is read faster.
+    pub(crate) rotational: bool,
+    /// Zeroing is faster than writing: it changes a map, and moves nothing.
+    pub(crate) fast_zero: bool,
+}
+
+impl Medium {
+    pub(crate) fn of(disk: &config::Disk) -> Self {
+        let rotational = disk.drive.model.mechanical().is_some();
+        let description = format!("on disk {}, a {}", disk.name, disk.drive.name);
+        Self { description, rotational, fast_zero: !rotational }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -74,7 +101,9 @@ impl Routes {
 }
 
 fn export(id: ExportId, route: &Route) -> Export {
-    Export::new(id, route.name.clone(), route.size)
+    let Medium { description, rotational, fast_zero } = route.medium.clone();
+    let export = Export::new(id, route.name.clone(), route.size);
+    Export { description, rotational, fast_zero, clients: route.clients.clone(), ..export }
 }
 
 impl Exports for Routes {
@@ -122,12 +151,20 @@ impl Sink for Router {
             extent = placed.extent;
         }
         let operation = Operation { op, extent, fua };
-        let (id, volume, data) = (request.id, route.volume, request.data);
-        let incoming = Incoming { id, volume, operation, data };
+        let Request { id, data, no_hole, .. } = request;
+        let incoming = Incoming { id, volume: route.volume, operation, data, no_hole };
         self.waiting[route.disk].push(Message::Request(incoming));
     }
 
-    fn submitted_batch_end(&mut self) {
+    fn ask(&mut self, query: Query) -> Option<Query> {
+        let table = self.routes.read();
+        let route = &table.routes.get(&query.export).expect("an export that is open has a route");
+        let placed = route.map.map(query.extent).next().expect("the frontend checked the extent");
+        self.waiting[route.disk].push(Message::Ask(query.id, placed.extent));
+        None
+    }
+
+    fn submitted_batch_end(&mut self, _: &mut Vec<Reply>) {
         for (inbox, messages) in self.inboxes.iter().zip(&mut self.waiting) {
             inbox.put(messages);
         }

@@ -126,6 +126,7 @@ impl Seats {
             let (contract, account) = (engine.contract(volume), *engine.account(volume));
             let (balance, slack) = (engine.balance(volume, now), engine.slack(volume));
             let traffic = seat.traffic.at(now);
+            let kept = engine.kept(volume).unwrap_or_default();
             let view = VolumeView {
                 contract,
                 account,
@@ -136,6 +137,7 @@ impl Seats {
                 error,
                 runs,
                 declared,
+                kept,
             };
             (seat.export, view)
         });

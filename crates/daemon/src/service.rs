@@ -7,16 +7,16 @@ use std::{fmt, io, thread};
 
 use backend::{Disk, Emulated, FileStore, RamStore, Store};
 use config::{Backing, Document, Plan};
-use engine::Engine;
-use frontend::{Address, Server};
+use engine::Agenda;
+use frontend::{Address, Listing, Server, Settings, Tls, TlsError, TlsFiles};
 use units::Instant;
 
 use crate::Clock;
-use crate::disk::DiskThread;
+use crate::disk::{Brain, DiskThread};
 use crate::inbox::{Inbox, Look};
 use crate::live::Live;
 use crate::operator::{self, Operator};
-use crate::router::{Route, Router, Routes};
+use crate::router::{self, Medium, Route, Router, Routes};
 use crate::seats::Seats;
 use crate::status::{DiskView, Status};
 
@@ -43,6 +43,8 @@ pub enum StartError {
     },
     /// The sockets cannot be listened on. Cure: another address, or stop who uses it.
     Listen(io::Error),
+    /// TLS cannot be done with the files that the config names. Cure: as the reason says.
+    Tls(TlsError),
     /// The system gave no thread.
     Thread(io::Error),
 }
@@ -54,6 +56,7 @@ impl fmt::Display for StartError {
                 write!(f, "{place}: [[disk]] \"{disk}\": field `backing`: {reason}")
             }
             Self::Listen(error) => write!(f, "listen: {error}"),
+            Self::Tls(error) => write!(f, "[nbd]: found {error}"),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
         }
     }
@@ -63,8 +66,7 @@ impl std::error::Error for StartError {}
 
 /// A disk that is opened and not yet served.
 struct Opened {
-    engine: Engine,
-    seats: Seats,
+    brain: Brain,
     disk: Box<dyn Disk>,
 }
 
@@ -87,7 +89,9 @@ impl Daemon {
         also: impl FnOnce() -> io::Result<T>,
     ) -> Result<(Self, T), StartError> {
         let clock = Clock::start();
-        let server = Server::bind(addresses).map_err(StartError::Listen)?;
+        let server = Server::adopt_or_bind(addresses).map_err(StartError::Listen)?;
+        let allowed = settings(&plan.nbd).map_err(StartError::Tls)?;
+        let server = server.with_settings(allowed).expect("the config's limits are these");
         let mut disks = Vec::with_capacity(plan.disks.len());
         let mut new = NewFiles::default();
         for disk in &plan.disks {
@@ -99,9 +103,8 @@ impl Daemon {
         let inboxes: Vec<_> = disks.iter().map(|_| Arc::new(Inbox::default())).collect();
         let threads = disks.into_iter().zip(&plan.disks).zip(&inboxes);
         let threads = threads.map(|((opened, disk), inbox)| {
-            let engine = (opened.engine, opened.seats);
             let (name, inbox) = (disk.name.clone(), inbox.clone());
-            DiskThread::new(name, clock, engine, opened.disk, inbox, handle.clone())
+            DiskThread::new(name, clock, opened.brain, opened.disk, inbox, handle.clone())
         });
         let also = also().map_err(StartError::Listen)?;
         let mut router = Router::new(routes.clone(), inboxes.clone());
@@ -154,6 +157,35 @@ impl Daemon {
         let status = self.live.assemble(views.collect());
         served.map(|()| status)
     }
+}
+
+const _: () = assert!(config::limits::CONNECTIONS_MAX == frontend::limits::CONNECTIONS_MAX);
+const _: () = assert!(config::limits::CONNECTION_REQUESTS_MAX == frontend::limits::REQUESTS_MAX);
+const _: () = assert!(
+    config::limits::CONNECTION_MEMORY_MAX.0 == frontend::limits::BYTES_IN_FLIGHT_MAX as u64
+);
+const _: () = assert!(config::limits::CONNECTION_MEMORY_MIN.0 == frontend::limits::MEMORY_MIN.0);
+
+/// What a config allows, in the frontend's words.
+fn settings(nbd: &config::Nbd) -> Result<Settings, TlsError> {
+    let read = |tls: &config::Tls| {
+        let files = TlsFiles {
+            certificate: tls.certificate.clone(),
+            key: tls.key.clone(),
+            client_authorities: tls.client_ca.clone(),
+        };
+        Tls::read(&files, tls.required)
+    };
+    Ok(Settings {
+        listing: if nbd.list { Listing::Open } else { Listing::Hidden },
+        connections_max: nbd.connections,
+        export_connections_max: nbd.volume_connections,
+        requests_max: nbd.requests,
+        memory_max: nbd.memory,
+        handshake_max: nbd.handshake,
+        stall_max: nbd.stall,
+        tls: nbd.tls.as_ref().map(read).transpose()?,
+    })
 }
 
 /// The disks' threads and the sockets' one.
@@ -220,7 +252,8 @@ fn open(
             disk.name
         );
     }
-    Ok(Opened { engine, seats: Seats::default(), disk: Box::new(Emulated::new(model, store)) })
+    let brain = Brain { engine, seats: Seats::default(), agenda: Agenda::default() };
+    Ok(Opened { brain, disk: Box::new(Emulated::new(model, store)) })
 }
 
 fn open_file(plan: &Plan, disk: &config::Disk, path: &Path) -> Result<FileStore, StartError> {
@@ -235,12 +268,11 @@ fn place_volumes(plan: &Plan, disks: &mut [Opened], now: Instant) -> Routes {
     let routes = Routes::default();
     for (index, volume) in plan.volumes.iter().enumerate() {
         let (disk, export) = (volume.disk.0, routes.number());
-        let Opened { engine, seats, .. } = &mut disks[disk];
-        let id = engine.add_volume(volume.contract, now).expect("the plan's reserves fit");
-        engine.prioritise(id, volume.priority);
-        seats.add(id, export, volume.declared);
+        let id = disks[disk].brain.add(volume, export, now);
         let (name, size, map) = (volume.name.clone(), volume.size, operator::map(plan, index));
-        routes.publish(export, Route { name, size, disk, volume: id, map });
+        let medium = Medium::of(&plan.disks[disk]);
+        let clients = router::clients(volume);
+        routes.publish(export, Route { name, size, disk, volume: id, map, medium, clients });
     }
     routes
 }

@@ -1,7 +1,7 @@
 //! How things stand, as the daemon tells it.
 
 use backend::Times;
-use engine::{Account, Contract, Declared, Executed};
+use engine::{Account, Contract, Declared, Executed, Kept};
 use frontend::ExportId;
 use report::{DeclaredReport, Latency, Runs, VolumeReport};
 use units::{Bytes, DiskTime, Duration, Instant};
@@ -47,6 +47,7 @@ pub(crate) struct VolumeView {
     pub(crate) error: Latency,
     pub(crate) runs: Runs,
     pub(crate) declared: Option<Declared>,
+    pub(crate) kept: Kept,
 }
 
 /// One disk, as its thread sees it.
@@ -118,6 +119,8 @@ pub struct VolumeStatus {
     pub runs: Runs,
     /// What its reserve was worked out from, if from a rate.
     pub declared: Option<Declared>,
+    /// What became of the deadlines of its streams.
+    pub kept: Kept,
 }
 
 /// Everything: disks in the config's order, volumes in the order in which they came.
@@ -169,8 +172,8 @@ impl VolumeStatus {
             bytes_per_s: bytes.0 as f64 / seconds,
             latency_ms: self.latency.millis(),
             waiting_ms: self.waiting.millis(),
-            // No policy of today promises a deadline.
-            deadline_misses: 0,
+            deadline_misses: self.kept.missed - earlier.map_or(0, |earlier| earlier.kept.missed),
+            deadlines: (self.kept != Kept::default()).then(|| self.kept.into()),
             dropped: 0,
             estimate_error_ms: self.error.error(),
             declared: self.declared_since(earlier),

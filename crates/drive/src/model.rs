@@ -242,6 +242,11 @@ impl Model {
         read.max(write).max(self.write_move_min()) + self.spec.arm.variation * SWAY_MAX
     }
 
+    /// The most that electronics and the messages of the bus take of one command, beside its data.
+    pub fn command_longest(&self) -> Duration {
+        self.overhead_longest() + self.spec.firmware.bus.longest()
+    }
+
     fn overhead_longest(&self) -> Duration {
         let longest = |o: &Overheads| {
             let reads = o.read_hit.max(o.read_miss);

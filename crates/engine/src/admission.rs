@@ -5,6 +5,7 @@ use core::fmt;
 use units::Share;
 
 use crate::Contract;
+use crate::stream::Violation;
 
 /// What one disk has promised so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub enum Refusal {
     },
     /// A limit of nothing would let no request ever finish. Cure: a limit above 0 %.
     LimitOfNothing,
+    /// Somebody's deadline could be missed with it. Cure: see [`Violation`].
+    Deadlines(Violation),
 }
 
 impl fmt::Display for Refusal {
@@ -49,6 +52,7 @@ impl fmt::Display for Refusal {
             Self::LimitOfNothing => {
                 f.write_str("a limit of 0% lets no request through: expected above 0%")
             }
+            Self::Deadlines(violation) => write!(f, "it does not fit: {violation}"),
         }
     }
 }

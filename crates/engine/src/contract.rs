@@ -4,9 +4,10 @@ use core::fmt;
 use core::num::NonZeroU32;
 use core::str::FromStr;
 
-use units::Share;
+use units::{Extent, Op, Operation, Sectors, Share};
 
 use crate::limits::WEIGHT_MAX;
+use crate::stream::Task;
 
 /// A volume on this disk: its number in the order in which the volumes were added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,6 +24,36 @@ pub struct Contract {
     pub limit: Share,
     /// How much of the slack it gets beside others who want it too.
     pub weight: Weight,
+    /// What it is promised by deadlines instead of a reserve, under a policy that
+    /// [keeps them](PolicyName::keeps_deadlines); others take its volume for best effort.
+    pub stream: Option<Stream>,
+}
+
+/// A stream (RTAS 2000, §3.1) as one disk sees it: blocks that come at a rate, each due a period after its release.
+///
+/// A request's release is when it comes, or when it was expected: a period after the release of the one before it,
+/// whichever is later. Who comes late starts afresh; who comes early is best effort until then. A request that is not
+/// [of the stream](Stream::covers) is best effort for good; those behind it in the volume's queue are released when it
+/// has been answered, at the soonest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// A block's period T, the most disk time C that it takes on this disk, and its longest command q.
+    pub task: Task,
+    /// The most that one request transfers.
+    pub block: Sectors,
+    /// The part of the disk that C was worked out for; `None`: all of it.
+    pub range: Option<Extent>,
+}
+
+impl Stream {
+    /// Whether a request of this kind can be one of the stream's blocks: what was admitted is enough for it.
+    pub fn covers(&self, operation: &Operation) -> bool {
+        let extent = operation.extent;
+        let within = |range: Extent| range.start <= extent.start && extent.end() <= range.end();
+        matches!(operation.op, Op::Read | Op::Write)
+            && extent.len <= self.block
+            && self.range.is_none_or(within)
+    }
 }
 
 /// A volume's part of the slack: one of weight 2 is taken to have had half of what it had.
@@ -47,11 +78,16 @@ impl Weight {
 impl Contract {
     /// Best effort: nothing promised, nothing withheld.
     pub const BEST_EFFORT: Self =
-        Self { reserve: Share::NONE, limit: Share::ALL, weight: Weight::ONE };
+        Self { reserve: Share::NONE, limit: Share::ALL, weight: Weight::ONE, stream: None };
 
     /// `reserve` and no limit.
     pub const fn reserve(reserve: Share) -> Self {
         Self { reserve, ..Self::BEST_EFFORT }
+    }
+
+    /// `stream`, and nothing else.
+    pub const fn stream(stream: Stream) -> Self {
+        Self { stream: Some(stream), ..Self::BEST_EFFORT }
     }
 }
 
@@ -75,11 +111,29 @@ pub enum PolicyName {
     Throughput,
     /// The utilization scheduler of RTAS 2008 §2–3: shares of disk time.
     Utilization,
+    /// Deadlines (RTAS 2000 §4): real-time requests by deadline, best effort when none is released. Best effort may be in
+    /// the way of a deadline: a command that has begun is not preempted.
+    Edf,
+    /// The same, but best effort may start if it ends before the latest start time of the first real-time request that
+    /// is queued. It misses deadlines where many requests are released while a long best-effort command is served.
+    Lst,
+    /// The paper's ΔL scheduler: best effort goes first until it has spent the slack that every state has.
+    DeltaL,
+    /// The same with the slack of the present state.
+    DeltaStar,
 }
 
 impl PolicyName {
     /// Every policy there is.
-    pub const ALL: [Self; 3] = [Self::Fcfs, Self::Throughput, Self::Utilization];
+    pub const ALL: [Self; 7] = [
+        Self::Fcfs,
+        Self::Throughput,
+        Self::Utilization,
+        Self::Edf,
+        Self::Lst,
+        Self::DeltaL,
+        Self::DeltaStar,
+    ];
 
     /// As configs write it.
     pub const fn as_str(self) -> &'static str {
@@ -87,7 +141,23 @@ impl PolicyName {
             Self::Fcfs => "fcfs",
             Self::Throughput => "throughput",
             Self::Utilization => "utilization",
+            Self::Edf => "edf",
+            Self::Lst => "lst",
+            Self::DeltaL => "delta-l",
+            Self::DeltaStar => "delta-star",
         }
+    }
+
+    /// Whether it knows deadlines. Such a policy serves streams; reserves are tasks to it, without limits or priorities;
+    /// it has one command in the drive at a time, and every write goes through to the disk.
+    pub const fn keeps_deadlines(self) -> bool {
+        matches!(self, Self::Edf | Self::Lst | Self::DeltaL | Self::DeltaStar)
+    }
+
+    /// Whether no request that keeps to an admitted contract is ever late, as long as no command takes longer than at
+    /// worst.
+    pub const fn never_misses(self) -> bool {
+        matches!(self, Self::DeltaL | Self::DeltaStar)
     }
 }
 

@@ -16,6 +16,9 @@ use crate::{
 };
 
 mod change;
+mod tasks;
+
+pub use tasks::BEST_EFFORT_TASK;
 
 /// No request.
 const NOBODY: Slot = Slot::MAX;
@@ -64,6 +67,7 @@ const _: () = assert!(REQUESTS_MAX < NOBODY as usize);
 pub struct Engine {
     settings: Settings,
     admission: Admission,
+    tasks: Option<tasks::Tasks>,
     policy: Box<dyn Policy>,
     meter: Meter,
     volumes: Vec<Volume>,
@@ -99,6 +103,7 @@ impl Engine {
         Self {
             settings,
             admission: Admission::keeping(settings.unreserved),
+            tasks: tasks::Tasks::new(&settings),
             policy: policy::make(&settings, now),
             meter: Meter::new(now),
             volumes: Vec::new(),
@@ -123,20 +128,23 @@ impl Engine {
     }
 
     /// The same with what is known of the disk. Without it requests are cut up as the settings say, and the arm is
-    /// never sent just in time; nor is it with several commands in the drive, whose order is the drive's.
+    /// never sent just in time; nor is it with several commands in the drive, whose order is the drive's, or under
+    /// deadlines, which are promised by what single commands take at worst.
     ///
     /// # Panics
-    /// On a profile of no disk.
+    /// On a profile of no disk, or when there are volumes that have deadlines.
     #[must_use]
     pub fn with_profile(mut self, profile: Arc<Profile>) -> Self {
+        self.tell(&profile);
+        let foretells = self.settings.depth == 1 && !self.keeps_deadlines();
         self.executor = self.settings.execution.preemptible().map(|how| {
-            let jit = how.jit.filter(|_| self.settings.depth == 1);
+            let jit = how.jit.filter(|_| foretells);
             Box::new(Executor::new(crate::Preemptible { jit, ..*how }, profile))
         });
         self
     }
 
-    /// Puts `volume` into another class, from its next request on.
+    /// Puts `volume` into another class, from its next request on. Under deadlines there are no classes.
     pub fn prioritise(&mut self, volume: VolumeId, priority: Priority) {
         self.priorities[volume.0 as usize] = priority;
     }
@@ -226,6 +234,13 @@ impl Engine {
         }
         self.settle(now);
         self.wakeup = None;
+        if let Some(slack) = self
+            .tasks
+            .as_mut()
+            .and_then(|tasks| tasks.new_slack(self.settings.deadlines.slack_range))
+        {
+            self.policy.slack_is(slack);
+        }
         if self.issued.len() >= self.settings.depth as usize {
             return None;
         }
@@ -246,7 +261,7 @@ impl Engine {
         if let Some(held) = self.held
             && self.is_bound(held.slot)
         {
-            let urgent = self.priorities[held.volume.0 as usize] == Priority::High;
+            let urgent = self.is_urgent(held.volume);
             return Ok(Turn { volume: held.volume, urgent });
         }
         let policy = &mut self.policy;
@@ -274,6 +289,8 @@ impl Engine {
         let begun = pending.issued > Sectors::ZERO;
         match self.settings.execution {
             Execution::Whole { split } => split.is_some() && begun,
+            // Whose deadline comes first is all that counts, and whoever is preempted has slack for it.
+            Execution::Preemptible(_) if self.keeps_deadlines() => false,
             Execution::Preemptible(how) => {
                 let writes = pending.request.operation.op == Op::Write;
                 pending.thrown >= PREEMPTIONS_MAX || begun && writes && !how.preempt_writes
@@ -413,7 +430,7 @@ impl Engine {
             running: 0,
             thrown: 0,
             owes_flush: self.owes_flush(&request.operation),
-            urgent: self.priorities[request.volume.0 as usize] == Priority::High,
+            urgent: self.is_urgent(request.volume),
             outcome: Outcome::Done,
             disk_time: DiskTime::ZERO,
             estimate: DiskTime::ZERO,
@@ -438,7 +455,11 @@ impl Engine {
             self.pending_mut(last).behind = Some((slot, request.operation));
             None
         };
-        self.policy.queued(request.volume, head.as_ref(), now);
+        self.policy.queued(request.volume, &request.operation, head.as_ref(), now);
+    }
+
+    fn is_urgent(&self, volume: VolumeId) -> bool {
+        !self.keeps_deadlines() && self.priorities[volume.0 as usize] == Priority::High
     }
 
     fn pending(&self, slot: Slot) -> &Pending {
@@ -454,7 +475,7 @@ impl Engine {
         let forced = operation.op == Op::Write && operation.fua;
         let chunk = self.executor.as_ref().map(|e| e.piece(Op::Write, operation.extent));
         // With several commands in the drive a flush would not wait for them.
-        let alone = self.settings.depth == 1;
+        let alone = self.settings.depth == 1 && !self.keeps_deadlines();
         alone && forced && chunk.is_some_and(|chunk| operation.extent.len > chunk)
     }
 

@@ -15,6 +15,7 @@
 //! the disk's busy time.
 
 mod admission;
+mod agenda;
 mod bucket;
 mod contract;
 mod engine;
@@ -31,10 +32,12 @@ mod settings;
 pub mod stream;
 mod translate;
 mod usage;
+mod worst_case;
 
 pub use admission::{Admission, Refusal};
-pub use contract::{Contract, PolicyName, Priority, UnknownPolicy, VolumeId, Weight};
-pub use engine::Engine;
+pub use agenda::Agenda;
+pub use contract::{Contract, PolicyName, Priority, Stream, UnknownPolicy, VolumeId, Weight};
+pub use engine::{BEST_EFFORT_TASK, Engine};
 pub use estimate::{
     DriveTable, Estimates, EstimatorName, SEQUENTIAL_WITHIN, TABLE_POINTS, UnknownEstimator,
 };
@@ -42,6 +45,9 @@ pub use execute::{
     Approach, Executed, Execution, Jit, Preemptible, Purpose, SeekSplit, expected_wait,
 };
 pub use profile::{Band, CommandOverheads, Curve, Heads, Profile, Skew, Spot};
-pub use request::{Account, Action, Command, CommandId, Event, Outcome, Reply, Request, RequestId};
-pub use settings::Settings;
+pub use request::{
+    Account, Action, Command, CommandId, Event, Kept, Outcome, Reply, Request, RequestId,
+};
+pub use settings::{CommandBound, Deadlines, Server, Settings};
 pub use translate::{Declared, Demand, Mechanics};
+pub use worst_case::{Extremes, SEEK_DEVIATIONS, Transfer};

@@ -27,6 +27,16 @@ pub const PERIOD_MIN: Duration = Duration::from_millis(100);
 /// The accounting period is at most so long: a bucket gives at most one period's worth at a start.
 pub const PERIOD_MAX: Duration = Duration::from_secs(10);
 
+/// The period of the server that keeps best effort from starving is at least so long.
+pub const SERVER_PERIOD_MIN: Duration = Duration::from_millis(10);
+
+/// Refills that a reserve kept as a server waits for at a time: with more, the latest two come together, the sooner of
+/// them later than it might.
+pub const REFILLS_MAX: usize = 32;
+
+/// Instants at which one look at the present slack adds demand up; beyond, what a mean load leaves has to do.
+pub const SLACK_STEPS_MAX: u32 = 16_384;
+
 /// The longest that the disk may be kept waiting for the next request of a sequential run.
 pub const LINGER_MAX: Duration = Duration::from_millis(20);
 

@@ -70,6 +70,8 @@ impl Left {
             return Operation::flush();
         }
         let writes = operation.op == Op::Write;
+        // Under deadlines every write is done in its own time: nobody pays for what the drive would still have to write.
+        let timely = settings.policy.keeps_deadlines();
         let longest = match operation.op {
             Op::Trim => TRIM_MAX,
             Op::Read | Op::Write | Op::Flush | Op::WriteZeroes | Op::Seek => settings.command_max,
@@ -77,7 +79,7 @@ impl Left {
         let piece = match (settings.execution, operation.op) {
             (Execution::Whole { split: Some(split) }, Op::Read | Op::Write) => split,
             (Execution::Preemptible(how), Op::Read | Op::Write)
-                if !writes || how.preempt_writes =>
+                if !writes || how.preempt_writes && !timely =>
             {
                 match executor {
                     Some(executor) => executor.piece(operation.op, rest),
@@ -91,7 +93,8 @@ impl Left {
         // time of whoever comes next (FAST 2003 §3.1.3).
         let cut = settings.execution.preemptible().is_some_and(|how| how.preempt_writes);
         let through = writes && cut && extent.end() == operation.extent.end();
-        let fua = if self.owes_flush { false } else { operation.fua || through };
+        let forced = timely && matches!(operation.op, Op::Write | Op::WriteZeroes);
+        let fua = !self.owes_flush && (operation.fua || through || forced);
         Operation { extent, fua, ..operation }
     }
 }

@@ -6,6 +6,8 @@
 
 use units::{Angle, Duration, Extent, Lba, Sectors};
 
+use crate::worst_case::Extremes;
+
 /// One turn in 2⁻³² of a turn.
 const TURN: u64 = 1 << 32;
 
@@ -42,6 +44,8 @@ pub struct Profile {
     pub seek_command: bool,
     /// Whether writes are answered out of memory.
     pub write_cache: bool,
+    /// What bounds are made of.
+    pub extremes: Extremes,
 }
 
 /// What passes between a command's arrival at the drive and its effect.
@@ -333,6 +337,7 @@ pub(crate) mod tests {
             completion: Duration::from_micros(3),
             seek_command: true,
             write_cache: true,
+            extremes: Extremes::default(),
         }
     }
 

@@ -125,3 +125,26 @@ pub struct Account {
     /// When the volume last had an answer.
     pub last_reply: Option<Instant>,
 }
+
+/// What became of a stream's deadlines so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Blocks answered by their deadline.
+    pub met: u64,
+    /// Blocks answered later.
+    pub missed: u64,
+    /// The latest answer after its deadline.
+    pub lateness_max: Duration,
+}
+
+impl Kept {
+    /// A request that was due at `deadline` is answered.
+    pub(crate) fn answered(&mut self, deadline: Instant, now: Instant) {
+        if now <= deadline {
+            self.met += 1;
+        } else {
+            self.missed += 1;
+            self.lateness_max = self.lateness_max.max(now.since(deadline));
+        }
+    }
+}

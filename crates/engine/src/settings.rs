@@ -4,6 +4,7 @@ use units::{DiskTime, Duration, Sectors, Share};
 
 use crate::estimate::Estimates;
 use crate::limits;
+use crate::stream::Range;
 use crate::{Execution, PolicyName, limits::COMMAND_MAX};
 
 /// The settings of one engine. Whoever reads them from outside checks them there; inside they are asserted.
@@ -30,6 +31,56 @@ pub struct Settings {
     pub command_max: Sectors,
     /// How requests become commands.
     pub execution: Execution,
+    /// What policies that [keep deadlines](PolicyName::keeps_deadlines) need to know.
+    pub deadlines: Deadlines,
+}
+
+/// What is known of a disk on which requests have deadlines, and how its slack is given away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadlines {
+    /// What a command takes at worst where no [`Profile`](crate::Profile) says it.
+    pub worst: CommandBound,
+    /// What a preemption costs whoever preempts: the positioning for what was interrupted. Zero where requests are
+    /// executed whole.
+    pub preemption: DiskTime,
+    /// Which intervals count for the slack of [`PolicyName::DeltaL`]. [`Range::Paper`] is for experiments: it misses.
+    pub slack_range: Range,
+    /// The periodic server (RTAS 2000 §3.3) that keeps best effort from starving where there is no slack: admitted
+    /// beside the streams, and spent by best effort as real-time work.
+    pub best_effort: Option<Server>,
+}
+
+/// So much of the disk's time in every period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// The share.
+    pub share: Share,
+    /// The period.
+    pub period: Duration,
+}
+
+/// The most that a command takes: so much, and so much for each sector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandBound {
+    /// The longest seek, a whole turn and the electronics.
+    pub positioning: DiskTime,
+    /// One sector, where they pass slowest; changes of track included.
+    pub sector: DiskTime,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            // 20 ms, as the paper's estimator has it, and 10 MB/s.
+            worst: CommandBound {
+                positioning: DiskTime::from_millis(20),
+                sector: DiskTime::from_micros(50),
+            },
+            preemption: DiskTime::ZERO,
+            slack_range: Range::All,
+            best_effort: None,
+        }
+    }
 }
 
 impl Default for Settings {
@@ -45,6 +96,7 @@ impl Default for Settings {
             nominal: Self::NOMINAL_DEFAULT,
             command_max: COMMAND_MAX,
             execution: Execution::Whole { split: None },
+            deadlines: Deadlines::default(),
         }
     }
 }
@@ -62,6 +114,20 @@ impl Settings {
         assert!(self.nominal <= self.period.into(), "a bucket holds a nominal command");
         assert!(self.command_max > Sectors::ZERO, "a command moves something");
         assert!(self.command_max <= limits::COMMAND_MAX, "command_max");
+        if self.policy.keeps_deadlines() {
+            assert_eq!(self.depth, 1, "a deadline is kept with one command in the drive");
+            let atomic = matches!(self.execution, Execution::Whole { split: Some(_) });
+            assert!(!atomic, "between two commands there is a decision");
+            let Deadlines { worst, preemption, best_effort, .. } = self.deadlines;
+            assert!(worst.positioning >= DiskTime::ZERO, "positioning");
+            assert!(worst.sector >= DiskTime::ZERO, "sector");
+            assert!(preemption >= DiskTime::ZERO, "preemption");
+            let period = best_effort.map_or(limits::PERIOD_MAX, |server| server.period);
+            assert!(
+                (limits::SERVER_PERIOD_MIN..=limits::PERIOD_MAX).contains(&period),
+                "a server's period"
+            );
+        }
         let some = |sectors: Option<Sectors>| sectors.is_none_or(|sectors| sectors > Sectors::ZERO);
         match self.execution {
             Execution::Whole { split } => assert!(some(split), "a piece moves something"),

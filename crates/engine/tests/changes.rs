@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use common::{Closed, Timeline, block, ms, percent, reserve};
 use proptest::prelude::*;
 use spindle_engine::{
-    Action, Command, Contract, Event, Outcome, PolicyName, Priority, RequestId, Settings, VolumeId,
-    Weight,
+    Action, Command, Contract, Deadlines, Event, Outcome, PolicyName, Priority, RequestId, Server,
+    Settings, VolumeId, Weight,
 };
 use units::{DiskTime, Duration, Share};
 
@@ -28,6 +28,7 @@ enum Step {
 /// Every policy, with ways back that are shared and with commands that nobody can tell apart.
 fn disks() -> impl Strategy<Value = (PolicyName, u32)> {
     (prop::sample::select(PolicyName::ALL.to_vec()), prop::sample::select(vec![1, 4]))
+        .prop_map(|(policy, depth)| (policy, if policy.keeps_deadlines() { 1 } else { depth }))
 }
 
 fn contracts() -> impl Strategy<Value = Contract> {
@@ -35,6 +36,7 @@ fn contracts() -> impl Strategy<Value = Contract> {
         reserve: percent(reserve),
         limit: percent(limit),
         weight: Weight::new(weight).expect("within its bounds"),
+        stream: None,
     })
 }
 
@@ -64,7 +66,10 @@ struct World {
 
 impl World {
     fn new((policy, depth): (PolicyName, u32)) -> Self {
-        let settings = Settings { policy, depth, ..Settings::default() };
+        // Under deadlines somebody has to see to it that best effort does not starve.
+        let best_effort = Some(Server { share: percent(5), period: ms(1_000) });
+        let deadlines = Deadlines { best_effort, ..Deadlines::default() };
+        let settings = Settings { policy, depth, deadlines, ..Settings::default() };
         let timeline = Timeline::new(settings, &[]);
         Self { timeline, volumes: Vec::new(), open: BTreeMap::new(), running: Vec::new() }
     }

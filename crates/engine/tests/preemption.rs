@@ -9,12 +9,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use common::spinning::{Spinning, profile};
-use common::{limit, ms, reserve};
+use common::{limit, ms, percent, reserve};
 use proptest::prelude::*;
 use spindle_engine::limits::PREEMPTIONS_MAX;
 use spindle_engine::{
-    Action, Approach, Command, Engine, Event, Execution, Jit, Outcome, PolicyName, Preemptible,
-    Priority, Purpose, Request, RequestId, SeekSplit, Settings, VolumeId, expected_wait,
+    Action, Approach, Command, Deadlines, Engine, Event, Execution, Jit, Outcome, PolicyName,
+    Preemptible, Priority, Purpose, Request, RequestId, SeekSplit, Server, Settings, VolumeId,
+    expected_wait,
 };
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
@@ -68,10 +69,16 @@ fn settings() -> impl Strategy<Value = Settings> {
         },
     );
     let execution = prop_oneof![1 => whole, 6 => preemptible];
-    (policy, execution).prop_map(|(policy, execution)| Settings {
-        policy,
-        execution,
-        ..Settings::default()
+    (policy, execution).prop_map(|(policy, execution)| {
+        let cut = execution.preemptible().is_some() || !policy.keeps_deadlines();
+        // Under deadlines somebody has to see to it that best effort does not starve.
+        let best_effort = Some(Server { share: percent(30), period: ms(1_000) });
+        Settings {
+            policy,
+            execution: if cut { execution } else { Execution::Whole { split: None } },
+            deadlines: Deadlines { best_effort, ..Deadlines::default() },
+            ..Settings::default()
+        }
     })
 }
 

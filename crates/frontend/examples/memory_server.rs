@@ -1,63 +1,21 @@
-//! Serves exports from memory: `memory_server ADDRESS [NAME=SIZE[:ro]]...`, until its standard input ends.
+//! Serves exports from memory: `memory_server ADDRESS [--null] [--hidden] [--tls DIRECTORY] [NAME=SIZE[:ro]]...`, until
+//! its standard input ends. With `--null` nothing is kept. The directory holds `server.crt`, `server.key` and `ca.crt`,
+//! in PEM; TLS is then required, with a client's certificate signed by the last.
 //!
 //! The disk behind it answers within `submit`, on the server's own thread, so that what is measured against
 //! it is the frontend alone.
 
 use std::io::Read;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use spindle_frontend::{
-    Address, Errno, Export, ExportId, Exports, Handle, Reply, Request, Server, Sink,
-};
-use units::{Bytes, Instant, Op};
+use spindle_frontend::memory::{Fixed, Memory, Null};
+use spindle_frontend::{Address, Export, ExportId, Listing, Server, Settings, Tls, TlsFiles};
+use units::{Bytes, Instant};
 
-struct Fixed(Vec<Export>);
-
-impl Exports for Fixed {
-    fn list(&self) -> Vec<Export> {
-        self.0.clone()
-    }
-
-    fn open(&self, name: &str) -> Option<Export> {
-        self.0.iter().find(|export| export.name == name).cloned()
-    }
-}
-
-struct Memory {
-    disks: Vec<Vec<u8>>,
-    handle: Handle,
-    replies: Vec<Reply>,
-}
-
-impl Memory {
-    fn perform(&mut self, request: &Request) -> Result<Vec<u8>, Errno> {
-        let index = usize::try_from(request.export.0).map_err(|_| Errno::Io)?;
-        let disk = self.disks.get_mut(index).ok_or(Errno::Io)?;
-        let extent = request.operation.extent;
-        let start = usize::try_from(extent.start.0 * units::SECTOR_BYTES).map_err(|_| Errno::Io)?;
-        let range = disk.get_mut(start..start + extent.len.bytes_usize()).ok_or(Errno::Io)?;
-        match request.operation.op {
-            Op::Read => return Ok(range.to_vec()),
-            Op::Write => range.copy_from_slice(&request.data),
-            Op::WriteZeroes | Op::Trim => range.fill(0),
-
-            Op::Flush | Op::Seek => {}
-        }
-        Ok(Vec::new())
-    }
-}
-
-impl Sink for Memory {
-    fn submit(&mut self, request: Request) {
-        let result = self.perform(&request);
-        self.replies.push(Reply { id: request.id, result });
-    }
-
-    fn submitted_batch_end(&mut self) {
-        self.handle.reply_many(&mut self.replies);
-    }
-}
+const USAGE: &str =
+    "usage: memory_server ADDRESS [--null] [--hidden] [--tls DIRECTORY] [NAME=SIZE[:ro]]...";
 
 fn export(index: usize, text: &str) -> Result<Export, String> {
     let expected = || format!("found `{text}`, expected NAME=SIZE or NAME=SIZE:ro");
@@ -66,28 +24,52 @@ fn export(index: usize, text: &str) -> Result<Export, String> {
     let size: Bytes = size.parse().map_err(|error| format!("{name}: {error}"))?;
     let id = ExportId(u32::try_from(index).map_err(|_| expected())?);
     let description = format!("{size} of memory");
-    Ok(Export { description, read_only, ..Export::new(id, name, size) })
+    let fast_zero = true;
+    Ok(Export { description, read_only, fast_zero, ..Export::new(id, name, size) })
+}
+
+fn tls(directory: &str) -> Result<Tls, String> {
+    let file = |name: &str| Path::new(directory).join(name);
+    let files = TlsFiles {
+        certificate: file("server.crt"),
+        key: file("server.key"),
+        client_authorities: Some(file("ca.crt")),
+    };
+    Tls::read(&files, true).map_err(|error| error.to_string())
 }
 
 fn serve(arguments: &[String]) -> Result<(), String> {
-    let [address, exports @ ..] = arguments else {
-        return Err("usage: memory_server ADDRESS [NAME=SIZE[:ro]]...".into());
-    };
-    let exports: Vec<_> =
-        exports.iter().enumerate().map(|(i, text)| export(i, text)).collect::<Result<_, _>>()?;
+    let [address, arguments @ ..] = arguments else { return Err(USAGE.into()) };
+    let (mut settings, mut null, mut exports) = (Settings::default(), false, Vec::new());
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--null" => null = true,
+            "--hidden" => settings.listing = Listing::Hidden,
+            "--tls" => settings.tls = Some(tls(arguments.next().ok_or(USAGE)?)?),
+            text => exports.push(export(exports.len(), text)?),
+        }
+    }
+    let exports = Fixed(exports);
     let address: Address = address.parse().map_err(|error| format!("{error}"))?;
     let server = Server::bind(&[address]).map_err(|error| error.to_string())?;
-    let size = |export: &Export| usize::try_from(export.size.0).unwrap_or(usize::MAX);
-    let disks = exports.iter().map(|export| vec![0; size(export)]).collect();
+    let server = server.with_settings(settings)?;
+    let mut memory =
+        Memory::new(&Fixed(if null { Vec::new() } else { exports.0.clone() }), &server);
     let handle = server.handle();
-    let mut sink = Memory { disks, handle: handle.clone(), replies: Vec::new() };
     std::thread::spawn(move || {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         handle.stop();
     });
     // Time stands still here, so that no deadline is ever missed: only a daemon has a clock to read.
     let clock = || Instant::ZERO;
-    server.run(Arc::new(Fixed(exports)), &mut sink, &clock).map_err(|error| error.to_string())
+    let exports = Arc::new(exports);
+    let served = if null {
+        server.run(exports, &mut Null::default(), &clock)
+    } else {
+        server.run(exports, &mut memory, &clock)
+    };
+    served.map_err(|error| error.to_string())
 }
 
 fn main() -> ExitCode {

@@ -30,11 +30,12 @@ use units::{Bytes, Extent, Op, Operation, SECTOR_BYTES};
 
 use crate::address::Address;
 use crate::limits::{DESCRIPTION_BYTES_MAX, EXPORTS_MAX, NAME_BYTES_MAX, OPTION_BYTES_MAX};
+use crate::reply::{SIMPLE_BYTES, SIMPLE_MAGIC};
 use crate::request::Errno;
 use crate::wire::{
     FIXED_NEWSTYLE, Fields, GREETING_BYTES, INIT_MAGIC, NO_ZEROES, OPTION_MAGIC,
-    OPTION_REPLY_HEADER_BYTES, OPTION_REPLY_MAGIC, RequestHeader, SIMPLE_REPLY_BYTES,
-    SIMPLE_REPLY_MAGIC, command, flag, info, length, name_length, option, option_request, rep,
+    OPTION_REPLY_HEADER_BYTES, OPTION_REPLY_MAGIC, RequestHeader, command, flag, info, length,
+    name_length, option, option_request, rep,
 };
 
 const RECEIVE_BUFFER_BYTES: usize = 256 << 10;
@@ -448,7 +449,8 @@ impl Sender {
             Entry::Vacant(vacant) => vacant.insert(answer),
         };
         let flags = if operation.fua { command::FLAG_FUA } else { 0 };
-        let header = RequestHeader { flags, command, cookie, offset, length: raw_length };
+        let length = u64::from(raw_length);
+        let header = RequestHeader { flags, command, cookie, offset, length };
         header.encode(&mut self.buffer);
         if data.len() < RECEIVE_BUFFER_BYTES - self.buffer.len().min(RECEIVE_BUFFER_BYTES) {
             self.buffer.extend_from_slice(data);
@@ -524,12 +526,11 @@ impl Receiver {
         &mut self,
         data: &mut Vec<u8>,
     ) -> Result<(u64, Result<(), Errno>), ClientError> {
-        let mut head = [0; SIMPLE_REPLY_BYTES];
+        let mut head = [0; SIMPLE_BYTES];
         self.socket.read_exact(&mut head)?;
         let mut fields = Fields(&head);
         let magic = fields.u32();
-        let (Some(SIMPLE_REPLY_MAGIC), Some(error), Some(cookie)) =
-            (magic, fields.u32(), fields.u64())
+        let (Some(SIMPLE_MAGIC), Some(error), Some(cookie)) = (magic, fields.u32(), fields.u64())
         else {
             return Err(ClientError::Protocol("no reply where one was expected"));
         };

@@ -5,6 +5,7 @@
 use units::Bytes;
 
 use crate::limits::{BLOCK_MIN, BLOCK_MIN_MAX, NAME_BYTES_MAX};
+use crate::tls::{ClientName, Identity};
 
 /// The number of an export, chosen by whoever serves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,6 +13,7 @@ pub struct ExportId(pub u32);
 
 /// One device that clients can open by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the protocol, set or not")]
 pub struct Export {
     /// Its number in requests.
     pub id: ExportId,
@@ -27,6 +29,14 @@ pub struct Export {
     pub block_min: Bytes,
     /// The unit in which access is efficient: a power of two, not under `block_min`.
     pub block_preferred: Bytes,
+    /// Whether sectors close to each other are read faster than others.
+    pub rotational: bool,
+    /// Whether a write of zeroes that may leave a hole is faster than any other.
+    pub fast_zero: bool,
+    /// Whether reading makes later reads of the same sectors faster: then clients may ask for just that.
+    pub caches: bool,
+    /// Who may open it; `None`: everybody who gets that far.
+    pub clients: Option<Vec<ClientName>>,
 }
 
 impl Export {
@@ -40,7 +50,18 @@ impl Export {
             read_only: false,
             block_min: BLOCK_MIN,
             block_preferred: Bytes(4096),
+            rotational: false,
+            fast_zero: false,
+            caches: false,
+            clients: None,
         }
+    }
+
+    /// Whether this client may open it, and know of it.
+    pub(crate) fn admits(&self, client: Option<&Identity>) -> bool {
+        self.clients.as_ref().is_none_or(|names| {
+            client.is_some_and(|client| names.iter().any(|name| name.is_of(client)))
+        })
     }
 
     /// Whether the protocol can express it. An export that is not so is never shown to a client.

@@ -6,14 +6,22 @@
 //! and no byte of the shared budget is lost.
 
 use core::fmt;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use units::{Bytes, Extent, Lba, Op};
+use rustls::ServerConfig;
+use rustls::server::ResolvesServerCertUsingSni;
+use units::{Bytes, Extent, Lba, Op, Sectors};
 
 use crate::export::{Export, ExportId, Exports};
-use crate::limits::{PAYLOAD_BYTES_MAX, PAYLOAD_SKIP_BYTES_MAX, RECEIVE_BYTES_MAX};
-use crate::request::{ConnectionId, Errno, Request};
+use crate::limits::{
+    BYTES_IN_FLIGHT_MAX, MEMORY_MIN, PAYLOAD_BYTES_MAX, PAYLOAD_SKIP_BYTES_MAX, RECEIVE_BYTES_MAX,
+    REQUESTS_MAX,
+};
+use crate::request::{Allocation, ConnectionId, Errno, Query, Request, RequestId, Segment};
 use crate::session::{Budget, Event, Session, World};
+use crate::settings::{Listing, Settings};
+use crate::tls::{ClientName, Identity, Tls};
 use crate::wire::{RequestHeader, command, info, option, option_request};
 
 /// A case that failed. Its text ends with the seed that repeats it alone.
@@ -47,6 +55,19 @@ impl Exports for OneExport {
 
     fn open(&self, name: &str) -> Option<Export> {
         self.list().into_iter().find(|export| export.name == name)
+    }
+}
+
+/// The same with everything that an export can have.
+struct Fuzzed(Export);
+
+impl Exports for Fuzzed {
+    fn list(&self) -> Vec<Export> {
+        vec![self.0.clone()]
+    }
+
+    fn open(&self, name: &str) -> Option<Export> {
+        (name == self.0.name).then(|| self.0.clone())
     }
 }
 
@@ -105,13 +126,34 @@ impl Dice {
     }
 }
 
+/// What the disk owes an answer to.
+enum Outstanding {
+    Request(Request),
+    Query(Query),
+}
+
+impl Outstanding {
+    fn id(&self) -> RequestId {
+        match self {
+            Self::Request(request) => request.id,
+            Self::Query(query) => query.id,
+        }
+    }
+}
+
 struct Case {
     dice: Dice,
-    exports: OneExport,
+    exports: Fuzzed,
+    settings: Settings,
+    opened: BTreeMap<ExportId, usize>,
+    /// Whether the client asks for extended headers, and sends them.
+    extended: bool,
+    /// Whether it was let into TLS, by its own word.
+    securing: bool,
     session: Session,
     budget: Budget,
     memory: usize,
-    outstanding: Vec<Request>,
+    outstanding: Vec<Outstanding>,
     /// One message in so many is damaged.
     damage: u64,
 }
@@ -121,8 +163,17 @@ impl Case {
         let mut dice = Dice(seed);
         let memory = dice.among(&[1 << 30, 1 << 26, 1 << 16]);
         let sectors = dice.among(&[0, 1, 64, 1 << 17, 1 << 40]);
+        let mut export = OneExport(sectors * units::SECTOR_BYTES).list().remove(0);
+        export.read_only = dice.one_in(8);
+        export.fast_zero = dice.one_in(2);
+        export.caches = dice.one_in(2);
+        export.clients = dice.one_in(8).then(|| vec![ClientName::CommonName("vm".into())]);
         Self {
-            exports: OneExport(sectors * units::SECTOR_BYTES),
+            settings: settings(&mut dice),
+            opened: (0..dice.under(3)).map(|n| (ExportId(0), usize::from(n > 0))).collect(),
+            exports: Fuzzed(export),
+            extended: dice.one_in(3),
+            securing: false,
             session: Session::new(ConnectionId(dice.next())),
             budget: Budget::new(memory),
             memory,
@@ -146,6 +197,7 @@ impl Case {
                 0 => self.send(),
                 1 => self.answer(),
                 2 => self.resume(),
+                _ if self.securing => self.secure(),
                 _ if self.session.wants_input() => {
                     let piece = self.dice.among(&[1, 30, 5_000, RECEIVE_BYTES_MAX]);
                     let piece = rest.len().min(1 + self.dice.size(piece));
@@ -165,7 +217,7 @@ impl Case {
         let mut in_flight = session.depart(&mut budget);
         assert_eq!(in_flight.count(), outstanding.len(), "each request is known until answered");
         for request in outstanding {
-            let entry = in_flight.close(request.id.sequence).expect("an outstanding request");
+            let entry = in_flight.close(request.id().sequence).expect("an outstanding request");
             budget.give(entry.bytes);
         }
         assert_eq!(budget.free(), memory, "no memory is lost");
@@ -173,56 +225,110 @@ impl Case {
 
     fn feed(&mut self, bytes: &[u8]) {
         let mut events = Vec::new();
-        let (exports, budget) = (&self.exports, &mut self.budget);
-        self.session.feed(bytes, &mut World { exports, budget, events: &mut events });
+        let Self { session, exports, settings, opened, budget, .. } = self;
+        let events_to = &mut events;
+        session.feed(bytes, &mut World { exports, settings, opened, budget, events: events_to });
         self.note(events);
     }
 
     fn resume(&mut self) {
         let mut events = Vec::new();
-        let (exports, budget) = (&self.exports, &mut self.budget);
-        let mut world = World { exports, budget, events: &mut events };
-        if self.session.blocked().is_some() {
-            self.session.resume(&mut world);
-        } else if let Some(space) = self.session.payload_space(world.budget) {
-            let count = space.len().min(1 + self.dice.size(100_000));
-            self.session.payload_filled(count, &mut world);
+        let Self { session, exports, settings, opened, budget, dice, .. } = self;
+        let events_to = &mut events;
+        let mut world = World { exports, settings, opened, budget, events: events_to };
+        if session.blocked().is_some() {
+            session.resume(&mut world);
+        } else if let Some(space) = session.payload_space(world.budget) {
+            let count = space.len().min(1 + dice.size(100_000));
+            session.payload_filled(count, &mut world);
+        } else if dice.one_in(200) {
+            session.leave();
         }
         self.note(events);
     }
 
+    /// The end of a TLS handshake; what was said in plain text behind the wish for it is lost.
+    fn secure(&mut self) {
+        self.securing = false;
+        self.session.take_backlog();
+        let common_name = self.dice.one_in(2).then(|| "vm".to_owned());
+        let client = Identity { common_name, fingerprint: [7; 32] };
+        self.session.secured(self.dice.one_in(2).then_some(client));
+    }
+
     fn note(&mut self, events: Vec<Event>) {
+        let disk = Extent::new(Lba(0), self.exports.0.size.sectors_floor());
         for event in events {
-            let Event::Request(request) = event else { continue };
-            let disk = Extent::new(Lba(0), Bytes(self.exports.0).sectors_floor());
-            assert!(disk.contains(request.operation.extent), "a request lies inside the export");
-            let payload = if request.operation.op == Op::Write {
-                request.operation.extent.len.bytes_usize()
-            } else {
-                0
-            };
-            assert_eq!(request.data.len(), payload, "a write brings its data, and only a write");
-            self.outstanding.push(request);
+            match event {
+                Event::Request(request) => {
+                    let Request { operation, .. } = request;
+                    assert!(disk.contains(operation.extent), "a request lies inside the export");
+                    let writes = operation.op == Op::Write;
+                    let payload = if writes { operation.extent.len.bytes_usize() } else { 0 };
+                    assert_eq!(request.data.len(), payload, "a write brings its data, no other");
+                    assert!(!operation.op.writes() || !self.exports.0.read_only, "it is writable");
+                    self.outstanding.push(Outstanding::Request(request));
+                }
+                Event::Query(query) => {
+                    assert!(disk.contains(query.extent), "a question lies inside the export");
+                    self.outstanding.push(Outstanding::Query(query));
+                }
+                Event::StartTls => self.securing = true,
+                Event::Opened(_) => {
+                    assert!(self.exports.0.clients.is_none() || self.settings.tls.is_some());
+                }
+                Event::Disconnect | Event::Close(_) => {}
+            }
         }
+        let most = self.settings.requests_max;
+        assert!(self.outstanding.len() <= most, "no more at once than is allowed");
     }
 
     fn answer(&mut self) {
         if self.outstanding.is_empty() {
             return;
         }
-        let request = self.outstanding.swap_remove(self.dice.size(self.outstanding.len()));
+        let at = self.dice.size(self.outstanding.len());
+        let (sequence, known) = match self.outstanding.swap_remove(at) {
+            Outstanding::Request(request) => self.perform(request),
+            Outstanding::Query(query) => self.tell(query),
+        };
+        assert!(known, "it was outstanding");
+        assert!(!self.session.reply(sequence, Ok(Vec::new()), &mut self.budget), "and is no more");
+        assert!(!self.session.tell(sequence, Ok(&[]), &mut self.budget), "in either way");
+        self.session.reply(self.dice.next(), Err(Errno::Perm), &mut self.budget);
+    }
+
+    fn perform(&mut self, request: Request) -> (u64, bool) {
         let asked = request.operation.extent.len.bytes().0.min(PAYLOAD_BYTES_MAX as u64);
         let asked = usize::try_from(asked).unwrap_or(0);
+        let mut data = request.data;
         let result = match self.dice.under(8) {
             0 => Err(Errno::Io),
             1 => Ok(vec![0; self.dice.size(2_000)]),
-            _ if request.operation.op == Op::Read => Ok(vec![0; asked]),
-            _ => Ok(request.data),
+            _ if request.operation.op == Op::Read => {
+                data.resize(asked, self.dice.among(&[0, 1]));
+                Ok(data)
+            }
+            _ => Ok(data),
         };
         let sequence = request.id.sequence;
-        assert!(self.session.reply(sequence, result, &mut self.budget), "it was outstanding");
-        assert!(!self.session.reply(sequence, Ok(Vec::new()), &mut self.budget), "and is no more");
-        self.session.reply(self.dice.next(), Err(Errno::Perm), &mut self.budget);
+        (sequence, self.session.reply(sequence, result, &mut self.budget))
+    }
+
+    fn tell(&mut self, query: Query) -> (u64, bool) {
+        let segment = |dice: &mut Dice| Segment {
+            len: Sectors(dice.among(&[0, 1, 8, 1 << 22, 1 << 40])),
+            allocation: dice.among(&[Allocation::Data, Allocation::Zeroes, Allocation::Hole]),
+        };
+        let segments: Vec<_> = (0..self.dice.size(600)).map(|_| segment(&mut self.dice)).collect();
+        let result = if self.dice.one_in(8) { Err(Errno::Io) } else { Ok(&segments[..]) };
+        let sequence = query.id.sequence;
+        // A question that a request's bytes answer is one that a disk got wrong: it is answered all the same.
+        if self.dice.one_in(20) {
+            return (sequence, self.session.reply(sequence, Ok(Vec::new()), &mut self.budget));
+        }
+        (sequence, self.session.tell(sequence, result, &mut self.budget))
     }
 
     fn send(&mut self) {
@@ -243,30 +349,75 @@ impl Case {
                 option_request(&mut out, option, &[&data]);
             }
         }
+        if self.dice.one_in(4) {
+            option_request(&mut out, option::STARTTLS, &[]);
+        }
+        if self.dice.one_in(2) {
+            option_request(&mut out, option::STRUCTURED_REPLY, &[]);
+        }
+        if self.extended {
+            option_request(&mut out, option::EXTENDED_HEADERS, &[]);
+        }
         let name: &[u8] = self.dice.among(&[b"vol", b""]);
+        let length: &[u8] = if name.is_empty() { &[0; 4] } else { &[0, 0, 0, 3] };
+        for _ in 0..self.dice.size(3) {
+            self.choose_contexts(&mut out, &[length, name]);
+        }
         if self.dice.one_in(4) {
             option_request(&mut out, option::EXPORT_NAME, &[name]);
         } else {
-            let length = if name.is_empty() { [0; 4] } else { [0, 0, 0, 3] };
             let wanted = [&[0, 1][..], &info::BLOCK_SIZE.to_be_bytes()].concat();
-            option_request(&mut out, option::GO, &[&length, name, &wanted]);
+            option_request(&mut out, option::GO, &[length, name, &wanted]);
         }
         self.maybe_damage(&mut out);
         out
     }
 
+    fn choose_contexts(&mut self, out: &mut Vec<u8>, name: &[&[u8]]) {
+        let which = self.dice.among(&[option::LIST_META_CONTEXT, option::SET_META_CONTEXT]);
+        let queries: &[&str] = self.dice.among(&[
+            &[][..],
+            &["base:allocation"],
+            &["base:", "x-y:z", "base:allocation"],
+        ]);
+        let mut data = name.concat();
+        data.extend_from_slice(&u32::try_from(queries.len()).unwrap_or(0).to_be_bytes());
+        for query in queries {
+            data.extend_from_slice(&u32::try_from(query.len()).unwrap_or(0).to_be_bytes());
+            data.extend_from_slice(query.as_bytes());
+        }
+        option_request(out, which, &[&data]);
+    }
+
     fn message(&mut self) -> Vec<u8> {
-        let disk_end = self.exports.0.saturating_add(4096);
+        let disk_end = self.exports.0.size.0.saturating_add(4096);
         let sectors = self.dice.among(&[0, 1, 8, 300, 70_000, 200_000_u32]);
-        let header = RequestHeader {
-            flags: self.dice.among(&[0, 0, 0, 1, 2, 3, 0x8000]),
-            command: self.dice.among(&[0, 0, 1, 1, 1, 3, 4, 5, 6, 99]),
+        let mut header = RequestHeader {
+            flags: self.dice.among(&[0, 0, 0, 1, 2, 3, 4, 8, 16, 18, 0x8000]),
+            command: self.dice.among(&[0, 0, 1, 1, 1, 3, 4, 5, 6, 7, 7, 99]),
             cookie: self.dice.under(8),
             offset: self.dice.under(disk_end) / 512 * 512 + self.dice.among(&[0, 0, 0, 1]),
-            length: if self.dice.one_in(30) { self.dice.word() } else { sectors * 512 },
+            length: u64::from(if self.dice.one_in(30) { self.dice.word() } else { sectors * 512 }),
         };
         let mut out = Vec::new();
-        header.encode(&mut out);
+        let mut filter = Vec::new();
+        if self.extended {
+            if header.command == command::WRITE || self.dice.one_in(20) {
+                header.flags |= command::FLAG_PAYLOAD_LEN;
+            } else if header.command == command::BLOCK_STATUS && self.dice.one_in(2) {
+                header.flags |= command::FLAG_PAYLOAD_LEN;
+                filter.extend_from_slice(&header.length.to_be_bytes());
+                for _ in 0..self.dice.among(&[0, 1, 1, 1, 2, 40]) {
+                    filter.extend_from_slice(&self.dice.among(&[1_u32, 1, 1, 9]).to_be_bytes());
+                }
+                header.length = filter.len() as u64;
+            } else if self.dice.one_in(10) {
+                header.length = self.dice.next();
+            }
+            header.encode_extended(&mut out);
+        } else {
+            header.encode(&mut out);
+        }
         let payload = usize::try_from(header.length).unwrap_or(0);
         // Long payloads cost time and teach nothing new: most stay promises, and what follows is taken for
         // their bytes.
@@ -274,9 +425,15 @@ impl Case {
         if header.command == command::WRITE && kept {
             out.resize(out.len() + payload, 0xa5);
         }
+        out.append(&mut filter);
         self.maybe_damage(&mut out);
         if self.dice.one_in(60) {
-            RequestHeader { command: command::DISC, ..header }.encode(&mut out);
+            let goodbye = RequestHeader { command: command::DISC, ..header };
+            if self.extended {
+                goodbye.encode_extended(&mut out);
+            } else {
+                goodbye.encode(&mut out);
+            }
         }
         out
     }
@@ -292,5 +449,26 @@ impl Case {
             2 => message.truncate(at),
             _ => drop(message.splice(at..at, [0xff, 0, 0xff])),
         }
+    }
+}
+
+/// What a server may allow, TLS with no certificate for anybody among it.
+fn settings(dice: &mut Dice) -> Settings {
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let nobody = std::sync::Arc::new(ResolvesServerCertUsingSni::new());
+    let tls = dice.one_in(4).then(|| {
+        let versions = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("the provider has a suite for every version");
+        let config = versions.with_no_client_auth().with_cert_resolver(nobody);
+        Tls { required: dice.one_in(2), config: std::sync::Arc::new(config) }
+    });
+    Settings {
+        listing: dice.among(&[Listing::Open, Listing::Open, Listing::Hidden]),
+        export_connections_max: dice.among(&[1, 1_000]),
+        requests_max: dice.among(&[1, 3, REQUESTS_MAX]),
+        memory_max: dice.among(&[MEMORY_MIN, Bytes(BYTES_IN_FLIGHT_MAX as u64)]),
+        tls,
+        ..Settings::default()
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use mio::Waker;
 
 use crate::export::ExportId;
-use crate::request::Reply;
+use crate::request::{Reply, Told};
 
 /// What is asked of the loop, and where its answer goes.
 #[derive(Debug)]
@@ -35,11 +35,20 @@ pub struct ServerGone;
 #[derive(Debug, Default)]
 struct Inbox {
     replies: Vec<Reply>,
+    told: Vec<Told>,
     questions: Vec<Question>,
     ended: bool,
     stopping: bool,
     /// Set by the loop before it sleeps; cleared by whoever wakes it.
     asleep: bool,
+}
+
+/// What the loop takes out in one go.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    pub(crate) replies: Vec<Reply>,
+    pub(crate) told: Vec<Told>,
+    pub(crate) questions: Vec<Question>,
 }
 
 #[derive(Debug)]
@@ -73,6 +82,13 @@ impl Handle {
         }
         let mut inbox = self.inbox();
         inbox.replies.append(replies);
+        self.wake(inbox);
+    }
+
+    /// Answers one question about sectors.
+    pub fn tell(&self, told: Told) {
+        let mut inbox = self.inbox();
+        inbox.told.push(told);
         self.wake(inbox);
     }
 
@@ -115,10 +131,6 @@ impl Handle {
         self.wake(inbox);
     }
 
-    pub(crate) fn questions(&self) -> Vec<Question> {
-        core::mem::take(&mut self.inbox().questions)
-    }
-
     /// Nobody will answer from now on.
     pub(crate) fn end(&self) {
         let mut inbox = self.inbox();
@@ -140,21 +152,23 @@ impl Handle {
         self.shared.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Swaps the replies out; says whether the server is to stop.
-    pub(crate) fn take(&self, replies: &mut Vec<Reply>) -> bool {
+    /// Takes everything out, adding to what is there; says whether the server is to stop.
+    pub(crate) fn take(&self, taken: &mut Taken) -> bool {
         let mut inbox = self.inbox();
-        if replies.is_empty() {
-            core::mem::swap(&mut inbox.replies, replies);
+        if taken.replies.is_empty() {
+            core::mem::swap(&mut inbox.replies, &mut taken.replies);
         } else {
-            replies.append(&mut inbox.replies);
+            taken.replies.append(&mut inbox.replies);
         }
+        taken.told.append(&mut inbox.told);
+        taken.questions.append(&mut inbox.questions);
         inbox.stopping
     }
 
     /// The loop is about to sleep: true if it may, false if there is something in the inbox already.
     pub(crate) fn may_sleep(&self, knows_of_stop: bool) -> bool {
         let mut inbox = self.inbox();
-        let empty = inbox.replies.is_empty() && inbox.questions.is_empty();
+        let empty = inbox.replies.is_empty() && inbox.told.is_empty() && inbox.questions.is_empty();
         inbox.asleep = empty && (knows_of_stop || !inbox.stopping);
         inbox.asleep
     }

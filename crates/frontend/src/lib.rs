@@ -21,19 +21,27 @@ mod connection;
 mod export;
 mod handle;
 mod listener;
+mod reply;
 mod request;
 mod server;
+mod settings;
 mod socket_file;
+mod tls;
 mod wire;
 
 pub mod client;
 pub mod fuzz;
 pub mod limits;
+pub mod memory;
 pub mod session;
 
 pub use address::{Address, AddressError};
 pub use export::{Export, ExportId, Exports};
 pub use handle::{Handle, InUse, ServerGone};
-pub use request::{ConnectionId, Errno, Reply, Request, RequestId, Sink};
+pub use request::{
+    Allocation, ConnectionId, Errno, Query, Reply, Request, RequestId, Segment, Sink, Told,
+};
 pub use server::Server;
+pub use settings::{Listing, Settings};
 pub use socket_file::{Listening, Mode};
+pub use tls::{ClientName, ClientNameError, Fingerprint, Identity, Tls, TlsError, TlsFiles};

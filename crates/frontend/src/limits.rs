@@ -31,6 +31,18 @@ pub const PAYLOAD_SKIP_BYTES_MAX: usize = 64 * MIB;
 /// by silence costs this much.
 pub const PAYLOAD_STEP_BYTES: usize = 64 * KIB;
 
+/// The most descriptors in one answer to a block status request. A client asks on from where they end.
+pub const STATUS_SEGMENTS_MAX: usize = 256;
+/// What an answer to a block status request holds at most, and is charged for.
+pub const STATUS_BYTES_MAX: usize = 16 * STATUS_SEGMENTS_MAX;
+/// The longest list of metadata contexts in a block status request that is looked at.
+pub const STATUS_PAYLOAD_BYTES_MAX: usize = 64;
+
+/// The largest buffer that is kept to be used again.
+pub const SPARE_BYTES_MAX: usize = 256 * KIB;
+/// The most spare buffers of each size, a power of two.
+pub const SPARES_MAX: usize = 64;
+
 /// The most requests of one connection that wait for an answer.
 pub const REQUESTS_MAX: usize = 256;
 /// The most payload bytes of one connection at once: arriving, at the disks, or waiting to be sent.
@@ -39,6 +51,8 @@ pub const BYTES_IN_FLIGHT_MAX: usize = 64 * MIB;
 pub const OUTPUT_PIECES_MAX: usize = 2 * REQUESTS_MAX;
 /// With so many bytes of handshake answers unsent, no further option is read.
 pub const HANDSHAKE_OUTPUT_BYTES_MAX: usize = 64 * KIB;
+/// What is read at once where a long payload is expected behind a head.
+pub const HEAD_BYTES: usize = 4 * KIB;
 /// The most bytes handed to a session at once.
 pub const RECEIVE_BYTES_MAX: usize = 256 * KIB;
 
@@ -49,8 +63,17 @@ pub const LISTENERS_MAX: usize = 64;
 /// The most payload bytes of all connections together.
 pub const PAYLOADS_BYTES_MAX: usize = 1_024 * MIB;
 
-/// How long a handshake may take.
+/// How long a handshake may take, unless a config says otherwise.
 pub const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// How long a message may stand still that has begun and not ended, on its way in or out, unless a config says
+/// otherwise: a client that is asleep, or gone without a word.
+pub const STALL_MAX: Duration = Duration::from_secs(60);
+/// The longest that either of the two can be set to.
+pub const PATIENCE_MAX: Duration = Duration::from_secs(86_400);
+/// The least memory that a connection can be held to: what the protocol wants a server to take in one piece.
+pub const MEMORY_MIN: Bytes = Bytes(1 << 20);
+/// Encrypted bytes that wait to be sent, besides the session's own output.
+pub const TLS_BYTES_MAX: usize = 256 * KIB;
 /// How long one message may hold memory, on its way in or out, while others wait for memory.
 pub const HOLD_MAX: Duration = Duration::from_secs(30);
 /// How long a stopping server waits for a client to take its last answers.
@@ -69,7 +92,9 @@ pub(crate) const PIECE_BYTES_MAX: usize = 128;
 
 /// The most memory one session holds, whatever its client does: what [`crate::session::Session::memory`]
 /// never exceeds.
-pub const SESSION_BYTES_MAX: usize = BYTES_IN_FLIGHT_MAX
+///
+/// Twice the payloads, because a buffer that is used again may be twice as large as what it is used for.
+pub const SESSION_BYTES_MAX: usize = 2 * BYTES_IN_FLIGHT_MAX
     + 2 * LIST_BYTES_MAX
     + HANDSHAKE_OUTPUT_BYTES_MAX
     + OPTION_BYTES_MAX
@@ -77,6 +102,9 @@ pub const SESSION_BYTES_MAX: usize = BYTES_IN_FLIGHT_MAX
     + 4 * (OUTPUT_PIECES_MAX + REQUESTS_MAX) * PIECE_BYTES_MAX
     + 64 * KIB;
 
+const _: () = assert!(SPARE_BYTES_MAX.is_power_of_two());
+const _: () =
+    assert!(MEMORY_MIN.0 >= STATUS_BYTES_MAX as u64 && MEMORY_MIN.0 <= PAYLOAD_BYTES_MAX as u64);
 // A name with its lengths, and every kind of information request, fits an option.
 const _: () = assert!(OPTION_BYTES_MAX >= 4 + NAME_BYTES_MAX + 2 + 2 * 1_024);
 const _: () = assert!(OPTION_SKIP_BYTES_MAX >= OPTION_BYTES_MAX);

@@ -1,7 +1,9 @@
 //! Listening sockets of either kind.
 
 use std::io;
+use std::path::{Path, PathBuf};
 
+use listenfd::ListenFd;
 use mio::event::Source;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
@@ -10,9 +12,13 @@ use crate::address::Address;
 use crate::connection::Stream;
 use crate::socket_file::{self, Listening, Mode};
 
+/// What a Unix socket is to hold on its way to the client: Linux's own default is a long reply and a half.
+const SEND_BYTES: usize = 1 << 20;
+
 #[derive(Debug)]
 enum Socket {
-    Unix(UnixListener, socket_file::Kept),
+    /// With its file, if that is ours to remove.
+    Unix(UnixListener, Option<socket_file::Kept>),
     Tcp(TcpListener),
 }
 
@@ -22,6 +28,8 @@ pub(crate) struct Listener {
     socket: Socket,
     /// Somebody may be waiting: nothing was accepted since the loop was last told so.
     pub(crate) ready: bool,
+    /// The service manager has it too, and keeps it when we go.
+    inherited: bool,
 }
 
 impl Listener {
@@ -35,24 +43,61 @@ impl Listener {
                 let Listening { listener, file } =
                     Listening::bind(path, Mode::Umask).map_err(named)?;
                 listener.set_nonblocking(true).map_err(named)?;
-                Socket::Unix(UnixListener::from_std(listener), file)
+                Socket::Unix(UnixListener::from_std(listener), Some(file))
             }
             Address::Tcp(address) => Socket::Tcp(TcpListener::bind(*address).map_err(named)?),
         };
-        Ok(Self { socket, ready: true })
+        Ok(Self { socket, ready: true, inherited: false })
+    }
+
+    /// The sockets that the service manager listens on for us (`LISTEN_FDS`), none if there is none. Their files are its
+    /// own.
+    pub(crate) fn inherited() -> io::Result<Vec<Self>> {
+        let mut handed = ListenFd::from_env();
+        let count = handed.len();
+        let take = |index| {
+            let socket = if let Ok(Some(listener)) = handed.take_unix_listener(index) {
+                listener.set_nonblocking(true)?;
+                Socket::Unix(UnixListener::from_std(listener), None)
+            } else {
+                let why = "the service manager handed over a socket that nobody can listen on";
+                let listener = handed.take_tcp_listener(index)?;
+                let listener = listener.ok_or_else(|| io::Error::other(why))?;
+                listener.set_nonblocking(true)?;
+                Socket::Tcp(TcpListener::from_std(listener))
+            };
+            Ok(Self { socket, ready: true, inherited: true })
+        };
+        (0..count).map(take).collect()
     }
 
     /// Where it listens; for port 0, the port that was chosen.
     pub(crate) fn address(&self) -> io::Result<Address> {
         match &self.socket {
-            Socket::Unix(_, file) => Ok(Address::Unix(file.path().to_owned())),
+            Socket::Unix(_, Some(file)) => Ok(Address::Unix(file.path().to_owned())),
+            Socket::Unix(listener, None) => {
+                let address = listener.local_addr()?;
+                let path = address.as_pathname().map(Path::to_owned);
+                Ok(Address::Unix(path.unwrap_or_else(|| PathBuf::from("(unnamed)"))))
+            }
             Socket::Tcp(listener) => listener.local_addr().map(Address::Tcp),
         }
     }
 
+    /// Looks once more for who is waiting. False if they can wait for another server: the socket is not ours.
+    pub(crate) fn welcome_the_last(&mut self) -> bool {
+        self.ready = true;
+        !self.inherited
+    }
+
     pub(crate) fn accept(&self) -> io::Result<Stream> {
         match &self.socket {
-            Socket::Unix(listener, _) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
+            Socket::Unix(listener, _) => {
+                let (stream, _) = listener.accept()?;
+                // Long replies fit at once; where the system has less, they take more turns.
+                let _ = rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BYTES);
+                Ok(Stream::Unix(stream))
+            }
             Socket::Tcp(listener) => {
                 let (stream, _) = listener.accept()?;
                 // Replies are written whole: waiting for more to send would only add delay. Where the

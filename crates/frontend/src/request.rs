@@ -1,6 +1,6 @@
 //! Requests, their answers, and who takes them.
 
-use units::Operation;
+use units::{Extent, Operation, Sectors};
 
 use crate::export::ExportId;
 
@@ -29,10 +29,51 @@ pub struct Request {
     pub operation: Operation,
     /// For a write-zeroes: the sectors must stay allocated (`NBD_CMD_FLAG_NO_HOLE`). Else false.
     pub no_hole: bool,
-    /// The payload of a write, whole; else empty. A read comes without a buffer: the disk knows the
-    /// alignment that it needs, allocates once when the request's turn comes, and the reply hands that same
-    /// buffer to the socket. So a read's data is never copied here, and a queued read holds no memory.
+    /// The payload of a write, whole; else empty. The reply hands the buffer with a read's bytes to the socket, so that
+    /// they are never copied here. With a read comes a buffer that may have the capacity for them, if there was one to
+    /// be used again: it can be filled, or dropped by a disk that needs an alignment of its own.
     pub data: Vec<u8>,
+}
+
+/// A question which sectors of an export hold data (`NBD_CMD_BLOCK_STATUS`, for the context `base:allocation`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// What the answer names.
+    pub id: RequestId,
+    /// Of which export.
+    pub export: ExportId,
+    /// Which of its sectors. Inside the export, checked.
+    pub extent: Extent,
+}
+
+/// What a disk holds of a sector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Allocation {
+    /// Data, or it is not known. Writing there does not fail for want of space.
+    Data,
+    /// It has space of its own, and reads as zeroes.
+    Zeroes,
+    /// Nothing: it reads as zeroes, and writing there may find no space.
+    Hole,
+}
+
+/// A run of sectors that are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// How many.
+    pub len: Sectors,
+    /// What they are.
+    pub allocation: Allocation,
+}
+
+/// The answer to a [`Query`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Which question is answered.
+    pub id: RequestId,
+    /// The segments one behind the other, the first from where the question begins. They may end earlier than it does,
+    /// or later.
+    pub result: Result<Vec<Segment>, Errno>,
 }
 
 /// The answer to a request, sent with [`crate::Handle`] in any order.
@@ -59,9 +100,9 @@ pub enum Errno {
     Inval,
     /// `NBD_ENOSPC`: a write past the end, or the pool is full.
     NoSpc,
-    /// `NBD_EOVERFLOW`: an answer too long. Not used with simple replies.
+    /// `NBD_EOVERFLOW`: an answer too long. Not used by this server.
     Overflow,
-    /// `NBD_ENOTSUP`: the disk cannot do it.
+    /// `NBD_ENOTSUP`: zeroing would be no faster than writing, and only then it was wanted.
     NotSup,
     /// `NBD_ESHUTDOWN`: the server is going away. Disconnect.
     Shutdown,
@@ -119,8 +160,17 @@ pub trait Sink {
     /// this call.
     fn submit(&mut self, request: Request);
 
-    /// All requests of this turn of the loop have been submitted: a good moment to wake the disks, once.
-    fn submitted_batch_end(&mut self) {}
+    /// Takes a question about sectors, whose answer goes to [`crate::Handle::tell`]; or gives it back when nothing is
+    /// known: the client is then told that all of it is data.
+    fn ask(&mut self, query: Query) -> Option<Query> {
+        Some(query)
+    }
+
+    /// All requests of this turn of the loop have been submitted: a good moment to wake the disks, once. What can be
+    /// answered at once may go to `answered`, which takes no lock.
+    fn submitted_batch_end(&mut self, answered: &mut Vec<Reply>) {
+        let _ = answered;
+    }
 
     /// The connection is gone. Its requests that are not answered yet may be cancelled or carried out, and
     /// must be answered all the same; what they held counts as held until then.

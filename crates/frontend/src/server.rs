@@ -25,14 +25,14 @@ use units::{Bytes, Duration, Instant};
 use crate::address::Address;
 use crate::connection::{Connection, Progress, Sending, Stream};
 use crate::export::{ExportId, Exports};
-use crate::handle::{Handle, InUse, Question, waker_failed};
+use crate::handle::{Handle, InUse, Question, Taken, waker_failed};
 use crate::limits::{
-    BYTES_IN_FLIGHT_MAX, CONNECTIONS_MAX, LISTENERS_MAX, PAYLOADS_BYTES_MAX, RECEIVE_BYTES_MAX,
-    STOP_MAX,
+    BYTES_IN_FLIGHT_MAX, LISTENERS_MAX, PAYLOADS_BYTES_MAX, RECEIVE_BYTES_MAX, STOP_MAX,
 };
 use crate::listener::Listener;
-use crate::request::{ConnectionId, Reply, Sink};
-use crate::session::{Blocked, Budget, Event, InFlight, World};
+use crate::request::{ConnectionId, Reply, RequestId, Sink, Told};
+use crate::session::{Blocked, Budget, Event, InFlight, Session, World};
+use crate::settings::Settings;
 
 const WAKER: Token = Token(0);
 const LISTENER_FIRST: usize = 1;
@@ -51,6 +51,7 @@ pub struct Server {
     listeners: Vec<Listener>,
     handle: Handle,
     payload_memory: usize,
+    settings: Settings,
 }
 
 #[derive(Debug)]
@@ -78,20 +79,43 @@ impl Server {
     /// # Errors
     /// If an address is in use or cannot be listened on, or there are none or too many.
     pub fn bind(addresses: &[Address]) -> io::Result<Self> {
-        if addresses.is_empty() || addresses.len() > LISTENERS_MAX {
-            let why = format!("a server listens on 1 to {LISTENERS_MAX} addresses");
-            return Err(io::Error::new(ErrorKind::InvalidInput, why));
+        check_count(addresses.len())?;
+        Self::on(addresses.iter().map(Listener::bind).collect::<io::Result<_>>()?)
+    }
+
+    /// Listens on the sockets that the service manager has opened (`LISTEN_FDS`), in place of any address; without such,
+    /// as [`Server::bind`]. Clients that come while there is no server wait for the next one.
+    ///
+    /// # Errors
+    /// As [`Server::bind`]; or what was handed over is not a listening socket.
+    pub fn adopt_or_bind(addresses: &[Address]) -> io::Result<Self> {
+        let inherited = Listener::inherited()?;
+        if inherited.is_empty() {
+            return Self::bind(addresses);
         }
+        check_count(inherited.len())?;
+        Self::on(inherited)
+    }
+
+    fn on(mut listeners: Vec<Listener>) -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(|error| waker_failed(&error))?;
-        let mut listeners = Vec::with_capacity(addresses.len());
-        for (index, address) in addresses.iter().enumerate() {
-            let mut listener = Listener::bind(address)?;
+        for (index, listener) in listeners.iter_mut().enumerate() {
             listener.register(poll.registry(), Token(LISTENER_FIRST + index))?;
-            listeners.push(listener);
         }
         let payload_memory = PAYLOADS_BYTES_MAX;
-        Ok(Self { poll, listeners, handle: Handle::new(waker), payload_memory })
+        let (handle, settings) = (Handle::new(waker), Settings::default());
+        Ok(Self { poll, listeners, handle, payload_memory, settings })
+    }
+
+    /// Allows clients this, and no more.
+    ///
+    /// # Errors
+    /// What of it is not within the limits.
+    pub fn with_settings(mut self, settings: Settings) -> Result<Self, &'static str> {
+        settings.check()?;
+        self.settings = settings;
+        Ok(self)
     }
 
     /// Gives the payloads of all connections together less memory than
@@ -132,6 +156,8 @@ impl Server {
             listeners: self.listeners,
             handle: self.handle,
             exports,
+            settings: self.settings,
+            opened: BTreeMap::new(),
             slots: Vec::new(),
             free: Vec::new(),
             connections_made: 0,
@@ -152,11 +178,22 @@ impl Server {
     }
 }
 
+fn check_count(listeners: usize) -> io::Result<()> {
+    if (1..=LISTENERS_MAX).contains(&listeners) {
+        return Ok(());
+    }
+    let why = format!("a server listens on 1 to {LISTENERS_MAX} addresses");
+    Err(io::Error::new(ErrorKind::InvalidInput, why))
+}
+
 struct Loop {
     poll: Poll,
     listeners: Vec<Listener>,
     handle: Handle,
     exports: Arc<dyn Exports>,
+    settings: Settings,
+    /// How many connections each export has that are there, not merely at the disks.
+    opened: BTreeMap<ExportId, usize>,
     slots: Vec<Slot>,
     free: Vec<usize>,
     connections_made: u64,
@@ -180,18 +217,17 @@ struct Loop {
 impl Loop {
     fn run(&mut self, sink: &mut dyn Sink, clock: &dyn Fn() -> Instant) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
-        let mut replies = Vec::new();
+        let mut taken = Taken::default();
         loop {
             self.sleep(&mut events)?;
             self.now = clock();
             self.note(&events);
             self.accept();
-            self.read(sink);
-            let stop = self.handle.take(&mut replies);
-            self.answer(&mut replies);
-            for question in self.handle.questions() {
-                self.respond(question);
-            }
+            self.read(sink, &mut taken.replies);
+            let stop = self.handle.take(&mut taken);
+            self.answer(&mut taken.replies);
+            taken.told.drain(..).for_each(|told| self.tell(&told));
+            taken.questions.drain(..).for_each(|question| self.respond(question));
             if stop && self.stopping.is_none() {
                 self.begin_stop();
             }
@@ -267,7 +303,7 @@ impl Loop {
     fn welcome(&mut self, mut stream: Stream) {
         let slot = match self.free.pop() {
             Some(slot) => slot,
-            None if self.slots.len() < CONNECTIONS_MAX => {
+            None if self.slots.len() < self.settings.connections_max => {
                 self.slots.push(Slot::Free);
                 self.slots.len() - 1
             }
@@ -285,7 +321,7 @@ impl Loop {
     }
 
     /// Reads from all that can go on, once round, and hands their requests over.
-    fn read(&mut self, sink: &mut dyn Sink) {
+    fn read(&mut self, sink: &mut dyn Sink, answered: &mut Vec<Reply>) {
         let mut submitted = false;
         for _ in 0..self.ready.len() {
             let Some(slot) = self.ready.pop_front() else { break };
@@ -294,29 +330,23 @@ impl Loop {
             let was_empty = connection.session.output().is_empty();
             let mut world = World {
                 exports: &*self.exports,
+                settings: &self.settings,
+                opened: &self.opened,
                 budget: &mut self.budget,
                 events: &mut self.happened,
             };
             let progress = connection.read(&mut self.buffer, &mut world, self.now);
+            let (requests, alive) = self.hand_over(slot, sink);
+            submitted |= requests;
+            if progress == Progress::Broken || !alive {
+                self.drop_connection(slot, sink);
+                continue;
+            }
+            let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
             connection.output_began(was_empty, self.now);
             if connection.session.blocked() == Some(Blocked::Memory) && !connection.starved {
                 connection.starved = true;
                 self.starved.push_back(slot);
-            }
-            let mut broken = progress == Progress::Broken;
-            for event in self.happened.drain(..) {
-                match event {
-                    Event::Request(request) => {
-                        submitted = true;
-                        sink.submit(request);
-                    }
-                    Event::Close(_) => broken = true,
-                    Event::Opened(_) | Event::Disconnect => {}
-                }
-            }
-            if broken {
-                self.drop_connection(slot, sink);
-                continue;
             }
             self.written.push(slot);
             if progress == Progress::Unfinished {
@@ -324,40 +354,95 @@ impl Loop {
             }
         }
         if submitted {
-            sink.submitted_batch_end();
+            sink.submitted_batch_end(answered);
         }
+    }
+
+    /// Passes on what reading a connection brought. Says whether there were requests, and whether the connection goes on.
+    fn hand_over(&mut self, slot: usize, sink: &mut dyn Sink) -> (bool, bool) {
+        let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { return (false, false) };
+        let (mut requests, mut alive) = (false, true);
+        for event in self.happened.drain(..) {
+            match event {
+                Event::Request(request) => {
+                    requests = true;
+                    sink.submit(request);
+                }
+                Event::Query(query) => {
+                    requests = true;
+                    if let Some(unknown) = sink.ask(query) {
+                        connection.session.tell(unknown.id.sequence, Ok(&[]), &mut self.budget);
+                    }
+                }
+                Event::Opened(export) => {
+                    connection.opened = Some(export);
+                    *self.opened.entry(export).or_default() += 1;
+                }
+                Event::StartTls => {
+                    let config = self.settings.tls.as_ref().map(|tls| tls.config.clone());
+                    alive &=
+                        config.is_some_and(|config| connection.start_tls(config, &mut self.budget));
+                    self.ready.push_back(slot);
+                    connection.queued = true;
+                }
+                Event::Close(_) => alive = false,
+                Event::Disconnect => {}
+            }
+        }
+        (requests, alive)
     }
 
     /// Queues what the disks answered.
     fn answer(&mut self, replies: &mut Vec<Reply>) {
         for Reply { id, result } in replies.drain(..) {
-            let Ok(slot) = usize::try_from(id.connection.0 & ((1 << SLOT_BITS) - 1)) else {
-                continue;
-            };
-            match self.slots.get_mut(slot) {
-                Some(Slot::Live(connection)) if connection.id == id.connection => {
-                    let was_empty = connection.session.output().is_empty();
-                    connection.session.reply(id.sequence, result, &mut self.budget);
-                    connection.output_began(was_empty, self.now);
-                    let waits = connection.session.blocked() == Some(Blocked::Room);
-                    if self.written.last() != Some(&slot) {
-                        self.written.push(slot);
-                    }
-                    if waits {
-                        self.make_ready(slot);
-                    }
-                }
-                Some(Slot::Departed(departed, in_flight)) if *departed == id.connection => {
-                    if let Some(entry) = in_flight.close(id.sequence) {
-                        self.budget.give(entry.bytes);
-                    }
-                    if in_flight.count() == 0 {
-                        self.slots[slot] = Slot::Free;
-                        self.free.push(slot);
-                    }
-                }
-                _ => {}
+            if let Some(slot) = self.settle(id) {
+                self.queue(slot, |session, budget| {
+                    session.reply(id.sequence, result, budget);
+                });
             }
+        }
+    }
+
+    /// Queues what a disk knows of sectors.
+    fn tell(&mut self, told: &Told) {
+        if let Some(slot) = self.settle(told.id) {
+            let result = told.result.as_deref().map_err(|errno| *errno);
+            self.queue(slot, |session, budget| {
+                session.tell(told.id.sequence, result, budget);
+            });
+        }
+    }
+
+    /// Finds the connection that a request is of. What one that is gone had at the disks is done with.
+    fn settle(&mut self, id: RequestId) -> Option<usize> {
+        let slot = usize::try_from(id.connection.0 & ((1 << SLOT_BITS) - 1)).ok()?;
+        match self.slots.get_mut(slot)? {
+            Slot::Live(connection) if connection.id == id.connection => Some(slot),
+            Slot::Departed(departed, in_flight) if *departed == id.connection => {
+                if let Some(entry) = in_flight.close(id.sequence) {
+                    self.budget.give(entry.bytes);
+                }
+                if in_flight.count() == 0 {
+                    self.slots[slot] = Slot::Free;
+                    self.free.push(slot);
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn queue(&mut self, slot: usize, answer: impl FnOnce(&mut Session, &mut Budget)) {
+        let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { return };
+        let was_empty = connection.session.output().is_empty();
+        answer(&mut connection.session, &mut self.budget);
+        connection.output_began(was_empty, self.now);
+        let waits = connection.session.blocked() == Some(Blocked::Room);
+        if self.written.last() != Some(&slot) {
+            self.written.push(slot);
+        }
+        if waits {
+            self.make_ready(slot);
         }
     }
 
@@ -367,7 +452,9 @@ impl Loop {
         for slot in written.drain(..) {
             let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
             let sending = connection.write(&mut self.budget, self.now);
-            if sending == Sending::Broken || connection.is_over() {
+            let token = Token(CONNECTION_FIRST + slot);
+            let watched = connection.watch(self.poll.registry(), token);
+            if sending == Sending::Broken || !watched || connection.is_over() {
                 self.drop_connection(slot, sink);
             } else if sending == Sending::Something
                 && connection.session.blocked() == Some(Blocked::Room)
@@ -392,14 +479,23 @@ impl Loop {
         }
     }
 
+    /// Who haggles is told to leave. Who has an export open is read no further: what it has sent and was not read, it
+    /// can send again to the server that comes next, while an `NBD_ESHUTDOWN` is an error that a guest sees.
     fn begin_stop(&mut self) {
         self.stopping = Some(self.now);
+        // Who waits at a socket of ours gets an end and no error; at the service manager's it waits for the next server.
+        self.listeners.retain_mut(Listener::welcome_the_last);
+        self.accept();
         self.listeners.clear();
-        for (slot, state) in self.slots.iter_mut().enumerate() {
-            if let Slot::Live(connection) = state {
+        for slot in 0..self.slots.len() {
+            let Slot::Live(connection) = &mut self.slots[slot] else { continue };
+            if connection.session.is_in_handshake() {
+                connection.leave(self.now);
+            } else {
                 connection.session.finish(&mut self.budget);
-                self.written.push(slot);
             }
+            self.written.push(slot);
+            self.make_ready(slot);
         }
     }
 
@@ -422,12 +518,13 @@ impl Loop {
                     return;
                 }
                 self.exports.withdraw(export);
-                for (slot, state) in self.slots.iter_mut().enumerate() {
-                    if state.export() == Some(export)
-                        && let Slot::Live(connection) = state
+                for slot in 0..self.slots.len() {
+                    if self.slots[slot].export() == Some(export)
+                        && let Slot::Live(connection) = &mut self.slots[slot]
                     {
-                        connection.session.finish(&mut self.budget);
+                        connection.leave(self.now);
                         self.written.push(slot);
+                        self.make_ready(slot);
                     }
                 }
                 let _ = answer.try_send(Ok(()));
@@ -450,7 +547,7 @@ impl Loop {
             // Payloads that wait for each other's memory would wait for ever: one a tick gives way.
             let stuck = !unstuck && connection.is_stuck(self.now);
             unstuck |= stuck;
-            if hogs || stuck || deaf || connection.is_late(self.now) {
+            if hogs || stuck || deaf || connection.is_late(&self.settings, self.now) {
                 self.drop_connection(slot, sink);
             }
         }
@@ -465,7 +562,16 @@ impl Loop {
         // Closing deregisters too; a failure here changes nothing.
         let _ = connection.stream.deregister(self.poll.registry());
         let id = connection.id;
+        if let Some(export) = connection.opened
+            && let Some(connections) = self.opened.get_mut(&export)
+        {
+            *connections -= 1;
+            if *connections == 0 {
+                self.opened.remove(&export);
+            }
+        }
         // The last word to a client that is being dropped is a courtesy: it may not fit.
+        connection.close_tls();
         let _ = connection.write(&mut self.budget, self.now);
         let in_flight = connection.session.depart(&mut self.budget);
         if in_flight.count() == 0 {

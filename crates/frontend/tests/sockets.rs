@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 
 use spindle_frontend::client::{Client, ClientError};
 use spindle_frontend::{
-    Address, ConnectionId, Errno, Export, ExportId, Exports, Handle, Reply, Request, Server, Sink,
-    limits,
+    Address, ConnectionId, Errno, Export, ExportId, Exports, Handle, Reply, Request, Server,
+    Settings, Sink, limits,
 };
 use tempfile::TempDir;
 use units::{Bytes, Duration, Extent, Instant, Lba, Op, Operation, Sectors};
@@ -510,4 +510,66 @@ fn more_clients_than_there_may_be_are_turned_away() {
     drop(inside.pop());
     running.closed.recv().expect("noticed");
     running.client().read(extent(0, 1)).expect("there is room again");
+}
+
+#[test]
+fn a_message_that_stands_still_is_given_up_and_who_says_nothing_stays() {
+    let (running, _) = Running::with_disk();
+    let mut idle = running.client();
+    let mut writer = running.raw();
+    writer.write_all(&request_head(1, 0, 1 << 20)).expect("sent");
+    writer.write_all(&[7; 1_000]).expect("sent");
+    let mut half = running.raw();
+    half.write_all(&request_head(0, 0, 512)[..10]).expect("sent");
+    running.pass_time_until(&running.closed);
+    running.pass_time_until(&running.closed);
+    for stalled in [&mut writer, &mut half] {
+        assert_eq!(stalled.read(&mut [0]).unwrap_or(0), 0, "it is hung up on");
+    }
+    idle.read(extent(0, 1)).expect("it is still there");
+}
+
+#[test]
+fn who_does_not_take_its_answers_is_given_up() {
+    let (running, read) = Running::with_disk();
+    let (mut sender, _deaf) = running.client().split();
+    for cookie in 0..40 {
+        sender.queue(cookie, Operation::read(extent(0, 2048)), &[]).expect("queued");
+    }
+    sender.flush().expect("sent");
+    while read.load(Ordering::SeqCst) < 40 << 20 {
+        std::thread::yield_now();
+    }
+    running.pass_time_until(&running.closed);
+}
+
+#[test]
+fn no_more_connections_to_an_export_than_are_allowed() {
+    let allowed = Settings { export_connections_max: 2, ..Settings::default() };
+    let (running, _taken) =
+        Running::start_with(|server| server.with_settings(allowed).expect("within the limits"));
+    let first = running.client();
+    let _second = running.client();
+    let mut third = Client::connect(&running.addresses[0]).expect("it listens");
+    assert!(matches!(third.go("vol"), Err(ClientError::Refused(_))));
+    third.go("ro").expect("another export");
+    first.disconnect().expect("goodbye");
+    running.closed.recv().expect("it is noticed");
+    running.client();
+}
+
+#[test]
+fn an_export_that_is_given_up_refuses_what_comes_and_hangs_up() {
+    let (running, taken) = Running::start();
+    let (mut sender, mut receiver) = running.client().split();
+    sender.send(1, Operation::read(extent(0, 1)), &[]).expect("sent");
+    let request = taken.recv().expect("submitted");
+    running.handle.withdraw(ExportId(0), true).expect("it runs").expect("by force");
+    sender.send(2, Operation::read(extent(1, 1)), &[]).expect("sent");
+    let refused = receiver.receive().expect("answered");
+    assert_eq!((refused.cookie, refused.result), (2, Err(Errno::Shutdown)));
+    running.handle.reply(Reply { id: request.id, result: Ok(vec![4; 512]) });
+    assert_eq!(receiver.receive().expect("answered").result, Ok(vec![4; 512]));
+    assert!(receiver.receive().is_err(), "and then the end");
+    assert!(taken.try_recv().is_err(), "nothing reached the disk");
 }

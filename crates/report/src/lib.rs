@@ -15,4 +15,4 @@ pub use heat::HeatMap;
 pub use latency::{ErrorMs, Latency, LatencyMs};
 pub use plot::{Line, Plot, PlotError};
 pub use runs::Runs;
-pub use shapes::{DiskReport, ExecutionReport, SCHEMA, VolumeReport};
+pub use shapes::{DeadlinesReport, DiskReport, ExecutionReport, SCHEMA, VolumeReport};

@@ -64,6 +64,24 @@ impl From<Executed> for ExecutionReport {
     }
 }
 
+/// What became of a stream's deadlines.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DeadlinesReport {
+    /// Blocks answered by their deadline.
+    pub met: u64,
+    /// Blocks answered later.
+    pub missed: u64,
+    /// The latest answer after its deadline, in milliseconds.
+    pub lateness_max_ms: f64,
+}
+
+impl From<engine::Kept> for DeadlinesReport {
+    fn from(kept: engine::Kept) -> Self {
+        let lateness_max_ms = kept.lateness_max.as_millis_f64();
+        Self { met: kept.met, missed: kept.missed, lateness_max_ms }
+    }
+}
+
 /// One volume's run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VolumeReport {
@@ -89,6 +107,9 @@ pub struct VolumeReport {
     pub waiting_ms: LatencyMs,
     /// Deadlines that were promised and missed.
     pub deadline_misses: u64,
+    /// The same in full, of a volume that has a stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadlines: Option<DeadlinesReport>,
     /// Requests of an open loop that found the backlog full and were not sent.
     pub dropped: u64,
     /// How far off the estimates of its requests were; nothing where nobody estimates.

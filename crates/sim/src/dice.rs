@@ -59,6 +59,14 @@ impl Dice {
         }
     }
 
+    /// Puts things into an order, each as likely as any other.
+    pub fn shuffle<T>(&mut self, things: &mut [T]) {
+        for place in (1..things.len()).rev() {
+            let other = usize::try_from(self.below(place as u64 + 1)).expect("under the place");
+            things.swap(place, other);
+        }
+    }
+
     /// Yes, with this probability.
     pub fn chance(&mut self, share: Share) -> bool {
         self.below(u64::from(Share::ALL.ppb())) < u64::from(share.ppb())

@@ -7,13 +7,16 @@
 //! Invariant: one seed, one result, on every machine, in debug and in release. Each workload has dice of its
 //! own, so that adding one changes no other.
 
+mod bench_target;
 mod calendar;
 mod commands;
 mod dice;
 mod experiments;
+pub mod loads;
 mod oracle;
 mod replay;
 mod run;
+pub mod search;
 pub mod seeds;
 mod slab;
 mod source;
@@ -21,9 +24,10 @@ pub mod validate;
 mod workload;
 mod world;
 
+pub use bench_target::BenchTarget;
 pub use commands::Uninterrupted;
 pub use dice::Dice;
-pub use experiments::{Check, Experiment, Outcome, Series};
+pub use experiments::{Check, Experiment, OneDisk, Outcome, Series};
 pub use oracle::Verdict;
 pub use run::{Report, TraceReport};
 pub use workload::Generator;

@@ -6,6 +6,7 @@
 //! | last write wins | a read sees, in each sector, the last write answered before it was sent, or one that overlaps it in time |
 //! | work conserved | the disk rests beside queued requests only while it waits for a run's next request or for a limit |
 //! | promise kept | at one command at a time, whoever had work for two periods or more got its reserve, less what may be lent |
+//! | deadlines met | under a policy that never misses no block of an admitted stream is late |
 //! | books | what is charged is the busy time; reserves add up (asked of the engine itself) |
 //!
 //! A broken oracle panics: the message names the seed's instant, and the run can be repeated from its seed.
@@ -13,7 +14,8 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Command, Contract, Engine, PolicyName, Purpose, Settings, VolumeId};
+use engine::stream::Range;
+use engine::{Command, Contract, Engine, Kept, PolicyName, Purpose, Settings, VolumeId};
 use serde::Serialize;
 use units::{DiskTime, Duration, Extent, Instant, Lba, Op, Operation, Share};
 
@@ -31,6 +33,8 @@ pub struct Verdict {
     pub rests_checked: u64,
     /// Stretches of two periods or more in which a volume with a reserve always had work.
     pub promises_checked: u64,
+    /// Blocks of streams under a policy that never misses, none of them late.
+    pub deadlines_checked: u64,
 }
 
 /// What a write is known by: its place among all writes of the run. Zero: never written.
@@ -232,6 +236,21 @@ pub(crate) fn burst(high: impl Iterator<Item = Contract>, period: Duration) -> D
 /// Longer bursts count as this one: a day.
 const BURST_MAX: Duration = Duration::from_secs(86_400);
 
+/// Whether no block of an admitted stream may be late here.
+pub(crate) fn never_misses(settings: &Settings) -> bool {
+    settings.policy.never_misses() && settings.deadlines.slack_range == Range::All
+}
+
+/// Checks that no block of `volume`'s stream has been late.
+pub(crate) fn assert_deadlines_kept(kept: Kept, settings: &Settings, volume: &str, now: Instant) {
+    assert!(
+        kept.missed == 0 || !never_misses(settings),
+        "at {now}: a block of {volume} was late by {} under {}",
+        kept.lateness_max,
+        settings.policy,
+    );
+}
+
 /// Checks that the engine rests for a good reason: asked when it has nothing to do though requests are queued.
 pub(crate) fn assert_rest_is_justified(
     engine: &Engine,
@@ -243,6 +262,11 @@ pub(crate) fn assert_rest_is_justified(
         return;
     }
     let wakeup = engine.next_wakeup();
+    if settings.policy.keeps_deadlines() {
+        // Best effort that fits into no slack waits until there is some: for somebody's release, or for ever.
+        assert!(wakeup.is_none_or(|until| until > now), "at {now}: the engine waits for the past");
+        return;
+    }
     assert!(wakeup.is_some(), "at {now}: requests are queued, the disk rests, and nobody wakes it");
     let until = wakeup.expect("just asserted");
     assert!(until > now, "at {now}: the engine waits for the past");

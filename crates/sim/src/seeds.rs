@@ -68,6 +68,8 @@ enum Shares {
     Time,
     /// [`NOMINAL`] requests a second.
     Rate,
+    /// Its time, beside streams.
+    Deadlines,
 }
 
 /// So many that half a request a second is a hundredth of it.
@@ -77,7 +79,7 @@ impl Shares {
     /// So many hundredths, as a config has them.
     fn text(self, percent: u64) -> String {
         match self {
-            Self::Time => format!("{percent}%"),
+            Self::Time | Self::Deadlines => format!("{percent}%"),
             Self::Rate => format!("{}.{}/s", percent / 2, percent % 2 * 5),
         }
     }
@@ -85,6 +87,9 @@ impl Shares {
 
 fn draw_disk(dice: &mut Dice, text: &mut String, disk: u64) -> Shares {
     let (drive, depth_max) = one_of(dice, &DRIVES);
+    if dice.below(5) == 0 {
+        return draw_deadlines(dice, text, (disk, drive));
+    }
     let depth = if dice.chance(Share::from_percent(50)) { 1 } else { 1 + dice.below(depth_max) };
     let policy = match dice.below(20) {
         0..=1 => "fcfs",
@@ -108,6 +113,41 @@ fn draw_disk(dice: &mut Dice, text: &mut String, disk: u64) -> Shares {
         return Shares::Rate;
     }
     Shares::Time
+}
+
+/// A disk on which requests have deadlines.
+fn draw_deadlines(dice: &mut Dice, text: &mut String, (disk, drive): (u64, &str)) -> Shares {
+    let policy = one_of(dice, &["edf", "lst", "delta-l", "delta-l", "delta-star", "delta-star"]);
+    let period = one_of(dice, &[1_000, 3_000]);
+    let _ = writeln!(
+        text,
+        "\n[[disk]]\nname = \"d{disk}\"\ndrive = \"{drive}\"\npolicy = \"{policy}\"\nperiod = \"{period}ms\""
+    );
+    if dice.chance(Share::from_percent(30)) {
+        let _ = writeln!(text, "best_effort = {{ share = \"20%\", period = \"2s\" }}");
+    }
+    if dice.chance(Share::from_percent(40)) {
+        let chunk = one_of(dice, &["64KiB", "256KiB"]);
+        let _ = writeln!(text, "execution = \"preemptible\"\nchunk = \"{chunk}\"");
+    }
+    Shares::Deadlines
+}
+
+/// A volume with a stream, which plays it; now and then somebody reads beside it through the same volume.
+fn draw_stream(dice: &mut Dice, text: &mut String, name: &str) {
+    let bandwidth = one_of(dice, &["50KB/s", "100KB/s", "172KB/s"]);
+    let block = one_of(dice, &["128KiB", "256KiB"]);
+    let op = one_of(dice, &["read", "read", "write"]);
+    let span = match dice.below(4) {
+        0 => format!(", span = [\"{}ms\", \"{}s\"]", dice.below(2_000), 3 + dice.below(5)),
+        _ => String::new(),
+    };
+    let start = dice.below(1_500);
+    let _ = write!(
+        text,
+        "size = \"64MiB\"\nstream = {{ bandwidth = \"{bandwidth}\", block = \"{block}\"{span} }}\n\
+         \n[[workload]]\nvolume = \"{name}\"\nop = \"{op}\"\naccess = \"stream\"\nstart = \"{start}ms\"\n"
+    );
 }
 
 /// How requests become commands: as one, as several in a row, or as short ones.
@@ -137,7 +177,8 @@ fn draw_execution(dice: &mut Dice, text: &mut String, drive: &str) {
 }
 
 fn draw_volumes(dice: &mut Dice, drawn: &mut Scenario, (disk, shares): (u64, Shares)) {
-    let mut left = 100;
+    // Whatever is drawn has to fit, and streams take their part.
+    let mut left = if shares == Shares::Deadlines { 10 } else { 100 };
     // Those that others can be a second door to, with their sectors.
     let mut own: Vec<(String, u64)> = Vec::new();
     for volume in 0..=dice.below(6) {
@@ -146,6 +187,10 @@ fn draw_volumes(dice: &mut Dice, drawn: &mut Scenario, (disk, shares): (u64, Sha
         left -= reserve;
         let text = &mut drawn.text;
         let _ = write!(text, "\n[[volume]]\nname = \"{name}\"\ndisk = \"d{disk}\"\n");
+        if shares == Shares::Deadlines && dice.chance(Share::from_percent(60)) {
+            draw_stream(dice, text, &name);
+            continue;
+        }
         let door = !own.is_empty() && dice.chance(Share::from_percent(20));
         let sectors = if door {
             let which = usize::try_from(dice.below(own.len() as u64)).expect("an index");
@@ -158,10 +203,12 @@ fn draw_volumes(dice: &mut Dice, drawn: &mut Scenario, (disk, shares): (u64, Sha
             own.push((name.clone(), sectors));
             sectors
         };
-        if reserve > 0 || shares == Shares::Time {
+        if reserve > 0 || shares != Shares::Rate {
             let _ = writeln!(text, "reserve = \"{}\"", shares.text(reserve));
         }
-        if reserve + left > 0 && dice.chance(Share::from_percent(25)) {
+        if shares == Shares::Deadlines {
+            // Limits and classes are none there.
+        } else if reserve + left > 0 && dice.chance(Share::from_percent(25)) {
             // Admitted with its limit: it goes before those with reserves up to that.
             let least = u64::from(reserve == 0);
             let beyond = least + dice.below(left + 1 - least);

@@ -9,13 +9,15 @@ use units::{Duration, Instant, Operation, Sectors};
 use crate::replay::Replay;
 use crate::{Dice, Generator, TraceReport};
 
-/// One of the three.
+/// One of the four.
 #[derive(Debug)]
 pub(crate) enum Source {
     Drawn(Generator),
     Trace(Box<Replay>),
     /// A list, and how many of it were sent.
     Listed(Arc<[Operation]>, usize),
+    /// The same with the time of each.
+    Timed(Arc<[(Duration, Operation)]>, usize),
 }
 
 impl Source {
@@ -25,6 +27,7 @@ impl Source {
             Requests::Drawn(drawn) => Self::Drawn(Generator::new(drawn, size, dice)),
             Requests::Trace(replay) => Self::Trace(Box::new(Replay::new(replay, size))),
             Requests::Listed(operations) => Self::Listed(Arc::clone(operations), 0),
+            Requests::Timed(timed) => Self::Timed(Arc::clone(timed), 0),
         }
     }
 
@@ -34,6 +37,7 @@ impl Source {
             Self::Drawn(generator) => (generator.outstanding().unwrap_or(1), Duration::ZERO),
             Self::Trace(replay) => replay.next_at().map_or((0, Duration::ZERO), |at| (1, at)),
             Self::Listed(operations, _) => (u32::from(!operations.is_empty()), Duration::ZERO),
+            Self::Timed(timed, _) => timed.first().map_or((0, Duration::ZERO), |(at, _)| (1, *at)),
         }
     }
 
@@ -44,14 +48,19 @@ impl Source {
             Self::Drawn(generator) => Some(now + generator.pause()),
             Self::Trace(replay) => replay.next_at().map(|at| start + at),
             Self::Listed(..) => None,
+            Self::Timed(timed, sent) => timed.get(*sent).map(|(at, _)| start + *at),
         }
     }
 
-    /// What a trace asks for now; nothing of what dice make up, which are rolled only for what is sent.
+    /// What a trace, or a list with times, asks for now; nothing of what dice make up, which are rolled only for what is sent.
     pub(crate) fn traced(&mut self) -> Result<Option<Operation>, TraceError> {
         match self {
             Self::Drawn(_) | Self::Listed(..) => Ok(None),
             Self::Trace(replay) => replay.take().map(Some),
+            Self::Timed(timed, sent) => {
+                *sent += 1;
+                Ok(timed.get(*sent - 1).map(|(_, operation)| *operation))
+            }
         }
     }
 
@@ -66,7 +75,7 @@ impl Source {
                 *sent += 1;
                 operations[*sent - 1]
             }
-            Self::Trace(_) => unreachable!("a trace was asked before"),
+            Self::Trace(_) | Self::Timed(..) => unreachable!("a trace was asked before"),
         }
     }
 
@@ -78,7 +87,7 @@ impl Source {
     /// What there is to tell of a trace.
     pub(crate) fn report(&self) -> Option<TraceReport> {
         match self {
-            Self::Drawn(_) | Self::Listed(..) => None,
+            Self::Drawn(_) | Self::Listed(..) | Self::Timed(..) => None,
             Self::Trace(replay) => Some(replay.report()),
         }
     }
@@ -87,7 +96,7 @@ impl Source {
     pub(crate) fn outstanding(&self) -> Option<u32> {
         match self {
             Self::Drawn(generator) => generator.outstanding(),
-            Self::Trace(_) => None,
+            Self::Trace(_) | Self::Timed(..) => None,
             Self::Listed(..) => Some(1),
         }
     }
@@ -99,7 +108,7 @@ impl Source {
                 generator.outstanding()?;
                 Some(generator.pause())
             }
-            Self::Trace(_) => None,
+            Self::Trace(_) | Self::Timed(..) => None,
             Self::Listed(..) => Some(Duration::ZERO),
         }
     }

@@ -11,7 +11,8 @@ pub struct Generator {
     mix: Mix,
     access: Access,
     block: Sectors,
-    /// The number of blocks that the volume holds.
+    /// Where the first block begins, and how many there are.
+    first: Lba,
     blocks: u64,
     /// The next block of a sequential run, and how many of the run are left.
     next_block: u64,
@@ -29,17 +30,22 @@ impl Generator {
     /// If a block does not fit the volume: the config's check refuses that.
     pub fn new(drawn: &Drawn, size: Sectors, dice: Dice) -> Self {
         let block = drawn.block.sectors_exact().expect("blocks are whole sectors");
-        let blocks = size.0 / block.0;
+        let (first, room) = match drawn.access {
+            Access::Within { range } => (range.start, range.len),
+            _ => (Lba(0), size),
+        };
+        let blocks = room.0 / block.0;
         assert!(blocks > 0, "a block fits the volume");
         let run_left = match drawn.access {
             Access::Sequential { run } => run.map(|_| 0),
-            Access::Random | Access::Elevator { .. } => None,
+            Access::Within { .. } | Access::Random | Access::Elevator { .. } => None,
         };
         let (mix, access, arrival) = (drawn.mix, drawn.access, drawn.arrival);
         Self {
             mix,
             access,
             block,
+            first,
             blocks,
             next_block: 0,
             run_left,
@@ -52,7 +58,7 @@ impl Generator {
     /// What the next request asks for.
     pub fn operation(&mut self) -> Operation {
         let block = self.place();
-        let extent = Extent::new(Lba(block * self.block.0), self.block);
+        let extent = Extent::new(self.first + Sectors(block * self.block.0), self.block);
         let reads = match self.mix {
             Mix::Read => true,
             Mix::Write => false,
@@ -81,6 +87,7 @@ impl Generator {
     fn place(&mut self) -> u64 {
         let run = match self.access {
             Access::Sequential { run } => run,
+            Access::Within { .. } => None,
             Access::Random => return self.dice.below(self.blocks),
             Access::Elevator { batch } => return self.on_the_way(batch.get()),
         };
@@ -136,6 +143,14 @@ mod tests {
         let mut generator = generator(Access::Sequential { run: None }, Mix::Write);
         let last = (0..1_001).map(|_| generator.operation()).last().expect("some");
         assert_eq!((last.extent.start, last.op), (Lba(0), Op::Write));
+    }
+
+    #[test]
+    fn a_stream_plays_its_range_over_and_over() {
+        let range = Extent::new(Lba(80), Sectors(24));
+        let mut generator = generator(Access::Within { range }, Mix::Write);
+        let starts: Vec<u64> = (0..5).map(|_| generator.operation().extent.start.0).collect();
+        assert_eq!(starts, [80, 88, 96, 80, 88]);
     }
 
     #[test]

@@ -4,10 +4,13 @@ use config::{Plan, Workload};
 use drive::{AnyDevice, Tag};
 use engine::limits::REQUESTS_MAX;
 use engine::{
-    Action, Command, Declared, Engine, Event, Outcome, Priority, Reply, Request, SEQUENTIAL_WITHIN,
-    Settings, VolumeId,
+    Action, Agenda, Command, Contract, Declared, Engine, Event, Outcome, Priority, Reply, Request,
+    SEQUENTIAL_WITHIN, Settings, VolumeId,
 };
-use report::{DeclaredReport, DiskReport, ExecutionReport, Latency, Runs, SCHEMA, VolumeReport};
+use report::{
+    DeadlinesReport, DeclaredReport, DiskReport, ExecutionReport, Latency, Runs, SCHEMA,
+    VolumeReport,
+};
 use trace::TraceError;
 use units::{Bytes, DiskTime, Duration, Instant, Op, Operation, Share};
 use volume::{DiskId, Map, Placed};
@@ -16,7 +19,8 @@ use crate::Dice;
 use crate::calendar::Calendar;
 use crate::commands::Uninterrupted;
 use crate::oracle::{
-    DataOracle, PromiseOracle, Terms, Verdict, Watched, assert_rest_is_justified, burst,
+    DataOracle, PromiseOracle, Terms, Verdict, Watched, assert_deadlines_kept,
+    assert_rest_is_justified, burst, never_misses,
 };
 use crate::run::Report;
 use crate::slab::Slab;
@@ -45,6 +49,8 @@ struct Disk {
     name: String,
     settings: Settings,
     engine: Engine,
+    /// Streams that come and end.
+    agenda: Agenda,
     device: AnyDevice,
     /// Commands in the drive, by tag, with the time of their issue.
     running: Vec<(Command, Instant)>,
@@ -182,6 +188,7 @@ impl World {
             for disk in 0..self.disks.len() {
                 self.collect(disk);
             }
+            self.disks.iter_mut().for_each(|disk| disk.keep_agenda(at));
             while let Some(entry) = self.calendar.take(at) {
                 match entry {
                     Entry::Send { load } => self.send(load),
@@ -232,6 +239,7 @@ impl World {
         let volumes = self.volumes.iter().map(|volume| {
             let engine = &self.disks[volume.disk].engine;
             let (contract, account) = (engine.contract(volume.id), engine.account(volume.id));
+            let kept = engine.kept(volume.id);
             VolumeReport {
                 name: volume.name.clone(),
                 reserve: contract.reserve.as_f64(),
@@ -243,8 +251,8 @@ impl World {
                 bytes_per_s: volume.bytes.0 as f64 / seconds,
                 latency_ms: volume.latency.millis(),
                 waiting_ms: volume.waiting.millis(),
-                // No policy of today promises a deadline.
-                deadline_misses: 0,
+                deadline_misses: kept.map_or(0, |kept| kept.missed),
+                deadlines: kept.map(DeadlinesReport::from),
                 dropped: volume.dropped,
                 estimate_error_ms: volume.error.error(),
                 declared: volume
@@ -262,15 +270,24 @@ impl World {
     fn verdict(&self) -> Verdict {
         Verdict {
             reads_checked: self.disks.iter().map(|disk| disk.data.checked).sum(),
+            deadlines_checked: self.volumes.iter().map(|volume| self.kept(volume)).sum(),
             promises_checked: self.volumes.iter().map(|volume| volume.promise.checked).sum(),
             ..self.verdict
         }
     }
 
+    /// Blocks that were in time where none may be late.
+    fn kept(&self, volume: &Volume) -> u64 {
+        let disk = &self.disks[volume.disk];
+        let kept = disk.engine.kept(volume.id).filter(|_| never_misses(&disk.settings));
+        kept.map_or(0, |kept| kept.met)
+    }
+
     fn next_at(&self) -> Option<Instant> {
         let mut next = self.calendar.next_at();
         for disk in &self.disks {
-            for at in [disk.device.next_completion(), disk.engine.next_wakeup()] {
+            let agenda = disk.agenda.next_at();
+            for at in [disk.device.next_completion(), disk.engine.next_wakeup(), agenda] {
                 next = at.map(|at| next.map_or(at, |next| next.min(at))).or(next);
             }
         }
@@ -379,6 +396,9 @@ impl World {
             volume.error.record(off);
             disk.error.record(off);
         }
+        if let Some(kept) = disk.engine.kept(volume.id) {
+            assert_deadlines_kept(kept, &disk.settings, &volume.name, self.now);
+        }
         load.inside -= 1;
         let volume = load.volume;
         if let Some(pause) = load.source.think() {
@@ -412,12 +432,31 @@ impl World {
 }
 
 impl Disk {
+    fn add_volume(&mut self, volume: &config::Volume) -> VolumeId {
+        let none = Contract { stream: None, ..volume.contract };
+        let id = self.engine.add_volume(none, Instant::ZERO).expect("the plan's reserves fit");
+        let contract = self.agenda.book(id, volume.contract, volume.span(), Instant::ZERO);
+        if contract != none {
+            self.engine.handle(Event::ContractChanged { volume: id, contract }, Instant::ZERO);
+        }
+        id
+    }
+
+    /// Begins and ends the streams for which it is time.
+    fn keep_agenda(&mut self, now: Instant) {
+        while let Some((volume, stream)) = self.agenda.take(now) {
+            let contract = Contract { stream, ..self.engine.contract(volume) };
+            self.engine.handle(Event::ContractChanged { volume, contract }, now);
+        }
+    }
+
     fn new(disk: &config::Disk, seed: u64) -> Self {
         let settings = disk.settings();
         Self {
             name: disk.name.clone(),
             settings,
             engine: disk.engine(Instant::ZERO),
+            agenda: Agenda::default(),
             device: AnyDevice::new(disk.drive.model.clone()).with_seed(seed),
             running: Vec::new(),
             data: DataOracle::default(),
@@ -434,8 +473,7 @@ impl Disk {
 impl Volume {
     fn new(volume: &config::Volume, disks: &mut [Disk]) -> Self {
         let disk = volume.disk.0;
-        let id = disks[disk].engine.add_volume(volume.contract, Instant::ZERO);
-        let id = id.expect("the plan's reserves fit");
+        let id = disks[disk].add_volume(volume);
         disks[disk].engine.prioritise(id, volume.priority);
         disks[disk].limited |= volume.contract.limit < Share::ALL;
         let place = DiskId(u32::try_from(disk).expect("disks are few"));

@@ -22,7 +22,7 @@ fn every_oracle_holds_over_what_was_found() {
 #[test]
 fn every_oracle_holds_over_drawn_scenarios() {
     let scratch = TempDir::new().expect("a scratch directory");
-    let (mut reads, mut rests, mut promises, mut replayed) = (0, 0, 0, 0);
+    let (mut reads, mut rests, mut promises, mut replayed, mut deadlines) = (0, 0, 0, 0, 0);
     for seed in 0..60 {
         let report = std::panic::catch_unwind(|| seeds::run(seed, scratch.path())).unwrap_or_else(|_| {
             panic!(
@@ -33,11 +33,12 @@ fn every_oracle_holds_over_drawn_scenarios() {
         reads += report.oracles.reads_checked;
         rests += report.oracles.rests_checked;
         promises += report.oracles.promises_checked;
+        deadlines += report.oracles.deadlines_checked;
         replayed += report.traces.iter().map(|trace| trace.sent).sum::<u64>();
     }
     // An oracle that saw nothing has shown nothing.
     assert!(reads > 100 && rests > 1_000 && promises > 100, "{reads} {rests} {promises}");
-    assert!(replayed > 1_000, "{replayed}");
+    assert!(replayed > 1_000 && deadlines > 20, "{replayed} {deadlines}");
 }
 
 #[test]

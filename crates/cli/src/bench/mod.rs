@@ -1,11 +1,13 @@
 //! `spindle bench`: measurements with real clients.
 
+mod clockwise;
 mod insulation;
 mod live;
 mod preempt;
 mod shares;
 mod vdisk;
 
+pub(crate) use clockwise::clockwise;
 pub(crate) use insulation::insulation;
 pub(crate) use preempt::preempt;
 pub(crate) use shares::shares;

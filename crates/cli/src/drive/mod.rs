@@ -5,11 +5,11 @@ mod show;
 mod surface;
 mod validate;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use drive::Model;
+use drive::{AnySpec, Model};
 use report::SCHEMA;
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ pub(crate) enum Drive {
     Ls,
     /// One drive: its figures, its seek curve, the rates of its zones and its service-time surface.
     Show(Show),
-    /// Read a drive out of DiskSim's parameter files, and write it as a drive file.
+    /// Make a drive file of DiskSim's parameter files, or of a profile that was measured.
     Import(Import),
     /// Replay a trace of measured requests, and say how far the model is from the drive.
     Validate(Validate),
@@ -39,9 +39,13 @@ pub(crate) struct Show {
 #[derive(Debug, Args)]
 pub(crate) struct Import {
     /// The .parv or .diskspecs file; what it names is looked for beside it.
-    file: PathBuf,
+    #[arg(required_unless_present = "profile")]
+    file: Option<PathBuf>,
+    /// A profile, as `spindle profile` writes it: the drive becomes one that can be simulated and emulated.
+    #[arg(long, value_name = "PROFILE.toml", conflicts_with = "file")]
+    profile: Option<PathBuf>,
     /// Where the drive file goes, instead of standard output.
-    #[arg(long, value_name = "FILE.toml")]
+    #[arg(short, long, value_name = "FILE.toml")]
     out: Option<PathBuf>,
     /// Give it a queue of so many commands, of which it serves first what comes under the heads first.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(drive::QUEUE_DEPTH_MAX)))]
@@ -80,8 +84,11 @@ fn open(name: &str) -> anyhow::Result<Arc<Model>> {
 struct Imported {
     schema: u32,
     sectors: u64,
-    cylinders: u32,
-    zones: usize,
+    /// Of a drive with an arm, as are its zones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cylinders: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    zones: Option<usize>,
     /// The drive file, if it was not written to a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     toml: Option<String>,
@@ -89,14 +96,31 @@ struct Imported {
     file: Option<PathBuf>,
 }
 
-fn import(args: &Import, json: bool) -> anyhow::Result<Ended> {
-    let mut spec = config::disksim::import(&args.file).map_err(bad_input)?;
-    if let Some(depth) = args.queue {
-        spec = config::disksim::with_shortest_positioning(spec, depth);
+/// The drive, and the file that it is from.
+fn imported(args: &Import) -> anyhow::Result<(AnySpec, &Path)> {
+    if let Some(path) = &args.profile {
+        let measured = config::profile::Measured::read(path).map_err(bad_input)?;
+        let spec = measured.any_spec();
+        let spec = spec.map_err(|lacks| bad_input(format!("{}: {lacks}", path.display())))?;
+        return Ok((spec, path));
     }
-    let name = args.file.file_name().unwrap_or_default().to_string_lossy();
-    let text = format!("# Imported from {name}.\n\n{}", config::drives::to_toml(&spec));
-    let model = spec.check().map_err(bad_input)?;
+    let path = args.file.as_deref().expect("one of the two is required");
+    let spec = config::disksim::import(path).map_err(bad_input)?;
+    Ok((AnySpec::Mechanical(Box::new(spec)), path))
+}
+
+fn import(args: &Import, json: bool) -> anyhow::Result<Ended> {
+    let (mut spec, from) = imported(args)?;
+    if let (Some(depth), AnySpec::Mechanical(mechanical)) = (args.queue, &mut spec) {
+        **mechanical = config::disksim::with_shortest_positioning((**mechanical).clone(), depth);
+    }
+    let text = match &spec {
+        AnySpec::Mechanical(spec) => config::drives::to_toml(spec),
+        AnySpec::Flash(spec) => config::drives::flash_to_toml(spec),
+    };
+    let name = from.file_name().unwrap_or_default().to_string_lossy();
+    let text = format!("# Imported from {name}.\n\n{text}");
+    let model = spec.check().map_err(|error| bad_input(format!("{}: {error}", from.display())))?;
     if let Some(out) = &args.out {
         let failed = |error| bad_input(format!("{}: {error}", out.display()));
         std::fs::write(out, &text).map_err(failed)?;
@@ -105,8 +129,8 @@ fn import(args: &Import, json: bool) -> anyhow::Result<Ended> {
         let imported = Imported {
             schema: SCHEMA,
             sectors: model.capacity().0,
-            cylinders: model.cylinders(),
-            zones: model.zones().len(),
+            cylinders: model.mechanical().map(|model| model.cylinders()),
+            zones: model.mechanical().map(|model| model.zones().len()),
             toml: args.out.is_none().then_some(text),
             file: args.out.clone(),
         };

@@ -113,6 +113,7 @@ impl At {
             found: found.map(shortened),
             expected: expected.to_string(),
             refusal: false,
+            unfit: None,
         })
     }
 }

@@ -11,6 +11,7 @@ mod flash;
 mod open;
 mod shape;
 mod write;
+mod write_flash;
 
 use core::fmt;
 
@@ -19,7 +20,9 @@ use drive::{AnySpec, Spec, SpecError};
 use flash::{FlashFile, Kind, KindTable};
 pub use open::{OpenDriveError, open, open_any};
 use shape::DriveFile;
+pub(crate) use write::time as exact;
 pub use write::to_toml;
+pub use write_flash::flash_to_toml;
 
 /// Name and text of each drive.
 const LIBRARY: &[(&str, &str)] = &[

@@ -22,7 +22,7 @@ pub fn to_toml(spec: &Spec) -> String {
 }
 
 /// Whole nanoseconds: exact, whatever they are.
-fn time(time: Duration) -> String {
+pub(crate) fn time(time: Duration) -> String {
     let nanos = time.as_nanos();
     match nanos {
         0 => "\"0s\"".to_owned(),
@@ -32,7 +32,7 @@ fn time(time: Duration) -> String {
     }
 }
 
-fn size(size: Sectors) -> String {
+pub(super) fn size(size: Sectors) -> String {
     format!("\"{}B\"", size.bytes().0)
 }
 

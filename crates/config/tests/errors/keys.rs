@@ -7,7 +7,7 @@ fn an_unknown_key_at_the_top() {
     assert_eq!(
         refused(&[], "seed = 1\nsede = 2\n"),
         "plan.toml:2: field `sede`: found `sede`, expected one of the keys \
-         `seed`, `duration`, `listen`, `disk`, `volume`, `workload`"
+         `seed`, `duration`, `listen`, `nbd`, `disk`, `volume`, `workload`"
     );
 }
 
@@ -16,9 +16,9 @@ fn an_unknown_key_of_a_disk() {
     assert_eq!(
         disk("dirve = \"x\"\n"),
         "plan.toml:1: [[disk]] \"d0\": field `dirve`: found `dirve`, expected one of the keys `name`, \
-         `drive`, `path`, `backing`, `policy`, `depth`, `period`, `batch`, `linger`, \
+         `drive`, `profile`, `path`, `backing`, `policy`, `depth`, `period`, `batch`, `linger`, \
          `estimate_sequential`, `estimate_random`, `execution`, `split`, `chunk`, `jit_offset`, `approach`, `seek_split`, `free_prefetch`, `preempt_writes`, \
-          `estimate`, `nominal_rate`, `unreserved`"
+          `estimate`, `nominal_rate`, `unreserved`, `host_lateness`, `best_effort`, `range`"
     );
 }
 
@@ -27,7 +27,7 @@ fn an_unknown_key_of_a_volume() {
     assert_eq!(
         volume("size = \"1GiB\"\nshare = \"1%\"\n"),
         "plan.toml:2: [[volume]] \"v\": field `share`: found `share`, expected one of the keys `name`, \
-         `disk`, `size`, `at`, `reserve`, `limit`, `weight`, `priority`, `same_as`, `iops`, `bandwidth`, `run`, `block`"
+         `disk`, `clients`, `size`, `at`, `reserve`, `limit`, `weight`, `priority`, `same_as`, `iops`, `bandwidth`, `run`, `block`, `stream`"
     );
 }
 

@@ -34,7 +34,7 @@ fn with_an_unknown_op_or_none() {
 
 #[test]
 fn with_an_unknown_access_or_none() {
-    let expected = "\"sequential\", \"random\" or \"trace\"";
+    let expected = "\"sequential\", \"random\", \"stream\" or \"trace\"";
     let message = bare("volume = \"v\"\nop = \"read\"\n");
     expect(&message, "1: [[workload]] #1: field `access`", "nothing", expected);
     let message = bare("volume = \"v\"\nop = \"read\"\naccess = \"zipf\"\n");

@@ -7,7 +7,30 @@ use std::path::Path;
 use spindle_config::Plan;
 
 /// The config that is made bad.
-pub(crate) const GOOD: &str = include_str!("../full.toml");
+pub(crate) const GOOD: &str = concat!(
+    include_str!("../full.toml"),
+    r#"
+[[disk]]
+name = "d2"
+drive = "atlas-ii"
+policy = "delta-l"
+range = "paper"
+host_lateness = "2ms"
+best_effort = { share = "20%", period = "1s" }
+
+[[volume]]
+name = "cam"
+disk = "d2"
+size = "64MiB"
+stream = { bandwidth = "817KB/s", block = "1MB", range = "1MiB..33MiB", span = ["0s", "2h"] }
+
+[[workload]]
+volume = "cam"
+op = "write"
+access = "stream"
+stop = "80s"
+"#
+);
 
 /// Pieces that a config is made of, and some that none should be made of.
 const TOKENS: &[&str] = &[

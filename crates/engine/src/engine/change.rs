@@ -22,17 +22,23 @@ impl Engine {
     /// Past [`VOLUMES_MAX`].
     pub fn add_volume(&mut self, contract: Contract, now: Instant) -> Result<VolumeId, Refusal> {
         assert!(self.volumes() < VOLUMES_MAX, "volumes are bounded at the edge");
-        self.admission.admit(contract)?;
+        let fresh = || VolumeId(u32::try_from(self.volumes.len()).expect("VOLUMES_MAX fits"));
+        let volume = self.vacant.last().copied().unwrap_or_else(fresh);
+        let mut admission = self.admission;
+        admission.admit(contract)?;
+        if let Some(tasks) = &mut self.tasks {
+            tasks.admit(volume, contract)?;
+        }
+        self.admission = admission;
         let fresh = Volume { first: NOBODY, last: NOBODY, account: Account::default() };
-        let Some(volume) = self.vacant.pop() else {
-            let volume = VolumeId(u32::try_from(self.volumes.len()).expect("VOLUMES_MAX fits"));
+        if self.vacant.pop().is_none() {
             self.volumes.push(fresh);
             self.contracts.push(contract);
             self.priorities.push(Priority::Normal);
             self.slack.push(DiskTime::ZERO);
             self.policy.add(contract, now);
             return Ok(volume);
-        };
+        }
         self.volumes[volume.0 as usize] = fresh;
         self.contracts[volume.0 as usize] = contract;
         self.priorities[volume.0 as usize] = Priority::Normal;
@@ -49,7 +55,8 @@ impl Engine {
     pub fn admits(&self, volume: VolumeId, contract: Contract) -> Result<(), Refusal> {
         let mut admission = self.admission;
         admission.release(self.contracts[volume.0 as usize]);
-        admission.admit(contract)
+        admission.admit(contract)?;
+        self.tasks.as_ref().map_or(Ok(()), |tasks| tasks.admits(volume, contract))
     }
 
     /// Of what `volume` was charged, what came out of the slack: nobody else's reserve was waiting for it.
@@ -71,6 +78,9 @@ impl Engine {
         let entry = &mut self.contracts[volume.0 as usize];
         self.admission.release(core::mem::replace(entry, contract));
         self.admission.admit(contract).expect("a change is sent after a yes");
+        if let Some(tasks) = &mut self.tasks {
+            tasks.admit(volume, contract).expect("a change is sent after a yes");
+        }
         self.policy.change(volume, contract, now);
     }
 
@@ -83,6 +93,9 @@ impl Engine {
         assert!(!self.vacant.contains(&volume), "a volume leaves once");
         let contract = &mut self.contracts[volume.0 as usize];
         self.admission.release(core::mem::replace(contract, Contract::BEST_EFFORT));
+        if let Some(tasks) = &mut self.tasks {
+            tasks.release(volume);
+        }
         self.policy.begin_anew(volume, Contract::BEST_EFFORT, now);
         self.vacant.push(volume);
     }
@@ -90,6 +103,9 @@ impl Engine {
     pub(super) fn change_period(&mut self, (period, batch): (Duration, Duration), now: Instant) {
         (self.settings.period, self.settings.batch) = (period, batch);
         self.settings.assert_sane();
+        if let Some(tasks) = &mut self.tasks {
+            tasks.change_period(period, &self.contracts);
+        }
         self.policy.change_period(&self.settings, now);
     }
 }

@@ -22,7 +22,7 @@ impl Policy for Fcfs {
 
     fn change_period(&mut self, _: &Settings, _: Instant) {}
 
-    fn queued(&mut self, volume: VolumeId, _: Option<&Operation>, _: Instant) {
+    fn queued(&mut self, volume: VolumeId, _: &Operation, _: Option<&Operation>, _: Instant) {
         self.arrivals.push_back(volume);
     }
 

@@ -3,16 +3,21 @@
 //! The engine keeps the queues, the commands and the meter; a policy sees each volume's *head* (the next
 //! command it would issue) and keeps whatever order it likes. One disk, one policy.
 
+mod deadline;
 mod fcfs;
 mod throughput;
 mod utilization;
 mod ways;
 
+use std::sync::Arc;
+
 use units::{DiskTime, Instant, Operation};
 
 use crate::estimate::Class;
-use crate::{Contract, PolicyName, Settings, VolumeId};
+use crate::request::Kept;
+use crate::{Contract, PolicyName, Profile, Settings, VolumeId};
 
+pub(crate) use deadline::{Deadline, Worst};
 pub(crate) use fcfs::Fcfs;
 pub(crate) use throughput::Throughput;
 pub(crate) use utilization::Utilization;
@@ -78,8 +83,30 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
     /// The settings have another period, over which shares are kept, and other batches.
     fn change_period(&mut self, settings: &Settings, now: Instant);
 
-    /// A request came to `volume`'s queue. `head` is its head if the queue was empty before.
-    fn queued(&mut self, volume: VolumeId, head: Option<&Operation>, now: Instant);
+    /// What is known of the disk.
+    fn knows(&mut self, profile: &Arc<Profile>) {
+        let _ = profile;
+    }
+
+    /// What is admitted leaves so much slack from now on (RTAS 2000's ΔL).
+    fn slack_is(&mut self, slack: DiskTime) {
+        let _ = slack;
+    }
+
+    /// What became of a stream's deadlines; `None` if the policy keeps none for it.
+    fn kept(&self, volume: VolumeId) -> Option<Kept> {
+        let _ = volume;
+        None
+    }
+
+    /// A request for `asked` came to `volume`'s queue. `head` is its head if the queue was empty before.
+    fn queued(
+        &mut self,
+        volume: VolumeId,
+        asked: &Operation,
+        head: Option<&Operation>,
+        now: Instant,
+    );
 
     /// Whose head goes next, given that the drive can take one and that `running` commands are in it.
     fn pick(&mut self, running: usize, now: Instant) -> Pick;
@@ -132,5 +159,8 @@ pub(crate) fn make(settings: &Settings, now: Instant) -> Box<dyn Policy> {
         PolicyName::Fcfs => Box::new(Fcfs::default()),
         PolicyName::Throughput => Box::new(Throughput::new(settings, now)),
         PolicyName::Utilization => Box::new(Utilization::new(settings, now)),
+        PolicyName::Edf | PolicyName::Lst | PolicyName::DeltaL | PolicyName::DeltaStar => {
+            Box::new(Deadline::new(settings, now))
+        }
     }
 }

@@ -182,7 +182,7 @@ impl Policy for Throughput {
         self.place(volume, now);
     }
 
-    fn queued(&mut self, volume: VolumeId, head: Option<&Operation>, now: Instant) {
+    fn queued(&mut self, volume: VolumeId, _: &Operation, head: Option<&Operation>, now: Instant) {
         if head.is_some() {
             self.volume(volume).state = State::Ready;
             self.place(volume, now);

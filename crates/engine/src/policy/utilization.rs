@@ -428,7 +428,7 @@ impl Policy for Utilization {
         self.place(volume, now);
     }
 
-    fn queued(&mut self, volume: VolumeId, head: Option<&Operation>, now: Instant) {
+    fn queued(&mut self, volume: VolumeId, _: &Operation, head: Option<&Operation>, now: Instant) {
         let linger = self.linger;
         let holds = self.batch.is_some_and(|batch| batch.volume == volume);
         let entry = self.volume(volume);

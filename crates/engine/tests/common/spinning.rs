@@ -44,6 +44,7 @@ pub fn profile() -> Profile {
         completion: Duration::from_micros(3),
         seek_command: true,
         write_cache: true,
+        extremes: spindle_engine::Extremes::default(),
     }
 }
 

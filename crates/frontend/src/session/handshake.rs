@@ -1,15 +1,17 @@
-//! The handshake: fixed newstyle, simple replies, no TLS (sections "Newstyle negotiation", "Fixed newstyle
-//! negotiation" and "Option types").
+//! The handshake: fixed newstyle (sections "Newstyle negotiation", "Fixed newstyle negotiation", "TLS support" and
+//! "Option types").
 //!
-//! Invariant: every option is answered, an error included, or the session is closed; so the client's next
-//! option is always understood.
+//! Invariants: every option is answered, an error included, or the session is closed; so the client's next
+//! option is always understood. Who is not let in is told nothing of any export, not even that it is there.
 
-use super::{Blocked, CloseReason, Event, Phase, Session, Step, Target, World};
-use crate::export::{Export, Exports};
+use super::{Blocked, CloseReason, Event, Phase, Security, Session, Step, Target, World};
+use crate::export::Export;
 use crate::limits::{
     DESCRIPTION_BYTES_MAX, EXPORTS_MAX, HANDSHAKE_OUTPUT_BYTES_MAX, NAME_BYTES_MAX,
-    OPTION_BYTES_MAX, OPTION_SKIP_BYTES_MAX, OPTIONS_MAX, PAYLOAD_BYTES_MAX,
+    OPTION_BYTES_MAX, OPTION_SKIP_BYTES_MAX, OPTIONS_MAX,
 };
+use crate::reply::Style;
+use crate::settings::Listing;
 use crate::wire::{
     CLIENT_FLAGS_BYTES, EXPORT_NAME_ZEROES, FIXED_NEWSTYLE, Fields, NO_ZEROES, OPTION_HEADER_BYTES,
     OPTION_MAGIC, flag, info, length, name_length, option, option_reply, rep,
@@ -73,6 +75,9 @@ impl Session {
         if self.options_seen == OPTIONS_MAX {
             return self.close(CloseReason::TooManyOptions, world);
         }
+        if let Some(refused) = self.unwelcome(&header, world) {
+            return refused;
+        }
         if header.length > OPTION_BYTES_MAX {
             return self.big_option(&header, world);
         }
@@ -86,24 +91,72 @@ impl Session {
                 self.finish(world.budget);
                 world.events.push(Event::Disconnect);
             }
-            option::LIST => self.list(data, world.exports),
+            option::LIST => self.list(data, world),
+            option::STARTTLS => self.start_tls(data, world),
             option::INFO | option::GO => self.info(header.option, data, world),
-            // TLS, structured replies, metadata contexts and whatever comes: clients go on without.
+            option::STRUCTURED_REPLY | option::EXTENDED_HEADERS => {
+                self.agree_on_style(header.option, data);
+            }
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
+                self.contexts(header.option, data, world);
+            }
             unsupported => self.answer(unsupported, rep::ERR_UNSUP),
         }
         Step::Took(whole)
     }
 
+    /// An option that is not done now, whatever it says: the server leaves, or wants TLS first.
+    fn unwelcome(&mut self, header: &OptionHeader, world: &mut World<'_>) -> Option<Step> {
+        let plain = matches!(self.security, Security::Plain);
+        let tls_first = plain
+            && header.option != option::STARTTLS
+            && world.settings.tls.as_ref().is_some_and(|tls| tls.required);
+        let answer = match header.option {
+            option::ABORT => return None,
+            _ if self.leaving => rep::ERR_SHUTDOWN,
+            _ if tls_first => rep::ERR_TLS_REQD,
+            _ => return None,
+        };
+        Some(if header.option == option::EXPORT_NAME {
+            self.close(CloseReason::NotAllowed, world)
+        } else if header.length > OPTION_SKIP_BYTES_MAX {
+            self.close(CloseReason::OptionTooBig, world)
+        } else {
+            self.skip_and_answer(header, answer)
+        })
+    }
+
     /// An option with more data than is ever needed: read past it if that is little trouble, so that the
     /// client can be told; else give up.
     fn big_option(&mut self, header: &OptionHeader, world: &mut World<'_>) -> Step {
-        let known = matches!(header.option, option::LIST | option::INFO | option::GO);
+        let known = matches!(
+            header.option,
+            option::LIST
+                | option::INFO
+                | option::GO
+                | option::STARTTLS
+                | option::STRUCTURED_REPLY
+                | option::EXTENDED_HEADERS
+                | option::LIST_META_CONTEXT
+                | option::SET_META_CONTEXT
+        );
         if header.length > OPTION_SKIP_BYTES_MAX || header.option == option::EXPORT_NAME {
             return self.close(CloseReason::OptionTooBig, world);
         }
+        if header.option == option::SET_META_CONTEXT {
+            self.chosen = None;
+        }
+        self.skip_and_answer(header, if known { rep::ERR_TOO_BIG } else { rep::ERR_UNSUP })
+    }
+
+    fn skip_and_answer(&mut self, header: &OptionHeader, answer: u32) -> Step {
         self.options_seen += 1;
-        let answer = if known { rep::ERR_TOO_BIG } else { rep::ERR_UNSUP };
-        self.phase = Phase::SkipOption { left: header.length, option: header.option, answer };
+        let (left, option) = (header.length, header.option);
+        if left == 0 {
+            self.answer(option, answer);
+        } else {
+            self.phase = Phase::SkipOption { left, option, answer };
+        }
         Step::Took(OPTION_HEADER_BYTES)
     }
 
@@ -129,11 +182,16 @@ impl Session {
 
     /// `NBD_OPT_EXPORT_NAME`: has no way to say no but to hang up.
     fn export_name(&mut self, name: &[u8], world: &mut World<'_>) -> Step {
-        let opened = name_of(name).ok().and_then(|name| open(world.exports, name));
-        let Some(export) = opened else { return self.close(CloseReason::UnknownExport, world) };
+        let Ok(export) = self.named(name, world) else {
+            return self.close(CloseReason::UnknownExport, world);
+        };
+        // The extension forbids it: a client that does not know the reply's size could not tell where it ends.
+        if self.style == Style::Extended || is_full(&export, world) {
+            return self.close(CloseReason::NotAllowed, world);
+        }
         let mut out = Vec::with_capacity(10 + EXPORT_NAME_ZEROES);
         out.extend_from_slice(&size(&export).to_be_bytes());
-        out.extend_from_slice(&transmission_flags(&export).to_be_bytes());
+        out.extend_from_slice(&self.transmission_flags(&export).to_be_bytes());
         if !self.no_zeroes {
             out.resize(out.len() + EXPORT_NAME_ZEROES, 0);
         }
@@ -143,12 +201,17 @@ impl Session {
     }
 
     /// `NBD_OPT_LIST`.
-    fn list(&mut self, data: &[u8], exports: &dyn Exports) {
+    fn list(&mut self, data: &[u8], world: &World<'_>) {
         if !data.is_empty() {
             return self.answer(option::LIST, rep::ERR_INVALID);
         }
+        if world.settings.listing == Listing::Hidden {
+            let why = "this server keeps its list to itself";
+            return self.answer_with(option::LIST, rep::ERR_POLICY, why);
+        }
         let mut out = Vec::new();
-        for export in exports.list().iter().filter(|e| e.is_well_formed()).take(EXPORTS_MAX) {
+        let all = world.exports.list();
+        for export in all.iter().filter(|export| self.may_see(export)).take(EXPORTS_MAX) {
             let name = export.name.as_str();
             let parts = [&name_length(name), name.as_bytes(), description(export).as_bytes()];
             option_reply(&mut out, option::LIST, rep::SERVER, &parts);
@@ -157,19 +220,54 @@ impl Session {
         self.output.push_bytes(out);
     }
 
+    /// `NBD_OPT_STARTTLS`.
+    fn start_tls(&mut self, data: &[u8], world: &mut World<'_>) {
+        let plain = matches!(self.security, Security::Plain);
+        if world.settings.tls.is_none() {
+            let why = "this server has no certificate";
+            return self.answer_with(option::STARTTLS, rep::ERR_POLICY, why);
+        }
+        if !plain || !data.is_empty() {
+            return self.answer(option::STARTTLS, rep::ERR_INVALID);
+        }
+        self.answer(option::STARTTLS, rep::ACK);
+        self.phase = Phase::Securing;
+        world.events.push(Event::StartTls);
+    }
+
+    /// `NBD_OPT_STRUCTURED_REPLY` and `NBD_OPT_EXTENDED_HEADERS`.
+    fn agree_on_style(&mut self, option: u32, data: &[u8]) {
+        let wanted = match option {
+            option::EXTENDED_HEADERS => Style::Extended,
+            _ => Style::Structured,
+        };
+        if !data.is_empty() {
+            return self.answer(option, rep::ERR_INVALID);
+        }
+        if self.style >= wanted {
+            let downgrade = self.style > wanted;
+            let answer = if downgrade { rep::ERR_EXT_HEADER_REQD } else { rep::ERR_INVALID };
+            return self.answer_with(option, answer, "that is agreed on already");
+        }
+        self.style = wanted;
+        self.answer(option, rep::ACK);
+    }
+
     /// `NBD_OPT_INFO` and `NBD_OPT_GO`: the same questions and answers; the second also opens.
     fn info(&mut self, option: u32, data: &[u8], world: &mut World<'_>) {
         let Some(request) = InfoRequest::decode(data) else {
             return self.answer(option, rep::ERR_INVALID);
         };
-        let name = match name_of(request.name) {
-            Ok(name) => name,
+        let export = match self.named(request.name, world) {
+            Ok(export) => export,
             Err(kind) => return self.answer(option, kind),
         };
-        let Some(export) = open(world.exports, name) else {
-            return self.answer(option, rep::ERR_UNKNOWN);
-        };
-        self.output.push_bytes(information(option, &request, &export));
+        if option == option::GO && is_full(&export, world) {
+            let why = "this export has as many connections as it may have";
+            return self.answer_with(option, rep::ERR_POLICY, why);
+        }
+        let payload_max = world.settings.payload_max();
+        self.output.push_bytes(self.information(option, &request, &export, payload_max));
         if option == option::GO {
             self.enter(&export, world);
         }
@@ -181,17 +279,118 @@ impl Session {
             id: export.id,
             bytes: size(export),
             block_min: export.block_min.0,
+            payload_max: world.settings.payload_max(),
             read_only: export.read_only,
+            fast_zero: export.fast_zero,
+            caches: export.caches,
+            status: self.has_chosen(export.id),
         };
         self.phase = Phase::Requests;
         world.events.push(Event::Opened(export.id));
     }
 
-    fn answer(&mut self, option: u32, kind: u32) {
+    /// The export of a name, or the error to reply. The empty name means the only export there is: with several,
+    /// guessing one would let a client write to what it did not name.
+    pub(super) fn named(&self, raw: &[u8], world: &World<'_>) -> Result<Export, u32> {
+        let name = name_of(raw)?;
+        let export = if !name.is_empty() {
+            world.exports.open(name)
+        } else if world.settings.listing == Listing::Hidden {
+            None
+        } else {
+            let mut all = world.exports.list();
+            all.retain(|export| self.may_see(export));
+            if all.len() == 1 { all.pop() } else { None }
+        };
+        // What is not there and what is for others look alike, with TLS and without.
+        let tls_may_help = matches!(self.security, Security::Plain) && world.settings.tls.is_some();
+        let kind = if tls_may_help { rep::ERR_TLS_REQD } else { rep::ERR_UNKNOWN };
+        export.filter(|export| self.may_see(export)).ok_or(kind)
+    }
+
+    fn may_see(&self, export: &Export) -> bool {
+        let client = match &self.security {
+            Security::Encrypted(Some(client)) => Some(client),
+            Security::Encrypted(None) | Security::Plain => None,
+        };
+        export.is_well_formed() && export.admits(client)
+    }
+
+    pub(super) fn answer(&mut self, option: u32, kind: u32) {
+        self.answer_with(option, kind, "");
+    }
+
+    /// The same with words: "all error replies MAY have some data set, in which case that data is an error message
+    /// string suitable for display to the user".
+    pub(super) fn answer_with(&mut self, option: u32, kind: u32, why: &str) {
         let mut out = Vec::new();
-        option_reply(&mut out, option, kind, &[]);
+        option_reply(&mut out, option, kind, &[why.as_bytes()]);
         self.output.push_bytes(out);
     }
+
+    /// Section "Transmission flags".
+    ///
+    /// Several connections to one export are fine (`CAN_MULTI_CONN`), because what one flushes all see: all connections'
+    /// requests for an export go to one sink, which hands them to the one disk that has it. A write's answer is sent
+    /// after the disk has taken the write; who was told of it and then sends a flush, on whichever connection, has
+    /// that flush arrive at the disk behind the write, and a disk's flush covers all that it has taken before, whoever
+    /// sent it. There is no cache in front of the disk that a connection would have of its own.
+    fn transmission_flags(&self, export: &Export) -> u16 {
+        let always = flag::HAS_FLAGS
+            | flag::SEND_FLUSH
+            | flag::SEND_FUA
+            | flag::SEND_TRIM
+            | flag::SEND_WRITE_ZEROES
+            | flag::SEND_FAST_ZERO
+            | flag::CAN_MULTI_CONN;
+        let some = [
+            (export.read_only, flag::READ_ONLY),
+            (export.rotational, flag::ROTATIONAL),
+            (export.caches, flag::SEND_CACHE),
+            (self.style >= Style::Structured, flag::SEND_DF),
+            (
+                self.style == Style::Extended && self.has_chosen(export.id),
+                flag::BLOCK_STATUS_PAYLOAD,
+            ),
+        ];
+        some.iter().filter(|(holds, _)| *holds).fold(always, |flags, (_, flag)| flags | flag)
+    }
+
+    /// `NBD_REP_INFO`s and the final `NBD_REP_ACK`.
+    fn information(
+        &self,
+        option: u32,
+        request: &InfoRequest<'_>,
+        export: &Export,
+        payload_max: usize,
+    ) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut say = |kind: u16, parts: [&[u8]; 3]| {
+            let data = [&kind.to_be_bytes()[..], parts[0], parts[1], parts[2]];
+            option_reply(&mut out, option, rep::INFO, &data);
+        };
+        let flags = self.transmission_flags(export).to_be_bytes();
+        say(info::EXPORT, [&size(export).to_be_bytes(), &flags, &[]]);
+        if request.wants(info::NAME) {
+            say(info::NAME, [export.name.as_bytes(), &[], &[]]);
+        }
+        if request.wants(info::DESCRIPTION) && !export.description.is_empty() {
+            say(info::DESCRIPTION, [description(export).as_bytes(), &[], &[]]);
+        }
+        if request.wants(info::BLOCK_SIZE) {
+            let field = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX).to_be_bytes();
+            let (min, preferred) = (field(export.block_min.0), field(export.block_preferred.0));
+            say(info::BLOCK_SIZE, [&min, &preferred, &field(payload_max as u64)]);
+        }
+        option_reply(&mut out, option, rep::ACK, &[]);
+        out
+    }
+}
+
+/// Whether nobody else may open it.
+fn is_full(export: &Export, world: &World<'_>) -> bool {
+    let connections = world.opened.get(&export.id).copied().unwrap_or(0);
+    connections >= world.settings.export_connections_max
 }
 
 /// A name as the section "Conventions" wants it, or the error to reply.
@@ -203,18 +402,6 @@ fn name_of(raw: &[u8]) -> Result<&str, u32> {
     if name.contains('\0') { Err(rep::ERR_INVALID) } else { Ok(name) }
 }
 
-/// The export of a name. The empty name means the only export there is: with several, guessing one would
-/// let a client write to what it did not name.
-fn open(exports: &dyn Exports, name: &str) -> Option<Export> {
-    let export = if name.is_empty() {
-        let mut all = exports.list();
-        if all.len() == 1 { all.pop() } else { None }
-    } else {
-        exports.open(name)
-    };
-    export.filter(Export::is_well_formed)
-}
-
 /// The size that is offered: whole blocks, since the rest could not be reached.
 fn size(export: &Export) -> u64 {
     export.size.0 - export.size.0 % export.block_min.0
@@ -224,40 +411,4 @@ fn size(export: &Export) -> u64 {
 fn description(export: &Export) -> &str {
     let end = export.description.floor_char_boundary(DESCRIPTION_BYTES_MAX);
     &export.description[..end]
-}
-
-/// Section "Transmission flags". All connections share one disk behind one queue, so that what one flushed
-/// all see: several connections at once are fine.
-fn transmission_flags(export: &Export) -> u16 {
-    let always = flag::HAS_FLAGS
-        | flag::SEND_FLUSH
-        | flag::SEND_FUA
-        | flag::SEND_TRIM
-        | flag::SEND_WRITE_ZEROES
-        | flag::CAN_MULTI_CONN;
-    if export.read_only { always | flag::READ_ONLY } else { always }
-}
-
-/// `NBD_REP_INFO`s and the final `NBD_REP_ACK`.
-fn information(option: u32, request: &InfoRequest<'_>, export: &Export) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut say = |kind: u16, parts: [&[u8]; 3]| {
-        let data = [&kind.to_be_bytes()[..], parts[0], parts[1], parts[2]];
-        option_reply(&mut out, option, rep::INFO, &data);
-    };
-    let flags = transmission_flags(export).to_be_bytes();
-    say(info::EXPORT, [&size(export).to_be_bytes(), &flags, &[]]);
-    if request.wants(info::NAME) {
-        say(info::NAME, [export.name.as_bytes(), &[], &[]]);
-    }
-    if request.wants(info::DESCRIPTION) && !export.description.is_empty() {
-        say(info::DESCRIPTION, [description(export).as_bytes(), &[], &[]]);
-    }
-    if request.wants(info::BLOCK_SIZE) {
-        let field = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX).to_be_bytes();
-        let (min, preferred) = (field(export.block_min.0), field(export.block_preferred.0));
-        say(info::BLOCK_SIZE, [&min, &preferred, &field(PAYLOAD_BYTES_MAX as u64)]);
-    }
-    option_reply(&mut out, option, rep::ACK, &[]);
-    out
 }

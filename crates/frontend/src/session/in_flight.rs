@@ -4,17 +4,29 @@
 //! request without a search, in whatever order answers come.
 
 use crate::limits::REQUESTS_MAX;
+use crate::reply::Asked;
 
 const SLOT_BITS: u32 = 16;
+
+/// What a good answer to a request carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaits {
+    /// Nothing.
+    Nothing,
+    /// The bytes that were read.
+    Data,
+    /// Which sectors hold data, of so many bytes; or of the first run of them alone.
+    Status { length: u64, one: bool },
+}
 
 /// What is remembered of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     sequence: u64,
-    pub(crate) cookie: u64,
+    pub(crate) asked: Asked,
     /// The payload that it holds or will hold.
     pub(crate) bytes: usize,
-    pub(crate) read: bool,
+    pub(crate) awaits: Awaits,
 }
 
 /// A table of requests, at most [`REQUESTS_MAX`] at once.
@@ -28,10 +40,6 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    pub(crate) const fn is_full(&self) -> bool {
-        self.count >= REQUESTS_MAX
-    }
-
     pub(crate) const fn count(&self) -> usize {
         self.count
     }
@@ -42,15 +50,15 @@ impl InFlight {
     }
 
     /// Remembers a request and numbers it.
-    pub(crate) fn open(&mut self, cookie: u64, bytes: usize, read: bool) -> u64 {
-        assert!(!self.is_full(), "a request is admitted only where there is room");
+    pub(crate) fn open(&mut self, asked: Asked, bytes: usize, awaits: Awaits) -> u64 {
+        assert!(self.count < REQUESTS_MAX, "a request is admitted only where there is room");
         let slot = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             self.entries.len() - 1
         });
         self.opened += 1;
         let sequence = self.opened << SLOT_BITS | slot as u64;
-        self.entries[slot] = Some(Entry { sequence, cookie, bytes, read });
+        self.entries[slot] = Some(Entry { sequence, asked, bytes, awaits });
         self.count += 1;
         self.bytes += bytes;
         sequence

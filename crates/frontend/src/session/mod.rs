@@ -20,19 +20,29 @@
 //! - when it is out of room it stops taking bytes ([`Session::wants_input`]) and goes on where it was
 //!   ([`Session::resume`]) once there is room.
 
+mod answers;
+mod budget;
 mod handshake;
 mod in_flight;
+mod metadata;
 mod output;
 #[cfg(test)]
 mod tests;
 mod transmission;
 
+use std::collections::BTreeMap;
+
 use crate::export::{ExportId, Exports};
 use crate::limits;
-use crate::request::{ConnectionId, Errno, Request};
+use crate::reply::{Asked, Refusal, Style};
+use crate::request::{ConnectionId, Query, Request};
+use crate::settings::Settings;
+use crate::tls::Identity;
 use crate::wire;
 
+pub use budget::Budget;
 pub(crate) use in_flight::InFlight;
+use metadata::ALLOCATION_ID;
 pub use output::Output;
 
 /// What a session has to say to the outside.
@@ -42,6 +52,11 @@ pub enum Event {
     Opened(ExportId),
     /// Work to do.
     Request(Request),
+    /// A question about sectors; [`Session::tell`] answers it.
+    Query(Query),
+    /// From now on the connection is to be encrypted: what is in the output goes out as it is, what comes in from
+    /// here on is TLS. [`Session::secured`] goes on.
+    StartTls,
     /// The client said goodbye. Answer what is outstanding, send it, then close.
     Disconnect,
     /// The client cannot be understood any further. Close now.
@@ -63,49 +78,19 @@ pub enum CloseReason {
     TooManyOptions,
     /// A write announced a payload above [`limits::PAYLOAD_SKIP_BYTES_MAX`].
     PayloadTooBig,
-}
-
-/// Memory for payloads that is shared by sessions.
-#[derive(Debug)]
-pub struct Budget {
-    free: usize,
-    /// Counts givings, so that whoever waits for memory can see that trying again makes sense.
-    given: u64,
-}
-
-impl Budget {
-    /// So much memory.
-    pub const fn new(bytes: usize) -> Self {
-        Self { free: bytes, given: 0 }
-    }
-
-    /// What is left of it.
-    pub const fn free(&self) -> usize {
-        self.free
-    }
-
-    pub(crate) const fn given(&self) -> u64 {
-        self.given
-    }
-
-    fn take(&mut self, bytes: usize) -> bool {
-        let Some(rest) = self.free.checked_sub(bytes) else { return false };
-        self.free = rest;
-        true
-    }
-
-    pub(crate) fn give(&mut self, bytes: usize) {
-        if bytes > 0 {
-            self.free += bytes;
-            self.given += 1;
-        }
-    }
+    /// `NBD_OPT_EXPORT_NAME` came where it cannot be answered: without the TLS that is asked for, after extended headers
+    /// were agreed on, or for an export with as many connections as it may have. Use `NBD_OPT_GO`.
+    NotAllowed,
 }
 
 /// What a session needs from outside while it parses.
 pub struct World<'a> {
     /// What can be opened.
     pub exports: &'a dyn Exports,
+    /// What is allowed.
+    pub settings: &'a Settings,
+    /// How many connections each export has.
+    pub opened: &'a BTreeMap<ExportId, usize>,
     /// Memory for payloads.
     pub budget: &'a mut Budget,
     /// Where events go, in order.
@@ -123,11 +108,20 @@ pub enum Blocked {
 
 /// The opened export, as far as requests are checked against it.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the protocol, set or not")]
 struct Target {
     id: ExportId,
     bytes: u64,
     block_min: u64,
+    /// The most that a read or a write may move.
+    payload_max: usize,
     read_only: bool,
+    /// Whether zeroing is faster than writing.
+    fast_zero: bool,
+    /// Whether bringing sectors into a cache means something.
+    caches: bool,
+    /// Whether the state of sectors may be asked for.
+    status: bool,
 }
 
 /// A write's payload on its way in.
@@ -144,10 +138,20 @@ struct Payload {
 enum Phase {
     ClientFlags,
     Options,
-    SkipOption { left: usize, option: u32, answer: u32 },
+    SkipOption {
+        left: usize,
+        option: u32,
+        answer: u32,
+    },
+    /// The client was told to go on in TLS, and its certificate is not known yet.
+    Securing,
     Requests,
     Payload(Payload),
-    SkipPayload { left: usize, cookie: u64, errno: Errno },
+    SkipPayload {
+        left: usize,
+        asked: Asked,
+        refusal: Refusal,
+    },
     Finished,
 }
 
@@ -161,6 +165,14 @@ enum Step {
     Blocked(Blocked),
 }
 
+/// What is known of who is at the other end.
+#[derive(Clone, Debug, Default)]
+enum Security {
+    #[default]
+    Plain,
+    Encrypted(Option<Identity>),
+}
+
 /// The protocol's state for one connection.
 #[derive(Debug)]
 pub struct Session {
@@ -169,6 +181,15 @@ pub struct Session {
     target: Target,
     no_zeroes: bool,
     options_seen: usize,
+    style: Style,
+    /// For which export the context `base:allocation` was chosen.
+    chosen: Option<ExportId>,
+    /// Whether the connection is encrypted, and who the client has proved to be.
+    security: Security,
+    /// The server goes away, or what the client has open does: whatever comes is answered so.
+    leaving: bool,
+    /// The last request was a long write: its like comes best straight into its buffer.
+    expects_payload: bool,
     /// Bytes that arrived and are not understood yet: a part of a message, or what came while blocked.
     backlog: Vec<u8>,
     blocked: Option<Blocked>,
@@ -184,9 +205,23 @@ impl Session {
         Self {
             connection,
             phase: Phase::ClientFlags,
-            target: Target { id: ExportId(0), bytes: 0, block_min: 1, read_only: true },
+            target: Target {
+                id: ExportId(0),
+                bytes: 0,
+                block_min: 1,
+                payload_max: 0,
+                read_only: true,
+                fast_zero: false,
+                caches: false,
+                status: false,
+            },
             no_zeroes: false,
             options_seen: 0,
+            style: Style::default(),
+            chosen: None,
+            security: Security::default(),
+            leaving: false,
+            expects_payload: false,
             backlog: Vec::new(),
             blocked: None,
             in_flight: InFlight::default(),
@@ -241,6 +276,12 @@ impl Session {
         Some(&mut payload.data[payload.filled..])
     }
 
+    /// How many bytes to read at once when there is no [`Session::payload_space`]: behind a long write not many, because
+    /// what is read along with the head of the next one would have to be copied.
+    pub const fn receive_bytes(&self) -> usize {
+        if self.expects_payload { limits::HEAD_BYTES } else { limits::RECEIVE_BYTES_MAX }
+    }
+
     /// So many bytes were read into [`Session::payload_space`].
     ///
     /// # Panics
@@ -250,35 +291,6 @@ impl Session {
         assert!(count <= payload.data.len() - payload.filled, "filled within the space");
         payload.filled += count;
         self.finish_payload(world);
-    }
-
-    /// Answers a request. False if there is none of that number, or it was answered before. The data of
-    /// anything but a read is dropped.
-    pub fn reply(
-        &mut self,
-        sequence: u64,
-        result: Result<Vec<u8>, Errno>,
-        budget: &mut Budget,
-    ) -> bool {
-        let Some(entry) = self.in_flight.close(sequence) else { return false };
-        let result = match result {
-            // A short answer cannot be sent as such: the client counts on the length that it asked for.
-            Ok(data) if entry.read && data.len() != entry.bytes => Err(Errno::Io),
-            Ok(data) if entry.read => Ok(data),
-            Ok(_) => Ok(Vec::new()),
-            Err(errno) => Err(errno),
-        };
-        match result {
-            Ok(data) => {
-                budget.give(entry.bytes - data.len());
-                self.output.push_reply(wire::simple_reply(entry.cookie, Ok(())), data);
-            }
-            Err(errno) => {
-                budget.give(entry.bytes);
-                self.refuse(entry.cookie, errno);
-            }
-        }
-        true
     }
 
     /// What is to be sent.
@@ -291,14 +303,12 @@ impl Session {
     /// # Panics
     /// On more than there was.
     pub fn sent(&mut self, bytes: usize, budget: &mut Budget) -> bool {
-        let (freed, completed) = self.output.sent(bytes);
-        budget.give(freed);
-        completed
+        self.output.sent(bytes, budget)
     }
 
     /// Whether bytes may be fed. If not, the socket is left alone, and the client feels it.
     pub const fn wants_input(&self) -> bool {
-        self.blocked.is_none() && !self.is_finished()
+        self.blocked.is_none() && !matches!(self.phase, Phase::Securing | Phase::Finished)
     }
 
     /// What it waits for, if it does.
@@ -308,16 +318,21 @@ impl Session {
 
     /// Whether the client has yet to choose an export.
     pub const fn is_in_handshake(&self) -> bool {
-        matches!(self.phase, Phase::ClientFlags | Phase::Options | Phase::SkipOption { .. })
+        matches!(
+            self.phase,
+            Phase::ClientFlags | Phase::Options | Phase::SkipOption { .. } | Phase::Securing
+        )
     }
 
     /// What the client has opened, if it has.
     pub const fn export(&self) -> Option<ExportId> {
         match self.phase {
             Phase::Requests | Phase::Payload(_) | Phase::SkipPayload { .. } => Some(self.target.id),
-            Phase::ClientFlags | Phase::Options | Phase::SkipOption { .. } | Phase::Finished => {
-                None
-            }
+            Phase::ClientFlags
+            | Phase::Options
+            | Phase::SkipOption { .. }
+            | Phase::Securing
+            | Phase::Finished => None,
         }
     }
 
@@ -334,6 +349,45 @@ impl Session {
     /// How many requests wait for their answer.
     pub const fn outstanding(&self) -> usize {
         self.in_flight.count()
+    }
+
+    /// Whether a message has begun and not ended, and it is the client's turn to go on with it.
+    pub const fn is_in_message(&self) -> bool {
+        self.blocked.is_none() && (self.is_in_payload() || !self.backlog.is_empty())
+    }
+
+    /// The client's certificate was looked at, if it has one: the handshake begins anew, in TLS (section "Option types":
+    /// "the server MUST NOT preserve any negotiation state").
+    ///
+    /// # Panics
+    /// If it was not asked for with [`Event::StartTls`].
+    pub fn secured(&mut self, client: Option<Identity>) {
+        assert!(matches!(self.phase, Phase::Securing), "TLS was asked for");
+        self.phase = Phase::Options;
+        self.security = Security::Encrypted(client);
+        self.style = Style::default();
+        self.chosen = None;
+    }
+
+    /// Whether it waits for TLS.
+    pub(crate) const fn is_securing(&self) -> bool {
+        matches!(self.phase, Phase::Securing)
+    }
+
+    /// What came behind the wish for TLS. There should be nothing.
+    pub(crate) fn take_backlog(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.backlog)
+    }
+
+    /// The server goes away, or what the client has open does: from now on requests and options are answered with just
+    /// that (`NBD_ESHUTDOWN`, `NBD_REP_ERR_SHUTDOWN`); what is outstanding is still answered as it ends.
+    pub fn leave(&mut self) {
+        self.leaving = true;
+    }
+
+    /// Whether it is leaving, and nothing that was asked for before is left to do.
+    pub fn has_left(&self) -> bool {
+        self.leaving && self.in_flight.count() == 0
     }
 
     /// Reads no further, whatever was on its way in; what is outstanding can still be answered.
@@ -406,20 +460,16 @@ impl Session {
             }
             Phase::Requests => self.request(bytes, world),
             Phase::Payload(_) => self.payload(bytes, world),
-            Phase::SkipPayload { left, cookie, errno } => {
-                self.skip_payload(bytes, left, cookie, errno)
+            Phase::SkipPayload { left, asked, refusal } => {
+                self.skip_payload(bytes, left, asked, refusal)
             }
-            Phase::Finished => Step::Short,
+            Phase::Securing | Phase::Finished => Step::Short,
         }
     }
 
     fn keep(&mut self, bytes: &[u8]) {
         self.backlog.reserve_exact(bytes.len());
         self.backlog.extend_from_slice(bytes);
-    }
-
-    fn refuse(&mut self, cookie: u64, errno: Errno) {
-        self.output.push_reply(wire::simple_reply(cookie, Err(errno)), Vec::new());
     }
 
     /// The client broke a rule behind which nothing can be understood (section "Terminating the

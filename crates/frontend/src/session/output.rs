@@ -6,12 +6,15 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-use crate::wire::SIMPLE_REPLY_BYTES;
+use crate::reply::Head;
+use crate::session::Budget;
 
 #[derive(Debug)]
 struct Piece {
-    head: Option<[u8; SIMPLE_REPLY_BYTES]>,
+    head: Option<Head>,
     data: Vec<u8>,
+    /// How much of a payload's memory it holds until it is sent. Handshake messages are small change.
+    payload: usize,
 }
 
 impl Piece {
@@ -21,11 +24,6 @@ impl Piece {
 
     fn len(&self) -> usize {
         self.head().len() + self.data.len()
-    }
-
-    /// The payload in it: handshake messages, which have no head, are small change.
-    fn payload(&self) -> usize {
-        if self.head.is_some() { self.data.len() } else { 0 }
     }
 }
 
@@ -62,17 +60,24 @@ impl Output {
     }
 
     pub(crate) fn push_bytes(&mut self, data: Vec<u8>) {
-        self.push(Piece { head: None, data });
+        self.push(Piece { head: None, data, payload: 0 });
     }
 
-    pub(crate) fn push_reply(&mut self, head: [u8; SIMPLE_REPLY_BYTES], data: Vec<u8>) {
-        self.push(Piece { head: Some(head), data });
+    /// A reply and its payload.
+    pub(crate) fn push_reply(&mut self, head: Head, data: Vec<u8>) {
+        let payload = data.len();
+        self.push(Piece { head: Some(head), data, payload });
+    }
+
+    /// A reply, and behind its head a few words that are nobody's payload.
+    pub(crate) fn push_words(&mut self, head: Head, data: Vec<u8>) {
+        self.push(Piece { head: Some(head), data, payload: 0 });
     }
 
     fn push(&mut self, piece: Piece) {
         if piece.len() > 0 {
             self.bytes += piece.len();
-            self.data_bytes += piece.payload();
+            self.data_bytes += piece.payload;
             self.pieces.push_back(piece);
         }
     }
@@ -94,9 +99,9 @@ impl Output {
         (used, bytes)
     }
 
-    /// Takes note that so many bytes were sent: gives the payload bytes that are no longer held, and whether
-    /// a message was completed.
-    pub(crate) fn sent(&mut self, count: usize) -> (usize, bool) {
+    /// Takes note that so many bytes were sent: gives back the memory that is no longer held, and says whether a
+    /// message was completed.
+    pub(crate) fn sent(&mut self, count: usize, budget: &mut Budget) -> bool {
         assert!(count <= self.bytes, "sent what there was");
         self.bytes -= count;
         self.head_sent += count;
@@ -104,11 +109,15 @@ impl Output {
         while self.pieces.front().is_some_and(|piece| self.head_sent >= piece.len()) {
             let Some(piece) = self.pieces.pop_front() else { break };
             self.head_sent -= piece.len();
-            freed += piece.payload();
+            freed += piece.payload;
             completed = true;
+            if piece.payload > 0 {
+                budget.keep(piece.data);
+            }
         }
         self.data_bytes -= freed;
-        (freed, completed)
+        budget.give(freed);
+        completed
     }
 
     pub(crate) fn memory(&self) -> usize {
@@ -119,7 +128,7 @@ impl Output {
     pub(crate) fn invariants(&self) {
         let all = self.pieces.iter().map(Piece::len).sum::<usize>();
         assert_eq!(all - self.head_sent, self.bytes, "the bytes are those of the pieces");
-        let payload = self.pieces.iter().map(Piece::payload).sum::<usize>();
+        let payload = self.pieces.iter().map(|piece| piece.payload).sum::<usize>();
         assert_eq!(payload, self.data_bytes, "as is the payload");
     }
 }

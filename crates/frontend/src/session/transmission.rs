@@ -6,71 +6,140 @@
 
 use units::{Extent, Lba, Op, Operation, SECTOR_BYTES, Sectors};
 
-use super::{Blocked, Budget, CloseReason, Event, Payload, Phase, Session, Step, Target, World};
-use crate::limits::{
-    BYTES_IN_FLIGHT_MAX, OUTPUT_PIECES_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_SKIP_BYTES_MAX,
-    PAYLOAD_STEP_BYTES,
+use super::in_flight::Awaits;
+use super::{
+    ALLOCATION_ID, Blocked, Budget, CloseReason, Event, Payload, Phase, Session, Step, Target,
+    World,
 };
-use crate::request::{Errno, Request, RequestId};
-use crate::wire::{REQUEST_BYTES, RequestHeader, command, length};
+use crate::limits::{
+    OUTPUT_PIECES_MAX, PAYLOAD_SKIP_BYTES_MAX, PAYLOAD_STEP_BYTES, SPARE_BYTES_MAX,
+    STATUS_BYTES_MAX, STATUS_PAYLOAD_BYTES_MAX,
+};
+use crate::reply::{self, Asked, Refusal, Style};
+use crate::request::{Errno, Query, Request, RequestId};
+use crate::wire::{Decoded, Fields, RequestHeader, command, length};
 
 /// What is done about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     /// It goes to the disk.
     Perform(Operation),
+    /// The disk is asked what it knows of these sectors.
+    Ask(Extent),
     /// It is right, and there is nothing to do.
     Nothing,
     /// The client is told why not.
-    Refuse(Errno),
+    Refuse(Refusal),
     /// The client leaves.
     Disconnect,
 }
 
-/// Judges a request against its export. Where several errors apply, the first in this order is told: flags,
-/// permission, alignment, bounds, length.
-fn judge(header: &RequestHeader, target: &Target) -> Verdict {
-    let op = match header.command {
-        command::READ => Op::Read,
-        command::WRITE => Op::Write,
-        command::DISC => return Verdict::Disconnect,
-        command::FLUSH => Op::Flush,
-        command::TRIM => Op::Trim,
-        command::WRITE_ZEROES => Op::WriteZeroes,
-        _ => return Verdict::Refuse(Errno::Inval),
+fn refuse(errno: Errno, why: &'static str) -> Verdict {
+    Verdict::Refuse(Refusal::new(errno, why))
+}
+
+/// What is asked of the disk, if it is of a kind that exists. Bringing sectors into a cache is a read whose bytes are
+/// not sent.
+fn op(header: &RequestHeader) -> Option<Op> {
+    match header.command {
+        command::READ | command::CACHE | command::BLOCK_STATUS => Some(Op::Read),
+        command::WRITE => Some(Op::Write),
+        command::FLUSH => Some(Op::Flush),
+        command::TRIM => Some(Op::Trim),
+        command::WRITE_ZEROES => Some(Op::WriteZeroes),
+        _ => None,
+    }
+}
+
+/// The flags that a request may have, each where it means something. "The server MUST accept all commands with [FUA]
+/// set", even where it means nothing.
+fn flags_known(header: &RequestHeader, style: Style) -> u16 {
+    let own = match header.command {
+        command::READ if style >= Style::Structured => command::FLAG_DF,
+        command::WRITE | command::BLOCK_STATUS if style == Style::Extended => {
+            let one = header.command == command::BLOCK_STATUS;
+            command::FLAG_PAYLOAD_LEN | if one { command::FLAG_REQ_ONE } else { 0 }
+        }
+        command::BLOCK_STATUS => command::FLAG_REQ_ONE,
+        command::WRITE_ZEROES => command::FLAG_NO_HOLE | command::FLAG_FAST_ZERO,
+        _ => 0,
     };
-    // "The server MUST accept all commands with [FUA] set", even where it means nothing.
-    let no_hole = if op == Op::WriteZeroes { command::FLAG_NO_HOLE } else { 0 };
-    if header.flags & !(command::FLAG_FUA | no_hole) != 0 {
-        return Verdict::Refuse(Errno::Inval);
+    command::FLAG_FUA | own
+}
+
+/// Judges a request against its export, `bytes` being how much it is about. Where several errors apply, the first in
+/// this order is told: flags, permission, alignment, bounds, length.
+fn judge(header: &RequestHeader, bytes: u64, target: &Target, style: Style) -> Verdict {
+    if header.command == command::DISC {
+        return Verdict::Disconnect;
+    }
+    let Some(op) = op(header) else { return refuse(Errno::Inval, "there is no such command") };
+    if header.flags & !flags_known(header, style) != 0 {
+        return refuse(Errno::Inval, "a flag that the command does not have");
+    }
+    if header.command == command::CACHE && !target.caches {
+        return refuse(Errno::Inval, "there is no cache to bring sectors into");
+    }
+    if header.command == command::BLOCK_STATUS && !target.status {
+        return refuse(Errno::Inval, "no metadata context was chosen for this export");
     }
     if op == Op::Flush {
         let reserved_are_zero = header.offset == 0 && header.length == 0;
         let flush = Verdict::Perform(Operation::flush());
-        return if reserved_are_zero { flush } else { Verdict::Refuse(Errno::Inval) };
+        let extent = "a flush is of the whole export";
+        return if reserved_are_zero { flush } else { refuse(Errno::Inval, extent) };
     }
     if op.writes() && target.read_only {
-        return Verdict::Refuse(Errno::Perm);
+        return refuse(Errno::Perm, "the export is read-only");
     }
-    let bytes = u64::from(header.length);
     if !header.offset.is_multiple_of(target.block_min) || !bytes.is_multiple_of(target.block_min) {
-        return Verdict::Refuse(Errno::Inval);
+        return refuse(Errno::Inval, "not a whole number of blocks");
     }
     if header.offset.checked_add(bytes).is_none_or(|end| end > target.bytes) {
         let full = matches!(op, Op::Write | Op::WriteZeroes);
-        return Verdict::Refuse(if full { Errno::NoSpc } else { Errno::Inval });
+        let errno = if full { Errno::NoSpc } else { Errno::Inval };
+        // "MUST lie within the original offset and length of the request".
+        let at = (header.offset < target.bytes).then_some(target.bytes);
+        return Verdict::Refuse(Refusal { errno, why: "past the end of the export", at });
     }
-    if matches!(op, Op::Read | Op::Write) && length(header.length) > PAYLOAD_BYTES_MAX {
-        return Verdict::Refuse(Errno::Inval);
+    let moves = matches!(header.command, command::READ | command::WRITE | command::CACHE);
+    if moves && length(bytes) > target.payload_max {
+        return refuse(Errno::Inval, "longer than the maximum block size");
+    }
+    // "MUST fail quickly with NBD_ENOTSUP unless the request can be serviced in less time than a corresponding write".
+    if header.command == command::WRITE_ZEROES
+        && header.flags & command::FLAG_FAST_ZERO != 0
+        && !(target.fast_zero && header.flags & command::FLAG_NO_HOLE == 0)
+    {
+        return refuse(Errno::NotSup, "zeroing would be no faster than writing");
     }
     if bytes == 0 {
-        // What it means is left open; that nobody is disconnected for it is not.
-        return Verdict::Nothing;
+        // What it means is left open; that nobody is disconnected for it is not. There is no status of nothing.
+        let status = header.command == command::BLOCK_STATUS;
+        return if status { refuse(Errno::Inval, "of no sectors") } else { Verdict::Nothing };
     }
     let start = Lba(header.offset / SECTOR_BYTES);
     let extent = Extent::new(start, Sectors(bytes / SECTOR_BYTES));
+    if header.command == command::BLOCK_STATUS {
+        return Verdict::Ask(extent);
+    }
     let fua = op.writes() && header.flags & command::FLAG_FUA != 0;
     Verdict::Perform(Operation { op, extent, fua })
+}
+
+/// How long the payload behind a request is. A client that forgets to mark a write's as one is understood all the
+/// same: without it the two would lose each other.
+fn payload_bytes(header: &RequestHeader, style: Style) -> u64 {
+    let marked = style == Style::Extended && header.flags & command::FLAG_PAYLOAD_LEN != 0;
+    if marked || header.command == command::WRITE { header.length } else { 0 }
+}
+
+/// A block status request's payload: which contexts it is about, and how many bytes. `None` unless it is one context,
+/// which was chosen: the only one there is.
+fn effect_bytes(payload: &[u8]) -> Option<u64> {
+    let mut fields = Fields(payload);
+    let (bytes, context) = (fields.u64()?, fields.u32()?);
+    (context == ALLOCATION_ID && fields.0.is_empty()).then_some(bytes)
 }
 
 impl Payload {
@@ -80,11 +149,22 @@ impl Payload {
         if self.filled < self.data.len() {
             return true;
         }
+        if self.data.capacity() == 0 && budget.free() >= self.length {
+            // One that is there already costs nothing more to hold whole.
+            if let Some(mut stale) = budget.stale(self.length) {
+                stale.resize(self.length, 0);
+                self.data = stale;
+                return budget.take(self.length);
+            }
+        }
         let wanted = (2 * self.filled).max(PAYLOAD_STEP_BYTES).min(self.length);
         if !budget.take(wanted - self.data.len()) {
             return false;
         }
-        self.data.reserve_exact(wanted - self.data.len());
+        // The last growth makes it a buffer that can be used again.
+        let whole = wanted == self.length && wanted <= SPARE_BYTES_MAX;
+        let capacity = if whole { wanted.next_power_of_two() } else { wanted };
+        self.data.reserve_exact(capacity - self.data.len());
         self.data.resize(wanted, 0);
         true
     }
@@ -97,37 +177,94 @@ impl Session {
         if self.output.pieces() >= OUTPUT_PIECES_MAX {
             return Step::Blocked(Blocked::Room);
         }
-        let Some((head, rest)) = bytes.split_first_chunk::<REQUEST_BYTES>() else {
-            return Step::Short;
+        let (header, head) = match RequestHeader::decode(bytes, self.style == Style::Extended) {
+            Decoded::Header(header, head) => (header, head),
+            Decoded::Short => return Step::Short,
+            Decoded::BadMagic => return self.close(CloseReason::BadMagic, world),
         };
-        let Some(header) = RequestHeader::decode(head) else {
-            return self.close(CloseReason::BadMagic, world);
+        let payload = payload_bytes(&header, self.style);
+        self.expects_payload = payload >= PAYLOAD_STEP_BYTES as u64;
+        if header.command == command::BLOCK_STATUS && payload > 0 {
+            return self.filtered_status(&header, &bytes[head..], head, world);
+        }
+        let verdict = judge(&header, header.length, &self.target, self.style);
+        self.carry_out(&header, verdict, &bytes[head..], (head, payload), world)
+    }
+
+    /// Does what was decided about a request; its head and the payload behind it are so long.
+    fn carry_out(
+        &mut self,
+        header: &RequestHeader,
+        verdict: Verdict,
+        rest: &[u8],
+        (head, payload): (usize, u64),
+        world: &mut World<'_>,
+    ) -> Step {
+        let asked = Asked { cookie: header.cookie, offset: header.offset };
+        let verdict = match verdict {
+            Verdict::Perform(_) | Verdict::Ask(_) if self.leaving => {
+                refuse(Errno::Shutdown, "the export goes away")
+            }
+            verdict => verdict,
         };
-        let payload = if header.command == command::WRITE { length(header.length) } else { 0 };
-        match judge(&header, &self.target) {
-            Verdict::Perform(operation) => self.admit(&header, operation, rest, world),
+        match verdict {
+            Verdict::Perform(operation) => self.admit(header, operation, rest, head, world),
+            Verdict::Ask(extent) => self.ask(header, extent, head, world),
             Verdict::Disconnect => {
                 self.finish(world.budget);
                 world.events.push(Event::Disconnect);
                 Step::Short
             }
-            Verdict::Refuse(_) if payload > PAYLOAD_SKIP_BYTES_MAX => {
+            Verdict::Refuse(_) if payload > PAYLOAD_SKIP_BYTES_MAX as u64 => {
                 self.close(CloseReason::PayloadTooBig, world)
             }
-            Verdict::Refuse(errno) if payload > 0 => {
-                self.phase = Phase::SkipPayload { left: payload, cookie: header.cookie, errno };
-                Step::Took(REQUEST_BYTES)
+            Verdict::Refuse(refusal) if payload > 0 => {
+                self.phase = Phase::SkipPayload { left: length(payload), asked, refusal };
+                Step::Took(head)
             }
-            Verdict::Refuse(errno) => {
-                self.refuse(header.cookie, errno);
-                Step::Took(REQUEST_BYTES)
+            Verdict::Refuse(refusal) => {
+                self.refuse(asked, refusal);
+                Step::Took(head)
             }
             Verdict::Nothing => {
-                let head = crate::wire::simple_reply(header.cookie, Ok(()));
-                self.output.push_reply(head, Vec::new());
-                Step::Took(REQUEST_BYTES)
+                let read = header.command == command::READ;
+                let answer = if read { reply::nothing_read } else { reply::done };
+                self.output.push_reply(answer(self.style, asked), Vec::new());
+                Step::Took(head)
             }
         }
+    }
+
+    /// A block status request that says in a payload which contexts it is about (`NBD_FLAG_BLOCK_STATUS_PAYLOAD`). The
+    /// payload is a few bytes: it is waited for, and a longer one is read past.
+    fn filtered_status(
+        &mut self,
+        header: &RequestHeader,
+        rest: &[u8],
+        head: usize,
+        world: &mut World<'_>,
+    ) -> Step {
+        if header.length > STATUS_PAYLOAD_BYTES_MAX as u64 {
+            let verdict = refuse(Errno::Inval, "a list of contexts that were not chosen");
+            return self.carry_out(header, verdict, rest, (head, header.length), world);
+        }
+        let payload_len = length(header.length);
+        let Some(payload) = rest.get(..payload_len) else { return Step::Short };
+        let verdict = match effect_bytes(payload) {
+            Some(bytes) => judge(header, bytes, &self.target, self.style),
+            None => refuse(Errno::Inval, "a context that was not chosen"),
+        };
+        match self.carry_out(header, verdict, rest, (head, 0), world) {
+            Step::Took(taken) => Step::Took(taken + payload_len),
+            otherwise => otherwise,
+        }
+    }
+
+    /// Whether there is room for one more request that holds so many bytes.
+    fn has_room(&self, bytes: usize, world: &World<'_>) -> bool {
+        let held = self.in_flight.bytes() + self.output.data_bytes();
+        self.in_flight.count() < world.settings.requests_max
+            && held + bytes <= world.settings.memory_max_bytes()
     }
 
     /// Lets a request in if there is room for it.
@@ -136,25 +273,54 @@ impl Session {
         header: &RequestHeader,
         operation: Operation,
         rest: &[u8],
+        head: usize,
         world: &mut World<'_>,
     ) -> Step {
         let moves = matches!(operation.op, Op::Read | Op::Write);
         let bytes = if moves { length(header.length) } else { 0 };
-        let held = self.in_flight.bytes() + self.output.data_bytes();
-        if self.in_flight.is_full() || held + bytes > BYTES_IN_FLIGHT_MAX {
+        if !self.has_room(bytes, world) {
             return Step::Blocked(Blocked::Room);
         }
         if operation.op == Op::Write && rest.len() < bytes {
             let (data, filled) = (Vec::new(), 0);
             self.phase = Phase::Payload(Payload { header: *header, data, filled, length: bytes });
-            return Step::Took(REQUEST_BYTES);
+            return Step::Took(head);
         }
         if !world.budget.take(bytes) {
             return Step::Blocked(Blocked::Memory);
         }
-        let written = if operation.op == Op::Write { bytes } else { 0 };
-        self.submit(header, operation, rest[..written].to_vec(), world);
-        Step::Took(REQUEST_BYTES + written)
+        if operation.op == Op::Write {
+            let mut data = world.budget.buffer(bytes);
+            data.extend_from_slice(&rest[..bytes]);
+            self.submit(header, operation, data, world);
+            return Step::Took(head + bytes);
+        }
+        let data = if operation.op == Op::Read { world.budget.spare(bytes) } else { Vec::new() };
+        self.submit(header, operation, data, world);
+        Step::Took(head)
+    }
+
+    /// Asks the disk, if there is room for its answer.
+    fn ask(
+        &mut self,
+        header: &RequestHeader,
+        extent: Extent,
+        head: usize,
+        world: &mut World<'_>,
+    ) -> Step {
+        if !self.has_room(STATUS_BYTES_MAX, world) {
+            return Step::Blocked(Blocked::Room);
+        }
+        if !world.budget.take(STATUS_BYTES_MAX) {
+            return Step::Blocked(Blocked::Memory);
+        }
+        let asked = Asked { cookie: header.cookie, offset: header.offset };
+        let one = header.flags & command::FLAG_REQ_ONE != 0;
+        let awaits = Awaits::Status { length: extent.len.bytes().0, one };
+        let sequence = self.in_flight.open(asked, STATUS_BYTES_MAX, awaits);
+        let id = RequestId { connection: self.connection, sequence };
+        world.events.push(Event::Query(Query { id, export: self.target.id, extent }));
+        Step::Took(head)
     }
 
     /// More of a payload.
@@ -177,9 +343,16 @@ impl Session {
     /// Turns a payload that is whole into its request.
     pub(super) fn finish_payload(&mut self, world: &mut World<'_>) {
         match core::mem::replace(&mut self.phase, Phase::Requests) {
+            Phase::Payload(payload) if payload.filled == payload.length && self.leaving => {
+                world.budget.give(payload.data.len());
+                let asked = Asked { cookie: payload.header.cookie, offset: payload.header.offset };
+                self.refuse(asked, Refusal::new(Errno::Shutdown, "the export goes away"));
+            }
             Phase::Payload(payload) if payload.filled == payload.length => {
                 // Judged before its payload was read; nothing that it was judged by has changed.
-                if let Verdict::Perform(operation) = judge(&payload.header, &self.target) {
+                let bytes = payload.header.length;
+                let verdict = judge(&payload.header, bytes, &self.target, self.style);
+                if let Verdict::Perform(operation) = verdict {
                     self.submit(&payload.header, operation, payload.data, world);
                 }
             }
@@ -192,18 +365,18 @@ impl Session {
         &mut self,
         bytes: &[u8],
         left: usize,
-        cookie: u64,
-        errno: Errno,
+        asked: Asked,
+        refusal: Refusal,
     ) -> Step {
         if bytes.is_empty() {
             return Step::Short;
         }
         let taken = left.min(bytes.len());
         if taken == left {
-            self.refuse(cookie, errno);
+            self.refuse(asked, refusal);
             self.phase = Phase::Requests;
         } else {
-            self.phase = Phase::SkipPayload { left: left - taken, cookie, errno };
+            self.phase = Phase::SkipPayload { left: left - taken, asked, refusal };
         }
         Step::Took(taken)
     }
@@ -215,9 +388,13 @@ impl Session {
         data: Vec<u8>,
         world: &mut World<'_>,
     ) {
-        let read = operation.op == Op::Read;
-        let bytes = if read { length(header.length) } else { data.len() };
-        let sequence = self.in_flight.open(header.cookie, bytes, read);
+        let (bytes, awaits) = match header.command {
+            command::READ => (length(header.length), Awaits::Data),
+            command::CACHE => (length(header.length), Awaits::Nothing),
+            _ => (data.len(), Awaits::Nothing),
+        };
+        let asked = Asked { cookie: header.cookie, offset: header.offset };
+        let sequence = self.in_flight.open(asked, bytes, awaits);
         world.events.push(Event::Request(Request {
             id: RequestId { connection: self.connection, sequence },
             export: self.target.id,

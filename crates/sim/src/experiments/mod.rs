@@ -6,6 +6,7 @@
 //! Invariant: a check computes, it never knows the answer; what the paper does not put in numbers has none here.
 
 mod check;
+mod clockwise;
 mod insulation;
 mod models;
 mod sample;
@@ -21,6 +22,7 @@ use report::{Plot, SCHEMA};
 use serde::Serialize;
 
 pub use check::Check;
+pub use clockwise::OneDisk;
 
 /// One experiment that can be run by its name.
 #[derive(Clone, Copy)]
@@ -99,7 +101,7 @@ impl Outcome {
 
 impl Experiment {
     /// Every experiment there is.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 32] = [
         vdisk::FIG1,
         models::FIG2,
         vdisk::FIG4,
@@ -129,6 +131,9 @@ impl Experiment {
         spio::TABLE4,
         spio::BETTER,
         spio::HGST,
+        spio::MEASURED,
+        clockwise::FIG2,
+        clockwise::FIG3,
     ];
 
     /// The experiment of this name.

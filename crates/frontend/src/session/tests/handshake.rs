@@ -124,8 +124,8 @@ fn an_export_that_the_protocol_cannot_express_is_not_shown() {
 
 #[test]
 fn options_that_are_not_done_are_said_to_be_unsupported() {
-    // PEEK_EXPORT, STARTTLS, STRUCTURED_REPLY, LIST_META_CONTEXT, SET_META_CONTEXT, none, none.
-    for unsupported in [4, 5, 8, 9, 10, 0, u32::MAX] {
+    // PEEK_EXPORT, none, none, none.
+    for unsupported in [4, 12, 0, u32::MAX] {
         for data in [&b""[..], b"some data"] {
             let mut timeline = Timeline::haggling();
             timeline.option(unsupported, &[data]);
@@ -230,4 +230,43 @@ fn the_size_that_is_offered_is_in_whole_blocks() {
     timeline.hear(&[0; 4]);
     timeline.option(option::INFO, &[&info_data(b"vol", &[])]);
     assert_eq!(timeline.said()[22..30], 999_936_u64.to_be_bytes());
+}
+
+#[test]
+fn a_hidden_list_is_nobodys_and_a_name_still_opens() {
+    let mut timeline = Timeline::haggling();
+    timeline.settings.listing = crate::Listing::Hidden;
+    timeline.option(option::LIST, &[]);
+    let why: &[u8] = b"this server keeps its list to itself";
+    assert_eq!(timeline.said(), replies(option::LIST, &[(rep::ERR_POLICY, why)]));
+    timeline.option(option::GO, &[&info_data(b"", &[])]);
+    assert_eq!(timeline.said(), replies(option::GO, &[(rep::ERR_UNKNOWN, &[])]));
+    timeline.option(option::GO, &[&info_data(b"vol", &[])]);
+    assert_eq!(timeline.events, [Event::Opened(ExportId(3))]);
+}
+
+#[test]
+fn an_export_is_opened_as_often_as_is_allowed() {
+    let mut timeline = Timeline::haggling();
+    timeline.settings.export_connections_max = 2;
+    timeline.opened.insert(ExportId(3), 2);
+    timeline.option(option::INFO, &[&info_data(b"vol", &[])]);
+    assert_eq!(timeline.said()[12..16], rep::INFO.to_be_bytes(), "it is there");
+    timeline.option(option::GO, &[&info_data(b"vol", &[])]);
+    assert_eq!(timeline.said()[12..16], rep::ERR_POLICY.to_be_bytes());
+    timeline.opened.insert(ExportId(3), 1);
+    timeline.option(option::GO, &[&info_data(b"vol", &[])]);
+    assert_eq!(timeline.events, [Event::Opened(ExportId(3))]);
+}
+
+#[test]
+fn who_haggles_with_a_server_that_goes_is_told_so() {
+    let mut timeline = Timeline::haggling();
+    timeline.session.leave();
+    for option in [option::LIST, option::GO, option::STARTTLS, 42] {
+        timeline.option(option, &[b"anything"]);
+        assert_eq!(timeline.said(), replies(option, &[(rep::ERR_SHUTDOWN, &[])]));
+    }
+    timeline.option(option::ABORT, &[]);
+    assert_eq!(timeline.said(), replies(option::ABORT, &[(rep::ACK, &[])]));
 }

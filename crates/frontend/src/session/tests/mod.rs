@@ -1,5 +1,7 @@
 //! Each rule of the protocol as a timeline of bytes, and the laws that hold for all timelines.
 
+use std::collections::BTreeMap;
+
 use units::{Bytes, Op, Operation};
 
 use super::{Blocked, Budget, CloseReason, Event, Session, World};
@@ -9,15 +11,20 @@ use crate::limits::{
     PAYLOAD_BYTES_MAX, PAYLOAD_SKIP_BYTES_MAX, PAYLOAD_STEP_BYTES, PAYLOADS_BYTES_MAX,
     RECEIVE_BYTES_MAX, REQUESTS_MAX,
 };
-use crate::request::{ConnectionId, Errno, Request};
+use crate::reply;
+use crate::request::{ConnectionId, Errno, Query, Request};
+use crate::settings::Settings;
 use crate::wire::{
     FIXED_NEWSTYLE, NO_ZEROES, RequestHeader, command, greeting, info, option, option_reply,
-    option_request, rep, simple_reply,
+    option_request, rep,
 };
 
 mod handshake;
 mod laws;
+mod metadata;
 mod room;
+mod structured;
+mod tls;
 mod transmission;
 
 const SIZE: u64 = 1 << 30;
@@ -37,6 +44,8 @@ impl Exports for Named {
 struct Timeline {
     session: Session,
     exports: Box<dyn Exports>,
+    settings: Settings,
+    opened: BTreeMap<ExportId, usize>,
     budget: Budget,
     events: Vec<Event>,
 }
@@ -45,8 +54,14 @@ impl Timeline {
     fn new(exports: Vec<Export>) -> Self {
         let session = Session::new(ConnectionId(7));
         let budget = Budget::new(PAYLOADS_BYTES_MAX);
-        let mut timeline =
-            Self { session, exports: Box::new(Named(exports)), budget, events: Vec::new() };
+        let mut timeline = Self {
+            session,
+            exports: Box::new(Named(exports)),
+            settings: Settings::default(),
+            opened: BTreeMap::new(),
+            budget,
+            events: Vec::new(),
+        };
         assert_eq!(timeline.said(), greeting());
         timeline
     }
@@ -76,16 +91,17 @@ impl Timeline {
     }
 
     fn hear(&mut self, bytes: &[u8]) {
-        let Self { session, exports, budget, events } = self;
+        let Self { session, exports, settings, opened, budget, events } = self;
         for piece in bytes.chunks(RECEIVE_BYTES_MAX) {
-            session.feed(piece, &mut World { exports: &**exports, budget, events });
+            session
+                .feed(piece, &mut World { exports: &**exports, settings, opened, budget, events });
         }
         session.invariants();
     }
 
     fn resume(&mut self) {
-        let Self { session, exports, budget, events } = self;
-        session.resume(&mut World { exports: &**exports, budget, events });
+        let Self { session, exports, settings, opened, budget, events } = self;
+        session.resume(&mut World { exports: &**exports, settings, opened, budget, events });
         session.invariants();
     }
 
@@ -114,6 +130,13 @@ impl Timeline {
         }
     }
 
+    fn asked(&mut self) -> Query {
+        match self.events.remove(0) {
+            Event::Query(query) => query,
+            other => panic!("{other:?} instead of a question"),
+        }
+    }
+
     fn reply(&mut self, request: &Request, result: Result<Vec<u8>, Errno>) -> bool {
         let known = self.session.reply(request.id.sequence, result, &mut self.budget);
         self.session.invariants();
@@ -135,8 +158,13 @@ impl Timeline {
     }
 }
 
+fn simple_reply(cookie: u64, outcome: Result<(), Errno>) -> Vec<u8> {
+    reply::simple(cookie, outcome.err().map_or(0, Errno::code)).to_vec()
+}
+
 fn head(flags: u16, command: u16, cookie: u64, offset: u64, length: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
+    let length = u64::from(length);
     RequestHeader { flags, command, cookie, offset, length }.encode(&mut bytes);
     bytes
 }
@@ -167,8 +195,9 @@ fn len32(bytes: usize) -> u32 {
     u32::try_from(bytes).expect("a length of the protocol")
 }
 
-/// `HAS_FLAGS | SEND_FLUSH | SEND_FUA | SEND_TRIM | SEND_WRITE_ZEROES | CAN_MULTI_CONN`, counted by hand.
-const FLAGS: u16 = 0b1_0110_1101;
+/// `HAS_FLAGS | SEND_FLUSH | SEND_FUA | SEND_TRIM | SEND_WRITE_ZEROES | CAN_MULTI_CONN | SEND_FAST_ZERO`, counted
+/// by hand.
+const FLAGS: u16 = 0b1001_0110_1101;
 
 fn extent(start: u64, len: u64) -> units::Extent {
     units::Extent::new(units::Lba(start), units::Sectors(len))

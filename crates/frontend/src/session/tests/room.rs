@@ -116,13 +116,52 @@ fn a_payload_read_straight_into_its_buffer_is_the_same_write() {
     timeline.request(0, command::WRITE, 1, 0, len32(length));
     let mut filled = 0;
     loop {
-        let Timeline { session, exports, budget, events } = &mut timeline;
+        let Timeline { session, exports, settings, opened, budget, events } = &mut timeline;
         let Some(space) = session.payload_space(budget) else { break };
         let count = space.len().min(5_000);
         space[..count].fill(9);
         filled += count;
-        session.payload_filled(count, &mut World { exports: &**exports, budget, events });
+        let mut world = World { exports: &**exports, settings, opened, budget, events };
+        session.payload_filled(count, &mut world);
     }
     timeline.hear(&vec![9; length - filled]);
     assert_eq!(timeline.submitted().data, vec![9; length]);
+}
+
+#[test]
+fn a_connection_is_held_to_the_requests_and_the_memory_that_it_may_have() {
+    let mut timeline = Timeline::haggling();
+    timeline.settings.requests_max = 2;
+    timeline.settings.memory_max = Bytes(1 << 20);
+    timeline.option(option::GO, &[&info_data(b"vol", &[info::BLOCK_SIZE])]);
+    let said = timeline.said();
+    let told = said.windows(14).any(|bytes| bytes == [0, 3, 0, 0, 2, 0, 0, 0, 16, 0, 0, 16, 0, 0]);
+    assert!(told, "no request is longer than the memory there is");
+    timeline.events.clear();
+    timeline.request(0, command::READ, 1, 0, 1 << 20);
+    timeline.request(0, command::READ, 2, 0, 512);
+    assert_eq!(timeline.session.blocked(), Some(Blocked::Room), "no memory");
+    let first = timeline.submitted();
+    timeline.reply(&first, Ok(vec![1; 1 << 20]));
+    timeline.said();
+    timeline.resume();
+    timeline.request(0, command::FLUSH, 3, 0, 0);
+    timeline.request(0, command::FLUSH, 4, 0, 0);
+    assert_eq!((timeline.session.blocked(), timeline.events.len()), (Some(Blocked::Room), 2));
+}
+
+#[test]
+fn buffers_are_used_again_and_never_for_much_less() {
+    let mut timeline = Timeline::opened();
+    timeline.hear(&[head(0, command::WRITE, 1, 0, 4096), vec![7; 4096]].concat());
+    let written = timeline.submitted();
+    let place = written.data.as_ptr();
+    timeline.reply(&written, Ok(written.data.clone()));
+    // A clone has a place of its own: the next buffer is that one.
+    timeline.request(0, command::READ, 2, 0, 512);
+    assert_eq!(timeline.submitted().data.capacity(), 0, "4 KiB are not held for 512 bytes");
+    timeline.request(0, command::READ, 3, 0, 4096);
+    let again = timeline.submitted();
+    assert_eq!((again.data.capacity(), again.data.len()), (4096, 0));
+    assert_ne!(again.data.as_ptr(), place);
 }

@@ -120,8 +120,9 @@ fn fua_is_accepted_everywhere_and_other_flags_where_they_belong() {
     for (flags, command) in [
         (command::FLAG_NO_HOLE, command::READ),
         (command::FLAG_NO_HOLE, command::TRIM),
-        (1 << 2, command::READ),         // DF, which was not offered
-        (1 << 4, command::WRITE_ZEROES), // FAST_ZERO, which was not offered
+        (1 << 2, command::READ), // DF, which was not offered
+        (1 << 4, command::TRIM), // FAST_ZERO, which is of zeroes alone
+        (1 << 5, command::READ), // PAYLOAD_LEN, which was not offered
         (1 << 15, command::WRITE_ZEROES),
     ] {
         assert_eq!(timeline.refusal(flags, command, 0, 512), Errno::Inval);
@@ -242,4 +243,58 @@ fn after_goodbye_nothing_is_read_and_what_is_outstanding_is_answered() {
     assert!(timeline.session.is_finished());
     timeline.reply(&request, Ok(vec![1; 512]));
     assert_eq!(timeline.said().len(), 16 + 512);
+}
+
+#[test]
+fn fast_zeroes_are_refused_where_they_are_not_faster() {
+    let fast = command::FLAG_FAST_ZERO;
+    let mut timeline = Timeline::opened();
+    assert_eq!(timeline.refusal(fast, command::WRITE_ZEROES, 0, 512), Errno::NotSup);
+    timeline.request(0, command::WRITE_ZEROES, 1, 0, 512);
+    timeline.submitted();
+    let mut export = Export::new(ExportId(3), "vol", Bytes(SIZE));
+    export.fast_zero = true;
+    let mut timeline = Timeline::opened_with(export);
+    timeline.request(fast, command::WRITE_ZEROES, 1, 0, 512);
+    assert!(!timeline.submitted().no_hole);
+    let kept = fast | command::FLAG_NO_HOLE;
+    assert_eq!(timeline.refusal(kept, command::WRITE_ZEROES, 0, 512), Errno::NotSup);
+}
+
+#[test]
+fn sectors_are_cached_by_reading_them_where_that_helps_and_refused_where_not() {
+    let mut timeline = Timeline::opened();
+    assert_eq!(timeline.refusal(0, command::CACHE, 0, 512), Errno::Inval);
+    let mut export = Export::new(ExportId(3), "vol", Bytes(SIZE));
+    export.caches = true;
+    let mut timeline = Timeline::opened_with(export);
+    timeline.request(0, command::CACHE, 5, 512, 1024);
+    let request = timeline.submitted();
+    assert_eq!(request.operation, Operation::read(extent(1, 2)));
+    timeline.reply(&request, Ok(vec![1; 1024]));
+    assert_eq!(timeline.said(), simple_reply(5, Ok(())), "without the bytes");
+    assert_eq!(timeline.budget.free(), PAYLOADS_BYTES_MAX);
+    assert_eq!(
+        timeline.refusal(0, command::CACHE, 0, len32(PAYLOAD_BYTES_MAX + 512)),
+        Errno::Inval
+    );
+    assert_eq!(timeline.refusal(2, command::CACHE, 0, 512), Errno::Inval);
+}
+
+#[test]
+fn an_export_that_goes_answers_what_it_has_and_refuses_what_comes() {
+    let mut timeline = Timeline::opened();
+    timeline.request(0, command::READ, 1, 0, 512);
+    timeline.request(0, command::WRITE, 2, 0, 1024);
+    timeline.hear(&[5; 1000]);
+    timeline.session.leave();
+    let request = timeline.submitted();
+    assert!(!timeline.session.has_left(), "something is outstanding");
+    timeline.hear(&[5; 24]);
+    assert_eq!(timeline.refused(2), Errno::Shutdown, "a write that was not whole yet");
+    assert_eq!(timeline.refusal(0, command::READ, 0, 512), Errno::Shutdown);
+    timeline.reply(&request, Ok(vec![1; 512]));
+    assert_eq!(timeline.said().len(), 16 + 512);
+    assert!(timeline.session.has_left());
+    assert_eq!(timeline.budget.free(), PAYLOADS_BYTES_MAX);
 }

@@ -46,7 +46,13 @@ const SIZE: u32 = 500;
 fn better(told: &mut dyn FnMut(f64)) -> Findings {
     let at_size = against(told, 0.0, |how| Point::new(how, Op::Read, SIZE));
     let served = |low: Low| {
-        move |execution| Point { drive: "st318437lw", execution, low: low.clone(), rate: 0.0 }
+        move |execution| Point {
+            drive: "st318437lw",
+            execution,
+            low: low.clone(),
+            rate: 0.0,
+            profile: None,
+        }
     };
     let video = against(told, 0.2, served(video_server()));
     let swept = against(told, 0.4, served(video_server_by_elevator()));

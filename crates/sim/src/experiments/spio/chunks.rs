@@ -42,7 +42,7 @@ fn against_chunks(op: Op, told: &mut dyn FnMut(f64)) -> Findings {
     for (done, chunk) in (1_u32..).zip(CHUNKS) {
         let access = Access::Sequential { run: None };
         let low = Low::Drawn { op, access, block: Bytes(u64::from(chunk) * 512) };
-        let point = Point { drive: "st318437lw", execution: ONE, low, rate: 0.0 };
+        let point = Point { drive: "st318437lw", execution: ONE, low, rate: 0.0, profile: None };
         let rate = point.measure().mb_per_s;
         table.rows.push(vec![f64::from(chunk), f64::from(chunk) / 2.0, rate]);
         told(f64::from(done) / 16.0);

@@ -41,7 +41,7 @@ fn example(told: &mut dyn FnMut(f64)) -> Findings {
     let exactly = |name: &str, ours, paper| Check::within(name, ours, paper, DIGITS, "ms");
     let [np, sp] = [WHOLE, PAPER].map(|execution| {
         let low = Low::Listed(there_and_back());
-        Point { drive: "st318437lw", execution, low, rate: 0.0 }.measure()
+        Point { drive: "st318437lw", execution, low, rate: 0.0, profile: None }.measure()
     });
     told(1.0);
     let longest_on_disk = [&np, &sp].map(|measured| measured.commands.longest().as_millis_f64());

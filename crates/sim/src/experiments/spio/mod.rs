@@ -11,12 +11,14 @@
 //! fig16, fig17       what each part gives
 //! table2 … table4    responses while requests of higher priority come
 //! better, hgst       ours against the paper's, and a drive of today
+//! measured           a profile that was measured against the one that is assumed
 //! ```
 
 mod better;
 mod chunks;
 mod durations;
 mod example;
+mod measured;
 mod parts;
 mod point;
 mod sizes;
@@ -28,6 +30,7 @@ pub(super) use better::BETTER;
 pub(super) use chunks::{FIG5, FIG6};
 pub(super) use durations::FIG13;
 pub(super) use example::EXAMPLE;
+pub(super) use measured::MEASURED;
 pub(super) use parts::{FIG16, FIG17};
 pub(super) use sizes::{FIG9, FIG10, FIG11, FIG12};
 pub(super) use tables::{TABLE2, TABLE3, TABLE4};

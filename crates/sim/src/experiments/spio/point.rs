@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use config::{Access, Arrival, DiskIndex, Drawn, Mix, Plan, Requests, VolumeIndex};
+use config::{Access, Arrival, DiskIndex, Drawn, Mix, Plan, ProfileRef, Requests, VolumeIndex};
 use engine::{Executed, Execution};
 use units::{Bytes, Duration, Instant, Op, Operation};
 
@@ -22,6 +22,8 @@ pub(super) struct Point {
     pub(super) low: Low,
     /// Requests of higher priority, a second.
     pub(super) rate: f64,
+    /// What the engine knows of the drive; nothing for what is assumed of it.
+    pub(super) profile: Option<ProfileRef>,
 }
 
 /// The requests of low priority.
@@ -58,7 +60,7 @@ impl Point {
     /// The paper's drive, requests of `size` kB at random places, first come first served, nobody of higher priority.
     pub(super) fn new(execution: Execution, op: Op, size: u32) -> Self {
         let low = Low::Drawn { op, access: Access::Random, block: kb(size) };
-        Self { drive: "st318437lw", execution, low, rate: 0.0 }
+        Self { drive: "st318437lw", execution, low, rate: 0.0, profile: None }
     }
 
     pub(super) fn with_access(mut self, wanted: Access) -> Self {
@@ -70,6 +72,10 @@ impl Point {
 
     pub(super) fn with_rate(self, rate: f64) -> Self {
         Self { rate, ..self }
+    }
+
+    pub(super) fn knowing(self, profile: Option<ProfileRef>) -> Self {
+        Self { profile, ..self }
     }
 
     /// Runs it, or remembers how it went.
@@ -102,6 +108,7 @@ impl Point {
             plan.volumes.iter_mut().for_each(|volume| volume.size = size);
         }
         disk.execution = self.execution;
+        disk.profile.clone_from(&self.profile);
         plan.workloads[0].requests = match &self.low {
             Low::Drawn { op, access, block } => {
                 let arrival = Arrival::Closed { outstanding: 1, think: Duration::ZERO };

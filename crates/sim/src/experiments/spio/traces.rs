@@ -164,7 +164,7 @@ fn each(told: &mut dyn FnMut(f64), of: fn(&Point) -> f64) -> Vec<[f64; 3]> {
         let list = made(facts, stream);
         let point = |execution| {
             let low = Low::Listed(Arc::clone(&list));
-            Point { drive: "st318437lw", execution, low, rate: 0.0 }
+            Point { drive: "st318437lw", execution, low, rate: 0.0, profile: None }
         };
         rows.push(ways().map(|how| of(&point(how))));
         told(f64::from(u32::try_from(stream).expect("three") + 1) / 3.0);

@@ -1,0 +1,137 @@
+//! What is measured: opened, and described.
+
+use std::path::Path;
+
+use anyhow::bail;
+use config::profile::{Device, Processor};
+use drive::AnyModel;
+use profiler::Target;
+use sim::BenchTarget;
+use targets::{Access, BlockTarget, EmulatedTarget, NbdTarget};
+use units::Duration;
+
+use super::Measure;
+use crate::exit::bad_input;
+
+/// A device that is open.
+pub(super) enum Open {
+    Block(Box<BlockTarget>),
+    Nbd(Box<NbdTarget>),
+    Emulated(Box<EmulatedTarget>),
+    Simulated(Box<BenchTarget>),
+}
+
+fn model(name: &str) -> anyhow::Result<AnyModel> {
+    config::drives::open_any(name).map_err(bad_input)?.check().map_err(bad_input)
+}
+
+/// Whether writing was asked for, in a way that is no slip.
+fn may_write(args: &Measure, device: &str) -> anyhow::Result<bool> {
+    match &args.write {
+        None => Ok(false),
+        Some(again) if again == device => Ok(true),
+        Some(again) => {
+            bail!(bad_input(format!(
+                "--write: found `{again}`, expected `{device}`, the device again"
+            )))
+        }
+    }
+}
+
+impl Open {
+    /// Opens what the arguments name, with the name that the profile gives it.
+    pub(super) fn new(args: &Measure) -> anyhow::Result<(Self, String)> {
+        let only_simulated = args.noise.is_some() || args.seed.is_some();
+        if only_simulated && args.of.simulated.is_none() {
+            bail!(bad_input(
+                "--noise and --seed: expected --simulated DRIVE, which alone has dice"
+            ));
+        }
+        if let Some(name) = &args.of.simulated {
+            let target = BenchTarget::new(
+                model(name)?,
+                args.noise.unwrap_or(Duration::ZERO),
+                args.seed.unwrap_or(1),
+            );
+            // Nothing is lost by writing to a model: that it may not be is to be said.
+            let write = args.write.is_none() || may_write(args, name)?;
+            let target = if write { target } else { target.read_only() };
+            return Ok((Self::Simulated(Box::new(target)), format!("simulated:{name}")));
+        }
+        if let Some(name) = &args.of.emulated {
+            let write = args.write.is_none() || may_write(args, name)?;
+            let target = EmulatedTarget::new(model(name)?, write);
+            return Ok((Self::Emulated(Box::new(target)), format!("emulated:{name}")));
+        }
+        let name = args.of.device.clone().expect("one of the group is required");
+        let write = may_write(args, &name)?;
+        let refused = |error: &dyn std::fmt::Display| bad_input(format!("{name}: {error}"));
+        if NbdTarget::is_named(&name) {
+            let target = NbdTarget::open(&name, write).map_err(|error| refused(&error))?;
+            return Ok((Self::Nbd(Box::new(target)), name));
+        }
+        let access = Access { write, buffered: args.buffered };
+        let target =
+            BlockTarget::open(Path::new(&name), access).map_err(|error| refused(&error))?;
+        Ok((Self::Block(Box::new(target)), name))
+    }
+
+    pub(super) fn target(&mut self) -> &mut dyn Target {
+        match self {
+            Self::Block(target) => &mut **target,
+            Self::Nbd(target) => &mut **target,
+            Self::Emulated(target) => &mut **target,
+            Self::Simulated(target) => &mut **target,
+        }
+    }
+
+    /// As the profile describes it.
+    pub(super) fn device(&mut self, name: String) -> Device {
+        let facts = self.target().facts();
+        let model = match self {
+            Self::Block(target) => target.kernel().model.clone(),
+            Self::Nbd(_) | Self::Emulated(_) | Self::Simulated(_) => None,
+        };
+        Device {
+            name,
+            model,
+            capacity: facts.sectors,
+            block: facts.block,
+            written: facts.writable,
+            seeks: facts.seeks,
+            depth_max: facts.depth_max,
+        }
+    }
+
+    /// What the user should know before he believes a figure.
+    pub(super) fn warning(&self, buffered: bool) -> Option<&'static str> {
+        match self {
+            Self::Block(_) if buffered => {
+                Some("through the page cache: what memory holds was read from memory")
+            }
+            Self::Block(target) if target.is_sparse() => {
+                Some("the file has holes: they are read from nowhere")
+            }
+            _ => None,
+        }
+    }
+
+    /// What threads add to a command, where they are between.
+    pub(super) fn overhead(&self) -> Option<Duration> {
+        match self {
+            Self::Block(target) => Some(target.overhead()),
+            _ => None,
+        }
+    }
+
+    /// What transfers took of a processor.
+    pub(super) fn processor(&self) -> Vec<Processor> {
+        let Self::Block(target) = self else { return Vec::new() };
+        let told = target.processor().iter().filter(|(len, sum)| len.0 > 0 && sum.count > 0);
+        told.map(|(len, sum)| {
+            let (len, time, samples) = (*len, sum.time / sum.count, sum.count);
+            Processor { len, time, samples }
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,167 @@
+//! `spindle profile DEVICE`: measures, inside a budget, and keeps what was measured when it is interrupted.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use config::profile::{Measured, Run};
+use indicatif::{ProgressBar, ProgressStyle};
+use profiler::{Bench, Budget, Findings, Halt, Progress};
+use report::SCHEMA;
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use units::Duration;
+
+use super::device::Open;
+use super::{Measure, file, read, show};
+use crate::exit::{Ended, bad_input};
+
+/// The shortest budget: less measures nothing.
+const BUDGET_MIN: Duration = Duration::from_secs(1);
+/// The longest: a day.
+const BUDGET_MAX: Duration = Duration::from_secs(86_400);
+/// A glance is over in less than a minute, with opening and writing.
+const BUDGET_QUICK: Duration = Duration::from_secs(55);
+
+/// What was measured, in the shape of `--json`.
+#[derive(Debug, Serialize)]
+struct Told {
+    schema: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<PathBuf>,
+    #[serde(flatten)]
+    profile: show::Json,
+}
+
+fn budget(args: &Measure) -> anyhow::Result<Budget> {
+    let default = if args.quick { BUDGET_QUICK } else { Budget::DEFAULT.total };
+    let total = args.budget.unwrap_or(default);
+    if !(BUDGET_MIN..=BUDGET_MAX).contains(&total) {
+        let found = args.budget.unwrap_or_default();
+        let expected = format!("--budget: found `{found}`, expected a time from 1s to 24h");
+        return Err(bad_input(expected));
+    }
+    Ok(Budget { total, quick: args.quick })
+}
+
+/// The profile to go on from, and the file to write.
+fn before(args: &Measure) -> anyhow::Result<(Option<Measured>, Option<&Path>)> {
+    if let Some(path) = &args.resume {
+        return Ok((Some(read(path)?), Some(path)));
+    }
+    let Some(path) = args.output.as_deref() else { return Ok((None, None)) };
+    let there = path.exists() && !args.fresh;
+    Ok((if there { Some(read(path)?) } else { None }, Some(path)))
+}
+
+/// What of an earlier profile is kept: everything of the same device. A glance does not stand for the whole.
+fn kept(
+    before: Option<Measured>,
+    now: &config::profile::Device,
+    path: Option<&Path>,
+    quick: bool,
+) -> anyhow::Result<(Findings, Run)> {
+    let Some(before) = before else { return Ok((Findings::default(), Run::default())) };
+    let same =
+        |of: &config::profile::Device| (of.name.clone(), of.model.clone(), of.capacity, of.block);
+    if same(&before.device) != same(now) {
+        let path = path.unwrap_or(Path::new("")).display();
+        let (found, expected) = (&before.device.name, &now.name);
+        let expected =
+            format!("{path}: is a profile of {found}, expected one of {expected}, or --fresh");
+        return Err(bad_input(expected));
+    }
+    let Measured { device, run, mut findings } = before;
+    // What was seen without writing is not all that can be seen by it.
+    if (run.quick && !quick) || (now.written && !device.written) {
+        findings.done.clear();
+    }
+    Ok((findings, run))
+}
+
+pub(super) fn run(args: &Measure, json: bool) -> anyhow::Result<Ended> {
+    let budget = budget(args)?;
+    let (before, path) = before(args)?;
+    if let Some(path) = path {
+        file::is_writable(path)
+            .map_err(|error| bad_input(format!("{}: {error}", path.display())))?;
+    }
+    let (mut open, name) = Open::new(args)?;
+    let device = open.device(name);
+    let (mut findings, earlier) = kept(before, &device, path, args.quick)?;
+    if let Some(warning) = open.warning(args.buffered) {
+        findings.note(warning.to_owned());
+    }
+    let (findings, spent, ended) = measured(&mut open, budget, findings)?;
+    let run = Run {
+        time: earlier.time + spent,
+        quick: args.quick,
+        halted: ended.err().map(|halt| halt.to_string()),
+        overhead: open.overhead(),
+        processor: open.processor(),
+    };
+    let measured = Measured { device, run, findings };
+    let text = measured.to_toml();
+    if let Some(path) = path {
+        file::replace(path, &text).with_context(|| path.display().to_string())?;
+        eprintln!("wrote {}", path.display());
+    }
+    if let Some(halted) = &measured.run.halted {
+        eprintln!("not everything was measured: {halted}");
+    }
+    if json {
+        let file = path.map(Path::to_owned);
+        let told = Told { schema: SCHEMA, file, profile: show::Json::of(&measured)? };
+        println!("{}", serde_json::to_string(&told)?);
+    } else if path.is_some() {
+        print!("{}", show::tables(&measured));
+    } else {
+        print!("{text}");
+    }
+    Ok(Ended::from(ended != Err(Halt::Interrupted)))
+}
+
+/// Measures until all is measured, the budget is spent, or somebody wants an end.
+fn measured(
+    open: &mut Open,
+    budget: Budget,
+    findings: Findings,
+) -> anyhow::Result<(Findings, Duration, Result<(), Halt>)> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // The second one ends it at once.
+        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .context("cannot listen to signals")?;
+    }
+    let style = ProgressStyle::with_template("{msg:14} {wide_bar} {prefix} left at most");
+    let bar = ProgressBar::new(budget.total.as_nanos() / 1_000_000);
+    bar.set_style(style.expect("the template is sound"));
+    let (mut shown, mut stage) = (u64::MAX, None);
+    let mut watcher = |progress: &Progress| {
+        let Progress { stage: now, spent, left } = *progress;
+        // Once for each tenth of a second of the device's: simulated ones are fast.
+        let tenth = spent.as_nanos() / 100_000_000;
+        if tenth != shown || stage != Some(now) {
+            (shown, stage) = (tenth, Some(now));
+            bar.set_message(now.name());
+            bar.set_position(spent.as_nanos() / 1_000_000);
+            bar.set_prefix(format!("{}s", left.as_nanos().div_ceil(1_000_000_000)));
+        }
+        if stop.load(Ordering::Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    let mut bench = Bench::new(open.target(), budget, findings, &mut watcher);
+    let ended = profiler::measure(&mut bench);
+    bench.drain();
+    let spent = bench.spent();
+    let findings = core::mem::take(&mut bench.findings);
+    drop(bench);
+    bar.finish_and_clear();
+    Ok((findings, spent, ended))
+}

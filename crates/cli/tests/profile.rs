@@ -1,0 +1,204 @@
+//! `spindle profile` as a script sees it: what it refuses, what it leaves behind, and what it says of files and models.
+
+mod common;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{Ran, Scratch, spindle};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A scratch directory on a file system that takes direct access, with a file of 16 MiB that has no holes.
+fn scratch() -> Scratch {
+    let scratch = Scratch::new();
+    let mut file = std::fs::File::create(scratch.join("disk.img")).expect("a scratch file");
+    file.write_all(&vec![7; 16 << 20]).expect("room");
+    file.sync_all().expect("it is written");
+    scratch
+}
+
+fn refused(directory: &Path, arguments: &[&str]) -> String {
+    let ran = spindle(directory, arguments);
+    assert_eq!(ran.code, Some(2), "{arguments:?}: {}", ran.stderr);
+    assert_eq!(ran.stdout, "", "{arguments:?}");
+    ran.stderr
+}
+
+fn succeed(directory: &Path, arguments: &[&str]) -> Ran {
+    let ran = spindle(directory, arguments);
+    assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
+    ran
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_with_what_could_be() {
+    let scratch = scratch();
+    let mut partitioned = vec![0; 4 << 20];
+    partitioned[510..512].copy_from_slice(&[0x55, 0xaa]);
+    scratch.write("table.img", partitioned);
+    scratch.write("small.img", [0; 512]);
+    scratch.write("odd.toml", "schema = 9\n");
+    let table: &[(&[&str], &str)] = &[
+        (&["profile"], "required"),
+        (&["profile", "/no/such"], "/no/such: expected a device or a file that can be opened"),
+        (&["profile", "/dev/null"], "/dev/null: expected a block device or a regular file"),
+        (&["profile", "."], ".: expected a block device or a regular file"),
+        (&["profile", "small.img"], "small.img: holds 512B, expected at least 1MiB"),
+        (
+            &["profile", "disk.img", "--write", "disk2.img"],
+            "--write: found `disk2.img`, expected `disk.img`, the device again",
+        ),
+        (
+            &["profile", "table.img", "--write", "table.img"],
+            "it begins with a boot sector or a table of partitions",
+        ),
+        (&["profile", "--emulated", "no-such"], "no drive `no-such`: expected one of"),
+        (
+            &["profile", "disk.img", "--noise", "1ms"],
+            "--noise and --seed: expected --simulated DRIVE",
+        ),
+        (&["profile", "disk.img", "--emulated", "hgst-7k8"], "cannot be used with"),
+        (
+            &["profile", "disk.img", "--budget", "1ms"],
+            "--budget: found `1ms`, expected a time from 1s to 24h",
+        ),
+        (&["profile", "disk.img", "--budget", "soon"], "found `soon`, expected a time such as"),
+        (&["profile", "disk.img", "-o", "no/such/dir.toml"], "no/such/dir.toml: "),
+        (&["profile", "disk.img", "-o", "odd.toml"], "odd.toml:1: field `schema`: found `9`"),
+        (&["profile", "disk.img", "--resume", "none.toml"], "none.toml: found"),
+        (&["profile", "nbd+unix:///x"], "expected nbd+unix:///EXPORT?socket=PATH"),
+        (&["profile", "nbd+unix:///x?socket=no.sock"], "No such file"),
+        (&["profile", "show", "disk.img"], "disk.img:1: "),
+        (&["profile", "compare", "odd.toml", "odd.toml"], "odd.toml:1: "),
+        (&["drive", "import", "--profile", "odd.toml"], "odd.toml:1: "),
+    ];
+    for (arguments, expected) in table {
+        let said = refused(scratch.path(), arguments);
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_file_is_measured_shown_compared_and_gone_on_with() {
+    let scratch = scratch();
+    let measure = ["profile", "disk.img", "--quick", "--budget", "3s", "-o", "p.toml"];
+    let shown = succeed(scratch.path(), &measure).stdout;
+    assert!(shown.contains("not rotating"), "{shown}");
+    let text = std::fs::read_to_string(scratch.join("p.toml")).expect("it was written");
+    assert!(text.contains("still = true") && !text.contains("[found.geometry]"), "{text}");
+    // Nothing was written to the file.
+    let bytes = std::fs::read(scratch.join("disk.img")).expect("it is there");
+    assert!(bytes.iter().all(|byte| *byte == 7));
+
+    let json = succeed(scratch.path(), &["profile", "show", "p.toml", "--json"]).json();
+    assert_eq!(json["schema"], 1);
+    assert_eq!(json["profile"]["device"]["name"], "disk.img");
+    let plots = ["profile", "show", "p.toml", "--plots", "figures"];
+    succeed(scratch.path(), &plots);
+    let svg = std::fs::read_to_string(scratch.join("figures/p-rates.svg")).expect("a figure");
+    assert!(svg.contains("random reads against depth"));
+
+    let same = succeed(scratch.path(), &["profile", "compare", "p.toml", "p.toml"]).stdout;
+    assert!(same.contains("0 figures differ"), "{same}");
+    let other = text.replace("still = true", "still = false");
+    scratch.write("other.toml", other);
+    let differs = spindle(scratch.path(), &["profile", "compare", "p.toml", "other.toml"]);
+    assert_eq!(
+        differs.code,
+        Some(0),
+        "not to say that nothing turns is to say nothing: {differs:?}"
+    );
+
+    // What is done stays done; another device's profile is not touched.
+    succeed(scratch.path(), &measure);
+    let again = std::fs::read_to_string(scratch.join("p.toml")).expect("it is there");
+    assert!(again.contains("done = [\"rotation\""), "{again}");
+    std::fs::copy(scratch.join("disk.img"), scratch.join("disk2.img")).expect("a copy");
+    let said = refused(scratch.path(), &["profile", "disk2.img", "-o", "p.toml"]);
+    assert!(
+        said.contains("is a profile of disk.img, expected one of disk2.img, or --fresh"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_is_interrupted_leaves_a_valid_profile() {
+    let scratch = scratch();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
+    // On a drive that turns the first stage takes seconds, in real time.
+    command.args(["profile", "--emulated", "cheetah9LP", "-o", "p.toml"]);
+    command.current_dir(scratch.path()).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().expect("it was built");
+    // The probe of where the profile will go is removed before anything is measured, and signals are listened to then. Whether
+    // they are is asked of the kernel.
+    let pid = child.id();
+    let caught = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).map(str::trim);
+        let mask = line.and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(0);
+        mask & (1 << 1) != 0 && mask & (1 << 14) != 0
+    };
+    while !caught() {
+        std::thread::yield_now();
+    }
+    let raw = Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("a pid");
+    kill_process(raw, Signal::INT).expect("it is ours");
+    let ended = child.wait_with_output().expect("it ends").status;
+    assert_eq!(ended.code(), Some(1));
+    let shown = succeed(scratch.path(), &["profile", "show", "p.toml"]).stdout;
+    assert!(shown.contains("until interrupted"), "{shown}");
+}
+
+#[test]
+fn a_simulated_drive_gives_one_profile_for_one_seed() {
+    let scratch = Scratch::new();
+    let measure =
+        ["profile", "--simulated", "samsung-870evo-1t", "--quick", "--noise", "5us", "--seed", "3"];
+    let one = succeed(scratch.path(), &measure).stdout;
+    assert_eq!(one, succeed(scratch.path(), &measure).stdout);
+    scratch.write("p.toml", &one);
+    // The drive that is made of it answers as it was seen to: within a twentieth, alone and at depth.
+    let rate = |name: &str, what: &str| {
+        let shown = succeed(scratch.path(), &["drive", "show", name, "--json"]).json();
+        shown[what].as_f64().unwrap_or_else(|| panic!("{what}: {shown}"))
+    };
+    succeed(scratch.path(), &["drive", "import", "--profile", "p.toml", "-o", "own.toml"]);
+    for what in ["random_read_4k_iops", "random_write_4k_iops"] {
+        let (ours, theirs) = (rate("own.toml", what), rate("samsung-870evo-1t", what));
+        assert!((ours / theirs - 1.0).abs() < 0.05, "{what}: {ours} for {theirs}");
+    }
+}
+
+/// A loop device over a file, taken away again when it is dropped.
+struct Loop(String);
+
+impl Loop {
+    /// None where nobody may make one.
+    fn over(file: &Path) -> Option<Self> {
+        let mut losetup = Command::new("losetup");
+        losetup.args(["--find", "--show", "--read-only"]).arg(file);
+        let made = losetup.output().ok().filter(|made| made.status.success())?;
+        Some(Self(String::from_utf8(made.stdout).ok()?.trim().to_owned()))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+#[test]
+fn a_loop_device_has_no_geometry_and_is_not_written_under() {
+    let scratch = scratch();
+    let Some(device) = Loop::over(&scratch.join("disk.img")) else {
+        eprintln!("skipped: no loop device can be made here (losetup, as root)");
+        return;
+    };
+    let measure = ["profile", &device.0, "--quick", "--budget", "2s"];
+    let text = succeed(scratch.path(), &measure).stdout;
+    assert!(text.contains("still = true") && !text.contains("[found.geometry]"), "{text}");
+    let said = refused(scratch.path(), &["profile", "disk.img", "--write", "disk.img"]);
+    assert!(said.contains("is built on it"), "{said}");
+}

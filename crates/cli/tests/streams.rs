@@ -1,0 +1,99 @@
+//! Streams with deadlines from the command line: the recorder's example, simulated and served, and what admission says.
+
+mod common;
+
+use common::{Scratch, Server, spindle};
+use serde_json::Value;
+
+const EXAMPLE: &str = include_str!("../../../examples/recorder.toml");
+
+/// What it prints; it exits with 0.
+fn done(scratch: &Scratch, arguments: &[&str]) -> String {
+    let ran = spindle(scratch.path(), arguments);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran.stdout
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+#[test]
+fn the_recorder_misses_nothing_in_simulation_and_the_same_file_is_served() {
+    let scratch = Scratch::new();
+    let file = scratch.write("recorder.toml", EXAMPLE);
+    let report = json(&done(&scratch, &["sim", "run", &file, "--json"]));
+    let volumes = report["volumes"].as_array().expect("a list");
+    assert_eq!(volumes.len(), 19);
+    for volume in volumes {
+        assert_eq!(volume["deadline_misses"], 0, "{}", volume["name"]);
+        assert!(volume["requests"].as_u64() > Some(80), "{volume}");
+    }
+    let server = Server::unix(scratch.path(), &file);
+    let shown = done(&scratch, &["vol", "show", "cam07", "--json"]);
+    assert_eq!(json(&shown)["volume"]["stream"]["block"], "1MB");
+    drop(server);
+}
+
+#[test]
+fn admission_says_what_a_stream_would_leave_and_why_another_does_not_fit() {
+    let scratch = Scratch::new();
+    let file = scratch.write("recorder.toml", EXAMPLE);
+    let _server = Server::unix(scratch.path(), &file);
+    let admit = ["admit", "--dry-run", "--disk", "d0", "--size", "40GiB", "--block", "1MB"];
+    let ask = |bandwidth: &str| {
+        spindle(scratch.path(), &[&admit[..], &["--bandwidth", bandwidth]].concat())
+    };
+    let fits = ask("1.45MB/s");
+    assert_eq!(fits.code, Some(0), "{fits:?}");
+    assert!(fits.stdout.starts_with("it fits\ndisk \"d0\" would have 20 tasks with "), "{fits:?}");
+    let refused = ask("4MB/s");
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let why = "of the disk's time would be asked for; ";
+    assert!(
+        refused.stdout.contains(why) && refused.stdout.contains("MB/s would fit"),
+        "{refused:?}"
+    );
+    let nothing = ask("0B/s");
+    assert_eq!((nothing.code, nothing.stdout.as_str()), (Some(2), ""));
+    let create = ["vol", "create", "cam17", "--disk", "d0", "--size", "40GiB", "--block", "1MB"];
+    done(&scratch, &[&create[..], &["--bandwidth", "1.45MB/s"]].concat());
+    assert_eq!(ask("1.45MB/s").code, Some(1), "there was room for one");
+    done(&scratch, &["vol", "set", "cam17", "--no-stream"]);
+    assert_eq!(ask("1.45MB/s").code, Some(0), "it is free again");
+}
+
+#[test]
+fn the_recorders_demo_exits_as_it_judges_whatever_the_policy() {
+    let scratch = Scratch::new();
+    for policy in ["delta-star", "fcfs"] {
+        let arguments = ["demo", "--recorder", "--policy", policy, "--seconds", "2", "--json"];
+        let ran = spindle(scratch.path(), &arguments);
+        let shown = json(&ran.stdout);
+        assert_eq!(shown["schema"], report::SCHEMA);
+        assert_eq!(shown["policy"], policy);
+        let streams = shown["streams"].as_array().expect("a list");
+        assert_eq!(streams.len(), 17);
+        let sum = |key: &str| streams.iter().filter_map(|stream| stream[key].as_u64()).sum::<u64>();
+        assert_eq!(shown["blocks"], sum("blocks"));
+        assert_eq!(shown["frames_dropped"], sum("frames_dropped"));
+        assert!(sum("blocks") > 17, "{shown}");
+        let holds = sum("frames_dropped") == 0;
+        assert_eq!(shown["holds"], holds);
+        assert_eq!(ran.code, Some(i32::from(!holds)), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_policy_without_the_recorder_is_bad_usage() {
+    let scratch = Scratch::new();
+    for arguments in [
+        &["demo", "--policy", "fcfs"][..],
+        &["demo", "--recorder", "--policy", "throughput"],
+        &["demo", "--recorder", "--policy", "best"],
+        &["admit", "--dry-run", "--disk", "d0", "--size", "1GiB", "--bandwidth", "1MB/s"],
+    ] {
+        let ran = spindle(scratch.path(), arguments);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{arguments:?}");
+    }
+}

@@ -1,0 +1,346 @@
+//! A drive model out of a profile: a user's own disk, simulated and emulated.
+//!
+//! A profile does not tell everything that a model asks for. What it does not tell is taken from what drives of the library
+//! have in common, and each such place says so.
+
+use ::drive::{
+    AnySpec, Arm, Choosing, Discipline, Firmware, Mapping, Overheads, ReadAhead, ReadBuffer,
+    SeekCurve, Skip, Spec, Zone,
+};
+use engine::{Band, Extremes, Heads, Profile, Skew};
+use profiler::dynamics::{Dynamics, Seeks};
+use units::{Angle, Duration, Sectors, Share};
+
+use super::{Device, Measured};
+
+/// What firmware is taken to let a command wait, where it was not seen to: as the drives of the library.
+const AGE_LIMIT: Duration = Duration::from_secs(2);
+/// How long the arm is taken to stay with a stream, likewise.
+const STREAM_HOLD: Duration = Duration::from_millis(1);
+/// A drive that does so much more at depth than alone, in hundredths, chooses whom to serve next.
+const CHOOSES_PERCENT: u64 = 115;
+
+/// By how much a movement that was measured may be off, in parts of it and at least.
+const OFF_PARTS: u64 = 20;
+const OFF_MIN: Duration = Duration::from_micros(50);
+/// Most slips at one place: more are no slips.
+const TURNS_MAX: u32 = 64;
+
+/// Why a profile is not enough for something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lacks {
+    /// Nothing turns.
+    Still,
+    /// One turn of the spindle.
+    Rotation,
+    /// Where sectors lie.
+    Map,
+    /// How long the arm takes.
+    Seeks,
+    /// What random reads of 4 KiB do where nothing turns.
+    Rates,
+}
+
+impl core::fmt::Display for Lacks {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Still => {
+                "is of a device on which nothing turns, expected one of a drive with an arm"
+            }
+            Self::Rotation => "does not say how the spindle turns, expected a stage `rotation`",
+            Self::Map => {
+                "does not say where all sectors lie, expected a stage `zones` that came to its end"
+            }
+            Self::Seeks => "does not say how long the arm takes, expected a stage `seeks`",
+            Self::Rates => "does not say how random reads are answered, expected a stage `rates`",
+        })
+    }
+}
+
+impl Measured {
+    /// A model of the drive, of whichever kind it is. Unchecked.
+    ///
+    /// # Errors
+    /// Says what was not measured.
+    pub fn any_spec(&self) -> Result<AnySpec, Lacks> {
+        if self.findings.spindle == Some(profiler::Spindle::Still) {
+            return self.flash_spec().map(|spec| AnySpec::Flash(Box::new(spec)));
+        }
+        self.spec().map(|spec| AnySpec::Mechanical(Box::new(spec)))
+    }
+
+    /// What an engine is to know of the drive.
+    ///
+    /// # Errors
+    /// Says what was not measured.
+    pub fn profile(&self) -> Result<Profile, Lacks> {
+        let found = &self.findings;
+        let rotation = match found.spindle {
+            Some(profiler::Spindle::Turns(rotation)) => rotation,
+            Some(profiler::Spindle::Still) => return Err(Lacks::Still),
+            None => return Err(Lacks::Rotation),
+        };
+        let whole = |found: &&profiler::Geometry| found.is_whole(self.device.capacity);
+        let geometry = found.geometry.as_ref().filter(whole).ok_or(Lacks::Map)?;
+        if found.dynamics.seek.is_none() {
+            return Err(Lacks::Seeks);
+        }
+        let mut profile = geometry.profile(&rotation.period);
+        found.dynamics.apply(&mut profile, &facts(&self.device));
+        profile.extremes = self.extremes(&profile, rotation.noise);
+        Ok(profile)
+    }
+
+    /// What a command may take at most, as far as means and their errors tell: three times their errors and the noise more.
+    fn extremes(&self, profile: &Profile, noise: Duration) -> Extremes {
+        let all = &self.findings.dynamics.overheads;
+        let figures = [all.hit, all.read, all.cached, all.write, all.seek].into_iter().flatten();
+        let most = figures.map(|figure| figure.value + (figure.spread + noise) * 3).max();
+        let elsewhere =
+            |outlier: &&profiler::Outlier| outlier.reason == profiler::Reason::Elsewhere;
+        let seen = self.findings.outliers.iter().filter(elsewhere).count() as u64;
+        Extremes {
+            command: most.unwrap_or(profile.overheads.read),
+            bus_sector_write: all.bus_write.map_or(profile.bus_sector, |sector| sector.value),
+            // Nobody knows how long it holds data back: all of it, then.
+            read_share: Share::ALL,
+            write_ahead: Sectors(1),
+            detours: seen,
+        }
+    }
+
+    /// A model of the drive. Unchecked: what was measured wrong may be no drive.
+    ///
+    /// # Errors
+    /// Says what was not measured.
+    pub fn spec(&self) -> Result<Spec, Lacks> {
+        let profile = self.profile()?;
+        let dynamics = &self.findings.dynamics;
+        let head_switch = fitted(profile.head_switch, &profile, |band| band.track_skew);
+        let settled = fitted(head_switch + profile.write_settle, &profile, |band| band.track_skew);
+        let mut seek = curve(dynamics.seek.as_ref(), Duration::ZERO).unwrap_or_default();
+        if let Some(next) = seek.points.first_mut().filter(|point| point.0 == 1) {
+            next.1 = fitted(next.1, &profile, |band| band.cylinder_skew);
+        }
+        let overheads = Overheads {
+            read_hit: profile.overheads.hit,
+            read_miss: profile.overheads.read,
+            write_cached: profile.overheads.cached,
+            write_media: profile.overheads.write,
+            // Of a drive without a command that moves the arm alone it is not known: as a hit.
+            control: dynamics.overheads.seek.map_or(profile.overheads.hit, |seek| seek.value),
+        };
+        let (read_buffer, read_ahead) = read_buffer(dynamics);
+        let write = dynamics.write_buffer;
+        let held = write.and_then(|write| write.size).map_or(Sectors::ZERO, |size| size.value);
+        Ok(Spec {
+            period: profile.period,
+            surfaces: profile.surfaces,
+            mapping: mapping(&profile.bands),
+            zones: zones(&profile),
+            seek,
+            seek_write: curve(dynamics.seek_write.as_ref(), profile.write_settle),
+            head_switch,
+            write_settle: settled.saturating_sub(head_switch),
+            overheads,
+            overheads_after_write: overheads,
+            bus_sector: profile.bus_sector,
+            read_buffer,
+            write_buffer: held,
+            write_cache: profile.write_cache && held > Sectors::ZERO,
+            queue_depth_max: self.device.depth_max.max(1),
+            discipline: discipline(dynamics),
+            firmware: Firmware { read_ahead, ..Firmware::default() },
+            arm: Arm { seek_command: self.device.seeks, variation: profile.seek_variation },
+        })
+    }
+}
+
+/// What the device says of itself, as the profiler asks for it.
+fn facts(device: &Device) -> profiler::Facts {
+    profiler::Facts {
+        sectors: device.capacity,
+        block: device.block,
+        writable: device.written,
+        flushes: device.written,
+        forces: device.written,
+        seeks: device.seeks,
+        depth_max: device.depth_max,
+    }
+}
+
+/// What was measured scatters: a point may lie under the one before it by so much.
+fn curve(seeks: Option<&Seeks>, less: Duration) -> Option<SeekCurve> {
+    let points: Vec<_> = seeks?
+        .points
+        .iter()
+        .filter(|point| point.distance > 0)
+        .map(|point| (point.distance, point.time.saturating_sub(less)))
+        .collect();
+    let mut longest = Duration::ZERO;
+    let mut fall_max = Duration::ZERO;
+    for (_, time) in &points {
+        fall_max = fall_max.max(longest.saturating_sub(*time));
+        longest = longest.max(*time);
+    }
+    (!points.is_empty()).then_some(SeekCurve { points, fall_max })
+}
+
+fn read_buffer(dynamics: &Dynamics) -> (ReadBuffer, ReadAhead) {
+    let Some(found) = dynamics.read_buffer else {
+        return (ReadBuffer::default(), ReadAhead::Never);
+    };
+    let (segment, ahead) = (found.segment.value, found.ahead.value);
+    let buffer =
+        ReadBuffer { segments: found.segments.value, segment, read_ahead_max: ahead.min(segment) };
+    let kind = match () {
+        () if ahead == Sectors::ZERO => ReadAhead::Never,
+        () if found.ends_with_track => ReadAhead::Track,
+        () => ReadAhead::Segment,
+    };
+    (buffer, kind)
+}
+
+fn discipline(dynamics: &Dynamics) -> Discipline {
+    let rate = |depth: Option<&profiler::dynamics::DepthPoint>| depth.map(|point| point.per_1000_s);
+    let alone = rate(dynamics.depths.iter().find(|point| point.depth == 1));
+    let most = rate(dynamics.depths.iter().max_by_key(|point| point.depth));
+    match (alone, most) {
+        (Some(alone), Some(most)) if most * 100 > alone * CHOOSES_PERCENT => {
+            let waits = dynamics.starvation.iter().flat_map(|starved| &starved.waits);
+            // Who starves is let go when the limit is over: the longest wait is the limit and a command.
+            let longest = waits.map(|(_, wait)| *wait).max().unwrap_or(AGE_LIMIT);
+            let age_limit = longest.max(AGE_LIMIT / 20);
+            let (stream_hold, lead) = (STREAM_HOLD, Duration::ZERO);
+            Discipline::ShortestPositioning(Choosing { age_limit, stream_hold, lead })
+        }
+        _ => Discipline::Fifo,
+    }
+}
+
+/// One order for the whole disk: by the zone, unless some zone begins the other way round.
+fn mapping(bands: &[Band]) -> Mapping {
+    let any = |heads: Heads| bands.iter().any(|band| band.heads == heads);
+    match (any(Heads::DownOnEven), any(Heads::UpOnEven)) {
+        (true, _) => Mapping::Serpentine,
+        (false, true) => Mapping::SerpentineZone,
+        (false, false) => Mapping::Cylinder,
+    }
+}
+
+/// Bands of one grid are one zone; what lies between them holds no data.
+fn zones(profile: &Profile) -> Vec<Zone> {
+    let mut zones: Vec<Zone> = Vec::new();
+    let mut rest = &profile.bands[..];
+    while let Some(first) = rest.first() {
+        let grid = |band: &&Band| {
+            band.first_cylinder == first.first_cylinder
+                && band.sectors_per_track == first.sectors_per_track
+        };
+        let count = rest.iter().take_while(grid).count().max(1);
+        let (own, behind) = rest.split_at(count);
+        rest = behind;
+        let next = behind.first().map_or(profile.cylinders, |band| band.first_cylinder);
+        // Every address has a sector: where cylinders were counted short, what lies further in is moved.
+        let from = zones.last().map_or(0, |zone| zone.last_cylinder + 1);
+        let counted = next.saturating_sub(first.first_cylinder);
+        zones.push(zone(own, from, counted, profile.surfaces));
+    }
+    zones
+}
+
+/// The zone of bands of one grid, from the cylinder `from` on, of so many cylinders or as many as the bands take.
+fn zone(bands: &[Band], from: u32, counted: u32, surfaces: u32) -> Zone {
+    let first = bands[0];
+    let track = u64::from(first.sectors_per_track);
+    let (track_skew, track_skew_rest) = skew(first.track_skew, first.sectors_per_track);
+    let (cylinder_skew, cylinder_skew_rest) = skew(first.cylinder_skew, first.sectors_per_track);
+    let (mut skips, mut turns) = (Vec::new(), Vec::new());
+    let (mut at, mut angle) = (0, first.first_angle);
+    let width = u32::try_from((1_u64 << 32) / track.max(1)).unwrap_or(u32::MAX);
+    for band in bands {
+        if band.first_sector > at {
+            skips.push(Skip { first: at, count: band.first_sector - at });
+        }
+        // Each slip turns all that follows on by a sector.
+        let turned = (band.first_angle - angle).0.saturating_add(width / 2) / width.max(1);
+        turns.extend((0..turned.min(TURNS_MAX)).map(|_| band.first_sector.div_ceil(track)));
+        angle = band.first_angle;
+        at = at.max(band.first_sector) + band.lbas.len.0;
+    }
+    let cylinder = u64::from(surfaces) * track;
+    let cylinders = u64::from(counted.max(1)).max(at.div_ceil(cylinder));
+    let cylinders = u32::try_from(cylinders).unwrap_or(u32::MAX);
+    let sectors = u64::from(cylinders) * cylinder;
+    if at < sectors {
+        skips.push(Skip { first: at, count: sectors - at });
+    }
+    Zone {
+        first_cylinder: from,
+        last_cylinder: from.saturating_add(cylinders - 1),
+        sectors_per_track: first.sectors_per_track,
+        track_skew,
+        cylinder_skew,
+        track_skew_rest,
+        cylinder_skew_rest,
+        first_sector_angle: first.first_angle,
+        skips,
+        turns,
+        remaps: Vec::new(),
+    }
+}
+
+/// What a movement may take on a drive whose skews are made for it: a sector less than the skew, where it was measured to be longer
+/// by no more than it may be off. Skews are as long as they have to be, and a model that is too slow for its own by a microsecond
+/// loses a turn at each track.
+fn fitted(time: Duration, profile: &Profile, of: fn(&Band) -> Skew) -> Duration {
+    let period = u128::from(profile.period.as_nanos());
+    let room = |band: &Band| {
+        let skew = (u128::from(of(band).0) * period) >> 64;
+        let skew = Duration::from_nanos(u64::try_from(skew).unwrap_or(u64::MAX));
+        skew.saturating_sub(profile.period / u64::from(band.sectors_per_track))
+    };
+    let room = profile.bands.iter().map(room).min().unwrap_or(time);
+    let off = (time / OFF_PARTS).max(OFF_MIN);
+    if time > room && time.saturating_sub(room) <= off { room } else { time }
+}
+
+/// A skew as whole sectors and what is left.
+fn skew(skew: Skew, sectors_per_track: u32) -> (u32, Angle) {
+    let exact = u128::from(skew.0) * u128::from(sectors_per_track);
+    let whole = u32::try_from(exact >> 64).unwrap_or(0);
+    let rest = skew.0.wrapping_sub(Skew::of(whole, sectors_per_track).0) >> 32;
+    (whole, Angle(u32::try_from(rest).unwrap_or(u32::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use units::Lba;
+
+    use super::*;
+    use crate::{drives, profile};
+
+    #[test]
+    fn a_map_gives_back_the_zones_that_it_was_made_of() {
+        for name in drives::names() {
+            let Some(spec) = drives::library(name) else { continue };
+            let model = spec.check().expect("a drive");
+            let known = profile::assumed(&model);
+            let again = Spec {
+                zones: zones(&known),
+                mapping: mapping(&known.bands),
+                ..model.spec().clone()
+            };
+            let again = again.check().unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(again.capacity(), model.capacity(), "{name}");
+            let step = model.capacity().0 / 4_001 + 1;
+            for lba in (0..model.capacity().0).step_by(usize::try_from(step).expect("small")) {
+                let (ours, theirs) = (again.position(Lba(lba)), model.position(Lba(lba)));
+                let at = (ours.cylinder, ours.surface);
+                assert_eq!(at, (theirs.cylinder, theirs.surface), "{name}: {lba}");
+                let off = (ours.angle - theirs.angle).0.min((theirs.angle - ours.angle).0);
+                assert!(off <= 2 << 22, "{name}: {lba} is off by {off}");
+            }
+        }
+    }
+}

@@ -1,0 +1,455 @@
+//! Profiles: what was written is read back, what is wrong is said with its line, and a disk that has one is scheduled by it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use drive::Model;
+use profiler::dynamics::{
+    ChunkPoint, Chunks, DepthPoint, Dynamics, Overheads, Prediction, ReadBuffer, SeekPoint, Seeks,
+    Starvation, WriteBuffer,
+};
+use profiler::flash::{Access, Allowance, Beside, Flash, Flush, Limit, Rate, Turning, Verdict};
+use profiler::{Figure, Findings, Geometry, Outlier, Reason, Rotation, Spindle, Stage, Zone};
+use spindle_config::profile::{Device, Measured, Processor, Run, assumed};
+use spindle_config::{Plan, drives};
+use units::{Bytes, Duration, Lba, Op, Sectors, Share};
+
+fn figure<T>(value: T, spread: T) -> Figure<T> {
+    Figure { value, spread, samples: 321, confidence: Share::from_percent(95) }
+}
+
+fn time(nanos: u64) -> Figure<Duration> {
+    figure(Duration::from_nanos(nanos), Duration::from_nanos(nanos / 100))
+}
+
+fn geometry(model: &Model) -> Geometry {
+    let profile = assumed(model);
+    let zones = profile.bands.iter().map(|band| Zone {
+        lbas: band.lbas,
+        begins: Share::from_percent(99),
+        sectors_per_track: figure(band.sectors_per_track, 0),
+        track_skew: time(800_000),
+        cylinder_skew: time(950_000),
+        skews_apart: true,
+        media_rate: 46_000_000,
+        sustained_rate: 42_000_000,
+    });
+    Geometry {
+        zones: zones.take(drive::ZONES_MAX).collect(),
+        heads: Some(figure(profile.surfaces, 0)),
+        order: Some(profile.bands[0].heads),
+        cylinders: profile.cylinders,
+        known: profile.capacity(),
+        bands: profile.bands,
+    }
+}
+
+fn curve(model: &Model, more: Duration) -> Seeks {
+    let spec = model.spec();
+    Seeks {
+        points: spec
+            .seek
+            .points
+            .iter()
+            .map(|(distance, takes)| SeekPoint {
+                distance: *distance,
+                time: *takes + more,
+                error: Duration::from_micros(3),
+                variation: spec.arm.variation,
+            })
+            .collect(),
+        least: model.seek(1),
+        mean: model.seek_mean(),
+        full_stroke: model.full_stroke(),
+        samples: 1_000,
+    }
+}
+
+fn overheads(spec: &drive::Spec) -> Overheads {
+    Overheads {
+        hit: Some(time(spec.overheads.read_hit.as_nanos())),
+        read: Some(time((spec.overheads.read_miss + spec.bus_sector).as_nanos())),
+        cached: Some(time(spec.overheads.write_cached.as_nanos())),
+        write: Some(time((spec.overheads.write_media + spec.bus_sector).as_nanos())),
+        seek: Some(time(spec.overheads.control.as_nanos())),
+        bus_read: Some(time(spec.bus_sector.as_nanos())),
+        bus_write: Some(time(spec.bus_sector.as_nanos())),
+        head_switch: Some(time(spec.head_switch.as_nanos())),
+        head_switch_write: Some(time((spec.head_switch + spec.write_settle).as_nanos())),
+    }
+}
+
+fn dynamics(model: &Model) -> Dynamics {
+    let spec = model.spec();
+    let buffer = spec.read_buffer;
+    Dynamics {
+        seek: Some(curve(model, Duration::ZERO)),
+        seek_write: Some(curve(model, spec.write_settle)),
+        overheads: overheads(spec),
+        read_buffer: Some(ReadBuffer {
+            ahead: figure(buffer.read_ahead_max, Sectors(8)),
+            ends_with_track: false,
+            segments: figure(buffer.segments, 0),
+            segment: figure(buffer.segment, Sectors(8)),
+        }),
+        write_buffer: Some(WriteBuffer {
+            answers_early: spec.write_cache,
+            size: Some(figure(spec.write_buffer, Sectors(8))),
+            runs: Some(7),
+            destage: Some(time(9_400_000)),
+            destages_when_idle: true,
+        }),
+        chunks_read: Some(Chunks {
+            points: vec![ChunkPoint {
+                chunk: Sectors(8),
+                seen: Bytes(12_345_678),
+                drive: Bytes(1),
+            }],
+            optimal: (Sectors(50), Sectors(2_048)),
+        }),
+        chunks_write: None,
+        depths: vec![DepthPoint { depth: 1, per_1000_s: 68_123, samples: 99 }],
+        starvation: Some(Starvation {
+            waits: vec![(1, Duration::from_millis(20)), (2, Duration::from_secs(2))],
+            safe_depth: 1,
+        }),
+        prediction: Some(Prediction {
+            noise: Duration::from_micros(200),
+            offset: Duration::from_micros(900),
+            missed: Share::from_percent(2),
+            samples: 200,
+            worth_it: true,
+        }),
+    }
+}
+
+/// What somebody would find who makes no mistakes.
+fn truth(name: &str) -> Measured {
+    let model = drives::library(name).expect("in it").check().expect("a drive");
+    let spec = model.spec();
+    let spindle = Spindle::Turns(Rotation {
+        period: Figure { spread: Duration::from_nanos(3), ..time(model.period().as_nanos()) },
+        period_picos: model.period().as_nanos() * 1_000 + 333,
+        noise: Duration::from_micros(200),
+        wander: Duration::from_nanos(80),
+        forgets: 40,
+        hit_below: Duration::from_millis(1),
+    });
+    let findings = Findings {
+        done: vec![Stage::Rotation, Stage::Zones],
+        outliers: vec![
+            Outlier { lba: Lba(12_345), stage: Stage::Zones, reason: Reason::Elsewhere },
+            Outlier { lba: Lba(0), stage: Stage::Seeks, reason: Reason::Failed },
+        ],
+        outliers_more: 3,
+        spindle: Some(spindle),
+        geometry: Some(geometry(&model)),
+        dynamics: dynamics(&model),
+        flash: Flash::default(),
+        notes: vec!["a \"note\"\nwith [odd] = characters \u{1F4BE}".to_owned()],
+    };
+    let device = Device {
+        name: format!("simulated:{name}"),
+        model: Some("BARRACUDA \\ 36".to_owned()),
+        capacity: model.capacity(),
+        block: Sectors(1),
+        written: true,
+        seeks: spec.arm.seek_command,
+        depth_max: model.queue_depth_max(),
+    };
+    let processor = vec![Processor { len: Sectors(8), time: Duration::from_micros(4), samples: 9 }];
+    let run = Run {
+        time: Duration::from_secs(588),
+        quick: false,
+        halted: Some("interrupted".to_owned()),
+        overhead: Some(Duration::from_micros(11)),
+        processor,
+    };
+    Measured { device, run, findings }
+}
+
+fn flash() -> Flash {
+    let rate = Rate {
+        op: Op::Write,
+        access: Access::Sequential,
+        len: Sectors(128),
+        depth: 8,
+        interval: time(10_204),
+        latency: time(81_632),
+        latency_p99: Duration::from_micros(90),
+        latency_max: Duration::from_millis(2),
+    };
+    Flash {
+        turning: Some(Turning {
+            verdict: Verdict::AtOnce,
+            median: Duration::from_nanos(76_925),
+            spread: Duration::from_nanos(1),
+            samples: 48,
+        }),
+        limits: vec![Limit {
+            of: Allowance::Commands,
+            per_second: figure(3_000, 2),
+            burst: figure(20_000, 150),
+        }],
+        rates: vec![rate.clone(), Rate { op: Op::Read, access: Access::Random, ..rate }],
+        write_buffer: Some(figure(Sectors(32_768), Sectors(64))),
+        beside: Some(Beside {
+            alone: time(76_925),
+            mean: time(2_003_265),
+            p99: Duration::from_millis(3),
+            max: Duration::from_millis(4),
+        }),
+        flushes: vec![Flush { writes: 8, time: time(960_893) }],
+    }
+}
+
+fn same(measured: &Measured) {
+    let text = measured.to_toml();
+    let again = Measured::parse(&text, "p.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert_eq!(again, *measured);
+    assert_eq!(again.to_toml(), text);
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    for name in drives::names().filter(|name| drives::library(name).is_some()) {
+        same(&truth(name));
+    }
+    let mut measured = truth("cheetah9LP");
+    measured.findings =
+        Findings { flash: flash(), spindle: Some(Spindle::Still), ..Findings::default() };
+    measured.run = Run::default();
+    measured.device.model = None;
+    same(&measured);
+    measured.findings = Findings::default();
+    same(&measured);
+}
+
+/// What stands there, what is put in its place, and what is said.
+const BROKEN: &[(&str, &str, &str)] = &[
+    (
+        "schema = 1",
+        "schema = 2",
+        "p.toml:1: field `schema`: found `2`, expected 1, the only version there is",
+    ),
+    ("schema = 1\n", "", "field `schema`: found nothing, expected 1"),
+    (
+        "seeks = true",
+        "seeks = 1",
+        "[device]: field `seeks`: found `1`, expected true or false, without quotes",
+    ),
+    (
+        "quick = false",
+        "quick = false\nslow = true",
+        "[run]: field `slow`: found `slow`, expected one of the keys",
+    ),
+    (
+        "[run]",
+        "[ran]",
+        "field `ran`: found `ran`, expected one of the keys `schema`, `device`, `run`, `found`",
+    ),
+    (
+        "\"rotation\", \"zones\"",
+        "\"rotations\"",
+        "[found]: field `done`: found `rotations`, expected one of \"rotation\"",
+    ),
+    (
+        "why = \"elsewhere\"",
+        "why = \"odd\"",
+        "field `why`: found `odd`, expected one of \"failed\", \"late\", \"elsewhere\"",
+    ),
+    ("period = { value = ", "period = { valu = ", "[rotation] period: field `valu`"),
+    (
+        "confidence = \"95%\" }\nperiod_ps",
+        "confidence = \"195%\" }\nperiod_ps",
+        "[rotation] period: field `confidence`: found `195%`, expected a share from 0% to 100%",
+    ),
+    (
+        "spread = \"3ns\"",
+        "spread = 3",
+        "[rotation] period: field `spread`: found `3`, expected a time from 0s to",
+    ),
+    ("[1, \"700us\"", "[1, 2, \"700us\"", "field `points`: found `[1, 2, \"700us\""),
+    (
+        "cylinders = 30276",
+        "cylinders = 0",
+        "[geometry]: field `cylinders`: found `0`, expected 1 to 4194304 cylinders and 1 to 64 heads",
+    ),
+    (
+        "[[found.geometry.band]]\nfirst = 0\n",
+        "[[found.geometry.band]]\nfirst = 1\n",
+        "expected bands that follow one another from sector 0 on; number 1 does not",
+    ),
+    ("heads = \"up\"", "heads = \"down\"", "field `heads`: found `down`, expected one of \"up\""),
+    ("track_skew = \"0x", "track_skew = \"", "field `track_skew`"),
+    (
+        "forgets = 40",
+        "forgets = -40",
+        "field `forgets`: found `-40`, expected a whole number from 0 to 4294967295",
+    ),
+    ("capacity = \"", "capacity = \"1", "[device]: field `capacity`"),
+    (
+        "block = \"512B\"",
+        "block = \"511B\"",
+        "[device]: field `block`: found `511B`, expected a size of whole sectors",
+    ),
+];
+
+#[test]
+fn what_is_wrong_is_said_with_its_line_and_what_would_be_right() {
+    let text = truth("st318437lw").to_toml();
+    for (from, to, expected) in BROKEN {
+        assert!(text.contains(from), "{from}");
+        let broken = text.replacen(from, to, 1);
+        if let Err(error) = Measured::parse(&broken, "p.toml") {
+            let message = error.to_string();
+            assert!(
+                message.starts_with("p.toml:") && message.contains(expected),
+                "{to}: {message}"
+            );
+            assert_eq!(message.lines().count(), 1, "{message}");
+        } else {
+            // A capacity of another size is a capacity: only who puts both together sees it.
+            assert!(from.starts_with("capacity"), "{to} is accepted");
+        }
+    }
+}
+
+fn config(lines: &str, profile: &str) -> Result<Plan, spindle_config::ConfigError> {
+    // Tests run beside one another: each config has its own profile.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let directory = &Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("profile-{number}"));
+    std::fs::create_dir_all(directory).expect("a scratch directory");
+    std::fs::write(directory.join("measured.toml"), profile).expect("a scratch file");
+    Plan::parse(&format!("[[disk]]\nname = \"d0\"\n{lines}\n"), "plan.toml", directory)
+}
+
+#[test]
+fn a_disk_with_a_profile_is_scheduled_by_it() {
+    let mut measured = truth("st318437lw");
+    let Some(Spindle::Turns(rotation)) = &mut measured.findings.spindle else { panic!("it turns") };
+    rotation.period.value = Duration::from_nanos(8_400_000);
+    let lines = "drive = \"st318437lw\"\nprofile = \"measured.toml\"\nestimate = \"profile\"";
+    let plan = config(lines, &measured.to_toml()).expect("a good config");
+    let disk = &plan.disks[0];
+    let known = &disk.profile.as_ref().expect("it has one").profile;
+    assert_eq!(known.period, Duration::from_nanos(8_400_000));
+    assert_eq!(known.overheads.hit, Duration::from_micros(395));
+    assert_eq!(disk.mechanics().expect("an arm").period, known.period);
+    let plain =
+        config("drive = \"st318437lw\"\nestimate = \"profile\"", "").expect("a good config");
+    let ways = |plan: &Plan| plan.disks[0].settings().estimates.table.expect("a table").positioning;
+    assert_ne!(ways(&plan), ways(&plain), "half a turn is longer");
+}
+
+#[test]
+fn a_profile_makes_a_drive_where_no_other_is_named() {
+    for name in drives::names() {
+        let Some(spec) = drives::library(name) else { continue };
+        let model = Arc::new(spec.check().expect("a drive"));
+        let plan = config("profile = \"measured.toml\"", &truth(name).to_toml());
+        let plan = plan.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let made = plan.disks[0].drive.model.mechanical().expect("an arm");
+        assert_eq!(made.capacity(), model.capacity(), "{name}");
+        assert_eq!(made.full_stroke(), model.full_stroke(), "{name}");
+        assert_eq!(made.spec().overheads, model.spec().overheads, "{name}");
+    }
+}
+
+#[test]
+fn a_profile_that_is_none_or_of_another_drive_is_refused() {
+    let mut still = truth("cheetah9LP");
+    still.findings.spindle = Some(Spindle::Still);
+    let mut seekless = truth("cheetah9LP");
+    seekless.findings.dynamics.seek = None;
+    let good = truth("cheetah9LP").to_toml();
+    let of = "profile = \"measured.toml\"";
+    let library = "drive = \"st318437lw\"\nprofile = \"measured.toml\"";
+    let table = [
+        (of, String::new(), "expected a profile that can be used ("),
+        (of, still.to_toml(), "expected a stage `rates`"),
+        (
+            "drive = \"cheetah9LP\"\nprofile = \"measured.toml\"",
+            still.to_toml(),
+            "on which nothing turns",
+        ),
+        (of, seekless.to_toml(), "expected a stage `seeks`"),
+        (library, good.clone(), "expected a profile of this drive, which has"),
+        ("profile = \"no-such.toml\"", good.clone(), "/no-such.toml: found `No such file"),
+        ("profile = 7", good, "expected the path of a profile (*.toml), in quotes"),
+    ];
+    for (lines, profile, expected) in table {
+        let message = config(lines, &profile).expect_err("is refused").to_string();
+        assert!(message.contains("field `profile`: found"), "{message}");
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[test]
+fn a_profile_of_flash_makes_a_drive_whose_file_is_read_back() {
+    let mut measured = truth("cheetah9LP");
+    let rates = [(1, 76_925), (32, 10_204)].map(|(depth, interval)| Rate {
+        op: Op::Read,
+        access: Access::Random,
+        len: Sectors(8),
+        depth,
+        interval: time(interval),
+        latency: time(interval * u64::from(depth)),
+        latency_p99: Duration::from_millis(1),
+        latency_max: Duration::from_millis(1),
+    });
+    measured.findings = Findings {
+        flash: Flash { rates: rates.to_vec(), ..Flash::default() },
+        spindle: Some(Spindle::Still),
+        ..Findings::default()
+    };
+    let spec = measured.flash_spec().expect("what it takes");
+    let text = drives::flash_to_toml(&spec);
+    let again =
+        drives::parse_any(&text, "f.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert_eq!(again, drive::AnySpec::Flash(Box::new(spec)));
+    let plan = config("profile = \"measured.toml\"", &measured.to_toml()).expect("a good config");
+    assert!(plan.disks[0].drive.model.flash().is_some() && plan.disks[0].profile.is_none());
+    for name in drives::names() {
+        let Some(drive::AnySpec::Flash(spec)) = drives::library_any(name) else { continue };
+        let again = drives::parse_any(&drives::flash_to_toml(&spec), "f.toml");
+        assert_eq!(again, Ok(drive::AnySpec::Flash(spec)), "{name}");
+    }
+}
+
+/// Digits of a good profile, changed by dice of a fixed seed: whatever is accepted is a profile or says what it lacks.
+#[test]
+fn no_profile_makes_anybody_panic() {
+    let good = truth("st318437lw").to_toml().into_bytes();
+    let mut state = 7_u64;
+    let mut roll = |bound: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).expect("31 bits") % bound
+    };
+    let (mut accepted, mut models) = (0, 0);
+    for _ in 0..1_000 {
+        let mut bytes = good.clone();
+        for _ in 0..=roll(3) {
+            let digits: Vec<usize> =
+                (0..bytes.len()).filter(|at| bytes[*at].is_ascii_digit()).collect();
+            let at = digits[roll(digits.len())];
+            match roll(3) {
+                0 => bytes[at] = b'0' + u8::try_from(roll(10)).expect("a digit"),
+                1 => drop(bytes.splice(at..at, *b"99999999")),
+                _ => drop(bytes.remove(at)),
+            }
+        }
+        let text = String::from_utf8(bytes).expect("digits are text");
+        let Ok(measured) = Measured::parse(&text, "p.toml") else { continue };
+        accepted += 1;
+        same(&measured);
+        if let Ok(profile) = measured.profile() {
+            profile.assert_sane();
+        }
+        models += u32::from(measured.spec().is_ok_and(|spec| spec.check().is_ok()));
+    }
+    assert!(accepted > 100 && models > 10, "{accepted} are profiles, {models} of them of drives");
+}

@@ -1,0 +1,187 @@
+//! What is promised by deadlines, as tasks: streams, reserves, and best effort's own server (RTAS 2000, §3).
+
+use std::sync::Arc;
+
+use units::{DiskTime, Duration, Share};
+
+use super::Engine;
+use crate::policy::Worst;
+use crate::request::Kept;
+use crate::stream::{Range, Task, TaskId, TaskSet};
+use crate::{Contract, Execution, Profile, Refusal, Server, Settings, Transfer, VolumeId};
+
+/// Best effort's server among the tasks; all others are named like their volumes.
+pub const BEST_EFFORT_TASK: TaskId = TaskId(u32::MAX);
+
+/// The tasks of a disk whose policy keeps deadlines.
+#[derive(Debug)]
+pub(super) struct Tasks {
+    set: TaskSet,
+    period: Duration,
+    longest: DiskTime,
+    /// Whether the policy has yet to be told what slack they leave.
+    changed: bool,
+}
+
+impl Settings {
+    /// The longest that anybody has to wait for a command that has begun. Writes are never cut: each piece would have to
+    /// be forced, and lose a turn.
+    pub fn longest_command(&self, profile: Option<&Arc<Profile>>) -> DiskTime {
+        let worst = match profile {
+            Some(profile) => Worst::Profile(Arc::clone(profile)),
+            None => Worst::Bound(self.deadlines.worst),
+        };
+        let read = match self.execution {
+            Execution::Preemptible(how) => how.chunk.unwrap_or(self.command_max),
+            Execution::Whole { .. } => self.command_max,
+        };
+        let read = worst.somewhere(read.min(self.command_max), Transfer::Read);
+        read.max(worst.somewhere(self.command_max, Transfer::Write))
+    }
+}
+
+impl Contract {
+    /// What admission by deadlines takes this for; none for best effort. A reserve is a task whose cost is its share of
+    /// `period`, in commands of at most `longest`.
+    pub fn task(&self, period: Duration, longest: DiskTime) -> Option<Task> {
+        match self.stream {
+            Some(stream) => Some(stream.task),
+            None => server_task(self.reserve, period, longest),
+        }
+    }
+}
+
+impl Server {
+    /// What admission takes it for, its commands taking at most `longest`; none of a share that comes to nothing.
+    pub fn task(&self, longest: DiskTime) -> Option<Task> {
+        server_task(self.share, self.period, longest)
+    }
+}
+
+/// A command that the budget does not pay for is not the server's: its longest is at most its cost.
+fn server_task(share: Share, period: Duration, longest: DiskTime) -> Option<Task> {
+    let cost = share.of(period);
+    Task::new(period, cost, longest.min(cost)).ok()
+}
+
+impl Tasks {
+    /// Those of a disk without volumes; none if its policy keeps no deadlines.
+    pub(super) fn new(settings: &Settings) -> Option<Self> {
+        let longest = settings.longest_command(None);
+        let period = settings.period;
+        let mut set = TaskSet::new(settings.deadlines.preemption);
+        let server = settings.deadlines.best_effort.and_then(|server| server.task(longest));
+        if let Some(server) = server {
+            set.insert(BEST_EFFORT_TASK, server);
+        }
+        let tasks = Self { set, period, longest, changed: true };
+        settings.policy.keeps_deadlines().then_some(tasks)
+    }
+
+    /// Lets `contract` in if it fits beside all but what `volume` had before.
+    ///
+    /// # Errors
+    /// See [`Refusal`]; nothing is changed then.
+    pub(super) fn admit(&mut self, volume: VolumeId, contract: Contract) -> Result<(), Refusal> {
+        let before = self.set.remove(TaskId(volume.0));
+        self.changed = true;
+        let Some(task) = contract.task(self.period, self.longest) else { return Ok(()) };
+        let admitted = self.set.admit(TaskId(volume.0), task);
+        if let (Err(_), Some(before)) = (&admitted, before) {
+            self.set.insert(TaskId(volume.0), before);
+        }
+        admitted.map_err(Refusal::Deadlines)
+    }
+
+    /// Whether `contract` fits beside all but what `volume` had before.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub(super) fn admits(&self, volume: VolumeId, contract: Contract) -> Result<(), Refusal> {
+        let Some(task) = contract.task(self.period, self.longest) else { return Ok(()) };
+        let mut others = self.set.clone();
+        others.remove(TaskId(volume.0));
+        others.verdict(task).map_err(Refusal::Deadlines)
+    }
+
+    pub(super) fn release(&mut self, volume: VolumeId) {
+        self.set.remove(TaskId(volume.0));
+        self.changed = true;
+    }
+
+    /// Reserves are of another period from now on. Whether they fit was asked before.
+    pub(super) fn change_period(&mut self, period: Duration, contracts: &[Contract]) {
+        self.period = period;
+        self.changed = true;
+        for (id, contract) in (0..).map(TaskId).zip(contracts) {
+            if contract.stream.is_none()
+                && self.set.remove(id).is_some()
+                && let Some(task) = contract.task(period, self.longest)
+            {
+                self.set.insert(id, task);
+            }
+        }
+    }
+
+    /// What slack there is, if that may have changed since the last call.
+    pub(super) fn new_slack(&mut self, range: Range) -> Option<DiskTime> {
+        core::mem::take(&mut self.changed).then(|| self.set.slack_in(range))
+    }
+}
+
+impl Engine {
+    /// What is promised by deadlines; none if the policy keeps none.
+    pub fn tasks(&self) -> Option<&TaskSet> {
+        self.tasks.as_ref().map(|tasks| &tasks.set)
+    }
+
+    /// What became of the deadlines of `volume`'s streams so far; none if it has had none that deadlines are kept of.
+    pub fn kept(&self, volume: VolumeId) -> Option<Kept> {
+        self.policy.kept(volume)
+    }
+
+    /// Tells the policy what it has to know of the disk.
+    pub(super) fn tell(&mut self, profile: &Arc<Profile>) {
+        self.policy.knows(profile);
+        if let Some(tasks) = &mut self.tasks {
+            assert_eq!(self.volumes.len(), 0, "a disk is known before its volumes");
+            tasks.longest = self.settings.longest_command(Some(profile));
+            let server = self.settings.deadlines.best_effort;
+            if let Some(server) = server.and_then(|server| server.task(tasks.longest)) {
+                tasks.set.remove(BEST_EFFORT_TASK);
+                tasks.set.insert(BEST_EFFORT_TASK, server);
+            }
+        }
+    }
+
+    /// Whether requests have deadlines.
+    pub(super) fn keeps_deadlines(&self) -> bool {
+        self.tasks.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::Sectors;
+
+    use super::*;
+
+    #[test]
+    fn a_small_reserve_is_no_larger_a_task_for_a_long_command() {
+        let (period, longest) = (Duration::from_secs(1), DiskTime::from_millis(120));
+        let task = Contract::reserve(Share::from_percent(5)).task(period, longest).expect("a task");
+        assert_eq!(
+            (task.cost(), task.longest()),
+            (DiskTime::from_millis(50), DiskTime::from_millis(50))
+        );
+        assert_eq!(Contract::BEST_EFFORT.task(period, longest), None);
+    }
+
+    #[test]
+    fn the_longest_command_is_a_whole_write_even_where_reads_are_cut() {
+        let chunk = Some(Sectors(16));
+        let execution = Execution::Preemptible(crate::Preemptible { chunk, ..Default::default() });
+        let settings = Settings { execution, ..Settings::default() };
+        assert_eq!(settings.longest_command(None), Settings::default().longest_command(None));
+    }
+}

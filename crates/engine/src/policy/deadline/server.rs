@@ -1,0 +1,159 @@
+//! A reserve as a task: a dynamic sporadic server (Spuri and Buttazzo, "Scheduling Aperiodic Tasks in Dynamic Priority
+//! Systems", 1996).
+//!
+//! ```text
+//!             has work, budget pays for its head            work or budget ends
+//!   (rests) ─────────────────────────────────────▶ job ──────────────────────────▶ (rests)
+//!                 begins at t, due at t + T               what it spent comes back at t + T
+//! ```
+//!
+//! What a job spends comes back one period after the job began, so that of all jobs that begin at a or later and are
+//! due by d, those with the same disk time lie a period apart, and add up to ⌊(d − a) ÷ T⌋·C at most: what a task with
+//! cost C and period T demands. A command that the budget does not pay for at its worst is none of the job's: its volume's
+//! head is best effort then, and the rest of the budget waits for a cheaper one.
+//!
+//! Invariant: budget, what the job has spent, and what is to come back add up to C.
+
+use std::collections::VecDeque;
+
+use units::{DiskTime, Duration, Instant};
+
+use crate::limits::REFILLS_MAX;
+use crate::stream::Task;
+
+/// What a server has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Job {
+    /// When it is due: what it spends comes back then.
+    pub(super) deadline: Instant,
+    pub(super) spent: DiskTime,
+}
+
+#[derive(Debug)]
+pub(super) struct Sporadic {
+    task: Task,
+    budget: DiskTime,
+    job: Option<Job>,
+    refills: VecDeque<(Instant, DiskTime)>,
+}
+
+impl Sporadic {
+    pub(super) fn new(task: Task) -> Self {
+        Self { task, budget: task.cost(), job: None, refills: VecDeque::new() }
+    }
+
+    pub(super) fn period(&self) -> Duration {
+        self.task.period()
+    }
+
+    pub(super) fn budget(&self) -> DiskTime {
+        self.budget
+    }
+
+    pub(super) fn job(&self) -> Option<Job> {
+        self.job
+    }
+
+    /// What comes back, and when; soonest first.
+    pub(super) fn refills(&self) -> impl Iterator<Item = (Instant, DiskTime)> {
+        self.refills.iter().copied()
+    }
+
+    /// When something comes back.
+    pub(super) fn next_refill(&self) -> Option<Instant> {
+        self.refills.front().map(|(at, _)| *at)
+    }
+
+    /// Begins a job or ends it as there is work: `head` is the next command at its worst. The job's deadline, if there is
+    /// one now.
+    pub(super) fn turn(&mut self, head: Option<DiskTime>, now: Instant) -> Option<Instant> {
+        if head.is_none_or(|cost| cost > self.budget) {
+            self.end(now);
+        }
+        if self.job.is_none() {
+            self.refill(now);
+        }
+        if head.is_none_or(|cost| cost > self.budget) {
+            return None;
+        }
+        let fresh = Job { deadline: now + self.task.period(), spent: DiskTime::ZERO };
+        Some(self.job.get_or_insert(fresh).deadline)
+    }
+
+    /// Takes back what has come back: not while there is a job, in whose time nobody has counted on it.
+    fn refill(&mut self, now: Instant) {
+        while let Some(&(_, amount)) = self.refills.front().filter(|(at, _)| *at <= now) {
+            self.refills.pop_front();
+            self.budget += amount;
+        }
+    }
+
+    /// The job pays `amount`, or gets it back if it is negative.
+    pub(super) fn pay(&mut self, amount: DiskTime) {
+        self.budget -= amount;
+        if let Some(job) = &mut self.job {
+            job.spent += amount;
+        }
+    }
+
+    fn end(&mut self, now: Instant) {
+        let Some(Job { deadline, spent }) = self.job.take() else { return };
+        if deadline <= now {
+            self.budget += spent;
+        } else if spent > DiskTime::ZERO {
+            if self.refills.len() == REFILLS_MAX {
+                // Both come later than they might: that demands less, never more.
+                let (_, last) = self.refills.pop_back().expect("it is full");
+                self.refills.push_back((deadline, last + spent));
+            } else {
+                self.refills.push_back((deadline, spent));
+            }
+        }
+    }
+
+    pub(super) fn invariants(&self) {
+        let spent = self.job.map_or(DiskTime::ZERO, |job| job.spent);
+        let to_come: DiskTime = self.refills.iter().map(|(_, amount)| *amount).sum();
+        assert_eq!(self.budget + spent + to_come, self.task.cost(), "a budget is spent or there");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: i64) -> DiskTime {
+        DiskTime::from_millis(n)
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    fn server() -> Sporadic {
+        Sporadic::new(Task::new(Duration::from_millis(100), ms(30), ms(30)).expect("a task"))
+    }
+
+    #[test]
+    fn what_a_job_spends_comes_back_a_period_after_it_began() {
+        let mut server = server();
+        assert_eq!(server.turn(Some(ms(20)), at(10)), Some(at(110)));
+        server.pay(ms(20));
+        // The budget does not pay for another: the head is best effort until it does.
+        assert_eq!(server.turn(Some(ms(20)), at(30)), None);
+        assert_eq!(server.next_refill(), Some(at(110)));
+        assert_eq!(server.turn(Some(ms(20)), at(109)), None);
+        assert_eq!(server.turn(Some(ms(20)), at(110)), Some(at(210)));
+        server.invariants();
+    }
+
+    #[test]
+    fn what_was_paid_too_much_is_given_back_at_once() {
+        let mut server = server();
+        server.turn(Some(ms(30)), at(0));
+        server.pay(ms(30));
+        server.pay(ms(-25));
+        assert_eq!(server.turn(Some(ms(25)), at(5)), Some(at(100)), "the same job goes on");
+        server.invariants();
+    }
+}

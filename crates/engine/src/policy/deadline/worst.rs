@@ -1,0 +1,53 @@
+//! What a command takes at worst.
+
+use std::sync::Arc;
+
+use units::{DiskTime, Extent, Lba, Op, Operation, Sectors};
+
+use crate::{CommandBound, Profile, Transfer};
+
+/// What is known of the disk: a profile, or two constants.
+#[derive(Clone, Debug)]
+pub(crate) enum Worst {
+    Bound(CommandBound),
+    Profile(Arc<Profile>),
+}
+
+impl Worst {
+    /// The most that a command takes. Under a policy that keeps deadlines every write goes through to the disk.
+    pub(crate) fn of(&self, operation: &Operation) -> DiskTime {
+        let extent = operation.extent;
+        let transfer = if operation.op.writes() { Transfer::Write } else { Transfer::Read };
+        match operation.op {
+            Op::Read | Op::Write | Op::WriteZeroes => self.within(extent, extent.len, transfer),
+            // With nothing left to destage, these cost what the smallest write does at most.
+            Op::Flush | Op::Trim | Op::Seek => self.somewhere(Sectors(1), Transfer::Write),
+        }
+    }
+
+    /// The most that a command of `len` sectors takes, wherever it is.
+    pub(crate) fn somewhere(&self, len: Sectors, transfer: Transfer) -> DiskTime {
+        let whole = match self {
+            Self::Bound(_) => Extent::new(Lba(0), len),
+            Self::Profile(profile) => Extent::new(Lba(0), profile.capacity()),
+        };
+        self.within(whole, len.min(whole.len), transfer)
+    }
+
+    fn within(&self, range: Extent, len: Sectors, transfer: Transfer) -> DiskTime {
+        match self {
+            Self::Profile(profile) if range.end().0 <= profile.capacity().0 => {
+                profile.worst_case(range, len, transfer).into()
+            }
+            // What a profile does not know of is as slow as the slowest that it knows.
+            Self::Profile(profile) => {
+                let whole = Extent::new(Lba(0), profile.capacity());
+                profile.worst_case(whole, len.min(whole.len), transfer).into()
+            }
+            Self::Bound(CommandBound { positioning, sector }) => {
+                let len = i64::try_from(len.0).expect("a command is short");
+                DiskTime::from_nanos(positioning.as_nanos() + sector.as_nanos() * len)
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Answers: from what the disk said to what the client is sent.
+
+use units::{Bytes, Sectors};
+
+use super::in_flight::{Awaits, Entry};
+use super::{ALLOCATION_ID, Budget, Session};
+use crate::limits::{STATUS_BYTES_MAX, STATUS_SEGMENTS_MAX};
+use crate::reply::{self, Asked, Refusal, Style};
+use crate::request::{Allocation, Errno, Segment};
+
+impl Session {
+    /// Answers a request. False if there is none of that number, or it was answered before. The data of
+    /// anything but a read is not sent.
+    pub fn reply(
+        &mut self,
+        sequence: u64,
+        result: Result<Vec<u8>, Errno>,
+        budget: &mut Budget,
+    ) -> bool {
+        let Some(entry) = self.in_flight.close(sequence) else { return false };
+        match (result, entry.awaits) {
+            // A short answer cannot be sent as such: the client counts on the length that it asked for.
+            (Ok(data), Awaits::Data) if data.len() != entry.bytes => {
+                self.fail(&entry, Errno::Io, budget);
+            }
+            (Ok(data), Awaits::Data) => self.give_data(&entry, data, budget),
+            (Ok(data), Awaits::Nothing) => {
+                budget.give(entry.bytes);
+                budget.keep(data);
+                self.output.push_reply(reply::done(self.style, entry.asked), Vec::new());
+            }
+            // Bytes are no answer to a question about sectors.
+            (Ok(_), Awaits::Status { .. }) => self.fail(&entry, Errno::Io, budget),
+            (Err(errno), _) => self.fail(&entry, errno, budget),
+        }
+        true
+    }
+
+    /// Answers a question about sectors, the first segment beginning where the question does. False if there is none
+    /// of that number, or it was answered before.
+    pub fn tell(
+        &mut self,
+        sequence: u64,
+        result: Result<&[Segment], Errno>,
+        budget: &mut Budget,
+    ) -> bool {
+        let Some(entry) = self.in_flight.close(sequence) else { return false };
+        match (result, entry.awaits) {
+            (Ok(segments), Awaits::Status { length, one }) => {
+                let (count, words) = descriptors(self.style, segments, length, one);
+                budget.give(entry.bytes - words.len());
+                let head = reply::status(self.style, entry.asked, ALLOCATION_ID, count);
+                self.output.push_reply(head, words);
+            }
+            (Ok(_), _) => self.fail(&entry, Errno::Io, budget),
+            (Err(errno), _) => self.fail(&entry, errno, budget),
+        }
+        true
+    }
+
+    /// What a read read. Zeroes are not worth sending to who understands a hole: it costs less to look than to copy.
+    fn give_data(&mut self, entry: &Entry, data: Vec<u8>, budget: &mut Budget) {
+        let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        if self.style != Style::Simple && is_zero(&data) {
+            budget.give(entry.bytes);
+            budget.keep(data);
+            self.output.push_reply(reply::hole(self.style, entry.asked, length), Vec::new());
+        } else {
+            let head = reply::data(self.style, entry.asked, data.len());
+            self.output.push_reply(head, data);
+        }
+    }
+
+    fn fail(&mut self, entry: &Entry, errno: Errno, budget: &mut Budget) {
+        budget.give(entry.bytes);
+        let why = if errno == Errno::Io { "the disk failed" } else { "" };
+        self.refuse(entry.asked, Refusal::new(errno, why));
+    }
+
+    pub(super) fn refuse(&mut self, asked: Asked, refusal: Refusal) {
+        let (head, words) = reply::error(self.style, asked, refusal);
+        self.output.push_words(head, words);
+    }
+}
+
+/// Whether there is nothing in it but zeroes. Mostly the first bytes say no.
+fn is_zero(data: &[u8]) -> bool {
+    const LOOK: usize = 64;
+    let (first, rest) = data.split_at(data.len().min(LOOK));
+    // Sums of whole pieces are what the compiler makes wide instructions of.
+    first.iter().all(|byte| *byte == 0)
+        && rest.chunks(4096).all(|piece| piece.iter().fold(0, |or, byte| or | byte) == 0)
+}
+
+/// The flags of the context `base:allocation`.
+const fn flags(allocation: Allocation) -> u64 {
+    const HOLE: u64 = 1;
+    const ZERO: u64 = 2;
+    match allocation {
+        Allocation::Data => 0,
+        Allocation::Zeroes => ZERO,
+        Allocation::Hole => HOLE | ZERO,
+    }
+}
+
+/// Descriptors of the first `length` bytes, as many as one reply holds. There is at least one, and none is empty:
+/// what the disk left unsaid is data.
+fn descriptors(style: Style, segments: &[Segment], length: u64, one: bool) -> (usize, Vec<u8>) {
+    let most = if one { 1 } else { STATUS_SEGMENTS_MAX };
+    let mut left = Bytes(length).sectors_floor();
+    let mut runs: Vec<(Sectors, Allocation)> = Vec::with_capacity(most.min(segments.len() + 1));
+    for segment in segments {
+        let len = segment.len.min(left);
+        left = Sectors(left.0 - len.0);
+        if len == Sectors::ZERO {
+            continue;
+        }
+        if let Some((run, _)) = runs.last_mut().filter(|(_, last)| *last == segment.allocation) {
+            *run = Sectors(run.0 + len.0);
+        } else if runs.len() < most {
+            runs.push((len, segment.allocation));
+        } else {
+            break;
+        }
+    }
+    if runs.is_empty() {
+        runs.push((left, Allocation::Data));
+    }
+    let mut words = Vec::with_capacity(STATUS_BYTES_MAX);
+    for (run, allocation) in &runs {
+        let bytes = run.bytes().0;
+        if style == Style::Extended {
+            words.extend_from_slice(&bytes.to_be_bytes());
+            words.extend_from_slice(&flags(*allocation).to_be_bytes());
+        } else {
+            // A request without extended headers is about less than 4 GiB.
+            words.extend_from_slice(&u32::try_from(bytes).unwrap_or(u32::MAX).to_be_bytes());
+            let flags = u32::try_from(flags(*allocation)).unwrap_or(0);
+            words.extend_from_slice(&flags.to_be_bytes());
+        }
+    }
+    (runs.len(), words)
+}

@@ -1,0 +1,269 @@
+//! Timing operations inside a budget.
+
+use core::fmt;
+use core::ops::ControlFlow;
+
+use units::{Duration, Instant, Lba, Operation};
+
+use crate::findings::{Findings, Outlier, Reason, Stage};
+use crate::limits::DEPTH_MAX;
+use crate::target::{Completion, Facts, Outcome, Tag, Target};
+
+/// Why measuring stopped before it was done. What was found until then is valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Halt {
+    /// The budget is spent.
+    OutOfTime,
+    /// Whoever watches asked for an end.
+    Interrupted,
+}
+
+impl fmt::Display for Halt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OutOfTime => "the time that was given is over",
+            Self::Interrupted => "interrupted",
+        })
+    }
+}
+
+impl core::error::Error for Halt {}
+
+/// How much of the drive's time may be spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// In all.
+    pub total: Duration,
+    /// Whether to measure coarsely: less certain, several times as fast.
+    pub quick: bool,
+}
+
+impl Budget {
+    /// The default: ten minutes.
+    pub const DEFAULT: Self = Self { total: Duration::from_secs(600), quick: false };
+    /// A glance: one minute.
+    pub const QUICK: Self = Self { total: Duration::from_secs(60), quick: true };
+}
+
+/// How far measuring has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being measured.
+    pub stage: Stage,
+    /// How much of the drive's time was spent, in all.
+    pub spent: Duration,
+    /// How much is left at most.
+    pub left: Duration,
+}
+
+/// Who is told of progress, at each operation, and may ask for an end.
+pub type Watcher<'a> = dyn FnMut(&Progress) -> ControlFlow<()> + 'a;
+
+/// One operation that was timed on its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timed {
+    /// When it was handed to the drive.
+    pub submitted: Instant,
+    /// When it was done.
+    pub completed: Instant,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+impl Timed {
+    /// What it took.
+    pub fn took(&self) -> Duration {
+        self.completed.since(self.submitted)
+    }
+
+    /// Whether it did what it was asked for.
+    pub fn is_done(&self) -> bool {
+        self.outcome == Outcome::Done
+    }
+}
+
+/// A target under measurement: times operations, keeps to the budget, tells of progress.
+pub struct Bench<'a> {
+    target: &'a mut dyn Target,
+    facts: Facts,
+    budget: Budget,
+    began: Instant,
+    stage: Stage,
+    /// Until when the present stage may go on.
+    stage_end: Instant,
+    watcher: &'a mut Watcher<'a>,
+    next: u64,
+    outstanding: u32,
+    /// What is known so far. Whoever measures writes it here as soon as it is known.
+    pub findings: Findings,
+}
+
+impl fmt::Debug for Bench<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bench").field("facts", &self.facts).field("stage", &self.stage).finish()
+    }
+}
+
+impl<'a> Bench<'a> {
+    /// Begins to measure, from `findings` on: empty ones, or those of a profile that is resumed. The budget runs from
+    /// now on.
+    pub fn new(
+        target: &'a mut dyn Target,
+        budget: Budget,
+        findings: Findings,
+        watcher: &'a mut Watcher<'a>,
+    ) -> Self {
+        let (facts, began) = (target.facts(), target.now());
+        let stage_end = began + budget.total;
+        let stage = Stage::Rotation;
+        Self {
+            target,
+            facts,
+            budget,
+            began,
+            stage,
+            stage_end,
+            watcher,
+            next: 0,
+            outstanding: 0,
+            findings,
+        }
+    }
+
+    /// What the target says of itself.
+    pub const fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// What may be spent.
+    pub const fn budget(&self) -> Budget {
+        self.budget
+    }
+
+    /// What time it is.
+    pub fn now(&mut self) -> Instant {
+        self.target.now()
+    }
+
+    /// How much of the drive's time was spent.
+    pub fn spent(&mut self) -> Duration {
+        self.target.now().since(self.began)
+    }
+
+    /// How much is left for the present stage.
+    pub fn left(&mut self) -> Duration {
+        self.stage_end.saturating_since(self.target.now())
+    }
+
+    /// Begins a stage, which may take so much of the drive's time, and no more than is left in all.
+    pub fn begin(&mut self, stage: Stage, at_most: Duration) {
+        let end = self.began + self.budget.total;
+        self.stage = stage;
+        self.stage_end = end.min(self.target.now() + at_most);
+    }
+
+    /// Whether to go on.
+    ///
+    /// # Errors
+    /// If the time of the stage is over, or whoever watches asked for an end.
+    pub fn check(&mut self) -> Result<(), Halt> {
+        let now = self.target.now();
+        let spent = now.since(self.began);
+        let left = self.budget.total.saturating_sub(spent);
+        let progress = Progress { stage: self.stage, spent, left };
+        if (self.watcher)(&progress).is_break() {
+            return Err(Halt::Interrupted);
+        }
+        if now >= self.stage_end { Err(Halt::OutOfTime) } else { Ok(()) }
+    }
+
+    /// Hands a command to the drive now; its tag, and when that was.
+    ///
+    /// # Errors
+    /// As [`Bench::check`].
+    ///
+    /// # Panics
+    /// If [`Bench::depth_max`] commands are outstanding.
+    pub fn submit(&mut self, operation: Operation) -> Result<(Tag, Instant), Halt> {
+        self.check()?;
+        assert!(self.outstanding < self.depth_max(), "the drive's queue has room");
+        let tag = Tag(self.next);
+        self.next += 1;
+        self.outstanding += 1;
+        Ok((tag, self.target.submit(tag, operation)))
+    }
+
+    /// Waits for the next completion.
+    ///
+    /// # Panics
+    /// If nothing is outstanding.
+    pub fn complete(&mut self) -> Completion {
+        let completion = self.target.complete();
+        self.outstanding -= 1;
+        completion
+    }
+
+    /// How many commands may be outstanding.
+    pub fn depth_max(&self) -> u32 {
+        self.facts.depth_max.clamp(1, DEPTH_MAX)
+    }
+
+    /// How many are.
+    pub const fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+
+    /// Waits for all that is outstanding, and forgets it: what an interrupted measurement leaves behind.
+    pub fn drain(&mut self) {
+        while self.outstanding > 0 {
+            let _ = self.complete();
+        }
+    }
+
+    /// Waits until `at`.
+    pub fn wait_until(&mut self, at: Instant) {
+        self.target.wait_until(at);
+    }
+
+    /// Does one operation with nothing else outstanding, and times it. One that fails is listed among the outliers.
+    ///
+    /// # Errors
+    /// As [`Bench::check`].
+    ///
+    /// # Panics
+    /// If something is outstanding.
+    pub fn time(&mut self, operation: Operation) -> Result<Timed, Halt> {
+        assert_eq!(self.outstanding, 0, "one at a time");
+        self.submit(operation)?;
+        let Completion { submitted, completed, outcome, .. } = self.complete();
+        if outcome == Outcome::Failed {
+            self.outlier(operation.extent.start, Reason::Failed);
+        }
+        Ok(Timed { submitted, completed, outcome })
+    }
+
+    /// Does one operation as soon as it is `at`.
+    ///
+    /// # Errors
+    /// As [`Bench::check`].
+    pub fn time_at(&mut self, at: Instant, operation: Operation) -> Result<Timed, Halt> {
+        self.wait_until(at);
+        self.time(operation)
+    }
+
+    /// Does operations back to back, each as soon as the one before it is done, and times them.
+    ///
+    /// # Errors
+    /// As [`Bench::check`]; what was timed until then is lost.
+    pub fn series(
+        &mut self,
+        operations: impl IntoIterator<Item = Operation>,
+    ) -> Result<Vec<Timed>, Halt> {
+        operations.into_iter().map(|operation| self.time(operation)).collect()
+    }
+
+    /// Lists something that was kept out of the figures.
+    pub fn outlier(&mut self, lba: Lba, reason: Reason) {
+        self.findings.outlier(Outlier { lba, stage: self.stage, reason });
+    }
+}

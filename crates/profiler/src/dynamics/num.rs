@@ -1,0 +1,56 @@
+//! Between the integers that figures are kept in and the fractions that estimates are made of.
+//!
+//! Sums, products, quotients and square roots are the same on every machine; nothing else is used.
+
+use units::{Duration, Instant};
+
+/// In ns.
+#[expect(clippy::cast_precision_loss, reason = "exact for hundred days")]
+pub(crate) fn ns(time: Duration) -> f64 {
+    time.as_nanos() as f64
+}
+
+/// In ns since the beginning.
+#[expect(clippy::cast_precision_loss, reason = "exact for hundred days")]
+pub(crate) fn at(instant: Instant) -> f64 {
+    instant.as_nanos() as f64
+}
+
+/// As a fraction, which counts and sizes of disks fit without loss.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+pub(crate) fn part(count: u64) -> f64 {
+    count as f64
+}
+
+/// To the nearest whole; nothing below zero.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+pub(crate) fn whole(number: f64) -> u64 {
+    (number + 0.5).clamp(0.0, 9e18) as u64
+}
+
+/// To the nearest whole, no more than a `u32` holds.
+pub(crate) fn small(number: f64) -> u32 {
+    u32::try_from(whole(number)).unwrap_or(u32::MAX)
+}
+
+/// So many ns; none below zero.
+pub(crate) fn duration(nanos: f64) -> Duration {
+    Duration::from_nanos(whole(nanos))
+}
+
+/// The instant so many ns after the beginning.
+pub(crate) fn instant(nanos: f64) -> Instant {
+    Instant::from_nanos(whole(nanos))
+}
+
+/// What is left of `number` after whole parts.
+pub(crate) fn fraction(number: f64) -> f64 {
+    number - number.floor()
+}
+
+/// The middle one, or the lower of the two; nothing of nothing.
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let middle = values.len().checked_sub(1)? / 2;
+    values.get(middle).copied()
+}

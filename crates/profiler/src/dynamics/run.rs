@@ -1,0 +1,289 @@
+//! One measurement after the other.
+
+use engine::Profile;
+use units::{Duration, Instant, Sectors, Share};
+
+use super::buffers::{self, Memory};
+use super::chunks::chunks;
+use super::num::{duration, ns};
+use super::overheads::{self, Hits};
+use super::prober::{Errand, Prober};
+use super::seeks::{self, Curve};
+use super::threshold::Estimate;
+use super::{depth, prediction, write_buffer};
+use crate::{Bench, Figure, Halt, Stage};
+
+/// What a stage may take, by default and at a glance.
+const fn time(stage: Stage) -> [Duration; 2] {
+    let millis = match stage {
+        Stage::ReadBuffer => [40_000, 5_000],
+        Stage::Seeks => [120_000, 7_500],
+        Stage::Overheads => [40_000, 4_000],
+        Stage::WriteBuffer => [20_000, 2_500],
+        Stage::Chunks => [50_000, 4_000],
+        Stage::Depth => [45_000, 5_000],
+        _ => [6_000, 1_000],
+    };
+    [Duration::from_millis(millis[0]), Duration::from_millis(millis[1])]
+}
+
+/// What all of them may take.
+const WHOLE: [Duration; 2] = [Duration::from_secs(270), Duration::from_secs(30)];
+
+/// What the same stage may take for ways of no distance measured again, and for ways before writes.
+const MORE: [Duration; 2] = [Duration::from_secs(30), Duration::from_millis(1_500)];
+/// What is measured here, in this order.
+const STAGES: [Stage; 7] = [
+    Stage::ReadBuffer,
+    Stage::Seeks,
+    Stage::Overheads,
+    Stage::WriteBuffer,
+    Stage::Chunks,
+    Stage::Depth,
+    Stage::Prediction,
+];
+/// How much longer than until the arm moves the heads may follow what was read last, in ns.
+const TAKEOVER: f64 = 200_000.0;
+/// What is taken for the number of segments until it is known.
+const SEGMENTS_FIRST: u32 = 16;
+
+/// Measures how the drive moves and what it remembers, on a map of where sectors lie. What was found so far is in
+/// the bench's findings, however it ends.
+///
+/// # Errors
+/// If the whole budget is spent, or whoever watches asked for an end. A part that ran out of its own time keeps what
+/// it found, and the next one goes on.
+pub fn measure(bench: &mut Bench<'_>, map: &Profile) -> Result<(), Halt> {
+    let began = bench.now();
+    let mut run =
+        Run { prober: Prober::new(bench, map), began, hits: None, base: 0.0, writes: None };
+    let acquiring = run.time(Stage::Seeks);
+    run.prober.bench.begin(Stage::Seeks, acquiring);
+    run.prober.acquire()?;
+    for stage in STAGES {
+        if run.prober.bench.findings.is_done(stage) {
+            run.remember(stage);
+            continue;
+        }
+        let most = run.time(stage);
+        run.prober.bench.begin(stage, most);
+        let ended = run.stage(stage);
+        run.prober.bench.drain();
+        run.prober.lose();
+        match ended {
+            Ok(()) => run.prober.bench.findings.finish(stage),
+            Err(Halt::OutOfTime) if run.has_time() => {
+                run.prober
+                    .bench
+                    .findings
+                    .note(format!("{stage}: not all of it was measured in the time that it has"));
+            }
+            Err(halt) => return Err(halt),
+        }
+    }
+    Ok(())
+}
+
+struct Run<'a, 'b> {
+    prober: Prober<'a, 'b>,
+    began: Instant,
+    hits: Option<Hits>,
+    writes: Option<Hits>,
+    /// What a read over no distance takes, in ns.
+    base: f64,
+}
+
+fn figure(estimate: Estimate, base: f64, samples: u32) -> Figure<Duration> {
+    Figure {
+        value: duration(estimate.time - base),
+        spread: duration(estimate.error),
+        samples,
+        confidence: Share::from_percent(90),
+    }
+}
+
+impl Run<'_, '_> {
+    /// What a stage may take of what is left.
+    fn time(&mut self, stage: Stage) -> Duration {
+        let quick = usize::from(self.prober.bench.budget().quick);
+        let left = (self.began + WHOLE[quick]).saturating_since(self.prober.bench.now());
+        time(stage)[quick].min(left)
+    }
+
+    fn more(&mut self) -> Duration {
+        let quick = usize::from(self.prober.bench.budget().quick);
+        let left = (self.began + WHOLE[quick]).saturating_since(self.prober.bench.now());
+        MORE[quick].min(left)
+    }
+
+    fn stage(&mut self, stage: Stage) -> Result<(), Halt> {
+        match stage {
+            Stage::ReadBuffer => self.read_buffer(),
+            Stage::Overheads => self.overheads(),
+            Stage::Seeks => self.seeks(),
+            Stage::WriteBuffer => self.write_buffer(),
+            Stage::Chunks => self.chunks(),
+            Stage::Depth => self.depth(),
+            _ => self.prediction(),
+        }
+    }
+
+    fn has_time(&mut self) -> bool {
+        let total = self.prober.bench.budget().total;
+        self.prober.bench.spent() < total
+    }
+
+    /// What an earlier run found that later parts stand on.
+    fn remember(&mut self, stage: Stage) {
+        let found = &self.prober.bench.findings.dynamics.overheads;
+        let line = |overhead: Option<Figure<Duration>>, sector: Option<Figure<Duration>>| {
+            let (overhead, sector) = (overhead?, sector?);
+            Some(Hits {
+                overhead: ns(overhead.value),
+                sector: ns(sector.value),
+                errors: (ns(overhead.spread), ns(sector.spread)),
+                samples: overhead.samples,
+            })
+        };
+        if stage == Stage::Overheads {
+            self.hits = line(found.hit, found.bus_read);
+            self.writes = line(found.cached, found.bus_write);
+        }
+        if stage == Stage::Seeks {
+            self.base = found.read.map_or(0.0, |read| ns(read.value));
+        }
+    }
+
+    fn read_buffer(&mut self) -> Result<(), Halt> {
+        let Some(memory) = Memory::find(&mut self.prober)? else {
+            self.prober.bench.findings.note("nothing is kept or read ahead".into());
+            return Ok(());
+        };
+        self.prober.hit_most = memory.limit;
+        let found = buffers::read_buffer(&mut self.prober, memory)?;
+        self.prober.bench.findings.dynamics.read_buffer = Some(found);
+        Ok(())
+    }
+
+    fn overheads(&mut self) -> Result<(), Halt> {
+        let memory = self.prober.bench.findings.dynamics.read_buffer;
+        if let Some(memory) = memory {
+            self.hits = overheads::read_hits(&mut self.prober, memory.ahead.value)?;
+        }
+        let mut found = self.prober.bench.findings.dynamics.overheads;
+        if let Some(hits) = self.hits {
+            let (hit, sector) = hits.figures();
+            (found.hit, found.bus_read) = (Some(hit), Some(sector));
+        }
+        self.prober.bench.findings.dynamics.overheads = found;
+        found.seek = overheads::seek_command(&mut self.prober)?;
+        self.prober.bench.findings.dynamics.overheads = found;
+        let switch = overheads::head_switch(&mut self.prober, Errand::Read, self.base)?;
+        found.head_switch = switch.map(|switch| figure(switch, self.base, 22));
+        self.prober.bench.findings.dynamics.overheads = found;
+        let facts = *self.prober.bench.facts();
+        if facts.writable {
+            self.writes = overheads::write_hits(&mut self.prober)?;
+            if let Some(hits) = self.writes {
+                let (hit, sector) = hits.figures();
+                (found.cached, found.bus_write) = (Some(hit), Some(sector));
+            }
+            self.prober.bench.findings.dynamics.overheads = found;
+        }
+        if facts.writable && facts.forces {
+            let write = self.base(Errand::ForcedWrite, overheads::PROBES)?;
+            // The heads may be there before the data is, which comes over the bus.
+            let bus = self.writes.or(self.hits).map_or(0.0, |hits| hits.sector);
+            let data = bus * super::num::part(facts.block.0);
+            let write = write.map(|write| Estimate { time: (write.time - data).max(0.0), ..write });
+            found.write = write.map(|write| figure(write, 0.0, 22));
+            let base = write.map_or(self.base, |write| write.time);
+            let switch = overheads::head_switch(&mut self.prober, Errand::ForcedWrite, base)?;
+            found.head_switch_write = switch.map(|switch| figure(switch, base, 22));
+            self.prober.bench.findings.dynamics.overheads = found;
+            self.seeks_before_writes(base)?;
+        }
+        Ok(())
+    }
+
+    /// What a way of no distance takes, with all that comes before the arm moves.
+    fn base(&mut self, errand: Errand, probes: usize) -> Result<Option<Estimate>, Halt> {
+        let memory = self.prober.bench.findings.dynamics.read_buffer;
+        let segments = memory.map_or(SEGMENTS_FIRST, |memory| memory.segments.value);
+        overheads::media(&mut self.prober, errand, segments, probes)
+    }
+
+    fn seeks(&mut self) -> Result<(), Halt> {
+        let quick = self.prober.bench.budget().quick;
+        let cylinders = self.prober.profile.cylinders;
+        if let Some(base) = self.base(Errand::Read, overheads::PROBES_FIRST)? {
+            self.base = base.time;
+            self.prober.takeover = base.time + TAKEOVER;
+        }
+        let mut curve = Curve::new(Errand::Read, self.base, quick);
+        let ended = curve.measure(&mut self.prober);
+        self.prober.bench.findings.dynamics.seek = curve.seeks(cylinders);
+        if ended == Err(Halt::Interrupted) {
+            return ended;
+        }
+        // The phase is known best after so many reads: what everything stands on is measured again.
+        let more = self.more();
+        self.prober.bench.begin(Stage::Seeks, more);
+        if let Some(base) = self.base(Errand::Read, overheads::PROBES)? {
+            self.base = base.time;
+            curve.rest_on(base.time);
+            let found = &mut self.prober.bench.findings.dynamics;
+            found.overheads.read =
+                Some(figure(base, 0.0, u32::try_from(overheads::PROBES).unwrap_or(0)));
+            found.seek = curve.seeks(cylinders);
+        }
+        ended
+    }
+
+    fn seeks_before_writes(&mut self, base: f64) -> Result<(), Halt> {
+        let reads = self.prober.bench.findings.dynamics.seek.clone();
+        let Some(reads) = reads else { return Ok(()) };
+        let more = self.more();
+        self.prober.bench.begin(Stage::Overheads, more);
+        let found = seeks::before_writes(&mut self.prober, &reads, base)?;
+        self.prober.bench.findings.dynamics.seek_write = found;
+        Ok(())
+    }
+
+    fn write_buffer(&mut self) -> Result<(), Halt> {
+        if self.prober.bench.facts().writable {
+            let found = write_buffer::write_buffer(&mut self.prober, self.writes.as_ref())?;
+            self.prober.bench.findings.dynamics.write_buffer = Some(found);
+        }
+        Ok(())
+    }
+
+    fn chunks(&mut self) -> Result<(), Halt> {
+        let reads = chunks(&mut self.prober, false, Sectors::ZERO)?;
+        self.prober.bench.findings.dynamics.chunks_read = Some(reads);
+        if self.prober.bench.facts().writable {
+            let buffer = self.prober.bench.findings.dynamics.write_buffer;
+            let size =
+                buffer.and_then(|buffer| buffer.size).map_or(Sectors(2_048), |size| size.value);
+            let writes = chunks(&mut self.prober, true, size)?;
+            self.prober.bench.findings.dynamics.chunks_write = Some(writes);
+        }
+        Ok(())
+    }
+
+    fn depth(&mut self) -> Result<(), Halt> {
+        let depths = depth::random(&mut self.prober)?;
+        self.prober.bench.findings.dynamics.depths = depths;
+        let starvation = depth::starvation(&mut self.prober)?;
+        self.prober.bench.findings.dynamics.starvation = Some(starvation);
+        Ok(())
+    }
+
+    fn prediction(&mut self) -> Result<(), Halt> {
+        let seek = self.prober.bench.findings.dynamics.seek.as_ref();
+        let Some(curve) = seek.map(super::Seeks::curve) else { return Ok(()) };
+        let found = prediction::prediction(&mut self.prober, &curve, self.base)?;
+        self.prober.bench.findings.dynamics.prediction = Some(found);
+        Ok(())
+    }
+}

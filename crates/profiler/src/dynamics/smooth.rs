@@ -1,0 +1,116 @@
+//! Points of a curve, each with the help of its neighbours as far as they agree with it.
+//!
+//! Around every point a line is laid through more and more neighbours. The widest is kept whose value at the point is
+//! still within the error of all narrower ones (Lepski's rule): where a curve is straight, or
+//! movements vary much, many points share their probes; where it bends, or each point is known well, few.
+
+use super::num::part;
+
+/// One point and its standard error, in cylinders and ns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Sample {
+    pub(crate) distance: f64,
+    pub(crate) time: f64,
+    pub(crate) error: f64,
+}
+
+/// Neighbours on either side.
+const WIDTHS: [usize; 6] = [1, 2, 4, 8, 16, 32];
+/// How many errors of a narrower line a wider one may be off.
+pub(crate) const AGREES: f64 = 2.0;
+
+/// The points, smoothed.
+pub(crate) fn smooth(samples: &[Sample], agrees: f64) -> Vec<Sample> {
+    (0..samples.len()).map(|nth| around(samples, nth, agrees)).collect()
+}
+
+fn around(samples: &[Sample], nth: usize, agrees: f64) -> Sample {
+    let mut best = samples[nth];
+    let mut narrower = vec![best];
+    for width in WIDTHS {
+        let (low, high) = (nth.saturating_sub(width), (nth + width).min(samples.len() - 1));
+        let Some(line) = fit(&samples[low..=high], best.distance) else { break };
+        let fits = |known: &Sample| (line.time - known.time).abs() <= agrees * known.error;
+        if !narrower.iter().all(fits) || !straight(&samples[low..=high]) {
+            break;
+        }
+        best = line;
+        narrower.push(line);
+    }
+    best
+}
+
+/// The line through the samples, at `x`.
+fn fit(samples: &[Sample], x: f64) -> Option<Sample> {
+    let (intercept, slope, weight, spread) = line(samples, x)?;
+    let _ = slope;
+    let mean = weight.1 / weight.0;
+    Some(Sample {
+        distance: x,
+        time: intercept,
+        error: (1.0 / weight.0 + mean * mean / spread).sqrt(),
+    })
+}
+
+/// The line through the samples: its height at `x` and slope, the sums of weights and of weighted distances from `x`,
+/// and their spread.
+///
+/// Over the roots of distances: short seeks, of which the arm does nothing but accelerate and brake, rise with them.
+fn line(samples: &[Sample], x: f64) -> Option<(f64, f64, (f64, f64), f64)> {
+    let (mut w, mut wx, mut wy, mut wxx, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for sample in samples {
+        let (weight, along) =
+            (1.0 / (sample.error * sample.error), sample.distance.sqrt() - x.sqrt());
+        w += weight;
+        wx += weight * along;
+        wy += weight * sample.time;
+        wxx += weight * along * along;
+        wxy += weight * along * sample.time;
+    }
+    let spread = wxx - wx * wx / w;
+    if samples.len() < 3 || spread <= 0.0 {
+        return None;
+    }
+    let slope = (wxy - wx * wy / w) / spread;
+    Some(((wy - slope * wx) / w, slope, (w, wx), spread))
+}
+
+/// Whether the samples lie on a line, as far as their errors say.
+fn straight(samples: &[Sample]) -> bool {
+    let Some((height, slope, ..)) = line(samples, 0.0) else { return false };
+    let squares: f64 = samples
+        .iter()
+        .map(|sample| (sample.time - height - slope * sample.distance.sqrt()) / sample.error)
+        .map(|off| off * off)
+        .sum();
+    let free = part(samples.len() as u64) - 2.0;
+    squares <= free + 2.0 * (2.0 * free).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(nth: u64) -> f64 {
+        let draw = |step: f64| super::super::num::fraction(part(nth + 1) * step);
+        draw(0.618_033_988_749_895) + draw(0.754_877_666_246_693) - 1.0
+    }
+
+    #[test]
+    fn a_noisy_line_is_known_better_and_a_step_stays_one() {
+        let curve = |x: f64| if x < 50.0 { x } else { x + 1_000.0 };
+        let samples: Vec<Sample> = (0..100)
+            .map(|nth| {
+                let x = part(nth);
+                Sample { distance: x, time: curve(x) + 50.0 * noise(nth), error: 20.0 }
+            })
+            .collect();
+        let smoothed = smooth(&samples, AGREES);
+        let worst = smoothed
+            .iter()
+            .map(|sample| (sample.time - curve(sample.distance)).abs())
+            .fold(0.0, f64::max);
+        assert!(worst < 45.0, "{worst}");
+        assert!(smoothed[25].error < 8.0, "{}", smoothed[25].error);
+    }
+}

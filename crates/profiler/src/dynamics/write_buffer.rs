@@ -1,0 +1,199 @@
+//! The drive's memory for writes: whether it answers before data is on the disk, how much it takes, and what
+//! getting rid of it costs.
+//!
+//! Scattered writes come faster than any arm can take them to where they belong: the one that has to wait tells how
+//! much was taken. Firmware that takes a few runs at a time stops earlier; there, the longest write that is answered
+//! as fast as the bus carries it tells.
+
+use units::{Duration, Extent, Operation, Sectors, Share};
+
+use super::findings::WriteBuffer;
+use super::num::{at, duration, median, ns, part, whole};
+use super::overheads::Hits;
+use super::prober::Prober;
+use crate::{Figure, Halt};
+
+/// Lengths of scattered writes, in blocks of 8 sectors: the first with which the buffer fills counts.
+const LENGTHS: [u64; 3] = [1, 8, 64];
+/// Writes in a burst at most.
+const BURST: u64 = 600;
+/// A write that took so much longer than its like had to wait, in ns.
+const WAITED: f64 = 2_000_000.0;
+/// The longest single write, 4 MiB.
+const SINGLE_MAX: u64 = 8_192;
+/// Writes before a flush, few and many.
+const FLUSHED: [u64; 2] = [1, 17];
+/// How often each is done.
+const REPEATS: u32 = 5;
+
+/// A burst of scattered writes.
+#[derive(Clone, Copy, Debug)]
+struct Burst {
+    /// Writes that did not wait, and how long they took.
+    taken: u64,
+    took: f64,
+    /// Whether one waited in the end.
+    waited: bool,
+}
+
+fn settle(prober: &mut Prober<'_, '_>) -> Result<(), Halt> {
+    prober.lose();
+    if prober.bench.facts().flushes {
+        prober.bench.time(Operation::flush())?;
+    } else {
+        let now = prober.bench.now();
+        prober.bench.wait_until(now + Duration::from_secs(1));
+    }
+    Ok(())
+}
+
+fn burst(prober: &mut Prober<'_, '_>, hits: &Hits, len: Sectors) -> Result<Burst, Halt> {
+    settle(prober)?;
+    let began = at(prober.bench.now());
+    for taken in 0..BURST {
+        let extent = prober.anywhere(len);
+        let took = ns(prober.bench.time(Operation::write(extent))?.took());
+        if took > hits.time(len) + WAITED {
+            let took = at(prober.bench.now()) - took - began;
+            return Ok(Burst { taken, took, waited: true });
+        }
+    }
+    Ok(Burst { taken: BURST, took: at(prober.bench.now()) - began, waited: false })
+}
+
+/// What one more scattered write costs a flush, and what the first does.
+fn destage(prober: &mut Prober<'_, '_>) -> Result<Option<Figure<Duration>>, Halt> {
+    if !prober.bench.facts().flushes {
+        return Ok(None);
+    }
+    let mut each = Vec::new();
+    let repeats = if prober.bench.budget().quick { 2 } else { REPEATS };
+    for _ in 0..repeats {
+        let mut times = [0.0; 2];
+        for (count, time) in FLUSHED.into_iter().zip(&mut times) {
+            settle(prober)?;
+            let began = at(prober.bench.now());
+            scatter(prober, count)?;
+            prober.bench.time(Operation::flush())?;
+            *time = at(prober.bench.now()) - began;
+        }
+        each.push((times[1] - times[0]) / part(FLUSHED[1] - FLUSHED[0]));
+    }
+    let count = part(each.len() as u64);
+    let mean = each.iter().sum::<f64>() / count;
+    let square = each.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / count;
+    Ok(Some(Figure {
+        value: duration(mean),
+        spread: duration((square / count).sqrt()),
+        samples: repeats,
+        confidence: Share::from_percent(90),
+    }))
+}
+
+fn scatter(prober: &mut Prober<'_, '_>, count: u64) -> Result<(), Halt> {
+    let len = Sectors(8.max(prober.block().0));
+    for _ in 0..count {
+        let extent = prober.anywhere(len);
+        prober.bench.time(Operation::write(extent))?;
+    }
+    Ok(())
+}
+
+/// Whether a second of rest does what a flush would.
+fn when_idle(prober: &mut Prober<'_, '_>, each: Duration) -> Result<bool, Halt> {
+    settle(prober)?;
+    scatter(prober, FLUSHED[1])?;
+    let now = prober.bench.now();
+    prober.bench.wait_until(now + Duration::from_secs(1));
+    let took = prober.bench.time(Operation::flush())?.took();
+    Ok(ns(took) < ns(each) * part(FLUSHED[1]) / 2.0)
+}
+
+/// The longest write that is answered as fast as it comes over the bus.
+fn single(prober: &mut Prober<'_, '_>, hits: &Hits) -> Result<u64, Halt> {
+    let block = prober.block().0;
+    let (mut low, mut high) = (block, block * 2);
+    let mut rises = false;
+    let near = |low: u64, high: u64| high - low <= block.max(low / 64 / block * block);
+    while high <= SINGLE_MAX && !(rises && near(low, high)) {
+        let middle = if rises { f64::midpoint(part(low), part(high)) } else { part(high) };
+        let len = Sectors(whole(middle) / block * block);
+        let mut late = Vec::new();
+        for _ in 0..REPEATS {
+            settle(prober)?;
+            let away = prober.anywhere(Sectors(block));
+            prober.bench.time(Operation::read(away))?;
+            let extent: Extent = prober.anywhere(len);
+            let took = ns(prober.bench.time(Operation::write(extent))?.took());
+            late.push(took - hits.time(len));
+        }
+        if median(late).is_some_and(|late| late > WAITED) {
+            (high, rises) = (len.0, true);
+        } else {
+            low = len.0;
+            if !rises {
+                high = low * 2;
+            }
+        }
+    }
+    Ok(low)
+}
+
+/// All of it. `hits` is what a write that is answered early takes; nothing where none is.
+pub(crate) fn write_buffer(
+    prober: &mut Prober<'_, '_>,
+    hits: Option<&Hits>,
+) -> Result<WriteBuffer, Halt> {
+    let Some(hits) = hits else {
+        return Ok(WriteBuffer {
+            answers_early: false,
+            size: None,
+            runs: None,
+            destage: None,
+            destages_when_idle: false,
+        });
+    };
+    let each = destage(prober)?;
+    let destages_when_idle = match each {
+        Some(each) => when_idle(prober, each.value)?,
+        None => true,
+    };
+    let service = each.map_or(0.0, |each| ns(each.value)).max(prober.spindle.period() / 2.0);
+    let (size, runs) = fill(prober, hits, service)?;
+    Ok(WriteBuffer { answers_early: true, size, runs, destage: each, destages_when_idle })
+}
+
+/// How much it takes, and how many scattered writes if that is less.
+fn fill(
+    prober: &mut Prober<'_, '_>,
+    hits: &Hits,
+    service: f64,
+) -> Result<(Option<Figure<Sectors>>, Option<u32>), Halt> {
+    let unit = 8.max(prober.block().0);
+    for length in LENGTHS {
+        let len = Sectors(unit * length);
+        let once = burst(prober, hits, len)?;
+        if !once.waited {
+            continue;
+        }
+        let twice = burst(prober, hits, Sectors(2 * len.0))?;
+        if twice.waited && twice.taken * 4 > once.taken * 3 {
+            // Twice as much in as many: it is their number that ends it.
+            let runs = u32::try_from(once.taken.min(twice.taken)).unwrap_or(u32::MAX);
+            let longest = single(prober, hits)?;
+            let size =
+                (longest < SINGLE_MAX / 2).then(|| figure(longest, longest / 64 + 1, REPEATS));
+            return Ok((size, Some(runs)));
+        }
+        // What the arm took away meanwhile was not in memory at the end.
+        let gone = (once.took / service).min(part(once.taken) / 2.0);
+        let size = part(len.0) * (part(once.taken) - gone);
+        return Ok((Some(figure(whole(size), len.0 + whole(gone * part(len.0) / 2.0), 1)), None));
+    }
+    Ok((None, None))
+}
+
+fn figure(value: u64, spread: u64, samples: u32) -> Figure<Sectors> {
+    let confidence = Share::from_percent(90);
+    Figure { value: Sectors(value), spread: Sectors(spread), samples, confidence }
+}

@@ -1,0 +1,99 @@
+//! Whether anything turns.
+//!
+//! A read of a place that nobody has read waits for an arm and for the place to come round: it takes milliseconds, and
+//! never the same. What answers at once after a rest, whatever the place, has no such place; what takes equally long
+//! everywhere neither. Everything else may turn, and whoever looks for a period finds one or none.
+
+use core::fmt;
+
+use units::{Duration, Sectors, Share};
+
+use super::load::{Access, Places, Until, read, rest};
+use super::statistics::quantile;
+use crate::bench::{Bench, Halt};
+
+/// Faster than this no arm is at a random place: half of the fastest drives' half turn.
+const ARM_MIN: Duration = Duration::from_micros(700);
+/// On turning disks latencies spread over a turn, the shortest of which is 4 ms.
+const SPREAD_MIN: Duration = Duration::from_millis(1);
+const READS: usize = 48;
+/// Between reads, so that what is rationed is not out of rations: of a hundred commands a second each comes at once.
+const REST: Duration = Duration::from_millis(20);
+const READS_OF_A_BUFFER: usize = 8;
+
+/// Whether anything turns, as far as random reads tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing: random places are read too soon for an arm and a disk.
+    AtOnce,
+    /// Nothing: random places all take the same.
+    Level,
+    /// Nothing speaks against it.
+    Perhaps,
+}
+
+/// What random reads say of what is inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turning {
+    /// Whether anything turns.
+    pub verdict: Verdict,
+    /// What half of them took at most.
+    pub median: Duration,
+    /// The time between the tenth and the ninetieth of a hundred.
+    pub spread: Duration,
+    /// How many there were.
+    pub samples: u32,
+}
+
+impl fmt::Display for Turning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { verdict, median, spread, samples } = self;
+        match verdict {
+            Verdict::AtOnce => {
+                write!(
+                    f,
+                    "not rotating: half of {samples} random reads were answered within {median}"
+                )
+            }
+            Verdict::Level => write!(
+                f,
+                "not rotating: {samples} random reads took about {median}, eight of ten within {spread} of one another"
+            ),
+            Verdict::Perhaps => write!(
+                f,
+                "may be rotating: half of {samples} random reads took {median}, as on turning disks"
+            ),
+        }
+    }
+}
+
+/// Reads single blocks at random places, with rests between.
+///
+/// # Errors
+/// As [`Bench::check`].
+pub fn turning(bench: &mut Bench<'_>) -> Result<Turning, Halt> {
+    let block = bench.facts().block.max(Sectors(8));
+    let mut places = Places::new(Access::Random, block, bench.facts().sectors, 1);
+    let mut latencies = Vec::new();
+    let one = Until { time: Duration::MAX, commands: 1 };
+    for _ in 0..READS {
+        rest(bench, REST)?;
+        latencies.extend(read(bench, 1, one, &mut places)?.latencies());
+        if latencies.len() == READS_OF_A_BUFFER && latencies.iter().all(|time| *time < ARM_MIN / 4)
+        {
+            // Far too soon, each of them: there is nothing to be found out.
+            break;
+        }
+    }
+    let at = |percent| quantile(&latencies, Share::from_percent(percent)).unwrap_or(Duration::ZERO);
+    let (median, spread) = (at(50), at(90).saturating_sub(at(10)));
+    let verdict = match () {
+        // Whoever answers nothing says nothing.
+        () if latencies.is_empty() => Verdict::Perhaps,
+        () if median < ARM_MIN => Verdict::AtOnce,
+        () if spread < SPREAD_MIN => Verdict::Level,
+        () => Verdict::Perhaps,
+    };
+    let samples = u32::try_from(latencies.len()).unwrap_or(u32::MAX);
+    Ok(Turning { verdict, median, spread, samples })
+}

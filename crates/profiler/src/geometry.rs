@@ -1,0 +1,373 @@
+//! The zone map: where zones begin, sectors on their tracks, skews, heads; and how sure all that is.
+
+use engine::{Heads, Skew};
+use units::{Duration, Extent, Lba, Sectors, Share};
+
+use crate::assemble;
+use crate::bench::{Bench, Halt};
+use crate::circle::{centre, nearest, part, real, whole, wrap};
+use crate::findings::{Figure, Stage};
+use crate::heads;
+use crate::lattice::Lattice;
+use crate::local;
+use crate::probe::Probe;
+use crate::rotation::Rotation;
+use crate::surfaces::{Surfaces, surfaces};
+use crate::sweep::{Piece, sweep};
+
+/// How much of the time is spent on exact zones, at most, before the rest of the disk is looked at roughly.
+const FULL_SHARE: f64 = 0.8;
+/// The same in a quick measurement.
+const QUICK_SHARE: f64 = 0.4;
+/// How much of what is left the zone map may take in all.
+const STAGE_SHARE: f64 = 0.9;
+/// The same in a quick measurement.
+const STAGE_SHARE_QUICK: f64 = 0.45;
+/// Places that are looked at roughly.
+const COARSE_PLACES: u32 = 12;
+/// How sure it is what a place says of its neighbourhood.
+const COARSE_SURE: Share = Share::from_percent(60);
+/// Samples by which the period is made sharper in the end.
+const AGAIN: u32 = 48;
+/// The most of the whole budget that is spent on telling skews apart.
+const SKEWS_SHARE: f64 = 0.12;
+/// The most of it that is spent on what it takes to reach tracks.
+const SURFACES_SHARE: f64 = 0.1;
+/// How often it is looked whether that is enough.
+const SKEWS_BATCHES: u32 = 12;
+/// How often each zone is asked in between.
+const SKEWS_ROUNDS: u32 = 24;
+/// Cylinders each time, two reads each.
+const SKEWS_CYLINDERS: i64 = 8;
+
+/// Addresses in a row with equally many sectors on each track.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// The addresses.
+    pub lbas: Extent,
+    /// How sure it is that it begins exactly there.
+    pub begins: Share,
+    /// Sectors on a track.
+    pub sectors_per_track: Figure<u32>,
+    /// By how much a track begins later than the one before it on its cylinder.
+    pub track_skew: Figure<Duration>,
+    /// By how much the first track of a cylinder begins later than the last of the cylinder before.
+    pub cylinder_skew: Figure<Duration>,
+    /// Whether the two were told apart; else both are the mean of what was seen.
+    pub skews_apart: bool,
+    /// Bytes that pass a head in a second.
+    pub media_rate: u64,
+    /// Bytes that pass in a second over many tracks, the changes between them included.
+    pub sustained_rate: u64,
+}
+
+/// Where sectors lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// The zones, from address 0 on.
+    pub zones: Vec<Zone>,
+    /// The same as a scheduler needs it, broken where the layout is. Chunks are left at one sector: they are not
+    /// geometry.
+    pub bands: Vec<engine::Band>,
+    /// Tracks on a cylinder; none if nothing shows where cylinders begin.
+    pub heads: Option<Figure<u32>>,
+    /// The order in which a cylinder's heads are used; none if nothing shows it, and then it does not matter.
+    pub order: Option<Heads>,
+    /// Cylinders, or tracks if it is not known which of them are one cylinder.
+    pub cylinders: u32,
+    /// How far bands go, and zones are exact: behind it zones are rough, or there are none.
+    pub known: Sectors,
+}
+
+impl Geometry {
+    /// The zone of an address, if the map goes so far.
+    pub fn zone(&self, lba: Lba) -> Option<&Zone> {
+        let behind = self.zones.partition_point(|zone| zone.lbas.start <= lba);
+        self.zones.get(behind.checked_sub(1)?).filter(|zone| lba < zone.lbas.end())
+    }
+}
+
+/// Measures the zone map, given how the spindle turns.
+///
+/// # Errors
+/// If time is over; what was found until then is in the findings.
+pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> {
+    let left = bench.left();
+    let quick = bench.budget().quick;
+    let share = if quick { STAGE_SHARE_QUICK } else { STAGE_SHARE };
+    bench.begin(Stage::Zones, Duration::from_nanos(whole(real(left.as_nanos()) * share)));
+    let mut probe = Probe::of(bench, rotation);
+    let mut pieces = Vec::new();
+    let left = probe.bench.left();
+    let part = if quick { QUICK_SHARE } else { FULL_SHARE };
+    probe.until = probe.now() + real(left.as_nanos()) * part;
+    let swept = sweep(&mut probe, &mut pieces);
+    let coarse = coarse(&mut probe, &pieces);
+    let steadied = swept.and_then(|()| steady(&mut probe, &mut pieces));
+    let period = steadied.as_ref().map_or(probe.period, |period| *period);
+    let (block, sigma) = (probe.block, probe.sigma);
+    let mut heads = heads::told(&mut pieces, sigma);
+    if steadied.is_ok() && heads.is_some() && !quick {
+        let end = probe.now() + real(probe.bench.budget().total.as_nanos()) * SKEWS_SHARE;
+        for _ in 0..SKEWS_BATCHES {
+            let more = skews(&mut probe, &mut pieces, end);
+            heads = heads::told(&mut pieces, sigma);
+            if more.is_err() || probe.now() > end || pieces.iter().all(|p| p.skews.is_some()) {
+                break;
+            }
+        }
+    }
+    let mut order = None;
+    if steadied.is_ok() && heads.is_none() && !quick {
+        probe.period = period;
+        let seen = reached(&mut probe, &pieces)?;
+        heads = seen.map(|seen| seen.heads);
+        order = seen.and_then(|seen| seen.order);
+    }
+    publish(bench, (&pieces, &coarse), (heads, order), (period, block, sigma));
+    steadied?;
+    bench.findings.finish(Stage::Zones);
+    Ok(())
+}
+
+/// Blocks on a track at a place, to a few hundredths.
+#[derive(Clone, Copy, Debug)]
+struct Coarse {
+    at: u64,
+    spt: f64,
+}
+
+/// Looks at places behind what was swept, evenly spread, if something is left.
+fn coarse(probe: &mut Probe<'_, '_>, pieces: &[Piece]) -> Vec<Coarse> {
+    let known = pieces.last().map_or(0, |piece| piece.to);
+    let left = probe.blocks.saturating_sub(known);
+    let mut found = Vec::new();
+    let mut like = pieces.last().map(|piece| real(piece.lattice.spt));
+    if left < 64 * pieces.last().map_or(1_024, |piece| piece.lattice.spt) {
+        return found;
+    }
+    for nth in 0..COARSE_PLACES {
+        let at = known + left / u64::from(COARSE_PLACES + 1) * (u64::from(nth) + 1);
+        match local::roughly(probe, at, like) {
+            Ok(Some(spt)) => {
+                like = Some(spt);
+                found.push(Coarse { at, spt });
+            }
+            Ok(None) => {}
+            // What was seen until then is worth having.
+            Err(_) => break,
+        }
+    }
+    found
+}
+
+/// Adds zones that are known roughly: each place stands for what is nearest to it.
+fn roughly(zones: &mut Vec<Zone>, coarse: &[Coarse], (known, all): (u64, u64), block: u64) {
+    let Some(last) = zones.last().copied() else { return };
+    for (nth, place) in coarse.iter().enumerate() {
+        let between = |a: &Coarse, b: &Coarse| a.at.midpoint(b.at) * block;
+        let start = if nth == 0 { known } else { between(&coarse[nth - 1], place) };
+        let end = coarse.get(nth + 1).map_or(all, |next| between(place, next));
+        let spt = u32::try_from(nearest(place.spt))
+            .unwrap_or(u32::MAX)
+            .saturating_mul(u32::try_from(block).unwrap_or(1));
+        let value =
+            Figure { value: spt, spread: spt / 25 + 1, samples: 1, confidence: COARSE_SURE };
+        let scaled = |rate: u64| {
+            nearest(real(rate) * f64::from(spt) / f64::from(last.sectors_per_track.value))
+        };
+        zones.push(Zone {
+            lbas: Extent::new(Lba(start), Sectors(end - start)),
+            begins: Share::NONE,
+            sectors_per_track: value,
+            track_skew: Figure { confidence: COARSE_SURE, samples: 0, ..last.track_skew },
+            cylinder_skew: Figure { confidence: COARSE_SURE, samples: 0, ..last.cylinder_skew },
+            skews_apart: false,
+            media_rate: scaled(last.media_rate),
+            sustained_rate: scaled(last.sustained_rate),
+        });
+    }
+}
+
+/// What leads say of heads, in the longest piece.
+fn reached(probe: &mut Probe<'_, '_>, pieces: &[Piece]) -> Result<Option<Surfaces>, Halt> {
+    let Some(piece) = pieces.iter().max_by_key(|piece| piece.to - piece.from) else {
+        return Ok(None);
+    };
+    let until = probe.now() + real(probe.bench.budget().total.as_nanos()) * SURFACES_SHARE;
+    let lattice = local_again(probe, piece)?;
+    let tracks = lattice.track(piece.to).0;
+    surfaces(probe, &lattice, tracks, until)
+}
+
+/// The piece's lattice, its phase as it is now at the middle of the piece.
+fn local_again(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<Lattice, Halt> {
+    let spt = piece.lattice.spt;
+    let middle = piece.lattice.anchor + (piece.to - piece.lattice.anchor) / 2;
+    let samples = probe.samples(2 * AGAIN, |part| middle + whole(part * real(64 * spt)))?;
+    let phases = local::phases(probe, &samples);
+    Ok(piece.lattice.fitted_level(&phases, 5.0 * probe.sigma))
+}
+
+/// Reads on the first and the last tracks of cylinders, where the difference of the two skews shows most, in the longest piece
+/// of each zone in turn. What there was no time for is left out.
+fn skews(probe: &mut Probe<'_, '_>, pieces: &mut [Piece], end: f64) -> Result<(), Halt> {
+    let longest: Vec<usize> = (0..pieces.len())
+        .filter(|nth| {
+            let length = |piece: &Piece| piece.to - piece.from;
+            let spt = pieces[*nth].lattice.spt;
+            let alike = |piece: &&Piece| piece.lattice.spt == spt;
+            pieces.iter().filter(alike).all(|other| length(other) <= length(&pieces[*nth]))
+        })
+        .collect();
+    for _ in 0..SKEWS_ROUNDS {
+        for nth in &longest {
+            if probe.now() > end {
+                return Ok(());
+            }
+            let piece = &mut pieces[*nth];
+            let lattice = piece.lattice;
+            let heads = i64::from(lattice.heads);
+            let tracks = lattice.track(piece.to - 1).0 - 2 * heads * SKEWS_CYLINDERS;
+            let base = whole(probe.even() * real(tracks.max(1).cast_unsigned())).cast_signed();
+            let base = base - (base + i64::from(lattice.first)).rem_euclid(heads) + heads;
+            for cylinder in (0..SKEWS_CYLINDERS).rev() {
+                for track in [base + heads * (cylinder + 1) - 1, base + heads * cylinder] {
+                    let inside = whole((0.1 + 0.8 * probe.even()) * real(lattice.spt));
+                    let Some(at) = lattice.begins(track).map(|begin| begin + inside) else {
+                        continue;
+                    };
+                    if at >= piece.to {
+                        continue;
+                    }
+                    let sample = probe.sample(at)?;
+                    piece.phases.extend(sample.map(|s| (s.at, probe.phase(&s))));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Counts the turns since the first piece was measured: the period becomes as sharp as the whole measurement is
+/// long, and pieces that were measured one after the other are put on one clock.
+fn steady(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<f64, Halt> {
+    let Some(first) = pieces.first() else { return Ok(probe.period) };
+    let (from, to) = (first.lattice.anchor, first.to);
+    let (lattice, began) = (first.lattice, first.time);
+    let length = real((to - from).min(64 * lattice.spt));
+    let samples = probe.samples(AGAIN, |part| from + whole(part * length))?;
+    let phases: Vec<f64> = samples.iter().map(|s| lattice.off(s.at, probe.phase(s))).collect();
+    let Some(off) = centre(&phases, 5.0 * probe.sigma) else { return Ok(probe.period) };
+    let turns = (probe.now() - began) / probe.period;
+    if turns < 1_000.0 {
+        return Ok(probe.period);
+    }
+    let stretch = wrap(off.mean) / turns;
+    for piece in pieces {
+        let drift = (piece.time - began) / probe.period * stretch;
+        for lattice in [&mut piece.lattice, &mut piece.ending] {
+            lattice.phase = part(lattice.phase - drift);
+        }
+    }
+    Ok(probe.period * (1.0 + stretch))
+}
+
+/// Puts what was found among the findings.
+fn publish(
+    bench: &mut Bench<'_>,
+    (pieces, coarse): (&[Piece], &[Coarse]),
+    (heads, order): (Option<Figure<u32>>, Option<Heads>),
+    (period, block, sigma): (f64, u64, f64),
+) {
+    if let Some(crate::Spindle::Turns(rotation)) = &mut bench.findings.spindle {
+        rotation.period_picos = nearest(period * 1e3);
+        rotation.period.value = Duration::from_nanos(nearest(period));
+    }
+    if pieces.is_empty() {
+        bench.findings.note("nothing regular was found where sectors lie".into());
+        return;
+    }
+    let known = pieces.last().map_or(0, |piece| piece.to * block);
+    let (bands, cylinders) =
+        assemble::bands(pieces, (heads.map_or(1, |heads| heads.value), order), block);
+    let mut zones = zones(pieces, (period, block, sigma));
+    let all = bench.facts().sectors.0;
+    roughly(&mut zones, coarse, (known, all), block);
+    bench.findings.geometry =
+        Some(Geometry { zones, bands, heads, order, cylinders, known: Sectors(known) });
+}
+
+/// Zones: pieces in a row with equally many sectors on each track.
+fn zones(pieces: &[Piece], (period, block, sigma): (f64, u64, f64)) -> Vec<Zone> {
+    let mut zones: Vec<Zone> = Vec::new();
+    let mut longest = 0;
+    for piece in pieces {
+        let lattice = &piece.lattice;
+        let lbas = Extent::new(Lba(piece.from * block), Sectors((piece.to - piece.from) * block));
+        let spt = u32::try_from(lattice.spt * block).unwrap_or(u32::MAX);
+        let known = zones.last_mut().filter(|zone| zone.sectors_per_track.value == spt);
+        let more = known.is_none() || lbas.len.0 > longest;
+        if let Some(zone) = known {
+            zone.lbas.len += lbas.len;
+            if !more {
+                continue;
+            }
+        }
+        longest = lbas.len.0;
+        // The skews of a zone are those of its longest piece.
+        let zone = zone_of(piece, lbas, spt, (period, sigma));
+        match zones.last_mut().filter(|last| last.sectors_per_track.value == spt) {
+            Some(last) => *last = Zone { lbas: last.lbas, begins: last.begins, ..zone },
+            None => zones.push(zone),
+        }
+    }
+    zones
+}
+
+fn zone_of(piece: &Piece, lbas: Extent, spt: u32, (period, sigma): (f64, f64)) -> Zone {
+    let lattice = &piece.lattice;
+    let samples = u32::try_from(piece.phases.len()).unwrap_or(u32::MAX);
+    let nanos = |turns: f64| Duration::from_nanos(nearest(turns * period));
+    let count = f64::from(samples.max(1));
+    let heads = f64::from(lattice.heads);
+    let apart = lattice.heads > 1;
+    // What is seen of the difference of the skews is a saw tooth; without one there is their mean alone, exactly.
+    let error = if apart { sigma * (12.0 / count).sqrt() / heads } else { sigma / count };
+    let (step, extra) = piece.skews.unwrap_or((lattice.step, lattice.extra));
+    let error = if piece.skews.is_some() { 0.0 } else { error };
+    let track = Figure {
+        value: nanos(part(step)),
+        spread: nanos(error),
+        samples,
+        confidence: Share::from_percent(if apart || piece.phases.len() > 60 { 95 } else { 60 }),
+    };
+    let cylinder = Figure {
+        value: nanos(part(step + if apart { extra } else { 0.0 })),
+        spread: nanos(if apart { error * heads } else { error }),
+        ..track
+    };
+    let rate = |turns: f64| nearest(f64::from(spt) * 512.0 * 1e9 / (turns * period));
+    Zone {
+        lbas,
+        begins: percent(piece.sure),
+        sectors_per_track: Figure { value: spt, spread: 0, samples, confidence: percent(0.99) },
+        track_skew: track,
+        cylinder_skew: cylinder,
+        skews_apart: apart,
+        media_rate: rate(1.0),
+        sustained_rate: rate(1.0 + part(lattice.mean_step())),
+    }
+}
+
+/// A probability as a share.
+fn percent(probability: f64) -> Share {
+    Share::from_percent(u32::try_from(whole(probability.clamp(0.0, 1.0) * 100.0)).unwrap_or(100))
+}
+
+/// A part of a turn as a skew.
+pub(crate) fn skew(turns: f64) -> Skew {
+    // Two halves of 32 bits: a double holds 53.
+    let fine = whole(part(turns) * real(1 << 52));
+    Skew(fine << 12)
+}

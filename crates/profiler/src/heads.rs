@@ -1,0 +1,153 @@
+//! How many tracks make a cylinder, as far as angles show it: a new cylinder begins by another skew.
+//!
+//! Where the two skews differ by little, no single piece shows it. But all of a disk's cylinders have as many tracks, so
+//! that the pieces can be asked together.
+
+use units::Share;
+
+use crate::circle::{real, wrap};
+use crate::findings::Figure;
+use crate::lattice::Lattice;
+use crate::local::HEADS_MAX;
+use crate::sweep::Piece;
+
+/// By how much the squares of all phases must become smaller for a number of heads to be believed, in those of noise.
+const GAIN_MIN: f64 = 40.0;
+/// By how much they become smaller by chance in each piece: the best of many phases is taken.
+const CHANCE: f64 = 6.0;
+/// What speaks for a piece that begins with a cylinder, in squares of noise: zones do.
+const BEGINS: f64 = 9.0;
+
+/// Whole sectors are looked for where a track's skew is known to this part of one.
+const TRACK_ERROR_MAX: f64 = 0.25;
+
+/// Finds the number of heads, and gives every piece its two skews.
+pub(crate) fn told(pieces: &mut [Piece], sigma: f64) -> Option<Figure<u32>> {
+    let samples: usize = pieces.iter().map(|piece| piece.phases.len()).sum();
+    let mut best: Option<(f64, u32, Vec<Lattice>)> = None;
+    for heads in candidates(pieces) {
+        let fitted: Vec<(f64, Lattice)> =
+            pieces.iter().map(|piece| with_heads(piece, heads, sigma)).collect();
+        // Noise alone makes skews that differ this way and that way; real ones differ alike.
+        let sum =
+            |of: fn(f64) -> f64| fitted.iter().map(|(gain, l)| gain * of(l.extra)).sum::<f64>();
+        let alike = sum(|extra| extra).abs() / sum(f64::abs).max(1e-9);
+        let chance = CHANCE * real(pieces.len() as u64);
+        let gain = alike * (fitted.iter().map(|(gain, _)| gain.max(0.0)).sum::<f64>()) - chance;
+        if best.as_ref().is_none_or(|(most, _, _)| gain > *most) {
+            best = Some((gain, heads, fitted.into_iter().map(|(_, lattice)| lattice).collect()));
+        }
+    }
+    let (_, heads, lattices) = best.filter(|(gain, _, _)| *gain > GAIN_MIN)?;
+    for (piece, lattice) in pieces.iter_mut().zip(lattices) {
+        let moved = lattice.mean_step() - piece.lattice.mean_step();
+        debug_assert!(moved.abs() < 0.5, "the same tracks");
+        piece.ending = Lattice { step: lattice.step, extra: lattice.extra, heads, ..piece.ending };
+        piece.lattice = lattice;
+    }
+    shrink(pieces, sigma);
+    whole_sectors(pieces, sigma);
+    Some(Figure {
+        value: heads,
+        spread: 0,
+        samples: u32::try_from(samples).unwrap_or(u32::MAX),
+        confidence: Share::from_percent(97),
+    })
+}
+
+/// Numbers of heads that come into question: what most samples say already, or any.
+fn candidates(pieces: &[Piece]) -> Vec<u32> {
+    let mut votes = vec![0; HEADS_MAX as usize + 1];
+    for piece in pieces.iter().filter(|piece| piece.lattice.heads > 1) {
+        votes[piece.lattice.heads as usize] += piece.phases.len();
+    }
+    let most = votes.iter().copied().max().unwrap_or(0);
+    if most == 0 {
+        return (2..=HEADS_MAX).collect();
+    }
+    (2..=HEADS_MAX).filter(|heads| votes[*heads as usize] * 2 >= most).collect()
+}
+
+/// The piece's lattice with so many heads, and by how much better it fits than without, in squares of noise.
+fn with_heads(piece: &Piece, heads: u32, sigma: f64) -> (f64, Lattice) {
+    let reach = 5.0 * sigma;
+    let mean = piece.lattice.mean_step();
+    let plain = Lattice { heads: 1, first: 0, extra: 0.0, step: mean, ..piece.lattice };
+    let plain = plain.fitted(&piece.phases, reach).fitted(&piece.phases, reach);
+    let without = plain.misfit(&piece.phases, reach);
+    let mut best = (f64::INFINITY, plain);
+    for first in 0..heads {
+        let start = if piece.lattice.heads == heads && piece.lattice.first == first {
+            piece.lattice
+        } else {
+            Lattice { heads, first, ..plain }
+        };
+        let lattice = start.fitted(&piece.phases, reach).fitted(&piece.phases, reach);
+        let before = lattice.track(piece.from).0 + i64::from(first);
+        let begins = before.rem_euclid(i64::from(heads)) == 0;
+        let unlikely = if begins { 0.0 } else { BEGINS * sigma * sigma };
+        let misfit = lattice.misfit(&piece.phases, reach) + unlikely;
+        if misfit < best.0 {
+            best = (misfit, lattice);
+        }
+    }
+    ((without - best.0) / (sigma * sigma), best.1)
+}
+
+/// A skew takes the electronics and the arm the same time in every zone, nearly: what each piece says of the difference is
+/// weighed against what all say, by how sure each is.
+fn shrink(pieces: &mut [Piece], sigma: f64) {
+    let variance = |piece: &Piece| 12.0 * sigma * sigma / real(piece.phases.len().max(1) as u64);
+    let weights: f64 = pieces.iter().map(|piece| 1.0 / variance(piece)).sum();
+    let mean =
+        pieces.iter().map(|piece| piece.lattice.extra / variance(piece)).sum::<f64>() / weights;
+    // How much the pieces differ beyond what noise explains.
+    let count = real(pieces.len() as u64);
+    let spread = pieces.iter().map(|p| (p.lattice.extra - mean).powi(2) / variance(p)).sum::<f64>();
+    let typical = count / weights;
+    let between = ((spread / (count - 1.0).max(1.0) - 1.0).max(0.0) * typical).max(1e-7);
+    for piece in pieces {
+        let own = variance(piece);
+        let trust = between / (between + own);
+        let extra = mean + trust * (piece.lattice.extra - mean);
+        let heads = f64::from(piece.lattice.heads);
+        for lattice in [&mut piece.lattice, &mut piece.ending] {
+            // What a whole cylinder turns by is known better than either skew.
+            lattice.step += (lattice.extra - extra) / heads;
+            lattice.extra = extra;
+        }
+    }
+}
+
+/// Skews are whole sectors on most drives. Where nearly all pieces say so, each takes the whole numbers next to what was
+/// measured.
+fn whole_sectors(pieces: &mut [Piece], sigma: f64) {
+    let near = |number: f64| (number - (number + 0.5).floor()).abs();
+    // What a cylinder turns by, and a track, in sectors; and how well the second is known.
+    let sectors = |piece: &Piece| {
+        let (spt, heads) = (real(piece.lattice.spt), f64::from(piece.lattice.heads));
+        let error = sigma * (12.0 / real(piece.phases.len().max(1) as u64)).sqrt() / heads;
+        (spt * piece.lattice.mean_step() * heads, spt * piece.lattice.step, spt * error)
+    };
+    let exact = |piece: &&Piece| sectors(piece).2 < TRACK_ERROR_MAX;
+    let alike = |piece: &Piece| {
+        let (cylinder, track, _) = sectors(piece);
+        near(cylinder) < 0.12 && near(track) < 0.25
+    };
+    let known = pieces.iter().filter(exact).count();
+    let whole = pieces.iter().filter(exact).filter(|piece| alike(piece)).count();
+    if known < 2 || whole * 10 < known * 7 {
+        return;
+    }
+    for piece in pieces {
+        piece.skews = None;
+        if sectors(piece).2 >= TRACK_ERROR_MAX || !alike(piece) {
+            continue;
+        }
+        let (cylinder, track, _) = sectors(piece);
+        let (cylinder, track) = ((cylinder + 0.5).floor(), (track + 0.5).floor());
+        let (spt, heads) = (real(piece.lattice.spt), f64::from(piece.lattice.heads));
+        // The lattice stays as it is: slips on the way have stretched it.
+        piece.skews = Some((track / spt, wrap((cylinder - heads * track) / spt)));
+    }
+}

@@ -1,0 +1,191 @@
+//! Heads and the order of surfaces, where angles do not show them: by what it takes to reach a track.
+//!
+//! From one track others are reached just in time or a turn too late, which no noise hides. The least lead with which
+//! a track is reached grows with its cylinder's distance, and has another floor if the head has to be changed. Which
+//! tracks need equal leads says which of them are one cylinder, and in which order heads are used.
+
+use engine::Heads;
+use units::Share;
+
+use crate::bench::Halt;
+use crate::circle::{part, real, whole, wrap};
+use crate::findings::Figure;
+use crate::lattice::Lattice;
+use crate::local::HEADS_MAX;
+use crate::probe::Probe;
+
+/// What passes between the source's end and the command that follows it, in ns: more than anybody notices late.
+const GAP: f64 = 1.3e6;
+/// How exactly leads are found, in ns.
+const STEP: f64 = 500.0;
+/// How often each track's lead is halved at most; some tries see nothing.
+const ROUNDS: u32 = 28;
+/// Leads that should be equal differ by so much, in ns.
+const EQUAL: f64 = 700.0;
+/// What a lead that stands alone costs, in squares of [`EQUAL`].
+const PRICE: f64 = 6.0;
+/// By how much a layout has to explain leads better than none, in the same.
+const GAIN_MIN: f64 = 40.0;
+
+/// What was found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Surfaces {
+    pub(crate) heads: Figure<u32>,
+    /// The order of heads, if it shows.
+    pub(crate) order: Option<Heads>,
+}
+
+/// Whether the head that has just read a block of one track reads a block of another that ends `lead` ns after the command.
+/// None if that could not be seen.
+fn reaches(
+    probe: &mut Probe<'_, '_>,
+    lattice: &Lattice,
+    (from, to): (i64, i64),
+    lead: f64,
+) -> Result<Option<bool>, Halt> {
+    let spt = real(lattice.spt);
+    let Some(source) = lattice.begins(from) else { return Ok(None) };
+    let Some(target) = lattice.begins(to) else { return Ok(None) };
+    let source = source + whole((0.03 + 0.3 * probe.even()) * spt);
+    let Some(sample) = probe.sample_again(source)? else { return Ok(None) };
+    let late = wrap(probe.phase(&sample) - lattice.at(source)) * probe.period;
+    let sent = sample.time - late + GAP;
+    // The first block of the target's track that ends so much later; and the command later by what it ends later.
+    let phase = part((sent + lead) / probe.period);
+    let sector = part(phase - lattice.on((to, 0))) * spt;
+    let block = sector.ceil();
+    if block >= spt {
+        return Ok(None);
+    }
+    let sent = sent + (block - sector) / spt * probe.period;
+    if sent < probe.now() {
+        return Ok(None);
+    }
+    probe.bench.wait_until(probe.instant(sent));
+    let Some((took, sample)) = probe.read(target + whole(block))? else { return Ok(None) };
+    // What comes out of memory comes as soon as it comes.
+    let foretold = (took - lead).abs() < 4.0 * probe.sigma * probe.period;
+    if took < probe.hit && !foretold {
+        return Ok(None);
+    }
+    Ok(Some(sample.time - sent - lead < probe.period / 2.0))
+}
+
+/// A track, and the leads between which the least lies with which it is reached.
+#[derive(Clone, Copy, Debug)]
+struct Bracket {
+    track: i64,
+    low: f64,
+    high: f64,
+}
+
+/// Halves the brackets of all tracks in turn, the last first, so that no track was read ahead of or not long ago.
+fn halve(
+    probe: &mut Probe<'_, '_>,
+    lattice: &Lattice,
+    (base, until): (i64, f64),
+    brackets: &mut [Bracket],
+) -> Result<(), Halt> {
+    for _ in 0..ROUNDS {
+        for bracket in brackets.iter_mut().rev().filter(|b| b.high - b.low > STEP) {
+            if probe.now() > until {
+                return Ok(());
+            }
+            let lead = f64::midpoint(bracket.low, bracket.high);
+            match reaches(probe, lattice, (base, base + bracket.track), lead)? {
+                None => {}
+                Some(true) => bracket.high = lead,
+                Some(false) => bracket.low = lead,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Heads, from leads to the tracks behind one in the middle of a piece of so many tracks; none if they do not show.
+pub(crate) fn surfaces(
+    probe: &mut Probe<'_, '_>,
+    lattice: &Lattice,
+    tracks: i64,
+    until: f64,
+) -> Result<Option<Surfaces>, Halt> {
+    let base = tracks / 2;
+    let mut brackets: Vec<Bracket> = Vec::new();
+    let mut found = None;
+    for count in [24, 72, 3 * i64::from(HEADS_MAX)] {
+        let known = brackets.len() as u64;
+        let high = 1.9 * probe.period;
+        let more = known.cast_signed() + 1..=count.min(tracks - base - 2);
+        let mut more: Vec<Bracket> = more.map(|track| Bracket { track, low: 0.0, high }).collect();
+        halve(probe, lattice, (base, until), &mut more)?;
+        brackets.extend(more);
+        let exact = brackets.iter().filter(|b| b.high - b.low <= STEP);
+        let leads: Vec<(i64, f64)> =
+            exact.map(|b| (b.track, f64::midpoint(b.low, b.high))).collect();
+        found = explain(&leads).map(|found| (found, leads.len()));
+        // Three cylinders and more have been seen.
+        if found.is_some_and(|((heads, _), _)| i64::from(heads) * 3 <= count) {
+            break;
+        }
+        if probe.now() > until {
+            break;
+        }
+    }
+    let Some(((heads, order), samples)) = found else { return Ok(None) };
+    let sure = if heads as usize * 3 <= samples { 95 } else { 75 };
+    let samples = u32::try_from(samples).unwrap_or(u32::MAX);
+    let heads = Figure { value: heads, spread: 0, samples, confidence: Share::from_percent(sure) };
+    Ok(Some(Surfaces { heads, order }))
+}
+
+/// The number of heads and their order that explain the leads best.
+fn explain(leads: &[(i64, f64)]) -> Option<(u32, Option<Heads>)> {
+    let last = leads.last()?.0;
+    let none = classes(leads, |_| (0, false));
+    // The best of each order.
+    let mut best = [(f64::INFINITY, 0); 2];
+    // Two boundaries between cylinders have to be seen.
+    for heads in (2..=HEADS_MAX).take_while(|heads| i64::from(*heads) * 2 <= last) {
+        let count = i64::from(heads);
+        for before in 0..count {
+            for (serpentine, best) in [false, true].into_iter().zip(&mut best) {
+                let misfit = classes(leads, |track| {
+                    let (cylinder, head) = ((track + before) / count, (track + before) % count);
+                    let down = serpentine && cylinder % 2 == 1;
+                    let head = if down { count - 1 - head } else { head };
+                    (cylinder, head == before)
+                });
+                if misfit < best.0 {
+                    *best = (misfit, heads);
+                }
+            }
+        }
+    }
+    let [up, turned] = best;
+    let (misfit, heads) = if up.0 <= turned.0 { up } else { turned };
+    if none - misfit < GAIN_MIN {
+        return None;
+    }
+    let told = (up.0 - turned.0).abs() > GAIN_MIN / 2.0;
+    let order = if up.0 < turned.0 { Heads::Up } else { Heads::UpOnEven };
+    Some((heads, told.then_some(order)))
+}
+
+/// What is left of the leads when those of one class are taken to be equal, and the price of the classes.
+fn classes(leads: &[(i64, f64)], class: impl Fn(i64) -> (i64, bool)) -> f64 {
+    let mut sums: Vec<((i64, bool), f64, f64, f64)> = Vec::new();
+    for (track, lead) in leads {
+        let class = class(*track);
+        match sums.iter_mut().find(|sum| sum.0 == class) {
+            Some(sum) => {
+                sum.1 += 1.0;
+                sum.2 += lead;
+                sum.3 += lead * lead;
+            }
+            None => sums.push((class, 1.0, *lead, lead * lead)),
+        }
+    }
+    let squares: f64 =
+        sums.iter().map(|(_, count, sum, square)| (square - sum * sum / count).max(0.0)).sum();
+    squares / (EQUAL * EQUAL) + PRICE * real(sums.len() as u64)
+}

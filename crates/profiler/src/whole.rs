@@ -1,0 +1,48 @@
+//! Everything that can be found out, in the order in which one stands on the other.
+
+use crate::bench::{Bench, Halt};
+use crate::dynamics;
+use crate::findings::Stage;
+use crate::flash::{self, Verdict};
+use crate::geometry::geometry;
+use crate::rotation::{Spindle, rotation};
+
+/// Measures what the findings do not have: first what kind of device it is, then what its kind has to tell. Stages that are
+/// done are left as they are.
+///
+/// # Errors
+/// As [`Bench::check`]; what was measured until then is in the findings.
+pub fn measure(bench: &mut Bench<'_>) -> Result<(), Halt> {
+    if !bench.findings.is_done(Stage::Rotation) || bench.findings.flash.turning.is_none() {
+        let left = bench.left();
+        bench.begin(Stage::Rotation, left);
+        let turning = flash::turning(bench)?;
+        bench.findings.flash.turning = Some(turning);
+        if turning.verdict != Verdict::Perhaps {
+            bench.findings.note(turning.to_string());
+            bench.findings.spindle = Some(Spindle::Still);
+            bench.findings.finish(Stage::Rotation);
+        }
+    }
+    if !bench.findings.is_done(Stage::Rotation) {
+        bench.findings.spindle = Some(rotation(bench)?);
+        bench.findings.finish(Stage::Rotation);
+        if bench.findings.spindle == Some(Spindle::Still) {
+            bench.findings.note("not rotating: reads of one place follow no period".to_owned());
+        }
+    }
+    let Some(Spindle::Turns(turns)) = bench.findings.spindle else { return flash::measure(bench) };
+    if !bench.findings.is_done(Stage::Zones) {
+        geometry(bench, &turns)?;
+    }
+    // The zone map counts turns for longer than the spindle's own stage did.
+    let Some(Spindle::Turns(turns)) = bench.findings.spindle else { return Ok(()) };
+    match &bench.findings.geometry {
+        Some(found) if !found.bands.is_empty() => {
+            let map = found.profile(&turns.period);
+            dynamics::measure(bench, &map)
+        }
+        // Something turns, and nobody knows where sectors lie: rates are what there is to be had.
+        _ => flash::measure(bench),
+    }
+}

@@ -1,0 +1,67 @@
+//! The bench keeps to its budget, and what a simulated target says has noise that does not add up.
+
+use core::ops::ControlFlow;
+
+use config::drives;
+use sim::BenchTarget;
+use spindle_profiler::{Bench, Budget, Findings, Halt, Progress};
+use units::{Duration, Extent, Lba, Operation, Sectors};
+
+fn target(noise: Duration) -> BenchTarget {
+    let model = drives::library("st318437lw").expect("in it").check().expect("a drive");
+    BenchTarget::new(drive::AnyModel::from(std::sync::Arc::new(model)), noise, 1)
+}
+
+fn read(lba: u64) -> Operation {
+    Operation::read(Extent::new(Lba(lba), Sectors(1)))
+}
+
+#[test]
+fn measuring_ends_when_the_budget_does_or_somebody_says_so() {
+    let mut quiet = target(Duration::ZERO);
+    let mut watcher = |_: &Progress| ControlFlow::Continue(());
+    let budget = Budget { total: Duration::from_secs(1), quick: false };
+    let mut bench = Bench::new(&mut quiet, budget, Findings::default(), &mut watcher);
+    let mut lba = 0;
+    let halt = loop {
+        lba = (lba + 7_919_111) % 30_000_000;
+        if let Err(halt) = bench.time(read(lba)) {
+            break halt;
+        }
+    };
+    assert_eq!(halt, Halt::OutOfTime);
+    assert!(bench.spent() < Duration::from_millis(1_050), "{}", bench.spent());
+
+    let mut calls = 0;
+    let mut watcher = |_: &Progress| {
+        calls += 1;
+        if calls > 5 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let mut bench = Bench::new(&mut quiet, budget, Findings::default(), &mut watcher);
+    let ended = bench.series((0..100).map(|nth| read(nth * 1_000_003)));
+    assert_eq!(ended, Err(Halt::Interrupted));
+}
+
+#[test]
+fn noise_is_as_large_as_told_and_does_not_add_up() {
+    let mut noisy = target(Duration::from_micros(200));
+    let mut watcher = |_: &Progress| ControlFlow::Continue(());
+    let mut bench = Bench::new(&mut noisy, Budget::DEFAULT, Findings::default(), &mut watcher);
+    // The same sector again and again is a hit: what it takes varies by the noise alone.
+    let _ = bench.time(read(5)).expect("in time");
+    let mut sum = 0.0_f64;
+    let mut square = 0.0_f64;
+    for _ in 0..2_000 {
+        let at = bench.now() + Duration::from_millis(10);
+        let took = bench.time_at(at, read(5)).expect("in time").took().as_millis_f64();
+        sum += took;
+        square += took * took;
+    }
+    let (mean, square) = (sum / 2e3, square / 2e3);
+    let deviation = (square - mean * mean).sqrt();
+    assert!((0.18..0.21).contains(&deviation), "{deviation} ms");
+    assert!(
+        (0.38..0.43).contains(&mean),
+        "{mean} ms for a hit of 0.395 ms and a sector on the bus"
+    );
+}

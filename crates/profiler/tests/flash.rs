@@ -1,0 +1,230 @@
+//! What is said of devices on which nothing turns: what they are, and no more.
+
+use core::ops::ControlFlow;
+use std::collections::VecDeque;
+
+use config::drives;
+use sim::BenchTarget;
+use spindle_profiler::flash::{Allowance, Turning, Verdict, measure, turning};
+use spindle_profiler::{
+    Bench, Budget, Completion, Facts, Findings, Outcome, Progress, Stage, Tag, Target,
+};
+use units::{Duration, Instant, Op, Operation, Sectors};
+
+/// Memory: every command takes what its bytes take to be copied.
+struct Memory {
+    now: Instant,
+    done: VecDeque<Completion>,
+    free: Instant,
+}
+
+impl Memory {
+    fn new() -> Self {
+        Self { now: Instant::ZERO, done: VecDeque::new(), free: Instant::ZERO }
+    }
+}
+
+impl Target for Memory {
+    fn facts(&self) -> Facts {
+        Facts {
+            sectors: Sectors(1 << 20),
+            block: Sectors(1),
+            writable: true,
+            flushes: true,
+            forces: true,
+            seeks: false,
+            depth_max: 32,
+        }
+    }
+
+    fn now(&mut self) -> Instant {
+        self.now
+    }
+
+    fn wait_until(&mut self, at: Instant) {
+        self.now = self.now.max(at);
+    }
+
+    fn submit(&mut self, tag: Tag, operation: Operation) -> Instant {
+        let took = Duration::from_nanos(4_000 + 60 * operation.extent.len.0);
+        self.free = self.free.max(self.now) + took;
+        let (submitted, completed) = (self.now, self.free);
+        self.done.push_back(Completion { tag, submitted, completed, outcome: Outcome::Done });
+        submitted
+    }
+
+    fn complete(&mut self) -> Completion {
+        let done = self.done.pop_front().expect("something is outstanding");
+        self.now = self.now.max(done.completed);
+        done
+    }
+}
+
+/// A disk as a provider sells it: commands go on as there are tokens.
+struct Rationed<T> {
+    inner: T,
+    of: Allowance,
+    per_second: u64,
+    bucket: u64,
+    /// When the bucket would have been empty, had nothing been taken of it since.
+    empty_at: i128,
+    waiting: VecDeque<(Tag, Operation, Instant, Instant)>,
+    asked: Vec<(Tag, Instant)>,
+    done: VecDeque<Completion>,
+}
+
+impl<T: Target> Rationed<T> {
+    fn new(inner: T, of: Allowance, per_second: u64, bucket: u64) -> Self {
+        let full = i128::from(bucket) * 1_000_000_000 / i128::from(per_second);
+        let (waiting, asked, done) = (VecDeque::new(), Vec::new(), VecDeque::new());
+        Self { inner, of, per_second, bucket, empty_at: -full, waiting, asked, done }
+    }
+
+    /// When a command that comes now may go on.
+    fn taken(&mut self, operation: Operation, now: Instant) -> Instant {
+        let tokens = match self.of {
+            Allowance::Commands => 1,
+            Allowance::Bytes => operation.extent.len.bytes().0,
+        };
+        let nanos = |tokens: u64| i128::from(tokens) * 1_000_000_000 / i128::from(self.per_second);
+        let now = i128::from(now.as_nanos());
+        self.empty_at = self.empty_at.max(now - nanos(self.bucket)) + nanos(tokens);
+        Instant::from_nanos(u64::try_from(self.empty_at.max(now)).expect("a time"))
+    }
+
+    /// Hands on what has its token by `at`, and takes what is done.
+    fn run(&mut self, at: Instant) {
+        while let Some((tag, operation, _, _)) =
+            self.waiting.front().filter(|first| first.3 <= at).copied()
+        {
+            let (_, _, _, go) = self.waiting.pop_front().expect("it is there");
+            self.inner.wait_until(go);
+            self.inner.submit(tag, operation);
+        }
+        self.inner.wait_until(at);
+    }
+}
+
+impl<T: Target> Target for Rationed<T> {
+    fn facts(&self) -> Facts {
+        self.inner.facts()
+    }
+
+    fn now(&mut self) -> Instant {
+        self.inner.now()
+    }
+
+    fn wait_until(&mut self, at: Instant) {
+        self.run(at);
+    }
+
+    fn submit(&mut self, tag: Tag, operation: Operation) -> Instant {
+        let now = self.inner.now();
+        self.run(now);
+        let go = self.taken(operation, now);
+        self.asked.push((tag, now));
+        if go <= now && self.waiting.is_empty() {
+            self.inner.submit(tag, operation);
+        } else {
+            self.waiting.push_back((tag, operation, now, go));
+        }
+        now
+    }
+
+    fn complete(&mut self) -> Completion {
+        let inside = self.asked.len() - self.waiting.len() - self.done.len();
+        if inside == 0 {
+            let go = self.waiting.front().expect("something is outstanding").3;
+            self.run(go);
+        }
+        let done = self.inner.complete();
+        let place = self.asked.iter().position(|(tag, _)| *tag == done.tag);
+        let (_, submitted) = self.asked.swap_remove(place.expect("it was asked for"));
+        Completion { submitted, ..done }
+    }
+}
+
+fn drive(name: &str) -> BenchTarget {
+    let model = drives::library_any(name).expect("in it").check().expect("a drive");
+    BenchTarget::new(model, Duration::from_micros(2), 1)
+}
+
+/// Everything about it, in the time of a glance.
+fn findings(target: &mut dyn Target) -> (Turning, Findings) {
+    let mut watcher = |_: &Progress| ControlFlow::Continue(());
+    let mut bench = Bench::new(target, Budget::QUICK, Findings::default(), &mut watcher);
+    let turns = turning(&mut bench).expect("in time");
+    measure(&mut bench).expect("in time");
+    assert!(bench.spent() < Duration::from_secs(60), "{}", bench.spent());
+    (turns, bench.findings.clone())
+}
+
+fn within(found: u64, truth: u64, percent: u64) -> bool {
+    found.abs_diff(truth) * 100 <= truth * percent
+}
+
+#[test]
+fn memory_does_not_turn_and_is_not_rationed() {
+    let (turns, found) = findings(&mut Memory::new());
+    assert!(turns.verdict == Verdict::AtOnce, "{turns}");
+    assert_eq!(found.flash.limits, [], "{:?}", found.notes);
+    let one = found.flash.rates.iter().find(|rate| rate.depth == 1).expect("it was measured");
+    assert_eq!(one.latency.value, Duration::from_nanos(4_480));
+    assert!(found.flash.write_buffer.is_none());
+    assert!(found.is_done(Stage::Rates) && found.is_done(Stage::Provisioned));
+}
+
+#[test]
+fn flash_of_the_library_does_not_turn_and_is_not_rationed() {
+    for (name, reads) in [("samsung-870evo-1t", 13_000), ("intel-p4500-2t", 0)] {
+        let (turns, found) = findings(&mut drive(name));
+        assert!(turns.verdict == Verdict::AtOnce, "{name}: {turns}");
+        assert_eq!(found.flash.limits, [], "{name}: {:?}", found.notes);
+        let alone = found.flash.rates.iter().find(|rate| rate.depth == 1 && rate.op == Op::Read);
+        let per_second = 1_000_000_000 / alone.expect("measured").interval.value.as_nanos();
+        assert!(reads == 0 || within(per_second, reads, 5), "{name}: {per_second} reads a second");
+        let beside = found.flash.beside.expect("it was measured");
+        assert!(beside.mean.value > beside.alone.value, "{name}: {beside:?}");
+        assert_eq!(found.flash.flushes.len(), 4, "{name}");
+    }
+}
+
+#[test]
+fn mechanical_drives_may_turn() {
+    for name in drives::names().filter(|name| drives::library(name).is_some()) {
+        let mut target = drive(name).read_only();
+        let mut watcher = |_: &Progress| ControlFlow::Continue(());
+        let mut bench = Bench::new(&mut target, Budget::QUICK, Findings::default(), &mut watcher);
+        let turns = turning(&mut bench).expect("in time");
+        assert_eq!(turns.verdict, Verdict::Perhaps, "{name}: {turns}");
+        measure(&mut bench).expect("in time");
+        assert_eq!(bench.findings.flash.limits, [], "{name}: {:?}", bench.findings.notes);
+    }
+}
+
+#[test]
+fn rationed_commands_are_told_with_their_rate_and_burst() {
+    for (rate, bucket) in [(100, 1), (500, 300), (3_000, 20_000), (16_000, 1), (20_000, 1)] {
+        let mut target = Rationed::new(drive("intel-p4500-2t"), Allowance::Commands, rate, bucket);
+        let (turns, found) = findings(&mut target);
+        assert!(turns.verdict == Verdict::AtOnce, "{rate}: {turns}");
+        let [limit] = found.flash.limits[..] else { panic!("{rate}: {:?}", found.flash.limits) };
+        assert_eq!(limit.of, Allowance::Commands, "{rate}");
+        assert!(within(limit.per_second.value, rate, 3), "{rate}: {limit:?}");
+        assert!(bucket == 1 || within(limit.burst.value, bucket, 10), "{bucket}: {limit:?}");
+        assert!(found.notes.iter().any(|note| note.contains("rate limited at")));
+    }
+}
+
+#[test]
+fn rationed_bytes_are_told_with_their_rate_and_burst() {
+    for (rate, bucket) in [(10_000_000, 1 << 20), (125_000_000, 500_000_000)] {
+        let mut target = Rationed::new(drive("intel-p4500-2t"), Allowance::Bytes, rate, bucket);
+        let (_, found) = findings(&mut target);
+        let [limit] = found.flash.limits[..] else { panic!("{rate}: {:?}", found.flash.limits) };
+        assert_eq!(limit.of, Allowance::Bytes, "{rate}");
+        assert!(within(limit.per_second.value, rate, 3), "{rate}: {limit:?}");
+        // Four commands are no burst that can be seen.
+        assert!(bucket == 1 << 20 || within(limit.burst.value, bucket, 10), "{bucket}: {limit:?}");
+    }
+}

@@ -1,0 +1,286 @@
+//! Geometry from timing alone, held against the drives that were timed.
+
+use core::ops::ControlFlow;
+use std::sync::Arc;
+
+use config::drives;
+use drive::{AnyModel, Mapping, Model, Spec};
+use sim::{BenchTarget, Dice};
+use spindle_profiler::{
+    Bench, Budget, Findings, Geometry, Progress, Rotation, Spindle, Stage, geometry, rotation,
+};
+use units::{Angle, Duration, Lba};
+
+const NOISE: Duration = Duration::from_micros(200);
+
+#[expect(clippy::cast_precision_loss, reason = "times and counts of a drive")]
+const fn real(number: u64) -> f64 {
+    number as f64
+}
+
+struct Measured {
+    findings: Findings,
+    rotation: Rotation,
+    spent: Duration,
+}
+
+impl Measured {
+    fn geometry(&self) -> &Geometry {
+        self.findings.geometry.as_ref().expect("a map")
+    }
+}
+
+/// Measures a drive through reads alone, noticed with noise.
+fn measured(model: &Arc<Model>, budget: Budget, seed: u64) -> Measured {
+    let model = AnyModel::from(Arc::clone(model));
+    let mut target = BenchTarget::new(model, NOISE, seed).read_only();
+    let mut watcher = |_: &Progress| ControlFlow::Continue(());
+    let mut bench = Bench::new(&mut target, budget, Findings::default(), &mut watcher);
+    let Ok(Spindle::Turns(turns)) = rotation(&mut bench) else { panic!("it turns") };
+    let ended = geometry(&mut bench, &turns);
+    let spent = bench.spent();
+    let findings = bench.findings;
+    assert_eq!(ended.is_ok(), findings.is_done(Stage::Zones));
+    let Some(Spindle::Turns(rotation)) = findings.spindle else { panic!("it still turns") };
+    Measured { findings, rotation, spent }
+}
+
+fn library(name: &str) -> Arc<Model> {
+    Arc::new(drives::library(name).expect("in it").check().expect("a drive"))
+}
+
+/// By how many millionths the period is off.
+fn period_off(measured: &Measured, model: &Model) -> f64 {
+    let truth = real(model.period().as_nanos()) * 1e3;
+    (real(measured.rotation.period_picos) / truth - 1.0) * 1e6
+}
+
+/// What became of the zones whose tracks have other lengths than those before them.
+#[derive(Debug, Default)]
+struct Held {
+    zones: usize,
+    /// Found to the sector, and their sectors a track exactly.
+    found: usize,
+    /// By how much skews are off at most, in parts.
+    skews_off: f64,
+}
+
+/// By how much the skews that were found are off, in parts.
+fn skews_off(found: &spindle_profiler::Zone, zone: &drive::Zone, model: &Model) -> f64 {
+    let turn = real(model.period().as_nanos());
+    let off = |figure: Duration, sectors: u32, rest: Angle| {
+        let part = f64::from(sectors) / f64::from(zone.sectors_per_track);
+        let part = part + f64::from(rest.0) / 2_f64.powi(32);
+        (real(figure.as_nanos()) / (part * turn) - 1.0).abs()
+    };
+    let track = off(found.track_skew.value, zone.track_skew, zone.track_skew_rest);
+    let cylinder = off(found.cylinder_skew.value, zone.cylinder_skew, zone.cylinder_skew_rest);
+    track.max(cylinder)
+}
+
+fn held(geometry: &Geometry, model: &Model) -> Held {
+    let mut held = Held::default();
+    let mut before = 0;
+    for (facts, zone) in model.zones().zip(&model.spec().zones) {
+        if zone.sectors_per_track == before {
+            continue;
+        }
+        before = zone.sectors_per_track;
+        held.zones += 1;
+        let begins = |found: &&spindle_profiler::Zone| found.lbas.start == facts.lbas.start;
+        let Some(found) = geometry.zones.iter().find(begins) else { continue };
+        if found.sectors_per_track.value != before {
+            continue;
+        }
+        held.found += 1;
+        // Zones that differ in their skews alone are one zone of the map, with the skews of one of them.
+        let alike = model.spec().zones.iter().filter(|zone| zone.sectors_per_track == before);
+        let off = alike.map(|zone| skews_off(found, zone, model)).fold(f64::INFINITY, f64::min);
+        held.skews_off = held.skews_off.max(off);
+    }
+    held
+}
+
+/// Measures a drive of the library and holds it against the truth; of its zones so many may be missed, and skews may be
+/// off by so much.
+fn holds(name: &str, missed_max: usize, skews_off_max: f64) {
+    let model = library(name);
+    let measured = measured(&model, Budget::DEFAULT, 1);
+    let (off, held) = (period_off(&measured, &model), held(measured.geometry(), &model));
+    let heads = measured.geometry().heads.map(|heads| heads.value);
+    println!("{name}: {off:.2} ppm, {held:?}, heads {heads:?}, in {}", measured.spent);
+    assert!(off.abs() < 10.0, "{off} ppm");
+    assert!(held.found + missed_max >= held.zones, "{held:?}");
+    assert!(held.skews_off < skews_off_max, "{held:?}");
+    assert_eq!(heads, Some(model.spec().surfaces));
+    assert_eq!(measured.geometry().known, model.capacity());
+    assert!(measured.spent < Duration::from_secs(400), "{}", measured.spent);
+}
+
+#[test]
+fn the_zones_of_an_atlas_ii_are_found() {
+    holds("atlas-ii", 0, 0.02);
+}
+
+/// Nine of its zones have as many sectors a track as the one before them, and skews that differ by a sector or two: where
+/// two of them are seen as one, its skews are between theirs.
+#[test]
+fn the_zones_of_a_drive_with_ten_whole_tracks_in_its_memory_are_found() {
+    holds("atlas10k", 0, 0.03);
+}
+
+#[test]
+fn the_zones_of_a_drive_of_two_terabytes_are_found() {
+    holds("barracuda-2t", 0, 0.02);
+}
+
+#[test]
+fn the_zones_of_a_drive_with_spares_after_each_six_cylinders_are_found() {
+    holds("barracuda-st32171w", 0, 0.02);
+}
+
+/// Hundreds of slipped sectors move its tracks by one block here and there, also just before a zone ends: there the
+/// last block of a zone and the first of the next are told apart less surely.
+#[test]
+fn the_zones_of_a_drive_with_slipped_sectors_are_found_but_for_one_at_most() {
+    holds("cheetah9LP", 1, 0.02);
+}
+
+#[test]
+fn the_zones_of_a_deskstar_are_found_and_its_heads_though_its_skews_are_alike() {
+    holds("deskstar-34gxp", 0, 0.02);
+}
+
+#[test]
+fn the_zones_of_a_drive_of_eight_terabytes_are_found() {
+    holds("hgst-7k8", 0, 0.02);
+}
+
+#[test]
+fn the_zones_of_a_drive_with_spare_tracks_are_found() {
+    holds("hp_c2247a", 0, 0.02);
+}
+
+#[test]
+fn the_zones_of_a_drive_whose_bus_is_slower_than_its_media_are_found() {
+    holds("hp_c3323a", 0, 0.02);
+}
+
+#[test]
+fn the_zones_of_a_drive_of_twenty_terabytes_are_found() {
+    holds("nearline-20t", 0, 0.02);
+}
+
+#[test]
+fn the_zones_of_a_drive_whose_arm_varies_are_found() {
+    holds("st318437lw", 0, 0.02);
+}
+
+#[test]
+fn a_quick_map_is_exact_as_far_as_it_goes_and_says_how_rough_the_rest_is() {
+    for name in ["st318437lw", "barracuda-2t", "hp_c3323a"] {
+        let model = library(name);
+        let measured = measured(&model, Budget::QUICK, 1);
+        let geometry = measured.geometry();
+        assert!(measured.spent < Duration::from_secs(36), "{name}: {}", measured.spent);
+        assert!(period_off(&measured, &model).abs() < 10.0, "{name}");
+        assert!(geometry.known < model.capacity(), "{name}: not all of it in so short a time");
+        assert_eq!(geometry.zones.last().map(|z| z.lbas.end()), Some(Lba(model.capacity().0)));
+        for zone in &geometry.zones {
+            let middle = Lba(zone.lbas.start.0 + zone.lbas.len.0 / 2);
+            let truth = model.zones().find(|facts| middle < facts.lbas.end()).expect("on it");
+            let figure = zone.sectors_per_track;
+            let off = figure.value.abs_diff(truth.sectors_per_track);
+            let exact = middle.0 < geometry.known.0;
+            assert!(if exact { off == 0 } else { off <= 4 * figure.spread }, "{name}: {zone:?}");
+            assert!(exact == (figure.confidence.ppb() > 900_000_000), "{name}: {figure:?}");
+        }
+    }
+}
+
+/// The angle that bands say, held against the drive: half of all blocks and nine of ten are off by no more than so
+/// much of a turn, one constant aside.
+#[test]
+fn bands_say_at_which_angle_a_sector_lies() {
+    for (name, half, most) in [("deskstar-34gxp", 0.004, 0.012), ("hp_c3323a", 0.004, 0.012)] {
+        let model = library(name);
+        let measured = measured(&model, Budget::DEFAULT, 2);
+        let mut profile = config::profile::assumed(&model);
+        profile.bands.clone_from(&measured.geometry().bands);
+        profile.surfaces = model.spec().surfaces;
+        profile.assert_sane();
+        let step = usize::try_from(model.capacity().0 / 4_001).expect("small");
+        let off = |lba: Lba| profile.spot(lba).angle - model.position(lba).angle;
+        let first = off(Lba(0));
+        let mut all: Vec<i32> = (0..model.capacity().0)
+            .step_by(step)
+            .map(|lba| (off(Lba(lba)) - first).0.cast_signed())
+            .collect();
+        all.sort_unstable();
+        let middle = Angle(all[all.len() / 2].cast_unsigned());
+        let mut apart: Vec<u32> = all
+            .iter()
+            .map(|off| (Angle(off.cast_unsigned()) - middle).0.cast_signed().unsigned_abs())
+            .collect();
+        apart.sort_unstable();
+        let at = |part: usize| f64::from(apart[apart.len() * part / 10]) / 2_f64.powi(32);
+        println!("{name}: half within {:.4}, nine tenths within {:.4} of a turn", at(5), at(9));
+        assert!(at(5) < half && at(9) < most, "{name}: {} {}", at(5), at(9));
+    }
+}
+
+/// A drive that nobody has built: zones, skews, heads and speed as dice have it.
+fn drawn(seed: u64) -> Spec {
+    let mut dice = Dice::new(seed, 77);
+    let mut between = |low: u64, high: u64| low + dice.below(high - low + 1);
+    let small = |number: u64| u32::try_from(number).expect("small");
+    let mut spec = drives::library("st318437lw").expect("in it");
+    let rpm = [5_400, 7_200, 10_000, 15_000][usize::try_from(between(0, 3)).expect("small")];
+    spec.period = Spec::period_of_rpm(rpm);
+    spec.surfaces = small(between(2, 12));
+    spec.mapping = [Mapping::Cylinder, Mapping::SerpentineZone, Mapping::Serpentine]
+        [usize::try_from(between(0, 2)).expect("small")];
+    spec.arm.variation = Duration::ZERO;
+    // The fastest of these tracks pass at 260 MB/s, and a bus is faster than the media.
+    spec.bus_sector = Duration::from_micros(1);
+    let zone = spec.zones[0].clone();
+    spec.zones.clear();
+    let (mut first, mut sectors) = (0, between(300, 2_000));
+    for _ in 0..between(2, 6) {
+        let last = first + small(between(800, 3_000));
+        let skew = sectors * between(11, 18) / 100;
+        spec.zones.push(drive::Zone {
+            first_cylinder: first,
+            last_cylinder: last,
+            sectors_per_track: small(sectors),
+            track_skew: small(skew),
+            cylinder_skew: small(skew + sectors * between(4, 9) / 100),
+            first_sector_angle: Angle(small(between(0, u64::from(u32::MAX)))),
+            ..zone.clone()
+        });
+        first = last + 1;
+        sectors = sectors * between(84, 97) / 100;
+    }
+    // The arm is the library's: it reaches as far as there are cylinders.
+    spec.seek.points.retain(|point| point.0 < first);
+    spec
+}
+
+/// Ten of them in a suite that everybody runs; the bound on skews is wider where noise is a twentieth of a turn.
+#[test]
+fn drives_that_nobody_has_built_are_found_too() {
+    let mut missed = Vec::new();
+    for seed in 1..=10 {
+        let model = Arc::new(drawn(seed).check().expect("a drive"));
+        let measured = measured(&model, Budget::DEFAULT, seed);
+        let held = held(measured.geometry(), &model);
+        let heads = measured.geometry().heads.map(|heads| heads.value);
+        println!("seed {seed}: {held:?}, heads {heads:?}, in {}", measured.spent);
+        let bound = if model.period() < Duration::from_millis(5) { 0.03 } else { 0.02 };
+        let all = held.found == held.zones && held.skews_off < bound;
+        if !all || heads != Some(model.spec().surfaces) {
+            missed.push((seed, held, heads, model.spec().surfaces));
+        }
+    }
+    assert!(missed.is_empty(), "{missed:#?}");
+}

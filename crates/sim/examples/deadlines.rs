@@ -1,0 +1,59 @@
+//! The search for missed deadlines: `cargo run --release -p spindle-sim --example deadlines -- POLICY FROM COUNT`. `paper` for
+//! POLICY is `delta-l` with the paper's range. Ends with 1 if a policy that never misses has missed.
+
+use engine::PolicyName;
+use engine::stream::Range;
+use spindle_sim::search::{self, Asked, Found};
+use units::Duration;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some((name, asked, from, count)) = read(&arguments) else {
+        eprintln!(
+            "usage: deadlines POLICY FROM COUNT: edf, lst, delta-l, delta-star or paper; the first seed, and how many"
+        );
+        std::process::exit(2);
+    };
+    let (mut sum, mut missed, mut first) = (Found::default(), 0_u64, None);
+    for seed in from..from.saturating_add(count) {
+        let found = search::run(seed, asked);
+        sum.streams += found.streams;
+        sum.kept.met += found.kept.met;
+        sum.kept.missed += found.kept.missed;
+        sum.kept.lateness_max = sum.kept.lateness_max.max(found.kept.lateness_max);
+        sum.best_effort += found.best_effort;
+        sum.latency += found.latency;
+        if found.kept.missed > 0 {
+            missed += 1;
+            first.get_or_insert(seed);
+        }
+    }
+    let mean = sum.latency.as_nanos().checked_div(sum.best_effort).map(Duration::from_nanos);
+    println!(
+        "{name}: {count} cases from seed {from} on, {} streams, {} deadlines met, {} missed in {missed} cases (by {} at most); \
+         {} best-effort requests, {} on the mean",
+        sum.streams,
+        sum.kept.met,
+        sum.kept.missed,
+        sum.kept.lateness_max,
+        sum.best_effort,
+        mean.unwrap_or_default(),
+    );
+    let never = asked.policy.never_misses() && asked.range == Range::All;
+    if let Some(seed) = first {
+        let say =
+            format!("cargo run --release -p spindle-sim --example deadlines -- {name} {seed} 1");
+        eprintln!("the first of them: {say}");
+        std::process::exit(i32::from(never));
+    }
+}
+
+fn read(arguments: &[String]) -> Option<(&str, Asked, u64, u64)> {
+    let [name, from, count] = arguments else { return None };
+    let asked = match name.as_str() {
+        "paper" => Asked { policy: PolicyName::DeltaL, range: Range::Paper },
+        name => Asked { policy: name.parse().ok()?, range: Range::All },
+    };
+    asked.policy.keeps_deadlines().then_some(())?;
+    Some((name, asked, from.parse().ok()?, count.parse().ok()?))
+}

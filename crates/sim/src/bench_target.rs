@@ -1,0 +1,130 @@
+//! A simulated drive under the profiler, seen as a host would: late or early by some noise.
+
+use std::collections::VecDeque;
+
+use drive::{AnyDevice, AnyModel};
+use profiler::{Completion, Facts, Outcome, Tag, Target};
+use units::{Duration, Instant, Op, Operation, Sectors};
+
+use crate::dice::Dice;
+
+/// How many uniform draws are added up to one that is about normal; their sum deviates by one.
+const DRAWS: u64 = 12;
+/// What a draw is out of.
+const DRAW: u64 = 1 << 24;
+/// The stream of dice that noise is drawn from.
+const STREAM: u64 = 0x6e6f_6973;
+
+/// A simulated drive in virtual time, whose completions are observed with noise.
+///
+/// Each completion is noticed at its instant plus a draw of about the normal distribution, but neither before its
+/// submission nor before a completion that was noticed earlier. The drive's own time has no noise, so it does not add up.
+#[derive(Clone, Debug)]
+pub struct BenchTarget {
+    device: AnyDevice,
+    facts: Facts,
+    noise: Duration,
+    dice: Dice,
+    now: Instant,
+    noticed: Instant,
+    waiting: Vec<(Tag, Instant)>,
+    done: VecDeque<Completion>,
+}
+
+impl BenchTarget {
+    /// A drive at rest, noticed with a standard deviation of `noise` out of dice with this seed. Writes are allowed.
+    pub fn new(model: AnyModel, noise: Duration, seed: u64) -> Self {
+        let facts = Facts {
+            sectors: model.capacity(),
+            block: Sectors(1),
+            writable: true,
+            flushes: true,
+            forces: true,
+            seeks: model.mechanical().is_some_and(|model| model.spec().arm.seek_command),
+            depth_max: model.queue_depth_max(),
+        };
+        Self {
+            device: AnyDevice::new(model).with_seed(seed),
+            facts,
+            noise,
+            dice: Dice::new(seed, STREAM),
+            now: Instant::ZERO,
+            noticed: Instant::ZERO,
+            waiting: Vec::new(),
+            done: VecDeque::new(),
+        }
+    }
+
+    /// The same, for reading only.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.facts.writable = false;
+        self
+    }
+
+    /// The drive.
+    pub const fn device(&self) -> &AnyDevice {
+        &self.device
+    }
+
+    /// Takes out of the drive all that is done by `until`.
+    fn collect(&mut self, until: Instant) {
+        while let Some(at) = self.device.next_completion().filter(|at| *at <= until) {
+            self.now = self.now.max(at);
+            let Some(done) = self.device.complete(at) else { continue };
+            let place = self.waiting.iter().position(|(tag, _)| tag.0 == done.tag.0);
+            let (tag, submitted) = self.waiting.swap_remove(place.expect("it was submitted"));
+            let completed = self.notice(done.at).max(submitted).max(self.noticed);
+            self.noticed = completed;
+            let outcome = Outcome::Done;
+            self.done.push_back(Completion { tag, submitted, completed, outcome });
+        }
+    }
+
+    /// When what happened at `at` is noticed.
+    fn notice(&mut self, at: Instant) -> Instant {
+        let sum: u64 = (0..DRAWS).map(|_| self.dice.below(DRAW)).sum();
+        let (sum, mean) = (u128::from(sum), u128::from(DRAWS * DRAW / 2));
+        let of = |part: u128| {
+            let nanos = part * u128::from(self.noise.as_nanos()) / u128::from(DRAW);
+            Duration::from_nanos(u64::try_from(nanos).expect("six times the noise"))
+        };
+        if sum >= mean { at + of(sum - mean) } else { at.saturating_sub(of(mean - sum)) }
+    }
+}
+
+impl Target for BenchTarget {
+    fn facts(&self) -> Facts {
+        self.facts
+    }
+
+    fn now(&mut self) -> Instant {
+        self.now
+    }
+
+    fn wait_until(&mut self, at: Instant) {
+        self.collect(at);
+        self.now = self.now.max(at);
+    }
+
+    fn submit(&mut self, tag: Tag, operation: Operation) -> Instant {
+        let refused = operation.op.writes() && !self.facts.writable
+            || operation.op == Op::Seek && !self.facts.seeks;
+        assert!(!refused, "{} is allowed", operation.op);
+        self.collect(self.now);
+        self.device.submit(self.now, drive::Tag(tag.0), operation);
+        self.waiting.push((tag, self.now));
+        self.now
+    }
+
+    fn complete(&mut self) -> Completion {
+        while self.done.is_empty() {
+            let at = self.device.next_completion().expect("something is outstanding");
+            self.collect(at);
+        }
+        let completion = self.done.pop_front().expect("one is done");
+        // Who notices late goes on late.
+        self.wait_until(completion.completed);
+        completion
+    }
+}

@@ -1,0 +1,113 @@
+//! Figure 2: the slack ΔL against the admitted load (RTAS 2000 §4.1).
+
+use engine::stream::Range;
+use engine::{Profile, Transfer};
+use report::{Line, Plot};
+use units::{DiskTime, Extent, Lba};
+
+use super::super::{Check, Experiment, Findings, Series};
+use super::layout::{Ground, Layout, SLOT};
+use super::{SEED, profile};
+
+pub(in super::super) const FIG2: Experiment =
+    Experiment { id: "clockwise-fig2", title: "slack against admitted load", run: fig2 };
+
+const LINES: [(Layout, &str); 4] = [
+    (Layout::Rotation, "rotation"),
+    (Layout::Random, "random"),
+    (Layout::Memory, "memory-optimised"),
+    (Layout::MemoryLarge, "memory-optimised, large buffers"),
+];
+/// The shortest period of the first pair, 256 KB at 245 KB/s: the paper's "second". On three disks it is three times as
+/// long.
+const PERIOD_MS: f64 = 256e3 / 245.0;
+/// What the paper's loads end between, in MB/s.
+const ENDS: [f64; 2] = [15.6, 21.0];
+
+fn fig2(told: &mut dyn FnMut(f64)) -> Findings {
+    let profile = profile();
+    let mut tables = Vec::new();
+    for ((layout, name), done) in LINES.into_iter().zip(1_u32..) {
+        let mut table = Series::new(
+            name.replace([' ', ','], "-").replace("--", "-"),
+            &["streams", "load_mb_per_s", "slack_ms", "slack_in_the_papers_range_ms"],
+        );
+        for ground in Ground::new(layout, &profile, SEED).loads() {
+            let least = |range| {
+                let slacks = ground.sets().iter().filter(|set| !set.is_empty());
+                slacks.map(|set| set.slack_in(range)).min().expect("a disk has a stream")
+            };
+            let streams = f64::from(u32::try_from(ground.streams().len()).expect("few"));
+            let (all, paper) = (ms(least(Range::All)), ms(least(Range::Paper)));
+            table.rows.push(vec![streams, ground.load(), all, paper]);
+        }
+        tables.push(table);
+        told(f64::from(done) / 4.0);
+    }
+    let checks = checks(&tables, &profile);
+    let line = |(table, (_, name)): (&Series, (Layout, &str))| Line {
+        name: name.into(),
+        points: table.points(1, 2),
+        dashed: false,
+    };
+    let plot = Plot {
+        caption: "Least slack of three atlas-ii against the load of the streams admitted".into(),
+        x: "load of the streams, MB/s".into(),
+        y: "slack ΔL, ms".into(),
+        lines: tables.iter().zip(LINES).map(line).collect(),
+        ..Plot::default()
+    };
+    Findings { checks, series: tables, plots: vec![("", plot)] }
+}
+
+fn checks(tables: &[Series], profile: &Profile) -> Vec<Check> {
+    let first = |table: usize| tables[table].rows[0][2];
+    let end = |table: &Series| table.column(1).fold(0.0, f64::max);
+    let mut checks = vec![
+        Check::at_most("rotation: slack beside one pair", first(0), PERIOD_MS * 3.0, "ms")
+            .beside(3_000.0),
+        Check::at_least("rotation: the same", first(0), 2_850.0, "ms").beside(3_000.0),
+        Check::at_most("memory-optimised: slack beside one pair", first(2), 1_000.0, "ms"),
+    ];
+    let doubled = first(3) / first(2);
+    let name = "large buffers ÷ memory-optimised, slack beside one pair";
+    checks.push(Check::within(name, doubled, 2.0, 0.2, "ratio"));
+    for (table, (layout, name)) in tables.iter().zip(LINES) {
+        let load = end(table);
+        let least = Check::at_least(format!("{name}: load at the end"), load, ENDS[0], "MB/s");
+        checks.push(if layout == Layout::Random {
+            least.or_because(|| slow_zones(load, profile))
+        } else {
+            least
+        });
+        checks.push(Check::at_most(format!("{name}: the same"), load, ENDS[1], "MB/s"));
+    }
+    let part = end(&tables[1]) / end(&tables[0]);
+    checks.push(Check::at_most("random ÷ rotation, load at the end", part, 1.0, "ratio"));
+    let gone = |table: &Series| {
+        let spared = table.rows.iter().map(|row| row[3] - row[2]);
+        spared.fold(0.0, f64::max)
+    };
+    let most = tables.iter().map(gone).fold(0.0, f64::max);
+    let why = "the paper looks at intervals up to the longest period; a longer one has less room, and whoever takes what \
+               the paper's range leaves can make a stream late";
+    checks.push(Check::told("most that the paper's range has too much of slack", most, "ms", why));
+    checks
+}
+
+/// Why random blocks end sooner than the paper's least.
+fn slow_zones(load: f64, profile: &Profile) -> String {
+    let disk = Extent::new(Lba(0), profile.capacity());
+    let worst = profile.worst_case(disk, SLOT, Transfer::Read).as_millis_f64();
+    let wanted = worst * load / ENDS[0];
+    format!(
+        "1 MB takes {worst:.0} ms at worst in the innermost zone, and {ENDS0} MB/s want {wanted:.0} ms: the paper measured \
+         what its drives' zones take, and the zones of atlas-ii here are estimates (drive file), the innermost with 117 \
+         sectors a track",
+        ENDS0 = ENDS[0],
+    )
+}
+
+fn ms(time: DiskTime) -> f64 {
+    time.as_secs_f64() * 1e3
+}

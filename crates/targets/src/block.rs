@@ -1,0 +1,256 @@
+//! A block device or a file of this machine.
+
+use core::fmt;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::num::NonZeroU64;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use daemon::Clock;
+use profiler::{Completion, Facts, Tag, Target};
+use rustix::fs::OFlags;
+use units::{Bytes, Duration, Instant, Operation, Sectors};
+
+use crate::call::{Caller, Cost};
+use crate::guard::{InUse, may_overwrite};
+use crate::kernel;
+use crate::pause;
+use crate::workers::Workers;
+
+/// Threads, and so commands at once: as many as a SATA drive's queue holds.
+const WORKERS: u32 = 32;
+/// The smallest device of which anything can be said.
+const CAPACITY_MIN: Sectors = Sectors(2_048);
+/// Lengths of transfers whose cost is told apart.
+const LENGTHS_MAX: usize = 64;
+
+/// How a device is to be opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Whether it may be overwritten.
+    pub write: bool,
+    /// Whether the page cache may stand between: for what takes no direct access.
+    pub buffered: bool,
+}
+
+/// Why a device cannot be measured.
+#[derive(Debug)]
+pub enum OpenError {
+    /// It cannot be opened or asked. Cure: as the system says.
+    Io(io::Error),
+    /// It is neither a block device nor a regular file.
+    NoDevice,
+    /// It takes no direct access. Cure: `--buffered`, which measures memory as much as the device.
+    NoDirectAccess,
+    /// It is too small.
+    TooSmall(Bytes),
+    /// It is not to be overwritten.
+    InUse(InUse),
+    /// It cannot be written to.
+    ReadOnly,
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => {
+                write!(f, "expected a device or a file that can be opened ({error})")
+            }
+            Self::NoDevice => f.write_str("expected a block device or a regular file"),
+            Self::NoDirectAccess => {
+                f.write_str("takes no direct access, expected one that does, or --buffered")
+            }
+            Self::TooSmall(found) => {
+                write!(f, "holds {found}, expected at least {}", CAPACITY_MIN.bytes())
+            }
+            Self::InUse(why) => write!(f, "{why}: expected a device that may be overwritten"),
+            Self::ReadOnly => f.write_str("cannot be written to, expected no --write"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// What transfers of one length took of a processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Processor {
+    /// How many there were.
+    pub count: u64,
+    /// What they took, without what interrupts took.
+    pub time: Duration,
+}
+
+/// A block device or a file.
+pub struct BlockTarget {
+    kernel: kernel::Facts,
+    facts: Facts,
+    clock: Clock,
+    caller: Caller,
+    workers: Workers,
+    /// The last command, if nothing was outstanding when it came: it is carried out where it is waited for, without waking
+    /// anybody.
+    waiting: Option<(Tag, Operation)>,
+    /// What the threads have.
+    given: u32,
+    processor: BTreeMap<Sectors, Processor>,
+    sparse: bool,
+}
+
+impl fmt::Debug for BlockTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockTarget").field("kernel", &self.kernel).finish_non_exhaustive()
+    }
+}
+
+impl BlockTarget {
+    /// Opens the device or file at `path`.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(path: &Path, access: Access) -> Result<Self, OpenError> {
+        let mut file = open(path, access)?;
+        let kernel = kernel::Facts::of(&mut file, !access.buffered)?;
+        if kernel.capacity < CAPACITY_MIN {
+            return Err(OpenError::TooSmall(kernel.capacity.bytes()));
+        }
+        if access.write {
+            may_overwrite(path, &file, &kernel).map_err(OpenError::InUse)?;
+        }
+        let metadata = file.metadata()?;
+        let sparse =
+            !kernel.block_device && metadata.blocks() < Bytes(metadata.len()).sectors_floor().0;
+        let facts = Facts {
+            sectors: kernel.capacity,
+            block: kernel.logical_sector.sectors_floor(),
+            writable: access.write,
+            flushes: access.write,
+            forces: access.write,
+            seeks: false,
+            depth_max: WORKERS,
+        };
+        // A device's completion is worth its microseconds; without the privilege to say so pauses are merely longer.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let (file, clock) = (Arc::new(file), Clock::start());
+        let workers = Workers::start(&file, clock, WORKERS)?;
+        let caller = Caller::new(file, clock);
+        let (waiting, given, processor) = (None, 0, BTreeMap::new());
+        Ok(Self { kernel, facts, clock, caller, workers, waiting, given, processor, sparse })
+    }
+
+    /// What the kernel says of it.
+    pub const fn kernel(&self) -> &kernel::Facts {
+        &self.kernel
+    }
+
+    /// Whether parts of the file are on no disk: they are read out of nowhere.
+    pub const fn is_sparse(&self) -> bool {
+        self.sparse
+    }
+
+    /// What it takes to hand a command to a thread and to hear of its end, beyond the command: at depth 1 nothing is
+    /// handed to anybody.
+    pub const fn overhead(&self) -> Duration {
+        self.workers.overhead
+    }
+
+    /// What transfers took of a processor, by their length.
+    pub const fn processor(&self) -> &BTreeMap<Sectors, Processor> {
+        &self.processor
+    }
+
+    /// Has the threads carry out what waits.
+    fn give(&mut self) {
+        if let Some((tag, operation)) = self.waiting.take() {
+            self.workers.carry_out(tag, operation);
+            self.given += 1;
+        }
+    }
+
+    fn count(&mut self, cost: Cost) {
+        let Cost { len, processor } = cost;
+        if self.processor.len() < LENGTHS_MAX || self.processor.contains_key(&len) {
+            let sum = self.processor.entry(len).or_default();
+            sum.count += 1;
+            sum.time += processor;
+        }
+    }
+}
+
+/// Opens it for reading alone unless it may be overwritten; then nobody else may have a block device.
+fn open(path: &Path, access: Access) -> Result<File, OpenError> {
+    let kind = std::fs::metadata(path)?.file_type();
+    if !kind.is_block_device() && !kind.is_file() {
+        // Opening a pipe would wait for somebody to write into it.
+        return Err(OpenError::NoDevice);
+    }
+    let mut flags = OFlags::empty();
+    if !access.buffered {
+        flags |= OFlags::DIRECT;
+    }
+    if access.write && kind.is_block_device() {
+        flags |= OFlags::EXCL;
+    }
+    let bits = i32::try_from(flags.bits()).expect("flags of open(2) are an int");
+    let mut options = OpenOptions::new();
+    options.read(true).write(access.write).custom_flags(bits);
+    options.open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput if !access.buffered => OpenError::NoDirectAccess,
+        io::ErrorKind::ResourceBusy => OpenError::InUse(InUse::Held("something".to_owned())),
+        io::ErrorKind::ReadOnlyFilesystem => OpenError::ReadOnly,
+        _ => OpenError::Io(error),
+    })
+}
+
+impl Target for BlockTarget {
+    fn facts(&self) -> Facts {
+        self.facts
+    }
+
+    fn now(&mut self) -> Instant {
+        self.clock.now()
+    }
+
+    fn wait_until(&mut self, at: Instant) {
+        self.give();
+        pause::until(self.clock, at);
+    }
+
+    fn submit(&mut self, tag: Tag, operation: Operation) -> Instant {
+        assert!(operation.op != units::Op::Write || self.facts.writable, "writing was not allowed");
+        let outstanding = self.given + u32::from(self.waiting.is_some());
+        assert!(outstanding < self.facts.depth_max, "a thread is free");
+        self.give();
+        if self.given > 0 {
+            self.workers.carry_out(tag, operation);
+            self.given += 1;
+        } else {
+            self.waiting = Some((tag, operation));
+        }
+        self.clock.now()
+    }
+
+    fn complete(&mut self) -> Completion {
+        let (completion, cost) = if let Some((tag, operation)) = self.waiting.take() {
+            let (completion, cost) = self.caller.call(tag, operation);
+            (completion, Some(cost))
+        } else {
+            assert!(self.given > 0, "something is outstanding");
+            let ended = self.workers.wait();
+            self.given -= 1;
+            (ended.completion, ended.cost)
+        };
+        if let Some(cost) = cost {
+            self.count(cost);
+        }
+        completion
+    }
+}

@@ -1,0 +1,88 @@
+//! One system call, timed.
+
+use std::fs::File;
+use std::io::IoSlice;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use daemon::Clock;
+use profiler::{Completion, Outcome, Tag};
+use rustix::io::{ReadWriteFlags, pwritev2};
+use units::{Duration, Op, Operation, SECTOR_BYTES, Sectors};
+
+use crate::kernel::MEMORY_ALIGN;
+use crate::memory::Aligned;
+
+/// What a transfer took of a processor, in this process: what interrupts took is nobody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cost {
+    pub(crate) len: Sectors,
+    pub(crate) processor: Duration,
+}
+
+/// Someone who makes system calls, with a buffer of his own.
+pub(crate) struct Caller {
+    file: Arc<File>,
+    clock: Clock,
+    memory: Aligned,
+    /// How many bytes of memory are not zeroes.
+    filled: usize,
+}
+
+impl Caller {
+    pub(crate) fn new(file: Arc<File>, clock: Clock) -> Self {
+        Self { file, clock, memory: Aligned::new(0, MEMORY_ALIGN), filled: 0 }
+    }
+
+    /// Does it, and says what it took. The clock is read beside the call, and nothing lies between.
+    pub(crate) fn call(&mut self, tag: Tag, operation: Operation) -> (Completion, Cost) {
+        let len = operation.extent.len;
+        let bytes = len.bytes_usize();
+        if bytes > self.memory.len() {
+            (self.memory, self.filled) = (Aligned::new(bytes, MEMORY_ALIGN), 0);
+        }
+        if operation.op == Op::Write && self.filled < bytes {
+            fill(self.memory.bytes(bytes));
+            self.filled = bytes;
+        }
+        if operation.op == Op::Read {
+            self.filled = 0;
+        }
+        let processor = daemon::thread_processor_time();
+        let submitted = self.clock.now();
+        let outcome = self.make(operation, bytes);
+        let completed = self.clock.now();
+        let processor = daemon::thread_processor_time().saturating_sub(processor);
+        (Completion { tag, submitted, completed, outcome }, Cost { len, processor })
+    }
+
+    fn make(&mut self, operation: Operation, bytes: usize) -> Outcome {
+        let at = operation.extent.start.0 * SECTOR_BYTES;
+        let memory = self.memory.bytes(bytes);
+        let whole = |moved: usize| moved == bytes;
+        let done = match operation.op {
+            Op::Read => self.file.read_at(memory, at).is_ok_and(whole),
+            Op::Write if operation.fua => {
+                let from = [IoSlice::new(memory)];
+                pwritev2(&*self.file, &from, at, ReadWriteFlags::DSYNC).is_ok_and(whole)
+            }
+            Op::Write => self.file.write_at(memory, at).is_ok_and(whole),
+            Op::Flush => self.file.sync_data().is_ok(),
+            Op::Seek | Op::Trim | Op::WriteZeroes => {
+                panic!("the facts allow no {}", operation.op)
+            }
+        };
+        if done { Outcome::Done } else { Outcome::Failed }
+    }
+}
+
+/// Bytes that no device makes shorter than they are (Marsaglia, Xorshift RNGs, 2003: 13, 7, 17).
+pub(crate) fn fill(bytes: &mut [u8]) {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    for piece in bytes.chunks_mut(8) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        piece.copy_from_slice(&state.to_le_bytes()[..piece.len()]);
+    }
+}

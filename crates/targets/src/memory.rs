@@ -1,0 +1,34 @@
+//! Memory that direct access takes: it begins on a boundary. Made without unsafe code, by asking for more and leaving out
+//! what lies before the boundary.
+
+/// A buffer whose bytes begin on a multiple of its alignment.
+#[derive(Debug)]
+pub(crate) struct Aligned {
+    bytes: Vec<u8>,
+    from: usize,
+    len: usize,
+}
+
+impl Aligned {
+    /// `len` zeroes. `align` is a power of two.
+    pub(crate) fn new(len: usize, align: usize) -> Self {
+        let bytes = vec![0; len + align];
+        let from = bytes.as_ptr().align_offset(align);
+        assert!(from < align, "bytes can be aligned");
+        Self { bytes, from, len }
+    }
+
+    /// How much it holds.
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The first `len` of it.
+    ///
+    /// # Panics
+    /// If it is shorter.
+    pub(crate) fn bytes(&mut self, len: usize) -> &mut [u8] {
+        assert!(len <= self.len, "a transfer fits its buffer");
+        &mut self.bytes[self.from..self.from + len]
+    }
+}

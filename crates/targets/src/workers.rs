@@ -1,0 +1,124 @@
+//! Several commands at once, by threads that each carry out one at a time.
+//!
+//! A thread is woken for each command and wakes the caller when it ends: times are taken beside the system call, so that
+//! this shows in when a command begins and never in what it takes. What waking costs is measured when the threads are
+//! started, and told: at depth it is what limits a fast device.
+
+use std::fs::File;
+use std::io;
+use std::num::NonZeroU64;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use daemon::Clock;
+use profiler::{Completion, Outcome, Tag};
+use units::{Duration, Instant, Operation};
+
+use crate::call::{Caller, Cost};
+
+/// Commands that do nothing, to see what waking a thread costs.
+const IDLE_CALLS: u64 = 64;
+
+/// What a thread is asked for.
+enum Job {
+    Do(Tag, Operation),
+    /// Nothing: answered at once.
+    Nothing,
+}
+
+/// What a thread tells.
+pub(crate) struct Ended {
+    pub(crate) completion: Completion,
+    pub(crate) cost: Option<Cost>,
+}
+
+/// The threads.
+pub(crate) struct Workers {
+    jobs: Option<Sender<Job>>,
+    ended: Receiver<Ended>,
+    threads: Vec<JoinHandle<()>>,
+    /// From handing a command over until its thread has it, and back: the mean of both ways.
+    pub(crate) overhead: Duration,
+}
+
+impl Workers {
+    /// Starts `count` threads on the file.
+    ///
+    /// # Errors
+    /// If the system has no more threads.
+    pub(crate) fn start(file: &Arc<File>, clock: Clock, count: u32) -> io::Result<Self> {
+        let (jobs, taken) = channel();
+        let (tell, ended) = channel();
+        let taken = Arc::new(Mutex::new(taken));
+        let start = |nth| {
+            let (taken, tell) = (Arc::clone(&taken), tell.clone());
+            let caller = Caller::new(Arc::clone(file), clock);
+            let name = format!("transfer-{nth}");
+            std::thread::Builder::new().name(name).spawn(move || work(caller, &taken, &tell))
+        };
+        let threads = (0..count).map(start).collect::<io::Result<_>>()?;
+        let mut workers = Self { jobs: Some(jobs), ended, threads, overhead: Duration::ZERO };
+        workers.overhead = workers.waking(clock);
+        Ok(workers)
+    }
+
+    /// What it takes to have nothing done.
+    fn waking(&self, clock: Clock) -> Duration {
+        let before = clock.now();
+        for _ in 0..IDLE_CALLS {
+            self.give(Job::Nothing);
+            self.wait();
+        }
+        clock.now().since(before) / IDLE_CALLS
+    }
+
+    fn give(&self, job: Job) {
+        let jobs = self.jobs.as_ref().expect("they are there until they are dropped");
+        jobs.send(job).expect("threads end when there are no more jobs");
+    }
+
+    /// Has a command carried out.
+    pub(crate) fn carry_out(&self, tag: Tag, operation: Operation) {
+        self.give(Job::Do(tag, operation));
+    }
+
+    /// Waits for the next end. Something is outstanding.
+    pub(crate) fn wait(&self) -> Ended {
+        self.ended.recv().expect("threads end when there are no more jobs")
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.jobs = None;
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has taken the process with it, or said why.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work(mut caller: Caller, jobs: &Mutex<Receiver<Job>>, tell: &Sender<Ended>) {
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    loop {
+        // Whoever holds the lock waits for the next job; the others wait for the lock.
+        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let ended = match job {
+            Ok(Job::Do(tag, operation)) => {
+                let (completion, cost) = caller.call(tag, operation);
+                Ended { completion, cost: Some(cost) }
+            }
+            Ok(Job::Nothing) => {
+                let (tag, outcome) = (Tag(u64::MAX), Outcome::Done);
+                let at = Instant::ZERO;
+                let completion = Completion { tag, submitted: at, completed: at, outcome };
+                Ended { completion, cost: None }
+            }
+            Err(_) => return,
+        };
+        if tell.send(ended).is_err() {
+            return;
+        }
+    }
+}
