@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 use crate::drive::Drive;
+use crate::pool::PoolCommand;
 use crate::profile::Profile;
 use crate::top::Top;
 use crate::vol::{Admit, DiskCommand, Vol};
@@ -32,6 +33,9 @@ pub(crate) enum Command {
     /// Disks of a running daemon: look at them, and change their period.
     #[command(subcommand)]
     Disk(DiskCommand),
+    /// Pools of disks: make, look at and check them. Nothing is served from one yet.
+    #[command(subcommand)]
+    Pool(PoolCommand),
     /// Watch a running daemon: who gets what of each disk, now.
     Top(Top),
     /// Ask a running daemon whether a volume would fit, and if not, what would.

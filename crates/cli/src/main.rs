@@ -12,6 +12,7 @@ mod drive;
 mod exit;
 mod load;
 mod notify;
+mod pool;
 mod profile;
 mod recorder;
 mod serve;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Demo(demo) => demo::run(&demo, args.json),
         Command::Serve(serve) => serve::run(&serve, args.json),
         Command::Vol(command) => vol::run(&command, args.json),
+        Command::Pool(command) => pool::run(&command, args.json),
         Command::Top(command) => top::run(&command, args.json),
         Command::Disk(command) => vol::disk(&command, args.json),
         Command::Admit(admit) => vol::admit(&admit, args.json),

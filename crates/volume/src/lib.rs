@@ -7,6 +7,8 @@
 //! Invariants: no sector of a disk belongs to two volumes; a map's pieces cover its volume without gaps, in
 //! the volume's order.
 
+pub mod pool;
+
 use core::fmt;
 use std::collections::BTreeMap;
 

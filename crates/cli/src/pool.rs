@@ -1,0 +1,445 @@
+//! `spindle pool`: pools on plain files, made, looked at and checked. Serving from one comes later.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::{Args as ClapArgs, Subcommand};
+use serde::Serialize;
+use units::{Bytes, Extent, SECTOR_BYTES, Sectors};
+use volume::pool::format::{Geometry, disk_blocks, label_places};
+use volume::pool::limits::DISKS_MAX;
+use volume::pool::{
+    Action, Blocks, DiskUid, Found, Layout, Media, OpenError, Output, Pool, PoolUid, Unreadable,
+    Zone, check, find,
+};
+use volume::{DiskId, Placed};
+
+use crate::exit::{Ended, bad_input};
+use crate::table;
+
+/// Sectors that are erased or copied at a time.
+const PIECE: Sectors = Sectors(2_048);
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PoolCommand {
+    /// Make a pool of empty files, each of which becomes a disk of it.
+    Create(Create),
+    /// Show a pool: its disks, its volumes, and how full it is. Writes nothing.
+    Status(Disks),
+    /// Read every copy of a pool's metadata, and name what is damaged or missing.
+    Fsck(Fsck),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Disks {
+    /// The pool's disks, in any order: files.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Create {
+    #[command(flatten)]
+    disks: Disks,
+    /// Take files that hold something, which is lost then.
+    #[arg(long)]
+    overwrite: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Fsck {
+    #[command(flatten)]
+    disks: Disks,
+    /// Repair what a whole copy allows to be repaired.
+    #[arg(long)]
+    repair: bool,
+}
+
+/// A file in the place of a disk.
+struct Device {
+    path: PathBuf,
+    file: File,
+    size: Sectors,
+}
+
+impl Media for Device {
+    fn size(&self) -> Sectors {
+        self.size
+    }
+
+    fn read(&self, extent: Extent) -> Result<Vec<u8>, Unreadable> {
+        let mut bytes = vec![0; extent.len.bytes_usize()];
+        let read = self.file.read_exact_at(&mut bytes, extent.start.0 * SECTOR_BYTES);
+        read.map(|()| bytes).map_err(|_| Unreadable)
+    }
+}
+
+impl Device {
+    fn open(path: &Path, write: bool) -> anyhow::Result<Self> {
+        let shown = path.display();
+        let open = OpenOptions::new().read(true).write(write).open(path);
+        let file = match open {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(bad_input(format_args!(
+                    "{shown}: no such file; `truncate -s 1G {shown}` makes one"
+                )));
+            }
+            open => open.with_context(|| shown.to_string())?,
+        };
+        let about = file.metadata().with_context(|| shown.to_string())?;
+        if !about.is_file() {
+            return Err(bad_input(format_args!(
+                "{shown}: no plain file; pools on devices come later"
+            )));
+        }
+        let locked = if write { file.try_lock() } else { file.try_lock_shared() };
+        locked.map_err(|_| {
+            bad_input(format_args!("{shown}: another process has it open for writing"))
+        })?;
+        Ok(Self { path: path.to_owned(), file, size: Bytes(about.len()).sectors_floor() })
+    }
+
+    fn write(&self, extent: Extent, bytes: &[u8]) -> std::io::Result<()> {
+        self.file.write_all_at(bytes, extent.start.0 * SECTOR_BYTES)
+    }
+}
+
+fn open_all(disks: &Disks, write: bool) -> anyhow::Result<Vec<Device>> {
+    if disks.files.len() > DISKS_MAX {
+        return Err(bad_input(format_args!(
+            "{} files: a pool has at most {DISKS_MAX} disks",
+            disks.files.len()
+        )));
+    }
+    let mut seen = BTreeMap::new();
+    for path in &disks.files {
+        // A file is locked once: two of its names would wait for each other.
+        let Ok(about) = std::fs::metadata(path) else { continue };
+        if let Some(other) = seen.insert((about.dev(), about.ino()), path) {
+            let (one, two) = (path.display(), other.display());
+            return Err(bad_input(format_args!("{one}: the same file as {two}: leave one out")));
+        }
+    }
+    disks.files.iter().map(|path| Device::open(path, write)).collect()
+}
+
+/// 128 bits of chance.
+fn chance() -> anyhow::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    let mut source = File::open("/dev/urandom").context("/dev/urandom")?;
+    source.read_exact(&mut bytes).context("/dev/urandom")?;
+    Ok(bytes)
+}
+
+/// Does all that a pool asks for.
+fn settle(pool: &mut Pool, of: &BTreeMap<DiskId, &Device>) -> anyhow::Result<()> {
+    while let Some(output) = pool.poll() {
+        match output {
+            Output::Finished(ticket, _) => pool.release(ticket),
+            Output::Do(id, action) => {
+                perform(of, &action)?;
+                pool.done(id, true);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn perform(of: &BTreeMap<DiskId, &Device>, action: &Action) -> anyhow::Result<()> {
+    let piecewise = |to: &Placed, source: &dyn Fn(Extent) -> anyhow::Result<Vec<u8>>| {
+        let mut rest = to.extent;
+        while !rest.is_empty() {
+            let (piece, tail) = rest.split_at(PIECE);
+            let device = of[&to.disk];
+            device
+                .write(piece, &source(piece)?)
+                .with_context(|| device.path.display().to_string())?;
+            rest = tail;
+        }
+        Ok(())
+    };
+    match action {
+        Action::Write { disk, extent, bytes } => {
+            let device = of[disk];
+            device.write(*extent, bytes).with_context(|| device.path.display().to_string())
+        }
+        Action::Flush { disk } => {
+            let device = of[disk];
+            device.file.sync_data().with_context(|| device.path.display().to_string())
+        }
+        Action::Erase { placed } => {
+            piecewise(placed, &|piece| Ok(vec![0; piece.len.bytes_usize()]))
+        }
+        Action::Copy { from, to } => piecewise(to, &|piece| {
+            let skipped = piece.start.distance(to.extent.start);
+            let source = Extent::new(from.extent.start + skipped, piece.len);
+            let device = of[&from.disk];
+            device
+                .read(source)
+                .map_err(|_| anyhow::anyhow!("{}: cannot be read", device.path.display()))
+        }),
+    }
+}
+
+pub(crate) fn run(command: &PoolCommand, json: bool) -> anyhow::Result<Ended> {
+    match command {
+        PoolCommand::Create(create) => make(create, json),
+        PoolCommand::Status(disks) => status(disks, json),
+        PoolCommand::Fsck(fsck) => examine(fsck, json),
+    }
+}
+
+fn make(create: &Create, json: bool) -> anyhow::Result<Ended> {
+    let devices = open_all(&create.disks, true)?;
+    let mut disks = Vec::new();
+    for device in &devices {
+        let blocks = disk_blocks(device.size);
+        let shown = device.path.display();
+        let holds =
+            |place| device.read(place).is_ok_and(|bytes| bytes.iter().any(|byte| *byte != 0));
+        if !create.overwrite && blocks > 0 && label_places(blocks).into_iter().any(holds) {
+            return Err(bad_input(format_args!(
+                "{shown}: holds something; an empty file, or --overwrite, which loses it"
+            )));
+        }
+        disks.push((DiskUid(chance()?), blocks));
+    }
+    let least = disks.iter().map(|(_, blocks)| *blocks).min().unwrap_or(0);
+    let geometry = Geometry::suited(least);
+    let needed = geometry.first_block() + 2;
+    if let Some(device) = devices.iter().find(|device| disk_blocks(device.size) < needed) {
+        let (shown, size) = (device.path.display(), device.size.bytes());
+        return Err(bad_input(format_args!(
+            "{shown}: has {size}; a disk of a pool has at least {needed}MiB"
+        )));
+    }
+    let uid = PoolUid(chance()?);
+    let mut pool = Pool::create(uid, geometry, &disks).map_err(bad_input)?;
+    let numbers: Vec<DiskId> = pool.state().disks().map(|(id, _)| id).collect();
+    settle(&mut pool, &numbers.into_iter().zip(&devices).collect())?;
+    show(
+        &devices,
+        find(&media(&devices)).map_err(|error| refused(&devices, &error))?,
+        Vec::new(),
+        json,
+    )
+}
+
+fn media(devices: &[Device]) -> Vec<&dyn Media> {
+    devices.iter().map(|device| device as &dyn Media).collect()
+}
+
+/// Damage is a check that did not hold; disks that do not belong together are the caller's to mend.
+fn refused(devices: &[Device], error: &OpenError) -> anyhow::Error {
+    let place = error
+        .device()
+        .map_or(String::new(), |device| format!("{}: ", devices[device].path.display()));
+    let message = format!("{place}{error}");
+    match error {
+        OpenError::NoImage
+        | OpenError::ImageLost { .. }
+        | OpenError::RecordLost { .. }
+        | OpenError::Image { .. }
+        | OpenError::Record { .. }
+        | OpenError::Overlap(_) => anyhow::anyhow!(message),
+        _ => bad_input(message),
+    }
+}
+
+fn status(disks: &Disks, json: bool) -> anyhow::Result<Ended> {
+    let devices = open_all(disks, false)?;
+    let found = find(&media(&devices)).map_err(|error| refused(&devices, &error))?;
+    let findings = lines(&devices, &found);
+    show(&devices, found, findings, json)
+}
+
+fn lines(devices: &[Device], found: &Found) -> Vec<String> {
+    let line = |device: usize, what: String| format!("{}: {what}", devices[device].path.display());
+    found.findings.iter().map(|one| line(one.device, one.what.to_string())).collect()
+}
+
+fn examine(fsck: &Fsck, json: bool) -> anyhow::Result<Ended> {
+    let devices = open_all(&fsck.disks, fsck.repair)?;
+    let report = check(&media(&devices)).map_err(|error| refused(&devices, &error))?;
+    let findings = lines(&devices, &report.found);
+    let whole = report.is_whole();
+    if whole || !fsck.repair {
+        show(&devices, report.found, findings, json)?;
+        return Ok(whole.into());
+    }
+    if !report.found.missing.is_empty() {
+        show(&devices, report.found, findings, json)?;
+        eprintln!("spindle: a pool with a disk missing is not repaired: nothing was written");
+        return Ok(Ended::Missed);
+    }
+    for line in &findings {
+        eprintln!("spindle: {line}");
+    }
+    let of = report.found.devices.iter().map(|(id, device)| (*id, &devices[*device])).collect();
+    settle(&mut Pool::open(report.found), &of)?;
+    let again = check(&media(&devices)).map_err(|error| refused(&devices, &error))?;
+    let (whole, left) = (again.is_whole(), lines(&devices, &again.found));
+    show(&devices, again.found, left, json)?;
+    Ok(whole.into())
+}
+
+#[derive(Serialize)]
+struct Report {
+    schema: u32,
+    pool: String,
+    sequence: u64,
+    writable: bool,
+    bytes: u64,
+    free_bytes: u64,
+    promised_bytes: u64,
+    alarm: bool,
+    disks: Vec<DiskReport>,
+    volumes: Vec<VolumeReport>,
+    /// What is damaged, and whole elsewhere.
+    findings: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct DiskReport {
+    number: u32,
+    disk: String,
+    /// Not there if the disk was not given.
+    file: Option<String>,
+    bytes: u64,
+    free_bytes: u64,
+    leaving: bool,
+}
+
+#[derive(Serialize)]
+struct VolumeReport {
+    name: String,
+    bytes: u64,
+    mapped_bytes: u64,
+    extents: usize,
+    layout: &'static str,
+    zone: &'static str,
+    thin: bool,
+    snapshot_of: Option<String>,
+    /// Whether every disk that it lies on was given.
+    whole: bool,
+}
+
+fn bytes(blocks: u64) -> u64 {
+    blocks * Blocks(1).sectors().bytes().0
+}
+
+fn report(devices: &[Device], found: Found, findings: Vec<String>) -> Report {
+    let given = found.devices.clone();
+    let writable = found.missing.is_empty();
+    let pool = Pool::open(found);
+    let state = pool.state();
+    let disks = state.disks().map(|(id, disk)| {
+        let (all, free) = pool.free(id);
+        let file = given.get(&id).map(|device| devices[*device].path.display().to_string());
+        let (bytes, free_bytes) = (bytes(all.0.into()), bytes(free.0.into()));
+        let (number, leaving) = (id.0, disk.leaving);
+        DiskReport { number, disk: disk.uid.to_string(), file, bytes, free_bytes, leaving }
+    });
+    let volumes = state.volumes().map(|(_, volume)| VolumeReport {
+        name: volume.name.clone(),
+        bytes: bytes(volume.size.0.into()),
+        mapped_bytes: bytes(volume.mapped().0.into()),
+        extents: volume.extents(),
+        layout: match volume.layout {
+            Layout::Single => "single",
+            Layout::Stripe => "stripe",
+            Layout::Random => "random",
+        },
+        zone: match volume.zone {
+            Zone::Fast => "fast",
+            Zone::Slow => "slow",
+            Zone::Any => "any",
+        },
+        thin: volume.thin,
+        snapshot_of: volume
+            .origin
+            .and_then(|id| state.volume(id))
+            .map(|origin| origin.name.clone()),
+        whole: volume.places().all(|place| given.contains_key(&place.disk)),
+    });
+    let status = pool.status();
+    Report {
+        schema: 1,
+        pool: state.pool.to_string(),
+        sequence: state.sequence,
+        writable,
+        bytes: bytes(status.blocks),
+        free_bytes: bytes(status.free),
+        promised_bytes: bytes(status.promised),
+        alarm: status.alarm,
+        disks: disks.collect(),
+        volumes: volumes.collect(),
+        findings,
+    }
+}
+
+/// Prints a pool; one with a disk missing did not hold.
+fn show(
+    devices: &[Device],
+    found: Found,
+    findings: Vec<String>,
+    json: bool,
+) -> anyhow::Result<Ended> {
+    for stray in &found.strays {
+        eprintln!(
+            "spindle: {}: was taken out of the pool, or is not in it yet",
+            devices[*stray].path.display()
+        );
+    }
+    let report = report(devices, found, findings);
+    if json {
+        println!("{}", serde_json::to_string(&report)?);
+        return Ok(report.writable.into());
+    }
+    println!("pool {}, {} free of {}", report.pool, Bytes(report.free_bytes), Bytes(report.bytes));
+    if report.alarm {
+        println!("alarm: the pool is nearly full");
+    }
+    let disk = |disk: &DiskReport| {
+        let file = disk.file.clone().unwrap_or_else(|| format!("missing: {}", disk.disk));
+        vec![
+            file,
+            disk.number.to_string(),
+            Bytes(disk.bytes).to_string(),
+            Bytes(disk.free_bytes).to_string(),
+        ]
+    };
+    print!(
+        "{}",
+        table::text(
+            &["disk", "number", "size", "free"],
+            &report.disks.iter().map(disk).collect::<Vec<_>>()
+        )
+    );
+    let volume = |volume: &VolumeReport| {
+        let sizes =
+            [Bytes(volume.bytes), Bytes(volume.mapped_bytes)].map(|bytes| bytes.to_string());
+        let whole = if volume.whole { "whole" } else { "not whole" };
+        let [size, mapped] = sizes;
+        vec![
+            volume.name.clone(),
+            size,
+            mapped,
+            volume.layout.to_owned(),
+            volume.zone.to_owned(),
+            whole.to_owned(),
+        ]
+    };
+    if !report.volumes.is_empty() {
+        let rows: Vec<_> = report.volumes.iter().map(volume).collect();
+        print!("{}", table::text(&["volume", "size", "mapped", "layout", "zone", "state"], &rows));
+    }
+    for line in &report.findings {
+        println!("damaged: {line}");
+    }
+    Ok(report.writable.into())
+}

@@ -1,0 +1,115 @@
+//! `spindle pool` over plain files: made, looked at, damaged, repaired; and what is refused leaves every file as it was.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+
+use common::{Ran, Scratch, spindle};
+
+const MIB: u64 = 1 << 20;
+
+fn disk(scratch: &Scratch, name: &str, bytes: u64) {
+    let file = fs::File::create(scratch.join(name)).expect("a scratch file");
+    file.set_len(bytes).expect("a scratch file");
+}
+
+/// Two files that are a pool.
+fn pool() -> Scratch {
+    let scratch = Scratch::new();
+    disk(&scratch, "a", 64 * MIB);
+    disk(&scratch, "b", 80 * MIB);
+    let made = spindle(scratch.path(), &["pool", "create", "a", "b"]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    scratch
+}
+
+fn refused(scratch: &Scratch, arguments: &[&str], said: &str) {
+    let names = scratch.names();
+    let read = || -> Vec<_> {
+        names.iter().map(|name| fs::read(scratch.join(name)).expect("is there")).collect()
+    };
+    let before = read();
+    let ran = spindle(scratch.path(), arguments);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+    assert_eq!(ran.stderr.lines().count(), 1, "one message: {}", ran.stderr);
+    assert!(ran.stderr.contains(said), "{} says {said}", ran.stderr);
+    assert!(read() == before, "nothing is written");
+}
+
+fn json(ran: &Ran) -> serde_json::Value {
+    let json = ran.json();
+    assert_eq!(json["schema"], 1);
+    json
+}
+
+#[test]
+fn a_pool_is_found_by_its_disks_in_any_order_and_under_any_name() {
+    let scratch = pool();
+    fs::rename(scratch.join("a"), scratch.join("renamed")).expect("renamed");
+    let ran = spindle(scratch.path(), &["pool", "status", "b", "renamed", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let status = json(&ran);
+    assert_eq!(status["writable"], true);
+    assert_eq!(status["disks"][0]["file"], "renamed");
+    assert_eq!(status["disks"][1]["file"], "b");
+    assert_eq!(status["free_bytes"], status["bytes"]);
+    assert_eq!(spindle(scratch.path(), &["pool", "fsck", "b", "renamed"]).code, Some(0));
+}
+
+#[test]
+fn damage_is_named_and_repaired_from_a_whole_copy() {
+    let scratch = pool();
+    let file = fs::OpenOptions::new().write(true).open(scratch.join("b")).expect("a disk");
+    file.write_all_at(b"a boot sector, perhaps", 100).expect("written");
+    let ran = spindle(scratch.path(), &["pool", "fsck", "a", "b", "--json"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert_eq!(
+        json(&ran)["findings"][0],
+        "b: the label at its beginning does not fit its checksum"
+    );
+    let ran = spindle(scratch.path(), &["pool", "fsck", "a", "b", "--repair"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = spindle(scratch.path(), &["pool", "fsck", "a", "b"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+#[test]
+fn a_missing_disk_is_told_and_nothing_is_repaired_without_it() {
+    let scratch = pool();
+    let before = fs::read(scratch.join("a")).expect("a disk");
+    let ran = spindle(scratch.path(), &["pool", "fsck", "a", "--repair", "--json"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let report = json(&ran);
+    assert_eq!(
+        (&report["writable"], &report["disks"][1]["file"]),
+        (&false.into(), &serde_json::Value::Null)
+    );
+    assert!(fs::read(scratch.join("a")).expect("a disk") == before, "nothing is written");
+}
+
+#[test]
+fn what_is_no_pool_is_refused_and_left_alone() {
+    let scratch = pool();
+    disk(&scratch, "empty", 64 * MIB);
+    disk(&scratch, "small", 2 * MIB);
+    fs::hard_link(scratch.join("a"), scratch.join("link")).expect("linked");
+    disk(&scratch, "other", 64 * MIB);
+    assert_eq!(spindle(scratch.path(), &["pool", "create", "other"]).code, Some(0));
+    fs::copy(scratch.join("a"), scratch.join("copy")).expect("copied");
+    refused(&scratch, &["pool", "create", "a"], "a: holds something");
+    refused(
+        &scratch,
+        &["pool", "create", "small"],
+        "small: has 2MiB; a disk of a pool has at least",
+    );
+    refused(&scratch, &["pool", "create", "nothing"], "nothing: no such file");
+    refused(
+        &scratch,
+        &["pool", "status", "a", "b", "empty"],
+        "empty: its label holds nothing of Spindle's",
+    );
+    refused(&scratch, &["pool", "status", "a", "link"], "link: the same file as a");
+    refused(&scratch, &["pool", "status", "a", "b", "copy"], "copy: it is disk");
+    refused(&scratch, &["pool", "fsck", "a", "other", "--repair"], "other: it is of pool");
+}

@@ -1,0 +1,389 @@
+//! The bytes of a pool's whole metadata.
+
+use std::collections::BTreeMap;
+
+use super::codec::{Malformed, Reader, Writer};
+use super::format::Geometry;
+use super::limits::{
+    DISKS_MAX, EXTENTS_MAX, NAME_BYTES_MAX, SNAPSHOTS_MAX, VOLUME_BLOCKS_MAX, VOLUMES_MAX,
+};
+use super::names::{Blocks, DiskUid, Layout, Place, PoolUid, VolumeId, Zone};
+use super::runs::{Run, RunMap};
+use super::state::{Disk, State, Volume};
+use crate::DiskId;
+
+const LEAVING: u32 = 1;
+
+/// The image of a state.
+pub(super) fn encode(state: &State) -> Vec<u8> {
+    let mut out = Writer(Vec::with_capacity(state.image_bytes()));
+    out.u64(state.sequence);
+    out.count(state.disks.len());
+    out.count(state.volumes.len());
+    out.u32(state.next_volume);
+    out.u32(state.next_disk);
+    out.u8(state.alarm);
+    out.padded(&[], 7);
+    for (number, disk) in &state.disks {
+        out.u32(number.0);
+        out.u32(disk.blocks);
+        out.u32(disk.fast_end);
+        out.u32(if disk.leaving { LEAVING } else { 0 });
+        out.bytes(&disk.uid.0);
+    }
+    for (id, volume) in &state.volumes {
+        write_volume(&mut out, *id, volume);
+    }
+    assert!(out.0.len() == state.image_bytes(), "an image is as long as was reckoned");
+    out.0
+}
+
+fn write_volume(out: &mut Writer, id: VolumeId, volume: &Volume) {
+    out.u32(id.0);
+    out.u32(volume.origin.map_or(0, |origin| origin.0));
+    out.u32(volume.size.0);
+    out.u8(layout_code(volume.layout));
+    out.u8(zone_code(volume.zone));
+    out.u8(u8::from(volume.thin));
+    out.u8(u8::try_from(volume.name.len()).expect("a name is short"));
+    out.u64(volume.seed);
+    out.u32(u32::try_from(volume.disks.len()).expect("few disks"));
+    out.padded(volume.name.as_bytes(), NAME_BYTES_MAX);
+    out.padded(&[], 5);
+    for place in 0..DISKS_MAX {
+        out.u32(volume.disks.get(place).map_or(u32::MAX, |disk| disk.0));
+    }
+    for column in &volume.columns {
+        out.count(column.len());
+        for run in column.iter() {
+            write_run(out, run);
+        }
+    }
+}
+
+/// The state that an image says, which is to be that of sequence `sequence`.
+pub(super) fn decode(
+    body: &[u8],
+    pool: PoolUid,
+    geometry: Geometry,
+    sequence: u64,
+) -> Result<State, Malformed> {
+    let mut from = Reader::new(body);
+    let mut state = State::new(pool, geometry);
+    state.sequence = from.u64()?;
+    if state.sequence != sequence {
+        return Err(from.refuse("another sequence number than in its header"));
+    }
+    let disks = from.count(DISKS_MAX, "more disks than a pool has")?;
+    let volumes = from.count(VOLUMES_MAX, "more volumes than a pool has")?;
+    state.next_volume = from.u32()?;
+    state.next_disk = from.u32()?;
+    state.alarm = from.u8()?;
+    if state.alarm > 100 {
+        return Err(from.refuse("an alarm beyond 100 %"));
+    }
+    from.zeroes(7)?;
+    for _ in 0..disks {
+        let (number, disk) = read_disk(&mut from, geometry)?;
+        let last = state.disks.last_key_value().is_some_and(|(last, _)| *last >= number);
+        let twice = state.disks.values().any(|other| other.uid == disk.uid);
+        if last || twice || number.0 >= state.next_disk {
+            return Err(from.refuse("disks out of order, or one twice"));
+        }
+        state.disks.insert(number, disk);
+    }
+    let mut extents = 0;
+    for _ in 0..volumes {
+        let (id, volume) = read_volume(&mut from, &state.disks, &mut extents)?;
+        let last = state.volumes.last_key_value().is_some_and(|(last, _)| *last >= id);
+        if last || id.0 == 0 || id.0 >= state.next_volume {
+            return Err(from.refuse("volumes out of order, or one twice"));
+        }
+        state.volumes.insert(id, volume);
+    }
+    if !from.is_empty() {
+        return Err(from.refuse("more than its volumes"));
+    }
+    families(&state).map_err(|what| from.refuse(what))?;
+    Ok(state)
+}
+
+/// Names are given once, and a snapshot has the volume that it was made of.
+fn families(state: &State) -> Result<(), &'static str> {
+    let mut names: Vec<&str> = state.volumes.values().map(|volume| volume.name.as_str()).collect();
+    names.sort_unstable();
+    if names.windows(2).any(|two| two[0] == two[1]) {
+        return Err("a name is given twice");
+    }
+    let mut counts: BTreeMap<VolumeId, usize> = BTreeMap::new();
+    for volume in state.volumes.values() {
+        let Some(id) = volume.origin else { continue };
+        let origin = state.volumes.get(&id).ok_or("a snapshot of nothing")?;
+        if origin.origin.is_some() || origin.columns.len() != volume.columns.len() {
+            return Err("a snapshot of what can have none");
+        }
+        *counts.entry(id).or_default() += 1;
+    }
+    if counts.values().any(|count| *count > SNAPSHOTS_MAX) {
+        return Err("more snapshots than a volume has");
+    }
+    Ok(())
+}
+
+fn read_disk(from: &mut Reader<'_>, geometry: Geometry) -> Result<(DiskId, Disk), Malformed> {
+    let number = DiskId(from.u32()?);
+    let (blocks, fast_end, flags) = (from.u32()?, from.u32()?, from.u32()?);
+    let uid = DiskUid(from.array()?);
+    let data = geometry.first_block()..blocks.saturating_sub(1);
+    if data.is_empty() || fast_end < data.start || fast_end > data.end || flags > LEAVING {
+        return Err(from.refuse("a disk of an impossible size"));
+    }
+    Ok((number, Disk { uid, blocks, fast_end, leaving: flags == LEAVING }))
+}
+
+fn read_volume(
+    from: &mut Reader<'_>,
+    disks: &BTreeMap<DiskId, Disk>,
+    extents: &mut usize,
+) -> Result<(VolumeId, Volume), Malformed> {
+    let id = VolumeId(from.u32()?);
+    let origin = Some(from.u32()?).filter(|origin| *origin != 0).map(VolumeId);
+    let size = Blocks(from.u32()?);
+    if size.0 == 0 || size.0 > VOLUME_BLOCKS_MAX {
+        return Err(from.refuse("a volume of an impossible size"));
+    }
+    let (layout, zone) = (layout_of(from)?, zone_of(from)?);
+    let thin = match from.u8()? {
+        0 => false,
+        1 => true,
+        _ => return Err(from.refuse("a flag that is neither 0 nor 1")),
+    };
+    let name_len = usize::from(from.u8()?);
+    let seed = from.u64()?;
+    let width = from.count(DISKS_MAX, "more disks than a pool has")?;
+    let name = text(from, name_len)?;
+    from.zeroes(NAME_BYTES_MAX - name_len + 5)?;
+    let mut on = Vec::new();
+    for place in 0..DISKS_MAX {
+        let number = from.u32()?;
+        if place >= width && number != u32::MAX {
+            return Err(from.refuse("more disks than are counted"));
+        }
+        if place < width {
+            on.push(DiskId(number));
+        }
+    }
+    if on.is_empty() || on.iter().any(|disk| !disks.contains_key(disk)) {
+        return Err(from.refuse("a volume on a disk that is not there"));
+    }
+    let columns = if layout == Layout::Stripe { width } else { 1 };
+    let columns = (0..columns).map(|_| read_column(from, extents)).collect::<Result<_, _>>()?;
+    Ok((id, Volume { name, size, layout, zone, thin, seed, disks: on, origin, columns }))
+}
+
+fn read_column(from: &mut Reader<'_>, extents: &mut usize) -> Result<RunMap, Malformed> {
+    let count = from.count(EXTENTS_MAX, "more extents than a pool has")?;
+    *extents += count;
+    if *extents > EXTENTS_MAX {
+        return Err(from.refuse("more extents than a pool has"));
+    }
+    let mut map = RunMap::default();
+    for _ in 0..count {
+        let run = read_run(from)?;
+        if !map.push(run) {
+            return Err(from.refuse("extents out of order"));
+        }
+    }
+    Ok(map)
+}
+
+pub(super) fn write_run(out: &mut Writer, run: Run) {
+    out.u32(run.row);
+    out.u32(run.place.len);
+    out.u32(run.place.disk.0);
+    out.u32(run.place.block);
+}
+
+/// A run that ends within 32 bits, on either side.
+pub(super) fn read_run(from: &mut Reader<'_>) -> Result<Run, Malformed> {
+    let (row, len) = (from.u32()?, from.u32()?);
+    let (disk, block) = (DiskId(from.u32()?), from.u32()?);
+    if len == 0 || row.checked_add(len).is_none() || block.checked_add(len).is_none() {
+        return Err(from.refuse("an extent of an impossible length"));
+    }
+    Ok(Run { row, place: Place { disk, block, len } })
+}
+
+pub(super) fn write_name(out: &mut Writer, name: &str) {
+    out.u8(u8::try_from(name.len()).expect("a name is short"));
+    out.bytes(name.as_bytes());
+}
+
+pub(super) fn read_name(from: &mut Reader<'_>) -> Result<String, Malformed> {
+    let len = usize::from(from.u8()?);
+    text(from, len)
+}
+
+fn text(from: &mut Reader<'_>, len: usize) -> Result<String, Malformed> {
+    let bytes = from.take(len)?;
+    let text = core::str::from_utf8(bytes).ok().filter(|text| !text.is_empty());
+    text.map(str::to_owned).ok_or(from.refuse("a name that is empty or no UTF-8"))
+}
+
+pub(super) fn write_disks(out: &mut Writer, disks: &[DiskId]) {
+    out.count(disks.len());
+    for disk in disks {
+        out.u32(disk.0);
+    }
+}
+
+pub(super) fn read_disks(from: &mut Reader<'_>) -> Result<Vec<DiskId>, Malformed> {
+    let count = from.count(DISKS_MAX, "more disks than a pool has")?;
+    (0..count).map(|_| Ok(DiskId(from.u32()?))).collect()
+}
+
+pub(super) const fn layout_code(layout: Layout) -> u8 {
+    match layout {
+        Layout::Single => 0,
+        Layout::Stripe => 1,
+        Layout::Random => 2,
+    }
+}
+
+pub(super) fn layout_of(from: &mut Reader<'_>) -> Result<Layout, Malformed> {
+    Ok(match from.u8()? {
+        0 => Layout::Single,
+        1 => Layout::Stripe,
+        2 => Layout::Random,
+        _ => return Err(from.refuse("an unknown layout (0 to 2)")),
+    })
+}
+
+pub(super) const fn zone_code(zone: Zone) -> u8 {
+    match zone {
+        Zone::Fast => 0,
+        Zone::Slow => 1,
+        Zone::Any => 2,
+    }
+}
+
+pub(super) fn zone_of(from: &mut Reader<'_>) -> Result<Zone, Malformed> {
+    Ok(match from.u8()? {
+        0 => Zone::Fast,
+        1 => Zone::Slow,
+        2 => Zone::Any,
+        _ => return Err(from.refuse("an unknown zone (0 to 2)")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::change::{Change, Effects};
+    use crate::pool::format::{
+        Field, IMAGE_DISK_BYTES, IMAGE_DISK_FIELDS, IMAGE_HEAD_BYTES, IMAGE_HEAD_FIELDS,
+        IMAGE_VOLUME_BYTES, IMAGE_VOLUME_FIELDS, RUN_FIELDS,
+    };
+    use crate::pool::runs::run;
+
+    /// A pool of one disk with one stripe of one block, every field of which is another number.
+    fn state() -> State {
+        let geometry = Geometry::new(8, 16).expect("within the limits");
+        let mut state = State::new(PoolUid([9; 16]), geometry);
+        (state.next_volume, state.next_disk, state.alarm, state.sequence) = (77, 33, 81, 0x1234);
+        let uid = DiskUid([5; 16]);
+        let disk = Disk { uid, blocks: 1_000, fast_end: 444, leaving: false };
+        let disks = vec![DiskId(33)];
+        let (layout, zone) = (Layout::Stripe, Zone::Slow);
+        let (name, size, seed) = ("archive".to_owned(), Blocks(19), 0xABCD);
+        let columns = Vec::new();
+        let volume =
+            Volume { name, size, layout, zone, thin: true, seed, disks, origin: None, columns };
+        let changes = [
+            Change::AddDisk { number: DiskId(33), disk },
+            Change::Leave { number: DiskId(33), leaving: true },
+            Change::Create { id: VolumeId(77), volume },
+            Change::Map { id: VolumeId(77), column: 0, run: run(6, 3, 33, 500) },
+        ];
+        for change in &changes {
+            state.apply(change, &mut Effects::default()).expect("possible");
+        }
+        state
+    }
+
+    /// The number in a field of a structure that begins at `base`.
+    fn number(bytes: &[u8], base: usize, fields: &[Field], name: &str) -> u64 {
+        let field = fields.iter().find(|field| field.name == name).expect("there is one");
+        let at = base + field.offset;
+        let mut value = [0; 8];
+        value[..field.bytes].copy_from_slice(&bytes[at..at + field.bytes]);
+        u64::from_le_bytes(value)
+    }
+
+    #[test]
+    fn every_field_lies_where_the_tables_say() {
+        let bytes = encode(&state());
+        let check = |base, fields: &[Field], expected: &[(&str, u64)]| {
+            for (name, value) in expected {
+                assert_eq!(number(&bytes, base, fields, name), *value, "{name}");
+            }
+        };
+        let head = [
+            ("sequence", 0x1234),
+            ("disks", 1),
+            ("volumes", 1),
+            ("next volume", 78),
+            ("next disk", 34),
+            ("alarm", 81),
+        ];
+        check(0, &IMAGE_HEAD_FIELDS, &head);
+        let disk = [("number", 33), ("blocks", 1_000), ("fast end", 444), ("flags", 1)];
+        check(IMAGE_HEAD_BYTES, &IMAGE_DISK_FIELDS, &disk);
+        let base = IMAGE_HEAD_BYTES + IMAGE_DISK_BYTES;
+        let volume = [
+            ("number", 77),
+            ("origin", 0),
+            ("size", 19),
+            ("layout", 1),
+            ("zone", 1),
+            ("thin", 1),
+            ("name bytes", 7),
+            ("seed", 0xABCD),
+            ("width", 1),
+        ];
+        check(base, &IMAGE_VOLUME_FIELDS, &volume);
+        let field =
+            |name| IMAGE_VOLUME_FIELDS.iter().find(|field| field.name == name).expect("is one");
+        assert_eq!(&bytes[base + field("name").offset..][..8], b"archive\0");
+        assert_eq!(&bytes[base + field("disks").offset..][..8], [33, 0, 0, 0, 255, 255, 255, 255]);
+        let runs = base + IMAGE_VOLUME_BYTES;
+        assert_eq!(bytes[runs..runs + 4], [1, 0, 0, 0], "the count of the extents");
+        check(runs + 4, &RUN_FIELDS, &[("row", 6), ("length", 3), ("disk", 33), ("block", 500)]);
+    }
+
+    /// Bytes that fit their checksum are still not believed: whatever is changed, decoding is an error or another state,
+    /// and never a panic.
+    #[test]
+    fn an_image_that_makes_no_sense_is_refused_and_never_a_panic() {
+        let state = state();
+        let whole = encode(&state);
+        let read = |bytes: &[u8]| decode(bytes, state.pool, state.geometry, state.sequence);
+        assert_eq!(read(&whole), Ok(state.clone()));
+        let mut refused = 0;
+        for at in 0..whole.len() {
+            for flip in [1, 0x80, 0xFF] {
+                let mut bytes = whole.clone();
+                bytes[at] ^= flip;
+                match read(&bytes) {
+                    Ok(other) => {
+                        assert_ne!(other, state, "byte {at} means something");
+                        let _ = other.held();
+                    }
+                    Err(_) => refused += 1,
+                }
+            }
+            assert!(read(&whole[..at]).is_err(), "{at} bytes are too few");
+        }
+        assert!(refused > whole.len(), "most of it has to make sense");
+    }
+}

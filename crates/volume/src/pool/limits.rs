@@ -1,0 +1,71 @@
+//! Every limit of a pool, and the space that it needs on a disk. [docs/format.md](../../../../docs/format.md) has them too.
+
+use units::Sectors;
+
+use super::format::{IMAGE_DISK_BYTES, IMAGE_HEAD_BYTES, IMAGE_VOLUME_BYTES, RUN_BYTES};
+
+/// Sectors in a block, the unit of allocation: 1 MiB, so that the way to a block is a tenth of what reading it takes.
+pub const BLOCK_SECTORS: Sectors = Sectors(2_048);
+
+/// Bytes in a unit, what metadata is written in: the largest physical sector, so that no torn write takes a neighbour along.
+pub const UNIT_BYTES: usize = 4_096;
+
+/// Units in a block.
+pub const BLOCK_UNITS: u32 = 256;
+
+/// Disks of a pool.
+pub const DISKS_MAX: usize = 64;
+
+/// Volumes and snapshots of a pool, together.
+pub const VOLUMES_MAX: usize = 4_096;
+
+/// Snapshots of one volume.
+pub const SNAPSHOTS_MAX: usize = 256;
+
+/// Extents of all volumes and snapshots of a pool, together. A pool of smaller slots holds fewer.
+pub const EXTENTS_MAX: usize = 4 << 20;
+
+/// Bytes of a volume's name, in UTF-8; the config's limit too.
+pub const NAME_BYTES_MAX: usize = 255;
+
+/// Blocks of a disk: 256 TiB.
+pub const DISK_BLOCKS_MAX: u32 = 1 << 28;
+
+/// Blocks of a volume: 2 PiB.
+pub const VOLUME_BLOCKS_MAX: u32 = 1 << 31;
+
+/// Units of a slot's image, at least: one disk and a few volumes.
+pub const IMAGE_UNITS_MIN: u32 = 4;
+
+/// Units of a slot's image, at most.
+pub const IMAGE_UNITS_MAX: u32 = 20_480;
+
+/// Units of a slot's log, at least: two records of two copies.
+pub const LOG_UNITS_MIN: u32 = 8;
+
+/// Units of a slot's log, at most: 8 MiB, a tenth of a second to read.
+pub const LOG_UNITS_MAX: u32 = 2_048;
+
+/// Operations that are prepared at a time.
+pub const OPERATIONS_MAX: usize = 64;
+
+/// Gaps that are looked at for one that holds all of what is asked for, before it is given in pieces.
+pub const GAPS_SEEN_MAX: usize = 1_024;
+
+/// Findings that a check lists; it counts the rest.
+pub const FINDINGS_MAX: usize = 1_024;
+
+// The largest pool fits the largest image.
+const _: () = assert!(
+    IMAGE_HEAD_BYTES
+        + DISKS_MAX * IMAGE_DISK_BYTES
+        + VOLUMES_MAX * (IMAGE_VOLUME_BYTES + DISKS_MAX * 4)
+        + EXTENTS_MAX * RUN_BYTES
+        <= IMAGE_UNITS_MAX as usize * UNIT_BYTES
+);
+// The smallest image holds a pool of one disk and one volume.
+const _: () = assert!(
+    IMAGE_HEAD_BYTES + IMAGE_DISK_BYTES + IMAGE_VOLUME_BYTES + 4 + RUN_BYTES
+        <= IMAGE_UNITS_MIN as usize * UNIT_BYTES
+);
+const _: () = assert!(BLOCK_UNITS as u64 * UNIT_BYTES as u64 == BLOCK_SECTORS.0 * 512);

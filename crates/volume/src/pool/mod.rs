@@ -1,0 +1,42 @@
+//! Pools: disks that hold volumes, and the metadata that say which block is whose.
+//!
+//! A [`Pool`] is a state machine: [`Operation`]s come in, [`Output`]s say what to do to which disk, and nothing of it reads
+//! a disk or a clock. [`find`] puts a pool together from its disks again. What lies where on them: [`mod@format`].
+//!
+//! Clockwise's dynamic partitions (RTAS 2000, §2) are the volumes here: ordered lists of 1 MiB blocks over one or more
+//! disks, which grow, shrink and are laid elsewhere while they are used.
+
+mod change;
+mod checksum;
+mod codec;
+mod dice;
+mod error;
+pub mod format;
+mod fsck;
+mod image;
+pub mod limits;
+mod machine;
+mod names;
+mod operation;
+mod placement;
+mod recover;
+mod runs;
+mod script;
+mod space;
+mod state;
+mod status;
+
+pub use change::Change;
+pub use checksum::crc64;
+pub use codec::Malformed;
+pub use dice::Dice;
+pub use error::{Finding, OpenError, Refusal, What};
+pub use fsck::{Report, check};
+pub use machine::{Failure, Output, Pool, Ticket};
+pub use names::{Blocks, DiskUid, Layout, Place, PoolUid, VolumeBlock, VolumeId, Zone};
+pub use operation::{NewVolume, Operation};
+pub use recover::{Found, Media, Unreadable, find};
+pub use runs::{Run, RunMap};
+pub use script::{Action, StepId};
+pub use state::{Disk, Overlap, Piece, State, Volume};
+pub use status::{Ready, Status};

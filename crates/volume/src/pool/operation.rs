@@ -1,0 +1,509 @@
+//! What can be asked of a pool, and what each asks of the disks before it is committed.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::change::Change;
+use super::error::Refusal;
+use super::limits::{DISKS_MAX, NAME_BYTES_MAX, VOLUME_BLOCKS_MAX};
+use super::machine::{Pool, new_disk};
+use super::names::{Blocks, DiskUid, Layout, Place, VolumeBlock, VolumeId, Zone};
+use super::placement::holes;
+use super::runs::{Run, RunMap};
+use super::script::Action;
+use super::state::{State, Volume};
+use crate::{DiskId, Placed};
+
+/// A volume that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewVolume {
+    /// What it is called.
+    pub name: String,
+    /// Its size.
+    pub size: Blocks,
+    /// How its blocks follow each other.
+    pub layout: Layout,
+    /// On which part of its disks.
+    pub zone: Zone,
+    /// Whether blocks appear when they are first written.
+    pub thin: bool,
+    /// What a random layout follows from.
+    pub seed: u64,
+    /// On which disks.
+    pub disks: Vec<DiskId>,
+}
+
+/// Something to do to a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A new volume.
+    Create(NewVolume),
+    /// A volume grows, or loses its tail.
+    Resize {
+        /// Which.
+        volume: VolumeId,
+        /// Its new size.
+        size: Blocks,
+    },
+    /// A volume without snapshots, or a snapshot, goes.
+    Remove {
+        /// Which.
+        volume: VolumeId,
+    },
+    /// Blocks are about to be written: those that lie nowhere get a place, those that a snapshot shares a copy.
+    Allocate {
+        /// Of which volume.
+        volume: VolumeId,
+        /// The first.
+        first: VolumeBlock,
+        /// How many.
+        count: Blocks,
+    },
+    /// Blocks of a thin volume are no longer needed.
+    Trim {
+        /// Of which volume.
+        volume: VolumeId,
+        /// The first.
+        first: VolumeBlock,
+        /// How many.
+        count: Blocks,
+    },
+    /// What a volume holds is kept. Its writes are to rest until this is finished.
+    Snapshot {
+        /// Of which volume.
+        volume: VolumeId,
+        /// What it is called.
+        name: String,
+    },
+    /// A volume holds again what its snapshot holds, its size included. It is to rest until this is finished.
+    RollBack {
+        /// Which snapshot.
+        snapshot: VolumeId,
+    },
+    /// A volume's blocks are to lie elsewhere; [`Pool::misplaced`] says which do not.
+    Settle {
+        /// Which volume; its snapshots go with it.
+        volume: VolumeId,
+        /// On which part of the disks.
+        zone: Zone,
+        /// On which disks; as many as before for a stripe.
+        disks: Vec<DiskId>,
+    },
+    /// A block goes to where it is to lie. Its writes are to rest until this is finished.
+    Move {
+        /// Of which volume.
+        volume: VolumeId,
+        /// Which.
+        block: VolumeBlock,
+    },
+    /// A disk joins.
+    AddDisk {
+        /// Which.
+        uid: DiskUid,
+        /// How many blocks it has.
+        blocks: u32,
+    },
+    /// A disk is to be emptied: its volumes are to lie on others.
+    Leave {
+        /// Which.
+        disk: DiskId,
+    },
+    /// An empty disk goes; its labels are wiped.
+    RemoveDisk {
+        /// Which.
+        disk: DiskId,
+    },
+    /// The alarm is raised at another level.
+    Alarm {
+        /// Hundredths of the pool's blocks.
+        percent: u8,
+    },
+}
+
+/// What an operation must have for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Lock {
+    /// Everything.
+    Pool,
+    /// The list of volumes.
+    Table,
+    /// A volume and its snapshots.
+    Family(VolumeId),
+    /// Some blocks of them.
+    Blocks(VolumeId, Range<u32>),
+}
+
+impl Lock {
+    pub(super) fn meets(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Pool, _) | (_, Self::Pool) | (Self::Table, Self::Table) => true,
+            (Self::Blocks(one, first), Self::Blocks(two, second)) => {
+                one == two && first.start < second.end && second.start < first.end
+            }
+            (
+                Self::Family(one) | Self::Blocks(one, _),
+                Self::Family(two) | Self::Blocks(two, _),
+            ) => one == two,
+            _ => false,
+        }
+    }
+}
+
+/// What an operation comes to.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) changes: Vec<Change>,
+    pub(super) phases: Vec<Vec<Action>>,
+    pub(super) holds: Vec<Place>,
+}
+
+impl Plan {
+    fn of(changes: Vec<Change>) -> Self {
+        Self { changes, ..Self::default() }
+    }
+
+    /// These actions, then flushes of the disks that they wrote to.
+    fn prepare(&mut self, actions: Vec<Action>) {
+        let mut disks: Vec<DiskId> = self.holds.iter().map(|place| place.disk).collect();
+        disks.sort_unstable();
+        disks.dedup();
+        let flushes = disks.into_iter().map(|disk| Action::Flush { disk });
+        self.phases = vec![actions, flushes.collect()];
+    }
+}
+
+fn erase(run: &Run) -> Action {
+    Action::Erase { placed: placed(run.place) }
+}
+
+fn placed(place: Place) -> Placed {
+    Placed { disk: place.disk, extent: place.extent() }
+}
+
+fn copy(from: Place, to: Place) -> Action {
+    Action::Copy { from: placed(from), to: placed(to) }
+}
+
+impl Operation {
+    /// What it must have for itself.
+    pub(super) fn locks(&self, state: &State) -> Result<Vec<Lock>, Refusal> {
+        let family = |id: &VolumeId| match state.volume(*id) {
+            Some(_) => Ok(state.family(*id)),
+            None => Err(Refusal::NoSuchVolume(*id)),
+        };
+        let blocks = |id: &VolumeId, first: &VolumeBlock, count: &Blocks| {
+            let end = first.0.checked_add(count.0).ok_or(Refusal::Size)?;
+            let volume = state.volume(*id).ok_or(Refusal::NoSuchVolume(*id))?;
+            if volume.origin.is_some() {
+                return Err(Refusal::IsSnapshot);
+            }
+            if count.0 == 0 || end > volume.size.0 {
+                return Err(Refusal::Size);
+            }
+            Ok(vec![Lock::Blocks(*id, first.0..end)])
+        };
+        match self {
+            Self::Create(_) => Ok(vec![Lock::Table]),
+            Self::Snapshot { volume, .. } | Self::Remove { volume } => {
+                Ok(vec![Lock::Table, Lock::Family(family(volume)?)])
+            }
+            Self::Resize { volume, .. }
+            | Self::Settle { volume, .. }
+            | Self::RollBack { snapshot: volume } => Ok(vec![Lock::Family(family(volume)?)]),
+            Self::Allocate { volume, first, count } | Self::Trim { volume, first, count } => {
+                blocks(volume, first, count)
+            }
+            Self::Move { volume, block } => {
+                let size = state.volume(*volume).ok_or(Refusal::NoSuchVolume(*volume))?.size;
+                if block.0 >= size.0 {
+                    return Err(Refusal::Size);
+                }
+                Ok(vec![Lock::Blocks(family(volume)?, block.0..block.0 + 1)])
+            }
+            Self::AddDisk { .. }
+            | Self::Leave { .. }
+            | Self::RemoveDisk { .. }
+            | Self::Alarm { .. } => Ok(vec![Lock::Pool]),
+        }
+    }
+}
+
+/// A name that a volume may have.
+fn name(state: &State, name: &str) -> Result<(), Refusal> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+        return Err(Refusal::Name);
+    }
+    if state.named(name).is_some() { Err(Refusal::NameTaken) } else { Ok(()) }
+}
+
+fn size(blocks: Blocks) -> Result<(), Refusal> {
+    if (1..=VOLUME_BLOCKS_MAX).contains(&blocks.0) { Ok(()) } else { Err(Refusal::Size) }
+}
+
+/// Disks that a volume may lie on.
+fn disks(state: &State, disks: &[DiskId]) -> Result<(), Refusal> {
+    for disk in disks {
+        let known = state.disk(*disk).ok_or(Refusal::NoSuchDisk(*disk))?;
+        if known.leaving {
+            return Err(Refusal::Leaving(*disk));
+        }
+    }
+    let twice = (1..disks.len()).any(|at| disks[..at].contains(&disks[at]));
+    if disks.is_empty() || disks.len() > DISKS_MAX || twice { Err(Refusal::Disks) } else { Ok(()) }
+}
+
+impl Pool {
+    /// What an operation comes to; the blocks that it takes are held from here on.
+    pub(super) fn plan(&mut self, operation: &Operation) -> Result<Plan, Refusal> {
+        match operation {
+            Operation::Create(volume) => self.plan_create(volume),
+            Operation::Resize { volume, size } => self.plan_resize(*volume, *size),
+            Operation::Remove { volume } => {
+                if self.state.snapshots(*volume).next().is_some() {
+                    return Err(Refusal::HasSnapshots);
+                }
+                Ok(Plan::of(vec![Change::Remove { id: *volume }]))
+            }
+            Operation::Allocate { volume, first, count } => {
+                self.plan_allocate(*volume, *first, *count)
+            }
+            Operation::Trim { volume, first, count } => self.plan_trim(*volume, *first, *count),
+            Operation::Snapshot { volume, name: called } => {
+                name(&self.state, called)?;
+                if self.volume(*volume)?.origin.is_some() {
+                    return Err(Refusal::IsSnapshot);
+                }
+                let id = VolumeId(self.state.next_volume);
+                let (origin, name) = (*volume, called.clone());
+                Ok(Plan::of(vec![Change::Snapshot { id, origin, name }]))
+            }
+            Operation::RollBack { snapshot } => {
+                self.volume(*snapshot)?.origin.ok_or(Refusal::NotSnapshot)?;
+                Ok(Plan::of(vec![Change::RollBack { snapshot: *snapshot }]))
+            }
+            Operation::Settle { volume, zone, disks } => self.plan_settle(*volume, *zone, disks),
+            Operation::Move { volume, block } => self.plan_move(*volume, *block),
+            Operation::AddDisk { uid, blocks } => {
+                let (number, disk) = new_disk(&self.state, *uid, *blocks)?;
+                Ok(Plan::of(vec![Change::AddDisk { number, disk }]))
+            }
+            Operation::Leave { disk } => self.plan_leave(*disk),
+            Operation::RemoveDisk { disk } => self.plan_remove_disk(*disk),
+            Operation::Alarm { percent } if *percent > 100 => Err(Refusal::Size),
+            Operation::Alarm { percent } => Ok(Plan::of(vec![Change::Alarm { percent: *percent }])),
+        }
+    }
+
+    fn volume(&self, id: VolumeId) -> Result<&Volume, Refusal> {
+        self.state.volume(id).ok_or(Refusal::NoSuchVolume(id))
+    }
+
+    fn plan_create(&mut self, wanted: &NewVolume) -> Result<Plan, Refusal> {
+        name(&self.state, &wanted.name)?;
+        size(wanted.size)?;
+        disks(&self.state, &wanted.disks)?;
+        let id = VolumeId(self.state.next_volume);
+        let NewVolume { name, size, layout, zone, thin, seed, disks } = wanted.clone();
+        let columns = if layout == Layout::Stripe { disks.len() } else { 1 };
+        let columns = vec![RunMap::default(); columns];
+        let volume = Volume { name, size, layout, zone, thin, seed, disks, origin: None, columns };
+        let mut plan = Plan::default();
+        if !thin {
+            let whole = holes(&volume, 0, size.0);
+            plan = self.lay(id, &volume, whole)?;
+        }
+        let volume = Volume { columns: Vec::new(), ..volume };
+        plan.changes.insert(0, Change::Create { id, volume });
+        Ok(plan)
+    }
+
+    fn plan_resize(&mut self, id: VolumeId, to: Blocks) -> Result<Plan, Refusal> {
+        size(to)?;
+        let volume = self.volume(id)?.clone();
+        if volume.origin.is_some() {
+            return Err(Refusal::IsSnapshot);
+        }
+        let mut plan = Plan::default();
+        if to > volume.size && !volume.thin {
+            plan = self.lay(id, &volume, holes(&volume, volume.size.0, to.0 - volume.size.0))?;
+        }
+        plan.changes.insert(0, Change::Resize { id, size: to });
+        Ok(plan)
+    }
+
+    /// Places for these rows, which are erased.
+    fn lay(
+        &mut self,
+        id: VolumeId,
+        volume: &Volume,
+        rows: Vec<(usize, Range<u32>)>,
+    ) -> Result<Plan, Refusal> {
+        let mut placed = Vec::new();
+        let mut plan = Plan::default();
+        for (column, rows) in rows {
+            match self.place(volume, column, rows) {
+                Ok(runs) => {
+                    plan.holds.extend(runs.iter().map(|run| run.place));
+                    placed.extend(runs.into_iter().map(|run| (column, run)));
+                }
+                Err(refusal) => {
+                    self.give_back(&plan.holds);
+                    return Err(refusal);
+                }
+            }
+        }
+        plan.prepare(placed.iter().map(|(_, run)| erase(run)).collect());
+        plan.changes = placed.into_iter().map(|(column, run)| map(id, column, run)).collect();
+        Ok(plan)
+    }
+
+    fn plan_allocate(
+        &mut self,
+        id: VolumeId,
+        first: VolumeBlock,
+        count: Blocks,
+    ) -> Result<Plan, Refusal> {
+        let volume = self.volume(id)?.clone();
+        let mut shared = Vec::new();
+        if self.state.snapshots(id).next().is_some() {
+            for column in 0..volume.columns.len() {
+                let rows = volume.rows(column, first.0, count.0);
+                for run in volume.columns[column].within(rows.start, rows.end - rows.start) {
+                    shared
+                        .extend(self.shared(id, column, run).into_iter().map(|run| (column, run)));
+                }
+            }
+        }
+        let mut plan = self.lay(id, &volume, holes(&volume, first.0, count.0))?;
+        let mut actions = plan.phases.first().cloned().unwrap_or_default();
+        for (column, old) in shared {
+            match self.place(&volume, column, old.row..old.end()) {
+                Ok(runs) => {
+                    for run in runs {
+                        let from =
+                            Place { block: old.place.block + (run.row - old.row), ..run.place };
+                        actions.push(copy(Place { disk: old.disk(), ..from }, run.place));
+                        plan.holds.push(run.place);
+                        plan.changes.push(map(id, column, run));
+                    }
+                }
+                Err(refusal) => {
+                    self.give_back(&plan.holds);
+                    return Err(refusal);
+                }
+            }
+        }
+        plan.prepare(actions);
+        Ok(plan)
+    }
+
+    /// The parts of a run of a volume that a snapshot of it has at the same place.
+    pub(super) fn shared(&self, id: VolumeId, column: usize, run: Run) -> Vec<Run> {
+        let mut rows: BTreeMap<u32, u32> = BTreeMap::new();
+        for (_, other) in self.state.snapshots(id) {
+            for theirs in other.columns[column].within(run.row, run.place.len) {
+                let ours = run.place.block + (theirs.row - run.row);
+                if theirs.disk() == run.disk() && theirs.place.block == ours {
+                    let end = rows.entry(theirs.row).or_default();
+                    *end = theirs.end().max(*end);
+                }
+            }
+        }
+        let mut parts: Vec<Range<u32>> = Vec::new();
+        for (start, end) in rows {
+            match parts.last_mut() {
+                Some(last) if start <= last.end => last.end = last.end.max(end),
+                _ => parts.push(start..end),
+            }
+        }
+        let part = |rows: Range<u32>| {
+            let block = run.place.block + (rows.start - run.row);
+            Run { row: rows.start, place: Place { block, len: rows.end - rows.start, ..run.place } }
+        };
+        parts.into_iter().map(part).collect()
+    }
+
+    fn plan_trim(&self, id: VolumeId, first: VolumeBlock, count: Blocks) -> Result<Plan, Refusal> {
+        let volume = self.volume(id)?;
+        if !volume.thin {
+            return Err(Refusal::NotThin);
+        }
+        let columns = 0..volume.columns.len();
+        let changes = columns.filter_map(|column| {
+            let Range { start: row, end } = volume.rows(column, first.0, count.0);
+            let column = u32::try_from(column).expect("few disks");
+            (row < end).then_some(Change::Unmap { id, column, row, rows: end - row })
+        });
+        Ok(Plan::of(changes.collect()))
+    }
+
+    fn plan_settle(&self, id: VolumeId, zone: Zone, on: &[DiskId]) -> Result<Plan, Refusal> {
+        disks(&self.state, on)?;
+        let volume = self.volume(id)?;
+        if volume.layout == Layout::Stripe && on.len() != volume.disks.len() {
+            return Err(Refusal::Disks);
+        }
+        let relatives = self.state.relatives(id);
+        Ok(Plan::of(
+            relatives.map(|(id, _)| Change::Settle { id, zone, disks: on.to_vec() }).collect(),
+        ))
+    }
+
+    fn plan_move(&mut self, id: VolumeId, block: VolumeBlock) -> Result<Plan, Refusal> {
+        let volume = self.volume(id)?.clone();
+        let (column, row) = volume.row(block);
+        let Some(from) = volume.locate(block) else { return Ok(Plan::default()) };
+        let run = self.place(&volume, column, row..row + 1)?.remove(0);
+        let sharing = self.state.relatives(id).filter(|(_, other)| {
+            let there = other.columns[column].within(row, 1).next();
+            there.is_some_and(|run| run.place == from)
+        });
+        let changes = sharing.map(|(id, _)| map(id, column, run)).collect();
+        let mut plan = Plan { changes, holds: vec![run.place], ..Plan::default() };
+        plan.prepare(vec![copy(from, run.place)]);
+        Ok(plan)
+    }
+
+    /// A disk's volumes are to lie on the others: a stripe's column on the one with the most free blocks.
+    fn plan_leave(&self, number: DiskId) -> Result<Plan, Refusal> {
+        self.state.disk(number).ok_or(Refusal::NoSuchDisk(number))?;
+        let mut others: Vec<DiskId> = self.state.disks().map(|(id, _)| id).collect();
+        others.retain(|id| *id != number && !self.state.disks[id].leaving);
+        others.sort_by_key(|id| std::cmp::Reverse(self.spaces[id].free_blocks()));
+        let first = *others.first().ok_or(Refusal::LastDisk)?;
+        let mut changes = vec![Change::Leave { number, leaving: true }];
+        for (id, volume) in self.state.volumes() {
+            if !volume.disks.contains(&number) {
+                continue;
+            }
+            let mut disks = volume.disks.clone();
+            let unused = others.iter().find(|id| !disks.contains(id)).copied();
+            if volume.layout == Layout::Stripe || disks.len() == 1 {
+                let instead = unused.unwrap_or(first);
+                disks.iter_mut().filter(|id| **id == number).for_each(|id| *id = instead);
+            } else {
+                disks.retain(|id| *id != number);
+            }
+            changes.push(Change::Settle { id, zone: volume.zone, disks });
+        }
+        Ok(Plan::of(changes))
+    }
+
+    fn plan_remove_disk(&self, number: DiskId) -> Result<Plan, Refusal> {
+        self.state.disk(number).ok_or(Refusal::NoSuchDisk(number))?;
+        if self.state.disks.len() == 1 {
+            return Err(Refusal::LastDisk);
+        }
+        let data = self.spaces[&number].data();
+        let blocks = data.end - data.start - self.spaces[&number].free_blocks();
+        let wanted = self.state.volumes().any(|(_, volume)| volume.disks.contains(&number));
+        if blocks > 0 || wanted {
+            return Err(Refusal::InUse { blocks });
+        }
+        Ok(Plan::of(vec![Change::RemoveDisk { number }]))
+    }
+}
+
+fn map(id: VolumeId, column: usize, run: Run) -> Change {
+    Change::Map { id, column: u32::try_from(column).expect("few disks"), run }
+}

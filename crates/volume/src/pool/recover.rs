@@ -1,0 +1,362 @@
+//! Finding a pool on its disks: which of all copies of its metadata is the newest that is whole.
+//!
+//! Every change was on every disk before it was answered, in two copies, and before the next was written. So the newest
+//! state that can be put together is the pool's, or a change further, if a crash came before the answer. What cannot have
+//! come from a crash is refused: a change that is lost while a later one is there.
+//!
+//! An image that is lost on every disk is put together again from the one before it and that one's log, which together say
+//! the same, to the sequence number.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use units::{Extent, Sectors};
+
+use super::change;
+use super::checksum::crc64;
+use super::error::{Finding, OpenError, What};
+use super::format::{Geometry, Header, Label, Record, Slot, Unfit, disk_blocks, label_places};
+use super::image;
+use super::limits::UNIT_BYTES;
+use super::names::{DiskUid, Place, PoolUid};
+use super::state::State;
+use crate::DiskId;
+
+/// A disk, or a file in its place, to read a pool's metadata from.
+pub trait Media {
+    /// Its size.
+    fn size(&self) -> Sectors;
+
+    /// The bytes of `extent`, which lies within it.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn read(&self, extent: Extent) -> Result<Vec<u8>, Unreadable>;
+}
+
+/// A disk did not give its sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unreadable;
+
+/// What was found on some disks.
+#[derive(Debug)]
+pub struct Found {
+    /// The pool's metadata.
+    pub state: State,
+    /// Which of the disks given is which.
+    pub devices: BTreeMap<DiskId, usize>,
+    /// Disks of the pool that were not given.
+    pub missing: Vec<(DiskId, DiskUid)>,
+    /// Disks given that have the pool's label and are not of it: taken out, or half added.
+    pub strays: Vec<usize>,
+    /// What is damaged, and can be repaired from what is whole.
+    pub findings: Vec<Finding>,
+    /// What each disk's blocks are held by.
+    pub(super) held: BTreeMap<DiskId, Vec<Place>>,
+    /// The newest generation of which there is a trace.
+    pub(super) generation: u64,
+    /// The slot of each disk that is to be kept until the other is whole.
+    pub(super) best: BTreeMap<DiskId, Slot>,
+}
+
+/// One image and the changes since, as far as traces of them were found.
+#[derive(Default)]
+struct Generation {
+    /// The sequence number of the image, by its headers.
+    base: Option<u64>,
+    images: Vec<(usize, Slot, Header)>,
+    records: BTreeMap<u64, Record>,
+}
+
+struct Search<'a> {
+    media: &'a [&'a dyn Media],
+    labels: Vec<Label>,
+    geometry: Geometry,
+    pool: PoolUid,
+    generations: BTreeMap<u64, Generation>,
+    /// Which copies of which records are whole: device, generation, sequence, copy.
+    copies: BTreeSet<(usize, u64, u64, u32)>,
+    findings: Vec<Finding>,
+}
+
+/// The pool that lies on these disks. Nothing is written.
+///
+/// # Errors
+/// See [`OpenError`].
+pub fn find(media: &[&dyn Media]) -> Result<Found, OpenError> {
+    search(media, false)
+}
+
+/// The same, with every copy read and checked.
+pub(super) fn search(media: &[&dyn Media], thorough: bool) -> Result<Found, OpenError> {
+    let mut search = Search::begin(media)?;
+    for device in 0..media.len() {
+        for slot in Slot::BOTH {
+            search.slot(device, slot)?;
+        }
+    }
+    if thorough {
+        search.check_images();
+    }
+    let (generation, state) = search.newest()?;
+    search.check_records(generation);
+    if thorough && search.generations.contains_key(&(generation - 1)) {
+        search.check_records(generation - 1);
+    }
+    search.finish(generation, state)
+}
+
+/// The label of one disk, and what is wrong with its copies.
+fn label(device: usize, media: &dyn Media) -> Result<(Label, Vec<Finding>), OpenError> {
+    let blocks = disk_blocks(media.size());
+    if blocks == 0 {
+        return Err(OpenError::NotOurs { device, why: Unfit::Foreign });
+    }
+    let read = |copy: u32, place: Extent| match media.read(place) {
+        Ok(unit) => Label::decode(&unit, copy),
+        Err(Unreadable) => Err(Unfit::Damaged),
+    };
+    let first = read(0, label_places(blocks)[0]);
+    if let Err(why @ Unfit::Newer { .. }) = first {
+        return Err(OpenError::NotOurs { device, why });
+    }
+    let known = first.as_ref().map_or(blocks, |label| label.blocks);
+    if known > blocks {
+        return Err(OpenError::Shrunk { device, blocks, needed: known });
+    }
+    let second = read(1, label_places(known)[1]);
+    let damaged = |copy, why| vec![Finding { device, what: What::Label { copy, why } }];
+    match (first, second) {
+        (Ok(first), Ok(second)) if first == second => Ok((first, Vec::new())),
+        (Ok(_), Ok(_)) => Err(OpenError::TwoLabels { device }),
+        (Ok(label), Err(why)) => Ok((label, damaged(1, why))),
+        (Err(why), Ok(label)) if label.blocks == blocks => Ok((label, damaged(0, why))),
+        (Err(why), _) => Err(OpenError::NotOurs { device, why }),
+    }
+}
+
+impl<'a> Search<'a> {
+    /// Reads the labels, and refuses disks that do not belong together.
+    fn begin(media: &'a [&'a dyn Media]) -> Result<Self, OpenError> {
+        let mut labels: Vec<Label> = Vec::new();
+        let mut findings = Vec::new();
+        for (device, one) in media.iter().enumerate() {
+            let (label, damage) = label(device, *one)?;
+            if let Some(other) = labels.iter().position(|other| other.disk == label.disk) {
+                return Err(OpenError::Twice { device, other, disk: label.disk });
+            }
+            if let Some(first) = labels.first() {
+                if first.pool != label.pool {
+                    let pools = [first.pool, label.pool];
+                    return Err(OpenError::Mixed { device, pools });
+                }
+                if first.geometry != label.geometry {
+                    return Err(OpenError::Geometry { device });
+                }
+            }
+            labels.push(label);
+            findings.extend(damage);
+        }
+        let first = labels.first().ok_or(OpenError::NoDisks)?;
+        let (geometry, pool) = (first.geometry, first.pool);
+        let (generations, copies) = (BTreeMap::new(), BTreeSet::new());
+        Ok(Self { media, labels, geometry, pool, generations, copies, findings })
+    }
+
+    /// Reads a slot's header and log.
+    fn slot(&mut self, device: usize, slot: Slot) -> Result<(), OpenError> {
+        let label = self.labels[device];
+        let read = |extent| self.media[device].read(extent);
+        let header = read(self.geometry.header(slot)).map_err(|Unreadable| Unfit::Damaged);
+        match header.and_then(|unit| Header::decode(&unit, &label, slot)) {
+            Ok(header) => self.header(device, header)?,
+            Err(why @ Unfit::Newer { .. }) => return Err(OpenError::NotOurs { device, why }),
+            Err(why) => self.findings.push(Finding { device, what: What::Header { slot, why } }),
+        }
+        let Ok(log) = self.media[device].read(self.geometry.log(slot)) else {
+            self.findings.push(Finding { device, what: What::Log { slot } });
+            return Ok(());
+        };
+        let mut position = 0;
+        while position < self.geometry.log_units() {
+            match Record::decode(&log, position, self.pool) {
+                Ok((record, copy)) => {
+                    position += Record::units(record.body.len());
+                    self.record(device, copy, record)?;
+                }
+                Err(why @ Unfit::Newer { .. }) => return Err(OpenError::NotOurs { device, why }),
+                // Never written, or another generation's, or half: what should be there and is not is missed later.
+                Err(_) => position += 1,
+            }
+        }
+        Ok(())
+    }
+
+    fn header(&mut self, device: usize, header: Header) -> Result<(), OpenError> {
+        let generation = self.generations.entry(header.generation).or_default();
+        if generation.base.is_some_and(|base| base != header.sequence) {
+            return Err(OpenError::Conflict { generation: header.generation, device });
+        }
+        generation.base = Some(header.sequence);
+        generation.images.push((device, header.slot, header));
+        Ok(())
+    }
+
+    fn record(&mut self, device: usize, copy: u32, record: Record) -> Result<(), OpenError> {
+        let (number, sequence) = (record.generation, record.sequence);
+        self.copies.insert((device, number, sequence, copy));
+        let generation = self.generations.entry(number).or_default();
+        match generation.records.get(&sequence) {
+            Some(other) if *other != record => {
+                Err(OpenError::Conflict { generation: number, device })
+            }
+            Some(_) => Ok(()),
+            None => {
+                generation.records.insert(sequence, record);
+                Ok(())
+            }
+        }
+    }
+
+    /// The body of an image, if it is whole.
+    fn body(&self, device: usize, header: &Header) -> Option<Vec<u8>> {
+        let len = usize::try_from(header.body.0).expect("its header was checked");
+        let padded = len.next_multiple_of(UNIT_BYTES);
+        let sectors = units::Bytes(padded as u64).sectors_floor();
+        let (extent, _) = self.geometry.image(header.slot).split_at(sectors);
+        let mut bytes = self.media[device].read(extent).ok()?;
+        let whole = bytes.len() == padded && crc64(&bytes) == header.checksum;
+        bytes.truncate(len);
+        whole.then_some(bytes)
+    }
+
+    fn check_images(&mut self) {
+        let images = self.generations.values().flat_map(|generation| &generation.images);
+        let damaged: Vec<_> = images
+            .filter(|(device, _, header)| self.body(*device, header).is_none())
+            .map(|(device, slot, _)| Finding { device: *device, what: What::Image { slot: *slot } })
+            .collect();
+        self.findings.extend(damaged);
+    }
+
+    /// The newest generation that can be put together, and what it says.
+    fn newest(&mut self) -> Result<(u64, State), OpenError> {
+        let numbers: Vec<u64> = self.generations.keys().rev().copied().collect();
+        for number in numbers {
+            if let Some(state) = self.last(number)? {
+                return Ok((number, state));
+            }
+            // A log begins when its image is on every disk: where there is a record, no crash took the image. And what an
+            // image says that commits nothing, the log before it says too.
+            let generation = &self.generations[&number];
+            let committed = generation.images.iter().any(|(_, _, header)| !header.commits);
+            if committed || !generation.records.is_empty() {
+                return Err(OpenError::ImageLost { generation: number });
+            }
+        }
+        Err(OpenError::NoImage)
+    }
+
+    /// What a generation says at its end, if its image or the one before it is there.
+    fn last(&mut self, number: u64) -> Result<Option<State>, OpenError> {
+        let Some(mut state) = self.image(number)? else { return Ok(None) };
+        let records = &self.generations[&number].records;
+        for (sequence, record) in records.range(state.sequence + 1..) {
+            if *sequence != state.sequence + 1 {
+                let sequence = state.sequence + 1;
+                return Err(OpenError::RecordLost { generation: number, sequence });
+            }
+            let changes = change::decode(&record.body)
+                .map_err(|why| OpenError::Record { sequence: *sequence, what: why.what })?;
+            state
+                .advance(&changes)
+                .map_err(|what| OpenError::Record { sequence: *sequence, what })?;
+        }
+        Ok(Some(state))
+    }
+
+    /// What a generation says at its beginning.
+    fn image(&mut self, number: u64) -> Result<Option<State>, OpenError> {
+        let images = self.generations[&number].images.clone();
+        for (device, slot, header) in images {
+            let Some(body) = self.body(device, &header) else {
+                self.note(Finding { device, what: What::Image { slot } });
+                continue;
+            };
+            let state = image::decode(&body, self.pool, self.geometry, header.sequence);
+            return match state {
+                Ok(state) => Ok(Some(state)),
+                Err(why) => Err(OpenError::Image { device, slot, why }),
+            };
+        }
+        let generation = &self.generations[&number];
+        let first = generation.records.keys().next().map(|first| first - 1);
+        let Some(base) = generation.base.or(first) else { return Ok(None) };
+        let before: Vec<u64> =
+            self.generations.range(..number).rev().map(|(before, _)| *before).collect();
+        for before in before {
+            // What is left of a log whose image was written over is of no use.
+            if !self.generations[&before].images.is_empty()
+                && let Some(state) = self.last(before)?
+            {
+                return Ok(Some(state).filter(|state| state.sequence == base));
+            }
+        }
+        Ok(None)
+    }
+
+    fn note(&mut self, finding: Finding) {
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
+        }
+    }
+
+    /// Every disk that has a generation's image is to have both copies of every record of it, and all are to have the
+    /// newest.
+    fn check_records(&mut self, number: u64) {
+        let generation = &self.generations[&number];
+        let newest = self.generations.keys().next_back() == Some(&number);
+        let has =
+            |device: &usize| newest || generation.images.iter().any(|(on, _, _)| on == device);
+        let devices: Vec<usize> = (0..self.media.len()).filter(has).collect();
+        for sequence in generation.records.keys() {
+            for (device, copy) in devices.iter().flat_map(|device| [(*device, 0), (*device, 1)]) {
+                if !self.copies.contains(&(device, number, *sequence, copy)) {
+                    let what = What::Record { sequence: *sequence, copy };
+                    self.findings.push(Finding { device, what });
+                }
+            }
+        }
+    }
+
+    /// Who is of the pool, and whether what it says is possible.
+    fn finish(self, number: u64, state: State) -> Result<Found, OpenError> {
+        let held = state.held().map_err(OpenError::Overlap)?;
+        let mut devices = BTreeMap::new();
+        let mut strays = Vec::new();
+        for (device, label) in self.labels.iter().enumerate() {
+            let member = state.disks().find(|(_, disk)| disk.uid == label.disk);
+            match member {
+                None => strays.push(device),
+                Some((id, disk)) if id == label.number && disk.blocks == label.blocks => {
+                    devices.insert(id, device);
+                }
+                Some(_) => return Err(OpenError::Label { device }),
+            }
+        }
+        let absent = state.disks().filter(|(id, _)| !devices.contains_key(id));
+        let missing = absent.map(|(id, disk)| (id, disk.uid)).collect();
+        // What is kept until the other slot is whole has to be whole itself: a header alone says little after a crash.
+        let best = |device: usize| {
+            let images = self.generations.range(..=number).rev().flat_map(|(_, one)| &one.images);
+            let mut own = images.filter(|(on, _, _)| *on == device);
+            let whole = own.find(|(_, _, header)| self.body(device, header).is_some());
+            whole.map_or(Slot::A, |(_, slot, _)| *slot)
+        };
+        let best: BTreeMap<_, _> =
+            devices.iter().map(|(id, device)| (*id, best(*device))).collect();
+        let generation = *self.generations.keys().next_back().expect("one was found");
+        let findings: Vec<_> =
+            self.findings.into_iter().filter(|one| !strays.contains(&one.device)).collect();
+        Ok(Found { state, devices, missing, strays, findings, held, generation, best })
+    }
+}

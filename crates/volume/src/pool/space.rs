@@ -1,0 +1,295 @@
+//! Which blocks of a disk are used, and by how many. The allocator.
+//!
+//! A step function over the disk's blocks says how many maps and operations hold each; what nobody holds is free. Both are
+//! runs, so that an empty disk of 100 TB and a full one cost the same.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::limits::GAPS_SEEN_MAX;
+use super::names::{Place, Zone};
+use crate::DiskId;
+
+/// A part of a disk has too few free blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TooFew {
+    pub(super) left: u32,
+}
+
+/// The blocks of one disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Space {
+    disk: DiskId,
+    /// The blocks that can be given out.
+    data: Range<u32>,
+    /// The first block that is not of the fast part.
+    fast_end: u32,
+    /// From each block on, up to the next: how many hold it.
+    refs: BTreeMap<u32, u32>,
+    /// Runs that nobody holds: where each begins, and its length.
+    free: BTreeMap<u32, u32>,
+    free_blocks: u32,
+}
+
+impl Space {
+    pub(super) fn new(disk: DiskId, data: Range<u32>, fast_end: u32) -> Self {
+        let free_blocks = data.end - data.start;
+        let free = BTreeMap::from([(data.start, free_blocks)]);
+        Self { disk, refs: BTreeMap::from([(data.start, 0)]), free, free_blocks, data, fast_end }
+    }
+
+    /// The space of a disk with these places held, each as often as it is there. They are to lie within the disk.
+    pub(super) fn build(disk: DiskId, data: Range<u32>, fast_end: u32, held: &[Place]) -> Self {
+        let mut starts: Vec<u32> = held.iter().map(|place| place.block).collect();
+        let mut ends: Vec<u32> = held.iter().map(|place| place.end()).collect();
+        starts.sort_unstable();
+        ends.sort_unstable();
+        let mut steps = vec![(data.start, 0)];
+        let (mut starts, mut ends) = (starts.into_iter().peekable(), ends.into_iter().peekable());
+        let mut refs = 0_u32;
+        while let Some(at) =
+            ends.peek().map(|end| starts.peek().map_or(*end, |start| *start.min(end)))
+        {
+            while starts.next_if_eq(&at).is_some() {
+                refs += 1;
+            }
+            while ends.next_if_eq(&at).is_some() {
+                refs -= 1;
+            }
+            let last = steps.last_mut().expect("the first is there");
+            if last.0 == at {
+                last.1 = refs;
+            } else if last.1 != refs {
+                steps.push((at, refs));
+            }
+        }
+        if steps.last().is_some_and(|(at, _)| *at == data.end) {
+            steps.pop();
+        }
+        let ends = steps.iter().skip(1).map(|(at, _)| *at).chain([data.end]);
+        let runs = steps.iter().zip(ends).filter(|((_, refs), _)| *refs == 0);
+        let free: BTreeMap<u32, u32> = runs.map(|((at, _), end)| (*at, end - at)).collect();
+        let free_blocks = free.values().sum();
+        Self { disk, data, fast_end, refs: steps.into_iter().collect(), free, free_blocks }
+    }
+
+    pub(super) fn data(&self) -> Range<u32> {
+        self.data.clone()
+    }
+
+    pub(super) fn free_blocks(&self) -> u32 {
+        self.free_blocks
+    }
+
+    /// The parts of a disk that a zone means, in the order in which they are filled.
+    pub(super) fn parts(&self, zone: Zone) -> Vec<Range<u32>> {
+        let (fast, slow) = (self.data.start..self.fast_end, self.fast_end..self.data.end);
+        match zone {
+            Zone::Fast => vec![fast],
+            Zone::Slow => vec![slow],
+            Zone::Any => vec![slow, fast],
+        }
+    }
+
+    /// How many blocks of a zone nobody holds.
+    pub(super) fn left(&self, zone: Zone) -> u32 {
+        self.parts(zone).into_iter().flat_map(|part| self.gaps(part)).map(|gap| gap.len).sum()
+    }
+
+    /// How many hold `block`.
+    pub(super) fn refs(&self, block: u32) -> u32 {
+        let step = self.refs.range(..=block).next_back();
+        *step.expect("the disk's first block is a step").1
+    }
+
+    /// The free runs within `part`, in the order of the disk.
+    fn gaps(&self, part: Range<u32>) -> impl Iterator<Item = Place> + '_ {
+        let first = self.free.range(..part.start).next_back();
+        let gaps = first.into_iter().chain(self.free.range(part.clone()));
+        gaps.filter_map(move |(start, len)| {
+            let (begin, end) = ((*start).max(part.start), (start + len).min(part.end));
+            let gap = Place { disk: self.disk, block: begin, len: end.saturating_sub(begin) };
+            (begin < end).then_some(gap)
+        })
+    }
+
+    /// Blocks for a run of `count`: at `near` if it is free there, else the first gap of the zone that holds it whole, else
+    /// the first gaps. It holds nothing yet.
+    pub(super) fn find(
+        &self,
+        zone: Zone,
+        count: u32,
+        near: Option<u32>,
+    ) -> Result<Vec<Place>, TooFew> {
+        let parts = self.parts(zone);
+        if let Some(near) = near
+            && let Some(part) = parts.iter().find(|part| part.contains(&near))
+            && let Some(gap) = self.gaps(near..part.end).next()
+            && gap.block == near
+            && gap.len >= count
+        {
+            return Ok(vec![Place { len: count, ..gap }]);
+        }
+        for part in &parts {
+            let whole = self.gaps(part.clone()).take(GAPS_SEEN_MAX).find(|gap| gap.len >= count);
+            if let Some(gap) = whole {
+                return Ok(vec![Place { len: count, ..gap }]);
+            }
+        }
+        let mut rest = count;
+        let mut found = Vec::new();
+        for gap in parts.into_iter().flat_map(|part| self.gaps(part)) {
+            let len = gap.len.min(rest);
+            found.push(Place { len, ..gap });
+            rest -= len;
+            if rest == 0 {
+                return Ok(found);
+            }
+        }
+        Err(TooFew { left: count - rest })
+    }
+
+    /// The first free block of a zone at or behind `target` of the way through it, or else before.
+    pub(super) fn find_at(&self, zone: Zone, target: u32) -> Option<Place> {
+        let whole = match zone {
+            Zone::Fast => self.data.start..self.fast_end,
+            Zone::Slow => self.fast_end..self.data.end,
+            Zone::Any => self.data.clone(),
+        };
+        if whole.is_empty() {
+            return None;
+        }
+        let at = whole.start + target % (whole.end - whole.start);
+        let gap = self.gaps(at..whole.end).next().or_else(|| self.gaps(whole.start..at).next())?;
+        Some(Place { len: 1, ..gap })
+    }
+
+    /// One more holds `place`.
+    pub(super) fn hold(&mut self, place: Place) {
+        self.change(place, true);
+    }
+
+    /// One less holds `place`; what nobody holds is free.
+    pub(super) fn release(&mut self, place: Place) {
+        self.change(place, false);
+    }
+
+    fn change(&mut self, place: Place, up: bool) {
+        let (start, end) = (place.block, place.end());
+        assert!(self.data.start <= start && end <= self.data.end, "a place lies within its disk");
+        self.step_at(start);
+        if end < self.data.end {
+            self.step_at(end);
+        }
+        let steps: Vec<u32> = self.refs.range(start..end).map(|(at, _)| *at).collect();
+        for (n, at) in steps.iter().enumerate() {
+            let until = steps.get(n + 1).copied().unwrap_or(end);
+            let refs = self.refs.get_mut(at).expect("it was listed");
+            if up {
+                *refs += 1;
+                if *refs == 1 {
+                    self.occupy(*at, until);
+                }
+            } else {
+                *refs = refs.checked_sub(1).expect("only who holds a block gives it back");
+                if *refs == 0 {
+                    self.vacate(*at, until);
+                }
+            }
+        }
+        self.merge_at(end);
+        self.merge_at(start);
+    }
+
+    /// Makes a step at `block`, though the count be the same on both sides.
+    fn step_at(&mut self, block: u32) {
+        let refs = self.refs(block);
+        self.refs.entry(block).or_insert(refs);
+    }
+
+    /// Takes the step at `block` away if the count is the same on both sides.
+    fn merge_at(&mut self, block: u32) {
+        let before = self.refs.range(..block).next_back().map(|(_, refs)| *refs);
+        if before.is_some() && before == self.refs.get(&block).copied() {
+            self.refs.remove(&block);
+        }
+    }
+
+    fn occupy(&mut self, start: u32, end: u32) {
+        let (gap, len) = self
+            .free
+            .range(..=start)
+            .next_back()
+            .map(|(gap, len)| (*gap, *len))
+            .expect("it was free");
+        self.free.remove(&gap);
+        if gap < start {
+            self.free.insert(gap, start - gap);
+        }
+        if end < gap + len {
+            self.free.insert(end, gap + len - end);
+        }
+        self.free_blocks -= end - start;
+    }
+
+    fn vacate(&mut self, mut start: u32, mut end: u32) {
+        self.free_blocks += end - start;
+        if let Some((gap, len)) =
+            self.free.range(..start).next_back().map(|(gap, len)| (*gap, *len))
+            && gap + len == start
+        {
+            self.free.remove(&gap);
+            start = gap;
+        }
+        if let Some(len) = self.free.remove(&end) {
+            end += len;
+        }
+        self.free.insert(start, end - start);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::dice::Dice;
+
+    const DISK: DiskId = DiskId(0);
+
+    fn place(block: u32, len: u32) -> Place {
+        Place { disk: DISK, block, len }
+    }
+
+    /// Whatever is held and given back, the books are those that are made from the list of who holds what.
+    #[test]
+    fn the_books_are_those_of_a_count_from_scratch() {
+        for seed in 0..20 {
+            let mut dice = Dice::new(seed);
+            let mut space = Space::new(DISK, 5..205, 100);
+            let mut held = Vec::new();
+            for _ in 0..1_000 {
+                if dice.below(2) == 0 || held.is_empty() {
+                    let block = 5 + dice.below(200);
+                    let place = place(block, 1 + dice.below(205 - block));
+                    space.hold(place);
+                    held.push(place);
+                } else {
+                    let len = u32::try_from(held.len()).expect("few");
+                    let place = held.swap_remove(dice.below(len) as usize);
+                    space.release(place);
+                }
+                assert_eq!(space, Space::build(DISK, 5..205, 100, &held), "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_zone_is_a_promise_and_any_leaves_the_fast_one_alone() {
+        let mut space = Space::new(DISK, 0..100, 50);
+        assert_eq!(space.find(Zone::Any, 10, None), Ok(vec![place(50, 10)]));
+        assert_eq!(space.find(Zone::Fast, 51, None), Err(TooFew { left: 50 }));
+        space.hold(place(10, 30));
+        assert_eq!(space.find(Zone::Fast, 15, None), Ok(vec![place(0, 10), place(40, 5)]));
+        assert_eq!(space.find(Zone::Fast, 5, Some(42)), Ok(vec![place(42, 5)]));
+        assert_eq!(space.find(Zone::Any, 60, None), Ok(vec![place(50, 50), place(0, 10)]));
+    }
+}

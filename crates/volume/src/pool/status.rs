@@ -1,0 +1,97 @@
+//! What a pool says of itself, and of a request before it goes to the disks.
+
+use units::Extent;
+
+use super::limits::BLOCK_SECTORS;
+use super::machine::Pool;
+use super::names::{Blocks, VolumeBlock, VolumeId};
+use super::operation::Lock;
+use crate::DiskId;
+
+/// How full a pool is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Blocks that can belong to volumes.
+    pub blocks: u64,
+    /// Blocks that belong to none.
+    pub free: u64,
+    /// Blocks that thin volumes may yet ask for, as far as their sizes go.
+    pub promised: u64,
+    /// Whether so many are in use that somebody should look.
+    pub alarm: bool,
+}
+
+/// What a write to some sectors waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// Nothing: every sector has a place of its own.
+    Now,
+    /// [`Operation::Allocate`](super::Operation::Allocate) of these blocks.
+    Allocate {
+        /// The first.
+        first: VolumeBlock,
+        /// How many.
+        count: Blocks,
+    },
+    /// An operation that has some of the blocks for itself.
+    Wait,
+}
+
+impl Pool {
+    /// How full it is.
+    pub fn status(&self) -> Status {
+        let blocks: u64 = self
+            .spaces
+            .values()
+            .map(|space| u64::from(space.data().end - space.data().start))
+            .sum();
+        let free: u64 = self.spaces.values().map(|space| u64::from(space.free_blocks())).sum();
+        let thin =
+            self.state.volumes.values().filter(|volume| volume.thin && volume.origin.is_none());
+        let promised = thin.map(|volume| u64::from(volume.size.0 - volume.mapped().0)).sum();
+        let alarm = (blocks - free) * 100 >= blocks * u64::from(self.state.alarm);
+        Status { blocks, free, promised, alarm }
+    }
+
+    /// Blocks of a disk that can belong to volumes, and those that belong to none.
+    ///
+    /// # Panics
+    /// On a disk that the pool does not have.
+    pub fn free(&self, disk: DiskId) -> (Blocks, Blocks) {
+        let space = &self.spaces[&disk];
+        (Blocks(space.data().end - space.data().start), Blocks(space.free_blocks()))
+    }
+
+    /// What a write to `extent` of a volume waits for.
+    ///
+    /// # Panics
+    /// If the volume is not there or a snapshot, or `extent` passes its end: it was to be refused at the edge.
+    pub fn writable(&self, id: VolumeId, extent: Extent) -> Ready {
+        let volume = &self.state.volumes[&id];
+        assert!(volume.origin.is_none(), "a snapshot is only read");
+        let first = extent.start.0 / BLOCK_SECTORS.0;
+        let end = (extent.start.0 + extent.len.0).div_ceil(BLOCK_SECTORS.0);
+        let block = |number: u64| u32::try_from(number).expect("within the volume");
+        let (first, end) = (block(first), block(end));
+        assert!(end <= volume.size.0, "{extent} passes the volume's end");
+        if self.is_locked(&Lock::Blocks(self.state.family(id), first..end)) {
+            return Ready::Wait;
+        }
+        let columns = volume.columns.iter().enumerate();
+        let own = columns.into_iter().all(|(column, map)| {
+            let rows = volume.rows(column, first, end - first);
+            let mut at = rows.start;
+            for run in map.within(rows.start, rows.end - rows.start) {
+                if run.row != at || !self.shared(id, column, run).is_empty() {
+                    return false;
+                }
+                at = run.end();
+            }
+            at == rows.end
+        });
+        if own {
+            return Ready::Now;
+        }
+        Ready::Allocate { first: VolumeBlock(first), count: Blocks(end - first) }
+    }
+}

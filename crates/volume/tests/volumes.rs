@@ -1,0 +1,203 @@
+//! What a user of volumes sees: layouts, thin volumes, snapshots, volumes that are laid elsewhere.
+
+mod common;
+
+use common::world::{World, device};
+use spindle_volume::DiskId;
+use spindle_volume::pool::{
+    Action, Blocks, Failure, Layout, NewVolume, Operation, Output, Ready, Refusal, VolumeBlock,
+    VolumeId, Zone,
+};
+use units::{Extent, Lba, Sectors};
+
+fn create(world: &mut World, volume: NewVolume) -> VolumeId {
+    let name = volume.name.clone();
+    world.begin(Operation::Create(volume)).expect("there is room");
+    world.settle();
+    world.pool.state().named(&name).expect("it was created").0
+}
+
+fn plan(layout: Layout, zone: Zone, size: u32, disks: &[u32]) -> NewVolume {
+    let disks = disks.iter().map(|disk| DiskId(*disk)).collect();
+    let (name, size) = ("films".to_owned(), Blocks(size));
+    NewVolume { name, size, layout, zone, thin: false, seed: 7, disks }
+}
+
+/// The disk and the block of every block of a volume.
+fn places(world: &World, id: VolumeId) -> Vec<(u32, u32)> {
+    let volume = world.pool.state().volume(id).unwrap();
+    let place = |block| volume.locate(VolumeBlock(block)).map(|place| (place.disk.0, place.block));
+    (0..volume.size.0).filter_map(place).collect()
+}
+
+#[test]
+fn a_stripe_goes_round_its_disks_and_costs_an_extent_a_disk() {
+    let mut world = World::new(1, 3, 0);
+    let id = create(&mut world, plan(Layout::Stripe, Zone::Any, 30, &[2, 0, 1]));
+    let disks: Vec<u32> = places(&world, id).iter().map(|(disk, _)| *disk).collect();
+    assert_eq!(disks, [2, 0, 1].repeat(10));
+    let volume = world.pool.state().volume(id).unwrap();
+    assert_eq!(volume.extents(), 3);
+    // Four sectors over the edge of two blocks lie on two disks.
+    let pieces: Vec<_> = volume.map(Extent::new(Lba(2_046), Sectors(4))).collect();
+    let disks: Vec<_> = pieces.iter().map(|piece| piece.placed.unwrap().disk.0).collect();
+    assert_eq!(disks, [2, 0]);
+    assert!(pieces.iter().all(|piece| piece.extent.len == Sectors(2)));
+}
+
+#[test]
+fn a_single_volume_goes_on_on_the_next_disk_when_one_is_full() {
+    let mut world = World::new(1, 2, 0);
+    let id = create(&mut world, plan(Layout::Single, Zone::Any, 50, &[1, 0]));
+    let disks: Vec<u32> = places(&world, id).iter().map(|(disk, _)| *disk).collect();
+    assert_eq!(disks, [vec![1; 38], vec![0; 12]].concat());
+}
+
+#[test]
+fn a_random_volume_lies_where_its_seed_says() {
+    let lay = |seed| {
+        let mut world = World::new(1, 3, 0);
+        let volume = NewVolume { seed, ..plan(Layout::Random, Zone::Any, 40, &[0, 1, 2]) };
+        let id = create(&mut world, volume);
+        places(&world, id)
+    };
+    assert_eq!(lay(7), lay(7));
+    assert_ne!(lay(7), lay(8));
+    let on = |disk| lay(7).iter().filter(|(on, _)| *on == disk).count();
+    assert!((0..3).all(|disk| on(disk) > 5), "each disk has its part");
+}
+
+#[test]
+fn a_zone_is_kept_or_refused() {
+    let mut world = World::new(1, 1, 0);
+    let id = create(&mut world, plan(Layout::Single, Zone::Fast, 10, &[0]));
+    let fast_end = world.pool.state().disk(DiskId(0)).unwrap().fast_end;
+    assert!(places(&world, id).iter().all(|(_, block)| *block < fast_end));
+    let refusal = world.begin(Operation::Resize { volume: id, size: Blocks(20) }).unwrap_err();
+    assert_eq!(refusal, Refusal::NoSpace { disk: DiskId(0), zone: Zone::Fast, missing: 1 });
+}
+
+/// A thin volume takes nothing until it is written, gives back what is trimmed, and a full pool says so.
+#[test]
+fn a_thin_volume_takes_what_is_written_and_gives_back_what_is_trimmed() {
+    let mut world = World::new(1, 1, 0);
+    let id =
+        create(&mut world, NewVolume { thin: true, ..plan(Layout::Single, Zone::Any, 100, &[0]) });
+    let status = world.pool.status();
+    assert_eq!((status.free, status.promised, status.alarm), (38, 100, false));
+    for block in 0..38 {
+        world.write(id, block).expect("there is room");
+    }
+    assert!(world.pool.status().alarm, "a full pool raises the alarm");
+    let refusal = world.write(id, 99).unwrap_err();
+    assert!(matches!(refusal, Refusal::NoSpace { missing: 1, .. }), "{refusal}");
+    let trim = Operation::Trim { volume: id, first: VolumeBlock(3), count: Blocks(2) };
+    world.begin(trim).unwrap();
+    world.settle();
+    assert_eq!(world.pool.status().free, 2);
+    world.write(id, 99).expect("there is room again");
+    world.flush();
+    world.verify();
+}
+
+#[test]
+fn a_snapshot_keeps_what_was_and_costs_what_is_written_since() {
+    let mut world = World::new(1, 2, 0);
+    let id = create(&mut world, plan(Layout::Stripe, Zone::Any, 10, &[0, 1]));
+    (0..10).for_each(|block| world.write(id, block).unwrap());
+    let free = world.pool.status().free;
+    world.begin(Operation::Snapshot { volume: id, name: "monday".to_owned() }).unwrap();
+    world.settle();
+    assert_eq!(world.pool.status().free, free, "a snapshot itself takes no block");
+    for block in [2, 3, 2] {
+        world.write(id, block).unwrap();
+    }
+    assert_eq!(world.pool.status().free, free - 2, "each block is copied once");
+    world.verify();
+    let (monday, _) = world.pool.state().named("monday").unwrap();
+    world.begin(Operation::RollBack { snapshot: monday }).unwrap();
+    world.settle();
+    world.verify();
+    assert_eq!(places(&world, id), places(&world, monday));
+    world.begin(Operation::Remove { volume: monday }).unwrap();
+    world.settle();
+    assert_eq!(world.pool.status().free, free);
+    world.verify();
+}
+
+/// What a move has for itself is one block; and a move that is called off leaves the block where it was.
+#[test]
+fn a_move_holds_up_one_block_and_can_be_called_off() {
+    let mut world = World::new(1, 2, 0);
+    let id = create(&mut world, plan(Layout::Single, Zone::Any, 8, &[0]));
+    world.write(id, 5).unwrap();
+    world.begin(Operation::Settle { volume: id, zone: Zone::Any, disks: vec![DiskId(1)] }).unwrap();
+    world.settle();
+    assert_eq!(world.pool.misplaced(id, VolumeBlock(5)), Some(VolumeBlock(5)));
+    let free = world.pool.status().free;
+    let ticket = world.pool.begin(&Operation::Move { volume: id, block: VolumeBlock(5) }).unwrap();
+    let sector = |block: u64| Extent::new(Lba(block * 2_048), Sectors(1));
+    assert_eq!(world.pool.writable(id, sector(5)), Ready::Wait);
+    assert_eq!(world.pool.writable(id, sector(4)), Ready::Now);
+    let Some(Output::Do(step, Action::Copy { .. })) = world.pool.poll() else {
+        panic!("it copies")
+    };
+    world.pool.cancel(ticket);
+    assert_eq!(world.pool.poll(), None, "its end is told when its copy has ended");
+    world.pool.done(step, true);
+    assert_eq!(world.pool.poll(), Some(Output::Finished(ticket, Err(Failure::Cancelled))));
+    world.pool.release(ticket);
+    world.pool.invariants();
+    assert_eq!(world.pool.status().free, free);
+    world.empty();
+    assert_eq!(world.pool.misplaced(id, VolumeBlock(0)), None);
+    assert!(places(&world, id).iter().all(|(disk, _)| *disk == 1));
+    let volume = world.pool.state().volume(id).unwrap();
+    assert_eq!(volume.extents(), 1, "blocks that were moved one by one lie in one piece again");
+    world.flush();
+    world.verify();
+}
+
+/// Where a block lay is nobody else's until whoever reads there is done.
+#[test]
+fn what_is_given_back_is_held_until_it_is_released() {
+    let mut world = World::new(1, 1, 0);
+    let id = create(&mut world, plan(Layout::Single, Zone::Any, 38, &[0]));
+    let ticket = world.pool.begin(&Operation::Remove { volume: id }).unwrap();
+    loop {
+        match world.pool.poll().expect("it ends") {
+            Output::Do(step, action) => {
+                common::world::perform(&mut world.disks, &|_| 0, &action);
+                world.pool.done(step, true);
+            }
+            Output::Finished(_, end) => break assert_eq!(end, Ok(())),
+        }
+    }
+    assert_eq!(world.pool.status().free, 0);
+    world.pool.release(ticket);
+    assert_eq!(world.pool.status().free, 38);
+}
+
+/// After a disk failed under the metadata nobody knows what it has: nothing more is begun.
+#[test]
+fn a_disk_that_fails_under_the_metadata_stops_the_pool() {
+    let mut world = World::new(1, 2, 0);
+    let id = create(&mut world, plan(Layout::Single, Zone::Any, 3, &[0]));
+    let ticket = world.pool.begin(&Operation::Resize { volume: id, size: Blocks(1) }).unwrap();
+    let mut ends = Vec::new();
+    while let Some(output) = world.pool.poll() {
+        match output {
+            Output::Do(step, action) => {
+                let well = !matches!(action, Action::Flush { disk } if disk.0 == 1);
+                let state = world.pool.state().clone();
+                common::world::perform(&mut world.disks, &|disk| device(&state, disk), &action);
+                world.pool.done(step, well);
+            }
+            Output::Finished(ticket, end) => ends.push((ticket, end)),
+        }
+    }
+    assert_eq!(ends, [(ticket, Err(Failure::Unknown))]);
+    assert!(world.pool.is_poisoned());
+    let refusal = world.pool.begin(&Operation::Remove { volume: id }).unwrap_err();
+    assert_eq!(refusal, Refusal::Poisoned);
+}
