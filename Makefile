@@ -54,9 +54,9 @@ clients:
 bench:
 	$(CARGO) bench --locked -p spindle-engine --bench engine
 	$(CARGO) bench --locked -p spindle-engine --bench admission
-	$(CARGO) bench --locked -p spindle-volume --bench pool
 	$(CARGO) bench --locked -p spindle-sim --bench sim
 	$(CARGO) bench --locked -p spindle-control --bench api
+	$(CARGO) bench --locked -p spindle-volume --bench pool
 
 # Shares and insulation with fio, live: about nine minutes.
 shares: build clients
