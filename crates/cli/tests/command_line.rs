@@ -101,7 +101,8 @@ fn an_unknown_key_is_refused_with_those_there_are() {
         "size = \"32MiB\"",
         "sise = \"32MiB\"",
         "plan.toml:18: [[volume]] \"b\": field `sise`: found `sise`, expected one of the keys `name`, `disk`, \
-         `size`, `at`, `reserve`, `limit`, `weight`, `priority`, `same_as`, `iops`, `bandwidth`, `run`, `block`",
+         `clients`, `size`, `at`, `reserve`, `limit`, `weight`, `priority`, `same_as`, `iops`, `bandwidth`, `run`, \
+         `block`, `stream`",
     );
 }
 

@@ -212,7 +212,11 @@ fn commands_exit_with_1_when_refused_and_with_2_on_bad_input() {
     ends(&["vol", "create", "c", "--disk", "d0", "--size", "1MiB", "--reserve", "20%"], 0, "");
     ends(&["vol", "set", "c", "--reserve", "21%"], 1, "expected at most 20% (what is left");
     ends(&["vol", "set", "c", "--reserve", "lots"], 2, "expected a share from 0% to 100%");
-    ends(&["vol", "set", "c"], 2, "expected --reserve, --limit or --weight");
+    ends(
+        &["vol", "set", "c"],
+        2,
+        "expected --reserve, --limit, --weight, --bandwidth or --no-stream",
+    );
     ends(&["vol", "show", "nobody"], 2, "expected one of the volumes");
     ends(&["vol", "resize", "a", "1GiB"], 1, "expected at most 64MiB");
     ends(&["vol", "ls", "--socket", "nowhere"], 2, "expected the API's socket of a daemon");

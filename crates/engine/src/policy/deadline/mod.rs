@@ -23,8 +23,9 @@
 //! (requests take less than at worst) and does for all of best effort that waits, or for four commands of it: then the way is
 //! worth while, and who is alone does not wait.
 //!
-//! Reserves are sporadic servers ([`server`]): their heads are real time as long as their budget pays for them, and count
-//! as best effort otherwise. So is the server that best effort itself may have.
+//! Reserves are sporadic servers ([`server`]): their heads are real time as long as their budget pays for them. A block has
+//! no use for being early, but whoever has a reserve waits for his answer: so his head is best effort as well, and where there
+//! is room it goes in the order of recent usage and costs his budget nothing. Best effort itself may have such a server.
 //!
 //! **Changes.** A stream or a reserve that is new, or another, *joins*: it releases nothing until there is a moment at which
 //! no released request is queued and the drive is idle. Nothing that was begun or let go before can be in its way then, so
@@ -264,7 +265,9 @@ impl Deadline {
             Some(later) => self.future.set(volume, later),
             None => self.future.remove(volume),
         }
-        if let Some(cost) = entry.head.filter(|_| due.is_none()) {
+        // A reserve's head is best effort too where there is room: it need not wait until it is due.
+        let waits = due.is_some() && matches!(entry.promise, Promise::Stream(_));
+        if let Some(cost) = entry.head.filter(|_| !waits) {
             self.shares.set(volume, entry.usage);
             self.costs.set(volume, cost);
         } else {
@@ -499,7 +502,8 @@ impl Policy for Deadline {
             let real = entry.due.is_some_and(|due| self.real.contains(&(due, volume)));
             assert_eq!(real, entry.due.is_some(), "a deadline is in the order of deadlines");
             assert!(!real || entry.head.is_some(), "what is due is queued");
-            let best_effort = entry.head.is_some() && !real;
+            let waits = real && matches!(entry.promise, Promise::Stream(_));
+            let best_effort = entry.head.is_some() && !waits;
             assert_eq!(self.shares.contains(volume), best_effort, "the rest is best effort");
             assert_eq!(self.costs.contains(volume), best_effort, "and ordered by cost too");
             if let Promise::Reserve(server) = &entry.promise {
