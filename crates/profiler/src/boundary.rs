@@ -151,6 +151,16 @@ fn power(number: f64) -> f64 {
     value
 }
 
+/// The natural logarithm of a number of one or more, near enough: halvings and products, as [`power`].
+pub(crate) fn logarithm(number: f64) -> f64 {
+    let (mut rest, mut value) = (number, 0.0);
+    while rest > 1.5 {
+        rest /= 2.0;
+        value += core::f64::consts::LN_2;
+    }
+    value + 2.0 * (rest - 1.0) / (rest + 1.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,6 +168,7 @@ mod tests {
     #[test]
     fn evidence_is_weighed_as_a_probability() {
         assert!((power(1.0) - 0.367_879).abs() < 1e-4 && power(30.0) < 1e-12);
+        assert!((logarithm(12.0) - 2.484_907).abs() < 1e-2 && logarithm(1.0).abs() < 1e-12);
         let found = weigh(100, &[0.0, 0.0, 10.0, 0.0]);
         assert_eq!((found.at, found.width), (102, 1));
         assert!(found.sure > 0.99);

@@ -112,7 +112,8 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
         for _ in 0..SKEWS_BATCHES {
             let more = skews(&mut probe, &mut pieces, end);
             heads = heads::told(&mut pieces, sigma);
-            if more.is_err() || probe.now() > end || pieces.iter().all(|p| p.skews.is_some()) {
+            let told = longest(&pieces).iter().all(|nth| pieces[*nth].skews.is_some());
+            if more.is_err() || probe.now() > end || told {
                 break;
             }
         }
@@ -209,17 +210,22 @@ fn local_again(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<Lattice, Halt
     Ok(piece.lattice.fitted_level(&phases, 5.0 * probe.sigma))
 }
 
-/// Reads on the first and the last tracks of cylinders, where the difference of the two skews shows most, in the longest piece
-/// of each zone in turn. What there was no time for is left out.
-fn skews(probe: &mut Probe<'_, '_>, pieces: &mut [Piece], end: f64) -> Result<(), Halt> {
-    let longest: Vec<usize> = (0..pieces.len())
+/// The longest piece of each zone, which gives the zone its skews.
+fn longest(pieces: &[Piece]) -> Vec<usize> {
+    (0..pieces.len())
         .filter(|nth| {
             let length = |piece: &Piece| piece.to - piece.from;
             let spt = pieces[*nth].lattice.spt;
             let alike = |piece: &&Piece| piece.lattice.spt == spt;
             pieces.iter().filter(alike).all(|other| length(other) <= length(&pieces[*nth]))
         })
-        .collect();
+        .collect()
+}
+
+/// Reads on the first and the last tracks of cylinders, where the difference of the two skews shows most, in the longest piece
+/// of each zone in turn. What there was no time for is left out.
+fn skews(probe: &mut Probe<'_, '_>, pieces: &mut [Piece], end: f64) -> Result<(), Halt> {
+    let longest = longest(pieces);
     for _ in 0..SKEWS_ROUNDS {
         for nth in &longest {
             if probe.now() > end {

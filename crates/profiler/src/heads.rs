@@ -69,7 +69,7 @@ fn candidates(pieces: &[Piece]) -> Vec<u32> {
 }
 
 /// The piece's lattice with so many heads, and by how much better it fits than without, in squares of noise.
-fn with_heads(piece: &Piece, heads: u32, sigma: f64) -> (f64, Lattice) {
+pub(crate) fn with_heads(piece: &Piece, heads: u32, sigma: f64) -> (f64, Lattice) {
     let reach = 5.0 * sigma;
     let mean = piece.lattice.mean_step();
     let plain = Lattice { heads: 1, first: 0, extra: 0.0, step: mean, ..piece.lattice };
@@ -134,9 +134,11 @@ fn whole_sectors(pieces: &mut [Piece], sigma: f64) {
         let (cylinder, track, _) = sectors(piece);
         near(cylinder) < 0.12 && near(track) < 0.25
     };
-    let known = pieces.iter().filter(exact).count();
-    let whole = pieces.iter().filter(exact).filter(|piece| alike(piece)).count();
-    if known < 2 || whole * 10 < known * 7 {
+    // A piece of which little is known may begin its cylinders elsewhere: those count by what is known of them.
+    let samples = |piece: &Piece| piece.phases.len();
+    let known: usize = pieces.iter().filter(exact).map(samples).sum();
+    let whole: usize = pieces.iter().filter(exact).filter(|piece| alike(piece)).map(samples).sum();
+    if pieces.iter().filter(exact).count() < 2 || whole * 10 < known * 7 {
         return;
     }
     for piece in pieces {

@@ -17,6 +17,7 @@ mod bench;
 mod boundary;
 mod circle;
 pub mod dynamics;
+mod ends;
 mod findings;
 pub mod flash;
 mod geometry;

@@ -35,18 +35,19 @@ pub(crate) fn phases(probe: &Probe<'_, '_>, samples: &[Sample]) -> Phases {
     samples.iter().map(|sample| (sample.at, probe.phase(sample))).collect()
 }
 
-/// How tracks are laid out from `from` on; `like` is what the layout may be like. None if it cannot be told there.
+/// How tracks are laid out from `from` on; `like` is what the layout may be like,
+/// `heads` how many tracks its cylinders have. None if it cannot be told there.
 ///
 /// # Errors
 /// As [`crate::Bench::check`].
 pub(crate) fn local(
     probe: &mut Probe<'_, '_>,
     from: Block,
-    like: Option<&Lattice>,
+    (like, heads): (Option<&Lattice>, Option<u32>),
 ) -> Result<Option<(Lattice, Phases)>, Halt> {
     for attempt in 0..ATTEMPTS {
         let from = from + u64::from(attempt) * like.map_or(4_096, |like| 5 * like.spt);
-        let found = attempt_at(probe, from, like)?;
+        let found = attempt_at(probe, from, (like, heads))?;
         if found.is_some() {
             return Ok(found);
         }
@@ -57,7 +58,7 @@ pub(crate) fn local(
 fn attempt_at(
     probe: &mut Probe<'_, '_>,
     from: Block,
-    like: Option<&Lattice>,
+    (like, heads): (Option<&Lattice>, Option<u32>),
 ) -> Result<Option<(Lattice, Phases)>, Halt> {
     let prior = like.map(|like| real(like.spt));
     let Some(spt) = spacing(probe, from, prior)? else { return Ok(None) };
@@ -69,7 +70,6 @@ fn attempt_at(
         return Ok(None);
     };
     let Some((anchor, spt)) = count(probe, first, spt)? else { return Ok(None) };
-    let heads = like.map(|like| like.heads).filter(|heads| *heads > 1);
     levels(probe, anchor, spt, heads)
 }
 
@@ -278,7 +278,8 @@ pub(crate) fn levels(
     while tracks < all {
         let behind = (2 * tracks).clamp(16, all.max(16));
         for _ in 0..2 * probe.effort() {
-            let inside = |part: f64| 0.08 + 0.84 * part;
+            // Up to the ends of tracks: one block too many or too few on each shows there alone.
+            let inside = |part: f64| 0.02 + 0.96 * part;
             let mut blocks: Vec<Block> = (tracks..behind)
                 .map(|track| {
                     anchor + u64::from(track) * spt + whole(inside(probe.even()) * real(spt))
@@ -346,9 +347,10 @@ fn best_of(
     offer(&mut best, Lattice { phase: start, step: common.mean, ..plain }, 0.0);
     // What plain tracks explain needs no cylinders; faint ones show over many more tracks.
     let plain_fits = best.is_some_and(|(misfit, _)| misfit < 1.3 * real(phases.len() as u64));
-    if plain_fits {
+    if plain_fits && heads.is_none() {
         return best.map(|(_, lattice)| lattice);
     }
+    let price = if heads.is_some() { 12.0 } else { 30.0 };
     let range = heads.map_or(2..=HEADS_MAX.min(tracks), |heads| heads..=heads);
     for heads in range {
         for first in 0..heads {
@@ -360,7 +362,7 @@ fn best_of(
                 continue;
             };
             let extra = wrap(new - step);
-            offer(&mut best, Lattice { phase: start, step, extra, heads, first, ..plain }, 30.0);
+            offer(&mut best, Lattice { phase: start, step, extra, heads, first, ..plain }, price);
         }
     }
     best.map(|(_, lattice)| lattice)

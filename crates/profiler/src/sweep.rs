@@ -6,37 +6,45 @@
 //! not the size of the disk.
 
 use crate::bench::Halt;
-use crate::boundary::{Search, against, boundary, weigh};
+use crate::boundary::{against, logarithm};
 use crate::circle::{centre, part, real, whole, wrap};
+use crate::ends::{begin, edges, first_track};
+use crate::heads::with_heads;
 use crate::lattice::{Gaps, Lattice};
 use crate::limits::PIECES_MAX;
-use crate::local::{self, Phases, find, fits, phases};
+use crate::local::{self, HEADS_MAX, Phases, find, fits, phases};
 use crate::probe::{Block, Probe};
 
 /// Blocks in a check.
-const CHECK: u32 = 8;
+pub(crate) const CHECK: u32 = 8;
+/// Blocks that are added where those leave it in doubt.
+const CHECK_AGAIN: u32 = 16;
 /// A check holds if its blocks lie off by no more than this part of a turn.
-const OFF_MAX: f64 = 0.12;
+pub(crate) const OFF_MAX: f64 = 0.12;
 /// A piece's end is halved down to so many tracks.
 const TRACKS_LEFT: u64 = 12;
-/// A piece's end may lie so many tracks before where checks say: near it they may hold by chance.
-const BACK: u64 = 48;
 /// A gap has fewer whole tracks.
 const GAP_TRACKS_MAX: u64 = 64;
-/// Reads to find exactly where tracks begin.
-const SHARPEN: u32 = 100;
-/// A beginning that is so sure is not looked for again.
-const BEGINS_SURE: f64 = 0.95;
+/// By how much better cylinders have to fit than tracks alone, in squares of noise.
+const HEADS_GAIN: f64 = 12.0;
+/// A piece that has ended too early more often than this is bent: what follows is better off without it.
+const JOINS_MAX: u32 = 2;
 /// Tracks that are known ground.
 const GROUND: u64 = 400;
-/// Tracks at each end of a piece that its ends are measured on.
-const EDGE: u64 = 64;
 /// The most tracks that one check spans.
 const SPAN_MAX: u64 = 24;
 /// By how much further each check lies than the one before.
 const FURTHER: u64 = 2;
+/// Reads by which it is seen whether a piece is one, without those that it was made of.
+const ASTRAY: u32 = 24;
+/// Evidence that it is not, as a logarithm.
+const ASTRAY_EVIDENCE: f64 = 12.0;
+/// How often a piece is cut at most.
+const ASTRAY_MAX: u32 = 4;
 /// The mean distance of a check's blocks from their mean, in standard deviations; four fifths are expected.
 const SCATTER_MAX: f64 = 1.4;
+/// The same, from where on more blocks are read.
+const SCATTER_DOUBTFUL: f64 = 1.1;
 
 /// Addresses in a row on one lattice.
 #[derive(Clone, Debug)]
@@ -59,15 +67,16 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// By how much the mean phase of a check at `at` may be off, as a standard deviation: that of its own blocks, and that of
-    /// a line through all that was measured.
-    fn error(&self, at: Block, sigma: f64) -> f64 {
+    /// By how much the mean phase of a check of `own` blocks at `at` may be off, as a standard deviation: that of its
+    /// own blocks, and that of a line through all that was measured.
+    fn error(&self, (at, own): (Block, usize), sigma: f64) -> f64 {
+        let own = real(own.max(1) as u64);
         let count = real(self.phases.len().max(2) as u64);
         let mean = self.phases.iter().map(|(at, _)| real(*at)).sum::<f64>() / count;
         let square = |(at, _): &(Block, f64)| (real(*at) - mean) * (real(*at) - mean);
         let square = self.phases.iter().map(square).sum::<f64>().max(1.0);
         let lever = (real(at) - mean) * (real(at) - mean) / square;
-        sigma * (1.0 / f64::from(CHECK) + 1.0 / count + lever).sqrt()
+        sigma * (1.0 / own + 1.0 / count + lever).sqrt()
     }
 }
 
@@ -77,8 +86,9 @@ impl Piece {
 /// As [`crate::Bench::check`]; the pieces that were found until then stand.
 pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Result<(), Halt> {
     let mut from = pieces.last().map_or(0, |piece| piece.to);
-    let mut lost = 0_u32;
+    let (mut lost, mut joins) = (0_u32, 0);
     while pieces.len() < PIECES_MAX && probe.now() < probe.until {
+        let heads = known_heads(pieces);
         let last = pieces.last().map(|last| last.lattice);
         let again = match &last {
             Some(last) => same_again(probe, from, last)?,
@@ -86,7 +96,7 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
         };
         let found = match again {
             Some(found) => Some(found),
-            None => local::local(probe, from, last.as_ref())?,
+            None => local::local(probe, from, (last.as_ref(), heads))?,
         };
         let Some((lattice, phases)) = found else {
             // Nothing regular here: look further on, each time twice as far.
@@ -99,7 +109,9 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
             continue;
         };
         lost = 0;
-        let joined = pieces.last_mut().is_some_and(|last| join(last, &phases, probe.sigma));
+        let joined = joins < JOINS_MAX
+            && pieces.last_mut().is_some_and(|last| join(last, &phases, probe.sigma));
+        joins = if joined { joins + 1 } else { 0 };
         if !joined {
             let from = lattice.anchor;
             let ending = lattice;
@@ -115,6 +127,9 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
             });
         }
         let nth = pieces.len() - 1;
+        if let Some(heads) = heads {
+            shown(&mut pieces[nth], heads, probe.sigma);
+        }
         let bad = extend(probe, &mut pieces[nth])?;
         if bad.is_none() {
             pieces[nth].to = probe.blocks;
@@ -122,7 +137,8 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
         ground(probe, &pieces[nth]);
         edges(probe, &mut pieces[nth])?;
         if !joined && nth > 0 {
-            let (start, sure) = begin(probe, &pieces[nth - 1], &pieces[nth].lattice)?;
+            let after = (&pieces[nth].lattice, pieces[nth].to);
+            let (start, sure) = begin(probe, &pieces[nth - 1], after)?;
             // Where both lattices have a track begin there is no doubt left.
             let both = pieces[nth - 1].ending.track(start).1 == 0;
             let start = if both { start } else { first_track(probe, &mut pieces[nth], start)? };
@@ -143,6 +159,28 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
     Ok(())
 }
 
+/// Tracks on a cylinder, as most of what was found shows them.
+fn known_heads(pieces: &[Piece]) -> Option<u32> {
+    let mut blocks = [0; HEADS_MAX as usize + 1];
+    for piece in pieces.iter().filter(|piece| piece.lattice.heads > 1) {
+        blocks[piece.lattice.heads as usize] += piece.to - piece.from;
+    }
+    (2..=HEADS_MAX)
+        .max_by_key(|heads| blocks[*heads as usize])
+        .filter(|heads| blocks[*heads as usize] > 0)
+}
+
+/// Gives the piece cylinders of so many tracks, if what was measured of it shows them.
+fn shown(piece: &mut Piece, heads: u32, sigma: f64) {
+    if piece.lattice.heads == heads || piece.lattice.gaps.is_some() {
+        return;
+    }
+    let (gain, lattice) = with_heads(piece, heads, sigma);
+    if gain > HEADS_GAIN {
+        piece.lattice = lattice;
+    }
+}
+
 /// Follows the last piece, whose gaps have just been understood; what is behind its end, if the disk does not end with it.
 fn follow_group(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Result<Option<Block>, Halt> {
     let mut nth = pieces.len() - 1;
@@ -152,13 +190,14 @@ fn follow_group(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Result<Op
         if !join(&mut pieces[nth], &before, probe.sigma) {
             break;
         }
-        pieces[nth].sure = 0.0;
-        pieces.remove(nth - 1);
+        let before = pieces.remove(nth - 1);
         nth -= 1;
+        (pieces[nth].from, pieces[nth].sure) = (before.from, before.sure);
     }
-    if nth > 0 && pieces[nth].sure < BEGINS_SURE {
+    if nth > 0 {
         // What had been seen of its beginning did not know of the gaps.
-        let (start, sure) = begin(probe, &pieces[nth - 1], &pieces[nth].lattice)?;
+        let after = (&pieces[nth].lattice, pieces[nth].to);
+        let (start, sure) = begin(probe, &pieces[nth - 1], after)?;
         pieces[nth - 1].to = start;
         (pieces[nth].from, pieces[nth].sure) = (start, sure);
     }
@@ -219,32 +258,6 @@ fn grouped(pieces: &mut Vec<Piece>, sigma: f64) -> bool {
     true
 }
 
-/// Where a piece begins that begins with a track, from its first tracks alone: slips behind them have moved others.
-fn first_track(probe: &mut Probe<'_, '_>, piece: &mut Piece, start: Block) -> Result<Block, Halt> {
-    let (track, sector) = piece.lattice.track(start);
-    if sector != 0 || track >= 0 {
-        return Ok(start);
-    }
-    let near = Lattice {
-        anchor: start,
-        phase: piece.lattice.at(start),
-        first: u32::try_from(
-            (track + i64::from(piece.lattice.first)).rem_euclid(i64::from(piece.lattice.heads)),
-        )
-        .expect("under the heads"),
-        gaps: None,
-        ..piece.lattice
-    };
-    let (sharp, sure) = sharpen(probe, near, (0, 12), 4)?;
-    if sure < 0.99 {
-        return Ok(start);
-    }
-    if sharp.anchor != start {
-        piece.lattice = piece.lattice.moved(sharp.anchor.cast_signed() - start.cast_signed());
-    }
-    Ok(sharp.anchor)
-}
-
 /// Takes phases into a piece, if they lie where it says: its end had been seen too early.
 fn join(piece: &mut Piece, phases: &Phases, sigma: f64) -> bool {
     let off: Vec<f64> = phases.iter().map(|(at, phase)| piece.lattice.off(*at, *phase)).collect();
@@ -258,96 +271,35 @@ fn join(piece: &mut Piece, phases: &Phases, sigma: f64) -> bool {
     true
 }
 
-/// Where the lattice begins, behind the piece before it, and how sure that is.
-fn begin(
-    probe: &mut Probe<'_, '_>,
-    before: &Piece,
-    lattice: &Lattice,
-) -> Result<(Block, f64), Halt> {
-    let old = before.ending;
-    let back = BACK * old.spt;
-    let from = before.to.saturating_sub(back).max(before.from + 1);
-    let search = Search {
-        from,
-        to: lattice.anchor.max(before.to).max(from),
-        width: 1,
-        reads_min: 16,
-        reads: 240 * probe.effort(),
-        sigma: probe.sigma * 1.3,
-    };
-    // Most layouts begin with a track, and behind the end of one.
-    let likely = |at: Block| match (old.track(at).1, lattice.track(at).1) {
-        (0, 0) => 0.0,
-        (_, 0) => -7.0,
-        (0, _) => -12.0,
-        _ => -14.0,
-    };
-    let rules = (|at| old.at(at), |at| lattice.at(at));
-    let found = boundary(probe, &search, &rules.0, &rules.1, &likely)?;
-    Ok((found.at, found.sure))
+/// What blocks say of whether they lie where a piece says.
+enum Verdict {
+    Holds,
+    /// They may, and may as well not.
+    Doubtful,
+    Fails,
 }
 
-/// Finds exactly where tracks begin, near both ends of the piece.
-fn edges(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<(), Halt> {
-    let (spt, anchor) = (piece.lattice.spt, piece.lattice.anchor);
-    let tracks = piece.lattice.track(piece.to.max(anchor)).0.cast_unsigned().max(12);
-    let reach = (spt / 50).clamp(6, 200).min(spt / 4);
-    (piece.lattice, _) = sharpen(probe, piece.lattice, (0, tracks.min(EDGE)), reach)?;
-    if tracks <= 2 * EDGE {
-        piece.ending = piece.lattice;
-        return Ok(());
+fn verdict(piece: &Piece, phases: &Phases, (at, sigma): (Block, f64)) -> Verdict {
+    let mut off: Vec<f64> =
+        phases.iter().map(|(at, phase)| piece.lattice.off(*at, *phase)).collect();
+    if off.len() < 4 {
+        return Verdict::Fails;
     }
-    let near = (tracks - EDGE, tracks - 2);
-    let high = piece.to - spt;
-    let low = high.saturating_sub(EDGE * spt).max(anchor);
-    let samples =
-        probe.samples(CHECK * probe.effort(), |part| low + whole(part * real(high - low)))?;
-    let found = phases(probe, &samples);
-    let ending = piece.lattice.fitted_level(&found, 5.0 * probe.sigma);
-    let (ending, _) = sharpen(probe, ending, near, spt / 4)?;
-    piece.ending = ending.fitted_level(&found, 5.0 * probe.sigma);
-    Ok(())
-}
-
-/// Finds exactly where tracks begin, give or take `reach`, from boundaries between tracks: each read is at another.
-fn sharpen(
-    probe: &mut Probe<'_, '_>,
-    lattice: Lattice,
-    (low, high): (u64, u64),
-    reach: u64,
-) -> Result<(Lattice, f64), Halt> {
-    let zero = reach;
-    let mut evidence = vec![0.0; usize::try_from(2 * reach + 1).expect("a part of a track")];
-    let mut best = weigh(0, &evidence);
-    let sigma = probe.sigma * 1.2;
-    let (mut reads, mut tries) = (0, 0);
-    let most = SHARPEN * probe.effort();
-    while reads < most && tries < 4 * most && (best.sure < 0.999 || reads < 12) {
-        tries += 1;
-        let nth = low + 1 + whole(probe.even() * real((high - low).max(2) - 1));
-        let nth = nth.cast_signed();
-        let Some(track) = lattice.begins(nth) else { continue };
-        let spread = (probe.even() - 0.5) * 2.0 * real(best.width / 4 + 2);
-        let place = whole(real(best.at) + 0.5 + spread);
-        let at = (track + place).saturating_sub(zero);
-        if at + lattice.spt >= probe.blocks {
-            continue;
-        }
-        // Another track does as well as one that the drive has kept.
-        let kept = tries - reads > most;
-        let sample = if kept { probe.sample_again(at)? } else { probe.sample(at)? };
-        let Some(sample) = sample else { continue };
-        reads += 1;
-        let phase = probe.phase(&sample);
-        let inside = (real(at) - real(track)) / real(lattice.spt);
-        let (behind, before) = (lattice.on((nth, 0)) + inside, lattice.on((nth - 1, 0)) + inside);
-        let (if_before, if_behind) = (against(phase, before, sigma), against(phase, behind, sigma));
-        for (offset, evidence) in (0..).zip(&mut evidence) {
-            *evidence -= if place < offset { if_before } else { if_behind };
-        }
-        best = weigh(0, &evidence);
+    let Some(found) = centre(&off, 5.0 * sigma) else { return Verdict::Fails };
+    // One of eight may have been moved elsewhere, or was late.
+    off.sort_by(|a, b| wrap(a - found.mean).abs().total_cmp(&wrap(b - found.mean).abs()));
+    let alone = off.split_off(off.len() - off.len().div_ceil(8));
+    let alone = alone.iter().any(|off| wrap(off - found.mean).abs() > 4.0 * sigma);
+    let scatter =
+        off.iter().map(|off| wrap(off - found.mean).abs()).sum::<f64>() / real(off.len() as u64);
+    let error = piece.error((at, phases.len()), sigma);
+    let may = (4.0 * error + 2.0 / real(piece.lattice.spt)).min(OFF_MAX);
+    let moved = wrap(found.mean).abs();
+    if scatter > SCATTER_MAX * sigma || moved > may {
+        return Verdict::Fails;
     }
-    Ok((lattice.moved(best.at.cast_signed() - zero.cast_signed()), best.sure))
+    let doubtful = alone || scatter > SCATTER_DOUBTFUL * sigma;
+    if doubtful { Verdict::Doubtful } else { Verdict::Holds }
 }
 
 /// Whether the blocks from `at` on, over so many, lie where the piece says; if so they are added to it.
@@ -356,22 +308,17 @@ fn check(
     piece: &mut Piece,
     (at, span): (Block, u64),
 ) -> Result<bool, Halt> {
-    let samples = probe.samples(CHECK * probe.effort(), |part| at + whole(part * real(span)))?;
-    let phases = phases(probe, &samples);
-    let mut off: Vec<f64> =
-        phases.iter().map(|(at, phase)| piece.lattice.off(*at, *phase)).collect();
-    if off.len() < 4 {
-        return Ok(false);
-    }
-    let Some(found) = centre(&off, 5.0 * probe.sigma) else { return Ok(false) };
-    // One of them may have been moved elsewhere, or was late.
-    off.sort_by(|a, b| wrap(a - found.mean).abs().total_cmp(&wrap(b - found.mean).abs()));
-    off.pop();
-    let scatter =
-        off.iter().map(|off| wrap(off - found.mean).abs()).sum::<f64>() / real(off.len() as u64);
-    let may = (4.0 * piece.error(at, probe.sigma) + 2.0 / real(piece.lattice.spt)).min(OFF_MAX);
-    if scatter > SCATTER_MAX * probe.sigma || wrap(found.mean).abs() > may {
-        return Ok(false);
+    let mut phases = Phases::new();
+    for count in [CHECK, CHECK_AGAIN] {
+        let samples =
+            probe.samples(count * probe.effort(), |part| at + whole(part * real(span)))?;
+        phases.extend(samples.iter().map(|sample| (sample.at, probe.phase(sample))));
+        match verdict(piece, &phases, (at, probe.sigma)) {
+            // Most of it may lie right by chance: more blocks tell.
+            Verdict::Doubtful if count == CHECK => {}
+            Verdict::Holds | Verdict::Doubtful => break,
+            Verdict::Fails => return Ok(false),
+        }
     }
     let before = piece.phases.len();
     piece.phases.extend(phases);
@@ -405,18 +352,74 @@ fn extend(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<Option<Block>,
             bad = Some((at + span).min(end));
         }
     }
-    let Some(mut bad) = bad else { return Ok(None) };
-    while bad - good > TRACKS_LEFT * spt {
-        let span = ((bad - good) / 4).min(SPAN_MAX * spt);
-        let at = good + (bad - good - span) / 2;
-        if check(probe, piece, (at, span))? {
+    if let Some(bad) = &mut bad {
+        halve(probe, piece, good, bad)?;
+    }
+    for _ in 0..ASTRAY_MAX {
+        let Some((good, mut off)) = astray(probe, piece)? else { break };
+        // Checks behind it held by chance.
+        piece.phases.retain(|(at, _)| *at <= good);
+        piece.lattice = piece.lattice.fitted(&piece.phases, 0.15);
+        piece.to = good;
+        halve(probe, piece, good, &mut off)?;
+        bad = Some(off);
+    }
+    Ok(bad)
+}
+
+/// Halves what lies between `good`, up to where the piece goes, and `bad`, where it has ended.
+fn halve(
+    probe: &mut Probe<'_, '_>,
+    piece: &mut Piece,
+    mut good: Block,
+    bad: &mut Block,
+) -> Result<(), Halt> {
+    let spt = piece.lattice.spt;
+    while *bad - good > TRACKS_LEFT * spt {
+        let span = ((*bad - good) / 4).min(SPAN_MAX * spt);
+        let at = good + (*bad - good - span) / 2;
+        // Tracks that are turned nearly alike may lie right at one place; they do not at another.
+        let other = at - whole(probe.even() * real(at - good) / 2.0);
+        let held = check(probe, piece, (at, span))? || check(probe, piece, (at, span))?;
+        if held && (check(probe, piece, (other, span))? || check(probe, piece, (other, span))?) {
             good = at + span;
             piece.to = good;
         } else {
-            bad = at + span;
+            *bad = at + span;
         }
     }
-    Ok(Some(bad))
+    Ok(())
+}
+
+/// Reads all over a piece that were not made to fit it: the last place before they do not fit, and a place where
+/// they do not. None if they do all over.
+fn astray(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<Option<(Block, Block)>, Halt> {
+    let (from, to) = (piece.lattice.anchor, piece.to);
+    if to < from + TRACKS_LEFT * piece.lattice.spt {
+        return Ok(None);
+    }
+    let samples =
+        probe.samples(ASTRAY * probe.effort(), |part| from + whole(part * real(to - from)))?;
+    let mut phases = phases(probe, &samples);
+    phases.reverse();
+    let sigma = probe.sigma * 1.3;
+    // What a read that may lie anywhere on the turn has for it, beside one that lies as noise has it.
+    let anywhere = logarithm(1.0 / (sigma * 2.507));
+    let (mut sum, mut begins) = (0.0_f64, 0);
+    let mut most = (ASTRAY_EVIDENCE, None);
+    for (nth, (at, phase)) in phases.iter().enumerate() {
+        if sum <= 0.0 {
+            (sum, begins) = (0.0, nth);
+        }
+        sum += against(*phase, piece.lattice.at(*at), sigma) - anywhere;
+        if sum > most.0 {
+            most = (sum, Some(begins));
+        }
+    }
+    let Some(begins) = most.1 else { return Ok(None) };
+    // The read before may lie right by chance.
+    let good = begins.checked_sub(2).map_or(from, |nth| phases[nth].0);
+    Ok(Some((good, phases[begins].0)))
 }
 
 /// The same lattice anew from `from` on, if it goes on as it was but for where it begins; and what was measured of it.

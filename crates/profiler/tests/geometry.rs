@@ -101,17 +101,19 @@ fn held(geometry: &Geometry, model: &Model) -> Held {
     held
 }
 
-/// Measures a drive of the library and holds it against the truth; of its zones so many may be missed, and skews may be
-/// off by so much.
-fn holds(name: &str, missed_max: usize, skews_off_max: f64) {
+/// By how much skews may be off, in parts.
+const SKEWS_OFF_MAX: f64 = 0.02;
+
+/// Measures a drive of the library, with noise of one seed, and holds it against the truth.
+fn holds(name: &str, seed: u64) {
     let model = library(name);
-    let measured = measured(&model, Budget::DEFAULT, 1);
+    let measured = measured(&model, Budget::DEFAULT, seed);
     let (off, held) = (period_off(&measured, &model), held(measured.geometry(), &model));
     let heads = measured.geometry().heads.map(|heads| heads.value);
-    println!("{name}: {off:.2} ppm, {held:?}, heads {heads:?}, in {}", measured.spent);
+    println!("{name}, seed {seed}: {off:.2} ppm, {held:?}, heads {heads:?}, in {}", measured.spent);
     assert!(off.abs() < 10.0, "{off} ppm");
-    assert!(held.found + missed_max >= held.zones, "{held:?}");
-    assert!(held.skews_off < skews_off_max, "{held:?}");
+    assert_eq!(held.found, held.zones, "{held:?}");
+    assert!(held.skews_off < SKEWS_OFF_MAX, "{held:?}");
     assert_eq!(heads, Some(model.spec().surfaces));
     assert_eq!(measured.geometry().known, model.capacity());
     assert!(measured.spent < Duration::from_secs(400), "{}", measured.spent);
@@ -119,61 +121,69 @@ fn holds(name: &str, missed_max: usize, skews_off_max: f64) {
 
 #[test]
 fn the_zones_of_an_atlas_ii_are_found() {
-    holds("atlas-ii", 0, 0.02);
+    holds("atlas-ii", 1);
 }
 
-/// Nine of its zones have as many sectors a track as the one before them, and skews that differ by a sector or two: where
-/// two of them are seen as one, its skews are between theirs.
+/// Nine of its zones have as many sectors a track as the one before them, and skews that differ by a sector or two.
 #[test]
 fn the_zones_of_a_drive_with_ten_whole_tracks_in_its_memory_are_found() {
-    holds("atlas10k", 0, 0.03);
+    holds("atlas10k", 1);
 }
 
 #[test]
 fn the_zones_of_a_drive_of_two_terabytes_are_found() {
-    holds("barracuda-2t", 0, 0.02);
+    holds("barracuda-2t", 1);
 }
 
 #[test]
 fn the_zones_of_a_drive_with_spares_after_each_six_cylinders_are_found() {
-    holds("barracuda-st32171w", 0, 0.02);
+    holds("barracuda-st32171w", 1);
 }
 
-/// Hundreds of slipped sectors move its tracks by one block here and there, also just before a zone ends: there the
-/// last block of a zone and the first of the next are told apart less surely.
+/// Hundreds of slipped sectors move its tracks by one block here and there, also just before a zone ends.
 #[test]
-fn the_zones_of_a_drive_with_slipped_sectors_are_found_but_for_one_at_most() {
-    holds("cheetah9LP", 1, 0.02);
+fn the_zones_of_a_drive_with_slipped_sectors_are_found() {
+    holds("cheetah9LP", 1);
 }
 
 #[test]
 fn the_zones_of_a_deskstar_are_found_and_its_heads_though_its_skews_are_alike() {
-    holds("deskstar-34gxp", 0, 0.02);
+    holds("deskstar-34gxp", 1);
 }
 
 #[test]
 fn the_zones_of_a_drive_of_eight_terabytes_are_found() {
-    holds("hgst-7k8", 0, 0.02);
+    holds("hgst-7k8", 1);
 }
 
 #[test]
 fn the_zones_of_a_drive_with_spare_tracks_are_found() {
-    holds("hp_c2247a", 0, 0.02);
+    holds("hp_c2247a", 1);
 }
 
 #[test]
 fn the_zones_of_a_drive_whose_bus_is_slower_than_its_media_are_found() {
-    holds("hp_c3323a", 0, 0.02);
+    holds("hp_c3323a", 1);
 }
 
 #[test]
 fn the_zones_of_a_drive_of_twenty_terabytes_are_found() {
-    holds("nearline-20t", 0, 0.02);
+    holds("nearline-20t", 1);
 }
 
 #[test]
 fn the_zones_of_a_drive_whose_arm_varies_are_found() {
-    holds("st318437lw", 0, 0.02);
+    holds("st318437lw", 1);
+}
+
+/// Zones that differ by little, spares and slips lie right by chance here and there, each time elsewhere.
+#[test]
+fn zones_that_are_hard_to_tell_apart_are_found_with_other_noise_too() {
+    for name in ["atlas10k", "barracuda-st32171w", "cheetah9LP"] {
+        for seed in 2..=4 {
+            holds(name, seed);
+        }
+    }
 }
 
 #[test]
@@ -266,7 +276,7 @@ fn drawn(seed: u64) -> Spec {
     spec
 }
 
-/// Ten of them in a suite that everybody runs; the bound on skews is wider where noise is a twentieth of a turn.
+/// Ten of them in a suite that everybody runs.
 #[test]
 fn drives_that_nobody_has_built_are_found_too() {
     let mut missed = Vec::new();
@@ -276,8 +286,7 @@ fn drives_that_nobody_has_built_are_found_too() {
         let held = held(measured.geometry(), &model);
         let heads = measured.geometry().heads.map(|heads| heads.value);
         println!("seed {seed}: {held:?}, heads {heads:?}, in {}", measured.spent);
-        let bound = if model.period() < Duration::from_millis(5) { 0.03 } else { 0.02 };
-        let all = held.found == held.zones && held.skews_off < bound;
+        let all = held.found == held.zones && held.skews_off < SKEWS_OFF_MAX;
         if !all || heads != Some(model.spec().surfaces) {
             missed.push((seed, held, heads, model.spec().surfaces));
         }
