@@ -27,9 +27,11 @@ const READS_TELL: usize = 5;
 const LATE_IN_A_ROW: u32 = 3;
 /// How often more reads are asked for where those that there are do not tell.
 const UNDECIDED_MAX: u32 = 4;
-/// A pause between reads is up to this over the square root of their number, in ns: rounds then vary by more than the
-/// longest turn, so that all multiples of it are among them.
-const PAUSE: f64 = 4e7;
+/// A pause between rounds is up to this, in ns: shorter ones are lost where the disk is waited for anyway, and rounds
+/// that always take as many turns would fit parts of a turn as well.
+const PAUSE_ROUND: f64 = 4e7;
+/// A pause between reads is up to this.
+const PAUSE: f64 = 1e7;
 /// Blocks between two references: 32 MiB, which no drive reads ahead.
 const APART: u64 = 65_536;
 /// How long turns are counted.
@@ -144,10 +146,11 @@ fn watch(
     times: &mut [Vec<f64>],
 ) -> Result<Vec<f64>, Halt> {
     let mut all = Vec::new();
-    let pause_max = PAUSE / real(references.len() as u64).sqrt();
     for _ in 0..rounds {
+        let mut longest = PAUSE_ROUND;
         for (reference, times) in references.iter().zip(&mut *times) {
-            let pause = probe.even() * pause_max;
+            let pause = probe.even() * longest;
+            longest = PAUSE;
             let until = probe.now() + pause;
             probe.bench.wait_until(probe.instant(until));
             if let Some((took, sample)) = probe.read(reference.at)? {
