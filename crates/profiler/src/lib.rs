@@ -26,6 +26,7 @@ mod lattice;
 pub mod limits;
 mod local;
 mod map;
+mod period;
 mod probe;
 mod rotation;
 mod surfaces;
