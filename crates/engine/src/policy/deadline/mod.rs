@@ -413,6 +413,9 @@ impl Policy for Deadline {
             self.burst = true;
             // The server's job begins when best effort has nothing else.
             paid = self.server.as_mut().and_then(|server| server.turn(Some(cheapest), now));
+        } else if let Some(server) = &mut self.server {
+            // The slack took what its job was begun for: kept until more comes, it would be due earlier than anybody counted on.
+            server.turn(None, now);
         }
         let first = self.real.first().copied();
         self.picked = match (first, paid) {
