@@ -9,7 +9,7 @@ use sim::{BenchTarget, Lateness};
 use spindle_profiler::{Bench, Budget, Findings, Progress, Spindle, rotation};
 use units::{Duration, Share};
 
-/// Worse than a loaded host: every fifth is late, not every twentieth.
+/// Twice as bad as a loaded host: every fifth is late.
 const OVERLOADED: Lateness = Lateness { often: Share::from_percent(20), ..Lateness::LOADED };
 
 #[expect(clippy::cast_precision_loss, reason = "times of a drive")]
