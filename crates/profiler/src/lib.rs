@@ -26,7 +26,6 @@ mod lattice;
 pub mod limits;
 mod local;
 mod map;
-mod period;
 mod probe;
 mod rotation;
 mod surfaces;

@@ -10,28 +10,17 @@ use crate::bench::{Bench, Halt};
 use crate::circle::{nearest, real, whole, wrap};
 use crate::findings::{Figure, Reason, Stage};
 use crate::limits::REFERENCES_MAX;
-use crate::period::{self, Found, deviation, median};
 use crate::probe::{Block, Probe, Sample};
 
+/// The slowest and the fastest spindle that is looked for, in Hz: 2,400 and 36,000 turns a minute.
+const FREQUENCIES: (f64, f64) = (40.0, 600.0);
+/// Intervals are multiples of a turn if they are off by less than this part of it on the mean; it is a quarter for
+/// intervals that have nothing to do with it.
+const OFF_MAX: f64 = 0.12;
 /// Reads that a period is looked for in, at least.
 const SEARCH_READS: u32 = 64;
-/// How often each block is read to look for a period, at least.
-const ROUNDS_MIN: u32 = 6;
 /// A read that ends so far from its turn is an outlier.
 const LATE: f64 = 0.2;
-/// Reads that wait for a turn take times that lie further apart, in ns: three eighths of the shortest turn.
-const KEPT_SPREAD: f64 = 600_000.0;
-/// Of so many reads of a block it is told which came late.
-const READS_TELL: usize = 5;
-/// After so many in a row it was the one before them that was off.
-const LATE_IN_A_ROW: u32 = 3;
-/// How often more reads are asked for where those that there are do not tell.
-const UNDECIDED_MAX: u32 = 4;
-/// A pause between rounds is up to this, in ns: shorter ones are lost where the disk is waited for anyway, and rounds
-/// that always take as many turns would fit parts of a turn as well.
-const PAUSE_ROUND: f64 = 4e7;
-/// A pause between reads is up to this.
-const PAUSE: f64 = 1e7;
 /// Blocks between two references: 32 MiB, which no drive reads ahead.
 const APART: u64 = 65_536;
 /// How long turns are counted.
@@ -71,9 +60,6 @@ struct Reference {
     at: Block,
     /// When its reads ended, and turns since the first.
     reads: Vec<(f64, f64)>,
-    /// How many of them came late, and how many in a row up to now.
-    late: u32,
-    late_in_a_row: u32,
 }
 
 /// Measures the spindle.
@@ -86,24 +72,12 @@ pub fn rotation(bench: &mut Bench<'_>) -> Result<Spindle, Halt> {
     bench.begin(Stage::Rotation, left);
     let mut probe = Probe::new(bench);
     let mut count = 2;
-    let (mut found, mut undecided) = (None, false);
+    let mut found = None;
     while count <= REFERENCES_MAX {
         let references = references(&probe, count);
-        let rounds = (SEARCH_READS / count).max(ROUNDS_MIN);
-        let mut times = vec![Vec::new(); references.len()];
-        let mut seen = Found::Undecided;
-        for _ in 0..UNDECIDED_MAX {
-            if kept(watch(&mut probe, &references, rounds, &mut times)?) {
-                seen = Found::Nothing;
-                break;
-            }
-            seen = period::search(&times);
-            if seen != Found::Undecided {
-                break;
-            }
-        }
-        undecided |= seen == Found::Undecided;
-        if let Found::Period(period) = seen {
+        let rounds = (SEARCH_READS / count).max(5);
+        let times = watch(&mut probe, &references, rounds)?;
+        if let Some(period) = search(&times) {
             probe.period = period;
             found = Some(references);
             break;
@@ -112,15 +86,7 @@ pub fn rotation(bench: &mut Bench<'_>) -> Result<Spindle, Halt> {
         count += (count / 2).max(1);
     }
     let spindle = match found {
-        None => {
-            let note = if undecided {
-                "rotation: undecided, too many completions came late or out of turn"
-            } else {
-                "not rotating: reads of one place follow no period"
-            };
-            probe.bench.findings.note(note.to_owned());
-            Spindle::Still
-        }
+        None => Spindle::Still,
         Some(references) => {
             let counted = if quick { COUNTED_QUICK } else { COUNTED };
             Spindle::Turns(refine(&mut probe, references, counted)?)
@@ -135,41 +101,55 @@ pub fn rotation(bench: &mut Bench<'_>) -> Result<Spindle, Halt> {
 fn references(probe: &Probe<'_, '_>, count: u32) -> Vec<Reference> {
     let apart = (APART / probe.block).min(probe.blocks / u64::from(REFERENCES_MAX + 1)).max(1);
     let block = |nth: u32| (u64::from(count - nth) * apart).min(probe.blocks - 1);
-    (0..count).map(|nth| Reference { at: block(nth), ..Reference::default() }).collect()
+    (0..count).map(|nth| Reference { at: block(nth), reads: Vec::new() }).collect()
 }
 
-/// Reads the references round by round, with pauses that have nothing to do with anything; what each read took, in ns.
+/// Reads the references round by round, with pauses that have nothing to do with anything.
 fn watch(
     probe: &mut Probe<'_, '_>,
     references: &[Reference],
     rounds: u32,
-    times: &mut [Vec<f64>],
-) -> Result<Vec<f64>, Halt> {
-    let mut all = Vec::new();
+) -> Result<Vec<Vec<f64>>, Halt> {
+    let mut times = vec![Vec::new(); references.len()];
     for _ in 0..rounds {
-        let mut longest = PAUSE_ROUND;
-        for (reference, times) in references.iter().zip(&mut *times) {
-            let pause = probe.even() * longest;
-            longest = PAUSE;
+        for (reference, times) in references.iter().zip(&mut times) {
+            let pause = probe.even() * 1e7;
             let until = probe.now() + pause;
             probe.bench.wait_until(probe.instant(until));
-            if let Some((took, sample)) = probe.read(reference.at)? {
-                times.push(sample.time);
-                all.push(took);
-            }
+            times.extend(probe.read(reference.at)?.map(|(_, sample)| sample.time));
         }
     }
-    Ok(all)
+    Ok(times)
 }
 
-/// Whether most of these reads came out of the drive's memory: they took equally long, which nothing does that waits for
-/// a turn. Late ones are among the longer half, which is not looked at.
-fn kept(mut took: Vec<f64>) -> bool {
-    took.sort_by(f64::total_cmp);
-    let (Some(lower), Some(median)) = (took.get(took.len() / 8), took.get(took.len() / 2)) else {
-        return false;
+/// The longest time that all intervals are multiples of.
+fn search(times: &[Vec<f64>]) -> Option<f64> {
+    let intervals: Vec<f64> =
+        times.iter().flat_map(|times| times.windows(2).map(|pair| pair[1] - pair[0])).collect();
+    let count = u32::try_from(intervals.len()).unwrap_or(u32::MAX);
+    if count < SEARCH_READS / 2 {
+        return None;
+    }
+    let longest = intervals.iter().copied().fold(0.0, f64::max) / 1e9;
+    let off = |hertz: f64| {
+        let sum: f64 = intervals.iter().map(|time| wrap(time * hertz / 1e9).abs()).sum();
+        sum / f64::from(count)
     };
-    median - lower < KEPT_SPREAD
+    let step = 0.1 / longest;
+    let (mut hertz, mut best) = (FREQUENCIES.0, (OFF_MAX, None));
+    while hertz < FREQUENCIES.1 {
+        if off(hertz) < 2.0 * OFF_MAX {
+            for near in (-5..=5).map(|nth| hertz + step * f64::from(nth) / 10.0) {
+                let off = off(near);
+                if off < best.0 {
+                    best = (off, Some(1e9 / near));
+                }
+            }
+        }
+        hertz += step;
+    }
+    // Noise is a smaller part of a turn than of any part of a turn, so that multiples of the frequency fit less well.
+    best.1
 }
 
 /// Counts turns for so long.
@@ -180,9 +160,7 @@ fn refine(
 ) -> Result<Rotation, Halt> {
     let hit_below = memory(probe, &references)?;
     probe.hit = hit_below;
-    let began = probe.now();
-    let end = began + real(counted.as_nanos());
-    let mut again = began + 20.0 * probe.period;
+    let end = probe.now() + real(counted.as_nanos());
     while probe.now() < end {
         for reference in &mut references {
             match probe.sample(reference.at) {
@@ -193,16 +171,9 @@ fn refine(
                 Err(_) => return Ok(summary(probe, &references, hit_below)),
             }
         }
-        // As often as the time since the first read has grown by an eighth: then the next turns are counted safely.
-        if probe.now() > again {
-            again += (again - began) / 8.0;
-            if let Some(period) = slope(&references) {
-                probe.period = period;
-            }
+        if let Some(period) = slope(&references) {
+            probe.period = period;
         }
-    }
-    if let Some(period) = slope(&references) {
-        probe.period = period;
     }
     Ok(summary(probe, &references, hit_below))
 }
@@ -214,13 +185,6 @@ fn count(probe: &mut Probe<'_, '_>, reference: &mut Reference, sample: &Sample) 
         Some((time, turns)) => {
             let more = (sample.time - time) / probe.period;
             if wrap(more).abs() > LATE {
-                reference.late += 1;
-                reference.late_in_a_row += 1;
-                if reference.late_in_a_row > LATE_IN_A_ROW {
-                    // Rather it was the first that came late.
-                    reference.reads.clear();
-                    reference.late_in_a_row = 0;
-                }
                 let lba = probe.lba(reference.at);
                 probe.bench.outlier(lba, Reason::Late);
                 return;
@@ -228,24 +192,34 @@ fn count(probe: &mut Probe<'_, '_>, reference: &mut Reference, sample: &Sample) 
             turns + real(nearest(more))
         }
     };
-    reference.late_in_a_row = 0;
     reference.reads.push((sample.time, turns));
 }
 
-/// The time of a turn that fits all references best. Of few reads it cannot be told which came late.
+/// The time of a turn that fits all references best.
 fn slope(references: &[Reference]) -> Option<f64> {
-    let reads: Vec<&[(f64, f64)]> =
-        references.iter().map(|reference| reference.reads.as_slice()).collect();
-    let reads: Vec<_> = reads.into_iter().filter(|reads| reads.len() >= READS_TELL).collect();
-    period::slope(&reads)
+    let (mut products, mut squares) = (0.0, 0.0);
+    for reference in references {
+        let (time, turns) = means(&reference.reads);
+        for read in &reference.reads {
+            products += (read.0 - time) * (read.1 - turns);
+            squares += (read.1 - turns) * (read.1 - turns);
+        }
+    }
+    (squares > 0.0).then(|| products / squares)
+}
+
+fn means(reads: &[(f64, f64)]) -> (f64, f64) {
+    let count = f64::from(u32::try_from(reads.len().max(1)).unwrap_or(u32::MAX));
+    let sum = |of: fn(&(f64, f64)) -> f64| reads.iter().map(of).sum::<f64>() / count;
+    (sum(|read| read.0), sum(|read| read.1))
 }
 
 /// When each read ended, and by how much later than turns of this length say.
 fn residuals(references: &[Reference], period: f64) -> Vec<(f64, f64)> {
     let mut all = Vec::new();
     for reference in references.iter().filter(|reference| reference.reads.len() > 1) {
-        let level = median(reference.reads.iter().map(|read| read.0 - read.1 * period));
-        let off = |read: &(f64, f64)| (read.0, read.0 - read.1 * period - level);
+        let (time, turns) = means(&reference.reads);
+        let off = |read: &(f64, f64)| (read.0, read.0 - time - (read.1 - turns) * period);
         all.extend(reference.reads.iter().map(off));
     }
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -257,11 +231,8 @@ fn summary(probe: &mut Probe<'_, '_>, references: &[Reference], hit: f64) -> Rot
     let residuals = residuals(references, probe.period);
     let count = u32::try_from(residuals.len()).unwrap_or(u32::MAX);
     let of = f64::from(count.max(1));
-    // Late ones count as what they are, cut off: whoever looks for sectors cuts off as well.
-    let late: u32 = references.iter().map(|reference| reference.late).sum();
-    let late = (0..late).map(|_| LATE * probe.period);
-    let distances: Vec<f64> = residuals.iter().map(|(_, off)| *off).chain(late).collect();
-    let noise = deviation(&distances);
+    let square = residuals.iter().map(|(_, off)| off * off).sum::<f64>() / of;
+    let noise = square.sqrt();
     let span = match (residuals.first(), residuals.last()) {
         (Some(first), Some(last)) => (last.0 - first.0) / probe.period,
         _ => 1.0,
@@ -310,13 +281,11 @@ fn memory(probe: &mut Probe<'_, '_>, references: &[Reference]) -> Result<f64, Ha
         again.extend(probe.read(reference.at)?.map(|(took, _)| took));
     }
     again.sort_by(f64::total_cmp);
-    let (Some(lower), Some(median)) = (again.get(again.len() / 8), again.get(again.len() / 2))
+    let (Some(median), Some(upper)) = (again.get(again.len() / 2), again.get(again.len() * 7 / 8))
     else {
         return Ok(0.0);
     };
-    // Off the media a quarter of all would be more than a quarter of a turn apart. The later half is not looked at: a
-    // busy host notices some of it late.
-    let apart = median - lower;
-    let margin = (3.5 * apart).max(probe.period / 20.0) + probe.period / 50.0;
-    Ok(if apart < probe.period / 8.0 { median + margin } else { 0.0 })
+    // Off the media a quarter of all would be more than a quarter of a turn apart.
+    let apart = upper - median;
+    Ok(if apart < probe.period / 8.0 { upper + 2.5 * apart + probe.period / 50.0 } else { 0.0 })
 }
