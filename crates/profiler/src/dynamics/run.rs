@@ -214,11 +214,18 @@ impl Run<'_, '_> {
     }
 
     fn seeks(&mut self) -> Result<(), Halt> {
-        let quick = self.prober.bench.budget().quick;
         let cylinders = self.prober.profile.cylinders;
         if let Some(base) = self.base(Errand::Read, overheads::PROBES_FIRST)? {
             self.base = base.time;
             self.prober.takeover = base.time + TAKEOVER;
+        }
+        let quick = self.prober.bench.budget().quick;
+        let map = &self.prober.bench.findings.geometry;
+        if quick && map.as_ref().is_some_and(|map| map.heads.is_none()) {
+            let note =
+                "seeks: left out, heads are not known so soon, nor which tracks are one cylinder";
+            self.prober.bench.findings.note(note.into());
+            return Ok(());
         }
         let mut curve = Curve::new(Errand::Read, self.base, quick);
         let ended = curve.measure(&mut self.prober);
