@@ -98,6 +98,16 @@ pub trait Disk: Send {
         None
     }
 
+    /// What these sectors hold, now: for who looks at a disk before it is served, such as at its labels. It waits for the
+    /// medium where there is one, and is none of the commands.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    ///
+    /// # Panics
+    /// If the extent passes the end.
+    fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure>;
+
     /// What the time of the commands reaped so far went into, if it can tell.
     fn times(&self) -> Option<Times> {
         None
