@@ -127,7 +127,7 @@ pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<Ended> {
 /// How far off the estimates on the disk of this number were.
 fn error(status: &Status, disk: usize) -> Option<report::ErrorMs> {
     let mut all = Latency::default();
-    for volume in status.volumes.iter().filter(|volume| volume.disk == disk) {
+    for volume in status.volumes.iter().filter(|volume| volume.disks == [disk]) {
         all.add(&volume.error);
     }
     all.error()
@@ -139,7 +139,7 @@ fn tell((from, to): (&Status, &Status), json: bool) -> anyhow::Result<()> {
     let volumes: Vec<VolumeReport> = to
         .volumes
         .iter()
-        .map(|volume| volume.report_since(from.volume(volume.export), elapsed[volume.disk]))
+        .map(|volume| volume.report_since(from.volume(volume.export), elapsed[volume.disks[0]]))
         .collect();
     declared::warn(&volumes);
     if !json {
@@ -152,7 +152,7 @@ fn tell((from, to): (&Status, &Status), json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     let disks = (0..).zip(to.disks.iter().zip(&elapsed)).map(|(index, (disk, elapsed))| {
-        let on_it = to.volumes.iter().zip(&volumes).filter(|(volume, _)| volume.disk == index);
+        let on_it = to.volumes.iter().zip(&volumes).filter(|(volume, _)| volume.disks == [index]);
         DiskReport {
             name: disk.name.clone(),
             busy_share: disk.busy.as_secs_f64() / elapsed.as_secs_f64(),

@@ -39,7 +39,7 @@ fn volumes_of(
     let planned: BTreeMap<&str, &config::Volume> =
         plan.volumes.iter().map(|volume| (volume.name.as_str(), volume)).collect();
     let tell = |told: &VolumeStatus| {
-        let at = status.disks[told.disk].at;
+        let at = status.disks[told.disks[0]].at;
         let planned = planned.get(told.name.as_str())?;
         let connections = connections.get(&told.export).copied().unwrap_or(0);
         let latency = latency.then(|| latency_of(told));

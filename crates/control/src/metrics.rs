@@ -309,9 +309,12 @@ type Labelled<T> = (String, T);
 fn render(status: Status, connections: &BTreeMap<ExportId, usize>) -> String {
     let mut promised = vec![(Share::NONE, 0); status.disks.len()];
     for volume in &status.volumes {
-        let (reserved, volumes) = &mut promised[volume.disk];
-        *reserved = reserved.checked_add(volume.contract.reserve).expect("a disk's reserves fit");
-        *volumes += 1;
+        for disk in &volume.disks {
+            let (reserved, volumes) = &mut promised[*disk];
+            let more = reserved.checked_add(volume.contract.reserve);
+            *reserved = more.expect("a disk's reserves fit");
+            *volumes += 1;
+        }
     }
     let names: Vec<String> = status.disks.iter().map(|disk| escaped(&disk.name)).collect();
     let disks = status.disks.into_iter().zip(promised).zip(&names);
@@ -321,7 +324,9 @@ fn render(status: Status, connections: &BTreeMap<ExportId, usize>) -> String {
     let disks: Vec<Labelled<Disk>> = disks.collect();
     let volumes = status.volumes.into_iter().map(|told| {
         let connections = connections.get(&told.export).copied().unwrap_or(0);
-        let labels = format!("device=\"{}\",disk=\"{}\"", escaped(&told.name), names[told.disk]);
+        let disks: Vec<&str> = told.disks.iter().map(|disk| names[*disk].as_str()).collect();
+        let (name, disks) = (escaped(&told.name), disks.join("+"));
+        let labels = format!("device=\"{name}\",disk=\"{disks}\"");
         (labels, Volume { told, connections })
     });
     let volumes: Vec<Labelled<Volume>> = volumes.collect();

@@ -12,9 +12,11 @@ use engine::{
 use frontend::limits::STATUS_SEGMENTS_MAX;
 use frontend::{Allocation, Errno, ExportId, Handle, Reply, Segment, Told};
 use units::{DiskTime, Duration, Extent, Instant, Op, Operation};
+use volume::pool::PieceId;
 
 use crate::Clock;
-use crate::inbox::{Change, Changed, Inbox, Incoming, Look, Message};
+use crate::inbox::{Change, Changed, Inbox, Incoming, Look, Message, Portion};
+use crate::pool::{Ended, Served};
 use crate::seats::Seats;
 use crate::status::{DiskView, Lateness};
 use crate::traffic::{Answered, TimeSum};
@@ -28,6 +30,8 @@ enum Asker {
     Client(frontend::RequestId),
     /// An operator, who is told when it is done.
     Operator(SyncSender<Changed>),
+    /// A pool, for a client or for itself.
+    Pool { piece: PieceId, client: bool },
 }
 
 /// A request that the engine has.
@@ -81,6 +85,10 @@ pub(crate) struct DiskThread {
     /// Commands at the disk.
     running: Vec<Command>,
     replies: Vec<Reply>,
+    /// The pool that the disk belongs to, if it does.
+    pool: Option<Arc<Served>>,
+    /// What of the pool's has ended and is not told yet.
+    ended: Vec<Ended>,
     seats: Seats,
     /// Streams that come and end.
     agenda: Agenda,
@@ -102,6 +110,7 @@ impl DiskThread {
         disk: Box<dyn Disk>,
         inbox: Arc<Inbox>,
         handle: Handle,
+        pool: Option<Arc<Served>>,
     ) -> Self {
         let trusted = engine.executed().is_some_and(|executed| executed.trusted);
         Self {
@@ -115,6 +124,8 @@ impl DiskThread {
             free: Vec::new(),
             running: Vec::new(),
             replies: Vec::new(),
+            pool,
+            ended: Vec::new(),
             seats,
             agenda,
             lateness: Lateness::default(),
@@ -148,6 +159,9 @@ impl DiskThread {
                 self.act(action, now);
             }
             self.handle.reply_many(&mut self.replies);
+            if let Some(pool) = &self.pool {
+                pool.ended(&mut self.ended);
+            }
             self.tell_of_trust();
             if self.stopping && self.engine.requests() == 0 {
                 return self.view(Look::All, now);
@@ -182,6 +196,7 @@ impl DiskThread {
     fn receive(&mut self, message: Message, now: Instant) {
         match message {
             Message::Request(incoming) => self.submit(incoming, now),
+            Message::Portion(portion) => self.take(portion, now),
             Message::Ask(id, extent) => {
                 let result = Ok(self.segments(extent));
                 self.handle.tell(Told { id, result });
@@ -212,6 +227,17 @@ impl DiskThread {
         let Incoming { id, volume, operation, data, no_hole } = incoming;
         self.seats.seen(volume, operation.extent);
         let (asker, failure) = (Asker::Client(id), None);
+        let pending = Pending { asker, operation, data, no_hole, failure, arrived: now };
+        self.enter(volume, pending, now);
+    }
+
+    /// A pool's part of a request, or something of its own.
+    fn take(&mut self, portion: Portion, now: Instant) {
+        let Portion { piece, client, volume, operation, data, no_hole } = portion;
+        if client {
+            self.seats.seen(volume, operation.extent);
+        }
+        let (asker, failure) = (Asker::Pool { piece, client }, None);
         let pending = Pending { asker, operation, data, no_hole, failure, arrived: now };
         self.enter(volume, pending, now);
     }
@@ -320,7 +346,7 @@ impl DiskThread {
                 .then(|| (reply.disk_time - reply.estimate).as_nanos().unsigned_abs())
                 .map(Duration::from_nanos),
             failed: pending.failure.is_some(),
-            client: matches!(pending.asker, Asker::Client(_)),
+            client: matches!(pending.asker, Asker::Client(_) | Asker::Pool { client: true, .. }),
         };
         match pending.asker {
             Asker::Client(id) => {
@@ -331,6 +357,11 @@ impl DiskThread {
                 };
                 self.replies.push(Reply { id, result });
                 self.seats.answered(volume, &answered, now);
+            }
+            Asker::Pool { piece, .. } => {
+                self.seats.answered(volume, &answered, now);
+                let result = pending.failure.map_or(Ok(pending.data), Err);
+                self.ended.push(Ended { piece, result });
             }
             Asker::Operator(to) => {
                 self.seats.answered(volume, &answered, now);

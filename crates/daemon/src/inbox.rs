@@ -10,6 +10,7 @@ use engine::stream::Span;
 use engine::{Contract, Declared, VolumeId};
 use frontend::{ExportId, RequestId};
 use units::{Duration, Extent, Operation};
+use volume::pool::PieceId;
 
 use crate::status::DiskView;
 
@@ -17,6 +18,20 @@ use crate::status::DiskView;
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) id: RequestId,
+    pub(crate) volume: VolumeId,
+    pub(crate) operation: Operation,
+    pub(crate) data: Vec<u8>,
+    /// For a write of zeroes: the space stays the volume's.
+    pub(crate) no_hole: bool,
+}
+
+/// One command of a pool's, to the disk that it is for.
+#[derive(Debug)]
+pub(crate) struct Portion {
+    pub(crate) piece: PieceId,
+    /// Whether a client asked for it, or else the pool itself.
+    pub(crate) client: bool,
+    /// Who pays.
     pub(crate) volume: VolumeId,
     pub(crate) operation: Operation,
     pub(crate) data: Vec<u8>,
@@ -58,6 +73,8 @@ pub(crate) type Changed = Result<VolumeId, Failure>;
 #[derive(Debug)]
 pub(crate) enum Message {
     Request(Incoming),
+    /// Part of a request to a pool's volume, or something of the pool's own.
+    Portion(Portion),
     /// Tell a client which of these sectors of the disk hold data.
     Ask(RequestId, Extent),
     /// Tell how things stand.

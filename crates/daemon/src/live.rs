@@ -8,8 +8,9 @@ use units::Instant;
 
 use crate::Clock;
 use crate::inbox::{Inbox, Look, Message};
-use crate::router::Routes;
-use crate::status::{DiskStatus, DiskView, Status, VolumeStatus};
+use crate::pool::Served;
+use crate::router::{Home, Routes};
+use crate::status::{DiskStatus, DiskView, Status, VolumeStatus, VolumeView};
 
 #[derive(Debug)]
 pub(crate) struct Live {
@@ -18,6 +19,7 @@ pub(crate) struct Live {
     pub(crate) routes: Arc<Routes>,
     pub(crate) inboxes: Vec<Arc<Inbox>>,
     pub(crate) disks: Vec<String>,
+    pub(crate) pool: Option<Arc<Served>>,
 }
 
 impl Live {
@@ -67,15 +69,26 @@ impl Live {
                 times,
                 executed,
             });
-            told.extend(volumes.into_iter().map(|(export, view)| (export, (disk, view))));
+            for (export, view) in volumes {
+                told.entry(export).or_insert_with(Vec::new).push((disk, view));
+            }
         }
         let volumes = routes.into_iter().filter_map(|(export, route)| {
-            let (disk, view) = told.remove(&export)?;
+            let views: Vec<(usize, VolumeView)> = told.remove(&export)?;
+            let mut on = self.on(&route.home);
+            if on.is_empty() {
+                on.push(views.first()?.0);
+            }
+            // What is promised on a disk that it does not lie on, nothing, is not told.
+            let (mine, others): (Vec<_>, Vec<_>) =
+                views.into_iter().partition(|(disk, _)| on.contains(disk));
+            let view = mine.into_iter().chain(others).map(|(_, view)| view);
+            let view = view.reduce(VolumeView::beside)?;
             Some(VolumeStatus {
                 export,
                 name: route.name,
                 size: route.size,
-                disk,
+                disks: on,
                 contract: view.contract,
                 account: view.account,
                 balance: view.balance,
@@ -90,6 +103,16 @@ impl Live {
             })
         });
         Status { disks, volumes: volumes.collect() }
+    }
+
+    /// The disks that a volume is on, at least one.
+    fn on(&self, home: &Home) -> Vec<usize> {
+        match home {
+            Home::Disk { disk, .. } => vec![*disk],
+            Home::Pool { volume, .. } => {
+                self.pool.as_ref().map(|pool| pool.disks_of(*volume)).unwrap_or_default()
+            }
+        }
     }
 
     /// How many connections each export has; none of any when the sockets are gone.

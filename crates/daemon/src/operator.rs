@@ -23,7 +23,7 @@ use volume::{DiskId, Map, Placed};
 use crate::inbox::{Change, Look};
 use crate::live::Live;
 use crate::persist::{self, PersistError};
-use crate::router::{self, Medium, Route};
+use crate::router::{self, Home, Medium, Route};
 use crate::status::Status;
 
 /// Changes the volumes of a running daemon. Clones are operators of the same one.
@@ -174,7 +174,8 @@ impl Operator {
         let medium = Medium::of(&after.plan().disks[disk]);
         let (name, size) = (name.to_owned(), volume.size);
         let clients = router::clients(volume);
-        let route = Route { name, size, disk, volume: id, map, medium, clients };
+        let home = Home::Disk { disk, volume: id, map };
+        let route = Route { name, size, home, medium, clients };
         self.live.routes.publish(export, route);
         Ok(Created::New)
     }
@@ -193,7 +194,8 @@ impl Operator {
         }
         let new = &after.plan().volumes[index];
         let (export, route) = self.live.routes.find(name).expect("a volume has a route");
-        let (inbox, volume) = (&self.live.inboxes[route.disk], route.volume);
+        let (disk, volume) = route.home.disk();
+        let inbox = &self.live.inboxes[disk];
         let shrinks = new.size < old.size;
         if shrinks {
             self.withdraw(name, export, setting.force)?;
@@ -219,7 +221,8 @@ impl Operator {
             changed.expect("a contract changes without the disk");
         }
         if new.size != old.size {
-            let route = Route { size: new.size, map: map(after.plan(), index), ..route };
+            let home = Home::Disk { disk, volume, map: map(after.plan(), index) };
+            let route = Route { size: new.size, home, ..route };
             self.live.routes.publish(export, route);
         }
         Ok(())
@@ -237,7 +240,8 @@ impl Operator {
         let after = before.delete(name)?;
         let (export, route) = self.live.routes.find(name).expect("a volume has a route");
         self.withdraw(name, export, force)?;
-        let (inbox, volume) = (&self.live.inboxes[route.disk], route.volume);
+        let (disk, volume) = route.home.disk();
+        let inbox = &self.live.inboxes[disk];
         if let Err(error) = self.persist(&before, &after) {
             self.live.routes.publish(export, route);
             return Err(error);

@@ -12,17 +12,38 @@ use units::{Bytes, Op, Operation};
 use volume::Map;
 
 use crate::inbox::{Inbox, Incoming, Message};
+use crate::pool::Served;
 
 /// A volume as clients reach it.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) name: String,
     pub(crate) size: Bytes,
-    pub(crate) disk: usize,
-    pub(crate) volume: VolumeId,
-    pub(crate) map: Map,
+    pub(crate) home: Home,
     pub(crate) medium: Medium,
     pub(crate) clients: Option<Vec<ClientName>>,
+}
+
+/// Where a volume's sectors lie.
+#[derive(Clone, Debug)]
+pub(crate) enum Home {
+    /// On one disk, which has this number for it.
+    Disk { disk: usize, volume: VolumeId, map: Map },
+    /// In the pool.
+    Pool { volume: volume::pool::VolumeId, read_only: bool },
+}
+
+impl Home {
+    /// The disk of a volume that has one.
+    ///
+    /// # Panics
+    /// If it lies in the pool.
+    pub(crate) fn disk(&self) -> (usize, VolumeId) {
+        match self {
+            Self::Disk { disk, volume, .. } => (*disk, *volume),
+            Self::Pool { .. } => panic!("a volume of the config's disks is not in the pool"),
+        }
+    }
 }
 
 /// Those that a volume names.
@@ -103,6 +124,8 @@ impl Routes {
 fn export(id: ExportId, route: &Route) -> Export {
     let Medium { description, rotational, fast_zero } = route.medium.clone();
     let export = Export::new(id, route.name.clone(), route.size);
+    let read_only = matches!(route.home, Home::Pool { read_only: true, .. });
+    let export = Export { read_only, ..export };
     Export { description, rotational, fast_zero, clients: route.clients.clone(), ..export }
 }
 
@@ -131,12 +154,19 @@ pub(crate) struct Router {
     routes: Arc<Routes>,
     inboxes: Vec<Arc<Inbox>>,
     waiting: Vec<Vec<Message>>,
+    pool: Option<Arc<Served>>,
+    /// Requests to the pool's volumes.
+    pooled: Vec<(volume::pool::VolumeId, Request)>,
 }
 
 impl Router {
-    pub(crate) fn new(routes: Arc<Routes>, inboxes: Vec<Arc<Inbox>>) -> Self {
+    pub(crate) fn new(
+        routes: Arc<Routes>,
+        inboxes: Vec<Arc<Inbox>>,
+        pool: Option<Arc<Served>>,
+    ) -> Self {
         let waiting = inboxes.iter().map(|_| Vec::new()).collect();
-        Self { routes, inboxes, waiting }
+        Self { routes, inboxes, waiting, pool, pooled: Vec::new() }
     }
 }
 
@@ -144,29 +174,44 @@ impl Sink for Router {
     fn submit(&mut self, request: Request) {
         let table = self.routes.read();
         let route = &table.routes.get(&request.export).expect("an export that is open has a route");
+        let (disk, volume, map) = match &route.home {
+            Home::Disk { disk, volume, map } => (*disk, *volume, map),
+            Home::Pool { volume, .. } => return self.pooled.push((*volume, request)),
+        };
         let Operation { op, mut extent, fua } = request.operation;
         if op != Op::Flush {
-            let placed = route.map.map(extent).next().expect("the frontend checked the extent");
-            assert_eq!(placed.extent.len, extent.len, "a volume is one piece");
+            let placed = map.map(extent).next().expect("the frontend checked the extent");
+            assert_eq!(placed.extent.len, extent.len, "such a volume is one piece");
             extent = placed.extent;
         }
         let operation = Operation { op, extent, fua };
         let Request { id, data, no_hole, .. } = request;
-        let incoming = Incoming { id, volume: route.volume, operation, data, no_hole };
-        self.waiting[route.disk].push(Message::Request(incoming));
+        let incoming = Incoming { id, volume, operation, data, no_hole };
+        self.waiting[disk].push(Message::Request(incoming));
     }
 
     fn ask(&mut self, query: Query) -> Option<Query> {
         let table = self.routes.read();
         let route = &table.routes.get(&query.export).expect("an export that is open has a route");
-        let placed = route.map.map(query.extent).next().expect("the frontend checked the extent");
-        self.waiting[route.disk].push(Message::Ask(query.id, placed.extent));
+        match &route.home {
+            Home::Disk { disk, map, .. } => {
+                let placed = map.map(query.extent).next();
+                let placed = placed.expect("the frontend checked the extent");
+                self.waiting[*disk].push(Message::Ask(query.id, placed.extent));
+            }
+            Home::Pool { volume, .. } => {
+                self.pool.as_ref().expect("its volume is served").tell(*volume, query);
+            }
+        }
         None
     }
 
     fn submitted_batch_end(&mut self, _: &mut Vec<Reply>) {
         for (inbox, messages) in self.inboxes.iter().zip(&mut self.waiting) {
             inbox.put(messages);
+        }
+        if let Some(pool) = &self.pool {
+            pool.submit(&mut self.pooled);
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::disk::{Brain, DiskThread};
 use crate::inbox::{Inbox, Look};
 use crate::live::Live;
 use crate::operator::{self, Operator};
-use crate::router::{self, Medium, Route, Router, Routes};
+use crate::router::{self, Home, Medium, Route, Router, Routes};
 use crate::seats::Seats;
 use crate::status::{DiskView, Status};
 
@@ -272,7 +272,8 @@ fn place_volumes(plan: &Plan, disks: &mut [Opened], now: Instant) -> Routes {
         let (name, size, map) = (volume.name.clone(), volume.size, operator::map(plan, index));
         let medium = Medium::of(&plan.disks[disk]);
         let clients = router::clients(volume);
-        routes.publish(export, Route { name, size, disk, volume: id, map, medium, clients });
+        let home = Home::Disk { disk, volume: id, map };
+        routes.publish(export, Route { name, size, home, medium, clients });
     }
     routes
 }

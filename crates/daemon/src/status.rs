@@ -50,6 +50,29 @@ pub(crate) struct VolumeView {
     pub(crate) kept: Kept,
 }
 
+impl VolumeView {
+    /// The same volume on another disk too. What is promised is that of the first; what has happened adds up.
+    pub(crate) fn beside(mut self, other: Self) -> Self {
+        let (mine, more) = (&mut self.account, other.account);
+        mine.disk_time += more.disk_time;
+        mine.lingered += more.lingered;
+        mine.requests += more.requests;
+        mine.failures += more.failures;
+        mine.sectors += more.sectors;
+        mine.last_reply = mine.last_reply.max(more.last_reply);
+        self.balance = self.balance.zip(other.balance).map(|(one, two)| one + two);
+        self.slack += other.slack;
+        self.latencies.response.add(&other.latencies.response);
+        self.latencies.waiting.add(&other.latencies.waiting);
+        self.error.add(&other.error);
+        self.traffic = self.traffic.beside(&other.traffic);
+        self.kept.met += other.kept.met;
+        self.kept.missed += other.kept.missed;
+        self.kept.lateness_max = self.kept.lateness_max.max(other.kept.lateness_max);
+        self
+    }
+}
+
 /// One disk, as its thread sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct DiskView {
@@ -97,8 +120,9 @@ pub struct VolumeStatus {
     pub name: String,
     /// What clients see of it.
     pub size: Bytes,
-    /// The disk that it lies on, by its place among [`Status::disks`].
-    pub disk: usize,
+    /// The disks that it lies on, by their places among [`Status::disks`]; at least one. Of a volume of a pool what is
+    /// counted adds up over them, in the disks' commands: a request that lies on two is two.
+    pub disks: Vec<usize>,
     /// What it is promised.
     pub contract: Contract,
     /// What it has had.
@@ -156,6 +180,8 @@ impl VolumeStatus {
     pub fn report_since(&self, earlier: Option<&Self>, elapsed: Duration) -> VolumeReport {
         assert!(elapsed > Duration::ZERO, "nothing happens in no time");
         let seconds = elapsed.as_secs_f64();
+        // A share of each of its disks.
+        let disk_seconds = seconds * self.disks.len() as f64;
         // Who came later has had nothing before.
         let before = earlier.map_or_else(Account::default, |earlier| earlier.account);
         let disk_time = self.account.disk_time - before.disk_time;
@@ -165,7 +191,7 @@ impl VolumeStatus {
             name: self.name.clone(),
             reserve: self.contract.reserve.as_f64(),
             limit: self.contract.limit.as_f64(),
-            disk_time_share: disk_time.as_secs_f64() / seconds,
+            disk_time_share: disk_time.as_secs_f64() / disk_seconds,
             requests,
             bytes: bytes.0,
             iops: requests as f64 / seconds,

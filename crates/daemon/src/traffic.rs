@@ -154,6 +154,28 @@ impl Traffic {
         sum
     }
 
+    /// With what was asked of another disk. Time with a request is that of the disk that had more of it.
+    #[must_use]
+    pub(crate) fn beside(mut self, other: &Self) -> Self {
+        let flows = [&mut self.reads, &mut self.writes, &mut self.discards, &mut self.flushes];
+        for (mine, more) in flows.into_iter().zip(other.flows()) {
+            mine.requests += more.requests;
+            mine.sectors += more.sectors;
+            mine.time += more.time;
+        }
+        self.failures += other.failures;
+        self.open += other.open;
+        self.busy = self.busy.max(other.busy);
+        self.weighted += other.weighted;
+        self.estimated += other.estimated;
+        self.estimate_error += other.estimate_error;
+        for (mine, more) in self.latency.counts.iter_mut().zip(other.latency.counts) {
+            *mine += more;
+        }
+        self.latency.sum += other.latency.sum;
+        self
+    }
+
     fn flows(&self) -> [Flow; 4] {
         [self.reads, self.writes, self.discards, self.flushes]
     }

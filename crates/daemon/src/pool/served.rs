@@ -1,0 +1,302 @@
+//! The pool at work.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{self, SyncSender};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use backend::Failure;
+use frontend::{Allocation, Errno, Handle, Query, Reply, Segment, Told};
+use frontend::limits::STATUS_SEGMENTS_MAX;
+use units::{Extent, Lba, Op, Operation, Sectors};
+use volume::DiskId;
+use volume::pool::{
+    ChangeId, CopyId, End, Fault, Flow, Output, Payer, Piece, PieceId, Pool, RequestId, VolumeId, Work,
+};
+
+use super::buffers::Buffers;
+use crate::inbox::{Inbox, Message, Portion};
+
+/// A piece that has ended, and what it read.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) piece: PieceId,
+    pub(crate) result: Result<Vec<u8>, Failure>,
+}
+
+/// A volume, or what is like one, among those of a disk's engine.
+pub(crate) type Account = engine::VolumeId;
+
+/// A disk of the pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member {
+    /// Its place among the daemon's disks.
+    pub(crate) disk: usize,
+    /// Who pays for metadata.
+    pub(crate) metadata: Account,
+    /// Who pays for blocks that are moved.
+    pub(crate) moving: Account,
+}
+
+/// A volume of the pool: its account on each of the daemon's disks that are the pool's.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tenant {
+    pub(crate) accounts: BTreeMap<usize, Account>,
+}
+
+/// What becomes of a piece's result.
+#[derive(Clone, Copy, Debug)]
+enum Purpose {
+    Request(RequestId, Sectors),
+    Load(CopyId),
+    Other,
+}
+
+/// A pool, and the way to its disks.
+#[derive(Debug)]
+pub(crate) struct Served {
+    inner: Mutex<Inner>,
+    /// The flow may have come to rest.
+    rested: Condvar,
+    inboxes: Vec<Arc<Inbox>>,
+    handle: Handle,
+}
+
+#[derive(Debug)]
+struct Inner {
+    flow: Flow,
+    members: BTreeMap<DiskId, Member>,
+    tenants: BTreeMap<VolumeId, Tenant>,
+    buffers: Buffers,
+    pieces: BTreeMap<PieceId, Purpose>,
+    changes: BTreeMap<ChangeId, SyncSender<End>>,
+    replies: Vec<Reply>,
+    /// Messages by disk.
+    waiting: Vec<Vec<Message>>,
+}
+
+impl Served {
+    pub(crate) fn new(
+        pool: Pool,
+        members: BTreeMap<DiskId, Member>,
+        tenants: BTreeMap<VolumeId, Tenant>,
+        inboxes: Vec<Arc<Inbox>>,
+        handle: Handle,
+    ) -> Self {
+        let inner = Inner {
+            flow: Flow::new(pool),
+            members,
+            tenants,
+            buffers: Buffers::default(),
+            pieces: BTreeMap::new(),
+            changes: BTreeMap::new(),
+            replies: Vec::new(),
+            waiting: inboxes.iter().map(|_| Vec::new()).collect(),
+        };
+        Self { inner: Mutex::new(inner), rested: Condvar::new(), inboxes, handle }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        // A thread that panics with the lock held takes the daemon with it: its pieces are never answered.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Carries out what follows from what was brought.
+    fn pump(&self, inner: &mut Inner) {
+        while let Some(output) = inner.flow.poll() {
+            match output {
+                Output::Issue(piece) => inner.issue(piece),
+                Output::Answer(id, result) => inner.answer(id, result),
+                Output::Ended(change, end) => {
+                    // Who asked may have gone.
+                    let asked = inner.changes.remove(&change);
+                    let _ = asked.map(|to| to.try_send(end));
+                }
+            }
+        }
+        for (inbox, messages) in self.inboxes.iter().zip(&mut inner.waiting) {
+            inbox.put(messages);
+        }
+        self.handle.reply_many(&mut inner.replies);
+        if inner.flow.is_idle() {
+            self.rested.notify_all();
+        }
+    }
+
+    /// Takes clients' requests to volumes of the pool; leaves none.
+    pub(crate) fn submit(&self, requests: &mut Vec<(VolumeId, frontend::Request)>) {
+        if requests.is_empty() {
+            return;
+        }
+        let mut inner = self.inner();
+        for (volume, request) in requests.drain(..) {
+            let (operation, no_hole) = (request.operation, request.no_hole);
+            let id = inner.buffers.enter(request);
+            inner.flow.submit(id, volume, operation, no_hole);
+        }
+        self.pump(&mut inner);
+    }
+
+    /// Takes what disks have done; leaves nothing.
+    pub(crate) fn ended(&self, ended: &mut Vec<Ended>) {
+        if ended.is_empty() {
+            return;
+        }
+        let mut inner = self.inner();
+        for Ended { piece, result } in ended.drain(..) {
+            inner.collect(piece, result);
+        }
+        self.pump(&mut inner);
+    }
+
+    /// Tells a client which sectors of a volume have a place.
+    pub(crate) fn tell(&self, volume: VolumeId, query: Query) {
+        let inner = self.inner();
+        let segment = |(extent, placed): (Extent, bool)| Segment {
+            len: extent.len,
+            allocation: if placed { Allocation::Data } else { Allocation::Hole },
+        };
+        let segments = inner.flow.allocation(volume, query.extent).map(segment);
+        let segments = segments.take(STATUS_SEGMENTS_MAX).collect();
+        drop(inner);
+        self.handle.tell(Told { id: query.id, result: Ok(segments) });
+    }
+
+    /// Changes the pool, and waits for it.
+    pub(crate) fn change(&self, operation: volume::pool::Operation) -> End {
+        let (to, from) = mpsc::sync_channel(1);
+        let mut inner = self.inner();
+        let change = inner.flow.change(operation);
+        inner.changes.insert(change, to);
+        self.pump(&mut inner);
+        drop(inner);
+        from.recv().expect("a change ends")
+    }
+
+    /// Looks at the flow.
+    pub(crate) fn look<T>(&self, at: impl FnOnce(&Flow) -> T) -> T {
+        at(&self.inner().flow)
+    }
+
+    /// The daemon's disks that a volume is to lie on.
+    pub(crate) fn disks_of(&self, volume: VolumeId) -> Vec<usize> {
+        let inner = self.inner();
+        let found = inner.flow.pool().state().volume(volume);
+        let disks = found.map(|volume| volume.disks.clone()).unwrap_or_default();
+        disks.iter().filter_map(|disk| Some(inner.members.get(disk)?.disk)).collect()
+    }
+
+    /// Has blocks moved, or not.
+    pub(crate) fn pause_moving(&self, paused: bool) {
+        let mut inner = self.inner();
+        inner.flow.pause_moving(paused);
+        self.pump(&mut inner);
+    }
+
+    /// The accounts of a volume that is about to come.
+    pub(crate) fn seat(&self, volume: VolumeId, tenant: Tenant) {
+        self.inner().tenants.insert(volume, tenant);
+    }
+
+    /// The accounts of a volume that has gone.
+    pub(crate) fn unseat(&self, volume: VolumeId) -> Tenant {
+        self.inner().tenants.remove(&volume).unwrap_or_default()
+    }
+
+    /// The accounts of a volume.
+    pub(crate) fn tenant(&self, volume: VolumeId) -> Tenant {
+        self.inner().tenants.get(&volume).cloned().unwrap_or_default()
+    }
+
+    /// A disk joins, before the pool knows it.
+    pub(crate) fn join(&self, disk: DiskId, member: Member) {
+        self.inner().members.insert(disk, member);
+    }
+
+    /// A disk has left, or has not come.
+    pub(crate) fn leave(&self, disk: DiskId) -> Option<Member> {
+        self.inner().members.remove(&disk)
+    }
+
+    /// The pool's disks.
+    pub(crate) fn members(&self) -> BTreeMap<DiskId, Member> {
+        self.inner().members.clone()
+    }
+
+    /// Ends what is under way and begins nothing more of the pool's own.
+    pub(crate) fn rest(&self) {
+        self.pause_moving(true);
+        let inner = self.inner();
+        let moving = |inner: &mut Inner| !inner.flow.is_idle();
+        drop(self.rested.wait_while(inner, moving).unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Inner {
+    /// Sends a piece to its disk.
+    fn issue(&mut self, piece: Piece) {
+        let Piece { id, disk, payer, work } = piece;
+        let member = self.members[&disk];
+        let nowhere = Extent::new(Lba(0), Sectors::ZERO);
+        let plain = |op, extent, fua| Operation { op, extent, fua };
+        let (mut data, mut keep, mut client) = (Vec::new(), false, false);
+        let (operation, purpose) = match work {
+            Work::Request { request, op, extent, at, fua, no_hole } => {
+                if op == Op::Write {
+                    data = self.buffers.payload(request, at, extent.len);
+                }
+                (keep, client) = (no_hole, true);
+                (plain(op, extent, fua), Purpose::Request(request, at))
+            }
+            Work::Metadata { extent, bytes } => {
+                data = bytes.to_vec();
+                (plain(Op::Write, extent, false), Purpose::Other)
+            }
+            Work::Flush => (plain(Op::Flush, nowhere, false), Purpose::Other),
+            Work::Erase { extent } => (plain(Op::Trim, extent, false), Purpose::Other),
+            Work::Load { copy, extent } => (plain(Op::Read, extent, false), Purpose::Load(copy)),
+            Work::Store { copy, extent } => {
+                data = self.buffers.take(copy);
+                (plain(Op::Write, extent, false), Purpose::Other)
+            }
+        };
+        self.pieces.insert(id, purpose);
+        let volume = self.account(payer, member);
+        let portion = Portion { piece: id, client, volume, operation, data, no_hole: keep };
+        self.waiting[member.disk].push(Message::Portion(portion));
+    }
+
+    /// Who pays on a disk.
+    fn account(&self, payer: Payer, member: Member) -> Account {
+        match payer {
+            Payer::Metadata => member.metadata,
+            Payer::Moving => member.moving,
+            Payer::Volume(volume) => {
+                let tenant = self.tenants.get(&volume);
+                let account = tenant.and_then(|tenant| tenant.accounts.get(&member.disk));
+                account.copied().unwrap_or(member.metadata)
+            }
+        }
+    }
+
+    /// A piece has ended.
+    fn collect(&mut self, piece: PieceId, result: Result<Vec<u8>, Failure>) {
+        let well = result.is_ok();
+        match (self.pieces.remove(&piece).expect("a piece ends once"), result) {
+            (Purpose::Request(request, at), result) => self.buffers.collect(request, at, result),
+            (Purpose::Load(copy), Ok(data)) => self.buffers.keep(copy, data),
+            (Purpose::Load(_) | Purpose::Other, _) => {}
+        }
+        self.flow.done(piece, well);
+    }
+
+    fn answer(&mut self, id: RequestId, result: Result<(), Fault>) {
+        let refused = result.err().map(|fault| match fault {
+            Fault::Disk => Errno::Io,
+            Fault::NoSpace => Errno::NoSpc,
+            Fault::ReadOnly => Errno::Perm,
+            Fault::Invalid => Errno::Inval,
+        });
+        let request = self.buffers.leave(id);
+        self.replies.push(Reply { id: request.id, result: request.result(refused) });
+    }
+}
