@@ -89,7 +89,7 @@ impl Plan {
         let workloads = workload::check(&workload_tables, &volumes, base_dir)?;
         let duration = given.or_else(|| latest_stop(&workloads));
         let file = file.to_owned();
-        Ok(Self { file, seed, duration, listen, nbd, disks, volumes, workloads })
+        Ok(Self { file, seed, duration, listen, nbd, disks, volumes, pool: None, workloads })
     }
 
     /// The plan as a simulation takes it: without what only a daemon asks for. It has a workload and a

@@ -25,6 +25,7 @@ mod measured;
 mod names;
 mod nbd;
 mod plan;
+mod pool;
 mod replay;
 mod settings;
 mod stream;
@@ -40,6 +41,7 @@ pub use plan::{
     Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, ProfileRef, Remap,
     Replay, Requests, Volume, VolumeIndex, Workload,
 };
+pub use pool::{Part, Pool, PoolStream, PoolVolume, Whereabouts};
 pub use stream::{BlockCost, Stream};
 pub use table::size as size_text;
 pub use timetable::{Blocker, Room, Unfit, decimal as decimal_text};

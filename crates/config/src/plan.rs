@@ -16,6 +16,7 @@ use engine::{Contract, Declared, EstimatorName, Execution, PolicyName, Priority,
 use units::{Bytes, Duration, Extent, Operation, Rate, Share};
 
 use crate::nbd::Nbd;
+use crate::pool::Pool;
 use crate::stream::Stream;
 
 /// A whole config: disks, the volumes on them, and (for a simulation) the load on those.
@@ -35,6 +36,8 @@ pub struct Plan {
     pub disks: Vec<Disk>,
     /// The volumes, in the file's order.
     pub volumes: Vec<Volume>,
+    /// The pool that some of the disks are, with the volumes on it; only for a daemon.
+    pub pool: Option<Pool>,
     /// The workloads, in the file's order.
     pub workloads: Vec<Workload>,
 }

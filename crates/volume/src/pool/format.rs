@@ -226,6 +226,11 @@ pub struct Geometry {
 }
 
 impl Geometry {
+    /// The smallest slots.
+    pub const SMALLEST: Self = Self { image: IMAGE_UNITS_MIN, log: LOG_UNITS_MIN };
+    /// The largest.
+    pub const LARGEST: Self = Self { image: IMAGE_UNITS_MAX, log: LOG_UNITS_MAX };
+
     /// Slots of so many units for the image and for the log, or `None` beyond the limits.
     pub fn new(image_units: u32, log_units: u32) -> Option<Self> {
         let image = (IMAGE_UNITS_MIN..=IMAGE_UNITS_MAX).contains(&image_units);
@@ -264,6 +269,13 @@ impl Geometry {
     /// The first block that can belong to a volume.
     pub const fn first_block(self) -> u32 {
         (1 + 2 * (1 + self.image + self.log)).div_ceil(BLOCK_UNITS)
+    }
+
+    /// The first block of a disk of so many that is not of its fast part: the blocks between the metadata and the last label
+    /// are half fast, half slow.
+    pub const fn fast_end(self, blocks: u32) -> u32 {
+        let first = self.first_block();
+        first + blocks.saturating_sub(1 + first) / 2
     }
 
     /// Where a slot's header lies.

@@ -562,7 +562,7 @@ pub(super) fn new_disk(
     if state.disks.values().any(|disk| disk.uid == uid) {
         return Err(Refusal::Known);
     }
-    let fast_end = first + (blocks - 1 - first) / 2;
+    let fast_end = state.geometry.fast_end(blocks);
     Ok((DiskId(state.next_disk), Disk { uid, blocks, fast_end, leaving: false }))
 }
 
