@@ -190,6 +190,10 @@ impl From<ChangeError> for Problem {
                 "failed",
                 format!("the disk cannot erase the space: {failure:?}"),
             ),
+            ChangeError::Refused(_) | ChangeError::NoPool => conflict("refused", error.to_string()),
+            ChangeError::Pool(_) => {
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", error.to_string())
+            }
             ChangeError::Stopping => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "failed", "the daemon is stopping")
             }

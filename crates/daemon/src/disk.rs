@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use backend::{Disk, Failure, Finished, Job, Space, Tag};
+use engine::stream::Span;
 use engine::{
-    Action, Agenda, Command, CommandId, Contract, Engine, Event, Outcome, Purpose, Request,
-    VolumeId,
+    Action, Agenda, Command, CommandId, Contract, Declared, Engine, Event, Outcome, Priority,
+    Purpose, Request, VolumeId,
 };
 use frontend::limits::STATUS_SEGMENTS_MAX;
 use frontend::{Allocation, Errno, ExportId, Handle, Reply, Segment, Told};
 use units::{DiskTime, Duration, Extent, Instant, Op, Operation};
-use volume::pool::PieceId;
+use volume::pool::flow::PieceId;
 
 use crate::Clock;
 use crate::inbox::{Change, Changed, Inbox, Incoming, Look, Message, Portion};
@@ -52,23 +53,44 @@ pub(crate) struct Brain {
     pub(crate) agenda: Agenda,
 }
 
+/// What a volume brings when it joins: it was admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Joins {
+    pub(crate) contract: Contract,
+    pub(crate) span: Span,
+    pub(crate) declared: Option<Declared>,
+    pub(crate) priority: Priority,
+}
+
+impl Joins {
+    /// A volume of the config.
+    pub(crate) fn of(volume: &config::Volume) -> Self {
+        let &config::Volume { contract, declared, priority, .. } = volume;
+        Self { contract, span: volume.span(), declared, priority }
+    }
+}
+
 impl Brain {
-    /// A volume of the config that was read when the daemon started.
-    pub(crate) fn add(
-        &mut self,
-        volume: &config::Volume,
-        export: ExportId,
-        now: Instant,
-    ) -> VolumeId {
-        let none = Contract { stream: None, ..volume.contract };
-        let id = self.engine.add_volume(none, now).expect("the plan's reserves fit");
-        let contract = self.agenda.book(id, volume.contract, volume.span(), now);
+    /// A volume joins.
+    pub(crate) fn join(&mut self, export: ExportId, joins: Joins, now: Instant) -> VolumeId {
+        let Joins { contract, span, declared, priority } = joins;
+        let none = Contract { stream: None, ..contract };
+        let id = self.engine.add_volume(none, now).expect("the config has room");
+        let contract = self.agenda.book(id, contract, span, now);
         if contract != none {
             self.engine.handle(Event::ContractChanged { volume: id, contract }, now);
         }
-        self.engine.prioritise(id, volume.priority);
-        self.seats.add(id, export, volume.declared);
+        self.engine.prioritise(id, priority);
+        self.seats.add(id, export, declared);
         id
+    }
+
+    /// A volume is promised something else. Its priority stays.
+    fn promise(&mut self, volume: VolumeId, joins: Joins, now: Instant) {
+        let Joins { contract, span, declared, .. } = joins;
+        self.seats.declare(volume, declared);
+        let contract = self.agenda.book(volume, contract, span, now);
+        self.engine.handle(Event::ContractChanged { volume, contract }, now);
     }
 }
 
@@ -76,7 +98,7 @@ impl Brain {
 pub(crate) struct DiskThread {
     name: String,
     clock: Clock,
-    engine: Engine,
+    brain: Brain,
     disk: Box<dyn Disk>,
     inbox: Arc<Inbox>,
     handle: Handle,
@@ -89,9 +111,6 @@ pub(crate) struct DiskThread {
     pool: Option<Arc<Served>>,
     /// What of the pool's has ended and is not told yet.
     ended: Vec<Ended>,
-    seats: Seats,
-    /// Streams that come and end.
-    agenda: Agenda,
     lateness: Lateness,
     /// Whether the engine sent the arm just in time when last looked at.
     trusted: bool,
@@ -106,17 +125,17 @@ impl DiskThread {
     pub(crate) fn new(
         name: String,
         clock: Clock,
-        Brain { engine, seats, agenda }: Brain,
+        brain: Brain,
         disk: Box<dyn Disk>,
         inbox: Arc<Inbox>,
         handle: Handle,
         pool: Option<Arc<Served>>,
     ) -> Self {
-        let trusted = engine.executed().is_some_and(|executed| executed.trusted);
+        let trusted = brain.engine.executed().is_some_and(|executed| executed.trusted);
         Self {
             name,
             clock,
-            engine,
+            brain,
             disk,
             inbox,
             handle,
@@ -126,8 +145,6 @@ impl DiskThread {
             replies: Vec::new(),
             pool,
             ended: Vec::new(),
-            seats,
-            agenda,
             lateness: Lateness::default(),
             trusted,
             idle: TimeSum::default(),
@@ -151,11 +168,11 @@ impl DiskThread {
             while let Some(finished) = self.disk.reap(now) {
                 self.finish(finished, now);
             }
-            while let Some((volume, stream)) = self.agenda.take(now) {
-                let contract = Contract { stream, ..self.engine.contract(volume) };
-                self.engine.handle(Event::ContractChanged { volume, contract }, now);
+            while let Some((volume, stream)) = self.brain.agenda.take(now) {
+                let contract = Contract { stream, ..self.brain.engine.contract(volume) };
+                self.brain.engine.handle(Event::ContractChanged { volume, contract }, now);
             }
-            while let Some(action) = self.engine.poll(now) {
+            while let Some(action) = self.brain.engine.poll(now) {
                 self.act(action, now);
             }
             self.handle.reply_many(&mut self.replies);
@@ -163,7 +180,7 @@ impl DiskThread {
                 pool.ended(&mut self.ended);
             }
             self.tell_of_trust();
-            if self.stopping && self.engine.requests() == 0 {
+            if self.stopping && self.brain.engine.requests() == 0 {
                 return self.view(Look::All, now);
             }
         }
@@ -171,7 +188,7 @@ impl DiskThread {
 
     /// Says when just-in-time seeks are given up or taken up again: what clients see of the disk changes with it.
     fn tell_of_trust(&mut self) {
-        let Some(executed) = self.engine.executed() else { return };
+        let Some(executed) = self.brain.engine.executed() else { return };
         if executed.trusted == core::mem::replace(&mut self.trusted, executed.trusted) {
             return;
         }
@@ -187,7 +204,7 @@ impl DiskThread {
     }
 
     fn sleep(&self) -> Duration {
-        let moments = [self.disk.next_event(), self.engine.next_wakeup(), self.agenda.next_at()];
+        let moments = [self.disk.next_event(), self.brain.engine.next_wakeup(), self.brain.agenda.next_at()];
         let now = self.clock.now();
         let until = moments.into_iter().flatten().min().map(|moment| moment.saturating_since(now));
         until.unwrap_or(SLEEP_MAX).min(SLEEP_MAX)
@@ -225,7 +242,7 @@ impl DiskThread {
 
     fn submit(&mut self, incoming: Incoming, now: Instant) {
         let Incoming { id, volume, operation, data, no_hole } = incoming;
-        self.seats.seen(volume, operation.extent);
+        self.brain.seats.seen(volume, operation.extent);
         let (asker, failure) = (Asker::Client(id), None);
         let pending = Pending { asker, operation, data, no_hole, failure, arrived: now };
         self.enter(volume, pending, now);
@@ -235,7 +252,7 @@ impl DiskThread {
     fn take(&mut self, portion: Portion, now: Instant) {
         let Portion { piece, client, volume, operation, data, no_hole } = portion;
         if client {
-            self.seats.seen(volume, operation.extent);
+            self.brain.seats.seen(volume, operation.extent);
         }
         let (asker, failure) = (Asker::Pool { piece, client }, None);
         let pending = Pending { asker, operation, data, no_hole, failure, arrived: now };
@@ -244,35 +261,26 @@ impl DiskThread {
 
     fn enter(&mut self, volume: VolumeId, pending: Pending, now: Instant) {
         let operation = pending.operation;
-        self.seats.asked(volume, now);
+        self.brain.seats.asked(volume, now);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.pending.push(None);
             self.pending.len() as u64 - 1
         });
         self.pending[index(slot)] = Some(pending);
         let id = engine::RequestId(slot);
-        self.engine.handle(Event::Submit(Request { id, volume, operation }), now);
+        self.brain.engine.handle(Event::Submit(Request { id, volume, operation }), now);
     }
 
     /// Carries out a change, and says so: at once, or when what it takes of the disk is done.
     fn change(&mut self, change: Change, to: SyncSender<Changed>, now: Instant) {
         let volume = match change {
-            Change::Add { export, contract, span, declared } => {
-                let none = Contract { stream: None, ..contract };
-                let volume = self.engine.add_volume(none, now).expect("the config has room");
-                let contract = self.agenda.book(volume, contract, span, now);
-                self.engine.handle(Event::ContractChanged { volume, contract }, now);
-                self.seats.add(volume, export, declared);
-                volume
-            }
-            Change::Contract { volume, contract, span, declared } => {
-                self.seats.declare(volume, declared);
-                let contract = self.agenda.book(volume, contract, span, now);
-                self.engine.handle(Event::ContractChanged { volume, contract }, now);
+            Change::Add { export, joins } => self.brain.join(export, joins, now),
+            Change::Contract { volume, joins } => {
+                self.brain.promise(volume, joins, now);
                 volume
             }
             Change::Period { period, batch } => {
-                self.engine.handle(Event::PeriodChanged { period, batch }, now);
+                self.brain.engine.handle(Event::PeriodChanged { period, batch }, now);
                 VolumeId::default()
             }
             Change::Erase { volume, extent } => {
@@ -282,11 +290,11 @@ impl DiskThread {
                 let pending = Pending { asker, operation, data, no_hole, failure, arrived: now };
                 return self.enter(volume, pending, now);
             }
-            Change::Drain { volume } => return self.seats.drain(volume, to),
+            Change::Drain { volume } => return self.brain.seats.drain(volume, to),
             Change::Remove { volume } => {
-                self.seats.remove(volume);
-                self.agenda.forget(volume);
-                self.engine.handle(Event::VolumeRemoved { volume }, now);
+                self.brain.seats.remove(volume);
+                self.brain.agenda.forget(volume);
+                self.brain.engine.handle(Event::VolumeRemoved { volume }, now);
                 volume
             }
         };
@@ -330,7 +338,7 @@ impl DiskThread {
                 Outcome::Failed
             }
         };
-        self.engine.handle(Event::Completed { command: id, outcome }, now);
+        self.brain.engine.handle(Event::Completed { command: id, outcome }, now);
     }
 
     fn answer(&mut self, reply: engine::Reply, now: Instant) {
@@ -356,15 +364,15 @@ impl DiskThread {
                     Some(Failure::NoSpace) => Err(Errno::NoSpc),
                 };
                 self.replies.push(Reply { id, result });
-                self.seats.answered(volume, &answered, now);
+                self.brain.seats.answered(volume, &answered, now);
             }
             Asker::Pool { piece, .. } => {
-                self.seats.answered(volume, &answered, now);
+                self.brain.seats.answered(volume, &answered, now);
                 let result = pending.failure.map_or(Ok(pending.data), Err);
                 self.ended.push(Ended { piece, result });
             }
             Asker::Operator(to) => {
-                self.seats.answered(volume, &answered, now);
+                self.brain.seats.answered(volume, &answered, now);
                 // Who asked may have gone.
                 let _ = to.try_send(pending.failure.map_or(Ok(volume), Err));
             }
@@ -372,16 +380,16 @@ impl DiskThread {
     }
 
     fn view(&mut self, look: Look, now: Instant) -> DiskView {
-        let volumes = self.seats.view(&mut self.engine, look, now);
+        let volumes = self.brain.seats.view(&mut self.brain.engine, look, now);
         DiskView {
             at: now,
-            busy: self.engine.busy(),
-            slack: self.engine.slack_of_all(),
+            busy: self.brain.engine.busy(),
+            slack: self.brain.engine.slack_of_all(),
             lateness: self.lateness.clone(),
-            traffic: self.seats.traffic(now),
+            traffic: self.brain.seats.traffic(now),
             idle: if self.running.is_empty() { self.idle(now) } else { self.idle },
             times: self.disk.times(),
-            executed: self.engine.executed(),
+            executed: self.brain.engine.executed(),
             volumes,
         }
     }

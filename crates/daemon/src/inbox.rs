@@ -6,12 +6,12 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
 use backend::Failure;
-use engine::stream::Span;
-use engine::{Contract, Declared, VolumeId};
+use engine::VolumeId;
 use frontend::{ExportId, RequestId};
 use units::{Duration, Extent, Operation};
-use volume::pool::PieceId;
+use volume::pool::flow::PieceId;
 
+use crate::disk::Joins;
 use crate::status::DiskView;
 
 /// A client's request, with its extent already one of the disk's.
@@ -54,9 +54,9 @@ pub(crate) enum Look {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// A volume joins.
-    Add { export: ExportId, contract: Contract, span: Span, declared: Option<Declared> },
+    Add { export: ExportId, joins: Joins },
     /// A volume's contract changes, and what it was worked out from.
-    Contract { volume: VolumeId, contract: Contract, span: Span, declared: Option<Declared> },
+    Contract { volume: VolumeId, joins: Joins },
     /// The accounting period changes, and with it, where it was longer, a batch.
     Period { period: Duration, batch: Duration },
     /// The volume's sectors here, on the disk, are to read as zeroes: answered when they do, for good.

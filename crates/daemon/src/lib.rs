@@ -19,6 +19,7 @@ mod inbox;
 mod live;
 mod operator;
 mod persist;
+mod pool;
 mod router;
 mod seats;
 mod service;
@@ -26,6 +27,7 @@ mod status;
 mod traffic;
 
 pub use clock::{Clock, thread_processor_time};
+pub use pool::PoolError;
 pub use operator::{ChangeError, Created, Operator, Setting};
 pub use service::{Daemon, StartError};
 pub use status::{DiskStatus, Lateness, Status, VolumeStatus};

@@ -11,15 +11,16 @@
 //! the file holds is a config that `serve` takes; space that is given out reads as zeroes.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::{fmt, io};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use backend::Failure;
 use config::{ConfigError, Document, Plan, VolumeEdit};
 use frontend::ExportId;
 use units::Instant;
+use volume::pool::Failure;
 use volume::{DiskId, Map, Placed};
 
+use crate::disk::Joins;
 use crate::inbox::{Change, Look};
 use crate::live::Live;
 use crate::persist::{self, PersistError};
@@ -29,7 +30,7 @@ use crate::status::Status;
 /// Changes the volumes of a running daemon. Clones are operators of the same one.
 #[derive(Clone, Debug)]
 pub struct Operator {
-    live: Arc<Live>,
+    pub(crate) live: Arc<Live>,
     document: Arc<RwLock<Arc<Document>>>,
     changing: Arc<Mutex<()>>,
 }
@@ -75,9 +76,40 @@ pub enum ChangeError {
         error: io::Error,
     },
     /// The disk could not erase the space. Cure: look at the disk.
-    Disk(Failure),
+    Disk(backend::Failure),
+    /// The pool does not do it. Cure: as the words say.
+    Refused(String),
+    /// The pool could not do it. Cure: look at its disks; where it is not known whether it holds, restart.
+    Pool(Failure),
+    /// There is no pool. Cure: `[pool]` in the config, and a restart.
+    NoPool,
     /// The daemon is stopping.
     Stopping,
+}
+
+impl fmt::Display for ChangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) | Self::Missing(error) => error.fmt(f),
+            Self::Exists { name } => write!(f, "there is another volume \"{name}\""),
+            Self::InUse { name, connections } => {
+                write!(f, "volume \"{name}\" is open on {connections} connections")
+            }
+            Self::Edited { file } => write!(f, "{file} was edited since it was read"),
+            Self::Io { file, error } => write!(f, "{file} cannot be written: {error}"),
+            Self::Disk(failure) => write!(f, "the disk cannot erase the space: {failure:?}"),
+            Self::Refused(words) => f.write_str(words),
+            Self::Pool(Failure::Disk) => f.write_str("a disk failed: nothing was changed"),
+            Self::Pool(Failure::Cancelled) => f.write_str("it was called off: nothing was changed"),
+            Self::Pool(Failure::Unknown) => {
+                f.write_str("a disk failed under the pool's metadata: a restart shows whether it holds")
+            }
+            Self::NoPool => f.write_str(
+                "there is no pool: expected `[pool]` in the config that the daemon was started with",
+            ),
+            Self::Stopping => f.write_str("the daemon is stopping"),
+        }
+    }
 }
 
 impl From<ConfigError> for ChangeError {
@@ -159,8 +191,7 @@ impl Operator {
         let volume = after.plan().volumes.last().expect("it was added");
         let inbox = &self.live.inboxes[volume.disk.0];
         let export = self.live.routes.number();
-        let (contract, span, declared) = (volume.contract, volume.span(), volume.declared);
-        let added = inbox.change(Change::Add { export, contract, span, declared });
+        let added = inbox.change(Change::Add { export, joins: Joins::of(volume) });
         let id = added.expect("a volume is added without the disk");
         let kept = inbox
             .change(Change::Erase { volume: id, extent: volume.place })
@@ -173,7 +204,7 @@ impl Operator {
         let (disk, map) = (volume.disk.0, map(after.plan(), after.plan().volumes.len() - 1));
         let medium = Medium::of(&after.plan().disks[disk]);
         let (name, size) = (name.to_owned(), volume.size);
-        let clients = router::clients(volume);
+        let clients = router::clients(volume.clients.as_ref());
         let home = Home::Disk { disk, volume: id, map };
         let route = Route { name, size, home, medium, clients };
         self.live.routes.publish(export, route);
@@ -214,10 +245,9 @@ impl Operator {
             }
             return Err(error);
         }
-        let promised = |volume: &config::Volume| (volume.contract, volume.span(), volume.declared);
-        if promised(new) != promised(old) {
-            let (contract, span, declared) = promised(new);
-            let changed = inbox.change(Change::Contract { volume, contract, span, declared });
+        let joins = Joins::of(new);
+        if joins != Joins::of(old) {
+            let changed = inbox.change(Change::Contract { volume, joins });
             changed.expect("a contract changes without the disk");
         }
         if new.size != old.size {
@@ -272,11 +302,11 @@ impl Operator {
     }
 
     /// Nobody panics while holding the lock; should it happen, the config is still one or the other.
-    fn one_at_a_time(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn one_at_a_time(&self) -> MutexGuard<'_, ()> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn withdraw(&self, name: &str, export: ExportId, force: bool) -> Result<(), ChangeError> {
+    pub(crate) fn withdraw(&self, name: &str, export: ExportId, force: bool) -> Result<(), ChangeError> {
         let withdrawn = self.live.handle.withdraw(export, force);
         withdrawn.map_err(|_| ChangeError::Stopping)?.map_err(|in_use| ChangeError::InUse {
             name: name.to_owned(),
@@ -284,7 +314,7 @@ impl Operator {
         })
     }
 
-    fn persist(&self, before: &Document, after: &Document) -> Result<(), ChangeError> {
+    pub(crate) fn persist(&self, before: &Document, after: &Document) -> Result<(), ChangeError> {
         let file = || before.path().display().to_string();
         persist::replace(before.path(), before.text(), after.text()).map_err(
             |error| match error {

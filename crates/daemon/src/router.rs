@@ -47,8 +47,8 @@ impl Home {
 }
 
 /// Those that a volume names.
-pub(crate) fn clients(volume: &config::Volume) -> Option<Vec<ClientName>> {
-    let names = volume.clients.as_ref()?.iter();
+pub(crate) fn clients(named: Option<&Vec<String>>) -> Option<Vec<ClientName>> {
+    let names = named?.iter();
     Some(names.map(|name| name.parse().expect("the config checked it")).collect())
 }
 

@@ -12,10 +12,11 @@ use frontend::{Address, Listing, Server, Settings, Tls, TlsError, TlsFiles};
 use units::Instant;
 
 use crate::Clock;
-use crate::disk::{Brain, DiskThread};
+use crate::disk::{Brain, DiskThread, Joins};
 use crate::inbox::{Inbox, Look};
 use crate::live::Live;
-use crate::operator::{self, Operator};
+use crate::operator::{self, ChangeError, Operator};
+use crate::pool::{self, PoolError, Served};
 use crate::router::{self, Home, Medium, Route, Router, Routes};
 use crate::seats::Seats;
 use crate::status::{DiskView, Status};
@@ -43,6 +44,17 @@ pub enum StartError {
     },
     /// The sockets cannot be listened on. Cure: another address, or stop who uses it.
     Listen(io::Error),
+    /// The config's pool is not on its disks. Cure: as the words say.
+    Pool(PoolError),
+    /// A volume of the config is not in the pool, and cannot be made.
+    Volume {
+        /// The config's file, and the line of the volume's table.
+        place: String,
+        /// Which.
+        name: String,
+        /// Why not.
+        error: ChangeError,
+    },
     /// TLS cannot be done with the files that the config names. Cure: as the reason says.
     Tls(TlsError),
     /// The system gave no thread.
@@ -54,6 +66,10 @@ impl fmt::Display for StartError {
         match self {
             Self::Backing { place, disk, reason } => {
                 write!(f, "{place}: [[disk]] \"{disk}\": field `backing`: {reason}")
+            }
+            Self::Pool(error) => error.fmt(f),
+            Self::Volume { place, name, error } => {
+                write!(f, "{place}: [[pool.volume]] \"{name}\": it is not in the pool, and cannot be made: {error}")
             }
             Self::Listen(error) => write!(f, "listen: {error}"),
             Self::Tls(error) => write!(f, "[nbd]: found {error}"),
@@ -97,25 +113,41 @@ impl Daemon {
         for disk in &plan.disks {
             disks.push(open(plan, disk, &mut new, clock.now())?);
         }
+        let found = find_pool(plan, &mut disks)?;
         let routes = Arc::new(place_volumes(plan, &mut disks, clock.now()));
         let addresses = server.addresses().map_err(StartError::Listen)?;
         let handle = server.handle();
         let inboxes: Vec<_> = disks.iter().map(|_| Arc::new(Inbox::default())).collect();
+        let served = found.map(|found| {
+            let mut brains = disks.iter_mut().map(|opened| &mut opened.brain).enumerate().collect();
+            let (members, tenants) =
+                pool::seat(plan, (&found.pool, &found.places), &mut brains, &routes, clock.now());
+            let (inboxes, handle) = (inboxes.clone(), handle.clone());
+            Arc::new(Served::new(found.pool, members, tenants, inboxes, handle))
+        });
         let threads = disks.into_iter().zip(&plan.disks).zip(&inboxes);
         let threads = threads.map(|((opened, disk), inbox)| {
             let (name, inbox) = (disk.name.clone(), inbox.clone());
-            DiskThread::new(name, clock, opened.brain, opened.disk, inbox, handle.clone())
+            let (brain, disk, pool) = (opened.brain, opened.disk, served.clone());
+            DiskThread::new(name, clock, brain, disk, inbox, handle.clone(), pool)
         });
         let also = also().map_err(StartError::Listen)?;
-        let mut router = Router::new(routes.clone(), inboxes.clone());
+        let mut router = Router::new(routes.clone(), inboxes.clone(), served.clone());
         let exports = routes.clone();
         let serve = move || server.run(exports, &mut router, &|| clock.now());
         let started = spawn_all(plan, threads, serve);
         let names = plan.disks.iter().map(|disk| disk.name.clone());
-        let live = Live { clock, handle, routes, inboxes, disks: names.collect() };
+        let disks = names.collect();
+        let live = Arc::new(Live { clock, handle, routes, inboxes, disks, pool: served });
         let (disks, serving) = started.inspect_err(|_| live.stop_disks())?;
+        let daemon = Self { live, addresses, serving, disks };
+        if let Err(error) = daemon.live.open_pool(plan) {
+            // What was served meanwhile, if anything, has its answers.
+            drop(daemon.stop());
+            return Err(error);
+        }
         new.keep();
-        Ok((Self { live: Arc::new(live), addresses, serving, disks }, also))
+        Ok((daemon, also))
     }
 
     /// Where it listens.
@@ -151,6 +183,9 @@ impl Daemon {
     pub fn stop(self) -> io::Result<Status> {
         self.live.handle.stop();
         let served = self.serving.join().expect("the sockets' thread does not panic");
+        if let Some(pool) = &self.live.pool {
+            pool.rest();
+        }
         self.live.stop_disks();
         let views =
             self.disks.into_iter().map(|disk| disk.join().expect("a disk's thread does not panic"));
@@ -264,14 +299,27 @@ fn open_file(plan: &Plan, disk: &config::Disk, path: &Path) -> Result<FileStore,
     })
 }
 
+/// The pool that the config says there is.
+fn find_pool(plan: &Plan, disks: &mut [Opened]) -> Result<Option<pool::Opened>, StartError> {
+    let Some(planned) = &plan.pool else { return Ok(None) };
+    let mut of = disks.iter_mut().enumerate().collect::<Vec<_>>();
+    of.retain(|(disk, _)| planned.disks.contains(&config::DiskIndex(*disk)));
+    let of = of.into_iter().map(|(disk, opened)| (disk, opened.disk.as_mut() as &mut dyn Disk)).collect();
+    let found = pool::open(plan, planned.line, of).map_err(StartError::Pool)?;
+    for words in &found.words {
+        eprintln!("{words}");
+    }
+    Ok(Some(found))
+}
+
 fn place_volumes(plan: &Plan, disks: &mut [Opened], now: Instant) -> Routes {
     let routes = Routes::default();
     for (index, volume) in plan.volumes.iter().enumerate() {
         let (disk, export) = (volume.disk.0, routes.number());
-        let id = disks[disk].brain.add(volume, export, now);
+        let id = disks[disk].brain.join(export, Joins::of(volume), now);
         let (name, size, map) = (volume.name.clone(), volume.size, operator::map(plan, index));
         let medium = Medium::of(&plan.disks[disk]);
-        let clients = router::clients(volume);
+        let clients = router::clients(volume.clients.as_ref());
         let home = Home::Disk { disk, volume: id, map };
         routes.publish(export, Route { name, size, home, medium, clients });
     }

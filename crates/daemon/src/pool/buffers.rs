@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use backend::Failure;
 use frontend::Errno;
 use units::{Op, Operation, Sectors};
-use volume::pool::{CopyId, RequestId};
+use volume::pool::flow::{CopyId, RequestId};
 
 /// A client's request.
 #[derive(Debug)]
@@ -111,6 +111,11 @@ impl Buffers {
     /// What a copy has read.
     pub(super) fn keep(&mut self, copy: CopyId, data: Vec<u8>) {
         self.copies.insert(copy, data);
+    }
+
+    /// A copy is not going to be written.
+    pub(super) fn forget(&mut self, copy: CopyId) {
+        self.copies.remove(&copy);
     }
 
     /// What a copy is to write.

@@ -1,4 +1,4 @@
-//! A pool that is served: requests and changes go through its [`Flow`](volume::pool::Flow), whose pieces the disks' threads carry
+//! A pool that is served: requests and changes go through its [`Flow`](volume::pool::flow::Flow), whose pieces the disks' threads carry
 //! out.
 //!
 //! ```text
@@ -18,8 +18,11 @@
 
 mod buffers;
 mod open;
+mod seat;
 mod served;
+mod volumes;
 
 pub use open::PoolError;
-pub(crate) use open::{Labels, Opened, open};
-pub(crate) use served::{Account, Ended, Member, Served, Tenant};
+pub(crate) use open::{Opened, open};
+pub(crate) use seat::seat;
+pub(crate) use served::{Ended, Served};

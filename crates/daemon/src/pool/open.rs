@@ -37,7 +37,7 @@ impl fmt::Display for PoolError {
 impl std::error::Error for PoolError {}
 
 /// A disk before it is served, to read its metadata from.
-struct Labels<'a>(RefCell<&'a mut dyn Disk>);
+struct Labels<'a>(RefCell<&'a mut (dyn Disk + 'a)>);
 
 impl Media for Labels<'_> {
     fn size(&self) -> Sectors {

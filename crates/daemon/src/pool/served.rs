@@ -5,13 +5,14 @@ use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use backend::Failure;
-use frontend::{Allocation, Errno, Handle, Query, Reply, Segment, Told};
 use frontend::limits::STATUS_SEGMENTS_MAX;
+use frontend::{Allocation, Errno, ExportId, Handle, Query, Reply, Segment, Told};
 use units::{Extent, Lba, Op, Operation, Sectors};
 use volume::DiskId;
-use volume::pool::{
-    ChangeId, CopyId, End, Fault, Flow, Output, Payer, Piece, PieceId, Pool, RequestId, VolumeId, Work,
+use volume::pool::flow::{
+    ChangeId, CopyId, End, Fault, Flow, Output, Payer, Piece, PieceId, RequestId, Work,
 };
+use volume::pool::{Pool, VolumeId};
 
 use super::buffers::Buffers;
 use crate::inbox::{Inbox, Message, Portion};
@@ -38,8 +39,10 @@ pub(crate) struct Member {
 }
 
 /// A volume of the pool: its account on each of the daemon's disks that are the pool's.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tenant {
+    /// The number that clients' requests come by, and that its accounts have in common.
+    pub(crate) export: ExportId,
     pub(crate) accounts: BTreeMap<usize, Account>,
 }
 
@@ -65,6 +68,8 @@ pub(crate) struct Served {
 struct Inner {
     flow: Flow,
     members: BTreeMap<DiskId, Member>,
+    /// A disk that is about to join, before its number is known.
+    joining: Option<Member>,
     tenants: BTreeMap<VolumeId, Tenant>,
     buffers: Buffers,
     pieces: BTreeMap<PieceId, Purpose>,
@@ -85,6 +90,7 @@ impl Served {
         let inner = Inner {
             flow: Flow::new(pool),
             members,
+            joining: None,
             tenants,
             buffers: Buffers::default(),
             pieces: BTreeMap::new(),
@@ -100,6 +106,11 @@ impl Served {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Begins: what was found damaged is repaired.
+    pub(crate) fn begin(&self) {
+        self.pump(&mut self.inner());
+    }
+
     /// Carries out what follows from what was brought.
     fn pump(&self, inner: &mut Inner) {
         while let Some(output) = inner.flow.poll() {
@@ -111,6 +122,7 @@ impl Served {
                     let asked = inner.changes.remove(&change);
                     let _ = asked.map(|to| to.try_send(end));
                 }
+                Output::Forget(copy) => inner.buffers.forget(copy),
             }
         }
         for (inbox, messages) in self.inboxes.iter().zip(&mut inner.waiting) {
@@ -151,6 +163,13 @@ impl Served {
     /// Tells a client which sectors of a volume have a place.
     pub(crate) fn tell(&self, volume: VolumeId, query: Query) {
         let inner = self.inner();
+        // A volume that has shrunk or gone since is told as data: what is asked of it fails.
+        let whole = |one: &volume::pool::Volume| Extent::new(Lba(0), one.size.sectors());
+        let there = inner.flow.pool().state().volume(volume).map(whole);
+        if !there.is_some_and(|whole| whole.contains(query.extent)) {
+            let segment = Segment { len: query.extent.len, allocation: Allocation::Data };
+            return self.handle.tell(Told { id: query.id, result: Ok(vec![segment]) });
+        }
         let segment = |(extent, placed): (Extent, bool)| Segment {
             len: extent.len,
             allocation: if placed { Allocation::Data } else { Allocation::Hole },
@@ -198,21 +217,33 @@ impl Served {
     }
 
     /// The accounts of a volume that has gone.
-    pub(crate) fn unseat(&self, volume: VolumeId) -> Tenant {
-        self.inner().tenants.remove(&volume).unwrap_or_default()
+    pub(crate) fn unseat(&self, volume: VolumeId) -> Option<Tenant> {
+        self.inner().tenants.remove(&volume)
     }
 
     /// The accounts of a volume.
-    pub(crate) fn tenant(&self, volume: VolumeId) -> Tenant {
-        self.inner().tenants.get(&volume).cloned().unwrap_or_default()
+    pub(crate) fn tenant(&self, volume: VolumeId) -> Option<Tenant> {
+        self.inner().tenants.get(&volume).cloned()
     }
 
-    /// A disk joins, before the pool knows it.
-    pub(crate) fn join(&self, disk: DiskId, member: Member) {
-        self.inner().members.insert(disk, member);
+    /// All that have accounts.
+    pub(crate) fn tenants(&self) -> BTreeMap<VolumeId, Tenant> {
+        self.inner().tenants.clone()
     }
 
-    /// A disk has left, or has not come.
+    /// A disk is about to join: the pool will give it a number.
+    pub(crate) fn expect(&self, member: Member) {
+        self.inner().joining = Some(member);
+    }
+
+    /// The disk that was to join has this number, or none: it did not.
+    pub(crate) fn joined(&self, disk: Option<DiskId>) {
+        let mut inner = self.inner();
+        let member = inner.joining.take().expect("it was about to join");
+        inner.members.extend(disk.map(|disk| (disk, member)));
+    }
+
+    /// A disk has left.
     pub(crate) fn leave(&self, disk: DiskId) -> Option<Member> {
         self.inner().members.remove(&disk)
     }
@@ -235,7 +266,8 @@ impl Inner {
     /// Sends a piece to its disk.
     fn issue(&mut self, piece: Piece) {
         let Piece { id, disk, payer, work } = piece;
-        let member = self.members[&disk];
+        let member = self.members.get(&disk).or(self.joining.as_ref());
+        let member = *member.expect("a piece is for a disk of the pool, or one that joins");
         let nowhere = Extent::new(Lba(0), Sectors::ZERO);
         let plain = |op, extent, fua| Operation { op, extent, fua };
         let (mut data, mut keep, mut client) = (Vec::new(), false, false);
@@ -280,13 +312,17 @@ impl Inner {
 
     /// A piece has ended.
     fn collect(&mut self, piece: PieceId, result: Result<Vec<u8>, Failure>) {
-        let well = result.is_ok();
+        let end = match &result {
+            Ok(_) => Ok(()),
+            Err(Failure::Io) => Err(Fault::Disk),
+            Err(Failure::NoSpace) => Err(Fault::NoSpace),
+        };
         match (self.pieces.remove(&piece).expect("a piece ends once"), result) {
             (Purpose::Request(request, at), result) => self.buffers.collect(request, at, result),
             (Purpose::Load(copy), Ok(data)) => self.buffers.keep(copy, data),
             (Purpose::Load(_) | Purpose::Other, _) => {}
         }
-        self.flow.done(piece, well);
+        self.flow.done(piece, end);
     }
 
     fn answer(&mut self, id: RequestId, result: Result<(), Fault>) {
