@@ -205,7 +205,7 @@ impl State {
         self.admit(id, &volume.name)?;
         let columns = if volume.layout == Layout::Stripe { volume.disks.len() } else { 1 };
         let columns = vec![RunMap::default(); columns];
-        self.volumes.insert(id, Volume { columns, ..volume.clone() });
+        self.enter(id, Volume { columns, ..volume.clone() });
         Ok(())
     }
 
@@ -231,7 +231,7 @@ impl State {
         if self.snapshots(id).next().is_some() {
             return Err("removes a volume that has snapshots");
         }
-        let volume = self.volumes.remove(&id).ok_or("names a volume that is not there")?;
+        let volume = self.strike(id).ok_or("names a volume that is not there")?;
         effects.lost.extend(volume.places());
         Ok(())
     }
@@ -279,7 +279,7 @@ impl State {
         let snapshot = Volume { name: name.to_owned(), origin: Some(origin), ..volume.clone() };
         self.admit(id, name)?;
         effects.gained.extend(snapshot.places());
-        self.volumes.insert(id, snapshot);
+        self.enter(id, snapshot);
         Ok(())
     }
 

@@ -99,7 +99,7 @@ pub(super) fn decode(
         if last || id.0 == 0 || id.0 >= state.next_volume {
             return Err(from.refuse("volumes out of order, or one twice"));
         }
-        state.volumes.insert(id, volume);
+        state.enter(id, volume);
     }
     if !from.is_empty() {
         return Err(from.refuse("more than its volumes"));

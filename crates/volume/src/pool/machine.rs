@@ -12,17 +12,13 @@
 //! Invariants ([`Pool::invariants`]): a block is held as often as maps and operations have it; state and disks never
 //! differ by more than the commit under way.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
-
-use units::Bytes;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 
 use super::change::{self, Change, Effects};
-use super::checksum::crc64;
 use super::error::Refusal;
-use super::format::{Geometry, Header, Label, Record, Slot, label_places};
-use super::image;
-use super::limits::{OPERATIONS_MAX, UNIT_BYTES};
+use super::format::{Geometry, Slot};
+use super::limits::OPERATIONS_MAX;
 use super::names::{DiskUid, Place, PoolUid};
 use super::recover::Found;
 use super::script::{Action, Script, StepId};
@@ -48,7 +44,7 @@ pub enum Output {
 /// Why an operation came to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// A disk failed while it was prepared. Nothing was changed.
+    /// A disk failed while it was prepared, or under the metadata before its turn. Nothing was changed.
     Disk,
     /// It was called off. Nothing was changed.
     Cancelled,
@@ -58,20 +54,22 @@ pub enum Failure {
 
 /// An operation from its beginning to its release.
 #[derive(Clone, Debug)]
-struct Pending {
-    changes: Vec<Change>,
-    locks: Vec<Lock>,
+pub(super) struct Pending {
+    pub(super) changes: Vec<Change>,
+    pub(super) locks: Vec<Lock>,
     /// Blocks that it holds.
-    holds: Vec<Place>,
+    pub(super) holds: Vec<Place>,
     /// Bytes by which the image may grow.
-    growth: usize,
-    script: Script,
-    stage: Stage,
-    cancelled: bool,
+    pub(super) growth: usize,
+    pub(super) script: Script,
+    pub(super) stage: Stage,
+    pub(super) cancelled: bool,
+    /// Whether blocks that clients may read are among those it holds.
+    pub(super) gave_back: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     Preparing,
     Ready,
     Committing,
@@ -80,13 +78,13 @@ enum Stage {
 
 /// What is being written to all disks.
 #[derive(Clone, Debug)]
-struct Commit {
-    kind: Kind,
-    script: Script,
+pub(super) struct Commit {
+    pub(super) kind: Kind,
+    pub(super) script: Script,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+pub(super) enum Kind {
     /// So many units of the log.
     Record { units: u32, tickets: Vec<Ticket> },
     /// An image of what is, in the slot that is not in use.
@@ -100,17 +98,20 @@ enum Kind {
 pub struct Pool {
     pub(super) state: State,
     pub(super) spaces: BTreeMap<DiskId, Space>,
-    missing: usize,
-    poisoned: bool,
-    generation: u64,
+    /// Disks that were not there when it was opened.
+    pub(super) missing: BTreeSet<DiskId>,
+    pub(super) poisoned: bool,
+    pub(super) generation: u64,
     /// The slot of each disk whose log is written.
-    active: BTreeMap<DiskId, Slot>,
-    log_used: u32,
-    pending: BTreeMap<Ticket, Pending>,
-    commit: Option<Commit>,
-    finished: VecDeque<(Ticket, Result<(), Failure>)>,
-    tickets: u64,
-    steps: u64,
+    pub(super) active: BTreeMap<DiskId, Slot>,
+    pub(super) log_used: u32,
+    pub(super) pending: BTreeMap<Ticket, Pending>,
+    pub(super) commit: Option<Commit>,
+    pub(super) finished: VecDeque<(Ticket, Result<(), Failure>)>,
+    pub(super) tickets: u64,
+    pub(super) steps: u64,
+    /// The operation of which a step was given out last.
+    pub(super) served: Ticket,
 }
 
 impl Pool {
@@ -152,8 +153,8 @@ impl Pool {
         let spaces = state.disks().map(|(id, disk)| (id, space(&state, id, disk, of(&id))));
         let spaces = spaces.collect();
         let mut pool = Self::with(state, spaces, generation, best);
-        pool.missing = missing.len();
-        if pool.missing == 0 {
+        pool.missing = missing.into_iter().map(|(id, _)| id).collect();
+        if pool.missing.is_empty() {
             let damaged = findings.iter().any(|one| matches!(one.what, super::What::Label { .. }));
             let disks = pool.state.disks().map(|(id, _)| id).collect::<Vec<_>>();
             let labels: Vec<_> = disks.into_iter().map(|id| pool.label_phase(id)).collect();
@@ -170,7 +171,7 @@ impl Pool {
         active: BTreeMap<DiskId, Slot>,
     ) -> Self {
         let (pending, finished) = (BTreeMap::new(), VecDeque::new());
-        let (missing, poisoned, log_used, commit) = (0, false, 0, None);
+        let (missing, poisoned, log_used, commit) = (BTreeSet::new(), false, 0, None);
         let (tickets, steps) = (0, 0);
         Self {
             state,
@@ -185,6 +186,7 @@ impl Pool {
             finished,
             tickets,
             steps,
+            served: Ticket(0),
         }
     }
 
@@ -204,13 +206,18 @@ impl Pool {
         self.poisoned
     }
 
+    /// The disks that were not there when it was opened: with any of them missing it can only be read.
+    pub fn missing(&self) -> &BTreeSet<DiskId> {
+        &self.missing
+    }
+
     /// Begins an operation.
     ///
     /// # Errors
     /// See [`Refusal`]; nothing is changed then.
     pub fn begin(&mut self, operation: &Operation) -> Result<Ticket, Refusal> {
-        if self.missing > 0 {
-            return Err(Refusal::ReadOnly { missing: self.missing });
+        if !self.missing.is_empty() {
+            return Err(Refusal::ReadOnly { missing: self.missing.len() });
         }
         if self.poisoned {
             return Err(Refusal::Poisoned);
@@ -235,7 +242,9 @@ impl Pool {
         self.tickets += 1;
         let script = Script::new(phases);
         let stage = if script.ended() { Stage::Ready } else { Stage::Preparing };
-        let pending = Pending { changes, locks, holds, growth, script, stage, cancelled: false };
+        let (cancelled, gave_back) = (false, false);
+        let pending =
+            Pending { changes, locks, holds, growth, script, stage, cancelled, gave_back };
         self.pending.insert(ticket, pending);
         Ok(ticket)
     }
@@ -263,20 +272,60 @@ impl Pool {
         }
     }
 
+    /// Whether a finished operation gave blocks back that somebody may be reading.
+    pub(super) fn gave_back(&self, ticket: Ticket) -> bool {
+        self.pending.get(&ticket).is_some_and(|one| one.gave_back)
+    }
+
+    /// The oldest operation that is not released.
+    pub(super) fn oldest(&self) -> Option<Ticket> {
+        self.pending.first_key_value().map(|(ticket, _)| *ticket)
+    }
+
+    /// The one that begins next.
+    pub(super) fn next_ticket(&self) -> Ticket {
+        Ticket(self.tickets)
+    }
+
     /// The next thing to do, or to know. `None`: nothing until a step is done or an operation begins.
     pub fn poll(&mut self) -> Option<Output> {
-        if let Some((ticket, end)) = self.finished.pop_front() {
+        if let Some((ticket, end)) = self.ended() {
             return Some(Output::Finished(ticket, end));
         }
+        let (id, _, action) = self.step()?;
+        Some(Output::Do(id, action))
+    }
+
+    /// The next operation of which the end is to be told.
+    pub(super) fn ended(&mut self) -> Option<(Ticket, Result<(), Failure>)> {
+        self.finished.pop_front()
+    }
+
+    /// The next step, and which operation it prepares; none if it commits.
+    pub(super) fn step(&mut self) -> Option<(StepId, Option<Ticket>, Action)> {
         if self.commit.is_none() && !self.poisoned {
             self.commit_ready();
         }
         let id = StepId(self.steps);
-        let commit = self.commit.iter_mut().map(|commit| &mut commit.script);
-        let preparing = self.pending.values_mut().map(|one| &mut one.script);
-        let action = commit.chain(preparing).find_map(|script| script.next(id))?;
+        let commit = self.commit.as_mut().and_then(|commit| commit.script.next(id));
+        let (ticket, action) = match commit {
+            Some(action) => (None, action),
+            None => self.prepare(id)?,
+        };
         self.steps += 1;
-        Some(Output::Do(id, action))
+        Some((id, ticket, action))
+    }
+
+    /// The next step of an operation, each in its turn: a long one holds nobody up.
+    fn prepare(&mut self, id: StepId) -> Option<(Option<Ticket>, Action)> {
+        let last = self.served;
+        let step = |(ticket, one): (&Ticket, &mut Pending)| Some((*ticket, one.script.next(id)?));
+        let mut behind = self.pending.range_mut((Bound::Excluded(last), Bound::Unbounded));
+        let found = behind.find_map(step);
+        let found = found.or_else(|| self.pending.range_mut(..=last).find_map(step));
+        let (ticket, action) = found?;
+        self.served = ticket;
+        Some((Some(ticket), action))
     }
 
     /// A step has ended, well or not.
@@ -299,12 +348,12 @@ impl Pool {
     }
 
     /// An operation whose preparation may have ended.
-    fn look_after(&mut self, ticket: Ticket) {
+    pub(super) fn look_after(&mut self, ticket: Ticket) {
         let one = self.pending.get_mut(&ticket).expect("it is under way");
         if !one.script.ended() {
             return;
         }
-        if one.cancelled || one.script.failed {
+        if one.cancelled || one.script.failed || self.poisoned {
             let why = if one.cancelled { Failure::Cancelled } else { Failure::Disk };
             self.end(ticket, Err(why));
         } else {
@@ -312,223 +361,15 @@ impl Pool {
         }
     }
 
-    fn end(&mut self, ticket: Ticket, end: Result<(), Failure>) {
+    pub(super) fn end(&mut self, ticket: Ticket, end: Result<(), Failure>) {
         let one = self.pending.get_mut(&ticket).expect("it is under way");
         one.stage = Stage::Finished;
         (one.locks, one.changes, one.growth) = (Vec::new(), Vec::new(), 0);
         self.finished.push_back((ticket, end));
     }
 
-    /// Begins to commit what is ready, if anything is.
-    fn commit_ready(&mut self) {
-        let ready = self.pending.iter().filter(|(_, one)| one.stage == Stage::Ready);
-        let ready: Vec<Ticket> = ready.map(|(ticket, _)| *ticket).collect();
-        let Some(first) = ready.first() else { return };
-        let alone = |ticket: &Ticket| self.pending[ticket].changes.iter().any(Change::is_of_disks);
-        if alone(first) {
-            return self.commit_images(vec![*first]);
-        }
-        let mut changes = Vec::new();
-        let mut tickets = Vec::new();
-        for ticket in ready.iter().filter(|ticket| !alone(ticket)) {
-            let more = [changes.as_slice(), &self.pending[ticket].changes].concat();
-            if !tickets.is_empty()
-                && change::encode(&more).len() > self.state.geometry.record_bytes()
-            {
-                break;
-            }
-            changes = more;
-            tickets.push(*ticket);
-        }
-        let body = change::encode(&changes);
-        if body.len() > self.state.geometry.record_bytes() {
-            return self.commit_images(tickets);
-        }
-        let units = 2 * Record::units(body.len());
-        if self.log_used + units > self.state.geometry.log_units() {
-            let phases = vec![
-                self.images(&self.state, self.generation + 1, false, Slot::other),
-                self.flushes(),
-            ];
-            self.commit = Some(Commit { kind: Kind::Image, script: Script::new(phases) });
-            return;
-        }
-        let (generation, sequence) = (self.generation, self.state.sequence + 1);
-        let record =
-            Record { pool: self.state.pool, generation, sequence, position: self.log_used, body };
-        let bytes: Arc<[u8]> = record.encode().into();
-        let write = |(disk, slot): (&DiskId, &Slot)| {
-            let extent = self.state.geometry.log_at(*slot, self.log_used, units);
-            Action::Write { disk: *disk, extent, bytes: Arc::clone(&bytes) }
-        };
-        let phases = [self.active.iter().map(write).collect(), self.flushes()];
-        self.mark_committing(&tickets);
-        self.commit =
-            Some(Commit { kind: Kind::Record { units, tickets }, script: Script::new(phases) });
-    }
-
-    fn mark_committing(&mut self, tickets: &[Ticket]) {
-        for ticket in tickets {
-            self.pending.get_mut(ticket).expect("it is ready").stage = Stage::Committing;
-        }
-    }
-
-    /// Commits what no log has room for, or what changes the disks.
-    fn commit_images(&mut self, tickets: Vec<Ticket>) {
-        let mut next = self.state.clone();
-        let changes: Vec<Change> =
-            tickets.iter().flat_map(|ticket| self.pending[ticket].changes.clone()).collect();
-        next.advance(&changes).expect("it was planned on this state");
-        self.mark_committing(&tickets);
-        let old = self.state.disks.keys().filter(|id| next.disks.contains_key(id)).copied();
-        let old: Vec<DiskId> = old.collect();
-        let new: Vec<DiskId> =
-            next.disks.keys().filter(|id| !self.state.disks.contains_key(id)).copied().collect();
-        let gone: Vec<DiskId> =
-            self.state.disks.keys().filter(|id| !next.disks.contains_key(id)).copied().collect();
-        self.active.extend(new.iter().map(|id| (*id, Slot::B)));
-        let first = self.images(&next, self.generation + 1, true, Slot::other);
-        let second = self.images(&next, self.generation + 2, false, |slot| slot);
-        let on = |disks: &[DiskId], actions: &[Action]| {
-            let of = |action: &&Action| matches!(action, Action::Write { disk, .. } if disks.contains(disk));
-            actions.iter().filter(of).cloned().collect::<Vec<_>>()
-        };
-        let flush =
-            |disks: &[DiskId]| disks.iter().map(|disk| Action::Flush { disk: *disk }).collect();
-        let labels = new.iter().flat_map(|id| label_writes(&next, *id)).collect();
-        let wipes = gone.iter().flat_map(|id| wipes(&self.state.disks[id], *id)).collect();
-        let all = [old.clone(), new.clone()].concat();
-        // A new disk never knows more than the old ones: its images are written when theirs are durable.
-        let phases: Vec<Vec<Action>> = vec![
-            labels,
-            flush(&new),
-            on(&old, &first),
-            flush(&old),
-            on(&new, &first),
-            flush(&new),
-            on(&all, &second),
-            flush(&all),
-            wipes,
-            flush(&gone),
-        ];
-        self.commit = Some(Commit { kind: Kind::Images { tickets }, script: Script::new(phases) });
-    }
-
-    /// Writes what is to both slots of every disk, the one that is not in use first.
-    fn write_both(&mut self, mut phases: Vec<Vec<Action>>, tickets: Vec<Ticket>) {
-        phases.push(self.images(&self.state, self.generation + 1, false, Slot::other));
-        phases.push(self.flushes());
-        phases.push(self.images(&self.state, self.generation + 2, false, |slot| slot));
-        phases.push(self.flushes());
-        self.commit = Some(Commit { kind: Kind::Images { tickets }, script: Script::new(phases) });
-    }
-
-    fn committed(&mut self) {
-        let Commit { kind, script } = self.commit.take().expect("it has ended");
-        if script.failed {
-            self.poisoned = true;
-            let (Kind::Record { tickets, .. } | Kind::Images { tickets }) = kind else { return };
-            for ticket in tickets {
-                self.end(ticket, Err(Failure::Unknown));
-            }
-            return;
-        }
-        match kind {
-            Kind::Image => {
-                self.generation += 1;
-                self.log_used = 0;
-                self.active.values_mut().for_each(|slot| *slot = slot.other());
-            }
-            Kind::Images { tickets } => {
-                self.generation += 2;
-                self.log_used = 0;
-                self.take_effect(&tickets);
-            }
-            Kind::Record { units, tickets } => {
-                self.log_used += units;
-                self.take_effect(&tickets);
-            }
-        }
-    }
-
-    /// What is on the disks now holds in memory too.
-    fn take_effect(&mut self, tickets: &[Ticket]) {
-        if tickets.is_empty() {
-            return;
-        }
-        for ticket in tickets {
-            let changes =
-                std::mem::take(&mut self.pending.get_mut(ticket).expect("it is there").changes);
-            let mut effects = Effects::default();
-            for change in &changes {
-                self.state.apply(change, &mut effects).expect("it was planned on this state");
-                if let Change::AddDisk { number, disk } = change {
-                    self.spaces.insert(*number, space(&self.state, *number, disk, &[]));
-                }
-                if let Change::RemoveDisk { number } = change {
-                    self.spaces.remove(number);
-                    self.active.remove(number);
-                }
-            }
-            for place in &effects.gained {
-                self.spaces.get_mut(&place.disk).expect("its disk is there").hold(*place);
-            }
-            // What was given back is the operation's until it is released.
-            self.pending.get_mut(ticket).expect("it is there").holds.extend(effects.lost);
-            self.end(*ticket, Ok(()));
-        }
-        self.state.sequence += 1;
-    }
-
     pub(super) fn give_back(&mut self, places: &[Place]) {
-        for place in places {
-            if let Some(space) = self.spaces.get_mut(&place.disk) {
-                space.release(*place);
-            }
-        }
-    }
-
-    /// Writes of `state`'s image to the slot of each of its disks that `pick` names, given the one in use.
-    fn images(
-        &self,
-        state: &State,
-        generation: u64,
-        commits: bool,
-        pick: impl Fn(Slot) -> Slot,
-    ) -> Vec<Action> {
-        let mut bytes = image::encode(state);
-        let body = Bytes(bytes.len() as u64);
-        bytes.resize(bytes.len().next_multiple_of(UNIT_BYTES), 0);
-        let checksum = crc64(&bytes);
-        let bytes: Arc<[u8]> = bytes.into();
-        let (pool, sequence, geometry) = (state.pool, state.sequence, state.geometry);
-        let write = |(id, disk): (&DiskId, &Disk)| {
-            let slot = pick(self.active[id]);
-            let header = Header {
-                pool,
-                disk: disk.uid,
-                slot,
-                generation,
-                sequence,
-                body,
-                checksum,
-                commits,
-            };
-            let len = Bytes(bytes.len() as u64).sectors_floor();
-            let extent = geometry.image(slot).split_at(len).0;
-            let image = Action::Write { disk: *id, extent, bytes: Arc::clone(&bytes) };
-            let extent = geometry.header(slot);
-            [image, Action::Write { disk: *id, extent, bytes: header.encode().into() }]
-        };
-        state.disks.iter().flat_map(write).collect()
-    }
-
-    fn flushes(&self) -> Vec<Action> {
-        self.state.disks.keys().map(|disk| Action::Flush { disk: *disk }).collect()
-    }
-
-    fn label_phase(&self, id: DiskId) -> Vec<Action> {
-        label_writes(&self.state, id)
+        give_back(&mut self.spaces, places);
     }
 
     /// Looks whether the books are right.
@@ -549,6 +390,15 @@ impl Pool {
     }
 }
 
+/// One less holds these places.
+pub(super) fn give_back(spaces: &mut BTreeMap<DiskId, Space>, places: &[Place]) {
+    for place in places {
+        if let Some(space) = spaces.get_mut(&place.disk) {
+            space.release(*place);
+        }
+    }
+}
+
 /// What a disk that joins becomes.
 pub(super) fn new_disk(
     state: &State,
@@ -566,25 +416,9 @@ pub(super) fn new_disk(
     Ok((DiskId(state.next_disk), Disk { uid, blocks, fast_end, leaving: false }))
 }
 
-fn space(state: &State, id: DiskId, disk: &Disk, held: &[Place]) -> Space {
+pub(super) fn space(state: &State, id: DiskId, disk: &Disk, held: &[Place]) -> Space {
     if held.is_empty() {
         return Space::new(id, state.data(disk), disk.fast_end);
     }
     Space::build(id, state.data(disk), disk.fast_end, held)
-}
-
-fn label_writes(state: &State, id: DiskId) -> Vec<Action> {
-    let disk = &state.disks[&id];
-    let (pool, blocks, geometry) = (state.pool, disk.blocks, state.geometry);
-    let label = Label { pool, disk: disk.uid, number: id, blocks, geometry };
-    let copies = label_places(blocks).into_iter().zip([0, 1]);
-    let write =
-        |(extent, copy)| Action::Write { disk: id, extent, bytes: label.encode(copy).into() };
-    copies.map(write).collect()
-}
-
-fn wipes(disk: &Disk, id: DiskId) -> Vec<Action> {
-    let bytes: Arc<[u8]> = vec![0; UNIT_BYTES].into();
-    let wipe = |extent| Action::Write { disk: id, extent, bytes: Arc::clone(&bytes) };
-    label_places(disk.blocks).into_iter().map(wipe).collect()
 }

@@ -9,6 +9,7 @@
 mod change;
 mod checksum;
 mod codec;
+mod commit;
 mod dice;
 mod error;
 pub mod flow;

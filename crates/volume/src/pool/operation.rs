@@ -6,11 +6,12 @@ use std::ops::Range;
 use super::change::Change;
 use super::error::Refusal;
 use super::limits::{DISKS_MAX, NAME_BYTES_MAX, VOLUME_BLOCKS_MAX};
-use super::machine::{Pool, new_disk};
+use super::machine::{Pool, give_back, new_disk};
 use super::names::{Blocks, DiskUid, Layout, Place, VolumeBlock, VolumeId, Zone};
-use super::placement::holes;
+use super::placement::{holes, place};
 use super::runs::{Run, RunMap};
 use super::script::Action;
+use super::space::Space;
 use super::state::{State, Volume};
 use crate::{DiskId, Placed};
 
@@ -207,9 +208,14 @@ impl Operation {
             Self::Snapshot { volume, .. } | Self::Remove { volume } => {
                 Ok(vec![Lock::Table, Lock::Family(family(volume)?)])
             }
-            Self::Resize { volume, .. }
-            | Self::Settle { volume, .. }
-            | Self::RollBack { snapshot: volume } => Ok(vec![Lock::Family(family(volume)?)]),
+            Self::Resize { volume, size } => {
+                let before = state.volume(*volume).ok_or(Refusal::NoSuchVolume(*volume))?.size;
+                // What stays goes on being used.
+                Ok(vec![Lock::Blocks(family(volume)?, before.0.min(size.0)..u32::MAX)])
+            }
+            Self::Settle { volume, .. } | Self::RollBack { snapshot: volume } => {
+                Ok(vec![Lock::Family(family(volume)?)])
+            }
             Self::Allocate { volume, first, count } | Self::Trim { volume, first, count } => {
                 blocks(volume, first, count)
             }
@@ -275,7 +281,11 @@ impl Pool {
                 }
                 let id = VolumeId(self.state.next_volume);
                 let (origin, name) = (*volume, called.clone());
-                Ok(Plan::of(vec![Change::Snapshot { id, origin, name }]))
+                let mut plan = Plan::of(vec![Change::Snapshot { id, origin, name }]);
+                // What it keeps is durable, whoever flushes the volume later.
+                let disks = self.state.disks().map(|(disk, _)| Action::Flush { disk });
+                plan.phases = vec![disks.collect()];
+                Ok(plan)
             }
             Operation::RollBack { snapshot } => {
                 self.volume(*snapshot)?.origin.ok_or(Refusal::NotSnapshot)?;
@@ -310,7 +320,7 @@ impl Pool {
         let mut plan = Plan::default();
         if !thin {
             let whole = holes(&volume, 0, size.0);
-            plan = self.lay(id, &volume, whole)?;
+            plan = lay(&mut self.spaces, id, &volume, whole)?;
         }
         let volume = Volume { columns: Vec::new(), ..volume };
         plan.changes.insert(0, Change::Create { id, volume });
@@ -319,41 +329,16 @@ impl Pool {
 
     fn plan_resize(&mut self, id: VolumeId, to: Blocks) -> Result<Plan, Refusal> {
         size(to)?;
-        let volume = self.volume(id)?.clone();
+        let volume = self.state.volume(id).ok_or(Refusal::NoSuchVolume(id))?;
         if volume.origin.is_some() {
             return Err(Refusal::IsSnapshot);
         }
         let mut plan = Plan::default();
         if to > volume.size && !volume.thin {
-            plan = self.lay(id, &volume, holes(&volume, volume.size.0, to.0 - volume.size.0))?;
+            let more = holes(volume, volume.size.0, to.0 - volume.size.0);
+            plan = lay(&mut self.spaces, id, volume, more)?;
         }
         plan.changes.insert(0, Change::Resize { id, size: to });
-        Ok(plan)
-    }
-
-    /// Places for these rows, which are erased.
-    fn lay(
-        &mut self,
-        id: VolumeId,
-        volume: &Volume,
-        rows: Vec<(usize, Range<u32>)>,
-    ) -> Result<Plan, Refusal> {
-        let mut placed = Vec::new();
-        let mut plan = Plan::default();
-        for (column, rows) in rows {
-            match self.place(volume, column, rows) {
-                Ok(runs) => {
-                    plan.holds.extend(runs.iter().map(|run| run.place));
-                    placed.extend(runs.into_iter().map(|run| (column, run)));
-                }
-                Err(refusal) => {
-                    self.give_back(&plan.holds);
-                    return Err(refusal);
-                }
-            }
-        }
-        plan.prepare(placed.iter().map(|(_, run)| erase(run)).collect());
-        plan.changes = placed.into_iter().map(|(column, run)| map(id, column, run)).collect();
         Ok(plan)
     }
 
@@ -363,7 +348,7 @@ impl Pool {
         first: VolumeBlock,
         count: Blocks,
     ) -> Result<Plan, Refusal> {
-        let volume = self.volume(id)?.clone();
+        let volume = self.volume(id)?;
         let mut shared = Vec::new();
         if self.state.snapshots(id).next().is_some() {
             for column in 0..volume.columns.len() {
@@ -374,10 +359,12 @@ impl Pool {
                 }
             }
         }
-        let mut plan = self.lay(id, &volume, holes(&volume, first.0, count.0))?;
+        let volume = self.state.volume(id).expect("it was there a moment ago");
+        let spaces = &mut self.spaces;
+        let mut plan = lay(spaces, id, volume, holes(volume, first.0, count.0))?;
         let mut actions = plan.phases.first().cloned().unwrap_or_default();
         for (column, old) in shared {
-            match self.place(&volume, column, old.row..old.end()) {
+            match place(spaces, volume, column, old.row..old.end()) {
                 Ok(runs) => {
                     for run in runs {
                         let from =
@@ -388,7 +375,7 @@ impl Pool {
                     }
                 }
                 Err(refusal) => {
-                    self.give_back(&plan.holds);
+                    give_back(spaces, &plan.holds);
                     return Err(refusal);
                 }
             }
@@ -450,10 +437,10 @@ impl Pool {
     }
 
     fn plan_move(&mut self, id: VolumeId, block: VolumeBlock) -> Result<Plan, Refusal> {
-        let volume = self.volume(id)?.clone();
+        let volume = self.state.volume(id).ok_or(Refusal::NoSuchVolume(id))?;
         let (column, row) = volume.row(block);
         let Some(from) = volume.locate(block) else { return Ok(Plan::default()) };
-        let run = self.place(&volume, column, row..row + 1)?.remove(0);
+        let run = place(&mut self.spaces, volume, column, row..row + 1)?.remove(0);
         let sharing = self.state.relatives(id).filter(|(_, other)| {
             let there = other.columns[column].within(row, 1).next();
             there.is_some_and(|run| run.place == from)
@@ -502,6 +489,32 @@ impl Pool {
         }
         Ok(Plan::of(vec![Change::RemoveDisk { number }]))
     }
+}
+
+/// Places for these rows, which are erased.
+fn lay(
+    spaces: &mut BTreeMap<DiskId, Space>,
+    id: VolumeId,
+    volume: &Volume,
+    rows: Vec<(usize, Range<u32>)>,
+) -> Result<Plan, Refusal> {
+    let mut placed = Vec::new();
+    let mut plan = Plan::default();
+    for (column, rows) in rows {
+        match place(spaces, volume, column, rows) {
+            Ok(runs) => {
+                plan.holds.extend(runs.iter().map(|run| run.place));
+                placed.extend(runs.into_iter().map(|run| (column, run)));
+            }
+            Err(refusal) => {
+                give_back(spaces, &plan.holds);
+                return Err(refusal);
+            }
+        }
+    }
+    plan.prepare(placed.iter().map(|(_, run)| erase(run)).collect());
+    plan.changes = placed.into_iter().map(|(column, run)| map(id, column, run)).collect();
+    Ok(plan)
 }
 
 fn map(id: VolumeId, column: usize, run: Run) -> Change {

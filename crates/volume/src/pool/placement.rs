@@ -5,67 +5,96 @@ use std::ops::Range;
 
 use super::dice::Dice;
 use super::error::Refusal;
-use super::machine::Pool;
+use super::machine::{Pool, give_back};
 use super::names::{Layout, Place, VolumeBlock, VolumeId, Zone};
 use super::runs::Run;
 use super::space::Space;
 use super::state::Volume;
 use crate::DiskId;
 
+/// Blocks that are looked at first, in each column: more only where nothing was found.
+const WINDOW_MIN: u32 = 64;
+
 impl Pool {
     /// The first block of a volume, from `from` on, that does not lie where it is to lie.
     pub fn misplaced(&self, id: VolumeId, from: VolumeBlock) -> Option<VolumeBlock> {
-        let volume = self.state.volume(id)?;
-        let astray = |column: usize, run: Run| {
-            let on = match volume.layout {
-                Layout::Stripe => volume.disks[column] == run.disk(),
-                Layout::Single | Layout::Random => volume.disks.contains(&run.disk()),
-            };
-            let fast_end = self.state.disks[&run.disk()].fast_end;
-            let Place { block, .. } = run.place;
-            match volume.zone {
-                _ if !on => Some(run.row),
-                Zone::Any => None,
-                Zone::Fast if run.place.end() <= fast_end => None,
-                Zone::Fast => Some(run.row + fast_end.saturating_sub(block)),
-                Zone::Slow => (block < fast_end).then_some(run.row),
+        let size = self.state.volume(id)?.size.0;
+        let (mut from, mut len) = (from.0, WINDOW_MIN);
+        while from < size {
+            let end = from.saturating_add(len).min(size);
+            let found = self.misplaced_in(id, from..end).map(|(column, rows)| (column, rows.start));
+            let volume = self.state.volume(id)?;
+            if let Some(first) = found.map(|(column, row)| volume.block(column, row)).min() {
+                return Some(first);
             }
-        };
-        let first = |column: usize| {
-            let rows = volume.rows(column, from.0, volume.size.0.saturating_sub(from.0));
-            let mut runs =
-                volume.columns[column].within(rows.start, rows.end.saturating_sub(rows.start));
-            let row = runs.find_map(|run| astray(column, run))?;
-            Some(volume.block(column, row))
-        };
-        (0..volume.columns.len()).filter_map(first).min()
+            (from, len) = (end, len.saturating_mul(2));
+        }
+        None
     }
 
-    /// Places for rows of a column, held from here on. Where there are too few, none is held.
-    pub(super) fn place(
-        &mut self,
-        volume: &Volume,
-        column: usize,
-        rows: Range<u32>,
-    ) -> Result<Vec<Run>, Refusal> {
-        let mut runs: Vec<Run> = Vec::new();
-        let placed = match volume.layout {
-            Layout::Stripe => {
-                let disks = &volume.disks[column..=column];
-                place_in_turn(&mut self.spaces, volume, disks, column, rows, &mut runs)
-            }
-            Layout::Single => {
-                let disks = &volume.disks;
-                place_in_turn(&mut self.spaces, volume, disks, column, rows, &mut runs)
-            }
-            Layout::Random => place_at_random(&mut self.spaces, volume, rows, &mut runs),
-        };
-        if let Err(refusal) = placed {
-            self.give_back(&runs.iter().map(|run| run.place).collect::<Vec<_>>());
-            return Err(refusal);
-        }
-        Ok(runs)
+    /// How many blocks of a volume do not lie where they are to lie. Takes a look at each extent.
+    pub fn misplaced_blocks(&self, id: VolumeId) -> u64 {
+        let size = self.state.volume(id).map_or(0, |volume| volume.size.0);
+        self.misplaced_in(id, 0..size).map(|(_, rows)| u64::from(rows.end - rows.start)).sum()
     }
+
+    /// The rows of those among some blocks that do not lie where they are to lie, by column.
+    fn misplaced_in(
+        &self,
+        id: VolumeId,
+        blocks: Range<u32>,
+    ) -> impl Iterator<Item = (usize, Range<u32>)> + '_ {
+        let volume = self.state.volume(id).into_iter();
+        volume
+            .flat_map(move |volume| {
+                let blocks = blocks.clone();
+                (0..volume.columns.len()).flat_map(move |column| {
+                    let rows = volume.rows(column, blocks.start, blocks.end - blocks.start);
+                    let runs = volume.columns[column].within(rows.start, rows.end - rows.start);
+                    runs.map(move |run| (column, self.astray(volume, column, run)))
+                })
+            })
+            .filter(|(_, rows)| !rows.is_empty())
+    }
+
+    /// The rows of a run that are to lie elsewhere.
+    fn astray(&self, volume: &Volume, column: usize, run: Run) -> Range<u32> {
+        let on = match volume.layout {
+            Layout::Stripe => volume.disks[column] == run.disk(),
+            Layout::Single | Layout::Random => volume.disks.contains(&run.disk()),
+        };
+        let Place { block, len, .. } = run.place;
+        let fast = self.state.disks[&run.disk()].fast_end.saturating_sub(block).min(len);
+        match volume.zone {
+            _ if !on => run.row..run.end(),
+            Zone::Any => run.row..run.row,
+            Zone::Fast => run.row + fast..run.end(),
+            Zone::Slow => run.row..run.row + fast,
+        }
+    }
+}
+
+/// Places for rows of a column, held from here on. Where there are too few, none is held.
+pub(super) fn place(
+    spaces: &mut BTreeMap<DiskId, Space>,
+    volume: &Volume,
+    column: usize,
+    rows: Range<u32>,
+) -> Result<Vec<Run>, Refusal> {
+    let mut runs: Vec<Run> = Vec::new();
+    let placed = match volume.layout {
+        Layout::Stripe => {
+            let disks = &volume.disks[column..=column];
+            place_in_turn(spaces, volume, disks, column, rows, &mut runs)
+        }
+        Layout::Single => place_in_turn(spaces, volume, &volume.disks, column, rows, &mut runs),
+        Layout::Random => place_at_random(spaces, volume, rows, &mut runs),
+    };
+    if let Err(refusal) = placed {
+        give_back(spaces, &runs.iter().map(|run| run.place).collect::<Vec<_>>());
+        return Err(refusal);
+    }
+    Ok(runs)
 }
 
 /// Rows on these disks, one after the other, behind the row before them where that is free.

@@ -102,6 +102,12 @@ impl Space {
         *step.expect("the disk's first block is a step").1
     }
 
+    /// Whether `place` is held, and all of it once.
+    pub(super) fn is_alone(&self, place: Place) -> bool {
+        self.refs(place.block) == 1
+            && self.refs.range(place.block..place.end()).all(|(_, refs)| *refs == 1)
+    }
+
     /// The free runs within `part`, in the order of the disk.
     fn gaps(&self, part: Range<u32>) -> impl Iterator<Item = Place> + '_ {
         let first = self.free.range(..part.start).next_back();

@@ -181,12 +181,14 @@ pub struct State {
     pub(super) next_disk: u32,
     pub(super) disks: BTreeMap<DiskId, Disk>,
     pub(super) volumes: BTreeMap<VolumeId, Volume>,
+    /// The snapshots of each volume that has some: a write asks for them.
+    snapshots: BTreeMap<VolumeId, Vec<VolumeId>>,
 }
 
 impl State {
     /// A pool without disks.
     pub(super) fn new(pool: PoolUid, geometry: Geometry) -> Self {
-        let (disks, volumes) = (BTreeMap::new(), BTreeMap::new());
+        let (disks, volumes, snapshots) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self {
             pool,
             geometry,
@@ -196,6 +198,7 @@ impl State {
             next_disk: 0,
             disks,
             volumes,
+            snapshots,
         }
     }
 
@@ -224,9 +227,32 @@ impl State {
         self.volumes().find(|(_, volume)| volume.name == name)
     }
 
-    /// The snapshots of a volume.
+    /// The snapshots of a volume, the oldest first.
     pub fn snapshots(&self, id: VolumeId) -> impl Iterator<Item = (VolumeId, &Volume)> {
-        self.volumes().filter(move |(_, volume)| volume.origin == Some(id))
+        let snapshots = self.snapshots.get(&id).into_iter().flatten();
+        snapshots.map(|snapshot| (*snapshot, &self.volumes[snapshot]))
+    }
+
+    /// Lists a volume; its number is to be greater than all before.
+    pub(super) fn enter(&mut self, id: VolumeId, volume: Volume) {
+        if let Some(origin) = volume.origin {
+            self.snapshots.entry(origin).or_default().push(id);
+        }
+        self.volumes.insert(id, volume);
+    }
+
+    /// Takes a volume off the list.
+    pub(super) fn strike(&mut self, id: VolumeId) -> Option<Volume> {
+        let volume = self.volumes.remove(&id)?;
+        if let Some(origin) = volume.origin
+            && let Some(snapshots) = self.snapshots.get_mut(&origin)
+        {
+            snapshots.retain(|snapshot| *snapshot != id);
+            if snapshots.is_empty() {
+                self.snapshots.remove(&origin);
+            }
+        }
+        Some(volume)
     }
 
     /// The volume that `id` is or is a snapshot of: what may share blocks.
@@ -237,7 +263,8 @@ impl State {
     /// A volume and its snapshots.
     pub(super) fn relatives(&self, id: VolumeId) -> impl Iterator<Item = (VolumeId, &Volume)> {
         let family = self.family(id);
-        self.volumes().filter(move |(id, volume)| *id == family || volume.origin == Some(family))
+        let origin = self.volumes.get(&family).map(|volume| (family, volume));
+        origin.into_iter().chain(self.snapshots(family))
     }
 
     /// Extents of all maps.

@@ -1,0 +1,250 @@
+//! How changes become durable: records in every disk's log, or images in both slots.
+
+use std::sync::Arc;
+
+use units::Bytes;
+
+use super::change::{self, Change, Effects};
+use super::checksum::crc64;
+use super::format::{Header, Label, Record, Slot, label_places};
+use super::image;
+use super::limits::UNIT_BYTES;
+use super::machine::{Commit, Failure, Kind, Pending, Pool, Stage, Ticket, space};
+use super::script::{Action, Script};
+use super::state::{Disk, State};
+use crate::DiskId;
+
+impl Pool {
+    /// Begins to commit what is ready, if anything is.
+    pub(super) fn commit_ready(&mut self) {
+        let ready = self.pending.iter().filter(|(_, one)| one.stage == Stage::Ready);
+        let ready: Vec<Ticket> = ready.map(|(ticket, _)| *ticket).collect();
+        let Some(first) = ready.first() else { return };
+        let alone = |ticket: &Ticket| self.pending[ticket].changes.iter().any(Change::is_of_disks);
+        if alone(first) {
+            return self.commit_images(vec![*first]);
+        }
+        let mut changes = Vec::new();
+        let mut tickets = Vec::new();
+        for ticket in ready.iter().filter(|ticket| !alone(ticket)) {
+            let more = [changes.as_slice(), &self.pending[ticket].changes].concat();
+            if !tickets.is_empty()
+                && change::encode(&more).len() > self.state.geometry.record_bytes()
+            {
+                break;
+            }
+            changes = more;
+            tickets.push(*ticket);
+        }
+        let body = change::encode(&changes);
+        if body.len() > self.state.geometry.record_bytes() {
+            return self.commit_images(tickets);
+        }
+        let units = 2 * Record::units(body.len());
+        if self.log_used + units > self.state.geometry.log_units() {
+            let phases = vec![
+                self.images(&self.state, self.generation + 1, false, Slot::other),
+                self.flushes(),
+            ];
+            self.commit = Some(Commit { kind: Kind::Image, script: Script::new(phases) });
+            return;
+        }
+        let (generation, sequence) = (self.generation, self.state.sequence + 1);
+        let record =
+            Record { pool: self.state.pool, generation, sequence, position: self.log_used, body };
+        let bytes: Arc<[u8]> = record.encode().into();
+        let write = |(disk, slot): (&DiskId, &Slot)| {
+            let extent = self.state.geometry.log_at(*slot, self.log_used, units);
+            Action::Write { disk: *disk, extent, bytes: Arc::clone(&bytes) }
+        };
+        let phases = [self.active.iter().map(write).collect(), self.flushes()];
+        self.mark_committing(&tickets);
+        self.commit =
+            Some(Commit { kind: Kind::Record { units, tickets }, script: Script::new(phases) });
+    }
+
+    fn mark_committing(&mut self, tickets: &[Ticket]) {
+        for ticket in tickets {
+            self.pending.get_mut(ticket).expect("it is ready").stage = Stage::Committing;
+        }
+    }
+
+    /// Commits what no log has room for, or what changes the disks.
+    fn commit_images(&mut self, tickets: Vec<Ticket>) {
+        let mut next = self.state.clone();
+        let changes: Vec<Change> =
+            tickets.iter().flat_map(|ticket| self.pending[ticket].changes.clone()).collect();
+        next.advance(&changes).expect("it was planned on this state");
+        self.mark_committing(&tickets);
+        let old = self.state.disks.keys().filter(|id| next.disks.contains_key(id)).copied();
+        let old: Vec<DiskId> = old.collect();
+        let new: Vec<DiskId> =
+            next.disks.keys().filter(|id| !self.state.disks.contains_key(id)).copied().collect();
+        let gone: Vec<DiskId> =
+            self.state.disks.keys().filter(|id| !next.disks.contains_key(id)).copied().collect();
+        self.active.extend(new.iter().map(|id| (*id, Slot::B)));
+        let first = self.images(&next, self.generation + 1, true, Slot::other);
+        let second = self.images(&next, self.generation + 2, false, |slot| slot);
+        let on = |disks: &[DiskId], actions: &[Action]| {
+            let of = |action: &&Action| matches!(action, Action::Write { disk, .. } if disks.contains(disk));
+            actions.iter().filter(of).cloned().collect::<Vec<_>>()
+        };
+        let flush =
+            |disks: &[DiskId]| disks.iter().map(|disk| Action::Flush { disk: *disk }).collect();
+        let labels = new.iter().flat_map(|id| label_writes(&next, *id)).collect();
+        let wipes = gone.iter().flat_map(|id| wipes(&self.state.disks[id], *id)).collect();
+        let all = [old.clone(), new.clone()].concat();
+        // A new disk never knows more than the old ones: its images are written when theirs are durable.
+        let phases: Vec<Vec<Action>> = vec![
+            labels,
+            flush(&new),
+            on(&old, &first),
+            flush(&old),
+            on(&new, &first),
+            flush(&new),
+            on(&all, &second),
+            flush(&all),
+            wipes,
+            flush(&gone),
+        ];
+        self.commit = Some(Commit { kind: Kind::Images { tickets }, script: Script::new(phases) });
+    }
+
+    /// Writes what is to both slots of every disk, the one that is not in use first.
+    pub(super) fn write_both(&mut self, mut phases: Vec<Vec<Action>>, tickets: Vec<Ticket>) {
+        phases.push(self.images(&self.state, self.generation + 1, false, Slot::other));
+        phases.push(self.flushes());
+        phases.push(self.images(&self.state, self.generation + 2, false, |slot| slot));
+        phases.push(self.flushes());
+        self.commit = Some(Commit { kind: Kind::Images { tickets }, script: Script::new(phases) });
+    }
+
+    pub(super) fn committed(&mut self) {
+        let Commit { kind, script } = self.commit.take().expect("it has ended");
+        if script.failed {
+            return self.poison(kind);
+        }
+        match kind {
+            Kind::Image => {
+                self.generation += 1;
+                self.log_used = 0;
+                self.active.values_mut().for_each(|slot| *slot = slot.other());
+            }
+            Kind::Images { tickets } => {
+                self.generation += 2;
+                self.log_used = 0;
+                self.take_effect(&tickets);
+            }
+            Kind::Record { units, tickets } => {
+                self.log_used += units;
+                self.take_effect(&tickets);
+            }
+        }
+    }
+
+    /// Nothing is committed any more: what was about to be comes to nothing.
+    fn poison(&mut self, kind: Kind) {
+        self.poisoned = true;
+        if let Kind::Record { tickets, .. } | Kind::Images { tickets } = kind {
+            for ticket in tickets {
+                self.end(ticket, Err(Failure::Unknown));
+            }
+        }
+        let waiting = |one: &Pending| matches!(one.stage, Stage::Preparing | Stage::Ready);
+        let waiting = self.pending.iter().filter(|(_, one)| waiting(one));
+        for ticket in waiting.map(|(ticket, _)| *ticket).collect::<Vec<_>>() {
+            self.pending.get_mut(&ticket).expect("it was listed").script.abandon();
+            self.look_after(ticket);
+        }
+    }
+
+    /// What is on the disks now holds in memory too.
+    fn take_effect(&mut self, tickets: &[Ticket]) {
+        if tickets.is_empty() {
+            return;
+        }
+        for ticket in tickets {
+            let changes =
+                std::mem::take(&mut self.pending.get_mut(ticket).expect("it is there").changes);
+            let mut effects = Effects::default();
+            for change in &changes {
+                self.state.apply(change, &mut effects).expect("it was planned on this state");
+                if let Change::AddDisk { number, disk } = change {
+                    self.spaces.insert(*number, space(&self.state, *number, disk, &[]));
+                }
+                if let Change::RemoveDisk { number } = change {
+                    self.spaces.remove(number);
+                    self.active.remove(number);
+                }
+            }
+            for place in &effects.gained {
+                self.spaces.get_mut(&place.disk).expect("its disk is there").hold(*place);
+            }
+            // What was given back is the operation's until it is released.
+            let one = self.pending.get_mut(ticket).expect("it is there");
+            one.gave_back = !effects.lost.is_empty();
+            one.holds.extend(effects.lost);
+            self.end(*ticket, Ok(()));
+        }
+        self.state.sequence += 1;
+    }
+
+    /// Writes of `state`'s image to the slot of each of its disks that `pick` names, given the one in use.
+    fn images(
+        &self,
+        state: &State,
+        generation: u64,
+        commits: bool,
+        pick: impl Fn(Slot) -> Slot,
+    ) -> Vec<Action> {
+        let mut bytes = image::encode(state);
+        let body = Bytes(bytes.len() as u64);
+        bytes.resize(bytes.len().next_multiple_of(UNIT_BYTES), 0);
+        let checksum = crc64(&bytes);
+        let bytes: Arc<[u8]> = bytes.into();
+        let (pool, sequence, geometry) = (state.pool, state.sequence, state.geometry);
+        let write = |(id, disk): (&DiskId, &Disk)| {
+            let slot = pick(self.active[id]);
+            let header = Header {
+                pool,
+                disk: disk.uid,
+                slot,
+                generation,
+                sequence,
+                body,
+                checksum,
+                commits,
+            };
+            let len = Bytes(bytes.len() as u64).sectors_floor();
+            let extent = geometry.image(slot).split_at(len).0;
+            let image = Action::Write { disk: *id, extent, bytes: Arc::clone(&bytes) };
+            let extent = geometry.header(slot);
+            [image, Action::Write { disk: *id, extent, bytes: header.encode().into() }]
+        };
+        state.disks.iter().flat_map(write).collect()
+    }
+
+    pub(super) fn flushes(&self) -> Vec<Action> {
+        self.state.disks.keys().map(|disk| Action::Flush { disk: *disk }).collect()
+    }
+
+    pub(super) fn label_phase(&self, id: DiskId) -> Vec<Action> {
+        label_writes(&self.state, id)
+    }
+}
+
+fn label_writes(state: &State, id: DiskId) -> Vec<Action> {
+    let disk = &state.disks[&id];
+    let (pool, blocks, geometry) = (state.pool, disk.blocks, state.geometry);
+    let label = Label { pool, disk: disk.uid, number: id, blocks, geometry };
+    let copies = label_places(blocks).into_iter().zip([0, 1]);
+    let write =
+        |(extent, copy)| Action::Write { disk: id, extent, bytes: label.encode(copy).into() };
+    copies.map(write).collect()
+}
+
+fn wipes(disk: &Disk, id: DiskId) -> Vec<Action> {
+    let bytes: Arc<[u8]> = vec![0; UNIT_BYTES].into();
+    let wipe = |extent| Action::Write { disk: id, extent, bytes: Arc::clone(&bytes) };
+    label_places(disk.blocks).into_iter().map(wipe).collect()
+}
