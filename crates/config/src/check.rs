@@ -9,14 +9,15 @@ use units::{Bytes, Duration};
 use crate::error::{ConfigError, Parts};
 use crate::file::read_at_most;
 use crate::limits::{
-    CONFIG_BYTES_MAX, DISKS_MAX, LISTEN_MAX, SOCKET_PATH_BYTES_MAX, TIME_MAX, VOLUMES_MAX,
-    WORKLOADS_MAX,
+    CONFIG_BYTES_MAX, DISKS_MAX, LISTEN_MAX, POOL_VOLUMES_MAX, SOCKET_PATH_BYTES_MAX, TIME_MAX,
+    VOLUMES_MAX, WORKLOADS_MAX,
 };
+use crate::names::Names;
 use crate::plan::{Disk, Plan, Workload};
 use crate::table::{Source, Table};
-use crate::{disk, nbd, volume, workload};
+use crate::{disk, nbd, pool, volume, workload};
 
-const KEYS: &[&str] = &["seed", "duration", "listen", "nbd", "disk", "volume", "workload"];
+const KEYS: &[&str] = &["seed", "duration", "listen", "nbd", "disk", "volume", "pool", "workload"];
 const SEED_DEFAULT: u64 = 1;
 
 impl Plan {
@@ -83,28 +84,44 @@ impl Plan {
         let nbd = nbd::check(&top, base_dir)?;
         let disk_tables = top.tables("disk", disk::KEYS, DISKS_MAX)?;
         let volume_tables = top.tables("volume", volume::KEYS, VOLUMES_MAX)?;
+        let pool_table = top.table("pool", pool::KEYS)?;
+        let pool_volume_tables = match &pool_table {
+            Some(table) => table.tables("volume", pool::VOLUME_KEYS, POOL_VOLUMES_MAX)?,
+            None => Vec::new(),
+        };
         let workload_tables = top.tables("workload", workload::KEYS, WORKLOADS_MAX)?;
         let disks = disk::check(&disk_tables, base_dir, known)?;
-        let volumes = volume::check(&volume_tables, &disks)?;
+        let pool = pool_table.as_ref().map(|table| pool::head(table, &disks)).transpose()?;
+        let pooled = pool.as_ref().map_or(&[][..], |pool| &pool.disks);
+        let mut names = Names::default();
+        let volumes = volume::check(&volume_tables, &disks, pooled, &mut names)?;
+        let pool = match (pool, &pool_table) {
+            (Some(pool), Some(table)) => {
+                Some(pool::check((table, &pool_volume_tables), &disks, pool, &mut names)?)
+            }
+            _ => None,
+        };
         let workloads = workload::check(&workload_tables, &volumes, base_dir)?;
         let duration = given.or_else(|| latest_stop(&workloads));
         let file = file.to_owned();
-        Ok(Self { file, seed, duration, listen, nbd, disks, volumes, pool: None, workloads })
+        Ok(Self { file, seed, duration, listen, nbd, disks, volumes, pool, workloads })
     }
 
     /// The plan as a simulation takes it: without what only a daemon asks for. It has a workload and a
     /// duration.
     ///
     /// # Errors
-    /// There is no workload, or nothing says when the run ends.
+    /// There is a pool, there is no workload, or nothing says when the run ends.
     pub fn for_sim(self) -> Result<Self, ConfigError> {
+        if let Some(pool) = &self.pool {
+            let expected =
+                "no pool: `spindle serve` takes this config, volumes of pools are not simulated";
+            let parts = self.lacks(pool.line, None, "pool", expected);
+            return Err(Parts { found: Some("[pool]".to_owned()), ..parts }.into());
+        }
         if self.workloads.is_empty() {
-            return Err(self.lacks(
-                1,
-                None,
-                "workload",
-                "at least one table `[[workload]]` to simulate",
-            ));
+            let expected = "at least one table `[[workload]]` to simulate";
+            return Err(self.lacks(1, None, "workload", expected).into());
         }
         if self.duration.is_none() {
             let endless = self.workloads.iter().position(|workload| workload.stop.is_none());
@@ -112,7 +129,8 @@ impl Plan {
             let title = format!("[[workload]] #{}", index + 1);
             let expected =
                 "a time, or a `duration` at the top of the file: else the run has no end";
-            return Err(self.lacks(self.workloads[index].line, Some(title), "stop", expected));
+            let line = self.workloads[index].line;
+            return Err(self.lacks(line, Some(title), "stop", expected).into());
         }
         Ok(Self { listen: Vec::new(), nbd: nbd::Nbd::default(), ..self })
     }
@@ -123,19 +141,14 @@ impl Plan {
     /// There is nothing to serve.
     pub fn for_serve(self) -> Result<Self, ConfigError> {
         if self.disks.is_empty() {
-            return Err(self.lacks(1, None, "disk", "at least one table `[[disk]]` to serve from"));
+            let expected = "at least one table `[[disk]]` to serve from";
+            return Err(self.lacks(1, None, "disk", expected).into());
         }
         Ok(Self { seed: SEED_DEFAULT, duration: None, workloads: Vec::new(), ..self })
     }
 
-    fn lacks(
-        &self,
-        line: usize,
-        table: Option<String>,
-        field: &str,
-        expected: &str,
-    ) -> ConfigError {
-        ConfigError::from(Parts {
+    fn lacks(&self, line: usize, table: Option<String>, field: &str, expected: &str) -> Parts {
+        Parts {
             file: self.file.clone(),
             line: Some(line),
             table,
@@ -144,7 +157,7 @@ impl Plan {
             expected: expected.to_owned(),
             refusal: false,
             unfit: None,
-        })
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use engine::limits::{PERIOD_MAX, SERVER_PERIOD_MIN};
 use std::sync::Arc;
 
 use engine::stream::Range;
-use engine::{Execution, PolicyName, Server};
+use engine::{Execution, PolicyName, Profile, Server};
 use units::Duration;
 
 use crate::error::ConfigError;
@@ -56,6 +56,12 @@ fn range(table: &Table<'_>, policy: PolicyName) -> Result<Range, ConfigError> {
         "paper" => Ok(Range::Paper),
         _ => Err(value.refuse(EXPECTED)),
     }
+}
+
+/// What deadlines are reckoned with, of each disk whose policy serves them.
+pub(crate) fn profiles(disks: &[Disk]) -> Vec<Option<Profile>> {
+    let profile = |disk: &Disk| disk.profile().filter(|_| disk.policy.keeps_deadlines());
+    disks.iter().map(profile).collect()
 }
 
 /// Refuses of a volume what a policy that serves deadlines does not know.

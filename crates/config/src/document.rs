@@ -6,8 +6,13 @@
 //!
 //! Invariant: [`Document::text`], read again, gives [`Document::plan`] but for the lines.
 
+mod pool;
+
+pub use pool::{Named, PoolVolumeEdit};
+
 use std::path::{Path, PathBuf};
 
+use engine::stream::Span;
 use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
 use units::{Bytes, Extent, Instant};
 
@@ -99,17 +104,20 @@ impl Document {
     /// There is none.
     pub fn volume(&self, name: &str) -> Result<(usize, &Volume), ConfigError> {
         let index = self.plan.volumes.iter().position(|volume| volume.name == name);
-        let index = index.ok_or_else(|| {
-            let names = self.plan.volumes.iter().map(|volume| volume.name.as_str());
-            let expected = match self.plan.volumes.len() {
-                0 => "the name of a volume, and there is none".to_owned(),
-                _ => format!("one of the volumes {}", table::listed(names, '"')),
-            };
-            let found = Some(table::shortened(name));
-            let parts = refusal(&self.plan, None, Some("name"), found, &expected);
-            ConfigError::from(Parts { refusal: false, ..parts })
-        })?;
+        let names = self.plan.volumes.iter().map(|volume| volume.name.as_str());
+        let index = index.ok_or_else(|| self.missing(name, names))?;
         Ok((index, &self.plan.volumes[index]))
+    }
+
+    /// An error about a name that is none of `names`.
+    fn missing<'a>(&self, name: &str, names: impl Iterator<Item = &'a str>) -> ConfigError {
+        let expected = match table::listed(names, '"') {
+            none if none.is_empty() => "the name of a volume, and there is none".to_owned(),
+            names => format!("one of the volumes {names}"),
+        };
+        let found = Some(table::shortened(name));
+        let parts = refusal(&self.plan, None, Some("name"), found, &expected);
+        Parts { refusal: false, ..parts }.into()
     }
 
     /// With one volume more.
@@ -208,15 +216,8 @@ impl Document {
     /// As said.
     pub fn refuse_past(&self, index: usize, now: Instant) -> Result<(), ConfigError> {
         let volume = &self.plan.volumes[index];
-        let Some(stream) = volume.stream.filter(|stream| stream.span.end <= now) else {
-            return Ok(());
-        };
         let title = format!("[[volume]] \"{}\": stream", volume.name);
-        let since = |at: Instant| table::time(at.since(Instant::ZERO));
-        let expected = format!("a span that ends after {} (now)", since(now));
-        let found = Some(since(stream.span.end));
-        let parts = refusal(&self.plan, Some(title), Some("span"), found, &expected);
-        Err(Parts { refusal: false, ..parts }.into())
+        past(&self.plan, title, volume.stream.map(|stream| stream.span), now)
     }
 
     /// The sectors of the volume's disk up to the next volume, or the disk's end.
@@ -276,16 +277,9 @@ impl Document {
 
     /// The tables `[[key]]`, also where the file has them between brackets on one line.
     fn tables_mut(&mut self, key: &str) -> Result<&mut ArrayOfTables, ConfigError> {
-        let item =
-            self.edited.entry(key).or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
-        if !item.is_array_of_tables() {
-            *item = core::mem::take(item)
-                .into_array_of_tables()
-                .map_or_else(|item| item, Item::ArrayOfTables);
-        }
         let expected = format!("tables `[[{key}]]`");
         let error = refusal(&self.plan, None, Some(key), None, &expected);
-        item.as_array_of_tables_mut().ok_or_else(|| error.into())
+        tables_in(self.edited.as_table_mut(), key).ok_or_else(|| error.into())
     }
 
     /// The same, if the text that it has come to is a config.
@@ -297,6 +291,26 @@ impl Document {
         self.plan = plan.for_serve()?;
         Ok(self)
     }
+}
+
+/// The tables under `key`, also where the file has them between brackets on one line.
+fn tables_in<'a>(within: &'a mut Table, key: &str) -> Option<&'a mut ArrayOfTables> {
+    let item = within.entry(key).or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
+    if !item.is_array_of_tables() {
+        let tables = core::mem::take(item).into_array_of_tables();
+        *item = tables.map_or_else(|item| item, Item::ArrayOfTables);
+    }
+    item.as_array_of_tables_mut()
+}
+
+/// Refuses a span that is over at `now`.
+fn past(plan: &Plan, title: String, span: Option<Span>, now: Instant) -> Result<(), ConfigError> {
+    let Some(span) = span.filter(|span| span.end <= now) else { return Ok(()) };
+    let since = |at: Instant| table::time(at.since(Instant::ZERO));
+    let expected = format!("a span that ends after {} (now)", since(now));
+    let found = Some(since(span.end));
+    let parts = refusal(plan, Some(title), Some("span"), found, &expected);
+    Err(Parts { refusal: false, ..parts }.into())
 }
 
 fn refusal(

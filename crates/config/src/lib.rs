@@ -34,14 +34,14 @@ mod timetable;
 mod volume;
 mod workload;
 
-pub use document::{Document, StreamEdit, VolumeEdit};
+pub use document::{Document, Named, PoolVolumeEdit, StreamEdit, VolumeEdit};
 pub use error::ConfigError;
 pub use nbd::{Nbd, Tls};
 pub use plan::{
     Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, ProfileRef, Remap,
     Replay, Requests, Volume, VolumeIndex, Workload,
 };
-pub use pool::{Part, Pool, PoolStream, PoolVolume, Whereabouts};
+pub use pool::{Part, Pool, PoolStream, PoolVolume, Whereabouts, layout_text, zone_text};
 pub use stream::{BlockCost, Stream};
 pub use table::size as size_text;
 pub use timetable::{Blocker, Room, Unfit, decimal as decimal_text};

@@ -11,6 +11,8 @@ pub const CONFIG_BYTES_MAX: u64 = 4 << 20;
 pub const DISKS_MAX: usize = 64;
 /// Volumes of one plan.
 pub const VOLUMES_MAX: usize = 10_000;
+/// Volumes of one pool: what its metadata hold.
+pub const POOL_VOLUMES_MAX: usize = volume::pool::limits::VOLUMES_MAX;
 /// Workloads of one plan.
 pub const WORKLOADS_MAX: usize = 10_000;
 /// Addresses to listen on.
@@ -73,6 +75,10 @@ const _: () = assert!(LINGER_MAX.as_nanos() < PERIOD_MIN.as_nanos());
 const _: () = assert!(ESTIMATE_MIN.as_nanos() < PERIOD_MIN.as_nanos());
 const _: () = assert!(PERIOD_MAX.as_nanos() < TIME_MAX.as_nanos());
 const _: () = assert!(TIME_MAX.as_nanos() < i64::MAX as u64 / 2);
+const _: () = assert!(DISKS_MAX <= volume::pool::limits::DISKS_MAX);
+const _: () = assert!(NAME_BYTES_MAX <= volume::pool::limits::NAME_BYTES_MAX);
+// What is booked on a disk of a pool: each volume, the metadata, moving blocks, and the server of best effort.
+const _: () = assert!(POOL_VOLUMES_MAX + 3 <= engine::limits::BOOKINGS_MAX);
 const _: () = assert!(RUN_MAX < u64::MAX / BLOCK_MAX.0);
 const _: () = assert!(BLOCK_MIN.0 <= BLOCK_MAX.0 && BLOCK_MAX.0.is_multiple_of(SECTOR_BYTES));
 const _: () = assert!(DISKS_MAX <= VOLUMES_MAX && SOCKET_PATH_BYTES_MAX < PATH_BYTES_MAX);

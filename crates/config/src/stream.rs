@@ -98,16 +98,41 @@ pub(crate) fn check(
 ) -> Result<Option<Stream>, ConfigError> {
     let Some(value) = table.value("stream") else { return Ok(None) };
     let fields = value.table(KEYS)?;
-    let Some(profile) = profile else {
-        let known: Vec<_> =
-            PolicyName::ALL.into_iter().filter(|policy| policy.keeps_deadlines()).collect();
-        let known: Vec<_> = known.iter().map(|policy| format!("\"{policy}\"")).collect();
-        let (policy, name) = (disk.policy, &disk.name);
-        let known = known.join(", ");
-        return Err(value.refuse(format_args!(
-            "a disk whose policy serves deadlines ({known}): disk \"{name}\" has \"{policy}\""
-        )));
+    let profile = profile.ok_or_else(|| knows_no_deadlines(&value, disk))?;
+    let asked = asked(table, &fields)?;
+    let range = range(&fields, place.len, asked.block)?;
+    let span = span(&fields)?;
+    let on_disk = Extent::new(place.start + Sectors(range.start.0), range.len);
+    let Some(task) = task((disk, profile), asked, on_disk) else {
+        return Err(too_seldom(&fields, asked));
     };
+    let block = Sectors(asked.block.0.div_ceil(SECTOR_BYTES));
+    let promised = engine::Stream { task, block, range: Some(on_disk) };
+    Ok(Some(Stream { asked, range, span, promised }))
+}
+
+/// An error about a stream on a disk whose policy knows none.
+pub(crate) fn knows_no_deadlines(value: &Value<'_>, disk: &Disk) -> ConfigError {
+    let known = PolicyName::ALL.into_iter().filter(|policy| policy.keeps_deadlines());
+    let known: Vec<_> = known.map(|policy| format!("\"{policy}\"")).collect();
+    let (known, policy, name) = (known.join(", "), disk.policy, &disk.name);
+    value.refuse(format_args!(
+        "a disk whose policy serves deadlines ({known}): disk \"{name}\" has \"{policy}\""
+    ))
+}
+
+/// An error about a stream whose blocks come more seldom than any may.
+pub(crate) fn too_seldom(fields: &Table<'_>, asked: Asked) -> ConfigError {
+    let least = u128::from(asked.block.0) * 1_000_000_000;
+    let least = least.div_ceil(u128::from(STREAM_PERIOD_MAX.as_nanos()));
+    let (longest, block) = (time(STREAM_PERIOD_MAX), size(asked.block));
+    let expected = format_args!("at least {least}B/s (a block of {block} every {longest})");
+    let bandwidth = fields.value("bandwidth");
+    bandwidth.map_or_else(|| fields.missing("bandwidth", expected), |value| value.refuse(expected))
+}
+
+/// The bandwidth and the block of the stream of the volume `table`.
+pub(crate) fn asked(table: &Table<'_>, fields: &Table<'_>) -> Result<Asked, ConfigError> {
     for key in ["reserve", "iops", "bandwidth"] {
         if let Some(value) = table.value(key) {
             return Err(value.refuse(format_args!(
@@ -116,20 +141,7 @@ pub(crate) fn check(
         }
     }
     let bandwidth = fields.require("bandwidth", "bytes a second such as 817KB/s")?;
-    let asked = Asked { bandwidth: bandwidth.bytes_per_second()?, block: block(&fields)? };
-    let range = range(&fields, place.len, asked.block)?;
-    let span = span(&fields)?;
-    let on_disk = Extent::new(place.start + Sectors(range.start.0), range.len);
-    let Some(task) = task((disk, profile), asked, on_disk) else {
-        let least = u128::from(asked.block.0) * 1_000_000_000;
-        let least = least.div_ceil(u128::from(STREAM_PERIOD_MAX.as_nanos()));
-        let (longest, block) = (time(STREAM_PERIOD_MAX), size(asked.block));
-        return Err(bandwidth
-            .refuse(format_args!("at least {least}B/s (a block of {block} every {longest})")));
-    };
-    let block = Sectors(asked.block.0.div_ceil(SECTOR_BYTES));
-    let promised = engine::Stream { task, block, range: Some(on_disk) };
-    Ok(Some(Stream { asked, range, span, promised }))
+    Ok(Asked { bandwidth: bandwidth.bytes_per_second()?, block: block(fields)? })
 }
 
 /// A block need not be whole sectors: its time is that of all that it touches.
@@ -178,13 +190,13 @@ fn fits(range: Extent, block: Bytes) -> Option<Extent> {
     Some(range).filter(|range| block.0.div_ceil(SECTOR_BYTES) <= range.len.0)
 }
 
-fn refuse_block(fields: &Table<'_>, expected: impl core::fmt::Display) -> ConfigError {
+pub(crate) fn refuse_block(fields: &Table<'_>, expected: impl core::fmt::Display) -> ConfigError {
     let block: Option<Value<'_>> = fields.value("block");
     block.map_or_else(|| fields.missing("block", &expected), |value| value.refuse(&expected))
 }
 
 /// From when to when, counted from the start of the run or of the daemon; always if it is not said.
-fn span(fields: &Table<'_>) -> Result<Span, ConfigError> {
+pub(crate) fn span(fields: &Table<'_>) -> Result<Span, ConfigError> {
     const EXPECTED: &str = "a start and an end such as [\"0s\", \"2h\"]";
     let Some(value) = fields.value("span") else { return Ok(Span::ALWAYS) };
     let times = value.texts(2, "a time such as \"2h\"")?;

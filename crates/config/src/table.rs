@@ -126,11 +126,15 @@ impl<'a> Table<'a> {
         count_max: usize,
     ) -> Result<Vec<Self>, ConfigError> {
         let Some(value) = self.value(key) else { return Ok(Vec::new()) };
-        let expected = format!("tables `[[{key}]]`, with two brackets");
+        // Those of a table are called as their headers are: `[[pool.volume]]`.
+        let above = self.title.as_deref().and_then(|title| title.strip_prefix('['));
+        let above = above.and_then(|title| title.strip_suffix(']'));
+        let header = above.map_or_else(|| key.to_owned(), |above| format!("{above}.{key}"));
+        let expected = format!("tables `[[{header}]]`, with two brackets");
         let DeValue::Array(all) = value.node.get_ref() else { return Err(value.refuse(expected)) };
         if let Some(first_above) = all.get(count_max) {
             let error = self.error(first_above.span().start, Some(key));
-            let expected = format!("at most {count_max} tables `[[{key}]]`");
+            let expected = format!("at most {count_max} tables `[[{header}]]`");
             return Err(error.refuse(Some(all.len().to_string()), expected));
         }
         let table = |(index, node): (usize, &'a Node<'a>)| {
@@ -139,8 +143,8 @@ impl<'a> Table<'a> {
             };
             let name = fields.get("name").and_then(|name| name.get_ref().as_str());
             let title = match name.filter(|name| !name.is_empty()) {
-                Some(name) => format!("[[{key}]] \"{}\"", shortened(name)),
-                None => format!("[[{key}]] #{}", index + 1),
+                Some(name) => format!("[[{header}]] \"{}\"", shortened(name)),
+                None => format!("[[{header}]] #{}", index + 1),
             };
             let (title, offset) = (Some(title), node.span().start);
             Self { source: self.source, title, offset, fields }.with_keys_in(accepted)

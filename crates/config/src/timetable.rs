@@ -6,13 +6,16 @@
 use core::fmt;
 use std::sync::Arc;
 
-use engine::stream::{Asked, Beside, Booking, CounterOffers, Span, TaskId, Timetable, Violation};
-use engine::{BEST_EFFORT_TASK, Profile};
+use engine::stream::{
+    Asked, Beside, Booking, CounterOffers, Span, Task, TaskId, Timetable, Violation,
+};
+use engine::{BEST_EFFORT_TASK, Contract, Profile};
 use units::{Bytes, DiskTime, Duration, Extent, Instant, Sectors};
 
 use crate::error::ConfigError;
 use crate::plan::{Disk, DiskIndex, Plan, Volume};
-use crate::stream::{self, Stream};
+use crate::pool::{self, Pool, PoolVolume, Spread};
+use crate::stream;
 use crate::table::{Table, size};
 
 /// Why a stream, or a reserve beside streams, does not fit, and what would in its place.
@@ -31,8 +34,10 @@ pub struct Unfit {
 /// Somebody whose command is in the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocker {
-    /// The volume; nothing for the server of best effort.
+    /// The volume; nothing for the server of best effort, and for what a pool keeps.
     pub volume: Option<String>,
+    /// Whether it is what a pool keeps for its metadata, or for moving blocks.
+    pub pool: bool,
     /// The bytes of a block, if it is a stream.
     pub block: Option<Bytes>,
 }
@@ -48,19 +53,103 @@ pub struct Room {
     pub slack: DiskTime,
 }
 
+/// Who asks for the time of one disk, by their numbers: [`TaskId`]s.
+#[derive(Clone, Copy)]
+enum Askers<'a> {
+    /// The volumes, by their numbers in the plan.
+    Volumes(&'a [Volume]),
+    /// A pool's metadata, its moving of blocks, and its volumes.
+    Pool(&'a Pool),
+}
+
+/// The number of a pool's first volume: before it come [`METADATA`] and moving blocks.
+const POOL_VOLUMES: usize = 2;
+const METADATA: usize = 0;
+
 /// The tasks of one disk, by who asks for them.
 struct Tasks<'a> {
     disk: &'a Disk,
-    volumes: &'a [Volume],
+    index: DiskIndex,
+    askers: Askers<'a>,
     bookings: Vec<Booking>,
 }
 
+impl<'a> Askers<'a> {
+    /// Those of a disk of the plan.
+    fn of(plan: &'a Plan, disk: DiskIndex) -> Self {
+        let pool = plan.pool.as_ref().filter(|pool| pool.disks.contains(&disk));
+        pool.map_or(Self::Volumes(&plan.volumes), Self::Pool)
+    }
+
+    /// What each asks of a disk, and when.
+    fn contracts(self, index: DiskIndex, disk: &Disk) -> Vec<(usize, Contract, Span)> {
+        match self {
+            Self::Volumes(volumes) => {
+                let there = volumes.iter().enumerate().filter(|(_, volume)| volume.disk == index);
+                there.map(|(number, volume)| (number, volume.contract, volume.span())).collect()
+            }
+            Self::Pool(pool) => {
+                let own = [pool.metadata_contract(), pool.reorganise_contract(disk)];
+                let own = (METADATA..).zip(own.map(|contract| (contract, Span::ALWAYS)));
+                let of = |volume: &PoolVolume| (volume.contract(index), volume.span());
+                let volumes = (POOL_VOLUMES..).zip(pool.volumes.iter().map(of));
+                own.chain(volumes)
+                    .map(|(number, (contract, span))| (number, contract, span))
+                    .collect()
+            }
+        }
+    }
+
+    /// The volume of this number.
+    fn name(self, number: usize) -> Option<&'a str> {
+        match self {
+            Self::Volumes(volumes) => volumes.get(number).map(|volume| volume.name.as_str()),
+            Self::Pool(pool) => {
+                let volume = pool.volumes.get(number.checked_sub(POOL_VOLUMES)?);
+                volume.map(|volume| volume.name.as_str())
+            }
+        }
+    }
+
+    /// What its stream asks for, if it has one.
+    fn asked(self, number: usize) -> Option<Asked> {
+        match self {
+            Self::Volumes(volumes) => Some(volumes.get(number)?.stream?.asked),
+            Self::Pool(pool) => {
+                Some(pool.volumes.get(number.checked_sub(POOL_VOLUMES)?)?.stream?.asked)
+            }
+        }
+    }
+
+    /// What its stream would be on a disk, if it asked for this.
+    fn task(
+        self,
+        number: usize,
+        (disk, index, profile): (&Disk, DiskIndex, &Profile),
+        asked: Asked,
+    ) -> Option<Task> {
+        match self {
+            Self::Volumes(volumes) => {
+                let volume = volumes.get(number)?;
+                let range = volume.stream?.range;
+                let start = volume.place.start + Sectors(range.start.0);
+                stream::task((disk, profile), asked, Extent::new(start, range.len))
+            }
+            Self::Pool(pool) => {
+                let volume = pool.volumes.get(number.checked_sub(POOL_VOLUMES)?)?;
+                pool::task((disk, profile), asked, &Spread::of(volume), index)
+            }
+        }
+    }
+}
+
 impl Plan {
-    /// What is booked on a disk, by the volumes' numbers in the plan and [`BEST_EFFORT_TASK`]; nothing if its policy serves no deadlines.
+    /// What is booked on a disk, by the volumes' numbers in the plan and [`BEST_EFFORT_TASK`], and on a disk of the pool by the numbers of
+    /// its volumes behind two of the pool itself; nothing if the disk's policy serves no deadlines.
     pub fn timetable(&self, disk: DiskIndex) -> Option<Timetable> {
         let there = &self.disks[disk.0];
         let profile = there.profile().filter(|_| there.policy.keeps_deadlines())?;
-        let tasks = Tasks::of(there, disk, &self.volumes, &profile);
+        let tasks = Tasks::of((there, disk), Askers::of(self, disk), &profile);
         Some(tasks.timetable(tasks.bookings.len()))
     }
 
@@ -82,31 +171,58 @@ pub(crate) fn admit(
 ) -> Result<(), ConfigError> {
     for (index, (disk, profile)) in disks.iter().zip(profiles).enumerate() {
         let Some(profile) = profile else { continue };
-        let tasks = Tasks::of(disk, DiskIndex(index), volumes, profile);
+        let tasks = Tasks::of((disk, DiskIndex(index)), Askers::Volumes(volumes), profile);
         let Some((volume, unfit)) = tasks.first_unfit(profile) else { continue };
-        let (table, expected) = (&tables[volume], unfit.to_string());
-        let keys = ["stream", "reserve", "iops", "bandwidth"];
-        let value = keys.into_iter().find_map(|key| table.value(key));
-        let expected = format!("what fits on disk \"{}\" ({expected})", disk.name);
-        let error = value
-            .map_or_else(|| table.missing("reserve", &expected), |value| value.refuse(&expected));
-        return Err(error.for_want_of_room().of(unfit));
+        return Err(refused(&tables[volume], &PROMISES, disk, unfit));
     }
     Ok(())
 }
 
+/// Checks that what the pool and its volumes ask of each disk fits there. `tables` are its own and theirs.
+pub(crate) fn admit_pool(
+    (own, tables): (&Table<'_>, &[Table<'_>]),
+    disks: &[Disk],
+    profiles: &[Option<Profile>],
+    pool: &Pool,
+) -> Result<(), ConfigError> {
+    for &index in &pool.disks {
+        let (disk, Some(profile)) = (&disks[index.0], &profiles[index.0]) else { continue };
+        let tasks = Tasks::of((disk, index), Askers::Pool(pool), profile);
+        let Some((number, unfit)) = tasks.first_unfit(profile) else { continue };
+        return Err(match number.checked_sub(POOL_VOLUMES) {
+            Some(volume) => refused(&tables[volume], &PROMISES, disk, unfit),
+            None if number == METADATA => refused(own, &["metadata"], disk, unfit),
+            None => refused(own, &["reorganise"], disk, unfit),
+        });
+    }
+    Ok(())
+}
+
+/// The keys of a volume that say what it is promised.
+const PROMISES: [&str; 4] = ["reserve", "stream", "iops", "bandwidth"];
+
+/// An error about the first of the keys that has a value, or about the first of them.
+fn refused(table: &Table<'_>, keys: &[&str], disk: &Disk, unfit: Unfit) -> ConfigError {
+    let value = keys.iter().find_map(|key| table.value(key));
+    let expected = format!("what fits on disk \"{}\" ({unfit})", disk.name);
+    let error =
+        value.map_or_else(|| table.missing(keys[0], &expected), |value| value.refuse(&expected));
+    error.for_want_of_room().of(unfit)
+}
+
 impl<'a> Tasks<'a> {
-    fn of(disk: &'a Disk, index: DiskIndex, volumes: &'a [Volume], profile: &Profile) -> Self {
+    fn of((disk, index): (&'a Disk, DiskIndex), askers: Askers<'a>, profile: &Profile) -> Self {
         let longest = disk.settings().longest_command(Some(&Arc::new(profile.clone())));
         let server = disk.best_effort.and_then(|server| server.task(longest));
         let server = server.map(|task| Booking { id: BEST_EFFORT_TASK, task, span: Span::ALWAYS });
-        let there = volumes.iter().enumerate().filter(|(_, volume)| volume.disk == index);
-        let booked = there.filter_map(|(number, volume)| {
-            let task = volume.contract.task(disk.period, longest)?;
+        let contracts = askers.contracts(index, disk);
+        let booked = contracts.into_iter().filter_map(|(number, contract, span)| {
+            let task = contract.task(disk.period, longest)?;
             let id = TaskId(u32::try_from(number).expect("volumes are few"));
-            Some(Booking { id, task, span: volume.span() })
+            Some(Booking { id, task, span })
         });
-        Self { disk, volumes, bookings: server.into_iter().chain(booked).collect() }
+        let bookings = server.into_iter().chain(booked).collect();
+        Self { disk, index, askers, bookings }
     }
 
     /// The first so many bookings.
@@ -137,21 +253,23 @@ impl<'a> Tasks<'a> {
         let Booking { id, task, span } = self.bookings[fits];
         let before = self.timetable(fits);
         let (stretch, violation) = before.verdict(task, span).err()?;
-        let volume = usize::try_from(id.0).ok()?;
-        let stream = self.volumes.get(volume)?.stream;
-        let offers = stream.map_or_else(CounterOffers::default, |stream| {
-            self.offers(profile, (&before, span), (&self.volumes[volume], &stream))
+        // The server of best effort is nobody's fault.
+        let number = usize::try_from(id.0).ok().filter(|_| id != BEST_EFFORT_TASK)?;
+        let offers = self.askers.asked(number).map_or_else(CounterOffers::default, |asked| {
+            self.offers(profile, (&before, span), (number, asked))
         });
-        Some((volume, Unfit { stretch, violation, beside: self.blocker(violation), offers }))
+        Some((number, Unfit { stretch, violation, beside: self.blocker(violation), offers }))
     }
 
     fn blocker(&self, violation: Violation) -> Option<Blocker> {
-        let Violation::Blocked { beside: Beside::Task(TaskId(id)), .. } = violation else {
+        let Violation::Blocked { beside: Beside::Task(id), .. } = violation else {
             return None;
         };
-        let volume = usize::try_from(id).ok().and_then(|id| self.volumes.get(id));
-        let block = volume.and_then(|volume| volume.stream).map(|stream| stream.asked.block);
-        Some(Blocker { volume: volume.map(|volume| volume.name.clone()), block })
+        let number = usize::try_from(id.0).ok().filter(|_| id != BEST_EFFORT_TASK);
+        let volume = number.and_then(|number| self.askers.name(number)).map(str::to_owned);
+        let block = number.and_then(|number| self.askers.asked(number)).map(|asked| asked.block);
+        let pool = number.is_some() && volume.is_none();
+        Some(Blocker { volume, pool, block })
     }
 
     /// What would fit over the whole of the span, as people write it where that fits too.
@@ -159,15 +277,13 @@ impl<'a> Tasks<'a> {
         &self,
         profile: &Profile,
         (beside, span): (&Timetable, Span),
-        (volume, stream): (&Volume, &Stream),
+        (number, asked): (usize, Asked),
     ) -> CounterOffers {
-        let start = volume.place.start + Sectors(stream.range.start.0);
-        let on_disk = Extent::new(start, stream.range.len);
-        let task = |asked| stream::task((self.disk, profile), asked, on_disk);
-        let offers = beside.counter_offers(span, stream.asked, task);
+        let task = |asked| self.askers.task(number, (self.disk, self.index, profile), asked);
+        let offers = beside.counter_offers(span, asked, task);
         let round = offers.bandwidth.map(|exact| {
             let bandwidth = rounded(exact);
-            let asked = Asked { bandwidth, ..stream.asked };
+            let asked = Asked { bandwidth, ..asked };
             let fits = task(asked).is_some_and(|task| beside.verdict(task, span).is_ok());
             if fits { bandwidth } else { exact }
         });
@@ -237,6 +353,7 @@ impl fmt::Display for Blocker {
         match (&self.volume, self.block) {
             (Some(name), Some(block)) => write!(f, "stream {name}'s {} blocks", decimal(block)),
             (Some(name), None) => write!(f, "the reserve of {name}"),
+            (None, _) if self.pool => f.write_str("the pool's own reserves"),
             (None, _) => f.write_str("the server of best effort"),
         }
     }

@@ -6,9 +6,7 @@
 use core::num::NonZeroU64;
 
 use engine::limits::WEIGHT_MAX;
-use engine::{
-    Admission, Contract, Declared, Demand, PolicyName, Priority, Profile, Refusal, Weight,
-};
+use engine::{Admission, Contract, Declared, Demand, PolicyName, Priority, Refusal, Weight};
 use units::{Bytes, Duration, Extent, Lba, Share};
 use volume::{DiskId, NoSpace, Placed, Pool};
 
@@ -54,15 +52,23 @@ struct Wanted<'a> {
     same_as: Option<VolumeIndex>,
 }
 
-/// Checks the tables, in the file's order.
-pub(crate) fn check(tables: &[Table<'_>], disks: &[Disk]) -> Result<Vec<Volume>, ConfigError> {
+/// Checks the tables, in the file's order. Their names join `names`; the disks of a pool have no such volumes.
+pub(crate) fn check<'a>(
+    tables: &'a [Table<'a>],
+    disks: &[Disk],
+    pooled: &[DiskIndex],
+    names: &mut Names<'a>,
+) -> Result<Vec<Volume>, ConfigError> {
     let disk_names = Names::of(disks.iter().map(|disk| (disk.name.as_str(), disk.line)));
-    let mut names = Names::default();
     let mut pool = Pool::new(disks.iter().map(|disk| disk.drive.model.capacity()));
     let mut wanted = Vec::with_capacity(tables.len());
     for table in tables {
         let name = names.add(table)?.to_owned();
-        let disk = disk_names.find(&table.require("disk", "the name of a disk")?, "disk")?;
+        let on = table.require("disk", "the name of a disk")?;
+        let disk = disk_names.find(&on, "disk")?;
+        if pooled.contains(&DiskIndex(disk)) {
+            return Err(on.refuse("a disk that is not the pool's: those have `[[pool.volume]]`s"));
+        }
         let same_as = same_as(table, disk, &wanted)?;
         let place = match same_as {
             Some(_) => None,
@@ -70,8 +76,7 @@ pub(crate) fn check(tables: &[Table<'_>], disks: &[Disk]) -> Result<Vec<Volume>,
         };
         wanted.push(Wanted { table, name, disk, place, same_as });
     }
-    let profile = |disk: &Disk| disk.profile().filter(|_| disk.policy.keeps_deadlines());
-    let profiles: Vec<Option<Profile>> = disks.iter().map(profile).collect();
+    let profiles = deadlines::profiles(disks);
     let mut admissions: Vec<Admission> =
         disks.iter().map(|disk| Admission::keeping(disk.unreserved)).collect();
     let mut volumes: Vec<Volume> = Vec::with_capacity(tables.len());
@@ -261,7 +266,7 @@ const MILLIONTH: u128 = 1_000;
 const SLIP: u128 = 50;
 
 /// The volume's contract, admitted by the disk.
-fn contract(
+pub(crate) fn contract(
     table: &Table<'_>,
     disk: &Disk,
     declared: Option<Declared>,
@@ -323,7 +328,7 @@ fn beyond_reserve(contract: Contract, priority: Priority, disk: &Disk) -> Share 
 
 /// The volume's class. One that goes before everybody can take its limit out of the others' time: beside reserves it is
 /// admitted with that.
-fn priority(
+pub(crate) fn priority(
     table: &Table<'_>,
     contract: Contract,
     disk: &Disk,

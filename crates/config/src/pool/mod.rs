@@ -6,6 +6,13 @@
 //!
 //! Each disk of a volume admits its part of the contract, or none does.
 
+mod check;
+mod stream;
+
+pub(crate) use check::{KEYS, VOLUME_KEYS, check, head};
+pub use check::{layout_text, zone_text};
+pub(crate) use stream::{Spread, task};
+
 use engine::stream::{Asked, Span};
 use engine::{Contract, Priority};
 use units::{Bytes, Extent, Lba, Sectors, Share};

@@ -1,0 +1,269 @@
+//! The tables `[pool]` and `[[pool.volume]]`.
+
+use engine::{Admission, Profile};
+use units::{Bytes, Share};
+use volume::pool::format::Geometry;
+use volume::pool::limits::{BLOCK_SECTORS, VOLUME_BLOCKS_MAX};
+use volume::pool::{Blocks, Layout, Zone};
+
+use super::stream::{self, Spread};
+use super::{Part, Pool, PoolVolume, Whereabouts};
+use crate::error::ConfigError;
+use crate::limits::DISKS_MAX;
+use crate::names::Names;
+use crate::plan::{Disk, DiskIndex};
+use crate::table::{Table, Value, size};
+use crate::{deadlines, nbd, timetable};
+
+pub(crate) const KEYS: &[&str] = &["disks", "metadata", "reorganise", "volume"];
+
+pub(crate) const VOLUME_KEYS: &[&str] = &[
+    "name", "clients", "size", "disks", "layout", "zone", "thin", "from", "reserve", "limit",
+    "weight", "priority", "stream",
+];
+
+const DISKS: &str = "the names of disks such as [\"d0\", \"d1\"]";
+const SIZE: &str = "a size such as 20GiB";
+const METADATA_DEFAULT: Share = Share::from_percent(1);
+const REORGANISE_DEFAULT: Share = Share::from_percent(5);
+
+const LAYOUTS: [(&str, Layout); 3] =
+    [("single", Layout::Single), ("stripe", Layout::Stripe), ("random", Layout::Random)];
+const ZONES: [(&str, Zone); 3] = [("fast", Zone::Fast), ("slow", Zone::Slow), ("any", Zone::Any)];
+
+/// The pool without its volumes.
+pub(crate) fn head(table: &Table<'_>, disks: &[Disk]) -> Result<Pool, ConfigError> {
+    let names = Names::of(disks.iter().map(|disk| (disk.name.as_str(), disk.line)));
+    let all: Vec<DiskIndex> = (0..disks.len()).map(DiskIndex).collect();
+    let pooled = some_of(&table.require("disks", DISKS)?, (&names, "disk"), &all, |disk| {
+        let least = Geometry::SMALLEST.first_block() + 2;
+        let small = disks[disk.0].pool_blocks() < least;
+        small.then(|| format!("a disk of at least {}", size(bytes(Blocks(least)))))
+    })?;
+    Ok(Pool {
+        disks: pooled,
+        metadata: above_zero(table, "metadata", METADATA_DEFAULT)?,
+        reorganise: above_zero(table, "reorganise", REORGANISE_DEFAULT)?,
+        volumes: Vec::new(),
+        line: table.line(),
+    })
+}
+
+/// The pool with its volumes, in the file's order. `tables` are the pool's and theirs; their names join `names`.
+pub(crate) fn check<'a>(
+    (table, tables): (&Table<'_>, &'a [Table<'a>]),
+    disks: &[Disk],
+    mut pool: Pool,
+    names: &mut Names<'a>,
+) -> Result<Pool, ConfigError> {
+    let keeping = |disk: &Disk| Admission::keeping(disk.unreserved);
+    let mut admissions: Vec<Admission> = disks.iter().map(keeping).collect();
+    for &DiskIndex(index) in &pool.disks {
+        let (disk, admission) = (&disks[index], &mut admissions[index]);
+        for (key, contract) in
+            [("metadata", pool.metadata_contract()), ("reorganise", pool.reorganise_contract(disk))]
+        {
+            admission.admit(contract).map_err(|_| {
+                let (left, name) = (admission.left(), &disk.name);
+                let expected = format!("at most {left} (what is left of disk \"{name}\")");
+                refused(table, key, expected).for_want_of_room()
+            })?;
+        }
+    }
+    let names_of_disks: Vec<_> =
+        pool.disks.iter().map(|disk| disks[disk.0].name.as_str()).collect();
+    let profiles = deadlines::profiles(disks);
+    for table in tables {
+        let name = names.add(table)?.to_owned();
+        let here = Names::of(names_of_disks.iter().map(|name| (*name, pool.line)));
+        let mut volume = wanted(table, name, (&here, &pool), disks)?;
+        volume.stream = stream::check(table, disks, &volume)?;
+        let known = Known { table, disks, profiles: &profiles };
+        for index in Spread::of(&volume).disks() {
+            let part = part(&known, &mut volume, index, &mut admissions[index.0])?;
+            volume.parts.push(part);
+        }
+        pool.volumes.push(volume);
+    }
+    timetable::admit_pool((table, tables), disks, &profiles, &pool)?;
+    Ok(pool)
+}
+
+/// What a volume's part is worked out from.
+struct Known<'a> {
+    table: &'a Table<'a>,
+    disks: &'a [Disk],
+    profiles: &'a [Option<Profile>],
+}
+
+/// What the volume is promised on one of its disks, admitted there; its priority is the same on all of them.
+fn part(
+    known: &Known<'_>,
+    volume: &mut PoolVolume,
+    index: DiskIndex,
+    admission: &mut Admission,
+) -> Result<Part, ConfigError> {
+    let (table, disk) = (known.table, &known.disks[index.0]);
+    deadlines::unlimited(table, disk)?;
+    let mut contract = crate::volume::contract(table, disk, None, admission)?;
+    volume.priority = crate::volume::priority(table, contract, disk, admission)?;
+    if let Some(stream) = volume.stream {
+        let profile = known.profiles[index.0].as_ref();
+        let profile = profile.expect("a disk whose policy serves deadlines has a profile");
+        let spread = Spread::of(volume);
+        contract.stream = Some(stream::part(table, (disk, profile), stream, &spread, index)?);
+    }
+    Ok(Part { disk: index, contract })
+}
+
+/// What the table says, but for what its disks are asked for.
+fn wanted(
+    table: &Table<'_>,
+    name: String,
+    (names, pool): (&Names<'_>, &Pool),
+    disks: &[Disk],
+) -> Result<PoolVolume, ConfigError> {
+    let layout = one_of(table.value("layout"), &LAYOUTS, Layout::Single)?;
+    let zone = one_of(table.value("zone"), &ZONES, Zone::Any)?;
+    let some = |value: &Value<'_>| some_of(value, (names, "pool disk"), &pool.disks, |_| None);
+    let on = table.value("disks").map_or(Ok(pool.disks.clone()), |value| some(&value))?;
+    if layout == Layout::Stripe && on.len() < 2 {
+        const EXPECTED: &str = "at least two disks for a stripe";
+        let value = table.value("disks").or_else(|| table.value("layout"));
+        return Err(value.expect("a stripe was asked for").refuse(EXPECTED));
+    }
+    let from = match table.value("from") {
+        None => None,
+        Some(value) => {
+            let fields = value.table(&["zone", "disks"])?;
+            let zone = fields.require("zone", listed(&ZONES))?;
+            let zone = one_of(Some(zone), &ZONES, Zone::Any)?;
+            let before = fields.require("disks", DISKS)?;
+            let disks = some(&before)?;
+            if layout == Layout::Stripe && disks.len() != on.len() {
+                let expected = format!("{} disks: a stripe moves to as many as it has", on.len());
+                return Err(before.refuse(expected));
+            }
+            Some(Whereabouts { zone, disks })
+        }
+    };
+    let size = whole_blocks(&table.require("size", SIZE)?, (layout, zone), &on, disks)?;
+    let thin = table.value("thin").map_or(Ok(false), |value| value.boolean())?;
+    let (clients, line) = (nbd::clients(table)?, table.line());
+    let (parts, priority, stream) = (Vec::new(), engine::Priority::Normal, None);
+    Ok(PoolVolume {
+        name,
+        clients,
+        size,
+        disks: on,
+        layout,
+        zone,
+        thin,
+        from,
+        parts,
+        priority,
+        stream,
+        line,
+    })
+}
+
+/// A size that the disks could hold if they held nothing else.
+fn whole_blocks(
+    value: &Value<'_>,
+    (layout, zone): (Layout, Zone),
+    on: &[DiskIndex],
+    disks: &[Disk],
+) -> Result<Bytes, ConfigError> {
+    let asked = value.size()?;
+    let block = BLOCK_SECTORS.bytes();
+    if !asked.0.is_multiple_of(block.0) {
+        let block = size(block);
+        return Err(value.refuse(format_args!("a multiple of {block} (the blocks of a pool)")));
+    }
+    let room = on.iter().map(|disk| disks[disk.0].zone(zone).len.bytes().0);
+    let room = match layout {
+        Layout::Stripe => room.clone().min().unwrap_or(0) * on.len() as u64,
+        Layout::Single | Layout::Random => room.sum(),
+    };
+    let most = room.min(bytes(Blocks(VOLUME_BLOCKS_MAX)).0);
+    if asked.0 > most {
+        let most = size(Bytes(most));
+        return Err(value
+            .refuse(format_args!("at most {most} (what its disks can hold)"))
+            .for_want_of_room());
+    }
+    Ok(asked)
+}
+
+fn bytes(blocks: Blocks) -> Bytes {
+    blocks.sectors().bytes()
+}
+
+/// The disks that the value names: at least one, none twice, each of them in `known`, whose numbers are those of `names`. `unfit` says what is wrong with one.
+fn some_of(
+    value: &Value<'_>,
+    (names, kind): (&Names<'_>, &str),
+    known: &[DiskIndex],
+    unfit: impl Fn(DiskIndex) -> Option<String>,
+) -> Result<Vec<DiskIndex>, ConfigError> {
+    let mut found: Vec<DiskIndex> = Vec::new();
+    for element in value.elements(DISKS_MAX, format_args!("the name of a {kind}"))? {
+        let disk = known[names.find(&element, kind)?];
+        if found.contains(&disk) {
+            return Err(element.refuse("each disk once"));
+        }
+        if let Some(expected) = unfit(disk) {
+            return Err(element.refuse(expected));
+        }
+        found.push(disk);
+    }
+    if found.is_empty() {
+        return Err(value.refuse(format_args!("at least one disk, {DISKS}")));
+    }
+    Ok(found)
+}
+
+/// The value of the word that stands there.
+fn one_of<T: Copy>(
+    value: Option<Value<'_>>,
+    words: &[(&str, T)],
+    default: T,
+) -> Result<T, ConfigError> {
+    let Some(value) = value else { return Ok(default) };
+    let text = value.text(listed(words))?;
+    let found = words.iter().find(|(word, _)| *word == text);
+    found.map(|(_, meant)| *meant).ok_or_else(|| value.refuse(listed(words)))
+}
+
+fn listed<T>(words: &[(&str, T)]) -> String {
+    format!("one of {}", crate::table::listed(words.iter().map(|(word, _)| word), '"'))
+}
+
+/// The config's word for a layout.
+///
+/// # Panics
+/// Never: each has one.
+pub fn layout_text(layout: Layout) -> &'static str {
+    let word = LAYOUTS.into_iter().find(|(_, meant)| *meant == layout);
+    word.expect("each has one").0
+}
+
+/// The config's word for a zone.
+///
+/// # Panics
+/// Never: each has one.
+pub fn zone_text(zone: Zone) -> &'static str {
+    ZONES.into_iter().find(|(_, meant)| *meant == zone).expect("each has one").0
+}
+
+fn above_zero(table: &Table<'_>, key: &str, default: Share) -> Result<Share, ConfigError> {
+    let Some(value) = table.value(key) else { return Ok(default) };
+    let share = value.share()?;
+    if share.is_none() { Err(value.refuse("a share above 0%")) } else { Ok(share) }
+}
+
+/// An error about the value of `key`, or that there is none.
+fn refused(table: &Table<'_>, key: &str, expected: String) -> ConfigError {
+    let value = table.value(key);
+    value.map_or_else(|| table.missing(key, &expected), |value| value.refuse(&expected))
+}
