@@ -1,7 +1,8 @@
 //! What the threads of a running daemon share: the way to each disk, the way to the sockets, the routes.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
 
 use frontend::ExportId;
 use units::Instant;
@@ -20,6 +21,8 @@ pub(crate) struct Live {
     pub(crate) inboxes: Vec<Arc<Inbox>>,
     pub(crate) disks: Vec<String>,
     pub(crate) pool: Option<Arc<Served>>,
+    /// Who ends what moving blocks has begun, once there is an operator.
+    pub(crate) keeper: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Live {

@@ -186,6 +186,9 @@ impl Operator {
             let same = same && (asked.contract, asked.span()) == (volume.contract, volume.span());
             return if same { Ok(Created::Unchanged) } else { Err(exists()) };
         }
+        if self.live.routes.find(name).is_some() {
+            return Err(ChangeError::Exists { name: name.to_owned() });
+        }
         let after = before.create(name, disk, edit)?;
         after.refuse_past(after.plan().volumes.len() - 1, self.now())?;
         let volume = after.plan().volumes.last().expect("it was added");
@@ -216,6 +219,9 @@ impl Operator {
     /// # Errors
     /// See [`ChangeError`]; nothing is changed then, but for clients that were sent away.
     pub fn set(&self, name: &str, setting: &Setting) -> Result<(), ChangeError> {
+        if self.live.pooled(name).is_some() {
+            return self.set_in_pool(name, setting);
+        }
         let _one_at_a_time = self.one_at_a_time();
         let before = self.document();
         let (index, old) = before.volume(name).map_err(ChangeError::Missing)?;
@@ -264,6 +270,9 @@ impl Operator {
     /// # Errors
     /// See [`ChangeError`]; nothing is changed then, but for clients that were sent away.
     pub fn delete(&self, name: &str, force: bool) -> Result<(), ChangeError> {
+        if self.live.pooled(name).is_some() {
+            return self.delete_in_pool(name, force);
+        }
         let _one_at_a_time = self.one_at_a_time();
         let before = self.document();
         before.volume(name).map_err(ChangeError::Missing)?;

@@ -1,7 +1,7 @@
 //! Starting and stopping: all of it, or nothing.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::{fmt, io, thread};
 
@@ -69,7 +69,7 @@ impl fmt::Display for StartError {
             }
             Self::Pool(error) => error.fmt(f),
             Self::Volume { place, name, error } => {
-                write!(f, "{place}: [[pool.volume]] \"{name}\": it is not in the pool, and cannot be made: {error}")
+                write!(f, "{place}: volume \"{name}\" is not in the pool, and cannot be made: {error}")
             }
             Self::Listen(error) => write!(f, "listen: {error}"),
             Self::Tls(error) => write!(f, "[nbd]: found {error}"),
@@ -138,7 +138,8 @@ impl Daemon {
         let started = spawn_all(plan, threads, serve);
         let names = plan.disks.iter().map(|disk| disk.name.clone());
         let disks = names.collect();
-        let live = Arc::new(Live { clock, handle, routes, inboxes, disks, pool: served });
+        let keeper = std::sync::Mutex::default();
+        let live = Arc::new(Live { clock, handle, routes, inboxes, disks, pool: served, keeper });
         let (disks, serving) = started.inspect_err(|_| live.stop_disks())?;
         let daemon = Self { live, addresses, serving, disks };
         if let Err(error) = daemon.live.open_pool(plan) {
@@ -170,7 +171,13 @@ impl Daemon {
 
     /// An operator of this daemon, which serves what `document` says. To be done with before [`Daemon::stop`].
     pub fn operator(&self, document: Document) -> Operator {
-        Operator::new(Arc::clone(&self.live), document)
+        let operator = Operator::new(Arc::clone(&self.live), document);
+        if self.live.pool.is_some() {
+            let mut keeper = self.live.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+            let kept = pool::keep(operator.clone());
+            *keeper = kept.inspect_err(|error| eprintln!("pool: nobody tidies up: {error}")).ok();
+        }
+        operator
     }
 
     /// Stops: reads no further request, answers those it has, and says how things stood in the end.
@@ -184,6 +191,9 @@ impl Daemon {
         self.live.handle.stop();
         let served = self.serving.join().expect("the sockets' thread does not panic");
         if let Some(pool) = &self.live.pool {
+            pool.close();
+            let keeper = self.live.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
+            keeper.map(|keeper| keeper.join().expect("the keeper does not panic"));
             pool.rest();
         }
         self.live.stop_disks();

@@ -17,12 +17,18 @@
 //! of it; nobody waits for a disk while holding the lock.
 
 mod buffers;
+mod disks;
+mod keeper;
 mod open;
+mod operator;
 mod seat;
 mod served;
+mod view;
 mod volumes;
 
+pub(crate) use keeper::keep;
 pub use open::PoolError;
 pub(crate) use open::{Opened, open};
 pub(crate) use seat::seat;
 pub(crate) use served::{Ended, Served};
+pub use view::{Moving, PoolDiskView, PoolView, PoolVolumeView};

@@ -8,7 +8,7 @@ use backend::Disk;
 use config::Plan;
 use units::{Extent, Sectors};
 use volume::DiskId;
-use volume::pool::{Media, OpenError, Pool, Unreadable, find};
+use volume::pool::{Found, Media, OpenError, Pool, Unreadable, find};
 
 /// The disks that a config gives to its pool are none.
 #[derive(Debug)]
@@ -70,12 +70,16 @@ pub(crate) fn open(
     let labels: Vec<Labels<'_>> =
         disks.into_iter().map(|(_, disk)| Labels(RefCell::new(disk))).collect();
     let media: Vec<&dyn Media> = labels.iter().map(|one| one as &dyn Media).collect();
-    let found = find(&media).map_err(|why| PoolError {
+    let mut words: Vec<String> = Vec::new();
+    let (given, found) = find_among(&media, &mut |device, why| {
+        words.push(format!("pool: disk {}: {why}: it is left alone", name(device)));
+    })
+    .map_err(|why| PoolError {
         place: format!("{}:{line}", plan.file),
         disk: why.device().map(name),
         why,
     })?;
-    let mut words: Vec<String> = Vec::new();
+    let name = |device: usize| name(given[device]);
     let of = |device: usize, what: &dyn fmt::Display| format!("pool: disk {}: {what}", name(device));
     words.extend(found.findings.iter().map(|one| of(one.device, &one.what)));
     let stray = &"was taken out of the pool, or is not in it yet: it is left alone";
@@ -85,6 +89,29 @@ pub(crate) fn open(
             "pool: disk {uid} of it is missing: what is whole can be read, and nothing is written"
         ));
     }
-    let places = found.devices.iter().map(|(id, device)| (*id, numbers[*device])).collect();
+    let places = found.devices.iter().map(|(id, device)| (*id, numbers[given[*device]])).collect();
     Ok(Opened { pool: Pool::open(found), places, words })
+}
+
+/// The pool that is on some of these disks, and on which. Those without a whole label are left out, and told of, as long as
+/// there is another: one that is about to join has none, and one whose labels are lost is missing.
+fn find_among(
+    media: &[&dyn Media],
+    leave_out: &mut dyn FnMut(usize, &OpenError),
+) -> Result<(Vec<usize>, Found), OpenError> {
+    let mut given: Vec<usize> = (0..media.len()).collect();
+    loop {
+        let some: Vec<&dyn Media> = given.iter().map(|device| media[*device]).collect();
+        let why = match find(&some) {
+            Ok(found) => return Ok((given, found)),
+            Err(why) => why,
+        };
+        match why {
+            OpenError::NotOurs { device, .. } | OpenError::TwoLabels { device } if given.len() > 1 => {
+                leave_out(given[device], &why);
+                given.remove(device);
+            }
+            _ => return Err(why),
+        }
+    }
 }

@@ -60,6 +60,9 @@ pub(crate) struct Served {
     inner: Mutex<Inner>,
     /// The flow may have come to rest.
     rested: Condvar,
+    /// Whether nobody tidies up any more.
+    pub(super) closed: Mutex<bool>,
+    pub(super) closing: Condvar,
     inboxes: Vec<Arc<Inbox>>,
     handle: Handle,
 }
@@ -98,7 +101,14 @@ impl Served {
             replies: Vec::new(),
             waiting: inboxes.iter().map(|_| Vec::new()).collect(),
         };
-        Self { inner: Mutex::new(inner), rested: Condvar::new(), inboxes, handle }
+        Self {
+            inner: Mutex::new(inner),
+            rested: Condvar::new(),
+            closed: Mutex::default(),
+            closing: Condvar::new(),
+            inboxes,
+            handle,
+        }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {

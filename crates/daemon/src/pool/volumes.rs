@@ -134,9 +134,18 @@ impl Live {
             flow.pool().state().volumes().map(|(id, volume)| (id, volume.clone())).collect()
         });
         for (id, volume) in &held {
+            let taken = plan.volumes.iter().find(|plain| plain.name == volume.name);
+            if let Some(plain) = taken {
+                return Err(StartError::Volume {
+                    place: format!("{}:{}", plan.file, plain.line),
+                    name: plain.name.clone(),
+                    error: ChangeError::Exists { name: plain.name.clone() },
+                });
+            }
             let tenant = served.tenant(*id).expect("all that were found have accounts");
             self.show(plan, (*id, volume), tenant.export);
             self.tell_apart(plan, volume);
+            self.settle_as_planned(plan, *id, volume);
         }
         for wanted in &planned.volumes {
             if held.iter().any(|(_, volume)| volume.name == wanted.name) {
@@ -150,6 +159,26 @@ impl Live {
             eprintln!("pool: volume {} was not there, and was made: {}", wanted.name, wanted.size);
         }
         Ok(())
+    }
+
+    /// Has a volume lie where the config says: it was to be moved when the daemon ended, or the config was edited since.
+    fn settle_as_planned(&self, plan: &Plan, id: VolumeId, volume: &Volume) {
+        let planned = plan.pool.as_ref().and_then(|pool| pool.volume(&volume.name));
+        let Some((planned, Ok(disks))) =
+            planned.map(|planned| (planned, self.numbers(plan, &planned.disks)))
+        else {
+            return;
+        };
+        if volume.origin.is_some() || (planned.zone, &disks) == (volume.zone, &volume.disks) {
+            return;
+        }
+        let settle = Operation::Settle { volume: id, zone: planned.zone, disks };
+        match self.change_pool(settle) {
+            Ok(()) => eprintln!("pool: volume {} is moved to where the config says", volume.name),
+            Err(error) => {
+                eprintln!("pool: volume {} stays where it lies: {error}", volume.name);
+            }
+        }
     }
 
     /// Says where the config and the pool differ on a volume.
