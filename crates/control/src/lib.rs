@@ -15,6 +15,7 @@
 mod answer;
 mod client;
 mod metrics;
+mod pool;
 mod problem;
 mod routes;
 mod server;
@@ -24,6 +25,10 @@ pub mod limits;
 
 pub use client::{Answer, Client, ClientError};
 pub use metrics::{Metric, MetricKind, metrics};
+pub use pool::{
+    Forced, Moving, NamedSpec, Pool, PoolAnswer, PoolChange, PoolDisk, PoolVolume, PoolVolumeSpec,
+    Settling,
+};
 pub use problem::{Fault, Problem, Unfit};
 pub use routes::{Api, description};
 pub use server::{Bound, Server, Token, TokenError};

@@ -27,7 +27,7 @@ mod status;
 mod traffic;
 
 pub use clock::{Clock, thread_processor_time};
-pub use pool::{Moving, PoolDiskView, PoolError, PoolView, PoolVolumeView};
+pub use pool::{Moving, PoolDiskView, PoolError, PoolView, PoolVolumeView, chance};
 pub use operator::{ChangeError, Created, Operator, Setting};
 pub use service::{Daemon, StartError};
 pub use status::{DiskStatus, Lateness, Status, VolumeStatus};

@@ -314,6 +314,12 @@ fn find_pool(plan: &Plan, disks: &mut [Opened]) -> Result<Option<pool::Opened>, 
     let Some(planned) = &plan.pool else { return Ok(None) };
     let mut of = disks.iter_mut().enumerate().collect::<Vec<_>>();
     of.retain(|(disk, _)| planned.disks.contains(&config::DiskIndex(*disk)));
+    let ram = |(disk, _): &(usize, _)| plan.disks[*disk].backing == Backing::Ram;
+    if of.iter().all(ram) {
+        let sizes: Vec<_> = of.iter().map(|(disk, opened)| (*disk, opened.disk.capacity())).collect();
+        let made = pool::in_memory(&sizes).map_err(StartError::Thread)?;
+        return Ok(Some(made.expect("the config has looked at the disks")));
+    }
     let of = of.into_iter().map(|(disk, opened)| (disk, opened.disk.as_mut() as &mut dyn Disk)).collect();
     let found = pool::open(plan, planned.line, of).map_err(StartError::Pool)?;
     for words in &found.words {
