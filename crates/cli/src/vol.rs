@@ -282,7 +282,12 @@ fn in_pool(create: &Create) -> anyhow::Result<PoolVolumeSpec> {
 /// What becomes of the pool's volumes.
 fn pooled_answer(asked: Result<Answer, ClientError>, json: bool) -> anyhow::Result<Ended> {
     told(asked, json, |answer: PoolAnswer| {
-        answer.pool.volumes.iter().map(|one| format!("{}: {}\n", one.name, pool::lies(one))).collect()
+        answer
+            .pool
+            .volumes
+            .iter()
+            .map(|one| format!("{}: {}\n", one.name, pool::lies(one)))
+            .collect()
     })
 }
 
@@ -319,9 +324,7 @@ pub(crate) fn run(command: &Vol, json: bool) -> anyhow::Result<Ended> {
         Vol::Create(Create { reach, name, disk: Some(disk), size, contract, .. }) => {
             one(reach.client().post("volumes", &spec(name, disk, size, contract)?))
         }
-        Vol::Create(create) => {
-            one(create.reach.client().post("pool/volumes", &in_pool(create)?))
-        }
+        Vol::Create(create) => one(create.reach.client().post("pool/volumes", &in_pool(create)?)),
         Vol::Move(settle) => settled(settle, json),
         Vol::Rebalance(rebalance) => balanced(rebalance, json),
         Vol::Snapshot(Snapshot { volume: Named { reach, name }, snapshot }) => {
@@ -499,9 +502,7 @@ fn shown(volume: &Volume) -> String {
             latency.mean, latency.p50, latency.p99, latency.p999, latency.max
         )
     });
-    format!(
-        "{table}{at}; balance {balance}; {had} moved, {failures} failures\n{stream}{latency}"
-    )
+    format!("{table}{at}; balance {balance}; {had} moved, {failures} failures\n{stream}{latency}")
 }
 
 fn disks(disks: &[Disk]) -> String {

@@ -229,7 +229,9 @@ fn left(plan: &Plan, disk: usize) -> (NoSpace, Promised) {
         return (pool.free(DiskId(0)), promised);
     };
     let own = [pooled.metadata_contract(), pooled.reorganise_contract(&plan.disks[disk])];
-    own.map(|contract| promised.admit(contract).expect("the plan's reserves fit"));
+    for contract in own {
+        promised.admit(contract).expect("the plan's reserves fit");
+    }
     for volume in &pooled.volumes {
         let shares = engine::Contract { stream: None, ..volume.contract(at) };
         promised.admit(shares).expect("the plan's reserves fit");

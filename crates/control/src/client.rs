@@ -109,12 +109,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn have(
-        &self,
-        name: &str,
-        to: &str,
-        body: &impl Serialize,
-    ) -> Result<Answer, ClientError> {
+    pub fn have(&self, name: &str, to: &str, body: &impl Serialize) -> Result<Answer, ClientError> {
         let path = format!("/v1/volumes/{}/{to}", escaped(name));
         self.ask(Method::POST, &path, json(body))
     }
@@ -123,12 +118,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn delete(
-        &self,
-        of: &str,
-        name: &str,
-        force: Option<bool>,
-    ) -> Result<Answer, ClientError> {
+    pub fn delete(&self, of: &str, name: &str, force: Option<bool>) -> Result<Answer, ClientError> {
         let force = force.map_or_else(String::new, |force| format!("?force={force}"));
         let path = format!("/v1/{of}/{}{force}", escaped(name));
         self.ask(Method::DELETE, &path, Bytes::new())

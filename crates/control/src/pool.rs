@@ -16,7 +16,7 @@ use volume::pool::{DiskUid, Zone};
 
 use crate::answer;
 use crate::problem::Problem;
-use crate::routes::{Api, Answered, named, read};
+use crate::routes::{Answered, Api, named, read};
 use crate::shapes::{StreamSpec, VolumeAnswer};
 
 /// A volume to be made in the pool.
@@ -232,7 +232,8 @@ impl From<PoolView> for Pool {
 }
 
 fn edit(spec: PoolVolumeSpec) -> PoolVolumeEdit {
-    let PoolVolumeSpec { size, disks, layout, zone, thin, reserve, limit, weight, stream, .. } = spec;
+    let PoolVolumeSpec { size, disks, layout, zone, thin, reserve, limit, weight, stream, .. } =
+        spec;
     let stream = stream.map(answer::stream_edit);
     let volume = VolumeEdit { size: Some(size), reserve, limit, weight, stream };
     PoolVolumeEdit { volume, disks, layout, zone, thin: thin.then_some(true) }

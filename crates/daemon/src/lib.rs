@@ -27,8 +27,8 @@ mod status;
 mod traffic;
 
 pub use clock::{Clock, thread_processor_time};
-pub use pool::{Moving, PoolDiskView, PoolError, PoolView, PoolVolumeView, chance};
 pub use operator::{ChangeError, Created, Operator, Setting};
+pub use pool::{Moving, PoolDiskView, PoolError, PoolView, PoolVolumeView, chance};
 pub use service::{Daemon, StartError};
 pub use status::{DiskStatus, Lateness, Status, VolumeStatus};
 pub use traffic::{Buckets, Flow, TimeSum, Traffic};

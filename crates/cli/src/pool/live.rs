@@ -28,8 +28,9 @@ fn told(asked: Result<Answer, ClientError>, json: bool) -> anyhow::Result<Ended>
 /// The pool; one that cannot be written did not hold.
 pub(super) fn status(reach: &Reach, json: bool) -> anyhow::Result<Ended> {
     let answer = reach.client().get("pool", None);
-    let writable =
-        answer.as_ref().is_ok_and(|answer| answer.body["pool"]["writable"] != serde_json::json!(false));
+    let writable = answer
+        .as_ref()
+        .is_ok_and(|answer| answer.body["pool"]["writable"] != serde_json::json!(false));
     told(answer, json)?;
     Ok(writable.into())
 }
@@ -38,15 +39,18 @@ pub(super) fn add(reach: &Reach, disk: &str, json: bool) -> anyhow::Result<Ended
     told(reach.client().post("pool/disks", &NamedSpec { name: disk.to_owned() }), json)
 }
 
-pub(super) fn remove(reach: &Reach, disk: &str, wait_for: bool, json: bool) -> anyhow::Result<Ended> {
+pub(super) fn remove(
+    reach: &Reach,
+    disk: &str,
+    wait_for: bool,
+    json: bool,
+) -> anyhow::Result<Ended> {
     let asked = reach.client().delete("pool/disks", disk, None);
     if !wait_for {
         return told(asked, json);
     }
     accepted(asked)?;
-    wait(reach, json, |pool| {
-        !pool.disks.iter().any(|one| one.name.as_deref() == Some(disk))
-    })
+    wait(reach, json, |pool| !pool.disks.iter().any(|one| one.name.as_deref() == Some(disk)))
 }
 
 pub(super) fn pause(reach: &Reach, paused: bool, json: bool) -> anyhow::Result<Ended> {
@@ -55,7 +59,8 @@ pub(super) fn pause(reach: &Reach, paused: bool, json: bool) -> anyhow::Result<E
 }
 
 pub(super) fn alarm(reach: &Reach, level: &str, json: bool) -> anyhow::Result<Ended> {
-    let refused = || bad_input(format!("level: found `{level}`, expected whole percents such as 90%"));
+    let refused =
+        || bad_input(format!("level: found `{level}`, expected whole percents such as 90%"));
     let share: Share = level.parse().map_err(|_| refused())?;
     let percent = share.ppb() / 10_000_000;
     if percent * 10_000_000 != share.ppb() {

@@ -67,7 +67,9 @@ pub(crate) fn run(command: &PoolCommand, json: bool) -> anyhow::Result<Ended> {
         PoolCommand::Status(Status { reach, .. }) => live::status(reach, json),
         PoolCommand::Fsck(fsck) => offline::examine(fsck, json),
         PoolCommand::Add(OneDisk { reach, disk, .. }) => live::add(reach, disk, json),
-        PoolCommand::Remove(OneDisk { reach, disk, wait }) => live::remove(reach, disk, *wait, json),
+        PoolCommand::Remove(OneDisk { reach, disk, wait }) => {
+            live::remove(reach, disk, *wait, json)
+        }
         PoolCommand::Pause(reach) => live::pause(reach, true, json),
         PoolCommand::Resume(reach) => live::pause(reach, false, json),
         PoolCommand::Alarm(Alarm { reach, level }) => live::alarm(reach, level, json),

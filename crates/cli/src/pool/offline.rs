@@ -14,7 +14,8 @@ use units::{Bytes, Extent, SECTOR_BYTES, Sectors};
 use volume::pool::format::{Geometry, disk_blocks, label_places};
 use volume::pool::limits::DISKS_MAX;
 use volume::pool::{
-    Action, Blocks, DiskUid, Found, Media, OpenError, Output, Pool, PoolUid, Unreadable, check, find,
+    Action, Blocks, DiskUid, Found, Media, OpenError, Output, Pool, PoolUid, Unreadable, check,
+    find,
 };
 use volume::{DiskId, Placed};
 
@@ -152,7 +153,9 @@ fn of_config(config: &Path, write: bool) -> anyhow::Result<Vec<Device>> {
         if write {
             // It is made, or made as large as the drive, as when it is served.
             let store = backend::FileStore::open(path, size);
-            store.map_err(|error| bad_input(format_args!("{place}: [[disk]] \"{name}\": {error}")))?;
+            store.map_err(|error| {
+                bad_input(format_args!("{place}: [[disk]] \"{name}\": {error}"))
+            })?;
         }
         let device = Device::open(path, write)?;
         if device.size < size {

@@ -38,8 +38,10 @@ impl Operator {
         let (mut volumes, mut disks) = self.live.pool()?.look(|flow| {
             let (pool, state) = (flow.pool(), flow.pool().state());
             let moving: BTreeSet<VolumeId> = flow.moving().iter().map(|one| one.volume).collect();
-            let stays = |(id, one): &(VolumeId, &Volume)| one.origin.is_none() && !moving.contains(id);
-            let volumes: Vec<Laid> = state.volumes().filter(stays).map(|(_, volume)| laid(volume)).collect();
+            let stays =
+                |(id, one): &(VolumeId, &Volume)| one.origin.is_none() && !moving.contains(id);
+            let volumes: Vec<Laid> =
+                state.volumes().filter(stays).map(|(_, volume)| laid(volume)).collect();
             let disks = state.disks().filter(|(_, disk)| !disk.leaving).map(|(id, _)| {
                 let (all, free) = pool.free(id);
                 (id, Filled { used: all.0 - free.0, all: all.0 })
@@ -49,10 +51,8 @@ impl Operator {
         let mut moved = Vec::new();
         while let Some((at, from, to)) = best(&volumes, &disks) {
             let Laid { volume, on } = volumes.swap_remove(at);
-            let names = self.names_of(&Volume {
-                disks: volume.disks.iter().map(|id| if *id == from { to } else { *id }).collect(),
-                ..volume.clone()
-            })?;
+            let instead = |id: &DiskId| if *id == from { to } else { *id };
+            let names = self.names_of(&volume.disks.iter().map(instead).collect::<Vec<_>>())?;
             match self.settle(&volume.name, None, Some(&names)) {
                 Ok(()) => {}
                 Err(ChangeError::Config(_) | ChangeError::Refused(_)) => continue,
@@ -75,7 +75,8 @@ fn best(volumes: &[Laid], disks: &BTreeMap<DiskId, Filled>) -> Option<(usize, Di
         for (from, blocks) in on {
             for to in disks.keys().filter(|to| !volume.disks.contains(to)) {
                 let Some((full, empty)) = disks.get(from).zip(disks.get(to)) else { continue };
-                let part = |used: u32, all: u32| u64::from(used) * u64::from(u32::MAX) / u64::from(all);
+                let part =
+                    |used: u32, all: u32| u64::from(used) * u64::from(u32::MAX) / u64::from(all);
                 let after = part(empty.used + blocks, empty.all);
                 let fits = empty.used + blocks <= empty.all && volume.disks.contains(from);
                 if fits

@@ -28,8 +28,8 @@ mod view;
 mod volumes;
 
 pub(crate) use keeper::keep;
-pub use open::{PoolError, chance};
 pub(crate) use open::{Opened, in_memory, open};
+pub use open::{PoolError, chance};
 pub(crate) use seat::seat;
 pub(crate) use served::{Ended, Served};
 pub use view::{Moving, PoolDiskView, PoolView, PoolVolumeView};

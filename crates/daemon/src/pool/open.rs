@@ -10,9 +10,7 @@ use config::Plan;
 use units::{Extent, Sectors};
 use volume::DiskId;
 use volume::pool::format::{Geometry, disk_blocks};
-use volume::pool::{
-    DiskUid, Found, Media, OpenError, Pool, PoolUid, Refusal, Unreadable, find,
-};
+use volume::pool::{DiskUid, Found, Media, OpenError, Pool, PoolUid, Refusal, Unreadable, find};
 
 /// The disks that a config gives to its pool are none.
 #[derive(Debug)]
@@ -32,7 +30,10 @@ impl fmt::Display for PoolError {
         }
         write!(f, "{}", self.why)?;
         if matches!(self.why, OpenError::NotOurs { .. } | OpenError::NoDisks) {
-            write!(f, "; `spindle pool create --config` makes a pool of the config's disks, and loses what they hold")?;
+            write!(
+                f,
+                "; `spindle pool create --config` makes a pool of the config's disks, and loses what they hold"
+            )?;
         }
         Ok(())
     }
@@ -84,7 +85,8 @@ pub(crate) fn open(
         why,
     })?;
     let name = |device: usize| name(given[device]);
-    let of = |device: usize, what: &dyn fmt::Display| format!("pool: disk {}: {what}", name(device));
+    let of =
+        |device: usize, what: &dyn fmt::Display| format!("pool: disk {}: {what}", name(device));
     words.extend(found.findings.iter().map(|one| of(one.device, &one.what)));
     let stray = &"was taken out of the pool, or is not in it yet: it is left alone";
     words.extend(found.strays.iter().map(|device| of(*device, stray)));
@@ -111,7 +113,9 @@ fn find_among(
             Err(why) => why,
         };
         match why {
-            OpenError::NotOurs { device, .. } | OpenError::TwoLabels { device } if given.len() > 1 => {
+            OpenError::NotOurs { device, .. } | OpenError::TwoLabels { device }
+                if given.len() > 1 =>
+            {
                 leave_out(given[device], &why);
                 given.remove(device);
             }
