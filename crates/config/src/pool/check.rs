@@ -187,9 +187,9 @@ fn whole_blocks(
     };
     let most = room.min(bytes(Blocks(VOLUME_BLOCKS_MAX)).0);
     if asked.0 > most {
-        let most = size(Bytes(most));
+        let most = most / block.0;
         return Err(value
-            .refuse(format_args!("at most {most} (what its disks can hold)"))
+            .refuse(format_args!("at most {most}MiB (what its disks can hold)"))
             .for_want_of_room());
     }
     Ok(asked)
