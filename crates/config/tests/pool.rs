@@ -152,6 +152,14 @@ fn under_rates_a_reserve_is_that_rate_on_each_disk() {
 fn a_volume_of_high_priority_has_its_limit_from_each_disk() {
     let high = "size = \"1GiB\"\nreserve = \"10%\"\nlimit = \"50%\"\npriority = \"high\"";
     assert_eq!(volume(&disks(2, ""), high).priority, Priority::High);
+    let text = format!(
+        "{}[pool]\ndisks = [\"d0\"]\n[[pool.volume]]\nname = \"v\"\n{high}\n",
+        disks(2, "")
+    );
+    let plan = parse(&text);
+    // 1 % for the metadata, 5 % for moving blocks, and all of the volume's limit.
+    assert_eq!(plan.promised(D0).reserved(), Share::from_percent(56));
+    assert_eq!(plan.promised(D1).reserved(), Share::NONE);
 }
 
 /// Wherever the metadata end, the parts of the disk lie within what was reckoned with, and that is no more than it need be.

@@ -66,7 +66,7 @@ pub(crate) fn check<'a>(
             admission.admit(contract).map_err(|_| {
                 let (left, name) = (admission.left(), &disk.name);
                 let expected = format!("at most {left} (what is left of disk \"{name}\")");
-                refused(table, key, expected).for_want_of_room()
+                refused(table, key, &expected).for_want_of_room()
             })?;
         }
     }
@@ -263,7 +263,7 @@ fn above_zero(table: &Table<'_>, key: &str, default: Share) -> Result<Share, Con
 }
 
 /// An error about the value of `key`, or that there is none.
-fn refused(table: &Table<'_>, key: &str, expected: String) -> ConfigError {
+fn refused(table: &Table<'_>, key: &str, expected: &str) -> ConfigError {
     let value = table.value(key);
-    value.map_or_else(|| table.missing(key, &expected), |value| value.refuse(&expected))
+    value.map_or_else(|| table.missing(key, expected), |value| value.refuse(expected))
 }

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use spindle_config::{Plan, Pool};
+use units::Share;
 
 /// The config that is made bad.
 pub(crate) const GOOD: &str = concat!(
@@ -219,6 +220,7 @@ pub(crate) fn check(text: &str) -> bool {
 fn check_plan(plan: &Plan) {
     for (index, disk) in plan.disks.iter().enumerate() {
         assert!(plan.disks[..index].iter().all(|other| other.name != disk.name));
+        assert!(plan.promised(spindle_config::DiskIndex(index)).reserved() <= Share::ALL);
         let own = || plan.volumes.iter().filter(|volume| volume.disk.0 == index);
         let bytes: u128 = own().map(|volume| u128::from(volume.size.0)).sum();
         assert!(bytes <= u128::from(disk.drive.model.capacity().bytes().0));
