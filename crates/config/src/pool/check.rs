@@ -70,13 +70,12 @@ pub(crate) fn check<'a>(
             })?;
         }
     }
-    let names_of_disks: Vec<_> =
-        pool.disks.iter().map(|disk| disks[disk.0].name.as_str()).collect();
+    let pooled = pool.disks.iter().map(|disk| &disks[disk.0]);
+    let pooled = Names::of(pooled.map(|disk| (disk.name.as_str(), disk.line)));
     let profiles = deadlines::profiles(disks);
     for table in tables {
         let name = names.add(table)?.to_owned();
-        let here = Names::of(names_of_disks.iter().map(|name| (*name, pool.line)));
-        let mut volume = wanted(table, name, (&here, &pool), disks)?;
+        let mut volume = wanted(table, name, (&pooled, &pool), disks)?;
         volume.stream = stream::check(table, disks, &volume)?;
         let known = Known { table, disks, profiles: &profiles };
         for index in Spread::of(&volume).disks() {
