@@ -8,6 +8,7 @@ mod world;
 use common::cases;
 use common::world::{BLOCKS, uid};
 use spindle_volume::DiskId;
+use spindle_volume::pool::flow::Fault;
 use spindle_volume::pool::{Blocks, Layout, NewVolume, Operation, VolumeId, Zone};
 use units::{Extent, Lba, Op, Sectors};
 use world::World;
@@ -19,7 +20,10 @@ fn ask(world: &mut World) {
     if volumes.is_empty() {
         return;
     }
-    let (volume, size) = volumes[world.below(volumes.len())];
+    let (mut volume, mut size) = volumes[world.below(volumes.len())];
+    if world.below(2) == 0 {
+        (volume, size) = volumes[0];
+    }
     let op =
         [Op::Read, Op::Read, Op::Write, Op::Write, Op::Write, Op::Trim, Op::WriteZeroes, Op::Flush]
             [world.below(8)];
@@ -82,16 +86,18 @@ fn draw(world: &mut World) -> Operation {
     }
 }
 
-/// Clients and an operator for a while. Returns how many requests and changes there were, and how many blocks were moved.
+const ROUNDS: u32 = 4_000;
+
+/// Clients and an operator for a while, then rest.
 fn run(seed: u64, failing: u32) -> World {
     println!("seed {seed}");
     let mut world = World::new(seed, 1 + usize::try_from(seed % 3).unwrap());
     let mut crashes = 0;
-    for round in 0..1_500 {
+    for round in 0..ROUNDS {
         world.failing = if round > 200 { failing } else { 0 };
         match world.below(24) {
             0..5 if world.asked.len() < 12 => ask(&mut world),
-            5 if world.changes.len() < 3 => {
+            5 if world.changes.len() < 3 && world.below(3) == 0 => {
                 let operation = draw(&mut world);
                 let id = world.change(operation);
                 if world.below(10) == 0 {
@@ -108,7 +114,7 @@ fn run(seed: u64, failing: u32) -> World {
                 world.crash();
                 crashes += 1;
             }
-            8 if failing == 0 && world.below(60) == 0 => world.restart(),
+            8 if failing == 0 && world.below(100) == 0 => world.restart(),
             _ => drop(world.step()),
         }
     }
@@ -118,7 +124,18 @@ fn run(seed: u64, failing: u32) -> World {
         world.restart();
         world.drain();
     }
-    println!("  {} answers, {} ends, {crashes} crashes", world.answers.len(), world.ends.len());
+    let answered = |end| world.answers.iter().filter(|(_, one)| *one == end).count();
+    println!(
+        "  {} answers: {} well, {} no space, {} disk, {} read only, {} invalid; {} moved",
+        world.answers.len(),
+        answered(Ok(())),
+        answered(Err(Fault::NoSpace)),
+        answered(Err(Fault::Disk)),
+        answered(Err(Fault::ReadOnly)),
+        answered(Err(Fault::Invalid)),
+        world.moved,
+    );
+    println!("  {} changes, {} done; {crashes} crashes", world.ends.len(), world.done.len());
     world
 }
 

@@ -50,6 +50,9 @@ pub(crate) struct World {
     pub(crate) failing: u32,
     pub(crate) answers: Vec<(RequestId, Result<(), Fault>)>,
     pub(crate) ends: Vec<(ChangeId, End)>,
+    pub(crate) done: Vec<Operation>,
+    /// Blocks that were written where they are to lie.
+    pub(crate) moved: u64,
     time: u64,
     numbers: u64,
 }
@@ -123,6 +126,8 @@ impl World {
             failing: 0,
             answers: Vec::new(),
             ends: Vec::new(),
+            done: Vec::new(),
+            moved: 0,
             time: 0,
             numbers: 0,
         };
@@ -253,6 +258,7 @@ impl World {
             return;
         }
         let time = self.time;
+        self.done.push(operation.clone());
         let state = self.flow.pool().state();
         match &operation {
             Operation::Create(volume) => {
@@ -306,6 +312,8 @@ impl World {
         }
         let one = self.running.swap_remove(at);
         let end = if fails { Err(Fault::Disk) } else { Ok(()) };
+        let store = matches!(one.piece.work, Work::Store { .. });
+        self.moved += u64::from(store && one.piece.payer == Payer::Moving);
         match one.piece.work {
             Work::Load { copy, .. } if fails => drop(self.copies.remove(&copy)),
             Work::Store { copy, .. } => drop(self.copies.remove(&copy)),
