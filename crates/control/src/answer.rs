@@ -210,8 +210,13 @@ fn moved(traffic: &daemon::Traffic) -> u64 {
 
 /// What a disk of the plan has left: space, and time.
 fn left(plan: &Plan, disk: usize) -> (NoSpace, Promised) {
+    let at = config::DiskIndex(disk);
+    let promised = plan.promised(at);
+    if plan.pool.as_ref().is_some_and(|pooled| pooled.disks.contains(&at)) {
+        // All of its space is the pool's.
+        return (NoSpace { left: Sectors::ZERO, gap: Sectors::ZERO }, promised);
+    }
     let mut pool = Pool::new([plan.disks[disk].drive.model.capacity()]);
-    let mut promised = Promised::keeping(plan.disks[disk].unreserved);
     for volume in plan.volumes.iter().filter(|volume| volume.disk.0 == disk) {
         let there = Placed { disk: DiskId(0), extent: volume.place };
         // A second door takes no sectors of its own.
@@ -219,25 +224,8 @@ fn left(plan: &Plan, disk: usize) -> (NoSpace, Promised) {
             volume.same_as.is_some() || pool.claim(there),
             "the plan's volumes share no sector"
         );
-        let shares = engine::Contract { stream: None, ..volume.contract };
-        promised.admit(shares).expect("the plan's reserves fit");
-        let beyond = volume.beyond_reserve(&plan.disks[disk]);
-        promised.admit(engine::Contract::reserve(beyond)).expect("the plan's limits fit");
     }
-    let at = config::DiskIndex(disk);
-    let Some(pooled) = plan.pool.as_ref().filter(|pool| pool.disks.contains(&at)) else {
-        return (pool.free(DiskId(0)), promised);
-    };
-    let own = [pooled.metadata_contract(), pooled.reorganise_contract(&plan.disks[disk])];
-    for contract in own {
-        promised.admit(contract).expect("the plan's reserves fit");
-    }
-    for volume in &pooled.volumes {
-        let shares = engine::Contract { stream: None, ..volume.contract(at) };
-        promised.admit(shares).expect("the plan's reserves fit");
-    }
-    // All of its space is the pool's.
-    (NoSpace { left: Sectors::ZERO, gap: Sectors::ZERO }, promised)
+    (pool.free(DiskId(0)), promised)
 }
 
 /// What of a volume is written to the config.
