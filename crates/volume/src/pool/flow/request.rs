@@ -307,6 +307,7 @@ impl Flow {
         let request = &self.requests[&id];
         let volume = self.pool.state().volume(request.volume).ok_or(Fault::Invalid)?;
         let start = request.operation.extent.start;
+        let moves = matches!(request.operation.op, Op::Read | Op::Write);
         let own = |extent| self.pool.writable(request.volume, extent) == Ready::Now;
         let mut pieces = Vec::new();
         for Piece { extent, placed } in volume.map(part) {
@@ -317,7 +318,17 @@ impl Flow {
             if request.operation.op == Op::Trim && !own(extent) {
                 continue;
             }
-            pieces.push((placed.disk, placed.extent, extent.start.distance(start)));
+            let (mut volume, mut disk) = (extent, placed.extent);
+            // A stream is promised its blocks as they are cut here: at every MiB of the volume, wherever it lies.
+            while moves && !disk.is_empty() {
+                let left = Sectors(BLOCK_SECTORS.0 - volume.start.0 % BLOCK_SECTORS.0);
+                let (at, (head, rest)) = (volume.start.distance(start), disk.split_at(left));
+                pieces.push((placed.disk, head, at));
+                (volume, disk) = (volume.split_at(left).1, rest);
+            }
+            if !moves {
+                pieces.push((placed.disk, placed.extent, extent.start.distance(start)));
+            }
         }
         Ok(pieces)
     }
