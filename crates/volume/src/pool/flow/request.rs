@@ -52,6 +52,13 @@ enum Stage {
     Flying { pieces: u32, family: VolumeId, epoch: u64, part: Extent },
 }
 
+/// Where sectors lie, and where in their request they are.
+struct Located {
+    disk: DiskId,
+    extent: Extent,
+    at: Sectors,
+}
+
 /// What comes next for a request.
 enum Next {
     Hold,
@@ -199,7 +206,8 @@ impl Flow {
         }
         let disks: Vec<DiskId> = self.families[&volume].disks.iter().copied().collect();
         let part = Extent::new(Lba(0), Sectors::ZERO);
-        let pieces = disks.into_iter().map(|disk| (disk, part, Sectors::ZERO)).collect();
+        let located = |disk| Located { disk, extent: part, at: Sectors::ZERO };
+        let pieces = disks.into_iter().map(located).collect();
         self.fly(id, part, pieces);
     }
 
@@ -302,8 +310,7 @@ impl Flow {
     }
 
     /// Where the pieces of a part go, and where in the request they are.
-    #[expect(clippy::type_complexity, reason = "a list of where and where")]
-    fn locate(&self, id: RequestId, part: Extent) -> Result<Vec<(DiskId, Extent, Sectors)>, Fault> {
+    fn locate(&self, id: RequestId, part: Extent) -> Result<Vec<Located>, Fault> {
         let request = &self.requests[&id];
         let volume = self.pool.state().volume(request.volume).ok_or(Fault::Invalid)?;
         let start = request.operation.extent.start;
@@ -317,12 +324,13 @@ impl Flow {
             if request.operation.op == Op::Trim && !own(extent) {
                 continue;
             }
-            pieces.push((placed.disk, placed.extent, extent.start.distance(start)));
+            let (disk, at) = (placed.disk, extent.start.distance(start));
+            pieces.push(Located { disk, extent: placed.extent, at });
         }
         Ok(pieces)
     }
 
-    fn fly(&mut self, id: RequestId, part: Extent, pieces: Vec<(DiskId, Extent, Sectors)>) {
+    fn fly(&mut self, id: RequestId, part: Extent, pieces: Vec<Located>) {
         let request = self.requests.get_mut(&id).expect("it is under way");
         let family = self.pool.state().family(request.volume);
         let epoch = self.families.get_mut(&family).expect("every family is listed").enter();
@@ -330,7 +338,7 @@ impl Flow {
         request.stage = Stage::Flying { pieces: count, family, epoch, part };
         let (volume, no_hole) = (request.volume, request.no_hole);
         let units::Operation { op, fua, .. } = request.operation;
-        for (disk, extent, at) in pieces {
+        for Located { disk, extent, at } in pieces {
             let work = Work::Request { request: id, op, extent, at, fua, no_hole };
             self.issue(Owner::Request(id), disk, Payer::Volume(volume), work);
         }
