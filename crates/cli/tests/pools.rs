@@ -206,7 +206,8 @@ fn a_thin_volume_takes_what_is_written_and_a_full_pool_says_so() {
         .current_dir(scratch.path())
         .output()
         .expect("it is installed");
-    let said = String::from_utf8_lossy(&full.stdout).into_owned() + &String::from_utf8_lossy(&full.stderr);
+    let said =
+        String::from_utf8_lossy(&full.stdout).into_owned() + &String::from_utf8_lossy(&full.stderr);
     assert!(said.contains("No space left"), "{said}");
     pattern(&server, "t", "read -P 4 0 2M", &scratch);
     server.stop();

@@ -226,7 +226,10 @@ fn print(shown: &Shown) {
     let head = ["beside moving at 10 %", "share", "error", "worst 10 s", "worst 2 s", "moved", ""];
     print!("\n{}", table::text(&head, &rows));
     let late = &shown.lateness_us;
-    println!("\nthe drives were late by p50 {:.0} µs, p99 {:.0} µs, max {:.0} µs", late.p50, late.p99, late.max);
+    println!(
+        "\nthe drives were late by p50 {:.0} µs, p99 {:.0} µs, max {:.0} µs",
+        late.p50, late.p99, late.max
+    );
     if let Some(load) = shown.load_average {
         println!("the machine's load was {load}");
     }

@@ -109,6 +109,11 @@ pub enum Operation {
         /// Which.
         disk: DiskId,
     },
+    /// A disk that was to be emptied stays. What has been laid elsewhere stays there.
+    Stay {
+        /// Which.
+        disk: DiskId,
+    },
     /// An empty disk goes; its labels are wiped.
     RemoveDisk {
         /// Which.
@@ -228,6 +233,7 @@ impl Operation {
             }
             Self::AddDisk { .. }
             | Self::Leave { .. }
+            | Self::Stay { .. }
             | Self::RemoveDisk { .. }
             | Self::Alarm { .. } => Ok(vec![Lock::Pool]),
         }
@@ -298,6 +304,10 @@ impl Pool {
                 Ok(Plan::of(vec![Change::AddDisk { number, disk }]))
             }
             Operation::Leave { disk } => self.plan_leave(*disk),
+            Operation::Stay { disk } => {
+                self.state.disk(*disk).ok_or(Refusal::NoSuchDisk(*disk))?;
+                Ok(Plan::of(vec![Change::Leave { number: *disk, leaving: false }]))
+            }
             Operation::RemoveDisk { disk } => self.plan_remove_disk(*disk),
             Operation::Alarm { percent } if *percent > 100 => Err(Refusal::Size),
             Operation::Alarm { percent } => Ok(Plan::of(vec![Change::Alarm { percent: *percent }])),

@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod facts;
 mod model;
 mod world;
 
@@ -78,6 +79,7 @@ fn draw(world: &mut World) -> Operation {
         14..16 => Operation::RollBack { snapshot: pick(world, &snapshots) },
         16..20 => Operation::Settle { volume: pick(world, &volumes), zone, disks: some },
         20..22 => Operation::AddDisk { uid: uid(absent.unwrap_or(0)), blocks: BLOCKS },
+        22 if world.below(4) == 0 => Operation::Stay { disk: disks[world.below(disks.len())] },
         22 => Operation::Leave { disk: disks[world.below(disks.len())] },
         _ => {
             let from = if empty.is_empty() { &disks } else { &empty };

@@ -207,10 +207,7 @@ impl World {
             assert!(right, "{piece:?} meets {:?}", other.piece);
         }
         let metadata = matches!(piece.work, Work::Metadata { .. } | Work::Flush);
-        assert_eq!(
-            piece.payer == Payer::Metadata,
-            metadata || matches!(piece.work, Work::Erase { .. }) && piece.payer == Payer::Metadata
-        );
+        assert!(!metadata || piece.payer == Payer::Metadata, "{piece:?} is of the pool");
         self.running.push(Running { piece, device, performed: false });
         assert!(self.running.len() < 2_000, "pieces are bounded");
     }
@@ -233,7 +230,6 @@ impl World {
                     );
                 }
             }
-            Op::Read | Op::Seek => {}
             Op::Flush if end.is_ok() => {
                 let reads = self.asked.values().map(|asked| asked.submitted);
                 let reading = reads.min().unwrap_or(time);
@@ -241,7 +237,7 @@ impl World {
                     cell.flush(submitted, reading);
                 }
             }
-            Op::Flush => {}
+            Op::Read | Op::Seek | Op::Flush => {}
             Op::Write | Op::Trim | Op::WriteZeroes => {
                 for cell in self.cells(volume, operation.extent) {
                     cell.answer(stamp, submitted, time, end.is_ok(), operation.fua);
@@ -253,8 +249,9 @@ impl World {
     fn ended(&mut self, id: ChangeId, end: End) {
         self.time += 1;
         let operation = self.changes.remove(&id).expect("a change ends once");
-        self.ends.push((id, end.clone()));
-        if end != End::Done {
+        let well = end == End::Done;
+        self.ends.push((id, end));
+        if !well {
             return;
         }
         let time = self.time;
@@ -303,7 +300,8 @@ impl World {
 
     pub(crate) fn step_one(&mut self, at: usize) {
         let fails = self.failing > 0 && self.dice.below(self.failing) == 0;
-        if !self.running[at].performed && !(fails && self.dice.below(2) == 0) {
+        let never = fails && self.dice.below(2) == 0;
+        if !self.running[at].performed && !never {
             self.perform(at);
             self.running[at].performed = true;
             if self.dice.below(2) == 0 {

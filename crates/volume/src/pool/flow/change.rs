@@ -10,6 +10,7 @@ use super::super::error::Refusal;
 use super::super::machine::{Failure, Ticket};
 use super::super::names::VolumeId;
 use super::super::operation::{Lock, Operation};
+use super::super::state::State;
 use super::family::Family;
 use super::{ChangeId, End, Flow, Output, Owner, Payer, RequestId, Under};
 use crate::DiskId;
@@ -205,6 +206,7 @@ impl Flow {
             | Operation::Settle { .. }
             | Operation::AddDisk { .. }
             | Operation::Leave { .. }
+            | Operation::Stay { .. }
             | Operation::RemoveDisk { .. }
             | Operation::Alarm { .. } => None,
         }
@@ -240,22 +242,7 @@ impl Flow {
         }
         match self.pool.begin(&operation) {
             Ok(ticket) => {
-                let payer = match (&operation, course) {
-                    (_, Some(_)) => Payer::Moving,
-                    (Operation::Resize { volume, .. }, _) => Payer::Volume(*volume),
-                    (Operation::Move { .. }, _) => Payer::Moving,
-                    _ => Payer::Metadata,
-                };
-                let state = self.pool.state();
-                let family = match &operation {
-                    Operation::Resize { volume, .. }
-                    | Operation::Remove { volume }
-                    | Operation::RollBack { snapshot: volume }
-                    | Operation::Trim { volume, .. }
-                    | Operation::Allocate { volume, .. }
-                    | Operation::Move { volume, .. } => Some(state.family(*volume)),
-                    _ => None,
-                };
+                let (payer, family) = (payer(&operation), family(self.pool.state(), &operation));
                 let owner = Owner::Change(id);
                 self.tickets.insert(ticket, Under { owner, payer, family, fault: None });
                 self.changes.get_mut(&id).expect("it was listed").stage = Stage::Begun(ticket);
@@ -312,7 +299,9 @@ impl Flow {
                 let family = state.family(*volume);
                 let relatives: Vec<VolumeId> = state.relatives(family).map(|(id, _)| id).collect();
                 self.families.get_mut(&family).expect("it is listed").disks.extend(disks);
-                relatives.into_iter().for_each(|id| self.set_out(id));
+                for id in relatives {
+                    self.set_out(id);
+                }
             }
             Operation::Snapshot { name, .. } => {
                 let (id, _) = state.named(name).expect("it was made");
@@ -338,6 +327,7 @@ impl Flow {
             | Operation::Allocate { .. }
             | Operation::Trim { .. }
             | Operation::Move { .. }
+            | Operation::Stay { .. }
             | Operation::Alarm { .. } => {}
         }
         self.encourage();
@@ -350,5 +340,29 @@ impl Flow {
             (Some(volume), Operation::Move { block, .. }) => self.moved(volume, block, end),
             _ => self.outputs.push_back(Output::Ended(id, end)),
         }
+    }
+}
+
+/// Who pays for the blocks that an operation erases or copies.
+fn payer(operation: &Operation) -> Payer {
+    match operation {
+        Operation::Move { .. } => Payer::Moving,
+        Operation::Resize { volume, .. } | Operation::Allocate { volume, .. } => {
+            Payer::Volume(*volume)
+        }
+        _ => Payer::Metadata,
+    }
+}
+
+/// Whose blocks an operation may give back.
+fn family(state: &State, operation: &Operation) -> Option<VolumeId> {
+    match operation {
+        Operation::Resize { volume, .. }
+        | Operation::Remove { volume }
+        | Operation::RollBack { snapshot: volume }
+        | Operation::Trim { volume, .. }
+        | Operation::Allocate { volume, .. }
+        | Operation::Move { volume, .. } => Some(state.family(*volume)),
+        _ => None,
     }
 }

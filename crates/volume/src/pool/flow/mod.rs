@@ -312,7 +312,7 @@ impl Flow {
         std::iter::from_fn(move || {
             let (mut extent, there) = pieces.next()?;
             while let Some((more, _)) = pieces.next_if(|(_, other)| *other == there) {
-                extent.len = extent.len + more.len;
+                extent.len += more.len;
             }
             Some((extent, there))
         })
@@ -339,18 +339,15 @@ impl Flow {
     fn finished(&mut self, ticket: Ticket, end: Result<(), Failure>) {
         let under = self.tickets[&ticket];
         let family = under.family.and_then(|family| self.families.get_mut(&family));
-        match family.filter(|_| self.pool.gave_back(ticket)) {
-            Some(family) => {
-                let free = family.end(ticket);
-                self.release(free);
-            }
+        if let Some(family) = family.filter(|_| self.pool.gave_back(ticket)) {
+            let free = family.end(ticket);
+            self.release(free);
+        } else {
             // Nobody reads what it held: it gave nothing back, or came to nothing.
-            None => {
-                self.pool.release(ticket);
-                self.tickets.remove(&ticket);
-                if end.is_err() {
-                    self.encourage();
-                }
+            self.pool.release(ticket);
+            self.tickets.remove(&ticket);
+            if end.is_err() {
+                self.encourage();
             }
         }
         match under.owner {

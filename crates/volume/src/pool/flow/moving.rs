@@ -30,7 +30,7 @@ impl Flow {
     /// Whether blocks that are to lie elsewhere stay for now where they are. Those on their way arrive.
     pub fn pause_moving(&mut self, paused: bool) {
         self.paused = paused;
-        self.courses.values_mut().for_each(|course| course.begin_again());
+        self.courses.values_mut().for_each(Course::begin_again);
         self.stirred = true;
     }
 

@@ -52,6 +52,13 @@ enum Stage {
     Flying { pieces: u32, family: VolumeId, epoch: u64, part: Extent },
 }
 
+/// Where sectors lie, and where in their request they are.
+struct Located {
+    disk: DiskId,
+    extent: Extent,
+    at: Sectors,
+}
+
 /// What comes next for a request.
 enum Next {
     Hold,
@@ -199,7 +206,8 @@ impl Flow {
         }
         let disks: Vec<DiskId> = self.families[&volume].disks.iter().copied().collect();
         let part = Extent::new(Lba(0), Sectors::ZERO);
-        let pieces = disks.into_iter().map(|disk| (disk, part, Sectors::ZERO)).collect();
+        let located = |disk| Located { disk, extent: part, at: Sectors::ZERO };
+        let pieces = disks.into_iter().map(located).collect();
         self.fly(id, part, pieces);
     }
 
@@ -302,8 +310,7 @@ impl Flow {
     }
 
     /// Where the pieces of a part go, and where in the request they are.
-    #[expect(clippy::type_complexity, reason = "a list of where and where")]
-    fn locate(&self, id: RequestId, part: Extent) -> Result<Vec<(DiskId, Extent, Sectors)>, Fault> {
+    fn locate(&self, id: RequestId, part: Extent) -> Result<Vec<Located>, Fault> {
         let request = &self.requests[&id];
         let volume = self.pool.state().volume(request.volume).ok_or(Fault::Invalid)?;
         let start = request.operation.extent.start;
@@ -318,22 +325,21 @@ impl Flow {
             if request.operation.op == Op::Trim && !own(extent) {
                 continue;
             }
-            let (mut volume, mut disk) = (extent, placed.extent);
+            let (mut volume, mut place) = (extent, placed.extent);
             // A stream is promised its blocks as they are cut here: at every MiB of the volume, wherever it lies.
-            while moves && !disk.is_empty() {
+            while !place.is_empty() {
                 let left = Sectors(BLOCK_SECTORS.0 - volume.start.0 % BLOCK_SECTORS.0);
-                let (at, (head, rest)) = (volume.start.distance(start), disk.split_at(left));
-                pieces.push((placed.disk, head, at));
-                (volume, disk) = (volume.split_at(left).1, rest);
-            }
-            if !moves {
-                pieces.push((placed.disk, placed.extent, extent.start.distance(start)));
+                let len = if moves { left } else { place.len };
+                let at = volume.start.distance(start);
+                let (head, rest) = place.split_at(len);
+                pieces.push(Located { disk: placed.disk, extent: head, at });
+                (volume, place) = (volume.split_at(len).1, rest);
             }
         }
         Ok(pieces)
     }
 
-    fn fly(&mut self, id: RequestId, part: Extent, pieces: Vec<(DiskId, Extent, Sectors)>) {
+    fn fly(&mut self, id: RequestId, part: Extent, pieces: Vec<Located>) {
         let request = self.requests.get_mut(&id).expect("it is under way");
         let family = self.pool.state().family(request.volume);
         let epoch = self.families.get_mut(&family).expect("every family is listed").enter();
@@ -341,7 +347,7 @@ impl Flow {
         request.stage = Stage::Flying { pieces: count, family, epoch, part };
         let (volume, no_hole) = (request.volume, request.no_hole);
         let units::Operation { op, fua, .. } = request.operation;
-        for (disk, extent, at) in pieces {
+        for Located { disk, extent, at } in pieces {
             let work = Work::Request { request: id, op, extent, at, fua, no_hole };
             self.issue(Owner::Request(id), disk, Payer::Volume(volume), work);
         }

@@ -1,0 +1,396 @@
+//! What a client, an operator and an accountant of a flow may rely on, one by one.
+
+use spindle_volume::DiskId;
+use spindle_volume::pool::flow::{
+    COPIES_MAX, End, Fault, Flow, Output, Payer, RequestId, SEGMENT_BLOCKS_MAX, Work,
+};
+use spindle_volume::pool::format::Geometry;
+use spindle_volume::pool::{
+    Blocks, Failure, Layout, NewVolume, Operation, Pool, Refusal, VolumeBlock, VolumeId, Zone, find,
+};
+use units::{Extent, Lba, Op, Sectors};
+
+use crate::common::media;
+use crate::common::world::{BLOCKS, POOL, uid};
+use crate::world::World;
+
+fn plan(name: &str, size: u32, thin: bool, disks: &[u32]) -> NewVolume {
+    let disks = disks.iter().map(|disk| DiskId(*disk)).collect();
+    let (name, size, layout, zone) = (name.to_owned(), Blocks(size), Layout::Single, Zone::Any);
+    NewVolume { name, size, layout, zone, thin, seed: 1, disks }
+}
+
+fn create(world: &mut World, volume: NewVolume) -> VolumeId {
+    let name = volume.name.clone();
+    done(world, Operation::Create(volume));
+    world.flow.pool().state().named(&name).unwrap().0
+}
+
+fn done(world: &mut World, operation: Operation) {
+    let id = world.change(operation);
+    world.drain();
+    assert_eq!(world.ends.last(), Some(&(id, End::Done)));
+}
+
+/// A sector in the middle of so many blocks from `first` on.
+fn at(first: u64, blocks: u64) -> Extent {
+    Extent::new(Lba(first * 2_048), Sectors((blocks - 1) * 2_048 + 1))
+}
+
+fn write(world: &mut World, volume: VolumeId, first: u64, blocks: u64) -> RequestId {
+    world.submit(volume, units::Operation::write(at(first, blocks)), false)
+}
+
+fn trim(world: &mut World, volume: VolumeId, block: u64) -> RequestId {
+    let extent = Extent::new(Lba(block * 2_048), Sectors(2_048));
+    world.submit(volume, units::Operation { op: Op::Trim, extent, fua: false }, false)
+}
+
+fn answer(world: &World, id: RequestId) -> Option<Result<(), Fault>> {
+    world.answers.iter().find(|(other, _)| *other == id).map(|(_, end)| *end)
+}
+
+/// Whether a piece of a client's request is under way.
+fn flies(world: &World, id: RequestId) -> bool {
+    world
+        .running
+        .iter()
+        .any(|one| matches!(one.piece.work, Work::Request { request, .. } if request == id))
+}
+
+/// Everything ends but what `kept` names.
+fn drain_but(world: &mut World, kept: impl Fn(&Work) -> bool) {
+    while let Some(at) = world.running.iter().position(|one| !kept(&one.piece.work)) {
+        world.step_one(at);
+    }
+}
+
+fn is_read(work: &Work) -> bool {
+    matches!(work, Work::Request { op: Op::Read, .. })
+}
+
+/// A block that was trimmed while somebody reads it is free a little later: who needs it waits, and is not told that the pool is full.
+#[test]
+fn a_full_pool_is_full_only_when_nothing_is_about_to_be_free() {
+    let mut world = World::new(1, 1);
+    let id = create(&mut world, plan("thin", 100, true, &[0]));
+    write(&mut world, id, 0, 38);
+    world.drain();
+    assert_eq!(world.flow.pool().status().free, 0);
+    let full = write(&mut world, id, 99, 1);
+    assert_eq!(answer(&world, full), Some(Err(Fault::NoSpace)));
+    let read = world.submit(id, units::Operation::read(at(3, 1)), false);
+    trim(&mut world, id, 3);
+    drain_but(&mut world, is_read);
+    let held = write(&mut world, id, 99, 1);
+    assert_eq!(answer(&world, held), None, "somebody still reads where there will be room");
+    world.drain();
+    assert_eq!((answer(&world, read), answer(&world, held)), (Some(Ok(())), Some(Ok(()))));
+}
+
+/// Metadata, flushed on every disk, come before the data that rely on them.
+#[test]
+fn a_first_write_is_issued_when_its_place_is_durable() {
+    let mut world = World::new(1, 2);
+    let id = create(&mut world, plan("thin", 10, true, &[0]));
+    let sequence = world.flow.pool().state().sequence;
+    let request = write(&mut world, id, 4, 1);
+    let mut flushed = 0;
+    while !flies(&world, request) {
+        assert!(!world.running.is_empty(), "it comes to its data");
+        flushed += usize::from(world.running[0].piece.work == Work::Flush);
+        world.step_one(0);
+    }
+    assert_eq!(world.flow.pool().state().sequence, sequence + 1);
+    assert!(flushed >= 3, "the erased block, and the record on both disks: {flushed}");
+    assert_eq!(world.running.len(), 1, "nothing of the metadata is left to do");
+    world.drain();
+}
+
+#[test]
+fn each_pays_for_what_is_done_for_it() {
+    let mut world = World::new(1, 2);
+    let payers = |world: &World, right: &dyn Fn(&Work) -> bool| -> Vec<Payer> {
+        let pieces = world.running.iter().map(|one| &one.piece);
+        pieces.filter(|piece| right(&piece.work)).map(|piece| piece.payer).collect()
+    };
+    let erase = |work: &Work| matches!(work, Work::Erase { .. });
+    let load = |work: &Work| matches!(work, Work::Load { .. });
+    world.change(Operation::Create(plan("thick", 4, false, &[0])));
+    assert_eq!(payers(&world, &erase), [Payer::Metadata], "it is not there yet");
+    world.drain();
+    let (id, _) = world.flow.pool().state().named("thick").unwrap();
+    world.change(Operation::Resize { volume: id, size: Blocks(6) });
+    assert_eq!(payers(&world, &erase), [Payer::Volume(id)]);
+    world.drain();
+    done(&mut world, Operation::Snapshot { volume: id, name: "kept".to_owned() });
+    write(&mut world, id, 2, 1);
+    assert_eq!(payers(&world, &load), [Payer::Volume(id)], "a copy before the first write");
+    world.drain();
+    world.change(Operation::Settle { volume: id, zone: Zone::Any, disks: vec![DiskId(1)] });
+    while payers(&world, &load).is_empty() {
+        world.step_one(0);
+    }
+    assert_eq!(payers(&world, &load)[0], Payer::Moving);
+    world.drain();
+}
+
+/// A volume grows while it is written: what it had before waits for nothing.
+#[test]
+fn writes_go_on_while_a_volume_grows() {
+    let mut world = World::new(1, 1);
+    let id = create(&mut world, plan("thick", 4, false, &[0]));
+    world.change(Operation::Resize { volume: id, size: Blocks(30) });
+    assert!(!world.running.is_empty(), "the new part is erased");
+    let request = write(&mut world, id, 3, 1);
+    assert!(flies(&world, request));
+    world.drain();
+}
+
+/// What is cut off rests first; who comes meanwhile is told that it is gone, and the rest of the volume never notices.
+#[test]
+fn a_shrink_waits_for_who_reads_there_and_refuses_who_comes_later() {
+    let mut world = World::new(1, 1);
+    let id = create(&mut world, plan("thick", 8, false, &[0]));
+    let read = world.submit(id, units::Operation::read(at(6, 1)), false);
+    let change = world.change(Operation::Resize { volume: id, size: Blocks(5) });
+    let late = write(&mut world, id, 6, 1);
+    let other = write(&mut world, id, 2, 1);
+    assert!(flies(&world, read) && flies(&world, other) && !flies(&world, late));
+    drain_but(&mut world, is_read);
+    assert_eq!((world.ends.len(), answer(&world, late)), (1, None), "it waits for the read");
+    world.drain();
+    assert_eq!(world.ends.last(), Some(&(change, End::Done)));
+    assert_eq!(answer(&world, read), Some(Ok(())));
+    assert_eq!(answer(&world, late), Some(Err(Fault::Invalid)));
+}
+
+/// Who needs a block that others allocate and trim all the time gets it when it is its turn.
+#[test]
+fn nobody_is_overtaken_for_ever() {
+    let mut world = World::new(1, 1);
+    let id = create(&mut world, plan("thin", 8, true, &[0]));
+    write(&mut world, id, 1, 1);
+    let wide = write(&mut world, id, 0, 3);
+    let mut others = 0;
+    while answer(&world, wide).is_none() {
+        others += 1;
+        assert!(others < 20, "it has its turn");
+        trim(&mut world, id, 1);
+        write(&mut world, id, 1, 1);
+        for _ in 0..8 {
+            world.step();
+        }
+    }
+    world.drain();
+    // The same for an operator beside clients who never rest.
+    let change = world.change(Operation::AddDisk { uid: uid(1), blocks: BLOCKS });
+    for round in 0.. {
+        assert!(round < 200, "it has its turn");
+        if world.ends.iter().any(|(id, _)| *id == change) {
+            break;
+        }
+        trim(&mut world, id, round % 8);
+        write(&mut world, id, round % 8, 1);
+        for _ in 0..8 {
+            world.step();
+        }
+    }
+    world.drain();
+}
+
+#[test]
+fn blocks_move_by_themselves_unless_that_is_paused() {
+    let mut world = World::new(1, 2);
+    let id = create(&mut world, plan("thick", 12, false, &[0]));
+    write(&mut world, id, 0, 12);
+    world.drain();
+    world.flow.pause_moving(true);
+    let disks = vec![DiskId(1)];
+    done(&mut world, Operation::Settle { volume: id, zone: Zone::Any, disks });
+    let progress = world.flow.moving();
+    assert_eq!((progress.len(), progress[0].misplaced, progress[0].moved), (1, 12, 0));
+    world.flow.pause_moving(false);
+    world.listen();
+    while world.flow.moving()[0].moved < 5 {
+        world.step();
+    }
+    // A restart goes on with what is left.
+    world.flow.pause_moving(true);
+    world.drain();
+    world.restart();
+    let left = world.flow.moving()[0].misplaced;
+    assert!((1..=7).contains(&left), "{left} are left");
+    world.drain();
+    assert_eq!(world.flow.moving(), []);
+    let volume = world.flow.pool().state().volume(id).unwrap();
+    assert!(volume.places().all(|place| place.disk == DiskId(1)));
+}
+
+#[test]
+fn moving_says_why_it_is_stuck_and_goes_on_when_there_is_room() {
+    let mut world = World::new(1, 2);
+    let id = create(&mut world, plan("thick", 20, false, &[0]));
+    let full = create(&mut world, plan("full", 30, false, &[1]));
+    done(&mut world, Operation::Settle { volume: id, zone: Zone::Any, disks: vec![DiskId(1)] });
+    let progress = world.flow.moving();
+    assert_eq!((progress[0].moved, progress[0].misplaced), (8, 12));
+    let stuck = matches!(progress[0].stuck, Some(End::Refused(Refusal::NoSpace { .. })));
+    assert!(stuck, "{progress:?}");
+    done(&mut world, Operation::Remove { volume: full });
+    assert_eq!(world.flow.moving(), []);
+}
+
+/// A disk is emptied and goes, with its volumes in use; then nothing is asked of it any more.
+#[test]
+fn a_disk_is_emptied_and_goes_while_clients_flush() {
+    let mut world = World::new(3, 2);
+    let id = create(&mut world, plan("thick", 10, false, &[0]));
+    write(&mut world, id, 0, 10);
+    done(&mut world, Operation::Leave { disk: DiskId(0) });
+    assert_eq!(world.flow.moving(), []);
+    let flush = world.submit(id, units::Operation::flush(), false);
+    let change = world.change(Operation::RemoveDisk { disk: DiskId(0) });
+    drain_but(&mut world, |work| matches!(work, Work::Request { .. }));
+    world.drain();
+    assert_eq!(answer(&world, flush), Some(Ok(())));
+    assert_eq!(world.ends.last(), Some(&(change, End::Done)));
+    write(&mut world, id, 0, 10);
+    world.submit(id, units::Operation::flush(), false);
+    assert!(world.running.iter().all(|one| one.piece.disk == DiskId(1)));
+    world.drain();
+}
+
+#[test]
+fn a_change_can_be_called_off_before_it_is_committed() {
+    let mut world = World::new(1, 1);
+    let id = create(&mut world, plan("thick", 4, false, &[0]));
+    let free = world.flow.pool().status().free;
+    let grow = world.change(Operation::Resize { volume: id, size: Blocks(30) });
+    let shrink = world.change(Operation::Resize { volume: id, size: Blocks(1) });
+    for change in [grow, shrink] {
+        world.flow.cancel(change);
+        world.listen();
+    }
+    world.drain();
+    let cancelled = End::Failed(Failure::Cancelled);
+    assert!(world.ends[1..].iter().all(|(_, end)| *end == cancelled), "{:?}", world.ends);
+    assert_eq!(world.flow.pool().status().free, free);
+}
+
+/// With a disk missing what is whole can be read; nothing is written.
+#[test]
+fn a_pool_with_a_disk_missing_is_read_as_far_as_it_is_there() {
+    let mut world = World::new(1, 2);
+    let here = create(&mut world, plan("here", 3, false, &[0]));
+    let gone = create(&mut world, plan("gone", 3, false, &[1]));
+    write(&mut world, here, 1, 1);
+    world.drain();
+    world.flow = Flow::new(Pool::open(find(&media(&world.disks[..1])).unwrap()));
+    world.listen();
+    let read = world.submit(here, units::Operation::read(at(0, 3)), false);
+    let lost = world.submit(gone, units::Operation::read(at(0, 1)), false);
+    let written = write(&mut world, here, 1, 1);
+    let flush = world.submit(here, units::Operation::flush(), false);
+    let change = world.change(Operation::Remove { volume: gone });
+    world.drain();
+    assert_eq!(answer(&world, read), Some(Ok(())));
+    assert_eq!(answer(&world, lost), Some(Err(Fault::Disk)));
+    assert_eq!(answer(&world, written), Some(Err(Fault::ReadOnly)));
+    assert_eq!(answer(&world, flush), Some(Ok(())), "nothing was written");
+    let refused = End::Refused(Refusal::ReadOnly { missing: 1 });
+    assert_eq!(world.ends.last(), Some(&(change, refused)));
+}
+
+/// A disk that failed under the metadata: what needs none of them goes on, the rest is told.
+#[test]
+fn a_poisoned_pool_serves_what_has_its_place() {
+    let mut world = World::new(1, 1);
+    let id = create(&mut world, plan("thin", 8, true, &[0]));
+    write(&mut world, id, 1, 1);
+    world.drain();
+    let first = write(&mut world, id, 2, 1);
+    let other = write(&mut world, id, 3, 1);
+    while let Some(at) =
+        world.running.iter().position(|one| !matches!(one.piece.work, Work::Metadata { .. }))
+    {
+        world.step_one(at);
+    }
+    world.failing = 1;
+    world.step_one(0);
+    world.failing = 0;
+    world.drain();
+    assert!(world.flow.pool().is_poisoned());
+    assert_eq!(
+        (answer(&world, first), answer(&world, other)),
+        (Some(Err(Fault::Disk)), Some(Err(Fault::Disk)))
+    );
+    let placed = write(&mut world, id, 1, 1);
+    let read = world.submit(id, units::Operation::read(at(0, 8)), false);
+    let hole = write(&mut world, id, 5, 1);
+    let change = world.change(Operation::Remove { volume: id });
+    world.drain();
+    assert_eq!((answer(&world, placed), answer(&world, read)), (Some(Ok(())), Some(Ok(()))));
+    assert_eq!(answer(&world, hole), Some(Err(Fault::Disk)));
+    assert_eq!(world.ends.last(), Some(&(change, End::Refused(Refusal::Poisoned))));
+}
+
+#[test]
+fn a_client_is_told_which_sectors_lie_somewhere() {
+    let mut world = World::new(1, 1);
+    let id = create(&mut world, plan("thin", 8, true, &[0]));
+    write(&mut world, id, 2, 2);
+    world.drain();
+    let extent = Extent::new(Lba(100), Sectors(5 * 2_048));
+    let told: Vec<(u64, u64, bool)> = world
+        .flow
+        .allocation(id, extent)
+        .map(|(extent, there)| (extent.start.0, extent.len.0, there))
+        .collect();
+    assert_eq!(told, [(100, 3_996, false), (4_096, 4_096, true), (8_192, 2_148, false)]);
+}
+
+/// To make a terabyte zeroes is no list of a million pieces, and copies of a thousand blocks are few at a time.
+#[test]
+fn a_long_request_is_a_few_pieces_at_a_time() {
+    let disks: Vec<_> = (0..3).map(|device| (uid(device), 1 << 20)).collect();
+    let mut flow = Flow::new(Pool::create(POOL, Geometry::suited(1 << 20), &disks).unwrap());
+    let settle = |flow: &mut Flow| {
+        let (mut pieces, mut most, mut loads, mut sectors) = (Vec::new(), 0, 0, 0);
+        loop {
+            while let Some(output) = flow.poll() {
+                match output {
+                    Output::Issue(piece) => pieces.push(piece),
+                    Output::Answer(_, end) => assert_eq!(end, Ok(())),
+                    Output::Ended(_, end) => assert_eq!(end, End::Done),
+                }
+            }
+            let is_copy = |work: &Work| matches!(work, Work::Load { .. } | Work::Store { .. });
+            most = most.max(pieces.len());
+            loads = loads.max(pieces.iter().filter(|piece| is_copy(&piece.work)).count());
+            let Some(piece) = pieces.pop() else { return (most, loads, sectors) };
+            if let Work::Request { extent, .. } = &piece.work {
+                sectors += extent.len.0;
+            }
+            flow.done(piece.id, Ok(()));
+        }
+    };
+    settle(&mut flow);
+    let size = Blocks(1 << 20);
+    let volume = NewVolume { size, layout: Layout::Stripe, ..plan("long", 1, false, &[0, 1, 2]) };
+    flow.change(Operation::Create(volume));
+    settle(&mut flow);
+    let (id, _) = flow.pool().state().named("long").unwrap();
+    let extent = Extent::new(Lba(0), Blocks(5_000).sectors());
+    let zeroes = units::Operation { op: Op::WriteZeroes, extent, fua: false };
+    flow.submit(RequestId(1), id, zeroes, false);
+    let (most, _, sectors) = settle(&mut flow);
+    assert_eq!((most, sectors), (SEGMENT_BLOCKS_MAX.0 as usize, extent.len.0));
+    flow.change(Operation::Snapshot { volume: id, name: "kept".to_owned() });
+    settle(&mut flow);
+    flow.submit(RequestId(2), id, zeroes, true);
+    let (_, loads, sectors) = settle(&mut flow);
+    assert_eq!((loads, sectors), (COPIES_MAX, extent.len.0));
+    let volume = flow.pool().state().volume(id).unwrap();
+    assert!(volume.locate(VolumeBlock(4_999)).is_some());
+}
