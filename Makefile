@@ -15,7 +15,7 @@ SPINDLE := $(TARGET)/release/spindle
 CLIENTS := fio libnbd-bin openssl qemu-utils
 LENGTH ?= 20
 
-.PHONY: demo test unit determinism guest clients bench shares preempt clockwise soak fuzz ci format lint doc deny clean build
+.PHONY: demo test unit determinism guest clients bench shares preempt pool clockwise soak fuzz ci format lint doc deny clean build
 
 demo: build
 	$(SPINDLE) demo --seconds $(LENGTH) --out out
@@ -39,9 +39,10 @@ determinism: build
 	  || { echo "experiments: debug and release differ"; exit 1; }
 	@echo "debug and release give the same JSON"
 
-# ext4 in a Linux guest, on an exported volume.
+# ext4 in a Linux guest, on an exported volume, and on one of a pool that grows and is moved.
 guest: build
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/run.sh
+	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/pool.sh
 
 clients:
 	@missing=(); for p in $(CLIENTS); do dpkg -s $$p >/dev/null 2>&1 || missing+=($$p); done; \
@@ -67,6 +68,10 @@ shares: build clients
 # Who cannot wait beside who reads much, live: about eight minutes.
 preempt: build
 	$(SPINDLE) bench preempt
+
+# A stripe beside one disk, and a share beside blocks that are moved, live: about two minutes.
+pool: build clients
+	$(SPINDLE) bench pool
 
 # Best effort beside streams, live and simulated: about ten minutes.
 clockwise: build

@@ -1,0 +1,68 @@
+# What the guests' runs have in common: a daemon that is started, waited for and stopped; a guest that is booted. To be sourced, with
+# `here` and `SPINDLE` set; leaves at once where there is no guest to boot.
+root=$(cd "$here/../.." && pwd)
+guest=$root/../shared/guest/guest.sh
+spindle=${SPINDLE:-$root/target/release/spindle}
+
+if [ ! -f "$guest" ]; then
+  echo "SKIPPED: no guest to boot: ../shared/guest/guest.sh is missing beside the project"
+  exit 0
+fi
+if [ ! -x "$spindle" ]; then
+  echo "$0: $spindle is not there: build it (cargo build --release), or say where it is in SPINDLE" >&2
+  exit 2
+fi
+bash "$guest" prepare
+
+dir=$(mktemp -d)
+daemon=
+finish() {
+  status=$?
+  # Only the daemon that was started here, by its number.
+  if [ -n "$daemon" ]; then kill -KILL "$daemon" 2>/dev/null || true; fi
+  rm -rf "$dir"
+  exit "$status"
+}
+trap finish EXIT
+
+# serve: serves $dir/plan.toml on $dir/nbd.sock. The daemon says when it listens; a pipe waits for that, and ends if the daemon does.
+serve() {
+  rm -f "$dir/words"
+  mkfifo "$dir/words"
+  "$spindle" serve "$dir/plan.toml" --listen "unix:$dir/nbd.sock" --json > "$dir/accounts.json" 2> "$dir/words" &
+  daemon=$!
+  exec 3< "$dir/words"
+  listening=
+  while read -r line <&3; do
+    echo "spindle: $line"
+    case $line in "listening on "*) listening=yes; break ;; esac
+  done
+  if [ -z "$listening" ]; then
+    echo "FAILED: spindle does not serve" >&2
+    exit 1
+  fi
+  cat <&3 > "$dir/rest" &
+}
+
+# boot SCRIPT VOLUME: runs a script in a guest whose disk is that volume.
+boot() {
+  status=0
+  bash "$guest" run "$1" "nbd+unix:///$2?socket=$dir/nbd.sock" || status=$?
+  if [ "$status" -ne 0 ]; then
+    echo "FAILED: the guest ended with $status" >&2
+    cat "$dir/rest" >&2
+    exit "$status"
+  fi
+}
+
+stop() {
+  kill -TERM "$daemon"
+  stopped=0
+  wait "$daemon" || stopped=$?
+  daemon=
+  if [ "$stopped" -ne 0 ]; then
+    echo "FAILED: spindle ended with $stopped" >&2
+    cat "$dir/rest" >&2
+    exit 1
+  fi
+}
