@@ -25,6 +25,7 @@ mod measured;
 mod names;
 mod nbd;
 mod plan;
+mod real;
 mod replay;
 mod settings;
 mod stream;
@@ -37,7 +38,7 @@ pub use document::{Document, StreamEdit, VolumeEdit};
 pub use error::ConfigError;
 pub use nbd::{Nbd, Tls};
 pub use plan::{
-    Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, ProfileRef, Remap,
+    Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, ProfileRef, Real, Remap,
     Replay, Requests, Volume, VolumeIndex, Workload,
 };
 pub use stream::{BlockCost, Stream};

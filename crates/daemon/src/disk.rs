@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use backend::{Disk, Failure, Finished, Job, Space, Tag};
+use backend::{Disk, Failure, Finished, Guarded, Job, Space, Tag};
 use engine::{
     Action, Agenda, Command, CommandId, Contract, Engine, Event, Outcome, Purpose, Request,
     VolumeId,
@@ -73,7 +73,7 @@ pub(crate) struct DiskThread {
     name: String,
     clock: Clock,
     engine: Engine,
-    disk: Box<dyn Disk>,
+    disk: Guarded,
     inbox: Arc<Inbox>,
     handle: Handle,
     pending: Vec<Option<Pending>>,
@@ -99,11 +99,13 @@ impl DiskThread {
         name: String,
         clock: Clock,
         Brain { engine, seats, agenda }: Brain,
-        disk: Box<dyn Disk>,
+        mut disk: Guarded,
         inbox: Arc<Inbox>,
         handle: Handle,
     ) -> Self {
         let trusted = engine.executed().is_some_and(|executed| executed.trusted);
+        let woken = Arc::clone(&inbox);
+        disk.wake_by(Arc::new(move || woken.nudge()));
         Self {
             name,
             clock,
@@ -286,7 +288,9 @@ impl DiskThread {
     }
 
     fn finish(&mut self, finished: Finished, now: Instant) {
-        self.lateness.record(finished.late);
+        if let Some(late) = finished.late {
+            self.lateness.record(late);
+        }
         let id = CommandId(finished.tag.0);
         let place = self.running.iter().position(|command| command.id == id);
         let command = self.running.swap_remove(place.expect("a finished job was submitted"));
@@ -326,7 +330,7 @@ impl DiskThread {
             Asker::Client(id) => {
                 let result = match pending.failure {
                     None => Ok(pending.data),
-                    Some(Failure::Io) => Err(Errno::Io),
+                    Some(Failure::Io | Failure::Gone) => Err(Errno::Io),
                     Some(Failure::NoSpace) => Err(Errno::NoSpc),
                 };
                 self.replies.push(Reply { id, result });
@@ -350,6 +354,7 @@ impl DiskThread {
             traffic: self.seats.traffic(now),
             idle: if self.running.is_empty() { self.idle(now) } else { self.idle },
             times: self.disk.times(),
+            health: self.disk.health(now),
             executed: self.engine.executed(),
             volumes,
         }
