@@ -34,7 +34,7 @@ pub struct Health {
     /// Commands that were not sent, for the state of the disk.
     pub refused: u64,
     /// For how long the oldest of the commands under way has been: a disk that stalls shows here first.
-    pub longest: Option<(Op, Duration)>,
+    pub oldest: Option<(Op, Duration)>,
 }
 
 /// A disk under watch.
@@ -64,8 +64,13 @@ impl Guarded {
     /// How it is.
     pub fn health(&self, now: Instant) -> Health {
         let oldest = self.running.iter().min_by_key(|running| running.since);
-        let longest = oldest.map(|running| (running.op, now.since(running.since)));
-        Health { longest, ..self.health }
+        let oldest = oldest.map(|running| (running.op, now.since(running.since)));
+        Health { oldest, ..self.health }
+    }
+
+    /// What it is good for.
+    pub const fn state(&self) -> State {
+        self.health.state
     }
 
     fn refuses(&self, op: Op) -> Option<Failure> {

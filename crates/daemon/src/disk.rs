@@ -87,6 +87,8 @@ pub(crate) struct DiskThread {
     lateness: Lateness,
     /// Whether the engine sent the arm just in time when last looked at.
     trusted: bool,
+    /// What the disk was good for when last looked at.
+    state: backend::State,
     /// Time without a command at the disk, up to when it had its last first one.
     idle: TimeSum,
     /// Since when there is none, if there is none.
@@ -121,6 +123,7 @@ impl DiskThread {
             agenda,
             lateness: Lateness::default(),
             trusted,
+            state: backend::State::Well,
             idle: TimeSum::default(),
             idle_since: Instant::ZERO,
             stopping: false,
@@ -151,6 +154,7 @@ impl DiskThread {
             }
             self.handle.reply_many(&mut self.replies);
             self.tell_of_trust();
+            self.tell_of_state();
             if self.stopping && self.engine.requests() == 0 {
                 return self.view(Look::All, now);
             }
@@ -171,6 +175,25 @@ impl DiskThread {
                 "disk {name}: just-in-time seeks and seek splitting are off until predictions come true: of {timed} \
                  arrivals foretold, {missed} were missed"
             );
+        }
+    }
+
+    /// Says once when the disk fails for good.
+    fn tell_of_state(&mut self) {
+        let state = self.disk.state();
+        if state == core::mem::replace(&mut self.state, state) {
+            return;
+        }
+        let name = &self.name;
+        match state {
+            backend::State::Well => {}
+            backend::State::Poisoned => eprintln!(
+                "disk {name}: a flush failed, and something written before may be lost: its volumes are only read until it \
+                 is opened again"
+            ),
+            backend::State::Gone => eprintln!(
+                "disk {name}: it is gone: everything asked of its volumes fails until it is opened again"
+            ),
         }
     }
 
