@@ -78,7 +78,7 @@ impl Disk for Emulated {
         let tag = Tag(done.tag.0);
         let place = self.running.iter().position(|job| job.tag == tag);
         let job = self.running.swap_remove(place.expect("a job that is done was submitted"));
-        Some(Finished { tag, result: self.transfer(&job), late: now.since(done.at) })
+        Some(Finished { tag, result: self.transfer(&job), late: Some(now.since(done.at)) })
     }
 
     fn space(&mut self, extent: Extent) -> Option<(Space, Sectors)> {

@@ -96,7 +96,7 @@ fn ask(api: &Client, number: u64) -> Result<Answer, ClientError> {
             api.post("volumes", &json!({ "name": name, "disk": "d0", "size": "1MiB", "weight": 2 }))
         }
         2 => api.patch("volumes", &name, &json!({ "size": "2MiB", "limit": "70%" })),
-        3 => api.delete(&name, false),
+        3 => api.delete("volumes", &name, Some(false)),
         // Each share is another: the state tells which change was the last.
         _ => api.patch("volumes", "a", &json!({ "reserve": format!("{}.{:07}%", 40, number) })),
     }

@@ -15,7 +15,7 @@ use crate::limits::{
 use crate::names::Names;
 use crate::plan::{Disk, Plan, Workload};
 use crate::table::{Source, Table};
-use crate::{disk, nbd, pool, volume, workload};
+use crate::{disk, nbd, pool, real, volume, workload};
 
 const KEYS: &[&str] = &["seed", "duration", "listen", "nbd", "disk", "volume", "pool", "workload"];
 const SEED_DEFAULT: u64 = 1;
@@ -97,6 +97,11 @@ impl Plan {
         if self.workloads.is_empty() {
             let expected = "at least one table `[[workload]]` to simulate";
             return Err(self.lacks(1, None, "workload", expected).into());
+        }
+        if let Some(disk) = self.disks.iter().find(|disk| real::is_unmeasured(&disk.drive.model)) {
+            let title = format!("[[disk]] \"{}\"", disk.name);
+            let expected = format!("{}: nobody knows how to simulate it", real::CURE);
+            return Err(self.lacks(disk.line, Some(title), "profile", &expected).into());
         }
         if self.duration.is_none() {
             let endless = self.workloads.iter().position(|workload| workload.stop.is_none());

@@ -26,6 +26,7 @@ mod names;
 mod nbd;
 mod plan;
 mod pool;
+mod real;
 mod replay;
 mod settings;
 mod stream;
@@ -38,7 +39,7 @@ pub use document::{Document, Named, PoolVolumeEdit, StreamEdit, VolumeEdit};
 pub use error::ConfigError;
 pub use nbd::{Nbd, Tls};
 pub use plan::{
-    Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, ProfileRef, Remap,
+    Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, ProfileRef, Real, Remap,
     Replay, Requests, Volume, VolumeIndex, Workload,
 };
 pub use pool::{Part, Pool, PoolStream, PoolVolume, Whereabouts, layout_text, zone_text};

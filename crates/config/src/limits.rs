@@ -9,6 +9,8 @@ use units::{Bytes, Duration, SECTOR_BYTES};
 pub const CONFIG_BYTES_MAX: u64 = 4 << 20;
 /// Disks of one plan.
 pub const DISKS_MAX: usize = 64;
+/// The smallest real disk.
+pub const DISK_SIZE_MIN: Bytes = Bytes(1 << 20);
 /// Volumes of one plan.
 pub const VOLUMES_MAX: usize = 10_000;
 /// Volumes of one pool: what its metadata hold.

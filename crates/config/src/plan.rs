@@ -131,13 +131,28 @@ impl PartialEq for DriveRef {
 
 impl Eq for DriveRef {}
 
-/// Where an emulated disk keeps its data.
+/// Where a disk's data lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// In memory: gone with the process.
     Ram,
     /// In a file, its path already relative to the working directory rather than to the config.
     File(PathBuf),
+    /// It is no emulated disk: it is this one.
+    Real(Real),
+}
+
+/// A real disk: a block device, or a file that stands for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Real {
+    /// Its path, already relative to the working directory rather than to the config.
+    pub path: PathBuf,
+    /// Whether the page cache stands between.
+    pub buffered: bool,
+    /// Whether a table of partitions on it is taken as the volumes' data.
+    pub adopt: bool,
+    /// Whether zeroing changes a map and moves nothing.
+    pub fast_zero: bool,
 }
 
 /// One volume, and what it is promised.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use config::{Document, Plan, StreamEdit, VolumeEdit};
-use daemon::{Operator, PoolView, Status, VolumeStatus};
+use daemon::{DiskStatus, Operator, PoolView, Status, VolumeStatus};
 use engine::stream::{Asked, Span, Task};
 use engine::{Admission as Promised, Kept};
 use frontend::ExportId;
@@ -12,7 +12,9 @@ use volume::{DiskId, NoSpace, Placed, Pool};
 
 use crate::pool::PoolVolume;
 use crate::problem::Problem;
-use crate::shapes::{Admission, Disk, LatencyMs, Room, Stream, StreamSpec, Volume, VolumeSpec};
+use crate::shapes::{
+    Admission, Disk, DiskState, LatencyMs, Room, Stream, StreamSpec, Volume, VolumeSpec,
+};
 
 /// All volumes. One that came or went between the two questions is left out.
 pub(crate) fn volumes(operator: &Operator) -> Vec<Volume> {
@@ -49,14 +51,16 @@ fn volumes_of(
         .flat_map(|pool| pool.volumes.iter().map(|volume| (volume.name.as_str(), volume)))
         .collect();
     let tell = |told: &VolumeStatus| {
-        let at = status.disks[told.disks[0]].at;
+        let on = &status.disks[told.disks[0]];
         let connections = connections.get(&told.export).copied().unwrap_or(0);
         let latency = latency.then(|| latency_of(told));
         let about = match planned.get(told.name.as_str()) {
             Some(planned) => About::planned(plan, planned),
             None => About::pooled(plan, pooled.get(told.name.as_str())?, told),
         };
-        Some(one(about, (told, at), (connections, latency)))
+        let worst = told.disks.iter().map(|disk| status.disks[*disk].health.state).max();
+        let state = worst.map_or(DiskState::Well, state_of);
+        Some(one(about, (told, on, state), (connections, latency)))
     };
     status.volumes.iter().filter_map(tell).collect()
 }
@@ -105,13 +109,14 @@ impl<'a> About<'a> {
 
 fn one(
     about: About<'_>,
-    (told, at): (&VolumeStatus, Instant),
+    (told, told_by, state): (&VolumeStatus, &DiskStatus, DiskState),
     (connections, latency_ms): (usize, Option<LatencyMs>),
 ) -> Volume {
     let About { disk, on, size, at: place, stream, pool } = about;
     Volume {
         name: told.name.clone(),
         disk: on,
+        state,
         size: config::size_text(size),
         size_bytes: size.0,
         at_bytes: place.map(|place| place.0),
@@ -128,8 +133,16 @@ fn one(
         bytes: told.account.sectors.bytes().0,
         in_flight: told.traffic.open,
         request_time_s: told.traffic.time().as_secs_f64(),
-        told_at_s: at.since(Instant::ZERO).as_secs_f64(),
+        told_at_s: told_by.at.since(Instant::ZERO).as_secs_f64(),
         latency_ms,
+    }
+}
+
+const fn state_of(state: daemon::DiskState) -> DiskState {
+    match state {
+        daemon::DiskState::Well => DiskState::Well,
+        daemon::DiskState::Poisoned => DiskState::Poisoned,
+        daemon::DiskState::Gone => DiskState::Gone,
     }
 }
 
@@ -192,6 +205,12 @@ pub(crate) fn disks(operator: &Operator) -> Vec<Disk> {
             in_flight: told.traffic.open,
             busy_s: told.busy.as_secs_f64(),
             uptime_s: told.at.since(Instant::ZERO).as_secs_f64(),
+            state: state_of(told.health.state),
+            read_failures: told.health.read_failures,
+            write_failures: told.health.write_failures,
+            refused: told.health.refused,
+            oldest_command_ms: told.health.oldest.map(|(_, age)| age.as_millis_f64()),
+            oldest_command: told.health.oldest.map(|(op, _)| op.to_string()),
         }
     });
     disks.collect()

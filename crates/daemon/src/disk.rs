@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use backend::{Disk, Failure, Finished, Job, Space, Tag};
+use backend::{Disk, Failure, Finished, Guarded, Job, Space, Tag};
 use engine::stream::Span;
 use engine::{
     Action, Agenda, Command, CommandId, Contract, Declared, Engine, Event, Outcome, Priority,
@@ -99,7 +99,7 @@ pub(crate) struct DiskThread {
     name: String,
     clock: Clock,
     brain: Brain,
-    disk: Box<dyn Disk>,
+    disk: Guarded,
     inbox: Arc<Inbox>,
     handle: Handle,
     pending: Vec<Option<Pending>>,
@@ -114,6 +114,8 @@ pub(crate) struct DiskThread {
     lateness: Lateness,
     /// Whether the engine sent the arm just in time when last looked at.
     trusted: bool,
+    /// What the disk was good for when last looked at.
+    state: backend::State,
     /// Time without a command at the disk, up to when it had its last first one.
     idle: TimeSum,
     /// Since when there is none, if there is none.
@@ -126,12 +128,14 @@ impl DiskThread {
         name: String,
         clock: Clock,
         brain: Brain,
-        disk: Box<dyn Disk>,
+        mut disk: Guarded,
         inbox: Arc<Inbox>,
         handle: Handle,
         pool: Option<Arc<Served>>,
     ) -> Self {
         let trusted = brain.engine.executed().is_some_and(|executed| executed.trusted);
+        let woken = Arc::clone(&inbox);
+        disk.wake_by(Arc::new(move || woken.nudge()));
         Self {
             name,
             clock,
@@ -147,6 +151,7 @@ impl DiskThread {
             ended: Vec::new(),
             lateness: Lateness::default(),
             trusted,
+            state: backend::State::Well,
             idle: TimeSum::default(),
             idle_since: Instant::ZERO,
             stopping: false,
@@ -180,6 +185,7 @@ impl DiskThread {
                 pool.ended(&mut self.ended);
             }
             self.tell_of_trust();
+            self.tell_of_state();
             if self.stopping && self.brain.engine.requests() == 0 {
                 return self.view(Look::All, now);
             }
@@ -200,6 +206,25 @@ impl DiskThread {
                 "disk {name}: just-in-time seeks and seek splitting are off until predictions come true: of {timed} \
                  arrivals foretold, {missed} were missed"
             );
+        }
+    }
+
+    /// Says once when the disk fails for good.
+    fn tell_of_state(&mut self) {
+        let state = self.disk.state();
+        if state == core::mem::replace(&mut self.state, state) {
+            return;
+        }
+        let name = &self.name;
+        match state {
+            backend::State::Well => {}
+            backend::State::Poisoned => eprintln!(
+                "disk {name}: a flush failed, and something written before may be lost: its volumes are only read until it \
+                 is opened again"
+            ),
+            backend::State::Gone => eprintln!(
+                "disk {name}: it is gone: everything asked of its volumes fails until it is opened again"
+            ),
         }
     }
 
@@ -321,7 +346,9 @@ impl DiskThread {
     }
 
     fn finish(&mut self, finished: Finished, now: Instant) {
-        self.lateness.record(finished.late);
+        if let Some(late) = finished.late {
+            self.lateness.record(late);
+        }
         let id = CommandId(finished.tag.0);
         let place = self.running.iter().position(|command| command.id == id);
         let command = self.running.swap_remove(place.expect("a finished job was submitted"));
@@ -361,7 +388,7 @@ impl DiskThread {
             Asker::Client(id) => {
                 let result = match pending.failure {
                     None => Ok(pending.data),
-                    Some(Failure::Io) => Err(Errno::Io),
+                    Some(Failure::Io | Failure::Gone) => Err(Errno::Io),
                     Some(Failure::NoSpace) => Err(Errno::NoSpc),
                 };
                 self.replies.push(Reply { id, result });
@@ -390,6 +417,7 @@ impl DiskThread {
             traffic: self.brain.seats.traffic(now),
             idle: if self.running.is_empty() { self.idle(now) } else { self.idle },
             times: self.disk.times(),
+            health: self.disk.health(now),
             executed: self.brain.engine.executed(),
             volumes,
         }

@@ -26,6 +26,7 @@ mod service;
 mod status;
 mod traffic;
 
+pub use backend::{Health, State as DiskState};
 pub use clock::{Clock, thread_processor_time};
 pub use operator::{ChangeError, Created, Operator, Setting};
 pub use pool::{Moving, PoolDiskView, PoolError, PoolView, PoolVolumeView, chance};

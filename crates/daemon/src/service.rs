@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::{fmt, io, thread};
 
-use backend::{Disk, Emulated, FileStore, RamStore, Store};
+use backend::{Disk, Emulated, FileStore, Guarded, Opening, RamStore, Real, Store};
 use config::{Backing, Document, Plan};
 use engine::Agenda;
 use frontend::{Address, Listing, Server, Settings, Tls, TlsError, TlsFiles};
@@ -33,7 +33,7 @@ pub struct Daemon {
 /// Why nothing was started.
 #[derive(Debug)]
 pub enum StartError {
-    /// A disk's backing cannot be used. Cure: as the reason says.
+    /// A disk, or what stands for it, cannot be used. Cure: as the reason says.
     Backing {
         /// The config's file, and the line of the disk's table.
         place: String,
@@ -65,7 +65,7 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Backing { place, disk, reason } => {
-                write!(f, "{place}: [[disk]] \"{disk}\": field `backing`: {reason}")
+                write!(f, "{place}: [[disk]] \"{disk}\": {reason}")
             }
             Self::Pool(error) => error.fmt(f),
             Self::Volume { place, name, error } => {
@@ -98,6 +98,18 @@ impl Daemon {
         Self::start_with(plan, addresses, || Ok(())).map(|(daemon, ())| daemon)
     }
 
+    /// The same, with something before each disk: faults, for tests of what becomes of them.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left running then.
+    pub fn start_behind(
+        plan: &Plan,
+        addresses: &[Address],
+        before: &dyn Fn(&str, Box<dyn Disk>) -> Box<dyn Disk>,
+    ) -> Result<Self, StartError> {
+        Self::start_all(plan, addresses, before, || Ok(())).map(|(daemon, ())| daemon)
+    }
+
     /// The same. When all that can fail before has not, `also` is done; where it fails, nothing is left either.
     ///
     /// # Errors
@@ -105,6 +117,15 @@ impl Daemon {
     pub fn start_with<T>(
         plan: &Plan,
         addresses: &[Address],
+        also: impl FnOnce() -> io::Result<T>,
+    ) -> Result<(Self, T), StartError> {
+        Self::start_all(plan, addresses, &|_, disk| disk, also)
+    }
+
+    fn start_all<T>(
+        plan: &Plan,
+        addresses: &[Address],
+        before: &dyn Fn(&str, Box<dyn Disk>) -> Box<dyn Disk>,
         also: impl FnOnce() -> io::Result<T>,
     ) -> Result<(Self, T), StartError> {
         let clock = Clock::start();
@@ -131,8 +152,9 @@ impl Daemon {
         let threads = disks.into_iter().zip(&plan.disks).zip(&inboxes);
         let threads = threads.map(|((opened, disk), inbox)| {
             let (name, inbox) = (disk.name.clone(), inbox.clone());
-            let (brain, disk, pool) = (opened.brain, opened.disk, served.clone());
-            DiskThread::new(name, clock, brain, disk, inbox, handle.clone(), pool)
+            let (brain, pool) = (opened.brain, served.clone());
+            let guarded = Guarded::new(before(&name, opened.disk));
+            DiskThread::new(name, clock, brain, guarded, inbox, handle.clone(), pool)
         });
         let also = also().map_err(StartError::Listen)?;
         let mut router = Router::new(routes.clone(), inboxes.clone(), served.clone());
@@ -283,14 +305,17 @@ fn open(
     new: &mut NewFiles,
     now: Instant,
 ) -> Result<Opened, StartError> {
-    let model = disk.drive.model.clone();
-    let store: Box<dyn Store> = match &disk.backing {
-        Backing::Ram => Box::<RamStore>::default(),
+    let emulated = |store: Box<dyn Store>| -> Box<dyn Disk> {
+        Box::new(Emulated::new(disk.drive.model.clone(), store))
+    };
+    let behind = match &disk.backing {
+        Backing::Ram => emulated(Box::<RamStore>::default()),
         Backing::File(path) => {
             let store = open_file(plan, disk, path)?;
             new.0.extend(store.is_new().then(|| path.clone()));
-            Box::new(store)
+            emulated(Box::new(store))
         }
+        Backing::Real(real) => Box::new(open_real(plan, disk, real)?),
     };
     let engine = disk.engine_on_host(now);
     let timed = disk.execution.preemptible().is_some_and(|how| how.jit.is_some());
@@ -301,14 +326,27 @@ fn open(
         );
     }
     let brain = Brain { engine, seats: Seats::default(), agenda: Agenda::default() };
-    Ok(Opened { brain, disk: Box::new(Emulated::new(model, store)) })
+    Ok(Opened { brain, disk: behind })
 }
 
 fn open_file(plan: &Plan, disk: &config::Disk, path: &Path) -> Result<FileStore, StartError> {
     FileStore::open(path, disk.drive.model.capacity()).map_err(|error| StartError::Backing {
         place: format!("{}:{}", plan.file, disk.line),
         disk: disk.name.clone(),
-        reason: format!("found `{}`, expected a file that can be used ({error})", path.display()),
+        reason: format!(
+            "field `backing`: found `{}`, expected a file that can be used ({error})",
+            path.display()
+        ),
+    })
+}
+
+fn open_real(plan: &Plan, disk: &config::Disk, real: &config::Real) -> Result<Real, StartError> {
+    let (capacity, depth) = (disk.drive.model.capacity(), disk.depth);
+    let opening = Opening { capacity, depth, buffered: real.buffered, adopt: real.adopt };
+    Real::open(&real.path, opening).map_err(|error| StartError::Backing {
+        place: format!("{}:{}", plan.file, disk.line),
+        disk: disk.name.clone(),
+        reason: format!("field `path`: found `{}`, {error}", real.path.display()),
     })
 }
 

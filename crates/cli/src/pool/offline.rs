@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -60,7 +60,16 @@ impl Disks {
     }
 }
 
-/// A file in the place of a disk.
+/// What a disk may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A plain file.
+    File,
+    /// A block device too: it was looked at.
+    Any,
+}
+
+/// A file in the place of a disk, or a disk.
 struct Device {
     path: PathBuf,
     file: File,
@@ -80,7 +89,7 @@ impl Media for Device {
 }
 
 impl Device {
-    fn open(path: &Path, write: bool) -> anyhow::Result<Self> {
+    fn open(path: &Path, kind: Kind, write: bool) -> anyhow::Result<Self> {
         let shown = path.display();
         let open = OpenOptions::new().read(true).write(write).open(path);
         let file = match open {
@@ -92,16 +101,19 @@ impl Device {
             open => open.with_context(|| shown.to_string())?,
         };
         let about = file.metadata().with_context(|| shown.to_string())?;
-        if !about.is_file() {
+        if kind == Kind::File && !about.is_file() {
             return Err(bad_input(format_args!(
-                "{shown}: no plain file; pools on devices come later"
+                "{shown}: no plain file; a pool of devices is made of a config's: --config"
             )));
         }
         let locked = if write { file.try_lock() } else { file.try_lock_shared() };
         locked.map_err(|_| {
             bad_input(format_args!("{shown}: another process has it open for writing"))
         })?;
-        Ok(Self { path: path.to_owned(), file, size: Bytes(about.len()).sectors_floor() })
+        // A device has no length of its own; its end has.
+        let size = (&file).seek(SeekFrom::End(0)).with_context(|| shown.to_string())?;
+        let size = Bytes(size).sectors_floor();
+        Ok(Self { path: path.to_owned(), file, size })
     }
 
     fn write(&self, extent: Extent, bytes: &[u8]) -> std::io::Result<()> {
@@ -131,7 +143,7 @@ fn open_all(disks: &Disks, write: bool) -> anyhow::Result<Vec<Device>> {
             return Err(bad_input(format_args!("{one}: the same file as {two}: leave one out")));
         }
     }
-    disks.files.iter().map(|path| Device::open(path, write)).collect()
+    disks.files.iter().map(|path| Device::open(path, Kind::File, write)).collect()
 }
 
 /// The disks of a config's pool, as large as their drives are.
@@ -145,19 +157,32 @@ fn of_config(config: &Path, write: bool) -> anyhow::Result<Vec<Device>> {
         let disk = &plan.disks[index.0];
         let size = disk.drive.model.capacity();
         let (name, place) = (&disk.name, place(disk.line));
-        let Backing::File(path) = &disk.backing else {
-            return Err(bad_input(format_args!(
-                "{place}: [[disk]] \"{name}\": found backing \"ram\", expected a file: a pool in memory is made when it is served"
-            )));
+        let refused = |error: &dyn std::fmt::Display| {
+            bad_input(format_args!("{place}: [[disk]] \"{name}\": {error}"))
         };
-        if write {
-            // It is made, or made as large as the drive, as when it is served.
-            let store = backend::FileStore::open(path, size);
-            store.map_err(|error| {
-                bad_input(format_args!("{place}: [[disk]] \"{name}\": {error}"))
-            })?;
-        }
-        let device = Device::open(path, write)?;
+        let (path, kind) = match &disk.backing {
+            Backing::Ram => {
+                return Err(refused(
+                    &"found backing \"ram\", expected a file: a pool in memory is made when it is served",
+                ));
+            }
+            Backing::File(path) => {
+                if write {
+                    // It is made, or made as large as the drive, as when it is served.
+                    backend::FileStore::open(path, size).map_err(|error| refused(&error))?;
+                }
+                (path, Kind::File)
+            }
+            Backing::Real(real) => {
+                // Whatever speaks against serving it speaks against writing to it.
+                let config::Real { buffered, adopt, .. } = *real;
+                let opening =
+                    backend::Opening { capacity: size, depth: disk.depth, buffered, adopt };
+                backend::Real::open(&real.path, opening).map_err(|error| refused(&error))?;
+                (&real.path, Kind::Any)
+            }
+        };
+        let device = Device::open(path, kind, write)?;
         if device.size < size {
             let shown = path.display();
             return Err(bad_input(format_args!(

@@ -323,7 +323,7 @@ impl Inner {
     fn collect(&mut self, piece: PieceId, result: Result<Vec<u8>, Failure>) {
         let end = match &result {
             Ok(_) => Ok(()),
-            Err(Failure::Io) => Err(Fault::Disk),
+            Err(Failure::Io | Failure::Gone) => Err(Fault::Disk),
             Err(Failure::NoSpace) => Err(Fault::NoSpace),
         };
         match (self.pieces.remove(&piece).expect("a piece ends once"), result) {
