@@ -12,6 +12,7 @@ mod store;
 
 use units::{Duration, Extent, Instant, Operation, Sectors};
 
+pub use drive::Parts;
 pub use emulated::Emulated;
 pub use store::{FileStore, OpenError, RAM_BYTES_MAX, RamStore, Store};
 
@@ -107,6 +108,12 @@ pub trait Disk: Send {
     /// # Panics
     /// If the extent passes the end.
     fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure>;
+
+    /// What the time of the command that was reaped last went into, from its submission until the drive was done, if it can
+    /// tell.
+    fn parts(&self) -> Option<Parts> {
+        None
+    }
 
     /// What the time of the commands reaped so far went into, if it can tell.
     fn times(&self) -> Option<Times> {
