@@ -14,6 +14,7 @@
 
 mod answer;
 mod client;
+mod live;
 mod metrics;
 mod problem;
 mod routes;
@@ -23,6 +24,7 @@ mod shapes;
 pub mod limits;
 
 pub use client::{Answer, Client, ClientError};
+pub use live::LiveQuery;
 pub use metrics::{Metric, MetricKind, metrics};
 pub use problem::{Fault, Problem, Unfit};
 pub use routes::{Api, description};

@@ -17,9 +17,11 @@ mod clock;
 mod disk;
 mod inbox;
 mod live;
+mod observe;
 mod operator;
 mod persist;
 mod pool;
+mod record;
 mod router;
 mod seats;
 mod service;
@@ -29,6 +31,9 @@ mod traffic;
 pub use clock::{Clock, thread_processor_time};
 pub use pool::{Moving, PoolDiskView, PoolError, PoolView, PoolVolumeView};
 pub use operator::{ChangeError, Created, Operator, Setting};
+pub use observe::{
+    Breakdown, Filter, NAMED_MAX, Told, Traced, TracedId, WAITING_MAX, WATCHERS_MAX, Watcher, Withholder,
+};
 pub use service::{Daemon, StartError};
 pub use status::{DiskStatus, Lateness, Status, VolumeStatus};
 pub use traffic::{Buckets, Flow, TimeSum, Traffic};
