@@ -221,7 +221,9 @@ impl Daemon {
         let views =
             self.disks.into_iter().map(|disk| disk.join().expect("a disk's thread does not panic"));
         let status = self.live.assemble(views.collect());
-        self.recorder.map(Recorder::finish);
+        if let Some(recorder) = self.recorder {
+            recorder.finish();
+        }
         served.map(|()| status)
     }
 }

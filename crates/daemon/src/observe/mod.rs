@@ -271,7 +271,8 @@ impl Observer {
 
     /// What was so since the last event ends now.
     fn close(&mut self, now: Instant) {
-        let (from, time) = (core::mem::replace(&mut self.since, now), now.since(self.since));
+        let from = core::mem::replace(&mut self.since, now);
+        let time = now.since(from);
         if time == Duration::ZERO {
             return;
         }

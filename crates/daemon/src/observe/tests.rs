@@ -126,14 +126,15 @@ impl World {
     /// Runs a closed loop of `volumes` for so many requests.
     fn run(&mut self, volumes: &[VolumeId], requests: usize) {
         self.turn(volumes);
+        let mut seen = 0;
         while self.done.len() < requests {
             let moments = [self.disk.next_event(), self.engine.next_wakeup()];
             let next = moments.into_iter().flatten().min().expect("something is under way");
             self.now = next.max(self.now) + us(1 + self.dice.below(400));
-            let before = self.done.len();
             self.turn(&[]);
             let again: Vec<VolumeId> =
-                self.done[before..].iter().map(|(t, _)| VolumeId(t.export.0)).collect();
+                self.done[seen..].iter().map(|(t, _)| VolumeId(t.export.0)).collect();
+            seen = self.done.len();
             self.now = self.now + us(self.dice.below(60));
             self.turn(&again);
         }
@@ -150,7 +151,7 @@ const DISKS: [(&str, &str); 6] = [
     ("first come", "drive = \"st318437lw\"\npolicy = \"fcfs\""),
     ("preemptible", "drive = \"st318437lw\"\nexecution = \"preemptible\""),
     ("deadlines", "drive = \"st318437lw\"\npolicy = \"delta-star\""),
-    ("flash", "drive = \"samsung-870evo-1t\"\ndepth = 8"),
+    ("flash", "drive = \"samsung-870evo-1t\"\ndepth = 2"),
 ];
 
 #[test]
