@@ -161,6 +161,8 @@ pub(crate) enum Bench {
     Clockwise(Clockwise),
     /// A victim beside a neighbour who changes what he does, in windows of 2 and 5 s; and a limit.
     Insulation(Insulation),
+    /// A stripe over three disks beside one disk, and a share while blocks are moved off its disk, with fio.
+    Pool(Pooled),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -191,6 +193,13 @@ pub(crate) enum Figure {
 pub(crate) struct Insulation {
     /// How long each victim's run is; a limit's is a third of it.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(10..=600))]
+    pub(crate) seconds: u64,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Pooled {
+    /// How long each run is.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(5..=600))]
     pub(crate) seconds: u64,
 }
 

@@ -9,15 +9,15 @@ use anyhow::Context;
 use clap::{Args as ClapArgs, Subcommand};
 use control::{
     Admission, AdmissionAnswer, Answer, Client, ClientError, Disk, DiskAnswer, DiskChange,
-    DisksAnswer, Problem, Room, StreamSpec, Volume, VolumeAnswer, VolumeChange, VolumeSpec,
-    VolumesAnswer,
+    DisksAnswer, Forced, NamedSpec, PoolAnswer, PoolVolumeSpec, Problem, Room, Settling,
+    StreamSpec, Volume, VolumeAnswer, VolumeChange, VolumeSpec, VolumesAnswer,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use units::Bytes;
 
 use crate::exit::{Ended, bad_input};
-use crate::table;
+use crate::{pool, table};
 
 /// Where a daemon's API listens, beside its config; and where it is looked for, in the working directory.
 pub(crate) const SOCKET: &str = "spindle-api.sock";
@@ -41,8 +41,16 @@ pub(crate) enum Vol {
     Set(Set),
     /// Grow or shrink a volume.
     Resize(Resize),
-    /// Remove a volume and its data.
+    /// Remove a volume and its data, or a snapshot.
     Rm(Rm),
+    /// Have a volume of the pool lie on another part of the disks, or on others, while it is used.
+    Move(Move),
+    /// Move volumes of the pool from its fullest disks to its emptiest, while they are used.
+    Rebalance(Rebalance),
+    /// Keep what a volume of the pool holds now, as a snapshot.
+    Snapshot(Snapshot),
+    /// Have a volume hold again what this snapshot of it holds, its size included.
+    Rollback(Rm),
 }
 
 #[derive(Debug, Subcommand)]
@@ -106,14 +114,65 @@ pub(crate) struct Create {
     reach: Reach,
     /// Its name.
     name: String,
-    /// The disk it is to lie on.
+    /// The disk it is to lie on. Without: it lies in the pool.
     #[arg(long)]
-    disk: String,
+    disk: Option<String>,
     /// Its size, such as 10GiB.
     #[arg(long)]
     size: String,
     #[command(flatten)]
+    layout: LayoutArgs,
+    #[command(flatten)]
     contract: Contract,
+}
+
+/// How a volume lies in the pool.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct LayoutArgs {
+    /// The disks of the pool that it is to lie on, such as d0,d1. Without: all.
+    #[arg(long, value_name = "DISKS", value_delimiter = ',', conflicts_with = "disk")]
+    disks: Option<Vec<String>>,
+    /// How its blocks follow each other: single, stripe or random.
+    #[arg(long, conflicts_with = "disk")]
+    layout: Option<String>,
+    /// On which part of the disks: fast, slow or any.
+    #[arg(long, conflicts_with = "disk")]
+    zone: Option<String>,
+    /// Blocks appear when they are first written.
+    #[arg(long, conflicts_with = "disk")]
+    thin: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Move {
+    #[command(flatten)]
+    volume: Named,
+    /// The disks of the pool that it is to lie on, such as d0,d1; as many as before for a stripe.
+    #[arg(long, value_name = "DISKS", value_delimiter = ',', required_unless_present = "zone")]
+    disks: Option<Vec<String>>,
+    /// On which part of the disks: fast, slow or any.
+    #[arg(long)]
+    zone: Option<String>,
+    /// Wait until all of it is there.
+    #[arg(long)]
+    wait: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Rebalance {
+    #[command(flatten)]
+    reach: Reach,
+    /// Wait until all blocks are there.
+    #[arg(long)]
+    wait: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Snapshot {
+    #[command(flatten)]
+    volume: Named,
+    /// What the snapshot is called.
+    snapshot: String,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -203,13 +262,77 @@ fn spec(name: &str, disk: &str, size: &str, contract: &Contract) -> anyhow::Resu
     })
 }
 
+fn in_pool(create: &Create) -> anyhow::Result<PoolVolumeSpec> {
+    let LayoutArgs { disks, layout, zone, thin } = &create.layout;
+    let Contract { reserve, limit, weight, stream } = &create.contract;
+    Ok(PoolVolumeSpec {
+        name: create.name.clone(),
+        size: create.size.clone(),
+        disks: disks.clone(),
+        layout: layout.clone(),
+        zone: zone.clone(),
+        thin: *thin,
+        reserve: reserve.clone(),
+        limit: limit.clone(),
+        weight: *weight,
+        stream: stream.spec()?,
+    })
+}
+
+/// What becomes of the pool's volumes.
+fn pooled_answer(asked: Result<Answer, ClientError>, json: bool) -> anyhow::Result<Ended> {
+    told(asked, json, |answer: PoolAnswer| {
+        answer
+            .pool
+            .volumes
+            .iter()
+            .map(|one| format!("{}: {}\n", one.name, pool::lies(one)))
+            .collect()
+    })
+}
+
+fn balanced(Rebalance { reach, wait }: &Rebalance, json: bool) -> anyhow::Result<Ended> {
+    let asked = reach.client().post("pool/rebalance", &serde_json::json!({}));
+    if !wait {
+        return pooled_answer(asked, json);
+    }
+    accepted(asked)?;
+    pool::wait(reach, json, |pool| pool.volumes.iter().all(|one| one.moving.is_none()))
+}
+
+fn settled(settle: &Move, json: bool) -> anyhow::Result<Ended> {
+    let Move { volume: Named { reach, name }, disks, zone, wait } = settle;
+    let settling = Settling { disks: disks.clone(), zone: zone.clone() };
+    let asked = reach.client().have(name, "move", &settling);
+    if !wait {
+        return pooled_answer(asked, json);
+    }
+    accepted(asked)?;
+    pool::wait(reach, json, |pool| {
+        let mine = |one: &&control::PoolVolume| {
+            one.name == *name || one.snapshot_of.as_deref() == Some(name)
+        };
+        pool.volumes.iter().filter(mine).all(|one| one.moving.is_none())
+    })
+}
+
 pub(crate) fn run(command: &Vol, json: bool) -> anyhow::Result<Ended> {
     let one = |asked: Result<Answer, ClientError>| {
         told(asked, json, |answer: VolumeAnswer| volumes(&[answer.volume]))
     };
     match command {
-        Vol::Create(Create { reach, name, disk, size, contract }) => {
+        Vol::Create(Create { reach, name, disk: Some(disk), size, contract, .. }) => {
             one(reach.client().post("volumes", &spec(name, disk, size, contract)?))
+        }
+        Vol::Create(create) => one(create.reach.client().post("pool/volumes", &in_pool(create)?)),
+        Vol::Move(settle) => settled(settle, json),
+        Vol::Rebalance(rebalance) => balanced(rebalance, json),
+        Vol::Snapshot(Snapshot { volume: Named { reach, name }, snapshot }) => {
+            let spec = NamedSpec { name: snapshot.clone() };
+            pooled_answer(reach.client().have(name, "snapshots", &spec), json)
+        }
+        Vol::Rollback(Rm { volume: Named { reach, name }, force }) => {
+            pooled_answer(reach.client().have(name, "rollback", &Forced { force: *force }), json)
         }
         Vol::Ls(reach) => {
             told(reach.client().get("volumes", None), json, |answer: VolumesAnswer| {
@@ -246,7 +369,7 @@ pub(crate) fn run(command: &Vol, json: bool) -> anyhow::Result<Ended> {
             one(reach.client().patch("volumes", name, &change))
         }
         Vol::Rm(Rm { volume: Named { reach, name }, force }) => {
-            let answer = accepted(reach.client().delete(name, *force))?;
+            let answer = accepted(reach.client().delete("volumes", name, Some(*force)))?;
             if json && answer.body == Value::Null {
                 println!("{}", serde_json::json!({ "schema": report::SCHEMA, "removed": name }));
             }
@@ -368,16 +491,18 @@ fn shown(volume: &Volume) -> String {
             stream.missed
         )
     });
-    let (at, had, failures) = (Bytes(volume.at_bytes), Bytes(volume.bytes), volume.failures);
+    let (had, failures) = (Bytes(volume.bytes), volume.failures);
+    let at = match (&volume.pool, volume.at_bytes) {
+        (Some(pool), _) => pool::lies(pool),
+        (None, at) => format!("at {} of its disk", Bytes(at.unwrap_or(0))),
+    };
     let latency = volume.latency_ms.map_or_else(String::new, |latency| {
         format!(
             "latency ms: mean {:.2}, p50 {:.2}, p99 {:.2}, p99.9 {:.2}, max {:.2}\n",
             latency.mean, latency.p50, latency.p99, latency.p999, latency.max
         )
     });
-    format!(
-        "{table}at {at} of its disk; balance {balance}; {had} moved, {failures} failures\n{stream}{latency}"
-    )
+    format!("{table}{at}; balance {balance}; {had} moved, {failures} failures\n{stream}{latency}")
 }
 
 fn disks(disks: &[Disk]) -> String {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use units::{Bytes, Duration};
+use units::Duration;
 
 use crate::error::{ConfigError, Parts};
-use crate::file::read_at_most;
+use crate::file::read_text;
 use crate::limits::{
     CONFIG_BYTES_MAX, DISKS_MAX, LISTEN_MAX, POOL_VOLUMES_MAX, SOCKET_PATH_BYTES_MAX, TIME_MAX,
     VOLUMES_MAX, WORKLOADS_MAX,
@@ -26,34 +26,9 @@ impl Plan {
     /// # Errors
     /// The file cannot be read, is over [`CONFIG_BYTES_MAX`], is no text, or [`Plan::parse`] refuses it.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = read_text(path, CONFIG_BYTES_MAX)?;
         let file = path.display().to_string();
-        let refused = |line, found: String, expected: String| {
-            let (table, field, found) = (None, None, Some(found));
-            let file = file.clone();
-            ConfigError::from(Parts {
-                file,
-                line,
-                table,
-                field,
-                found,
-                expected,
-                refusal: false,
-                unfit: None,
-            })
-        };
-        let bytes = read_at_most(path, CONFIG_BYTES_MAX)
-            .map_err(|error| refused(None, error.to_string(), "a file that can be read".into()))?;
-        let Some(bytes) = bytes else {
-            let found = format!("over {CONFIG_BYTES_MAX} bytes");
-            return Err(refused(None, found, format!("at most {}", Bytes(CONFIG_BYTES_MAX))));
-        };
-        let text = std::str::from_utf8(&bytes).map_err(|error| {
-            let (before, from) = bytes.split_at(error.valid_up_to());
-            let line = before.split(|byte| *byte == b'\n').count();
-            let found = from.first().map_or_else(String::new, |byte| format!("\\x{byte:02x}"));
-            refused(Some(line), found, "text in UTF-8".into())
-        })?;
-        Self::parse(text, &file, path.parent().unwrap_or(Path::new("")))
+        Self::parse(&text, &file, path.parent().unwrap_or(Path::new("")))
     }
 
     /// Checks the config `text`. Messages call it `file`; paths within it are relative to `base_dir`.

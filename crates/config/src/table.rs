@@ -92,12 +92,10 @@ impl<'a> Table<'a> {
         key: &'a str,
         accepted: &[&str],
     ) -> Result<Option<Self>, ConfigError> {
-        let Some(value) = self.value(key) else { return Ok(None) };
-        let DeValue::Table(fields) = value.node.get_ref() else {
-            return Err(value.refuse(format_args!("a table `[{key}]`")));
+        let within = |value: Value<'a>| {
+            value.fields(format!("[{key}]"), accepted, format_args!("a table `[{key}]`"))
         };
-        let (title, offset) = (Some(format!("[{key}]")), value.node.span().start);
-        Self { source: self.source, title, offset, fields }.with_keys_in(accepted).map(Some)
+        self.value(key).map(within).transpose()
     }
 
     /// The table in braces under `key`, if there is one; messages name the table that it stands in.
@@ -106,16 +104,11 @@ impl<'a> Table<'a> {
         key: &'a str,
         accepted: &[&str],
     ) -> Result<Option<Self>, ConfigError> {
-        let Some(value) = self.value(key) else { return Ok(None) };
-        let DeValue::Table(fields) = value.node.get_ref() else {
-            return Err(value.refuse(format_args!("{{ {} }}", accepted.join(" = …, ") + " = …")));
-        };
-        let title = match &self.title {
-            Some(title) => format!("{title} {key}"),
-            None => key.to_owned(),
-        };
-        let (title, offset) = (Some(title), value.node.span().start);
-        Self { source: self.source, title, offset, fields }.with_keys_in(accepted).map(Some)
+        let title =
+            self.title.as_ref().map_or_else(|| key.to_owned(), |title| format!("{title} {key}"));
+        let expected = format!("{{ {} = … }}", accepted.join(" = …, "));
+        let within = |value: Value<'a>| value.fields(title, accepted, expected);
+        self.value(key).map(within).transpose()
     }
 
     /// The tables `[[key]]`, at most `count_max` of them.
@@ -293,13 +286,21 @@ impl<'a> Value<'a> {
 
     /// It as a table on one line, `{ key = … }`.
     pub(crate) fn table(&self, accepted: &[&str]) -> Result<Table<'a>, ConfigError> {
-        let DeValue::Table(fields) = self.node.get_ref() else {
-            let keys = accepted.join(", ");
-            return Err(self.refuse(format_args!("a table in braces, with {keys}")));
-        };
         let above =
             self.table.title.as_ref().map_or_else(String::new, |above| format!("{above}: "));
-        let (title, offset) = (Some(format!("{above}{}", self.key)), self.node.span().start);
+        let expected = format!("a table in braces, with {}", accepted.join(", "));
+        self.fields(format!("{above}{}", self.key), accepted, expected)
+    }
+
+    /// It as a table of this title, or what was `expected`.
+    fn fields(
+        &self,
+        title: String,
+        accepted: &[&str],
+        expected: impl Display,
+    ) -> Result<Table<'a>, ConfigError> {
+        let DeValue::Table(fields) = self.node.get_ref() else { return Err(self.refuse(expected)) };
+        let (title, offset) = (Some(title), self.node.span().start);
         Table { source: self.table.source, title, offset, fields }.with_keys_in(accepted)
     }
 

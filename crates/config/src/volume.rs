@@ -13,7 +13,8 @@ use volume::{DiskId, NoSpace, Placed, Pool};
 use crate::error::ConfigError;
 use crate::limits::{BLOCK_MAX, RUN_MAX};
 use crate::names::Names;
-use crate::plan::{Disk, DiskIndex, Volume, VolumeIndex};
+use crate::plan::{Disk, DiskIndex, Plan, Volume, VolumeIndex};
+use crate::pool::PoolVolume;
 use crate::table::{Table, Value, size};
 use crate::{deadlines, stream, timetable};
 
@@ -315,6 +316,33 @@ impl Volume {
     /// What it may take before everybody else beyond its reserve, for its class.
     pub fn beyond_reserve(&self, disk: &Disk) -> Share {
         beyond_reserve(self.contract, self.priority, disk)
+    }
+}
+
+impl Plan {
+    /// What a disk has promised: the reserves on it, and what goes before everybody beyond them. Streams are apart
+    /// ([`Plan::room`]).
+    ///
+    /// # Panics
+    /// Never: the plan's reserves fit.
+    pub fn promised(&self, disk: DiskIndex) -> Admission {
+        let there = &self.disks[disk.0];
+        let own = self.volumes.iter().filter(|volume| volume.disk == disk);
+        let mut promises: Vec<_> = own.map(|volume| (volume.contract, volume.priority)).collect();
+        if let Some(pool) = self.pool.as_ref().filter(|pool| pool.disks.contains(&disk)) {
+            let own = [pool.metadata_contract(), pool.reorganise_contract(there)];
+            promises.extend(own.map(|contract| (contract, Priority::Normal)));
+            let of = |volume: &PoolVolume| (volume.contract(disk), volume.priority);
+            promises.extend(pool.volumes.iter().map(of));
+        }
+        let mut admission = Admission::keeping(there.unreserved);
+        for (contract, priority) in promises {
+            let beyond = beyond_reserve(contract, priority, there);
+            for contract in [Contract { stream: None, ..contract }, Contract::reserve(beyond)] {
+                admission.admit(contract).expect("the plan's reserves fit");
+            }
+        }
+        admission
     }
 }
 

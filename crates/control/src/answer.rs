@@ -3,34 +3,39 @@
 use std::collections::BTreeMap;
 
 use config::{Document, Plan, StreamEdit, VolumeEdit};
-use daemon::{Operator, Status, VolumeStatus};
+use daemon::{Operator, PoolView, Status, VolumeStatus};
+use engine::stream::{Asked, Span, Task};
 use engine::{Admission as Promised, Kept};
 use frontend::ExportId;
-use units::{Bytes, Instant, SECTOR_BYTES};
+use units::{Bytes, Instant, SECTOR_BYTES, Sectors};
 use volume::{DiskId, NoSpace, Placed, Pool};
 
+use crate::pool::PoolVolume;
 use crate::problem::Problem;
 use crate::shapes::{Admission, Disk, LatencyMs, Room, Stream, StreamSpec, Volume, VolumeSpec};
 
 /// All volumes. One that came or went between the two questions is left out.
 pub(crate) fn volumes(operator: &Operator) -> Vec<Volume> {
     let (document, status) = (operator.document(), operator.accounts());
-    volumes_of(&document, &status, &operator.connections(), false)
+    volumes_of((&document, operator.pool()), &status, &operator.connections(), false)
 }
 
 /// One volume, with its latencies.
 pub(crate) fn volume(operator: &Operator, name: &str) -> Result<Volume, Problem> {
-    let document = operator.document();
-    document.volume(name).map_err(daemon::ChangeError::Missing)?;
+    let (document, pool) = (operator.document(), operator.pool());
+    let pooled = |pool: &daemon::PoolView| pool.volumes.iter().any(|volume| volume.name == name);
+    if !pool.as_ref().is_some_and(pooled) {
+        document.volume(name).map_err(daemon::ChangeError::Missing)?;
+    }
     let mut status = operator.status_of(name);
     status.volumes.retain(|volume| volume.name == name);
-    let volume = volumes_of(&document, &status, &operator.connections(), true).pop();
+    let volume = volumes_of((&document, pool), &status, &operator.connections(), true).pop();
     // It went between the two questions.
     volume.ok_or_else(|| Problem::new(axum::http::StatusCode::NOT_FOUND, "missing", "it is gone"))
 }
 
 fn volumes_of(
-    document: &Document,
+    (document, pool): (&Document, Option<PoolView>),
     status: &Status,
     connections: &BTreeMap<ExportId, usize>,
     latency: bool,
@@ -38,33 +43,83 @@ fn volumes_of(
     let plan = document.plan();
     let planned: BTreeMap<&str, &config::Volume> =
         plan.volumes.iter().map(|volume| (volume.name.as_str(), volume)).collect();
+    let pool = pool.as_ref();
+    let pooled: BTreeMap<&str, &daemon::PoolVolumeView> = pool
+        .into_iter()
+        .flat_map(|pool| pool.volumes.iter().map(|volume| (volume.name.as_str(), volume)))
+        .collect();
     let tell = |told: &VolumeStatus| {
         let at = status.disks[told.disks[0]].at;
-        let planned = planned.get(told.name.as_str())?;
         let connections = connections.get(&told.export).copied().unwrap_or(0);
         let latency = latency.then(|| latency_of(told));
-        Some(one(plan, planned, (told, at), (connections, latency)))
+        let about = match planned.get(told.name.as_str()) {
+            Some(planned) => About::planned(plan, planned),
+            None => About::pooled(plan, pooled.get(told.name.as_str())?, told),
+        };
+        Some(one(about, (told, at), (connections, latency)))
     };
     status.volumes.iter().filter_map(tell).collect()
 }
 
+/// What of a volume is known without the disks' threads.
+struct About<'a> {
+    disk: &'a config::Disk,
+    /// The disk, or the disks.
+    on: String,
+    size: Bytes,
+    at: Option<Bytes>,
+    stream: Option<(Asked, Span, Task)>,
+    pool: Option<PoolVolume>,
+}
+
+impl<'a> About<'a> {
+    fn planned(plan: &'a Plan, planned: &config::Volume) -> Self {
+        let disk = &plan.disks[planned.disk.0];
+        Self {
+            disk,
+            on: disk.name.clone(),
+            size: planned.size,
+            at: Some(Bytes(planned.place.start.0 * SECTOR_BYTES)),
+            stream: planned.stream.map(|stream| (stream.asked, stream.span, stream.promised.task)),
+            pool: None,
+        }
+    }
+
+    fn pooled(plan: &'a Plan, pooled: &daemon::PoolVolumeView, told: &VolumeStatus) -> Self {
+        let planned = plan.pool.as_ref().and_then(|pool| pool.volume(&pooled.name));
+        let stream = planned.and_then(|volume| {
+            let part = volume.parts.first()?.contract.stream?;
+            let stream = volume.stream?;
+            Some((stream.asked, stream.span, part.task))
+        });
+        Self {
+            disk: &plan.disks[told.disks[0]],
+            on: pooled.disks.join("+"),
+            size: pooled.size,
+            at: None,
+            stream,
+            pool: Some(pooled.clone().into()),
+        }
+    }
+}
+
 fn one(
-    plan: &Plan,
-    planned: &config::Volume,
+    about: About<'_>,
     (told, at): (&VolumeStatus, Instant),
     (connections, latency_ms): (usize, Option<LatencyMs>),
 ) -> Volume {
-    let disk = &plan.disks[planned.disk.0];
+    let About { disk, on, size, at: place, stream, pool } = about;
     Volume {
-        name: planned.name.clone(),
-        disk: disk.name.clone(),
-        size: config::size_text(planned.size),
-        size_bytes: planned.size.0,
-        at_bytes: planned.place.start.0 * SECTOR_BYTES,
+        name: told.name.clone(),
+        disk: on,
+        size: config::size_text(size),
+        size_bytes: size.0,
+        at_bytes: place.map(|place| place.0),
+        pool,
         reserve: disk.share_text(told.contract.reserve),
         limit: disk.share_text(told.contract.limit),
         weight: told.contract.weight.as_u32(),
-        stream: planned.stream.as_ref().map(|stream| stream_of(stream, told.kept)),
+        stream: stream.map(|stream| stream_of(stream, told.kept)),
         connections,
         disk_time_s: told.account.disk_time.as_secs_f64(),
         balance_s: told.balance.map(units::DiskTime::as_secs_f64),
@@ -87,16 +142,15 @@ fn room_of(room: config::Room) -> Room {
     }
 }
 
-fn stream_of(stream: &config::Stream, kept: Kept) -> Stream {
+fn stream_of((asked, span, task): (Asked, Span, Task), kept: Kept) -> Stream {
     let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
-    let end = Some(stream.span.end).filter(|end| *end < Instant::FAR_FUTURE);
-    let task = stream.promised.task;
+    let end = Some(span.end).filter(|end| *end < Instant::FAR_FUTURE);
     Stream {
-        bandwidth: format!("{}/s", config::decimal_text(stream.asked.bandwidth)),
-        block: config::decimal_text(stream.asked.block),
+        bandwidth: format!("{}/s", config::decimal_text(asked.bandwidth)),
+        block: config::decimal_text(asked.block),
         period_ms: task.period().as_millis_f64(),
         cost_ms: task.cost().as_secs_f64() * 1e3,
-        from_s: seconds(stream.span.start),
+        from_s: seconds(span.start),
         until_s: end.map(seconds),
         met: kept.met,
         missed: kept.missed,
@@ -127,12 +181,15 @@ pub(crate) fn disks(operator: &Operator) -> Vec<Disk> {
             policy: disk.policy.to_string(),
             depth: disk.depth,
             period: disk.period.to_string(),
-            volumes: plan.volumes.iter().filter(|volume| volume.disk.0 == index).count(),
+            volumes: volumes_on(plan, index),
             reserved: disk.share_text(promised.reserved()),
             left: disk.share_text(promised.left()),
             capacity_bytes: disk.drive.model.capacity().bytes().0,
             free_bytes: left.bytes().0,
             gap_bytes: gap.bytes().0,
+            requests: told.traffic.requests(),
+            bytes: moved(&told.traffic),
+            in_flight: told.traffic.open,
             busy_s: told.busy.as_secs_f64(),
             uptime_s: told.at.since(Instant::ZERO).as_secs_f64(),
         }
@@ -140,10 +197,26 @@ pub(crate) fn disks(operator: &Operator) -> Vec<Disk> {
     disks.collect()
 }
 
+/// What has been read and written.
+fn volumes_on(plan: &Plan, disk: usize) -> usize {
+    let plain = plan.volumes.iter().filter(|volume| volume.disk.0 == disk).count();
+    let on = |volume: &&config::PoolVolume| volume.parts.iter().any(|part| part.disk.0 == disk);
+    plain + plan.pool.as_ref().map_or(0, |pool| pool.volumes.iter().filter(on).count())
+}
+
+fn moved(traffic: &daemon::Traffic) -> u64 {
+    (traffic.reads.sectors.bytes() + traffic.writes.sectors.bytes()).0
+}
+
 /// What a disk of the plan has left: space, and time.
 fn left(plan: &Plan, disk: usize) -> (NoSpace, Promised) {
+    let at = config::DiskIndex(disk);
+    let promised = plan.promised(at);
+    if plan.pool.as_ref().is_some_and(|pooled| pooled.disks.contains(&at)) {
+        // All of its space is the pool's.
+        return (NoSpace { left: Sectors::ZERO, gap: Sectors::ZERO }, promised);
+    }
     let mut pool = Pool::new([plan.disks[disk].drive.model.capacity()]);
-    let mut promised = Promised::keeping(plan.disks[disk].unreserved);
     for volume in plan.volumes.iter().filter(|volume| volume.disk.0 == disk) {
         let there = Placed { disk: DiskId(0), extent: volume.place };
         // A second door takes no sectors of its own.
@@ -151,10 +224,6 @@ fn left(plan: &Plan, disk: usize) -> (NoSpace, Promised) {
             volume.same_as.is_some() || pool.claim(there),
             "the plan's volumes share no sector"
         );
-        let shares = engine::Contract { stream: None, ..volume.contract };
-        promised.admit(shares).expect("the plan's reserves fit");
-        let beyond = volume.beyond_reserve(&plan.disks[disk]);
-        promised.admit(engine::Contract::reserve(beyond)).expect("the plan's limits fit");
     }
     (pool.free(DiskId(0)), promised)
 }

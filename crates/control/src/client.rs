@@ -100,12 +100,30 @@ impl Client {
         self.ask(Method::PATCH, &format!("/v1/{of}/{}", escaped(name)), json(body))
     }
 
-    /// Removes the volume of this name.
+    /// Changes `/v1/{what}`.
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn delete(&self, volume: &str, force: bool) -> Result<Answer, ClientError> {
-        let path = format!("/v1/volumes/{}?force={force}", escaped(volume));
+    pub fn change(&self, what: &str, body: &impl Serialize) -> Result<Answer, ClientError> {
+        self.ask(Method::PATCH, &format!("/v1/{what}"), json(body))
+    }
+
+    /// Posts to `/v1/volumes/{name}/{to}`.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn have(&self, name: &str, to: &str, body: &impl Serialize) -> Result<Answer, ClientError> {
+        let path = format!("/v1/volumes/{}/{to}", escaped(name));
+        self.ask(Method::POST, &path, json(body))
+    }
+
+    /// Removes what `/v1/{of}` has under this name; with `force`, where that is a question at all.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn delete(&self, of: &str, name: &str, force: Option<bool>) -> Result<Answer, ClientError> {
+        let force = force.map_or_else(String::new, |force| format!("?force={force}"));
+        let path = format!("/v1/{of}/{}{force}", escaped(name));
         self.ask(Method::DELETE, &path, Bytes::new())
     }
 

@@ -16,6 +16,7 @@ mod answer;
 mod client;
 mod live;
 mod metrics;
+mod pool;
 mod problem;
 mod routes;
 mod server;
@@ -26,6 +27,10 @@ pub mod limits;
 pub use client::{Answer, Client, ClientError};
 pub use live::LiveQuery;
 pub use metrics::{Metric, MetricKind, metrics};
+pub use pool::{
+    Forced, Moving, NamedSpec, Pool, PoolAnswer, PoolChange, PoolDisk, PoolVolume, PoolVolumeSpec,
+    Settling,
+};
 pub use problem::{Fault, Problem, Unfit};
 pub use routes::{Api, description};
 pub use server::{Bound, Server, Token, TokenError};

@@ -41,7 +41,7 @@ pub struct Api {
 ))]
 struct Description;
 
-type Answered<T> = Result<Json<T>, Problem>;
+pub(crate) type Answered<T> = Result<Json<T>, Problem>;
 
 impl Api {
     /// The API of this daemon.
@@ -75,7 +75,7 @@ impl Api {
     }
 
     /// Does what may wait for a disk or a file beside the thread of the sockets.
-    async fn work<T: Send + 'static>(
+    pub(crate) async fn work<T: Send + 'static>(
         self,
         work: impl FnOnce(Operator) -> T + Send + 'static,
     ) -> Result<T, Problem> {
@@ -92,6 +92,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(disks))
         .routes(routes!(disk, set_disk))
         .routes(routes!(trace))
+        .merge(crate::pool::described())
 }
 
 /// The API's description, as it is served.
@@ -300,14 +301,14 @@ fn one_disk(operator: &Operator, name: &str) -> Result<crate::Disk, Problem> {
     })
 }
 
-fn named(name: Result<Path<String>, PathRejection>) -> Result<String, Problem> {
+pub(crate) fn named(name: Result<Path<String>, PathRejection>) -> Result<String, Problem> {
     let unreadable =
         |error: PathRejection| Problem::new(StatusCode::BAD_REQUEST, "invalid", error.body_text());
     name.map(|Path(name)| name).map_err(unreadable)
 }
 
 /// A body, whole and in time, as what it should be.
-async fn read<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
+pub(crate) async fn read<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
     let problem = |status, message: String| Problem::new(status, "invalid", message);
     let whole = tokio::time::timeout(BODY_TIME_MAX, axum::body::to_bytes(body, BODY_BYTES_MAX));
     let whole = whole.await.map_err(|_| {

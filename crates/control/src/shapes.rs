@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::pool::PoolVolume;
 use crate::problem::Fault;
 
 /// A volume to be made, or to be asked about.
@@ -102,14 +103,18 @@ pub struct DiskChange {
 pub struct Volume {
     /// Its name.
     pub name: String,
-    /// The disk it lies on.
+    /// The disk it lies on; of a volume of the pool, the disks, with a `+` between them.
     pub disk: String,
     /// Its size, as it can be typed back.
     pub size: String,
     /// The same in bytes.
     pub size_bytes: u64,
-    /// Where it begins on its disk.
-    pub at_bytes: u64,
+    /// Where it begins on its disk; a volume of the pool does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_bytes: Option<u64>,
+    /// How it lies in the pool, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolVolume>,
     /// Its share of the disk's time in every period.
     pub reserve: String,
     /// The most it gets.
@@ -204,8 +209,14 @@ pub struct Disk {
     pub capacity_bytes: u64,
     /// What of that no volume has.
     pub free_bytes: u64,
-    /// The largest piece of the free space: the largest volume that can be made.
+    /// The largest piece of the free space: the largest volume that can be made. Of a disk of the pool none: the pool has it.
     pub gap_bytes: u64,
+    /// Requests answered, since the daemon's start.
+    pub requests: u64,
+    /// Read and written.
+    pub bytes: u64,
+    /// Requests that are not answered yet.
+    pub in_flight: u64,
     /// How long it has had work, since the daemon's start.
     pub busy_s: f64,
     /// How long it has been served.

@@ -225,7 +225,8 @@ impl DiskThread {
     }
 
     fn sleep(&self) -> Duration {
-        let moments = [self.disk.next_event(), self.brain.engine.next_wakeup(), self.brain.agenda.next_at()];
+        let moments =
+            [self.disk.next_event(), self.brain.engine.next_wakeup(), self.brain.agenda.next_at()];
         let now = self.clock.now();
         let until = moments.into_iter().flatten().min().map(|moment| moment.saturating_since(now));
         until.unwrap_or(SLEEP_MAX).min(SLEEP_MAX)

@@ -29,11 +29,11 @@ mod status;
 mod traffic;
 
 pub use clock::{Clock, thread_processor_time};
-pub use pool::{Moving, PoolDiskView, PoolError, PoolView, PoolVolumeView};
 pub use operator::{ChangeError, Created, Operator, Setting};
 pub use observe::{
     Breakdown, Filter, NAMED_MAX, Told, Traced, TracedId, WAITING_MAX, WATCHERS_MAX, Watcher, Withholder,
 };
+pub use pool::{Moving, PoolDiskView, PoolError, PoolView, PoolVolumeView, chance};
 pub use service::{Daemon, StartError};
 pub use status::{DiskStatus, Lateness, Status, VolumeStatus};
 pub use traffic::{Buckets, Flow, TimeSum, Traffic};

@@ -11,8 +11,8 @@
 //! the file holds is a config that `serve` takes; space that is given out reads as zeroes.
 
 use std::collections::BTreeMap;
-use std::{fmt, io};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::{fmt, io};
 
 use config::{ConfigError, Document, Plan, VolumeEdit};
 use frontend::ExportId;
@@ -315,7 +315,12 @@ impl Operator {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn withdraw(&self, name: &str, export: ExportId, force: bool) -> Result<(), ChangeError> {
+    pub(crate) fn withdraw(
+        &self,
+        name: &str,
+        export: ExportId,
+        force: bool,
+    ) -> Result<(), ChangeError> {
         let withdrawn = self.live.handle.withdraw(export, force);
         withdrawn.map_err(|_| ChangeError::Stopping)?.map_err(|in_use| ChangeError::InUse {
             name: name.to_owned(),

@@ -79,7 +79,10 @@ impl fmt::Display for StartError {
             }
             Self::Pool(error) => error.fmt(f),
             Self::Volume { place, name, error } => {
-                write!(f, "{place}: volume \"{name}\" is not in the pool, and cannot be made: {error}")
+                write!(
+                    f,
+                    "{place}: volume \"{name}\" is not in the pool, and cannot be made: {error}"
+                )
             }
             Self::Listen(error) => write!(f, "listen: {error}"),
             Self::Tls(error) => write!(f, "[nbd]: found {error}"),
@@ -342,7 +345,17 @@ fn find_pool(plan: &Plan, disks: &mut [Opened]) -> Result<Option<pool::Opened>, 
     let Some(planned) = &plan.pool else { return Ok(None) };
     let mut of = disks.iter_mut().enumerate().collect::<Vec<_>>();
     of.retain(|(disk, _)| planned.disks.contains(&config::DiskIndex(*disk)));
-    let of = of.into_iter().map(|(disk, opened)| (disk, opened.disk.as_mut() as &mut dyn Disk)).collect();
+    let ram = |(disk, _): &(usize, _)| plan.disks[*disk].backing == Backing::Ram;
+    if of.iter().all(ram) {
+        let sizes: Vec<_> =
+            of.iter().map(|(disk, opened)| (*disk, opened.disk.capacity())).collect();
+        let made = pool::in_memory(&sizes).map_err(StartError::Thread)?;
+        return Ok(Some(made.expect("the config has looked at the disks")));
+    }
+    let of = of
+        .into_iter()
+        .map(|(disk, opened)| (disk, opened.disk.as_mut() as &mut dyn Disk))
+        .collect();
     let found = pool::open(plan, planned.line, of).map_err(StartError::Pool)?;
     for words in &found.words {
         eprintln!("{words}");

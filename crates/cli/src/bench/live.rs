@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, bail};
-use config::Plan;
-use daemon::{Daemon, Status};
+use config::{Document, Plan};
+use daemon::{Daemon, Operator, Status};
 use frontend::Address;
 use tempfile::TempDir;
 use units::{Duration, Instant, Share};
@@ -48,6 +48,16 @@ pub(super) fn installed() -> anyhow::Result<()> {
     }
 }
 
+/// The volume of this number, those of the pool behind the others: its name and its size.
+pub(super) fn volume(plan: &Plan, number: usize) -> (&str, units::Bytes) {
+    if let Some(volume) = plan.volumes.get(number) {
+        return (&volume.name, volume.size);
+    }
+    let pool = plan.pool.as_ref().expect("the plan has so many volumes");
+    let volume = &pool.volumes[number - plan.volumes.len()];
+    (&volume.name, volume.size)
+}
+
 /// The plan with these reserves for its volumes, in their order, and no limits.
 pub(super) fn with_reserves(plan: &Plan, reserves: &[Share]) -> Plan {
     let mut plan = plan.clone();
@@ -80,6 +90,11 @@ impl Live {
             pause(Duration::from_millis(20));
         }
         Ok(live)
+    }
+
+    /// Who changes what is served as `document` says.
+    pub(super) fn operator(&self, document: Document) -> Operator {
+        self.daemon.operator(document)
     }
 
     pub(super) fn status(&self) -> Status {
@@ -124,16 +139,16 @@ fn fio(plan: &Plan, address: &Address, jobs: &[Job], dir: &Path) -> anyhow::Resu
     let mut command = Command::new("fio");
     command.args(["--ioengine=nbd", "--time_based", "--thread", "--norandommap"]);
     for (number, job) in jobs.iter().enumerate() {
-        let volume = &plan.volumes[job.volume];
+        let (name, size) = volume(plan, job.volume);
         command
             .arg(format!("--name=job{number}"))
-            .arg(format!("--uri={}", uri(address, &volume.name)))
+            .arg(format!("--uri={}", uri(address, name)))
             .arg(format!("--rw={}", job.rw))
             .arg(format!("--bs={}", job.block))
             .arg(format!("--iodepth={}", job.depth))
             .arg(format!("--startdelay={}", job.start))
             .arg(format!("--runtime={}", job.seconds))
-            .arg(format!("--size={}", volume.size.0))
+            .arg(format!("--size={}", size.0))
             .args(job.more);
     }
     let output_again = output.try_clone()?;

@@ -95,22 +95,24 @@ impl Watch {
         let of = |volume: &Volume| self.volume(volume, earlier.get(volume.name.as_str()).copied());
         let volumes: Vec<VolumeLook> = self.now.volumes.iter().map(of).collect();
         let disks = self.now.disks.iter().zip(&self.before.disks);
-        let disks = disks.map(|(now, before)| self.disk((now, before), &volumes)).collect();
+        let disks = disks.map(|(now, before)| self.disk(now, before)).collect();
         let uptime = |sample: &Sample| sample.disks.first().map_or(0.0, |disk| disk.uptime_s);
         let (uptime_s, from) = (uptime(&self.now), uptime(&self.before));
         Look { schema: SCHEMA, uptime_s, interval_s: uptime_s - from, disks, volumes }
     }
 
-    fn disk(&self, (now, before): (&Disk, &Disk), volumes: &[VolumeLook]) -> DiskLook {
-        let mine = || volumes.iter().filter(|volume| volume.disk == now.name);
+    #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+    fn disk(&self, now: &Disk, before: &Disk) -> DiskLook {
+        let seconds = now.uptime_s - before.uptime_s;
+        let since = |of: fn(&Disk) -> u64| rate((of(now) - of(before)) as f64, seconds);
         DiskLook {
             name: now.name.clone(),
             drive: now.drive.clone(),
             busy_share: rate(now.busy_s - before.busy_s, now.uptime_s - before.uptime_s),
             reserved: share(&now.reserved),
-            iops: mine().map(|volume| volume.iops).sum(),
-            bytes_per_s: mine().map(|volume| volume.bytes_per_s).sum(),
-            in_flight: mine().map(|volume| volume.in_flight).sum(),
+            iops: since(|disk| disk.requests),
+            bytes_per_s: since(|disk| disk.bytes),
+            in_flight: now.in_flight,
             busy_of_late: of_late(&self.disks, &now.name),
         }
     }

@@ -185,11 +185,7 @@ impl Document {
         let mut changed = self.clone();
         changed.pin_disks()?;
         let disks = changed.pool_disks_mut()?;
-        let mut value = Value::from(disk);
-        if let Some(last) = disks.iter().last() {
-            *value.decor_mut() = last.decor().clone();
-        }
-        disks.push_formatted(value);
+        add(disks, disk);
         changed.checked()
     }
 
@@ -337,15 +333,47 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> Value {
     Value::Array(names.collect())
 }
 
+/// What stands before a value, from the comma on.
+fn prefix(value: &Value) -> String {
+    let prefix = value.decor().prefix().and_then(|prefix| prefix.as_str());
+    prefix.unwrap_or_default().to_owned()
+}
+
+/// Where the rest of a line ends that has a comment on the value before; nothing is the rest of a list on one line.
+fn line_end(text: &str) -> usize {
+    text.find('\n').unwrap_or(0)
+}
+
+/// What stands behind a list's last value, no matter on which side of a comma.
+fn behind(list: &mut Array) -> String {
+    let trailing = list.trailing().as_str().unwrap_or_default().to_owned();
+    let Some(last) = list.iter_mut().last() else { return trailing };
+    let suffix = last.decor().suffix().and_then(|suffix| suffix.as_str());
+    let suffix = suffix.unwrap_or_default().to_owned();
+    last.decor_mut().set_suffix("");
+    suffix + &trailing
+}
+
+/// Adds a value to a list, on a line of its own if the last one has one. What is said of the last one stays with it.
+fn add(list: &mut Array, name: &str) {
+    let behind = behind(list);
+    let mut value = Value::from(name);
+    let indent = list.iter().last().map_or_else(String::new, |last| {
+        let prefix = prefix(last);
+        prefix.rfind('\n').map_or_else(|| " ".to_owned(), |at| prefix[at..].to_owned())
+    });
+    let split = if indent.starts_with('\n') { line_end(&behind) } else { 0 };
+    let (of_last, rest) = behind.split_at(split);
+    value.decor_mut().set_prefix(format!("{of_last}{indent}"));
+    list.push_formatted(value);
+    list.set_trailing(rest);
+}
+
 /// Takes a value out of a list. What stands behind it on its line goes with it; what stands behind its neighbours stays
 /// with them.
 fn take(list: &mut Array, index: usize) {
-    let prefix = |value: &Value| {
-        let prefix = value.decor().prefix().and_then(|prefix| prefix.as_str());
-        prefix.unwrap_or_default().to_owned()
-    };
+    let trailing = behind(list);
     let before = prefix(&list.remove(index));
-    let line_end = |text: &str| text.find('\n').unwrap_or(0);
     let (of_last, _) = before.split_at(line_end(&before));
     match list.get_mut(index) {
         Some(next) => {
@@ -355,10 +383,8 @@ fn take(list: &mut Array, index: usize) {
                 _ => format!("{of_last}{}", &own[line_end(&own)..]),
             };
             next.decor_mut().set_prefix(joined);
+            list.set_trailing(trailing);
         }
-        None => {
-            let trailing = list.trailing().as_str().unwrap_or_default().to_owned();
-            list.set_trailing(format!("{of_last}{}", &trailing[line_end(&trailing)..]));
-        }
+        None => list.set_trailing(format!("{of_last}{}", &trailing[line_end(&trailing)..])),
     }
 }

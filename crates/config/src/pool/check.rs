@@ -66,17 +66,16 @@ pub(crate) fn check<'a>(
             admission.admit(contract).map_err(|_| {
                 let (left, name) = (admission.left(), &disk.name);
                 let expected = format!("at most {left} (what is left of disk \"{name}\")");
-                refused(table, key, expected).for_want_of_room()
+                refused(table, key, &expected).for_want_of_room()
             })?;
         }
     }
-    let names_of_disks: Vec<_> =
-        pool.disks.iter().map(|disk| disks[disk.0].name.as_str()).collect();
+    let pooled = pool.disks.iter().map(|disk| &disks[disk.0]);
+    let pooled = Names::of(pooled.map(|disk| (disk.name.as_str(), disk.line)));
     let profiles = deadlines::profiles(disks);
     for table in tables {
         let name = names.add(table)?.to_owned();
-        let here = Names::of(names_of_disks.iter().map(|name| (*name, pool.line)));
-        let mut volume = wanted(table, name, (&here, &pool), disks)?;
+        let mut volume = wanted(table, name, (&pooled, &pool), disks)?;
         volume.stream = stream::check(table, disks, &volume)?;
         let known = Known { table, disks, profiles: &profiles };
         for index in Spread::of(&volume).disks() {
@@ -187,9 +186,9 @@ fn whole_blocks(
     };
     let most = room.min(bytes(Blocks(VOLUME_BLOCKS_MAX)).0);
     if asked.0 > most {
-        let most = size(Bytes(most));
+        let most = most / block.0;
         return Err(value
-            .refuse(format_args!("at most {most} (what its disks can hold)"))
+            .refuse(format_args!("at most {most}MiB (what its disks can hold)"))
             .for_want_of_room());
     }
     Ok(asked)
@@ -263,7 +262,7 @@ fn above_zero(table: &Table<'_>, key: &str, default: Share) -> Result<Share, Con
 }
 
 /// An error about the value of `key`, or that there is none.
-fn refused(table: &Table<'_>, key: &str, expected: String) -> ConfigError {
+fn refused(table: &Table<'_>, key: &str, expected: &str) -> ConfigError {
     let value = table.value(key);
-    value.map_or_else(|| table.missing(key, &expected), |value| value.refuse(&expected))
+    value.map_or_else(|| table.missing(key, expected), |value| value.refuse(expected))
 }

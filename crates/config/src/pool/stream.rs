@@ -1,9 +1,9 @@
 //! What the stream of a pool's volume asks of each of its disks.
 //!
 //! ```text
-//!  a block of the client   ├──────────────────┤            n blocks of the pool, b MiB in the worst case
-//!  blocks of the pool    ├─────┼─────┼─────┼─────┤
-//!  of a stripe of two      d0    d1    d0    d1            ⌈n ÷ 2⌉ of them on each disk
+//!  a client's block, 3.1 MB     ├─────────────────┤
+//!  the volume, cut at 1 MiB  ├─────┼─────┼─────┼─────┤      it touches n = 4
+//!  a stripe of two             d0    d1    d0    d1         m = ⌈n ÷ 2⌉ pieces on each disk, each due T ÷ m after the last
 //! ```
 
 use engine::Profile;

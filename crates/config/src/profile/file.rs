@@ -7,11 +7,11 @@ use std::path::Path;
 
 use profiler::{Findings, Outlier, Reason, Stage};
 use serde::Serialize;
-use units::{Bytes, Duration, Lba, Sectors};
+use units::{Duration, Lba, Sectors};
 
 use super::form::{self, Form, Record};
-use crate::error::{ConfigError, Parts};
-use crate::file::read_at_most;
+use crate::error::ConfigError;
+use crate::file::read_text;
 use crate::table::Source;
 
 /// The version of the format. A file of another one is refused.
@@ -82,30 +82,8 @@ impl Measured {
     /// # Errors
     /// The file cannot be read, or [`Measured::parse`] refuses it.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let file = path.display().to_string();
-        let refused = |found: String, expected: &str| {
-            let (line, table, field, found) = (None, None, None, Some(found));
-            let (file, expected) = (file.clone(), expected.to_owned());
-            ConfigError::from(Parts {
-                file,
-                line,
-                table,
-                field,
-                found,
-                expected,
-                refusal: false,
-                unfit: None,
-            })
-        };
-        let bytes = read_at_most(path, PROFILE_BYTES_MAX)
-            .map_err(|error| refused(error.to_string(), "a file that can be read"))?;
-        let Some(bytes) = bytes else {
-            let found = format!("over {PROFILE_BYTES_MAX} bytes");
-            return Err(refused(found, &format!("at most {}", Bytes(PROFILE_BYTES_MAX))));
-        };
-        let text = String::from_utf8(bytes)
-            .map_err(|error| refused(error.to_string(), "text in UTF-8"))?;
-        Self::parse(&text, &file)
+        let text = read_text(path, PROFILE_BYTES_MAX)?;
+        Self::parse(&text, &path.display().to_string())
     }
 
     /// Checks the profile `text`; messages call it `file`.

@@ -4,7 +4,8 @@
 
 use std::path::Path;
 
-use spindle_config::Plan;
+use spindle_config::{Plan, Pool};
+use units::Share;
 
 /// The config that is made bad.
 pub(crate) const GOOD: &str = concat!(
@@ -23,6 +24,36 @@ name = "cam"
 disk = "d2"
 size = "64MiB"
 stream = { bandwidth = "817KB/s", block = "1MB", range = "1MiB..33MiB", span = ["0s", "2h"] }
+
+[[disk]]
+name = "p0"
+drive = "atlas-ii"
+
+[[disk]]
+name = "p1"
+drive = "atlas-ii"
+policy = "edf"
+
+[pool]
+disks = ["p0", "p1"]
+metadata = "2%"
+reorganise = "10%"
+
+[[pool.volume]]
+name = "films"
+size = "2GiB"
+layout = "stripe"
+thin = true
+reserve = "30%"
+weight = 2
+
+[[pool.volume]]
+name = "door"
+size = "64MiB"
+disks = ["p1"]
+zone = "fast"
+from = { zone = "slow", disks = ["p1"] }
+stream = { bandwidth = "100KB/s", block = "3MiB", span = ["0s", "2h"] }
 
 [[workload]]
 volume = "cam"
@@ -189,6 +220,7 @@ pub(crate) fn check(text: &str) -> bool {
 fn check_plan(plan: &Plan) {
     for (index, disk) in plan.disks.iter().enumerate() {
         assert!(plan.disks[..index].iter().all(|other| other.name != disk.name));
+        assert!(plan.promised(spindle_config::DiskIndex(index)).reserved() <= Share::ALL);
         let own = || plan.volumes.iter().filter(|volume| volume.disk.0 == index);
         let bytes: u128 = own().map(|volume| u128::from(volume.size.0)).sum();
         assert!(bytes <= u128::from(disk.drive.model.capacity().bytes().0));
@@ -203,6 +235,9 @@ fn check_plan(plan: &Plan) {
         assert!(volume.disk.0 < plan.disks.len() && volume.size.0 > 0);
         assert!(volume.contract.reserve <= volume.contract.limit);
     }
+    if let Some(pool) = &plan.pool {
+        check_pool(plan, pool);
+    }
     for workload in &plan.workloads {
         if let spindle_config::Requests::Drawn(drawn) = &workload.requests {
             assert!(drawn.block <= plan.volumes[workload.volume.0].size && drawn.block.0 > 0);
@@ -210,4 +245,29 @@ fn check_plan(plan: &Plan) {
         assert!(workload.stop.is_none_or(|stop| workload.start < stop));
     }
     let _either = (plan.clone().for_sim(), plan.clone().for_serve());
+}
+
+fn check_pool(plan: &Plan, pool: &Pool) {
+    assert!(!pool.disks.is_empty() && !pool.metadata.is_none() && !pool.reorganise.is_none());
+    for (number, disk) in pool.disks.iter().enumerate() {
+        assert!(disk.0 < plan.disks.len() && !pool.disks[..number].contains(disk));
+        assert!(plan.volumes.iter().all(|volume| volume.disk != *disk));
+        let own = [pool.metadata, pool.reorganise].into_iter();
+        let promised = pool.volumes.iter().map(|volume| volume.contract(*disk).reserve);
+        let promised: u64 = own.chain(promised).map(|share| u64::from(share.ppb())).sum();
+        assert!(promised <= 1_000_000_000);
+    }
+    for (index, volume) in pool.volumes.iter().enumerate() {
+        assert!(pool.volumes[..index].iter().all(|other| other.name != volume.name));
+        assert!(plan.volumes.iter().all(|other| other.name != volume.name));
+        assert!(volume.blocks().0 > 0 && volume.disks.iter().all(|disk| pool.disks.contains(disk)));
+        let from = volume.from.iter().flat_map(|from| &from.disks);
+        for disk in volume.disks.iter().chain(from) {
+            let parts = volume.parts.iter().filter(|part| part.disk == *disk);
+            assert_eq!(parts.count(), 1, "{volume:?}");
+            let stream = volume.contract(*disk).stream;
+            assert_eq!(stream.is_some(), volume.stream.is_some());
+        }
+        assert!(!volume.thin || volume.stream.is_none());
+    }
 }

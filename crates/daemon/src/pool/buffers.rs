@@ -85,12 +85,7 @@ impl Buffers {
     }
 
     /// What a piece of a request has read, or that it could not.
-    pub(super) fn collect(
-        &mut self,
-        id: RequestId,
-        at: Sectors,
-        result: Result<Vec<u8>, Failure>,
-    ) {
+    pub(super) fn collect(&mut self, id: RequestId, at: Sectors, result: Result<Vec<u8>, Failure>) {
         let request = self.request(id);
         match result {
             Err(failure) => request.failure = Some(failure),
@@ -111,11 +106,6 @@ impl Buffers {
     /// What a copy has read.
     pub(super) fn keep(&mut self, copy: CopyId, data: Vec<u8>) {
         self.copies.insert(copy, data);
-    }
-
-    /// A copy is not going to be written.
-    pub(super) fn forget(&mut self, copy: CopyId) {
-        self.copies.remove(&copy);
     }
 
     /// What a copy is to write.

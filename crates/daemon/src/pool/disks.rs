@@ -36,8 +36,7 @@ impl Operator {
             pool.disks.iter().any(|disk| before.plan().disks[disk.0].name == name)
         });
         // A disk that the config gives to the pool, and that has not joined yet.
-        let after =
-            if known { Document::clone(&before) } else { before.add_pool_disk(name)? };
+        let after = if known { Document::clone(&before) } else { before.add_pool_disk(name)? };
         let pool = self.live.pool()?;
         let disk = self.live.disks.iter().position(|there| there == name);
         let disk = disk.expect("the config has found it");
@@ -181,14 +180,19 @@ impl Operator {
         let _one_at_a_time = self.one_at_a_time();
         let before = self.document();
         let on_the_way: Vec<VolumeId> = pool.look(|flow| {
-            flow.moving().into_iter().filter(|one| one.misplaced > 0).map(|one| one.volume).collect()
+            flow.moving()
+                .into_iter()
+                .filter(|one| one.misplaced > 0)
+                .map(|one| one.volume)
+                .collect()
         });
         let mut after = Document::clone(&before);
         let mut settled = Vec::new();
         for planned in before.plan().pool.iter().flat_map(|pool| &pool.volumes) {
             let Some((id, _)) = self.live.pooled(&planned.name) else { continue };
             let family = |one: &VolumeId| {
-                let origin = pool.look(|flow| flow.pool().state().volume(*one).and_then(|v| v.origin));
+                let origin =
+                    pool.look(|flow| flow.pool().state().volume(*one).and_then(|v| v.origin));
                 *one == id || origin == Some(id)
             };
             if planned.from.is_some() && !on_the_way.iter().any(family) {

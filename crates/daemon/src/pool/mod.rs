@@ -16,6 +16,7 @@
 //! Invariants: a request is answered once, when all of its pieces have ended; a buffer is owned by the request or by one piece
 //! of it; nobody waits for a disk while holding the lock.
 
+mod balance;
 mod buffers;
 mod disks;
 mod keeper;
@@ -27,8 +28,8 @@ mod view;
 mod volumes;
 
 pub(crate) use keeper::keep;
-pub use open::PoolError;
-pub(crate) use open::{Opened, open};
+pub(crate) use open::{Opened, in_memory, open};
+pub use open::{PoolError, chance};
 pub(crate) use seat::seat;
 pub(crate) use served::{Ended, Served};
 pub use view::{Moving, PoolDiskView, PoolView, PoolVolumeView};

@@ -3,12 +3,14 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::Read;
 
 use backend::Disk;
 use config::Plan;
 use units::{Extent, Sectors};
 use volume::DiskId;
-use volume::pool::{Found, Media, OpenError, Pool, Unreadable, find};
+use volume::pool::format::{Geometry, disk_blocks};
+use volume::pool::{DiskUid, Found, Media, OpenError, Pool, PoolUid, Refusal, Unreadable, find};
 
 /// The disks that a config gives to its pool are none.
 #[derive(Debug)]
@@ -28,7 +30,10 @@ impl fmt::Display for PoolError {
         }
         write!(f, "{}", self.why)?;
         if matches!(self.why, OpenError::NotOurs { .. } | OpenError::NoDisks) {
-            write!(f, "; `spindle pool create --config` makes a pool of the config's disks, and loses what they hold")?;
+            write!(
+                f,
+                "; `spindle pool create --config` makes a pool of the config's disks, and loses what they hold"
+            )?;
         }
         Ok(())
     }
@@ -80,7 +85,8 @@ pub(crate) fn open(
         why,
     })?;
     let name = |device: usize| name(given[device]);
-    let of = |device: usize, what: &dyn fmt::Display| format!("pool: disk {}: {what}", name(device));
+    let of =
+        |device: usize, what: &dyn fmt::Display| format!("pool: disk {}: {what}", name(device));
     words.extend(found.findings.iter().map(|one| of(one.device, &one.what)));
     let stray = &"was taken out of the pool, or is not in it yet: it is left alone";
     words.extend(found.strays.iter().map(|device| of(*device, stray)));
@@ -107,11 +113,38 @@ fn find_among(
             Err(why) => why,
         };
         match why {
-            OpenError::NotOurs { device, .. } | OpenError::TwoLabels { device } if given.len() > 1 => {
+            OpenError::NotOurs { device, .. } | OpenError::TwoLabels { device }
+                if given.len() > 1 =>
+            {
                 leave_out(given[device], &why);
                 given.remove(device);
             }
             _ => return Err(why),
         }
     }
+}
+
+/// 128 bits of chance, for the name of a pool or of a disk.
+///
+/// # Errors
+/// The system gives none.
+pub fn chance() -> std::io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A new pool of empty disks in memory: there is nothing that could be lost, and nothing that could be found.
+pub(crate) fn in_memory(disks: &[(usize, Sectors)]) -> std::io::Result<Result<Opened, Refusal>> {
+    let blocks: Vec<u32> = disks.iter().map(|(_, size)| disk_blocks(*size)).collect();
+    let geometry = Geometry::suited(blocks.iter().copied().min().unwrap_or(0));
+    let members: Vec<(DiskUid, u32)> = blocks
+        .iter()
+        .map(|blocks| chance().map(|uid| (DiskUid(uid), *blocks)))
+        .collect::<Result<_, _>>()?;
+    let made = Pool::create(PoolUid(chance()?), geometry, &members).map(|pool| {
+        let places = pool.state().disks().map(|(id, _)| id).zip(disks.iter().map(|(at, _)| *at));
+        Opened { places: places.collect(), pool, words: Vec::new() }
+    });
+    Ok(made)
 }

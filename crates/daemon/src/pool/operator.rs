@@ -19,9 +19,9 @@ impl Operator {
     /// A volume of the pool, which is no snapshot.
     fn pool_volume(&self, name: &str) -> Result<(VolumeId, Volume), ChangeError> {
         match self.live.pooled(name) {
-            Some((_, volume)) if volume.origin.is_some() => {
-                refused(format!("\"{name}\" is a snapshot, which only is read, rolled back to and removed"))
-            }
+            Some((_, volume)) if volume.origin.is_some() => refused(format!(
+                "\"{name}\" is a snapshot, which only is read, rolled back to and removed"
+            )),
             Some(found) => Ok(found),
             None => Err(self.missing(name)),
         }
@@ -38,18 +38,23 @@ impl Operator {
     ///
     /// # Errors
     /// See [`ChangeError`]; nothing is changed then.
-    pub fn create_in_pool(&self, name: &str, edit: &PoolVolumeEdit) -> Result<Created, ChangeError> {
+    pub fn create_in_pool(
+        &self,
+        name: &str,
+        edit: &PoolVolumeEdit,
+    ) -> Result<Created, ChangeError> {
         let _one_at_a_time = self.one_at_a_time();
         let before = self.document();
         let exists = || ChangeError::Exists { name: name.to_owned() };
         if let Ok((_, there)) = before.pool_volume(name) {
-            let asked = before.as_if_pool_volume_created(name, edit).map_err(|error| {
-                if error.is_refusal() { exists() } else { error.into() }
-            })?;
+            let asked = before
+                .as_if_pool_volume_created(name, edit)
+                .map_err(|error| if error.is_refusal() { exists() } else { error.into() })?;
             let what = |one: &config::PoolVolume| {
                 (one.disks.clone(), one.layout, one.zone, one.thin, one.parts.clone(), one.span())
             };
-            let of_size = self.live.pooled(name).is_some_and(|(_, volume)| size(&volume) == asked.size);
+            let of_size =
+                self.live.pooled(name).is_some_and(|(_, volume)| size(&volume) == asked.size);
             let same = what(&asked) == what(there) && of_size;
             return if same { Ok(Created::Unchanged) } else { Err(exists()) };
         }
@@ -88,9 +93,7 @@ impl Operator {
         if let Ok(Named::InPool(..)) = before.find(name) {
             return Ok(before.set_pool_volume(name, edit)?);
         }
-        let members = self.live.pool()?.members();
-        let disks = volume.disks.iter().filter_map(|disk| members.get(disk));
-        let disks = disks.map(|member| self.live.disks[member.disk].clone()).collect();
+        let disks = self.names_of(&volume.disks)?;
         let as_it_is = config::size_text(size(volume));
         let edit = VolumeEdit { size: edit.size.clone().or(Some(as_it_is)), ..edit.clone() };
         let edit = PoolVolumeEdit {
@@ -153,8 +156,7 @@ impl Operator {
             return refused(format!("\"{name}\" has snapshots: remove those first"));
         }
         let known = matches!(before.find(name), Ok(Named::InPool(..)));
-        let after =
-            if known { before.delete_pool_volume(name)? } else { Document::clone(&before) };
+        let after = if known { before.delete_pool_volume(name)? } else { Document::clone(&before) };
         let (export, route) = self.live.routes.find(name).ok_or_else(|| self.missing(name))?;
         self.withdraw(name, export, force)?;
         let removed = self.persist(&before, &after).and_then(|()| {
@@ -200,9 +202,10 @@ impl Operator {
         let Some(origin) = kept.origin else {
             return refused(format!("\"{snapshot}\" is no snapshot"));
         };
-        let name = self.live.pool()?.look(|flow| {
-            flow.pool().state().volume(origin).map(|volume| volume.name.clone())
-        });
+        let name = self
+            .live
+            .pool()?
+            .look(|flow| flow.pool().state().volume(origin).map(|volume| volume.name.clone()));
         let name = name.expect("a snapshot's volume is there as long as it");
         let (export, route) = self.live.routes.find(&name).ok_or_else(|| self.missing(&name))?;
         self.withdraw(&name, export, force)?;
@@ -232,7 +235,7 @@ impl Operator {
         let zone = zone.unwrap_or(volume.zone);
         let disks = match disks {
             Some(disks) => disks.to_vec(),
-            None => self.names_of(&volume)?,
+            None => self.names_of(&volume.disks)?,
         };
         let numbers = self.numbers_of(&disks)?;
         if (zone, &numbers) == (volume.zone, &volume.disks) {
@@ -256,10 +259,10 @@ impl Operator {
         settled
     }
 
-    /// The names of a volume's disks.
-    pub(super) fn names_of(&self, volume: &Volume) -> Result<Vec<String>, ChangeError> {
+    /// The names of the pool's disks.
+    pub(super) fn names_of(&self, disks: &[volume::DiskId]) -> Result<Vec<String>, ChangeError> {
         let members = self.live.pool()?.members();
-        let disks = volume.disks.iter().filter_map(|disk| members.get(disk));
+        let disks = disks.iter().filter_map(|disk| members.get(disk));
         Ok(disks.map(|member| self.live.disks[member.disk].clone()).collect())
     }
 

@@ -132,7 +132,6 @@ impl Served {
                     let asked = inner.changes.remove(&change);
                     let _ = asked.map(|to| to.try_send(end));
                 }
-                Output::Forget(copy) => inner.buffers.forget(copy),
             }
         }
         for (inbox, messages) in self.inboxes.iter().zip(&mut inner.waiting) {

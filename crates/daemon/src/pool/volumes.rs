@@ -50,18 +50,26 @@ impl Live {
     fn in_words(&self, why: &Refusal) -> String {
         let text = why.to_string();
         let disk = match why {
-            Refusal::NoSpace { disk, .. } | Refusal::NoSuchDisk(disk) | Refusal::Leaving(disk) => disk,
+            Refusal::NoSpace { disk, .. } | Refusal::NoSuchDisk(disk) | Refusal::Leaving(disk) => {
+                disk
+            }
             _ => return text,
         };
         let members = self.pool.as_ref().map(|pool| pool.members()).unwrap_or_default();
         match members.get(disk) {
-            Some(member) => format!("{text} (disk {} of the pool is \"{}\")", disk.0, self.disks[member.disk]),
+            Some(member) => {
+                format!("{text} (disk {} of the pool is \"{}\")", disk.0, self.disks[member.disk])
+            }
             None => text,
         }
     }
 
     /// The pool's numbers of these disks of the config.
-    pub(crate) fn numbers(&self, plan: &Plan, disks: &[DiskIndex]) -> Result<Vec<DiskId>, ChangeError> {
+    pub(crate) fn numbers(
+        &self,
+        plan: &Plan,
+        disks: &[DiskIndex],
+    ) -> Result<Vec<DiskId>, ChangeError> {
         let members = self.pool()?.members();
         let number = |index: &DiskIndex| {
             let found = members.iter().find(|(_, member)| member.disk == index.0);
@@ -187,10 +195,14 @@ impl Live {
         let name = &volume.name;
         match planned {
             None if volume.origin.is_some() => {}
-            None => eprintln!("pool: volume {name} is not in the config: it is served, and promised nothing"),
+            None => eprintln!(
+                "pool: volume {name} is not in the config: it is served, and promised nothing"
+            ),
             Some(planned) if planned.size != size(volume) => {
                 let (here, there) = (size(volume), planned.size);
-                eprintln!("pool: volume {name} has {here}; that the config says {there} changes nothing");
+                eprintln!(
+                    "pool: volume {name} has {here}; that the config says {there} changes nothing"
+                );
             }
             Some(_) => {}
         }

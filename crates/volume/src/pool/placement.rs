@@ -32,6 +32,12 @@ impl Pool {
         None
     }
 
+    /// Whether a block lies somewhere, and not where it is to lie.
+    pub(super) fn is_misplaced(&self, id: VolumeId, block: VolumeBlock) -> bool {
+        let there = self.state.volume(id).is_some_and(|volume| block.0 < volume.size.0);
+        there && self.misplaced_in(id, block.0..block.0 + 1).next().is_some()
+    }
+
     /// How many blocks of a volume do not lie where they are to lie. Takes a look at each extent.
     pub fn misplaced_blocks(&self, id: VolumeId) -> u64 {
         let size = self.state.volume(id).map_or(0, |volume| volume.size.0);

@@ -212,6 +212,11 @@ impl State {
         self.volumes.iter().map(|(id, volume)| (*id, volume))
     }
 
+    /// The number of the disk that joins next.
+    pub(super) fn next_disk(&self) -> DiskId {
+        DiskId(self.next_disk)
+    }
+
     /// A disk.
     pub fn disk(&self, id: DiskId) -> Option<&Disk> {
         self.disks.get(&id)

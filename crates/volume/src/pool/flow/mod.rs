@@ -2,17 +2,43 @@
 //!
 //! A [`Flow`] says which [`Piece`] of work goes to which disk and on whose account, and is told when it is done. It has no
 //! clock, does no I/O, and sees no bytes but those of metadata.
+//!
+//! - A request goes to where its sectors lie when it is issued. What was given back since is free when nobody who found it is under way.
+//! - A write that has no place of its own yet waits until it has one for good: its metadata is durable before its data is written.
+//! - What an operation has for itself rests before it begins: writes to a block that is moved, reads too of what goes.
+//! - Blocks that are to lie elsewhere are moved by themselves, a few at a time, on an account of their own.
+//!
+//! Invariants: each request is answered once, each change ends once; no piece is under way at a block that is free.
 
-use std::collections::VecDeque;
+mod change;
+mod family;
+mod moving;
+mod request;
+mod steps;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use units::{Extent, Op, Sectors};
 
 use super::error::Refusal;
-use super::machine::{Failure, Pool};
-use super::names::VolumeId;
+use super::machine::{Failure, Pool, Ticket};
+use super::names::{DiskUid, VolumeId};
+#[cfg(doc)]
 use super::operation::Operation;
+use super::script::StepId;
 use crate::DiskId;
+
+pub use change::CHANGES_MAX;
+pub use moving::MOVES_MAX;
+pub use request::{REQUEST_OPERATIONS_MAX, SEGMENT_BLOCKS_MAX};
+pub use steps::{COPIES_MAX, STEPS_MAX};
+
+use change::Change;
+use family::Family;
+use moving::Course;
+use request::Request;
+use steps::Steps;
 
 /// A client's request, by the asker's number for it: one that no other request under way has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,8 +50,7 @@ pub struct PieceId(pub u64);
 
 /// The bytes of a copy, between its [`Work::Load`] and its [`Work::Store`]: the driver keeps them. A number is never given twice.
 ///
-/// They can go when the store has been given out and ended, or when the load ended badly. A load that ended well may be followed by no store,
-/// if the copy was called off: [`Output::Forget`] says so.
+/// A load that ended well is followed by its store; when that has ended, or the load ended badly, they can go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CopyId(pub u64);
 
@@ -114,8 +139,6 @@ pub enum Output {
     Answer(RequestId, Result<(), Fault>),
     /// A change has ended. After [`Operation::RemoveDisk`] no piece to that disk is under way.
     Ended(ChangeId, End),
-    /// A copy that was read is not going to be written: its bytes can go.
-    Forget(CopyId),
 }
 
 /// Why a request, or a piece, came to nothing.
@@ -155,18 +178,78 @@ pub struct Progress {
     pub stuck: Option<End>,
 }
 
+/// Whose a piece is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Request(RequestId),
+    Step(StepId),
+    Load(CopyId),
+    Store(CopyId),
+    Change(ChangeId),
+}
+
+/// An operation of the pool that is not released.
+#[derive(Clone, Copy, Debug)]
+struct Under {
+    owner: Owner,
+    payer: Payer,
+    /// Whose blocks it may give back.
+    family: Option<VolumeId>,
+    /// What failed of it, if something did.
+    fault: Option<Fault>,
+}
+
 /// A pool under its clients.
 #[derive(Clone, Debug)]
 pub struct Flow {
     pool: Pool,
+    families: BTreeMap<VolumeId, Family>,
+    requests: BTreeMap<RequestId, Request>,
+    /// Those to look at again, by age.
+    held: BTreeMap<u64, RequestId>,
+    /// By age, those that move blocks among them.
+    changes: BTreeMap<ChangeId, Change>,
+    courses: BTreeMap<VolumeId, Course>,
+    tickets: BTreeMap<Ticket, Under>,
+    request_operations: usize,
+    steps: Steps,
+    pieces: BTreeMap<PieceId, Owner>,
     outputs: VecDeque<Output>,
-    changes_begun: u64,
+    /// Whether something has ended that others may wait for.
+    stirred: bool,
+    paused: bool,
+    serials: u64,
+    change_numbers: u64,
+    piece_numbers: u64,
 }
 
 impl Flow {
-    /// A pool that was created or opened, with nothing under way but its own beginning.
+    /// A pool that was created or opened, with nothing under way but its own beginning. Blocks that do not lie where they are to lie
+    /// are moved from the first poll on, unless that is paused before.
     pub fn new(pool: Pool) -> Self {
-        Self { pool, outputs: VecDeque::new(), changes_begun: 0 }
+        let volumes: Vec<(VolumeId, bool)> =
+            pool.state().volumes().map(|(id, volume)| (id, volume.origin.is_none())).collect();
+        let families = volumes.iter().filter(|(_, origin)| *origin);
+        let families = families.map(|(id, _)| (*id, Family::new(&pool, *id))).collect();
+        let courses = volumes.iter().map(|(id, _)| (*id, Course::default())).collect();
+        Self {
+            pool,
+            families,
+            requests: BTreeMap::new(),
+            held: BTreeMap::new(),
+            changes: BTreeMap::new(),
+            courses,
+            tickets: BTreeMap::new(),
+            request_operations: 0,
+            steps: Steps::default(),
+            pieces: BTreeMap::new(),
+            outputs: VecDeque::new(),
+            stirred: true,
+            paused: false,
+            serials: 0,
+            change_numbers: 0,
+            piece_numbers: 0,
+        }
     }
 
     /// The pool, to look at.
@@ -175,49 +258,43 @@ impl Flow {
     }
 
     /// The disk that is about to join, by the number that pieces to it have.
-    pub fn joining(&self) -> Option<(DiskId, super::DiskUid)> {
-        None
+    pub fn joining(&self) -> Option<(DiskId, DiskUid)> {
+        let uid = self.changes.values().find_map(Change::adds)?;
+        Some((self.pool.state().next_disk(), uid))
     }
-
-    /// A client's request. It is answered once, by [`Output::Answer`].
-    ///
-    /// # Panics
-    /// If a request under way has its number.
-    pub fn submit(
-        &mut self,
-        id: RequestId,
-        _volume: VolumeId,
-        _operation: units::Operation,
-        _no_hole: bool,
-    ) {
-        self.outputs.push_back(Output::Answer(id, Err(Fault::Invalid)));
-    }
-
-    /// A change, which ends with [`Output::Ended`].
-    pub fn change(&mut self, _operation: Operation) -> ChangeId {
-        let id = ChangeId(self.changes_begun);
-        self.changes_begun += 1;
-        self.outputs.push_back(Output::Ended(id, End::Refused(Refusal::TooMany)));
-        id
-    }
-
-    /// Calls a change off, unless it is being committed. It ends all the same.
-    pub fn cancel(&mut self, _change: ChangeId) {}
 
     /// The next thing to do, or to know. `None`: nothing until a piece is done, or something is asked.
     pub fn poll(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        loop {
+            if let Some(output) = self.outputs.pop_front() {
+                return Some(output);
+            }
+            if !self.stirred {
+                return None;
+            }
+            self.stirred = false;
+            self.stir();
+        }
     }
 
     /// A piece has ended: well, with [`Fault::Disk`], or with [`Fault::NoSpace`] if what lies under the disk has no room.
     ///
     /// # Panics
     /// If it is not under way.
-    pub fn done(&mut self, _piece: PieceId, _end: Result<(), Fault>) {}
+    pub fn done(&mut self, piece: PieceId, end: Result<(), Fault>) {
+        match self.pieces.remove(&piece).expect("a piece ends once") {
+            Owner::Request(id) => self.flown(id, end),
+            Owner::Step(step) => self.stepped(step, end),
+            Owner::Load(copy) => self.loaded(copy, end),
+            Owner::Store(copy) => self.stored(copy, end),
+            Owner::Change(_) => unreachable!("a change has steps, not pieces"),
+        }
+    }
 
     /// Whether nothing is under way and nothing is left to say.
     pub fn is_idle(&self) -> bool {
-        self.outputs.is_empty() && self.pool.is_idle()
+        let still = self.requests.is_empty() && self.changes.is_empty() && self.pieces.is_empty();
+        still && self.outputs.is_empty() && !self.stirred && self.pool.is_idle()
     }
 
     /// Which sectors of `extent` lie somewhere, in their order; those that do not read as zeroes.
@@ -230,14 +307,81 @@ impl Flow {
         extent: Extent,
     ) -> impl Iterator<Item = (Extent, bool)> + '_ {
         let volume = self.pool.state().volume(volume).expect("the volume is there");
-        volume.map(extent).map(|piece| (piece.extent, piece.placed.is_some()))
+        let pieces = volume.map(extent).map(|piece| (piece.extent, piece.placed.is_some()));
+        let mut pieces = pieces.peekable();
+        std::iter::from_fn(move || {
+            let (mut extent, there) = pieces.next()?;
+            while let Some((more, _)) = pieces.next_if(|(_, other)| *other == there) {
+                extent.len = extent.len + more.len;
+            }
+            Some((extent, there))
+        })
     }
 
-    /// Whether blocks that are to lie elsewhere stay for now where they are. Those on their way arrive.
-    pub fn pause_moving(&mut self, _paused: bool) {}
+    /// Takes everything as far as it goes.
+    fn stir(&mut self) {
+        loop {
+            let mut some = false;
+            while let Some((ticket, end)) = self.pool.ended() {
+                self.finished(ticket, end);
+                some = true;
+            }
+            some |= self.advance();
+            some |= self.look_again();
+            some |= self.send_out();
+            some |= self.give_out();
+            if !some {
+                return;
+            }
+        }
+    }
 
-    /// The volumes with blocks that are to lie elsewhere. Takes as long as it takes to look at all their extents.
-    pub fn moving(&self) -> Vec<Progress> {
-        Vec::new()
+    fn finished(&mut self, ticket: Ticket, end: Result<(), Failure>) {
+        let under = self.tickets[&ticket];
+        let family = under.family.and_then(|family| self.families.get_mut(&family));
+        match family.filter(|_| self.pool.gave_back(ticket)) {
+            Some(family) => {
+                let free = family.end(ticket);
+                self.release(free);
+            }
+            // Nobody reads what it held: it gave nothing back, or came to nothing.
+            None => {
+                self.pool.release(ticket);
+                self.tickets.remove(&ticket);
+                if end.is_err() {
+                    self.encourage();
+                }
+            }
+        }
+        match under.owner {
+            Owner::Request(id) => self.prepared(id, end, under.fault),
+            Owner::Change(id) => self.carried_out(id, end),
+            Owner::Step(_) | Owner::Load(_) | Owner::Store(_) => unreachable!("it has pieces"),
+        }
+    }
+
+    /// Nobody reads any more what these gave back.
+    fn release(&mut self, tickets: Vec<Ticket>) {
+        for ticket in tickets {
+            self.pool.release(ticket);
+            self.tickets.remove(&ticket);
+            self.stirred = true;
+            self.encourage();
+        }
+    }
+
+    /// Forgets a family that is gone and of which nothing is under way.
+    fn forget(&mut self, id: VolumeId) {
+        let gone = self.pool.state().volume(id).is_none();
+        if gone && self.families.get(&id).is_some_and(Family::is_at_rest) {
+            self.families.remove(&id);
+        }
+    }
+
+    fn issue(&mut self, owner: Owner, disk: DiskId, payer: Payer, work: Work) {
+        let id = PieceId(self.piece_numbers);
+        self.piece_numbers += 1;
+        self.pieces.insert(id, owner);
+        self.outputs.push_back(Output::Issue(Piece { id, disk, payer, work }));
     }
 }

@@ -1,20 +1,21 @@
-//! `spindle pool`: pools on plain files, made, looked at and checked. Serving from one comes later.
+//! Pools that nobody serves now: made, looked at and checked, on the files of their disks.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use clap::{Args as ClapArgs, Subcommand};
+use clap::Args as ClapArgs;
+use config::{Backing, Plan};
 use serde::Serialize;
 use units::{Bytes, Extent, SECTOR_BYTES, Sectors};
 use volume::pool::format::{Geometry, disk_blocks, label_places};
 use volume::pool::limits::DISKS_MAX;
 use volume::pool::{
-    Action, Blocks, DiskUid, Found, Layout, Media, OpenError, Output, Pool, PoolUid, Unreadable,
-    Zone, check, find,
+    Action, Blocks, DiskUid, Found, Media, OpenError, Output, Pool, PoolUid, Unreadable, check,
+    find,
 };
 use volume::{DiskId, Placed};
 
@@ -24,28 +25,21 @@ use crate::table;
 /// Sectors that are erased or copied at a time.
 const PIECE: Sectors = Sectors(2_048);
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum PoolCommand {
-    /// Make a pool of empty files, each of which becomes a disk of it.
-    Create(Create),
-    /// Show a pool: its disks, its volumes, and how full it is. Writes nothing.
-    Status(Disks),
-    /// Read every copy of a pool's metadata, and name what is damaged or missing.
-    Fsck(Fsck),
-}
-
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Disks {
     /// The pool's disks, in any order: files.
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Those that this config gives to its pool, which nobody is to serve meanwhile.
+    #[arg(long, value_name = "CONFIG", conflicts_with = "files")]
+    config: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Create {
     #[command(flatten)]
     disks: Disks,
-    /// Take files that hold something, which is lost then.
+    /// Take disks that hold something, which is lost then.
     #[arg(long)]
     overwrite: bool,
 }
@@ -57,6 +51,13 @@ pub(crate) struct Fsck {
     /// Repair what a whole copy allows to be repaired.
     #[arg(long)]
     repair: bool,
+}
+
+impl Disks {
+    /// Whether a pool that nobody serves is meant.
+    pub(crate) fn are_given(&self) -> bool {
+        !self.files.is_empty() || self.config.is_some()
+    }
 }
 
 /// A file in the place of a disk.
@@ -109,6 +110,12 @@ impl Device {
 }
 
 fn open_all(disks: &Disks, write: bool) -> anyhow::Result<Vec<Device>> {
+    if let Some(config) = &disks.config {
+        return of_config(config, write);
+    }
+    if disks.files.is_empty() {
+        return Err(bad_input("found no disks, expected files, or --config CONFIG"));
+    }
     if disks.files.len() > DISKS_MAX {
         return Err(bad_input(format_args!(
             "{} files: a pool has at most {DISKS_MAX} disks",
@@ -127,12 +134,46 @@ fn open_all(disks: &Disks, write: bool) -> anyhow::Result<Vec<Device>> {
     disks.files.iter().map(|path| Device::open(path, write)).collect()
 }
 
+/// The disks of a config's pool, as large as their drives are.
+fn of_config(config: &Path, write: bool) -> anyhow::Result<Vec<Device>> {
+    let plan = Plan::read(config).and_then(Plan::for_serve).map_err(bad_input)?;
+    let place = |line: usize| format!("{}:{line}", plan.file);
+    let Some(pool) = &plan.pool else {
+        return Err(bad_input(format_args!("{}: found no table `[pool]`", plan.file)));
+    };
+    let open = |index: &config::DiskIndex| {
+        let disk = &plan.disks[index.0];
+        let size = disk.drive.model.capacity();
+        let (name, place) = (&disk.name, place(disk.line));
+        let Backing::File(path) = &disk.backing else {
+            return Err(bad_input(format_args!(
+                "{place}: [[disk]] \"{name}\": found backing \"ram\", expected a file: a pool in memory is made when it is served"
+            )));
+        };
+        if write {
+            // It is made, or made as large as the drive, as when it is served.
+            let store = backend::FileStore::open(path, size);
+            store.map_err(|error| {
+                bad_input(format_args!("{place}: [[disk]] \"{name}\": {error}"))
+            })?;
+        }
+        let device = Device::open(path, write)?;
+        if device.size < size {
+            let shown = path.display();
+            return Err(bad_input(format_args!(
+                "{shown}: has {}; disk \"{name}\" of the config has {}",
+                device.size.bytes(),
+                size.bytes()
+            )));
+        }
+        Ok(Device { size, ..device })
+    };
+    pool.disks.iter().map(open).collect()
+}
+
 /// 128 bits of chance.
-fn chance() -> anyhow::Result<[u8; 16]> {
-    let mut bytes = [0; 16];
-    let mut source = File::open("/dev/urandom").context("/dev/urandom")?;
-    source.read_exact(&mut bytes).context("/dev/urandom")?;
-    Ok(bytes)
+pub(super) fn chance() -> anyhow::Result<[u8; 16]> {
+    daemon::chance().context("no bits of chance")
 }
 
 /// Does all that a pool asks for.
@@ -185,15 +226,7 @@ fn perform(of: &BTreeMap<DiskId, &Device>, action: &Action) -> anyhow::Result<()
     }
 }
 
-pub(crate) fn run(command: &PoolCommand, json: bool) -> anyhow::Result<Ended> {
-    match command {
-        PoolCommand::Create(create) => make(create, json),
-        PoolCommand::Status(disks) => status(disks, json),
-        PoolCommand::Fsck(fsck) => examine(fsck, json),
-    }
-}
-
-fn make(create: &Create, json: bool) -> anyhow::Result<Ended> {
+pub(super) fn make(create: &Create, json: bool) -> anyhow::Result<Ended> {
     let devices = open_all(&create.disks, true)?;
     let mut disks = Vec::new();
     for device in &devices {
@@ -250,7 +283,7 @@ fn refused(devices: &[Device], error: &OpenError) -> anyhow::Error {
     }
 }
 
-fn status(disks: &Disks, json: bool) -> anyhow::Result<Ended> {
+pub(super) fn status(disks: &Disks, json: bool) -> anyhow::Result<Ended> {
     let devices = open_all(disks, false)?;
     let found = find(&media(&devices)).map_err(|error| refused(&devices, &error))?;
     let findings = lines(&devices, &found);
@@ -262,7 +295,7 @@ fn lines(devices: &[Device], found: &Found) -> Vec<String> {
     found.findings.iter().map(|one| line(one.device, one.what.to_string())).collect()
 }
 
-fn examine(fsck: &Fsck, json: bool) -> anyhow::Result<Ended> {
+pub(super) fn examine(fsck: &Fsck, json: bool) -> anyhow::Result<Ended> {
     let devices = open_all(&fsck.disks, fsck.repair)?;
     let report = check(&media(&devices)).map_err(|error| refused(&devices, &error))?;
     let findings = lines(&devices, &report.found);
@@ -349,16 +382,8 @@ fn report(devices: &[Device], found: Found, findings: Vec<String>) -> Report {
         bytes: bytes(volume.size.0.into()),
         mapped_bytes: bytes(volume.mapped().0.into()),
         extents: volume.extents(),
-        layout: match volume.layout {
-            Layout::Single => "single",
-            Layout::Stripe => "stripe",
-            Layout::Random => "random",
-        },
-        zone: match volume.zone {
-            Zone::Fast => "fast",
-            Zone::Slow => "slow",
-            Zone::Any => "any",
-        },
+        layout: config::layout_text(volume.layout),
+        zone: config::zone_text(volume.zone),
         thin: volume.thin,
         snapshot_of: volume
             .origin

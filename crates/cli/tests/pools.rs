@@ -1,0 +1,333 @@
+//! A pool that is served, by real clients: what lies in it survives whatever is done to it.
+
+mod common;
+
+use std::process::{Child, Command, Stdio};
+
+use common::{Ran, Scratch, Server, client, spindle, succeed};
+use rustix::process::Signal;
+
+/// Three disks that are a pool and one that is not; `BACKING` is to be replaced. Flash, so that what is tested is not its time.
+const CONFIG: &str = r#"
+[[disk]]
+name = "d0"
+drive = "samsung-870evo-1t"
+backing = "BACKING0"
+
+[[disk]]
+name = "d1"
+drive = "samsung-870evo-1t"
+backing = "BACKING1"
+
+[[disk]]
+name = "d2"
+drive = "samsung-870evo-1t"
+backing = "BACKING2"
+
+[[disk]]
+name = "d3"
+drive = "samsung-870evo-1t"
+backing = "BACKING3"
+
+[pool]
+disks = ["d0", "d1", "d2"]
+reorganise = "40%"
+
+[[pool.volume]]
+name = "a"
+size = "48MiB"
+layout = "stripe"
+reserve = "30%"
+
+[[pool.volume]]
+name = "b"
+size = "32MiB"
+disks = ["d0"]
+"#;
+
+fn in_memory() -> String {
+    (0..4).fold(CONFIG.to_owned(), |text, disk| text.replace(&format!("BACKING{disk}"), "ram"))
+}
+
+fn in_files() -> String {
+    (0..4).fold(CONFIG.to_owned(), |text, disk| {
+        text.replace(&format!("BACKING{disk}"), &format!("d{disk}.img"))
+    })
+}
+
+/// A pool in files, made and not served.
+fn made() -> Scratch {
+    let scratch = Scratch::new();
+    scratch.write("plan.toml", in_files());
+    held(&scratch, &["pool", "create", "--config", "plan.toml"]);
+    scratch
+}
+
+fn held(scratch: &Scratch, arguments: &[&str]) -> Ran {
+    let ran = spindle(scratch.path(), arguments);
+    assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
+    ran
+}
+
+fn pool(scratch: &Scratch) -> serde_json::Value {
+    held(scratch, &["pool", "status", "--json"]).json()["pool"].clone()
+}
+
+/// Has fio write and read back a volume's first 32 MiB until the file `enough` is there, or `loops` times.
+fn verifying(server: &Server, volume: &str, loops: u32, scratch: &Scratch) -> Child {
+    let mut command = client("fio");
+    command
+        .args(["--ioengine=nbd", "--verify=crc32c", "--verify_fatal=1", "--rw=randwrite"])
+        .args(["--bsrange=4k-256k", "--iodepth=8", "--size=32m", "--thread"])
+        .arg(format!("--loops={loops}"))
+        .arg(format!("--name={volume}"))
+        .arg(format!("--uri={}", server.uri(volume)))
+        .current_dir(scratch.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.spawn().expect("it is installed")
+}
+
+fn verified(fio: Child) {
+    let ended = fio.wait_with_output().expect("a child");
+    assert!(ended.status.success(), "fio: {}", String::from_utf8_lossy(&ended.stderr));
+}
+
+/// Fills a part of a volume with a byte, or looks whether it is full of it.
+fn pattern(server: &Server, volume: &str, how: &str, scratch: &Scratch) {
+    let uri = server.uri(volume);
+    // What only reads opens it so: a snapshot cannot be opened otherwise.
+    let mode: &[&str] = if how.starts_with("read") { &["-r"] } else { &[] };
+    let arguments = [mode, &["-f", "raw", "-c", how, &uri]].concat();
+    let said = succeed("qemu-io", &arguments, scratch.path());
+    assert!(!said.contains("failed"), "{how}: {said}");
+}
+
+/// Copies a disk, which is a file of holes for the most part.
+fn copied(from: &std::path::Path, to: &std::path::Path, scratch: &Scratch) {
+    let names = [from, to].map(|path| path.to_str().expect("a plain name"));
+    succeed("cp", &["--sparse=always", names[0], names[1]], scratch.path());
+}
+
+#[test]
+fn data_survives_volumes_that_grow_and_move_and_disks_that_come_and_leave() {
+    let scratch = Scratch::new();
+    let server = Server::unix(scratch.path(), &scratch.write("plan.toml", in_memory()));
+    let fios = [verifying(&server, "a", 12, &scratch), verifying(&server, "b", 12, &scratch)];
+    held(&scratch, &["vol", "resize", "a", "96MiB"]);
+    held(&scratch, &["vol", "move", "b", "--disks", "d2", "--wait"]);
+    held(&scratch, &["vol", "snapshot", "a", "a-before"]);
+    held(&scratch, &["vol", "create", "c", "--size", "40MiB", "--thin", "--layout", "random"]);
+    held(&scratch, &["pool", "add", "d3"]);
+    held(&scratch, &["pool", "remove", "d1", "--wait"]);
+    held(&scratch, &["vol", "move", "a", "--zone", "slow", "--wait"]);
+    held(&scratch, &["vol", "rebalance", "--wait"]);
+    held(&scratch, &["vol", "rm", "a-before"]);
+    for fio in fios {
+        verified(fio);
+    }
+    let pool = pool(&scratch);
+    let disks = pool["disks"].as_array().expect("a list");
+    let names: Vec<_> = disks.iter().map(|disk| disk["name"].as_str().expect("a name")).collect();
+    assert_eq!(names, ["d0", "d2", "d3"]);
+    // The config says what is: it can be served again.
+    let plan = std::fs::read_to_string(scratch.join("plan.toml")).expect("it is there");
+    assert!(plan.contains(r#"disks = ["d0", "d2", "d3"]"#), "{plan}");
+    server.stop();
+}
+
+#[test]
+fn a_tail_that_is_cut_off_takes_nothing_else_along_and_comes_back_as_zeroes() {
+    let scratch = Scratch::new();
+    let server = Server::unix(scratch.path(), &scratch.write("plan.toml", in_memory()));
+    pattern(&server, "a", "write -P 7 0 48M", &scratch);
+    held(&scratch, &["vol", "resize", "a", "20MiB"]);
+    pattern(&server, "a", "read -P 7 0 20M", &scratch);
+    held(&scratch, &["vol", "resize", "a", "60MiB"]);
+    pattern(&server, "a", "read -P 7 0 20M", &scratch);
+    pattern(&server, "a", "read -P 0 20M 40M", &scratch);
+    server.stop();
+}
+
+#[test]
+fn a_snapshot_keeps_what_was_there_is_only_read_and_can_be_gone_back_to() {
+    let scratch = Scratch::new();
+    let server = Server::unix(scratch.path(), &scratch.write("plan.toml", in_memory()));
+    pattern(&server, "a", "write -P 1 0 48M", &scratch);
+    held(&scratch, &["vol", "snapshot", "a", "monday"]);
+    pattern(&server, "a", "write -P 2 5M 9M", &scratch);
+    held(&scratch, &["vol", "resize", "a", "50MiB"]);
+    pattern(&server, "monday", "read -P 1 0 48M", &scratch);
+    pattern(&server, "a", "read -P 2 5M 9M", &scratch);
+    let refused = client("qemu-io")
+        .args(["-f", "raw", "-c", "write -P 3 0 1M", &server.uri("monday")])
+        .current_dir(scratch.path())
+        .output()
+        .expect("it is installed");
+    assert!(!refused.status.success(), "a snapshot is not written");
+    let busy = spindle(scratch.path(), &["vol", "rm", "a"]);
+    assert_eq!(busy.code, Some(1), "{busy:?}");
+    assert!(busy.stderr.contains("snapshots"), "{busy:?}");
+    held(&scratch, &["vol", "rollback", "monday"]);
+    pattern(&server, "a", "read -P 1 0 48M", &scratch);
+    held(&scratch, &["vol", "rm", "monday"]);
+    held(&scratch, &["vol", "rm", "a"]);
+    server.stop();
+}
+
+#[test]
+fn a_thin_volume_takes_what_is_written_and_a_full_pool_says_so() {
+    let scratch = Scratch::new();
+    let server = Server::unix(scratch.path(), &scratch.write("plan.toml", in_memory()));
+    let mapped = |scratch: &Scratch| {
+        let pool = pool(scratch);
+        let volumes = pool["volumes"].as_array().expect("a list").clone();
+        let found = volumes.iter().find(|volume| volume["name"] == "t").expect("it is there");
+        found["mapped_bytes"].as_u64().expect("a number")
+    };
+    held(&scratch, &["vol", "create", "t", "--size", "100GiB", "--thin"]);
+    assert_eq!(mapped(&scratch), 0);
+    pattern(&server, "t", "write -P 9 50G 3M", &scratch);
+    assert_eq!(mapped(&scratch), 3 << 20);
+    pattern(&server, "t", "read -P 0 10G 4M", &scratch);
+    pattern(&server, "t", "discard 50G 2M", &scratch);
+    assert_eq!(mapped(&scratch), 1 << 20);
+    pattern(&server, "t", "read -P 0 50G 2M", &scratch);
+    pattern(&server, "t", "read -P 9 51202M 1M", &scratch);
+    // All but 2 MiB of what is free is taken by another: the third write finds no room, and says so.
+    let free = pool(&scratch)["free_bytes"].as_u64().expect("a number");
+    let size = format!("{}MiB", (free >> 20) - 2);
+    held(&scratch, &["vol", "create", "full", "--size", &size]);
+    assert_eq!(pool(&scratch)["alarm"], true);
+    pattern(&server, "t", "write -P 4 0 2M", &scratch);
+    let full = client("qemu-io")
+        .args(["-f", "raw", "-c", "write -P 4 2M 1M", &server.uri("t")])
+        .current_dir(scratch.path())
+        .output()
+        .expect("it is installed");
+    let said = String::from_utf8_lossy(&full.stdout).into_owned() + &String::from_utf8_lossy(&full.stderr);
+    assert!(said.contains("No space left"), "{said}");
+    pattern(&server, "t", "read -P 4 0 2M", &scratch);
+    server.stop();
+}
+
+#[test]
+fn a_pool_is_found_by_its_labels_whatever_its_disks_are_called_today() {
+    let scratch = made();
+    let server = Server::unix(scratch.path(), "plan.toml");
+    pattern(&server, "a", "write -P 5 0 48M", &scratch);
+    pattern(&server, "b", "write -P 6 0 32M", &scratch);
+    server.stop();
+    // The disks change their places, and the config forgets what it had promised.
+    std::fs::rename(scratch.join("d0.img"), scratch.join("was0.img")).expect("renamed");
+    std::fs::rename(scratch.join("d1.img"), scratch.join("d0.img")).expect("renamed");
+    std::fs::rename(scratch.join("was0.img"), scratch.join("d1.img")).expect("renamed");
+    let plan = in_files();
+    let bare = plan.split("[[pool.volume]]").next().expect("a beginning");
+    scratch.write("plan.toml", bare);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    pattern(&server, "a", "read -P 5 0 48M", &scratch);
+    pattern(&server, "b", "read -P 6 0 32M", &scratch);
+    held(&scratch, &["vol", "set", "b", "--reserve", "20%"]);
+    server.stop();
+    let plan = std::fs::read_to_string(scratch.join("plan.toml")).expect("it is there");
+    assert!(plan.contains(r#"reserve = "20%""#), "{plan}");
+}
+
+#[test]
+fn without_one_of_its_disks_a_pool_is_read_as_far_as_it_is_whole() {
+    let scratch = made();
+    let server = Server::unix(scratch.path(), "plan.toml");
+    pattern(&server, "b", "write -P 6 0 32M", &scratch);
+    server.stop();
+    std::fs::rename(scratch.join("d2.img"), scratch.join("away.img")).expect("renamed");
+    let server = Server::unix(scratch.path(), "plan.toml");
+    let status = spindle(scratch.path(), &["pool", "status", "--json"]);
+    assert_eq!(status.code, Some(1), "{status:?}");
+    assert_eq!(status.json()["pool"]["writable"], false);
+    pattern(&server, "b", "read -P 6 0 32M", &scratch);
+    let refused = spindle(scratch.path(), &["vol", "create", "c", "--size", "10MiB"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    server.stop();
+    // With the disk back all is as it was.
+    std::fs::rename(scratch.join("away.img"), scratch.join("d2.img")).expect("renamed");
+    let server = Server::unix(scratch.path(), "plan.toml");
+    pattern(&server, "b", "read -P 6 0 32M", &scratch);
+    assert_eq!(pool(&scratch)["writable"], true);
+    server.stop();
+}
+
+#[test]
+fn disks_that_are_no_pool_are_not_served_and_not_written() {
+    let scratch = Scratch::new();
+    scratch.write("plan.toml", in_files());
+    let refused = Server::refused(scratch.path(), &["plan.toml"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    for said in ["plan.toml:", "[pool]", "d0", "pool create --config"] {
+        assert!(refused.stderr.contains(said), "{said}: {}", refused.stderr);
+    }
+    // Two pools' disks.
+    held(&scratch, &["pool", "create", "--config", "plan.toml"]);
+    let other = made();
+    std::fs::rename(other.join("d1.img"), scratch.join("d1.img")).expect("moved");
+    let mixed = Server::refused(scratch.path(), &["plan.toml"]);
+    assert_eq!(mixed.code, Some(2), "{mixed:?}");
+    assert!(mixed.stderr.contains("d1"), "{}", mixed.stderr);
+    // One disk twice.
+    copied(&scratch.join("d0.img"), &scratch.join("d1.img"), &scratch);
+    let twice = Server::refused(scratch.path(), &["plan.toml"]);
+    assert_eq!(twice.code, Some(2), "{twice:?}");
+}
+
+/// So many in CI; `make soak` asks for more.
+fn kills() -> u64 {
+    let asked = std::env::var("SPINDLE_KILLS").ok();
+    asked.map_or(6, |asked| asked.parse().expect("SPINDLE_KILLS is a number"))
+}
+
+#[test]
+fn a_daemon_that_is_killed_amid_writes_and_changes_has_kept_what_was_flushed() {
+    let scratch = made();
+    let mut server = Server::unix(scratch.path(), "plan.toml");
+    held(&scratch, &["vol", "create", "t", "--size", "64MiB", "--thin", "--layout", "random"]);
+    for round in 0..kills() {
+        let byte = round % 250 + 1;
+        // Acknowledged with FUA or a flush: for good.
+        let first = format!("write -f -P {byte} 0 4M");
+        pattern(&server, "t", &first, &scratch);
+        pattern(&server, "a", &format!("write -P {byte} 8M 4M"), &scratch);
+        pattern(&server, "a", "flush", &scratch);
+        let mut fio = verifying(&server, "b", 50, &scratch);
+        let changes: [&[&str]; 4] = [
+            &["vol", "resize", "a", if round % 2 == 0 { "96MiB" } else { "72MiB" }],
+            &["vol", "snapshot", "t", "kept"],
+            &["vol", "move", "b", "--disks", if round % 2 == 0 { "d1" } else { "d2" }],
+            &["vol", "create", "more", "--size", "10MiB"],
+        ];
+        let mut under_way: Vec<Child> = Vec::new();
+        for arguments in changes.iter().take(1 + usize::try_from(round % 4).expect("few")) {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
+            command.args(*arguments).current_dir(scratch.path());
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            under_way.push(command.spawn().expect("it is built"));
+        }
+        // Killed when the first of them has ended, so that the others are under way, or not begun.
+        under_way[0].wait().expect("a child");
+        server.signal(Signal::KILL);
+        server.ended();
+        fio.wait().expect("a child");
+        for mut child in under_way {
+            child.wait().expect("a child");
+        }
+        server = Server::unix(scratch.path(), "plan.toml");
+        pattern(&server, "t", &format!("read -P {byte} 0 4M"), &scratch);
+        pattern(&server, "a", &format!("read -P {byte} 8M 4M"), &scratch);
+        for volume in ["kept", "more"] {
+            // It is there, or not: there is nothing between.
+            spindle(scratch.path(), &["vol", "rm", volume]);
+        }
+    }
+    server.stop();
+    held(&scratch, &["pool", "fsck", "--config", "plan.toml"]);
+}

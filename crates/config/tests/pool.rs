@@ -1,0 +1,309 @@
+//! A pool is the plan that its tables say, and each disk admits its part of each volume.
+
+use std::path::Path;
+
+use engine::stream::{Asked, Span};
+use engine::{Contract, Priority, Weight};
+use spindle_config::{DiskIndex, Part, Plan, Pool, PoolStream, PoolVolume, Whereabouts};
+use units::{Bytes, Duration, Extent, Instant, Sectors, Share};
+use volume::pool::format::Geometry;
+use volume::pool::limits::{BLOCK_SECTORS, IMAGE_UNITS_MAX, LOG_UNITS_MAX};
+use volume::pool::{Layout, Zone};
+
+const D0: DiskIndex = DiskIndex(0);
+const D1: DiskIndex = DiskIndex(1);
+const D2: DiskIndex = DiskIndex(2);
+
+/// So many disks with these lines.
+fn disks(count: usize, lines: &str) -> String {
+    let disk = |n| format!("[[disk]]\nname = \"d{n}\"\ndrive = \"atlas-ii\"\n{lines}\n");
+    (0..count).map(disk).collect()
+}
+
+fn parse(text: &str) -> Plan {
+    Plan::parse(text, "plan.toml", Path::new("")).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn pool(text: &str) -> Pool {
+    parse(text).pool.expect("it has one")
+}
+
+/// The volume `v` of a pool of these disks with these lines.
+fn volume(disks: &str, lines: &str) -> PoolVolume {
+    let names: Vec<String> =
+        (0..disks.matches("[[disk]]").count()).map(|n| format!("\"d{n}\"")).collect();
+    let names = names.join(", ");
+    let text =
+        format!("{disks}[pool]\ndisks = [{names}]\n[[pool.volume]]\nname = \"v\"\n{lines}\n");
+    pool(&text).volumes.remove(0)
+}
+
+#[test]
+fn a_full_pool_is_the_plan_that_it_says() {
+    let text = format!(
+        "{}{}\
+         [pool]\ndisks = [\"d2\", \"d0\", \"d1\"]\nmetadata = \"2%\"\nreorganise = \"10%\"\n\
+         [[pool.volume]]\nname = \"films\"\nsize = \"2GiB\"\ndisks = [\"d1\", \"d0\"]\nlayout = \"stripe\"\n\
+         zone = \"fast\"\nthin = true\nreserve = \"30%\"\nlimit = \"60%\"\nweight = 3\nclients = [\"CN=vm7\"]\n\
+         [[pool.volume]]\nname = \"cam\"\nsize = \"1GiB\"\ndisks = [\"d2\"]\nzone = \"slow\"\nlayout = \"random\"\n\
+         stream = {{ bandwidth = \"512KiB/s\", block = \"1MiB\", span = [\"0s\", \"2h\"] }}\n",
+        disks(2, ""),
+        disks(3, "policy = \"edf\"").split_off(2 * (disks(1, "policy = \"edf\"").len())),
+    );
+    let plan = parse(&text);
+    let pool = plan.pool.as_ref().expect("it has one");
+    let films = Contract {
+        limit: Share::from_percent(60),
+        weight: Weight::new(3).expect("a weight"),
+        ..Contract::reserve(Share::from_percent(30))
+    };
+    let cam = &pool.volumes[1];
+    let promised = cam.parts[0].contract.stream.expect("it has one");
+    assert_eq!(promised.task.period(), Duration::from_secs(2));
+    assert_eq!(promised.block, BLOCK_SECTORS);
+    assert_eq!(promised.range, Some(plan.disks[2].zone(Zone::Slow)));
+    let end = Instant::ZERO + Duration::from_secs(7_200);
+    let asked = Asked { bandwidth: Bytes(512 << 10), block: Bytes(1 << 20) };
+    let expected = Pool {
+        disks: vec![D2, D0, D1],
+        metadata: Share::from_percent(2),
+        reorganise: Share::from_percent(10),
+        volumes: vec![
+            PoolVolume {
+                name: "films".to_owned(),
+                clients: Some(vec!["CN=vm7".to_owned()]),
+                size: Bytes(2 << 30),
+                disks: vec![D1, D0],
+                layout: Layout::Stripe,
+                zone: Zone::Fast,
+                thin: true,
+                from: None,
+                parts: [D1, D0].map(|disk| Part { disk, contract: films }).to_vec(),
+                priority: Priority::Normal,
+                stream: None,
+                line: 17,
+            },
+            PoolVolume {
+                name: "cam".to_owned(),
+                clients: None,
+                size: Bytes(1 << 30),
+                disks: vec![D2],
+                layout: Layout::Random,
+                zone: Zone::Slow,
+                thin: false,
+                from: None,
+                parts: vec![Part { disk: D2, contract: Contract::stream(promised) }],
+                priority: Priority::Normal,
+                stream: Some(PoolStream { asked, span: Span { start: Instant::ZERO, end } }),
+                line: 28,
+            },
+        ],
+        line: 13,
+    };
+    assert_eq!(pool, &expected);
+    assert_eq!(cam.span().end, end);
+}
+
+#[test]
+fn what_is_not_said_is_the_default() {
+    let text = format!("{}[pool]\ndisks = [\"d1\", \"d0\"]\n", disks(2, ""));
+    let bare = pool(&text);
+    assert_eq!((bare.metadata, bare.reorganise), (Share::from_percent(1), Share::from_percent(5)));
+    let volume = pool(&format!("{text}[[pool.volume]]\nname = \"v\"\nsize = \"1MiB\"\n")).volumes;
+    let [volume] = &volume[..] else { panic!("one") };
+    assert_eq!(
+        (volume.layout, volume.zone, volume.thin, volume.blocks().0),
+        (Layout::Single, Zone::Any, false, 1)
+    );
+    assert_eq!(volume.disks, [D1, D0]);
+    assert_eq!(volume.parts, Pool::best_effort_parts(&[D1, D0]));
+}
+
+#[test]
+fn what_the_config_does_not_know_is_promised_nothing() {
+    let one = volume(&disks(3, ""), "size = \"1GiB\"\ndisks = [\"d1\"]\nreserve = \"10%\"");
+    assert_eq!(one.contract(D1), Contract::reserve(Share::from_percent(10)));
+    assert_eq!(one.contract(D0), Contract::BEST_EFFORT);
+    let parts = Pool::best_effort_parts(&[D2, D0]);
+    assert_eq!(parts, [D2, D0].map(|disk| Part { disk, contract: Contract::BEST_EFFORT }));
+}
+
+#[test]
+fn moving_blocks_has_its_share_and_no_more_but_where_nobody_has_a_limit() {
+    let pooled = |lines: &str| {
+        let text = format!("{}[pool]\ndisks = [\"d0\"]\nreorganise = \"7%\"\n", disks(1, lines));
+        let plan = parse(&text);
+        plan.pool.expect("it has one").reorganise_contract(&plan.disks[0])
+    };
+    let reserve = Contract::reserve(Share::from_percent(7));
+    assert_eq!(pooled(""), Contract { limit: Share::from_percent(7), ..reserve });
+    assert_eq!(pooled("policy = \"edf\""), reserve);
+}
+
+#[test]
+fn under_rates_a_reserve_is_that_rate_on_each_disk() {
+    let disks = disks(2, "policy = \"throughput\"\nnominal_rate = \"50/s\"");
+    let volume = volume(&disks, "size = \"1GiB\"\nreserve = \"20/s\"");
+    let contracts = volume.parts.iter().map(|part| part.contract.reserve);
+    assert_eq!(contracts.collect::<Vec<_>>(), [Share::from_percent(40); 2]);
+}
+
+#[test]
+fn a_volume_of_high_priority_has_its_limit_from_each_disk() {
+    let high = "size = \"1GiB\"\nreserve = \"10%\"\nlimit = \"50%\"\npriority = \"high\"";
+    assert_eq!(volume(&disks(2, ""), high).priority, Priority::High);
+    let text = format!(
+        "{}[pool]\ndisks = [\"d0\"]\n[[pool.volume]]\nname = \"v\"\n{high}\n",
+        disks(2, "")
+    );
+    let plan = parse(&text);
+    // 1 % for the metadata, 5 % for moving blocks, and all of the volume's limit.
+    assert_eq!(plan.promised(D0).reserved(), Share::from_percent(56));
+    assert_eq!(plan.promised(D1).reserved(), Share::NONE);
+}
+
+/// Wherever the metadata end, the parts of the disk lie within what was reckoned with, and that is no more than it need be.
+#[test]
+fn a_zone_holds_the_parts_of_every_pool() {
+    let plan = parse(&disks(1, ""));
+    let disk = &plan.disks[0];
+    let blocks = disk.pool_blocks();
+    let (fast, slow) = (disk.zone(Zone::Fast), disk.zone(Zone::Slow));
+    let whole = Extent::new(units::Lba(0), Sectors(u64::from(blocks) * BLOCK_SECTORS.0));
+    assert_eq!(disk.zone(Zone::Any), whole);
+    let (mut ends, log) = (Vec::new(), LOG_UNITS_MAX);
+    for image in (4..=IMAGE_UNITS_MAX).step_by(101).chain([IMAGE_UNITS_MAX]) {
+        for log in [8, 100, log] {
+            let geometry = Geometry::new(image, log).expect("within the limits");
+            let end = u64::from(geometry.fast_end(blocks)) * BLOCK_SECTORS.0;
+            assert!(end <= fast.end().0, "{image}, {log}: {end} in {fast}");
+            assert!(slow.start.0 <= end, "{image}, {log}: {end} in {slow}");
+            ends.push(end);
+        }
+    }
+    assert_eq!(ends.iter().max(), Some(&fast.end().0));
+    assert_eq!(ends.iter().min(), Some(&slow.start.0));
+    // The two overlap by no more than half of the largest metadata.
+    assert!(fast.end().0 - slow.start.0 <= 100 * BLOCK_SECTORS.0);
+}
+
+/// The most pieces on one disk of a block that begins anywhere, or at a multiple of its size where that is promised.
+fn pieces(block: u64, stripe: Option<u64>) -> u64 {
+    const MIB: u64 = 1 << 20;
+    let aligned = block.is_multiple_of(MIB) || MIB.is_multiple_of(block);
+    let (step, len) = (if aligned { block } else { 512 }, block.div_ceil(512) * 512);
+    let counts = (0..4 * MIB).step_by(usize::try_from(step).expect("short")).map(|start| {
+        let touched = start / MIB..=(start + len - 1) / MIB;
+        let width = stripe.unwrap_or(1);
+        let of = |disk| touched.clone().filter(|block| block % width == disk).count() as u64;
+        (0..width).map(of).max().expect("a disk")
+    });
+    counts.max().expect("a start")
+}
+
+#[test]
+fn so_many_pieces_as_a_block_can_have_on_a_disk_are_due_by_when_it_is() {
+    let four = disks(4, "policy = \"delta-star\"");
+    for block in
+        [512_u64, 4_096, 65_536, 1_000_000, 1 << 20, 1_500_000, 2 << 20, 3 << 20, 4_000_000]
+    {
+        for (layout, names, width) in [
+            ("single", "\"d0\"", None),
+            ("random", "\"d0\", \"d1\"", None),
+            ("stripe", "\"d0\", \"d1\"", Some(2)),
+            ("stripe", "\"d2\", \"d0\", \"d1\"", Some(3)),
+            ("stripe", "\"d2\", \"d0\", \"d1\", \"d3\"", Some(4)),
+        ] {
+            let bandwidth = block.min(100_000) / 4;
+            let volume = volume(
+                &four,
+                &format!(
+                    "size = \"1GiB\"\nlayout = \"{layout}\"\ndisks = [{names}]\n\
+                     stream = {{ bandwidth = \"{bandwidth}B/s\", block = \"{block}B\" }}"
+                ),
+            );
+            let period = Duration::from_nanos(block * 1_000_000_000 / bandwidth);
+            let count = pieces(block, width);
+            assert_eq!(volume.parts.len(), names.split(", ").count());
+            for part in &volume.parts {
+                let stream = part.contract.stream.expect("it has one");
+                assert_eq!(stream.task.period(), period / count, "{block} B, {layout}, {names}");
+                assert_eq!(stream.block, Sectors(block.div_ceil(512)).min(BLOCK_SECTORS));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_grows_in_its_zone_has_the_contract_that_it_had() {
+    let parts = |size: &str, zone: &str| {
+        let stream = "stream = { bandwidth = \"400KB/s\", block = \"1MiB\" }";
+        let lines = format!("size = \"{size}\"\nzone = \"{zone}\"\n{stream}");
+        volume(&disks(1, "policy = \"edf\""), &lines).parts
+    };
+    assert_eq!(parts("1GiB", "fast"), parts("3GiB", "fast"));
+    let cost = |zone| parts("1GiB", zone)[0].contract.stream.expect("it has one").task.cost();
+    assert!(cost("fast") < cost("slow"), "{} and {}", cost("fast"), cost("slow"));
+    assert!(cost("slow") <= cost("any"));
+}
+
+#[test]
+fn a_volume_that_is_moved_has_its_contract_in_both_places() {
+    let moved = volume(
+        &disks(3, "policy = \"edf\""),
+        "size = \"1GiB\"\nlayout = \"stripe\"\nzone = \"slow\"\ndisks = [\"d1\", \"d2\"]\n\
+         from = { zone = \"fast\", disks = [\"d0\", \"d1\"] }\n\
+         stream = { bandwidth = \"400KB/s\", block = \"2MiB\" }",
+    );
+    assert_eq!(moved.from, Some(Whereabouts { zone: Zone::Fast, disks: vec![D0, D1] }));
+    let plan = parse(&disks(3, ""));
+    let period = Duration::from_nanos((2 << 20) * 1_000_000_000 / 400_000);
+    let (fast, slow, any) = (
+        plan.disks[0].zone(Zone::Fast),
+        plan.disks[0].zone(Zone::Slow),
+        plan.disks[0].zone(Zone::Any),
+    );
+    // On d1 both of a block's pieces may lie: the one that came, and the one that has not gone.
+    let expected = [(D1, any, 2), (D2, slow, 1), (D0, fast, 1)];
+    let parts = moved.parts.iter().map(|part| {
+        let stream = part.contract.stream.expect("it has one");
+        (part.disk, stream.range.expect("it has one"), stream.task.period())
+    });
+    assert_eq!(
+        parts.collect::<Vec<_>>(),
+        expected.map(|(disk, range, count)| (disk, range, period / count))
+    );
+}
+
+#[test]
+fn the_room_of_a_pools_disk_is_what_its_own_reserves_and_streams_leave() {
+    let text = format!(
+        "{}[pool]\ndisks = [\"d0\", \"d1\"]\n[[pool.volume]]\nname = \"v\"\nsize = \"1GiB\"\ndisks = [\"d1\"]\n\
+         stream = {{ bandwidth = \"400KB/s\", block = \"1MiB\" }}\n",
+        disks(2, "policy = \"edf\"")
+    );
+    let plan = parse(&text);
+    let tasks = |disk| plan.room(disk, Instant::ZERO).expect("deadlines").tasks;
+    assert_eq!((tasks(D0), tasks(D1)), (2, 3));
+    let used = |disk| plan.room(disk, Instant::ZERO).expect("deadlines").utilization_ppb;
+    assert_eq!(used(D0), 60_000_000);
+    assert!(used(D1) > used(D0));
+}
+
+#[test]
+fn the_example_is_served_and_not_simulated() {
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/serve/pool.toml"));
+    let plan = Plan::read(path).expect("a good config").for_serve().expect("it is served");
+    let pool = plan.pool.expect("it has one");
+    let names: Vec<_> = pool.volumes.iter().map(|volume| volume.name.as_str()).collect();
+    assert_eq!(names, ["films", "cam01", "scratch"]);
+    let refused = Plan::read(path).expect("a good config").for_sim().expect_err("it is not");
+    assert_eq!(
+        (refused.line(), refused.field(), refused.found()),
+        (Some(20), Some("pool"), Some("[pool]"))
+    );
+    assert_eq!(
+        refused.expected(),
+        "no pool: `spindle serve` takes this config, volumes of pools are not simulated"
+    );
+}

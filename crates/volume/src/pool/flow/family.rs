@@ -1,0 +1,79 @@
+//! What a volume and its snapshots have in common: who of their readers may still read what was given back, and which disks they are on.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::super::machine::{Pool, Ticket};
+use super::super::names::VolumeId;
+use crate::DiskId;
+
+/// Requests that found their places between two ends of operations.
+#[derive(Clone, Debug, Default)]
+struct Epoch {
+    /// How many are under way.
+    flying: u32,
+    /// Operations that ended in it: what they gave back can be read by whoever found its place by then.
+    ended: Vec<Ticket>,
+}
+
+/// A volume and its snapshots, under way.
+#[derive(Clone, Debug)]
+pub(super) struct Family {
+    /// Disks that their data can be on, and that a flush goes to.
+    pub(super) disks: BTreeSet<DiskId>,
+    /// The number of the first epoch.
+    first: u64,
+    /// The last one is the present.
+    epochs: VecDeque<Epoch>,
+}
+
+impl Family {
+    pub(super) fn new(pool: &Pool, id: VolumeId) -> Self {
+        let mut family =
+            Self { disks: BTreeSet::new(), first: 0, epochs: VecDeque::from([Epoch::default()]) };
+        family.look(pool, id);
+        family
+    }
+
+    /// Finds its disks anew. Takes a look at each extent.
+    pub(super) fn look(&mut self, pool: &Pool, id: VolumeId) {
+        self.disks.clear();
+        for (_, volume) in pool.state().relatives(id) {
+            self.disks.extend(&volume.disks);
+            self.disks.extend(volume.places().map(|place| place.disk));
+        }
+    }
+
+    /// A request has found its places; returns in which epoch.
+    pub(super) fn enter(&mut self) -> u64 {
+        let last = self.epochs.back_mut().expect("there is always a present");
+        last.flying += 1;
+        self.first + self.epochs.len() as u64 - 1
+    }
+
+    /// A request of that epoch has ended. Returns what nobody reads any more.
+    pub(super) fn leave(&mut self, epoch: u64) -> Vec<Ticket> {
+        let at = usize::try_from(epoch - self.first).expect("few epochs are under way");
+        self.epochs[at].flying -= 1;
+        self.settle()
+    }
+
+    /// An operation that gave blocks back has ended. Returns what nobody reads any more.
+    pub(super) fn end(&mut self, ticket: Ticket) -> Vec<Ticket> {
+        self.epochs.back_mut().expect("there is always a present").ended.push(ticket);
+        self.epochs.push_back(Epoch::default());
+        self.settle()
+    }
+
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.epochs.len() == 1 && self.epochs[0].flying == 0
+    }
+
+    fn settle(&mut self) -> Vec<Ticket> {
+        let mut free = Vec::new();
+        while self.epochs.len() > 1 && self.epochs[0].flying == 0 {
+            free.extend(self.epochs.pop_front().expect("there are two").ended);
+            self.first += 1;
+        }
+        free
+    }
+}

@@ -1,0 +1,145 @@
+//! Blocks on their way to where they are to lie: over every volume, block after block, few at a time.
+//!
+//! Nothing is kept of it on the disks: what a volume declares and where its blocks lie say what is left to do.
+
+use super::super::names::{VolumeBlock, VolumeId};
+use super::super::operation::Operation;
+use super::change::Change;
+use super::{End, Flow, Progress};
+
+/// Blocks that are moved at a time.
+pub const MOVES_MAX: usize = 2;
+
+/// The way of one volume's blocks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Course {
+    /// The next block to look at.
+    cursor: u32,
+    /// Blocks that are on their way.
+    running: usize,
+    moved: u64,
+    /// Blocks since the beginning of this pass that could not be moved, one after the other.
+    failures: usize,
+    /// Why the last of those could not.
+    why: Option<End>,
+    /// Nothing can be moved until something has changed.
+    stuck: bool,
+}
+
+impl Flow {
+    /// Whether blocks that are to lie elsewhere stay for now where they are. Those on their way arrive.
+    pub fn pause_moving(&mut self, paused: bool) {
+        self.paused = paused;
+        self.courses.values_mut().for_each(|course| course.begin_again());
+        self.stirred = true;
+    }
+
+    /// The volumes with blocks that are to lie elsewhere. Takes as long as it takes to look at all their extents.
+    pub fn moving(&self) -> Vec<Progress> {
+        let progress = |(volume, course): (&VolumeId, &Course)| {
+            let stuck = course.why.clone().filter(|_| course.stuck);
+            let misplaced = self.pool.misplaced_blocks(*volume);
+            let progress = Progress { volume: *volume, moved: course.moved, misplaced, stuck };
+            (misplaced > 0).then_some(progress)
+        };
+        self.courses.iter().filter_map(progress).collect()
+    }
+
+    /// A volume's blocks may be to lie elsewhere.
+    pub(super) fn set_out(&mut self, volume: VolumeId) {
+        self.courses.entry(volume).or_default().begin_again();
+        self.stirred = true;
+    }
+
+    /// There may be room where there was none.
+    pub(super) fn encourage(&mut self) {
+        for course in self.courses.values_mut().filter(|course| course.stuck) {
+            if matches!(course.why, Some(End::Refused(_))) {
+                course.begin_again();
+                self.stirred = true;
+            }
+        }
+    }
+
+    /// Sends blocks on their way, as far as there may be more of them. Says whether any went.
+    pub(super) fn send_out(&mut self) -> bool {
+        if self.paused {
+            return false;
+        }
+        let mut some = false;
+        let mut running = self.changes.values().filter(|change| change.course.is_some()).count();
+        for volume in self.courses.keys().copied().collect::<Vec<_>>() {
+            while running < MOVES_MAX && !self.courses[&volume].stuck {
+                let from = VolumeBlock(self.courses[&volume].cursor);
+                let next = self.pool.misplaced(volume, from);
+                let course = self.courses.get_mut(&volume).expect("it is listed");
+                let Some(block) = next else {
+                    if course.running == 0 {
+                        self.arrive(volume);
+                    }
+                    break;
+                };
+                course.cursor = block.0 + 1;
+                course.running += 1;
+                running += 1;
+                some = true;
+                let id = self.number_change();
+                let operation = Operation::Move { volume, block };
+                self.changes.insert(id, Change::new(operation, Some(volume)));
+            }
+        }
+        some
+    }
+
+    /// A pass has come to its end.
+    fn arrive(&mut self, volume: VolumeId) {
+        let course = self.courses.get_mut(&volume).expect("it is listed");
+        if course.why.is_some() {
+            course.stuck = true;
+            return;
+        }
+        self.courses.remove(&volume);
+        let id = self.pool.state().family(volume);
+        let relatives: Vec<VolumeId> =
+            self.pool.state().relatives(id).map(|(relative, _)| relative).collect();
+        // When the last of them has arrived nothing is left on the disks where they were.
+        if !relatives.iter().any(|relative| self.courses.contains_key(relative))
+            && let Some(family) = self.families.get_mut(&id)
+        {
+            family.look(&self.pool, id);
+        }
+    }
+
+    /// A block need not be moved any more.
+    pub(super) fn stayed(&mut self, volume: VolumeId) {
+        if let Some(course) = self.courses.get_mut(&volume) {
+            course.running -= 1;
+        }
+    }
+
+    /// A block has arrived, or stays.
+    pub(super) fn moved(&mut self, volume: VolumeId, block: VolumeBlock, end: End) {
+        let widths = self.pool.state().volume(volume).map_or(1, |volume| volume.disks.len());
+        let Some(course) = self.courses.get_mut(&volume) else { return };
+        course.running -= 1;
+        if end == End::Done {
+            course.moved += 1;
+            course.failures = 0;
+            return;
+        }
+        course.failures += 1;
+        course.why = Some(end);
+        // Where each of its disks was asked in vain, the others of its blocks need not ask.
+        let full = matches!(course.why, Some(End::Refused(_)));
+        if full && course.failures > widths {
+            course.stuck = true;
+            course.cursor = course.cursor.min(block.0);
+        }
+    }
+}
+
+impl Course {
+    fn begin_again(&mut self) {
+        (self.cursor, self.failures, self.why, self.stuck) = (0, 0, None, false);
+    }
+}

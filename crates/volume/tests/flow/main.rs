@@ -1,0 +1,155 @@
+//! Clients and operators at one pool: whatever they do side by side, in whatever order disks answer, each reads what it wrote.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod model;
+mod world;
+
+use common::cases;
+use common::world::{BLOCKS, uid};
+use spindle_volume::DiskId;
+use spindle_volume::pool::flow::Fault;
+use spindle_volume::pool::{Blocks, Layout, NewVolume, Operation, VolumeId, Zone};
+use units::{Extent, Lba, Op, Sectors};
+use world::World;
+
+/// A client's request, drawn.
+fn ask(world: &mut World) {
+    let volumes: Vec<(VolumeId, u64)> =
+        world.flow.pool().state().volumes().map(|(id, one)| (id, one.size.sectors().0)).collect();
+    if volumes.is_empty() {
+        return;
+    }
+    let (mut volume, mut size) = volumes[world.below(volumes.len())];
+    if world.below(2) == 0 {
+        (volume, size) = volumes[0];
+    }
+    let op =
+        [Op::Read, Op::Read, Op::Write, Op::Write, Op::Write, Op::Trim, Op::WriteZeroes, Op::Flush]
+            [world.below(8)];
+    let start = (world.dice.draw() % size / 512 * 512).saturating_sub(world.dice.draw() % 2);
+    let longest = if world.below(3) == 0 { 8_192 } else { 1_024 };
+    let len = 1 + world.dice.draw() % longest;
+    // Now and then one that passes the end.
+    let len = if world.below(30) == 0 { len } else { len.min(size - start) };
+    let extent = Extent::new(Lba(start), Sectors(len));
+    let fua = op.writes() && world.below(4) == 0;
+    let operation = match op {
+        Op::Flush => units::Operation::flush(),
+        _ => units::Operation { op, extent, fua },
+    };
+    let no_hole = world.below(3) == 0;
+    world.submit(volume, operation, no_hole);
+}
+
+/// An operator's change, drawn.
+fn draw(world: &mut World) -> Operation {
+    let state = world.flow.pool().state();
+    let volumes: Vec<VolumeId> = state.volumes().map(|(id, _)| id).collect();
+    let snapshots: Vec<VolumeId> =
+        state.volumes().filter(|(_, one)| one.origin.is_some()).map(|(id, _)| id).collect();
+    let disks: Vec<DiskId> = state.disks().map(|(id, _)| id).collect();
+    let empty: Vec<DiskId> =
+        state.disks().filter(|(_, one)| one.leaving).map(|(id, _)| id).collect();
+    let member = |device: usize| state.disks().any(|(_, one)| one.uid == uid(device));
+    let absent = (0..world.disks.len()).find(|device| !member(*device));
+    let pick = |world: &mut World, from: &[VolumeId]| match from.len() {
+        0 => VolumeId(1),
+        len => from[world.below(len)],
+    };
+    let name = format!("v{}", world.number());
+    let mut some = disks.clone();
+    some.retain(|_| world.below(3) > 0);
+    let zone = [Zone::Fast, Zone::Slow, Zone::Any, Zone::Any][world.below(4)];
+    match world.below(24) {
+        0..6 => {
+            let layout = [Layout::Single, Layout::Stripe, Layout::Random][world.below(3)];
+            let (thin, seed) = (world.below(3) > 0, world.dice.draw());
+            let size = Blocks(1 + world.dice.below(12));
+            Operation::Create(NewVolume { name, size, layout, zone, thin, seed, disks: some })
+        }
+        6..9 => {
+            let (volume, size) = (pick(world, &volumes), Blocks(1 + world.dice.below(16)));
+            Operation::Resize { volume, size }
+        }
+        9 => Operation::Remove { volume: pick(world, &volumes) },
+        10 => Operation::Remove { volume: pick(world, &snapshots) },
+        11..14 => Operation::Snapshot { volume: pick(world, &volumes), name },
+        14..16 => Operation::RollBack { snapshot: pick(world, &snapshots) },
+        16..20 => Operation::Settle { volume: pick(world, &volumes), zone, disks: some },
+        20..22 => Operation::AddDisk { uid: uid(absent.unwrap_or(0)), blocks: BLOCKS },
+        22 => Operation::Leave { disk: disks[world.below(disks.len())] },
+        _ => {
+            let from = if empty.is_empty() { &disks } else { &empty };
+            Operation::RemoveDisk { disk: from[world.below(from.len())] }
+        }
+    }
+}
+
+const ROUNDS: u32 = 4_000;
+
+/// Clients and an operator for a while, then rest.
+fn run(seed: u64, failing: u32) -> World {
+    println!("seed {seed}");
+    let mut world = World::new(seed, 1 + usize::try_from(seed % 3).unwrap());
+    let mut crashes = 0;
+    for round in 0..ROUNDS {
+        world.failing = if round > 200 { failing } else { 0 };
+        match world.below(24) {
+            0..5 if world.asked.len() < 12 => ask(&mut world),
+            5 if world.changes.len() < 3 && world.below(3) == 0 => {
+                let operation = draw(&mut world);
+                let id = world.change(operation);
+                if world.below(10) == 0 {
+                    world.flow.cancel(id);
+                    world.listen();
+                }
+            }
+            6 if world.below(8) == 0 => {
+                let paused = world.below(2) == 0;
+                world.flow.pause_moving(paused);
+                world.listen();
+            }
+            7 if failing == 0 && world.below(8) == 0 => {
+                world.crash();
+                crashes += 1;
+            }
+            8 if failing == 0 && world.below(100) == 0 => world.restart(),
+            _ => drop(world.step()),
+        }
+    }
+    world.flow.pause_moving(false);
+    world.drain();
+    if failing == 0 {
+        world.restart();
+        world.drain();
+    }
+    let answered = |end| world.answers.iter().filter(|(_, one)| *one == end).count();
+    println!(
+        "  {} answers: {} well, {} no space, {} disk, {} read only, {} invalid; {} moved",
+        world.answers.len(),
+        answered(Ok(())),
+        answered(Err(Fault::NoSpace)),
+        answered(Err(Fault::Disk)),
+        answered(Err(Fault::ReadOnly)),
+        answered(Err(Fault::Invalid)),
+        world.moved,
+    );
+    println!("  {} changes, {} done; {crashes} crashes", world.ends.len(), world.done.len());
+    world
+}
+
+#[test]
+fn whatever_is_done_side_by_side_everybody_reads_what_was_written() {
+    for seed in 0..cases(30) {
+        run(seed, 0);
+    }
+}
+
+/// A disk that fails now and then: data that was answered is there, and everybody has an answer.
+#[test]
+fn disks_that_fail_leave_nobody_without_an_answer() {
+    for seed in 0..cases(30) {
+        run(seed, 200);
+    }
+}

@@ -1,0 +1,473 @@
+//! Clients and an operator at a flow, over disks that do what they are told in any order, fail, and lose power.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use spindle_volume::DiskId;
+use spindle_volume::pool::flow::{
+    ChangeId, CopyId, End, Fault, Flow, Output, Payer, Piece, RequestId, Work,
+};
+use spindle_volume::pool::format::Geometry;
+use spindle_volume::pool::{Blocks, Dice, Found, Operation, Pool, State, VolumeBlock, VolumeId};
+use units::{Extent, Lba, Op, Sectors};
+
+use crate::common::disk::Disk;
+use crate::common::world::{BLOCKS, POOL, reopen, uid};
+use crate::model::{Cell, Version};
+
+/// Every so many sectors one is looked at.
+pub(crate) const PROBE: u64 = 512;
+const SPARE: usize = 1;
+
+type Sector = Arc<[u8; 512]>;
+
+/// A client's request that is not answered.
+pub(crate) struct Asked {
+    pub(crate) volume: VolumeId,
+    pub(crate) operation: units::Operation,
+    stamp: u64,
+    submitted: u64,
+    read: BTreeMap<u64, u64>,
+}
+
+/// A piece that has not ended.
+pub(crate) struct Running {
+    pub(crate) piece: Piece,
+    device: usize,
+    performed: bool,
+}
+
+pub(crate) struct World {
+    pub(crate) disks: Vec<Disk>,
+    pub(crate) flow: Flow,
+    pub(crate) dice: Dice,
+    pub(crate) volumes: BTreeMap<VolumeId, Vec<Cell>>,
+    pub(crate) asked: BTreeMap<RequestId, Asked>,
+    pub(crate) changes: BTreeMap<ChangeId, Operation>,
+    pub(crate) running: Vec<Running>,
+    copies: BTreeMap<CopyId, (Extent, BTreeMap<u64, Sector>)>,
+    /// One of so many pieces fails; none if 0.
+    pub(crate) failing: u32,
+    pub(crate) answers: Vec<(RequestId, Result<(), Fault>)>,
+    pub(crate) ends: Vec<(ChangeId, End)>,
+    pub(crate) done: Vec<Operation>,
+    /// Blocks that were written where they are to lie.
+    pub(crate) moved: u64,
+    time: u64,
+    numbers: u64,
+}
+
+/// The probes of an extent.
+fn probes(extent: Extent) -> std::ops::Range<u64> {
+    extent.start.0.div_ceil(PROBE)..extent.end().0.div_ceil(PROBE)
+}
+
+fn cells(blocks: u32) -> usize {
+    usize::try_from(Blocks(blocks).sectors().0 / PROBE).unwrap()
+}
+
+fn sector(stamp: u64, probe: u64) -> Sector {
+    let mut bytes = [0; 512];
+    bytes[..8].copy_from_slice(&stamp.to_le_bytes());
+    bytes[8..16].copy_from_slice(&probe.to_le_bytes());
+    Arc::new(bytes)
+}
+
+fn stamp(disk: &Disk, at: Lba, probe: u64) -> u64 {
+    let bytes = disk.read_now(Extent::new(at, Sectors(1)));
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    assert!(word(0) == 0 || word(8) == probe, "probe {probe} holds what belongs to {}", word(8));
+    word(0)
+}
+
+fn device(state: &State, disk: DiskId) -> Option<usize> {
+    Some(usize::from(state.disk(disk)?.uid.0[0]) - 1)
+}
+
+/// Where a piece is on its disk.
+fn place(work: &Work) -> Extent {
+    match work {
+        Work::Request { extent, .. }
+        | Work::Metadata { extent, .. }
+        | Work::Erase { extent }
+        | Work::Load { extent, .. }
+        | Work::Store { extent, .. } => *extent,
+        Work::Flush => Extent::new(Lba(0), Sectors::ZERO),
+    }
+}
+
+/// Whether two pieces may be under way at the same sectors.
+fn agree(one: &Work, other: &Work) -> bool {
+    match (one, other) {
+        (Work::Request { .. }, Work::Request { .. }) | (Work::Load { .. }, Work::Load { .. }) => {
+            true
+        }
+        (Work::Request { op, .. }, Work::Load { .. })
+        | (Work::Load { .. }, Work::Request { op, .. }) => !op.writes(),
+        _ => false,
+    }
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, members: usize) -> Self {
+        let geometry = Geometry::new(8, 16).unwrap();
+        let disks = vec![Disk::new(Blocks(BLOCKS).sectors()); members + SPARE];
+        let uids: Vec<_> = (0..members).map(|device| (uid(device), BLOCKS)).collect();
+        let flow = Flow::new(Pool::create(POOL, geometry, &uids).unwrap());
+        let mut world = Self {
+            disks,
+            flow,
+            dice: Dice::new(seed),
+            volumes: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            changes: BTreeMap::new(),
+            running: Vec::new(),
+            copies: BTreeMap::new(),
+            failing: 0,
+            answers: Vec::new(),
+            ends: Vec::new(),
+            done: Vec::new(),
+            moved: 0,
+            time: 0,
+            numbers: 0,
+        };
+        world.drain();
+        world
+    }
+
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        self.dice.below(u32::try_from(end).unwrap()) as usize
+    }
+
+    pub(crate) fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    pub(crate) fn submit(
+        &mut self,
+        volume: VolumeId,
+        operation: units::Operation,
+        no_hole: bool,
+    ) -> RequestId {
+        let id = RequestId(self.number());
+        self.time += 1;
+        let stamp = if operation.op == Op::Write { id.0 } else { 0 };
+        let (submitted, answered) = (self.time, None);
+        let (sure, in_parts) = (operation.op != Op::Trim, operation.op != Op::Write);
+        let durable = false;
+        let version = Version { stamp, submitted, answered, sure, durable, in_parts };
+        if operation.op.writes() {
+            for cell in self.cells(volume, operation.extent) {
+                cell.submit(version);
+            }
+        }
+        let asked = Asked { volume, operation, stamp, submitted, read: BTreeMap::new() };
+        self.asked.insert(id, asked);
+        self.flow.submit(id, volume, operation, no_hole);
+        self.listen();
+        id
+    }
+
+    fn cells(&mut self, volume: VolumeId, extent: Extent) -> impl Iterator<Item = &mut Cell> {
+        let probes = probes(extent);
+        let cells = self.volumes.get_mut(&volume).into_iter().flatten().zip(0..);
+        cells.filter(move |(_, probe)| probes.contains(probe)).map(|(cell, _)| cell)
+    }
+
+    pub(crate) fn change(&mut self, operation: Operation) -> ChangeId {
+        let id = self.flow.change(operation.clone());
+        self.changes.insert(id, operation);
+        self.listen();
+        id
+    }
+
+    /// Hears all that the flow has to say.
+    pub(crate) fn listen(&mut self) {
+        while let Some(output) = self.flow.poll() {
+            match output {
+                Output::Issue(piece) => self.take(piece),
+                Output::Answer(id, end) => self.answered(id, end),
+                Output::Ended(id, end) => self.ended(id, end),
+            }
+        }
+        self.flow.pool().invariants();
+    }
+
+    fn take(&mut self, piece: Piece) {
+        let joining = self.flow.joining().filter(|(disk, _)| *disk == piece.disk);
+        let device = device(self.flow.pool().state(), piece.disk)
+            .or(joining.map(|(_, uid)| usize::from(uid.0[0]) - 1))
+            .expect("a piece goes to a disk of the pool");
+        let own = place(&piece.work);
+        for other in self.running.iter().filter(|other| other.device == device) {
+            let theirs = place(&other.piece.work);
+            let meet = own.start < theirs.end() && theirs.start < own.end();
+            let right = !meet || agree(&piece.work, &other.piece.work);
+            assert!(right, "{piece:?} meets {:?}", other.piece);
+        }
+        let metadata = matches!(piece.work, Work::Metadata { .. } | Work::Flush);
+        assert_eq!(
+            piece.payer == Payer::Metadata,
+            metadata || matches!(piece.work, Work::Erase { .. }) && piece.payer == Payer::Metadata
+        );
+        self.running.push(Running { piece, device, performed: false });
+        assert!(self.running.len() < 2_000, "pieces are bounded");
+    }
+
+    fn answered(&mut self, id: RequestId, end: Result<(), Fault>) {
+        self.time += 1;
+        let asked = self.asked.remove(&id).expect("a request is answered once");
+        let Asked { volume, operation, stamp, submitted, read } = asked;
+        let time = self.time;
+        self.answers.push((id, end));
+        match operation.op {
+            Op::Read if end.is_ok() => {
+                let cells = &self.volumes[&volume];
+                for probe in probes(operation.extent) {
+                    let found = read.get(&probe).copied().unwrap_or(0);
+                    let cell = &cells[usize::try_from(probe).unwrap()];
+                    assert!(
+                        cell.may_read(found, submitted),
+                        "{id:?}: probe {probe} of {volume:?} reads {found}, since {submitted} of {cell:?}"
+                    );
+                }
+            }
+            Op::Read | Op::Seek => {}
+            Op::Flush if end.is_ok() => {
+                let reads = self.asked.values().map(|asked| asked.submitted);
+                let reading = reads.min().unwrap_or(time);
+                for cell in self.volumes.get_mut(&volume).into_iter().flatten() {
+                    cell.flush(submitted, reading);
+                }
+            }
+            Op::Flush => {}
+            Op::Write | Op::Trim | Op::WriteZeroes => {
+                for cell in self.cells(volume, operation.extent) {
+                    cell.answer(stamp, submitted, time, end.is_ok(), operation.fua);
+                }
+            }
+        }
+    }
+
+    fn ended(&mut self, id: ChangeId, end: End) {
+        self.time += 1;
+        let operation = self.changes.remove(&id).expect("a change ends once");
+        self.ends.push((id, end.clone()));
+        if end != End::Done {
+            return;
+        }
+        let time = self.time;
+        self.done.push(operation.clone());
+        let state = self.flow.pool().state();
+        match &operation {
+            Operation::Create(volume) => {
+                let (id, _) = state.named(&volume.name).unwrap();
+                self.volumes.insert(id, vec![Cell::of(&[0], time); cells(volume.size.0)]);
+            }
+            Operation::Resize { volume, size } => {
+                let all = self.volumes.get_mut(volume).unwrap();
+                all.resize(cells(size.0), Cell::of(&[0], time));
+            }
+            Operation::Remove { volume } => drop(self.volumes.remove(volume)),
+            Operation::Snapshot { volume, name } => {
+                let (id, _) = state.named(name).unwrap();
+                let frozen = self.volumes[volume].iter().map(|cell| cell.frozen(time));
+                let frozen = frozen.collect();
+                self.volumes.insert(id, frozen);
+            }
+            Operation::RollBack { snapshot } => {
+                let origin = state.volume(*snapshot).unwrap().origin.unwrap();
+                let (from, to) = (&self.volumes[snapshot], &self.volumes[&origin]);
+                let none = Cell::of(&[], time);
+                let cells = from
+                    .iter()
+                    .enumerate()
+                    .map(|(at, cell)| to.get(at).unwrap_or(&none).rolled_back(cell, time));
+                let cells = cells.collect();
+                self.volumes.insert(origin, cells);
+            }
+            _ => {}
+        }
+    }
+
+    /// A piece, drawn, is carried out or ends.
+    pub(crate) fn step(&mut self) -> bool {
+        if self.running.is_empty() {
+            return false;
+        }
+        let at = self.below(self.running.len());
+        self.step_one(at);
+        true
+    }
+
+    pub(crate) fn step_one(&mut self, at: usize) {
+        let fails = self.failing > 0 && self.dice.below(self.failing) == 0;
+        if !self.running[at].performed && !(fails && self.dice.below(2) == 0) {
+            self.perform(at);
+            self.running[at].performed = true;
+            if self.dice.below(2) == 0 {
+                return;
+            }
+        }
+        let one = self.running.swap_remove(at);
+        let end = if fails { Err(Fault::Disk) } else { Ok(()) };
+        let store = matches!(one.piece.work, Work::Store { .. });
+        self.moved += u64::from(store && one.piece.payer == Payer::Moving);
+        match one.piece.work {
+            Work::Load { copy, .. } if fails => drop(self.copies.remove(&copy)),
+            Work::Store { copy, .. } => drop(self.copies.remove(&copy)),
+            _ => {}
+        }
+        self.flow.done(one.piece.id, end);
+        self.listen();
+    }
+
+    fn perform(&mut self, at: usize) {
+        let Running { piece, device, .. } = &self.running[at];
+        let disk = &mut self.disks[*device];
+        match &piece.work {
+            Work::Request { request, op, extent, at, fua, .. } => {
+                let asked =
+                    self.asked.get_mut(request).expect("it is not answered before its pieces end");
+                let start = asked.operation.extent.start + *at;
+                let here = |probe: u64| Lba(probe * PROBE - start.0 + extent.start.0);
+                let covered = probes(Extent::new(start, extent.len));
+                match op {
+                    Op::Read => {
+                        asked
+                            .read
+                            .extend(covered.map(|probe| (probe, stamp(disk, here(probe), probe))));
+                    }
+                    Op::Write => {
+                        let stamp = asked.stamp;
+                        let contents = covered.map(|probe| (here(probe).0, sector(stamp, probe)));
+                        disk.enter(*extent, contents.collect());
+                    }
+                    Op::WriteZeroes => disk.erase(*extent),
+                    Op::Trim if self.dice.below(2) == 0 => disk.erase(*extent),
+                    Op::Flush => disk.flush(),
+                    Op::Trim | Op::Seek => {}
+                }
+                if *fua {
+                    disk.flush();
+                }
+            }
+            Work::Metadata { extent, bytes } => disk.write(*extent, bytes),
+            Work::Flush => disk.flush(),
+            Work::Erase { extent } => disk.erase(*extent),
+            Work::Load { copy, extent } => {
+                let before = self.copies.insert(*copy, (*extent, disk.moved(*extent, Lba(0))));
+                assert!(before.is_none() && self.copies.len() <= 8, "few copies at a time");
+            }
+            Work::Store { copy, extent } => {
+                let (from, contents) = &self.copies[copy];
+                assert_eq!(from.len, extent.len, "what was read is written");
+                let contents =
+                    contents.iter().map(|(at, bytes)| (at + extent.start.0, Arc::clone(bytes)));
+                disk.enter(*extent, contents.collect());
+            }
+        }
+    }
+
+    /// All that is under way ends, and all has been said.
+    pub(crate) fn drain(&mut self) {
+        self.listen();
+        while self.step() {}
+        assert!(self.asked.is_empty(), "every request is answered: {:?}", self.asked.keys());
+        assert!(self.changes.is_empty(), "every change ends: {:?}", self.changes);
+        assert!(self.flow.is_idle(), "a flow with nothing to do rests");
+        assert!(self.copies.is_empty(), "no copy is kept");
+    }
+
+    /// The power goes, on a copy of the disks; returns what is left.
+    pub(crate) fn crash(&mut self) -> (Vec<Disk>, Found) {
+        let dice = &mut self.dice;
+        let disks: Vec<Disk> = self.disks.iter().map(|disk| disk.crashed(dice)).collect();
+        let (_, found) = reopen(&disks);
+        assert!(found.missing.is_empty(), "no disk of the pool is lost");
+        self.verify(&disks, &found.state);
+        (disks, found)
+    }
+
+    /// Every volume is there and holds what it may after a crash, with a change under way or without.
+    fn verify(&self, disks: &[Disk], state: &State) {
+        let under_way = |right: &dyn Fn(&Operation) -> bool| self.changes.values().any(right);
+        for id in self.volumes.keys().filter(|id| state.volume(**id).is_none()) {
+            let removed =
+                |one: &Operation| matches!(one, Operation::Remove { volume } if volume == id);
+            assert!(under_way(&removed), "{id:?} is gone");
+        }
+        for (id, volume) in state.volumes() {
+            let known = self.volumes.get(&id);
+            let rolled = self.changes.values().find_map(|one| match one {
+                Operation::RollBack { snapshot }
+                    if state.volume(*snapshot).is_some_and(|one| one.origin == Some(id)) =>
+                {
+                    self.volumes.get(snapshot)
+                }
+                _ => None,
+            });
+            let resized =
+                under_way(&|one| matches!(one, Operation::Resize { volume, .. } if *volume == id));
+            let many = cells(volume.size.0);
+            let right =
+                known.is_none_or(|known| known.len() == many) || resized || rolled.is_some();
+            assert!(right, "the size of {id:?}");
+            for probe in 0..many as u64 {
+                let at = usize::try_from(probe).unwrap();
+                let found = read(disks, state, id, probe);
+                let allows = |cells: Option<&Vec<Cell>>| {
+                    cells.and_then(|cells| cells.get(at)).map(|cell| cell.may_survive(found))
+                };
+                // A snapshot that is being made holds what its volume does.
+                let origin = volume.origin.filter(|_| known.is_none());
+                let origin = origin.and_then(|origin| self.volumes.get(&origin));
+                let answers = [allows(known), allows(rolled), allows(origin)];
+                let right = match answers.iter().flatten().count() {
+                    0 => found == 0,
+                    _ => answers.contains(&Some(true)),
+                };
+                assert!(
+                    right,
+                    "probe {probe} of {id:?} holds {found} after a crash, of {:?}",
+                    known.and_then(|cells| cells.get(at))
+                );
+            }
+        }
+    }
+
+    /// The power goes, and comes again: what is there is what there is.
+    pub(crate) fn restart(&mut self) {
+        let (disks, found) = self.crash();
+        self.asked.clear();
+        self.changes.clear();
+        self.running.clear();
+        self.copies.clear();
+        self.time += 1;
+        let time = self.time;
+        let state = found.state.clone();
+        self.volumes = state
+            .volumes()
+            .map(|(id, volume)| {
+                let stamps =
+                    (0..cells(volume.size.0) as u64).map(|at| read(&disks, &state, id, at));
+                (id, stamps.map(|stamp| Cell::of(&[stamp], time)).collect())
+            })
+            .collect();
+        self.disks = disks;
+        self.flow = Flow::new(Pool::open(found));
+        self.listen();
+    }
+}
+
+/// What a probe of a volume holds.
+fn read(disks: &[Disk], state: &State, id: VolumeId, probe: u64) -> u64 {
+    let at = probe * PROBE;
+    let block = u32::try_from(at / 2_048).unwrap();
+    let place = state.volume(id).unwrap().locate(VolumeBlock(block));
+    place.map_or(0, |place| {
+        let at = Lba(place.extent().start.0 + at % 2_048);
+        stamp(&disks[device(state, place.disk).unwrap()], at, probe)
+    })
+}
