@@ -2,7 +2,7 @@
 
 use units::{Extent, Instant, Op, Operation, Sectors};
 
-use crate::{Disk, Failure, Finished, Job, Space, Store, Tag, Times};
+use crate::{Disk, Failure, Finished, Job, Parts, Space, Store, Tag, Times};
 
 /// An emulated disk. Its data moves at the moment in which the drive is done.
 pub struct Emulated {
@@ -11,13 +11,21 @@ pub struct Emulated {
     running: Vec<Job>,
     /// Of a drive with an arm. Elsewhere commands overlap, and their times add up to no time of the drive's.
     times: Option<Times>,
+    /// Of the command that was reaped last.
+    parts: Option<Parts>,
 }
 
 impl Emulated {
     /// An idle disk of this model, with its data in `store`.
     pub fn new(model: drive::AnyModel, store: Box<dyn Store>) -> Self {
         let times = model.mechanical().map(|_| Times::default());
-        Self { device: drive::AnyDevice::new(model), store, running: Vec::new(), times }
+        Self {
+            device: drive::AnyDevice::new(model),
+            store,
+            running: Vec::new(),
+            times,
+            parts: None,
+        }
     }
 
     fn transfer(&mut self, job: &Job) -> Result<Vec<u8>, Failure> {
@@ -75,6 +83,7 @@ impl Disk for Emulated {
             times.rotation += done.parts.rotation;
             times.transfer += done.parts.transfer;
         }
+        self.parts = Some(done.parts);
         let tag = Tag(done.tag.0);
         let place = self.running.iter().position(|job| job.tag == tag);
         let job = self.running.swap_remove(place.expect("a job that is done was submitted"));
@@ -90,6 +99,10 @@ impl Disk for Emulated {
         let mut data = vec![0; extent.len.bytes_usize()];
         self.store.read(extent, &mut data)?;
         Ok(data)
+    }
+
+    fn parts(&self) -> Option<Parts> {
+        self.parts
     }
 
     fn times(&self) -> Option<Times> {

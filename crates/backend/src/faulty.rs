@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use units::{Extent, Instant, Op, Sectors};
 
-use crate::{Disk, Failure, Finished, Job, Space, Times, Waker};
+use crate::{Disk, Failure, Finished, Job, Parts, Space, Times, Waker};
 
 /// What becomes of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +139,10 @@ impl Disk for Faulty {
 
     fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
         self.disk.read_now(extent)
+    }
+
+    fn parts(&self) -> Option<Parts> {
+        self.disk.parts()
     }
 
     fn times(&self) -> Option<Times> {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use units::{Duration, Extent, Instant, Op, Sectors};
 
-use crate::{Disk, Failure, Finished, Job, Space, Tag, Times, Waker};
+use crate::{Disk, Failure, Finished, Job, Parts, Space, Tag, Times, Waker};
 
 /// What a disk is good for; the worse the later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -141,6 +141,10 @@ impl Disk for Guarded {
 
     fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
         self.disk.read_now(extent)
+    }
+
+    fn parts(&self) -> Option<Parts> {
+        self.disk.parts()
     }
 
     fn times(&self) -> Option<Times> {

@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use units::{Duration, Extent, Instant, Operation, Sectors};
 
+pub use drive::Parts;
 pub use emulated::Emulated;
 pub use faulty::{Fault, Faults, Faulty, What};
 pub use guarded::{Guarded, Health, State};
@@ -134,6 +135,12 @@ pub trait Disk: Send {
     /// # Panics
     /// If the extent passes the end.
     fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure>;
+
+    /// What the time of the command that was reaped last went into, from its submission until the drive was done, if it can
+    /// tell.
+    fn parts(&self) -> Option<Parts> {
+        None
+    }
 
     /// What the time of the commands reaped so far went into, if it can tell.
     fn times(&self) -> Option<Times> {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 use crate::drive::Drive;
+use crate::live::TraceLive;
 use crate::pool::PoolCommand;
 use crate::profile::Profile;
 use crate::top::Top;
@@ -46,7 +47,7 @@ pub(crate) enum Command {
     /// Measure, with real clients.
     #[command(subcommand)]
     Bench(Bench),
-    /// Look at traces of block I/O, and convert them.
+    /// Look at traces of block I/O, convert them, and look on while requests are answered.
     #[command(subcommand)]
     Trace(Trace),
     /// Drives: the library, import, and how true they are.
@@ -94,6 +95,22 @@ pub(crate) struct Serve {
     /// The file with the token that clients of the API show over TCP.
     #[arg(long, value_name = "FILE")]
     pub(crate) api_token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) log: Log,
+}
+
+/// What is told of single requests, and recorded: in place of the config's `[log]`.
+#[derive(Debug, Default, ClapArgs)]
+pub(crate) struct Log {
+    /// Tell of requests that take at least so long, such as 500ms, with where their time went; JSON with --json.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) slow: Option<units::Duration>,
+    /// Record everything that engines are told and decide in this directory: see `sim replay`.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) record: Option<PathBuf>,
+    /// What records may take there together, such as 256MiB; those of the oldest runs go first.
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) record_max: Option<units::Bytes>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -102,6 +119,15 @@ pub(crate) enum Sim {
     Run(Run),
     /// Reproduce experiments of the papers by name: figures as SVG, numbers as CSV, checks as JSON.
     Reproduce(Reproduce),
+    /// Give flight records to the same engines again, and see whether they decide the same.
+    Replay(Replay),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Replay {
+    /// The records, one a disk and run.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) records: Vec<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -213,6 +239,8 @@ pub(crate) enum Trace {
     Stat(TraceStat),
     /// Write a trace in another format.
     Convert(TraceConvert),
+    /// Tell of a running daemon's requests as they are answered, each with where its time went.
+    Live(TraceLive),
 }
 
 /// How a trace is read.

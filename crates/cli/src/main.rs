@@ -10,13 +10,16 @@ mod declared;
 mod demo;
 mod drive;
 mod exit;
+mod live;
 mod load;
 mod notify;
 mod pool;
 mod profile;
 mod recorder;
+mod replay;
 mod serve;
 mod sim;
+mod slow;
 mod table;
 mod top;
 mod trace;
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Admit(admit) => vol::admit(&admit, args.json),
         Command::Sim(Sim::Run(run)) => sim::run(&run, args.json),
         Command::Sim(Sim::Reproduce(reproduce)) => sim::reproduce(&reproduce, args.json),
+        Command::Sim(Sim::Replay(replay)) => replay::run(&replay, args.json),
         Command::Bench(Bench::Shares(shares)) => bench::shares(&shares, args.json),
         Command::Bench(Bench::Preempt(preempt)) => bench::preempt(&preempt, args.json),
         Command::Bench(Bench::Clockwise(run)) => bench::clockwise(&run, args.json),
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
         Command::Bench(Bench::Insulation(run)) => bench::insulation(&run, args.json),
         Command::Trace(Trace::Stat(stat)) => trace::stat(&stat, args.json),
         Command::Trace(Trace::Convert(convert)) => trace::convert(&convert, args.json),
+        Command::Trace(Trace::Live(live)) => live::run(&live, args.json),
         Command::Drive(command) => drive::run(&command, args.json),
         Command::Profile(command) => profile::run(&command, args.json),
     };

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use anyhow::Context;
-use config::{Document, Plan};
+use config::limits::{SLOW_MIN, TIME_MAX};
+use config::{Document, Plan, Record};
 use control::{Api, Bound, Server, Token};
 use daemon::{Daemon, Status};
 use frontend::Address;
@@ -17,6 +18,7 @@ use units::Duration;
 use crate::args;
 use crate::declared;
 use crate::exit::{Ended, bad_input};
+use crate::slow::SlowLog;
 use crate::{notify, table, vol};
 
 /// Where to listen when neither the config nor the command line says.
@@ -92,9 +94,41 @@ fn api(args: &args::Serve) -> anyhow::Result<(Vec<Address>, Option<Token>)> {
     Ok((said.map(parse).collect::<anyhow::Result<_>>()?, token))
 }
 
+/// What the command line says of the log, in place of what the config says.
+fn log(plan: &mut Plan, args: &args::Log) -> anyhow::Result<()> {
+    if let Some(slow) = args.slow {
+        if !(SLOW_MIN..=TIME_MAX).contains(&slow) {
+            return Err(bad_input(format!(
+                "--slow: found `{slow}`, expected a time from {SLOW_MIN} to {TIME_MAX}"
+            )));
+        }
+        plan.log.slow = Some(slow);
+    }
+    if let Some(directory) = &args.record {
+        let before = plan.log.record.as_ref().map(|record| record.bytes_max);
+        let bytes_max = before.unwrap_or(Record::BYTES_DEFAULT);
+        plan.log.record = Some(Record { directory: directory.clone(), bytes_max });
+    }
+    if let Some(bytes_max) = args.record_max {
+        if !Record::accepts(bytes_max) {
+            let words =
+                format!("--record-max: found `{bytes_max}`, expected a size from 1MiB to 1TiB");
+            return Err(bad_input(words));
+        }
+        let Some(record) = &mut plan.log.record else {
+            return Err(bad_input(
+                "--record-max: expected a --record beside it, or one in the config",
+            ));
+        };
+        record.bytes_max = bytes_max;
+    }
+    Ok(())
+}
+
 pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<Ended> {
     let document = Document::read(&args.config).map_err(bad_input)?;
-    let plan = document.plan().clone();
+    let mut plan = document.plan().clone();
+    log(&mut plan, &args.log)?;
     let addresses = addresses(&args.listen, &plan)?;
     let (api_addresses, token) = api(args)?;
     // Before anything is started, so that no signal finds a daemon that does not listen to it.
@@ -104,7 +138,9 @@ pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<Ended> {
     for address in bound.addresses().context("the API's sockets")? {
         eprintln!("API on {address}");
     }
-    let api = Api::new(daemon.operator(document));
+    let operator = daemon.operator(document);
+    let slow = SlowLog::start(&plan.log, json, operator.clone()).context("the log's thread")?;
+    let api = Api::new(operator);
     let server = Server::start(bound, api).context("the API")?;
     let started = daemon.status();
     for address in daemon.addresses() {
@@ -120,6 +156,9 @@ pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<Ended> {
     eprintln!("stopping: the requests under way are answered first");
     server.stop();
     let status = daemon.stop().context("the sockets")?;
+    if let Some(slow) = slow {
+        slow.stop();
+    }
     tell((&started, &status), json)?;
     Ok(Ended::Held)
 }

@@ -15,9 +15,10 @@ use crate::limits::{
 use crate::names::Names;
 use crate::plan::{Disk, Plan, Workload};
 use crate::table::{Source, Table};
-use crate::{disk, nbd, pool, real, volume, workload};
+use crate::{disk, log, nbd, pool, real, volume, workload};
 
-const KEYS: &[&str] = &["seed", "duration", "listen", "nbd", "disk", "volume", "pool", "workload"];
+const KEYS: &[&str] =
+    &["seed", "duration", "listen", "nbd", "log", "disk", "volume", "pool", "workload"];
 const SEED_DEFAULT: u64 = 1;
 
 impl Plan {
@@ -57,6 +58,7 @@ impl Plan {
             .transpose()?;
         let listen = listen(&top)?;
         let nbd = nbd::check(&top, base_dir)?;
+        let log = log::check(&top, base_dir)?;
         let disk_tables = top.tables("disk", disk::KEYS, DISKS_MAX)?;
         let volume_tables = top.tables("volume", volume::KEYS, VOLUMES_MAX)?;
         let pool_table = top.table("pool", pool::KEYS)?;
@@ -79,7 +81,7 @@ impl Plan {
         let workloads = workload::check(&workload_tables, &volumes, base_dir)?;
         let duration = given.or_else(|| latest_stop(&workloads));
         let file = file.to_owned();
-        Ok(Self { file, seed, duration, listen, nbd, disks, volumes, pool, workloads })
+        Ok(Self { file, seed, duration, listen, nbd, log, disks, volumes, pool, workloads })
     }
 
     /// The plan as a simulation takes it: without what only a daemon asks for. It has a workload and a
@@ -112,7 +114,8 @@ impl Plan {
             let line = self.workloads[index].line;
             return Err(self.lacks(line, Some(title), "stop", expected).into());
         }
-        Ok(Self { listen: Vec::new(), nbd: nbd::Nbd::default(), ..self })
+        let (nbd, log) = (nbd::Nbd::default(), log::Log::default());
+        Ok(Self { listen: Vec::new(), nbd, log, ..self })
     }
 
     /// The plan as a daemon takes it: without what only a simulation asks for. It has a disk; volumes may come later.

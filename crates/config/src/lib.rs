@@ -21,6 +21,7 @@ mod document;
 mod error;
 mod execution;
 mod file;
+mod log;
 mod measured;
 mod names;
 mod nbd;
@@ -37,6 +38,7 @@ mod workload;
 
 pub use document::{Document, Named, PoolVolumeEdit, StreamEdit, VolumeEdit};
 pub use error::ConfigError;
+pub use log::{Log, LogFormat, Record};
 pub use nbd::{Nbd, Tls};
 pub use plan::{
     Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, ProfileRef, Real, Remap,

@@ -31,6 +31,12 @@ pub const CONNECTION_MEMORY_MAX: Bytes = Bytes(64 << 20);
 pub const PATIENCE_MIN: Duration = Duration::from_millis(1);
 /// The longest.
 pub const PATIENCE_MAX: Duration = Duration::from_secs(86_400);
+/// The shortest time from which on a request can be called slow.
+pub const SLOW_MIN: Duration = Duration::from_micros(1);
+/// The least that flight records may take together: some minutes of a busy disk.
+pub const RECORD_BYTES_MIN: Bytes = Bytes(1 << 20);
+/// The most that flight records may take together.
+pub const RECORD_BYTES_MAX: Bytes = Bytes(1 << 40);
 /// Clients that a volume names.
 pub const CLIENTS_MAX: usize = 64;
 /// Bytes of a disk's or a volume's name. A client asks for a volume by it, and file systems take no more.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use engine::{Contract, Declared, EstimatorName, Execution, PolicyName, Priority, Server};
 use units::{Bytes, Duration, Extent, Operation, Rate, Share};
 
+use crate::log::Log;
 use crate::nbd::Nbd;
 use crate::pool::Pool;
 use crate::stream::Stream;
@@ -32,6 +33,8 @@ pub struct Plan {
     pub listen: Vec<String>,
     /// What its clients are allowed.
     pub nbd: Nbd,
+    /// What is told of single requests, and recorded.
+    pub log: Log,
     /// The disks, in the file's order.
     pub disks: Vec<Disk>,
     /// The volumes, in the file's order.

@@ -58,25 +58,34 @@ impl Disk {
     /// An engine for this disk, idle and without volumes. Where requests are to be preemptible it has the profile that was
     /// measured of the drive, or else the one that is assumed of it.
     pub fn engine(&self, now: Instant) -> Engine {
-        self.engine_knowing(now, |profile| profile)
+        self.engine_of(self.knowledge(|profile| profile), now)
     }
 
     /// The same for a disk in real time, where a processor is between a command's end and the next one's beginning.
     pub fn engine_on_host(&self, now: Instant) -> Engine {
-        self.engine_knowing(now, profile::on_host)
+        self.engine_of(self.knowledge_on_host(), now)
     }
 
-    fn engine_knowing(&self, now: Instant, adapt: fn(Profile) -> Profile) -> Engine {
+    /// What an engine in real time is told of the drive, if anything.
+    pub fn knowledge_on_host(&self) -> Option<Arc<Profile>> {
+        self.knowledge(profile::on_host)
+    }
+
+    fn engine_of(&self, known: Option<Arc<Profile>>, now: Instant) -> Engine {
         let engine = Engine::new(self.settings(), now);
+        match known {
+            Some(profile) => engine.with_profile(profile),
+            None => engine,
+        }
+    }
+
+    fn knowledge(&self, adapt: fn(Profile) -> Profile) -> Option<Arc<Profile>> {
         if let Some(profile) = self.profile().filter(|_| self.policy.keeps_deadlines()) {
-            return engine.with_profile(Arc::new(adapt(profile)));
+            return Some(Arc::new(adapt(profile)));
         }
-        match self.drive.model.mechanical() {
-            Some(model) if self.execution.preemptible().is_some() => {
-                engine.with_profile(Arc::new(adapt(self.known(model))))
-            }
-            _ => engine,
-        }
+        let model = self.drive.model.mechanical();
+        let model = model.filter(|_| self.execution.preemptible().is_some())?;
+        Some(Arc::new(adapt(self.known(model))))
     }
 }
 

@@ -137,6 +137,7 @@ fn a_full_config_is_the_plan_that_it_says() {
         listen: vec!["unix:/run/spindle/nbd.sock".to_owned(), "127.0.0.1:10809".to_owned()],
         disks: disks(),
         volumes: volumes(),
+        log: spindle_config::Log::default(),
         pool: None,
         workloads: workloads(),
     };

@@ -1,6 +1,8 @@
 //! The API's client: one request over the daemon's Unix socket, for the command line.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{fmt, io};
 
 use http_body_util::{BodyExt, Full, Limited};
@@ -14,6 +16,7 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 
 use crate::limits::ANSWER_BYTES_MAX;
+use crate::live::{LiveQuery, Splitter};
 
 /// What means something in a path is escaped.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -152,6 +155,26 @@ impl Client {
         Ok(Answer { status, body })
     }
 
+    /// Looks on: gives every line of `/v1/trace` to `each`, and nothing at least as often as every `pause`, until `each` has
+    /// had enough, or the daemon stops. A refusal is given back as the answer that it is.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn trace(
+        &self,
+        query: &LiveQuery,
+        pause: Duration,
+        each: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
+    ) -> Result<Option<Answer>, ClientError> {
+        let unreachable = |error| ClientError::Unreachable(self.socket.clone(), error);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map_err(unreachable)?.block_on(async {
+            let stream = UnixStream::connect(&self.socket).await.map_err(unreachable)?;
+            let told = listen(stream, &live_path(query), pause, each).await;
+            told.map_err(|why| ClientError::Broken(self.socket.clone(), why))
+        })
+    }
+
     fn fetch(&self, method: Method, path: &str, body: Bytes) -> Result<(u16, Bytes), ClientError> {
         let unreachable = |error| ClientError::Unreachable(self.socket.clone(), error);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -165,6 +188,53 @@ impl Client {
 
 fn json(body: &impl Serialize) -> Bytes {
     serde_json::to_vec(body).expect("the API's shapes are JSON").into()
+}
+
+fn live_path(query: &LiveQuery) -> String {
+    let LiveQuery { volume, every, at_least } = query;
+    let volume = volume.as_ref().map(|volume| format!("volume={}", escaped(volume)));
+    let every = every.map(|every| format!("every={every}"));
+    let at_least = at_least.as_ref().map(|time| format!("at_least={}", escaped(time)));
+    let parts: Vec<String> = [volume, every, at_least].into_iter().flatten().collect();
+    format!("/v1/trace?{}", parts.join("&"))
+}
+
+async fn listen(
+    stream: UnixStream,
+    path: &str,
+    pause: Duration,
+    mut each: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
+) -> Result<Option<Answer>, String> {
+    let words = |error: hyper::Error| error.to_string();
+    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream));
+    let (mut sender, connection) = handshake.await.map_err(words)?;
+    let connection = tokio::spawn(connection);
+    let request = Request::get(path).header(HOST, "spindle").body(Full::new(Bytes::new()));
+    let request = request.map_err(|error| error.to_string())?;
+    let response = sender.send_request(request).await.map_err(words)?;
+    let status = response.status().as_u16();
+    if status != 200 {
+        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| error.to_string())?.to_bytes();
+        let body = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
+        return Ok(Some(Answer { status, body }));
+    }
+    let (mut body, mut splitter) = (response.into_body(), Splitter::default());
+    loop {
+        let flow = match tokio::time::timeout(pause, body.frame()).await {
+            Err(_) => each(None),
+            Ok(None) => break,
+            Ok(Some(frame)) => match frame.map_err(words)?.data_ref() {
+                Some(chunk) => splitter.split(chunk, |line| each(Some(line))),
+                None => ControlFlow::Continue(()),
+            },
+        };
+        if flow.is_break() {
+            break;
+        }
+    }
+    connection.abort();
+    Ok(None)
 }
 
 async fn exchange(

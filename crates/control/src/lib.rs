@@ -14,6 +14,7 @@
 
 mod answer;
 mod client;
+mod live;
 mod metrics;
 mod pool;
 mod problem;
@@ -24,6 +25,7 @@ mod shapes;
 pub mod limits;
 
 pub use client::{Answer, Client, ClientError};
+pub use live::LiveQuery;
 pub use metrics::{Metric, MetricKind, metrics};
 pub use pool::{
     Forced, Moving, NamedSpec, Pool, PoolAnswer, PoolChange, PoolDisk, PoolVolume, PoolVolumeSpec,

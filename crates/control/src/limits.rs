@@ -24,5 +24,13 @@ pub const TOKEN_BYTES_MAX: usize = 4_096;
 /// Bytes of an answer that a client takes: ten thousand volumes fit.
 pub const ANSWER_BYTES_MAX: usize = 64 << 20;
 
+/// Chunks of lines on their way to somebody who looks on. What does not fit waits in the daemon, which bounds it.
+pub const LIVE_CHUNKS_MAX: usize = 4;
+/// The most of which one request is told to somebody who looks on.
+pub const LIVE_EVERY_MAX: u32 = 1_000_000;
+/// How soon it is noticed that nobody looks on any more.
+pub const LIVE_PAUSE: units::Duration = units::Duration::from_millis(200);
+
+const _: () = assert!(daemon::WATCHERS_MAX < CONNECTIONS_MAX / 2);
 const _: () = assert!(config::limits::NAME_BYTES_MAX * 3 < HEAD_BYTES_MAX / 2);
 const _: () = assert!(TOKEN_BYTES_MIN < TOKEN_BYTES_MAX && TOKEN_BYTES_MAX < HEAD_BYTES_MAX);

@@ -143,6 +143,11 @@ const TRAFFIC: &[Family<Traffic>] = &[
         sum(t.estimate_error)
     }),
     counter("failures_total", "Requests of any kind that failed.", |t| Value::Whole(t.failures)),
+    counter(
+        "slow_requests_total",
+        "Requests that took at least as long as the config's `[log]` calls slow; none where it does not say.",
+        |t| Value::Whole(t.slow),
+    ),
 ];
 
 const LATENCY: (&str, &str) =
@@ -196,6 +201,12 @@ const VOLUME: &[Family<Volume>] = &[
 const BALANCE: (&str, &str) =
     ("balance_seconds", "What it has saved up of its reserve, or owes where negative.");
 
+/// Where its policy keeps deadlines.
+const STREAM_SLACK: (&str, &str) = (
+    "stream_slack_seconds",
+    "Disk time that what is promised by deadlines leaves to best effort at any moment (ΔL); told where deadlines are kept.",
+);
+
 /// A disk with what is promised of it.
 struct Disk {
     told: DiskStatus,
@@ -208,6 +219,9 @@ const DISK: &[Family<Disk>] = &[
         Value::Part(d.reserved)
     }),
     gauge("volumes", "Volumes on it.", |d| Value::Whole(d.volumes as u64)),
+    gauge("recorded", "Whether what its engine decides goes into a flight record: 1 or 0.", |d| {
+        Value::Whole(u64::from(d.told.recorded))
+    }),
     counter("uptime_seconds_total", "Time since the daemon started.", |d| {
         time(d.told.at.since(units::Instant::ZERO))
     }),
@@ -282,6 +296,7 @@ pub fn metrics() -> Vec<Metric> {
     list(&mut all, DISK_PREFIX, DISK_LABELS, TRAFFIC);
     one(&mut all, DISK_PREFIX, MetricKind::Histogram, &["device", "le"], LATENCY);
     list(&mut all, DISK_PREFIX, DISK_LABELS, DISK);
+    one(&mut all, DISK_PREFIX, MetricKind::Gauge, DISK_LABELS, STREAM_SLACK);
     one(&mut all, DISK_PREFIX, MetricKind::Counter, &["device", "kind"], TIME);
     list(&mut all, DISK_PREFIX, DISK_LABELS, EXECUTED);
     list(&mut all, VOLUME_PREFIX, VOLUME_LABELS, TRAFFIC);
@@ -348,6 +363,7 @@ fn render(status: Status, connections: &BTreeMap<ExportId, usize>) -> String {
     text.families(DISK_PREFIX, TRAFFIC, &disks, |disk| Some(&disk.told.traffic));
     text.latencies(DISK_PREFIX, &disks, |disk| &disk.told.traffic.latency);
     text.families(DISK_PREFIX, DISK, &disks, |disk| Some(disk));
+    text.streams(&disks);
     text.times(&disks);
     text.families(DISK_PREFIX, EXECUTED, &disks, |disk| disk.told.executed.as_ref());
     text.families(VOLUME_PREFIX, TRAFFIC, &volumes, |volume| Some(&volume.told.traffic));
@@ -435,6 +451,16 @@ impl Text {
                 kind("seek", time(times.seek));
                 kind("rotation", time(times.rotation));
                 kind("transfer", time(times.transfer));
+            }
+        }
+    }
+
+    fn streams(&mut self, disks: &[Labelled<Disk>]) {
+        let name = format!("{DISK_PREFIX}{}", STREAM_SLACK.0);
+        self.head(&name, MetricKind::Gauge, STREAM_SLACK.1);
+        for (labels, Disk { told, .. }) in disks {
+            if let Some(slack) = told.stream_slack {
+                self.sample(&name, labels, &charged(slack));
             }
         }
     }

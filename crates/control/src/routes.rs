@@ -18,6 +18,7 @@ use utoipa_axum::routes;
 
 use crate::answer;
 use crate::limits::{BODY_BYTES_MAX, BODY_TIME_MAX};
+use crate::live::{self, Closing, LiveQuery};
 use crate::metrics;
 use crate::problem::Problem;
 use crate::shapes::{
@@ -29,6 +30,7 @@ use crate::shapes::{
 #[derive(Clone, Debug)]
 pub struct Api {
     operator: Operator,
+    closing: Closing,
 }
 
 #[derive(utoipa::OpenApi)]
@@ -44,7 +46,12 @@ pub(crate) type Answered<T> = Result<Json<T>, Problem>;
 impl Api {
     /// The API of this daemon.
     pub fn new(operator: Operator) -> Self {
-        Self { operator }
+        Self { operator, closing: Closing::default() }
+    }
+
+    /// What tells those who look on to go.
+    pub(crate) fn closing(&self) -> Closing {
+        self.closing.clone()
     }
 
     /// Everything that is answered.
@@ -84,6 +91,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(admission))
         .routes(routes!(disks))
         .routes(routes!(disk, set_disk))
+        .routes(routes!(trace))
         .merge(crate::pool::described())
 }
 
@@ -264,6 +272,25 @@ async fn set_disk(
         one_disk(&operator, &name)
     });
     Ok(Json(changed.await??.into()))
+}
+
+/// Finished requests as they are answered, each with where its time went, until the client goes.
+#[utoipa::path(get, path = "/v1/trace", params(LiveQuery), responses(
+    (status = 200, description = "A line of JSON for each: `parts_ns` add up to `total_ns`; and one with `dropped` where \
+                                  the client was too slow. Empty lines mean nothing",
+     body = String, content_type = "application/x-ndjson"),
+    (status = 404, description = "There is no such volume", body = Problem),
+    (status = 409, description = "Too many look on", body = Problem),
+    (status = 422, description = "A parameter is not what it should be", body = Problem)))]
+async fn trace(
+    State(api): State<Api>,
+    query: Result<Query<LiveQuery>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let Query(query) = query.map_err(|error| {
+        let given = Some(error.body_text());
+        Problem::invalid("query", given, "`volume`, `every`, `at_least` or nothing".to_owned())
+    })?;
+    live::begin(api.operator, &query, api.closing)
 }
 
 fn one_disk(operator: &Operator, name: &str) -> Result<crate::Disk, Problem> {

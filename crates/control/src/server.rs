@@ -26,6 +26,7 @@ use crate::limits::{
     ACCEPT_PAUSE, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_TIME_MAX, STOP_MAX, TOKEN_BYTES_MAX,
     TOKEN_BYTES_MIN,
 };
+use crate::live::Closing;
 use crate::problem::Problem;
 use crate::routes::Api;
 
@@ -146,6 +147,7 @@ impl Bound {
 #[derive(Debug)]
 pub struct Server {
     stop: oneshot::Sender<()>,
+    closing: Closing,
     thread: JoinHandle<()>,
 }
 
@@ -160,11 +162,12 @@ impl Server {
             .max_blocking_threads(CONNECTIONS_MAX)
             .build()?;
         let (stop, stopped) = oneshot::channel();
+        let closing = api.closing();
         let thread = std::thread::Builder::new().name("api".to_owned()).spawn(move || {
             runtime.block_on(serve(bound, api, stopped));
             runtime.shutdown_timeout(STOP_MAX);
         })?;
-        Ok(Self { stop, thread })
+        Ok(Self { stop, closing, thread })
     }
 
     /// Accepts nobody any more, answers who has asked, and ends.
@@ -172,6 +175,7 @@ impl Server {
     /// # Panics
     /// If its thread has panicked.
     pub fn stop(self) {
+        self.closing.close();
         // Where it has ended already there is nobody to be told.
         let _ = self.stop.send(());
         self.thread.join().expect("the API's thread does not panic");

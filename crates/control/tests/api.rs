@@ -103,7 +103,12 @@ fn admission_says_whether_a_volume_would_fit_and_what_would() {
 fn a_volume_in_use_is_removed_only_by_force_and_its_client_gets_its_answers_first() {
     let served = Served::start(CONFIG);
     let (mut sender, mut receiver) = open(&served, "a").split();
-    faulty(&served.client.delete("a", false).expect("an answer"), 409, "in_use", None);
+    faulty(
+        &served.client.delete("volumes", "a", Some(false)).expect("an answer"),
+        409,
+        "in_use",
+        None,
+    );
     for cookie in 0..8 {
         let extent = blocks(cookie * 16_384, 8);
         sender.queue(cookie, Operation::read(extent), &[]).expect("room");
@@ -111,13 +116,13 @@ fn a_volume_in_use_is_removed_only_by_force_and_its_client_gets_its_answers_firs
     sender.flush().expect("it reads");
     // In one piece: with the first answer, the server has them all.
     receiver.receive().expect("an answer");
-    assert_eq!(served.client.delete("a", true).expect("an answer").status, 204);
+    assert_eq!(served.client.delete("volumes", "a", Some(true)).expect("an answer").status, 204);
     for _ in 1..8 {
         receiver.receive().expect("an answer").result.expect("it was read");
     }
     assert!(receiver.receive().is_err(), "then the server hangs up");
     assert_eq!(names(&served), ["b"]);
-    assert_eq!(served.client.delete("a", true).expect("an answer").status, 404);
+    assert_eq!(served.client.delete("volumes", "a", Some(true)).expect("an answer").status, 404);
     served.stop();
 }
 
@@ -127,7 +132,7 @@ fn a_volume_keeps_its_data_whatever_comes_and_goes_and_grows_around_it() {
     let written = vec![0x5a; 4_096];
     let mut client = open(&served, "b");
     client.write(blocks(0, 8), &written).expect("it is written");
-    assert_eq!(served.client.delete("a", false).expect("an answer").status, 204);
+    assert_eq!(served.client.delete("volumes", "a", Some(false)).expect("an answer").status, 204);
     let spec = json!({ "name": "c", "disk": "d0", "size": "1MiB" });
     assert_eq!(create(&served, &spec).status, 201);
     assert_eq!(set(&served, "c", &json!({ "size": "64MiB" })).status, 200);

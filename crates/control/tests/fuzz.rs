@@ -94,7 +94,9 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
 
 fn ask() -> impl Strategy<Value = Ask> {
     let described = spindle_control::description();
-    let paths: Vec<String> = described.paths.paths.keys().cloned().collect();
+    // What is told for as long as the client reads has no end to wait for; `live.rs` asks it what it cannot be asked.
+    let ends = |path: &&String| path.as_str() != "/v1/trace";
+    let paths: Vec<String> = described.paths.paths.keys().filter(ends).cloned().collect();
     let methods = vec!["GET", "POST", "PATCH", "DELETE", "PUT", "HEAD", "OPTIONS"];
     let query =
         prop::sample::select(vec!["", "?force=true", "?force=maybe", "?force", "?x=1", "?%ff"]);

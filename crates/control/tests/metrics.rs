@@ -127,7 +127,10 @@ fn counters_only_grow_while_requests_are_served_and_volumes_come_and_go() {
                 let spec = json!({ "name": "c", "disk": "d0", "size": "1MiB" });
                 assert_eq!(served.client.post("volumes", &spec).expect("an answer").status, 201);
             }
-            _ => assert_eq!(served.client.delete("c", false).expect("an answer").status, 204),
+            _ => assert_eq!(
+                served.client.delete("volumes", "c", Some(false)).expect("an answer").status,
+                204
+            ),
         }
         let after = scrape(&served);
         for (name, family) in &before {

@@ -7,9 +7,10 @@ use std::sync::mpsc::SyncSender;
 use backend::{Disk, Failure, Finished, Guarded, Job, Space, Tag};
 use engine::stream::Span;
 use engine::{
-    Action, Agenda, Command, CommandId, Contract, Declared, Engine, Event, Outcome, Priority,
-    Purpose, Request, VolumeId,
+    Action, Agenda, Command, CommandId, Contract, Declared, Event, Outcome, Priority, Purpose,
+    Request, VolumeId,
 };
+use flight::Recorded;
 use frontend::limits::STATUS_SEGMENTS_MAX;
 use frontend::{Allocation, Errno, ExportId, Handle, Reply, Segment, Told};
 use units::{DiskTime, Duration, Extent, Instant, Op, Operation};
@@ -17,6 +18,7 @@ use volume::pool::flow::PieceId;
 
 use crate::Clock;
 use crate::inbox::{Change, Changed, Inbox, Incoming, Look, Message, Portion};
+use crate::observe::{Entered, Observer, TracedId};
 use crate::pool::{Ended, Served};
 use crate::seats::Seats;
 use crate::status::{DiskView, Lateness};
@@ -35,6 +37,16 @@ enum Asker {
     Pool { piece: PieceId, client: bool },
 }
 
+impl Asker {
+    fn traced(&self) -> TracedId {
+        match self {
+            Self::Client(id) => TracedId::Client(*id),
+            Self::Operator(_) => TracedId::Erasure,
+            Self::Pool { piece, .. } => TracedId::Piece(*piece),
+        }
+    }
+}
+
 /// A request that the engine has.
 struct Pending {
     asker: Asker,
@@ -48,7 +60,7 @@ struct Pending {
 
 /// A disk's engine, and what its thread knows of its volumes beside it.
 pub(crate) struct Brain {
-    pub(crate) engine: Engine,
+    pub(crate) engine: Recorded,
     pub(crate) seats: Seats,
     pub(crate) agenda: Agenda,
 }
@@ -80,7 +92,7 @@ impl Brain {
         if contract != none {
             self.engine.handle(Event::ContractChanged { volume: id, contract }, now);
         }
-        self.engine.prioritise(id, priority);
+        self.engine.prioritise(id, priority, now);
         self.seats.add(id, export, declared);
         id
     }
@@ -111,6 +123,7 @@ pub(crate) struct DiskThread {
     pool: Option<Arc<Served>>,
     /// What of the pool's has ended and is not told yet.
     ended: Vec<Ended>,
+    observer: Observer,
     lateness: Lateness,
     /// Whether the engine sent the arm just in time when last looked at.
     trusted: bool,
@@ -132,6 +145,7 @@ impl DiskThread {
         inbox: Arc<Inbox>,
         handle: Handle,
         pool: Option<Arc<Served>>,
+        observer: Observer,
     ) -> Self {
         let trusted = brain.engine.executed().is_some_and(|executed| executed.trusted);
         let woken = Arc::clone(&inbox);
@@ -149,6 +163,7 @@ impl DiskThread {
             replies: Vec::new(),
             pool,
             ended: Vec::new(),
+            observer,
             lateness: Lateness::default(),
             trusted,
             state: backend::State::Well,
@@ -167,6 +182,7 @@ impl DiskThread {
         loop {
             self.inbox.wait(self.sleep(), &mut messages);
             let now = self.clock.now();
+            self.observer.look(&self.running, now);
             for message in messages.drain(..) {
                 self.receive(message, now);
             }
@@ -180,13 +196,18 @@ impl DiskThread {
             while let Some(action) = self.brain.engine.poll(now) {
                 self.act(action, now);
             }
+            self.observer.rests(&self.brain.engine, now);
             self.handle.reply_many(&mut self.replies);
             if let Some(pool) = &self.pool {
                 pool.ended(&mut self.ended);
             }
+            let (clock, seats) = (self.clock, &mut self.brain.seats);
+            self.observer.handed_over(|| clock.now(), |volume| seats.slow(volume));
+            self.brain.engine.keep(now);
             self.tell_of_trust();
             self.tell_of_state();
             if self.stopping && self.brain.engine.requests() == 0 {
+                self.brain.engine.close();
                 return self.view(Look::All, now);
             }
         }
@@ -267,11 +288,11 @@ impl DiskThread {
     }
 
     fn submit(&mut self, incoming: Incoming, now: Instant) {
-        let Incoming { id, volume, operation, data, no_hole } = incoming;
+        let Incoming { id, asked, volume, operation, data, no_hole } = incoming;
         self.brain.seats.seen(volume, operation.extent);
         let (asker, failure) = (Asker::Client(id), None);
         let pending = Pending { asker, operation, data, no_hole, failure, arrived: now };
-        self.enter(volume, pending, now);
+        self.enter(volume, pending, Some(asked), now);
     }
 
     /// A pool's part of a request, or something of its own.
@@ -282,17 +303,19 @@ impl DiskThread {
         }
         let (asker, failure) = (Asker::Pool { piece, client }, None);
         let pending = Pending { asker, operation, data, no_hole, failure, arrived: now };
-        self.enter(volume, pending, now);
+        self.enter(volume, pending, None, now);
     }
 
-    fn enter(&mut self, volume: VolumeId, pending: Pending, now: Instant) {
-        let operation = pending.operation;
+    fn enter(&mut self, volume: VolumeId, pending: Pending, asked: Option<Instant>, now: Instant) {
+        let (operation, id) = (pending.operation, pending.asker.traced());
         self.brain.seats.asked(volume, now);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.pending.push(None);
             self.pending.len() as u64 - 1
         });
         self.pending[index(slot)] = Some(pending);
+        let export = self.brain.seats.export(volume).expect("it is asked for");
+        self.observer.entered(Entered { slot, id, export, operation, asked }, now);
         let id = engine::RequestId(slot);
         self.brain.engine.handle(Event::Submit(Request { id, volume, operation }), now);
     }
@@ -314,7 +337,7 @@ impl DiskThread {
                 let (asker, data) = (Asker::Operator(to), Vec::new());
                 let (no_hole, failure) = (false, None);
                 let pending = Pending { asker, operation, data, no_hole, failure, arrived: now };
-                return self.enter(volume, pending, now);
+                return self.enter(volume, pending, None, now);
             }
             Change::Drain { volume } => return self.brain.seats.drain(volume, to),
             Change::Remove { volume } => {
@@ -339,6 +362,7 @@ impl DiskThread {
                     self.idle = self.idle(now);
                 }
                 self.running.push(command);
+                self.observer.issued(&command, now);
                 self.disk.submit(Job { tag, operation, data, no_hole }, now);
             }
             Action::Reply(reply) => self.answer(reply, now),
@@ -355,6 +379,8 @@ impl DiskThread {
         if self.running.is_empty() {
             self.idle_since = now;
         }
+        let told = (self.disk.parts(), finished.late.unwrap_or_default());
+        self.observer.completed(&command, told, now);
         let pending = self.pending[index(command.request.0)].as_mut().expect("it is pending");
         let outcome = match finished.result {
             Ok(data) => {
@@ -373,6 +399,9 @@ impl DiskThread {
         let (slot, volume) = (reply.request.0, reply.volume);
         let pending = self.pending[index(slot)].take().expect("a request is answered once");
         self.free.push(slot);
+        let (engine, seats) = (&self.brain.engine, &self.brain.seats);
+        let failed = pending.failure.is_some();
+        self.observer.answered((slot, failed), (engine, |id| seats.export(id)), volume, now);
         let answered = Answered {
             operation: pending.operation,
             latency: now.since(pending.arrived),
@@ -381,7 +410,7 @@ impl DiskThread {
             estimate_error: (reply.estimate > DiskTime::ZERO)
                 .then(|| (reply.disk_time - reply.estimate).as_nanos().unsigned_abs())
                 .map(Duration::from_nanos),
-            failed: pending.failure.is_some(),
+            failed,
             client: matches!(pending.asker, Asker::Client(_) | Asker::Pool { client: true, .. }),
         };
         match pending.asker {
@@ -419,6 +448,8 @@ impl DiskThread {
             times: self.disk.times(),
             health: self.disk.health(now),
             executed: self.brain.engine.executed(),
+            stream_slack: self.brain.engine.slack_of_streams(),
+            recorded: self.brain.engine.records(),
             volumes,
         }
     }

@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use backend::Failure;
 use engine::VolumeId;
 use frontend::{ExportId, RequestId};
-use units::{Duration, Extent, Operation};
+use units::{Duration, Extent, Instant, Operation};
 use volume::pool::flow::PieceId;
 
 use crate::disk::Joins;
@@ -18,6 +18,8 @@ use crate::status::DiskView;
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) id: RequestId,
+    /// When the sockets' turn began in which it came.
+    pub(crate) asked: Instant,
     pub(crate) volume: VolumeId,
     pub(crate) operation: Operation,
     pub(crate) data: Vec<u8>,

@@ -17,9 +17,11 @@ mod clock;
 mod disk;
 mod inbox;
 mod live;
+mod observe;
 mod operator;
 mod persist;
 mod pool;
+mod record;
 mod router;
 mod seats;
 mod service;
@@ -28,6 +30,10 @@ mod traffic;
 
 pub use backend::{Health, State as DiskState};
 pub use clock::{Clock, thread_processor_time};
+pub use observe::{
+    Breakdown, Filter, NAMED_MAX, Told, Traced, TracedId, WAITING_MAX, WATCHERS_MAX, Watcher,
+    Withholder,
+};
 pub use operator::{ChangeError, Created, Operator, Setting};
 pub use pool::{Moving, PoolDiskView, PoolError, PoolView, PoolVolumeView, chance};
 pub use service::{Daemon, StartError};

@@ -9,6 +9,7 @@ use units::Instant;
 
 use crate::Clock;
 use crate::inbox::{Inbox, Look, Message};
+use crate::observe::Watchers;
 use crate::pool::Served;
 use crate::router::{Home, Routes};
 use crate::status::{DiskStatus, DiskView, Status, VolumeStatus, VolumeView};
@@ -16,6 +17,7 @@ use crate::status::{DiskStatus, DiskView, Status, VolumeStatus, VolumeView};
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) clock: Clock,
+    pub(crate) watchers: Arc<Watchers>,
     pub(crate) handle: frontend::Handle,
     pub(crate) routes: Arc<Routes>,
     pub(crate) inboxes: Vec<Arc<Inbox>>,
@@ -58,18 +60,8 @@ impl Live {
         let routes = self.routes.all();
         let (mut disks, mut told) = (Vec::new(), BTreeMap::new());
         for (disk, (view, name)) in views.into_iter().zip(&self.disks).enumerate() {
-            let DiskView {
-                at,
-                busy,
-                slack,
-                lateness,
-                traffic,
-                idle,
-                times,
-                health,
-                executed,
-                volumes,
-            } = view;
+            let DiskView { at, busy, slack, lateness, traffic, idle, times, executed, .. } = view;
+            let DiskView { health, stream_slack, recorded, volumes, .. } = view;
             let name = name.clone();
             disks.push(DiskStatus {
                 name,
@@ -82,6 +74,8 @@ impl Live {
                 times,
                 health,
                 executed,
+                stream_slack,
+                recorded,
             });
             for (export, view) in volumes {
                 told.entry(export).or_insert_with(Vec::new).push((disk, view));

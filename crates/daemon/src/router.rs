@@ -8,9 +8,10 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use engine::VolumeId;
 use frontend::{ClientName, Export, ExportId, Exports, Query, Reply, Request, Sink};
-use units::{Bytes, Op, Operation};
+use units::{Bytes, Instant, Op, Operation};
 use volume::Map;
 
+use crate::Clock;
 use crate::inbox::{Inbox, Incoming, Message};
 use crate::pool::Served;
 
@@ -120,6 +121,11 @@ impl Routes {
         Some((export, table.routes[&export].clone()))
     }
 
+    /// What a volume is called, if it is there.
+    pub(crate) fn name(&self, export: ExportId) -> Option<String> {
+        self.read().routes.get(&export).map(|route| route.name.clone())
+    }
+
     /// All volumes, in the order in which they came.
     pub(crate) fn all(&self) -> BTreeMap<ExportId, Route> {
         self.read().routes.clone()
@@ -160,6 +166,9 @@ pub(crate) struct Router {
     inboxes: Vec<Arc<Inbox>>,
     waiting: Vec<Vec<Message>>,
     pool: Option<Arc<Served>>,
+    clock: Clock,
+    /// When the first request of this turn came.
+    turn: Option<Instant>,
     /// Requests to the pool's volumes.
     pooled: Vec<(volume::pool::VolumeId, Request)>,
 }
@@ -169,9 +178,10 @@ impl Router {
         routes: Arc<Routes>,
         inboxes: Vec<Arc<Inbox>>,
         pool: Option<Arc<Served>>,
+        clock: Clock,
     ) -> Self {
         let waiting = inboxes.iter().map(|_| Vec::new()).collect();
-        Self { routes, inboxes, waiting, pool, pooled: Vec::new() }
+        Self { routes, inboxes, waiting, pool, clock, turn: None, pooled: Vec::new() }
     }
 }
 
@@ -191,7 +201,8 @@ impl Sink for Router {
         }
         let operation = Operation { op, extent, fua };
         let Request { id, data, no_hole, .. } = request;
-        let incoming = Incoming { id, volume, operation, data, no_hole };
+        let asked = *self.turn.get_or_insert_with(|| self.clock.now());
+        let incoming = Incoming { id, asked, volume, operation, data, no_hole };
         self.waiting[disk].push(Message::Request(incoming));
     }
 
@@ -212,6 +223,7 @@ impl Sink for Router {
     }
 
     fn submitted_batch_end(&mut self, _: &mut Vec<Reply>) {
+        self.turn = None;
         for (inbox, messages) in self.inboxes.iter().zip(&mut self.waiting) {
             inbox.put(messages);
         }

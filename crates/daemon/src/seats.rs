@@ -4,7 +4,8 @@
 
 use std::sync::mpsc::SyncSender;
 
-use engine::{Declared, Engine, SEQUENTIAL_WITHIN, VolumeId};
+use engine::{Declared, SEQUENTIAL_WITHIN, VolumeId};
+use flight::Recorded;
 use frontend::ExportId;
 use report::{Latency, Runs};
 use units::{Extent, Instant};
@@ -105,6 +106,19 @@ impl Seats {
         }
     }
 
+    /// Whose a volume is, if it is there.
+    pub(crate) fn export(&self, volume: VolumeId) -> Option<ExportId> {
+        self.seats.get(volume.0 as usize)?.as_ref().map(|seat| seat.export)
+    }
+
+    /// A request of a volume's was slow.
+    pub(crate) fn slow(&mut self, volume: VolumeId) {
+        self.traffic.slow += 1;
+        if let Some(Some(seat)) = self.seats.get_mut(volume.0 as usize) {
+            seat.traffic.slow += 1;
+        }
+    }
+
     /// What has been asked of all of them.
     pub(crate) fn traffic(&self, now: Instant) -> Traffic {
         self.traffic.at(now)
@@ -112,7 +126,7 @@ impl Seats {
 
     pub(crate) fn view(
         &self,
-        engine: &mut Engine,
+        engine: &mut Recorded,
         look: Look,
         now: Instant,
     ) -> Vec<(ExportId, VolumeView)> {

@@ -15,8 +15,10 @@ use crate::Clock;
 use crate::disk::{Brain, DiskThread, Joins};
 use crate::inbox::{Inbox, Look};
 use crate::live::Live;
+use crate::observe::{Observer, Watchers};
 use crate::operator::{self, ChangeError, Operator};
 use crate::pool::{self, PoolError, Served};
+use crate::record::Recorder;
 use crate::router::{self, Home, Medium, Route, Router, Routes};
 use crate::seats::Seats;
 use crate::status::{DiskView, Status};
@@ -28,6 +30,7 @@ pub struct Daemon {
     addresses: Vec<Address>,
     serving: JoinHandle<io::Result<()>>,
     disks: Vec<JoinHandle<DiskView>>,
+    recorder: Option<Recorder>,
 }
 
 /// Why nothing was started.
@@ -57,6 +60,13 @@ pub enum StartError {
     },
     /// TLS cannot be done with the files that the config names. Cure: as the reason says.
     Tls(TlsError),
+    /// Flight records cannot be kept where the config says. Cure: as the reason says.
+    Record {
+        /// The directory.
+        directory: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
     /// The system gave no thread.
     Thread(io::Error),
 }
@@ -76,6 +86,13 @@ impl fmt::Display for StartError {
             }
             Self::Listen(error) => write!(f, "listen: {error}"),
             Self::Tls(error) => write!(f, "[nbd]: found {error}"),
+            Self::Record { directory, error } => {
+                let directory = directory.display();
+                write!(
+                    f,
+                    "[log]: field `record`: found `{directory}`, expected a directory that can be written to ({error})"
+                )
+            }
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
         }
     }
@@ -132,10 +149,15 @@ impl Daemon {
         let server = Server::adopt_or_bind(addresses).map_err(StartError::Listen)?;
         let allowed = settings(&plan.nbd).map_err(StartError::Tls)?;
         let server = server.with_settings(allowed).expect("the config's limits are these");
+        let recorder = plan.log.record.as_ref().map(|record| {
+            let directory = record.directory.clone();
+            Recorder::start(record).map_err(|error| StartError::Record { directory, error })
+        });
+        let recorder = recorder.transpose()?;
         let mut disks = Vec::with_capacity(plan.disks.len());
         let mut new = NewFiles::default();
-        for disk in &plan.disks {
-            disks.push(open(plan, disk, &mut new, clock.now())?);
+        for (place, disk) in plan.disks.iter().enumerate() {
+            disks.push(open(plan, (place, disk), recorder.as_ref(), &mut new, clock.now())?);
         }
         let found = find_pool(plan, &mut disks)?;
         let routes = Arc::new(place_volumes(plan, &mut disks, clock.now()));
@@ -149,24 +171,35 @@ impl Daemon {
             let (inboxes, handle) = (inboxes.clone(), handle.clone());
             Arc::new(Served::new(found.pool, members, tenants, inboxes, handle))
         });
-        let threads = disks.into_iter().zip(&plan.disks).zip(&inboxes);
-        let threads = threads.map(|((opened, disk), inbox)| {
+        let watchers = Arc::new(Watchers::new(plan.log.slow));
+        let threads = disks.into_iter().zip(&plan.disks).zip(&inboxes).enumerate();
+        let threads = threads.map(|(place, ((opened, disk), inbox))| {
+            let observer = Observer::new(place, watchers.clone());
             let (name, inbox) = (disk.name.clone(), inbox.clone());
-            let (brain, pool) = (opened.brain, served.clone());
             let guarded = Guarded::new(before(&name, opened.disk));
-            DiskThread::new(name, clock, brain, guarded, inbox, handle.clone(), pool)
+            let (brain, disk, pool) = (opened.brain, guarded, served.clone());
+            DiskThread::new(name, clock, brain, disk, inbox, handle.clone(), pool, observer)
         });
         let also = also().map_err(StartError::Listen)?;
-        let mut router = Router::new(routes.clone(), inboxes.clone(), served.clone());
+        let mut router = Router::new(routes.clone(), inboxes.clone(), served.clone(), clock);
         let exports = routes.clone();
         let serve = move || server.run(exports, &mut router, &|| clock.now());
         let started = spawn_all(plan, threads, serve);
         let names = plan.disks.iter().map(|disk| disk.name.clone());
         let disks = names.collect();
         let keeper = std::sync::Mutex::default();
-        let live = Arc::new(Live { clock, handle, routes, inboxes, disks, pool: served, keeper });
+        let live = Arc::new(Live {
+            clock,
+            watchers,
+            handle,
+            routes,
+            inboxes,
+            disks,
+            pool: served,
+            keeper,
+        });
         let (disks, serving) = started.inspect_err(|_| live.stop_disks())?;
-        let daemon = Self { live, addresses, serving, disks };
+        let daemon = Self { live, addresses, serving, disks, recorder };
         if let Err(error) = daemon.live.open_pool(plan) {
             // What was served meanwhile, if anything, has its answers.
             drop(daemon.stop());
@@ -225,6 +258,9 @@ impl Daemon {
         let views =
             self.disks.into_iter().map(|disk| disk.join().expect("a disk's thread does not panic"));
         let status = self.live.assemble(views.collect());
+        if let Some(recorder) = self.recorder {
+            recorder.finish();
+        }
         served.map(|()| status)
     }
 }
@@ -301,7 +337,8 @@ impl Drop for NewFiles {
 
 fn open(
     plan: &Plan,
-    disk: &config::Disk,
+    (place, disk): (usize, &config::Disk),
+    recorder: Option<&Recorder>,
     new: &mut NewFiles,
     now: Instant,
 ) -> Result<Opened, StartError> {
@@ -317,7 +354,10 @@ fn open(
         }
         Backing::Real(real) => Box::new(open_real(plan, disk, real)?),
     };
-    let engine = disk.engine_on_host(now);
+    let engine = match recorder {
+        Some(recorder) => recorder.engine(plan, place, disk, now),
+        None => disk.engine_on_host(now).into(),
+    };
     let timed = disk.execution.preemptible().is_some_and(|how| how.jit.is_some());
     if timed && disk.depth > 1 {
         eprintln!(

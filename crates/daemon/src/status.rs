@@ -85,6 +85,8 @@ pub(crate) struct DiskView {
     pub(crate) times: Option<Times>,
     pub(crate) health: Health,
     pub(crate) executed: Option<Executed>,
+    pub(crate) stream_slack: Option<DiskTime>,
+    pub(crate) recorded: bool,
     /// In no order that means anything.
     pub(crate) volumes: Vec<(ExportId, VolumeView)>,
 }
@@ -112,6 +114,11 @@ pub struct DiskStatus {
     pub health: Health,
     /// What preemptible execution has done; `None` if requests are executed whole.
     pub executed: Option<Executed>,
+    /// The disk time that what is promised by deadlines leaves to best effort at any moment (ΔL of RTAS 2000); `None` where
+    /// deadlines are not kept.
+    pub stream_slack: Option<DiskTime>,
+    /// Whether what its engine is told and decides goes into a flight record.
+    pub recorded: bool,
 }
 
 /// One volume.

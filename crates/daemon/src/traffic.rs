@@ -125,6 +125,8 @@ pub struct Traffic {
     pub flushes: Flow,
     /// Of all of these, those that failed.
     pub failures: u64,
+    /// Of all of these, those that took as long as is called slow.
+    pub slow: u64,
     /// Requests that are not answered yet.
     pub open: u64,
     /// Time in which there was one.
@@ -164,6 +166,7 @@ impl Traffic {
             mine.time += more.time;
         }
         self.failures += other.failures;
+        self.slow += other.slow;
         self.open += other.open;
         self.busy = self.busy.max(other.busy);
         self.weighted += other.weighted;

@@ -16,8 +16,10 @@ use crate::{
 };
 
 mod change;
+mod rest;
 mod tasks;
 
+pub use rest::Rest;
 pub use tasks::BEST_EFFORT_TASK;
 
 /// No request.

@@ -37,7 +37,7 @@ mod worst_case;
 pub use admission::{Admission, Refusal};
 pub use agenda::Agenda;
 pub use contract::{Contract, PolicyName, Priority, Stream, UnknownPolicy, VolumeId, Weight};
-pub use engine::{BEST_EFFORT_TASK, Engine};
+pub use engine::{BEST_EFFORT_TASK, Engine, Rest};
 pub use estimate::{
     DriveTable, Estimates, EstimatorName, SEQUENTIAL_WITHIN, TABLE_POINTS, UnknownEstimator,
 };

@@ -163,28 +163,40 @@ impl Profile {
         self.bands.last().map_or(Sectors::ZERO, |band| Sectors(band.lbas.end().0))
     }
 
+    /// Whether it is a profile of a disk.
+    ///
+    /// # Errors
+    /// What it would have to be.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let mut next = Lba(0);
+        let (mut in_a_row, mut chunks) = (true, true);
+        for band in &self.bands {
+            in_a_row &= band.lbas.start == next && !band.lbas.is_empty();
+            in_a_row &= band.sectors_per_track > 0;
+            chunks &= band.chunk_read.0 > 0 && band.chunk_write.0 > 0;
+            next = band.lbas.end();
+        }
+        let rising = |curve: &Curve| {
+            let first = curve.points.first().is_none_or(|first| first.0 > 0);
+            first && curve.points.windows(2).all(|pair| pair[0].0 < pair[1].0)
+        };
+        let checks = [
+            (self.period > Duration::ZERO, "a disk that turns"),
+            (self.surfaces > 0 && self.cylinders > 0, "a disk with tracks"),
+            (!self.bands.is_empty(), "a disk with sectors"),
+            (in_a_row, "bands with sectors that follow one another"),
+            (chunks, "chunks that move something"),
+            (rising(&self.seek) && rising(&self.seek_write), "distances that rise"),
+        ];
+        checks.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, expected)| Err(expected))
+    }
+
     /// Panics if it is no profile of a disk: whoever makes one asks.
     ///
     /// # Panics
     /// As said.
     pub fn assert_sane(&self) {
-        assert!(self.period > Duration::ZERO, "a disk turns");
-        assert!(self.surfaces > 0 && self.cylinders > 0, "a disk has tracks");
-        assert!(!self.bands.is_empty(), "a disk has sectors");
-        let mut next = Lba(0);
-        for band in &self.bands {
-            assert_eq!(band.lbas.start, next, "bands follow one another");
-            assert!(!band.lbas.is_empty() && band.sectors_per_track > 0, "a band has sectors");
-            assert!(band.chunk_read.0 > 0 && band.chunk_write.0 > 0, "a chunk moves something");
-            next = band.lbas.end();
-        }
-        for curve in [&self.seek, &self.seek_write] {
-            let rising = curve.points.windows(2).all(|pair| pair[0].0 < pair[1].0);
-            assert!(
-                rising && curve.points.first().is_none_or(|first| first.0 > 0),
-                "distances rise"
-            );
-        }
+        assert_eq!(self.check(), Ok(()), "a profile is of a disk");
     }
 
     /// The band in which an address lies.

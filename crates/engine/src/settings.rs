@@ -105,39 +105,56 @@ impl Settings {
     /// 60 commands a second: the paper's drive, at its worst.
     const NOMINAL_DEFAULT: DiskTime = DiskTime::from_nanos(1_000_000_000 / 60);
 
-    pub(crate) fn assert_sane(&self) {
-        assert!((1..=limits::DEPTH_MAX).contains(&self.depth), "depth");
-        assert!((limits::PERIOD_MIN..=limits::PERIOD_MAX).contains(&self.period), "period");
-        assert!(self.batch <= self.period, "a batch lasts at most a period");
-        assert!(self.linger <= limits::LINGER_MAX, "linger");
-        assert!(self.nominal > DiskTime::ZERO, "a command counts");
-        assert!(self.nominal <= self.period.into(), "a bucket holds a nominal command");
-        assert!(self.command_max > Sectors::ZERO, "a command moves something");
-        assert!(self.command_max <= limits::COMMAND_MAX, "command_max");
-        if self.policy.keeps_deadlines() {
-            assert_eq!(self.depth, 1, "a deadline is kept with one command in the drive");
-            let atomic = matches!(self.execution, Execution::Whole { split: Some(_) });
-            assert!(!atomic, "between two commands there is a decision");
-            let Deadlines { worst, preemption, best_effort, .. } = self.deadlines;
-            assert!(worst.positioning >= DiskTime::ZERO, "positioning");
-            assert!(worst.sector >= DiskTime::ZERO, "sector");
-            assert!(preemption >= DiskTime::ZERO, "preemption");
-            let period = best_effort.map_or(limits::PERIOD_MAX, |server| server.period);
-            assert!(
-                (limits::SERVER_PERIOD_MIN..=limits::PERIOD_MAX).contains(&period),
-                "a server's period"
-            );
-        }
+    /// Whether an engine can be made of them.
+    ///
+    /// # Errors
+    /// What they would have to be.
+    pub fn check(&self) -> Result<(), &'static str> {
         let some = |sectors: Option<Sectors>| sectors.is_none_or(|sectors| sectors > Sectors::ZERO);
-        match self.execution {
-            Execution::Whole { split } => assert!(some(split), "a piece moves something"),
-            Execution::Preemptible(how) => {
-                assert!(some(how.chunk), "a chunk moves something");
-                assert!(
-                    how.jit.is_none_or(|jit| jit.offset <= limits::JIT_OFFSET_MAX),
-                    "jit_offset"
-                );
-            }
-        }
+        let execution = match self.execution {
+            Execution::Whole { split } => some(split),
+            Execution::Preemptible(how) => some(how.chunk),
+        };
+        let jit = self.execution.preemptible().and_then(|how| how.jit);
+        let jit = jit.is_none_or(|jit| jit.offset <= limits::JIT_OFFSET_MAX);
+        let period = (limits::PERIOD_MIN..=limits::PERIOD_MAX).contains(&self.period);
+        let checks = [
+            ((1..=limits::DEPTH_MAX).contains(&self.depth), "a depth from 1 to 32"),
+            (period, "a period from 100 ms to 10 s"),
+            (self.batch <= self.period, "a batch that lasts at most a period"),
+            (self.linger <= limits::LINGER_MAX, "lingering of at most 20 ms"),
+            (self.nominal > DiskTime::ZERO, "a nominal command that counts"),
+            (self.nominal <= self.period.into(), "a nominal command that a bucket holds"),
+            (self.command_max > Sectors::ZERO, "commands that move something"),
+            (self.command_max <= limits::COMMAND_MAX, "commands of at most 1 MiB"),
+            (execution, "pieces that move something"),
+            (jit, "an offset of at most 20 ms"),
+        ];
+        let mut checks = checks.into_iter().chain(self.deadline_checks());
+        checks.find(|(holds, _)| !holds).map_or(Ok(()), |(_, expected)| Err(expected))
+    }
+
+    /// What a policy that keeps deadlines wants beside.
+    fn deadline_checks(&self) -> [(bool, &'static str); 5] {
+        let others = !self.policy.keeps_deadlines();
+        let atomic = matches!(self.execution, Execution::Whole { split: Some(_) });
+        let Deadlines { worst, preemption, best_effort, .. } = self.deadlines;
+        let periods = limits::SERVER_PERIOD_MIN..=limits::PERIOD_MAX;
+        let server = best_effort.is_none_or(|server| periods.contains(&server.period));
+        let bound = worst.positioning >= DiskTime::ZERO && worst.sector >= DiskTime::ZERO;
+        [
+            (others || self.depth == 1, "one command in the drive where deadlines are kept"),
+            (others || !atomic, "a decision between two commands where deadlines are kept"),
+            (others || bound, "a worst case of no less than nothing"),
+            (
+                others || preemption >= DiskTime::ZERO,
+                "a preemption that costs no less than nothing",
+            ),
+            (others || server, "a server's period from 10 ms to 10 s"),
+        ]
+    }
+
+    pub(crate) fn assert_sane(&self) {
+        assert_eq!(self.check(), Ok(()), "settings are refused at the edge");
     }
 }

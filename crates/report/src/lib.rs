@@ -7,6 +7,7 @@ mod declared;
 mod heat;
 mod latency;
 mod plot;
+mod request;
 mod runs;
 mod shapes;
 
@@ -14,5 +15,6 @@ pub use declared::DeclaredReport;
 pub use heat::HeatMap;
 pub use latency::{ErrorMs, Latency, LatencyMs};
 pub use plot::{Line, Plot, PlotError};
+pub use request::{DroppedReport, MeanwhileReport, RequestReport};
 pub use runs::Runs;
 pub use shapes::{DeadlinesReport, DiskReport, ExecutionReport, SCHEMA, VolumeReport};

@@ -21,6 +21,8 @@ pub(super) struct Tasks {
     longest: DiskTime,
     /// Whether the policy has yet to be told what slack they leave.
     changed: bool,
+    /// What it was told last.
+    slack: Option<DiskTime>,
 }
 
 impl Settings {
@@ -74,7 +76,7 @@ impl Tasks {
         if let Some(server) = server {
             set.insert(BEST_EFFORT_TASK, server);
         }
-        let tasks = Self { set, period, longest, changed: true };
+        let tasks = Self { set, period, longest, changed: true, slack: None };
         settings.policy.keeps_deadlines().then_some(tasks)
     }
 
@@ -125,7 +127,11 @@ impl Tasks {
 
     /// What slack there is, if that may have changed since the last call.
     pub(super) fn new_slack(&mut self, range: Range) -> Option<DiskTime> {
-        core::mem::take(&mut self.changed).then(|| self.set.slack_in(range))
+        if !core::mem::take(&mut self.changed) {
+            return None;
+        }
+        self.slack = Some(self.set.slack_in(range));
+        self.slack
     }
 }
 
@@ -133,6 +139,12 @@ impl Engine {
     /// What is promised by deadlines; none if the policy keeps none.
     pub fn tasks(&self) -> Option<&TaskSet> {
         self.tasks.as_ref().map(|tasks| &tasks.set)
+    }
+
+    /// ΔL (RTAS 2000): the disk time that what is promised by deadlines leaves to best effort at any moment, as of the last
+    /// [`Engine::poll`]; none if the policy keeps no deadlines.
+    pub fn slack_of_streams(&self) -> Option<DiskTime> {
+        self.tasks.as_ref().and_then(|tasks| tasks.slack)
     }
 
     /// What became of the deadlines of `volume`'s streams so far; none if it has had none that deadlines are kept of.

@@ -1,0 +1,101 @@
+//! `spindle trace live`: a running daemon's requests as they are answered, each with where its time went.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use control::LiveQuery;
+use report::{DroppedReport, RequestReport, SCHEMA};
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::exit::Ended;
+use crate::vol::{Reach, accepted};
+
+/// How soon a signal is noticed.
+const PAUSE: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Args)]
+pub(crate) struct TraceLive {
+    #[command(flatten)]
+    reach: Reach,
+    /// The requests of this volume alone.
+    #[arg(long)]
+    volume: Option<String>,
+    /// One request in so many.
+    #[arg(long, value_name = "N")]
+    every: Option<u32>,
+    /// Those that took at least so long, such as 5ms.
+    #[arg(long, value_name = "TIME")]
+    at_least: Option<String>,
+    /// End after so many.
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+}
+
+/// What was told, as the last line with `--json`.
+#[derive(Debug, Default, Serialize)]
+struct Summary {
+    schema: u32,
+    requests: u64,
+    dropped: u64,
+}
+
+pub(crate) fn run(args: &TraceLive, json: bool) -> anyhow::Result<Ended> {
+    let stopped = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, stopped.clone()).context("cannot listen to signals")?;
+    }
+    let TraceLive { reach, volume, every, at_least, count } = args;
+    let query = LiveQuery { volume: volume.clone(), every: *every, at_least: at_least.clone() };
+    let mut summary = Summary { schema: SCHEMA, ..Summary::default() };
+    let mut out = std::io::stdout().lock();
+    let refused = reach.client().trace(&query, PAUSE, |line| {
+        let told = line.map_or(Ok(()), |line| tell(line, json, &mut summary, &mut out));
+        let enough = count.is_some_and(|count| summary.requests >= count);
+        // Who reads no more has seen enough.
+        if told.is_err() || enough || stopped.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    if let Some(answer) = refused? {
+        accepted(Ok(answer))?;
+    }
+    // As above.
+    let _ = if json { writeln!(out, "{}", serde_json::to_string(&summary)?) } else { out.flush() };
+    eprintln!("{} requests told, {} dropped", summary.requests, summary.dropped);
+    Ok(Ended::Held)
+}
+
+/// One line of the daemon's as one of ours.
+fn tell(
+    line: &[u8],
+    json: bool,
+    summary: &mut Summary,
+    out: &mut impl Write,
+) -> std::io::Result<()> {
+    let text = String::from_utf8_lossy(line);
+    if let Ok(DroppedReport { dropped, .. }) = serde_json::from_str(&text) {
+        summary.dropped += dropped;
+        if !json {
+            return writeln!(out, "({dropped} dropped: they came faster than they were read)");
+        }
+    } else {
+        summary.requests += 1;
+    }
+    if json {
+        writeln!(out, "{text}")?;
+        return out.flush();
+    }
+    match serde_json::from_str::<RequestReport>(&text) {
+        Ok(report) => writeln!(out, "{}", report.line())?,
+        // Of a daemon of another version.
+        Err(_) => writeln!(out, "{text}")?,
+    }
+    out.flush()
+}

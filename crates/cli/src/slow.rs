@@ -1,0 +1,74 @@
+//! The slow-request log of `spindle serve`: lines on standard error, at most so many a second.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use config::{Log, LogFormat};
+use daemon::{Filter, Operator, Watcher};
+use report::{DroppedReport, SCHEMA};
+use units::Duration;
+
+/// Lines in a second, of all disks together: whoever reads more than that reads none.
+const LINES_MAX: u32 = 20;
+/// How soon it is noticed that the daemon stops.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// A log that is being written.
+#[derive(Debug)]
+pub(crate) struct SlowLog {
+    stopped: Arc<AtomicBool>,
+    writing: JoinHandle<()>,
+}
+
+impl SlowLog {
+    /// Begins, where the config says what is slow.
+    pub(crate) fn start(log: &Log, json: bool, operator: Operator) -> io::Result<Option<Self>> {
+        let Some(at_least) = log.slow else { return Ok(None) };
+        let filter = Filter { at_least, most: Some(LINES_MAX), ..Filter::ALL };
+        let watcher = operator.watch(filter).expect("it is the first who watches");
+        let default = if json { LogFormat::Json } else { LogFormat::Text };
+        let (format, stopped) = (log.format.unwrap_or(default), Arc::new(AtomicBool::new(false)));
+        let seen = stopped.clone();
+        let write = move || {
+            while !seen.load(Ordering::Relaxed) {
+                write(&operator, &watcher, PAUSE, format);
+            }
+            write(&operator, &watcher, Duration::ZERO, format);
+        };
+        let writing = std::thread::Builder::new().name("slow".to_owned()).spawn(write)?;
+        Ok(Some(Self { stopped, writing }))
+    }
+
+    /// Writes what is there still, and ends.
+    pub(crate) fn stop(self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.writing.join().expect("it does not panic");
+    }
+}
+
+fn write(operator: &Operator, watcher: &Watcher, at_most: Duration, format: LogFormat) {
+    let told = watcher.next(at_most);
+    let json = |line: serde_json::Result<String>| line.expect("its shapes are JSON");
+    for traced in &told.requests {
+        let report = operator.told(traced);
+        match format {
+            LogFormat::Text => eprintln!("slow: {}", report.line()),
+            LogFormat::Json => eprintln!("{}", json(serde_json::to_string(&report))),
+        }
+    }
+    let dropped = told.dropped;
+    match format {
+        _ if dropped == 0 => {}
+        LogFormat::Text => eprintln!(
+            "slow: {dropped} more that are not told of: at most {LINES_MAX} in a second are"
+        ),
+        LogFormat::Json => {
+            eprintln!(
+                "{}",
+                json(serde_json::to_string(&DroppedReport { schema: SCHEMA, dropped }))
+            );
+        }
+    }
+}

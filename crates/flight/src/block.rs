@@ -1,0 +1,86 @@
+//! A record's blocks: bytes with their length and a checksum that also covers the block before, so that none can be missing
+//! or out of place without being noticed.
+
+use units::Instant;
+use volume::pool::crc64;
+
+use crate::code::Coded;
+use crate::entry::{self, Entry, Last};
+use crate::header::{Header, MAGIC, VERSION};
+use crate::limits::{BLOCK_BYTES, BLOCK_BYTES_MAX, ENTRY_BYTES_MAX};
+
+/// Before a block: its length, and its checksum.
+pub(crate) const HEAD_BYTES: usize = 4 + 8;
+
+/// The checksum of `payload` behind a block of the checksum `before`.
+pub(crate) fn checksum(before: u64, payload: &[u8]) -> u64 {
+    let both = [before.to_le_bytes(), crc64(payload).to_le_bytes()];
+    crc64(both.as_flattened())
+}
+
+/// Makes a record, block by block.
+///
+/// A block is given out when it is full, or when it is asked for: until then entries are in memory alone.
+#[derive(Debug)]
+pub struct Encoder {
+    payload: Vec<u8>,
+    last: Last,
+    checksum: u64,
+    /// When the first entry of the block was.
+    since: Option<Instant>,
+}
+
+impl Encoder {
+    /// An encoder, and the bytes that a record of its begins with.
+    ///
+    /// # Panics
+    /// On a header of over [`BLOCK_BYTES_MAX`]: configs are shorter.
+    pub fn new(header: &Header) -> (Self, Vec<u8>) {
+        let payload = Vec::with_capacity(BLOCK_BYTES + ENTRY_BYTES_MAX);
+        let mut encoder = Self { payload, last: Last::default(), checksum: 0, since: None };
+        header.put(&mut encoder.payload);
+        assert!(encoder.payload.len() <= BLOCK_BYTES_MAX, "a config is shorter");
+        let first = encoder.close();
+        let start = [&MAGIC[..], &VERSION.to_le_bytes(), &first];
+        (encoder, start.concat())
+    }
+
+    /// Adds an entry; gives the block where it is full.
+    ///
+    /// # Panics
+    /// If time runs backwards.
+    pub fn put(&mut self, at: Instant, entry: &Entry) -> Option<Vec<u8>> {
+        self.since.get_or_insert(at);
+        entry::put(at, entry, &mut self.last, &mut self.payload);
+        (self.payload.len() >= BLOCK_BYTES).then(|| self.close())
+    }
+
+    /// When the oldest entry was that no block has yet been given out with.
+    pub fn waiting_since(&self) -> Option<Instant> {
+        self.since
+    }
+
+    /// The block as far as it goes; nothing where it is empty.
+    pub fn flush(&mut self) -> Option<Vec<u8>> {
+        (!self.payload.is_empty()).then(|| self.close())
+    }
+
+    /// The last block: the record was closed in order.
+    #[must_use]
+    pub fn end(mut self) -> Vec<u8> {
+        entry::put_end(&mut self.payload);
+        self.close()
+    }
+
+    fn close(&mut self) -> Vec<u8> {
+        let len = u32::try_from(self.payload.len()).expect("a block is bounded");
+        self.checksum = checksum(self.checksum, &self.payload);
+        let mut block = Vec::with_capacity(HEAD_BYTES + self.payload.len());
+        block.extend_from_slice(&len.to_le_bytes());
+        block.extend_from_slice(&self.checksum.to_le_bytes());
+        block.extend_from_slice(&self.payload);
+        self.payload.clear();
+        (self.last, self.since) = (Last::default(), None);
+        block
+    }
+}

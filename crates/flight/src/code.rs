@@ -1,0 +1,275 @@
+//! Numbers as bytes, both ways.
+//!
+//! Whole numbers are in groups of seven bits, the lowest first, each byte but the last with its high bit set (LEB128); signed
+//! ones are folded before (0, −1, 1, −2, …). A value that ends early, or is none, is a [`Fault`].
+
+use core::num::NonZeroU32;
+use std::sync::Arc;
+
+use units::{Angle, DiskTime, Duration, Extent, Instant, Lba, Sectors, Share};
+
+use crate::limits::LIST_MAX;
+
+/// Bytes that are not what they should be: what was expected there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault(pub &'static str);
+
+impl core::fmt::Display for Fault {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "expected {}", self.0)
+    }
+}
+
+/// Bytes that are being read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Source<'a> {
+    pub(crate) fn byte(&mut self) -> Result<u8, Fault> {
+        let (first, rest) = self.0.split_first().ok_or(Fault("another byte"))?;
+        self.0 = rest;
+        Ok(*first)
+    }
+
+    pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], Fault> {
+        let (bytes, rest) = self.0.split_at_checked(len).ok_or(Fault("more bytes"))?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    pub(crate) fn number(&mut self) -> Result<u64, Fault> {
+        let mut number = 0_u64;
+        for shift in (0..u64::BITS).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                break;
+            }
+            number |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+        Err(Fault("a number of at most 64 bits"))
+    }
+
+    pub(crate) fn signed(&mut self) -> Result<i64, Fault> {
+        let folded = self.number()?;
+        let half = (folded >> 1).cast_signed();
+        Ok(if folded & 1 == 0 { half } else { !half })
+    }
+}
+
+pub(crate) fn put_number(mut number: u64, to: &mut Vec<u8>) {
+    while number >= 0x80 {
+        to.push(number.to_le_bytes()[0] | 0x80);
+        number >>= 7;
+    }
+    to.push(number.to_le_bytes()[0]);
+}
+
+pub(crate) fn put_signed(number: i64, to: &mut Vec<u8>) {
+    put_number(((number << 1) ^ (number >> 63)).cast_unsigned(), to);
+}
+
+/// A value as bytes.
+pub(crate) trait Coded: Sized {
+    fn put(&self, to: &mut Vec<u8>);
+    fn take(from: &mut Source<'_>) -> Result<Self, Fault>;
+}
+
+/// A record is its fields, one after the other: one list of them writes and reads it, and the compiler knows whether it is
+/// whole.
+macro_rules! fields {
+    ($($type:ty { $($field:ident),* $(,)? })*) => { $(
+        impl Coded for $type {
+            fn put(&self, to: &mut Vec<u8>) {
+                let Self { $($field),* } = self;
+                $($field.put(to);)*
+            }
+            fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+                $(let $field = Coded::take(from)?;)*
+                Ok(Self { $($field),* })
+            }
+        }
+    )* };
+}
+pub(crate) use fields;
+
+/// A choice is the number of its place in this list.
+macro_rules! choices {
+    ($($type:ty as $what:literal { $($choice:path),* $(,)? })*) => { $(
+        impl Coded for $type {
+            fn put(&self, to: &mut Vec<u8>) {
+                let all = [$($choice),*];
+                let place = all.iter().position(|choice| choice == self).expect("it is in the list");
+                to.push(u8::try_from(place).expect("choices are few"));
+            }
+            fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+                let all = [$($choice),*];
+                all.get(usize::from(from.byte()?)).copied().ok_or(Fault($what))
+            }
+        }
+    )* };
+}
+pub(crate) use choices;
+
+/// A quantity is its number.
+macro_rules! numbers {
+    ($($type:ty, $to:expr, $from:expr;)*) => { $(
+        impl Coded for $type {
+            fn put(&self, to: &mut Vec<u8>) {
+                put_number($to(self), to);
+            }
+            fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+                $from(from.number()?)
+            }
+        }
+    )* };
+}
+
+fn small(number: u64) -> Result<u32, Fault> {
+    u32::try_from(number).map_err(|_| Fault("a number of at most 32 bits"))
+}
+
+numbers! {
+    u32, |n: &u32| u64::from(*n), small;
+    u64, |n: &u64| *n, Ok;
+    Instant, |n: &Instant| n.as_nanos(), |n| Ok(Instant::from_nanos(n));
+    Duration, |n: &Duration| n.as_nanos(), |n| Ok(Duration::from_nanos(n));
+    Lba, |n: &Lba| n.0, |n| Ok(Lba(n));
+    Sectors, |n: &Sectors| n.0, |n| Ok(Sectors(n));
+    Angle, |n: &Angle| u64::from(n.0), |n| small(n).map(Angle);
+    NonZeroU32, |n: &NonZeroU32| u64::from(n.get()), |n| small(n).and_then(|n| NonZeroU32::new(n).ok_or(Fault("a number above 0")));
+    Share, |n: &Share| u64::from(n.ppb()), |n| {
+        small(n).ok().filter(|ppb| *ppb <= Share::ALL.ppb()).map(Share::from_ppb).ok_or(Fault("a share of at most the whole"))
+    };
+}
+
+impl Coded for DiskTime {
+    fn put(&self, to: &mut Vec<u8>) {
+        put_signed(self.as_nanos(), to);
+    }
+    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+        from.signed().map(Self::from_nanos)
+    }
+}
+
+impl Coded for bool {
+    fn put(&self, to: &mut Vec<u8>) {
+        to.push(u8::from(*self));
+    }
+    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+        match from.byte()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Fault("0 or 1")),
+        }
+    }
+}
+
+impl Coded for Extent {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.start.put(to);
+        self.len.put(to);
+    }
+    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+        let (start, len) = (Lba::take(from)?, Sectors::take(from)?);
+        start
+            .0
+            .checked_add(len.0)
+            .map(|_| Self::new(start, len))
+            .ok_or(Fault("sectors that a disk can have"))
+    }
+}
+
+impl<T: Coded> Coded for Option<T> {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.is_some().put(to);
+        if let Some(value) = self {
+            value.put(to);
+        }
+    }
+    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+        bool::take(from)?.then(|| T::take(from)).transpose()
+    }
+}
+
+impl<T: Coded> Coded for Arc<T> {
+    fn put(&self, to: &mut Vec<u8>) {
+        T::put(self, to);
+    }
+    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+        T::take(from).map(Self::new)
+    }
+}
+
+impl<A: Coded, B: Coded> Coded for (A, B) {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.0.put(to);
+        self.1.put(to);
+    }
+    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+        Ok((A::take(from)?, B::take(from)?))
+    }
+}
+
+impl<T: Coded> Coded for Vec<T> {
+    fn put(&self, to: &mut Vec<u8>) {
+        (self.len() as u64).put(to);
+        self.iter().for_each(|value| value.put(to));
+    }
+    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+        let len = usize::try_from(from.number()?).ok().filter(|len| *len <= LIST_MAX);
+        (0..len.ok_or(Fault("a shorter list"))?).map(|_| T::take(from)).collect()
+    }
+}
+
+impl<T: Coded + Copy, const N: usize> Coded for [T; N] {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.iter().for_each(|value| value.put(to));
+    }
+    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+        let values = (0..N).map(|_| T::take(from)).collect::<Result<Vec<T>, _>>()?;
+        values.try_into().map_err(|_| Fault("as many values as there are"))
+    }
+}
+
+impl Coded for String {
+    fn put(&self, to: &mut Vec<u8>) {
+        (self.len() as u64).put(to);
+        to.extend_from_slice(self.as_bytes());
+    }
+    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+        let len = usize::try_from(from.number()?).map_err(|_| Fault("a shorter text"))?;
+        let text = core::str::from_utf8(from.bytes(len)?).map_err(|_| Fault("text in UTF-8"))?;
+        Ok(text.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_number_comes_back(number: u64, signed: i64) {
+            let mut bytes = Vec::new();
+            put_number(number, &mut bytes);
+            put_signed(signed, &mut bytes);
+            let mut input = Source(&bytes);
+            prop_assert_eq!((input.number(), input.signed()), (Ok(number), Ok(signed)));
+            prop_assert!(input.0.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_number_of_more_than_64_bits_is_none() {
+        let ten = [[0x80; 9].as_slice(), &[2]].concat();
+        assert_eq!(Source(&ten).number(), Err(Fault("a number of at most 64 bits")));
+        assert_eq!(Source(&[0x80; 12]).number(), Err(Fault("a number of at most 64 bits")));
+        assert_eq!(Source(&[0x80]).number(), Err(Fault("another byte")));
+    }
+}

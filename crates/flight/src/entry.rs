@@ -1,0 +1,350 @@
+//! What is recorded, and each entry's bytes.
+//!
+//! An entry is a byte that says what it is, with its high bit set where time has passed since the one before; then that
+//! time, in nanoseconds; then its fields. Numbers that tend to rise are told by how far they are from the last of their
+//! kind, counted anew in every block: a block can be read by itself.
+
+use core::fmt;
+
+use engine::stream::Task;
+use engine::{
+    Action, Command, CommandId, Contract, Event, Outcome, Priority, Purpose, Reply, Request,
+    RequestId, Stream, VolumeId, Weight,
+};
+use units::{DiskTime, Duration, Extent, Instant, Lba, Op, Operation, Sectors};
+
+use crate::code::{Coded, Fault, Source, choices, fields, put_number, put_signed};
+
+/// Something that the engine was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Through [`engine::Engine::handle`].
+    Event(Event),
+    /// A volume was added, and had this number.
+    Join {
+        /// What it is promised.
+        contract: Contract,
+        /// The number.
+        volume: VolumeId,
+    },
+    /// A volume was put into another class.
+    Prioritise {
+        /// Which.
+        volume: VolumeId,
+        /// The class.
+        priority: Priority,
+    },
+    /// Somebody asked what a volume has saved up: that settles its account.
+    Balance {
+        /// Which.
+        volume: VolumeId,
+    },
+}
+
+/// One line of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Somebody told the engine something.
+    Told(Input),
+    /// It was asked, and decided.
+    Decided(Said),
+}
+
+/// What an engine said when it was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// To do something.
+    Act(Action),
+    /// Nothing to do; when it wants to be asked again though nothing happens.
+    Rest(Option<Instant>),
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Act(Action::Issue(command)) => {
+                let Command { id, request, volume, operation, offset, purpose } = command;
+                let Operation { op, extent, fua } = operation;
+                let (fua, offset) = (if *fua { " forced" } else { "" }, offset.0);
+                write!(
+                    f,
+                    "command {} ({purpose:?}) for request {} of volume {}: {op} {extent}{fua}, from its sector {offset} on",
+                    id.0, request.0, volume.0
+                )
+            }
+            Self::Act(Action::Reply(reply)) => {
+                let Reply { request, volume, outcome, disk_time, estimate, waited } = reply;
+                write!(
+                    f,
+                    "reply to request {} of volume {}: {outcome:?}, {disk_time} of disk time, {estimate} estimated, after \
+                     waiting {waited}",
+                    request.0, volume.0
+                )
+            }
+            Self::Rest(None) => f.write_str("nothing, until something happens"),
+            Self::Rest(Some(until)) => write!(f, "nothing, until {until}"),
+        }
+    }
+}
+
+/// What an entry is. The numbers are the format's.
+mod kind {
+    pub(super) const SUBMIT: u8 = 1;
+    pub(super) const DONE: u8 = 2;
+    pub(super) const FAILED: u8 = 3;
+    pub(super) const CONTRACT: u8 = 4;
+    pub(super) const REMOVED: u8 = 5;
+    pub(super) const PERIOD: u8 = 6;
+    pub(super) const JOIN: u8 = 7;
+    pub(super) const PRIORITISE: u8 = 8;
+    pub(super) const BALANCE: u8 = 9;
+    pub(super) const ISSUE: u8 = 10;
+    pub(super) const REPLY: u8 = 11;
+    pub(super) const REST: u8 = 12;
+    pub(super) const REST_UNTIL: u8 = 13;
+    pub(super) const END: u8 = 14;
+    /// Time has passed.
+    pub(super) const LATER: u8 = 0x80;
+}
+
+fields! {
+    Contract { reserve, limit, weight, stream }
+    Stream { task, block, range }
+}
+
+choices! {
+    Priority as "a class" { Priority::Normal, Priority::High }
+    Outcome as "an outcome" { Outcome::Done, Outcome::Failed }
+    Op as "an operation" { Op::Read, Op::Write, Op::Flush, Op::Trim, Op::WriteZeroes, Op::Seek }
+    Purpose as "a purpose" { Purpose::Transfer, Purpose::Seek, Purpose::Prefetch }
+}
+
+impl Coded for VolumeId {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.0.put(to);
+    }
+    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+        u32::take(from).map(Self)
+    }
+}
+
+impl Coded for RequestId {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.0.put(to);
+    }
+    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+        u64::take(from).map(Self)
+    }
+}
+
+impl Coded for Weight {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.as_u32().put(to);
+    }
+    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+        Self::new(u32::take(from)?).ok_or(Fault("a weight"))
+    }
+}
+
+impl Coded for Task {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.period().put(to);
+        self.cost().put(to);
+        self.longest().put(to);
+    }
+    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+        let (period, cost) = (Duration::take(from)?, DiskTime::take(from)?);
+        Self::new(period, cost, DiskTime::take(from)?).map_err(|_| Fault("a task"))
+    }
+}
+
+/// What numbers are counted from.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Last {
+    at: Instant,
+    end: u64,
+    command: u64,
+}
+
+/// Eight bits of an operation: what, whether forced, and what for.
+fn put_operation(operation: &Operation, last: &mut Last, to: &mut Vec<u8>) {
+    let Operation { op, extent, fua } = operation;
+    op.put(to);
+    fua.put(to);
+    put_signed(extent.start.0.wrapping_sub(last.end).cast_signed(), to);
+    extent.len.put(to);
+    last.end = extent.start.0.wrapping_add(extent.len.0);
+}
+
+fn take_operation(from: &mut Source<'_>, last: &mut Last) -> Result<Operation, Fault> {
+    let (op, fua) = (Op::take(from)?, bool::take(from)?);
+    let start = last.end.wrapping_add(from.signed()?.cast_unsigned());
+    let len = Sectors::take(from)?;
+    last.end = start.checked_add(len.0).ok_or(Fault("sectors that a disk can have"))?;
+    Ok(Operation { op, extent: Extent::new(Lba(start), len), fua })
+}
+
+fn put_command(id: CommandId, last: &mut Last, to: &mut Vec<u8>) {
+    put_signed(id.0.wrapping_sub(last.command).cast_signed(), to);
+    last.command = id.0;
+}
+
+fn take_command(from: &mut Source<'_>, last: &mut Last) -> Result<CommandId, Fault> {
+    last.command = last.command.wrapping_add(from.signed()?.cast_unsigned());
+    Ok(CommandId(last.command))
+}
+
+/// The end of a record that was closed in order.
+pub(crate) fn put_end(to: &mut Vec<u8>) {
+    to.push(kind::END);
+}
+
+fn kind_of(entry: &Entry) -> u8 {
+    match entry {
+        Entry::Told(Input::Event(event)) => match event {
+            Event::Submit(_) => kind::SUBMIT,
+            Event::Completed { outcome: Outcome::Done, .. } => kind::DONE,
+            Event::Completed { outcome: Outcome::Failed, .. } => kind::FAILED,
+            Event::ContractChanged { .. } => kind::CONTRACT,
+            Event::VolumeRemoved { .. } => kind::REMOVED,
+            Event::PeriodChanged { .. } => kind::PERIOD,
+        },
+        Entry::Told(Input::Join { .. }) => kind::JOIN,
+        Entry::Told(Input::Prioritise { .. }) => kind::PRIORITISE,
+        Entry::Told(Input::Balance { .. }) => kind::BALANCE,
+        Entry::Decided(Said::Act(Action::Issue(_))) => kind::ISSUE,
+        Entry::Decided(Said::Act(Action::Reply(_))) => kind::REPLY,
+        Entry::Decided(Said::Rest(None)) => kind::REST,
+        Entry::Decided(Said::Rest(Some(_))) => kind::REST_UNTIL,
+    }
+}
+
+/// Writes one entry. Time does not run backwards.
+pub(crate) fn put(at: Instant, entry: &Entry, last: &mut Last, to: &mut Vec<u8>) {
+    let later = at.since(last.at);
+    last.at = at;
+    to.push(kind_of(entry) | if later > Duration::ZERO { kind::LATER } else { 0 });
+    if later > Duration::ZERO {
+        later.put(to);
+    }
+    match entry {
+        Entry::Told(Input::Event(event)) => put_event(event, last, to),
+        Entry::Told(Input::Join { contract, volume }) => {
+            contract.put(to);
+            volume.put(to);
+        }
+        Entry::Told(Input::Prioritise { volume, priority }) => {
+            volume.put(to);
+            priority.put(to);
+        }
+        Entry::Told(Input::Balance { volume }) => volume.put(to),
+        Entry::Decided(Said::Act(Action::Issue(command))) => {
+            let Command { id, request, volume, operation, offset, purpose } = command;
+            put_command(*id, last, to);
+            request.put(to);
+            volume.put(to);
+            put_operation(operation, last, to);
+            offset.put(to);
+            purpose.put(to);
+        }
+        Entry::Decided(Said::Act(Action::Reply(reply))) => {
+            let Reply { request, volume, outcome, disk_time, estimate, waited } = reply;
+            request.put(to);
+            volume.put(to);
+            outcome.put(to);
+            disk_time.put(to);
+            estimate.put(to);
+            waited.put(to);
+        }
+        Entry::Decided(Said::Rest(None)) => {}
+        Entry::Decided(Said::Rest(Some(until))) => {
+            put_signed(until.as_nanos().wrapping_sub(at.as_nanos()).cast_signed(), to);
+        }
+    }
+}
+
+fn put_event(event: &Event, last: &mut Last, to: &mut Vec<u8>) {
+    match event {
+        Event::Submit(Request { id, volume, operation }) => {
+            id.put(to);
+            volume.put(to);
+            put_operation(operation, last, to);
+        }
+        Event::Completed { command, outcome: _ } => put_command(*command, last, to),
+        Event::ContractChanged { volume, contract } => {
+            volume.put(to);
+            contract.put(to);
+        }
+        Event::VolumeRemoved { volume } => volume.put(to),
+        Event::PeriodChanged { period, batch } => {
+            put_number(period.as_nanos(), to);
+            put_number(batch.as_nanos(), to);
+        }
+    }
+}
+
+/// Reads one entry; none at the end of a record that was closed in order.
+pub(crate) fn take(
+    from: &mut Source<'_>,
+    last: &mut Last,
+) -> Result<Option<(Instant, Entry)>, Fault> {
+    let first = from.byte()?;
+    if first & kind::LATER != 0 {
+        let nanos = last.at.as_nanos().checked_add(from.number()?);
+        last.at = Instant::from_nanos(nanos.ok_or(Fault("a time within 584 years"))?);
+    }
+    let told = |event| Entry::Told(Input::Event(event));
+    let entry = match first & !kind::LATER {
+        kind::SUBMIT => {
+            let (id, volume) = (Coded::take(from)?, Coded::take(from)?);
+            told(Event::Submit(Request { id, volume, operation: take_operation(from, last)? }))
+        }
+        kind::DONE => {
+            told(Event::Completed { command: take_command(from, last)?, outcome: Outcome::Done })
+        }
+        kind::FAILED => {
+            told(Event::Completed { command: take_command(from, last)?, outcome: Outcome::Failed })
+        }
+        kind::CONTRACT => told(Event::ContractChanged {
+            volume: Coded::take(from)?,
+            contract: Coded::take(from)?,
+        }),
+        kind::REMOVED => told(Event::VolumeRemoved { volume: Coded::take(from)? }),
+        kind::PERIOD => {
+            told(Event::PeriodChanged { period: Coded::take(from)?, batch: Coded::take(from)? })
+        }
+        kind::JOIN => {
+            Entry::Told(Input::Join { contract: Coded::take(from)?, volume: Coded::take(from)? })
+        }
+        kind::PRIORITISE => Entry::Told(Input::Prioritise {
+            volume: Coded::take(from)?,
+            priority: Coded::take(from)?,
+        }),
+        kind::BALANCE => Entry::Told(Input::Balance { volume: Coded::take(from)? }),
+        kind::ISSUE => {
+            let id = take_command(from, last)?;
+            let (request, volume) = (Coded::take(from)?, Coded::take(from)?);
+            let operation = take_operation(from, last)?;
+            let (offset, purpose) = (Coded::take(from)?, Coded::take(from)?);
+            let command = Command { id, request, volume, operation, offset, purpose };
+            Entry::Decided(Said::Act(Action::Issue(command)))
+        }
+        kind::REPLY => Entry::Decided(Said::Act(Action::Reply(Reply {
+            request: Coded::take(from)?,
+            volume: Coded::take(from)?,
+            outcome: Coded::take(from)?,
+            disk_time: Coded::take(from)?,
+            estimate: Coded::take(from)?,
+            waited: Coded::take(from)?,
+        }))),
+        kind::REST => Entry::Decided(Said::Rest(None)),
+        kind::REST_UNTIL => {
+            let off = from.signed()?.cast_unsigned();
+            let until = Instant::from_nanos(last.at.as_nanos().wrapping_add(off));
+            Entry::Decided(Said::Rest(Some(until)))
+        }
+        kind::END => return Ok(None),
+        _ => return Err(Fault("an entry of a kind that is known")),
+    };
+    Ok(Some((last.at, entry)))
+}

@@ -1,0 +1,127 @@
+//! What an engine began with: the first block of a record.
+
+use std::sync::Arc;
+
+use engine::stream::Range;
+use engine::{
+    Approach, Band, CommandBound, CommandOverheads, Curve, Deadlines, DriveTable, Engine,
+    Estimates, EstimatorName, Execution, Extremes, Heads, Jit, PolicyName, Preemptible, Profile,
+    SeekSplit, Server, Settings, Skew,
+};
+use units::Instant;
+
+use crate::code::{Coded, Fault, Source, choices, fields};
+
+/// The first bytes of a record.
+pub const MAGIC: [u8; 8] = *b"SPFLIGHT";
+/// The version of the format that is written, and the only one that is read.
+pub const VERSION: u32 = 1;
+
+/// What one disk's engine began with, and whose it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The program's version, as it calls itself. Another may decide otherwise.
+    pub program: String,
+    /// The disk's name.
+    pub disk: String,
+    /// The config that the daemon was started with, as text: for people. The engine is made of what follows.
+    pub config: String,
+    /// How the disk is scheduled.
+    pub settings: Settings,
+    /// What is known of it, where the engine was told.
+    pub profile: Option<Arc<Profile>>,
+    /// When the engine was made.
+    pub begun: Instant,
+}
+
+fields! {
+    Header { program, disk, config, settings, profile, begun }
+    Settings { policy, depth, period, batch, linger, estimates, unreserved, nominal, command_max, execution, deadlines }
+    Deadlines { worst, preemption, slack_range, best_effort }
+    Server { share, period }
+    CommandBound { positioning, sector }
+    Estimates { sequential, random, by, table }
+    DriveTable { positioning, zones, hit, bus_sector }
+    Preemptible { chunk, jit, seek_split, free_prefetch, preempt_writes }
+    Jit { offset, approach }
+    Profile {
+        period, period_error_ppb, surfaces, cylinders, bands, seek, seek_write, seek_variation, head_switch, write_settle,
+        overheads, bus_sector, completion, seek_command, write_cache, extremes,
+    }
+    CommandOverheads { hit, read, cached, write, seek }
+    Band {
+        lbas, first_sector, first_cylinder, sectors_per_track, track_skew, cylinder_skew, first_angle, heads, chunk_read,
+        chunk_write,
+    }
+    Curve { points }
+    Extremes { command, bus_sector_write, read_share, write_ahead, detours }
+}
+
+choices! {
+    PolicyName as "a policy" {
+        PolicyName::Fcfs, PolicyName::Throughput, PolicyName::Utilization, PolicyName::Edf, PolicyName::Lst,
+        PolicyName::DeltaL, PolicyName::DeltaStar,
+    }
+    EstimatorName as "an estimator" { EstimatorName::Constants, EstimatorName::Profile, EstimatorName::Learned }
+    Range as "a range of intervals" { Range::All, Range::Paper }
+    Approach as "an approach" { Approach::InTime, Approach::Ahead }
+    Heads as "an order of heads" { Heads::Up, Heads::UpOnEven, Heads::DownOnEven }
+}
+
+impl Coded for Skew {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.0.put(to);
+    }
+    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+        u64::take(from).map(Self)
+    }
+}
+
+impl Coded for SeekSplit {
+    fn put(&self, to: &mut Vec<u8>) {
+        let always = match self {
+            Self::Hidden => None,
+            Self::Always(cylinders) => Some(*cylinders),
+        };
+        always.put(to);
+    }
+    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+        let always: Option<u32> = Coded::take(from)?;
+        Ok(always.map_or(Self::Hidden, Self::Always))
+    }
+}
+
+impl Coded for Execution {
+    fn put(&self, to: &mut Vec<u8>) {
+        match self {
+            Self::Whole { split } => {
+                false.put(to);
+                split.put(to);
+            }
+            Self::Preemptible(how) => {
+                true.put(to);
+                how.put(to);
+            }
+        }
+    }
+    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+        if bool::take(from)? {
+            return Preemptible::take(from).map(Self::Preemptible);
+        }
+        Ok(Self::Whole { split: Coded::take(from)? })
+    }
+}
+
+impl Header {
+    /// An engine as it was when the record began.
+    ///
+    /// # Errors
+    /// What it began with is nothing that an engine can begin with.
+    pub fn engine(&self) -> Result<Engine, Fault> {
+        self.settings.check().map_err(Fault)?;
+        let engine = Engine::new(self.settings, self.begun);
+        let Some(profile) = &self.profile else { return Ok(engine) };
+        profile.check().map_err(Fault)?;
+        Ok(engine.with_profile(Arc::clone(profile)))
+    }
+}

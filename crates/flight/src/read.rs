@@ -1,0 +1,211 @@
+//! A record, entry by entry.
+
+use std::fmt;
+use std::io::{self, Read};
+
+use units::Instant;
+
+use crate::block::{HEAD_BYTES, checksum};
+use crate::code::{Coded, Fault, Source};
+use crate::entry::{self, Entry, Last};
+use crate::header::{Header, MAGIC, VERSION};
+use crate::limits::BLOCK_BYTES_MAX;
+
+/// How a record ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// As it should.
+    Closed,
+    /// Behind a whole block, without saying that it is the end: whoever wrote it was stopped, or had no more room.
+    Open,
+    /// In the middle of a block: of so many bytes nothing can be said.
+    Torn {
+        /// How many.
+        bytes: u64,
+    },
+}
+
+/// Where a record is damaged, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The first byte of the block, counted from the file's beginning.
+    pub at: u64,
+    /// What was expected there.
+    pub fault: Fault,
+}
+
+/// Why a record cannot be read on.
+#[derive(Debug)]
+pub enum ReadError {
+    /// The file cannot be read. Cure: as the reason says.
+    Io(io::Error),
+    /// It is no flight record, or one of another version. Cure: another file, or the program that wrote it.
+    Stranger(Fault),
+    /// It is not what was written. Cure: a whole copy of it.
+    Damaged(Damage),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "cannot be read: {error}"),
+            Self::Stranger(fault) => fault.fmt(f),
+            Self::Damaged(Damage { at, fault }) => {
+                write!(f, "damaged in the block at byte {at}: {fault}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Reads a record.
+#[derive(Debug)]
+pub struct Reader<R> {
+    source: R,
+    header: Header,
+    block: Vec<u8>,
+    /// How far the block has been read.
+    place: usize,
+    last: Last,
+    checksum: u64,
+    /// The first byte behind what was read.
+    at: u64,
+    end: Option<End>,
+}
+
+/// As many bytes as there are, at most the buffer.
+fn fill(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match source.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(more) => filled += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the beginning.
+    ///
+    /// # Errors
+    /// See [`ReadError`]; a beginning that is torn is [`ReadError::Stranger`]: there is nothing to replay.
+    pub fn new(mut source: R) -> Result<Self, ReadError> {
+        let mut start = [0; MAGIC.len() + 4];
+        let filled = fill(&mut source, &mut start)?;
+        if filled < start.len() || start[..MAGIC.len()] != MAGIC {
+            return Err(ReadError::Stranger(Fault("a flight record, which begins with SPFLIGHT")));
+        }
+        if start[MAGIC.len()..] != VERSION.to_le_bytes() {
+            return Err(ReadError::Stranger(Fault("a flight record of version 1")));
+        }
+        let header = Header {
+            program: String::new(),
+            disk: String::new(),
+            config: String::new(),
+            settings: engine::Settings::default(),
+            profile: None,
+            begun: Instant::ZERO,
+        };
+        let (block, last, at) = (Vec::new(), Last::default(), start.len() as u64);
+        let mut reader = Self { source, header, block, place: 0, last, checksum: 0, at, end: None };
+        let place = reader.at;
+        if !reader.load()? {
+            return Err(ReadError::Stranger(Fault("a flight record whose first block is whole")));
+        }
+        let mut from = Source(&reader.block);
+        let header = Header::take(&mut from);
+        let header = header.and_then(|header| {
+            if from.0.is_empty() { Ok(header) } else { Err(Fault("nothing behind the header")) }
+        });
+        reader.header = header.map_err(|fault| ReadError::Damaged(Damage { at: place, fault }))?;
+        reader.place = reader.block.len();
+        Ok(reader)
+    }
+
+    /// What the engine began with.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// How the record ends, once it has.
+    pub fn end(&self) -> Option<End> {
+        self.end
+    }
+
+    /// The next entry; none at the end.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    #[expect(clippy::should_implement_trait, reason = "an iterator would hide that errors end it")]
+    pub fn next(&mut self) -> Result<Option<(Instant, Entry)>, ReadError> {
+        if self.end.is_some() {
+            return Ok(None);
+        }
+        if self.place == self.block.len() && !self.load()? {
+            return Ok(None);
+        }
+        let start = self.at - self.block.len() as u64 - HEAD_BYTES as u64;
+        let damaged = |fault| ReadError::Damaged(Damage { at: start, fault });
+        let mut from = Source(&self.block[self.place..]);
+        let entry = entry::take(&mut from, &mut self.last).map_err(damaged)?;
+        self.place = self.block.len() - from.0.len();
+        if entry.is_none() {
+            if self.place != self.block.len() || fill(&mut self.source, &mut [0])? != 0 {
+                return Err(damaged(Fault("nothing behind the end")));
+            }
+            self.end = Some(End::Closed);
+        }
+        Ok(entry)
+    }
+
+    /// Loads the next block; false where the record ends, which it notes.
+    fn load(&mut self) -> Result<bool, ReadError> {
+        let mut head = [0; HEAD_BYTES];
+        let filled = fill(&mut self.source, &mut head)?;
+        if filled < head.len() {
+            let bytes = filled as u64;
+            self.end = Some(if bytes == 0 { End::Open } else { End::Torn { bytes } });
+            return Ok(false);
+        }
+        let damaged = |fault| ReadError::Damaged(Damage { at: self.at, fault });
+        let (len, sum) = head.split_first_chunk::<4>().expect("it is longer");
+        let len = u32::from_le_bytes(*len) as usize;
+        let sum = u64::from_le_bytes(sum.try_into().expect("eight are left"));
+        if len == 0 || len > BLOCK_BYTES_MAX {
+            return Err(damaged(Fault("a block of 1 byte to 16 MiB")));
+        }
+        // Read piece by piece: of a length that is a lie no memory is taken for more than there is.
+        self.block.clear();
+        let read = (&mut self.source).take(len as u64).read_to_end(&mut self.block)?;
+        if read < len {
+            self.end = Some(End::Torn { bytes: (read + HEAD_BYTES) as u64 });
+            self.block.clear();
+            self.place = 0;
+            return Ok(false);
+        }
+        let expected = checksum(self.checksum, &self.block);
+        if expected != sum {
+            // A crash may leave the last block's space without its bytes: then nothing follows it.
+            if fill(&mut self.source, &mut [0])? == 0 {
+                self.end = Some(End::Torn { bytes: (len + HEAD_BYTES) as u64 });
+                self.block.clear();
+                self.place = 0;
+                return Ok(false);
+            }
+            return Err(damaged(Fault("a block with its checksum, behind the one before it")));
+        }
+        self.at += (HEAD_BYTES + len) as u64;
+        (self.checksum, self.place, self.last) = (sum, 0, Last::default());
+        Ok(true)
+    }
+}

@@ -1,0 +1,239 @@
+//! The same engine, told the same: does it decide the same?
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io::Read;
+
+use engine::limits::{REQUESTS_MAX, VOLUMES_MAX};
+use engine::{Action, CommandId, Contract, Engine, Event, RequestId, Settings, VolumeId};
+use units::{Duration, Instant, Lba, Op, Sectors};
+
+use crate::code::Fault;
+use crate::entry::{Entry, Input, Said};
+use crate::header::Header;
+use crate::read::{End, ReadError, Reader};
+
+/// What was replayed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replayed {
+    /// What the engine was told.
+    pub events: u64,
+    /// What it decided, doing nothing included.
+    pub decisions: u64,
+    /// Of these, commands.
+    pub commands: u64,
+    /// Of these, replies.
+    pub replies: u64,
+    /// The time of the last entry.
+    pub until: Instant,
+    /// How the record ends; nothing where a difference came first.
+    pub end: Option<End>,
+    /// Where the engine decided otherwise than is recorded, if it did.
+    pub difference: Option<Difference>,
+}
+
+/// The first decision that is another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The number of its entry, from 1.
+    pub entry: u64,
+    /// When.
+    pub at: Instant,
+    /// What is recorded.
+    pub recorded: Said,
+    /// What the engine says now.
+    pub decided: Said,
+}
+
+/// Why a record could not be replayed to its end.
+#[derive(Debug)]
+pub enum ReplayError {
+    /// It cannot be read.
+    Read(ReadError),
+    /// What it began with is nothing that an engine can begin with.
+    Header(Fault),
+    /// It tells an engine what cannot be.
+    Impossible {
+        /// The number of the entry, from 1.
+        entry: u64,
+        /// When.
+        at: Instant,
+        /// What was expected.
+        fault: Fault,
+    },
+}
+
+impl fmt::Display for ReplayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read(error) => error.fmt(f),
+            Self::Header(fault) => write!(f, "what it began with: {fault}"),
+            Self::Impossible { entry, at, fault } => {
+                write!(f, "entry {entry}, at {at}, cannot be: {fault}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReplayError {}
+
+impl From<ReadError> for ReplayError {
+    fn from(error: ReadError) -> Self {
+        Self::Read(error)
+    }
+}
+
+/// The last sector that a disk may have where no profile says how many there are.
+const SECTORS_MAX: u64 = 1 << 48;
+
+/// What an engine would take for granted: it is asked here, so that a record that was made up is refused.
+struct Edge {
+    volumes: BTreeSet<VolumeId>,
+    requests: BTreeMap<RequestId, VolumeId>,
+    commands: BTreeSet<CommandId>,
+    capacity: Sectors,
+    settings: Settings,
+}
+
+type Possible = Result<(), Fault>;
+
+fn must(holds: bool, expected: &'static str) -> Possible {
+    if holds { Ok(()) } else { Err(Fault(expected)) }
+}
+
+impl Edge {
+    fn new(header: &Header) -> Self {
+        let known = header.profile.as_ref().map(|profile| profile.capacity());
+        Self {
+            volumes: BTreeSet::new(),
+            requests: BTreeMap::new(),
+            commands: BTreeSet::new(),
+            capacity: known.unwrap_or(Sectors(SECTORS_MAX)),
+            settings: header.settings,
+        }
+    }
+
+    fn there(&self, volume: VolumeId) -> Possible {
+        must(self.volumes.contains(&volume), "a volume that is there")
+    }
+
+    fn promised(&self, contract: &Contract) -> Possible {
+        must(contract.reserve <= contract.limit, "a reserve of at most the limit")?;
+        let Some(stream) = contract.stream else { return Ok(()) };
+        let range = stream.range.is_none_or(|range| range.end().0 <= self.capacity.0);
+        must(range && stream.block > Sectors::ZERO, "a stream that lies on the disk")
+    }
+
+    fn event(&mut self, event: &Event, engine: &Engine) -> Possible {
+        match event {
+            Event::Submit(request) => {
+                self.there(request.volume)?;
+                let (op, extent) = (request.operation.op, request.operation.extent);
+                must(op != Op::Seek, "no movement, which nobody asks for")?;
+                must((op == Op::Flush) == extent.is_empty(), "sectors, but of a flush")?;
+                must(extent.end() <= Lba(self.capacity.0), "sectors of the disk")?;
+                must(self.requests.len() < REQUESTS_MAX, "fewer requests at a time")?;
+                let before = self.requests.insert(request.id, request.volume);
+                must(before.is_none(), "a request that is new")
+            }
+            Event::Completed { command, .. } => {
+                must(self.commands.remove(command), "a command that is under way")
+            }
+            Event::ContractChanged { volume, contract } => {
+                self.there(*volume)?;
+                self.promised(contract)?;
+                must(engine.admits(*volume, *contract).is_ok(), "a contract that fits")
+            }
+            Event::VolumeRemoved { volume } => {
+                must(!self.requests.values().any(|of| of == volume), "a volume that rests")?;
+                must(self.volumes.remove(volume), "a volume that is there")
+            }
+            Event::PeriodChanged { period, batch } => {
+                let (period, batch) = (*period, *batch);
+                Settings { period, batch, ..self.settings }.check().map_err(Fault)
+            }
+        }
+    }
+
+    fn said(&mut self, said: &Said) {
+        match said {
+            Said::Act(Action::Issue(command)) => {
+                self.commands.insert(command.id);
+            }
+            Said::Act(Action::Reply(reply)) => {
+                self.requests.remove(&reply.request);
+            }
+            Said::Rest(_) => {}
+        }
+    }
+}
+
+/// Tells the engine something.
+fn tell(engine: &mut Engine, edge: &mut Edge, input: Input, now: Instant) -> Possible {
+    match input {
+        Input::Event(event) => {
+            edge.event(&event, engine)?;
+            engine.handle(event, now);
+        }
+        Input::Join { contract, volume } => {
+            must(engine.volumes() < VOLUMES_MAX, "fewer volumes")?;
+            edge.promised(&contract)?;
+            let given = engine.add_volume(contract, now);
+            must(given == Ok(volume), "a volume that fits, and has the next number")?;
+            edge.volumes.insert(volume);
+        }
+        Input::Prioritise { volume, priority } => {
+            edge.there(volume)?;
+            engine.prioritise(volume, priority);
+        }
+        Input::Balance { volume } => {
+            edge.there(volume)?;
+            engine.balance(volume, now);
+        }
+    }
+    Ok(())
+}
+
+/// Replays a record, up to its end or the first difference.
+///
+/// # Errors
+/// See [`ReplayError`].
+pub fn replay<R: Read>(reader: &mut Reader<R>) -> Result<Replayed, ReplayError> {
+    let header = reader.header();
+    let mut engine = header.engine().map_err(ReplayError::Header)?;
+    let (mut edge, begun) = (Edge::new(header), header.begun);
+    let (events, decisions, commands, replies) = (0, 0, 0, 0);
+    let (until, end, difference) = (begun, None, None);
+    let mut done = Replayed { events, decisions, commands, replies, until, end, difference };
+    while let Some((at, entry)) = reader.next()? {
+        let number = done.events + done.decisions + 1;
+        let impossible = |fault| ReplayError::Impossible { entry: number, at, fault };
+        if at < done.until || at.since(begun) > RECORD_TIME_MAX {
+            return Err(impossible(Fault("a time that is not before the last one's, nor too far")));
+        }
+        done.until = at;
+        match entry {
+            Entry::Told(input) => {
+                tell(&mut engine, &mut edge, input, at).map_err(impossible)?;
+                done.events += 1;
+            }
+            Entry::Decided(recorded) => {
+                let action = engine.poll(at);
+                let decided = action.map_or_else(|| Said::Rest(engine.next_wakeup()), Said::Act);
+                if decided != recorded {
+                    done.difference = Some(Difference { entry: number, at, recorded, decided });
+                    return Ok(done);
+                }
+                edge.said(&decided);
+                done.decisions += 1;
+                done.commands += u64::from(matches!(decided, Said::Act(Action::Issue(_))));
+                done.replies += u64::from(matches!(decided, Said::Act(Action::Reply(_))));
+            }
+        }
+    }
+    done.end = reader.end();
+    Ok(done)
+}
+
+/// A record is at most so long: ten years.
+const RECORD_TIME_MAX: Duration = Duration::from_secs(10 * 366 * 86_400);

@@ -1,0 +1,280 @@
+//! What is recorded of a disk that is served with its lateness, and its operator's changes, is decided again; what is not
+//! what was written is told.
+
+use std::sync::{Arc, Mutex};
+
+use config::Plan;
+use drive::AnyDevice;
+use engine::{Action, Contract, Event, Outcome, Priority, Request, RequestId, VolumeId};
+use proptest::prelude::*;
+use spindle_flight::{
+    Encoder, End, Entry, Gone, Header, ReadError, Reader, Recorded, ReplayError, Replayed, Said,
+    Sink, replay,
+};
+use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors, Share};
+
+/// A file in memory.
+#[derive(Clone, Debug, Default)]
+struct Memory(Arc<Mutex<Vec<u8>>>);
+
+impl Sink for Memory {
+    fn take(&mut self, bytes: Vec<u8>) -> Result<(), Gone> {
+        self.0.lock().expect("nobody panics").extend(bytes);
+        Ok(())
+    }
+}
+
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+const DISKS: [&str; 7] = [
+    "policy = \"fcfs\"",
+    "depth = 4\nbatch = \"0ms\"",
+    "estimate = \"learned\"",
+    "execution = \"preemptible\"",
+    "policy = \"delta-l\"\nestimate = \"profile\"",
+    "policy = \"delta-star\"\nexecution = \"preemptible\"\nchunk = \"64KiB\"",
+    "policy = \"throughput\"",
+];
+
+fn header(disk: &str) -> (Header, AnyDevice) {
+    let text = format!("[[disk]]\nname = \"d0\"\ndrive = \"st318437lw\"\n{disk}\n");
+    let plan = Plan::parse(&text, "plan.toml", std::path::Path::new("")).expect("a plan");
+    let disk = &plan.disks[0];
+    let header = Header {
+        program: "spindle 0".to_owned(),
+        disk: disk.name.clone(),
+        config: text,
+        settings: disk.settings(),
+        profile: disk.knowledge_on_host(),
+        begun: Instant::from_nanos(123_456),
+    };
+    (header, AnyDevice::new(disk.drive.model.clone()))
+}
+
+/// Serves a disk for so many turns of its loop, as a daemon's thread does. Gives the bytes of its record.
+fn serve(disk: &str, seed: u64, turns: u64) -> Vec<u8> {
+    let (header, mut device) = header(disk);
+    let (memory, mut dice) = (Memory::default(), Dice(seed));
+    let mut engine = Recorded::new(&header, Box::new(memory.clone())).expect("memory takes all");
+    let mut now = header.begun;
+    let reserve = |percent| Contract::reserve(Share::from_percent(percent));
+    for percent in [40, 10, 0] {
+        engine.add_volume(reserve(percent), now).expect("it fits");
+    }
+    if !header.settings.policy.keeps_deadlines() {
+        engine.prioritise(VolumeId(2), Priority::High, now);
+    }
+    let mut open: Vec<Option<VolumeId>> = Vec::new();
+    for turn in 0..turns {
+        if turn == turns / 3 {
+            let limit = Share::from_percent(60);
+            let contract = Contract { limit, ..reserve(20) };
+            engine.handle(Event::ContractChanged { volume: VolumeId(0), contract }, now);
+            engine.add_volume(reserve(5), now).expect("it fits");
+        }
+        if turn == turns / 2 {
+            let (period, batch) = (Duration::from_millis(500), Duration::ZERO);
+            engine.handle(Event::PeriodChanged { period, batch }, now);
+            let _ = engine.balance(VolumeId(1), now);
+            if !open.contains(&Some(VolumeId(3))) {
+                engine.handle(Event::VolumeRemoved { volume: VolumeId(3) }, now);
+            }
+        }
+        while open.iter().flatten().count() < 6 {
+            let volume = VolumeId(u32::try_from(dice.below(3)).expect("small"));
+            let slot = open.iter().position(Option::is_none).unwrap_or(open.len());
+            if slot == open.len() {
+                open.push(None);
+            }
+            open[slot] = Some(volume);
+            let op = [Op::Read, Op::Read, Op::Write, Op::Trim, Op::Flush][dice.below(5) as usize];
+            let extent = Extent::new(Lba(dice.below(30_000_000)), Sectors(8 << dice.below(9)));
+            let none = Extent::new(Lba(0), Sectors::ZERO);
+            let extent = if op == Op::Flush { none } else { extent };
+            let operation = Operation { op, extent, fua: dice.below(9) == 0 };
+            let id = RequestId(slot as u64);
+            engine.handle(Event::Submit(Request { id, volume, operation }), now);
+        }
+        while let Some(done) = device.complete(now) {
+            let outcome = if dice.below(50) == 0 { Outcome::Failed } else { Outcome::Done };
+            let command = engine::CommandId(done.tag.0);
+            engine.handle(Event::Completed { command, outcome }, now);
+        }
+        while let Some(action) = engine.poll(now) {
+            match action {
+                Action::Issue(command) => {
+                    device.submit(now, drive::Tag(command.id.0), command.operation)
+                }
+                Action::Reply(reply) => {
+                    open[usize::try_from(reply.request.0).expect("small")] = None;
+                }
+            }
+        }
+        engine.keep(now);
+        let next = [device.next_completion(), engine.next_wakeup()].into_iter().flatten().min();
+        let next = next.map_or(now, |next| next.max(now));
+        now = next + Duration::from_nanos(1 + dice.below(400_000));
+    }
+    engine.close();
+    let bytes = memory.0.lock().expect("nobody panics").clone();
+    bytes
+}
+
+fn replayed(bytes: &[u8]) -> Result<Replayed, ReplayError> {
+    replay(&mut Reader::new(bytes)?)
+}
+
+/// All entries.
+fn entries(bytes: &[u8]) -> (Header, Vec<(Instant, Entry)>) {
+    let mut reader = Reader::new(bytes).expect("a record");
+    let mut entries = Vec::new();
+    while let Some(entry) = reader.next().expect("it is whole") {
+        entries.push(entry);
+    }
+    (reader.header().clone(), entries)
+}
+
+/// A record of these entries, with sound checksums.
+fn written(header: &Header, entries: &[(Instant, Entry)]) -> Vec<u8> {
+    let (mut encoder, mut bytes) = Encoder::new(header);
+    for (at, entry) in entries {
+        bytes.extend(encoder.put(*at, entry).unwrap_or_default());
+    }
+    bytes.extend(encoder.end());
+    bytes
+}
+
+#[test]
+fn every_decision_is_made_again_under_every_policy_and_execution() {
+    for disk in DISKS {
+        for seed in 1..=3 {
+            let bytes = serve(disk, seed, 3_000);
+            let done =
+                replayed(&bytes).unwrap_or_else(|error| panic!("{disk}, seed {seed}: {error}"));
+            assert_eq!(done.difference, None, "{disk}, seed {seed}");
+            assert_eq!(done.end, Some(End::Closed), "{disk}, seed {seed}");
+            assert!(done.commands > 300 && done.replies > 100, "{disk}, seed {seed}: {done:?}");
+            let (header, entries) = entries(&bytes);
+            assert!(bytes == written(&header, &entries), "what was read is written the same");
+        }
+    }
+}
+
+#[test]
+fn a_decision_that_was_changed_is_the_first_difference_and_so_is_what_follows_from_an_event() {
+    let bytes = serve(DISKS[3], 5, 600);
+    let (header, entries) = entries(&bytes);
+    let issued = |(_, entry): &(Instant, Entry)| {
+        matches!(entry, Entry::Decided(Said::Act(Action::Issue(_))))
+    };
+    let place =
+        entries.len() / 2 + entries[entries.len() / 2..].iter().position(issued).expect("some");
+    let mut changed = entries.clone();
+    let Entry::Decided(Said::Act(Action::Issue(command))) = &mut changed[place].1 else { panic!() };
+    command.operation.extent.start = Lba(command.operation.extent.start.0 + 1);
+    let done = replayed(&written(&header, &changed)).expect("it can be replayed");
+    let difference = done.difference.expect("one is told");
+    assert_eq!(difference.entry, place as u64 + 1);
+    assert_eq!(
+        (Entry::Decided(difference.recorded), Entry::Decided(difference.decided)),
+        (changed[place].1, entries[place].1)
+    );
+    let mut later = entries.clone();
+    let done = |(_, entry): &(Instant, Entry)| {
+        matches!(entry, Entry::Told(spindle_flight::Input::Event(Event::Submit(_))))
+    };
+    let place = later.iter().rposition(done).expect("some");
+    let Entry::Told(spindle_flight::Input::Event(Event::Submit(request))) = &mut later[place].1
+    else {
+        panic!()
+    };
+    request.operation.extent.len = Sectors(request.operation.extent.len.0 + 1);
+    let told = replayed(&written(&header, &later));
+    assert!(told.is_ok_and(|done| done.difference.is_some_and(|d| d.entry > place as u64)));
+}
+
+#[test]
+fn wherever_a_record_is_torn_all_before_is_replayed_and_the_end_is_told() {
+    let bytes = serve(DISKS[2], 2, 2_500);
+    let whole = replayed(&bytes).expect("it is whole");
+    let first = 12 + 12 + u32::from_le_bytes(bytes[12..16].try_into().expect("four")) as usize;
+    let mut dice = Dice(1);
+    for _ in 0..200 {
+        let end = first + usize::try_from(dice.below((bytes.len() - first) as u64)).expect("small");
+        let done = replayed(&bytes[..end]).unwrap_or_else(|error| panic!("cut at {end}: {error}"));
+        assert_eq!(done.difference, None, "cut at {end}");
+        assert!(matches!(done.end, Some(End::Open | End::Torn { .. })), "cut at {end}: {done:?}");
+        assert!(done.decisions < whole.decisions, "cut at {end}");
+    }
+    assert!(matches!(
+        replayed(&bytes[..first - 1]),
+        Err(ReplayError::Read(ReadError::Stranger(_)))
+    ));
+}
+
+#[test]
+fn a_byte_that_is_another_is_noticed_wherever_it_is() {
+    let bytes = serve(DISKS[0], 4, 2_500);
+    let mut dice = Dice(8);
+    for _ in 0..300 {
+        let mut damaged = bytes.clone();
+        let place = usize::try_from(dice.below(bytes.len() as u64)).expect("small");
+        damaged[place] ^= 1 << dice.below(8);
+        let told = match replayed(&damaged) {
+            Err(ReplayError::Read(_)) => true,
+            // A length or a last block that is wrong is as if the rest had been torn off.
+            Ok(done) => matches!(done.end, Some(End::Torn { .. })),
+            Err(_) => false,
+        };
+        assert!(told, "byte {place}");
+    }
+}
+
+#[test]
+fn a_block_that_is_missing_is_noticed() {
+    let bytes = serve(DISKS[1], 6, 6_000);
+    let len =
+        |at: usize| 12 + u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four")) as usize;
+    let second = 12 + len(12);
+    let third = second + len(second);
+    assert!(third < bytes.len(), "it has three blocks");
+    let short = [&bytes[..second], &bytes[third..]].concat();
+    assert!(matches!(replayed(&short), Err(ReplayError::Read(ReadError::Damaged(_)))));
+}
+
+proptest! {
+    /// With sound checksums: what an engine cannot be told is refused, and never panics.
+    #[test]
+    fn entries_that_were_made_up_are_refused_or_differ(seed: u64, disk in 0..DISKS.len()) {
+        let (header, mut entries) = entries(&serve(DISKS[disk], seed % 5, 120));
+        let mut dice = Dice(seed);
+        for _ in 0..=dice.below(3) {
+            let (one, other) = (dice.below(entries.len() as u64), dice.below(entries.len() as u64));
+            let (one, other) = (one as usize, other as usize);
+            match dice.below(3) {
+                0 => {
+                    let entry = entries[one].1;
+                    entries[other].1 = entry;
+                }
+                1 => drop(entries.remove(one)),
+                _ => {
+                    let (at, entry) = (entries[one].0, entries[other].1);
+                    entries.insert(one, (at, entry));
+                }
+            }
+        }
+        match replayed(&written(&header, &entries)) {
+            Ok(done) => prop_assert!(done.difference.is_some() || done.end == Some(End::Closed)),
+            Err(ReplayError::Impossible { .. }) => {}
+            Err(other) => prop_assert!(false, "{other}"),
+        }
+    }
+}
