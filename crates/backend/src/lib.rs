@@ -1,18 +1,20 @@
 //! Disks that hold data. No policy: a backend does what it is told, in the order in which it is told.
 //!
-//! A [`Disk`] is driven like everything else here: time is an argument. Today there is one, [`Emulated`]: data in
-//! memory or in a file, and a drive model that says when each command is done. Completions come when the model
+//! A [`Disk`] is driven like everything else here: time is an argument. [`Emulated`] is data in memory or in a file,
+//! and a drive model that says when each command is done; [`Memory`] and [`Null`] take no time. Completions of a model come when the model
 //! says, or later if the caller comes later; how much later is part of each completion.
 //!
 //! Invariants: an operation owns its buffer from [`Disk::submit`] until its [`Finished`]; every submitted job
 //! finishes exactly once; a failure is a value that travels to the client, and nothing is retried.
 
 mod emulated;
+mod memory;
 mod store;
 
 use units::{Duration, Extent, Instant, Operation, Sectors};
 
 pub use emulated::Emulated;
+pub use memory::{Memory, Null};
 pub use store::{FileStore, OpenError, RAM_BYTES_MAX, RamStore, Store};
 
 /// A job's name, chosen by who submits it.
@@ -26,7 +28,8 @@ pub struct Job {
     pub tag: Tag,
     /// What to do; the extent lies inside the disk.
     pub operation: Operation,
-    /// What to write, as long as the extent; empty for everything but a write.
+    /// What to write, as long as the extent; empty for everything but a write. With a read comes a buffer that may have
+    /// the capacity for what is read: it can be filled, or dropped.
     pub data: Vec<u8>,
     /// For a write of zeroes: the space stays the disk's. Else of no meaning.
     pub no_hole: bool,
@@ -46,7 +49,8 @@ pub enum Space {
 pub struct Finished {
     /// Which one.
     pub tag: Tag,
-    /// What was read, as long as the extent; empty for everything but a read. Or that the disk could not.
+    /// What was read, as long as the extent. Or that the disk could not. For anything else its bytes are of no meaning: a
+    /// write may give its buffer back, to be used again.
     pub result: Result<Vec<u8>, Failure>,
     /// How long after the drive was done this was noticed.
     pub late: Duration,
@@ -84,6 +88,12 @@ pub trait Disk: Send {
     /// # Panics
     /// If the extent passes the end, or there are more jobs than the drive's queue holds.
     fn submit(&mut self, job: Job, now: Instant);
+
+    /// Whether every job is done when [`Disk::submit`] returns, without having waited for anything. Then it takes no thread
+    /// of its own to wait for it: whoever brings requests can carry them out.
+    fn is_prompt(&self) -> bool {
+        false
+    }
 
     /// When there is something to reap, as things stand.
     fn next_event(&self) -> Option<Instant>;

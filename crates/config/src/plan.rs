@@ -135,6 +135,10 @@ pub enum Backing {
     Ram,
     /// In a file, its path already relative to the working directory rather than to the config.
     File(PathBuf),
+    /// In memory, and the drive's times count for nothing: every command is done at once.
+    Memory,
+    /// Nowhere, and at once: what is written is forgotten.
+    Null,
 }
 
 /// One volume, and what it is promised.

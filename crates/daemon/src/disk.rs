@@ -1,8 +1,8 @@
 //! One disk's thread: its engine, its backend, and the loop between them.
 
 use std::num::NonZeroU64;
-use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex};
 
 use backend::{Disk, Failure, Finished, Job, Space, Tag};
 use engine::{
@@ -14,6 +14,7 @@ use frontend::{Allocation, Errno, ExportId, Handle, Reply, Segment, Told};
 use units::{DiskTime, Duration, Extent, Instant, Op, Operation};
 
 use crate::Clock;
+use crate::door::lock;
 use crate::inbox::{Change, Changed, Inbox, Incoming, Look, Message};
 use crate::seats::Seats;
 use crate::status::{DiskView, Lateness};
@@ -34,7 +35,7 @@ enum Asker {
 struct Pending {
     asker: Asker,
     operation: Operation,
-    /// What to write, until its command takes it; what was read, until it is answered.
+    /// What to write, until its command takes it; what was read, until it is answered; else a buffer to be used again.
     data: Vec<u8>,
     no_hole: bool,
     failure: Option<Failure>,
@@ -68,13 +69,17 @@ impl Brain {
     }
 }
 
-/// Everything that one disk's thread owns.
+/// Everything that belongs to one disk, and to whoever drives it at the moment.
 pub(crate) struct DiskThread {
     name: String,
     clock: Clock,
     engine: Engine,
     disk: Box<dyn Disk>,
+    /// Whether a command is done when the disk has taken it.
+    prompt: bool,
     inbox: Arc<Inbox>,
+    /// Until when the disk's thread sleeps, unless it is woken.
+    wakes_at: Instant,
     handle: Handle,
     pending: Vec<Option<Pending>>,
     free: Vec<u64>,
@@ -108,8 +113,10 @@ impl DiskThread {
             name,
             clock,
             engine,
+            prompt: disk.is_prompt(),
             disk,
             inbox,
+            wakes_at: Instant::ZERO,
             handle,
             pending: Vec::new(),
             free: Vec::new(),
@@ -125,33 +132,68 @@ impl DiskThread {
         }
     }
 
-    /// Serves until told to stop and nothing is left to answer.
-    pub(crate) fn run(mut self) -> DiskView {
+    /// Whether it can be driven by whoever brings its requests.
+    pub(crate) const fn is_prompt(&self) -> bool {
+        self.prompt
+    }
+
+    /// The disk's own thread: serves until told to stop and nothing is left to answer.
+    pub(crate) fn run(disk: &Mutex<Self>) -> DiskView {
         // A drive's completions are worth their microseconds; the kernel would round our sleeps up by 50 of them.
         // Without the privilege to say so they are merely later, and the lateness says by how much.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let inbox = lock(disk).inbox.clone();
         let mut messages = Vec::new();
         loop {
-            self.inbox.wait(self.sleep(), &mut messages);
-            let now = self.clock.now();
-            for message in messages.drain(..) {
-                self.receive(message, now);
+            let sleep = lock(disk).sleep();
+            inbox.wait(sleep, &mut messages);
+            let disk = &mut *lock(disk);
+            let now = disk.turn(&mut messages);
+            disk.handle.reply_many(&mut disk.replies);
+            disk.tell_of_trust();
+            if disk.stopping && disk.engine.requests() == 0 {
+                return disk.view(Look::All, now);
             }
-            while let Some(finished) = self.disk.reap(now) {
-                self.finish(finished, now);
+        }
+    }
+
+    /// Carries messages out on the thread that brings them, if the disk is prompt; leaves the vector empty.
+    pub(crate) fn carry_out(&mut self, messages: &mut Vec<Message>, answered: &mut Vec<Reply>) {
+        self.turn(messages);
+        answered.append(&mut self.replies);
+        // What is not answered yet has its time, and the disk's thread sees to it.
+        if let Some(due) = self.due().filter(|due| *due < self.wakes_at) {
+            self.wakes_at = due;
+            self.inbox.nudge();
+        }
+    }
+
+    /// Receives, and does what can be done now.
+    fn turn(&mut self, messages: &mut Vec<Message>) -> Instant {
+        let mut now = self.clock.now();
+        for message in messages.drain(..) {
+            self.receive(message, now);
+        }
+        self.reap(now);
+        while let Some((volume, stream)) = self.agenda.take(now) {
+            let contract = Contract { stream, ..self.engine.contract(volume) };
+            self.engine.handle(Event::ContractChanged { volume, contract }, now);
+        }
+        while let Some(action) = self.engine.poll(now) {
+            let issues = matches!(action, Action::Issue(_));
+            self.act(action, now);
+            if issues && self.prompt {
+                // What the command took is its volume's disk time.
+                now = self.clock.now();
+                self.reap(now);
             }
-            while let Some((volume, stream)) = self.agenda.take(now) {
-                let contract = Contract { stream, ..self.engine.contract(volume) };
-                self.engine.handle(Event::ContractChanged { volume, contract }, now);
-            }
-            while let Some(action) = self.engine.poll(now) {
-                self.act(action, now);
-            }
-            self.handle.reply_many(&mut self.replies);
-            self.tell_of_trust();
-            if self.stopping && self.engine.requests() == 0 {
-                return self.view(Look::All, now);
-            }
+        }
+        now
+    }
+
+    fn reap(&mut self, now: Instant) {
+        while let Some(finished) = self.disk.reap(now) {
+            self.finish(finished, now);
         }
     }
 
@@ -172,11 +214,18 @@ impl DiskThread {
         }
     }
 
-    fn sleep(&self) -> Duration {
+    /// When there is something to do though nothing comes.
+    fn due(&self) -> Option<Instant> {
         let moments = [self.disk.next_event(), self.engine.next_wakeup(), self.agenda.next_at()];
+        moments.into_iter().flatten().min()
+    }
+
+    fn sleep(&mut self) -> Duration {
         let now = self.clock.now();
-        let until = moments.into_iter().flatten().min().map(|moment| moment.saturating_since(now));
-        until.unwrap_or(SLEEP_MAX).min(SLEEP_MAX)
+        let until = self.due().map(|moment| moment.saturating_since(now));
+        let sleep = until.unwrap_or(SLEEP_MAX).min(SLEEP_MAX);
+        self.wakes_at = now + sleep;
+        sleep
     }
 
     fn receive(&mut self, message: Message, now: Instant) {
@@ -371,25 +420,32 @@ fn is_whole(pending: &Pending, command: &Command) -> bool {
     command.operation.extent.len == pending.operation.extent.len
 }
 
-/// What `command` writes. A request that is one command gives its own buffer; a longer one is copied piecewise.
+/// Whether the request's own buffer is what the command moves.
+fn takes_all(pending: &Pending, command: &Command) -> bool {
+    let moves = matches!(command.operation.op, Op::Read | Op::Write);
+    moves && command.purpose == Purpose::Transfer && is_whole(pending, command)
+}
+
+/// What `command` writes, or reads into. A request that is one command gives its own buffer; a longer one is copied
+/// piecewise.
 fn payload(pending: &mut Pending, command: &Command) -> Vec<u8> {
+    if takes_all(pending, command) {
+        return core::mem::take(&mut pending.data);
+    }
     if command.operation.op != Op::Write {
         return Vec::new();
-    }
-    if is_whole(pending, command) {
-        return core::mem::take(&mut pending.data);
     }
     let start = command.offset.bytes_usize();
     pending.data[start..start + command.operation.extent.len.bytes_usize()].to_vec()
 }
 
-/// Puts what `command` read where it belongs in its request.
+/// Puts what `command` read where it belongs in its request, and takes a buffer back.
 fn collect(pending: &mut Pending, command: &Command, data: Vec<u8>) {
-    if command.operation.op != Op::Read || command.purpose != Purpose::Transfer {
+    if takes_all(pending, command) {
+        pending.data = data;
         return;
     }
-    if is_whole(pending, command) {
-        pending.data = data;
+    if command.operation.op != Op::Read || command.purpose != Purpose::Transfer {
         return;
     }
     pending.data.resize(pending.operation.extent.len.bytes_usize(), 0);

@@ -70,14 +70,21 @@ pub(crate) enum Message {
 
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    messages: Mutex<Vec<Message>>,
+    waiting: Mutex<Waiting>,
     arrived: Condvar,
 }
 
+#[derive(Debug, Default)]
+struct Waiting {
+    messages: Vec<Message>,
+    /// The disk has something to reap.
+    nudged: bool,
+}
+
 impl Inbox {
-    fn messages(&self) -> MutexGuard<'_, Vec<Message>> {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
         // Nobody panics while holding the lock; should it happen, the messages are still whole.
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts messages in, in their order, and wakes the disk's thread. Leaves the vector empty.
@@ -85,7 +92,13 @@ impl Inbox {
         if messages.is_empty() {
             return;
         }
-        self.messages().append(messages);
+        self.waiting().messages.append(messages);
+        self.arrived.notify_one();
+    }
+
+    /// Wakes the disk's thread without a message, or keeps it from falling asleep.
+    pub(crate) fn nudge(&self) {
+        self.waiting().nudged = true;
         self.arrived.notify_one();
     }
 
@@ -96,15 +109,15 @@ impl Inbox {
         from.recv().expect("a disk's thread answers")
     }
 
-    /// Waits until there are messages, or for at most so long; then takes all there are.
+    /// Waits until there are messages or somebody nudges, or for at most so long; then takes all there are.
     pub(crate) fn wait(&self, at_most: Duration, into: &mut Vec<Message>) {
         let at_most = std::time::Duration::from_nanos(at_most.as_nanos());
-        let messages = self.messages();
-        let empty = |messages: &mut Vec<Message>| messages.is_empty();
-        let (mut messages, _) = self
+        let idle = |waiting: &mut Waiting| waiting.messages.is_empty() && !waiting.nudged;
+        let (mut waiting, _) = self
             .arrived
-            .wait_timeout_while(messages, at_most, empty)
+            .wait_timeout_while(self.waiting(), at_most, idle)
             .unwrap_or_else(PoisonError::into_inner);
-        core::mem::swap(&mut *messages, into);
+        waiting.nudged = false;
+        core::mem::swap(&mut waiting.messages, into);
     }
 }

@@ -11,7 +11,8 @@ use frontend::{ClientName, Export, ExportId, Exports, Query, Reply, Request, Sin
 use units::{Bytes, Op, Operation};
 use volume::Map;
 
-use crate::inbox::{Inbox, Incoming, Message};
+use crate::door::Door;
+use crate::inbox::{Incoming, Message};
 
 /// A volume as clients reach it.
 #[derive(Clone, Debug)]
@@ -125,18 +126,17 @@ impl Exports for Routes {
     }
 }
 
-/// Carries requests to the inboxes of their disks, a turn's worth at a time.
-#[derive(Debug)]
+/// Carries requests to their disks, a turn's worth at a time.
 pub(crate) struct Router {
     routes: Arc<Routes>,
-    inboxes: Vec<Arc<Inbox>>,
+    doors: Vec<Door>,
     waiting: Vec<Vec<Message>>,
 }
 
 impl Router {
-    pub(crate) fn new(routes: Arc<Routes>, inboxes: Vec<Arc<Inbox>>) -> Self {
-        let waiting = inboxes.iter().map(|_| Vec::new()).collect();
-        Self { routes, inboxes, waiting }
+    pub(crate) fn new(routes: Arc<Routes>, doors: Vec<Door>) -> Self {
+        let waiting = doors.iter().map(|_| Vec::new()).collect();
+        Self { routes, doors, waiting }
     }
 }
 
@@ -164,9 +164,9 @@ impl Sink for Router {
         None
     }
 
-    fn submitted_batch_end(&mut self, _: &mut Vec<Reply>) {
-        for (inbox, messages) in self.inboxes.iter().zip(&mut self.waiting) {
-            inbox.put(messages);
+    fn submitted_batch_end(&mut self, answered: &mut Vec<Reply>) {
+        for (door, messages) in self.doors.iter().zip(&mut self.waiting) {
+            door.enter(messages, answered);
         }
     }
 }

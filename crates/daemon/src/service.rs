@@ -1,11 +1,11 @@
 //! Starting and stopping: all of it, or nothing.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::{fmt, io, thread};
 
-use backend::{Disk, Emulated, FileStore, RamStore, Store};
+use backend::{Disk, Emulated, FileStore, Memory, Null, RamStore};
 use config::{Backing, Document, Plan};
 use engine::Agenda;
 use frontend::{Address, Listing, Server, Settings, Tls, TlsError, TlsFiles};
@@ -13,6 +13,7 @@ use units::Instant;
 
 use crate::Clock;
 use crate::disk::{Brain, DiskThread};
+use crate::door::{Door, Shared};
 use crate::inbox::{Inbox, Look};
 use crate::live::Live;
 use crate::operator::{self, Operator};
@@ -104,10 +105,14 @@ impl Daemon {
         let threads = disks.into_iter().zip(&plan.disks).zip(&inboxes);
         let threads = threads.map(|((opened, disk), inbox)| {
             let (name, inbox) = (disk.name.clone(), inbox.clone());
-            DiskThread::new(name, clock, opened.brain, opened.disk, inbox, handle.clone())
+            let (brain, disk) = (opened.brain, opened.disk);
+            let thread = DiskThread::new(name, clock, brain, disk, inbox, handle.clone());
+            Arc::new(Mutex::new(thread))
         });
+        let threads: Vec<Shared> = threads.collect();
         let also = also().map_err(StartError::Listen)?;
-        let mut router = Router::new(routes.clone(), inboxes.clone());
+        let doors = threads.iter().zip(&inboxes).map(|(disk, inbox)| Door::of(disk, inbox));
+        let mut router = Router::new(routes.clone(), doors.collect());
         let exports = routes.clone();
         let serve = move || server.run(exports, &mut router, &|| clock.now());
         let started = spawn_all(plan, threads, serve);
@@ -193,11 +198,11 @@ type Threads = (Vec<JoinHandle<DiskView>>, JoinHandle<io::Result<()>>);
 
 fn spawn_all(
     plan: &Plan,
-    threads: impl Iterator<Item = DiskThread>,
+    threads: Vec<Shared>,
     serve: impl FnOnce() -> io::Result<()> + Send + 'static,
 ) -> Result<Threads, StartError> {
-    let disks = threads.zip(&plan.disks);
-    let running = disks.map(|(thread, disk)| spawn(&disk.name, move || thread.run()));
+    let disks = threads.into_iter().zip(&plan.disks);
+    let running = disks.map(|(thread, disk)| spawn(&disk.name, move || DiskThread::run(&thread)));
     Ok((running.collect::<Result<_, _>>()?, spawn("nbd", serve)?))
 }
 
@@ -236,13 +241,15 @@ fn open(
     now: Instant,
 ) -> Result<Opened, StartError> {
     let model = disk.drive.model.clone();
-    let store: Box<dyn Store> = match &disk.backing {
-        Backing::Ram => Box::<RamStore>::default(),
+    let behind: Box<dyn Disk> = match &disk.backing {
+        Backing::Ram => Box::new(Emulated::new(model, Box::<RamStore>::default())),
         Backing::File(path) => {
             let store = open_file(plan, disk, path)?;
             new.0.extend(store.is_new().then(|| path.clone()));
-            Box::new(store)
+            Box::new(Emulated::new(model, Box::new(store)))
         }
+        Backing::Memory => Box::new(Memory::new(model.capacity())),
+        Backing::Null => Box::new(Null::new(model.capacity())),
     };
     let engine = disk.engine_on_host(now);
     let timed = disk.execution.preemptible().is_some_and(|how| how.jit.is_some());
@@ -253,7 +260,7 @@ fn open(
         );
     }
     let brain = Brain { engine, seats: Seats::default(), agenda: Agenda::default() };
-    Ok(Opened { brain, disk: Box::new(Emulated::new(model, store)) })
+    Ok(Opened { brain, disk: behind })
 }
 
 fn open_file(plan: &Plan, disk: &config::Disk, path: &Path) -> Result<FileStore, StartError> {
