@@ -1,8 +1,8 @@
 //! Disks that hold data. No policy: a backend does what it is told, in the order in which it is told.
 //!
 //! A [`Disk`] is driven like everything else here: time is an argument. [`Emulated`] is data in memory or in a file,
-//! and a drive model that says when each command is done; [`Memory`] and [`Null`] take no time. Completions of a model come when the model
-//! says, or later if the caller comes later; how much later is part of each completion.
+//! and a drive model that says when each command is done; [`Memory`] and [`Null`] take no time. Completions of a model
+//! come when it says, or later if the caller comes later; how much later is part of each completion.
 //!
 //! Invariants: an operation owns its buffer from [`Disk::submit`] until its [`Finished`]; every submitted job
 //! finishes exactly once; a failure is a value that travels to the client, and nothing is retried.

@@ -5,19 +5,15 @@
 
 use std::collections::VecDeque;
 
-use units::{Extent, Instant, Op, SECTOR_BYTES, Sectors};
+use units::{Extent, Instant, Op, Sectors};
 
-use crate::{Disk, Failure, Finished, Job, Space};
+use crate::{Disk, Failure, Finished, Job, RamStore, Space, Store};
 
-/// Sectors whose state is known together.
-const PAGE: Sectors = Sectors(128);
-
-/// A disk of memory, all of it taken when it is made and touched when it is written.
+/// A disk of memory, which is taken as it is written to.
 #[derive(Debug)]
 pub struct Memory {
-    bytes: Vec<u8>,
-    /// Of each page, whether something was written to it.
-    written: Vec<bool>,
+    capacity: Sectors,
+    store: RamStore,
     done: Done,
 }
 
@@ -38,7 +34,7 @@ struct Done {
 }
 
 impl Done {
-    fn push(&mut self, job: Job, result: Result<Vec<u8>, Failure>, now: Instant) {
+    fn push(&mut self, job: &Job, result: Result<Vec<u8>, Failure>, now: Instant) {
         self.jobs.push_back(Finished { tag: job.tag, result, late: units::Duration::ZERO });
         self.at = now;
     }
@@ -51,51 +47,36 @@ impl Done {
 impl Memory {
     /// So many sectors, all zeroes.
     pub fn new(capacity: Sectors) -> Self {
-        let bytes = vec![0; capacity.bytes_usize()];
-        let written = vec![false; index(capacity.0.div_ceil(PAGE.0))];
-        Self { bytes, written, done: Done::default() }
+        Self { capacity, store: RamStore::default(), done: Done::default() }
     }
 
-    fn perform(&mut self, job: &mut Job) -> Vec<u8> {
+    fn perform(&mut self, job: &mut Job) -> Result<Vec<u8>, Failure> {
         let mut data = core::mem::take(&mut job.data);
         let extent = job.operation.extent;
-        let start = index(extent.start.0 * SECTOR_BYTES);
-        let place = start..start + extent.len.bytes_usize();
+        assert!(extent.end().0 <= self.capacity.0, "inside the disk");
         match job.operation.op {
             Op::Read => {
                 data.clear();
-                data.extend_from_slice(&self.bytes[place]);
+                data.reserve_exact(extent.len.bytes_usize());
+                self.store.append(extent, &mut data);
             }
-            Op::Write => self.bytes[place].copy_from_slice(&data),
-            Op::WriteZeroes | Op::Trim => self.bytes[place].fill(0),
+            Op::Write => self.store.write(extent, &data)?,
+            Op::WriteZeroes if job.no_hole => self.store.fill(extent)?,
+            Op::WriteZeroes | Op::Trim => self.store.zero(extent)?,
             Op::Flush | Op::Seek => {}
         }
-        if job.operation.op.writes() {
-            self.note(extent, job.operation.op != Op::Write && !job.no_hole);
-        }
-        data
-    }
-
-    /// Takes down that something was written here, or that nothing is left of what was.
-    fn note(&mut self, extent: Extent, zeroed: bool) {
-        let (start, end) = (extent.start.0, extent.end().0);
-        let whole = (start.div_ceil(PAGE.0), end / PAGE.0);
-        let touched = (start / PAGE.0, end.div_ceil(PAGE.0));
-        let (from, to) = if zeroed { whole } else { touched };
-        if from < to {
-            self.written[index(from)..index(to)].fill(!zeroed);
-        }
+        Ok(data)
     }
 }
 
 impl Disk for Memory {
     fn capacity(&self) -> Sectors {
-        Sectors(self.bytes.len() as u64 / SECTOR_BYTES)
+        self.capacity
     }
 
     fn submit(&mut self, mut job: Job, now: Instant) {
-        let data = self.perform(&mut job);
-        self.done.push(job, Ok(data), now);
+        let result = self.perform(&mut job);
+        self.done.push(&job, result, now);
     }
 
     fn is_prompt(&self) -> bool {
@@ -111,13 +92,7 @@ impl Disk for Memory {
     }
 
     fn space(&mut self, extent: Extent) -> Option<(Space, Sectors)> {
-        let first = extent.start.0 / PAGE.0;
-        let written = self.written[index(first)];
-        let pages = self.written[index(first)..].iter();
-        let alike = pages.take_while(|page| **page == written).count() as u64;
-        let until = (first + alike) * PAGE.0 - extent.start.0;
-        let space = if written { Space::Taken } else { Space::Hole };
-        Some((space, extent.len.min(Sectors(until))))
+        Some(self.store.space(extent))
     }
 }
 
@@ -140,7 +115,7 @@ impl Disk for Null {
         if job.operation.op == Op::Read {
             data.resize(job.operation.extent.len.bytes_usize(), 0xff);
         }
-        self.done.push(job, Ok(data), now);
+        self.done.push(&job, Ok(data), now);
     }
 
     fn is_prompt(&self) -> bool {
@@ -154,10 +129,6 @@ impl Disk for Null {
     fn reap(&mut self, _: Instant) -> Option<Finished> {
         self.done.jobs.pop_front()
     }
-}
-
-fn index(number: u64) -> usize {
-    usize::try_from(number).expect("it fits the address space")
 }
 
 #[cfg(test)]
@@ -196,16 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_were_written_are_taken_until_they_are_zeroed_whole() {
+    fn what_was_trimmed_reads_as_zeroes_and_holds_nothing() {
         let mut disk = Memory::new(Sectors(512));
-        done(&mut disk, Op::Write, extent(130, 200), vec![1; 200 * 512]);
-        assert_eq!(disk.space(extent(8, 504)), Some((Space::Hole, Sectors(120))));
-        assert_eq!(disk.space(extent(128, 384)), Some((Space::Taken, Sectors(256))));
-        assert_eq!(disk.space(extent(400, 100)), Some((Space::Hole, Sectors(100))));
-        done(&mut disk, Op::Trim, extent(100, 200), Vec::new());
-        assert_eq!(disk.space(extent(8, 504)), Some((Space::Hole, Sectors(248))));
-        assert_eq!(done(&mut disk, Op::Read, extent(299, 1), Vec::new()), vec![0; 512]);
-        assert_eq!(done(&mut disk, Op::Read, extent(300, 1), Vec::new()), vec![1; 512]);
+        done(&mut disk, Op::Write, extent(0, 256), vec![1; 256 * 512]);
+        assert_eq!(disk.space(extent(0, 512)), Some((Space::Taken, Sectors(256))));
+        done(&mut disk, Op::Trim, extent(0, 200), Vec::new());
+        assert_eq!(disk.space(extent(0, 512)), Some((Space::Hole, Sectors(128))));
+        assert_eq!(done(&mut disk, Op::Read, extent(199, 1), Vec::new()), vec![0; 512]);
+        assert_eq!(done(&mut disk, Op::Read, extent(200, 1), Vec::new()), vec![1; 512]);
     }
 
     #[test]
