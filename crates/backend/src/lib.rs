@@ -1,10 +1,11 @@
 //! Disks that hold data. No policy: a backend does what it is told, in the order in which it is told.
 //!
-//! A [`Disk`] is driven like everything else here: time is an argument. There are two, and two that stand before another:
+//! A [`Disk`] is driven like everything else here: time is an argument. There are some, and two that stand before another:
 //!
 //! ```text
-//! Guarded ─▶ Faulty ─▶ Emulated   data in memory or in a file, and a drive model that says when each command is done
-//!    │       (tests)   Real       a block device or a file of this machine, which says so itself
+//! Guarded ─▶ Faulty ─▶ Emulated       data in memory or in a file, and a drive model that says when each command is done
+//!    │       (tests)   Real           a block device or a file of this machine, which says so itself
+//!    │                 Memory, Null   at once
 //!    └─ what failed, how long the longest command has been under way, and that a failed flush fails what follows
 //! ```
 //!
@@ -19,6 +20,7 @@ pub mod device;
 mod emulated;
 mod faulty;
 mod guarded;
+mod memory;
 mod real;
 mod store;
 
@@ -30,6 +32,7 @@ pub use drive::Parts;
 pub use emulated::Emulated;
 pub use faulty::{Fault, Faults, Faulty, What};
 pub use guarded::{Guarded, Health, State};
+pub use memory::{Memory, Null};
 pub use real::{Opening, Real, RealError};
 pub use store::{FileStore, OpenError, RAM_BYTES_MAX, RamStore, Store};
 
@@ -44,7 +47,8 @@ pub struct Job {
     pub tag: Tag,
     /// What to do; the extent lies inside the disk.
     pub operation: Operation,
-    /// What to write, as long as the extent; empty for everything but a write.
+    /// What to write, as long as the extent; empty for everything but a write. With a read comes a buffer that may have
+    /// the capacity for what is read: it can be filled, or dropped.
     pub data: Vec<u8>,
     /// For a write of zeroes: the space stays the disk's. Else of no meaning.
     pub no_hole: bool,
@@ -64,7 +68,8 @@ pub enum Space {
 pub struct Finished {
     /// Which one.
     pub tag: Tag,
-    /// What was read, as long as the extent; empty for everything but a read. Or that the disk could not.
+    /// What was read, as long as the extent. Or that the disk could not. For anything else its bytes are of no meaning: a
+    /// write may give its buffer back, to be used again.
     pub result: Result<Vec<u8>, Failure>,
     /// How long after the drive was done this was noticed, where the drive is a model that says when it was.
     pub late: Option<Duration>,
@@ -111,6 +116,12 @@ pub trait Disk: Send {
     /// Whom to wake when something can be reaped before [`Disk::next_event`], for a disk that does not know its own times.
     fn wake_by(&mut self, waker: Waker) {
         drop(waker);
+    }
+
+    /// Whether every job is done when [`Disk::submit`] returns, without having waited for anything. Then it takes no thread
+    /// of its own to wait for it: whoever brings requests can carry them out.
+    fn is_prompt(&self) -> bool {
+        false
     }
 
     /// When there is something to reap, as things stand.

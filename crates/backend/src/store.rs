@@ -82,6 +82,18 @@ fn pages(extent: Extent) -> impl Iterator<Item = (u64, usize, usize)> {
     })
 }
 
+impl RamStore {
+    /// Reads to the end of `into`, which need not be made as long before.
+    pub(crate) fn append(&self, extent: Extent, into: &mut Vec<u8>) {
+        for (page, offset, len) in pages(extent) {
+            match self.pages.get(&page) {
+                Some(page) => into.extend_from_slice(&page[offset..offset + len]),
+                None => into.resize(into.len() + len, 0),
+            }
+        }
+    }
+}
+
 fn index(bytes: u64) -> usize {
     usize::try_from(bytes).expect("a page fits the address space")
 }

@@ -163,6 +163,28 @@ pub(crate) enum Bench {
     Insulation(Insulation),
     /// A stripe over three disks beside one disk, and a share while blocks are moved off its disk, with fio.
     Pool(Pooled),
+    /// Requests a second and processor time a request over NBD on a disk of memory, beside nbdkit, nbd-server and qemu-nbd.
+    Nbd(NbdBench),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct NbdBench {
+    /// Only rows with one of these in their names, such as randread, d32, 128k or c4.
+    #[arg(value_name = "ROW")]
+    pub(crate) rows: Vec<String>,
+    /// How long each fio run is.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
+    pub(crate) seconds: u64,
+    /// How often each server runs each row.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub(crate) rounds: u32,
+}
+
+impl NbdBench {
+    pub(crate) fn wants(&self, shape: &crate::bench::Shape) -> bool {
+        let name = shape.name();
+        self.rows.is_empty() || self.rows.iter().any(|part| name.contains(part.as_str()))
+    }
 }
 
 #[derive(Debug, ClapArgs)]

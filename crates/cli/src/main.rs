@@ -64,6 +64,7 @@ fn main() -> ExitCode {
         Command::Bench(Bench::Vdisk(vdisk)) => bench::vdisk(&vdisk, args.json),
         Command::Bench(Bench::Pool(run)) => bench::pool(&run, args.json),
         Command::Bench(Bench::Insulation(run)) => bench::insulation(&run, args.json),
+        Command::Bench(Bench::Nbd(run)) => bench::nbd(&run, args.json),
         Command::Trace(Trace::Stat(stat)) => trace::stat(&stat, args.json),
         Command::Trace(Trace::Convert(convert)) => trace::convert(&convert, args.json),
         Command::Trace(Trace::Live(live)) => live::run(&live, args.json),

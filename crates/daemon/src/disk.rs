@@ -1,8 +1,8 @@
 //! One disk's thread: its engine, its backend, and the loop between them.
 
 use std::num::NonZeroU64;
-use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex};
 
 use backend::{Disk, Failure, Finished, Guarded, Job, Space, Tag};
 use engine::stream::Span;
@@ -17,6 +17,7 @@ use units::{DiskTime, Duration, Extent, Instant, Op, Operation};
 use volume::pool::flow::PieceId;
 
 use crate::Clock;
+use crate::door::lock;
 use crate::inbox::{Change, Changed, Inbox, Incoming, Look, Message, Portion};
 use crate::observe::{Entered, Observer, TracedId};
 use crate::pool::{Ended, Served};
@@ -51,7 +52,7 @@ impl Asker {
 struct Pending {
     asker: Asker,
     operation: Operation,
-    /// What to write, until its command takes it; what was read, until it is answered.
+    /// What to write, until its command takes it; what was read, until it is answered; else a buffer to be used again.
     data: Vec<u8>,
     no_hole: bool,
     failure: Option<Failure>,
@@ -106,13 +107,26 @@ impl Brain {
     }
 }
 
-/// Everything that one disk's thread owns.
+/// What a disk's thread has to do with others.
+pub(crate) struct Fittings {
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) handle: Handle,
+    /// The pool that the disk belongs to, if it does.
+    pub(crate) pool: Option<Arc<Served>>,
+    pub(crate) observer: Observer,
+}
+
+/// Everything that belongs to one disk, and to whoever drives it at the moment.
 pub(crate) struct DiskThread {
     name: String,
     clock: Clock,
     brain: Brain,
     disk: Guarded,
+    /// Whether a command is done when the disk has taken it.
+    prompt: bool,
     inbox: Arc<Inbox>,
+    /// Until when the disk's thread sleeps, unless it is woken.
+    wakes_at: Instant,
     handle: Handle,
     pending: Vec<Option<Pending>>,
     free: Vec<u64>,
@@ -142,10 +156,7 @@ impl DiskThread {
         clock: Clock,
         brain: Brain,
         mut disk: Guarded,
-        inbox: Arc<Inbox>,
-        handle: Handle,
-        pool: Option<Arc<Served>>,
-        observer: Observer,
+        Fittings { inbox, handle, pool, observer }: Fittings,
     ) -> Self {
         let trusted = brain.engine.executed().is_some_and(|executed| executed.trusted);
         let woken = Arc::clone(&inbox);
@@ -154,8 +165,10 @@ impl DiskThread {
             name,
             clock,
             brain,
+            prompt: disk.is_prompt(),
             disk,
             inbox,
+            wakes_at: Instant::ZERO,
             handle,
             pending: Vec::new(),
             free: Vec::new(),
@@ -173,43 +186,84 @@ impl DiskThread {
         }
     }
 
-    /// Serves until told to stop and nothing is left to answer.
-    pub(crate) fn run(mut self) -> DiskView {
+    /// Whether it can be driven by whoever brings its requests.
+    pub(crate) const fn is_prompt(&self) -> bool {
+        self.prompt
+    }
+
+    /// The disk's own thread: serves until told to stop and nothing is left to answer.
+    pub(crate) fn run(disk: &Mutex<Self>) -> DiskView {
         // A drive's completions are worth their microseconds; the kernel would round our sleeps up by 50 of them.
         // Without the privilege to say so they are merely later, and the lateness says by how much.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let inbox = lock(disk).inbox.clone();
         let mut messages = Vec::new();
         loop {
-            self.inbox.wait(self.sleep(), &mut messages);
-            let now = self.clock.now();
-            self.observer.look(&self.running, now);
-            for message in messages.drain(..) {
-                self.receive(message, now);
+            let sleep = lock(disk).sleep();
+            inbox.wait(sleep, &mut messages);
+            let disk = &mut *lock(disk);
+            let now = disk.turn(&mut messages);
+            disk.handle.reply_many(&mut disk.replies);
+            disk.end_turn(now);
+            disk.tell_of_trust();
+            disk.tell_of_state();
+            if disk.stopping && disk.brain.engine.requests() == 0 {
+                disk.brain.engine.close();
+                return disk.view(Look::All, now);
             }
-            while let Some(finished) = self.disk.reap(now) {
-                self.finish(finished, now);
+        }
+    }
+
+    /// Carries messages out on the thread that brings them, if the disk is prompt; leaves the vector empty.
+    pub(crate) fn carry_out(&mut self, messages: &mut Vec<Message>, answered: &mut Vec<Reply>) {
+        let now = self.turn(messages);
+        answered.append(&mut self.replies);
+        self.end_turn(now);
+        // What is not answered yet has its time, and the disk's thread sees to it.
+        if let Some(due) = self.due().filter(|due| *due < self.wakes_at) {
+            self.wakes_at = due;
+            self.inbox.nudge();
+        }
+    }
+
+    /// Tells those who wait for more than an answer.
+    fn end_turn(&mut self, now: Instant) {
+        if let Some(pool) = &self.pool {
+            pool.ended(&mut self.ended);
+        }
+        let (clock, seats) = (self.clock, &mut self.brain.seats);
+        self.observer.handed_over(|| clock.now(), |volume| seats.slow(volume));
+        self.brain.engine.keep(now);
+    }
+
+    /// Receives, and does what can be done now.
+    fn turn(&mut self, messages: &mut Vec<Message>) -> Instant {
+        let mut now = self.clock.now();
+        self.observer.look(&self.running, now);
+        for message in messages.drain(..) {
+            self.receive(message, now);
+        }
+        self.reap(now);
+        while let Some((volume, stream)) = self.brain.agenda.take(now) {
+            let contract = Contract { stream, ..self.brain.engine.contract(volume) };
+            self.brain.engine.handle(Event::ContractChanged { volume, contract }, now);
+        }
+        while let Some(action) = self.brain.engine.poll(now) {
+            let issues = matches!(action, Action::Issue(_));
+            self.act(action, now);
+            if issues && self.prompt {
+                // What the command took is its volume's disk time.
+                now = self.clock.now();
+                self.reap(now);
             }
-            while let Some((volume, stream)) = self.brain.agenda.take(now) {
-                let contract = Contract { stream, ..self.brain.engine.contract(volume) };
-                self.brain.engine.handle(Event::ContractChanged { volume, contract }, now);
-            }
-            while let Some(action) = self.brain.engine.poll(now) {
-                self.act(action, now);
-            }
-            self.observer.rests(&self.brain.engine, now);
-            self.handle.reply_many(&mut self.replies);
-            if let Some(pool) = &self.pool {
-                pool.ended(&mut self.ended);
-            }
-            let (clock, seats) = (self.clock, &mut self.brain.seats);
-            self.observer.handed_over(|| clock.now(), |volume| seats.slow(volume));
-            self.brain.engine.keep(now);
-            self.tell_of_trust();
-            self.tell_of_state();
-            if self.stopping && self.brain.engine.requests() == 0 {
-                self.brain.engine.close();
-                return self.view(Look::All, now);
-            }
+        }
+        self.observer.rests(&self.brain.engine, now);
+        now
+    }
+
+    fn reap(&mut self, now: Instant) {
+        while let Some(finished) = self.disk.reap(now) {
+            self.finish(finished, now);
         }
     }
 
@@ -249,12 +303,19 @@ impl DiskThread {
         }
     }
 
-    fn sleep(&self) -> Duration {
+    /// When there is something to do though nothing comes.
+    fn due(&self) -> Option<Instant> {
         let moments =
             [self.disk.next_event(), self.brain.engine.next_wakeup(), self.brain.agenda.next_at()];
+        moments.into_iter().flatten().min()
+    }
+
+    fn sleep(&mut self) -> Duration {
         let now = self.clock.now();
-        let until = moments.into_iter().flatten().min().map(|moment| moment.saturating_since(now));
-        until.unwrap_or(SLEEP_MAX).min(SLEEP_MAX)
+        let until = self.due().map(|moment| moment.saturating_since(now));
+        let sleep = until.unwrap_or(SLEEP_MAX).min(SLEEP_MAX);
+        self.wakes_at = now + sleep;
+        sleep
     }
 
     fn receive(&mut self, message: Message, now: Instant) {
@@ -470,25 +531,32 @@ fn is_whole(pending: &Pending, command: &Command) -> bool {
     command.operation.extent.len == pending.operation.extent.len
 }
 
-/// What `command` writes. A request that is one command gives its own buffer; a longer one is copied piecewise.
+/// Whether the request's own buffer is what the command moves.
+fn takes_all(pending: &Pending, command: &Command) -> bool {
+    let moves = matches!(command.operation.op, Op::Read | Op::Write);
+    moves && command.purpose == Purpose::Transfer && is_whole(pending, command)
+}
+
+/// What `command` writes, or reads into. A request that is one command gives its own buffer; a longer one is copied
+/// piecewise.
 fn payload(pending: &mut Pending, command: &Command) -> Vec<u8> {
+    if takes_all(pending, command) {
+        return core::mem::take(&mut pending.data);
+    }
     if command.operation.op != Op::Write {
         return Vec::new();
-    }
-    if is_whole(pending, command) {
-        return core::mem::take(&mut pending.data);
     }
     let start = command.offset.bytes_usize();
     pending.data[start..start + command.operation.extent.len.bytes_usize()].to_vec()
 }
 
-/// Puts what `command` read where it belongs in its request.
+/// Puts what `command` read where it belongs in its request, and takes a buffer back.
 fn collect(pending: &mut Pending, command: &Command, data: Vec<u8>) {
-    if command.operation.op != Op::Read || command.purpose != Purpose::Transfer {
+    if takes_all(pending, command) {
+        pending.data = data;
         return;
     }
-    if is_whole(pending, command) {
-        pending.data = data;
+    if command.operation.op != Op::Read || command.purpose != Purpose::Transfer {
         return;
     }
     pending.data.resize(pending.operation.extent.len.bytes_usize(), 0);

@@ -11,10 +11,12 @@
 //! the same engine and the same drive model, this does in real time.
 //!
 //! Invariants: nothing is started unless everything can be; every request that the frontend hands over is
-//! answered; a disk's engine and backend belong to one thread.
+//! answered; a disk's engine and backend are driven by one thread at a time: the disk's own, or, where no command has to be
+//! waited for ([`backend::Disk::is_prompt`]), the frontend's too.
 
 mod clock;
 mod disk;
+mod door;
 mod inbox;
 mod live;
 mod observe;

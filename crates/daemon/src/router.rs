@@ -12,7 +12,8 @@ use units::{Bytes, Instant, Op, Operation};
 use volume::Map;
 
 use crate::Clock;
-use crate::inbox::{Inbox, Incoming, Message};
+use crate::door::Door;
+use crate::inbox::{Incoming, Message};
 use crate::pool::Served;
 
 /// A volume as clients reach it.
@@ -159,11 +160,10 @@ impl Exports for Routes {
     }
 }
 
-/// Carries requests to the inboxes of their disks, a turn's worth at a time.
-#[derive(Debug)]
+/// Carries requests to their disks, a turn's worth at a time.
 pub(crate) struct Router {
     routes: Arc<Routes>,
-    inboxes: Vec<Arc<Inbox>>,
+    doors: Vec<Door>,
     waiting: Vec<Vec<Message>>,
     pool: Option<Arc<Served>>,
     clock: Clock,
@@ -176,12 +176,12 @@ pub(crate) struct Router {
 impl Router {
     pub(crate) fn new(
         routes: Arc<Routes>,
-        inboxes: Vec<Arc<Inbox>>,
+        doors: Vec<Door>,
         pool: Option<Arc<Served>>,
         clock: Clock,
     ) -> Self {
-        let waiting = inboxes.iter().map(|_| Vec::new()).collect();
-        Self { routes, inboxes, waiting, pool, clock, turn: None, pooled: Vec::new() }
+        let waiting = doors.iter().map(|_| Vec::new()).collect();
+        Self { routes, doors, waiting, pool, clock, turn: None, pooled: Vec::new() }
     }
 }
 
@@ -222,10 +222,10 @@ impl Sink for Router {
         None
     }
 
-    fn submitted_batch_end(&mut self, _: &mut Vec<Reply>) {
+    fn submitted_batch_end(&mut self, answered: &mut Vec<Reply>) {
         self.turn = None;
-        for (inbox, messages) in self.inboxes.iter().zip(&mut self.waiting) {
-            inbox.put(messages);
+        for (door, messages) in self.doors.iter().zip(&mut self.waiting) {
+            door.enter(messages, answered);
         }
         if let Some(pool) = &self.pool {
             pool.submit(&mut self.pooled);

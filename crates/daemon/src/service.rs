@@ -1,18 +1,19 @@
 //! Starting and stopping: all of it, or nothing.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::{fmt, io, thread};
 
-use backend::{Disk, Emulated, FileStore, Guarded, Opening, RamStore, Real, Store};
+use backend::{Disk, Emulated, FileStore, Guarded, Memory, Null, Opening, RamStore, Real};
 use config::{Backing, Document, Plan};
 use engine::Agenda;
 use frontend::{Address, Listing, Server, Settings, Tls, TlsError, TlsFiles};
 use units::Instant;
 
 use crate::Clock;
-use crate::disk::{Brain, DiskThread, Joins};
+use crate::disk::{Brain, DiskThread, Fittings, Joins};
+use crate::door::{Door, Shared};
 use crate::inbox::{Inbox, Look};
 use crate::live::Live;
 use crate::observe::{Observer, Watchers};
@@ -177,11 +178,14 @@ impl Daemon {
             let observer = Observer::new(place, watchers.clone());
             let (name, inbox) = (disk.name.clone(), inbox.clone());
             let guarded = Guarded::new(before(&name, opened.disk));
-            let (brain, disk, pool) = (opened.brain, guarded, served.clone());
-            DiskThread::new(name, clock, brain, disk, inbox, handle.clone(), pool, observer)
+            let (handle, pool) = (handle.clone(), served.clone());
+            let fittings = Fittings { inbox, handle, pool, observer };
+            Arc::new(Mutex::new(DiskThread::new(name, clock, opened.brain, guarded, fittings)))
         });
+        let threads: Vec<Shared> = threads.collect();
         let also = also().map_err(StartError::Listen)?;
-        let mut router = Router::new(routes.clone(), inboxes.clone(), served.clone(), clock);
+        let doors = threads.iter().zip(&inboxes).map(|(disk, inbox)| Door::of(disk, inbox));
+        let mut router = Router::new(routes.clone(), doors.collect(), served.clone(), clock);
         let exports = routes.clone();
         let serve = move || server.run(exports, &mut router, &|| clock.now());
         let started = spawn_all(plan, threads, serve);
@@ -299,11 +303,11 @@ type Threads = (Vec<JoinHandle<DiskView>>, JoinHandle<io::Result<()>>);
 
 fn spawn_all(
     plan: &Plan,
-    threads: impl Iterator<Item = DiskThread>,
+    threads: Vec<Shared>,
     serve: impl FnOnce() -> io::Result<()> + Send + 'static,
 ) -> Result<Threads, StartError> {
-    let disks = threads.zip(&plan.disks);
-    let running = disks.map(|(thread, disk)| spawn(&disk.name, move || thread.run()));
+    let disks = threads.into_iter().zip(&plan.disks);
+    let running = disks.map(|(thread, disk)| spawn(&disk.name, move || DiskThread::run(&thread)));
     Ok((running.collect::<Result<_, _>>()?, spawn("nbd", serve)?))
 }
 
@@ -342,16 +346,16 @@ fn open(
     new: &mut NewFiles,
     now: Instant,
 ) -> Result<Opened, StartError> {
-    let emulated = |store: Box<dyn Store>| -> Box<dyn Disk> {
-        Box::new(Emulated::new(disk.drive.model.clone(), store))
-    };
-    let behind = match &disk.backing {
-        Backing::Ram => emulated(Box::<RamStore>::default()),
+    let model = disk.drive.model.clone();
+    let behind: Box<dyn Disk> = match &disk.backing {
+        Backing::Ram => Box::new(Emulated::new(model, Box::<RamStore>::default())),
         Backing::File(path) => {
             let store = open_file(plan, disk, path)?;
             new.0.extend(store.is_new().then(|| path.clone()));
-            emulated(Box::new(store))
+            Box::new(Emulated::new(model, Box::new(store)))
         }
+        Backing::Memory => Box::new(Memory::new(model.capacity())),
+        Backing::Null => Box::new(Null::new(model.capacity())),
         Backing::Real(real) => Box::new(open_real(plan, disk, real)?),
     };
     let engine = match recorder {
@@ -395,7 +399,9 @@ fn find_pool(plan: &Plan, disks: &mut [Opened]) -> Result<Option<pool::Opened>, 
     let Some(planned) = &plan.pool else { return Ok(None) };
     let mut of = disks.iter_mut().enumerate().collect::<Vec<_>>();
     of.retain(|(disk, _)| planned.disks.contains(&config::DiskIndex(*disk)));
-    let ram = |(disk, _): &(usize, _)| plan.disks[*disk].backing == Backing::Ram;
+    let ram = |(disk, _): &(usize, _)| {
+        matches!(plan.disks[*disk].backing, Backing::Ram | Backing::Memory)
+    };
     if of.iter().all(ram) {
         let sizes: Vec<_> =
             of.iter().map(|(disk, opened)| (*disk, opened.disk.capacity())).collect();

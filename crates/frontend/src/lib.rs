@@ -27,6 +27,7 @@ mod server;
 mod settings;
 mod socket_file;
 mod tls;
+mod vigil;
 mod wire;
 
 pub mod client;

@@ -39,9 +39,11 @@ pub const STATUS_BYTES_MAX: usize = 16 * STATUS_SEGMENTS_MAX;
 pub const STATUS_PAYLOAD_BYTES_MAX: usize = 64;
 
 /// The largest buffer that is kept to be used again.
-pub const SPARE_BYTES_MAX: usize = 256 * KIB;
+pub const SPARE_BYTES_MAX: usize = 2 * MIB;
 /// The most spare buffers of each size, a power of two.
 pub const SPARES_MAX: usize = 64;
+/// What all spare buffers of a server hold together at most.
+pub const SPARES_BYTES_MAX: usize = 64 * MIB;
 
 /// The most requests of one connection that wait for an answer.
 pub const REQUESTS_MAX: usize = 256;
@@ -102,7 +104,8 @@ pub const SESSION_BYTES_MAX: usize = 2 * BYTES_IN_FLIGHT_MAX
     + 4 * (OUTPUT_PIECES_MAX + REQUESTS_MAX) * PIECE_BYTES_MAX
     + 64 * KIB;
 
-const _: () = assert!(SPARE_BYTES_MAX.is_power_of_two());
+const _: () =
+    assert!(SPARE_BYTES_MAX.is_power_of_two() && SPARES_BYTES_MAX >= 16 * SPARE_BYTES_MAX);
 const _: () =
     assert!(MEMORY_MIN.0 >= STATUS_BYTES_MAX as u64 && MEMORY_MIN.0 <= PAYLOAD_BYTES_MAX as u64);
 // A name with its lengths, and every kind of information request, fits an option.

@@ -33,6 +33,7 @@ use crate::listener::Listener;
 use crate::request::{ConnectionId, Reply, RequestId, Sink, Told};
 use crate::session::{Blocked, Budget, Event, InFlight, Session, World};
 use crate::settings::Settings;
+use crate::vigil::{Vigil, look};
 
 const WAKER: Token = Token(0);
 const LISTENER_FIRST: usize = 1;
@@ -171,6 +172,7 @@ impl Server {
             stopping: None,
             now: clock(),
             ticked: Instant::ZERO,
+            vigil: Vigil::default(),
         };
         let ended = serving.run(sink, clock);
         serving.handle.end();
@@ -212,6 +214,7 @@ struct Loop {
     stopping: Option<Instant>,
     now: Instant,
     ticked: Instant,
+    vigil: Vigil,
 }
 
 impl Loop {
@@ -219,8 +222,7 @@ impl Loop {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut taken = Taken::default();
         loop {
-            self.sleep(&mut events)?;
-            self.now = clock();
+            self.sleep(&mut events, clock)?;
             self.note(&events);
             self.accept();
             self.read(sink, &mut taken.replies);
@@ -240,15 +242,27 @@ impl Loop {
         }
     }
 
-    fn sleep(&mut self, events: &mut Events) -> io::Result<()> {
+    /// Until there is something to do, or a tick is over. Sets the time.
+    fn sleep(&mut self, events: &mut Events, clock: &dyn Fn() -> Instant) -> io::Result<()> {
         let busy = !self.ready.is_empty() || !self.handle.may_sleep(self.stopping.is_some());
-        let timeout = if busy { std::time::Duration::ZERO } else { TICK };
-        let outcome = self.poll.poll(events, Some(timeout));
+        let outcome = if busy {
+            look(&mut self.poll, events, std::time::Duration::ZERO)
+        } else {
+            self.wait(events, clock)
+        };
         self.handle.awake();
-        match outcome {
-            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
-            outcome => outcome,
-        }
+        self.now = clock();
+        outcome.map(drop)
+    }
+
+    /// Awake for a while, then asleep.
+    fn wait(&mut self, events: &mut Events, clock: &dyn Fn() -> Instant) -> io::Result<bool> {
+        let began = clock();
+        let seen =
+            self.vigil.keep(clock, || look(&mut self.poll, events, std::time::Duration::ZERO))?
+                || look(&mut self.poll, events, TICK)?;
+        self.vigil.idle_for(clock().saturating_since(began));
+        Ok(seen)
     }
 
     /// Remembers which sockets are ready for what.

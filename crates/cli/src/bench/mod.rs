@@ -3,6 +3,7 @@
 mod clockwise;
 mod insulation;
 mod live;
+mod nbd;
 mod pool;
 mod preempt;
 mod shares;
@@ -10,6 +11,7 @@ mod vdisk;
 
 pub(crate) use clockwise::clockwise;
 pub(crate) use insulation::insulation;
+pub(crate) use nbd::{Shape, nbd};
 pub(crate) use pool::pool;
 pub(crate) use preempt::preempt;
 pub(crate) use shares::shares;

@@ -161,9 +161,9 @@ fn of_config(config: &Path, write: bool) -> anyhow::Result<Vec<Device>> {
             bad_input(format_args!("{place}: [[disk]] \"{name}\": {error}"))
         };
         let (path, kind) = match &disk.backing {
-            Backing::Ram => {
+            Backing::Ram | Backing::Memory | Backing::Null => {
                 return Err(refused(
-                    &"found backing \"ram\", expected a file: a pool in memory is made when it is served",
+                    &"found a disk in memory, expected a file: a pool in memory is made when it is served",
                 ));
             }
             Backing::File(path) => {

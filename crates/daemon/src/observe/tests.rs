@@ -87,7 +87,7 @@ impl World {
         while let Some(finished) = self.disk.reap(now) {
             let command = self.commands.remove(&finished.tag.0).expect("it was submitted");
             let parts = self.disk.parts().filter(|_| self.tells);
-            self.observer.completed(&command, (parts, finished.late), now);
+            self.observer.completed(&command, (parts, finished.late.unwrap_or_default()), now);
             let outcome = Outcome::Done;
             self.engine.handle(Event::Completed { command: command.id, outcome }, now);
         }

@@ -1,9 +1,9 @@
 //! Memory for payloads that is shared by sessions, and the buffers that are used again.
 //!
 //! Invariants: what is taken and what is free add up to what there is; a buffer that is handed out is at most twice
-//! as large as what is taken for it; spare buffers are bounded in number and size.
+//! as large as what is taken for it; spare buffers are bounded in number, in size and in what they hold together.
 
-use crate::limits::{SPARE_BYTES_MAX, SPARES_MAX};
+use crate::limits::{SPARE_BYTES_MAX, SPARES_BYTES_MAX, SPARES_MAX};
 
 /// Spare buffers are of 2^0 to 2^SIZES-1 bytes.
 const SIZES: usize = SPARE_BYTES_MAX.ilog2() as usize + 1;
@@ -16,12 +16,14 @@ pub struct Budget {
     given: u64,
     /// Buffers of each power of two: at load, no request asks the allocator for one.
     spares: [Vec<Vec<u8>>; SIZES],
+    /// What they hold together.
+    spare_bytes: usize,
 }
 
 impl Budget {
     /// So much memory.
     pub const fn new(bytes: usize) -> Self {
-        Self { free: bytes, given: 0, spares: [const { Vec::new() }; SIZES] }
+        Self { free: bytes, given: 0, spares: [const { Vec::new() }; SIZES], spare_bytes: 0 }
     }
 
     /// What is left of it.
@@ -57,7 +59,9 @@ impl Budget {
     /// pay for zeroes.
     pub(super) fn stale(&mut self, bytes: usize) -> Option<Vec<u8>> {
         let size = bytes.next_power_of_two().ilog2() as usize;
-        self.spares.get_mut(size)?.pop()
+        let spare = self.spares.get_mut(size)?.pop()?;
+        self.spare_bytes -= spare.capacity();
+        Some(spare)
     }
 
     /// An empty buffer for so many bytes, of such a size that it can be used again.
@@ -78,7 +82,9 @@ impl Budget {
         }
         if let Some(spares) = self.spares.get_mut(capacity.ilog2() as usize)
             && spares.len() < SPARES_MAX
+            && self.spare_bytes + capacity <= SPARES_BYTES_MAX
         {
+            self.spare_bytes += capacity;
             spares.push(buffer);
         }
     }

@@ -1,0 +1,196 @@
+//! Disks that take no time of their own: what is measured against them is everything else.
+//!
+//! Both answer within [`Disk::submit`], and use the buffers that they are given again, so that a command asks for no
+//! memory.
+
+use std::collections::VecDeque;
+
+use units::{Extent, Instant, Op, Sectors};
+
+use crate::{Disk, Failure, Finished, Job, RamStore, Space, Store};
+
+/// A disk of memory, which is taken as it is written to.
+#[derive(Debug)]
+pub struct Memory {
+    capacity: Sectors,
+    store: RamStore,
+    done: Done,
+}
+
+/// A disk that forgets what is written. What it answers reads with is of no meaning, and no zeroes: those would not be
+/// sent to a client that understands a hole.
+#[derive(Debug)]
+pub struct Null {
+    capacity: Sectors,
+    done: Done,
+}
+
+/// What was done and not reaped.
+#[derive(Debug, Default)]
+struct Done {
+    jobs: VecDeque<Finished>,
+    /// When the last of them was submitted.
+    at: Instant,
+}
+
+impl Done {
+    fn push(&mut self, job: &Job, result: Result<Vec<u8>, Failure>, now: Instant) {
+        self.jobs.push_back(Finished { tag: job.tag, result, late: None });
+        self.at = now;
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        (!self.jobs.is_empty()).then_some(self.at)
+    }
+}
+
+impl Memory {
+    /// So many sectors, all zeroes.
+    pub fn new(capacity: Sectors) -> Self {
+        Self { capacity, store: RamStore::default(), done: Done::default() }
+    }
+
+    fn perform(&mut self, job: &mut Job) -> Result<Vec<u8>, Failure> {
+        let mut data = core::mem::take(&mut job.data);
+        let extent = job.operation.extent;
+        assert!(extent.end().0 <= self.capacity.0, "inside the disk");
+        match job.operation.op {
+            Op::Read => {
+                data.clear();
+                data.reserve_exact(extent.len.bytes_usize());
+                self.store.append(extent, &mut data);
+            }
+            Op::Write => self.store.write(extent, &data)?,
+            Op::WriteZeroes if job.no_hole => self.store.fill(extent)?,
+            Op::WriteZeroes | Op::Trim => self.store.zero(extent)?,
+            Op::Flush | Op::Seek => {}
+        }
+        Ok(data)
+    }
+}
+
+impl Disk for Memory {
+    fn capacity(&self) -> Sectors {
+        self.capacity
+    }
+
+    fn submit(&mut self, mut job: Job, now: Instant) {
+        let result = self.perform(&mut job);
+        self.done.push(&job, result, now);
+    }
+
+    fn is_prompt(&self) -> bool {
+        true
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.done.next_event()
+    }
+
+    fn reap(&mut self, _: Instant) -> Option<Finished> {
+        self.done.jobs.pop_front()
+    }
+
+    fn space(&mut self, extent: Extent) -> Option<(Space, Sectors)> {
+        Some(self.store.space(extent))
+    }
+
+    fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
+        let mut data = vec![0; extent.len.bytes_usize()];
+        self.store.read(extent, &mut data)?;
+        Ok(data)
+    }
+}
+
+impl Null {
+    /// As if it held so many sectors.
+    pub const fn new(capacity: Sectors) -> Self {
+        let done = Done { jobs: VecDeque::new(), at: Instant::ZERO };
+        Self { capacity, done }
+    }
+}
+
+impl Disk for Null {
+    fn capacity(&self) -> Sectors {
+        self.capacity
+    }
+
+    fn submit(&mut self, mut job: Job, now: Instant) {
+        assert!(job.operation.extent.end().0 <= self.capacity.0, "inside the disk");
+        let mut data = core::mem::take(&mut job.data);
+        if job.operation.op == Op::Read {
+            data.resize(job.operation.extent.len.bytes_usize(), 0xff);
+        }
+        self.done.push(&job, Ok(data), now);
+    }
+
+    fn is_prompt(&self) -> bool {
+        true
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.done.next_event()
+    }
+
+    fn reap(&mut self, _: Instant) -> Option<Finished> {
+        self.done.jobs.pop_front()
+    }
+
+    fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
+        Ok(vec![0xff; extent.len.bytes_usize()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::{Lba, Operation};
+
+    use super::*;
+    use crate::Tag;
+
+    fn extent(start: u64, len: u64) -> Extent {
+        Extent::new(Lba(start), Sectors(len))
+    }
+
+    fn done(disk: &mut impl Disk, op: Op, extent: Extent, data: Vec<u8>) -> Vec<u8> {
+        let operation = Operation { op, extent, fua: false };
+        let now = Instant::ZERO;
+        disk.submit(Job { tag: Tag(7), operation, data, no_hole: false }, now);
+        assert_eq!(disk.next_event(), Some(now), "it is done when it is submitted");
+        let finished = disk.reap(now).expect("it is done");
+        assert_eq!((finished.tag, disk.next_event()), (Tag(7), None));
+        finished.result.expect("memory does not fail")
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_the_buffers_are_used_again() {
+        let mut disk = Memory::new(Sectors(512));
+        let written = vec![0x5a; 1_024];
+        let place = written.as_ptr();
+        let back = done(&mut disk, Op::Write, extent(3, 2), written);
+        assert_eq!(back.as_ptr(), place, "a write gives its buffer back");
+        let read = done(&mut disk, Op::Read, extent(2, 3), back);
+        assert_eq!(read, [vec![0; 512], vec![0x5a; 1_024]].concat());
+        let place = read.as_ptr();
+        let read = done(&mut disk, Op::Read, extent(0, 1), read);
+        assert_eq!((read.as_ptr(), read), (place, vec![0; 512]));
+    }
+
+    #[test]
+    fn what_was_trimmed_reads_as_zeroes_and_holds_nothing() {
+        let mut disk = Memory::new(Sectors(512));
+        done(&mut disk, Op::Write, extent(0, 256), vec![1; 256 * 512]);
+        assert_eq!(disk.space(extent(0, 512)), Some((Space::Taken, Sectors(256))));
+        done(&mut disk, Op::Trim, extent(0, 200), Vec::new());
+        assert_eq!(disk.space(extent(0, 512)), Some((Space::Hole, Sectors(128))));
+        assert_eq!(done(&mut disk, Op::Read, extent(199, 1), Vec::new()), vec![0; 512]);
+        assert_eq!(done(&mut disk, Op::Read, extent(200, 1), Vec::new()), vec![1; 512]);
+    }
+
+    #[test]
+    fn the_disk_that_forgets_answers_with_as_many_bytes_as_were_asked_for() {
+        let mut disk = Null::new(Sectors(512));
+        assert!(done(&mut disk, Op::Write, extent(510, 2), vec![1; 1_024]).len() <= 1_024);
+        assert_eq!(done(&mut disk, Op::Read, extent(510, 2), Vec::new()), vec![0xff; 1_024]);
+    }
+}

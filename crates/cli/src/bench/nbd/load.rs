@@ -1,0 +1,153 @@
+//! What is asked of a server, by fio.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+use units::{Bytes, Duration};
+
+use super::servers::Server;
+
+const KIB: u64 = 1 << 10;
+/// Requests outstanding on each connection of a sequential load: enough that neither side waits for the other's answer.
+const DEPTH_SEQUENTIAL: u32 = 8;
+
+/// One kind of load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(super) connections: u32,
+    /// As fio calls it.
+    pub(super) pattern: &'static str,
+    pub(super) block: Bytes,
+    /// Requests outstanding on each connection.
+    pub(super) depth: u32,
+}
+
+impl Shape {
+    pub(super) fn all(connections: &[u32]) -> impl Iterator<Item = Self> {
+        let random = ["randread", "randwrite"];
+        let random =
+            random.into_iter().flat_map(|pattern| [1, 32].map(|depth| (pattern, 4, depth)));
+        let sequential = [128, 1_024]
+            .into_iter()
+            .flat_map(|kib| ["read", "write"].map(|pattern| (pattern, kib, DEPTH_SEQUENTIAL)));
+        let shapes: Vec<_> = random.chain(sequential).collect();
+        connections.iter().flat_map(move |&connections| {
+            shapes.clone().into_iter().map(move |(pattern, kib, depth)| {
+                let block = Bytes(kib * KIB);
+                Self { connections, pattern, block, depth }
+            })
+        })
+    }
+
+    pub(crate) fn name(&self) -> String {
+        let Self { connections, pattern, block, depth } = self;
+        format!("{pattern}-{}k-d{depth}-c{connections}", block.0 / KIB)
+    }
+}
+
+/// One measurement.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    pub(super) requests_per_s: f64,
+    requests: u64,
+    /// Of the server.
+    processor: Duration,
+}
+
+impl Run {
+    pub(super) fn processor_us_per_request(&self) -> f64 {
+        self.processor.as_nanos() as f64 / 1_000.0 / self.requests as f64
+    }
+}
+
+/// What is wanted of what fio reports.
+#[derive(Debug, Deserialize)]
+struct Report {
+    jobs: Vec<Job>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Job {
+    error: i64,
+    read: Direction,
+    write: Direction,
+}
+
+#[derive(Debug, Deserialize)]
+struct Direction {
+    iops: f64,
+    total_ios: u64,
+}
+
+/// Writes every sector once.
+pub(super) fn fill(server: &Server) -> anyhow::Result<()> {
+    fio(server, &["--rw=write", "--bs=1m", "--iodepth=4"]).map(drop)
+}
+
+pub(super) fn run(server: &Server, shape: &Shape, seconds: u64) -> anyhow::Result<Run> {
+    let before = server.processor()?;
+    let job = fio(
+        server,
+        &[
+            &format!("--rw={}", shape.pattern),
+            &format!("--bs={}", shape.block.0),
+            &format!("--iodepth={}", shape.depth),
+            &format!("--numjobs={}", shape.connections),
+            &format!("--runtime={seconds}"),
+            "--time_based",
+            "--norandommap",
+            "--group_reporting",
+        ],
+    )?;
+    let processor = server.processor()?.saturating_sub(before);
+    let requests = job.read.total_ios + job.write.total_ios;
+    if requests == 0 {
+        bail!("{}: not one request was answered in {seconds} s", server.name);
+    }
+    Ok(Run { requests_per_s: job.read.iops + job.write.iops, requests, processor })
+}
+
+fn fio(server: &Server, options: &[&str]) -> anyhow::Result<Job> {
+    let mut command = Command::new("fio");
+    command.args(["--name=bench", "--ioengine=nbd", "--thread", "--output-format=json"]);
+    command.arg(format!("--uri={}", server.uri)).arg(format!("--size={}", super::SIZE.0));
+    command.args(options).current_dir(server.directory()).stdin(Stdio::null());
+    let output = command.output().context("cannot start fio")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let failed = || {
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        format!("fio with {}: {} {said} {complaint}", server.name, output.status)
+    };
+    // Notes may stand before the report.
+    let start = said.find('{').with_context(failed)?;
+    let report: Report = serde_json::from_str(&said[start..]).with_context(failed)?;
+    match report.jobs.into_iter().next() {
+        Some(job) if output.status.success() && job.error == 0 => Ok(job),
+        _ => bail!(failed()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rows_are_those_of_the_promise() {
+        let names: Vec<_> = Shape::all(&[1, 4]).map(|shape| shape.name()).collect();
+        assert_eq!(names.len(), 16);
+        for name in
+            ["randread-4k-d1-c1", "randwrite-4k-d32-c4", "read-128k-d8-c1", "write-1024k-d8-c4"]
+        {
+            assert!(names.iter().any(|known| known == name), "{name} of {names:?}");
+        }
+    }
+
+    #[test]
+    fn a_report_of_fio_is_read() {
+        let text = r#"{"jobs": [{"error": 0, "read": {"iops": 2.5, "total_ios": 5, "bw": 1},
+            "write": {"iops": 0.0, "total_ios": 0}, "usr_cpu": 1.0}]}"#;
+        let report: Report = serde_json::from_str(text).expect("a report");
+        assert_eq!(report.jobs[0].read.total_ios, 5);
+    }
+}

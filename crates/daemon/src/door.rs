@@ -1,0 +1,44 @@
+//! How requests get to a disk: through its thread, or, where the disk never has to be waited for, right here.
+//!
+//! Handing a request to another thread and its answer back are two wake-ups, which take longer than a disk of memory and
+//! everything else about the request together. A disk that is prompt ([`backend::Disk::is_prompt`]) is therefore driven by
+//! the thread that brings its requests, engine and all; its own thread carries out what operators want, and what is due
+//! later, such as the request of a volume at its limit.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use frontend::Reply;
+
+use crate::disk::DiskThread;
+use crate::inbox::{Inbox, Message};
+
+/// A disk that two threads drive, one at a time.
+pub(crate) type Shared = Arc<Mutex<DiskThread>>;
+
+pub(crate) fn lock(disk: &Mutex<DiskThread>) -> MutexGuard<'_, DiskThread> {
+    disk.lock().expect("who drives a disk does not panic")
+}
+
+pub(crate) enum Door {
+    /// Its thread takes them up.
+    Inbox(Arc<Inbox>),
+    /// Whoever brings them carries them out.
+    Here(Shared),
+}
+
+impl Door {
+    pub(crate) fn of(disk: &Shared, inbox: &Arc<Inbox>) -> Self {
+        if lock(disk).is_prompt() { Self::Here(disk.clone()) } else { Self::Inbox(inbox.clone()) }
+    }
+
+    /// Passes messages on, in their order; leaves the vector empty. What could be answered at once is in `answered` then.
+    pub(crate) fn enter(&self, messages: &mut Vec<Message>, answered: &mut Vec<Reply>) {
+        if messages.is_empty() {
+            return;
+        }
+        match self {
+            Self::Inbox(inbox) => inbox.put(messages),
+            Self::Here(disk) => lock(disk).carry_out(messages, answered),
+        }
+    }
+}
