@@ -15,8 +15,8 @@ use units::{Bytes, Extent, Lba, Op, Sectors};
 
 use crate::export::{Export, ExportId, Exports};
 use crate::limits::{
-    BYTES_IN_FLIGHT_MAX, MEMORY_MIN, PAYLOAD_BYTES_MAX, PAYLOAD_SKIP_BYTES_MAX, RECEIVE_BYTES_MAX,
-    REQUESTS_MAX,
+    BYTES_IN_FLIGHT_MAX, MEMORY_MIN, PAYLOAD_ACCEPTED_BYTES_MAX, PAYLOAD_SKIP_BYTES_MAX,
+    RECEIVE_BYTES_MAX, REQUESTS_MAX,
 };
 use crate::request::{Allocation, ConnectionId, Errno, Query, Request, RequestId, Segment};
 use crate::session::{Budget, Event, Session, World};
@@ -321,7 +321,7 @@ impl Case {
     }
 
     fn perform(&mut self, request: Request) -> (u64, bool) {
-        let asked = request.operation.extent.len.bytes().0.min(PAYLOAD_BYTES_MAX as u64);
+        let asked = request.operation.extent.len.bytes().0.min(PAYLOAD_ACCEPTED_BYTES_MAX as u64);
         let asked = usize::try_from(asked).unwrap_or(0);
         let mut data = request.data;
         let result = match self.dice.under(8) {
