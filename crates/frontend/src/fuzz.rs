@@ -15,8 +15,8 @@ use units::{Bytes, Extent, Lba, Op, Sectors};
 
 use crate::export::{Export, ExportId, Exports};
 use crate::limits::{
-    BYTES_IN_FLIGHT_MAX, MEMORY_MIN, PAYLOAD_BYTES_MAX, PAYLOAD_SKIP_BYTES_MAX, RECEIVE_BYTES_MAX,
-    REQUESTS_MAX,
+    BYTES_IN_FLIGHT_MAX, MEMORY_MIN, PAYLOAD_ACCEPTED_BYTES_MAX, PAYLOAD_SKIP_BYTES_MAX,
+    RECEIVE_BYTES_MAX, REQUESTS_MAX,
 };
 use crate::request::{Allocation, ConnectionId, Errno, Query, Request, RequestId, Segment};
 use crate::session::{Budget, Event, Session, World};
@@ -77,7 +77,11 @@ impl Exports for Fuzzed {
 /// The first case that fails.
 pub fn run(seed: u64, cases: u64) -> Result<(), Failure> {
     for seed in (0..cases).map(|case| seed.wrapping_add(case)) {
-        let outcome = catch_unwind(AssertUnwindSafe(|| Case::new(seed).run()));
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let mut case = Case::new(seed);
+            let stream = case.stream();
+            case.run(&stream);
+        }));
         outcome.map_err(|panic| {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
@@ -85,6 +89,19 @@ pub fn run(seed: u64, cases: u64) -> Result<(), Failure> {
         })?;
     }
     Ok(())
+}
+
+/// What the client of one case says, from its first byte on: handshake and requests, some of them damaged.
+pub fn stream(seed: u64) -> Vec<u8> {
+    Case::new(seed).stream()
+}
+
+/// One case whose bytes are the caller's, for a fuzzer that finds its own: the first eight are the seed of all but
+/// what the client says, and the client says the rest. Panics where something does not hold.
+pub fn run_input(input: &[u8]) {
+    if let Some((seed, stream)) = input.split_first_chunk() {
+        Case::new(u64::from_be_bytes(*seed)).run(stream);
+    }
 }
 
 /// Dice: a Weyl sequence, scrambled by multiplications and shifts.
@@ -183,13 +200,17 @@ impl Case {
         }
     }
 
-    fn run(mut self) {
+    fn stream(&mut self) -> Vec<u8> {
         let mut stream = self.handshake();
         for _ in 0..self.dice.size(40) {
             let message = self.message();
             stream.extend_from_slice(&message);
         }
-        let mut rest = &stream[..];
+        stream
+    }
+
+    fn run(mut self, stream: &[u8]) {
+        let mut rest = stream;
         let mut steps = 0;
         while !rest.is_empty() && !self.session.is_finished() && steps < 20_000 {
             steps += 1;
@@ -300,7 +321,7 @@ impl Case {
     }
 
     fn perform(&mut self, request: Request) -> (u64, bool) {
-        let asked = request.operation.extent.len.bytes().0.min(PAYLOAD_BYTES_MAX as u64);
+        let asked = request.operation.extent.len.bytes().0.min(PAYLOAD_ACCEPTED_BYTES_MAX as u64);
         let asked = usize::try_from(asked).unwrap_or(0);
         let mut data = request.data;
         let result = match self.dice.under(8) {

@@ -4,7 +4,7 @@ use units::{Bytes, Duration};
 
 use crate::limits::{
     BLOCK_MIN_MAX, BYTES_IN_FLIGHT_MAX, CONNECTIONS_MAX, HANDSHAKE_MAX, MEMORY_MIN, PATIENCE_MAX,
-    PAYLOAD_BYTES_MAX, REQUESTS_MAX, STALL_MAX,
+    PAYLOAD_ACCEPTED_BYTES_MAX, PAYLOAD_BYTES_MAX, REQUESTS_MAX, STALL_MAX,
 };
 use crate::tls::Tls;
 
@@ -85,6 +85,11 @@ impl Settings {
     pub(crate) fn payload_max(&self) -> usize {
         let unit = usize::try_from(BLOCK_MIN_MAX.0).unwrap_or(1);
         PAYLOAD_BYTES_MAX.min(self.memory_max_bytes() / unit * unit)
+    }
+
+    /// The most that a read or a write may move, of a client that has not asked for the above.
+    pub(crate) fn payload_accepted(&self) -> usize {
+        PAYLOAD_ACCEPTED_BYTES_MAX.min(self.memory_max_bytes())
     }
 }
 

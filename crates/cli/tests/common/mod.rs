@@ -189,6 +189,15 @@ impl Server {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
+    /// How much memory it holds, in KiB.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(status).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let size = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        size.expect("its size in KiB")
+    }
+
     /// Waits until it has ended by itself.
     pub(crate) fn ended(mut self) -> Ran {
         let mut stderr = core::mem::take(&mut self.said);

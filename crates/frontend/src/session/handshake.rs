@@ -279,7 +279,7 @@ impl Session {
             id: export.id,
             bytes: size(export),
             block_min: export.block_min.0,
-            payload_max: world.settings.payload_max(),
+            payload_max: world.settings.payload_accepted(),
             read_only: export.read_only,
             fast_zero: export.fast_zero,
             caches: export.caches,

@@ -8,8 +8,8 @@ use super::{Blocked, Budget, CloseReason, Event, Session, World};
 use crate::export::{Export, ExportId, Exports};
 use crate::limits::{
     BYTES_IN_FLIGHT_MAX, NAME_BYTES_MAX, OPTION_BYTES_MAX, OPTION_SKIP_BYTES_MAX, OPTIONS_MAX,
-    PAYLOAD_BYTES_MAX, PAYLOAD_SKIP_BYTES_MAX, PAYLOAD_STEP_BYTES, PAYLOADS_BYTES_MAX,
-    RECEIVE_BYTES_MAX, REQUESTS_MAX,
+    PAYLOAD_ACCEPTED_BYTES_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_SKIP_BYTES_MAX, PAYLOAD_STEP_BYTES,
+    PAYLOADS_BYTES_MAX, RECEIVE_BYTES_MAX, REQUESTS_MAX,
 };
 use crate::reply;
 use crate::request::{ConnectionId, Errno, Query, Request};

@@ -200,9 +200,17 @@ fn a_flush_with_an_extent_is_invalid() {
 #[test]
 fn too_long_a_read_is_invalid() {
     let mut timeline = Timeline::opened();
-    let length = len32(PAYLOAD_BYTES_MAX + 512);
+    let length = len32(PAYLOAD_ACCEPTED_BYTES_MAX + 512);
     assert_eq!(timeline.refusal(0, command::READ, 0, length), Errno::Inval);
     assert_eq!(timeline.refusal(0, command::READ, 0, u32::MAX), Errno::Inval);
+}
+
+#[test]
+fn a_request_longer_than_what_clients_are_told_is_served_to_those_who_did_not_ask() {
+    let mut timeline = Timeline::opened();
+    timeline.request(0, command::READ, 1, 0, len32(PAYLOAD_BYTES_MAX + 512));
+    let sectors = timeline.submitted().operation.extent.len;
+    assert_eq!(sectors.bytes_usize(), PAYLOAD_BYTES_MAX + 512);
 }
 
 #[test]
@@ -275,7 +283,7 @@ fn sectors_are_cached_by_reading_them_where_that_helps_and_refused_where_not() {
     assert_eq!(timeline.said(), simple_reply(5, Ok(())), "without the bytes");
     assert_eq!(timeline.budget.free(), PAYLOADS_BYTES_MAX);
     assert_eq!(
-        timeline.refusal(0, command::CACHE, 0, len32(PAYLOAD_BYTES_MAX + 512)),
+        timeline.refusal(0, command::CACHE, 0, len32(PAYLOAD_ACCEPTED_BYTES_MAX + 512)),
         Errno::Inval
     );
     assert_eq!(timeline.refusal(2, command::CACHE, 0, 512), Errno::Inval);

@@ -1,0 +1,169 @@
+//! A daemon that is cut off, stopped and killed amid a mixed load, time and again: what it acknowledged is there.
+//!
+//! A few rounds, or for as long as `SPINDLE_SOAK_SECONDS` says; `SPINDLE_SEED` repeats a run's dice. What a run does is drawn from
+//! them, but for how far its clients have come at the moment of an end: that is the machine's.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod range;
+
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use common::{Scratch, Server, spindle};
+use range::Range;
+use rustix::process::Signal;
+use sim::Dice;
+
+const PLAN: &str = r#"[[disk]]
+name = "d0"
+drive = "hgst-7k8"
+backing = "arm.img"
+
+[[disk]]
+name = "d1"
+drive = "samsung-870evo-1t"
+backing = "flash.img"
+
+[[volume]]
+name = "a"
+disk = "d0"
+size = "16MiB"
+reserve = "50%"
+
+[[volume]]
+name = "b"
+disk = "d0"
+size = "16MiB"
+reserve = "30%"
+
+[[volume]]
+name = "c"
+disk = "d1"
+size = "16MiB"
+reserve = "60%"
+"#;
+/// Clients, two to a volume, each with a part of its own.
+const VOLUMES: [&str; 3] = ["a", "b", "c"];
+/// So many clients, the first ones, are on the disk with an arm. A round is as long as theirs: the others are far quicker.
+const SLOW: u64 = 4;
+const ROUNDS: u32 = 6;
+/// How much more memory a daemon may hold at a round's end than early in it.
+const GROWTH_MAX_KIB: u64 = 16 << 10;
+
+/// How a round ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// The clients have had their answers and leave; then the daemon is stopped.
+    Finished,
+    /// SIGTERM, amid requests.
+    Stopped,
+    /// SIGKILL, amid requests.
+    Killed,
+}
+
+/// Whether the run goes on: for the time that was asked for, or a few rounds.
+fn goes_on(round: u32, since: Instant) -> bool {
+    match std::env::var("SPINDLE_SOAK_SECONDS") {
+        Ok(seconds) => since.elapsed() < Duration::from_secs(seconds.parse().expect("seconds")),
+        Err(_) => round < ROUNDS,
+    }
+}
+
+fn changes_contract(directory: &Path, dice: &mut Dice) {
+    let reserve = format!("{}%", 10 + 10 * dice.below(5));
+    let ran = spindle(directory, &["vol", "set", "a", "--reserve", &reserve]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+#[test]
+fn whatever_ends_a_daemon_what_it_acknowledged_is_kept_and_no_request_goes_unanswered() {
+    let seed = std::env::var("SPINDLE_SEED").map_or(1, |seed| seed.parse().expect("a seed"));
+    let soak = std::env::var_os("SPINDLE_SOAK_SECONDS").is_some();
+    println!("seed {seed}");
+    let mut dice = Dice::new(seed, 0);
+    let scratch = Scratch::new();
+    let plan = scratch.write("plan.toml", PLAN);
+    let part =
+        |(number, stream)| Range::new(VOLUMES[number / 2], number % 2, Dice::new(seed, stream));
+    let mut ranges: Vec<Range> = (0..2 * VOLUMES.len()).zip(1..).map(part).collect();
+    #[expect(clippy::disallowed_methods, reason = "a soak lasts as long as it was asked to")]
+    let since = Instant::now();
+    let (mut round, endings) = (0, [Ending::Finished, Ending::Stopped, Ending::Killed]);
+    while goes_on(round, since) {
+        let ending = endings[usize::try_from(round % 3).expect("small")];
+        round += 1;
+        let requests = if soak { 2_000 + dice.below(10_000) } else { 50 + dice.below(200) };
+        let server = Server::unix(scratch.path(), &plan);
+        live(&server, &mut ranges, ending, requests, &mut || {
+            changes_contract(scratch.path(), &mut dice);
+        });
+        match ending {
+            Ending::Finished => drop(server.stop()),
+            Ending::Stopped => assert_eq!(server.ended().code, Some(0), "round {round}"),
+            Ending::Killed => assert_eq!(server.ended().code, None, "round {round}"),
+        }
+    }
+    let server = Server::unix(scratch.path(), &plan);
+    ranges.iter_mut().for_each(|range| range.verify(&server.address));
+    server.stop();
+    let sum = |of: fn(&Range) -> u64| ranges.iter().map(of).sum::<u64>();
+    println!(
+        "{round} rounds: {} answers, {} of them errors, {} connections cut, \
+         {} requests left open by a cut or an end",
+        sum(|range| range.answered),
+        sum(|range| range.errors),
+        sum(|range| range.cuts),
+        sum(|range| range.open)
+    );
+}
+
+/// One round's load: everything is read back, then all clients work until those of
+/// the slow disk have had so many answers together.
+fn live(
+    server: &Server,
+    ranges: &mut [Range],
+    ending: Ending,
+    requests: u64,
+    change: &mut dyn FnMut(),
+) {
+    let quota = match ending {
+        Ending::Finished => requests / SLOW,
+        Ending::Stopped | Ending::Killed => u64::MAX,
+    };
+    std::thread::scope(|scope| {
+        for range in ranges.iter_mut() {
+            scope.spawn(|| range.verify(&server.address));
+        }
+    });
+    std::thread::scope(|scope| {
+        let (progress, answers) = mpsc::channel();
+        for (number, range) in (0..).zip(ranges.iter_mut()) {
+            let progress = (number < SLOW).then(|| progress.clone());
+            scope.spawn(move || range.work(&server.address, quota, progress.as_ref()));
+        }
+        drop(progress);
+        let mut early = None;
+        for answered in 1..=requests {
+            // Fewer come where each client has a quota; then all have ended.
+            if answers.recv().is_err() {
+                break;
+            }
+            if answered == requests / 4 {
+                change();
+                early = Some(server.resident_kib());
+            }
+        }
+        let late = server.resident_kib();
+        if let Some(early) = early {
+            println!("{ending:?} after {requests} answers: {early} KiB resident, then {late}");
+            assert!(late <= early + GROWTH_MAX_KIB, "memory grew from {early} KiB to {late}");
+        }
+        match ending {
+            Ending::Finished => {}
+            Ending::Stopped => server.signal(Signal::TERM),
+            Ending::Killed => server.signal(Signal::KILL),
+        }
+    });
+}
