@@ -10,6 +10,8 @@ use crate::probe::{Block, Probe};
 
 /// A single read is never evidence of more than this against a rule: some are late for reasons of their own.
 const AGAINST_MAX: f64 = 7.0;
+/// What speaks against a rule by which tracks begin a little beside where they do.
+const SLIPPED: f64 = 2.5;
 /// Rules that differ by less than this many standard deviations tell nothing: either may be off by as much.
 const APART_LEAST: f64 = 1.2;
 /// Rules that differ by more tell no more.
@@ -32,6 +34,8 @@ pub(crate) struct Search {
     pub(crate) to: Block,
     /// How many blocks may be left in question.
     pub(crate) width: u64,
+    /// By so many blocks a rule may have its tracks begin at wrong places, where something was slipped on the way.
+    pub(crate) slack: u64,
     /// How many reads to spend at least.
     pub(crate) reads_min: u32,
     /// How many reads to spend at most.
@@ -81,8 +85,8 @@ pub(crate) fn boundary(
         let Some(sample) = probe.sample_again(at)? else { continue };
         reads += 1;
         let phase = probe.phase(&sample);
-        let if_before = against(phase, before(at), search.sigma);
-        let if_behind = against(phase, behind(at), search.sigma);
+        let if_before = against_near(phase, (before, at), search);
+        let if_behind = against_near(phase, (behind, at), search);
         for (place, evidence) in (search.from..).zip(&mut evidence) {
             // The block is before the boundary if that lies behind it.
             *evidence -= if at < place { if_before } else { if_behind };
@@ -151,6 +155,22 @@ fn sums(evidence: &[f64]) -> Vec<f64> {
 /// [`AGAINST_MAX`].
 pub(crate) fn against(phase: f64, rule: f64, sigma: f64) -> f64 {
     (0.5 * (wrap(phase - rule) / sigma).powi(2)).min(AGAINST_MAX)
+}
+
+/// The same for a rule that may have its tracks begin a little earlier or later.
+fn against_near(phase: f64, (rule, at): (&dyn Fn(Block) -> f64, Block), search: &Search) -> f64 {
+    let exactly = against(phase, rule(at), search.sigma);
+    if search.slack == 0 {
+        return exactly;
+    }
+    let step = |from: Block, to: Block| wrap(rule(to) - rule(from)).abs();
+    let slope = step(at, at + 1).min(step(at + 1, at + 2)) * real(search.slack);
+    let earlier = rule(at + search.slack) - slope;
+    let later = rule(at.saturating_sub(search.slack)) + slope;
+    [earlier, later]
+        .into_iter()
+        .map(|rule| against(phase, rule, search.sigma) + SLIPPED)
+        .fold(exactly, f64::min)
 }
 
 /// What evidence of places in a row says, the first of which is `from`.
