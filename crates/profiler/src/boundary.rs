@@ -21,7 +21,7 @@ const OFTEN: usize = 6;
 /// Places among which the next read is chosen.
 const CANDIDATES: u64 = 48;
 /// How much is left where everything speaks against it: some reads are late for reasons of their own.
-const DOUBT: f64 = 1e-3;
+const DOUBT: f64 = 0.02;
 /// A place that is so likely is taken for the boundary, however wide the rest is spread.
 const LIKELY: f64 = 0.3;
 

@@ -106,7 +106,7 @@ fn between(
     // Most layouts begin with a track, and behind the end of one.
     let likely = |at: Block| match (old.track(at).1, new.track(at).1) {
         (0, 0) => 0.0,
-        (_, 0) => -7.0,
+        (_, 0) => -2.0,
         (0, _) => -12.0,
         _ => -14.0,
     };

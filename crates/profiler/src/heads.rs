@@ -101,7 +101,12 @@ pub(crate) fn with_heads(piece: &Piece, heads: u32, sigma: f64) -> (f64, Lattice
 /// A skew takes the electronics and the arm the same time in every zone, nearly: what each piece says of the difference is
 /// weighed against what all say, by how sure each is.
 fn shrink(pieces: &mut [Piece], sigma: f64) {
-    let variance = |piece: &Piece| 12.0 * sigma * sigma / real(piece.phases.len().max(1) as u64);
+    // The error of the height of a saw tooth of so many steps.
+    let variance = |piece: &Piece| {
+        let heads = f64::from(piece.lattice.heads);
+        let steps = heads * heads / (heads * heads - 1.0).max(1.0);
+        12.0 * steps * sigma * sigma / real(piece.phases.len().max(1) as u64)
+    };
     let weights: f64 = pieces.iter().map(|piece| 1.0 / variance(piece)).sum();
     let mean =
         pieces.iter().map(|piece| piece.lattice.extra / variance(piece)).sum::<f64>() / weights;
@@ -109,7 +114,10 @@ fn shrink(pieces: &mut [Piece], sigma: f64) {
     let count = real(pieces.len() as u64);
     let spread = pieces.iter().map(|p| (p.lattice.extra - mean).powi(2) / variance(p)).sum::<f64>();
     let typical = count / weights;
-    let between = ((spread / (count - 1.0).max(1.0) - 1.0).max(0.0) * typical).max(1e-7);
+    let more = (count - 1.0).max(1.0);
+    // Two standard deviations of that come about by chance.
+    let excess = (spread / more - 1.0 - 2.0 * (2.0 / more).sqrt()).max(0.0);
+    let between = (excess * typical).max(1e-7);
     for piece in pieces {
         let own = variance(piece);
         let trust = between / (between + own);

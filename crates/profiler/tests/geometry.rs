@@ -80,12 +80,19 @@ fn the_zones_of_a_drive_whose_arm_varies_are_found() {
     holds("st318437lw", 1);
 }
 
-/// Zones that differ by little, spares and slips lie right by chance here and there, each time elsewhere.
+/// Zones that differ by little, spares and slips lie right by chance here and there, each time elsewhere. These seeds
+/// missed a zone or a skew once.
 #[test]
 fn zones_that_are_hard_to_tell_apart_are_found_with_other_noise_too() {
-    for name in ["atlas10k", "barracuda-st32171w", "cheetah9LP"] {
-        for seed in 2..=4 {
-            holds(name, seed);
+    let missed: [(&str, &[u64]); 4] = [
+        ("atlas10k", &[3, 7]),
+        ("barracuda-st32171w", &[3, 5, 8, 10]),
+        ("cheetah9LP", &[2, 3, 5, 8, 10]),
+        ("nearline-20t", &[2]),
+    ];
+    for (name, seeds) in missed {
+        for seed in seeds {
+            holds(name, *seed);
         }
     }
 }

@@ -60,3 +60,22 @@ fn a_turn_is_measured_where_all_completions_are_noticed_at_once() {
         }
     }
 }
+
+/// This drive forgets what it has handed out, so that two blocks read in turn come out of its memory every other time.
+#[test]
+fn reads_out_of_memory_are_not_taken_for_noise() {
+    for seed in 1..=6 {
+        let name = "barracuda-st32171w";
+        let model = Arc::new(drives::library(name).expect("in it").check().expect("a drive"));
+        let noise = Duration::from_micros(200);
+        let mut target = BenchTarget::new(AnyModel::from(model), noise, seed).read_only();
+        let mut watcher = |_: &Progress| ControlFlow::Continue(());
+        let mut bench = Bench::new(&mut target, Budget::DEFAULT, Findings::default(), &mut watcher);
+        let Ok(Spindle::Turns(turns)) = rotation(&mut bench) else {
+            panic!("seed {seed}: it turns")
+        };
+        let off = real(turns.noise.as_nanos()) / real(noise.as_nanos()) - 1.0;
+        assert!(off.abs() < 0.1, "seed {seed}: {} of {noise}", turns.noise);
+        assert!(turns.hit_below > Duration::ZERO, "seed {seed}: what it read ahead is kept");
+    }
+}
