@@ -10,12 +10,20 @@ use crate::probe::{Block, Probe};
 
 /// A single read is never evidence of more than this against a rule: some are late for reasons of their own.
 const AGAINST_MAX: f64 = 7.0;
-/// Rules that differ by less than this many standard deviations tell nothing.
-const APART_MIN: f64 = 1.6;
-/// If nothing better is to be had, this is enough.
-const APART_LEAST: f64 = 0.8;
-/// So many blocks outside of what is in question may be read.
-const OUTSIDE: u64 = 64;
+/// What speaks against a rule by which tracks begin a little beside where they do.
+const SLIPPED: f64 = 2.5;
+/// Rules that differ by less than this many standard deviations tell nothing: either may be off by as much.
+const APART_LEAST: f64 = 1.2;
+/// Rules that differ by more tell no more.
+const APART_ENOUGH: f64 = 3.5;
+/// A block that was read so often says nothing new: it may lie where neither rule has it.
+const OFTEN: usize = 6;
+/// Places among which the next read is chosen.
+const CANDIDATES: u64 = 48;
+/// How much is left where everything speaks against it: some reads are late for reasons of their own.
+const DOUBT: f64 = 0.02;
+/// A place that is so likely is taken for the boundary, however wide the rest is spread.
+const LIKELY: f64 = 0.3;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +34,8 @@ pub(crate) struct Search {
     pub(crate) to: Block,
     /// How many blocks may be left in question.
     pub(crate) width: u64,
+    /// By so many blocks a rule may have its tracks begin at wrong places, where something was slipped on the way.
+    pub(crate) slack: u64,
     /// How many reads to spend at least.
     pub(crate) reads_min: u32,
     /// How many reads to spend at most.
@@ -61,19 +71,22 @@ pub(crate) fn boundary(
     // Evidence of each place, as a logarithm.
     let mut evidence: Vec<f64> = (search.from..).take(count).map(before_reading).collect();
     let mut best = weigh(search.from, &evidence);
-    let mut reads = 0;
-    let mut tries = 0;
+    let mut read = Vec::new();
+    let (mut reads, mut tries) = (0, 0);
     while reads < search.reads
         && (best.width > search.width || reads < search.reads_min)
         && tries < 3 * search.reads
     {
         tries += 1;
-        let Some(at) = choose(probe, search, &best, (before, behind)) else { break };
+        let Some(at) = choose(probe, search, (&best, &evidence, &read), (before, behind)) else {
+            break;
+        };
+        read.push(at);
         let Some(sample) = probe.sample_again(at)? else { continue };
         reads += 1;
         let phase = probe.phase(&sample);
-        let if_before = against(phase, before(at), search.sigma);
-        let if_behind = against(phase, behind(at), search.sigma);
+        let if_before = against_near(phase, (before, at), search);
+        let if_behind = against_near(phase, (behind, at), search);
         for (place, evidence) in (search.from..).zip(&mut evidence) {
             // The block is before the boundary if that lies behind it.
             *evidence -= if at < place { if_before } else { if_behind };
@@ -83,35 +96,81 @@ pub(crate) fn boundary(
     Ok(best)
 }
 
-/// Where to read next: near the middle of what is in question, where the rules differ.
+/// Where to read next: where the rules differ and as much speaks for a boundary before it as for one behind it.
 fn choose(
     probe: &mut Probe<'_, '_>,
     search: &Search,
-    best: &Boundary,
+    (best, evidence, read): (&Boundary, &[f64], &[Block]),
     (before, behind): (&dyn Fn(Block) -> f64, &dyn Fn(Block) -> f64),
 ) -> Option<Block> {
-    let reach = real(best.width / 4 + 2);
-    let mut widest = (APART_LEAST * search.sigma, None);
-    for nth in 0..32 {
-        // First near the middle, then in all that is in question.
-        let reach = if nth < 8 { reach } else { 2.0 * reach };
-        let at = nearest(real(best.at) - 0.5 + (probe.even() - 0.5) * 2.0 * reach);
-        let inside = at + OUTSIDE >= search.from && at <= search.to + OUTSIDE && at < probe.blocks;
-        let apart = wrap(before(at) - behind(at)).abs();
-        if inside && apart > APART_MIN * search.sigma {
-            return Some(at);
+    let sums = sums(evidence);
+    let all = sums.last().copied()?;
+    // How much speaks for a boundary up to and with a block: then the block lies behind it.
+    let behind_it = |at: Block| match at.checked_sub(search.from) {
+        None => 0.0,
+        Some(nth) => {
+            sums.get(usize::try_from(nth).unwrap_or(usize::MAX)).copied().unwrap_or(all) / all
         }
-        if inside && apart > widest.0 {
-            widest = (apart, Some(at));
+    };
+    let mut most = (0.0, None);
+    for nth in 0..CANDIDATES {
+        let at = if nth % 2 == 0 {
+            // As it is believed.
+            let sum = probe.even() * all;
+            search.from + sums.partition_point(|other| *other < sum) as u64
+        } else {
+            // Near what is in question, evenly.
+            let reach = real(best.width / 2 + 2);
+            nearest(real(best.at) - 0.5 + (probe.even() - 0.5) * 2.0 * reach)
+        };
+        // A block just before a place tells as much of it as one just behind it.
+        let at = at.saturating_sub(nth / 2 % 2);
+        let apart = wrap(before(at) - behind(at)).abs() / search.sigma;
+        let often = || read.iter().filter(|other| **other == at).count() >= OFTEN;
+        if at >= probe.blocks || apart < APART_LEAST || often() {
+            continue;
+        }
+        let sum = behind_it(at);
+        // Doubtful beliefs leave a little everywhere.
+        let told = (sum * (1.0 - sum) + DOUBT) * apart.min(APART_ENOUGH).powi(2);
+        if told > most.0 {
+            most = (told, Some(at));
         }
     }
-    widest.1
+    most.1
+}
+
+/// Sums of the weights of places in a row.
+fn sums(evidence: &[f64]) -> Vec<f64> {
+    let most = evidence.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut sum = 0.0;
+    let add = |evidence: &f64| {
+        sum += power(most - evidence);
+        sum
+    };
+    evidence.iter().map(add).collect()
 }
 
 /// By how much a read that should end at one phase but ended at another speaks against that, at most
 /// [`AGAINST_MAX`].
 pub(crate) fn against(phase: f64, rule: f64, sigma: f64) -> f64 {
     (0.5 * (wrap(phase - rule) / sigma).powi(2)).min(AGAINST_MAX)
+}
+
+/// The same for a rule that may have its tracks begin a little earlier or later.
+fn against_near(phase: f64, (rule, at): (&dyn Fn(Block) -> f64, Block), search: &Search) -> f64 {
+    let exactly = against(phase, rule(at), search.sigma);
+    if search.slack == 0 {
+        return exactly;
+    }
+    let step = |from: Block, to: Block| wrap(rule(to) - rule(from)).abs();
+    let slope = step(at, at + 1).min(step(at + 1, at + 2)) * real(search.slack);
+    let earlier = rule(at + search.slack) - slope;
+    let later = rule(at.saturating_sub(search.slack)) + slope;
+    [earlier, later]
+        .into_iter()
+        .map(|rule| against(phase, rule, search.sigma) + SLIPPED)
+        .fold(exactly, f64::min)
 }
 
 /// What evidence of places in a row says, the first of which is `from`.
@@ -133,7 +192,7 @@ pub(crate) fn weigh(from: Block, evidence: &[f64]) -> Boundary {
         }
     }
     let width = high.unwrap_or(0) - low.unwrap_or(0) + 1;
-    let at = if width <= 8 { mode.1 } else { middle.unwrap_or(0) };
+    let at = if width <= 8 || mode.0 > LIKELY * all { mode.1 } else { middle.unwrap_or(0) };
     Boundary { at: from + at, sure: mode.0 / all, width }
 }
 

@@ -19,6 +19,8 @@ const SHARPEN: u32 = 100;
 const EDGE: u64 = 64;
 /// Blocks by which levels are made sharp on both sides of an end.
 const LEVEL: u32 = 24;
+/// One of so many blocks on a track may have been slipped before it.
+const SLACK: u64 = 14;
 /// How often they are made sharp at most.
 const LEVELS: u32 = 3;
 /// A level that moves by less, in standard deviations, is sharp.
@@ -96,6 +98,7 @@ fn between(
         from,
         to,
         width: 1,
+        slack: old.spt.min(new.spt) / SLACK,
         reads_min: 16,
         reads: 240 * probe.effort(),
         sigma: probe.sigma * 1.3,
@@ -103,7 +106,7 @@ fn between(
     // Most layouts begin with a track, and behind the end of one.
     let likely = |at: Block| match (old.track(at).1, new.track(at).1) {
         (0, 0) => 0.0,
-        (_, 0) => -7.0,
+        (_, 0) => -2.0,
         (0, _) => -12.0,
         _ => -14.0,
     };

@@ -10,6 +10,7 @@ use crate::findings::{Figure, Stage};
 use crate::heads;
 use crate::lattice::Lattice;
 use crate::local;
+use crate::pieces::zoned;
 use crate::probe::Probe;
 use crate::rotation::Rotation;
 use crate::surfaces::{Surfaces, surfaces};
@@ -105,6 +106,7 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
     let coarse = coarse(&mut probe, &pieces);
     let steadied = swept.and_then(|()| steady(&mut probe, &mut pieces));
     let period = steadied.as_ref().map_or(probe.period, |period| *period);
+    zoned(&mut pieces);
     let (block, sigma) = (probe.block, probe.sigma);
     let mut heads = heads::told(&mut pieces, sigma);
     if steadied.is_ok() && heads.is_some() && !quick {
@@ -215,8 +217,8 @@ fn longest(pieces: &[Piece]) -> Vec<usize> {
     (0..pieces.len())
         .filter(|nth| {
             let length = |piece: &Piece| piece.to - piece.from;
-            let spt = pieces[*nth].lattice.spt;
-            let alike = |piece: &&Piece| piece.lattice.spt == spt;
+            let spt = pieces[*nth].spt;
+            let alike = |piece: &&Piece| piece.spt == spt;
             pieces.iter().filter(alike).all(|other| length(other) <= length(&pieces[*nth]))
         })
         .collect()
@@ -225,9 +227,10 @@ fn longest(pieces: &[Piece]) -> Vec<usize> {
 /// Reads on the first and the last tracks of cylinders, where the difference of the two skews shows most, in the longest piece
 /// of each zone in turn. What there was no time for is left out.
 fn skews(probe: &mut Probe<'_, '_>, pieces: &mut [Piece], end: f64) -> Result<(), Halt> {
-    let longest = longest(pieces);
+    let mut untold = longest(pieces);
+    untold.retain(|nth| pieces[*nth].skews.is_none());
     for _ in 0..SKEWS_ROUNDS {
-        for nth in &longest {
+        for nth in &untold {
             if probe.now() > end {
                 return Ok(());
             }
@@ -309,9 +312,8 @@ fn zones(pieces: &[Piece], (period, block, sigma): (f64, u64, f64)) -> Vec<Zone>
     let mut zones: Vec<Zone> = Vec::new();
     let mut longest = 0;
     for piece in pieces {
-        let lattice = &piece.lattice;
         let lbas = Extent::new(Lba(piece.from * block), Sectors((piece.to - piece.from) * block));
-        let spt = u32::try_from(lattice.spt * block).unwrap_or(u32::MAX);
+        let spt = u32::try_from(piece.spt * block).unwrap_or(u32::MAX);
         let known = zones.last_mut().filter(|zone| zone.sectors_per_track.value == spt);
         let more = known.is_none() || lbas.len.0 > longest;
         if let Some(zone) = known {

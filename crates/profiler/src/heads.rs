@@ -18,8 +18,12 @@ const CHANCE: f64 = 6.0;
 /// What speaks for a piece that begins with a cylinder, in squares of noise: zones do.
 const BEGINS: f64 = 9.0;
 
-/// Whole sectors are looked for where a track's skew is known to this part of one.
+/// Skews are held to be whole sectors by what tracks say whose skew is known to this part of one.
 const TRACK_ERROR_MAX: f64 = 0.25;
+/// What a whole cylinder turns by is known better: so near it is to a whole number.
+const CYLINDER_OFF_MAX: f64 = 0.12;
+/// The next whole number has so much against it, as a logarithm, where one is believed.
+const NEXT_AGAINST: f64 = 6.0;
 
 /// Finds the number of heads, and gives every piece its two skews.
 pub(crate) fn told(pieces: &mut [Piece], sigma: f64) -> Option<Figure<u32>> {
@@ -97,7 +101,12 @@ pub(crate) fn with_heads(piece: &Piece, heads: u32, sigma: f64) -> (f64, Lattice
 /// A skew takes the electronics and the arm the same time in every zone, nearly: what each piece says of the difference is
 /// weighed against what all say, by how sure each is.
 fn shrink(pieces: &mut [Piece], sigma: f64) {
-    let variance = |piece: &Piece| 12.0 * sigma * sigma / real(piece.phases.len().max(1) as u64);
+    // The error of the height of a saw tooth of so many steps.
+    let variance = |piece: &Piece| {
+        let heads = f64::from(piece.lattice.heads);
+        let steps = heads * heads / (heads * heads - 1.0).max(1.0);
+        12.0 * steps * sigma * sigma / real(piece.phases.len().max(1) as u64)
+    };
     let weights: f64 = pieces.iter().map(|piece| 1.0 / variance(piece)).sum();
     let mean =
         pieces.iter().map(|piece| piece.lattice.extra / variance(piece)).sum::<f64>() / weights;
@@ -105,7 +114,10 @@ fn shrink(pieces: &mut [Piece], sigma: f64) {
     let count = real(pieces.len() as u64);
     let spread = pieces.iter().map(|p| (p.lattice.extra - mean).powi(2) / variance(p)).sum::<f64>();
     let typical = count / weights;
-    let between = ((spread / (count - 1.0).max(1.0) - 1.0).max(0.0) * typical).max(1e-7);
+    let more = (count - 1.0).max(1.0);
+    // Two standard deviations of that come about by chance.
+    let excess = (spread / more - 1.0 - 2.0 * (2.0 / more).sqrt()).max(0.0);
+    let between = (excess * typical).max(1e-7);
     for piece in pieces {
         let own = variance(piece);
         let trust = between / (between + own);
@@ -129,10 +141,11 @@ fn whole_sectors(pieces: &mut [Piece], sigma: f64) {
         let error = sigma * (12.0 / real(piece.phases.len().max(1) as u64)).sqrt() / heads;
         (spt * piece.lattice.mean_step() * heads, spt * piece.lattice.step, spt * error)
     };
-    let exact = |piece: &&Piece| sectors(piece).2 < TRACK_ERROR_MAX;
+    let exact =
+        |piece: &&Piece| sectors(piece).2 < TRACK_ERROR_MAX && piece.spt == piece.lattice.spt;
     let alike = |piece: &Piece| {
         let (cylinder, track, _) = sectors(piece);
-        near(cylinder) < 0.12 && near(track) < 0.25
+        near(cylinder) < CYLINDER_OFF_MAX && near(track) < 0.25
     };
     // A piece of which little is known may begin its cylinders elsewhere: those count by what is known of them.
     let samples = |piece: &Piece| piece.phases.len();
@@ -143,10 +156,11 @@ fn whole_sectors(pieces: &mut [Piece], sigma: f64) {
     }
     for piece in pieces {
         piece.skews = None;
-        if sectors(piece).2 >= TRACK_ERROR_MAX || !alike(piece) {
+        let (cylinder, track, error) = sectors(piece);
+        let next = (1.0 - 2.0 * near(track)) / (2.0 * error * error);
+        if near(cylinder) >= CYLINDER_OFF_MAX || next < NEXT_AGAINST {
             continue;
         }
-        let (cylinder, track, _) = sectors(piece);
         let (cylinder, track) = ((cylinder + 0.5).floor(), (track + 0.5).floor());
         let (spt, heads) = (real(piece.lattice.spt), f64::from(piece.lattice.heads));
         // The lattice stays as it is: slips on the way have stretched it.

@@ -26,6 +26,8 @@ mod lattice;
 pub mod limits;
 mod local;
 mod map;
+mod period;
+mod pieces;
 mod probe;
 mod rotation;
 mod surfaces;

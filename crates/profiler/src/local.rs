@@ -225,6 +225,7 @@ fn find_within(
         from: guess.saturating_sub(half),
         to: guess + half,
         width,
+        slack: 0,
         reads_min: 6,
         reads: 90 * probe.effort(),
         sigma: probe.sigma * 1.1,

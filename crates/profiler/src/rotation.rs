@@ -7,20 +7,35 @@
 use units::{Duration, Share};
 
 use crate::bench::{Bench, Halt};
-use crate::circle::{nearest, real, whole, wrap};
+use crate::circle::{centre, nearest, real, whole, wrap};
 use crate::findings::{Figure, Reason, Stage};
 use crate::limits::REFERENCES_MAX;
+use crate::period::{self, Found, deviation, median};
 use crate::probe::{Block, Probe, Sample};
 
-/// The slowest and the fastest spindle that is looked for, in Hz: 2,400 and 36,000 turns a minute.
-const FREQUENCIES: (f64, f64) = (40.0, 600.0);
-/// Intervals are multiples of a turn if they are off by less than this part of it on the mean; it is a quarter for
-/// intervals that have nothing to do with it.
-const OFF_MAX: f64 = 0.12;
 /// Reads that a period is looked for in, at least.
 const SEARCH_READS: u32 = 64;
+/// How often each block is read to look for a period, at least.
+const ROUNDS_MIN: u32 = 6;
+/// Reads by which it is seen what comes out of the drive's memory.
+const KEPT_READS: usize = 16;
 /// A read that ends so far from its turn is an outlier.
 const LATE: f64 = 0.2;
+/// Reads that wait for a turn take times that lie further apart, in ns: three eighths of the shortest turn.
+const KEPT_SPREAD: f64 = 600_000.0;
+/// So many reads that end too soon are no chance.
+const SOON_MIN: usize = 4;
+/// Of so many reads of a block it is told which came late.
+const READS_TELL: usize = 5;
+/// After so many in a row it was the one before them that was off.
+const LATE_IN_A_ROW: u32 = 3;
+/// How often more reads are asked for where those that there are do not tell.
+const UNDECIDED_MAX: u32 = 4;
+/// A pause between rounds is up to this, in ns: shorter ones are lost where the disk is waited for anyway, and rounds
+/// that always take as many turns would fit parts of a turn as well.
+const PAUSE_ROUND: f64 = 4e7;
+/// A pause between reads is up to this.
+const PAUSE: f64 = 1e7;
 /// Blocks between two references: 32 MiB, which no drive reads ahead.
 const APART: u64 = 65_536;
 /// How long turns are counted.
@@ -60,6 +75,18 @@ struct Reference {
     at: Block,
     /// When its reads ended, and turns since the first.
     reads: Vec<(f64, f64)>,
+    /// How many of them came late, and how many in a row up to now.
+    late: u32,
+    late_in_a_row: u32,
+}
+
+/// Reads of one reference block that are looked for a period in.
+#[derive(Clone, Debug, Default)]
+struct Reads {
+    /// When they ended.
+    ends: Vec<f64>,
+    /// What they took, in ns.
+    took: Vec<f64>,
 }
 
 /// Measures the spindle.
@@ -72,21 +99,43 @@ pub fn rotation(bench: &mut Bench<'_>) -> Result<Spindle, Halt> {
     bench.begin(Stage::Rotation, left);
     let mut probe = Probe::new(bench);
     let mut count = 2;
-    let mut found = None;
+    let (mut found, mut undecided) = (None, false);
     while count <= REFERENCES_MAX {
         let references = references(&probe, count);
-        let rounds = (SEARCH_READS / count).max(5);
-        let times = watch(&mut probe, &references, rounds)?;
-        if let Some(period) = search(&times) {
+        let rounds = (SEARCH_READS / count).max(ROUNDS_MIN);
+        let mut reads = vec![Reads::default(); references.len()];
+        let mut seen = Found::Undecided;
+        for _ in 0..UNDECIDED_MAX {
+            if kept(watch(&mut probe, &references, rounds, &mut reads)?) {
+                seen = Found::Nothing;
+                break;
+            }
+            seen = period::search(reads.iter().map(|reads| reads.ends.as_slice()));
+            if seen != Found::Undecided {
+                break;
+            }
+        }
+        undecided |= seen == Found::Undecided;
+        if let Found::Period(period) = seen {
             probe.period = period;
             found = Some(references);
-            break;
+            if !some_kept(&reads, period) {
+                break;
+            }
         }
         // Half as many again: one more than it keeps would do.
         count += (count / 2).max(1);
     }
     let spindle = match found {
-        None => Spindle::Still,
+        None => {
+            let note = if undecided {
+                "rotation: undecided, too many completions came late or out of turn"
+            } else {
+                "not rotating: reads of one place follow no period"
+            };
+            probe.bench.findings.note(note.to_owned());
+            Spindle::Still
+        }
         Some(references) => {
             let counted = if quick { COUNTED_QUICK } else { COUNTED };
             Spindle::Turns(refine(&mut probe, references, counted)?)
@@ -100,56 +149,60 @@ pub fn rotation(bench: &mut Bench<'_>) -> Result<Spindle, Halt> {
 /// Blocks far apart, the last first.
 fn references(probe: &Probe<'_, '_>, count: u32) -> Vec<Reference> {
     let apart = (APART / probe.block).min(probe.blocks / u64::from(REFERENCES_MAX + 1)).max(1);
-    let block = |nth: u32| (u64::from(count - nth) * apart).min(probe.blocks - 1);
-    (0..count).map(|nth| Reference { at: block(nth), reads: Vec::new() }).collect()
+    let block = |nth: u32| (u64::from(count - nth) * apart).min(probe.blocks.saturating_sub(2));
+    (0..count).map(|nth| Reference { at: block(nth), ..Reference::default() }).collect()
 }
 
-/// Reads the references round by round, with pauses that have nothing to do with anything.
+/// Reads the references round by round, with pauses that have nothing to do with anything; what each read took, in ns.
 fn watch(
     probe: &mut Probe<'_, '_>,
     references: &[Reference],
     rounds: u32,
-) -> Result<Vec<Vec<f64>>, Halt> {
-    let mut times = vec![Vec::new(); references.len()];
+    reads: &mut [Reads],
+) -> Result<Vec<f64>, Halt> {
+    let mut all = Vec::new();
     for _ in 0..rounds {
-        for (reference, times) in references.iter().zip(&mut times) {
-            let pause = probe.even() * 1e7;
+        let mut longest = PAUSE_ROUND;
+        for (reference, reads) in references.iter().zip(&mut *reads) {
+            let pause = probe.even() * longest;
+            longest = PAUSE;
             let until = probe.now() + pause;
             probe.bench.wait_until(probe.instant(until));
-            times.extend(probe.read(reference.at)?.map(|(_, sample)| sample.time));
-        }
-    }
-    Ok(times)
-}
-
-/// The longest time that all intervals are multiples of.
-fn search(times: &[Vec<f64>]) -> Option<f64> {
-    let intervals: Vec<f64> =
-        times.iter().flat_map(|times| times.windows(2).map(|pair| pair[1] - pair[0])).collect();
-    let count = u32::try_from(intervals.len()).unwrap_or(u32::MAX);
-    if count < SEARCH_READS / 2 {
-        return None;
-    }
-    let longest = intervals.iter().copied().fold(0.0, f64::max) / 1e9;
-    let off = |hertz: f64| {
-        let sum: f64 = intervals.iter().map(|time| wrap(time * hertz / 1e9).abs()).sum();
-        sum / f64::from(count)
-    };
-    let step = 0.1 / longest;
-    let (mut hertz, mut best) = (FREQUENCIES.0, (OFF_MAX, None));
-    while hertz < FREQUENCIES.1 {
-        if off(hertz) < 2.0 * OFF_MAX {
-            for near in (-5..=5).map(|nth| hertz + step * f64::from(nth) / 10.0) {
-                let off = off(near);
-                if off < best.0 {
-                    best = (off, Some(1e9 / near));
-                }
+            if let Some((took, sample)) = probe.read(reference.at)? {
+                reads.ends.push(sample.time);
+                reads.took.push(took);
+                all.push(took);
             }
         }
-        hertz += step;
     }
-    // Noise is a smaller part of a turn than of any part of a turn, so that multiples of the frequency fit less well.
-    best.1
+    Ok(all)
+}
+
+/// Whether most of these reads came out of the drive's memory: they took equally long, which nothing does that waits for
+/// a turn. Late ones are among the longer half, which is not looked at.
+fn kept(mut took: Vec<f64>) -> bool {
+    took.sort_by(f64::total_cmp);
+    let (Some(lower), Some(median)) = (took.get(took.len() / 8), took.get(took.len() / 2)) else {
+        return false;
+    };
+    median - lower < KEPT_SPREAD
+}
+
+/// Whether some of these reads came out of the drive's memory, given the turn: they end anywhere on it, and sooner than
+/// what waited for it. What was noticed late ends anywhere too, but later.
+fn some_kept(reads: &[Reads], period: f64) -> bool {
+    let (mut on, mut off) = (Vec::new(), Vec::new());
+    for reads in reads {
+        let phases: Vec<f64> = reads.ends.iter().map(|end| end / period).collect();
+        let Some(turn) = centre(&phases, LATE) else { continue };
+        for (phase, took) in phases.iter().zip(&reads.took) {
+            let kind = if wrap(phase - turn.mean).abs() > LATE { &mut off } else { &mut on };
+            kind.push(*took);
+        }
+    }
+    let usual = median(on.into_iter());
+    let soon = off.iter().filter(|took| **took < usual).count();
+    soon >= SOON_MIN && soon * 3 >= off.len() * 2
 }
 
 /// Counts turns for so long.
@@ -160,7 +213,9 @@ fn refine(
 ) -> Result<Rotation, Halt> {
     let hit_below = memory(probe, &references)?;
     probe.hit = hit_below;
-    let end = probe.now() + real(counted.as_nanos());
+    let began = probe.now();
+    let end = began + real(counted.as_nanos());
+    let mut again = began + 20.0 * probe.period;
     while probe.now() < end {
         for reference in &mut references {
             match probe.sample(reference.at) {
@@ -171,9 +226,16 @@ fn refine(
                 Err(_) => return Ok(summary(probe, &references, hit_below)),
             }
         }
-        if let Some(period) = slope(&references) {
-            probe.period = period;
+        // As often as the time since the first read has grown by an eighth: then the next turns are counted safely.
+        if probe.now() > again {
+            again += (again - began) / 8.0;
+            if let Some(period) = slope(&references) {
+                probe.period = period;
+            }
         }
+    }
+    if let Some(period) = slope(&references) {
+        probe.period = period;
     }
     Ok(summary(probe, &references, hit_below))
 }
@@ -185,6 +247,13 @@ fn count(probe: &mut Probe<'_, '_>, reference: &mut Reference, sample: &Sample) 
         Some((time, turns)) => {
             let more = (sample.time - time) / probe.period;
             if wrap(more).abs() > LATE {
+                reference.late += 1;
+                reference.late_in_a_row += 1;
+                if reference.late_in_a_row > LATE_IN_A_ROW {
+                    // Rather it was the first that came late.
+                    reference.reads.clear();
+                    reference.late_in_a_row = 0;
+                }
                 let lba = probe.lba(reference.at);
                 probe.bench.outlier(lba, Reason::Late);
                 return;
@@ -192,34 +261,24 @@ fn count(probe: &mut Probe<'_, '_>, reference: &mut Reference, sample: &Sample) 
             turns + real(nearest(more))
         }
     };
+    reference.late_in_a_row = 0;
     reference.reads.push((sample.time, turns));
 }
 
-/// The time of a turn that fits all references best.
+/// The time of a turn that fits all references best. Of few reads it cannot be told which came late.
 fn slope(references: &[Reference]) -> Option<f64> {
-    let (mut products, mut squares) = (0.0, 0.0);
-    for reference in references {
-        let (time, turns) = means(&reference.reads);
-        for read in &reference.reads {
-            products += (read.0 - time) * (read.1 - turns);
-            squares += (read.1 - turns) * (read.1 - turns);
-        }
-    }
-    (squares > 0.0).then(|| products / squares)
-}
-
-fn means(reads: &[(f64, f64)]) -> (f64, f64) {
-    let count = f64::from(u32::try_from(reads.len().max(1)).unwrap_or(u32::MAX));
-    let sum = |of: fn(&(f64, f64)) -> f64| reads.iter().map(of).sum::<f64>() / count;
-    (sum(|read| read.0), sum(|read| read.1))
+    let reads: Vec<&[(f64, f64)]> =
+        references.iter().map(|reference| reference.reads.as_slice()).collect();
+    let reads: Vec<_> = reads.into_iter().filter(|reads| reads.len() >= READS_TELL).collect();
+    period::slope(&reads)
 }
 
 /// When each read ended, and by how much later than turns of this length say.
 fn residuals(references: &[Reference], period: f64) -> Vec<(f64, f64)> {
     let mut all = Vec::new();
     for reference in references.iter().filter(|reference| reference.reads.len() > 1) {
-        let (time, turns) = means(&reference.reads);
-        let off = |read: &(f64, f64)| (read.0, read.0 - time - (read.1 - turns) * period);
+        let level = median(reference.reads.iter().map(|read| read.0 - read.1 * period));
+        let off = |read: &(f64, f64)| (read.0, read.0 - read.1 * period - level);
         all.extend(reference.reads.iter().map(off));
     }
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -231,8 +290,11 @@ fn summary(probe: &mut Probe<'_, '_>, references: &[Reference], hit: f64) -> Rot
     let residuals = residuals(references, probe.period);
     let count = u32::try_from(residuals.len()).unwrap_or(u32::MAX);
     let of = f64::from(count.max(1));
-    let square = residuals.iter().map(|(_, off)| off * off).sum::<f64>() / of;
-    let noise = square.sqrt();
+    // Late ones count as what they are, cut off: whoever looks for sectors cuts off as well.
+    let late: u32 = references.iter().map(|reference| reference.late).sum();
+    let late = (0..late).map(|_| LATE * probe.period);
+    let distances: Vec<f64> = residuals.iter().map(|(_, off)| *off).chain(late).collect();
+    let noise = deviation(&distances);
     let span = match (residuals.first(), residuals.last()) {
         (Some(first), Some(last)) => (last.0 - first.0) / probe.period,
         _ => 1.0,
@@ -269,23 +331,34 @@ fn wander(residuals: &[(f64, f64)], noise: f64) -> f64 {
     (largest - 3.0 * noise / of.sqrt()).max(0.0)
 }
 
-/// What a read takes at most that comes out of the drive's memory, in ns: a block that was just read is read again. Nothing
-/// if that takes as long as off the media.
+/// What a read takes at most that comes out of the drive's memory, in ns: a block that was just read is read again, and
+/// the block behind one that was, which drives read ahead: some keep nothing else. Nothing if both take as long as off
+/// the media.
 fn memory(probe: &mut Probe<'_, '_>, references: &[Reference]) -> Result<f64, Halt> {
-    let mut again = Vec::new();
-    for reference in references.iter().cycle().take(16) {
-        let Some((_, first)) = probe.read(reference.at)? else { continue };
-        // Long enough for the drive to have read on, and not a number of whole turns.
-        let until = first.time + (2.3 + probe.even()) * probe.period;
-        probe.bench.wait_until(probe.instant(until));
-        again.extend(probe.read(reference.at)?.map(|(took, _)| took));
+    let mut most = 0.0_f64;
+    for behind in [0, 1] {
+        let mut again = Vec::new();
+        for reference in references.iter().cycle().take(KEPT_READS) {
+            let Some((_, first)) = probe.read(reference.at)? else { continue };
+            // Long enough for the drive to have read on, and not a number of whole turns.
+            let until = first.time + (2.3 + probe.even()) * probe.period;
+            probe.bench.wait_until(probe.instant(until));
+            again.extend(probe.read(reference.at + behind)?.map(|(took, _)| took));
+        }
+        most = most.max(kept_below(again, probe.period));
     }
-    again.sort_by(f64::total_cmp);
-    let (Some(median), Some(upper)) = (again.get(again.len() / 2), again.get(again.len() * 7 / 8))
-    else {
-        return Ok(0.0);
+    Ok(most)
+}
+
+/// What reads took at most that came out of the drive's memory, if most of these did.
+fn kept_below(mut took: Vec<f64>, period: f64) -> f64 {
+    took.sort_by(f64::total_cmp);
+    let (Some(lower), Some(median)) = (took.get(took.len() / 8), took.get(took.len() / 2)) else {
+        return 0.0;
     };
-    // Off the media a quarter of all would be more than a quarter of a turn apart.
-    let apart = upper - median;
-    Ok(if apart < probe.period / 8.0 { upper + 2.5 * apart + probe.period / 50.0 } else { 0.0 })
+    // Off the media a quarter of all would be more than a quarter of a turn apart. The later half is not looked at: a
+    // busy host notices some of it late.
+    let apart = median - lower;
+    let margin = (3.5 * apart).max(period / 20.0) + period / 50.0;
+    if apart < period / 8.0 { median + margin } else { 0.0 }
 }

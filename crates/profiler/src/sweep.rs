@@ -8,11 +8,13 @@
 use crate::bench::Halt;
 use crate::boundary::{against, logarithm};
 use crate::circle::{centre, part, real, whole, wrap};
-use crate::ends::{begin, edges, first_track};
+use crate::ends::edges;
+use crate::findings::Reason;
 use crate::heads::with_heads;
-use crate::lattice::{Gaps, Lattice};
+use crate::lattice::Lattice;
 use crate::limits::PIECES_MAX;
 use crate::local::{self, HEADS_MAX, Phases, find, fits, phases};
+use crate::pieces::{absorb, follow_group, grouped, grouped_alike, join, recount, settle};
 use crate::probe::{Block, Probe};
 
 /// Blocks in a check.
@@ -23,8 +25,6 @@ const CHECK_AGAIN: u32 = 16;
 pub(crate) const OFF_MAX: f64 = 0.12;
 /// A piece's end is halved down to so many tracks.
 const TRACKS_LEFT: u64 = 12;
-/// A gap has fewer whole tracks.
-const GAP_TRACKS_MAX: u64 = 64;
 /// By how much better cylinders have to fit than tracks alone, in squares of noise.
 const HEADS_GAIN: f64 = 12.0;
 /// A piece that has ended too early more often than this is bent: what follows is better off without it.
@@ -56,7 +56,9 @@ pub(crate) struct Piece {
     /// The first block behind it, or behind what is known of it.
     pub(crate) to: Block,
     pub(crate) lattice: Lattice,
-    /// The same near its end: what was slipped in between has moved it.
+    /// Blocks on a track of the zone that it is part of.
+    pub(crate) spt: u64,
+    /// The same lattice near its end: what was slipped in between has moved it.
     pub(crate) ending: Lattice,
     /// What was measured in it.
     pub(crate) phases: Phases,
@@ -104,6 +106,7 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
             from += (16 * spt) << lost.min(24);
             lost += 1;
             if from + 8 * spt >= probe.blocks {
+                last_tracks(probe, pieces);
                 return Ok(());
             }
             continue;
@@ -120,6 +123,7 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
                 sure: 0.0,
                 to: from,
                 lattice,
+                spt: lattice.spt,
                 ending,
                 phases,
                 skews: None,
@@ -130,33 +134,42 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
         if let Some(heads) = heads {
             shown(&mut pieces[nth], heads, probe.sigma);
         }
-        let bad = extend(probe, &mut pieces[nth])?;
+        let mut bad = extend(probe, &mut pieces[nth])?;
+        if recount(probe, &mut pieces[nth])? {
+            bad = extend(probe, &mut pieces[nth])?;
+        }
         if bad.is_none() {
             pieces[nth].to = probe.blocks;
         }
         ground(probe, &pieces[nth]);
         edges(probe, &mut pieces[nth])?;
-        if !joined && nth > 0 {
-            let after = (&pieces[nth].lattice, pieces[nth].to);
-            let (start, sure) = begin(probe, &pieces[nth - 1], after)?;
-            // Where both lattices have a track begin there is no doubt left.
-            let both = pieces[nth - 1].ending.track(start).1 == 0;
-            let start = if both { start } else { first_track(probe, &mut pieces[nth], start)? };
-            pieces[nth - 1].to = start;
-            (pieces[nth].from, pieces[nth].sure) = (start, sure);
-        } else if !joined {
-            (pieces[nth].from, pieces[nth].sure) = (0, 1.0);
+        if !joined {
+            settle(probe, pieces)?;
         }
+        absorb(probe, pieces)?;
         let Some(bad) = bad else { return Ok(()) };
         from = bad;
-        if grouped(pieces, probe.sigma) {
+        if grouped_alike(probe, pieces)? || grouped(pieces, probe.sigma) {
             match follow_group(probe, pieces)? {
                 None => return Ok(()),
                 Some(behind) => from = behind,
             }
+            absorb(probe, pieces)?;
         }
     }
     Ok(())
+}
+
+/// The last tracks of a disk are too few to show how they are laid out if something was slipped there: they go with what
+/// is before them.
+fn last_tracks(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) {
+    let Some(last) = pieces.last_mut() else { return };
+    let left = probe.blocks - last.to;
+    if left < 2 * TRACKS_LEFT * last.lattice.spt {
+        let lba = probe.lba(last.to);
+        probe.bench.outlier(lba, Reason::Elsewhere);
+        last.to = probe.blocks;
+    }
 }
 
 /// Tracks on a cylinder, as most of what was found shows them.
@@ -181,35 +194,6 @@ fn shown(piece: &mut Piece, heads: u32, sigma: f64) {
     }
 }
 
-/// Follows the last piece, whose gaps have just been understood; what is behind its end, if the disk does not end with it.
-fn follow_group(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Result<Option<Block>, Halt> {
-    let mut nth = pieces.len() - 1;
-    // What lies before it was perhaps seen as another piece, with a gap in it that was not known of.
-    while nth > 0 && pieces[nth - 1].lattice.spt == pieces[nth].lattice.spt {
-        let before = pieces[nth - 1].phases.clone();
-        if !join(&mut pieces[nth], &before, probe.sigma) {
-            break;
-        }
-        let before = pieces.remove(nth - 1);
-        nth -= 1;
-        (pieces[nth].from, pieces[nth].sure) = (before.from, before.sure);
-    }
-    if nth > 0 {
-        // What had been seen of its beginning did not know of the gaps.
-        let after = (&pieces[nth].lattice, pieces[nth].to);
-        let (start, sure) = begin(probe, &pieces[nth - 1], after)?;
-        pieces[nth - 1].to = start;
-        (pieces[nth].from, pieces[nth].sure) = (start, sure);
-    }
-    let piece = &mut pieces[nth];
-    let bad = extend(probe, piece)?;
-    if bad.is_none() {
-        piece.to = probe.blocks;
-    }
-    edges(probe, piece)?;
-    Ok(bad)
-}
-
 /// The last tracks of a piece are known ground.
 fn ground(probe: &mut Probe<'_, '_>, piece: &Piece) {
     let spt = piece.lattice.spt;
@@ -218,68 +202,15 @@ fn ground(probe: &mut Probe<'_, '_>, piece: &Piece) {
     probe.ground = (to > from + 16 * spt).then_some((piece.lattice, from, to)).or(probe.ground);
 }
 
-/// Makes one piece of the last three, if what lies between them is the same at the same distance.
-fn grouped(pieces: &mut Vec<Piece>, sigma: f64) -> bool {
-    let [.., a, b, c] = &pieces[..] else { return false };
-    let every = c.from - b.from;
-    let alike = a.lattice.spt == b.lattice.spt && b.lattice.spt == c.lattice.spt;
-    let plain = [a, b, c].iter().all(|piece| piece.lattice.gaps.is_none());
-    if !alike || !plain || b.from - a.from != every || every == 0 {
-        return false;
-    }
-    let spt = a.lattice.spt;
-    // Where tracks begin tells what is missing but for whole tracks.
-    let moved = (c.lattice.anchor - b.lattice.anchor) % spt;
-    let part = (spt - moved) % spt;
-    let mut phases = a.phases.clone();
-    phases.extend(&b.phases);
-    phases.extend(&c.phases);
-    let inside = a.lattice.anchor - a.from;
-    let mut best: Option<(f64, Lattice)> = None;
-    for tracks in 0..GAP_TRACKS_MAX {
-        let skip = part + tracks * spt;
-        let gaps = (skip > 0).then_some(Gaps { every, skip, inside });
-        let mut lattice = Lattice { gaps, ..a.lattice };
-        for _ in 0..2 {
-            lattice = lattice.fitted(&phases, 0.15);
-        }
-        let misfit = lattice.misfit(&phases, 5.0 * sigma);
-        // Whole tracks that are not missing turn the disk by a whole number of turns now and then.
-        if best.is_none_or(|(least, _)| misfit < 0.8 * least) {
-            best = Some((misfit, lattice));
-        }
-    }
-    let Some((_, lattice)) = best.filter(|(_, lattice)| fits(lattice, &phases, sigma)) else {
-        return false;
-    };
-    let (from, sure, to, time) = (a.from, a.sure, c.to, c.time);
-    pieces.truncate(pieces.len() - 3);
-    pieces.push(Piece { from, sure, to, lattice, ending: lattice, phases, skews: None, time });
-    true
-}
-
-/// Takes phases into a piece, if they lie where it says: its end had been seen too early.
-fn join(piece: &mut Piece, phases: &Phases, sigma: f64) -> bool {
-    let off: Vec<f64> = phases.iter().map(|(at, phase)| piece.lattice.off(*at, *phase)).collect();
-    let Some(found) = centre(&off, 5.0 * sigma) else { return false };
-    let all = found.count as usize * 10 >= phases.len() * 9;
-    if !all || wrap(found.mean).abs() > OFF_MAX / 2.0 {
-        return false;
-    }
-    piece.phases.extend(phases);
-    piece.lattice = piece.lattice.fitted(&piece.phases, 0.15);
-    true
-}
-
 /// What blocks say of whether they lie where a piece says.
-enum Verdict {
+pub(crate) enum Verdict {
     Holds,
     /// They may, and may as well not.
     Doubtful,
     Fails,
 }
 
-fn verdict(piece: &Piece, phases: &Phases, (at, sigma): (Block, f64)) -> Verdict {
+pub(crate) fn verdict(piece: &Piece, phases: &Phases, (at, sigma): (Block, f64)) -> Verdict {
     let mut off: Vec<f64> =
         phases.iter().map(|(at, phase)| piece.lattice.off(*at, *phase)).collect();
     if off.len() < 4 {
@@ -303,7 +234,7 @@ fn verdict(piece: &Piece, phases: &Phases, (at, sigma): (Block, f64)) -> Verdict
 }
 
 /// Whether the blocks from `at` on, over so many, lie where the piece says; if so they are added to it.
-fn check(
+pub(crate) fn check(
     probe: &mut Probe<'_, '_>,
     piece: &mut Piece,
     (at, span): (Block, u64),
@@ -333,7 +264,7 @@ fn check(
 }
 
 /// Follows the piece as far as it goes; what is behind its end, if the disk does not end with it.
-fn extend(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<Option<Block>, Halt> {
+pub(crate) fn extend(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<Option<Block>, Halt> {
     let spt = piece.lattice.spt;
     let known = piece.phases.iter().map(|(at, _)| *at).max().unwrap_or(piece.lattice.anchor);
     let mut good = known.max(piece.lattice.anchor);

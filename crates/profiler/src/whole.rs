@@ -27,9 +27,6 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<(), Halt> {
     if !bench.findings.is_done(Stage::Rotation) {
         bench.findings.spindle = Some(rotation(bench)?);
         bench.findings.finish(Stage::Rotation);
-        if bench.findings.spindle == Some(Spindle::Still) {
-            bench.findings.note("not rotating: reads of one place follow no period".to_owned());
-        }
     }
     let Some(Spindle::Turns(turns)) = bench.findings.spindle else { return flash::measure(bench) };
     if !bench.findings.is_done(Stage::Zones) {

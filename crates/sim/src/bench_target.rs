@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use drive::{AnyDevice, AnyModel};
 use profiler::{Completion, Facts, Outcome, Tag, Target};
-use units::{Duration, Instant, Op, Operation, Sectors};
+use units::{Duration, Instant, Op, Operation, Sectors, Share};
 
 use crate::dice::Dice;
 
@@ -14,6 +14,35 @@ const DRAWS: u64 = 12;
 const DRAW: u64 = 1 << 24;
 /// The stream of dice that noise is drawn from.
 const STREAM: u64 = 0x6e6f_6973;
+/// The stream of dice that lateness is drawn from.
+const STREAM_LATE: u64 = 0x6c61_7465;
+
+/// How late a busy host notices completions: never early, mostly at once, now and then by milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lateness {
+    /// Every completion is up to so late.
+    pub always: Duration,
+    /// How many are late beyond that.
+    pub often: Share,
+    /// By how much these are, on the mean; independent waits are distributed exponentially.
+    pub mean: Duration,
+    /// How many find the host asleep.
+    pub seldom: Share,
+    /// For how long at most.
+    pub most: Duration,
+}
+
+impl Lateness {
+    /// A host with more to run than processors: 0.05 ms always, every twentieth 2 ms more on the mean, and one of two
+    /// hundred up to 10 ms.
+    pub const LOADED: Self = Self {
+        always: Duration::from_micros(50),
+        often: Share::from_percent(5),
+        mean: Duration::from_millis(2),
+        seldom: Share::from_ppb(5_000_000),
+        most: Duration::from_millis(10),
+    };
+}
 
 /// A simulated drive in virtual time, whose completions are observed with noise.
 ///
@@ -25,6 +54,7 @@ pub struct BenchTarget {
     facts: Facts,
     noise: Duration,
     dice: Dice,
+    late: Option<(Lateness, Dice)>,
     now: Instant,
     noticed: Instant,
     waiting: Vec<(Tag, Instant)>,
@@ -48,6 +78,7 @@ impl BenchTarget {
             facts,
             noise,
             dice: Dice::new(seed, STREAM),
+            late: None,
             now: Instant::ZERO,
             noticed: Instant::ZERO,
             waiting: Vec::new(),
@@ -59,6 +90,13 @@ impl BenchTarget {
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.facts.writable = false;
+        self
+    }
+
+    /// The same, noticed by a host that has other things to do, out of dice with this seed.
+    #[must_use]
+    pub fn with_lateness(mut self, lateness: Lateness, seed: u64) -> Self {
+        self.late = Some((lateness, Dice::new(seed, STREAM_LATE)));
         self
     }
 
@@ -74,11 +112,28 @@ impl BenchTarget {
             let Some(done) = self.device.complete(at) else { continue };
             let place = self.waiting.iter().position(|(tag, _)| tag.0 == done.tag.0);
             let (tag, submitted) = self.waiting.swap_remove(place.expect("it was submitted"));
-            let completed = self.notice(done.at).max(submitted).max(self.noticed);
+            let noticed = self.notice(done.at) + self.late();
+            let completed = noticed.max(submitted).max(self.noticed);
             self.noticed = completed;
             let outcome = Outcome::Done;
             self.done.push_back(Completion { tag, submitted, completed, outcome });
         }
+    }
+
+    /// How much later than noise alone has it the host notices a completion.
+    fn late(&mut self) -> Duration {
+        let Some((lateness, dice)) = &mut self.late else { return Duration::ZERO };
+        let upto = |dice: &mut Dice, most: Duration| {
+            Duration::from_nanos(dice.below(most.as_nanos().saturating_add(1)))
+        };
+        let mut late = upto(dice, lateness.always);
+        if dice.chance(lateness.often) {
+            late += dice.exponential(lateness.mean);
+        }
+        if dice.chance(lateness.seldom) {
+            late += upto(dice, lateness.most);
+        }
+        late
     }
 
     /// When what happened at `at` is noticed.

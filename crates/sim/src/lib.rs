@@ -24,7 +24,7 @@ pub mod validate;
 mod workload;
 mod world;
 
-pub use bench_target::BenchTarget;
+pub use bench_target::{BenchTarget, Lateness};
 pub use commands::Uninterrupted;
 pub use dice::Dice;
 pub use experiments::{Check, Experiment, OneDisk, Outcome, Series};

@@ -1,0 +1,85 @@
+//! Measures the zone maps of many drives with many seeds of noise, and holds each against the truth: the long form of
+//! what the tests do with a few.
+//!
+//! `maps DRIVE|all|drawn FIRST COUNT`: one line a run, and in the end how many were missed; exit code 1 if any was.
+
+#[path = "../tests/judged/mod.rs"]
+mod judged;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use drive::Model;
+use judged::{SKEWS_OFF_MAX, drawn, held, library, measured, period_off, skews_off};
+use spindle_profiler::{Budget, Geometry};
+
+/// Whether the whole map of this drive was found, with noise of this seed.
+fn run(name: &str, model: &Arc<Model>, seed: u64) -> bool {
+    let measured = measured(model, Budget::DEFAULT, seed);
+    let (off, spent) = (period_off(&measured, model), measured.spent);
+    let Some(map) = &measured.findings.geometry else {
+        println!("MISSED {name} {seed}: no map, {off:.2} ppm, in {spent}");
+        return false;
+    };
+    let held = held(map, model);
+    let heads = map.heads.map(|heads| heads.value);
+    let all = held.found == held.zones && held.skews_off < SKEWS_OFF_MAX;
+    let whole = map.known == model.capacity() && heads == Some(model.spec().surfaces);
+    let good = all && whole && off.abs() < 10.0;
+    let word = if good { "held" } else { "MISSED" };
+    println!("{word} {name} {seed}: {off:.2} ppm, {held:?}, heads {heads:?}, in {spent}");
+    if !good {
+        println!("  known {} of {}", map.known.0, model.capacity().0);
+        differences(map, model);
+    }
+    good
+}
+
+/// Says where the map is not the drive's.
+fn differences(map: &Geometry, model: &Model) {
+    let mut before = 0;
+    for (facts, zone) in model.zones().zip(&model.spec().zones) {
+        let sectors = zone.sectors_per_track;
+        let found = map.zones.iter().find(|found| found.lbas.start == facts.lbas.start);
+        let exact = found.filter(|found| found.sectors_per_track.value == sectors);
+        if sectors != before && exact.is_none() {
+            println!("  {:?} with {sectors} sectors a track was not found", facts.lbas);
+        }
+        before = sectors;
+        let Some(found) = exact else { continue };
+        let off = skews_off(found, zone, model);
+        if off > SKEWS_OFF_MAX {
+            let (track, cylinder) = (found.track_skew, found.cylinder_skew);
+            println!("  {:?}: skews {track:?}, {cylinder:?} off by {off:.3}", facts.lbas);
+        }
+    }
+    for zone in &map.zones {
+        if !model.zones().any(|facts| facts.lbas.start == zone.lbas.start) {
+            let sectors = zone.sectors_per_track.value;
+            println!("  {:?} with {sectors} sectors a track, {}, is none", zone.lbas, zone.begins);
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let what = words.next().unwrap_or_else(|| "all".into());
+    let mut number = |or| words.next().map_or(or, |word| word.parse().expect("a number"));
+    let (first, count) = (number(1), number(1));
+    let mut missed = 0;
+    for seed in first..first + count {
+        if what == "drawn" {
+            let model = Arc::new(drawn(seed).check().expect("a drive"));
+            missed += u32::from(!run("drawn", &model, seed));
+            continue;
+        }
+        let turning = |name: &&str| config::drives::library(name).is_some();
+        for name in config::drives::names().filter(turning) {
+            if what == "all" || what.split(',').any(|one| one == name) {
+                missed += u32::from(!run(name, &library(name), seed));
+            }
+        }
+    }
+    println!("{missed} missed");
+    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

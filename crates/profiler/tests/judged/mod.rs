@@ -1,0 +1,142 @@
+//! Maps that were measured, held against the drives that were timed.
+
+use core::ops::ControlFlow;
+use std::sync::Arc;
+
+use config::drives;
+use drive::{AnyModel, Mapping, Model, Spec};
+use sim::{BenchTarget, Dice};
+use spindle_profiler::{
+    Bench, Budget, Findings, Geometry, Progress, Rotation, Spindle, Stage, geometry, rotation,
+};
+use units::{Angle, Duration};
+
+const NOISE: Duration = Duration::from_micros(200);
+
+#[expect(clippy::cast_precision_loss, reason = "times and counts of a drive")]
+pub(crate) const fn real(number: u64) -> f64 {
+    number as f64
+}
+
+pub(crate) struct Measured {
+    pub(crate) findings: Findings,
+    pub(crate) rotation: Rotation,
+    pub(crate) spent: Duration,
+}
+
+impl Measured {
+    pub(crate) fn geometry(&self) -> &Geometry {
+        self.findings.geometry.as_ref().expect("a map")
+    }
+}
+
+/// Measures a drive through reads alone, noticed with noise.
+pub(crate) fn measured(model: &Arc<Model>, budget: Budget, seed: u64) -> Measured {
+    let model = AnyModel::from(Arc::clone(model));
+    let mut target = BenchTarget::new(model, NOISE, seed).read_only();
+    let mut watcher = |_: &Progress| ControlFlow::Continue(());
+    let mut bench = Bench::new(&mut target, budget, Findings::default(), &mut watcher);
+    let Ok(Spindle::Turns(turns)) = rotation(&mut bench) else { panic!("it turns") };
+    let ended = geometry(&mut bench, &turns);
+    let spent = bench.spent();
+    let findings = bench.findings;
+    assert_eq!(ended.is_ok(), findings.is_done(Stage::Zones));
+    let Some(Spindle::Turns(rotation)) = findings.spindle else { panic!("it still turns") };
+    Measured { findings, rotation, spent }
+}
+
+pub(crate) fn library(name: &str) -> Arc<Model> {
+    Arc::new(drives::library(name).expect("in it").check().expect("a drive"))
+}
+
+/// By how many millionths the period is off.
+pub(crate) fn period_off(measured: &Measured, model: &Model) -> f64 {
+    let truth = real(model.period().as_nanos()) * 1e3;
+    (real(measured.rotation.period_picos) / truth - 1.0) * 1e6
+}
+
+/// What became of the zones whose tracks have other lengths than those before them.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    pub(crate) zones: usize,
+    /// Found to the sector, and their sectors a track exactly.
+    pub(crate) found: usize,
+    /// By how much skews are off at most, in parts.
+    pub(crate) skews_off: f64,
+}
+
+/// By how much the skews that were found are off, in parts.
+pub(crate) fn skews_off(found: &spindle_profiler::Zone, zone: &drive::Zone, model: &Model) -> f64 {
+    let turn = real(model.period().as_nanos());
+    let off = |figure: Duration, sectors: u32, rest: Angle| {
+        let part = f64::from(sectors) / f64::from(zone.sectors_per_track);
+        let part = part + f64::from(rest.0) / 2_f64.powi(32);
+        (real(figure.as_nanos()) / (part * turn) - 1.0).abs()
+    };
+    let track = off(found.track_skew.value, zone.track_skew, zone.track_skew_rest);
+    let cylinder = off(found.cylinder_skew.value, zone.cylinder_skew, zone.cylinder_skew_rest);
+    track.max(cylinder)
+}
+
+pub(crate) fn held(geometry: &Geometry, model: &Model) -> Held {
+    let mut held = Held::default();
+    let mut before = 0;
+    for (facts, zone) in model.zones().zip(&model.spec().zones) {
+        if zone.sectors_per_track == before {
+            continue;
+        }
+        before = zone.sectors_per_track;
+        held.zones += 1;
+        let begins = |found: &&spindle_profiler::Zone| found.lbas.start == facts.lbas.start;
+        let Some(found) = geometry.zones.iter().find(begins) else { continue };
+        if found.sectors_per_track.value != before {
+            continue;
+        }
+        held.found += 1;
+        // Zones that differ in their skews alone are one zone of the map, with the skews of one of them.
+        let alike = model.spec().zones.iter().filter(|zone| zone.sectors_per_track == before);
+        let off = alike.map(|zone| skews_off(found, zone, model)).fold(f64::INFINITY, f64::min);
+        held.skews_off = held.skews_off.max(off);
+    }
+    held
+}
+
+/// By how much skews may be off, in parts.
+pub(crate) const SKEWS_OFF_MAX: f64 = 0.02;
+
+/// A drive that nobody has built: zones, skews, heads and speed as dice have it.
+pub(crate) fn drawn(seed: u64) -> Spec {
+    let mut dice = Dice::new(seed, 77);
+    let mut between = |low: u64, high: u64| low + dice.below(high - low + 1);
+    let small = |number: u64| u32::try_from(number).expect("small");
+    let mut spec = drives::library("st318437lw").expect("in it");
+    let rpm = [5_400, 7_200, 10_000, 15_000][usize::try_from(between(0, 3)).expect("small")];
+    spec.period = Spec::period_of_rpm(rpm);
+    spec.surfaces = small(between(2, 12));
+    spec.mapping = [Mapping::Cylinder, Mapping::SerpentineZone, Mapping::Serpentine]
+        [usize::try_from(between(0, 2)).expect("small")];
+    spec.arm.variation = Duration::ZERO;
+    // The fastest of these tracks pass at 260 MB/s, and a bus is faster than the media.
+    spec.bus_sector = Duration::from_micros(1);
+    let zone = spec.zones[0].clone();
+    spec.zones.clear();
+    let (mut first, mut sectors) = (0, between(300, 2_000));
+    for _ in 0..between(2, 6) {
+        let last = first + small(between(800, 3_000));
+        let skew = sectors * between(11, 18) / 100;
+        spec.zones.push(drive::Zone {
+            first_cylinder: first,
+            last_cylinder: last,
+            sectors_per_track: small(sectors),
+            track_skew: small(skew),
+            cylinder_skew: small(skew + sectors * between(4, 9) / 100),
+            first_sector_angle: Angle(small(between(0, u64::from(u32::MAX)))),
+            ..zone.clone()
+        });
+        first = last + 1;
+        sectors = sectors * between(84, 97) / 100;
+    }
+    // The arm is the library's: it reaches as far as there are cylinders.
+    spec.seek.points.retain(|point| point.0 < first);
+    spec
+}

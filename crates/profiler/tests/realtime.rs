@@ -1,0 +1,81 @@
+//! What a host that has other things to do sees of a drive: completions noticed late, by milliseconds now and then.
+
+use core::ops::ControlFlow;
+use std::sync::Arc;
+
+use config::drives;
+use drive::AnyModel;
+use sim::{BenchTarget, Lateness};
+use spindle_profiler::{Bench, Budget, Findings, Progress, Spindle, rotation};
+use units::{Duration, Share};
+
+/// Twice as bad as a loaded host: every fifth is late.
+const OVERLOADED: Lateness = Lateness { often: Share::from_percent(20), ..Lateness::LOADED };
+
+#[expect(clippy::cast_precision_loss, reason = "times of a drive")]
+const fn real(number: u64) -> f64 {
+    number as f64
+}
+
+/// By how many millionths a turn of this drive is measured too long.
+fn off(name: &str, lateness: Lateness, quick: bool, seed: u64) -> f64 {
+    let model = Arc::new(drives::library(name).expect("in it").check().expect("a drive"));
+    let truth = real(model.period().as_nanos()) * 1e3;
+    let budget = if quick { Budget::QUICK } else { Budget::DEFAULT };
+    let mut target = BenchTarget::new(AnyModel::from(model), Duration::ZERO, seed)
+        .read_only()
+        .with_lateness(lateness, seed);
+    let mut watcher = |_: &Progress| ControlFlow::Continue(());
+    let mut bench = Bench::new(&mut target, budget, Findings::default(), &mut watcher);
+    let Ok(Spindle::Turns(turns)) = rotation(&mut bench) else {
+        panic!("{name}, seed {seed}: it turns, but: {:?}", bench.findings.notes)
+    };
+    let off = (real(turns.period_picos) / truth - 1.0) * 1e6;
+    println!("{name}, seed {seed}: {off:.2} ppm, noise {}, in {}", turns.noise, bench.spent());
+    off
+}
+
+#[test]
+fn a_turn_is_measured_though_completions_are_noticed_late() {
+    for name in drives::names().filter(|name| drives::library(name).is_some()) {
+        for (lateness, seed) in [(Lateness::LOADED, 1), (Lateness::LOADED, 2), (OVERLOADED, 3)] {
+            let off = off(name, lateness, seed == 2, seed);
+            assert!(off.abs() < 20.0, "{name}, seed {seed}: {off} ppm");
+        }
+    }
+}
+
+#[test]
+fn a_turn_is_measured_where_all_completions_are_noticed_at_once() {
+    let punctual = Lateness {
+        always: Duration::ZERO,
+        often: Share::NONE,
+        seldom: Share::NONE,
+        ..Lateness::LOADED
+    };
+    for name in ["cheetah9LP", "st318437lw", "hp_c3323a"] {
+        for seed in 1..=4 {
+            let off = off(name, punctual, true, seed);
+            assert!(off.abs() < 10.0, "{name}, seed {seed}: {off} ppm");
+        }
+    }
+}
+
+/// This drive forgets what it has handed out, so that two blocks read in turn come out of its memory every other time.
+#[test]
+fn reads_out_of_memory_are_not_taken_for_noise() {
+    for seed in 1..=6 {
+        let name = "barracuda-st32171w";
+        let model = Arc::new(drives::library(name).expect("in it").check().expect("a drive"));
+        let noise = Duration::from_micros(200);
+        let mut target = BenchTarget::new(AnyModel::from(model), noise, seed).read_only();
+        let mut watcher = |_: &Progress| ControlFlow::Continue(());
+        let mut bench = Bench::new(&mut target, Budget::DEFAULT, Findings::default(), &mut watcher);
+        let Ok(Spindle::Turns(turns)) = rotation(&mut bench) else {
+            panic!("seed {seed}: it turns")
+        };
+        let off = real(turns.noise.as_nanos()) / real(noise.as_nanos()) - 1.0;
+        assert!(off.abs() < 0.1, "seed {seed}: {} of {noise}", turns.noise);
+        assert!(turns.hit_below > Duration::ZERO, "seed {seed}: what it read ahead is kept");
+    }
+}
