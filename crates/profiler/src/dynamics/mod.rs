@@ -17,6 +17,7 @@ mod buffers;
 mod chunks;
 mod depth;
 mod findings;
+mod hits;
 mod num;
 mod overheads;
 mod prediction;

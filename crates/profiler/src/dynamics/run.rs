@@ -5,8 +5,9 @@ use units::{Duration, Instant, Sectors, Share};
 
 use super::buffers::{self, Memory};
 use super::chunks::chunks;
+use super::hits::{self, Hits};
 use super::num::{duration, ns};
-use super::overheads::{self, Hits};
+use super::overheads;
 use super::prober::{Errand, Prober};
 use super::seeks::{self, Curve};
 use super::threshold::Estimate;
@@ -168,7 +169,7 @@ impl Run<'_, '_> {
     fn overheads(&mut self) -> Result<(), Halt> {
         let memory = self.prober.bench.findings.dynamics.read_buffer;
         if let Some(memory) = memory {
-            self.hits = overheads::read_hits(&mut self.prober, memory.ahead.value)?;
+            self.hits = hits::reads(&mut self.prober, memory.ahead.value)?;
         }
         let mut found = self.prober.bench.findings.dynamics.overheads;
         if let Some(hits) = self.hits {
@@ -183,7 +184,7 @@ impl Run<'_, '_> {
         self.prober.bench.findings.dynamics.overheads = found;
         let facts = *self.prober.bench.facts();
         if facts.writable {
-            self.writes = overheads::write_hits(&mut self.prober)?;
+            self.writes = hits::writes(&mut self.prober)?;
             if let Some(hits) = self.writes {
                 let (hit, sector) = hits.figures();
                 (found.cached, found.bus_write) = (Some(hit), Some(sector));
