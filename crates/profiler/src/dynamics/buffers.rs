@@ -232,6 +232,9 @@ pub(crate) fn read_buffer(prober: &mut Prober<'_, '_>, memory: Memory) -> Result
     Ok(ReadBuffer {
         ahead: figure(from_start.max(from_middle), block.max(from_start / memory.fine)),
         ends_with_track,
+        reads_next_track: ends_with_track && from_end > from_middle,
+        waits: None,
+        keeps: None,
         segments: Figure {
             value: count,
             spread: 0,

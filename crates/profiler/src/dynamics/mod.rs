@@ -17,6 +17,7 @@ mod buffers;
 mod chunks;
 mod depth;
 mod findings;
+mod habits;
 mod hits;
 mod num;
 mod overheads;
@@ -38,3 +39,4 @@ pub use findings::{
     Starvation, WriteBuffer,
 };
 pub use run::measure;
+pub use to_profile::CHUNK_MIN;

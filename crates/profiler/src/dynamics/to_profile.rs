@@ -9,6 +9,8 @@ use crate::{Facts, Figure};
 
 /// The smallest and the largest chunk that is worth while: a block of a file system, and what operating systems use.
 const CHUNKS: (u64, u64) = (8, 256);
+/// A band with smaller ones was not measured.
+pub const CHUNK_MIN: Sectors = Sectors(CHUNKS.0);
 
 /// A chunk is shorter than the likeliest by no more than this part.
 const LESS_PART: f64 = 32.0;
