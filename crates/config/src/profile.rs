@@ -8,6 +8,7 @@ mod flash;
 mod flash_drive;
 mod form;
 mod geometry;
+mod queue;
 mod rotation;
 mod written;
 

@@ -75,6 +75,7 @@ fn overheads(spec: &drive::Spec) -> Overheads {
         seek: Some(time(spec.overheads.control.as_nanos())),
         bus_read: Some(time(spec.bus_sector.as_nanos())),
         bus_write: Some(time(spec.bus_sector.as_nanos())),
+        read_share: Some(figure(Share::from_percent(75), Share::from_percent(1))),
         head_switch: Some(time(spec.head_switch.as_nanos())),
         head_switch_write: Some(time((spec.head_switch + spec.write_settle).as_nanos())),
     }
@@ -90,6 +91,9 @@ fn dynamics(model: &Model) -> Dynamics {
         read_buffer: Some(ReadBuffer {
             ahead: figure(buffer.read_ahead_max, Sectors(8)),
             ends_with_track: false,
+            reads_next_track: true,
+            waits: Some(false),
+            keeps: None,
             segments: figure(buffer.segments, 0),
             segment: figure(buffer.segment, Sectors(8)),
         }),
@@ -331,12 +335,15 @@ fn a_disk_with_a_profile_is_scheduled_by_it() {
     let mut measured = truth("st318437lw");
     let Some(Spindle::Turns(rotation)) = &mut measured.findings.spindle else { panic!("it turns") };
     rotation.period.value = Duration::from_nanos(8_400_000);
+    measured.findings.geometry.as_mut().expect("a map").bands[0].chunk_read = Sectors(77);
     let lines = "drive = \"st318437lw\"\nprofile = \"measured.toml\"\nestimate = \"profile\"";
     let plan = config(lines, &measured.to_toml()).expect("a good config");
     let disk = &plan.disks[0];
     let known = &disk.profile.as_ref().expect("it has one").profile;
     assert_eq!(known.period, Duration::from_nanos(8_400_000));
     assert_eq!(known.overheads.hit, Duration::from_micros(395));
+    assert_eq!(known.bands[0].chunk_read, Sectors(77));
+    assert!(known.extremes.read_share >= Share::from_percent(75), "and what it may be off");
     assert_eq!(disk.mechanics().expect("an arm").period, known.period);
     let plain =
         config("drive = \"st318437lw\"\nestimate = \"profile\"", "").expect("a good config");

@@ -4,25 +4,20 @@
 //! have in common, and each such place says so.
 
 use ::drive::{
-    AnySpec, Arm, Choosing, Discipline, Firmware, Mapping, Overheads, ReadAhead, ReadBuffer,
-    SeekCurve, Skip, Spec, Zone,
+    AnySpec, Arm, Bus, Discipline, Firmware, Mapping, Overheads, ReadAhead, ReadBuffer, SeekCurve,
+    Skip, Spec, Zone,
 };
 use engine::{Band, Extremes, Heads, Profile, Skew};
-use profiler::dynamics::{Dynamics, Seeks};
-use units::{Angle, Duration, Sectors, Share};
+use profiler::dynamics::{CHUNK_MIN, Chunks, Dynamics, Seeks};
+use units::{Angle, Duration, SECTOR_BYTES, Sectors, Share};
 
-use super::{Device, Measured};
-
-/// What firmware is taken to let a command wait, where it was not seen to: as the drives of the library.
-const AGE_LIMIT: Duration = Duration::from_secs(2);
-/// How long the arm is taken to stay with a stream, likewise.
-const STREAM_HOLD: Duration = Duration::from_millis(1);
-/// A drive that does so much more at depth than alone, in hundredths, chooses whom to serve next.
-const CHOOSES_PERCENT: u64 = 115;
+use super::{Device, Measured, queue};
 
 /// By how much a movement that was measured may be off, in parts of it and at least.
 const OFF_PARTS: u64 = 20;
 const OFF_MIN: Duration = Duration::from_micros(50);
+/// What goes in a row is slower than tracks are by more than this part where changes of track are late.
+const LATE_PARTS: u128 = 20;
 /// Most slips at one place: more are no slips.
 const TURNS_MAX: u32 = 64;
 
@@ -87,6 +82,15 @@ impl Measured {
         }
         let mut profile = geometry.profile(&rotation.period);
         found.dynamics.apply(&mut profile, &facts(&self.device));
+        // What stands in the file holds, so that it can be changed there.
+        for (band, found) in profile.bands.iter_mut().zip(&geometry.bands) {
+            if found.chunk_read >= CHUNK_MIN {
+                band.chunk_read = found.chunk_read;
+            }
+            if found.chunk_write >= CHUNK_MIN {
+                band.chunk_write = found.chunk_write;
+            }
+        }
         profile.extremes = self.extremes(&profile, rotation.noise);
         Ok(profile)
     }
@@ -102,8 +106,11 @@ impl Measured {
         Extremes {
             command: most.unwrap_or(profile.overheads.read),
             bus_sector_write: all.bus_write.map_or(profile.bus_sector, |sector| sector.value),
-            // Nobody knows how long it holds data back: all of it, then.
-            read_share: Share::ALL,
+            // Where nobody saw how long it holds data back: all of it, then.
+            read_share: all.read_share.map_or(Share::ALL, |share| {
+                let most = share.value.checked_add(share.spread);
+                most.and_then(|most| most.checked_add(share.spread)).unwrap_or(Share::ALL)
+            }),
             write_ahead: Sectors(1),
             detours: seen,
         }
@@ -116,11 +123,13 @@ impl Measured {
     pub fn spec(&self) -> Result<Spec, Lacks> {
         let profile = self.profile()?;
         let dynamics = &self.findings.dynamics;
-        let head_switch = fitted(profile.head_switch, &profile, |band| band.track_skew);
-        let settled = fitted(head_switch + profile.write_settle, &profile, |band| band.track_skew);
+        let reads = Changes::of(&profile, dynamics.chunks_read.as_ref());
+        let writes = Changes::of(&profile, dynamics.chunks_write.as_ref());
+        let head_switch = reads.fitted(profile.head_switch, |band| band.track_skew);
+        let settled = writes.fitted(head_switch + profile.write_settle, |band| band.track_skew);
         let mut seek = curve(dynamics.seek.as_ref(), Duration::ZERO).unwrap_or_default();
         if let Some(next) = seek.points.first_mut().filter(|point| point.0 == 1) {
-            next.1 = fitted(next.1, &profile, |band| band.cylinder_skew);
+            next.1 = reads.fitted(next.1, |band| band.cylinder_skew);
         }
         let overheads = Overheads {
             read_hit: profile.overheads.hit,
@@ -133,7 +142,7 @@ impl Measured {
         let (read_buffer, read_ahead) = read_buffer(dynamics);
         let write = dynamics.write_buffer;
         let held = write.and_then(|write| write.size).map_or(Sectors::ZERO, |size| size.value);
-        Ok(Spec {
+        let spec = Spec {
             period: profile.period,
             surfaces: profile.surfaces,
             mapping: mapping(&profile.bands),
@@ -149,10 +158,11 @@ impl Measured {
             write_buffer: held,
             write_cache: profile.write_cache && held > Sectors::ZERO,
             queue_depth_max: self.device.depth_max.max(1),
-            discipline: discipline(dynamics),
-            firmware: Firmware { read_ahead, ..Firmware::default() },
+            discipline: Discipline::Fifo,
+            firmware: firmware(dynamics, read_ahead),
             arm: Arm { seek_command: self.device.seeks, variation: profile.seek_variation },
-        })
+        };
+        Ok(Spec { discipline: queue::discipline(&spec, dynamics), ..spec })
     }
 }
 
@@ -195,26 +205,24 @@ fn read_buffer(dynamics: &Dynamics) -> (ReadBuffer, ReadAhead) {
         ReadBuffer { segments: found.segments.value, segment, read_ahead_max: ahead.min(segment) };
     let kind = match () {
         () if ahead == Sectors::ZERO => ReadAhead::Never,
+        () if found.reads_next_track => ReadAhead::TrackAndNext,
         () if found.ends_with_track => ReadAhead::Track,
         () => ReadAhead::Segment,
     };
     (buffer, kind)
 }
 
-fn discipline(dynamics: &Dynamics) -> Discipline {
-    let rate = |depth: Option<&profiler::dynamics::DepthPoint>| depth.map(|point| point.per_1000_s);
-    let alone = rate(dynamics.depths.iter().find(|point| point.depth == 1));
-    let most = rate(dynamics.depths.iter().max_by_key(|point| point.depth));
-    match (alone, most) {
-        (Some(alone), Some(most)) if most * 100 > alone * CHOOSES_PERCENT => {
-            let waits = dynamics.starvation.iter().flat_map(|starved| &starved.waits);
-            // Who starves is let go when the limit is over: the longest wait is the limit and a command.
-            let longest = waits.map(|(_, wait)| *wait).max().unwrap_or(AGE_LIMIT);
-            let age_limit = longest.max(AGE_LIMIT / 20);
-            let (stream_hold, lead) = (STREAM_HOLD, Duration::ZERO);
-            Discipline::ShortestPositioning(Choosing { age_limit, stream_hold, lead })
-        }
-        _ => Discipline::Fifo,
+/// What was seen of the firmware; the rest is that of a plain drive.
+fn firmware(dynamics: &Dynamics, read_ahead: ReadAhead) -> Firmware {
+    let reads = dynamics.read_buffer;
+    let share = dynamics.overheads.read_share.map_or(Share::NONE, |share| share.value);
+    Firmware {
+        read_ahead,
+        strict_hits: reads.and_then(|reads| reads.waits) == Some(false),
+        read_once: reads.and_then(|reads| reads.keeps) == Some(false),
+        write_segments: dynamics.write_buffer.and_then(|writes| writes.runs).unwrap_or(0),
+        bus: Bus { read_share: share, ..Bus::default() },
+        ..Firmware::default()
     }
 }
 
@@ -290,19 +298,55 @@ fn zone(bands: &[Band], from: u32, counted: u32, surfaces: u32) -> Zone {
     }
 }
 
-/// What a movement may take on a drive whose skews are made for it: a sector less than the skew, where it was measured to be longer
-/// by no more than it may be off. Skews are as long as they have to be, and a model that is too slow for its own by a microsecond
-/// loses a turn at each track.
-fn fitted(time: Duration, profile: &Profile, of: fn(&Band) -> Skew) -> Duration {
-    let period = u128::from(profile.period.as_nanos());
-    let room = |band: &Band| {
-        let skew = (u128::from(of(band).0) * period) >> 64;
-        let skew = Duration::from_nanos(u64::try_from(skew).unwrap_or(u64::MAX));
-        skew.saturating_sub(profile.period / u64::from(band.sectors_per_track))
-    };
-    let room = profile.bands.iter().map(room).min().unwrap_or(time);
-    let off = (time / OFF_PARTS).max(OFF_MIN);
-    if time > room && time.saturating_sub(room) <= off { room } else { time }
+/// Changes of track in a row of sectors: whether all of them are in time for the next sector.
+///
+/// Skews are as long as they have to be, so that a movement that was measured to take as long as one, as far as may be told,
+/// is in time, and a model that is too slow for its own by a microsecond loses a turn at each track. Where
+/// what goes in a row is slower than the tracks are, some are not in time: it takes just as long as the skew.
+#[derive(Clone, Copy, Debug)]
+struct Changes<'a> {
+    profile: &'a Profile,
+    late: bool,
+}
+
+impl<'a> Changes<'a> {
+    /// Of commands in a row from the first sector on.
+    fn of(profile: &'a Profile, rates: Option<&Chunks>) -> Self {
+        let best =
+            rates.into_iter().flat_map(|rates| &rates.points).map(|point| point.drive.0).max();
+        let band = &profile.bands[0];
+        let skew = |skew: Skew| (u128::from(skew.0) * u128::from(profile.period.as_nanos())) >> 64;
+        let heads = u128::from(profile.surfaces);
+        let turns = heads * u128::from(profile.period.as_nanos());
+        let took = turns + (heads - 1) * skew(band.track_skew) + skew(band.cylinder_skew);
+        let bytes = heads * u128::from(band.sectors_per_track) * u128::from(SECTOR_BYTES);
+        let rate = bytes * 1_000_000_000 / took.max(1);
+        // Where the bus is what is slow nothing is known of the tracks.
+        let media = profile.period / u64::from(band.sectors_per_track);
+        let least = rate - rate / LATE_PARTS;
+        let late = media > profile.bus_sector && best.is_some_and(|best| u128::from(best) < least);
+        Self { profile, late }
+    }
+
+    /// What a movement takes that has to be done within a skew.
+    fn fitted(self, time: Duration, of: fn(&Band) -> Skew) -> Duration {
+        let period = u128::from(self.profile.period.as_nanos());
+        let room = |band: &Band| {
+            let skew = u128::from(of(band).0) * period;
+            let skew = if self.late { skew.div_ceil(1 << 64) } else { skew >> 64 };
+            let skew = Duration::from_nanos(u64::try_from(skew).unwrap_or(u64::MAX));
+            let sector = self.profile.period / u64::from(band.sectors_per_track);
+            if self.late { skew } else { skew.saturating_sub(sector) }
+        };
+        let room = self.profile.bands.iter().map(room).min().unwrap_or(time);
+        let off = (time / OFF_PARTS).max(OFF_MIN);
+        let apart = if self.late {
+            time.max(room).saturating_sub(time.min(room))
+        } else {
+            time.saturating_sub(room)
+        };
+        if apart <= off && (self.late || time > room) { room } else { time }
+    }
 }
 
 /// A skew as whole sectors and what is left.

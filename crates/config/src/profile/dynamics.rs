@@ -58,6 +58,7 @@ impl Record for Overheads {
         form.figure("seek", &mut self.seek)?;
         form.figure("bus_read", &mut self.bus_read)?;
         form.figure("bus_write", &mut self.bus_write)?;
+        form.figure("read_share", &mut self.read_share)?;
         form.figure("head_switch", &mut self.head_switch)?;
         form.figure("head_switch_write", &mut self.head_switch_write)
     }
@@ -113,12 +114,25 @@ impl Row for DepthPoint {
 impl Record for ReadBuffer {
     fn blank() -> Self {
         let size = unknown(Sectors::ZERO, Sectors::ZERO);
-        Self { ahead: size, ends_with_track: false, segments: unknown(0, 0), segment: size }
+        Self {
+            ahead: size,
+            ends_with_track: false,
+            reads_next_track: false,
+            waits: None,
+            keeps: None,
+            segments: unknown(0, 0),
+            segment: size,
+        }
     }
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), ConfigError> {
         form.known("ahead", &mut self.ahead)?;
         form.field("ends_with_track", &mut self.ends_with_track)?;
+        let mut next = self.reads_next_track.then_some(true);
+        form.maybe("reads_next_track", &mut next)?;
+        self.reads_next_track = next == Some(true);
+        form.maybe("waits", &mut self.waits)?;
+        form.maybe("keeps", &mut self.keeps)?;
         form.known("segments", &mut self.segments)?;
         form.known("segment", &mut self.segment)
     }

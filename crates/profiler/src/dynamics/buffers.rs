@@ -7,7 +7,6 @@ use units::{Extent, Lba, Operation, Sectors, Share};
 
 use super::findings::ReadBuffer;
 use super::num::{duration, median, ns, part, whole};
-use super::overheads::track_sectors;
 use super::prober::Prober;
 use crate::{Figure, Halt};
 
@@ -124,7 +123,7 @@ fn ahead(prober: &mut Prober<'_, '_>, memory: Memory, on: On) -> Result<u64, Hal
             }
             let timed =
                 prober.bench.time(Operation::read(Extent::new(Lba(start), Sectors(block))))?;
-            let turns = 2.0 + 1.4 * part(far) / part(track_sectors(prober, Lba(start)));
+            let turns = 2.0 + 1.4 * part(far) / part(prober.track_sectors(Lba(start)));
             let rest = duration(turns * prober.spindle.period());
             prober.bench.wait_until(timed.completed + rest);
             memory.holds(prober, Lba(start + far))
@@ -142,7 +141,7 @@ fn segments(prober: &mut Prober<'_, '_>, memory: Memory) -> Result<u32, Halt> {
                 let room = prober.anywhere(Sectors(4 * block));
                 prober.visit(Extent::new(room.start, Sectors(block)))?;
                 // Long enough for the next block to have been read ahead.
-                let track = part(track_sectors(prober, room.start));
+                let track = part(prober.track_sectors(room.start));
                 let now = prober.bench.now();
                 let passed = prober.spindle.period() * part(3 * block) / track;
                 prober.bench.wait_until(now + duration(passed));
@@ -168,7 +167,7 @@ fn long_run(prober: &mut Prober<'_, '_>, len: u64, ahead: u64) -> Result<Extent,
         prober.bench.time(Operation::read(Extent::new(Lba(start), Sectors(some))))?;
         start += some;
     }
-    let turns = 2.0 + 1.4 * part(ahead) / part(track_sectors(prober, extent.start));
+    let turns = 2.0 + 1.4 * part(ahead) / part(prober.track_sectors(extent.start));
     let now = prober.bench.now();
     prober.bench.wait_until(now + duration(turns * prober.spindle.period()));
     Ok(extent)
@@ -178,12 +177,12 @@ fn long_run(prober: &mut Prober<'_, '_>, len: u64, ahead: u64) -> Result<Extent,
 fn middle_of_a_track(prober: &mut Prober<'_, '_>, len: u64) -> u64 {
     let sectors = prober.profile.capacity().0;
     let sample = (sectors / SAMPLE).max(len).min(sectors - 1);
-    let long = track_sectors(prober, Lba(sample));
+    let long = prober.track_sectors(Lba(sample));
     let mut middle = sample;
     for _ in 0..TRACKS_TRIED {
         let [one, ..] = prober.draw();
         let lba = Lba((sample + whole(one * part(sectors / SAMPLE / 4))).min(sectors - 1));
-        let track = prober.track_of(lba).filter(|_| track_sectors(prober, lba) == long);
+        let track = prober.track_of(lba).filter(|_| prober.track_sectors(lba) == long);
         if let Some(track) = track.filter(|track| track.lbas.len.0 * 10 > long * 9) {
             middle = track.lbas.start.0 + track.lbas.len.0 / 2;
             break;
@@ -233,6 +232,9 @@ pub(crate) fn read_buffer(prober: &mut Prober<'_, '_>, memory: Memory) -> Result
     Ok(ReadBuffer {
         ahead: figure(from_start.max(from_middle), block.max(from_start / memory.fine)),
         ends_with_track,
+        reads_next_track: ends_with_track && from_end > from_middle,
+        waits: None,
+        keeps: None,
         segments: Figure {
             value: count,
             spread: 0,

@@ -74,6 +74,8 @@ pub struct Overheads {
     pub bus_read: Option<Figure<Duration>>,
     /// One sector of a write on the bus.
     pub bus_write: Option<Figure<Duration>>,
+    /// How much of a read has come off the media before its data goes on the bus, where the two do not work side by side.
+    pub read_share: Option<Figure<Share>>,
     /// A change of heads on one cylinder, before a read.
     pub head_switch: Option<Figure<Duration>>,
     /// The same before a write.
@@ -87,6 +89,12 @@ pub struct ReadBuffer {
     pub ahead: Figure<Sectors>,
     /// Whether it stops at the end of a track.
     pub ends_with_track: bool,
+    /// Whether it reads the next track behind a read that ends with its track, all the same.
+    pub reads_next_track: bool,
+    /// Whether a read of what is about to pass is served when it does, where that could be told.
+    pub waits: Option<bool>,
+    /// Whether what was read ahead and asked for once is there to be read again, where that could be told.
+    pub keeps: Option<bool>,
     /// How many runs of sectors it keeps.
     pub segments: Figure<u32>,
     /// How long one may be.

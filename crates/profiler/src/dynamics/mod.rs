@@ -17,6 +17,8 @@ mod buffers;
 mod chunks;
 mod depth;
 mod findings;
+mod habits;
+mod hits;
 mod num;
 mod overheads;
 mod prediction;
@@ -37,3 +39,4 @@ pub use findings::{
     Starvation, WriteBuffer,
 };
 pub use run::measure;
+pub use to_profile::CHUNK_MIN;

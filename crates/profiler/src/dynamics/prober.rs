@@ -169,6 +169,11 @@ impl<'a, 'b> Prober<'a, 'b> {
         self.track(spot.cylinder, spot.surface)
     }
 
+    /// How many sectors the track of an address has.
+    pub(crate) fn track_sectors(&self, lba: Lba) -> u64 {
+        self.profile.band(lba).sectors_per_track.into()
+    }
+
     /// The first whole block of the track that begins to come by at `from` or later, and when.
     pub(crate) fn first_from(&self, track: &Track, from: f64) -> (Extent, f64) {
         let block = self.block().0;

@@ -5,8 +5,10 @@ use units::{Duration, Instant, Sectors, Share};
 
 use super::buffers::{self, Memory};
 use super::chunks::chunks;
+use super::habits;
+use super::hits::{self, Hits};
 use super::num::{duration, ns};
-use super::overheads::{self, Hits};
+use super::overheads;
 use super::prober::{Errand, Prober};
 use super::seeks::{self, Curve};
 use super::threshold::Estimate;
@@ -68,6 +70,7 @@ pub fn measure(bench: &mut Bench<'_>, map: &Profile) -> Result<(), Halt> {
         let most = run.time(stage);
         run.prober.bench.begin(stage, most);
         let ended = run.stage(stage);
+        run.chunks_of_bands();
         run.prober.bench.drain();
         run.prober.lose();
         match ended {
@@ -168,7 +171,7 @@ impl Run<'_, '_> {
     fn overheads(&mut self) -> Result<(), Halt> {
         let memory = self.prober.bench.findings.dynamics.read_buffer;
         if let Some(memory) = memory {
-            self.hits = overheads::read_hits(&mut self.prober, memory.ahead.value)?;
+            self.hits = hits::reads(&mut self.prober, memory.ahead.value)?;
         }
         let mut found = self.prober.bench.findings.dynamics.overheads;
         if let Some(hits) = self.hits {
@@ -181,9 +184,11 @@ impl Run<'_, '_> {
         let switch = overheads::head_switch(&mut self.prober, Errand::Read, self.base)?;
         found.head_switch = switch.map(|switch| figure(switch, self.base, 22));
         self.prober.bench.findings.dynamics.overheads = found;
+        self.habits()?;
+        found = self.prober.bench.findings.dynamics.overheads;
         let facts = *self.prober.bench.facts();
         if facts.writable {
-            self.writes = overheads::write_hits(&mut self.prober)?;
+            self.writes = hits::writes(&mut self.prober)?;
             if let Some(hits) = self.writes {
                 let (hit, sector) = hits.figures();
                 (found.cached, found.bus_write) = (Some(hit), Some(sector));
@@ -202,6 +207,21 @@ impl Run<'_, '_> {
             found.head_switch_write = switch.map(|switch| figure(switch, base, 22));
             self.prober.bench.findings.dynamics.overheads = found;
             self.seeks_before_writes(base)?;
+        }
+        Ok(())
+    }
+
+    /// What its firmware does with reads.
+    fn habits(&mut self) -> Result<(), Halt> {
+        if let Some(mut memory) = self.prober.bench.findings.dynamics.read_buffer {
+            memory.waits = habits::waits(&mut self.prober, self.base, memory.ahead.value)?;
+            memory.keeps = habits::keeps(&mut self.prober)?;
+            self.prober.bench.findings.dynamics.read_buffer = Some(memory);
+        }
+        let bus = self.prober.bench.findings.dynamics.overheads.bus_read;
+        if let Some(bus) = bus {
+            let share = habits::share(&mut self.prober, bus.value)?;
+            self.prober.bench.findings.dynamics.overheads.read_share = share;
         }
         Ok(())
     }
@@ -245,6 +265,21 @@ impl Run<'_, '_> {
             found.seek = curve.seeks(cylinders);
         }
         ended
+    }
+
+    /// What is known by now of the smallest commands at full speed, band by band.
+    fn chunks_of_bands(&mut self) {
+        let facts = *self.prober.bench.facts();
+        let found = &mut self.prober.bench.findings;
+        let Some(map) = found.geometry.as_mut().filter(|_| found.dynamics.overheads.hit.is_some())
+        else {
+            return;
+        };
+        let mut known = self.prober.profile.clone();
+        found.dynamics.apply(&mut known, &facts);
+        for (band, known) in map.bands.iter_mut().zip(&known.bands) {
+            (band.chunk_read, band.chunk_write) = (known.chunk_read, known.chunk_write);
+        }
     }
 
     fn seeks_before_writes(&mut self, base: f64) -> Result<(), Halt> {

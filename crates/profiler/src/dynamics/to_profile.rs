@@ -9,6 +9,11 @@ use crate::{Facts, Figure};
 
 /// The smallest and the largest chunk that is worth while: a block of a file system, and what operating systems use.
 const CHUNKS: (u64, u64) = (8, 256);
+/// A band with smaller ones was not measured.
+pub const CHUNK_MIN: Sectors = Sectors(CHUNKS.0);
+
+/// A chunk is shorter than the likeliest by no more than this part.
+const LESS_PART: f64 = 32.0;
 
 impl Seeks {
     /// As the engine takes it.
@@ -41,7 +46,7 @@ impl Dynamics {
         if let Some(seek) = self.seek_write.as_ref().or(self.seek.as_ref()) {
             profile.seek_write = seek.curve();
         }
-        let Overheads { hit, read, cached, write, seek, bus_read, .. } = self.overheads;
+        let Overheads { hit, read, cached, write, seek, bus_read, bus_write, .. } = self.overheads;
         let value = |figure: Option<Figure<Duration>>| figure.map(|figure| figure.value);
         // The way of a block over the bus comes after the block: a read of one begins to be foretold there.
         let bus_sector = value(bus_read).unwrap_or(profile.bus_sector);
@@ -64,11 +69,12 @@ impl Dynamics {
         }
         self.heads(profile);
         let period = profile.period;
-        let bus_write = value(self.overheads.bus_write).unwrap_or(bus_sector);
-        let overheads = profile.overheads;
+        let known = profile.overheads;
+        let reads = Line::of([hit, bus_read], [known.hit, bus_sector]);
+        let writes = Line::of([cached, bus_write.or(bus_read)], [known.cached, bus_sector]);
         for band in &mut profile.bands {
-            band.chunk_read = chunk(band, period, overheads.hit, bus_sector);
-            band.chunk_write = chunk(band, period, overheads.cached, bus_write);
+            band.chunk_read = chunk(band, period, reads);
+            band.chunk_write = chunk(band, period, writes);
         }
     }
 
@@ -83,9 +89,35 @@ impl Dynamics {
     }
 }
 
+/// What a command takes that memory answers, in ns, each with its error.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    overhead: (f64, f64),
+    sector: (f64, f64),
+}
+
+impl Line {
+    /// Of figures, or of what is known where there are none.
+    fn of(figures: [Option<Figure<Duration>>; 2], known: [Duration; 2]) -> Self {
+        let one = |nth: usize| match figures[nth] {
+            Some(figure) => (ns(figure.value), ns(figure.spread)),
+            None => (ns(known[nth]), 0.0),
+        };
+        Self { overhead: one(0), sector: one(1) }
+    }
+}
+
 /// The smallest command that keeps up with the media: its overhead and its time on the bus pass while so many sectors do.
-fn chunk(band: &Band, period: Duration, overhead: Duration, bus_sector: Duration) -> Sectors {
+///
+/// Of those that it may be, one from the lower end: one that is a sector too long makes one command of a request of two
+/// chunks, and who comes then waits twice as long; one that is a sector too short costs that sector's time. But who
+/// hardly knows is not to cut too fine.
+fn chunk(band: &Band, period: Duration, line: Line) -> Sectors {
     let pass = ns(period) / part(band.sectors_per_track.into());
-    let gained = (pass - ns(bus_sector)).max(1.0);
-    Sectors(whole((ns(overhead) / gained).ceil()).clamp(CHUNKS.0, CHUNKS.1))
+    let gained = (pass - line.sector.0).max(1.0);
+    let likeliest = line.overhead.0 / gained;
+    let (one, other) = (line.overhead.1 / gained, likeliest * line.sector.1 / gained);
+    let off = 2.0 * (one * one + other * other).sqrt();
+    let least = likeliest - off.min(likeliest / LESS_PART);
+    Sectors(whole(least.ceil()).clamp(CHUNKS.0, CHUNKS.1))
 }

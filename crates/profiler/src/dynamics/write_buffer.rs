@@ -8,8 +8,8 @@
 use units::{Duration, Extent, Operation, Sectors, Share};
 
 use super::findings::WriteBuffer;
+use super::hits::Hits;
 use super::num::{at, duration, median, ns, part, whole};
-use super::overheads::Hits;
 use super::prober::Prober;
 use crate::{Figure, Halt};
 

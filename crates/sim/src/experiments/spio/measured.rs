@@ -29,14 +29,13 @@ pub(in super::super) const MEASURED: Experiment = Experiment {
 const WITHIN_PERCENT: f64 = 5.0;
 /// How late or early the profiler sees completions.
 const NOISE: Duration = Duration::from_micros(200);
+/// The dice of the noise.
+const SEED: u64 = 1;
 /// The drive of which what is assumed is what it does. Of others it is assumed that their arms vary as the paper's
 /// does; a profile that found out that they do not may do better.
 const PAPERS: &str = "st318437lw";
 /// Drives, and the sizes of requests in kB.
 const DRIVES: [(&str, &[u32]); 2] = [(PAPERS, &SIZES), ("hgst-7k8", &[50, 500])];
-/// Why the waiting of writes may be further off than that of reads.
-const WRITES: &str = "writes wait for the drive's memory, too; the measured chunk for them is off by a sector or a few, as is what \
-     a cached write costs; why that moves their waiting so much is not explained yet";
 const COLUMNS: [&str; 7] = [
     "size_kb",
     "writes",
@@ -48,11 +47,16 @@ const COLUMNS: [&str; 7] = [
 ];
 
 fn measured(told: &mut dyn FnMut(f64)) -> Findings {
+    with_dice(SEED, told)
+}
+
+/// With noise from these dice.
+fn with_dice(seed: u64, told: &mut dyn FnMut(f64)) -> Findings {
     let mut findings = Findings { checks: Vec::new(), series: Vec::new(), plots: Vec::new() };
     for (drive, sizes) in DRIVES {
         let spec = config::drives::library(drive).expect("a drive of the library");
         let model = Arc::new(spec.check().expect("the library's drives are sound"));
-        let profile = Arc::new(profile(&model));
+        let profile = Arc::new(profile(&model, seed));
         let profile = ProfileRef { name: format!("measured of {drive}"), profile };
         let mut table = Series::new(drive, &COLUMNS);
         for (done, size) in (1_u32..).zip(sizes) {
@@ -84,10 +88,7 @@ fn measured(told: &mut dyn FnMut(f64)) -> Findings {
                         Check::at_least(name("throughput"), rated, least, "MB/s").beside(rate),
                     ]
                 };
-                let [waits, rates] = checks;
-                let waits =
-                    if op == Op::Write { waits.or_because(|| WRITES.into()) } else { waits };
-                findings.checks.extend([waits, rates]);
+                findings.checks.extend(checks);
             }
             told(f64::from(done) / 6.0);
         }
@@ -113,9 +114,9 @@ fn row(
 }
 
 /// What the profiler makes of the drive.
-fn profile(model: &Arc<Model>) -> Profile {
+fn profile(model: &Arc<Model>, seed: u64) -> Profile {
     let mut profile = config::profile::assumed(model);
-    let mut target = BenchTarget::new(AnyModel::from(Arc::clone(model)), NOISE, 1);
+    let mut target = BenchTarget::new(AnyModel::from(Arc::clone(model)), NOISE, seed);
     let mut watcher = |_: &Progress| ControlFlow::Continue(());
     let mut bench = Bench::new(&mut target, Budget::DEFAULT, Found::default(), &mut watcher);
     dynamics::measure(&mut bench, &profile).expect("within ten minutes");
@@ -130,12 +131,11 @@ mod tests {
 
     #[test]
     fn a_measured_profile_serves_as_well_as_an_assumed_one() {
-        let findings = measured(&mut |_| {});
-        let failed: Vec<&Check> = findings
-            .checks
-            .iter()
-            .filter(|check| check.holds == Some(false) && check.reason.is_none())
-            .collect();
-        assert!(failed.is_empty(), "{failed:#?}");
+        for seed in 1..=3 {
+            let findings = with_dice(seed, &mut |_| {});
+            let failed: Vec<&Check> =
+                findings.checks.iter().filter(|check| check.holds == Some(false)).collect();
+            assert!(failed.is_empty(), "seed {seed}: {failed:#?}");
+        }
     }
 }

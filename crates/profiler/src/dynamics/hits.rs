@@ -1,0 +1,251 @@
+//! What commands take that the drive's memory answers: an overhead, and the way of each sector over the bus.
+//!
+//! The middle of many times counts, as noise never makes a command end before it began, and the mean would be late. How
+//! many it takes depends on the noise: they are timed until the middle is known well, or for so long.
+
+use units::{Duration, Extent, Lba, Operation, Sectors, Share};
+
+use super::num::{at, duration, median, ns, part};
+use super::prober::Prober;
+use crate::{Figure, Halt};
+
+/// The standard error that is enough, as a part of the middle. A chunk follows from an overhead, and whether a request of two
+/// chunks is one command or two from a chunk's last sector.
+const ENOUGH: f64 = 0.005;
+/// Nobody needs to know better, in ns.
+const ENOUGH_LEAST: f64 = 1_000.0;
+/// How long the commands of one length are timed at most, by default and at a glance, in ns.
+const TIME: [f64; 2] = [6e9, 0.5e9];
+/// And how many of them there are at least.
+const LEAST: usize = 200;
+/// The longest command that is timed, in sectors.
+const LONG: u64 = 256;
+/// Reads of what is in memory in a row.
+const READ_MAX: u64 = 512;
+/// Sectors written in a row at first: they fit the smallest buffer.
+const WRITTEN: u64 = 256;
+/// And at most, where none of those before had to wait.
+const WRITTEN_MAX: u64 = 1 << 14;
+/// How much above the middle a time is no hit any more, in ns.
+const MISS: f64 = 1_500_000.0;
+/// What the middle of a normal distribution is less certain than its mean, for an overhead that is bounded below.
+const MIDDLE: f64 = 1.25;
+
+/// Times of hits by their length: a line, height and slope in ns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Hits {
+    pub(crate) overhead: f64,
+    pub(crate) sector: f64,
+    /// Standard errors of both.
+    pub(crate) errors: (f64, f64),
+    pub(crate) samples: u32,
+}
+
+impl Hits {
+    /// What a hit of so many sectors takes.
+    pub(crate) fn time(&self, len: Sectors) -> f64 {
+        self.overhead + self.sector * part(len.0)
+    }
+
+    /// The line through two lengths.
+    fn of(short: (Sectors, &Times), long: (Sectors, &Times)) -> Option<Self> {
+        let samples = u32::try_from(short.1.all.len() + long.1.all.len()).unwrap_or(u32::MAX);
+        let ((low, low_error), (high, high_error)) = (short.1.middle()?, long.1.middle()?);
+        let run = part(long.0.0 - short.0.0);
+        let sector = ((high - low) / run).max(0.0);
+        let error = (low_error * low_error + high_error * high_error).sqrt() / run;
+        let overhead = (low - sector * part(short.0.0)).max(0.0);
+        Some(Self { overhead, sector, errors: (low_error, error), samples })
+    }
+
+    /// As figures: the overhead, and a sector on the bus.
+    pub(crate) fn figures(&self) -> (Figure<Duration>, Figure<Duration>) {
+        let figure = |value: f64, error: f64| figure(value, error, self.samples);
+        (figure(self.overhead, self.errors.0), figure(self.sector, self.errors.1))
+    }
+}
+
+fn figure(value: f64, error: f64, samples: u32) -> Figure<Duration> {
+    Figure {
+        value: duration(value),
+        spread: duration(error.max(1.0)),
+        samples,
+        confidence: Share::from_percent(95),
+    }
+}
+
+/// Times of commands of one length.
+#[derive(Debug)]
+pub(crate) struct Times {
+    all: Vec<f64>,
+    /// What is above this had to wait; of so many times.
+    late: f64,
+    known: usize,
+    /// Until when there is time for more.
+    until: f64,
+}
+
+impl Times {
+    /// None yet, and time for some from now on.
+    pub(crate) fn begin(prober: &mut Prober<'_, '_>) -> Self {
+        let time = TIME[usize::from(prober.bench.budget().quick)];
+        let until = at(prober.bench.now()) + time;
+        Self { all: Vec::new(), late: f64::MAX, known: 0, until }
+    }
+
+    /// Takes one in, and says whether it had to wait.
+    pub(crate) fn push(&mut self, took: Duration) -> bool {
+        self.all.push(ns(took));
+        // The middle moves less and less.
+        if self.all.len() > self.known + self.known / 4 {
+            self.known = self.all.len();
+            self.late = median(self.all.clone()).unwrap_or(0.0) + MISS;
+        }
+        ns(took) > self.late
+    }
+
+    /// Whether there are as many as it takes, or as there is time for.
+    pub(crate) fn enough(&self, prober: &mut Prober<'_, '_>) -> bool {
+        let known = |(middle, error): (f64, f64)| error < (ENOUGH * middle).max(ENOUGH_LEAST);
+        at(prober.bench.now()) >= self.until
+            || self.all.len() >= LEAST && self.middle().is_some_and(known)
+    }
+
+    /// The middle, and its standard error.
+    fn middle(&self) -> Option<(f64, f64)> {
+        let late = median(self.all.clone())? + MISS;
+        let hits: Vec<f64> = self.all.iter().copied().filter(|time| *time < late).collect();
+        let count = part(hits.len() as u64);
+        let middle = median(hits.clone())?;
+        let square = hits.iter().map(|time| (time - middle).powi(2)).sum::<f64>() / count;
+        Some((middle, MIDDLE * (square / count).sqrt()))
+    }
+
+    /// As a figure.
+    pub(crate) fn figure(&self) -> Option<Figure<Duration>> {
+        let (middle, error) = self.middle()?;
+        Some(figure(middle, error, u32::try_from(self.all.len()).unwrap_or(u32::MAX)))
+    }
+}
+
+/// What a read that memory serves takes, from what is read ahead, of which there are `ahead` sectors.
+pub(crate) fn reads(prober: &mut Prober<'_, '_>, ahead: Sectors) -> Result<Option<Hits>, Halt> {
+    let block = prober.block();
+    let long = Sectors((ahead.0 / 2).min(LONG) / block.0 * block.0);
+    if long <= block {
+        return Ok(None);
+    }
+    let (short_times, long_times) =
+        (read_times(prober, ahead, block)?, read_times(prober, ahead, long)?);
+    Ok(Hits::of((block, &short_times), (long, &long_times)))
+}
+
+fn read_times(prober: &mut Prober<'_, '_>, ahead: Sectors, len: Sectors) -> Result<Times, Halt> {
+    let block = prober.block();
+    let each = ((ahead.0 - block.0) / len.0).min(READ_MAX);
+    let mut times = Times::begin(prober);
+    while !times.enough(prober) {
+        let room = prober.anywhere(Sectors(ahead.0 + 2 * block.0));
+        let first = Extent::new(room.start, block);
+        prober.lose();
+        let timed = prober.bench.time(Operation::read(first))?;
+        let turns = 3.0 + part(ahead.0) / part(prober.track_sectors(first.start));
+        rest(prober, timed.completed, prober.spindle.period() * turns * 1.2);
+        for nth in 0..each {
+            let extent = Extent::new(Lba(first.end().0 + nth * len.0), len);
+            times.push(prober.bench.time(Operation::read(extent))?.took());
+        }
+    }
+    Ok(times)
+}
+
+fn rest(prober: &mut Prober<'_, '_>, from: units::Instant, nanos: f64) {
+    prober.bench.wait_until(from + duration(nanos));
+}
+
+/// What a cached write takes.
+pub(crate) fn writes(prober: &mut Prober<'_, '_>) -> Result<Option<Hits>, Halt> {
+    let block = prober.block();
+    let turns = 4.0 * prober.spindle.period();
+    let some = |prober: &mut Prober<'_, '_>, count: u64, len: Sectors| {
+        let mut times = Vec::new();
+        for _ in 0..count {
+            let extent = prober.anywhere(len);
+            prober.lose();
+            let timed = prober.bench.time(Operation::write(extent))?;
+            times.push(ns(timed.took()));
+            rest(prober, timed.completed, turns);
+        }
+        Ok(median(times).is_some_and(|time| time < prober.spindle.period() / 3.0))
+    };
+    // The longer, the better a fast bus is known; a slow one or a small buffer makes long writes wait.
+    let fast = some(prober, 5, Sectors(WRITTEN))?;
+    if !some(prober, 7, block)? {
+        return Ok(None);
+    }
+    let long = Sectors((if fast { LONG } else { LONG / 4 }) / block.0 * block.0);
+    let (short_times, long_times) = (write_times(prober, block)?, write_times(prober, long)?);
+    Ok(Hits::of((block, &short_times), (long, &long_times)))
+}
+
+/// Writes in a row, in bursts that become longer until one of them has to wait for memory.
+fn write_times(prober: &mut Prober<'_, '_>, len: Sectors) -> Result<Times, Halt> {
+    let mut times = Times::begin(prober);
+    let mut count = (WRITTEN / len.0).clamp(1, 64);
+    let mut grows = true;
+    while !times.enough(prober) {
+        let room = prober.anywhere(Sectors(count * len.0));
+        let count_now = room.len.0 / len.0;
+        prober.lose();
+        let mut waited = false;
+        for nth in 0..count_now {
+            let extent = Extent::new(Lba(room.start.0 + nth * len.0), len);
+            waited = times.push(prober.bench.time(Operation::write(extent))?.took());
+            if waited {
+                break;
+            }
+        }
+        grows &= !waited;
+        count = match (waited, grows) {
+            (true, _) => (count / 2).max(1),
+            (false, true) => (2 * count).min((WRITTEN_MAX / len.0).max(1)),
+            (false, false) => count,
+        };
+        // All of it is to be on the disk before the next: two turns to get there, and twice what it takes to pass.
+        let passes = part(room.len.0) / part(prober.track_sectors(room.start));
+        let now = prober.bench.now();
+        rest(prober, now, prober.spindle.period() * (4.0 + 2.0 * passes));
+    }
+    Ok(times)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(all: &[f64]) -> Times {
+        let mut times = Times { all: Vec::new(), late: f64::MAX, known: 0, until: 0.0 };
+        for time in all {
+            times.push(duration(*time));
+        }
+        times
+    }
+
+    #[test]
+    fn a_hit_is_the_middle_of_those_that_did_not_wait() {
+        let mut all: Vec<f64> = (0..101).map(|nth| 400_000.0 + 1_000.0 * f64::from(nth)).collect();
+        all.push(9_000_000.0);
+        let short = times(&all);
+        let long: Vec<f64> = all.iter().map(|time| time + 255.0 * 3_000.0).collect();
+        let hits = Hits::of((Sectors(1), &short), (Sectors(256), &times(&long))).expect("some");
+        assert!((hits.overhead - 447_000.0).abs() < 1.0, "{hits:?}");
+        assert!((hits.sector - 3_000.0).abs() < 1e-6, "{hits:?}");
+    }
+
+    #[test]
+    fn what_takes_much_longer_than_its_like_had_to_wait() {
+        let mut times = times(&[50_000.0; 20]);
+        assert!(!times.push(Duration::from_micros(700)));
+        assert!(times.push(Duration::from_micros(1_600)));
+    }
+}
