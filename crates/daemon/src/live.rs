@@ -91,7 +91,7 @@ impl Live {
             let (mine, others): (Vec<_>, Vec<_>) =
                 views.into_iter().partition(|(disk, _)| on.contains(disk));
             let view = mine.into_iter().chain(others).map(|(_, view)| view);
-            let view = view.reduce(VolumeView::beside)?;
+            let view = view.reduce(|one, other| one.beside(&other))?;
             Some(VolumeStatus {
                 export,
                 name: route.name,

@@ -255,7 +255,9 @@ impl Daemon {
         if let Some(pool) = &self.live.pool {
             pool.close();
             let keeper = self.live.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
-            keeper.map(|keeper| keeper.join().expect("the keeper does not panic"));
+            if let Some(keeper) = keeper {
+                keeper.join().expect("the keeper does not panic");
+            }
             pool.rest();
         }
         self.live.stop_disks();

@@ -52,7 +52,7 @@ pub(crate) struct VolumeView {
 
 impl VolumeView {
     /// The same volume on another disk too. What is promised is that of the first; what has happened adds up.
-    pub(crate) fn beside(mut self, other: Self) -> Self {
+    pub(crate) fn beside(mut self, other: &Self) -> Self {
         let (mine, more) = (&mut self.account, other.account);
         mine.disk_time += more.disk_time;
         mine.lingered += more.lingered;

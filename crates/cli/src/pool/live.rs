@@ -1,7 +1,6 @@
 //! The pool of a running daemon, over its API.
 
 use std::io::IsTerminal;
-use std::thread::sleep;
 use std::time::Duration;
 
 use control::{Answer, ClientError, NamedSpec, Pool, PoolAnswer, PoolChange, PoolDisk, PoolVolume};
@@ -10,6 +9,12 @@ use units::{Bytes, Share};
 use crate::exit::{Ended, bad_input};
 use crate::table;
 use crate::vol::{Reach, accepted, shape};
+
+/// Somebody waits for it, and looks every so often how far it is.
+#[expect(clippy::disallowed_methods, reason = "a person's patience, not a synchronisation")]
+fn pause() {
+    std::thread::sleep(LOOK_EVERY);
+}
 
 /// How often a wait looks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -106,7 +111,7 @@ pub(crate) fn wait(
             }
             return Ok(held.into());
         }
-        sleep(LOOK_EVERY);
+        pause();
     }
 }
 

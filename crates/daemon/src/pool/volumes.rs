@@ -49,11 +49,10 @@ impl Live {
     /// A refusal, with the disks' names.
     fn in_words(&self, why: &Refusal) -> String {
         let text = why.to_string();
-        let disk = match why {
-            Refusal::NoSpace { disk, .. } | Refusal::NoSuchDisk(disk) | Refusal::Leaving(disk) => {
-                disk
-            }
-            _ => return text,
+        let (Refusal::NoSpace { disk, .. } | Refusal::NoSuchDisk(disk) | Refusal::Leaving(disk)) =
+            why
+        else {
+            return text;
         };
         let members = self.pool.as_ref().map(|pool| pool.members()).unwrap_or_default();
         match members.get(disk) {
@@ -152,7 +151,7 @@ impl Live {
             }
             let tenant = served.tenant(*id).expect("all that were found have accounts");
             self.show(plan, (*id, volume), tenant.export);
-            self.tell_apart(plan, volume);
+            tell_apart(plan, volume);
             self.settle_as_planned(plan, *id, volume);
         }
         for wanted in &planned.volumes {
@@ -189,25 +188,6 @@ impl Live {
         }
     }
 
-    /// Says where the config and the pool differ on a volume.
-    fn tell_apart(&self, plan: &Plan, volume: &Volume) {
-        let planned = plan.pool.as_ref().and_then(|pool| pool.volume(&volume.name));
-        let name = &volume.name;
-        match planned {
-            None if volume.origin.is_some() => {}
-            None => eprintln!(
-                "pool: volume {name} is not in the config: it is served, and promised nothing"
-            ),
-            Some(planned) if planned.size != size(volume) => {
-                let (here, there) = (size(volume), planned.size);
-                eprintln!(
-                    "pool: volume {name} has {here}; that the config says {there} changes nothing"
-                );
-            }
-            Some(_) => {}
-        }
-    }
-
     /// Makes a volume as the plan has it.
     pub(crate) fn make(&self, plan: &Plan, planned: &PoolVolume) -> Result<(), ChangeError> {
         let disks = self.numbers(plan, &planned.disks)?;
@@ -229,5 +209,24 @@ impl Live {
         let export = tenant.export;
         self.pool.as_ref().expect("it is in the pool").seat(id, tenant);
         self.show(plan, (id, &volume), export);
+    }
+}
+
+/// Says where the config and the pool differ on a volume.
+fn tell_apart(plan: &Plan, volume: &Volume) {
+    let planned = plan.pool.as_ref().and_then(|pool| pool.volume(&volume.name));
+    let name = &volume.name;
+    match planned {
+        None if volume.origin.is_some() => {}
+        None => eprintln!(
+            "pool: volume {name} is not in the config: it is served, and promised nothing"
+        ),
+        Some(planned) if planned.size != size(volume) => {
+            let (here, there) = (size(volume), planned.size);
+            eprintln!(
+                "pool: volume {name} has {here}; that the config says {there} changes nothing"
+            );
+        }
+        Some(_) => {}
     }
 }
