@@ -135,13 +135,19 @@ fn status(served: &Served, ask: &Ask) -> u16 {
 fn described(ask: &Ask, status: u16) -> bool {
     let description = serde_json::to_value(spindle_control::description()).expect("JSON");
     let path = ask.path.split('?').next().expect("a path");
-    let parts: Vec<&str> = path.split('/').collect();
-    let template = match parts[..] {
-        ["", version, of, _] => format!("/{version}/{of}/{{name}}"),
-        _ => path.to_owned(),
+    // As it is written, or with something in the place of a name.
+    let fits = |template: &&String| {
+        let parts = template.split('/').zip(path.split('/'));
+        template.split('/').count() == path.split('/').count()
+            && parts.into_iter().all(|(part, given)| part.starts_with('{') || part == given)
+    };
+    let paths = description["paths"].as_object().expect("paths");
+    let exact = paths.keys().find(|template| *template == path);
+    let Some(template) = exact.or_else(|| paths.keys().find(fits)) else {
+        return matches!(status, 404 | 405);
     };
     let method = if ask.method == "HEAD" { "get".to_owned() } else { ask.method.to_lowercase() };
-    let responses = &description["paths"][&template][&method]["responses"];
+    let responses = &description["paths"][template][&method]["responses"];
     matches!(status, 404 | 405) || !responses[status.to_string()].is_null()
 }
 
