@@ -1,13 +1,19 @@
-//! Where the rows of a column lie: extents, in a tree of two levels.
+//! Where the rows of a column lie: extents, in leaves, and an index of the leaves' first rows.
 //!
-//! A lookup is two binary searches, the first over the leaves' first rows, which stay in the processor's caches, the second
-//! within one leaf. Neighbours that continue each other are always one extent.
+//! A lookup is told by a row's upper bits which few leaves may have it, searches among those, and reads one leaf. Bits and index stay in the
+//! processor's caches, and a read of a large map's leaf has to be waited for: few instructions before it let the next lookup's read begin
+//! meanwhile. Where all rows have the same upper bits it is a binary search. Neighbours that continue each other are always one extent.
+
+use std::ops::Range;
 
 use super::names::Place;
 use crate::DiskId;
 
 /// Extents in a leaf, at most: four cache lines, which are asked for at once instead of one after the other.
 const LEAF_MAX: usize = 16;
+
+/// How many times as many hints as leaves there may be, or leaves as hints, before the hints are made anew.
+const HINTS_MAX: usize = 4;
 
 /// What stands behind the last extent of a leaf; no volume has so many rows.
 const NONE: Run = Run { row: u32::MAX, place: Place { disk: DiskId(0), block: 0, len: 0 } };
@@ -20,10 +26,10 @@ struct Leaf {
 }
 
 impl Leaf {
-    fn of(run: Run) -> Box<Self> {
+    fn of(run: Run) -> Self {
         let mut runs = [NONE; LEAF_MAX];
         runs[0] = run;
-        Box::new(Self { runs })
+        Self { runs }
     }
 
     fn len(&self) -> usize {
@@ -53,11 +59,11 @@ impl Leaf {
     }
 
     /// Its second half; it is to be full.
-    fn split(&mut self) -> Box<Self> {
+    fn split(&mut self) -> Self {
         let mut runs = [NONE; LEAF_MAX];
         runs[..LEAF_MAX / 2].copy_from_slice(&self.runs[LEAF_MAX / 2..]);
         self.runs[LEAF_MAX / 2..].fill(NONE);
-        Box::new(Self { runs })
+        Self { runs }
     }
 }
 
@@ -90,13 +96,78 @@ impl Run {
     }
 }
 
+/// A leaf, by its first row.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    first: u32,
+    leaf: u32,
+}
+
+/// Where in the index the leaves begin whose first row has certain upper bits.
+#[derive(Clone, Debug, Default)]
+struct Hints {
+    /// How many of a row's bits are not looked at.
+    shift: u32,
+    /// For each value of the others: how many leaves begin before it.
+    before: Vec<u32>,
+}
+
+impl Hints {
+    /// Made for this index, about one value a leaf.
+    fn new(index: &[Entry]) -> Self {
+        let last = index.last().map_or(0, |entry| entry.first);
+        let wide = u32::try_from(index.len()).expect("fewer leaves than extents").max(1);
+        let shift = (last / wide).checked_ilog2().map_or(0, |bits| bits + 1);
+        let mut hints = Self { shift, before: vec![0] };
+        for (at, entry) in (0..).zip(index) {
+            hints.push(entry.first, at);
+        }
+        hints
+    }
+
+    /// A leaf is there behind `count` others.
+    fn push(&mut self, first: u32, count: u32) {
+        let value = (first >> self.shift) as usize;
+        if self.before.len() < value + 2 {
+            self.before.resize(value + 2, count);
+        }
+        self.before[value + 1] = count + 1;
+    }
+
+    /// A leaf that begins at `first` is there, or there no more.
+    fn change(&mut self, first: u32, there: bool) {
+        let value = (first >> self.shift) as usize;
+        let behind = &mut self.before[value + 1..];
+        if there {
+            behind.iter_mut().for_each(|count| *count += 1);
+        } else {
+            behind.iter_mut().for_each(|count| *count -= 1);
+        }
+    }
+
+    /// Between which two places of the index a row's leaf ends.
+    #[inline]
+    fn range(&self, row: u32) -> Range<usize> {
+        let value = (row >> self.shift) as usize;
+        match self.before.get(value..).unwrap_or_default() {
+            [start, end, ..] => *start as usize..*end as usize,
+            _ => {
+                let all = self.before.last().copied().unwrap_or_default() as usize;
+                all..all
+            }
+        }
+    }
+}
+
 /// Extents by their first row; none overlaps another.
 #[derive(Clone, Debug, Default)]
 pub struct RunMap {
-    /// The first row of each leaf.
-    firsts: Vec<u32>,
-    #[expect(clippy::vec_box, reason = "one more among a million moves addresses, not leaves")]
-    leaves: Vec<Box<Leaf>>,
+    /// The leaves in their order.
+    index: Vec<Entry>,
+    hints: Hints,
+    leaves: Vec<Leaf>,
+    /// Those of them that are in no use.
+    unused: Vec<u32>,
     runs: usize,
     rows: u64,
 }
@@ -127,22 +198,33 @@ impl RunMap {
 
     /// All extents, in the order of their rows.
     pub fn iter(&self) -> impl Iterator<Item = Run> + '_ {
-        self.leaves.iter().flat_map(|leaf| leaf.iter())
+        self.index.iter().flat_map(|entry| self.leaves[entry.leaf as usize].iter())
     }
 
     /// The extent that holds `row`. Takes O(log n).
     #[inline]
     pub fn get(&self, row: u32) -> Option<Run> {
-        let leaf = self.firsts.partition_point(|first| *first <= row).checked_sub(1)?;
-        let leaf = &self.leaves[leaf];
+        let leaf = &self.leaves[self.index[self.upto(row).checked_sub(1)?].leaf as usize];
         let run = leaf.runs[leaf.before(row).checked_sub(1)?];
         (row < run.end()).then_some(run)
+    }
+
+    /// How many leaves begin at or before `row`.
+    #[inline]
+    fn upto(&self, row: u32) -> usize {
+        let range = self.hints.range(row);
+        range.start + self.index[range].partition_point(|entry| entry.first <= row)
+    }
+
+    /// The leaf at a place of the index.
+    fn leaf(&mut self, at: usize) -> &mut Leaf {
+        &mut self.leaves[self.index[at].leaf as usize]
     }
 
     /// The first extent that ends behind `row`.
     pub fn next(&self, row: u32) -> Option<Run> {
         let (leaf, at) = self.position(row)?;
-        Some(self.leaves[leaf].runs[at])
+        Some(self.leaves[self.index[leaf].leaf as usize].runs[at])
     }
 
     /// The parts of extents within `len` rows from `row` on.
@@ -158,23 +240,25 @@ impl RunMap {
 
     /// Appends an extent behind all others; says whether it does lie behind them.
     pub(super) fn push(&mut self, run: Run) -> bool {
-        if let Some(leaf) = self.leaves.last_mut() {
-            let at = leaf.len() - 1;
-            let last = leaf.runs[at];
-            if run.row < last.end() {
+        if let Some(last) = self.index.len().checked_sub(1) {
+            let leaf = self.leaf(last);
+            let len = leaf.len();
+            let before = leaf.runs[len - 1];
+            if run.row < before.end() {
                 return false;
             }
-            if run.continues(last) {
-                leaf.runs[at].place.len += run.place.len;
+            if run.continues(before) {
+                leaf.runs[len - 1].place.len += run.place.len;
                 self.rows += u64::from(run.place.len);
                 return true;
             }
-        }
-        if let Some(leaf) = self.leaves.last_mut().filter(|leaf| leaf.len() < LEAF_MAX) {
-            leaf.insert(leaf.len(), run);
+            if len < LEAF_MAX {
+                leaf.insert(len, run);
+            } else {
+                self.enter(last + 1, Leaf::of(run));
+            }
         } else {
-            self.firsts.push(run.row);
-            self.leaves.push(Leaf::of(run));
+            self.enter(0, Leaf::of(run));
         }
         self.runs += 1;
         self.rows += u64::from(run.place.len);
@@ -186,7 +270,7 @@ impl RunMap {
         let end = row.saturating_add(len);
         let mut removed = Vec::new();
         while let Some((leaf, at)) = self.position(row) {
-            let run = self.leaves[leaf].runs[at];
+            let run = self.leaf(leaf).runs[at];
             if run.row >= end {
                 break;
             }
@@ -224,8 +308,8 @@ impl RunMap {
 
     /// Which leaf, and where in it, the first extent is that ends behind `row`.
     fn position(&self, row: u32) -> Option<(usize, usize)> {
-        let leaf = self.firsts.partition_point(|first| *first <= row).saturating_sub(1);
-        let runs = self.leaves.get(leaf)?;
+        let leaf = self.upto(row).saturating_sub(1);
+        let runs = &self.leaves[self.index.get(leaf)?.leaf as usize];
         // The last that begins at or before `row`, if it does not end there.
         let at = runs.before(row);
         if at > 0 && runs.runs[at - 1].end() > row {
@@ -234,7 +318,7 @@ impl RunMap {
         if at < runs.len() {
             return Some((leaf, at));
         }
-        (leaf + 1 < self.leaves.len()).then_some((leaf + 1, 0))
+        (leaf + 1 < self.index.len()).then_some((leaf + 1, 0))
     }
 
     fn take_row(&mut self, row: u32) {
@@ -242,15 +326,58 @@ impl RunMap {
         self.take(leaf, at);
     }
 
-    fn take(&mut self, leaf: usize, at: usize) {
-        let run = self.leaves[leaf].remove(at);
+    fn take(&mut self, at: usize, run: usize) {
+        let leaf = self.leaf(at);
+        let run = leaf.remove(run);
+        let (len, first) = (leaf.len(), leaf.runs[0].row);
         self.runs -= 1;
         self.rows -= u64::from(run.place.len);
-        if self.leaves[leaf].len() > 0 {
-            self.firsts[leaf] = self.leaves[leaf].runs[0].row;
+        if len == 0 {
+            let Entry { first, leaf } = self.index.remove(at);
+            self.unused.push(leaf);
+            self.hints.change(first, false);
         } else {
-            self.leaves.remove(leaf);
-            self.firsts.remove(leaf);
+            self.begin(at, first);
+        }
+    }
+
+    /// A leaf begins at another row than before.
+    fn begin(&mut self, at: usize, first: u32) {
+        let before = std::mem::replace(&mut self.index[at].first, first);
+        if before >> self.hints.shift != first >> self.hints.shift {
+            self.hints.change(before, false);
+            self.count(first);
+        }
+    }
+
+    /// A leaf more, at this place of the index.
+    fn enter(&mut self, at: usize, leaf: Leaf) {
+        let first = leaf.runs[0].row;
+        let number = match self.unused.pop() {
+            Some(number) => {
+                self.leaves[number as usize] = leaf;
+                number
+            }
+            None => {
+                self.leaves.push(leaf);
+                u32::try_from(self.leaves.len() - 1).expect("fewer leaves than extents")
+            }
+        };
+        self.index.insert(at, Entry { first, leaf: number });
+        self.count(first);
+    }
+
+    /// Counts a leaf that begins at `first`, and is in the index already.
+    fn count(&mut self, first: u32) {
+        let leaves = self.index.len();
+        let values = (first >> self.hints.shift) as usize;
+        if values > HINTS_MAX * leaves || leaves > HINTS_MAX * self.hints.before.len() {
+            self.hints = Hints::new(&self.index);
+        } else if values + 1 >= self.hints.before.len() {
+            let count = u32::try_from(leaves - 1).expect("fewer leaves than extents");
+            self.hints.push(first, count);
+        } else {
+            self.hints.change(first, true);
         }
     }
 
@@ -258,23 +385,25 @@ impl RunMap {
     fn put(&mut self, run: Run) {
         self.runs += 1;
         self.rows += u64::from(run.place.len);
-        if self.leaves.is_empty() {
-            self.firsts.push(run.row);
-            self.leaves.push(Leaf::of(run));
-            return;
+        if self.index.is_empty() {
+            return self.enter(0, Leaf::of(run));
         }
-        let mut leaf = self.firsts.partition_point(|first| *first <= run.row).saturating_sub(1);
-        if self.leaves[leaf].len() == LEAF_MAX {
-            let second = self.leaves[leaf].split();
-            self.firsts.insert(leaf + 1, second.runs[0].row);
-            self.leaves.insert(leaf + 1, second);
-            leaf += usize::from(self.firsts[leaf + 1] <= run.row);
+        let mut leaf = self.upto(run.row).saturating_sub(1);
+        if self.leaf(leaf).len() == LEAF_MAX {
+            // Rows that are laid one behind the other leave full leaves behind.
+            if leaf + 1 == self.index.len() && self.leaf(leaf).runs[LEAF_MAX - 1].row < run.row {
+                return self.enter(leaf + 1, Leaf::of(run));
+            }
+            let second = self.leaf(leaf).split();
+            self.enter(leaf + 1, second);
+            leaf += usize::from(self.index[leaf + 1].first <= run.row);
         }
-        let runs = &mut self.leaves[leaf];
+        let runs = self.leaf(leaf);
         let at = runs.before(run.row);
         assert!(at == runs.len() || run.end() <= runs.runs[at].row, "rows lie once");
         runs.insert(at, run);
-        self.firsts[leaf] = runs.runs[0].row;
+        let first = runs.runs[0].row;
+        self.begin(leaf, first);
     }
 }
 
