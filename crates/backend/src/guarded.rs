@@ -10,7 +10,7 @@ use units::{Duration, Extent, Instant, Op, Sectors};
 
 use crate::{Disk, Failure, Finished, Job, Parts, Space, Tag, Times, Waker};
 
-/// What a disk is good for; the worse the later.
+/// What a disk is good for, from the best on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
     /// Everything.

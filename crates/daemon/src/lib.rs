@@ -38,6 +38,6 @@ pub use observe::{
 };
 pub use operator::{ChangeError, Created, Operator, Setting};
 pub use pool::{Moving, PoolDiskView, PoolError, PoolView, PoolVolumeView, chance};
-pub use service::{Daemon, StartError};
+pub use service::{Before, Daemon, StartError};
 pub use status::{DiskStatus, Lateness, Status, VolumeStatus};
 pub use traffic::{Buckets, Flow, TimeSum, Traffic};

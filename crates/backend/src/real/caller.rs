@@ -52,7 +52,7 @@ impl Open {
 
     /// What an error means: that the device is gone, if it is.
     pub(super) fn failure(&self, error: &io::Error) -> Failure {
-        let gone = [Errno::NODEV, Errno::NXIO, Errno::NOMEDIUM].map(|errno| errno.raw_os_error());
+        let gone = [Errno::NODEV, Errno::NXIO, Errno::NOMEDIUM].map(Errno::raw_os_error);
         let gone = error.raw_os_error().is_some_and(|errno| gone.contains(&errno))
             || self.sysfs.as_ref().is_some_and(|sysfs| !sysfs.exists());
         match error.kind() {

@@ -100,7 +100,7 @@ pub(super) fn open(path: &Path, opening: Opening) -> Result<(File, Facts), RealE
     options.read(true).write(true).custom_flags(bits);
     let mut file = options.open(path).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput if !opening.buffered => RealError::NoDirectAccess,
-        io::ErrorKind::ResourceBusy => RealError::InUse(InUse::Held("something".to_owned())),
+        io::ErrorKind::ResourceBusy => RealError::InUse(who_claims(path)),
         _ => RealError::Io(error),
     })?;
     // Of a device this keeps udev from looking for partitions while clients write them.
@@ -118,4 +118,13 @@ pub(super) fn open(path: &Path, opening: Opening) -> Result<(File, Facts), RealE
         return Err(RealError::Smaller { found, expected });
     }
     Ok((file, facts))
+}
+
+/// Who keeps us from claiming a device, as far as that can be told from outside: nobody says who has opened it.
+fn who_claims(path: &Path) -> InUse {
+    let found = File::open(path).and_then(|mut file| {
+        let facts = Facts::of(&mut file, false)?;
+        Ok(may_overwrite(path, &file, &facts).err())
+    });
+    found.ok().flatten().unwrap_or_else(|| InUse::Held("something".to_owned()))
 }

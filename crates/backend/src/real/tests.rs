@@ -1,5 +1,6 @@
 //! A file, and where the machine lets us, loop devices: what is written is there, whatever its blocks are.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Condvar;
@@ -200,7 +201,6 @@ fn what_is_trimmed_gives_its_space_back_and_what_is_zeroed_keeps_it_if_asked_to(
     assert_eq!(space(&mut driven), Space::Hole);
     driven.does(Op::WriteZeroes, extent(0, 512), keep, Vec::new()).expect("a file can");
     // What is kept and was never written may be told as a hole; what it takes of the file system says more.
-    use std::os::unix::fs::MetadataExt;
     assert!(std::fs::metadata(&path).expect("it is there").blocks() >= 512, "the space is its own");
 }
 
