@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 use crate::drive::Drive;
+use crate::live::TraceLive;
 use crate::pool::PoolCommand;
 use crate::profile::Profile;
-use crate::live::TraceLive;
 use crate::top::Top;
 use crate::vol::{Admit, DiskCommand, Vol};
 

@@ -122,7 +122,10 @@ fn tell(record: &RecordReport) {
     );
     match record.end {
         Some("open") => eprintln!("{file}: it was not closed: what was to follow is not there"),
-        Some("torn") => eprintln!("{file}: its end is torn: nothing can be said of the last {} bytes", record.torn_bytes),
+        Some("torn") => eprintln!(
+            "{file}: its end is torn: nothing can be said of the last {} bytes",
+            record.torn_bytes
+        ),
         _ => {}
     }
 }

@@ -98,7 +98,9 @@ fn api(args: &args::Serve) -> anyhow::Result<(Vec<Address>, Option<Token>)> {
 fn log(plan: &mut Plan, args: &args::Log) -> anyhow::Result<()> {
     if let Some(slow) = args.slow {
         if !(SLOW_MIN..=TIME_MAX).contains(&slow) {
-            return Err(bad_input(format!("--slow: found `{slow}`, expected a time from {SLOW_MIN} to {TIME_MAX}")));
+            return Err(bad_input(format!(
+                "--slow: found `{slow}`, expected a time from {SLOW_MIN} to {TIME_MAX}"
+            )));
         }
         plan.log.slow = Some(slow);
     }
@@ -109,11 +111,14 @@ fn log(plan: &mut Plan, args: &args::Log) -> anyhow::Result<()> {
     }
     if let Some(bytes_max) = args.record_max {
         if !Record::accepts(bytes_max) {
-            let words = format!("--record-max: found `{bytes_max}`, expected a size from 1MiB to 1TiB");
+            let words =
+                format!("--record-max: found `{bytes_max}`, expected a size from 1MiB to 1TiB");
             return Err(bad_input(words));
         }
         let Some(record) = &mut plan.log.record else {
-            return Err(bad_input("--record-max: expected a --record beside it, or one in the config"));
+            return Err(bad_input(
+                "--record-max: expected a --record beside it, or one in the config",
+            ));
         };
         record.bytes_max = bytes_max;
     }

@@ -61,9 +61,14 @@ fn write(operator: &Operator, watcher: &Watcher, at_most: Duration, format: LogF
     let dropped = told.dropped;
     match format {
         _ if dropped == 0 => {}
-        LogFormat::Text => eprintln!("slow: {dropped} more that are not told of: at most {LINES_MAX} in a second are"),
+        LogFormat::Text => eprintln!(
+            "slow: {dropped} more that are not told of: at most {LINES_MAX} in a second are"
+        ),
         LogFormat::Json => {
-            eprintln!("{}", json(serde_json::to_string(&DroppedReport { schema: SCHEMA, dropped })));
+            eprintln!(
+                "{}",
+                json(serde_json::to_string(&DroppedReport { schema: SCHEMA, dropped }))
+            );
         }
     }
 }

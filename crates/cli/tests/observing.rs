@@ -132,8 +132,10 @@ fn a_live_run_with_changes_in_the_middle_is_decided_the_same_again() {
     load_all(&server, 60);
     assert_eq!(spindle(scratch.path(), &["vol", "rm", "new"]).code, Some(0));
     server.stop();
-    let files: Vec<String> = (0..3).map(|disk| format!("flight/run-000001-disk-{disk}.flight")).collect();
-    let arguments: Vec<&str> = ["sim", "replay", "--json"].into_iter().chain(files.iter().map(String::as_str)).collect();
+    let files: Vec<String> =
+        (0..3).map(|disk| format!("flight/run-000001-disk-{disk}.flight")).collect();
+    let arguments: Vec<&str> =
+        ["sim", "replay", "--json"].into_iter().chain(files.iter().map(String::as_str)).collect();
     let ran = spindle(scratch.path(), &arguments);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let report = ran.json();
@@ -146,7 +148,11 @@ fn a_live_run_with_changes_in_the_middle_is_decided_the_same_again() {
     let bytes = std::fs::read(scratch.join(&files[0])).expect("it is there");
     scratch.write("torn.flight", &bytes[..bytes.len() - 100]);
     let torn = spindle(scratch.path(), &["sim", "replay", "--json", "torn.flight"]);
-    assert_eq!((torn.code, &torn.json()["records"][0]["end"]), (Some(0), &"torn".into()), "{torn:?}");
+    assert_eq!(
+        (torn.code, &torn.json()["records"][0]["end"]),
+        (Some(0), &"torn".into()),
+        "{torn:?}"
+    );
     let mut damaged = bytes.clone();
     damaged[bytes.len() / 2] ^= 4;
     scratch.write("damaged.flight", &damaged);
@@ -156,7 +162,9 @@ fn a_live_run_with_changes_in_the_middle_is_decided_the_same_again() {
 
     let (header, mut entries) = entries(&bytes);
     let place = entries.iter().rposition(|(_, entry)| issues(entry)).expect("commands");
-    let flight::Entry::Decided(flight::Said::Act(engine::Action::Issue(command))) = &mut entries[place].1 else {
+    let flight::Entry::Decided(flight::Said::Act(engine::Action::Issue(command))) =
+        &mut entries[place].1
+    else {
         panic!("it is one");
     };
     command.operation.extent.start = Lba(command.operation.extent.start.0 ^ 1);
@@ -179,7 +187,7 @@ fn issues(entry: &flight::Entry) -> bool {
 fn entries(bytes: &[u8]) -> (flight::Header, Vec<(units::Instant, flight::Entry)>) {
     let mut reader = flight::Reader::new(bytes).expect("a record");
     let mut entries = Vec::new();
-    while let Some(entry) = reader.next().expect("it is whole") {
+    while let Some(entry) = reader.next_entry().expect("it is whole") {
         entries.push(entry);
     }
     (reader.header().clone(), entries)
@@ -197,13 +205,18 @@ fn the_slow_log_says_where_the_time_of_each_request_went_and_metrics_count_them(
         let line = metrics.lines().find_map(|line| line.strip_prefix(start));
         line.unwrap_or_else(|| panic!("no {start}")).trim().parse::<f64>().expect("a number")
     };
-    for (labels, count) in [("device=\"c\",disk=\"shared\"", 12.0), ("device=\"a\",disk=\"cut\"", 30.0)] {
+    for (labels, count) in
+        [("device=\"c\",disk=\"shared\"", 12.0), ("device=\"a\",disk=\"cut\"", 30.0)]
+    {
         let told = value(&format!("spindle_volume_slow_requests_total{{{labels}}} "));
         assert!((told - count).abs() < 0.5, "{labels}: {told}");
     }
     let slack = value("spindle_disk_stream_slack_seconds{device=\"due\"} ");
     assert!(slack > 0.0 && slack < 3_600.0, "{slack}");
-    assert!(!metrics.contains("stream_slack_seconds{device=\"cut\"}"), "no deadlines are kept there");
+    assert!(
+        !metrics.contains("stream_slack_seconds{device=\"cut\"}"),
+        "no deadlines are kept there"
+    );
     let ran = server.stop();
     let lines = ran.stderr.lines().filter(|line| line.starts_with('{'));
     let lines: Vec<Value> = lines.map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -262,7 +275,8 @@ fn who_looks_on_is_told_of_the_requests_of_one_volume_until_the_signal() {
         assert_eq!((&request["volume"], &request["op"]), (&"b".into(), &"read".into()));
         adds_up(request);
     }
-    let metrics = control::Client::new(&scratch.join("spindle-api.sock")).metrics().expect("an answer");
+    let metrics =
+        control::Client::new(&scratch.join("spindle-api.sock")).metrics().expect("an answer");
     assert!(metrics.contains("spindle_disk_recorded{device=\"cut\"} 0"));
     kill_process(Pid::from_child(&live.child), Signal::INT).expect("it runs");
     let mut rest = String::new();
@@ -310,9 +324,17 @@ fn what_cannot_be_looked_at_is_refused_with_what_can() {
     server.stop();
     let config = scratch.write("text", "no record");
     let ran = spindle(scratch.path(), &["sim", "replay", &config]);
-    assert_eq!((ran.code, ran.stderr.contains("expected a flight record")), (Some(2), true), "{ran:?}");
+    assert_eq!(
+        (ran.code, ran.stderr.contains("expected a flight record")),
+        (Some(2), true),
+        "{ran:?}"
+    );
     let ran = Server::refused(scratch.path(), &["plan.toml", "--record-max", "1KiB"]);
     assert_eq!((ran.code, ran.stderr.contains("from 1MiB to 1TiB")), (Some(2), true), "{ran:?}");
     let ran = Server::refused(scratch.path(), &["plan.toml", "--record", "text"]);
-    assert_eq!((ran.code, ran.stderr.contains("a directory that can be written to")), (Some(2), true), "{ran:?}");
+    assert_eq!(
+        (ran.code, ran.stderr.contains("a directory that can be written to")),
+        (Some(2), true),
+        "{ran:?}"
+    );
 }

@@ -63,7 +63,11 @@ pub(crate) fn check(top: &Table<'_>, base_dir: &Path) -> Result<Log, ConfigError
     });
     let most = table.value("record_max").map(|value| {
         let found: Bytes = value.quantity("a size such as 256MiB")?;
-        if Record::accepts(found) { Ok(found) } else { Err(value.refuse("a size from 1MiB to 1TiB")) }
+        if Record::accepts(found) {
+            Ok(found)
+        } else {
+            Err(value.refuse("a size from 1MiB to 1TiB"))
+        }
     });
     let most = most.transpose()?;
     let record = table.value("record").map(|value| {
@@ -92,7 +96,10 @@ mod tests {
         assert_eq!(parse("[log]"), Ok(Log::default()));
         let text = "[log]\nslow = \"500ms\"\nformat = \"json\"\nrecord = \"flight\"\n";
         let log = parse(text).expect("a log");
-        assert_eq!((log.slow, log.format), (Some(Duration::from_millis(500)), Some(LogFormat::Json)));
+        assert_eq!(
+            (log.slow, log.format),
+            (Some(Duration::from_millis(500)), Some(LogFormat::Json))
+        );
         let directory = PathBuf::from("/etc/spindle/flight");
         assert_eq!(log.record, Some(Record { directory, bytes_max: Bytes(256 << 20) }));
     }

@@ -22,11 +22,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::live::Closing;
 use crate::limits::{
     ACCEPT_PAUSE, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_TIME_MAX, STOP_MAX, TOKEN_BYTES_MAX,
     TOKEN_BYTES_MIN,
 };
+use crate::live::Closing;
 use crate::problem::Problem;
 use crate::routes::Api;
 

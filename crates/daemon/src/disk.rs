@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use backend::{Disk, Failure, Finished, Job, Space, Tag};
-use flight::Recorded;
 use engine::stream::Span;
 use engine::{
     Action, Agenda, Command, CommandId, Contract, Declared, Event, Outcome, Priority, Purpose,
     Request, VolumeId,
 };
+use flight::Recorded;
 use frontend::limits::STATUS_SEGMENTS_MAX;
 use frontend::{Allocation, Errno, ExportId, Handle, Reply, Segment, Told};
 use units::{DiskTime, Duration, Extent, Instant, Op, Operation};
@@ -281,13 +281,7 @@ impl DiskThread {
         self.enter(volume, pending, None, now);
     }
 
-    fn enter(
-        &mut self,
-        volume: VolumeId,
-        pending: Pending,
-        asked: Option<Instant>,
-        now: Instant,
-    ) {
+    fn enter(&mut self, volume: VolumeId, pending: Pending, asked: Option<Instant>, now: Instant) {
         let (operation, id) = (pending.operation, pending.asker.traced());
         self.brain.seats.asked(volume, now);
         let slot = self.free.pop().unwrap_or_else(|| {

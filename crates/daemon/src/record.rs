@@ -139,7 +139,8 @@ impl Recorder {
         eprintln!("flight record: run {} in {}", files.run, record.directory.display());
         let ended = Arc::new(AtomicBool::new(false));
         let (to, from) = sync_channel(BLOCKS_WAITING_MAX);
-        let (seen, builder) = (ended.clone(), std::thread::Builder::new().name("flight".to_owned()));
+        let (seen, builder) =
+            (ended.clone(), std::thread::Builder::new().name("flight".to_owned()));
         let writing = builder.spawn(move || write(files, &from, &seen))?;
         Ok(Self { to, ended, writing })
     }

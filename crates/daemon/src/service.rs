@@ -88,7 +88,10 @@ impl fmt::Display for StartError {
             Self::Tls(error) => write!(f, "[nbd]: found {error}"),
             Self::Record { directory, error } => {
                 let directory = directory.display();
-                write!(f, "[log]: field `record`: found `{directory}`, expected a directory that can be written to ({error})")
+                write!(
+                    f,
+                    "[log]: field `record`: found `{directory}`, expected a directory that can be written to ({error})"
+                )
             }
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
         }
@@ -163,7 +166,16 @@ impl Daemon {
         let names = plan.disks.iter().map(|disk| disk.name.clone());
         let disks = names.collect();
         let keeper = std::sync::Mutex::default();
-        let live = Arc::new(Live { clock, watchers, handle, routes, inboxes, disks, pool: served, keeper });
+        let live = Arc::new(Live {
+            clock,
+            watchers,
+            handle,
+            routes,
+            inboxes,
+            disks,
+            pool: served,
+            keeper,
+        });
         let (disks, serving) = started.inspect_err(|_| live.stop_disks())?;
         let daemon = Self { live, addresses, serving, disks, recorder };
         if let Err(error) = daemon.live.open_pool(plan) {

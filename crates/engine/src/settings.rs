@@ -146,7 +146,10 @@ impl Settings {
             (others || self.depth == 1, "one command in the drive where deadlines are kept"),
             (others || !atomic, "a decision between two commands where deadlines are kept"),
             (others || bound, "a worst case of no less than nothing"),
-            (others || preemption >= DiskTime::ZERO, "a preemption that costs no less than nothing"),
+            (
+                others || preemption >= DiskTime::ZERO,
+                "a preemption that costs no less than nothing",
+            ),
             (others || server, "a server's period from 10 ms to 10 s"),
         ]
     }

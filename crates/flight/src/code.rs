@@ -175,7 +175,11 @@ impl Coded for Extent {
     }
     fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
         let (start, len) = (Lba::take(from)?, Sectors::take(from)?);
-        start.0.checked_add(len.0).map(|_| Self::new(start, len)).ok_or(Fault("sectors that a disk can have"))
+        start
+            .0
+            .checked_add(len.0)
+            .map(|_| Self::new(start, len))
+            .ok_or(Fault("sectors that a disk can have"))
     }
 }
 

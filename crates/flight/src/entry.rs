@@ -8,8 +8,8 @@ use core::fmt;
 
 use engine::stream::Task;
 use engine::{
-    Action, Command, CommandId, Contract, Event, Outcome, Priority, Purpose, Reply, Request, RequestId,
-    Stream, VolumeId, Weight,
+    Action, Command, CommandId, Contract, Event, Outcome, Priority, Purpose, Reply, Request,
+    RequestId, Stream, VolumeId, Weight,
 };
 use units::{DiskTime, Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
@@ -284,7 +284,10 @@ fn put_event(event: &Event, last: &mut Last, to: &mut Vec<u8>) {
 }
 
 /// Reads one entry; none at the end of a record that was closed in order.
-pub(crate) fn take(from: &mut Source<'_>, last: &mut Last) -> Result<Option<(Instant, Entry)>, Fault> {
+pub(crate) fn take(
+    from: &mut Source<'_>,
+    last: &mut Last,
+) -> Result<Option<(Instant, Entry)>, Fault> {
     let first = from.byte()?;
     if first & kind::LATER != 0 {
         let nanos = last.at.as_nanos().checked_add(from.number()?);
@@ -310,10 +313,9 @@ pub(crate) fn take(from: &mut Source<'_>, last: &mut Last) -> Result<Option<(Ins
         kind::PERIOD => {
             told(Event::PeriodChanged { period: Coded::take(from)?, batch: Coded::take(from)? })
         }
-        kind::JOIN => Entry::Told(Input::Join {
-            contract: Coded::take(from)?,
-            volume: Coded::take(from)?,
-        }),
+        kind::JOIN => {
+            Entry::Told(Input::Join { contract: Coded::take(from)?, volume: Coded::take(from)? })
+        }
         kind::PRIORITISE => Entry::Told(Input::Prioritise {
             volume: Coded::take(from)?,
             priority: Coded::take(from)?,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use engine::stream::Range;
 use engine::{
-    Approach, Band, CommandBound, CommandOverheads, Curve, Deadlines, DriveTable, Engine, Estimates,
-    EstimatorName, Execution, Extremes, Heads, Jit, PolicyName, Preemptible, Profile, SeekSplit,
-    Server, Settings, Skew,
+    Approach, Band, CommandBound, CommandOverheads, Curve, Deadlines, DriveTable, Engine,
+    Estimates, EstimatorName, Execution, Extremes, Heads, Jit, PolicyName, Preemptible, Profile,
+    SeekSplit, Server, Settings, Skew,
 };
 use units::Instant;
 

@@ -131,7 +131,10 @@ impl Recorded {
     /// Gives out what has waited in memory for a second.
     pub fn keep(&mut self, now: Instant) {
         let old = |record: &Record| {
-            record.encoder.waiting_since().is_some_and(|since| now.saturating_since(since) >= HELD_MAX)
+            record
+                .encoder
+                .waiting_since()
+                .is_some_and(|since| now.saturating_since(since) >= HELD_MAX)
         };
         if let Some(record) = &mut self.record
             && old(record)

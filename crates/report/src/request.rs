@@ -62,15 +62,16 @@ pub struct DroppedReport {
 impl RequestReport {
     /// In the order in which a request goes through them.
     const PARTS: [&'static str; 12] = [
-        "inbox", "others", "withheld", "turning", "drive", "overhead", "seek", "rotation", "transfer", "disk", "late",
-        "reply",
+        "inbox", "others", "withheld", "turning", "drive", "overhead", "seek", "rotation",
+        "transfer", "disk", "late", "reply",
     ];
 
     /// One line for people: parts that are nothing are left out, milliseconds have three digits.
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
     pub fn line(&self) -> String {
         let ms = |ns: u64| format!("{:.3}", ns as f64 / 1e6);
-        let (fua, failed) = (if self.fua { " forced" } else { "" }, if self.failed { " FAILED" } else { "" });
+        let (fua, failed) =
+            (if self.fua { " forced" } else { "" }, if self.failed { " FAILED" } else { "" });
         let mut line = format!(
             "{} {} on {}: {} of {} sectors at {}{fua}{failed} took {} ms:",
             self.id,
@@ -98,7 +99,8 @@ impl RequestReport {
             }
         }
         let commands = self.commands;
-        write!(line, "; {commands} command{}", if commands == 1 { "" } else { "s" }).expect("as above");
+        write!(line, "; {commands} command{}", if commands == 1 { "" } else { "s" })
+            .expect("as above");
         line
     }
 }
@@ -109,7 +111,12 @@ mod tests {
 
     #[test]
     fn a_line_says_what_waited_for_whom_and_leaves_out_what_was_nothing() {
-        let parts = [("inbox", 12_000), ("others", 500_000_000), ("withheld", 3_000_000), ("seek", 8_500_000)];
+        let parts = [
+            ("inbox", 12_000),
+            ("others", 500_000_000),
+            ("withheld", 3_000_000),
+            ("seek", 8_500_000),
+        ];
         let report = RequestReport {
             schema: 1,
             id: "3:17".into(),

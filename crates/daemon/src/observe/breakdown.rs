@@ -84,16 +84,12 @@ mod tests {
 
     #[test]
     fn of_a_command_whose_time_is_partly_another_s_the_end_is_counted() {
-        let parts = Parts {
-            queue: ms(1),
-            overhead: ms(2),
-            seek: ms(4),
-            rotation: ms(8),
-            transfer: ms(16),
-        };
+        let parts =
+            Parts { queue: ms(1), overhead: ms(2), seek: ms(4), rotation: ms(8), transfer: ms(16) };
         let mut whole = Breakdown::default();
         whole.command(Some(parts), ms(32), ms(63));
-        let all = [whole.drive, whole.overhead, whole.seek, whole.rotation, whole.transfer, whole.late];
+        let all =
+            [whole.drive, whole.overhead, whole.seek, whole.rotation, whole.transfer, whole.late];
         assert_eq!(all, [1, 2, 4, 8, 16, 32].map(ms));
         let mut behind = Breakdown::default();
         behind.command(Some(parts), ms(32), ms(50));

@@ -28,8 +28,8 @@ use units::{Duration, Instant, Operation};
 pub use breakdown::Breakdown;
 use history::History;
 pub use traced::{NAMED_MAX, Traced, TracedId, Withholder};
-pub use watchers::{Filter, Told, WAITING_MAX, WATCHERS_MAX, Watcher};
 pub(crate) use watchers::Watchers;
+pub use watchers::{Filter, Told, WAITING_MAX, WATCHERS_MAX, Watcher};
 
 /// So many waits of a request are remembered by their times: who was served in others is not told.
 const WAITS_MAX: usize = 8;
@@ -140,8 +140,8 @@ impl Observer {
         }
         self.close(now);
         let Entered { slot, id, export, operation, asked } = entered;
-        let mut breakdown = Breakdown::default();
-        breakdown.inbox = asked.map_or(Duration::ZERO, |asked| now.saturating_since(asked));
+        let inbox = asked.map_or(Duration::ZERO, |asked| now.saturating_since(asked));
+        let breakdown = Breakdown { inbox, ..Breakdown::default() };
         let traced = Traced {
             id,
             disk: self.disk,
@@ -251,7 +251,11 @@ impl Observer {
     }
 
     /// The answers were handed to the sockets' thread, just `now`. Counts those that were slow.
-    pub(crate) fn handed_over(&mut self, now: impl FnOnce() -> Instant, mut slow: impl FnMut(VolumeId)) {
+    pub(crate) fn handed_over(
+        &mut self,
+        now: impl FnOnce() -> Instant,
+        mut slow: impl FnMut(VolumeId),
+    ) {
         if self.finished.is_empty() {
             return;
         }

@@ -13,7 +13,8 @@ struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
 }
@@ -42,7 +43,8 @@ fn us(micros: u64) -> Duration {
 impl World {
     fn new(disk: &str, seed: u64) -> Self {
         let text = format!("[[disk]]\nname = \"d0\"\n{disk}\n");
-        let plan = config::Plan::parse(&text, "plan.toml", std::path::Path::new("")).expect("a plan");
+        let plan =
+            config::Plan::parse(&text, "plan.toml", std::path::Path::new("")).expect("a plan");
         let engine = plan.disks[0].engine_on_host(Instant::ZERO);
         let model = plan.disks[0].drive.model.clone();
         let disk = Emulated::new(model, Box::new(RamStore::default()));
@@ -160,11 +162,7 @@ fn the_parts_of_every_request_s_time_add_up_to_it() {
         for seed in 1..=4 {
             let mut world = World::new(disk, seed);
             world.tells = seed != 4;
-            let [limit, high] = if what == "deadlines" {
-                [100, 0]
-            } else {
-                [40, 1]
-            };
+            let [limit, high] = if what == "deadlines" { [100, 0] } else { [40, 1] };
             world.volume(30, 100, Priority::Normal);
             world.volume(10, limit, Priority::Normal);
             world.volume(0, 100, if high == 1 { Priority::High } else { Priority::Normal });
@@ -179,9 +177,12 @@ fn the_parts_of_every_request_s_time_add_up_to_it() {
             }
             let done = &world.done;
             assert!(sum(done, |b| b.others) > Duration::ZERO, "{what}, seed {seed}");
-            assert!(sum(done, |b| b.inbox) > Duration::ZERO && sum(done, |b| b.late) > Duration::ZERO);
+            assert!(
+                sum(done, |b| b.inbox) > Duration::ZERO && sum(done, |b| b.late) > Duration::ZERO
+            );
             assert_eq!(sum(done, |b| b.disk) > Duration::ZERO, seed == 4, "{what}, seed {seed}");
-            let arm = sum(done, |b| b.seek) > Duration::ZERO && sum(done, |b| b.rotation) > Duration::ZERO;
+            let arm = sum(done, |b| b.seek) > Duration::ZERO
+                && sum(done, |b| b.rotation) > Duration::ZERO;
             assert_eq!(arm, seed != 4 && what != "flash", "{what}, seed {seed}");
         }
     }

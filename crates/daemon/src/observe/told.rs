@@ -26,16 +26,15 @@ impl Operator {
         let disk = self.live.disks[*disk].clone();
         let name = |export| self.live.routes.name(export).unwrap_or_else(|| format!("({disk})"));
         let served = traced.served.iter().flatten();
-        let served = served.map(|(export, time)| MeanwhileReport {
-            volume: name(*export),
-            ns: time.as_nanos(),
-        });
+        let served = served
+            .map(|(export, time)| MeanwhileReport { volume: name(*export), ns: time.as_nanos() });
         let by = match traced.withheld_by {
             Withholder::Policy => "policy",
             Withholder::Limit => "limit",
             Withholder::Deadlines => "deadlines",
         };
-        let parts = Breakdown::PARTS.iter().map(|(name, part)| ((*name).to_owned(), part(breakdown)));
+        let parts =
+            Breakdown::PARTS.iter().map(|(name, part)| ((*name).to_owned(), part(breakdown)));
         let parts: BTreeMap<_, _> = parts.map(|(name, part)| (name, part.as_nanos())).collect();
         RequestReport {
             schema: SCHEMA,

@@ -182,7 +182,8 @@ mod tests {
     use super::*;
 
     fn traced(volume: u32, millis: u64) -> Traced {
-        let mut traced = Traced::example(ExportId(volume), Instant::ZERO + Duration::from_millis(millis));
+        let mut traced =
+            Traced::example(ExportId(volume), Instant::ZERO + Duration::from_millis(millis));
         traced.breakdown.seek = Duration::from_millis(millis);
         traced
     }
