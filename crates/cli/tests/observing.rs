@@ -187,7 +187,7 @@ fn issues(entry: &flight::Entry) -> bool {
 fn entries(bytes: &[u8]) -> (flight::Header, Vec<(units::Instant, flight::Entry)>) {
     let mut reader = flight::Reader::new(bytes).expect("a record");
     let mut entries = Vec::new();
-    while let Some(entry) = reader.next().expect("it is whole") {
+    while let Some(entry) = reader.next_entry().expect("it is whole") {
         entries.push(entry);
     }
     (reader.header().clone(), entries)

@@ -146,8 +146,7 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// See [`ReadError`].
-    #[expect(clippy::should_implement_trait, reason = "an iterator would hide that errors end it")]
-    pub fn next(&mut self) -> Result<Option<(Instant, Entry)>, ReadError> {
+    pub fn next_entry(&mut self) -> Result<Option<(Instant, Entry)>, ReadError> {
         if self.end.is_some() {
             return Ok(None);
         }

@@ -205,7 +205,7 @@ pub fn replay<R: Read>(reader: &mut Reader<R>) -> Result<Replayed, ReplayError> 
     let (events, decisions, commands, replies) = (0, 0, 0, 0);
     let (until, end, difference) = (begun, None, None);
     let mut done = Replayed { events, decisions, commands, replies, until, end, difference };
-    while let Some((at, entry)) = reader.next()? {
+    while let Some((at, entry)) = reader.next_entry()? {
         let number = done.events + done.decisions + 1;
         let impossible = |fault| ReplayError::Impossible { entry: number, at, fault };
         if at < done.until || at.since(begun) > RECORD_TIME_MAX {

@@ -140,8 +140,8 @@ impl Observer {
         }
         self.close(now);
         let Entered { slot, id, export, operation, asked } = entered;
-        let mut breakdown = Breakdown::default();
-        breakdown.inbox = asked.map_or(Duration::ZERO, |asked| now.saturating_since(asked));
+        let inbox = asked.map_or(Duration::ZERO, |asked| now.saturating_since(asked));
+        let breakdown = Breakdown { inbox, ..Breakdown::default() };
         let traced = Traced {
             id,
             disk: self.disk,
