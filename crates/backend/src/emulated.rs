@@ -23,11 +23,7 @@ impl Emulated {
     fn transfer(&mut self, job: &Job) -> Result<Vec<u8>, Failure> {
         let Operation { op, extent, fua } = job.operation;
         let moved = match op {
-            Op::Read => {
-                let mut data = vec![0; extent.len.bytes_usize()];
-                self.store.read(extent, &mut data)?;
-                data
-            }
+            Op::Read => self.read_now(extent)?,
             Op::Write => {
                 self.store.write(extent, &job.data)?;
                 Vec::new()
@@ -82,14 +78,42 @@ impl Disk for Emulated {
         let tag = Tag(done.tag.0);
         let place = self.running.iter().position(|job| job.tag == tag);
         let job = self.running.swap_remove(place.expect("a job that is done was submitted"));
-        Some(Finished { tag, result: self.transfer(&job), late: now.since(done.at) })
+        Some(Finished { tag, result: self.transfer(&job), late: Some(now.since(done.at)) })
     }
 
     fn space(&mut self, extent: Extent) -> Option<(Space, Sectors)> {
         Some(self.store.space(extent))
     }
 
+    fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
+        assert!(extent.end().0 <= self.capacity().0, "the extent lies inside the disk");
+        let mut data = vec![0; extent.len.bytes_usize()];
+        self.store.read(extent, &mut data)?;
+        Ok(data)
+    }
+
     fn times(&self) -> Option<Times> {
         self.times
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::{Lba, Sectors};
+
+    use super::*;
+    use crate::RamStore;
+
+    #[test]
+    fn what_a_disk_holds_can_be_looked_at_before_it_is_served() {
+        let mut store = RamStore::default();
+        let label = Extent::new(Lba(8), Sectors(2));
+        store.write(label, &[7; 1024]).expect("there is space");
+        let spec = config::drives::library_any("barracuda-2t").expect("it is in the library");
+        let mut disk = Emulated::new(spec.check().expect("it is sound"), Box::new(store));
+        assert_eq!(disk.read_now(label), Ok(vec![7; 1024]));
+        assert_eq!(disk.next_event(), None, "it was no command");
+        let end = Extent::new(Lba(disk.capacity().0 - 1), Sectors(1));
+        assert_eq!(disk.read_now(end), Ok(vec![0; 512]));
     }
 }

@@ -1,20 +1,38 @@
 //! Disks that hold data. No policy: a backend does what it is told, in the order in which it is told.
 //!
-//! A [`Disk`] is driven like everything else here: time is an argument. [`Emulated`] is data in memory or in a file,
-//! and a drive model that says when each command is done; [`Memory`] and [`Null`] take no time. Completions of a model
-//! come when it says, or later if the caller comes later; how much later is part of each completion.
+//! A [`Disk`] is driven like everything else here: time is an argument. There are four, and two that stand before another:
+//!
+//! ```text
+//! Guarded ─▶ Faulty ─▶ Emulated   data in memory or in a file, and a drive model that says when each command is done
+//!    │       (tests)   Real       a block device or a file of this machine, which says so itself
+//!    │                 Memory     data in memory, at once; Null keeps nothing
+//!    └─ what failed, how long the longest command has been under way, and that a failed flush fails what follows
+//! ```
+//!
+//! Completions of an emulated drive come when the model says, or later if the caller comes later; how much later is part of
+//! each completion. A real disk wakes the caller.
 //!
 //! Invariants: an operation owns its buffer from [`Disk::submit`] until its [`Finished`]; every submitted job
 //! finishes exactly once; a failure is a value that travels to the client, and nothing is retried.
 
+pub mod device;
+
 mod emulated;
+mod faulty;
+mod guarded;
 mod memory;
+mod real;
 mod store;
+
+use std::sync::Arc;
 
 use units::{Duration, Extent, Instant, Operation, Sectors};
 
 pub use emulated::Emulated;
+pub use faulty::{Fault, Faults, Faulty, What};
+pub use guarded::{Guarded, Health, State};
 pub use memory::{Memory, Null};
+pub use real::{Opening, Real, RealError};
 pub use store::{FileStore, OpenError, RAM_BYTES_MAX, RamStore, Store};
 
 /// A job's name, chosen by who submits it.
@@ -52,8 +70,8 @@ pub struct Finished {
     /// What was read, as long as the extent. Or that the disk could not. For anything else its bytes are of no meaning: a
     /// write may give its buffer back, to be used again.
     pub result: Result<Vec<u8>, Failure>,
-    /// How long after the drive was done this was noticed.
-    pub late: Duration,
+    /// How long after the drive was done this was noticed, where the drive is a model that says when it was.
+    pub late: Option<Duration>,
 }
 
 /// The disk could not do it; what it holds there is not to be trusted.
@@ -63,7 +81,12 @@ pub enum Failure {
     Io,
     /// What stands for the medium is full.
     NoSpace,
+    /// The disk is not there any more.
+    Gone,
 }
+
+/// Wakes whoever drives a disk: something can be reaped. From any thread.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
 /// What the time of a disk's commands went into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,6 +118,11 @@ pub trait Disk: Send {
         false
     }
 
+    /// Whom to wake when something can be reaped before [`Disk::next_event`], for a disk that does not know its own times.
+    fn wake_by(&mut self, waker: Waker) {
+        drop(waker);
+    }
+
     /// When there is something to reap, as things stand.
     fn next_event(&self) -> Option<Instant>;
 
@@ -107,6 +135,16 @@ pub trait Disk: Send {
         let _ = extent;
         None
     }
+
+    /// What these sectors hold, now: for who looks at a disk before it is served, such as at its labels. It waits for the
+    /// medium where there is one, and is none of the commands.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    ///
+    /// # Panics
+    /// If the extent passes the end.
+    fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure>;
 
     /// What the time of the commands reaped so far went into, if it can tell.
     fn times(&self) -> Option<Times> {

@@ -35,7 +35,7 @@ struct Done {
 
 impl Done {
     fn push(&mut self, job: &Job, result: Result<Vec<u8>, Failure>, now: Instant) {
-        self.jobs.push_back(Finished { tag: job.tag, result, late: units::Duration::ZERO });
+        self.jobs.push_back(Finished { tag: job.tag, result, late: None });
         self.at = now;
     }
 
@@ -94,6 +94,12 @@ impl Disk for Memory {
     fn space(&mut self, extent: Extent) -> Option<(Space, Sectors)> {
         Some(self.store.space(extent))
     }
+
+    fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
+        let mut data = Vec::with_capacity(extent.len.bytes_usize());
+        self.store.append(extent, &mut data);
+        Ok(data)
+    }
 }
 
 impl Null {
@@ -128,6 +134,10 @@ impl Disk for Null {
 
     fn reap(&mut self, _: Instant) -> Option<Finished> {
         self.done.jobs.pop_front()
+    }
+
+    fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
+        Ok(vec![0; extent.len.bytes_usize()])
     }
 }
 

@@ -256,6 +256,24 @@ impl FileStore {
     }
 }
 
+/// Where a file has space, as [`Store::space`] tells it.
+pub(crate) fn space_of(file: &File, extent: Extent) -> (Space, Sectors) {
+    let (at, end) = (extent.start.0 * SECTOR_BYTES, extent.end().0 * SECTOR_BYTES);
+    // Data from here on, or behind a hole; or no more of it.
+    let data = match seek(file, SeekFrom::Data(at)) {
+        Ok(data) => data.min(end),
+        Err(Errno::NXIO) => end,
+        Err(_) => return (Space::Taken, extent.len),
+    };
+    // A sector that data begins in is data.
+    let hole = Sectors(data / SECTOR_BYTES - extent.start.0);
+    if hole > Sectors::ZERO {
+        return (Space::Hole, hole);
+    }
+    let until = seek(file, SeekFrom::Hole(at)).map_or(end, |hole| hole.min(end));
+    (Space::Taken, Sectors(until.div_ceil(SECTOR_BYTES) - extent.start.0))
+}
+
 fn failure(error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Failure::NoSpace,
@@ -285,20 +303,7 @@ impl Store for FileStore {
     }
 
     fn space(&mut self, extent: Extent) -> (Space, Sectors) {
-        let (at, end) = (extent.start.0 * SECTOR_BYTES, extent.end().0 * SECTOR_BYTES);
-        // Data from here on, or behind a hole; or no more of it.
-        let data = match seek(&self.file, SeekFrom::Data(at)) {
-            Ok(data) => data.min(end),
-            Err(Errno::NXIO) => end,
-            Err(_) => return (Space::Taken, extent.len),
-        };
-        // A sector that data begins in is data.
-        let hole = Sectors(data / SECTOR_BYTES - extent.start.0);
-        if hole > Sectors::ZERO {
-            return (Space::Hole, hole);
-        }
-        let until = seek(&self.file, SeekFrom::Hole(at)).map_or(end, |hole| hole.min(end));
-        (Space::Taken, Sectors(until.div_ceil(SECTOR_BYTES) - extent.start.0))
+        space_of(&self.file, extent)
     }
 
     fn sync(&mut self) -> Result<(), Failure> {

@@ -9,8 +9,8 @@ use anyhow::Context;
 use clap::{Args as ClapArgs, Subcommand};
 use control::{
     Admission, AdmissionAnswer, Answer, Client, ClientError, Disk, DiskAnswer, DiskChange,
-    DisksAnswer, Problem, Room, StreamSpec, Volume, VolumeAnswer, VolumeChange, VolumeSpec,
-    VolumesAnswer,
+    DiskState, DisksAnswer, Problem, Room, StreamSpec, Volume, VolumeAnswer, VolumeChange,
+    VolumeSpec, VolumesAnswer,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -380,6 +380,20 @@ fn shown(volume: &Volume) -> String {
     )
 }
 
+/// What a disk is good for, and what it has been at for longer than any command takes.
+fn state(disk: &Disk) -> String {
+    const LONG_MS: f64 = 1_000.0;
+    let state = match disk.state {
+        DiskState::Well => "well",
+        DiskState::Poisoned => "poisoned",
+        DiskState::Gone => "gone",
+    };
+    match (disk.oldest_command_ms, &disk.oldest_command) {
+        (Some(age), Some(op)) if age > LONG_MS => format!("{state}, {op} for {:.1} s", age / 1e3),
+        _ => state.to_owned(),
+    }
+}
+
 fn disks(disks: &[Disk]) -> String {
     let head = [
         "disk",
@@ -392,6 +406,7 @@ fn disks(disks: &[Disk]) -> String {
         "size",
         "free",
         "in one piece",
+        "state",
     ];
     let row = |disk: &Disk| {
         vec![
@@ -405,6 +420,7 @@ fn disks(disks: &[Disk]) -> String {
             Bytes(disk.capacity_bytes).to_string(),
             Bytes(disk.free_bytes).to_string(),
             Bytes(disk.gap_bytes).to_string(),
+            state(disk),
         ]
     };
     table::text(&head, &disks.iter().map(row).collect::<Vec<_>>())

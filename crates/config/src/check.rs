@@ -14,7 +14,7 @@ use crate::limits::{
 };
 use crate::plan::{Disk, Plan, Workload};
 use crate::table::{Source, Table};
-use crate::{disk, nbd, volume, workload};
+use crate::{disk, nbd, real, volume, workload};
 
 const KEYS: &[&str] = &["seed", "duration", "listen", "nbd", "disk", "volume", "workload"];
 const SEED_DEFAULT: u64 = 1;
@@ -105,6 +105,11 @@ impl Plan {
                 "workload",
                 "at least one table `[[workload]]` to simulate",
             ));
+        }
+        if let Some(disk) = self.disks.iter().find(|disk| real::is_unmeasured(&disk.drive.model)) {
+            let title = format!("[[disk]] \"{}\"", disk.name);
+            let expected = format!("{}: nobody knows how to simulate it", real::CURE);
+            return Err(self.lacks(disk.line, Some(title), "profile", &expected));
         }
         if self.duration.is_none() {
             let endless = self.workloads.iter().position(|workload| workload.stop.is_none());

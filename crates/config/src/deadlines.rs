@@ -10,6 +10,7 @@ use units::Duration;
 use crate::error::ConfigError;
 use crate::limits::HOST_LATENESS_MAX;
 use crate::plan::Disk;
+use crate::real;
 use crate::table::Table;
 
 pub(crate) const KEYS: [&str; 3] = ["host_lateness", "best_effort", "range"];
@@ -81,6 +82,9 @@ pub(crate) fn bounded(table: &Table<'_>, disk: &Disk) -> Result<(), ConfigError>
         Err(value.map_or_else(|| table.missing(key, expected), |value| value.refuse(expected)))
     };
     let Some(profile) = disk.profile() else {
+        if real::is_unmeasured(&disk.drive.model) {
+            return refused("profile", &format!("{}, or another policy", real::CURE));
+        }
         return refused(
             "drive",
             "a drive with an arm: nothing bounds what erasing and collecting cost a flash drive's commands",

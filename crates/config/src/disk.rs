@@ -16,8 +16,10 @@ use crate::limits::{
     DEPTH_MAX, ESTIMATE_MIN, INTERVAL_MIN, LINGER_MAX, PATH_BYTES_MAX, PERIOD_MAX, PERIOD_MIN,
 };
 use crate::measured;
+use crate::memory;
 use crate::names::Names;
-use crate::plan::{Backing, Disk, DriveRef, ProfileRef};
+use crate::plan::{Backing, Disk, DriveRef, ProfileRef, Real};
+use crate::real;
 use crate::settings::measured_worst_case;
 use crate::table::{Table, Value, listed, time};
 
@@ -25,7 +27,10 @@ pub(crate) const KEYS: &[&str] = &[
     "name",
     "drive",
     "profile",
-    "path",
+    real::KEYS[0],
+    real::KEYS[1],
+    real::KEYS[2],
+    memory::KEY,
     "backing",
     "policy",
     "depth",
@@ -75,8 +80,16 @@ pub(crate) fn check(
     let mut disks = Vec::new();
     for table in tables {
         let name = names.add(table)?.to_owned();
-        let drive = drive(table, base_dir, &mut models)?;
-        let backing = backing(table, base_dir, &mut files)?;
+        if let Some((drive, backing)) = memory::check(table)? {
+            disks.push(disk(table, name, (drive, None), backing)?);
+            continue;
+        }
+        let real = real::check(table, base_dir, known)?;
+        let drive = match &real {
+            Some(asked) => real::drive(table, base_dir, asked)?,
+            None => drive(table, base_dir, &mut models)?,
+        };
+        let backing = backing(table, base_dir, real.map(|asked| asked.real), &mut files)?;
         disks.push(disk(table, name, drive, backing)?);
     }
     Ok(disks)
@@ -94,11 +107,11 @@ fn disk(
     let up_to_period = " (the period)";
     let batches = Duration::ZERO..=period;
     let (batch, linger, sequential, random) = match drive.model {
-        AnyModel::Mechanical(_) => {
+        _ if drive.model.rotational() => {
             let (sequential, random) = (ESTIMATE_SEQUENTIAL_DEFAULT, ESTIMATE_RANDOM_DEFAULT);
             (BATCH_DEFAULT.min(period), LINGER_DEFAULT, sequential, random)
         }
-        AnyModel::Flash(_) => {
+        _ => {
             let estimate = ESTIMATE_FLASH_DEFAULT;
             (Duration::ZERO, Duration::ZERO, estimate, estimate)
         }
@@ -159,6 +172,9 @@ fn estimator(table: &Table<'_>, model: &AnyModel) -> Result<EstimatorName, Confi
     let Some(value) = table.value("estimate") else { return Ok(EstimatorName::Constants) };
     let known = listed(EstimatorName::ALL.iter(), '"');
     let by = value.quantity(format_args!("one of the estimators {known}"))?;
+    if by == EstimatorName::Profile && real::is_unmeasured(model) {
+        return Err(value.refuse(format_args!("another estimator, or {}", real::CURE)));
+    }
     if by == EstimatorName::Profile && model.mechanical().is_none() {
         return Err(value.refuse("another estimator: the profile is of an arm and turning disks"));
     }
@@ -219,14 +235,11 @@ fn named(
     base_dir: &Path,
     models: &mut BTreeMap<String, AnyModel>,
 ) -> Result<DriveRef, ConfigError> {
-    if let Some(path) = table.value("path") {
-        return Err(
-            path.refuse("a `drive` instead: this version emulates disks and opens no real one")
-        );
-    }
     let expected = || {
         let library = listed(drives::names(), '"');
-        format!("a drive of the library ({library}) or the path of a drive file (*.toml)")
+        format!(
+            "a drive of the library ({library}), \"memory\" or \"null\", or the path of a drive file (*.toml)"
+        )
     };
     let value = table.require("drive", expected())?;
     let name = value.text(expected())?;
@@ -276,8 +289,18 @@ pub(crate) fn unusable(
 fn backing(
     table: &Table<'_>,
     base_dir: &Path,
+    real: Option<Real>,
     files: &mut BTreeMap<PathBuf, usize>,
 ) -> Result<Backing, ConfigError> {
+    if let Some(real) = real {
+        let value = table.value("path").expect("a real disk has one");
+        if let Some(line) = files.insert(same_file(&real.path), value.line()) {
+            return Err(
+                value.refuse(format_args!("a disk of its own (line {line} has this one already)"))
+            );
+        }
+        return Ok(Backing::Real(real));
+    }
     let Some(value) = table.value("backing") else { return Ok(Backing::Ram) };
     let text = value.text("\"ram\" or a file's path")?;
     if text == "ram" {

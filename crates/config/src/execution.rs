@@ -5,6 +5,7 @@ use units::{Duration, Sectors};
 
 use crate::error::ConfigError;
 use crate::plan::DriveRef;
+use crate::real;
 use crate::table::{Table, size};
 
 pub(crate) const KEYS: [&str; 8] = [
@@ -45,7 +46,13 @@ pub(crate) fn check(table: &Table<'_>, drive: &DriveRef) -> Result<Execution, Co
     if !preemptible {
         return Ok(Execution::Whole { split: piece(table, "split")? });
     }
-    let Some(model) = drive.model.mechanical() else { return flash(table) };
+    let Some(model) = drive.model.mechanical() else {
+        let blind = real::is_unmeasured(&drive.model) && drive.model.rotational();
+        return match table.value("execution").filter(|_| blind) {
+            Some(value) => Err(value.refuse(format_args!("\"whole\", or {}", real::CURE))),
+            None => flash(table),
+        };
+    };
     let default = Preemptible::default();
     let flag = |key, default| table.value(key).map_or(Ok(default), |value| value.boolean());
     Ok(Execution::Preemptible(Preemptible {

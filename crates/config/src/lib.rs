@@ -22,9 +22,11 @@ mod error;
 mod execution;
 mod file;
 mod measured;
+mod memory;
 mod names;
 mod nbd;
 mod plan;
+mod real;
 mod replay;
 mod settings;
 mod stream;
@@ -37,7 +39,7 @@ pub use document::{Document, StreamEdit, VolumeEdit};
 pub use error::ConfigError;
 pub use nbd::{Nbd, Tls};
 pub use plan::{
-    Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, ProfileRef, Remap,
+    Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, ProfileRef, Real, Remap,
     Replay, Requests, Volume, VolumeIndex, Workload,
 };
 pub use stream::{BlockCost, Stream};

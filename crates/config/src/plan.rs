@@ -128,17 +128,32 @@ impl PartialEq for DriveRef {
 
 impl Eq for DriveRef {}
 
-/// Where an emulated disk keeps its data.
+/// Where a disk's data lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// In memory: gone with the process.
     Ram,
     /// In a file, its path already relative to the working directory rather than to the config.
     File(PathBuf),
-    /// In memory, and the drive's times count for nothing: every command is done at once.
+    /// In memory, and every command is done at once.
     Memory,
-    /// Nowhere, and at once: what is written is forgotten.
+    /// Nowhere, and every command is done at once: what is written is forgotten.
     Null,
+    /// It is no emulated disk: it is this one.
+    Real(Real),
+}
+
+/// A real disk: a block device, or a file that stands for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Real {
+    /// Its path, already relative to the working directory rather than to the config.
+    pub path: PathBuf,
+    /// Whether the page cache stands between.
+    pub buffered: bool,
+    /// Whether a table of partitions on it is taken as the volumes' data.
+    pub adopt: bool,
+    /// Whether zeroing changes a map and moves nothing.
+    pub fast_zero: bool,
 }
 
 /// One volume, and what it is promised.

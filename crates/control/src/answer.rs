@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use config::{Document, Plan, StreamEdit, VolumeEdit};
-use daemon::{Operator, Status, VolumeStatus};
+use daemon::{DiskStatus, Operator, Status, VolumeStatus};
 use engine::{Admission as Promised, Kept};
 use frontend::ExportId;
 use units::{Bytes, Instant, SECTOR_BYTES};
 use volume::{DiskId, NoSpace, Placed, Pool};
 
 use crate::problem::Problem;
-use crate::shapes::{Admission, Disk, LatencyMs, Room, Stream, StreamSpec, Volume, VolumeSpec};
+use crate::shapes::{
+    Admission, Disk, DiskState, LatencyMs, Room, Stream, StreamSpec, Volume, VolumeSpec,
+};
 
 /// All volumes. One that came or went between the two questions is left out.
 pub(crate) fn volumes(operator: &Operator) -> Vec<Volume> {
@@ -39,11 +41,11 @@ fn volumes_of(
     let planned: BTreeMap<&str, &config::Volume> =
         plan.volumes.iter().map(|volume| (volume.name.as_str(), volume)).collect();
     let tell = |told: &VolumeStatus| {
-        let at = status.disks[told.disk].at;
+        let on = &status.disks[told.disk];
         let planned = planned.get(told.name.as_str())?;
         let connections = connections.get(&told.export).copied().unwrap_or(0);
         let latency = latency.then(|| latency_of(told));
-        Some(one(plan, planned, (told, at), (connections, latency)))
+        Some(one(plan, planned, (told, on), (connections, latency)))
     };
     status.volumes.iter().filter_map(tell).collect()
 }
@@ -51,13 +53,14 @@ fn volumes_of(
 fn one(
     plan: &Plan,
     planned: &config::Volume,
-    (told, at): (&VolumeStatus, Instant),
+    (told, on): (&VolumeStatus, &DiskStatus),
     (connections, latency_ms): (usize, Option<LatencyMs>),
 ) -> Volume {
     let disk = &plan.disks[planned.disk.0];
     Volume {
         name: planned.name.clone(),
         disk: disk.name.clone(),
+        state: state_of(on.health.state),
         size: config::size_text(planned.size),
         size_bytes: planned.size.0,
         at_bytes: planned.place.start.0 * SECTOR_BYTES,
@@ -73,8 +76,16 @@ fn one(
         bytes: told.account.sectors.bytes().0,
         in_flight: told.traffic.open,
         request_time_s: told.traffic.time().as_secs_f64(),
-        told_at_s: at.since(Instant::ZERO).as_secs_f64(),
+        told_at_s: on.at.since(Instant::ZERO).as_secs_f64(),
         latency_ms,
+    }
+}
+
+const fn state_of(state: daemon::DiskState) -> DiskState {
+    match state {
+        daemon::DiskState::Well => DiskState::Well,
+        daemon::DiskState::Poisoned => DiskState::Poisoned,
+        daemon::DiskState::Gone => DiskState::Gone,
     }
 }
 
@@ -135,6 +146,12 @@ pub(crate) fn disks(operator: &Operator) -> Vec<Disk> {
             gap_bytes: gap.bytes().0,
             busy_s: told.busy.as_secs_f64(),
             uptime_s: told.at.since(Instant::ZERO).as_secs_f64(),
+            state: state_of(told.health.state),
+            read_failures: told.health.read_failures,
+            write_failures: told.health.write_failures,
+            refused: told.health.refused,
+            oldest_command_ms: told.health.oldest.map(|(_, age)| age.as_millis_f64()),
+            oldest_command: told.health.oldest.map(|(op, _)| op.to_string()),
         }
     });
     disks.collect()

@@ -28,6 +28,6 @@ pub use problem::{Fault, Problem, Unfit};
 pub use routes::{Api, description};
 pub use server::{Bound, Server, Token, TokenError};
 pub use shapes::{
-    Admission, AdmissionAnswer, Disk, DiskAnswer, DiskChange, DisksAnswer, Room, Stream,
+    Admission, AdmissionAnswer, Disk, DiskAnswer, DiskChange, DiskState, DisksAnswer, Room, Stream,
     StreamSpec, Volume, VolumeAnswer, VolumeChange, VolumeSpec, VolumesAnswer,
 };

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use daemon::{Buckets, DiskStatus, Operator, Status, TimeSum, Traffic, VolumeStatus};
+use daemon::{Buckets, DiskState, DiskStatus, Operator, Status, TimeSum, Traffic, VolumeStatus};
 use engine::Executed;
 use frontend::ExportId;
 use units::{DiskTime, Duration, Share};
@@ -219,6 +219,20 @@ const DISK: &[Family<Disk>] = &[
         "Of the time charged, what came out of the slack: nobody else's reserve was waiting for it.",
         |d| charged(d.told.slack),
     ),
+    gauge(
+        "well",
+        "Whether it is good for everything: 0 once a flush failed, or it is gone.",
+        |d| Value::Whole(u64::from(d.told.health.state == DiskState::Well)),
+    ),
+    counter("command_failures_total", "Commands that failed at the disk.", |d| {
+        Value::Whole(d.told.health.read_failures + d.told.health.write_failures)
+    }),
+    counter("commands_refused_total", "Commands that it was not given, for its state.", |d| {
+        Value::Whole(d.told.health.refused)
+    }),
+    gauge("oldest_command_seconds", "How long its oldest command has been under way.", |d| {
+        time(d.told.health.oldest.map_or(units::Duration::ZERO, |(_, age)| age))
+    }),
 ];
 
 /// By `kind`.

@@ -104,6 +104,8 @@ pub struct Volume {
     pub name: String,
     /// The disk it lies on.
     pub disk: String,
+    /// What that disk is good for.
+    pub state: DiskState,
     /// Its size, as it can be typed back.
     pub size: String,
     /// The same in bytes.
@@ -210,6 +212,32 @@ pub struct Disk {
     pub busy_s: f64,
     /// How long it has been served.
     pub uptime_s: f64,
+    /// What it is good for.
+    pub state: DiskState,
+    /// Reads that failed at the disk.
+    pub read_failures: u64,
+    /// Writes, trims and flushes that failed at the disk.
+    pub write_failures: u64,
+    /// Commands that it was not given, for its state.
+    pub refused: u64,
+    /// For how long the oldest of its commands has been under way, if one is: where a disk stalls, it shows here first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest_command_ms: Option<f64>,
+    /// What that command does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest_command: Option<String>,
+}
+
+/// What a disk is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DiskState {
+    /// Everything.
+    Well,
+    /// A flush failed, and something written before may be lost: until the daemon opens it again it is only read.
+    Poisoned,
+    /// It is not there any more: everything fails until the daemon opens it again.
+    Gone,
 }
 
 /// What the deadlines of a disk leave.

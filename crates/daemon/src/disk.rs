@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 
-use backend::{Disk, Failure, Finished, Job, Space, Tag};
+use backend::{Disk, Failure, Finished, Guarded, Job, Space, Tag};
 use engine::{
     Action, Agenda, Command, CommandId, Contract, Engine, Event, Outcome, Purpose, Request,
     VolumeId,
@@ -74,7 +74,7 @@ pub(crate) struct DiskThread {
     name: String,
     clock: Clock,
     engine: Engine,
-    disk: Box<dyn Disk>,
+    disk: Guarded,
     /// Whether a command is done when the disk has taken it.
     prompt: bool,
     inbox: Arc<Inbox>,
@@ -92,6 +92,8 @@ pub(crate) struct DiskThread {
     lateness: Lateness,
     /// Whether the engine sent the arm just in time when last looked at.
     trusted: bool,
+    /// What the disk was good for when last looked at.
+    state: backend::State,
     /// Time without a command at the disk, up to when it had its last first one.
     idle: TimeSum,
     /// Since when there is none, if there is none.
@@ -104,11 +106,13 @@ impl DiskThread {
         name: String,
         clock: Clock,
         Brain { engine, seats, agenda }: Brain,
-        disk: Box<dyn Disk>,
+        mut disk: Guarded,
         inbox: Arc<Inbox>,
         handle: Handle,
     ) -> Self {
         let trusted = engine.executed().is_some_and(|executed| executed.trusted);
+        let woken = Arc::clone(&inbox);
+        disk.wake_by(Arc::new(move || woken.nudge()));
         Self {
             name,
             clock,
@@ -126,6 +130,7 @@ impl DiskThread {
             agenda,
             lateness: Lateness::default(),
             trusted,
+            state: backend::State::Well,
             idle: TimeSum::default(),
             idle_since: Instant::ZERO,
             stopping: false,
@@ -151,6 +156,7 @@ impl DiskThread {
             let now = disk.turn(&mut messages);
             disk.handle.reply_many(&mut disk.replies);
             disk.tell_of_trust();
+            disk.tell_of_state();
             if disk.stopping && disk.engine.requests() == 0 {
                 return disk.view(Look::All, now);
             }
@@ -211,6 +217,25 @@ impl DiskThread {
                 "disk {name}: just-in-time seeks and seek splitting are off until predictions come true: of {timed} \
                  arrivals foretold, {missed} were missed"
             );
+        }
+    }
+
+    /// Says once when the disk fails for good.
+    fn tell_of_state(&mut self) {
+        let state = self.disk.state();
+        if state == core::mem::replace(&mut self.state, state) {
+            return;
+        }
+        let name = &self.name;
+        match state {
+            backend::State::Well => {}
+            backend::State::Poisoned => eprintln!(
+                "disk {name}: a flush failed, and something written before may be lost: its volumes are only read until it \
+                 is opened again"
+            ),
+            backend::State::Gone => eprintln!(
+                "disk {name}: it is gone: everything asked of its volumes fails until it is opened again"
+            ),
         }
     }
 
@@ -335,7 +360,9 @@ impl DiskThread {
     }
 
     fn finish(&mut self, finished: Finished, now: Instant) {
-        self.lateness.record(finished.late);
+        if let Some(late) = finished.late {
+            self.lateness.record(late);
+        }
         let id = CommandId(finished.tag.0);
         let place = self.running.iter().position(|command| command.id == id);
         let command = self.running.swap_remove(place.expect("a finished job was submitted"));
@@ -375,7 +402,7 @@ impl DiskThread {
             Asker::Client(id) => {
                 let result = match pending.failure {
                     None => Ok(pending.data),
-                    Some(Failure::Io) => Err(Errno::Io),
+                    Some(Failure::Io | Failure::Gone) => Err(Errno::Io),
                     Some(Failure::NoSpace) => Err(Errno::NoSpc),
                 };
                 self.replies.push(Reply { id, result });
@@ -399,6 +426,7 @@ impl DiskThread {
             traffic: self.seats.traffic(now),
             idle: if self.running.is_empty() { self.idle(now) } else { self.idle },
             times: self.disk.times(),
+            health: self.disk.health(now),
             executed: self.engine.executed(),
             volumes,
         }

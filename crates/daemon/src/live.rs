@@ -53,8 +53,18 @@ impl Live {
         let routes = self.routes.all();
         let (mut disks, mut told) = (Vec::new(), BTreeMap::new());
         for (disk, (view, name)) in views.into_iter().zip(&self.disks).enumerate() {
-            let DiskView { at, busy, slack, lateness, traffic, idle, times, executed, volumes } =
-                view;
+            let DiskView {
+                at,
+                busy,
+                slack,
+                lateness,
+                traffic,
+                idle,
+                times,
+                health,
+                executed,
+                volumes,
+            } = view;
             let name = name.clone();
             disks.push(DiskStatus {
                 name,
@@ -65,6 +75,7 @@ impl Live {
                 traffic,
                 idle,
                 times,
+                health,
                 executed,
             });
             told.extend(volumes.into_iter().map(|(export, view)| (export, (disk, view))));

@@ -45,9 +45,14 @@ pub(crate) struct Medium {
 
 impl Medium {
     pub(crate) fn of(disk: &config::Disk) -> Self {
-        let rotational = disk.drive.model.mechanical().is_some();
-        let description = format!("on disk {}, a {}", disk.name, disk.drive.name);
-        Self { description, rotational, fast_zero: !rotational }
+        let rotational = disk.drive.model.rotational();
+        let (description, fast_zero) = match &disk.backing {
+            config::Backing::Real(real) => {
+                (format!("on disk {}, {}", disk.name, real.path.display()), real.fast_zero)
+            }
+            _ => (format!("on disk {}, a {}", disk.name, disk.drive.name), !rotational),
+        };
+        Self { description, rotational, fast_zero }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::{fmt, io, thread};
 
-use backend::{Disk, Emulated, FileStore, Memory, Null, RamStore};
+use backend::{Disk, Emulated, FileStore, Guarded, Memory, Null, Opening, RamStore, Real, Store};
 use config::{Backing, Document, Plan};
 use engine::Agenda;
 use frontend::{Address, Listing, Server, Settings, Tls, TlsError, TlsFiles};
@@ -33,7 +33,7 @@ pub struct Daemon {
 /// Why nothing was started.
 #[derive(Debug)]
 pub enum StartError {
-    /// A disk's backing cannot be used. Cure: as the reason says.
+    /// A disk, or what stands for it, cannot be used. Cure: as the reason says.
     Backing {
         /// The config's file, and the line of the disk's table.
         place: String,
@@ -54,7 +54,7 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Backing { place, disk, reason } => {
-                write!(f, "{place}: [[disk]] \"{disk}\": field `backing`: {reason}")
+                write!(f, "{place}: [[disk]] \"{disk}\": {reason}")
             }
             Self::Listen(error) => write!(f, "listen: {error}"),
             Self::Tls(error) => write!(f, "[nbd]: found {error}"),
@@ -80,6 +80,18 @@ impl Daemon {
         Self::start_with(plan, addresses, || Ok(())).map(|(daemon, ())| daemon)
     }
 
+    /// The same, with something before each disk: faults, for tests of what becomes of them.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left running then.
+    pub fn start_behind(
+        plan: &Plan,
+        addresses: &[Address],
+        before: &dyn Fn(&str, Box<dyn Disk>) -> Box<dyn Disk>,
+    ) -> Result<Self, StartError> {
+        Self::start_all(plan, addresses, before, || Ok(())).map(|(daemon, ())| daemon)
+    }
+
     /// The same. When all that can fail before has not, `also` is done; where it fails, nothing is left either.
     ///
     /// # Errors
@@ -87,6 +99,15 @@ impl Daemon {
     pub fn start_with<T>(
         plan: &Plan,
         addresses: &[Address],
+        also: impl FnOnce() -> io::Result<T>,
+    ) -> Result<(Self, T), StartError> {
+        Self::start_all(plan, addresses, &|_, disk| disk, also)
+    }
+
+    fn start_all<T>(
+        plan: &Plan,
+        addresses: &[Address],
+        before: &dyn Fn(&str, Box<dyn Disk>) -> Box<dyn Disk>,
         also: impl FnOnce() -> io::Result<T>,
     ) -> Result<(Self, T), StartError> {
         let clock = Clock::start();
@@ -105,8 +126,8 @@ impl Daemon {
         let threads = disks.into_iter().zip(&plan.disks).zip(&inboxes);
         let threads = threads.map(|((opened, disk), inbox)| {
             let (name, inbox) = (disk.name.clone(), inbox.clone());
-            let (brain, disk) = (opened.brain, opened.disk);
-            let thread = DiskThread::new(name, clock, brain, disk, inbox, handle.clone());
+            let guarded = Guarded::new(before(&name, opened.disk));
+            let thread = DiskThread::new(name, clock, opened.brain, guarded, inbox, handle.clone());
             Arc::new(Mutex::new(thread))
         });
         let threads: Vec<Shared> = threads.collect();
@@ -164,6 +185,7 @@ impl Daemon {
     }
 }
 
+const _: () = assert!(config::limits::MEMORY_SIZE_MAX.0 <= backend::RAM_BYTES_MAX.0);
 const _: () = assert!(config::limits::CONNECTIONS_MAX == frontend::limits::CONNECTIONS_MAX);
 const _: () = assert!(config::limits::CONNECTION_REQUESTS_MAX == frontend::limits::REQUESTS_MAX);
 const _: () = assert!(
@@ -240,16 +262,19 @@ fn open(
     new: &mut NewFiles,
     now: Instant,
 ) -> Result<Opened, StartError> {
-    let model = disk.drive.model.clone();
-    let behind: Box<dyn Disk> = match &disk.backing {
-        Backing::Ram => Box::new(Emulated::new(model, Box::<RamStore>::default())),
+    let emulated = |store: Box<dyn Store>| -> Box<dyn Disk> {
+        Box::new(Emulated::new(disk.drive.model.clone(), store))
+    };
+    let behind = match &disk.backing {
+        Backing::Ram => emulated(Box::<RamStore>::default()),
         Backing::File(path) => {
             let store = open_file(plan, disk, path)?;
             new.0.extend(store.is_new().then(|| path.clone()));
-            Box::new(Emulated::new(model, Box::new(store)))
+            emulated(Box::new(store))
         }
-        Backing::Memory => Box::new(Memory::new(model.capacity())),
-        Backing::Null => Box::new(Null::new(model.capacity())),
+        Backing::Real(real) => Box::new(open_real(plan, disk, real)?),
+        Backing::Memory => Box::new(Memory::new(disk.drive.model.capacity())),
+        Backing::Null => Box::new(Null::new(disk.drive.model.capacity())),
     };
     let engine = disk.engine_on_host(now);
     let timed = disk.execution.preemptible().is_some_and(|how| how.jit.is_some());
@@ -267,7 +292,20 @@ fn open_file(plan: &Plan, disk: &config::Disk, path: &Path) -> Result<FileStore,
     FileStore::open(path, disk.drive.model.capacity()).map_err(|error| StartError::Backing {
         place: format!("{}:{}", plan.file, disk.line),
         disk: disk.name.clone(),
-        reason: format!("found `{}`, expected a file that can be used ({error})", path.display()),
+        reason: format!(
+            "field `backing`: found `{}`, expected a file that can be used ({error})",
+            path.display()
+        ),
+    })
+}
+
+fn open_real(plan: &Plan, disk: &config::Disk, real: &config::Real) -> Result<Real, StartError> {
+    let (capacity, depth) = (disk.drive.model.capacity(), disk.depth);
+    let opening = Opening { capacity, depth, buffered: real.buffered, adopt: real.adopt };
+    Real::open(&real.path, opening).map_err(|error| StartError::Backing {
+        place: format!("{}:{}", plan.file, disk.line),
+        disk: disk.name.clone(),
+        reason: format!("field `path`: found `{}`, {error}", real.path.display()),
     })
 }
 

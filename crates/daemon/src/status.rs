@@ -1,6 +1,6 @@
 //! How things stand, as the daemon tells it.
 
-use backend::Times;
+use backend::{Health, Times};
 use engine::{Account, Contract, Declared, Executed, Kept};
 use frontend::ExportId;
 use report::{DeclaredReport, Latency, Runs, VolumeReport};
@@ -8,7 +8,7 @@ use units::{Bytes, DiskTime, Duration, Instant};
 
 use crate::traffic::{TimeSum, Traffic};
 
-/// How late an emulated drive's completions were noticed: what its delays are worth.
+/// How late an emulated drive's completions were noticed: what its delays are worth. A real disk does not tell.
 #[derive(Clone, Debug, Default)]
 pub struct Lateness(Latency);
 
@@ -60,6 +60,7 @@ pub(crate) struct DiskView {
     pub(crate) traffic: Traffic,
     pub(crate) idle: TimeSum,
     pub(crate) times: Option<Times>,
+    pub(crate) health: Health,
     pub(crate) executed: Option<Executed>,
     /// In no order that means anything.
     pub(crate) volumes: Vec<(ExportId, VolumeView)>,
@@ -84,6 +85,8 @@ pub struct DiskStatus {
     pub idle: TimeSum,
     /// What its commands' time went into; `None` of a drive that does not tell, or has no arm.
     pub times: Option<Times>,
+    /// What has failed and what hangs.
+    pub health: Health,
     /// What preemptible execution has done; `None` if requests are executed whole.
     pub executed: Option<Executed>,
 }

@@ -1,4 +1,4 @@
-//! A drive of either kind, for those who need not know which: a mechanical one or a flash one.
+//! A drive of either kind, for those who need not know which: a mechanical one or a flash one; or one that nobody knows.
 
 use std::sync::Arc;
 
@@ -37,14 +37,37 @@ pub enum AnyModel {
     Mechanical(Arc<Model>),
     /// Dies and channels.
     Flash(Arc<FlashModel>),
+    /// Nobody knows: a real drive that nobody measured.
+    Unknown(Unmeasured),
+}
+
+/// What can be said of a drive that nobody measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unmeasured {
+    /// Addresses on it.
+    pub capacity: Sectors,
+    /// Whether it says that it turns: then what is close to each other is read faster.
+    pub rotational: bool,
+    /// Commands that it holds at once, at least one.
+    pub queue_depth_max: u32,
 }
 
 impl AnyModel {
+    /// Whether what is close to each other is read faster.
+    pub const fn rotational(&self) -> bool {
+        match self {
+            Self::Mechanical(_) => true,
+            Self::Flash(_) => false,
+            Self::Unknown(drive) => drive.rotational,
+        }
+    }
+
     /// Addresses on the drive.
     pub fn capacity(&self) -> Sectors {
         match self {
             Self::Mechanical(model) => model.capacity(),
             Self::Flash(model) => model.capacity(),
+            Self::Unknown(drive) => drive.capacity,
         }
     }
 
@@ -53,6 +76,7 @@ impl AnyModel {
         match self {
             Self::Mechanical(model) => model.queue_depth_max(),
             Self::Flash(model) => model.queue_depth_max(),
+            Self::Unknown(drive) => drive.queue_depth_max,
         }
     }
 
@@ -60,14 +84,14 @@ impl AnyModel {
     pub const fn mechanical(&self) -> Option<&Arc<Model>> {
         match self {
             Self::Mechanical(model) => Some(model),
-            Self::Flash(_) => None,
+            Self::Flash(_) | Self::Unknown(_) => None,
         }
     }
 
     /// It, if it is a flash drive.
     pub const fn flash(&self) -> Option<&Arc<FlashModel>> {
         match self {
-            Self::Mechanical(_) => None,
+            Self::Mechanical(_) | Self::Unknown(_) => None,
             Self::Flash(model) => Some(model),
         }
     }
@@ -96,10 +120,14 @@ pub enum AnyDevice {
 
 impl AnyDevice {
     /// The drive at rest, its buffers empty, when the world begins.
+    ///
+    /// # Panics
+    /// If nobody knows what the drive does.
     pub fn new(model: AnyModel) -> Self {
         match model {
             AnyModel::Mechanical(model) => Self::Mechanical(Device::new(model)),
             AnyModel::Flash(model) => Self::Flash(FlashDevice::new(model)),
+            AnyModel::Unknown(_) => panic!("what nobody measured is not emulated"),
         }
     }
 

@@ -78,7 +78,7 @@ mod spin;
 mod sway;
 mod write_buffer;
 
-pub use any::{AnyDevice, AnyModel, AnySpec};
+pub use any::{AnyDevice, AnyModel, AnySpec, Unmeasured};
 pub use check::{Field, SpecError};
 pub use device::{Device, Done, Parts, Tag};
 pub use firmware::{Bus, Detour, Firmware, LOG_RECORDS_MAX, MediaCache, ReadAhead, WriteAhead};

@@ -9,14 +9,13 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use backend::device::{self as kernel, InUse, may_overwrite};
 use daemon::Clock;
 use profiler::{Completion, Facts, Tag, Target};
 use rustix::fs::OFlags;
 use units::{Bytes, Duration, Instant, Operation, Sectors};
 
 use crate::call::{Caller, Cost};
-use crate::guard::{InUse, may_overwrite};
-use crate::kernel;
 use crate::pause;
 use crate::workers::Workers;
 

@@ -5,13 +5,11 @@ use std::io::IoSlice;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use backend::device::{Aligned, MEMORY_ALIGN};
 use daemon::Clock;
 use profiler::{Completion, Outcome, Tag};
 use rustix::io::{ReadWriteFlags, pwritev2};
 use units::{Duration, Op, Operation, SECTOR_BYTES, Sectors};
-
-use crate::kernel::MEMORY_ALIGN;
-use crate::memory::Aligned;
 
 /// What a transfer took of a processor, in this process: what interrupts took is nobody's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,15 +14,11 @@
 mod block;
 mod call;
 mod emulated;
-mod guard;
-mod kernel;
-mod memory;
 mod nbd;
 mod pause;
 mod workers;
 
+pub use backend::device::{Facts as KernelFacts, InUse};
 pub use block::{Access, BlockTarget, OpenError, Processor};
 pub use emulated::EmulatedTarget;
-pub use guard::InUse;
-pub use kernel::Facts as KernelFacts;
 pub use nbd::{NbdError, NbdTarget};

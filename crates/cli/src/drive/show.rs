@@ -145,6 +145,7 @@ pub(crate) fn list(json: bool) -> anyhow::Result<Ended> {
         match config::drives::open_any(name).map_err(bad_input)?.check().map_err(bad_input)? {
             AnyModel::Mechanical(model) => mechanical.push(facts(name, &model)),
             AnyModel::Flash(model) => flash.push(flash::facts(name, &model)),
+            AnyModel::Unknown(_) => unreachable!("a drive file describes a drive"),
         }
     }
     if json {
@@ -165,6 +166,7 @@ pub(crate) fn show(args: &Show, json: bool) -> anyhow::Result<Ended> {
     let model = match spec.check().map_err(bad_input)? {
         AnyModel::Mechanical(model) => model,
         AnyModel::Flash(model) => return flash::show(&stem, &model, args.out.as_ref(), json),
+        AnyModel::Unknown(_) => unreachable!("a drive file describes a drive"),
     };
     let facts = facts(&stem, &model);
     let surface = Surface::of(&model);

@@ -44,6 +44,12 @@ impl Scratch {
         Self(TempDir::new().expect("a scratch directory"))
     }
 
+    /// The same beside the test, which lies on a disk: temporary files may be in memory, which takes no direct access.
+    pub(crate) fn beside() -> Self {
+        let beside = Path::new(env!("CARGO_BIN_EXE_spindle")).parent().expect("a directory");
+        Self(TempDir::new_in(beside).expect("a scratch directory"))
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }

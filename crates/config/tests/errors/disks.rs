@@ -8,7 +8,7 @@ fn without_a_drive() {
         refused(&[], "[[disk]]\nname = \"d0\"\n"),
         format!(
             "plan.toml:1: [[disk]] \"d0\": field `drive`: found nothing, expected a drive of the \
-             library ({}) or the path of a drive file (*.toml)",
+             library ({}), \"memory\" or \"null\", or the path of a drive file (*.toml)",
             library()
         )
     );
@@ -20,7 +20,7 @@ fn with_a_drive_that_nobody_knows() {
         refused(&[], "[[disk]]\nname = \"d0\"\ndrive = \"deathstar\"\n"),
         format!(
             "plan.toml:3: [[disk]] \"d0\": field `drive`: found `deathstar`, expected a drive of the \
-             library ({}) or the path of a drive file (*.toml)",
+             library ({}), \"memory\" or \"null\", or the path of a drive file (*.toml)",
             library()
         )
     );
@@ -36,11 +36,28 @@ fn with_a_drive_file_that_is_not_there() {
 }
 
 #[test]
-fn on_a_real_disk() {
+fn with_a_real_disk_that_is_not_there() {
     assert_eq!(
-        disk("path = \"/dev/sdb\"\n"),
-        "plan.toml:1: [[disk]] \"d0\": field `path`: found `/dev/sdb`, expected a `drive` instead: this \
-         version emulates disks and opens no real one"
+        refused(&[], "[[disk]]\nname = \"d0\"\npath = \"no/such.img\"\n"),
+        "plan.toml:3: [[disk]] \"d0\": field `path`: found `no/such.img`, expected a block device or a file (No such \
+         file or directory (os error 2))"
+    );
+    assert_eq!(
+        refused(&[], "[[disk]]\nname = \"d0\"\npath = \"/dev/null\"\n"),
+        "plan.toml:3: [[disk]] \"d0\": field `path`: found `/dev/null`, expected a block device or a regular file"
+    );
+}
+
+#[test]
+fn with_a_real_disk_that_is_an_emulated_one_too() {
+    assert_eq!(
+        refused(&[], "[[disk]]\nname = \"d0\"\npath = \"/dev/sdb\"\ndrive = \"atlas10k\"\n"),
+        "plan.toml:4: [[disk]] \"d0\": field `drive`: found `atlas10k`, expected no such field beside `path`: the disk \
+         is a real one"
+    );
+    assert_eq!(
+        disk("buffered = true\n"),
+        "plan.toml:1: [[disk]] \"d0\": field `buffered`: found `true`, expected no such field, or a `path`"
     );
 }
 

@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, StatxFlags, ioctl_blksszget, major, minor, statx};
 use units::{Bytes, SECTOR_BYTES, Sectors};
 
 /// The alignment of memory that any device takes.
-pub(crate) const MEMORY_ALIGN: usize = 4_096;
+pub const MEMORY_ALIGN: usize = 4_096;
 /// What one system call moves at most: Linux cuts longer ones into commands of at most so much, and the time of several is no
 /// command's time.
 const TRANSFER_MAX: Sectors = Sectors(2_048);
@@ -28,7 +28,7 @@ pub struct Facts {
     /// Its name, as the kernel has it: the model, if the device tells one.
     pub model: Option<String>,
     /// Where the kernel keeps what it knows of the device.
-    pub(crate) sysfs: Option<PathBuf>,
+    pub sysfs: Option<PathBuf>,
 }
 
 impl Facts {
@@ -85,7 +85,7 @@ fn direct_align(file: &File) -> u64 {
 }
 
 /// Where the kernel tells of the device of this number.
-pub(crate) fn sysfs(device: u64) -> PathBuf {
+fn sysfs(device: u64) -> PathBuf {
     Path::new("/sys/dev/block").join(format!("{}:{}", major(device), minor(device)))
 }
 

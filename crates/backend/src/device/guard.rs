@@ -1,7 +1,7 @@
 //! What must not be written to: whatever somebody uses, and whatever holds something that somebody put there.
 //!
-//! Whoever measures writes, overwrites. The path has to be typed twice, and that is no protection for a disk that is
-//! mounted, that others are built on, or that is partitioned.
+//! Whoever measures writes, overwrites, and so does whoever serves. A path that was typed with care is no protection for a
+//! disk that is mounted, that others are built on, or that is partitioned.
 
 use core::fmt;
 use std::fs::{self, File};
@@ -10,8 +10,8 @@ use std::path::Path;
 
 use rustix::fs::{major, minor};
 
-use crate::kernel::{Facts, MEMORY_ALIGN};
-use crate::memory::Aligned;
+use super::kernel::{Facts, MEMORY_ALIGN};
+use super::memory::Aligned;
 
 /// Why a device is not written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,16 +44,26 @@ impl fmt::Display for InUse {
 ///
 /// # Errors
 /// The first thing that does.
-pub(crate) fn may_overwrite(path: &Path, file: &File, facts: &Facts) -> Result<(), InUse> {
+pub fn may_overwrite(path: &Path, file: &File, facts: &Facts) -> Result<(), InUse> {
+    may_serve(path, file, facts)?;
+    let partition = facts.sysfs.iter().flat_map(|sysfs| partitions(sysfs)).next();
+    if let Some(partition) = partition {
+        return Err(InUse::Partitioned(partition));
+    }
+    table_of(file).map_or(Ok(()), |kind| Err(InUse::Table(kind)))
+}
+
+/// Whether anybody of this machine uses it now, whatever it holds.
+///
+/// # Errors
+/// The first who does.
+pub fn may_serve(path: &Path, file: &File, facts: &Facts) -> Result<(), InUse> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let device = file.metadata().map_or(0, |metadata| metadata.rdev());
     if let Some(sysfs) = &facts.sysfs {
-        let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
-        if let Some(place) = mount_of(&read("/proc/self/mountinfo"), device, &path) {
+        let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        if let Some(place) = mount_of(&mountinfo, device, &path) {
             return Err(InUse::Mounted(place));
-        }
-        if let Some(partition) = partitions(sysfs).into_iter().next() {
-            return Err(InUse::Partitioned(partition));
         }
         if let Some(holder) = entries(&sysfs.join("holders")).into_iter().next() {
             return Err(InUse::Held(holder));
@@ -62,10 +72,7 @@ pub(crate) fn may_overwrite(path: &Path, file: &File, facts: &Facts) -> Result<(
         return Err(InUse::Held(by));
     }
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
-    if swaps_to(&swaps, &path) {
-        return Err(InUse::Swap);
-    }
-    table_of(file).map_or(Ok(()), |kind| Err(InUse::Table(kind)))
+    if swaps_to(&swaps, &path) { Err(InUse::Swap) } else { Ok(()) }
 }
 
 /// Where the device of this number, or by this path, is mounted: fields 3, 5 and, behind the dash, 2 of proc(5)'s mountinfo.

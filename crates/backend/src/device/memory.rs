@@ -3,7 +3,7 @@
 
 /// A buffer whose bytes begin on a multiple of its alignment.
 #[derive(Debug)]
-pub(crate) struct Aligned {
+pub struct Aligned {
     bytes: Vec<u8>,
     from: usize,
     len: usize,
@@ -11,7 +11,10 @@ pub(crate) struct Aligned {
 
 impl Aligned {
     /// `len` zeroes. `align` is a power of two.
-    pub(crate) fn new(len: usize, align: usize) -> Self {
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn new(len: usize, align: usize) -> Self {
         let bytes = vec![0; len + align];
         let from = bytes.as_ptr().align_offset(align);
         assert!(from < align, "bytes can be aligned");
@@ -19,15 +22,20 @@ impl Aligned {
     }
 
     /// How much it holds.
-    pub(crate) const fn len(&self) -> usize {
+    pub const fn len(&self) -> usize {
         self.len
+    }
+
+    /// Whether it holds nothing.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// The first `len` of it.
     ///
     /// # Panics
     /// If it is shorter.
-    pub(crate) fn bytes(&mut self, len: usize) -> &mut [u8] {
+    pub fn bytes(&mut self, len: usize) -> &mut [u8] {
         assert!(len <= self.len, "a transfer fits its buffer");
         &mut self.bytes[self.from..self.from + len]
     }

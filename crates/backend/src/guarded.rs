@@ -1,0 +1,153 @@
+//! What has become of a disk: what failed, what hangs, and whether what it says can be believed.
+//!
+//! A flush that failed says that something written before is lost, and not what; the next one would succeed and say nothing
+//! of it. So from then on nothing is written and nothing flushed until the disk is opened again, with whoever wrote knowing.
+//! Reads go on: what is there can be copied.
+
+use std::collections::VecDeque;
+
+use units::{Duration, Extent, Instant, Op, Sectors};
+
+use crate::{Disk, Failure, Finished, Job, Space, Tag, Times, Waker};
+
+/// What a disk is good for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// Everything.
+    #[default]
+    Well,
+    /// A flush failed: it is only read. Cure: see what is lost, and open it again.
+    Poisoned,
+    /// It is not there any more: nothing is asked of it. Cure: bring it back, and open it again.
+    Gone,
+}
+
+/// How a disk is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// What it is good for.
+    pub state: State,
+    /// Reads that failed at the disk.
+    pub read_failures: u64,
+    /// Everything else that failed at the disk.
+    pub write_failures: u64,
+    /// Commands that were not sent, for the state of the disk.
+    pub refused: u64,
+    /// For how long the oldest of the commands under way has been: a disk that stalls shows here first.
+    pub oldest: Option<(Op, Duration)>,
+}
+
+/// A disk under watch.
+pub struct Guarded {
+    disk: Box<dyn Disk>,
+    health: Health,
+    /// What the disk has.
+    running: Vec<Running>,
+    /// What it was not given.
+    refused: VecDeque<(Finished, Instant)>,
+}
+
+struct Running {
+    tag: Tag,
+    op: Op,
+    fua: bool,
+    since: Instant,
+}
+
+impl Guarded {
+    /// The disk, of which nothing bad is known.
+    pub fn new(disk: Box<dyn Disk>) -> Self {
+        let (running, refused) = (Vec::new(), VecDeque::new());
+        Self { disk, health: Health::default(), running, refused }
+    }
+
+    /// How it is.
+    pub fn health(&self, now: Instant) -> Health {
+        let oldest = self.running.iter().min_by_key(|running| running.since);
+        let oldest = oldest.map(|running| (running.op, now.since(running.since)));
+        Health { oldest, ..self.health }
+    }
+
+    /// What it is good for.
+    pub const fn state(&self) -> State {
+        self.health.state
+    }
+
+    fn refuses(&self, op: Op) -> Option<Failure> {
+        match self.health.state {
+            State::Well => None,
+            State::Poisoned => (op != Op::Read).then_some(Failure::Io),
+            State::Gone => Some(Failure::Gone),
+        }
+    }
+
+    fn note(&mut self, running: &Running, failure: Failure) {
+        if running.op == Op::Read {
+            self.health.read_failures += 1;
+        } else {
+            self.health.write_failures += 1;
+        }
+        // A forced write is a write and a flush, and nobody says which of them failed; but a full disk has done neither.
+        let forced = running.fua && running.op.writes() && failure != Failure::NoSpace;
+        if failure == Failure::Gone {
+            self.health.state = State::Gone;
+        } else if self.health.state == State::Well && (running.op == Op::Flush || forced) {
+            self.health.state = State::Poisoned;
+        }
+    }
+}
+
+impl Disk for Guarded {
+    fn capacity(&self) -> Sectors {
+        self.disk.capacity()
+    }
+
+    fn submit(&mut self, job: Job, now: Instant) {
+        let (tag, operation) = (job.tag, job.operation);
+        if let Some(failure) = self.refuses(operation.op) {
+            self.health.refused += 1;
+            self.refused.push_back((Finished { tag, result: Err(failure), late: None }, now));
+            return;
+        }
+        self.running.push(Running { tag, op: operation.op, fua: operation.fua, since: now });
+        self.disk.submit(job, now);
+    }
+
+    fn wake_by(&mut self, waker: Waker) {
+        self.disk.wake_by(waker);
+    }
+
+    fn is_prompt(&self) -> bool {
+        self.disk.is_prompt()
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        let refused = self.refused.front().map(|(_, since)| *since);
+        refused.into_iter().chain(self.disk.next_event()).min()
+    }
+
+    fn reap(&mut self, now: Instant) -> Option<Finished> {
+        if let Some((finished, _)) = self.refused.pop_front() {
+            return Some(finished);
+        }
+        let finished = self.disk.reap(now)?;
+        let place = self.running.iter().position(|running| running.tag == finished.tag);
+        let running = self.running.swap_remove(place.expect("what has ended was given"));
+        if let Err(failure) = finished.result {
+            self.note(&running, failure);
+        }
+        Some(finished)
+    }
+
+    fn space(&mut self, extent: Extent) -> Option<(Space, Sectors)> {
+        self.disk.space(extent)
+    }
+
+    fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
+        self.disk.read_now(extent)
+    }
+
+    fn times(&self) -> Option<Times> {
+        self.disk.times()
+    }
+}

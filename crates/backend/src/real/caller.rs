@@ -1,0 +1,210 @@
+//! One system call after the other on an open disk: by blocks, from memory that direct access takes.
+//!
+//! What does not begin and end on a block is read, changed and written; nobody else touches such a block meanwhile, which
+//! the caller of this sees to.
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::{Errno, ReadWriteFlags, pwritev2};
+use units::{Extent, Lba, Op, Operation, SECTOR_BYTES, Sectors};
+
+use crate::device::{Aligned, Facts, MEMORY_ALIGN};
+use crate::{Failure, Job};
+
+/// Zeroes that are written at a time where nothing else makes any.
+const FILL: Sectors = Sectors(2_048);
+
+/// An open disk, as all who call share it.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) file: File,
+    /// What every access begins and ends on.
+    pub(super) block: Sectors,
+    /// Where the kernel tells of a block device, for as long as it is there.
+    sysfs: Option<PathBuf>,
+}
+
+impl Open {
+    pub(super) fn new(file: File, facts: &Facts, buffered: bool) -> Self {
+        let block = facts.logical_sector.sectors_floor();
+        let block = if buffered { Sectors(1) } else { block };
+        Self { file, block, sysfs: facts.sysfs.clone() }
+    }
+
+    /// The whole blocks that the extent touches.
+    pub(super) fn blocks(&self, extent: Extent) -> Extent {
+        let block = self.block.0;
+        let start = extent.start.0 / block * block;
+        let end = extent.end().0.div_ceil(block) * block;
+        Extent::new(Lba(start), Sectors(end - start))
+    }
+
+    /// Whether a block of the extent is not all in it.
+    pub(super) fn splits_blocks(&self, extent: Extent) -> bool {
+        self.blocks(extent) != extent
+    }
+
+    /// What an error means: that the device is gone, if it is.
+    pub(super) fn failure(&self, error: &io::Error) -> Failure {
+        let gone = [Errno::NODEV, Errno::NXIO, Errno::NOMEDIUM].map(|errno| errno.raw_os_error());
+        let gone = error.raw_os_error().is_some_and(|errno| gone.contains(&errno))
+            || self.sysfs.as_ref().is_some_and(|sysfs| !sysfs.exists());
+        match error.kind() {
+            _ if gone => Failure::Gone,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Failure::NoSpace,
+            _ => Failure::Io,
+        }
+    }
+}
+
+/// Someone who makes system calls, with memory of his own that he keeps.
+#[derive(Debug)]
+pub(super) struct Caller {
+    open: Arc<Open>,
+    memory: Aligned,
+}
+
+impl Caller {
+    pub(super) fn new(open: Arc<Open>) -> Self {
+        Self { open, memory: Aligned::new(0, MEMORY_ALIGN) }
+    }
+
+    /// Carries out a job, and gives what it read.
+    pub(super) fn carry_out(&mut self, job: &Job) -> Result<Vec<u8>, Failure> {
+        let Operation { op, extent, fua } = job.operation;
+        let done = match op {
+            Op::Read => return self.read(extent),
+            Op::Write => self.write(extent, &job.data, fua),
+            Op::Flush => self.open.file.sync_data(),
+            Op::Seek => Ok(()),
+            Op::Trim | Op::WriteZeroes => {
+                let keep = op == Op::WriteZeroes && job.no_hole;
+                let zeroed = self.zero(extent, keep);
+                zeroed.and_then(|()| if fua { self.open.file.sync_data() } else { Ok(()) })
+            }
+        };
+        done.map(|()| Vec::new()).map_err(|error| self.open.failure(&error))
+    }
+
+    pub(super) fn read(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
+        let blocks = self.open.blocks(extent);
+        let bytes = blocks.len.bytes_usize();
+        self.reach(bytes);
+        let memory = self.memory.bytes(bytes);
+        let read = self.open.file.read_exact_at(memory, at(blocks));
+        read.map_err(|error| self.open.failure(&error))?;
+        Ok(self.memory.bytes(bytes)[within(blocks, extent)].to_vec())
+    }
+
+    fn write(&mut self, extent: Extent, data: &[u8], fua: bool) -> io::Result<()> {
+        let blocks = self.open.blocks(extent);
+        let bytes = blocks.len.bytes_usize();
+        self.reach(bytes);
+        if blocks != extent {
+            self.read_edges(blocks)?;
+        }
+        let memory = self.memory.bytes(bytes);
+        memory[within(blocks, extent)].copy_from_slice(data);
+        if fua {
+            return write_through(&self.open.file, memory, at(blocks));
+        }
+        self.open.file.write_all_at(memory, at(blocks))
+    }
+
+    /// The first and the last block, of which only a part is to be written.
+    fn read_edges(&mut self, blocks: Extent) -> io::Result<()> {
+        let block = self.open.block;
+        let bytes = blocks.len.bytes_usize();
+        let edge = block.bytes_usize();
+        let memory = self.memory.bytes(bytes);
+        self.open.file.read_exact_at(&mut memory[..edge], at(blocks))?;
+        if bytes > edge {
+            let last = at(blocks) + (bytes - edge) as u64;
+            self.open.file.read_exact_at(&mut memory[bytes - edge..], last)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the sectors read as zeroes: as the disk or the file system can, or by writing them. Neither is a second try at
+    /// what failed: whoever cannot says so, and has done nothing.
+    fn zero(&mut self, extent: Extent, keep: bool) -> io::Result<()> {
+        let (before, whole, after) = self.parts(extent);
+        for part in [before, after] {
+            self.fill(part)?;
+        }
+        if whole.is_empty() {
+            return Ok(());
+        }
+        // Of a block device both read as zeroes for sure (blkdev_fallocate), unlike BLKDISCARD.
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let kept = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+        for how in [hole, kept] {
+            if keep && how == hole {
+                continue;
+            }
+            match fallocate(&self.open.file, how, at(whole), whole.len.bytes().0) {
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+                other => return other.map_err(io::Error::from),
+            }
+        }
+        self.fill(whole)
+    }
+
+    /// The extent in three: its whole blocks, and what lies before and behind them.
+    fn parts(&self, extent: Extent) -> (Extent, Extent, Extent) {
+        let block = self.open.block.0;
+        let start = extent.start.0.next_multiple_of(block).min(extent.end().0);
+        let end = (extent.end().0 / block * block).max(start);
+        let part = |from: u64, to: u64| Extent::new(Lba(from), Sectors(to - from));
+        (part(extent.start.0, start), part(start, end), part(end, extent.end().0))
+    }
+
+    fn fill(&mut self, extent: Extent) -> io::Result<()> {
+        let mut rest = extent;
+        while !rest.is_empty() {
+            let (piece, tail) = rest.split_at(FILL.min(rest.len));
+            self.write(piece, &vec![0; piece.len.bytes_usize()], false)?;
+            rest = tail;
+        }
+        Ok(())
+    }
+
+    /// Memory for so many bytes.
+    fn reach(&mut self, bytes: usize) {
+        if bytes > self.memory.len() {
+            self.memory = Aligned::new(bytes, MEMORY_ALIGN);
+        }
+    }
+}
+
+fn at(extent: Extent) -> u64 {
+    extent.start.0 * SECTOR_BYTES
+}
+
+/// Where the extent's bytes are among those of its blocks.
+fn within(blocks: Extent, extent: Extent) -> Range<usize> {
+    let start = Sectors(extent.start.0 - blocks.start.0).bytes_usize();
+    start..start + extent.len.bytes_usize()
+}
+
+/// Writes so that it is durable when it is done.
+fn write_through(file: &File, mut data: &[u8], mut at: u64) -> io::Result<()> {
+    while !data.is_empty() {
+        match pwritev2(file, &[IoSlice::new(data)], at, ReadWriteFlags::DSYNC) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(moved) => {
+                data = &data[moved..];
+                at += moved as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! Several commands at once: threads that each carry out one at a time, as the disk takes them.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use super::caller::{Caller, Open};
+use crate::{Finished, Job, Waker};
+
+/// What the threads are given, and what they have done.
+#[derive(Default)]
+struct Desk {
+    jobs: VecDeque<Job>,
+    closed: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    desk: Mutex<Desk>,
+    given: Condvar,
+    done: Mutex<Done>,
+}
+
+#[derive(Default)]
+struct Done {
+    finished: VecDeque<Finished>,
+    waker: Option<Waker>,
+}
+
+/// Nobody panics while holding a lock; should it happen, what it guards is still whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The threads.
+pub(super) struct Workers {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Workers {
+    /// Starts `count` threads on the disk.
+    ///
+    /// # Errors
+    /// If the system has no more threads.
+    pub(super) fn start(open: &Arc<Open>, count: u32) -> io::Result<Self> {
+        let shared = Arc::<Shared>::default();
+        let mut workers = Self { shared: Arc::clone(&shared), threads: Vec::new() };
+        for nth in 0..count {
+            let (caller, shared) = (Caller::new(Arc::clone(open)), Arc::clone(&shared));
+            let thread = std::thread::Builder::new().name(format!("io-{nth}"));
+            workers.threads.push(thread.spawn(move || work(caller, &shared))?);
+        }
+        Ok(workers)
+    }
+
+    pub(super) fn wake_by(&self, waker: Waker) {
+        lock(&self.shared.done).waker = Some(waker);
+    }
+
+    /// Has a job carried out, when a thread is free.
+    pub(super) fn give(&self, job: Job) {
+        lock(&self.shared.desk).jobs.push_back(job);
+        self.shared.given.notify_one();
+    }
+
+    /// Takes what has ended.
+    pub(super) fn take(&self, into: &mut VecDeque<Finished>) {
+        let mut done = lock(&self.shared.done);
+        into.append(&mut done.finished);
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        lock(&self.shared.desk).closed = true;
+        self.shared.given.notify_all();
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said why.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work(mut caller: Caller, shared: &Shared) {
+    loop {
+        let mut desk = lock(&shared.desk);
+        let job = loop {
+            if let Some(job) = desk.jobs.pop_front() {
+                break job;
+            }
+            if desk.closed {
+                return;
+            }
+            desk = shared.given.wait(desk).unwrap_or_else(PoisonError::into_inner);
+        };
+        drop(desk);
+        let result = caller.carry_out(&job);
+        let finished = Finished { tag: job.tag, result, late: None };
+        let mut done = lock(&shared.done);
+        // Who was woken and has not come yet takes this one too.
+        let asleep = done.finished.is_empty();
+        done.finished.push_back(finished);
+        let waker = done.waker.clone().filter(|_| asleep);
+        drop(done);
+        if let Some(waker) = waker {
+            waker();
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! Real disks, served to real clients: a file stands for one. What a disk wrote is there whatever becomes of the server, and
+//! a client that reconnects sees a pause.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use common::{Scratch, Server, client, noise, spindle, succeed};
+use control::Client as Api;
+use frontend::Address;
+use frontend::client::Client;
+use rustix::process::Signal;
+use serde_json::Value;
+use units::{Extent, Lba, Operation, SECTOR_BYTES, Sectors};
+
+const MIB: usize = 1 << 20;
+
+const CONFIG: &str = r#"[[disk]]
+name = "d0"
+path = "disk.img"
+depth = 8
+linger = "0ms"
+
+[[volume]]
+name = "a"
+disk = "d0"
+size = "64MiB"
+reserve = "50%"
+
+[[volume]]
+name = "b"
+disk = "d0"
+size = "32MiB"
+"#;
+
+/// A directory on a disk, where direct access can be had, with a file that stands for one.
+fn scratch() -> Scratch {
+    let scratch = Scratch::beside();
+    let file = std::fs::File::create(scratch.join("disk.img")).expect("a file");
+    file.set_len(96 * MIB as u64).expect("a sparse one");
+    scratch.write("plan.toml", CONFIG);
+    scratch
+}
+
+fn serve(scratch: &Scratch) -> Server {
+    Server::unix(scratch.path(), "plan.toml")
+}
+
+fn qemu_io(directory: &Path, uri: &str, commands: &[&str]) {
+    let mut arguments = vec!["-f", "raw", "-t", "writeback"];
+    arguments.extend(commands.iter().flat_map(|command| ["-c", command]));
+    arguments.push(uri);
+    succeed("qemu-io", &arguments, directory);
+}
+
+#[test]
+fn fio_reads_back_what_it_wrote_in_requests_of_all_sizes() {
+    let scratch = scratch();
+    let server = serve(&scratch);
+    let uri = format!("--uri={}", server.uri("a"));
+    let shape = ["--ioengine=nbd", "--verify=crc32c", "--verify_fatal=1", "--rw=randwrite"];
+    let sizes = ["--bsrange=512-2m", "--blockalign=512", "--size=48m", "--iodepth=16"];
+    let job = ["--fsync=16", "--name=sizes", &uri];
+    let said = succeed("fio", &[&shape[..], &sizes[..], &job[..]].concat(), scratch.path());
+    assert!(said.contains("READ: bw="), "it has read what it wrote: {said}");
+    server.stop();
+}
+
+#[test]
+fn zeroes_holes_and_forced_writes_are_what_they_say_and_the_file_holds_them() {
+    let scratch = scratch();
+    let server = serve(&scratch);
+    let commands = [
+        "write -P 0xa5 0 4M",
+        "write -z 4k 512",
+        "write -z -u 8k 128k",
+        "discard 1M 1M",
+        "write -f -P 7 512 1024",
+        "flush",
+        "read -P 0xa5 0 512",
+        "read -P 7 512 1k",
+        "read -P 0 4k 512",
+        "read -P 0 8k 128k",
+        "read -P 0 1M 1M",
+        "read -P 0xa5 2M 2M",
+    ];
+    qemu_io(scratch.path(), &server.uri("a"), &commands);
+    let said = succeed("nbdinfo", &["--map", "--json", &server.uri("a")], scratch.path());
+    let map: Value = serde_json::from_str(&said).expect("JSON");
+    let hole = |at: u64| {
+        let runs = map.as_array().expect("a list").iter();
+        let end = |run: &Value| run["offset"].as_u64().zip(run["length"].as_u64());
+        let found =
+            runs.filter(|run| end(run).is_some_and(|(from, len)| from <= at && at < from + len));
+        found.map(|run| run["description"] == "hole,zero").next_back().expect("it is in the volume")
+    };
+    assert!(!hole(0) && hole(MIB as u64 + 4_096) && !hole(3 * MIB as u64) && hole(63 * MIB as u64));
+    let told = spindle(scratch.path(), &["disk", "ls", "--json"]).json();
+    assert_eq!(
+        (&told["disks"][0]["state"], &told["disks"][0]["drive"]),
+        (&"well".into(), &"disk.img".into())
+    );
+    server.stop();
+    let held = std::fs::read(scratch.join("disk.img")).expect("it is there");
+    assert!(held[512..1_536].iter().all(|byte| *byte == 7), "volume a is the file's beginning");
+    assert!(held[MIB..2 * MIB].iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn an_image_goes_there_and_back() {
+    let scratch = scratch();
+    let mut image = noise(32 * MIB, 2);
+    image[3 * MIB..20 * MIB].fill(0);
+    scratch.write("image.raw", &image);
+    let server = serve(&scratch);
+    let uri = server.uri("b");
+    succeed("nbdcopy", &["--connections=4", "--flush", "image.raw", &uri], scratch.path());
+    server.stop();
+    let server = serve(&scratch);
+    succeed("nbdcopy", &["--connections=4", &server.uri("b"), "back.raw"], scratch.path());
+    assert!(std::fs::read(scratch.join("back.raw")).expect("it is there") == image);
+    server.stop();
+}
+
+#[test]
+fn a_disk_that_another_server_has_is_refused_by_name() {
+    let scratch = scratch();
+    let server = serve(&scratch);
+    let listen = ["plan.toml", "--listen", "127.0.0.1:0", "--api", "none"];
+    let refused = Server::refused(scratch.path(), &listen);
+    assert_eq!(refused.code, Some(2));
+    let said = "[[disk]] \"d0\": field `path`: found `disk.img`, expected one that no other process has locked";
+    assert!(refused.stderr.contains(said), "{}", refused.stderr);
+    server.stop();
+}
+
+/// A client that reconnects, and meanwhile has its requests wait: it writes its volume from end to end, with a flush now and
+/// then, and reads it all back.
+fn reconnecting(scratch: &Scratch) -> Child {
+    let mut command = client("qemu-io");
+    command.args(["-t", "writeback"]);
+    for step in 0..512_u64 {
+        let (byte, at) = (step % 251 + 1, step * 128);
+        command.args(["-c", &format!("aio_write -q -P {byte} {at}k 128k")]);
+        if step % 16 == 15 {
+            command.args(["-c", "aio_flush", "-c", "flush"]);
+        }
+    }
+    for step in 0..512_u64 {
+        let (byte, at) = (step % 251 + 1, step * 128);
+        command.args(["-c", &format!("read -q -P {byte} {at}k 128k")]);
+    }
+    let options = "driver=nbd,server.type=unix,server.path=nbd.sock,export=a,reconnect-delay=120";
+    command.args(["--image-opts", options]).current_dir(scratch.path());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("it is installed")
+}
+
+/// How many requests the volume of a running server has answered; nothing while there is none to ask.
+fn answered(api: &Api) -> u64 {
+    let answer = api.get("volumes", None).expect("an answer");
+    answer.body["volumes"][0]["requests"].as_u64().expect("a number")
+}
+
+#[test]
+fn a_client_that_reconnects_sees_no_error_while_the_server_is_started_again_and_again() {
+    let scratch = scratch();
+    let api = Api::new(&scratch.join("spindle-api.sock"));
+    let mut server = serve(&scratch);
+    let mut qemu = reconnecting(&scratch);
+    let mut restarts = 0;
+    let mut ended = || qemu.try_wait().expect("a child").is_some();
+    loop {
+        // Some of the work is done by this server before the next one goes on with it.
+        while !ended() && answered(&api) < 64 {
+            std::thread::yield_now();
+        }
+        if ended() {
+            break;
+        }
+        if restarts % 2 == 0 {
+            server.stop();
+        } else {
+            server.signal(Signal::KILL);
+            server.ended();
+        }
+        restarts += 1;
+        server = serve(&scratch);
+    }
+    let output = qemu.wait_with_output().expect("a child");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !said.contains("failed"), "{said}{errors}");
+    eprintln!("{restarts} restarts under one client");
+    assert!(restarts >= 2, "it was stopped and killed: {restarts}");
+    server.stop();
+}
+
+/// So many in CI; `make soak` asks for more.
+fn kills() -> u64 {
+    let asked = std::env::var("SPINDLE_KILLS").ok();
+    asked.map_or(6, |asked| asked.parse().expect("SPINDLE_KILLS is a number"))
+}
+
+/// Where the sectors are that are written and killed over.
+const PLACE: Extent = Extent::new(Lba(0), Sectors(2_048));
+
+/// What a sector may hold: the number that was acknowledged last, or the one that was sent after it.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    acknowledged: u64,
+    sent: u64,
+}
+
+/// Writers of one connection, who number what they write.
+struct Writers {
+    known: Vec<Known>,
+    dice: u64,
+    number: u64,
+    under_way: BTreeMap<u64, Extent>,
+}
+
+impl Writers {
+    fn draw(&mut self, below: u64) -> u64 {
+        self.dice = self
+            .dice
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.dice >> 33) % below
+    }
+
+    /// A place in which nobody else writes just now.
+    fn place(&mut self) -> Extent {
+        loop {
+            let start = self.draw(PLACE.len.0 - 24);
+            let extent = Extent::new(Lba(start), Sectors(1 + self.draw(24)));
+            let apart = |other: &Extent| extent.end() <= other.start || other.end() <= extent.start;
+            if self.under_way.values().all(apart) {
+                return extent;
+            }
+        }
+    }
+
+    fn sectors(&mut self, extent: Extent) -> &mut [Known] {
+        let start = usize::try_from(extent.start.0).expect("a few");
+        let len = usize::try_from(extent.len.0).expect("a few");
+        &mut self.known[start..start + len]
+    }
+
+    /// Eight writes at a time, every fifth of them forced, until so many are acknowledged and the server is killed.
+    fn write(&mut self, client: &mut Client, server: &Server, acknowledged: u64) {
+        let mut count = 0;
+        loop {
+            while self.under_way.len() < 8 && count < acknowledged {
+                self.number += 1;
+                let (number, extent) = (self.number, self.place());
+                let fua = self.draw(5) == 0;
+                let operation = Operation { fua, ..Operation::write(extent) };
+                let data = number.to_be_bytes().repeat(extent.len.bytes_usize() / 8);
+                if client.send(number, operation, &data).is_err() {
+                    break;
+                }
+                self.under_way.insert(number, extent);
+                self.sectors(extent).iter_mut().for_each(|known| known.sent = number);
+            }
+            let Ok(ended) = client.receive() else { break };
+            ended.result.expect("the disk is well");
+            let extent = self.under_way.remove(&ended.cookie).expect("it was sent");
+            self.sectors(extent).iter_mut().for_each(|known| known.acknowledged = ended.cookie);
+            count += 1;
+            if count == acknowledged {
+                server.signal(Signal::KILL);
+            }
+        }
+        // Whoever was not answered knows nothing.
+        self.under_way.clear();
+    }
+
+    /// Reads everything, and knows from then on what is there.
+    fn check(&mut self, client: &mut Client) {
+        let data = client.read(PLACE).expect("it is there");
+        let sector = usize::try_from(SECTOR_BYTES).expect("512");
+        for (nth, (known, found)) in self.known.iter_mut().zip(data.chunks(sector)).enumerate() {
+            let number = u64::from_be_bytes(found[..8].try_into().expect("eight bytes"));
+            assert!(found.chunks(8).all(|part| part == &found[..8]), "sector {nth} is torn");
+            let Known { acknowledged, sent } = *known;
+            assert!(
+                number == acknowledged || number == sent,
+                "sector {nth} holds {number}: {acknowledged} was acknowledged, {sent} the last one sent"
+            );
+            *known = Known { acknowledged: number, sent: number };
+        }
+    }
+}
+
+#[test]
+fn nothing_that_was_acknowledged_is_lost_when_the_server_is_killed() {
+    let scratch = scratch();
+    let address: Address =
+        format!("unix:{}", scratch.join("nbd.sock").display()).parse().expect("an address");
+    let connect = || {
+        let mut client = Client::connect(&address).expect("it listens");
+        client.go("a").expect("it is served");
+        client
+    };
+    let len = usize::try_from(PLACE.len.0).expect("a few");
+    let known = vec![Known::default(); len];
+    let mut writers = Writers { known, dice: 1, number: 0, under_way: BTreeMap::new() };
+    for _ in 0..kills() {
+        let server = serve(&scratch);
+        let mut client = connect();
+        writers.check(&mut client);
+        let acknowledged = 20 + writers.draw(200);
+        writers.write(&mut client, &server, acknowledged);
+        assert_eq!(server.ended().code, None, "it was killed");
+    }
+    let server = serve(&scratch);
+    writers.check(&mut connect());
+    eprintln!("{} writes over {} kills", writers.number, kills());
+    server.stop();
+}

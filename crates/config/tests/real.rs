@@ -1,0 +1,71 @@
+//! What a config says of real disks. Here they are files; a block device is asked for nothing else.
+
+use std::path::Path;
+
+use spindle_config::{Backing, Plan};
+use units::Bytes;
+
+const SIZE: u64 = 64 << 20;
+
+/// A config beside a file of [`SIZE`] bytes, `disk.img`.
+fn parse(table: &str) -> Result<Plan, String> {
+    let dir = tempfile::tempdir().expect("a scratch directory");
+    let file = std::fs::File::create(dir.path().join("disk.img")).expect("room for a name");
+    // A part of a block at its end, which nobody can reach.
+    file.set_len(SIZE + 1_000).expect("a sparse file");
+    let text = format!("[[disk]]\nname = \"d0\"\npath = \"disk.img\"\n{table}");
+    Plan::parse(&text, "plan.toml", dir.path()).map_err(|error| error.to_string())
+}
+
+fn refused(table: &str) -> String {
+    parse(table).expect_err("it is refused")
+}
+
+#[test]
+fn a_disk_holds_what_the_file_holds() {
+    let plan = parse("buffered = true\nadopt = true\n").expect("it is there");
+    let disk = &plan.disks[0];
+    assert_eq!(disk.drive.model.capacity().bytes(), Bytes(SIZE));
+    let Backing::Real(real) = &disk.backing else { panic!("it is a real one") };
+    assert!(real.buffered && real.adopt && real.path.ends_with("disk.img"));
+    let plain = parse("").expect("it is there");
+    assert!(
+        matches!(&plain.disks[0].backing, Backing::Real(real) if !real.buffered && !real.adopt)
+    );
+    let beyond = refused("[[volume]]\nname = \"a\"\ndisk = \"d0\"\nsize = \"65MiB\"\n");
+    assert!(beyond.contains("64MiB"), "{beyond}");
+}
+
+#[test]
+fn what_wants_to_know_the_disk_says_how_it_is_measured() {
+    for (table, field) in
+        [("policy = \"delta-l\"\n", "profile"), ("estimate = \"profile\"\n", "estimate")]
+    {
+        let said = refused(table);
+        assert!(said.contains(field) && said.contains("spindle profile DEVICE"), "{said}");
+    }
+    let rate = refused("policy = \"throughput\"\n");
+    assert!(rate.contains("nominal_rate"), "{rate}");
+    parse("estimate = \"learned\"\ndepth = 32\n").expect("neither asks for a profile");
+    let load = "[[volume]]\nname = \"a\"\ndisk = \"d0\"\nsize = \"1MiB\"\n[[workload]]\nvolume = \"a\"\nstop = \"1s\"\n";
+    let plan = parse(load).expect("a config to serve");
+    let said = plan.for_sim().expect_err("nobody knows what it does").to_string();
+    assert!(said.contains("[[disk]] \"d0\"") && said.contains("spindle profile DEVICE"), "{said}");
+}
+
+#[test]
+fn two_disks_are_two() {
+    let said = refused("[[disk]]\nname = \"d1\"\npath = \"./disk.img\"\n");
+    assert!(said.contains("line 3 has this one already"), "{said}");
+    let said = refused("[[disk]]\nname = \"d1\"\ndrive = \"atlas10k\"\nbacking = \"disk.img\"\n");
+    assert!(said.contains("line 3 has this one already"), "{said}");
+}
+
+#[test]
+fn a_disk_that_is_too_small_is_none() {
+    let dir = tempfile::tempdir().expect("a scratch directory");
+    std::fs::write(dir.path().join("small.img"), [0; 4_096]).expect("room");
+    let text = "[[disk]]\nname = \"d0\"\npath = \"small.img\"\n";
+    let said = Plan::parse(text, "plan.toml", Path::new(dir.path())).expect_err("it is refused");
+    assert!(said.to_string().contains("at least 1MiB: this one holds 4KiB"), "{said}");
+}
