@@ -117,6 +117,10 @@ impl Disk for Guarded {
         self.disk.wake_by(waker);
     }
 
+    fn is_prompt(&self) -> bool {
+        self.disk.is_prompt()
+    }
+
     fn next_event(&self) -> Option<Instant> {
         let refused = self.refused.front().map(|(_, since)| *since);
         refused.into_iter().chain(self.disk.next_event()).min()

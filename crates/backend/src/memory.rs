@@ -96,8 +96,8 @@ impl Disk for Memory {
     }
 
     fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
-        let mut data = vec![0; extent.len.bytes_usize()];
-        self.store.read(extent, &mut data)?;
+        let mut data = Vec::with_capacity(extent.len.bytes_usize());
+        self.store.append(extent, &mut data);
         Ok(data)
     }
 }
@@ -137,7 +137,7 @@ impl Disk for Null {
     }
 
     fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
-        Ok(vec![0xff; extent.len.bytes_usize()])
+        Ok(vec![0; extent.len.bytes_usize()])
     }
 }
 

@@ -77,8 +77,8 @@ fn an_unknown_drive_is_refused_with_those_there_are() {
         "plan.toml:6: [[disk]] \"d0\": field `drive`: found `hgst-7k9`, expected a drive of the library \
          (\"atlas-ii\", \"atlas10k\", \"barracuda-2t\", \"barracuda-st32171w\", \
          \"cheetah9LP\", \"deskstar-34gxp\", \"hgst-7k8\", \"hp_c2247a\", \
-         \"hp_c3323a\", \"intel-p4500-2t\", \"nearline-20t\", \"samsung-870evo-1t\", \"st318437lw\") \
-         or the path of a drive file (*.toml)",
+         \"hp_c3323a\", \"intel-p4500-2t\", \"nearline-20t\", \"samsung-870evo-1t\", \"st318437lw\"), \
+         \"memory\" or \"null\", or the path of a drive file (*.toml)",
     );
 }
 

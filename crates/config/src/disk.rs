@@ -16,6 +16,7 @@ use crate::limits::{
     DEPTH_MAX, ESTIMATE_MIN, INTERVAL_MIN, LINGER_MAX, PATH_BYTES_MAX, PERIOD_MAX, PERIOD_MIN,
 };
 use crate::measured;
+use crate::memory;
 use crate::names::Names;
 use crate::plan::{Backing, Disk, DriveRef, ProfileRef, Real};
 use crate::real;
@@ -29,6 +30,7 @@ pub(crate) const KEYS: &[&str] = &[
     real::KEYS[0],
     real::KEYS[1],
     real::KEYS[2],
+    memory::KEY,
     "backing",
     "policy",
     "depth",
@@ -78,6 +80,10 @@ pub(crate) fn check(
     let mut disks = Vec::new();
     for table in tables {
         let name = names.add(table)?.to_owned();
+        if let Some((drive, backing)) = memory::check(table)? {
+            disks.push(disk(table, name, (drive, None), backing)?);
+            continue;
+        }
         let real = real::check(table, base_dir, known)?;
         let drive = match &real {
             Some(asked) => real::drive(table, base_dir, asked)?,
@@ -231,7 +237,9 @@ fn named(
 ) -> Result<DriveRef, ConfigError> {
     let expected = || {
         let library = listed(drives::names(), '"');
-        format!("a drive of the library ({library}) or the path of a drive file (*.toml)")
+        format!(
+            "a drive of the library ({library}), \"memory\" or \"null\", or the path of a drive file (*.toml)"
+        )
     };
     let value = table.require("drive", expected())?;
     let name = value.text(expected())?;

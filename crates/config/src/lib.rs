@@ -23,6 +23,7 @@ mod execution;
 mod file;
 mod log;
 mod measured;
+mod memory;
 mod names;
 mod nbd;
 mod plan;

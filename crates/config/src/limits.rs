@@ -9,8 +9,10 @@ use units::{Bytes, Duration, SECTOR_BYTES};
 pub const CONFIG_BYTES_MAX: u64 = 4 << 20;
 /// Disks of one plan.
 pub const DISKS_MAX: usize = 64;
-/// The smallest real disk.
+/// The smallest real disk, and the smallest of memory.
 pub const DISK_SIZE_MIN: Bytes = Bytes(1 << 20);
+/// The largest disk of memory: as much as the daemon holds of one.
+pub const MEMORY_SIZE_MAX: Bytes = Bytes(8 << 30);
 /// Volumes of one plan.
 pub const VOLUMES_MAX: usize = 10_000;
 /// Volumes of one pool: what its metadata hold.

@@ -141,9 +141,9 @@ pub enum Backing {
     Ram,
     /// In a file, its path already relative to the working directory rather than to the config.
     File(PathBuf),
-    /// In memory, and the drive's times count for nothing: every command is done at once.
+    /// In memory, and every command is done at once.
     Memory,
-    /// Nowhere, and at once: what is written is forgotten.
+    /// Nowhere, and every command is done at once: what is written is forgotten.
     Null,
     /// It is no emulated disk: it is this one.
     Real(Real),

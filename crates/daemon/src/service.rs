@@ -274,6 +274,7 @@ impl Daemon {
     }
 }
 
+const _: () = assert!(config::limits::MEMORY_SIZE_MAX.0 <= backend::RAM_BYTES_MAX.0);
 const _: () = assert!(config::limits::CONNECTIONS_MAX == frontend::limits::CONNECTIONS_MAX);
 const _: () = assert!(config::limits::CONNECTION_REQUESTS_MAX == frontend::limits::REQUESTS_MAX);
 const _: () = assert!(

@@ -8,7 +8,7 @@ fn without_a_drive() {
         refused(&[], "[[disk]]\nname = \"d0\"\n"),
         format!(
             "plan.toml:1: [[disk]] \"d0\": field `drive`: found nothing, expected a drive of the \
-             library ({}) or the path of a drive file (*.toml)",
+             library ({}), \"memory\" or \"null\", or the path of a drive file (*.toml)",
             library()
         )
     );
@@ -20,7 +20,7 @@ fn with_a_drive_that_nobody_knows() {
         refused(&[], "[[disk]]\nname = \"d0\"\ndrive = \"deathstar\"\n"),
         format!(
             "plan.toml:3: [[disk]] \"d0\": field `drive`: found `deathstar`, expected a drive of the \
-             library ({}) or the path of a drive file (*.toml)",
+             library ({}), \"memory\" or \"null\", or the path of a drive file (*.toml)",
             library()
         )
     );

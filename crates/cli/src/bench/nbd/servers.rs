@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, bail};
-use config::{Backing, Plan};
+use config::Plan;
 use daemon::Daemon;
 use frontend::Address;
 use tempfile::TempDir;
@@ -51,10 +51,10 @@ enum Running {
 
 /// All servers that are installed, each with an empty disk of this size, and those that are not.
 pub(super) fn start(size: Bytes) -> anyhow::Result<(Vec<Server>, Vec<&'static str>)> {
-    let ours = [("memory", Whose::Ours, Backing::Memory), ("null", Whose::OursNull, Backing::Null)];
+    let ours = [("memory", Whose::Ours), ("null", Whose::OursNull)];
     let mut servers = Vec::new();
-    for (name, whose, backing) in ours {
-        servers.push(here(name, whose, backing, size)?);
+    for (name, whose) in ours {
+        servers.push(here(name, whose, size)?);
     }
     let mut missing = Vec::new();
     let others: [(&str, Start); 3] =
@@ -90,14 +90,13 @@ fn scratch() -> anyhow::Result<TempDir> {
 }
 
 /// Ours: one volume with the whole of a disk that takes no time, under the policy that sells disk time.
-fn here(name: &'static str, whose: Whose, backing: Backing, size: Bytes) -> anyhow::Result<Server> {
+fn here(name: &'static str, whose: Whose, size: Bytes) -> anyhow::Result<Server> {
     let text = format!(
-        "[[disk]]\nname = \"d\"\ndrive = \"samsung-870evo-1t\"\npolicy = \"utilization\"\n\
-         [[volume]]\nname = \"{VOLUME}\"\ndisk = \"d\"\nsize = \"{}B\"\nreserve = \"100%\"\n",
+        "[[disk]]\nname = \"d\"\ndrive = \"{name}\"\nsize = \"{0}B\"\npolicy = \"utilization\"\n\
+         [[volume]]\nname = \"{VOLUME}\"\ndisk = \"d\"\nsize = \"{0}B\"\nreserve = \"100%\"\n",
         size.0
     );
-    let mut plan = Plan::parse(&text, "the bench's config", Path::new(".")).map_err(bad_input)?;
-    plan.disks[0].backing = backing;
+    let plan = Plan::parse(&text, "the bench's config", Path::new(".")).map_err(bad_input)?;
     let directory = scratch()?;
     let address = Address::Unix(directory.path().join("nbd.sock"));
     let daemon = Daemon::start(&plan, &[address]).map_err(bad_input)?;
