@@ -135,6 +135,24 @@ pub(crate) enum Bench {
     Clockwise(Clockwise),
     /// A victim beside a neighbour who changes what he does, in windows of 2 and 5 s; and a limit.
     Insulation(Insulation),
+    /// Two volumes at work while clients attack: malformed, slow, in floods, and with every connection taken.
+    Attack(Attack),
+    /// 256 connections to 64 volumes on four disks, and whether each volume has its share.
+    Connections(Connections),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Attack {
+    /// How long each attack is looked at.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(5..=600))]
+    pub(crate) seconds: u64,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Connections {
+    /// How long the shares are looked at.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(10..=600))]
+    pub(crate) seconds: u64,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -1,13 +1,17 @@
 //! `spindle bench`: measurements with real clients.
 
+mod attack;
 mod clockwise;
+mod connections;
 mod insulation;
 mod live;
 mod preempt;
 mod shares;
 mod vdisk;
 
+pub(crate) use attack::attack;
 pub(crate) use clockwise::clockwise;
+pub(crate) use connections::connections;
 pub(crate) use insulation::insulation;
 pub(crate) use preempt::preempt;
 pub(crate) use shares::shares;
