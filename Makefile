@@ -12,7 +12,7 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 SPINDLE := $(TARGET)/release/spindle
 # The clients that the live tests talk with.
-CLIENTS := fio libnbd-bin openssl qemu-utils
+CLIENTS := fio libnbd-bin nbd-client openssl qemu-system-common qemu-utils
 LENGTH ?= 20
 
 .PHONY: demo test unit determinism guest clients bench shares preempt pool clockwise soak fuzz ci format lint doc deny clean build

@@ -147,10 +147,6 @@ impl Disk for Guarded {
         self.disk.read_now(extent)
     }
 
-    fn is_prompt(&self) -> bool {
-        self.disk.is_prompt()
-    }
-
     fn parts(&self) -> Option<Parts> {
         self.disk.parts()
     }

@@ -165,6 +165,10 @@ pub(crate) enum Bench {
     Pool(Pooled),
     /// Requests a second and processor time a request over NBD on a disk of memory, beside nbdkit, nbd-server and qemu-nbd.
     Nbd(NbdBench),
+    /// Two volumes at work while clients attack: malformed, slow, in floods, and with every connection taken.
+    Attack(Attack),
+    /// 256 connections to 64 volumes on four disks, and whether each volume has its share.
+    Connections(Connections),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -185,6 +189,20 @@ impl NbdBench {
         let name = shape.name();
         self.rows.is_empty() || self.rows.iter().any(|part| name.contains(part.as_str()))
     }
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Attack {
+    /// How long each attack is looked at.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(5..=600))]
+    pub(crate) seconds: u64,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Connections {
+    /// How long the shares are looked at.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(10..=600))]
+    pub(crate) seconds: u64,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -63,6 +63,8 @@ fn main() -> ExitCode {
         Command::Bench(Bench::Clockwise(run)) => bench::clockwise(&run, args.json),
         Command::Bench(Bench::Vdisk(vdisk)) => bench::vdisk(&vdisk, args.json),
         Command::Bench(Bench::Pool(run)) => bench::pool(&run, args.json),
+        Command::Bench(Bench::Attack(run)) => bench::attack(&run, args.json),
+        Command::Bench(Bench::Connections(run)) => bench::connections(&run, args.json),
         Command::Bench(Bench::Insulation(run)) => bench::insulation(&run, args.json),
         Command::Bench(Bench::Nbd(run)) => bench::nbd(&run, args.json),
         Command::Trace(Trace::Stat(stat)) => trace::stat(&stat, args.json),

@@ -107,8 +107,6 @@ pub(crate) fn insulation(args: &args::Insulation, json: bool) -> anyhow::Result<
         eprintln!("{name}, alone, at most {LIMIT_PERCENT} %");
         limits.push(limited(&plan, (name, rw), args.seconds.div_ceil(3))?);
     }
-    let load = std::fs::read_to_string("/proc/loadavg").ok();
-    let load = load.and_then(|text| text.split(' ').next()?.parse().ok());
     let holds = insulation.iter().all(|run| run.holds) && limits.iter().all(|run| run.holds);
     let shown = Shown {
         schema: SCHEMA,
@@ -116,7 +114,7 @@ pub(crate) fn insulation(args: &args::Insulation, json: bool) -> anyhow::Result<
         insulation,
         limits,
         lateness_us: LatenessUs::of(&end.expect("there are victims")),
-        load_average: load,
+        load_average: live::load_average(),
         holds,
     };
     if json {
@@ -272,12 +270,6 @@ fn print(shown: &Shown) {
     };
     let head = ["alone", "limit", "share", "error", ""];
     print!("\n{}", table::text(&head, &shown.limits.iter().map(row).collect::<Vec<_>>()));
-    let late = &shown.lateness_us;
-    println!(
-        "\nthe drive was late by p50 {:.0} µs, p99 {:.0} µs, max {:.0} µs",
-        late.p50, late.p99, late.max
-    );
-    if let Some(load) = shown.load_average {
-        println!("the machine's load was {load}");
-    }
+    println!();
+    live::print_machine(&shown.lateness_us, shown.load_average);
 }

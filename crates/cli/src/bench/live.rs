@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use units::{Duration, Instant, Share};
 
 use crate::exit::bad_input;
-use crate::serve::uri;
+use crate::serve::{LatenessUs, uri};
 
 /// Enough that no queue runs dry while the machine is busy with something else.
 pub(super) const DEPTH: u32 = 64;
@@ -77,9 +77,15 @@ pub(super) struct Live {
 impl Live {
     /// Serves `plan` and starts fio's `jobs`. When this returns, those that start at once have had an answer.
     pub(super) fn start(plan: &Plan, jobs: &[Job]) -> anyhow::Result<Self> {
+        Self::start_on(plan, jobs, &[])
+    }
+
+    /// The same, listening on further addresses too.
+    pub(super) fn start_on(plan: &Plan, jobs: &[Job], also: &[Address]) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir().context("no place for a socket")?;
         let address = Address::Unix(dir.path().join("nbd.sock"));
-        let daemon = Daemon::start(plan, &[address]).map_err(bad_input)?;
+        let addresses = [&[address], also].concat();
+        let daemon = Daemon::start(plan, &addresses).map_err(bad_input)?;
         let fio = fio(plan, &daemon.addresses()[0], jobs, dir.path())?;
         let mut live = Self { daemon, fio, dir };
         let first = || jobs.iter().filter(|job| job.start == 0);
@@ -95,6 +101,11 @@ impl Live {
     /// Who changes what is served as `document` says.
     pub(super) fn operator(&self, document: Document) -> Operator {
         self.daemon.operator(document)
+    }
+
+    /// Where it listens: on a socket of its own, and on what else was asked for.
+    pub(super) fn addresses(&self) -> &[Address] {
+        self.daemon.addresses()
     }
 
     pub(super) fn status(&self) -> Status {
@@ -160,4 +171,21 @@ fn fio(plan: &Plan, address: &Address, jobs: &[Job], dir: &Path) -> anyhow::Resu
 #[expect(clippy::disallowed_methods, reason = "a measurement's length, not a synchronisation")]
 pub(super) fn pause(length: Duration) {
     std::thread::sleep(std::time::Duration::from_nanos(length.as_nanos()));
+}
+
+/// The machine's own load, of a minute: what else ran beside a measurement.
+pub(super) fn load_average() -> Option<f64> {
+    let load = std::fs::read_to_string("/proc/loadavg").ok();
+    load.and_then(|text| text.split(' ').next()?.parse().ok())
+}
+
+/// How far the machine itself got in the way, for people.
+pub(super) fn print_machine(late: &LatenessUs, load_average: Option<f64>) {
+    println!(
+        "the drive was late by p50 {:.0} µs, p99 {:.0} µs, max {:.0} µs",
+        late.p50, late.p99, late.max
+    );
+    if let Some(load) = load_average {
+        println!("the machine's load was {load}");
+    }
 }

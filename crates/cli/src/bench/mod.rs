@@ -1,6 +1,8 @@
 //! `spindle bench`: measurements with real clients.
 
+mod attack;
 mod clockwise;
+mod connections;
 mod insulation;
 mod live;
 mod nbd;
@@ -9,7 +11,9 @@ mod preempt;
 mod shares;
 mod vdisk;
 
+pub(crate) use attack::attack;
 pub(crate) use clockwise::clockwise;
+pub(crate) use connections::connections;
 pub(crate) use insulation::insulation;
 pub(crate) use nbd::{Shape, nbd};
 pub(crate) use pool::pool;

@@ -94,7 +94,7 @@ fn whatever_ends_a_daemon_what_it_acknowledged_is_kept_and_no_request_goes_unans
     while goes_on(round, since) {
         let ending = endings[usize::try_from(round % 3).expect("small")];
         round += 1;
-        let requests = if soak { 2_000 + dice.below(10_000) } else { 50 + dice.below(200) };
+        let requests = if soak { 1_000 + dice.below(5_000) } else { 50 + dice.below(200) };
         let server = Server::unix(scratch.path(), &plan);
         live(&server, &mut ranges, ending, requests, &mut || {
             changes_contract(scratch.path(), &mut dice);
