@@ -5,7 +5,7 @@
 //! single ones are.
 
 use crate::bench::Halt;
-use crate::circle::{nearest, real, wrap};
+use crate::circle::{nearest, real, whole, wrap};
 use crate::probe::{Block, Probe};
 
 /// A single read is never evidence of more than this against a rule: some are late for reasons of their own.
@@ -36,6 +36,9 @@ pub(crate) struct Search {
     pub(crate) width: u64,
     /// By so many blocks a rule may have its tracks begin at wrong places, where something was slipped on the way.
     pub(crate) slack: u64,
+    /// How many reads to spread evenly first: what is asked next is decided by what was seen, and a few misleading reads
+    /// would decide it for good.
+    pub(crate) spread: u32,
     /// How many reads to spend at least.
     pub(crate) reads_min: u32,
     /// How many reads to spend at most.
@@ -70,6 +73,22 @@ pub(crate) fn boundary(
     let count = usize::try_from(search.to.saturating_sub(search.from) + 1).unwrap_or(1);
     // Evidence of each place, as a logarithm.
     let mut evidence: Vec<f64> = (search.from..).take(count).map(before_reading).collect();
+    let weighed = |evidence: &mut Vec<f64>, at: Block, phase: f64| {
+        let if_before = against_near(phase, (before, at), search);
+        let if_behind = against_near(phase, (behind, at), search);
+        for (place, evidence) in (search.from..).zip(&mut *evidence) {
+            // The block is before the boundary if that lies behind it.
+            *evidence -= if at < place { if_before } else { if_behind };
+        }
+        weigh(search.from, evidence)
+    };
+    let length = real(search.to.saturating_sub(search.from));
+    let first = probe.samples(search.spread, |part| search.from + whole(part * length))?;
+    for sample in first {
+        if wrap(before(sample.at) - behind(sample.at)).abs() > APART_LEAST * search.sigma {
+            weighed(&mut evidence, sample.at, probe.phase(&sample));
+        }
+    }
     let mut best = weigh(search.from, &evidence);
     let mut read = Vec::new();
     let (mut reads, mut tries) = (0, 0);
@@ -84,14 +103,7 @@ pub(crate) fn boundary(
         read.push(at);
         let Some(sample) = probe.sample_again(at)? else { continue };
         reads += 1;
-        let phase = probe.phase(&sample);
-        let if_before = against_near(phase, (before, at), search);
-        let if_behind = against_near(phase, (behind, at), search);
-        for (place, evidence) in (search.from..).zip(&mut evidence) {
-            // The block is before the boundary if that lies behind it.
-            *evidence -= if at < place { if_before } else { if_behind };
-        }
-        best = weigh(search.from, &evidence);
+        best = weighed(&mut evidence, at, probe.phase(&sample));
     }
     Ok(best)
 }

@@ -19,6 +19,8 @@ const SHARPEN: u32 = 100;
 const EDGE: u64 = 64;
 /// Blocks by which levels are made sharp on both sides of an end.
 const LEVEL: u32 = 24;
+/// Reads that are spread over where an end may be.
+const SPREAD: u32 = 32;
 /// One of so many blocks on a track may have been slipped before it.
 const SLACK: u64 = 14;
 /// How often they are made sharp at most.
@@ -99,6 +101,7 @@ fn between(
         to,
         width: 1,
         slack: old.spt.min(new.spt) / SLACK,
+        spread: SPREAD * probe.effort(),
         reads_min: 16,
         reads: 240 * probe.effort(),
         sigma: probe.sigma * 1.3,

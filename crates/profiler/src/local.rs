@@ -226,6 +226,7 @@ fn find_within(
         to: guess + half,
         width,
         slack: 0,
+        spread: 0,
         reads_min: 6,
         reads: 90 * probe.effort(),
         sigma: probe.sigma * 1.1,

@@ -134,15 +134,7 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
         if let Some(heads) = heads {
             shown(&mut pieces[nth], heads, probe.sigma);
         }
-        let mut bad = extend(probe, &mut pieces[nth])?;
-        if recount(probe, &mut pieces[nth])? {
-            bad = extend(probe, &mut pieces[nth])?;
-        }
-        if bad.is_none() {
-            pieces[nth].to = probe.blocks;
-        }
-        ground(probe, &pieces[nth]);
-        edges(probe, &mut pieces[nth])?;
+        let bad = follow(probe, &mut pieces[nth])?;
         if !joined {
             settle(probe, pieces)?;
         }
@@ -158,6 +150,20 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
         }
     }
     Ok(())
+}
+
+/// Follows a piece from where it is known to both its ends; what is behind it, if the disk does not end with it.
+fn follow(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<Option<Block>, Halt> {
+    let mut bad = extend(probe, piece)?;
+    if recount(probe, piece)? {
+        bad = extend(probe, piece)?;
+    }
+    if bad.is_none() {
+        piece.to = probe.blocks;
+    }
+    ground(probe, piece);
+    edges(probe, piece)?;
+    Ok(bad)
 }
 
 /// The last tracks of a disk are too few to show how they are laid out if something was slipped there: they go with what
