@@ -12,7 +12,7 @@ use profiler::{Bench, Budget, Findings, Halt, Progress};
 use report::SCHEMA;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use units::Duration;
+use units::{Duration, Share};
 
 use super::device::Open;
 use super::{Measure, file, read, show};
@@ -61,7 +61,7 @@ fn kept(
     before: Option<Measured>,
     now: &config::profile::Device,
     path: Option<&Path>,
-    quick: bool,
+    args: &Measure,
 ) -> anyhow::Result<(Findings, Run)> {
     let Some(before) = before else { return Ok((Findings::default(), Run::default())) };
     let same =
@@ -75,9 +75,11 @@ fn kept(
     }
     let Measured { device, run, mut findings } = before;
     // What was seen without writing is not all that can be seen by it.
-    if (run.quick && !quick) || (now.written && !device.written) {
+    if (run.quick && !args.quick) || (now.written && !device.written) {
         findings.done.clear();
     }
+    let doubted = findings.doubted(args.at_least.unwrap_or(Share::NONE));
+    findings.done.retain(|stage| !doubted.contains(stage));
     Ok((findings, run))
 }
 
@@ -90,7 +92,7 @@ pub(super) fn run(args: &Measure, json: bool) -> anyhow::Result<Ended> {
     }
     let (mut open, name) = Open::new(args)?;
     let device = open.device(name);
-    let (mut findings, earlier) = kept(before, &device, path, args.quick)?;
+    let (mut findings, earlier) = kept(before, &device, path, args)?;
     if let Some(warning) = open.warning(args.buffered) {
         findings.note(warning.to_owned());
     }

@@ -11,7 +11,7 @@ mod show;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use units::Duration;
+use units::{Duration, Share};
 
 use crate::exit::{Ended, bad_input};
 
@@ -47,6 +47,9 @@ struct Measure {
     /// Measure everything, whatever the file has.
     #[arg(long)]
     fresh: bool,
+    /// Of a profile that is gone on from, measure stages again that have a figure which is less sure than this: 95%.
+    #[arg(long, value_name = "SHARE", conflicts_with = "fresh")]
+    at_least: Option<Share>,
     /// How much of the device's time may be spent: 10m, or 55s with --quick.
     #[arg(long, value_name = "TIME")]
     budget: Option<Duration>,

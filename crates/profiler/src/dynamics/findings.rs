@@ -2,7 +2,7 @@
 
 use units::{Bytes, Duration, Sectors, Share};
 
-use crate::Figure;
+use crate::{Figure, Findings, Spindle, Stage};
 
 /// Everything that was found; each part as soon as it was measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +27,46 @@ pub struct Dynamics {
     pub starvation: Option<Starvation>,
     /// How well rotation is foretold.
     pub prediction: Option<Prediction>,
+}
+
+impl Dynamics {
+    /// The stages that found figures, and how sure each of these is.
+    fn beliefs(&self) -> Vec<(Stage, Share)> {
+        let Overheads { hit, read, cached, write, seek, bus_read, bus_write, .. } = self.overheads;
+        let switches = [self.overheads.head_switch, self.overheads.head_switch_write];
+        let times = [hit, cached, write, seek, bus_read, bus_write].into_iter().chain(switches);
+        let sure = |figure: Figure<Duration>| figure.confidence;
+        let mut all: Vec<_> =
+            times.flatten().map(|figure| (Stage::Overheads, sure(figure))).collect();
+        all.extend(read.map(|figure| (Stage::Seeks, sure(figure))));
+        if let Some(memory) = &self.read_buffer {
+            let sure =
+                [memory.ahead.confidence, memory.segments.confidence, memory.segment.confidence];
+            all.extend(sure.map(|sure| (Stage::ReadBuffer, sure)));
+        }
+        if let Some(memory) = &self.write_buffer {
+            all.extend(memory.size.map(|figure| (Stage::WriteBuffer, figure.confidence)));
+            all.extend(memory.destage.map(|figure| (Stage::WriteBuffer, figure.confidence)));
+        }
+        all
+    }
+}
+
+impl Findings {
+    /// The stages that have a figure which is less sure than `least`, once each.
+    pub fn doubted(&self, least: Share) -> Vec<Stage> {
+        let mut all = self.dynamics.beliefs();
+        if let Some(Spindle::Turns(rotation)) = &self.spindle {
+            all.push((Stage::Rotation, rotation.period.confidence));
+        }
+        let zones = self.geometry.iter().flat_map(|map| &map.zones);
+        all.extend(zones.map(|zone| (Stage::Zones, zone.begins)));
+        let mut doubted: Vec<Stage> =
+            all.into_iter().filter(|(_, sure)| *sure < least).map(|(stage, _)| stage).collect();
+        doubted.sort_unstable();
+        doubted.dedup();
+        doubted
+    }
 }
 
 /// Time to move the arm, against the distance.
