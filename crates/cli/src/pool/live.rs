@@ -12,7 +12,7 @@ use crate::vol::{Reach, accepted, shape};
 
 /// Somebody waits for it, and looks every so often how far it is.
 #[expect(clippy::disallowed_methods, reason = "a person's patience, not a synchronisation")]
-fn pause() {
+fn patience() {
     std::thread::sleep(LOOK_EVERY);
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn wait(
             }
             return Ok(held.into());
         }
-        pause();
+        patience();
     }
 }
 
