@@ -332,3 +332,79 @@ fn a_daemon_that_is_killed_amid_writes_and_changes_has_kept_what_was_flushed() {
     server.stop();
     held(&scratch, &["pool", "fsck", "--config", "plan.toml"]);
 }
+
+/// Two disks under deadlines. `a` is promised blocks in time on both; `hog` has most of what `d1` has left.
+const DEADLINES: &str = r#"
+[[disk]]
+name = "d0"
+drive = "hgst-7k8"
+policy = "delta-l"
+
+[[disk]]
+name = "d1"
+drive = "hgst-7k8"
+policy = "delta-l"
+
+[pool]
+disks = ["d0", "d1"]
+metadata = "4%"
+
+[[pool.volume]]
+name = "a"
+size = "1GiB"
+disks = ["d0"]
+zone = "fast"
+stream = { bandwidth = "4MiB/s", block = "1MiB" }
+
+[[pool.volume]]
+name = "hog"
+size = "1GiB"
+disks = ["d1"]
+reserve = "70%"
+"#;
+
+#[test]
+fn each_disk_of_a_volume_admits_its_part_or_none_does() {
+    let scratch = Scratch::new();
+    let server = Server::unix(scratch.path(), &scratch.write("plan.toml", DEADLINES));
+    let before = pool(&scratch);
+    let plan = || std::fs::read_to_string(scratch.join("plan.toml")).expect("it is there");
+    let served = plan();
+    let refusals: [(&[&str], &str); 3] = [
+        // There is room on the one disk, and none on the other.
+        (&["vol", "create", "b", "--size", "1GiB", "--layout", "stripe", "--reserve", "30%"], "d1"),
+        (
+            &[
+                "vol",
+                "create",
+                "b",
+                "--size",
+                "1GiB",
+                "--layout",
+                "stripe",
+                "--bandwidth",
+                "8MiB/s",
+                "--block",
+                "1MiB",
+            ],
+            "d1",
+        ),
+        (&["vol", "move", "a", "--disks", "d1"], "d1"),
+    ];
+    for (arguments, disk) in refusals {
+        let refused = spindle(scratch.path(), arguments);
+        assert_eq!(refused.code, Some(1), "{arguments:?}: {refused:?}");
+        assert!(refused.stderr.contains(disk), "{arguments:?}: {}", refused.stderr);
+        assert_eq!(
+            (pool(&scratch), plan()),
+            (before.clone(), served.clone()),
+            "nothing is changed"
+        );
+    }
+    // In its zone of its disk it grows within what it was promised.
+    held(&scratch, &["vol", "resize", "a", "2GiB"]);
+    let grown = held(&scratch, &["vol", "show", "a", "--json"]).json();
+    assert_eq!(grown["volume"]["size_bytes"], 2_u64 << 30);
+    assert_eq!(grown["volume"]["stream"]["bandwidth"], "4194.304kB/s");
+    server.stop();
+}
