@@ -207,7 +207,7 @@ mod tests {
             .collect()
     }
 
-    fn of_two(places: [Vec<f64>; 2]) -> Found {
+    fn of_two(places: &[Vec<f64>; 2]) -> Found {
         search(places.iter().map(Vec::as_slice))
     }
 
@@ -216,7 +216,7 @@ mod tests {
         for turn in [4e6, 5_997_000.0, 8_333_333.0, 11_111_111.0, 16_666_667.0] {
             for late in [0.0, 20e3, 1e6] {
                 let of = |nth: u32| f64::from(nth % 7 / 5) * late;
-                let found = of_two([instants(turn, 32, of), instants(turn, 31, of)]);
+                let found = of_two(&[instants(turn, 32, of), instants(turn, 31, of)]);
                 let Found::Period(found) = found else { panic!("{turn} {late}: {found:?}") };
                 assert!((found / turn - 1.0).abs() < 1e-3, "{turn} {late}: {found}");
             }
@@ -230,7 +230,7 @@ mod tests {
                 let word = (nth + 100 * seed).wrapping_mul(2_654_435_761);
                 f64::from((word ^ (word >> 15)).wrapping_mul(2_246_822_519)) / 1e2
             };
-            let found = of_two([instants(43e6, 32, of), instants(43e6, 31, |nth| of(nth + 50))]);
+            let found = of_two(&[instants(43e6, 32, of), instants(43e6, 31, |nth| of(nth + 50))]);
             assert!(!matches!(found, Found::Period(_)), "seed {seed}: {found:?}");
         }
     }

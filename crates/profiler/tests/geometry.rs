@@ -4,22 +4,26 @@ mod judged;
 
 use std::sync::Arc;
 
-use judged::{SKEWS_OFF_MAX, drawn, held, library, measured, period_off};
-use spindle_profiler::Budget;
+use judged::{Measured, SKEWS_OFF_MAX, drawn, held, library, measured, period_off};
+use spindle_profiler::{Budget, Geometry};
 use units::{Angle, Duration, Lba};
+
+fn map(measured: &Measured) -> &Geometry {
+    measured.findings.geometry.as_ref().expect("a map")
+}
 
 /// Measures a drive of the library, with noise of one seed, and holds it against the truth.
 fn holds(name: &str, seed: u64) {
     let model = library(name);
     let measured = measured(&model, Budget::DEFAULT, seed);
-    let (off, held) = (period_off(&measured, &model), held(measured.geometry(), &model));
-    let heads = measured.geometry().heads.map(|heads| heads.value);
+    let (off, held) = (period_off(&measured, &model), held(map(&measured), &model));
+    let heads = map(&measured).heads.map(|heads| heads.value);
     println!("{name}, seed {seed}: {off:.2} ppm, {held:?}, heads {heads:?}, in {}", measured.spent);
     assert!(off.abs() < 10.0, "{off} ppm");
     assert_eq!(held.found, held.zones, "{held:?}");
     assert!(held.skews_off < SKEWS_OFF_MAX, "{held:?}");
     assert_eq!(heads, Some(model.spec().surfaces));
-    assert_eq!(measured.geometry().known, model.capacity());
+    assert_eq!(map(&measured).known, model.capacity());
     assert!(measured.spent < Duration::from_secs(400), "{}", measured.spent);
 }
 
@@ -85,9 +89,9 @@ fn the_zones_of_a_drive_whose_arm_varies_are_found() {
 #[test]
 fn zones_that_are_hard_to_tell_apart_are_found_with_other_noise_too() {
     let missed: [(&str, &[u64]); 4] = [
-        ("atlas10k", &[3, 7]),
+        ("atlas10k", &[7, 8]),
         ("barracuda-st32171w", &[3, 5, 8, 10]),
-        ("cheetah9LP", &[2, 3, 5, 8, 10]),
+        ("cheetah9LP", &[2, 5, 8, 10]),
         ("nearline-20t", &[2]),
     ];
     for (name, seeds) in missed {
@@ -102,7 +106,7 @@ fn a_quick_map_is_exact_as_far_as_it_goes_and_says_how_rough_the_rest_is() {
     for name in ["st318437lw", "barracuda-2t", "hp_c3323a"] {
         let model = library(name);
         let measured = measured(&model, Budget::QUICK, 1);
-        let geometry = measured.geometry();
+        let geometry = map(&measured);
         assert!(measured.spent < Duration::from_secs(36), "{name}: {}", measured.spent);
         assert!(period_off(&measured, &model).abs() < 10.0, "{name}");
         assert!(geometry.known < model.capacity(), "{name}: not all of it in so short a time");
@@ -127,7 +131,7 @@ fn bands_say_at_which_angle_a_sector_lies() {
         let model = library(name);
         let measured = measured(&model, Budget::DEFAULT, 2);
         let mut profile = config::profile::assumed(&model);
-        profile.bands.clone_from(&measured.geometry().bands);
+        profile.bands.clone_from(&map(&measured).bands);
         profile.surfaces = model.spec().surfaces;
         profile.assert_sane();
         let step = usize::try_from(model.capacity().0 / 4_001).expect("small");
@@ -157,8 +161,8 @@ fn drives_that_nobody_has_built_are_found_too() {
     for seed in 1..=10 {
         let model = Arc::new(drawn(seed).check().expect("a drive"));
         let measured = measured(&model, Budget::DEFAULT, seed);
-        let held = held(measured.geometry(), &model);
-        let heads = measured.geometry().heads.map(|heads| heads.value);
+        let held = held(map(&measured), &model);
+        let heads = map(&measured).heads.map(|heads| heads.value);
         println!("seed {seed}: {held:?}, heads {heads:?}, in {}", measured.spent);
         let all = held.found == held.zones && held.skews_off < SKEWS_OFF_MAX;
         if !all || heads != Some(model.spec().surfaces) {

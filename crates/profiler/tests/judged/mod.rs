@@ -24,12 +24,6 @@ pub(crate) struct Measured {
     pub(crate) spent: Duration,
 }
 
-impl Measured {
-    pub(crate) fn geometry(&self) -> &Geometry {
-        self.findings.geometry.as_ref().expect("a map")
-    }
-}
-
 /// Measures a drive through reads alone, noticed with noise.
 pub(crate) fn measured(model: &Arc<Model>, budget: Budget, seed: u64) -> Measured {
     let model = AnyModel::from(Arc::clone(model));
