@@ -117,7 +117,7 @@ impl Hints {
     fn new(index: &[Entry]) -> Self {
         let last = index.last().map_or(0, |entry| entry.first);
         let wide = u32::try_from(index.len()).expect("fewer leaves than extents").max(1);
-        let shift = (last / wide).checked_ilog2().map_or(0, |bits| bits + 1);
+        let shift = (last / wide).checked_ilog2().map_or(0, |bits| (bits + 1).min(31));
         let mut hints = Self { shift, before: vec![0] };
         for (at, entry) in (0..).zip(index) {
             hints.push(entry.first, at);
