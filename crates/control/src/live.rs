@@ -27,6 +27,7 @@ use crate::problem::Problem;
 /// Which requests are wanted.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct LiveQuery {
     /// Those of this volume alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
