@@ -13,7 +13,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use daemon::{Buckets, DiskState, DiskStatus, Operator, Status, TimeSum, Traffic, VolumeStatus};
+use daemon::{
+    Buckets, DiskState, DiskStatus, Operator, PoolView, Status, TimeSum, Traffic, VolumeStatus,
+};
 use engine::Executed;
 use frontend::ExportId;
 use units::{DiskTime, Duration, Share};
@@ -286,7 +288,24 @@ const EXECUTED: &[Family<Executed>] = &[
 ];
 
 const DISK_PREFIX: &str = "spindle_disk_";
+const POOL: &[Family<PoolView>] = &[
+    gauge("size_bytes", "What its disks hold for volumes.", |p| Value::Whole(p.size.0)),
+    gauge("free_bytes", "What of that no volume has.", |p| Value::Whole(p.free.0)),
+    gauge("promised_bytes", "What thin volumes may yet ask for.", |p| Value::Whole(p.promised.0)),
+    gauge("alarm", "Whether more is in use than its level of alarm.", |p| {
+        Value::Whole(p.alarm.into())
+    }),
+    gauge("writable", "Whether all of its disks are there and well.", |p| {
+        Value::Whole(p.writable.into())
+    }),
+    gauge("moving_bytes", "What is still to be moved to where it is to lie.", |p| {
+        let moving = p.volumes.iter().filter_map(|volume| volume.moving.as_ref());
+        Value::Whole(moving.map(|one| one.left.0).sum())
+    }),
+];
 const VOLUME_PREFIX: &str = "spindle_volume_";
+const POOL_PREFIX: &str = "spindle_pool_";
+const POOL_LABELS: &[&str] = &["pool"];
 const DISK_LABELS: &[&str] = &["device"];
 const VOLUME_LABELS: &[&str] = &["device", "disk"];
 
@@ -303,6 +322,7 @@ pub fn metrics() -> Vec<Metric> {
     one(&mut all, VOLUME_PREFIX, MetricKind::Histogram, &["device", "disk", "le"], LATENCY);
     list(&mut all, VOLUME_PREFIX, VOLUME_LABELS, VOLUME);
     one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, VOLUME_LABELS, BALANCE);
+    list(&mut all, POOL_PREFIX, POOL_LABELS, POOL);
     all
 }
 
@@ -329,19 +349,23 @@ fn one(
 
 /// The text for what `operator` runs.
 pub(crate) fn text(operator: &Operator) -> String {
-    render(operator.accounts(), &operator.connections())
+    render(operator.accounts(), &operator.connections(), operator.pool())
 }
 
 /// A thing, with its labels as they are written, without braces.
 type Labelled<T> = (String, T);
 
-fn render(status: Status, connections: &BTreeMap<ExportId, usize>) -> String {
+fn render(
+    status: Status,
+    connections: &BTreeMap<ExportId, usize>,
+    pool: Option<PoolView>,
+) -> String {
     let mut promised = vec![(Share::NONE, 0); status.disks.len()];
     for volume in &status.volumes {
         for disk in &volume.disks {
             let (reserved, volumes) = &mut promised[*disk];
             let more = reserved.checked_add(volume.contract.reserve);
-            *reserved = more.expect("a disk's reserves fit");
+            *reserved = more.unwrap_or(Share::ALL);
             *volumes += 1;
         }
     }
@@ -370,6 +394,9 @@ fn render(status: Status, connections: &BTreeMap<ExportId, usize>) -> String {
     text.latencies(VOLUME_PREFIX, &volumes, |volume| &volume.told.traffic.latency);
     text.families(VOLUME_PREFIX, VOLUME, &volumes, |volume| Some(volume));
     text.balances(&volumes);
+    let pools: Vec<Labelled<PoolView>> =
+        pool.into_iter().map(|pool| (format!("pool=\"{}\"", pool.uid), pool)).collect();
+    text.families(POOL_PREFIX, POOL, &pools, |pool| Some(pool));
     text.0
 }
 

@@ -10,6 +10,25 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 
+/// Beside the volumes of a disk, those of a pool.
+const POOL: &str = r#"
+[[disk]]
+name = "d1"
+drive = "hgst-7k8"
+
+[[disk]]
+name = "d2"
+drive = "hgst-7k8"
+
+[pool]
+disks = ["d1", "d2"]
+
+[[pool.volume]]
+name = "pooled"
+size = "4MiB"
+reserve = "10%"
+"#;
+
 /// One request of a client that means no good, or is confused.
 #[derive(Clone, Debug)]
 struct Ask {
@@ -20,7 +39,7 @@ struct Ask {
 
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![
-        4 => prop::sample::select(vec!["a", "b", "c", "d0", "vm"]).prop_map(str::to_owned),
+        4 => prop::sample::select(vec!["a", "b", "c", "d0", "d1", "d2", "vm", "pooled"]).prop_map(str::to_owned),
         1 => "\\PC{0,12}",
         1 => prop::sample::select(vec!["", ".", "..", "%", "%2", "%ff", "%00", "a/b", "a?force=x", "ä", "\u{202e}"])
             .prop_map(str::to_owned),
@@ -68,12 +87,31 @@ fn quantity() -> impl Strategy<Value = Value> {
 fn object() -> impl Strategy<Value = Value> {
     let keys =
         ["name", "disk", "size", "reserve", "limit", "weight", "force", "period", "at", "nonsense"];
-    let field = prop_oneof![name().prop_map(Value::String), quantity()];
-    let fields = prop::collection::btree_map(prop::sample::select(keys.to_vec()), field, 0..7);
+    let pooled = ["name", "size", "disks", "layout", "zone", "thin", "paused", "alarm_percent"];
+    let keys = [&keys[..], &pooled[..]].concat();
+    let words = vec![
+        json!(["d1"]),
+        json!(["d1", "d2"]),
+        json!(["d2", "d0"]),
+        json!("single"),
+        json!("stripe"),
+        json!("random"),
+        json!("fast"),
+        json!("slow"),
+        json!(true),
+        json!(50),
+    ];
+    let word = prop::sample::select(words);
+    let field = prop_oneof![2 => name().prop_map(Value::String), 2 => quantity(), 1 => word];
+    let fields = prop::collection::btree_map(prop::sample::select(keys), field, 0..7);
     // Most are nearly right, so that they get as far as they can.
-    (fields, any::<bool>(), name()).prop_map(|(fields, nearly, name)| {
-        let mut object =
-            if nearly { json!({ "name": name, "disk": "d0", "size": "1MiB" }) } else { json!({}) };
+    (fields, 0..4, name()).prop_map(|(fields, nearly, name)| {
+        let mut object = match nearly {
+            0 => json!({}),
+            1 => json!({ "name": name }),
+            2 => json!({ "name": name, "size": "1MiB" }),
+            _ => json!({ "name": name, "disk": "d0", "size": "1MiB" }),
+        };
         for (key, value) in fields {
             object[key] = value;
         }
@@ -159,7 +197,7 @@ fn cases() -> u32 {
 
 #[test]
 fn whatever_comes_over_http_the_answer_is_described_and_never_a_5xx() {
-    let served = Served::start(CONFIG);
+    let served = Served::start(&format!("{CONFIG}{POOL}"));
     let seed = [7; 32];
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
     let config = Config { cases: cases(), failure_persistence: None, ..Config::default() };

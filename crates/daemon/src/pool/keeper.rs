@@ -30,8 +30,15 @@ impl Served {
 pub(crate) fn keep(operator: Operator) -> std::io::Result<thread::JoinHandle<()>> {
     thread::Builder::new().name("pool".to_owned()).spawn(move || {
         let mut told = String::new();
+        let mut alarmed = false;
         let Some(pool) = operator.live.pool.clone() else { return };
         while !pool.wait() {
+            let status = pool.look(|flow| flow.pool().status());
+            if status.alarm && !alarmed {
+                let percent = 100 - status.free * 100 / status.blocks.max(1);
+                eprintln!("pool: alarm: {percent} % of it is in use");
+            }
+            alarmed = status.alarm;
             // What fails is tried again: a config that cannot be written now may be later. It is told once.
             let words = operator.tidy().err().map(|error| error.to_string()).unwrap_or_default();
             if !words.is_empty() && words != told {
