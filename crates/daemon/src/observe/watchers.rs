@@ -161,7 +161,8 @@ impl Watcher {
     /// What there is to be told, waited for at most so long.
     pub fn next(&self, at_most: Duration) -> Told {
         let at_most = std::time::Duration::from_nanos(at_most.as_nanos());
-        let quiet = |queue: &mut Queue| queue.requests.is_empty() && queue.dropped == 0;
+        // What was dropped is told with what was not, or when nothing has come: it wakes nobody by itself.
+        let quiet = |queue: &mut Queue| queue.requests.is_empty();
         let waited = self.place.arrived.wait_timeout_while(self.place.queue(), at_most, quiet);
         let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let requests = queue.requests.drain(..).collect();
