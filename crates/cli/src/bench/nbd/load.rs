@@ -117,7 +117,7 @@ fn fio(server: &Server, options: &[&str]) -> anyhow::Result<Job> {
     let said = String::from_utf8_lossy(&output.stdout);
     let failed = || {
         let complaint = String::from_utf8_lossy(&output.stderr);
-        format!("fio with {}: {} {said} {complaint}", server.name, output.status)
+        format!("fio with {}: {}: {}", server.name, output.status, complaint.trim())
     };
     // Notes may stand before the report.
     let start = said.find('{').with_context(failed)?;
