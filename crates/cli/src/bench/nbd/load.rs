@@ -56,6 +56,7 @@ pub(super) struct Run {
 }
 
 impl Run {
+    #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
     pub(super) fn processor_us_per_request(&self) -> f64 {
         self.processor.as_nanos() as f64 / 1_000.0 / self.requests as f64
     }

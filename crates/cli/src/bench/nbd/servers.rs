@@ -27,7 +27,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const LOCAL: &str = "127.0.0.1";
 const VOLUME: &str = "v";
 
-/// Who a server's figures are held against whom for.
+/// Whose a server is, and so what its figures are held against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
     Ours,
