@@ -3,7 +3,7 @@
 //! Readiness is edge-triggered: [`Readiness`] remembers it until the socket says otherwise, so
 //! that a connection which stopped for want of room knows where to go on.
 
-use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use rustls::{ServerConfig, ServerConnection};
 use units::Instant;
 
 use crate::export::ExportId;
-use crate::limits::{HOLD_MAX, STOP_MAX, TLS_BYTES_MAX};
+use crate::limits::{AHEAD_BYTES, HOLD_MAX, STOP_MAX, TLS_BYTES_MAX};
 use crate::request::ConnectionId;
 use crate::session::{Blocked, Budget, Session, World};
 use crate::settings::Settings;
@@ -73,6 +73,13 @@ impl Read for Stream {
         match self {
             Self::Unix(stream) => stream.read(into),
             Self::Tcp(stream) => stream.read(into),
+        }
+    }
+
+    fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read_vectored(into),
+            Self::Tcp(stream) => stream.read_vectored(into),
         }
     }
 }
@@ -268,14 +275,18 @@ impl Connection {
 
     /// One read; false if the socket is broken.
     fn read_once(&mut self, buffer: &mut [u8], world: &mut World<'_>) -> bool {
-        let (outcome, space_len, into_payload) =
+        // The head behind a payload comes along with it, and not much more, because that would have to be copied.
+        let (outcome, payload_len, wanted) =
             if let Some(space) = self.session.payload_space(world.budget) {
-                (self.stream.read(space), space.len(), true)
+                let payload_len = space.len();
+                let ahead = &mut buffer[..AHEAD_BYTES];
+                let mut parts = [IoSliceMut::new(space), IoSliceMut::new(ahead)];
+                (self.stream.read_vectored(&mut parts), payload_len, payload_len + AHEAD_BYTES)
             } else if self.session.blocked().is_some() {
                 return true;
             } else {
                 let piece = buffer.len().min(self.session.receive_bytes());
-                (self.stream.read(&mut buffer[..piece]), piece, false)
+                (self.stream.read(&mut buffer[..piece]), 0, piece)
             };
         match outcome {
             Ok(0) => {
@@ -285,11 +296,13 @@ impl Connection {
             Ok(count) => {
                 // A short read from a stream has emptied it, and the next byte is a new edge. Not so if the
                 // end has come already: its edge is past.
-                self.readiness.readable = count == space_len || self.readiness.half_closed;
-                if into_payload {
-                    self.session.payload_filled(count, world);
-                } else {
-                    self.session.feed(&buffer[..count], world);
+                self.readiness.readable = count == wanted || self.readiness.half_closed;
+                let filled = count.min(payload_len);
+                if filled > 0 {
+                    self.session.payload_filled(filled, world);
+                }
+                if filled < count {
+                    self.session.feed(&buffer[..count - filled], world);
                 }
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.readiness.readable = false,

@@ -58,6 +58,8 @@ pub const OUTPUT_PIECES_MAX: usize = 2 * REQUESTS_MAX;
 pub const HANDSHAKE_OUTPUT_BYTES_MAX: usize = 64 * KIB;
 /// What is read at once where a long payload is expected behind a head.
 pub const HEAD_BYTES: usize = 4 * KIB;
+/// What is read at once behind a payload that is read straight into its buffer: the longest head of a request.
+pub const AHEAD_BYTES: usize = 32;
 /// The most bytes handed to a session at once.
 pub const RECEIVE_BYTES_MAX: usize = 256 * KIB;
 

@@ -56,6 +56,7 @@ pub(super) struct Run {
 }
 
 impl Run {
+    #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
     pub(super) fn processor_us_per_request(&self) -> f64 {
         self.processor.as_nanos() as f64 / 1_000.0 / self.requests as f64
     }
@@ -117,7 +118,7 @@ fn fio(server: &Server, options: &[&str]) -> anyhow::Result<Job> {
     let said = String::from_utf8_lossy(&output.stdout);
     let failed = || {
         let complaint = String::from_utf8_lossy(&output.stderr);
-        format!("fio with {}: {} {said} {complaint}", server.name, output.status)
+        format!("fio with {}: {}: {}", server.name, output.status, complaint.trim())
     };
     // Notes may stand before the report.
     let start = said.find('{').with_context(failed)?;

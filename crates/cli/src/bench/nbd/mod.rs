@@ -107,6 +107,7 @@ pub(crate) fn nbd(args: &args::NbdBench, json: bool) -> anyhow::Result<Ended> {
 }
 
 /// Every round of one row.
+#[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
 fn row(servers: &mut [Server], shape: &Shape, args: &args::NbdBench) -> anyhow::Result<Row> {
     let mut runs: Vec<Vec<Run>> = servers.iter().map(|_| Vec::new()).collect();
     for round in 0..args.rounds as usize {
@@ -175,10 +176,8 @@ fn print(nbd: &Nbd) {
         cells.extend(rates);
         cells.extend([ratio(|against| against.throughput_ratio), String::new()]);
         cells.extend(costs);
-        let holds = row.against.as_ref().map_or("", |against| match against.holds {
-            true => "holds",
-            false => "MISSED",
-        });
+        let words = |against: &Against| if against.holds { "holds" } else { "MISSED" };
+        let holds = row.against.as_ref().map_or("", words);
         cells.extend([ratio(|against| against.processor_ratio), holds.to_owned()]);
         cells
     };

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
+use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -23,9 +24,10 @@ const IN_MEMORY: &str = "/dev/shm";
 /// How long a server may take until it listens.
 const START_MAX: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const LOCAL: &str = "127.0.0.1";
 const VOLUME: &str = "v";
 
-/// Who a server's figures are held against whom for.
+/// Whose a server is, and so what its figures are held against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
     Ours,
@@ -135,9 +137,10 @@ fn qemu_nbd(directory: &Path, size: Bytes) -> anyhow::Result<(Running, &'static 
 fn nbd_server(directory: &Path, size: Bytes) -> anyhow::Result<(Running, &'static str)> {
     let (config, pid) = (directory.join("config"), directory.join("pid"));
     let (socket, raw) = (directory.join("nbd.sock"), raw(directory, size)?);
-    // It listens on a port besides, whatever else it is told: here on any that is free.
+    // It listens on a port besides, whatever else it is told, and ends without a word on port 0: here one that was free.
+    let port = TcpListener::bind((LOCAL, 0))?.local_addr()?.port();
     let text = format!(
-        "[generic]\nunixsock = {}\nlistenaddr = 127.0.0.1\nport = 0\n[{VOLUME}]\nexportname = {}\n",
+        "[generic]\nunixsock = {}\nlistenaddr = {LOCAL}\nport = {port}\n[{VOLUME}]\nexportname = {}\n",
         socket.display(),
         raw.display()
     );
