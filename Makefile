@@ -1,7 +1,7 @@
 # make demo   the main job, on an emulated disk: needs a Rust toolchain, nothing else
 # make test   every test, with real NBD clients, which it installs
 # make bench  speed, as ratios in one run
-# make soak   the long runs: thousands of seeds, fuzzing
+# make soak   the long runs: thousands of seeds, fuzzing, a day in virtual time, half an hour of cuts and kills
 # make ci     what has to pass before a push
 
 SHELL := /bin/bash
@@ -15,7 +15,7 @@ SPINDLE := $(TARGET)/release/spindle
 CLIENTS := fio libnbd-bin nbd-client openssl qemu-system-common qemu-utils
 LENGTH ?= 20
 
-.PHONY: demo test unit determinism guest clients bench shares preempt pool clockwise soak fuzz ci format lint doc deny clean build
+.PHONY: demo test unit determinism guest clients bench shares preempt pool clockwise connections soak fuzz fuzz-guided ci format lint doc deny clean build
 
 demo: build
 	$(SPINDLE) demo --seconds $(LENGTH) --out out
@@ -65,6 +65,11 @@ shares: build clients
 	$(SPINDLE) bench vdisk
 	$(SPINDLE) bench insulation
 
+# Shares with 256 connections to 64 volumes, and while clients attack: about four minutes.
+connections: build clients
+	$(SPINDLE) bench connections
+	$(SPINDLE) bench attack
+
 # Who cannot wait beside who reads much, live: about eight minutes.
 preempt: build
 	$(SPINDLE) bench preempt
@@ -78,7 +83,10 @@ clockwise: build
 	$(SPINDLE) bench clockwise
 
 soak: fuzz
+	$(MAKE) fuzz-guided FUZZ_SECONDS=3600
 	$(CARGO) run --release --locked -p spindle-sim --example soak -- 1000 20000
+	$(CARGO) run --release --locked -p spindle-sim --example day
+	SPINDLE_SOAK_SECONDS=1800 timeout 3600 $(CARGO) test --release --locked -p spindle --test soak -- --nocapture
 	$(CARGO) run --release --locked -p spindle-sim --example deadlines -- delta-l 0 1000000
 	$(CARGO) run --release --locked -p spindle-sim --example deadlines -- delta-star 0 1000000
 	$(CARGO) run --release --locked -p spindle-profiler --example maps -- all 1 12
@@ -98,7 +106,22 @@ fuzz:
 	$(CARGO) run --release --locked -p spindle-frontend --example fuzz_session -- 1 2000000
 	$(CARGO) run --release --locked -p spindle-config --example fuzz_config -- 1 3000000
 
-ci: format lint doc test
+# What libFuzzer finds to say to a session, guided by coverage. The compiler's stable release can do that, without its
+# sanitizers, of which safe code has little need.
+FUZZ_SECONDS ?= 60
+TRIPLE := $(shell rustc -vV | sed -n 's/^host: //p')
+COVERAGE := -Cpasses=sancov-module -Ccodegen-units=1 -Cllvm-args=-sanitizer-coverage-level=4 \
+  -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+  -Cllvm-args=-sanitizer-coverage-trace-compares
+fuzz-guided:
+	mkdir -p fuzz/corpus fuzz/artifacts
+	$(CARGO) run --locked -p spindle-frontend --example fuzz_corpus -- fuzz/corpus 2000
+	RUSTFLAGS="$(COVERAGE)" $(CARGO) build --release --locked --manifest-path fuzz/Cargo.toml \
+	  --target $(TRIPLE) --target-dir $(TARGET)/fuzz
+	$(TARGET)/fuzz/$(TRIPLE)/release/session fuzz/corpus -dict=fuzz/nbd.dict -artifact_prefix=fuzz/artifacts/ \
+	  -max_len=16384 -rss_limit_mb=512 -timeout=60 -verbosity=0 -print_final_stats=1 -max_total_time=$(FUZZ_SECONDS)
+
+ci: format lint doc test fuzz-guided
 
 format:
 	$(CARGO) fmt --all --check

@@ -360,7 +360,7 @@ stream = { bandwidth = "4MiB/s", block = "1MiB" }
 name = "hog"
 size = "1GiB"
 disks = ["d1"]
-reserve = "70%"
+reserve = "85%"
 "#;
 
 #[test]

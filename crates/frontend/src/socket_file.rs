@@ -12,8 +12,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-/// Connections that wait to be accepted: what the system's own library asks for.
-const BACKLOG: i32 = 128;
+/// Connections that wait to be accepted: as many as there may be, so that all clients of a server that was restarted can
+/// come back at once. A client that does not wait for a place is turned away where there is none; the system
+/// may allow fewer (`net.core.somaxconn`).
+const BACKLOG: i32 = 1_024;
+const _: () = assert!(BACKLOG as usize == crate::limits::CONNECTIONS_MAX);
 
 /// Who may connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -573,3 +573,18 @@ fn an_export_that_is_given_up_refuses_what_comes_and_hangs_up() {
     assert!(receiver.receive().is_err(), "and then the end");
     assert!(taken.try_recv().is_err(), "nothing reached the disk");
 }
+
+#[test]
+fn hundreds_of_clients_that_come_at_once_find_a_place() {
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("sock");
+    let server = Server::bind(&[Address::Unix(path.clone())]).expect("free");
+    // Nobody accepts yet, and none of them waits.
+    let clients: Vec<_> = (0..512).map(|_| mio::net::UnixStream::connect(&path)).collect();
+    assert!(
+        clients.iter().all(Result::is_ok),
+        "{:?}",
+        clients.iter().find(|client| client.is_err())
+    );
+    drop(server);
+}

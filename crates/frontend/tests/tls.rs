@@ -33,12 +33,13 @@ impl Certificates {
         for (name, authority) in
             [("localhost", "ca"), ("vm", "ca"), ("other", "ca"), ("mallory", "stranger-ca")]
         {
-            all.sign(name, authority);
+            all.sign(name, authority, "30");
         }
+        all.sign("expired", "ca", "-1");
         all
     }
 
-    fn sign(&self, name: &str, authority: &str) {
+    fn sign(&self, name: &str, authority: &str, days: &str) {
         let file = |end: &str| format!("{name}.{end}");
         let (key, request, certificate) = (file("key"), file("csr"), file("crt"));
         let subject = format!("/O=disks/CN={name}");
@@ -47,7 +48,7 @@ impl Certificates {
         self.openssl(&[&made[..], &files].concat());
         std::fs::write(self.file("ext"), format!("subjectAltName=DNS:{name}")).expect("written");
         let (ca, ca_key) = (format!("{authority}.crt"), format!("{authority}.key"));
-        let signed = ["x509", "-req", "-days", "30", "-in", &request, "-out", &certificate];
+        let signed = ["x509", "-req", "-days", days, "-in", &request, "-out", &certificate];
         let by = ["-CA", &ca, "-CAkey", &ca_key, "-CAcreateserial", "-extfile", "ext"];
         self.openssl(&[&signed[..], &by].concat());
     }
@@ -92,6 +93,11 @@ struct Running {
 
 impl Running {
     fn start(certificates: &Certificates) -> Self {
+        Self::start_with(certificates, true)
+    }
+
+    /// With TLS required, or for whoever wants it.
+    fn start_with(certificates: &Certificates, required: bool) -> Self {
         let export = |id, name: &str| Export::new(ExportId(id), name, Bytes(1 << 20));
         let mut secret = export(0, "secret");
         secret.clients = Some(vec![ClientName::CommonName("vm".into())]);
@@ -101,7 +107,7 @@ impl Running {
             key: certificates.file("localhost.key"),
             client_authorities: Some(certificates.file("ca.crt")),
         };
-        let tls = Some(Tls::read(&files, true).expect("they are right"));
+        let tls = Some(Tls::read(&files, required).expect("they are right"));
         let server = Server::bind(&["127.0.0.1:0".parse().expect("an address")]).expect("free");
         let settings = Settings { tls, ..Settings::default() };
         let server = server.with_settings(settings).expect("within the limits");
@@ -208,7 +214,8 @@ fn data_goes_both_ways_in_pieces_of_every_size() {
 fn without_the_right_certificate_there_is_no_name_and_no_byte() {
     let certificates = Certificates::new();
     let running = Running::start(&certificates);
-    for name in [None, Some("mallory")] {
+    // Nobody's; another authority's; one whose time is over; and an authority's own, which signs and is not a client's.
+    for name in [None, Some("mallory"), Some("expired"), Some("stranger-ca")] {
         let mut stream = running.secure(certificates.client(name));
         assert!(ask(&mut stream, &option(3, &[])).is_err(), "{name:?}");
     }
@@ -232,4 +239,59 @@ fn without_the_right_certificate_there_is_no_name_and_no_byte() {
     let mut said = Vec::new();
     let _ = noise.read_to_end(&mut said);
     assert!(said.len() < 100, "an alert at most: {said:?}");
+}
+
+/// A connection in plain text, greeted.
+fn plain(running: &Running) -> TcpStream {
+    let mut stream = TcpStream::connect(running.address.to_string()).expect("it listens");
+    stream.write_all(&3_u32.to_be_bytes()).expect("sent");
+    stream.read_exact(&mut [0; 18]).expect("greeted");
+    stream
+}
+
+fn open(name: &str) -> Vec<u8> {
+    let length = u32::try_from(name.len()).expect("short");
+    option(7, &[&length.to_be_bytes()[..], name.as_bytes(), &[0, 0]].concat())
+}
+
+#[test]
+fn where_tls_is_required_plain_text_opens_nothing_in_any_way() {
+    let certificates = Certificates::new();
+    let running = Running::start(&certificates);
+    for name in ["secret", "shared", "none", ""] {
+        let answer = ask(&mut plain(&running), &open(name)).expect("answered");
+        assert_eq!(answer, [((1 << 31) + 5, Vec::new())], "{name:?}: TLS first, whatever it is");
+        // The oldest way to open can only be hung up on, without a byte.
+        let mut stream = plain(&running);
+        stream.write_all(&option(1, name.as_bytes())).expect("sent");
+        let mut said = Vec::new();
+        let _ = stream.read_to_end(&mut said);
+        assert_eq!(said, [], "{name:?}");
+    }
+    // A client without fixed newstyle has no options to say.
+    let mut old = TcpStream::connect(running.address.to_string()).expect("it listens");
+    old.write_all(&[&0_u32.to_be_bytes()[..], &option(1, b"secret")].concat()).expect("sent");
+    let mut said = Vec::new();
+    let _ = old.read_to_end(&mut said);
+    assert_eq!(said.len(), 18, "a greeting, and nothing of the export");
+}
+
+#[test]
+fn where_tls_is_a_choice_plain_text_sees_what_is_everybodys_and_no_more() {
+    let certificates = Certificates::new();
+    let running = Running::start_with(&certificates, false);
+    let mut stream = plain(&running);
+    assert_eq!(names(&ask(&mut stream, &option(3, &[])).expect("answered")), ["shared"]);
+    let refused = |name| ask(&mut plain(&running), &open(name)).expect("answered");
+    assert_eq!(
+        refused("secret"),
+        refused("none"),
+        "what is for others looks like what is not there"
+    );
+    assert_eq!(ask(&mut stream, &open("shared")).expect("answered").last().expect("an end").0, 1);
+    // Behind TLS there is no way back to plain text, nor into TLS again.
+    let mut secure = running.secure(certificates.client(Some("other")));
+    let again = ask(&mut secure, &option(5, &[])).expect("answered");
+    assert_eq!(again.last().expect("an end").0, (1 << 31) + 3, "it is encrypted already");
+    assert_eq!(names(&ask(&mut secure, &option(3, &[])).expect("answered")), ["shared"]);
 }

@@ -153,8 +153,8 @@ impl DataOracle {
 /// Watches one volume's promise.
 #[derive(Debug)]
 pub(crate) struct PromiseOracle {
-    reserve: Share,
-    since: Option<(Instant, DiskTime)>,
+    pub(crate) reserve: Share,
+    pub(crate) since: Option<(Instant, DiskTime)>,
     pub(crate) checked: u64,
 }
 

@@ -55,8 +55,10 @@ struct Disk {
     /// Commands in the drive, by tag, with the time of their issue.
     running: Vec<(Command, Instant)>,
     data: DataOracle,
-    /// Whether one of its volumes has a limit. No contract changes in a simulation.
+    /// Whether one of its volumes has a limit. No contract's limit changes in a simulation.
     limited: bool,
+    /// One command in so many fails, drawn by these dice.
+    failures: Option<(Dice, u64)>,
     /// How long its volumes of high priority can keep it to themselves.
     burst: Duration,
     longest: Duration,
@@ -113,6 +115,9 @@ pub struct VolumeView {
     pub balance: DiskTime,
 }
 
+/// The first of the dice's streams that say what fails; those before are the workloads'.
+const FAILURES: u64 = 1 << 32;
+
 /// A plan, running.
 #[derive(Debug)]
 pub struct World {
@@ -124,6 +129,7 @@ pub struct World {
     calendar: Calendar<Entry>,
     sent: Slab<Sent>,
     verdict: Verdict,
+    failed: u64,
     /// Why a trace cannot be replayed further.
     refused: Option<TraceError>,
 }
@@ -163,7 +169,38 @@ impl World {
             calendar,
             sent: Slab::new(),
             verdict: Verdict::default(),
+            failed: 0,
             refused: None,
+        }
+    }
+
+    /// From now on, one command in `of` fails on every disk.
+    ///
+    /// # Panics
+    /// On none.
+    pub fn fail_one_in(&mut self, of: u64) {
+        assert!(of > 0, "one in none");
+        for (disk, stream) in self.disks.iter_mut().zip(FAILURES..) {
+            disk.failures = Some((Dice::new(self.seed, stream), of));
+        }
+    }
+
+    /// Requests that were answered with a failure.
+    pub fn failed(&self) -> u64 {
+        self.failed
+    }
+
+    /// Gives volumes, by their places in the plan, other reserves from now on. Those of each disk still add up to what
+    /// the disk has.
+    pub fn change_reserves(&mut self, reserves: &[(usize, Share)]) {
+        for (index, reserve) in reserves {
+            let volume = &mut self.volumes[*index];
+            let engine = &mut self.disks[volume.disk].engine;
+            let contract = Contract { reserve: *reserve, ..engine.contract(volume.id) };
+            let changed = Event::ContractChanged { volume: volume.id, contract };
+            engine.handle(changed, self.now);
+            let checked = volume.promise.checked;
+            volume.promise = PromiseOracle { checked, ..PromiseOracle::new(engine, volume.id) };
         }
     }
 
@@ -340,11 +377,14 @@ impl World {
             let (command, issued) = disk.running.swap_remove(place.expect("it was issued"));
             disk.longest = disk.longest.max(done.at.since(issued));
             let sent = self.sent.named(command.request).expect("its request is not answered");
-            disk.data.moved(&command, &mut sent.watched);
+            let failed = disk.failures.as_mut().is_some_and(|(dice, of)| dice.below(*of) == 0);
+            if !failed {
+                disk.data.moved(&command, &mut sent.watched);
+            }
             let last = command.operation.extent.end() == sent.operation.extent.end();
             disk.uninterrupted.completed(&command, issued, last, self.now);
-            let completed = Event::Completed { command: command.id, outcome: Outcome::Done };
-            disk.engine.handle(completed, self.now);
+            let outcome = if failed { Outcome::Failed } else { Outcome::Done };
+            disk.engine.handle(Event::Completed { command: command.id, outcome }, self.now);
         }
     }
 
@@ -380,7 +420,11 @@ impl World {
         let load = &mut self.loads[index];
         let volume = &mut self.volumes[load.volume];
         let disk = &mut self.disks[volume.disk];
-        disk.data.answered(&operation, &watched, volume.id, self.now);
+        // What failed promises nothing of its data: it may have moved, or a part of it, or none.
+        match reply.outcome {
+            Outcome::Done => disk.data.answered(&operation, &watched, volume.id, self.now),
+            Outcome::Failed => self.failed += 1,
+        }
         let bytes = match operation.op {
             Op::Read | Op::Write => operation.extent.len.bytes(),
             Op::Flush | Op::Trim | Op::WriteZeroes | Op::Seek => Bytes::ZERO,
@@ -461,6 +505,7 @@ impl Disk {
             running: Vec::new(),
             data: DataOracle::default(),
             limited: false,
+            failures: None,
             burst: Duration::ZERO,
             longest: Duration::ZERO,
             bytes: Bytes::ZERO,

@@ -3,7 +3,6 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -29,7 +28,7 @@ connections = 256
 [[disk]]
 name = "d0"
 drive = "deskstar-34gxp"
-backing = "ram"
+backing = "disk.img"
 policy = "utilization"
 
 [[volume]]
@@ -120,7 +119,9 @@ struct Shown {
 
 pub(crate) fn attack(args: &args::Attack, json: bool) -> anyhow::Result<Ended> {
     live::installed()?;
-    let plan = Plan::parse(PLAN, "the bench's config", Path::new(".")).map_err(bad_input)?;
+    // In a file, so that what attackers write is not taken for the daemon's memory.
+    let scratch = tempfile::tempdir().context("no place for a disk")?;
+    let plan = Plan::parse(PLAN, "the bench's config", scratch.path()).map_err(bad_input)?;
     let phase = SETTLE_SECONDS + args.seconds + TAIL_SECONDS;
     let length = RAMP_SECONDS + phase * Attack::ALL.len() as u64;
     let jobs = [0, 1].map(|volume| Job::new(volume, WORKING[volume], length));

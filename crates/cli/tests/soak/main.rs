@@ -106,7 +106,9 @@ fn whatever_ends_a_daemon_what_it_acknowledged_is_kept_and_no_request_goes_unans
         }
     }
     let server = Server::unix(scratch.path(), &plan);
-    ranges.iter_mut().for_each(|range| range.verify(&server.address));
+    for range in &mut ranges {
+        range.verify(&server.address);
+    }
     server.stop();
     let sum = |of: fn(&Range) -> u64| ranges.iter().map(of).sum::<u64>();
     println!(

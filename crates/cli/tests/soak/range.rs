@@ -147,7 +147,7 @@ impl Range {
                     return;
                 };
                 let asked = under_way.remove(&completion.cookie).expect("it was asked");
-                self.answer(asked, completion.result);
+                self.answer(asked, &completion.result);
                 left -= 1;
                 // Nobody listens any more once there have been enough.
                 let _ = progress.map(|progress| progress.send(()));
@@ -178,10 +178,8 @@ impl Range {
         let blocks = 1 + self.dice.below(REQUEST_BLOCKS_MAX);
         let first = self.dice.below(BLOCKS - blocks);
         let barred = |block: &Block| block.busy || (op.writes() && block.haunted);
-        let (op, blocks) = match (first..first + blocks).any(|number| barred(self.block(number))) {
-            false if op != Op::Flush => (op, blocks),
-            _ => (Op::Flush, 0),
-        };
+        let barred = (first..first + blocks).any(|number| barred(self.block(number)));
+        let (op, blocks) = if barred || op == Op::Flush { (Op::Flush, 0) } else { (op, blocks) };
         let content = if op == Op::Write { self.written + 1 } else { 0 };
         self.written += u64::from(op == Op::Write);
         let extent = self.extent(first, blocks);
@@ -202,13 +200,13 @@ impl Range {
         sender.send(self.cookie, operation, &data).is_ok()
     }
 
-    fn answer(&mut self, asked: Asked, result: Result<Vec<u8>, frontend::Errno>) {
+    fn answer(&mut self, asked: Asked, result: &Result<Vec<u8>, frontend::Errno>) {
         self.answered += 1;
         self.errors += u64::from(result.is_err());
         for number in asked.first..asked.first + asked.blocks {
             let block = self.block(number);
             block.busy = false;
-            match &result {
+            match result {
                 Ok(_) if asked.op.writes() => {
                     block.settled = asked.content;
                     block.maybe.clear();
@@ -217,7 +215,7 @@ impl Range {
                 _ => {}
             }
         }
-        if let (Op::Read, Ok(data)) = (asked.op, &result) {
+        if let (Op::Read, Ok(data)) = (asked.op, result) {
             for (number, bytes) in (asked.first..).zip(data.chunks_exact(BLOCK)) {
                 self.check(number, bytes);
             }
