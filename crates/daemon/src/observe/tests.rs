@@ -137,7 +137,7 @@ impl World {
             let again: Vec<VolumeId> =
                 self.done[seen..].iter().map(|(t, _)| VolumeId(t.export.0)).collect();
             seen = self.done.len();
-            self.now = self.now + us(self.dice.below(60));
+            self.now += us(self.dice.below(60));
             self.turn(&again);
         }
     }
