@@ -282,12 +282,8 @@ fn in_pool(create: &Create) -> anyhow::Result<PoolVolumeSpec> {
 /// What becomes of the pool's volumes.
 fn pooled_answer(asked: Result<Answer, ClientError>, json: bool) -> anyhow::Result<Ended> {
     told(asked, json, |answer: PoolAnswer| {
-        answer
-            .pool
-            .volumes
-            .iter()
-            .map(|one| format!("{}: {}\n", one.name, pool::lies(one)))
-            .collect()
+        let line = |one: &control::PoolVolume| format!("{}: {}\n", one.name, pool::lies(one));
+        answer.pool.volumes.iter().map(line).collect::<Vec<_>>().concat()
     })
 }
 

@@ -122,7 +122,7 @@ macro_rules! numbers {
                 put_number($to(self), to);
             }
             fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
-                $from(from.number()?)
+                from.number().and_then($from)
             }
         }
     )* };
@@ -217,7 +217,9 @@ impl<A: Coded, B: Coded> Coded for (A, B) {
 impl<T: Coded> Coded for Vec<T> {
     fn put(&self, to: &mut Vec<u8>) {
         (self.len() as u64).put(to);
-        self.iter().for_each(|value| value.put(to));
+        for value in self {
+            value.put(to);
+        }
     }
     fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
         let len = usize::try_from(from.number()?).ok().filter(|len| *len <= LIST_MAX);
@@ -227,7 +229,9 @@ impl<T: Coded> Coded for Vec<T> {
 
 impl<T: Coded + Copy, const N: usize> Coded for [T; N] {
     fn put(&self, to: &mut Vec<u8>) {
-        self.iter().for_each(|value| value.put(to));
+        for value in self {
+            value.put(to);
+        }
     }
     fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
         let values = (0..N).map(|_| T::take(from)).collect::<Result<Vec<T>, _>>()?;

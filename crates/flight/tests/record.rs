@@ -128,7 +128,7 @@ fn serve(disk: &str, seed: u64, turns: u64) -> Vec<u8> {
         now = next + Duration::from_nanos(1 + dice.below(400_000));
     }
     engine.close();
-    
+
     memory.0.lock().expect("nobody panics").clone()
 }
 

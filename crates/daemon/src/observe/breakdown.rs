@@ -32,9 +32,12 @@ pub struct Breakdown {
     pub reply: Duration,
 }
 
+/// A part of a breakdown.
+type Part = fn(&Breakdown) -> Duration;
+
 impl Breakdown {
     /// The parts by their names, in the order in which a request goes through them.
-    pub const PARTS: [(&'static str, fn(&Self) -> Duration); 12] = [
+    pub const PARTS: [(&'static str, Part); 12] = [
         ("inbox", |b| b.inbox),
         ("others", |b| b.others),
         ("withheld", |b| b.withheld),
