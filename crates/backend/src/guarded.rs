@@ -10,8 +10,8 @@ use units::{Duration, Extent, Instant, Op, Sectors};
 
 use crate::{Disk, Failure, Finished, Job, Space, Tag, Times, Waker};
 
-/// What a disk is good for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a disk is good for, from the best on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
     /// Everything.
     #[default]

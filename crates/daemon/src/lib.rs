@@ -30,6 +30,6 @@ mod traffic;
 pub use backend::{Health, State as DiskState};
 pub use clock::{Clock, thread_processor_time};
 pub use operator::{ChangeError, Created, Operator, Setting};
-pub use service::{Daemon, StartError};
+pub use service::{Before, Daemon, StartError};
 pub use status::{DiskStatus, Lateness, Status, VolumeStatus};
 pub use traffic::{Buckets, Flow, TimeSum, Traffic};

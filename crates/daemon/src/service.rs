@@ -65,6 +65,9 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
+/// What stands before the disk of this name.
+pub type Before<'a> = &'a dyn Fn(&str, Box<dyn Disk>) -> Box<dyn Disk>;
+
 /// A disk that is opened and not yet served.
 struct Opened {
     brain: Brain,
@@ -87,7 +90,7 @@ impl Daemon {
     pub fn start_behind(
         plan: &Plan,
         addresses: &[Address],
-        before: &dyn Fn(&str, Box<dyn Disk>) -> Box<dyn Disk>,
+        before: Before<'_>,
     ) -> Result<Self, StartError> {
         Self::start_all(plan, addresses, before, || Ok(())).map(|(daemon, ())| daemon)
     }
@@ -107,7 +110,7 @@ impl Daemon {
     fn start_all<T>(
         plan: &Plan,
         addresses: &[Address],
-        before: &dyn Fn(&str, Box<dyn Disk>) -> Box<dyn Disk>,
+        before: Before<'_>,
         also: impl FnOnce() -> io::Result<T>,
     ) -> Result<(Self, T), StartError> {
         let clock = Clock::start();

@@ -30,6 +30,14 @@ pub(super) struct Open {
     sysfs: Option<PathBuf>,
 }
 
+impl Drop for Open {
+    /// A process that is being started from here has the file too until it runs: closing ours would not end the lock.
+    fn drop(&mut self) {
+        // A lock that cannot be ended ends with the process.
+        let _ = self.file.unlock();
+    }
+}
+
 impl Open {
     pub(super) fn new(file: File, facts: &Facts, buffered: bool) -> Self {
         let block = facts.logical_sector.sectors_floor();
@@ -52,7 +60,7 @@ impl Open {
 
     /// What an error means: that the device is gone, if it is.
     pub(super) fn failure(&self, error: &io::Error) -> Failure {
-        let gone = [Errno::NODEV, Errno::NXIO, Errno::NOMEDIUM].map(|errno| errno.raw_os_error());
+        let gone = [Errno::NODEV, Errno::NXIO, Errno::NOMEDIUM].map(Errno::raw_os_error);
         let gone = error.raw_os_error().is_some_and(|errno| gone.contains(&errno))
             || self.sysfs.as_ref().is_some_and(|sysfs| !sysfs.exists());
         match error.kind() {

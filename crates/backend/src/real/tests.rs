@@ -1,5 +1,6 @@
 //! A file, and where the machine lets us, loop devices: what is written is there, whatever its blocks are.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Condvar;
@@ -200,7 +201,6 @@ fn what_is_trimmed_gives_its_space_back_and_what_is_zeroed_keeps_it_if_asked_to(
     assert_eq!(space(&mut driven), Space::Hole);
     driven.does(Op::WriteZeroes, extent(0, 512), keep, Vec::new()).expect("a file can");
     // What is kept and was never written may be told as a hole; what it takes of the file system says more.
-    use std::os::unix::fs::MetadataExt;
     assert!(std::fs::metadata(&path).expect("it is there").blocks() >= 512, "the space is its own");
 }
 
@@ -217,6 +217,10 @@ fn what_cannot_be_read_is_an_error_and_stays_one() {
     assert_eq!(lost, Err(Failure::Io));
     driven.does(Op::Read, extent(0, 8), (false, false), Vec::new()).expect("the rest is there");
 }
+
+/// Who starts a process has what is open here open for a moment too, and a claim on a device lasts as long as that: one test
+/// with devices at a time.
+static DEVICES: Mutex<()> = Mutex::new(());
 
 /// A loop device over the file with blocks of so many bytes, for as long as it lives.
 struct Loop(PathBuf);
@@ -244,6 +248,7 @@ impl Drop for Loop {
 
 #[test]
 fn a_block_device_holds_what_was_last_written_and_is_ours_alone() {
+    let _alone = DEVICES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     for block in ["512", "4096"] {
         let (_dir, path) = scratch(SECTORS);
         let Some(device) = Loop::over(&path, block) else { return };
@@ -283,6 +288,7 @@ fn a_block_device_holds_what_was_last_written_and_is_ours_alone() {
 
 #[test]
 fn what_somebody_put_on_a_block_device_is_served_only_if_that_is_said() {
+    let _alone = DEVICES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let (_dir, path) = scratch(SECTORS);
     let mut head = vec![0; 4_096];
     head[510..512].copy_from_slice(&[0x55, 0xaa]);
