@@ -47,7 +47,7 @@ fn what_wants_to_know_the_disk_says_how_it_is_measured() {
     let rate = refused("policy = \"throughput\"\n");
     assert!(rate.contains("nominal_rate"), "{rate}");
     parse("estimate = \"learned\"\ndepth = 32\n").expect("neither asks for a profile");
-    let load = "[[volume]]\nname = \"a\"\ndisk = \"d0\"\nsize = \"1MiB\"\n[[workload]]\nvolume = \"a\"\nstop = \"1s\"\n";
+    let load = "[[volume]]\nname = \"a\"\ndisk = \"d0\"\nsize = \"1MiB\"\n[[workload]]\nvolume = \"a\"\nop = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 1\nstop = \"1s\"\n";
     let plan = parse(load).expect("a config to serve");
     let said = plan.for_sim().expect_err("nobody knows what it does").to_string();
     assert!(said.contains("[[disk]] \"d0\"") && said.contains("spindle profile DEVICE"), "{said}");

@@ -30,6 +30,14 @@ pub(super) struct Open {
     sysfs: Option<PathBuf>,
 }
 
+impl Drop for Open {
+    /// A process that is being started from here has the file too until it runs: closing ours would not end the lock.
+    fn drop(&mut self) {
+        // A lock that cannot be ended ends with the process.
+        let _ = self.file.unlock();
+    }
+}
+
 impl Open {
     pub(super) fn new(file: File, facts: &Facts, buffered: bool) -> Self {
         let block = facts.logical_sector.sectors_floor();

@@ -218,6 +218,10 @@ fn what_cannot_be_read_is_an_error_and_stays_one() {
     driven.does(Op::Read, extent(0, 8), (false, false), Vec::new()).expect("the rest is there");
 }
 
+/// Who starts a process has what is open here open for a moment too, and a claim on a device lasts as long as that: one test
+/// with devices at a time.
+static DEVICES: Mutex<()> = Mutex::new(());
+
 /// A loop device over the file with blocks of so many bytes, for as long as it lives.
 struct Loop(PathBuf);
 
@@ -244,6 +248,7 @@ impl Drop for Loop {
 
 #[test]
 fn a_block_device_holds_what_was_last_written_and_is_ours_alone() {
+    let _alone = DEVICES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     for block in ["512", "4096"] {
         let (_dir, path) = scratch(SECTORS);
         let Some(device) = Loop::over(&path, block) else { return };
@@ -283,6 +288,7 @@ fn a_block_device_holds_what_was_last_written_and_is_ours_alone() {
 
 #[test]
 fn what_somebody_put_on_a_block_device_is_served_only_if_that_is_said() {
+    let _alone = DEVICES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let (_dir, path) = scratch(SECTORS);
     let mut head = vec![0; 4_096];
     head[510..512].copy_from_slice(&[0x55, 0xaa]);
