@@ -65,7 +65,7 @@ shares: build clients
 	$(SPINDLE) bench vdisk
 	$(SPINDLE) bench insulation
 
-# Shares with 256 connections to 64 volumes, and while clients attack: about four minutes.
+# Shares with 256 connections to 64 volumes, and while clients attack: about seven minutes.
 connections: build clients
 	$(SPINDLE) bench connections
 	$(SPINDLE) bench attack

@@ -193,8 +193,8 @@ impl NbdBench {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Attack {
-    /// How long each attack is looked at.
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(5..=600))]
+    /// How long each attack is looked at. A turn is up to half a second: in few seconds that alone is some points.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(5..=600))]
     pub(crate) seconds: u64,
 }
 

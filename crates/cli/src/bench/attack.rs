@@ -164,7 +164,7 @@ pub(crate) fn attack(args: &args::Attack, json: bool) -> anyhow::Result<Ended> {
         });
     }
     let load_average = live::load_average();
-    let end = live.end()?;
+    let end = live.leave()?;
     let grown_mib = rows[rows.len() - 1].resident_mib - rows[1].resident_mib;
     let shown = Shown {
         schema: SCHEMA,

@@ -130,13 +130,23 @@ impl Live {
 
     /// Waits until fio has ended, and stops.
     pub(super) fn end(mut self) -> anyhow::Result<Status> {
-        let code = self.fio.wait()?;
-        let said = self.said()?;
+        let fio = self.fio_ends();
         let end = self.daemon.stop().context("the sockets")?;
+        fio.map(|()| end)
+    }
+
+    /// The same without a stop, which waits for all that was asked for, by clients that have left too: the daemon ends
+    /// with the program.
+    pub(super) fn leave(mut self) -> anyhow::Result<Status> {
+        self.fio_ends().map(|()| self.status())
+    }
+
+    fn fio_ends(&mut self) -> anyhow::Result<()> {
+        let code = self.fio.wait()?;
         if !code.success() {
-            bail!("fio ended with {code}: {said}");
+            bail!("fio ended with {code}: {}", self.said()?);
         }
-        Ok(end)
+        Ok(())
     }
 
     /// What fio printed.
