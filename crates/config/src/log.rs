@@ -107,8 +107,8 @@ mod tests {
     #[test]
     fn what_a_log_cannot_be_is_refused_with_what_it_can() {
         for (line, words) in [
-            ("slow = \"0s\"", "plan.toml:2: [log]: field `slow`: found \"0s\", expected"),
-            ("format = \"xml\"", "field `format`: found \"xml\", expected \"text\" or \"json\""),
+            ("slow = \"0s\"", "plan.toml:2: [log]: field `slow`: found `0s`, expected"),
+            ("format = \"xml\"", "field `format`: found `xml`, expected \"text\" or \"json\""),
             ("record_max = \"1GiB\"", "expected no such field, or `record` beside it"),
             ("record = \"x\"\nrecord_max = \"1KiB\"", "plan.toml:3"),
             ("speed = 1", "expected one of the keys `slow`, `format`, `record`, `record_max`"),
