@@ -38,7 +38,7 @@ struct Served {
 
 #[derive(Debug, Serialize)]
 struct Row {
-    row: String,
+    name: String,
     connections: u32,
     pattern: &'static str,
     block: u64,
@@ -128,7 +128,7 @@ fn row(servers: &mut [Server], shape: &Shape, args: &args::NbdBench) -> anyhow::
     let served: Vec<_> = served.collect();
     let against = against(servers, &served, &runs);
     let Shape { connections, pattern, block, depth } = *shape;
-    Ok(Row { row: shape.name(), connections, pattern, block: block.0, depth, served, against })
+    Ok(Row { name: shape.name(), connections, pattern, block: block.0, depth, served, against })
 }
 
 fn against(servers: &[Server], served: &[Served], runs: &[Vec<Run>]) -> Option<Against> {
@@ -172,7 +172,7 @@ fn print(nbd: &Nbd) {
         let ratio = |of: fn(&Against) -> f64| {
             row.against.as_ref().map_or("-".to_owned(), |against| format!("{:.2}", of(against)))
         };
-        let mut cells = vec![row.row.clone()];
+        let mut cells = vec![row.name.clone()];
         cells.extend(rates);
         cells.extend([ratio(|against| against.throughput_ratio), String::new()]);
         cells.extend(costs);
