@@ -223,7 +223,9 @@ fn the_slow_log_says_where_the_time_of_each_request_went_and_metrics_count_them(
     let dropped: u64 = lines.iter().filter_map(|line| line["dropped"].as_u64()).sum();
     let requests: Vec<&Value> = lines.iter().filter(|line| line["dropped"].is_null()).collect();
     assert_eq!(requests.len() as u64 + dropped, 42, "{ran:?}");
-    requests.iter().for_each(|request| adds_up(request));
+    for request in &requests {
+        adds_up(request);
+    }
     let limited = |request: &&&Value| request["volume"] == "c" && request["withheld_by"] == "limit";
     assert!(requests.iter().filter(limited).count() > 0, "{requests:?}");
 }

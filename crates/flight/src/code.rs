@@ -134,7 +134,6 @@ fn small(number: u64) -> Result<u32, Fault> {
 
 numbers! {
     u32, |n: &u32| u64::from(*n), small;
-    u64, |n: &u64| *n, Ok;
     Instant, |n: &Instant| n.as_nanos(), |n| Ok(Instant::from_nanos(n));
     Duration, |n: &Duration| n.as_nanos(), |n| Ok(Duration::from_nanos(n));
     Lba, |n: &Lba| n.0, |n| Ok(Lba(n));
@@ -144,6 +143,15 @@ numbers! {
     Share, |n: &Share| u64::from(n.ppb()), |n| {
         small(n).ok().filter(|ppb| *ppb <= Share::ALL.ppb()).map(Share::from_ppb).ok_or(Fault("a share of at most the whole"))
     };
+}
+
+impl Coded for u64 {
+    fn put(&self, to: &mut Vec<u8>) {
+        put_number(*self, to);
+    }
+    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+        from.number()
+    }
 }
 
 impl Coded for DiskTime {
@@ -217,7 +225,9 @@ impl<A: Coded, B: Coded> Coded for (A, B) {
 impl<T: Coded> Coded for Vec<T> {
     fn put(&self, to: &mut Vec<u8>) {
         (self.len() as u64).put(to);
-        self.iter().for_each(|value| value.put(to));
+        for value in self {
+            value.put(to);
+        }
     }
     fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
         let len = usize::try_from(from.number()?).ok().filter(|len| *len <= LIST_MAX);
@@ -227,7 +237,9 @@ impl<T: Coded> Coded for Vec<T> {
 
 impl<T: Coded + Copy, const N: usize> Coded for [T; N] {
     fn put(&self, to: &mut Vec<u8>) {
-        self.iter().for_each(|value| value.put(to));
+        for value in self {
+            value.put(to);
+        }
     }
     fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
         let values = (0..N).map(|_| T::take(from)).collect::<Result<Vec<T>, _>>()?;

@@ -115,7 +115,7 @@ fn serve(disk: &str, seed: u64, turns: u64) -> Vec<u8> {
         while let Some(action) = engine.poll(now) {
             match action {
                 Action::Issue(command) => {
-                    device.submit(now, drive::Tag(command.id.0), command.operation)
+                    device.submit(now, drive::Tag(command.id.0), command.operation);
                 }
                 Action::Reply(reply) => {
                     open[usize::try_from(reply.request.0).expect("small")] = None;
@@ -128,8 +128,7 @@ fn serve(disk: &str, seed: u64, turns: u64) -> Vec<u8> {
         now = next + Duration::from_nanos(1 + dice.below(400_000));
     }
     engine.close();
-    let bytes = memory.0.lock().expect("nobody panics").clone();
-    bytes
+    memory.0.lock().expect("nobody panics").clone()
 }
 
 fn replayed(bytes: &[u8]) -> Result<Replayed, ReplayError> {

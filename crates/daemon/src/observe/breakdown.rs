@@ -32,9 +32,12 @@ pub struct Breakdown {
     pub reply: Duration,
 }
 
+/// A part's name, and where it is.
+pub type Part = (&'static str, fn(&Breakdown) -> Duration);
+
 impl Breakdown {
     /// The parts by their names, in the order in which a request goes through them.
-    pub const PARTS: [(&'static str, fn(&Self) -> Duration); 12] = [
+    pub const PARTS: [Part; 12] = [
         ("inbox", |b| b.inbox),
         ("others", |b| b.others),
         ("withheld", |b| b.withheld),

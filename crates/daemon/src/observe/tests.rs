@@ -64,7 +64,7 @@ impl World {
     }
 
     fn ask(&mut self, volume: VolumeId) {
-        let slot = (0..).find(|slot| !self.open.contains_key(slot)).expect("there are many");
+        let slot = (0..64).find(|slot| !self.open.contains_key(slot)).expect("there are many");
         let op = if self.dice.below(3) == 0 { Op::Write } else { Op::Read };
         let len = Sectors(8 << self.dice.below(8));
         let start = Lba(self.dice.below(30_000_000));
@@ -83,7 +83,9 @@ impl World {
         let now = self.now;
         let running: Vec<Command> = self.commands.values().copied().collect();
         self.observer.look(&running, now);
-        asks.iter().for_each(|volume| self.ask(*volume));
+        for volume in asks {
+            self.ask(*volume);
+        }
         while let Some(finished) = self.disk.reap(now) {
             let command = self.commands.remove(&finished.tag.0).expect("it was submitted");
             let parts = self.disk.parts().filter(|_| self.tells);
@@ -137,7 +139,7 @@ impl World {
             let again: Vec<VolumeId> =
                 self.done[seen..].iter().map(|(t, _)| VolumeId(t.export.0)).collect();
             seen = self.done.len();
-            self.now = self.now + us(self.dice.below(60));
+            self.now += us(self.dice.below(60));
             self.turn(&again);
         }
     }

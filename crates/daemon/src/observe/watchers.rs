@@ -128,7 +128,9 @@ impl Watchers {
         if self.count.load(Ordering::Relaxed) > 0 {
             for place in self.places().iter() {
                 let mut queue = place.queue();
-                finished.iter().for_each(|traced| queue.offer(&place.filter, traced));
+                for traced in finished.iter() {
+                    queue.offer(&place.filter, traced);
+                }
                 drop(queue);
                 place.arrived.notify_one();
             }
