@@ -33,7 +33,7 @@ mod traffic;
 pub use backend::{Health, State as DiskState};
 pub use clock::{Clock, thread_processor_time};
 pub use observe::{
-    Breakdown, Filter, NAMED_MAX, Told, Traced, TracedId, WAITING_MAX, WATCHERS_MAX, Watcher,
+    Breakdown, Filter, NAMED_MAX, Part, Told, Traced, TracedId, WAITING_MAX, WATCHERS_MAX, Watcher,
     Withholder,
 };
 pub use operator::{ChangeError, Created, Operator, Setting};

@@ -134,7 +134,6 @@ fn small(number: u64) -> Result<u32, Fault> {
 
 numbers! {
     u32, |n: &u32| u64::from(*n), small;
-    u64, |n: &u64| *n, Ok;
     Instant, |n: &Instant| n.as_nanos(), |n| Ok(Instant::from_nanos(n));
     Duration, |n: &Duration| n.as_nanos(), |n| Ok(Duration::from_nanos(n));
     Lba, |n: &Lba| n.0, |n| Ok(Lba(n));
@@ -144,6 +143,15 @@ numbers! {
     Share, |n: &Share| u64::from(n.ppb()), |n| {
         small(n).ok().filter(|ppb| *ppb <= Share::ALL.ppb()).map(Share::from_ppb).ok_or(Fault("a share of at most the whole"))
     };
+}
+
+impl Coded for u64 {
+    fn put(&self, to: &mut Vec<u8>) {
+        put_number(*self, to);
+    }
+    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+        from.number()
+    }
 }
 
 impl Coded for DiskTime {

@@ -49,8 +49,9 @@ pub(crate) fn told(pieces: &mut [Piece], sigma: f64) -> Option<Figure<u32>> {
         piece.ending = Lattice { step: lattice.step, extra: lattice.extra, heads, ..piece.ending };
         piece.lattice = lattice;
     }
-    shrink(pieces, sigma);
+    // Of what each piece says itself: the mean of all, which `shrink` draws it to, may be nearer to another whole number.
     whole_sectors(pieces, sigma);
+    shrink(pieces, sigma);
     Some(Figure {
         value: heads,
         spread: 0,

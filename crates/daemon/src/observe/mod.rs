@@ -25,7 +25,7 @@ use engine::{Command, CommandId, Engine, Rest, VolumeId};
 use frontend::ExportId;
 use units::{Duration, Instant, Operation};
 
-pub use breakdown::Breakdown;
+pub use breakdown::{Breakdown, Part};
 use history::History;
 pub use traced::{NAMED_MAX, Traced, TracedId, Withholder};
 pub(crate) use watchers::Watchers;
