@@ -33,7 +33,7 @@ pub struct Breakdown {
 }
 
 /// A part of a breakdown.
-type Part = fn(&Breakdown) -> Duration;
+pub type Part = fn(&Breakdown) -> Duration;
 
 impl Breakdown {
     /// The parts by their names, in the order in which a request goes through them.
