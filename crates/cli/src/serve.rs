@@ -13,7 +13,7 @@ use report::{DiskReport, ExecutionReport, Latency, SCHEMA, VolumeReport};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use units::Duration;
+use units::{Bytes, Duration, Extent, Instant, Lba};
 
 use crate::args;
 use crate::declared;
@@ -125,6 +125,28 @@ fn log(plan: &mut Plan, args: &args::Log) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Says where streams leave best effort so little that a small read may never have its turn.
+fn warn_of_starving(plan: &Plan) {
+    for (index, disk) in plan.disks.iter().enumerate() {
+        let room = plan.room(config::DiskIndex(index), Instant::ZERO);
+        let Some((room, profile)) = room.zip(disk.profile()).filter(|_| disk.best_effort.is_none())
+        else {
+            continue;
+        };
+        let whole = Extent::new(Lba(0), disk.drive.model.capacity());
+        let read = disk.block_cost(&profile, whole, Bytes(4_096)).longest;
+        if room.tasks > 0 && room.slack < read {
+            eprintln!(
+                "disk {}: its streams leave {:.1} ms at any moment, and a read of 4KiB can take {:.1} ms: best effort on it may wait \
+                 for ever; `best_effort = {{ share = \"…\", period = \"…\" }}` gives it time of its own",
+                disk.name,
+                room.slack.as_secs_f64() * 1e3,
+                read.as_secs_f64() * 1e3
+            );
+        }
+    }
+}
+
 pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<Ended> {
     let document = Document::read(&args.config).map_err(bad_input)?;
     let mut plan = document.plan().clone();
@@ -150,6 +172,7 @@ pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<Ended> {
         let uri = uri(&daemon.addresses()[0], &volume.name);
         eprintln!("{}: {}, {}: {uri}", volume.name, volume.size, declared::reserve(volume));
     }
+    warn_of_starving(&plan);
     notify::tell(notify::READY);
     signals.forever().next();
     notify::tell(notify::STOPPING);

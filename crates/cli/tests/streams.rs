@@ -3,7 +3,10 @@
 mod common;
 
 use common::{Scratch, Server, spindle};
+use frontend::client::Client;
+use rustix::process::Signal;
 use serde_json::Value;
+use units::{Extent, Lba, Operation, Sectors};
 
 const EXAMPLE: &str = include_str!("../../../examples/recorder.toml");
 
@@ -96,4 +99,43 @@ fn a_policy_without_the_recorder_is_bad_usage() {
         let ran = spindle(scratch.path(), arguments);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{arguments:?}");
     }
+}
+
+/// A stream whose blocks leave a longer read no room at any moment.
+const TIGHT: &str = r#"
+[[disk]]
+name = "d0"
+drive = "st318437lw"
+policy = "delta-star"
+
+[[volume]]
+name = "film"
+disk = "d0"
+size = "64MiB"
+stream = { bandwidth = "1MB/s", block = "64KiB" }
+
+[[volume]]
+name = "rest"
+disk = "d0"
+size = "64MiB"
+"#;
+
+#[test]
+fn a_daemon_says_that_best_effort_has_no_room_and_ends_all_the_same_when_it_is_told_to() {
+    let scratch = Scratch::new();
+    let server = Server::unix(scratch.path(), &scratch.write("plan.toml", TIGHT));
+    let address = server.address.parse().expect("an address");
+    let mut client = Client::connect(&address).expect("it listens");
+    client.go("rest").expect("it is served");
+    client.send(1, Operation::read(Extent::new(Lba(0), Sectors(512))), &[]).expect("it is sent");
+    // Until it is with the disk: another volume's answer would not say that.
+    let waits =
+        || json(&done(&scratch, &["vol", "show", "rest", "--json"]))["volume"]["in_flight"] == 1;
+    while !waits() {}
+    server.signal(Signal::TERM);
+    let answer = client.receive().expect("what was sent is answered").result.expect("it is read");
+    assert_eq!(answer.len(), 512 * 512);
+    let ran = server.ended();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("disk d0: its streams leave "), "{ran:?}");
 }

@@ -98,6 +98,19 @@ impl Brain {
         id
     }
 
+    /// No stream releases anything any more. What waits for room beside them, which there may never have been, has it then:
+    /// else a stop would wait for it for ever.
+    fn release(&mut self, now: Instant) {
+        for volume in self.seats.numbers() {
+            self.agenda.forget(volume);
+            let contract = self.engine.contract(volume);
+            if contract.stream.is_some() {
+                let contract = Contract { stream: None, ..contract };
+                self.engine.handle(Event::ContractChanged { volume, contract }, now);
+            }
+        }
+    }
+
     /// A volume is promised something else. Its priority stays.
     fn promise(&mut self, volume: VolumeId, joins: Joins, now: Instant) {
         let Joins { contract, span, declared, .. } = joins;
@@ -329,6 +342,7 @@ impl DiskThread {
             // Who asked may have gone; then nobody wants to know.
             Message::Look(look, to) => drop(to.try_send(self.view(look, now))),
             Message::Change(change, to) => self.change(change, to, now),
+            Message::Close => self.brain.release(now),
             Message::Stop => self.stopping = true,
         }
     }

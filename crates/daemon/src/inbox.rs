@@ -83,6 +83,8 @@ pub(crate) enum Message {
     Look(Look, mpsc::SyncSender<DiskView>),
     /// Carry out a change.
     Change(Change, mpsc::SyncSender<Changed>),
+    /// No client is read any more: nothing is released by deadlines from now on.
+    Close,
     /// End when everything is answered.
     Stop,
 }

@@ -47,6 +47,13 @@ impl Live {
         self.assemble(views.collect())
     }
 
+    /// Tells every disk's thread that clients are read no more.
+    pub(crate) fn close_disks(&self) {
+        for inbox in &self.inboxes {
+            inbox.put(&mut vec![Message::Close]);
+        }
+    }
+
     /// Tells every disk's thread to end when it has answered what it has.
     pub(crate) fn stop_disks(&self) {
         for inbox in &self.inboxes {

@@ -119,6 +119,12 @@ impl Seats {
         }
     }
 
+    /// Their numbers.
+    pub(crate) fn numbers(&self) -> Vec<VolumeId> {
+        let seats = (0..).map(VolumeId).zip(&self.seats);
+        seats.filter_map(|(volume, seat)| seat.as_ref().map(|_| volume)).collect()
+    }
+
     /// What has been asked of all of them.
     pub(crate) fn traffic(&self, now: Instant) -> Traffic {
         self.traffic.at(now)

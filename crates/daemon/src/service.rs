@@ -254,6 +254,7 @@ impl Daemon {
     /// If a thread has panicked.
     pub fn stop(self) -> io::Result<Status> {
         self.live.handle.stop();
+        self.live.close_disks();
         let served = self.serving.join().expect("the sockets' thread does not panic");
         if let Some(pool) = &self.live.pool {
             pool.close();
