@@ -9,8 +9,8 @@ use config::{drives, profile};
 use drive::{AnyModel, Model};
 use sim::{BenchTarget, Dice};
 use spindle_profiler::dynamics::{self, Dynamics, OPTIMAL, STEPS, Seeks};
-use spindle_profiler::{Bench, Budget, Findings, Progress};
-use units::{Duration, Extent, Lba, Operation, Sectors};
+use spindle_profiler::{Bench, Budget, Completion, Facts, Findings, Progress, Tag, Target};
+use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
 /// How late or early completions are seen.
 const NOISE: Duration = Duration::from_micros(200);
@@ -36,7 +36,7 @@ fn measured(model: &Arc<Model>, budget: Budget, seed: u64) -> (Findings, Duratio
 }
 
 fn found_of(
-    target: &mut BenchTarget,
+    target: &mut dyn Target,
     map: &engine::Profile,
     budget: Budget,
 ) -> (Findings, Duration) {
@@ -251,4 +251,56 @@ fn who_may_not_write_is_told_of_reads_alone() {
     assert!(found.seek.is_some() && found.chunks_read.is_some());
     assert!(found.seek_write.is_none() && found.chunks_write.is_none());
     assert!(found.write_buffer.is_none() && found.overheads.cached.is_none());
+}
+
+/// A host that notices one completion in twelve some ms late.
+struct Busy {
+    target: BenchTarget,
+    dice: Dice,
+}
+
+impl Target for Busy {
+    fn facts(&self) -> Facts {
+        self.target.facts()
+    }
+
+    fn now(&mut self) -> Instant {
+        self.target.now()
+    }
+
+    fn wait_until(&mut self, at: Instant) {
+        self.target.wait_until(at);
+    }
+
+    fn submit(&mut self, tag: Tag, operation: Operation) -> Instant {
+        self.target.submit(tag, operation)
+    }
+
+    fn complete(&mut self) -> Completion {
+        let mut completion = self.target.complete();
+        if self.dice.below(12) == 0 {
+            completion.completed += Duration::from_micros(1_500 + self.dice.below(4_000));
+            self.target.wait_until(completion.completed);
+        }
+        completion
+    }
+}
+
+#[test]
+fn buffers_are_found_by_a_host_that_is_late_now_and_then() {
+    for name in ["st318437lw", "cheetah9LP", "hgst-7k8"] {
+        let model = Arc::new(drives::library(name).expect("in it").check().expect("a drive"));
+        for seed in 1..=3 {
+            let noise = Duration::from_micros(30);
+            let target = target(&model, noise, seed);
+            let mut busy = Busy { target, dice: Dice::new(seed, 9) };
+            let (found, _) = found_of(&mut busy, &profile::assumed(&model), Budget::DEFAULT);
+            let (found, is) =
+                (found.dynamics.read_buffer.expect("found"), model.spec().read_buffer);
+            println!("{name}, seed {seed}: {found:?}");
+            assert_eq!(found.segments.value, is.segments, "{name}, seed {seed}");
+            let off = found.segment.value.0.abs_diff(is.segment.0);
+            assert!(off <= is.segment.0 / 20 + 8, "{name}, seed {seed}: {:?}", found.segment);
+        }
+    }
 }

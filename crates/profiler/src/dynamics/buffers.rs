@@ -22,18 +22,41 @@ const SAMPLE: u64 = 16;
 const TRACKS_TRIED: u32 = 16;
 /// Which part of a length is near enough.
 const FINE: u64 = 256;
-/// How often a question is asked.
-const ASKED: u32 = 3;
+/// What an answer counts for.
+const YES: i32 = 3;
+const NO: i32 = 2;
+/// Two that say yes, or three that say no.
+const DOUBT: Doubt = Doubt { yes: 2 * YES, no: 3 * NO };
+/// At a glance one is enough.
+const DOUBT_QUICK: Doubt = Doubt { yes: YES, no: NO };
+/// A question is put so many times at most.
+const ASKED_MAX: u32 = 15;
+/// From how many answers a figure is made at least, each from several questions.
+const ANSWERS: u32 = 3;
 
 /// Tells hits from what came off the media.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
     /// What a hit of a block takes at most, in ns.
     pub(crate) limit: f64,
-    /// How often a question is asked.
-    asked: u32,
+    /// When a question is answered.
+    doubt: Doubt,
     /// Which part of a length is near enough.
     fine: u64,
+}
+
+/// When a question is answered: what the answers have to count for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Doubt {
+    yes: i32,
+    no: i32,
+}
+
+impl Doubt {
+    /// On the way up, where a wrong answer cannot be made good: one more yes, or two more that say no.
+    const fn up(self) -> Self {
+        Self { yes: self.yes + YES, no: self.no + 2 * NO }
+    }
 }
 
 impl Memory {
@@ -57,9 +80,9 @@ impl Memory {
         let margin = (4.0 * prober.spindle.noise()).max(prober.spindle.period() / 12.0);
         let period = prober.spindle.period();
         let quick = prober.bench.budget().quick;
-        let (asked, fine) = if quick { (1, 16) } else { (ASKED, FINE) };
+        let (doubt, fine) = if quick { (DOUBT_QUICK, 16) } else { (DOUBT, FINE) };
         let limit = middle + margin.min(period / 6.0);
-        Ok((middle < period / 3.0).then_some(Self { limit, asked, fine }))
+        Ok((middle < period / 3.0).then_some(Self { limit, doubt, fine }))
     }
 
     fn holds(&self, prober: &mut Prober<'_, '_>, lba: Lba) -> Result<bool, Halt> {
@@ -69,30 +92,40 @@ impl Memory {
     }
 }
 
-/// Whether most of some answers are yes; no more are asked for than it takes.
-fn mostly(asked: u32, mut ask: impl FnMut() -> Result<bool, Halt>) -> Result<bool, Halt> {
-    let (mut yes, mut no) = (0, 0);
-    while yes <= asked / 2 && no <= asked / 2 {
-        if ask()? { yes += 1 } else { no += 1 }
+/// Puts a question until the answer is beyond doubt.
+///
+/// A block of memory is seldom taken for one of the media, but a host that is late takes it for one, and a
+/// block of the media comes as soon as one of memory now and then: a yes counts for three, a no for two.
+fn beyond(doubt: Doubt, mut ask: impl FnMut() -> Result<bool, Halt>) -> Result<bool, Halt> {
+    let mut score = 0;
+    for _ in 0..ASKED_MAX {
+        score += if ask()? { YES } else { -NO };
+        if score >= doubt.yes || score <= -doubt.no {
+            break;
+        }
     }
-    Ok(yes > no)
+    Ok(score > 0)
 }
 
 /// The largest number of whole units under `most` for which the answer is yes, if it is yes for all smaller ones.
+///
+/// A wrong no on the way up ends it far too early, where one on the way down costs a unit or a few: it is doubted more.
 fn largest(
     unit: u64,
-    (most, fine): (u64, u64),
+    most: u64,
+    memory: Memory,
     mut ask: impl FnMut(u64) -> Result<bool, Halt>,
 ) -> Result<u64, Halt> {
     let mut low = 0;
     let mut high = unit;
-    while high <= most && ask(high)? {
+    while high <= most && beyond(memory.doubt.up(), || ask(high))? {
         low = high;
         high *= 2;
     }
-    while high - low > unit.max(low / fine / unit * unit) {
+    while high - low > unit.max(low / memory.fine / unit * unit) {
         let middle = low.midpoint(high) / unit * unit;
-        if middle <= most && ask(middle)? { low = middle } else { high = middle }
+        let yes = middle <= most && beyond(memory.doubt, || ask(middle))?;
+        if yes { low = middle } else { high = middle }
     }
     Ok(low)
 }
@@ -108,47 +141,43 @@ enum On {
 /// How far behind a block the drive reads on.
 fn ahead(prober: &mut Prober<'_, '_>, memory: Memory, on: On) -> Result<u64, Halt> {
     let block = prober.block().0;
-    largest(block, (SEGMENT_MAX.0, memory.fine), |far| {
-        mostly(memory.asked, || {
-            let room = prober.anywhere(Sectors(far + 4 * block));
-            let Some(track) = prober.track_of(room.start) else { return Ok(false) };
-            let into = match on {
-                On::Start => 0,
-                On::Middle => track.lbas.len.0 / 2,
-                On::End => track.lbas.len.0 - block,
-            };
-            let start = (track.lbas.start.0 + into).div_ceil(block) * block;
-            if start + far + block > prober.profile.capacity().0 {
-                return Ok(false);
-            }
-            let timed =
-                prober.bench.time(Operation::read(Extent::new(Lba(start), Sectors(block))))?;
-            let turns = 2.0 + 1.4 * part(far) / part(prober.track_sectors(Lba(start)));
-            let rest = duration(turns * prober.spindle.period());
-            prober.bench.wait_until(timed.completed + rest);
-            memory.holds(prober, Lba(start + far))
-        })
+    largest(block, SEGMENT_MAX.0, memory, |far| {
+        let room = prober.anywhere(Sectors(far + 4 * block));
+        let Some(track) = prober.track_of(room.start) else { return Ok(false) };
+        let into = match on {
+            On::Start => 0,
+            On::Middle => track.lbas.len.0 / 2,
+            On::End => track.lbas.len.0 - block,
+        };
+        let start = (track.lbas.start.0 + into).div_ceil(block) * block;
+        if start + far + block > prober.profile.capacity().0 {
+            return Ok(false);
+        }
+        let timed = prober.bench.time(Operation::read(Extent::new(Lba(start), Sectors(block))))?;
+        let turns = 2.0 + 1.4 * part(far) / part(prober.track_sectors(Lba(start)));
+        let rest = duration(turns * prober.spindle.period());
+        prober.bench.wait_until(timed.completed + rest);
+        memory.holds(prober, Lba(start + far))
     })
 }
 
 /// How many runs are kept: so many reads elsewhere do not push out what was read before them.
 fn segments(prober: &mut Prober<'_, '_>, memory: Memory) -> Result<u32, Halt> {
     let block = prober.block().0;
-    let kept = largest(1, (SEGMENTS_MAX.into(), FINE), |count| {
-        mostly(memory.asked, || {
-            let mut first = None;
-            for _ in 0..count {
-                let room = prober.anywhere(Sectors(4 * block));
-                prober.visit(Extent::new(room.start, Sectors(block)))?;
-                // Long enough for the next block to have been read ahead.
-                let track = part(prober.track_sectors(room.start));
-                let now = prober.bench.now();
-                let passed = prober.spindle.period() * part(3 * block) / track;
-                prober.bench.wait_until(now + duration(passed));
-                first.get_or_insert(Lba(room.start.0 + block));
-            }
-            first.map_or(Ok(false), |lba| memory.holds(prober, lba))
-        })
+    let exactly = Memory { fine: FINE, ..memory };
+    let kept = largest(1, SEGMENTS_MAX.into(), exactly, |count| {
+        let mut first = None;
+        for _ in 0..count {
+            let room = prober.anywhere(Sectors(4 * block));
+            prober.visit(Extent::new(room.start, Sectors(block)))?;
+            // Long enough for the next block to have been read ahead.
+            let track = part(prober.track_sectors(room.start));
+            let now = prober.bench.now();
+            let passed = prober.spindle.period() * part(3 * block) / track;
+            prober.bench.wait_until(now + duration(passed));
+            first.get_or_insert(Lba(room.start.0 + block));
+        }
+        first.map_or(Ok(false), |lba| memory.holds(prober, lba))
     })?;
     Ok(u32::try_from(kept).unwrap_or(SEGMENTS_MAX))
 }
@@ -195,18 +224,14 @@ fn middle_of_a_track(prober: &mut Prober<'_, '_>, len: u64) -> u64 {
 fn segment(prober: &mut Prober<'_, '_>, memory: Memory, ahead: u64) -> Result<u64, Halt> {
     let block = prober.block().0;
     let unit = block.max(8 / block * block);
-    let behind = largest(unit, (SEGMENT_MAX.0 / 2, memory.fine), |back| {
-        mostly(memory.asked, || {
-            let run = long_run(prober, back, ahead)?;
-            memory.holds(prober, run.start)
-        })
+    let behind = largest(unit, SEGMENT_MAX.0 / 2, memory, |back| {
+        let run = long_run(prober, back, ahead)?;
+        memory.holds(prober, run.start)
     })?;
     // Behind the same run, so that the two were kept at once.
-    let before = largest(unit, (2 * ahead + unit, memory.fine), |far| {
-        mostly(memory.asked, || {
-            let run = long_run(prober, behind.max(block), ahead)?;
-            memory.holds(prober, Lba(run.end().0 + far - block))
-        })
+    let before = largest(unit, 2 * ahead + unit, memory, |far| {
+        let run = long_run(prober, behind.max(block), ahead)?;
+        memory.holds(prober, Lba(run.end().0 + far - block))
     })?;
     Ok(behind + before)
 }
@@ -216,7 +241,7 @@ pub(crate) fn read_buffer(prober: &mut Prober<'_, '_>, memory: Memory) -> Result
     let figure = |value: u64, off: u64| Figure {
         value: Sectors(value),
         spread: Sectors(off),
-        samples: memory.asked,
+        samples: ANSWERS,
         confidence: Share::from_percent(90),
     };
     let block = prober.block().0;
@@ -238,7 +263,7 @@ pub(crate) fn read_buffer(prober: &mut Prober<'_, '_>, memory: Memory) -> Result
         segments: Figure {
             value: count,
             spread: 0,
-            samples: memory.asked,
+            samples: ANSWERS,
             confidence: Share::from_percent(90),
         },
         segment: figure(longest, block.max(longest * 2 / memory.fine)),
@@ -249,14 +274,29 @@ pub(crate) fn read_buffer(prober: &mut Prober<'_, '_>, memory: Memory) -> Result
 mod tests {
     use super::*;
 
+    const SURE: Memory = Memory { limit: 0.0, doubt: DOUBT, fine: FINE };
+
     #[test]
     fn the_largest_is_found_to_its_last_unit_or_a_small_part() {
         for limit in [0_u64, 1, 2, 3, 63, 64, 100, 255] {
-            let found = largest(1, (1_000_000, FINE), |asked| Ok(asked <= limit)).expect("in time");
+            let found = largest(1, 1_000_000, SURE, |asked| Ok(asked <= limit)).expect("in time");
             assert_eq!(found, limit);
         }
-        let found = largest(8, (1_000_000, FINE), |asked| Ok(asked <= 70_000)).expect("in time");
+        let found = largest(8, 1_000_000, SURE, |asked| Ok(asked <= 70_000)).expect("in time");
         assert!((69_700..=70_000).contains(&found), "{found}");
-        assert_eq!(largest(1, (64, FINE), |_| Ok(true)).expect("in time"), 64);
+        assert_eq!(largest(1, 64, SURE, |_| Ok(true)).expect("in time"), 64);
+    }
+
+    #[test]
+    fn a_hit_that_was_seen_late_is_not_taken_for_a_miss() {
+        // Each seventh answer is a hit seen late, and so are two in a row now and then.
+        let mut asked_so_often = 0_u32;
+        let late = |nth: u32| nth % 7 == 0 || nth % 31 == 1;
+        let found = largest(8, 1_000_000, SURE, |asked| {
+            asked_so_often += 1;
+            Ok(asked <= 70_000 && !late(asked_so_often))
+        });
+        let found = found.expect("in time");
+        assert!((69_700..=70_000).contains(&found), "{found}");
     }
 }

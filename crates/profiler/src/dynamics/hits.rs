@@ -15,7 +15,7 @@ const ENOUGH: f64 = 0.005;
 /// Nobody needs to know better, in ns.
 const ENOUGH_LEAST: f64 = 1_000.0;
 /// How long the commands of one length are timed at most, by default and at a glance, in ns.
-const TIME: [f64; 2] = [6e9, 0.5e9];
+const TIME: [f64; 2] = [4e9, 0.5e9];
 /// And how many of them there are at least.
 const LEAST: usize = 200;
 /// The longest command that is timed, in sectors.

@@ -385,6 +385,7 @@ pub(crate) fn before_writes(
 ) -> Result<Option<super::Seeks>, Halt> {
     let quick = prober.bench.budget().quick;
     let known = &reads.points;
+    let varies = known.iter().any(|point| super::num::ns(point.variation) > VARIES);
     let step = known.len().div_ceil(if quick { WRITES / 4 } else { WRITES }).max(1);
     let curve = Curve::new(Errand::ForcedWrite, base, quick);
     let mut apart: Vec<Sample> = Vec::new();
@@ -403,6 +404,7 @@ pub(crate) fn before_writes(
         if threshold.count() > 2 {
             samples += u32::try_from(threshold.count()).unwrap_or(0);
             let time = time - base - seek;
+            let error = if varies { ADAPTIVE * error } else { error };
             apart.push(Sample { distance: f64::from(read.distance), time, error });
         }
         match ended {
@@ -410,7 +412,7 @@ pub(crate) fn before_writes(
             ended => ended?,
         }
     }
-    let apart = smooth(&apart, AGREES);
+    let apart = smooth(&apart, if varies { AGREES_VARIED } else { AGREES });
     let points: Vec<super::SeekPoint> = known
         .iter()
         .map(|read| {

@@ -19,9 +19,27 @@ const WIDTHS: [usize; 6] = [1, 2, 4, 8, 16, 32];
 /// How many errors of a narrower line a wider one may be off.
 pub(crate) const AGREES: f64 = 2.0;
 
+/// A point is vague if its error is so many times that of its neighbours.
+const VAGUE: f64 = 3.0;
+/// How many neighbours on either side stand for a vague point.
+const STAND_IN: usize = 3;
+
 /// The points, smoothed.
 pub(crate) fn smooth(samples: &[Sample], agrees: f64) -> Vec<Sample> {
-    (0..samples.len()).map(|nth| around(samples, nth, agrees)).collect()
+    let all: Vec<Sample> = (0..samples.len()).map(|nth| around(samples, nth, agrees)).collect();
+    (0..all.len()).map(|nth| stand_in(&all, nth).unwrap_or(all[nth])).collect()
+}
+
+/// What those beside a point say of it, where it agrees with none of them and is known far worse than each: of
+/// hundreds of points some are off by chance, and curves have no bend that is seen at one distance alone.
+fn stand_in(all: &[Sample], nth: usize) -> Option<Sample> {
+    let low = nth.checked_sub(STAND_IN)?;
+    let high = all.get(nth + 1..=nth + STAND_IN)?;
+    let beside: Vec<Sample> = all[low..nth].iter().chain(high).copied().collect();
+    let known = beside.iter().all(|one| VAGUE * one.error < all[nth].error);
+    let line = fit(&beside, all[nth].distance).filter(|_| known)?;
+    let apart = beside.iter().map(|one| one.error).fold(0.0, f64::max);
+    Some(Sample { error: line.error.max(apart), ..line })
 }
 
 fn around(samples: &[Sample], nth: usize, agrees: f64) -> Sample {
@@ -31,8 +49,12 @@ fn around(samples: &[Sample], nth: usize, agrees: f64) -> Sample {
         let (low, high) = (nth.saturating_sub(width), (nth + width).min(samples.len() - 1));
         let Some(line) = fit(&samples[low..=high], best.distance) else { break };
         let fits = |known: &Sample| (line.time - known.time).abs() <= agrees * known.error;
-        if !narrower.iter().all(fits) || !straight(&samples[low..=high]) {
+        if !narrower.iter().all(fits) {
             break;
+        }
+        // One of twenty threes is crooked by chance, and then no seven around it are; where the curve bends more are.
+        if !straight(&samples[low..=high]) {
+            continue;
         }
         best = line;
         narrower.push(line);
