@@ -5,9 +5,9 @@ use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use config::{PoolVolumeEdit, VolumeEdit};
-use daemon::{Created, Operator, PoolDiskView, PoolView, PoolVolumeView};
+use daemon::{Operator, PoolDiskView, PoolView, PoolVolumeView};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -16,7 +16,7 @@ use volume::pool::{DiskUid, Zone};
 
 use crate::answer;
 use crate::problem::Problem;
-use crate::routes::{Answered, Api, named, read};
+use crate::routes::{self, Answered, Api, named, read};
 use crate::shapes::{StreamSpec, VolumeAnswer};
 
 /// A volume to be made in the pool.
@@ -256,6 +256,18 @@ fn told(operator: &Operator) -> Result<PoolAnswer, Problem> {
     Ok(PoolAnswer { schema: report::SCHEMA, pool })
 }
 
+/// Changes the pool, and tells how it stands then.
+async fn changed(
+    api: Api,
+    change: impl FnOnce(&Operator) -> Result<(), Problem> + Send + 'static,
+) -> Answered<PoolAnswer> {
+    let changed = api.work(move |operator| {
+        change(&operator)?;
+        told(&operator)
+    });
+    Ok(Json(changed.await??))
+}
+
 /// The pool: its disks, its volumes, and how full it is.
 #[utoipa::path(get, path = "/v1/pool", responses(
     (status = 200, description = "The pool", body = PoolAnswer),
@@ -278,12 +290,12 @@ async fn change(State(api): State<Api>, body: Body) -> Answered<PoolAnswer> {
         let accepted = "0 to 100".to_owned();
         return Err(Problem::invalid("alarm_percent", Some(level.to_string()), accepted));
     }
-    let changed = api.work(move |operator| {
+    changed(api, move |operator| {
         paused.map_or(Ok(()), |paused| operator.pause_moving(paused))?;
         alarm_percent.map_or(Ok(()), |level| operator.set_alarm(level))?;
-        told(&operator)
-    });
-    Ok(Json(changed.await??))
+        Ok(())
+    })
+    .await
 }
 
 /// Makes a volume in the pool. The same again is as good as once.
@@ -302,12 +314,7 @@ async fn create(State(api): State<Api>, body: Body) -> Result<Response, Problem>
         let created = operator.create_in_pool(&name, &edit(spec))?;
         Ok::<_, Problem>((created, answer::volume(&operator, &name)?))
     });
-    let (created, volume) = made.await??;
-    let status = match created {
-        Created::New => StatusCode::CREATED,
-        Created::Unchanged => StatusCode::OK,
-    };
-    Ok((status, Json(VolumeAnswer::from(volume))).into_response())
+    Ok(routes::made(made.await??))
 }
 
 /// Has a disk of the config join the pool. What it holds is lost.
@@ -320,15 +327,15 @@ async fn create(State(api): State<Api>, body: Body) -> Result<Response, Problem>
     (status = 422, description = "A field is not what it should be", body = Problem)))]
 async fn add(State(api): State<Api>, body: Body) -> Answered<PoolAnswer> {
     let NamedSpec { name } = read(body).await?;
-    let changed = api.work(move |operator| {
+    changed(api, move |operator| {
         let uid = daemon::chance().map_err(|error| {
             let message = format!("no bits of chance: {error}");
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", message)
         })?;
         operator.add_pool_disk(&name, DiskUid(uid))?;
-        told(&operator)
-    });
-    Ok(Json(changed.await??))
+        Ok(())
+    })
+    .await
 }
 
 /// Empties a disk, which then leaves the pool. Its volumes are used meanwhile.
@@ -341,11 +348,11 @@ async fn remove(
     name: Result<Path<String>, PathRejection>,
 ) -> Answered<PoolAnswer> {
     let name = named(name)?;
-    let changed = api.work(move |operator| {
+    changed(api, move |operator| {
         operator.remove_pool_disk(&name)?;
-        told(&operator)
-    });
-    Ok(Json(changed.await??))
+        Ok(())
+    })
+    .await
 }
 
 /// Keeps what a volume of the pool holds now, as a snapshot of this name.
@@ -365,11 +372,11 @@ async fn snapshot(
 ) -> Answered<PoolAnswer> {
     let volume = named(name)?;
     let NamedSpec { name } = read(body).await?;
-    let changed = api.work(move |operator| {
+    changed(api, move |operator| {
         operator.snapshot(&volume, &name)?;
-        told(&operator)
-    });
-    Ok(Json(changed.await??))
+        Ok(())
+    })
+    .await
 }
 
 /// Has a volume hold again what this snapshot of it holds, its size included.
@@ -389,11 +396,11 @@ async fn roll_back(
 ) -> Answered<PoolAnswer> {
     let name = named(name)?;
     let Forced { force } = read(body).await?;
-    let changed = api.work(move |operator| {
+    changed(api, move |operator| {
         operator.roll_back(&name, force)?;
-        told(&operator)
-    });
-    Ok(Json(changed.await??))
+        Ok(())
+    })
+    .await
 }
 
 /// Has a volume lie on another part of the disks, or on others. Its blocks are moved while it is used.
@@ -420,11 +427,11 @@ async fn settle(
         found.ok_or_else(|| Problem::invalid("zone", Some(word), accepted))
     });
     let zone = zone.transpose()?;
-    let changed = api.work(move |operator| {
+    changed(api, move |operator| {
         operator.settle(&name, zone, disks.as_deref())?;
-        told(&operator)
-    });
-    Ok(Json(changed.await??))
+        Ok(())
+    })
+    .await
 }
 
 /// Moves volumes from the fullest disks to the emptiest, while they are used.
@@ -432,9 +439,9 @@ async fn settle(
     (status = 200, description = "The pool, as it is now: its blocks are being moved", body = PoolAnswer),
     (status = 409, description = "There is none, or it cannot be written", body = Problem)))]
 async fn rebalance(State(api): State<Api>) -> Answered<PoolAnswer> {
-    let changed = api.work(move |operator| {
+    changed(api, move |operator| {
         operator.rebalance()?;
-        told(&operator)
-    });
-    Ok(Json(changed.await??))
+        Ok(())
+    })
+    .await
 }

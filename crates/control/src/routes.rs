@@ -129,12 +129,16 @@ async fn create(State(api): State<Api>, body: Body) -> Result<Response, Problem>
         let created = operator.create(&name, &disk, &answer::edit(spec))?;
         Ok::<_, Problem>((created, answer::volume(&operator, &name)?))
     });
-    let (created, volume) = made.await??;
+    Ok(self::made(made.await??))
+}
+
+/// The answer to who asked for a volume.
+pub(crate) fn made((created, volume): (Created, crate::Volume)) -> Response {
     let status = match created {
         Created::New => StatusCode::CREATED,
         Created::Unchanged => StatusCode::OK,
     };
-    Ok((status, Json(VolumeAnswer::from(volume))).into_response())
+    (status, Json(VolumeAnswer::from(volume))).into_response()
 }
 
 /// One volume, with its latencies.

@@ -130,6 +130,12 @@ impl Inbox {
         from.recv().expect("a disk's thread answers")
     }
 
+    /// Has a volume leave when all that it was asked for is answered, and waits for it.
+    pub(crate) fn dismiss(&self, volume: VolumeId) {
+        self.change(Change::Drain { volume }).expect("nothing fails to end");
+        self.change(Change::Remove { volume }).expect("it leaves without the disk");
+    }
+
     /// Waits until there are messages or somebody nudges, or for at most so long; then takes all there are.
     pub(crate) fn wait(&self, at_most: Duration, into: &mut Vec<Message>) {
         let at_most = std::time::Duration::from_nanos(at_most.as_nanos());

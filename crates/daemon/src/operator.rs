@@ -285,8 +285,7 @@ impl Operator {
             self.live.routes.publish(export, route);
             return Err(error);
         }
-        inbox.change(Change::Drain { volume }).expect("nothing fails to end");
-        inbox.change(Change::Remove { volume }).expect("it leaves without the disk");
+        inbox.dismiss(volume);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use volume::pool::{DiskUid, Layout, Operation, Volume, VolumeId};
 
 use super::seat;
 use super::served::{Member, Served};
-use crate::inbox::{Change, Inbox};
+use crate::inbox::Change;
 use crate::operator::{ChangeError, Operator};
 
 /// A volume that is to lie on other disks.
@@ -16,12 +16,6 @@ struct Settles {
     id: VolumeId,
     volume: Volume,
     disks: Vec<String>,
-}
-
-/// Takes an account away.
-fn remove(inbox: &Inbox, account: engine::VolumeId) {
-    inbox.change(Change::Drain { volume: account }).expect("nothing fails to end");
-    inbox.change(Change::Remove { volume: account }).expect("it leaves without the disk");
 }
 
 impl Operator {
@@ -61,8 +55,8 @@ impl Operator {
         });
         pool.joined(number);
         if let Err(error) = added {
-            remove(inbox, metadata);
-            remove(inbox, moving);
+            inbox.dismiss(metadata);
+            inbox.dismiss(moving);
             if let Err(back) = self.persist(&after, &before) {
                 eprintln!("the config keeps a change that came to nothing: {back}");
             }
@@ -239,11 +233,11 @@ impl Operator {
         for (id, mut tenant) in pool.tenants() {
             if let Some(account) = tenant.accounts.remove(&member.disk) {
                 pool.seat(id, tenant);
-                remove(inbox, account);
+                inbox.dismiss(account);
             }
         }
-        remove(inbox, member.metadata);
-        remove(inbox, member.moving);
+        inbox.dismiss(member.metadata);
+        inbox.dismiss(member.moving);
         eprintln!("pool: disk {name} is empty, and has left");
         self.persist(&before, &after)
     }

@@ -7,7 +7,7 @@
 use config::{Document, Named, PoolVolumeEdit, VolumeEdit};
 use volume::pool::{Operation, Volume, VolumeId, Zone};
 
-use super::volumes::{blocks, size};
+use super::volumes::size;
 use crate::live::Live;
 use crate::operator::{ChangeError, Created, Operator, Setting};
 
@@ -116,7 +116,7 @@ impl Operator {
         if setting.edit.stream.is_some() {
             after.refuse_pool_past(index, self.now())?;
         }
-        let to = if setting.edit.size.is_some() { blocks(new.size) } else { old.size };
+        let to = if setting.edit.size.is_some() { new.blocks() } else { old.size };
         let (export, route) = self.live.routes.find(name).ok_or_else(|| self.missing(name))?;
         if to < old.size {
             self.withdraw(name, export, setting.force)?;

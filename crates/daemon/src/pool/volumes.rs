@@ -7,7 +7,7 @@ use frontend::ExportId;
 use units::Bytes;
 use volume::DiskId;
 use volume::pool::flow::End;
-use volume::pool::{Blocks, NewVolume, Operation, Refusal, Volume, VolumeId};
+use volume::pool::{NewVolume, Operation, Refusal, Volume, VolumeId};
 
 use super::seat;
 use super::served::{Served, Tenant};
@@ -16,12 +16,6 @@ use crate::live::Live;
 use crate::operator::ChangeError;
 use crate::router::{self, Home, Medium, Route};
 use crate::service::StartError;
-
-/// A size in whole blocks, rounded up.
-pub(crate) fn blocks(size: Bytes) -> Blocks {
-    let block = Blocks(1).sectors().bytes().0;
-    Blocks(u32::try_from(size.0.div_ceil(block)).unwrap_or(u32::MAX))
-}
 
 /// The size of a volume as clients see it.
 pub(crate) fn size(volume: &Volume) -> Bytes {
@@ -95,9 +89,7 @@ impl Live {
     /// Takes a volume's accounts back, when all that was asked of them is answered.
     pub(crate) fn unseat(&self, tenant: &Tenant) {
         for (disk, account) in &tenant.accounts {
-            let inbox = &self.inboxes[*disk];
-            inbox.change(Change::Drain { volume: *account }).expect("nothing fails to end");
-            inbox.change(Change::Remove { volume: *account }).expect("it leaves without the disk");
+            self.inboxes[*disk].dismiss(*account);
         }
     }
 
