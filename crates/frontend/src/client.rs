@@ -7,7 +7,7 @@
 //! let mut client = Client::connect(&"unix:/run/disks.sock".parse()?)?;
 //! let export = client.go("vol")?;
 //! let first = client.read(Extent::new(Lba(0), Sectors(8)))?;
-//! assert_eq!((first.len(), export.block_min.0), (4096, 512));
+//! assert_eq!((first.len(), export.block_min.0), (4096, 1));
 //! client.disconnect()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -32,6 +32,7 @@ use crate::address::Address;
 use crate::limits::{DESCRIPTION_BYTES_MAX, EXPORTS_MAX, NAME_BYTES_MAX, OPTION_BYTES_MAX};
 use crate::reply::{SIMPLE_BYTES, SIMPLE_MAGIC};
 use crate::request::Errno;
+use crate::span::Span;
 use crate::wire::{
     FIXED_NEWSTYLE, Fields, GREETING_BYTES, INIT_MAGIC, NO_ZEROES, OPTION_MAGIC,
     OPTION_REPLY_HEADER_BYTES, OPTION_REPLY_MAGIC, RequestHeader, command, flag, info, length,
@@ -429,11 +430,26 @@ impl Sender {
         operation: Operation,
         data: &[u8],
     ) -> Result<(), ClientError> {
-        let bytes = operation.extent.len.bytes().0;
-        let raw_length = u32::try_from(bytes).map_err(|_| ClientError::Unsendable)?;
-        let offset = operation.extent.start.0.checked_mul(SECTOR_BYTES);
-        let offset = offset.ok_or(ClientError::Unsendable)?;
-        let (command, payload, answer) = match operation.op {
+        let Operation { op, extent, fua } = operation;
+        let start = extent.start.0.checked_mul(SECTOR_BYTES).ok_or(ClientError::Unsendable)?;
+        let span = Span { start: Bytes(start), len: extent.len.bytes() };
+        self.queue_bytes(cookie, (op, fua), span, data)
+    }
+
+    /// The same, of any bytes; with whether it is to be durable when it is answered.
+    ///
+    /// # Errors
+    /// As [`Sender::queue`].
+    pub fn queue_bytes(
+        &mut self,
+        cookie: u64,
+        (op, fua): (Op, bool),
+        span: Span,
+        data: &[u8],
+    ) -> Result<(), ClientError> {
+        let raw_length = u32::try_from(span.len.0).map_err(|_| ClientError::Unsendable)?;
+        let offset = span.start.0;
+        let (command, payload, answer) = match op {
             Op::Read => (command::READ, 0, length(raw_length)),
             Op::Write => (command::WRITE, length(raw_length), 0),
             Op::Flush => (command::FLUSH, 0, 0),
@@ -448,7 +464,7 @@ impl Sender {
             Entry::Occupied(_) => return Err(ClientError::Unsendable),
             Entry::Vacant(vacant) => vacant.insert(answer),
         };
-        let flags = if operation.fua { command::FLAG_FUA } else { 0 };
+        let flags = if fua { command::FLAG_FUA } else { 0 };
         let length = u64::from(raw_length);
         let header = RequestHeader { flags, command, cookie, offset, length };
         header.encode(&mut self.buffer);

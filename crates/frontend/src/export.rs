@@ -4,7 +4,7 @@
 
 use units::Bytes;
 
-use crate::limits::{BLOCK_MIN, BLOCK_MIN_MAX, NAME_BYTES_MAX};
+use crate::limits::{BLOCK_MIN, BLOCK_MIN_MAX, BLOCK_PREFERRED_MIN, NAME_BYTES_MAX};
 use crate::tls::{ClientName, Identity};
 
 /// The number of an export, chosen by whoever serves it.
@@ -21,13 +21,14 @@ pub struct Export {
     pub name: String,
     /// A sentence for people, or nothing.
     pub description: String,
-    /// Its size. What does not fill a last block cannot be reached and is not offered.
+    /// Its size. What does not fill a last block, or sector, cannot be reached and is not offered.
     pub size: Bytes,
     /// Whether writing is refused.
     pub read_only: bool,
-    /// The smallest unit of access: a power of two from 512 to 65536 (section "Block size constraints").
+    /// The smallest unit of access: a power of two up to 65536 (section "Block size constraints"). Under a sector, a write
+    /// of less costs a read before it.
     pub block_min: Bytes,
-    /// The unit in which access is efficient: a power of two, not under `block_min`.
+    /// The unit in which access is efficient: a power of two, not under `block_min` nor under a sector.
     pub block_preferred: Bytes,
     /// Whether sectors close to each other are read faster than others.
     pub rotational: bool,
@@ -40,7 +41,7 @@ pub struct Export {
 }
 
 impl Export {
-    /// A writable export with 512-byte access, best used in 4 KiB blocks.
+    /// A writable export with access to single bytes, best used in 4 KiB blocks.
     pub fn new(id: ExportId, name: impl Into<String>, size: Bytes) -> Self {
         Self {
             id,
@@ -74,6 +75,7 @@ impl Export {
             && self.block_min >= BLOCK_MIN
             && self.block_min <= BLOCK_MIN_MAX
             && self.block_preferred >= self.block_min
+            && self.block_preferred >= BLOCK_PREFERRED_MIN
             && u32::try_from(self.block_preferred.0).is_ok()
     }
 }

@@ -18,7 +18,7 @@ use crate::limits::{
     BYTES_IN_FLIGHT_MAX, MEMORY_MIN, PAYLOAD_ACCEPTED_BYTES_MAX, PAYLOAD_SKIP_BYTES_MAX,
     RECEIVE_BYTES_MAX, REQUESTS_MAX,
 };
-use crate::request::{Allocation, ConnectionId, Errno, Query, Request, RequestId, Segment};
+use crate::request::{Allocation, ConnectionId, Errno, Query, Request, RequestId, Segment, Splice};
 use crate::session::{Budget, Event, Session, World};
 use crate::settings::{Listing, Settings};
 use crate::tls::{ClientName, Identity, Tls};
@@ -146,6 +146,7 @@ impl Dice {
 /// What the disk owes an answer to.
 enum Outstanding {
     Request(Request),
+    Splice(Splice),
     Query(Query),
 }
 
@@ -153,6 +154,7 @@ impl Outstanding {
     fn id(&self) -> RequestId {
         match self {
             Self::Request(request) => request.id,
+            Self::Splice(splice) => splice.id,
             Self::Query(query) => query.id,
         }
     }
@@ -183,6 +185,7 @@ impl Case {
         let mut export = OneExport(sectors * units::SECTOR_BYTES).list().remove(0);
         export.read_only = dice.one_in(8);
         export.fast_zero = dice.one_in(2);
+        export.block_min = dice.among(&[Bytes(1), Bytes(1), Bytes(512), Bytes(4_096)]);
         export.caches = dice.one_in(2);
         export.clients = dice.one_in(8).then(|| vec![ClientName::CommonName("vm".into())]);
         Self {
@@ -290,6 +293,16 @@ impl Case {
                     assert!(!operation.op.writes() || !self.exports.0.read_only, "it is writable");
                     self.outstanding.push(Outstanding::Request(request));
                 }
+                Event::Splice(splice) => {
+                    let Splice { span, data, .. } = &splice;
+                    assert!(disk.contains(span.outer()), "a write lies inside the export");
+                    assert!(!span.is_whole(), "it is of less than sectors");
+                    let payload = data.as_ref().map_or(span.len.0, |data| data.len() as u64);
+                    assert_eq!(payload, span.len.0, "it brings its data");
+                    assert!(!self.exports.0.read_only, "it is writable");
+                    assert_eq!(self.exports.0.block_min.0, 1, "it is aligned");
+                    self.outstanding.push(Outstanding::Splice(splice));
+                }
                 Event::Query(query) => {
                     assert!(disk.contains(query.extent), "a question lies inside the export");
                     self.outstanding.push(Outstanding::Query(query));
@@ -312,6 +325,12 @@ impl Case {
         let at = self.dice.size(self.outstanding.len());
         let (sequence, known) = match self.outstanding.swap_remove(at) {
             Outstanding::Request(request) => self.perform(request),
+            Outstanding::Splice(splice) => {
+                let failed = self.dice.one_in(8);
+                let result = if failed { Err(Errno::Io) } else { Ok(Vec::new()) };
+                let sequence = splice.id.sequence;
+                (sequence, self.session.reply(sequence, result, &mut self.budget))
+            }
             Outstanding::Query(query) => self.tell(query),
         };
         assert!(known, "it was outstanding");
@@ -413,12 +432,16 @@ impl Case {
     fn message(&mut self) -> Vec<u8> {
         let disk_end = self.exports.0.size.0.saturating_add(4096);
         let sectors = self.dice.among(&[0, 1, 8, 300, 70_000, 200_000_u32]);
+        let odd = self.dice.among(&[0, 0, 0, 1, 300, 511]);
         let mut header = RequestHeader {
             flags: self.dice.among(&[0, 0, 0, 1, 2, 3, 4, 8, 16, 18, 0x8000]),
             command: self.dice.among(&[0, 0, 1, 1, 1, 3, 4, 5, 6, 7, 7, 99]),
             cookie: self.dice.under(8),
-            offset: self.dice.under(disk_end) / 512 * 512 + self.dice.among(&[0, 0, 0, 1]),
-            length: u64::from(if self.dice.one_in(30) { self.dice.word() } else { sectors * 512 }),
+            offset: self.dice.under(disk_end) / 512 * 512 + self.dice.among(&[0, 0, 0, 1, 511]),
+            length: u64::from(match self.dice.one_in(30) {
+                true => self.dice.word(),
+                false => sectors * 512 + odd,
+            }),
         };
         let mut out = Vec::new();
         let mut filter = Vec::new();

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! [`session::Session`] is the protocol without sockets and without a clock; [`Server`] is the thin event
-//! loop that carries its bytes; [`client`] is the other side. Section names in this crate's documentation
+//! loop that carries its bytes; [`client`] is the other side. What writes less than whole sectors goes through
+//! `splice`, where sectors are read and put together. Section names in this crate's documentation
 //! are those of the protocol document, `doc/proto.md` of the NBD project.
 //!
 //! Invariants:
@@ -26,6 +27,8 @@ mod request;
 mod server;
 mod settings;
 mod socket_file;
+mod span;
+mod splice;
 mod tls;
 mod vigil;
 mod wire;
@@ -40,9 +43,10 @@ pub use address::{Address, AddressError};
 pub use export::{Export, ExportId, Exports};
 pub use handle::{Handle, InUse, ServerGone};
 pub use request::{
-    Allocation, ConnectionId, Errno, Query, Reply, Request, RequestId, Segment, Sink, Told,
+    Allocation, ConnectionId, Errno, Query, Reply, Request, RequestId, Segment, Sink, Splice, Told,
 };
 pub use server::Server;
 pub use settings::{Listing, Settings};
 pub use socket_file::{Listening, Mode};
+pub use span::Span;
 pub use tls::{ClientName, ClientNameError, Fingerprint, Identity, Tls, TlsError, TlsFiles};

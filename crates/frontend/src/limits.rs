@@ -41,6 +41,10 @@ pub const STATUS_BYTES_MAX: usize = 16 * STATUS_SEGMENTS_MAX;
 /// The longest list of metadata contexts in a block status request that is looked at.
 pub const STATUS_PAYLOAD_BYTES_MAX: usize = 64;
 
+/// What a write to parts of sectors holds beside its payload: the first and the last sector, as they were read and as they
+/// are written.
+pub const SPLICE_BYTES: usize = 4 * units::SECTOR_BYTES as usize;
+
 /// The largest buffer that is kept to be used again.
 pub const SPARE_BYTES_MAX: usize = 2 * MIB;
 /// The most spare buffers of each size, a power of two.
@@ -86,8 +90,11 @@ pub const HOLD_MAX: Duration = Duration::from_secs(30);
 /// How long a stopping server waits for a client to take its last answers.
 pub const STOP_MAX: Duration = Duration::from_secs(10);
 
-/// The smallest minimum block size an export can have: everything behind the frontend counts sectors.
-pub const BLOCK_MIN: Bytes = Bytes(units::SECTOR_BYTES);
+/// The smallest minimum block size an export can have. What is no whole number of sectors is made one here: everything
+/// behind the frontend counts sectors.
+pub const BLOCK_MIN: Bytes = Bytes(1);
+/// The smallest preferred one (section "Block size constraints"), and that of whole sectors.
+pub const BLOCK_PREFERRED_MIN: Bytes = Bytes(units::SECTOR_BYTES);
 /// The largest minimum block size (section "Block size constraints": at most 2^16).
 pub const BLOCK_MIN_MAX: Bytes = Bytes(64 << 10);
 

@@ -3,6 +3,7 @@
 use units::{Extent, Operation, Sectors};
 
 use crate::export::ExportId;
+use crate::span::Span;
 
 /// The number of a connection. Never used twice in a server's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +34,23 @@ pub struct Request {
     /// they are never copied here. With a read comes a buffer that may have the capacity for them, if there was one to
     /// be used again: it can be filled, or dropped by a disk that needs an alignment of its own.
     pub data: Vec<u8>,
+}
+
+/// A write of less than whole sectors: the server makes whole ones of it, so that a sink never sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Splice {
+    /// What the reply names.
+    pub id: RequestId,
+    /// On which export.
+    pub export: ExportId,
+    /// Which of its bytes. Inside the export, checked.
+    pub span: Span,
+    /// What to write there; nothing: zeroes.
+    pub data: Option<Vec<u8>>,
+    /// Whether it is to be durable when it is answered.
+    pub fua: bool,
+    /// For zeroes: the sectors must stay allocated.
+    pub no_hole: bool,
 }
 
 /// A question which sectors of an export hold data (`NBD_CMD_BLOCK_STATUS`, for the context `base:allocation`).

@@ -25,15 +25,20 @@ use units::{Bytes, Duration, Instant};
 use crate::address::Address;
 use crate::connection::{Connection, Progress, Sending, Stream};
 use crate::export::{ExportId, Exports};
-use crate::handle::{Handle, InUse, Question, Taken, waker_failed};
+use crate::handle::{Handle, Taken, waker_failed};
 use crate::limits::{
-    BYTES_IN_FLIGHT_MAX, LISTENERS_MAX, PAYLOADS_BYTES_MAX, RECEIVE_BYTES_MAX, STOP_MAX,
+    BYTES_IN_FLIGHT_MAX, LISTENERS_MAX, PAYLOADS_BYTES_MAX, RECEIVE_BYTES_MAX, SPLICE_BYTES,
+    STOP_MAX,
 };
 use crate::listener::Listener;
 use crate::request::{ConnectionId, Reply, RequestId, Sink, Told};
 use crate::session::{Blocked, Budget, Event, InFlight, Session, World};
 use crate::settings::Settings;
+use crate::splice::Splicer;
 use crate::vigil::{Vigil, look};
+
+mod questions;
+mod splicing;
 
 const WAKER: Token = Token(0);
 const LISTENER_FIRST: usize = 1;
@@ -124,7 +129,7 @@ impl Server {
     #[must_use]
     pub fn with_payload_memory(mut self, memory: Bytes) -> Self {
         let wanted = usize::try_from(memory.0).unwrap_or(usize::MAX);
-        self.payload_memory = wanted.clamp(BYTES_IN_FLIGHT_MAX, PAYLOADS_BYTES_MAX);
+        self.payload_memory = wanted.clamp(BYTES_IN_FLIGHT_MAX + SPLICE_BYTES, PAYLOADS_BYTES_MAX);
         self
     }
 
@@ -173,6 +178,7 @@ impl Server {
             now: clock(),
             ticked: Instant::ZERO,
             vigil: Vigil::default(),
+            splicer: Splicer::default(),
         };
         let ended = serving.run(sink, clock);
         serving.handle.end();
@@ -215,6 +221,7 @@ struct Loop {
     now: Instant,
     ticked: Instant,
     vigil: Vigil,
+    splicer: Splicer,
 }
 
 impl Loop {
@@ -227,7 +234,7 @@ impl Loop {
             self.accept();
             self.read(sink, &mut taken.replies);
             let stop = self.handle.take(&mut taken);
-            self.answer(&mut taken.replies);
+            self.answer(&mut taken.replies, sink);
             taken.told.drain(..).for_each(|told| self.tell(&told));
             taken.questions.drain(..).for_each(|question| self.respond(question));
             if stop && self.stopping.is_none() {
@@ -374,13 +381,22 @@ impl Loop {
 
     /// Passes on what reading a connection brought. Says whether there were requests, and whether the connection goes on.
     fn hand_over(&mut self, slot: usize, sink: &mut dyn Sink) -> (bool, bool) {
-        let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { return (false, false) };
         let (mut requests, mut alive) = (false, true);
-        for event in self.happened.drain(..) {
+        let mut happened = core::mem::take(&mut self.happened);
+        for event in happened.drain(..) {
+            let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { break };
             match event {
                 Event::Request(request) => {
                     requests = true;
-                    sink.submit(request);
+                    if self.splicer.is_idle() {
+                        sink.submit(request);
+                    } else if let Some(request) = self.splicer.pass(request) {
+                        sink.submit(request);
+                    }
+                }
+                Event::Splice(splice) => {
+                    requests = true;
+                    self.splice(splice, sink);
                 }
                 Event::Query(query) => {
                     requests = true;
@@ -403,17 +419,24 @@ impl Loop {
                 Event::Disconnect => {}
             }
         }
+        self.happened = happened;
         (requests, alive)
     }
 
     /// Queues what the disks answered.
-    fn answer(&mut self, replies: &mut Vec<Reply>) {
-        for Reply { id, result } in replies.drain(..) {
-            if let Some(slot) = self.settle(id) {
-                self.queue(slot, |session, budget| {
-                    session.reply(id.sequence, result, budget);
-                });
-            }
+    fn answer(&mut self, replies: &mut Vec<Reply>, sink: &mut dyn Sink) {
+        if !self.splicer.is_idle() {
+            return self.answer_amid_splices(replies, sink);
+        }
+        replies.drain(..).for_each(|reply| self.give(reply));
+    }
+
+    /// Queues one answer.
+    fn give(&mut self, Reply { id, result }: Reply) {
+        if let Some(slot) = self.settle(id) {
+            self.queue(slot, |session, budget| {
+                session.reply(id.sequence, result, budget);
+            });
         }
     }
 
@@ -510,39 +533,6 @@ impl Loop {
             }
             self.written.push(slot);
             self.make_ready(slot);
-        }
-    }
-
-    /// Answers a question of the daemon. Behind the reading, so that what was read has gone to the disks.
-    fn respond(&mut self, question: Question) {
-        // Who asked may have gone: then nobody wants to know.
-        match question {
-            Question::Connections(answer) => {
-                let mut connections = BTreeMap::new();
-                for export in self.slots.iter().filter_map(Slot::export) {
-                    *connections.entry(export).or_default() += 1;
-                }
-                let _ = answer.try_send(connections);
-            }
-            Question::Withdraw { export, force, answer } => {
-                let opened = |slot: &&Slot| slot.export() == Some(export);
-                let connections = self.slots.iter().filter(opened).count();
-                if connections > 0 && !force {
-                    let _ = answer.try_send(Err(InUse { connections }));
-                    return;
-                }
-                self.exports.withdraw(export);
-                for slot in 0..self.slots.len() {
-                    if self.slots[slot].export() == Some(export)
-                        && let Slot::Live(connection) = &mut self.slots[slot]
-                    {
-                        connection.leave(self.now);
-                        self.written.push(slot);
-                        self.make_ready(slot);
-                    }
-                }
-                let _ = answer.try_send(Ok(()));
-            }
         }
     }
 

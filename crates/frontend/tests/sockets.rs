@@ -194,7 +194,7 @@ fn what_is_written_is_read_over_both_kinds_of_socket() {
         assert!(matches!(client.go(""), Err(ClientError::UnknownExport)), "there are several");
         assert!(client.info("ro").expect("it is there").is_read_only());
         let export = client.go("vol").expect("it is there");
-        assert_eq!((export.size, export.block_min), (Bytes(DISK_BYTES as u64), Bytes(512)));
+        assert_eq!((export.size, export.block_min), (Bytes(DISK_BYTES as u64), Bytes(1)));
         assert_eq!(export.block_max, Bytes(limits::PAYLOAD_BYTES_MAX as u64));
         // Small, and long enough to be read straight into its buffer.
         for sectors in [1, 8, 128, 20_000] {

@@ -1,6 +1,6 @@
 //! Answers: from what the disk said to what the client is sent.
 
-use units::{Bytes, Sectors};
+use units::SECTOR_BYTES;
 
 use super::in_flight::{Awaits, Entry};
 use super::{ALLOCATION_ID, Budget, Session};
@@ -20,11 +20,17 @@ impl Session {
         let Some(entry) = self.in_flight.close(sequence) else { return false };
         match (result, entry.awaits) {
             // A short answer cannot be sent as such: the client counts on the length that it asked for.
-            (Ok(data), Awaits::Data) if data.len() != entry.bytes => {
+            (Ok(data), Awaits::Data | Awaits::Part { .. }) if data.len() != entry.bytes => {
                 self.fail(&entry, Errno::Io, budget);
             }
-            (Ok(data), Awaits::Data) => self.give_data(&entry, data, budget),
-            (Ok(data), Awaits::Nothing) => {
+            (Ok(data), Awaits::Data) => self.give_data(entry.asked, data, budget),
+            (Ok(mut data), Awaits::Part { before, length }) => {
+                data.truncate(before + length);
+                data.drain(..before);
+                budget.give(entry.bytes - length);
+                self.give_data(entry.asked, data, budget);
+            }
+            (Ok(data), Awaits::Nothing | Awaits::Change(_)) => {
                 budget.give(entry.bytes);
                 budget.keep(data);
                 self.output.push_reply(reply::done(self.style, entry.asked), Vec::new());
@@ -46,8 +52,9 @@ impl Session {
     ) -> bool {
         let Some(entry) = self.in_flight.close(sequence) else { return false };
         match (result, entry.awaits) {
-            (Ok(segments), Awaits::Status { length, one }) => {
-                let (count, words) = descriptors(self.style, segments, length, one);
+            (Ok(segments), Awaits::Status { before, length, one }) => {
+                let asked = (before as u64, length);
+                let (count, words) = descriptors(self.style, segments, asked, one);
                 budget.give(entry.bytes - words.len());
                 let head = reply::status(self.style, entry.asked, ALLOCATION_ID, count);
                 self.output.push_reply(head, words);
@@ -59,14 +66,14 @@ impl Session {
     }
 
     /// What a read read. Zeroes are not worth sending to who understands a hole: it costs less to look than to copy.
-    fn give_data(&mut self, entry: &Entry, data: Vec<u8>, budget: &mut Budget) {
+    fn give_data(&mut self, asked: Asked, data: Vec<u8>, budget: &mut Budget) {
         let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
         if self.style != Style::Simple && is_zero(&data) {
-            budget.give(entry.bytes);
+            budget.give(data.len());
             budget.keep(data);
-            self.output.push_reply(reply::hole(self.style, entry.asked, length), Vec::new());
+            self.output.push_reply(reply::hole(self.style, asked, length), Vec::new());
         } else {
-            let head = reply::data(self.style, entry.asked, data.len());
+            let head = reply::data(self.style, asked, data.len());
             self.output.push_reply(head, data);
         }
     }
@@ -103,20 +110,27 @@ const fn flags(allocation: Allocation) -> u64 {
     }
 }
 
-/// Descriptors of the first `length` bytes, as many as one reply holds. There is at least one, and none is empty:
-/// what the disk left unsaid is data.
-fn descriptors(style: Style, segments: &[Segment], length: u64, one: bool) -> (usize, Vec<u8>) {
+/// Descriptors of `length` bytes behind the first `before`, as many as one reply holds. There is at least one, and none is
+/// empty: what the disk left unsaid is data.
+fn descriptors(
+    style: Style,
+    segments: &[Segment],
+    (before, length): (u64, u64),
+    one: bool,
+) -> (usize, Vec<u8>) {
     let most = if one { 1 } else { STATUS_SEGMENTS_MAX };
-    let mut left = Bytes(length).sectors_floor();
-    let mut runs: Vec<(Sectors, Allocation)> = Vec::with_capacity(most.min(segments.len() + 1));
+    let (mut skip, mut left) = (before, length);
+    let mut runs: Vec<(u64, Allocation)> = Vec::with_capacity(most.min(segments.len() + 1));
     for segment in segments {
-        let len = segment.len.min(left);
-        left = Sectors(left.0 - len.0);
-        if len == Sectors::ZERO {
+        let told = segment.len.0.saturating_mul(SECTOR_BYTES);
+        let len = told.saturating_sub(skip).min(left);
+        skip = skip.saturating_sub(told);
+        left -= len;
+        if len == 0 {
             continue;
         }
         if let Some((run, _)) = runs.last_mut().filter(|(_, last)| *last == segment.allocation) {
-            *run = Sectors(run.0 + len.0);
+            *run += len;
         } else if runs.len() < most {
             runs.push((len, segment.allocation));
         } else {
@@ -127,8 +141,7 @@ fn descriptors(style: Style, segments: &[Segment], length: u64, one: bool) -> (u
         runs.push((left, Allocation::Data));
     }
     let mut words = Vec::with_capacity(STATUS_BYTES_MAX);
-    for (run, allocation) in &runs {
-        let bytes = run.bytes().0;
+    for &(bytes, ref allocation) in &runs {
         if style == Style::Extended {
             words.extend_from_slice(&bytes.to_be_bytes());
             words.extend_from_slice(&flags(*allocation).to_be_bytes());

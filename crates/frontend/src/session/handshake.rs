@@ -4,6 +4,8 @@
 //! Invariants: every option is answered, an error included, or the session is closed; so the client's next
 //! option is always understood. Who is not let in is told nothing of any export, not even that it is there.
 
+use units::SECTOR_BYTES;
+
 use super::{Blocked, CloseReason, Event, Phase, Security, Session, Step, Target, World};
 use crate::export::Export;
 use crate::limits::{
@@ -285,6 +287,7 @@ impl Session {
             caches: export.caches,
             status: self.has_chosen(export.id),
         };
+        self.in_flight.export = export.id;
         self.phase = Phase::Requests;
         world.events.push(Event::Opened(export.id));
     }
@@ -402,9 +405,9 @@ fn name_of(raw: &[u8]) -> Result<&str, u32> {
     if name.contains('\0') { Err(rep::ERR_INVALID) } else { Ok(name) }
 }
 
-/// The size that is offered: whole blocks, since the rest could not be reached.
+/// The size that is offered: whole blocks and sectors, since the rest could not be reached. Both are powers of two.
 fn size(export: &Export) -> u64 {
-    export.size.0 - export.size.0 % export.block_min.0
+    export.size.0 - export.size.0 % export.block_min.0.max(SECTOR_BYTES)
 }
 
 /// The description, cut at a letter's edge.

@@ -3,6 +3,9 @@
 //! Invariant: a sequence number is given once; its low 16 bits are the slot, so that an answer finds its
 //! request without a search, in whatever order answers come.
 
+use units::Extent;
+
+use crate::export::ExportId;
 use crate::limits::REQUESTS_MAX;
 use crate::reply::Asked;
 
@@ -13,10 +16,14 @@ const SLOT_BITS: u32 = 16;
 pub(crate) enum Awaits {
     /// Nothing.
     Nothing,
+    /// Nothing, when these sectors have been changed.
+    Change(Extent),
     /// The bytes that were read.
     Data,
-    /// Which sectors hold data, of so many bytes; or of the first run of them alone.
-    Status { length: u64, one: bool },
+    /// So many of the bytes that were read, behind so many that were not asked for.
+    Part { before: usize, length: usize },
+    /// Which sectors hold data, of so many bytes behind so many of the first sector; or of the first run of them alone.
+    Status { before: usize, length: u64, one: bool },
 }
 
 /// What is remembered of a request.
@@ -29,9 +36,20 @@ pub(crate) struct Entry {
     pub(crate) awaits: Awaits,
 }
 
+impl Entry {
+    const fn changes(&self) -> Option<Extent> {
+        match self.awaits {
+            Awaits::Change(extent) => Some(extent),
+            _ => None,
+        }
+    }
+}
+
 /// A table of requests, at most [`REQUESTS_MAX`] at once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct InFlight {
+    /// What they are asked of.
+    pub(crate) export: ExportId,
     entries: Vec<Option<Entry>>,
     free: Vec<usize>,
     opened: u64,
@@ -39,7 +57,27 @@ pub(crate) struct InFlight {
     bytes: usize,
 }
 
+impl Default for InFlight {
+    fn default() -> Self {
+        let (entries, free) = (Vec::new(), Vec::new());
+        Self { export: ExportId(0), entries, free, opened: 0, count: 0, bytes: 0 }
+    }
+}
+
 impl InFlight {
+    /// What a request changes, if it is here and changes something.
+    pub(crate) fn changed_by(&self, sequence: u64) -> Option<Extent> {
+        let slot = usize::try_from(sequence & ((1 << SLOT_BITS) - 1)).ok()?;
+        let entry = self.entries.get(slot)?.as_ref().filter(|entry| entry.sequence == sequence)?;
+        entry.changes()
+    }
+
+    /// Those that change something: their numbers, and what they change.
+    pub(crate) fn changing(&self) -> impl Iterator<Item = (u64, Extent)> {
+        let entries = self.entries.iter().flatten();
+        entries.filter_map(|entry| Some((entry.sequence, entry.changes()?)))
+    }
+
     pub(crate) const fn count(&self) -> usize {
         self.count
     }

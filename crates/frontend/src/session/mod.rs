@@ -26,6 +26,7 @@ mod handshake;
 mod in_flight;
 mod metadata;
 mod output;
+mod partial;
 #[cfg(test)]
 mod tests;
 mod transmission;
@@ -35,7 +36,7 @@ use std::collections::BTreeMap;
 use crate::export::{ExportId, Exports};
 use crate::limits;
 use crate::reply::{Asked, Refusal, Style};
-use crate::request::{ConnectionId, Query, Request};
+use crate::request::{ConnectionId, Query, Request, Splice};
 use crate::settings::Settings;
 use crate::tls::Identity;
 use crate::wire;
@@ -52,6 +53,8 @@ pub enum Event {
     Opened(ExportId),
     /// Work to do.
     Request(Request),
+    /// Work to do, on less than whole sectors.
+    Splice(Splice),
     /// A question about sectors; [`Session::tell`] answers it.
     Query(Query),
     /// From now on the connection is to be encrypted: what is in the output goes out as it is, what comes in from
@@ -132,6 +135,8 @@ struct Payload {
     data: Vec<u8>,
     filled: usize,
     length: usize,
+    /// Taken from the budget besides.
+    beside: usize,
 }
 
 #[derive(Debug)]
@@ -393,10 +398,15 @@ impl Session {
     /// Reads no further, whatever was on its way in; what is outstanding can still be answered.
     pub fn finish(&mut self, budget: &mut Budget) {
         if let Phase::Payload(payload) = core::mem::replace(&mut self.phase, Phase::Finished) {
-            budget.give(payload.data.len());
+            budget.give(payload.data.len() + payload.beside);
         }
         self.backlog = Vec::new();
         self.blocked = None;
+    }
+
+    /// Its requests that wait for an answer.
+    pub(crate) const fn in_flight(&self) -> &InFlight {
+        &self.in_flight
     }
 
     /// Ends it. What its requests at the disks hold stays taken until they are answered.

@@ -4,12 +4,12 @@
 //! A request is judged before it takes any room: a refused one costs its reply and nothing else, and the
 //! payload of a refused write is read past.
 
-use units::{Extent, Lba, Op, Operation, SECTOR_BYTES, Sectors};
+use units::{Bytes, Op, Operation};
 
 use super::in_flight::Awaits;
 use super::{
     ALLOCATION_ID, Blocked, Budget, CloseReason, Event, Payload, Phase, Session, Step, Target,
-    World,
+    World, partial,
 };
 use crate::limits::{
     OUTPUT_PIECES_MAX, PAYLOAD_SKIP_BYTES_MAX, PAYLOAD_STEP_BYTES, SPARE_BYTES_MAX,
@@ -17,15 +17,18 @@ use crate::limits::{
 };
 use crate::reply::{self, Asked, Refusal, Style};
 use crate::request::{Errno, Query, Request, RequestId};
+use crate::span::Span;
 use crate::wire::{Decoded, Fields, RequestHeader, command, length};
 
 /// What is done about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+pub(super) enum Verdict {
     /// It goes to the disk.
     Perform(Operation),
-    /// The disk is asked what it knows of these sectors.
-    Ask(Extent),
+    /// It writes to parts of sectors.
+    Splice(Span),
+    /// The disk is asked what it knows of the sectors around these bytes.
+    Ask(Span),
     /// It is right, and there is nothing to do.
     Nothing,
     /// The client is told why not.
@@ -34,7 +37,7 @@ enum Verdict {
     Disconnect,
 }
 
-fn refuse(errno: Errno, why: &'static str) -> Verdict {
+pub(super) fn refuse(errno: Errno, why: &'static str) -> Verdict {
     Verdict::Refuse(Refusal::new(errno, why))
 }
 
@@ -118,13 +121,15 @@ fn judge(header: &RequestHeader, bytes: u64, target: &Target, style: Style) -> V
         let status = header.command == command::BLOCK_STATUS;
         return if status { refuse(Errno::Inval, "of no sectors") } else { Verdict::Nothing };
     }
-    let start = Lba(header.offset / SECTOR_BYTES);
-    let extent = Extent::new(start, Sectors(bytes / SECTOR_BYTES));
+    let span = Span { start: Bytes(header.offset), len: Bytes(bytes) };
     if header.command == command::BLOCK_STATUS {
-        return Verdict::Ask(extent);
+        return Verdict::Ask(span);
+    }
+    if !span.is_whole() {
+        return partial::judge(header, op, span);
     }
     let fua = op.writes() && header.flags & command::FLAG_FUA != 0;
-    Verdict::Perform(Operation { op, extent, fua })
+    Verdict::Perform(Operation { op, extent: span.outer(), fua })
 }
 
 /// How long the payload behind a request is. A client that forgets to mark a write's as one is understood all the
@@ -202,14 +207,15 @@ impl Session {
     ) -> Step {
         let asked = Asked { cookie: header.cookie, offset: header.offset };
         let verdict = match verdict {
-            Verdict::Perform(_) | Verdict::Ask(_) if self.leaving => {
+            Verdict::Perform(_) | Verdict::Splice(_) | Verdict::Ask(_) if self.leaving => {
                 refuse(Errno::Shutdown, "the export goes away")
             }
             verdict => verdict,
         };
         match verdict {
             Verdict::Perform(operation) => self.admit(header, operation, rest, head, world),
-            Verdict::Ask(extent) => self.ask(header, extent, head, world),
+            Verdict::Splice(span) => self.admit_splice(header, span, rest, head, world),
+            Verdict::Ask(span) => self.ask(header, span, head, world),
             Verdict::Disconnect => {
                 self.finish(world.budget);
                 world.events.push(Event::Disconnect);
@@ -261,7 +267,7 @@ impl Session {
     }
 
     /// Whether there is room for one more request that holds so many bytes.
-    fn has_room(&self, bytes: usize, world: &World<'_>) -> bool {
+    pub(super) fn has_room(&self, bytes: usize, world: &World<'_>) -> bool {
         let held = self.in_flight.bytes() + self.output.data_bytes();
         self.in_flight.count() < world.settings.requests_max
             && held + bytes <= world.settings.memory_max_bytes()
@@ -277,13 +283,15 @@ impl Session {
         world: &mut World<'_>,
     ) -> Step {
         let moves = matches!(operation.op, Op::Read | Op::Write);
-        let bytes = if moves { length(header.length) } else { 0 };
-        if !self.has_room(bytes, world) {
+        let bytes = if moves { operation.extent.len.bytes_usize() } else { 0 };
+        // What a read has of sectors beyond what was asked for comes on top: else the longest would wait for ever.
+        if !self.has_room(bytes.min(length(header.length)), world) {
             return Step::Blocked(Blocked::Room);
         }
         if operation.op == Op::Write && rest.len() < bytes {
             let (data, filled) = (Vec::new(), 0);
-            self.phase = Phase::Payload(Payload { header: *header, data, filled, length: bytes });
+            let (header, length, beside) = (*header, bytes, 0);
+            self.phase = Phase::Payload(Payload { header, data, filled, length, beside });
             return Step::Took(head);
         }
         if !world.budget.take(bytes) {
@@ -304,7 +312,7 @@ impl Session {
     fn ask(
         &mut self,
         header: &RequestHeader,
-        extent: Extent,
+        span: Span,
         head: usize,
         world: &mut World<'_>,
     ) -> Step {
@@ -316,10 +324,11 @@ impl Session {
         }
         let asked = Asked { cookie: header.cookie, offset: header.offset };
         let one = header.flags & command::FLAG_REQ_ONE != 0;
-        let awaits = Awaits::Status { length: extent.len.bytes().0, one };
+        let awaits = Awaits::Status { before: span.before(), length: span.len.0, one };
         let sequence = self.in_flight.open(asked, STATUS_BYTES_MAX, awaits);
         let id = RequestId { connection: self.connection, sequence };
-        world.events.push(Event::Query(Query { id, export: self.target.id, extent }));
+        let (export, extent) = (self.target.id, span.outer());
+        world.events.push(Event::Query(Query { id, export, extent }));
         Step::Took(head)
     }
 
@@ -344,7 +353,7 @@ impl Session {
     pub(super) fn finish_payload(&mut self, world: &mut World<'_>) {
         match core::mem::replace(&mut self.phase, Phase::Requests) {
             Phase::Payload(payload) if payload.filled == payload.length && self.leaving => {
-                world.budget.give(payload.data.len());
+                world.budget.give(payload.data.len() + payload.beside);
                 let asked = Asked { cookie: payload.header.cookie, offset: payload.header.offset };
                 self.refuse(asked, Refusal::new(Errno::Shutdown, "the export goes away"));
             }
@@ -352,8 +361,14 @@ impl Session {
                 // Judged before its payload was read; nothing that it was judged by has changed.
                 let bytes = payload.header.length;
                 let verdict = judge(&payload.header, bytes, &self.target, self.style);
-                if let Verdict::Perform(operation) = verdict {
-                    self.submit(&payload.header, operation, payload.data, world);
+                match verdict {
+                    Verdict::Perform(operation) => {
+                        self.submit(&payload.header, operation, payload.data, world);
+                    }
+                    Verdict::Splice(span) => {
+                        self.submit_splice(&payload.header, span, Some(payload.data), world);
+                    }
+                    _ => unreachable!("a write that was let in is one"),
                 }
             }
             unfinished => self.phase = unfinished,
@@ -389,9 +404,17 @@ impl Session {
         world: &mut World<'_>,
     ) {
         let (bytes, awaits) = match header.command {
-            command::READ => (length(header.length), Awaits::Data),
-            command::CACHE => (length(header.length), Awaits::Nothing),
-            _ => (data.len(), Awaits::Nothing),
+            command::READ | command::CACHE => {
+                let bytes = operation.extent.len.bytes_usize();
+                let awaits = match header.command {
+                    command::CACHE => Awaits::Nothing,
+                    _ if bytes == length(header.length) => Awaits::Data,
+                    _ => partial::awaits(header),
+                };
+                (bytes, awaits)
+            }
+            command::FLUSH => (0, Awaits::Nothing),
+            _ => (data.len(), Awaits::Change(operation.extent)),
         };
         let asked = Asked { cookie: header.cookie, offset: header.offset };
         let sequence = self.in_flight.open(asked, bytes, awaits);

@@ -21,7 +21,7 @@ fn client_flags_that_were_not_offered_end_the_session() {
 fn go_describes_and_opens() {
     let mut timeline = Timeline::haggling();
     timeline.option(option::GO, &[&info_data(b"vol", &[info::BLOCK_SIZE, info::NAME, 99])]);
-    let block = [0, 3, 0, 0, 2, 0, 0, 0, 16, 0, 2, 0, 0, 0];
+    let block = [0, 3, 0, 0, 0, 1, 0, 0, 16, 0, 2, 0, 0, 0];
     let expected = [
         (rep::INFO, &export_info(SIZE, FLAGS)[..]),
         (rep::INFO, b"\x00\x01vol"),

@@ -172,7 +172,7 @@ fn status_is_bounded_and_the_client_asks_on() {
 #[test]
 fn a_question_that_cannot_be_answered_is_refused() {
     let mut timeline = chosen(option::STRUCTURED_REPLY);
-    for (flags, offset, length) in [(0, 0, 0), (0, 1, 512), (0, SIZE, 512), (2, 0, 512)] {
+    for (flags, offset, length) in [(0, 0, 0), (0, SIZE, 512), (2, 0, 512)] {
         timeline.request(flags, command::BLOCK_STATUS, 1, offset, length);
         assert_eq!(timeline.events, []);
         assert_eq!(timeline.said()[20..24], 22_u32.to_be_bytes(), "{flags} {offset} {length}");
@@ -182,6 +182,20 @@ fn a_question_that_cannot_be_answered_is_refused() {
     let Timeline { session, budget, .. } = &mut timeline;
     session.tell(query.id.sequence, Err(Errno::Io), budget);
     assert_eq!(timeline.said()[20..24], 5_u32.to_be_bytes());
+}
+
+#[test]
+fn a_question_about_bytes_is_answered_about_just_those() {
+    let mut timeline = chosen(option::STRUCTURED_REPLY);
+    timeline.request(0, command::BLOCK_STATUS, 1, 700, 1_000);
+    let query = timeline.asked();
+    assert_eq!(query.extent, extent(1, 3));
+    let one = |len, allocation| Segment { len: units::Sectors(len), allocation };
+    let segments = [one(1, Allocation::Hole), one(9, Allocation::Data)];
+    let Timeline { session, budget, .. } = &mut timeline;
+    session.tell(query.id.sequence, Ok(&segments), budget);
+    let told = [324_u32, 3, 676, 0].map(u32::to_be_bytes).concat();
+    assert_eq!(timeline.said()[24..], told);
 }
 
 #[test]

@@ -22,6 +22,7 @@ use crate::wire::{
 mod handshake;
 mod laws;
 mod metadata;
+mod partial;
 mod room;
 mod structured;
 mod tls;

@@ -154,16 +154,18 @@ fn what_lies_past_the_end_is_refused_as_its_kind_wants() {
 
 #[test]
 fn what_is_not_aligned_to_the_minimum_block_is_invalid() {
-    let mut timeline = Timeline::opened();
+    let opened = |least| {
+        let mut export = Export::new(ExportId(3), "vol", Bytes(SIZE));
+        export.block_min = Bytes(least);
+        Timeline::opened_with(export)
+    };
+    let mut timeline = opened(512);
     for (offset, length) in [(1, 512), (0, 511), (256, 256)] {
         for command in [command::READ, command::TRIM, command::WRITE_ZEROES] {
             assert_eq!(timeline.refusal(0, command, offset, length), Errno::Inval);
         }
     }
-    let mut export = Export::new(ExportId(3), "vol", Bytes(SIZE));
-    export.block_min = Bytes(4096);
-    let mut timeline = Timeline::opened_with(export);
-    assert_eq!(timeline.refusal(0, command::READ, 512, 4096), Errno::Inval);
+    assert_eq!(opened(4_096).refusal(0, command::READ, 512, 4_096), Errno::Inval);
 }
 
 #[test]
