@@ -5,8 +5,12 @@
 //!  Request that changes them meanwhile ─▶ waits for those before it ─────────────▶ sink
 //! ```
 //!
-//! Sans-IO, and idle as long as nobody writes less than a sector: who keeps to whole sectors pays for one look at that.
-//! Reads need none of this: a sector is written whole, so whoever reads it reads it before or after.
+//! Sans-IO, and nothing is watched as long as nobody writes less than a sector: who keeps to whole sectors pays for one look
+//! at that. Reads need none of this: a sector is written whole, so whoever reads it reads it before or after.
+//!
+//! Several loops share one splicer, and each knows only what it has sent to the sink itself. So an export is watched from its
+//! first splice on: every loop is told, says what it has under way, and sends what changes the export through here from
+//! then on. Nothing begins before the last one has been told.
 //!
 //! Invariants:
 //! - between the read of a sector and its write, nothing else changes it: no byte that somebody else wrote is put back to
@@ -54,7 +58,7 @@ fn overlap(one: Extent, other: Extent) -> bool {
 struct Job {
     id: RequestId,
     extent: Extent,
-    /// Requests that change some of the sectors and had gone to the sink before this came.
+    /// Of what has passed, how much changes some of the sectors and is not answered; counted when all loops have been told.
     ahead: usize,
     begun: bool,
     work: Work,
@@ -83,74 +87,107 @@ struct Mending {
     failed: Option<Errno>,
 }
 
-/// All jobs, those of an export in the order in which they came.
+/// An export to whose sectors parts are written.
+#[derive(Debug, Default)]
+struct Watched {
+    /// In the order in which they came.
+    jobs: Vec<Job>,
+    /// What changes some of its sectors and has gone to the sink beside the jobs.
+    passed: BTreeMap<RequestId, Extent>,
+    /// Whether every loop has said what it had under way.
+    whole: bool,
+    /// Whether it is withdrawn: what has begun ends, and nothing else comes.
+    gone: bool,
+}
+
+/// All jobs of all exports.
 #[derive(Debug, Default)]
 pub(crate) struct Splicer {
-    jobs: BTreeMap<ExportId, Vec<Job>>,
+    watched: BTreeMap<ExportId, Watched>,
 }
 
 impl Splicer {
-    /// Whether there is nothing here: then every request can pass, and no answer is for this.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.jobs.is_empty()
-    }
-
     /// Whether an answer is for this and not for a client.
     pub(crate) const fn is_part(id: RequestId) -> bool {
         id.sequence >> PART_SHIFT != 0
     }
 
+    /// From now on this export is watched. True if it was not: then each loop is to be told.
+    pub(crate) fn watch(&mut self, export: ExportId) -> bool {
+        let new = !self.watched.contains_key(&export);
+        self.watched.entry(export).or_default();
+        new
+    }
+
+    /// What a loop had under way when it was told that the export is watched.
+    pub(crate) fn under_way(
+        &mut self,
+        export: ExportId,
+        changing: impl Iterator<Item = (RequestId, Extent)>,
+    ) {
+        let Some(watched) = self.watched.get_mut(&export) else { return };
+        assert!(!watched.whole, "a loop is told once");
+        watched.passed.extend(changing);
+    }
+
+    /// Every loop has been told: what can go to the sink is in `out` then.
+    pub(crate) fn all_told(&mut self, export: ExportId, out: &mut Vec<Request>) {
+        let Some(watched) = self.watched.get_mut(&export) else { return };
+        watched.whole = true;
+        for at in 0..watched.jobs.len() {
+            let extent = watched.jobs[at].extent;
+            // What is kept here has not passed, and what passed later is in nobody's way.
+            watched.jobs[at].ahead = watched.ahead_of(extent);
+        }
+        for at in 0..watched.jobs.len() {
+            let extent = watched.jobs[at].extent;
+            watched.advance(export, extent, out);
+        }
+    }
+
     /// Lets a request pass, or keeps it until what it would disturb is done.
     pub(crate) fn pass(&mut self, request: Request) -> Option<Request> {
         let Operation { op, extent, .. } = request.operation;
-        let Some(jobs) = self.jobs.get_mut(&request.export).filter(|_| op.writes()) else {
+        let Some(watched) = self.watched.get_mut(&request.export).filter(|_| op.writes()) else {
             return Some(request);
         };
-        if !jobs.iter().any(|job| overlap(job.extent, extent)) {
+        if !watched.jobs.iter().any(|job| overlap(job.extent, extent)) {
+            watched.passed.insert(request.id, extent);
             return Some(request);
         }
         let (id, work) = (request.id, Work::Whole(Some(request)));
-        jobs.push(Job { id, extent, ahead: 0, begun: false, work });
+        watched.jobs.push(Job { id, extent, ahead: 0, begun: false, work });
         None
     }
 
-    /// Takes a splice. `changing` are the requests that change something of its export and are not answered, those that
-    /// came later excepted; what can go to the sink is in `out` then.
-    pub(crate) fn begin(
-        &mut self,
-        splice: Splice,
-        changing: impl Iterator<Item = Extent>,
-        out: &mut Vec<Request>,
-    ) {
+    /// Takes a splice; what can go to the sink is in `out` then.
+    pub(crate) fn begin(&mut self, splice: Splice, out: &mut Vec<Request>) {
         let (export, extent) = (splice.export, splice.span.outer());
-        let jobs = self.jobs.entry(export).or_default();
-        let here = jobs.iter().filter(|job| overlap(job.extent, extent)).count();
-        let all = changing.filter(|change| overlap(*change, extent)).count();
-        let ahead = all.checked_sub(here).expect("who waits here is not answered");
-        let id = splice.id;
+        let watched = self.watched.get_mut(&export).expect("its export is watched by now");
+        let (id, ahead) = (splice.id, watched.ahead_of(extent));
         let work = Work::Splice(Mending::new(splice));
-        jobs.push(Job { id, extent, ahead, begun: false, work });
-        advance(export, jobs, extent, out);
+        watched.jobs.push(Job { id, extent, ahead, begun: false, work });
+        watched.advance(export, extent, out);
     }
 
-    /// A request that changed something has been answered.
-    pub(crate) fn settled(
-        &mut self,
-        (export, id): (ExportId, RequestId),
-        extent: Extent,
-        out: &mut Vec<Request>,
-    ) {
-        let Some(jobs) = self.jobs.get_mut(&export) else { return };
-        if let Some(at) = jobs.iter().position(|job| job.id == id) {
-            jobs.remove(at);
-        } else {
+    /// A request of a client has been answered.
+    pub(crate) fn settled(&mut self, export: ExportId, id: RequestId, out: &mut Vec<Request>) {
+        let Some(watched) = self.watched.get_mut(&export) else { return };
+        let extent = if let Some(extent) = watched.passed.remove(&id) {
             let splice = |job: &&mut Job| matches!(job.work, Work::Splice(_)) && !job.begun;
-            for job in jobs.iter_mut().filter(splice).filter(|job| overlap(job.extent, extent)) {
+            let jobs = watched.jobs.iter_mut().filter(splice).filter(|_| watched.whole);
+            for job in jobs.filter(|job| overlap(job.extent, extent)) {
                 // What comes behind a splice and is in its way is kept here: so this was ahead of it.
                 job.ahead = job.ahead.checked_sub(1).expect("it was counted when the splice came");
             }
-        }
-        self.go_on(export, extent, out);
+            extent
+        } else if let Some(at) = watched.jobs.iter().position(|job| job.id == id) {
+            watched.jobs.remove(at).extent
+        } else {
+            return;
+        };
+        watched.advance(export, extent, out);
+        self.forget(export);
     }
 
     /// A part of a splice has ended. What is to be answered, if that was the last.
@@ -161,11 +198,12 @@ impl Splicer {
         out: &mut Vec<Request>,
     ) -> Option<Reply> {
         let (part, id) = (id.sequence >> PART_SHIFT, whole(id));
-        let found = self.jobs.iter_mut().find_map(|(export, jobs)| {
-            let at = jobs.iter().position(|job| job.id == id)?;
-            Some((*export, at, &mut jobs[at]))
+        let found = self.watched.iter_mut().find_map(|(export, watched)| {
+            let at = watched.jobs.iter().position(|job| job.id == id)?;
+            Some((*export, at, watched))
         });
-        let (export, at, job) = found.expect("a part ends once, before its whole");
+        let (export, at, watched) = found.expect("a part ends once, before its whole");
+        let job = &mut watched.jobs[at];
         let Work::Splice(mending) = &mut job.work else { unreachable!("a request has no parts") };
         mending.collect(part == Part::First as u64, result);
         if mending.left > 0 {
@@ -177,14 +215,18 @@ impl Splicer {
         }
         let result = mending.failed.map_or_else(|| Ok(core::mem::take(&mut mending.data)), Err);
         let extent = job.extent;
-        self.jobs.get_mut(&export).expect("it was found").remove(at);
-        self.go_on(export, extent, out);
+        watched.jobs.remove(at);
+        watched.advance(export, extent, out);
+        self.forget(export);
         Some(Reply { id, result })
     }
 
     /// Nothing of this export goes to the sink any more. What has not begun is answered; what has is not written.
     pub(crate) fn withdraw(&mut self, export: ExportId) -> Vec<Reply> {
-        let Some(jobs) = self.jobs.get_mut(&export) else { return Vec::new() };
+        let Some(Watched { jobs, gone, .. }) = self.watched.get_mut(&export) else {
+            return Vec::new();
+        };
+        *gone = true;
         let result = Err(Errno::Shutdown);
         let waiting = jobs.extract_if(.., |job| !job.begun);
         let replies = waiting.map(|job| Reply { id: job.id, result: result.clone() }).collect();
@@ -195,34 +237,40 @@ impl Splicer {
                 mending.failed = Some(Errno::Shutdown);
             }
         }
-        if jobs.is_empty() {
-            self.jobs.remove(&export);
-        }
+        self.forget(export);
         replies
     }
 
-    fn go_on(&mut self, export: ExportId, extent: Extent, out: &mut Vec<Request>) {
-        let Some(jobs) = self.jobs.get_mut(&export) else { return };
-        advance(export, jobs, extent, out);
-        if jobs.is_empty() {
-            self.jobs.remove(&export);
+    fn forget(&mut self, export: ExportId) {
+        if self.watched.get(&export).is_some_and(|watched| watched.gone && watched.jobs.is_empty()) {
+            self.watched.remove(&export);
         }
     }
 }
 
-/// Begins what waits for nothing any more, of those that `extent` may have been in the way of.
-fn advance(export: ExportId, jobs: &mut [Job], extent: Extent, out: &mut Vec<Request>) {
-    for at in 0..jobs.len() {
-        let (earlier, rest) = jobs.split_at_mut(at);
-        let job = &mut rest[0];
-        let waits = job.begun || job.ahead > 0 || !overlap(job.extent, extent);
-        if waits || earlier.iter().any(|other| overlap(other.extent, job.extent)) {
-            continue;
+impl Watched {
+    /// How much of what has passed changes some of these sectors.
+    fn ahead_of(&self, extent: Extent) -> usize {
+        self.passed.values().filter(|change| overlap(**change, extent)).count()
+    }
+
+    /// Begins what waits for nothing any more, of those that `extent` may have been in the way of.
+    fn advance(&mut self, export: ExportId, extent: Extent, out: &mut Vec<Request>) {
+        if !self.whole {
+            return;
         }
-        job.begun = true;
-        match &mut job.work {
-            Work::Whole(request) => out.extend(request.take()),
-            Work::Splice(mending) => mending.read(export, job.id, out),
+        for at in 0..self.jobs.len() {
+            let (earlier, rest) = self.jobs.split_at_mut(at);
+            let job = &mut rest[0];
+            let waits = job.begun || job.ahead > 0 || !overlap(job.extent, extent);
+            if waits || earlier.iter().any(|other| overlap(other.extent, job.extent)) {
+                continue;
+            }
+            job.begun = true;
+            match &mut job.work {
+                Work::Whole(request) => out.extend(request.take()),
+                Work::Splice(mending) => mending.read(export, job.id, out),
+            }
         }
     }
 }

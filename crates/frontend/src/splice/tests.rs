@@ -9,6 +9,8 @@ use crate::request::ConnectionId;
 const SECTORS: usize = 6;
 const BYTES: usize = SECTORS * SECTOR;
 const EXPORT: ExportId = ExportId(3);
+/// Each with a connection of its number.
+const LOOPS: usize = 3;
 
 /// One request of a client.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +26,8 @@ enum Step {
     Perform(prop::sample::Index),
     Fail(prop::sample::Index),
     Arrive(prop::sample::Index),
+    /// The next loop is told that the export is watched.
+    Tell,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -34,11 +38,12 @@ fn step() -> impl Strategy<Value = Step> {
     let index = any::<prop::sample::Index>;
     let lengths = prop_oneof![1..40_usize, 1..3 * SECTOR];
     prop_oneof![
-        4 => (0..3_u64, asked, 0..BYTES, lengths)
+        4 => (0..LOOPS as u64, asked, 0..BYTES, lengths)
             .prop_map(|(connection, asked, start, len)| Step::Ask { connection, asked, start, len }),
         5 => index().prop_map(Step::Perform),
         1 => index().prop_map(Step::Fail),
         5 => index().prop_map(Step::Arrive),
+        1 => Just(Step::Tell),
     ]
 }
 
@@ -55,6 +60,10 @@ struct Written {
 #[derive(Default)]
 struct World {
     splicer: Splicer,
+    /// Which loops know that the export is watched.
+    knows: [bool; LOOPS],
+    /// How many have been told, if it is.
+    told: Option<usize>,
     sequences: u64,
     /// What clients wait for: whole requests and splices that change something.
     in_flight: Vec<(RequestId, Extent)>,
@@ -86,8 +95,7 @@ impl World {
         if matches!(asked, Asked::Read) {
             self.read.push((id, bytes, self.now));
             let (operation, no_hole) = (Operation::read(span.outer()), false);
-            let request = Request { id, export: EXPORT, operation, no_hole, data: Vec::new() };
-            self.at_disk.extend(self.splicer.pass(request));
+            self.submit(Request { id, export: EXPORT, operation, no_hole, data: Vec::new() });
             return;
         }
         let value =
@@ -95,17 +103,45 @@ impl World {
         let data = (!zeroes).then(|| vec![value; bytes.len()]);
         let from = self.now;
         self.written.push((id, Written { bytes, value, from, until: None }));
-        let others: Vec<_> = self.in_flight.iter().map(|(_, extent)| *extent).collect();
+        if !span.is_whole() && !self.knows[loop_of(id)] {
+            if self.splicer.watch(EXPORT) {
+                self.told = Some(0);
+            }
+            self.know(loop_of(id));
+        }
         self.in_flight.push((id, span.outer()));
         if span.is_whole() {
             let op = if zeroes { Op::WriteZeroes } else { Op::Write };
             let operation = Operation { op, extent: span.outer(), fua: false };
             let data = data.unwrap_or_default();
-            let request = Request { id, export: EXPORT, operation, no_hole: false, data };
-            self.at_disk.extend(self.splicer.pass(request));
+            self.submit(Request { id, export: EXPORT, operation, no_hole: false, data });
         } else {
             let splice = Splice { id, export: EXPORT, span, data, fua: false, no_hole: false };
-            self.splicer.begin(splice, others.into_iter(), &mut self.at_disk);
+            self.splicer.begin(splice, &mut self.at_disk);
+        }
+    }
+
+    fn submit(&mut self, request: Request) {
+        if self.knows[loop_of(request.id)] {
+            self.at_disk.extend(self.splicer.pass(request));
+        } else {
+            self.at_disk.push(request);
+        }
+    }
+
+    fn know(&mut self, which: usize) {
+        if !core::mem::replace(&mut self.knows[which], true) {
+            let its = self.in_flight.iter().filter(|(id, _)| loop_of(*id) == which);
+            self.splicer.under_way(EXPORT, its.copied());
+        }
+    }
+
+    fn tell(&mut self) {
+        let Some(told) = self.told.filter(|told| *told < LOOPS) else { return };
+        self.know(told);
+        self.told = Some(told + 1);
+        if told + 1 == LOOPS {
+            self.splicer.all_told(EXPORT, &mut self.at_disk);
         }
     }
 
@@ -137,8 +173,8 @@ impl World {
             }
             return;
         }
-        if let Some((_, extent)) = self.in_flight.iter().find(|(one, _)| *one == id) {
-            self.splicer.settled((EXPORT, id), *extent, &mut self.at_disk);
+        if self.knows[loop_of(id)] {
+            self.splicer.settled(EXPORT, id, &mut self.at_disk);
         }
         self.answered(id, &result);
     }
@@ -182,6 +218,7 @@ impl World {
     }
 
     fn finish(&mut self) {
+        (0..LOOPS).for_each(|_| self.tell());
         while !self.at_disk.is_empty() || !self.ended.is_empty() {
             self.now += 1;
             if self.at_disk.is_empty() {
@@ -190,12 +227,29 @@ impl World {
                 self.perform(0, true);
             }
         }
-        assert!(self.splicer.is_idle(), "nobody waits for ever: {:?}", self.splicer);
+        assert!(is_idle(&self.splicer), "nobody waits for ever: {:?}", self.splicer);
         assert_eq!(self.answered, usize::try_from(self.sequences).expect("few"), "all answered");
         for place in 0..BYTES {
             self.check(place, self.disk[place], self.now + 1);
         }
     }
+}
+
+fn loop_of(id: RequestId) -> usize {
+    usize::try_from(id.connection.0).expect("few")
+}
+
+fn is_idle(splicer: &Splicer) -> bool {
+    splicer.watched.values().all(|watched| watched.jobs.is_empty() && watched.passed.is_empty())
+}
+
+/// One loop, which watches the export already.
+fn watching() -> Splicer {
+    let mut splicer = Splicer::default();
+    assert!(splicer.watch(EXPORT), "all loops are to be told");
+    assert!(!splicer.watch(EXPORT), "once");
+    splicer.all_told(EXPORT, &mut Vec::new());
+    splicer
 }
 
 proptest! {
@@ -221,6 +275,7 @@ proptest! {
                 Step::Arrive(at) if !world.ended.is_empty() => {
                     world.arrive(at.index(world.ended.len()));
                 }
+                Step::Tell => world.tell(),
                 Step::Perform(_) | Step::Fail(_) | Step::Arrive(_) => {}
             }
         }
@@ -238,8 +293,8 @@ fn splice(sequence: u64, start: u64, len: u64) -> Splice {
 
 #[test]
 fn a_byte_costs_a_read_and_a_forced_write_of_its_sector() {
-    let (mut splicer, mut out) = (Splicer::default(), Vec::new());
-    splicer.begin(splice(1, 513, 1), core::iter::empty(), &mut out);
+    let (mut splicer, mut out) = (watching(), Vec::new());
+    splicer.begin(splice(1, 513, 1), &mut out);
     let read = out.pop().expect("a read");
     assert_eq!(read.operation, Operation::read(Extent::new(Lba(1), Sectors(1))));
     assert_eq!(splicer.part_ended(read.id, Ok(vec![3; SECTOR]), &mut out), None);
@@ -249,20 +304,34 @@ fn a_byte_costs_a_read_and_a_forced_write_of_its_sector() {
     assert_eq!((write.data[0], write.data[1], write.data[2]), (3, 7, 3));
     let reply = splicer.part_ended(write.id, Ok(write.data), &mut out).expect("an answer");
     assert_eq!(reply.id.sequence, 1);
-    assert!(reply.result.is_ok() && splicer.is_idle() && out.is_empty());
+    assert!(reply.result.is_ok() && is_idle(&splicer) && out.is_empty());
 }
 
 #[test]
 fn of_an_export_that_is_gone_nothing_is_read_or_written_any_more() {
-    let (mut splicer, mut out) = (Splicer::default(), Vec::new());
-    let extent = Extent::new(Lba(0), Sectors(1));
-    splicer.begin(splice(1, 1, 1), core::iter::empty(), &mut out);
-    splicer.begin(splice(2, 2, 1), core::iter::once(extent), &mut out);
+    let (mut splicer, mut out) = (watching(), Vec::new());
+    splicer.begin(splice(1, 1, 1), &mut out);
+    splicer.begin(splice(2, 2, 1), &mut out);
     let refused = splicer.withdraw(EXPORT);
     assert_eq!(refused.iter().map(|reply| reply.id.sequence).collect::<Vec<_>>(), [2]);
     let read = out.pop().expect("the first one's");
     assert!(out.is_empty());
     let reply = splicer.part_ended(read.id, Ok(vec![0; SECTOR]), &mut out).expect("an answer");
     assert_eq!((reply.id.sequence, reply.result), (1, Err(Errno::Shutdown)));
-    assert!(out.is_empty() && splicer.is_idle());
+    assert!(out.is_empty() && splicer.watched.is_empty());
+}
+
+#[test]
+fn nothing_begins_before_every_loop_has_said_what_it_has_under_way() {
+    let (mut splicer, mut out) = (Splicer::default(), Vec::new());
+    splicer.watch(EXPORT);
+    splicer.begin(splice(1, 1, 1), &mut out);
+    let other = RequestId { connection: ConnectionId(2), sequence: 9 };
+    let extent = Extent::new(Lba(0), Sectors(8));
+    splicer.under_way(EXPORT, core::iter::once((other, extent)));
+    assert!(out.is_empty(), "another loop may have anything under way");
+    splicer.all_told(EXPORT, &mut out);
+    assert!(out.is_empty(), "it has a write to that sector");
+    splicer.settled(EXPORT, other, &mut out);
+    assert_eq!(out.pop().expect("its turn").operation, Operation::read(Extent::new(Lba(0), Sectors(1))));
 }
