@@ -1,13 +1,13 @@
 //! From exports to disks: which volume a request is for, and where on which disk it lies.
 //!
-//! Routes change while clients are served. The frontend's thread reads them once a request; an operator's writes
+//! Routes change while clients are served. The frontend's threads read them once a request; an operator's writes
 //! replace one whole route.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use engine::VolumeId;
-use frontend::{ClientName, Export, ExportId, Exports, Query, Reply, Request, Sink};
+use frontend::{ClientName, Errno, Export, ExportId, Exports, Query, Reply, Request, Sink};
 use units::{Bytes, Instant, Op, Operation};
 use volume::Map;
 
@@ -160,7 +160,7 @@ impl Exports for Routes {
     }
 }
 
-/// Carries requests to their disks, a turn's worth at a time.
+/// Carries requests to their disks, a turn's worth at a time. Each of the frontend's threads has one.
 pub(crate) struct Router {
     routes: Arc<Routes>,
     doors: Vec<Door>,
@@ -171,6 +171,8 @@ pub(crate) struct Router {
     turn: Option<Instant>,
     /// Requests to the pool's volumes.
     pooled: Vec<(volume::pool::VolumeId, Request)>,
+    /// Answers to requests for volumes that were given up while they were on their way.
+    late: Vec<Reply>,
 }
 
 impl Router {
@@ -181,14 +183,26 @@ impl Router {
         clock: Clock,
     ) -> Self {
         let waiting = doors.iter().map(|_| Vec::new()).collect();
-        Self { routes, doors, waiting, pool, clock, turn: None, pooled: Vec::new() }
+        Self {
+            routes,
+            doors,
+            waiting,
+            pool,
+            clock,
+            turn: None,
+            pooled: Vec::new(),
+            late: Vec::new(),
+        }
     }
 }
 
 impl Sink for Router {
     fn submit(&mut self, request: Request) {
         let table = self.routes.read();
-        let route = &table.routes.get(&request.export).expect("an export that is open has a route");
+        // Whoever had it open is being sent away, by threads of which this one has not come to it yet.
+        let Some(route) = table.routes.get(&request.export) else {
+            return self.late.push(Reply { id: request.id, result: Err(Errno::Shutdown) });
+        };
         let (disk, volume, map) = match &route.home {
             Home::Disk { disk, volume, map } => (*disk, *volume, map),
             Home::Pool { volume, .. } => return self.pooled.push((*volume, request)),
@@ -208,7 +222,7 @@ impl Sink for Router {
 
     fn ask(&mut self, query: Query) -> Option<Query> {
         let table = self.routes.read();
-        let route = &table.routes.get(&query.export).expect("an export that is open has a route");
+        let Some(route) = table.routes.get(&query.export) else { return Some(query) };
         match &route.home {
             Home::Disk { disk, map, .. } => {
                 let placed = map.map(query.extent).next();
@@ -224,6 +238,7 @@ impl Sink for Router {
 
     fn submitted_batch_end(&mut self, answered: &mut Vec<Reply>) {
         self.turn = None;
+        answered.append(&mut self.late);
         for (door, messages) in self.doors.iter().zip(&mut self.waiting) {
             door.enter(messages, answered);
         }

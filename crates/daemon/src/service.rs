@@ -153,6 +153,8 @@ impl Daemon {
         let server = Server::adopt_or_bind(addresses).map_err(StartError::Listen)?;
         let allowed = settings(&plan.nbd).map_err(StartError::Tls)?;
         let server = server.with_settings(allowed).expect("the config's limits are these");
+        let sockets = sockets_threads();
+        let server = server.with_threads(sockets).map_err(StartError::Listen)?;
         let recorder = plan.log.record.as_ref().map(|record| {
             let directory = record.directory.clone();
             Recorder::start(record).map_err(|error| StartError::Record { directory, error })
@@ -187,10 +189,13 @@ impl Daemon {
         });
         let threads: Vec<Shared> = threads.collect();
         let also = also().map_err(StartError::Listen)?;
-        let doors = threads.iter().zip(&inboxes).map(|(disk, inbox)| Door::of(disk, inbox));
-        let mut router = Router::new(routes.clone(), doors.collect(), served.clone(), clock);
+        let router = |_| {
+            let doors = threads.iter().zip(&inboxes).map(|(disk, inbox)| Door::of(disk, inbox));
+            Router::new(routes.clone(), doors.collect(), served.clone(), clock)
+        };
+        let mut routers: Vec<_> = (0..sockets).map(router).collect();
         let exports = routes.clone();
-        let serve = move || server.run(exports, &mut router, &|| clock.now());
+        let serve = move || server.run_on_threads(&*exports, &mut routers, &|| clock.now());
         let started = spawn_all(plan, threads, serve);
         let names = plan.disks.iter().map(|disk| disk.name.clone());
         let disks = names.collect();
@@ -305,7 +310,12 @@ fn settings(nbd: &config::Nbd) -> Result<Settings, TlsError> {
     })
 }
 
-/// The disks' threads and the sockets' one.
+/// One for each processor, as far as the server takes them: a client is served where its own thread's data is at hand.
+fn sockets_threads() -> usize {
+    thread::available_parallelism().map_or(1, usize::from).min(frontend::limits::THREADS_MAX)
+}
+
+/// The disks' threads and the sockets' first one.
 type Threads = (Vec<JoinHandle<DiskView>>, JoinHandle<io::Result<()>>);
 
 fn spawn_all(

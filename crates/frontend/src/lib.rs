@@ -19,6 +19,8 @@
 
 mod address;
 mod connection;
+mod crew;
+mod event_loop;
 mod export;
 mod handle;
 mod listener;

@@ -49,7 +49,7 @@ pub const SPLICE_BYTES: usize = 4 * units::SECTOR_BYTES as usize;
 pub const SPARE_BYTES_MAX: usize = 2 * MIB;
 /// The most spare buffers of each size, a power of two.
 pub const SPARES_MAX: usize = 64;
-/// What all spare buffers of a server hold together at most.
+/// What all spare buffers of a server hold together at most; each of its threads has its part.
 pub const SPARES_BYTES_MAX: usize = 64 * MIB;
 
 /// The most requests of one connection that wait for an answer.
@@ -69,6 +69,8 @@ pub const RECEIVE_BYTES_MAX: usize = 256 * KIB;
 
 /// The most connections, counting those that are gone and whose requests are still at the disks.
 pub const CONNECTIONS_MAX: usize = 1_024;
+/// The most threads of one server's sockets.
+pub const THREADS_MAX: usize = 4;
 /// The most listening sockets of one server.
 pub const LISTENERS_MAX: usize = 64;
 /// The most payload bytes of all connections together.
@@ -116,8 +118,9 @@ pub const SESSION_BYTES_MAX: usize = 2 * BYTES_IN_FLIGHT_MAX
     + 4 * (OUTPUT_PIECES_MAX + REQUESTS_MAX) * PIECE_BYTES_MAX
     + 64 * KIB;
 
-const _: () =
-    assert!(SPARE_BYTES_MAX.is_power_of_two() && SPARES_BYTES_MAX >= 16 * SPARE_BYTES_MAX);
+const _: () = assert!(
+    SPARE_BYTES_MAX.is_power_of_two() && SPARES_BYTES_MAX >= 8 * THREADS_MAX * SPARE_BYTES_MAX
+);
 const _: () =
     assert!(MEMORY_MIN.0 >= STATUS_BYTES_MAX as u64 && MEMORY_MIN.0 <= PAYLOAD_BYTES_MAX as u64);
 // A name with its lengths, and every kind of information request, fits an option.
@@ -137,6 +140,8 @@ const _: () = assert!(PAYLOAD_STEP_BYTES <= PAYLOAD_BYTES_MAX);
 const _: () = assert!((PAYLOAD_BYTES_MAX as u64).is_multiple_of(BLOCK_MIN_MAX.0));
 // One connection cannot take all the memory there is.
 const _: () = assert!(PAYLOADS_BYTES_MAX >= 4 * BYTES_IN_FLIGHT_MAX);
+// Nor all that one thread has of it.
+const _: () = assert!(PAYLOADS_BYTES_MAX >= 4 * THREADS_MAX * BYTES_IN_FLIGHT_MAX);
 // Silent headers on every connection leave most of the memory to the others.
 const _: () = assert!(PAYLOADS_BYTES_MAX >= 8 * CONNECTIONS_MAX * PAYLOAD_STEP_BYTES);
 // Requests and connections are numbered with their slot in the low 16 bits.

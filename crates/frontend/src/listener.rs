@@ -114,4 +114,11 @@ impl Listener {
             Socket::Tcp(listener) => listener.register(registry, token, Interest::READABLE),
         }
     }
+
+    pub(crate) fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        match &mut self.socket {
+            Socket::Unix(listener, _) => listener.deregister(registry),
+            Socket::Tcp(listener) => listener.deregister(registry),
+        }
+    }
 }

@@ -1,81 +1,38 @@
-//! The event loop: one thread for all listeners and connections.
-//!
-//! One turn of the loop:
+//! A server: what it listens on, what it allows, and the threads that serve.
 //!
 //! ```text
-//!  sleep ─▶ accept ─▶ read and submit ─▶ end of batch ─▶ take replies ─▶ write ─▶ tidy up
+//!  listeners ─▶ first loop ─┬─▶ its own connections        each loop: see `event_loop`
+//!                           └─▶ the other loops' inboxes
 //! ```
-//!
-//! Everything that is ready is read before the disks are woken, and every reply that is there is queued
-//! before anything is written: at load, one system call carries many messages.
-//!
-//! Invariants:
-//! - a slot is free, or holds a connection, or holds what a gone connection still has at the disks, so that
-//!   the number of slots bounds all of them together;
-//! - a connection that has something to do and is not waiting for its socket, for a reply or for memory, is
-//!   in `ready`.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
+use std::thread;
 
-use mio::{Events, Poll, Token, Waker};
-use units::{Bytes, Duration, Instant};
+use mio::{Poll, Waker};
+use units::{Bytes, Instant};
 
 use crate::address::Address;
-use crate::connection::{Connection, Progress, Sending, Stream};
-use crate::export::{ExportId, Exports};
-use crate::handle::{Handle, Taken, waker_failed};
+use crate::crew::{Crew, Place};
+use crate::event_loop::{Loop, WAKER, listener_token};
+use crate::export::Exports;
+use crate::handle::{Handle, waker_failed};
 use crate::limits::{
-    BYTES_IN_FLIGHT_MAX, LISTENERS_MAX, PAYLOADS_BYTES_MAX, RECEIVE_BYTES_MAX, SPLICE_BYTES,
-    STOP_MAX,
+    BYTES_IN_FLIGHT_MAX, LISTENERS_MAX, PAYLOADS_BYTES_MAX, SPLICE_BYTES, THREADS_MAX,
 };
 use crate::listener::Listener;
-use crate::request::{ConnectionId, Reply, RequestId, Sink, Told};
-use crate::session::{Blocked, Budget, Event, InFlight, Session, World};
+use crate::request::Sink;
 use crate::settings::Settings;
-use crate::splice::Splicer;
-use crate::vigil::{Vigil, look};
-
-mod questions;
-mod splicing;
-
-const WAKER: Token = Token(0);
-const LISTENER_FIRST: usize = 1;
-const CONNECTION_FIRST: usize = LISTENER_FIRST + LISTENERS_MAX;
-const EVENTS_MAX: usize = 1_024;
-const SLOT_BITS: u32 = 16;
-/// How often deadlines are looked at, and the longest sleep.
-const TICK: std::time::Duration = std::time::Duration::from_secs(1);
-/// The most connections accepted in one turn, so that a storm of them does not starve those that are in.
-const ACCEPTS_PER_TURN_MAX: usize = 64;
 
 /// A server that listens and does not serve yet.
 #[derive(Debug)]
 pub struct Server {
-    poll: Poll,
+    /// One of each thread's.
+    polls: Vec<Poll>,
     listeners: Vec<Listener>,
     handle: Handle,
     payload_memory: usize,
     settings: Settings,
-}
-
-#[derive(Debug)]
-enum Slot {
-    Free,
-    Live(Box<Connection>),
-    /// The client is gone; its requests are at the disks, and hold memory until they are answered.
-    Departed(ConnectionId, InFlight),
-}
-
-impl Slot {
-    /// What its client has open.
-    fn export(&self) -> Option<ExportId> {
-        match self {
-            Self::Live(connection) => connection.session.export(),
-            Self::Free | Self::Departed(..) => None,
-        }
-    }
 }
 
 impl Server {
@@ -104,14 +61,27 @@ impl Server {
     }
 
     fn on(mut listeners: Vec<Listener>) -> io::Result<Self> {
-        let poll = Poll::new()?;
-        let waker = Waker::new(poll.registry(), WAKER).map_err(|error| waker_failed(&error))?;
-        for (index, listener) in listeners.iter_mut().enumerate() {
-            listener.register(poll.registry(), Token(LISTENER_FIRST + index))?;
+        let (polls, handle) = polls(1)?;
+        register(&mut listeners, &polls[0])?;
+        let (payload_memory, settings) = (PAYLOADS_BYTES_MAX, Settings::default());
+        Ok(Self { polls, listeners, handle, payload_memory, settings })
+    }
+
+    /// Serves on so many threads, each with connections of its own; to be said before anybody asks for its handle.
+    ///
+    /// # Errors
+    /// If the system does not give what a thread waits by.
+    ///
+    /// # Panics
+    /// Unless it is 1 to [`THREADS_MAX`] threads.
+    pub fn with_threads(mut self, threads: usize) -> io::Result<Self> {
+        assert!((1..=THREADS_MAX).contains(&threads), "1 to {THREADS_MAX} threads");
+        for listener in &mut self.listeners {
+            listener.deregister(self.polls[0].registry())?;
         }
-        let payload_memory = PAYLOADS_BYTES_MAX;
-        let (handle, settings) = (Handle::new(waker), Settings::default());
-        Ok(Self { poll, listeners, handle, payload_memory, settings })
+        (self.polls, self.handle) = polls(threads)?;
+        register(&mut self.listeners, &self.polls[0])?;
+        Ok(self)
     }
 
     /// Allows clients this, and no more.
@@ -125,7 +95,7 @@ impl Server {
     }
 
     /// Gives the payloads of all connections together less memory than
-    /// [`PAYLOADS_BYTES_MAX`](crate::limits::PAYLOADS_BYTES_MAX), but no less than one connection may use.
+    /// [`PAYLOADS_BYTES_MAX`](crate::limits::PAYLOADS_BYTES_MAX), but on each thread no less than one connection may use.
     #[must_use]
     pub fn with_payload_memory(mut self, memory: Bytes) -> Self {
         let wanted = usize::try_from(memory.0).unwrap_or(usize::MAX);
@@ -146,44 +116,99 @@ impl Server {
         self.handle.clone()
     }
 
-    /// Serves until [`Handle::stop`]. Requests go to `sink`, on this thread; `clock` tells the time for
-    /// deadlines, once a turn.
+    /// Serves on this thread until [`Handle::stop`]. Requests go to `sink`; `clock` tells the time for deadlines, once a
+    /// turn.
     ///
     /// # Errors
     /// Only if the system's poll fails: what one client does is never an error of the server.
+    ///
+    /// # Panics
+    /// If more threads were wanted.
     pub fn run(
         self,
         exports: Arc<dyn Exports>,
         sink: &mut dyn Sink,
         clock: &dyn Fn() -> Instant,
     ) -> io::Result<()> {
-        let mut serving = Loop {
-            poll: self.poll,
-            listeners: self.listeners,
-            handle: self.handle,
-            exports,
-            settings: self.settings,
-            opened: BTreeMap::new(),
-            slots: Vec::new(),
-            free: Vec::new(),
-            connections_made: 0,
-            budget: Budget::new(self.payload_memory),
-            given_seen: 0,
-            ready: VecDeque::new(),
-            starved: VecDeque::new(),
-            written: Vec::new(),
-            happened: Vec::new(),
-            buffer: vec![0; RECEIVE_BYTES_MAX],
-            stopping: None,
-            now: clock(),
-            ticked: Instant::ZERO,
-            vigil: Vigil::default(),
-            splicer: Splicer::default(),
+        let crew = Crew::new(self.polls.len(), self.settings.connections_max);
+        let settings = self.settings.clone();
+        let mut loops = self.loops(&*exports, &settings, &crew, clock());
+        let (Some(mut only), None) = (loops.next(), loops.next()) else {
+            panic!("each thread has a sink of its own");
         };
-        let ended = serving.run(sink, clock);
-        serving.handle.end();
-        ended
+        only.serve(sink, clock)
     }
+
+    /// The same on as many threads as there are sinks, which is as many as were wanted; the first of them is this one.
+    ///
+    /// # Errors
+    /// As [`Server::run`]; or there are no threads to be had. All have ended then.
+    ///
+    /// # Panics
+    /// If there are more sinks or fewer than threads that were wanted.
+    pub fn run_on_threads<S: Sink + Send>(
+        self,
+        exports: &dyn Exports,
+        sinks: &mut [S],
+        clock: &(dyn Fn() -> Instant + Sync),
+    ) -> io::Result<()> {
+        assert_eq!(self.polls.len(), sinks.len(), "each thread has a sink of its own");
+        let crew = Crew::new(self.polls.len(), self.settings.connections_max);
+        let (settings, handle) = (self.settings.clone(), self.handle());
+        let mut loops = self.loops(exports, &settings, &crew, clock()).zip(sinks);
+        let (mut first, sink) = loops.next().expect("there is at least one thread");
+        thread::scope(|scope| {
+            let others = loops.map(|(mut other, sink)| {
+                let name = format!("nbd-{}", other.place().index() + 1);
+                let work = move || other.serve(sink, clock);
+                thread::Builder::new().name(name).spawn_scoped(scope, work)
+            });
+            let started = others.collect::<io::Result<Vec<_>>>();
+            let others = started.inspect_err(|_| {
+                Place::all(handle.members()).for_each(|place| handle.end(place));
+                handle.stop();
+            })?;
+            let ended = first.serve(sink, clock);
+            let join = |other: thread::ScopedJoinHandle<'_, io::Result<()>>| {
+                other.join().expect("a thread of the server does not panic")
+            };
+            others.into_iter().map(join).fold(ended, io::Result::and)
+        })
+    }
+
+    fn loops<'a>(
+        self,
+        exports: &'a dyn Exports,
+        settings: &'a Settings,
+        crew: &'a Crew,
+        now: Instant,
+    ) -> impl Iterator<Item = Loop<'a>> {
+        let memory =
+            (self.payload_memory / self.polls.len()).max(BYTES_IN_FLIGHT_MAX + SPLICE_BYTES);
+        let Self { polls, mut listeners, handle, .. } = self;
+        let places = Place::all(polls.len());
+        places.zip(polls).map(move |(place, poll)| {
+            // The first takes them all.
+            let listeners = core::mem::take(&mut listeners);
+            let (seat, world) = ((place, handle.clone()), (exports, settings, crew));
+            Loop::new(seat, (poll, listeners), world, memory, now)
+        })
+    }
+}
+
+/// What so many threads wait by, and how they are woken.
+fn polls(threads: usize) -> io::Result<(Vec<Poll>, Handle)> {
+    let polls = (0..threads).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;
+    let waker = |poll: &Poll| Waker::new(poll.registry(), WAKER);
+    let wakers = polls.iter().map(waker).collect::<io::Result<_>>();
+    Ok((polls, Handle::new(wakers.map_err(|error| waker_failed(&error))?)))
+}
+
+fn register(listeners: &mut [Listener], poll: &Poll) -> io::Result<()> {
+    for (index, listener) in listeners.iter_mut().enumerate() {
+        listener.register(poll.registry(), listener_token(index))?;
+    }
+    Ok(())
 }
 
 fn check_count(listeners: usize) -> io::Result<()> {
@@ -192,397 +217,4 @@ fn check_count(listeners: usize) -> io::Result<()> {
     }
     let why = format!("a server listens on 1 to {LISTENERS_MAX} addresses");
     Err(io::Error::new(ErrorKind::InvalidInput, why))
-}
-
-struct Loop {
-    poll: Poll,
-    listeners: Vec<Listener>,
-    handle: Handle,
-    exports: Arc<dyn Exports>,
-    settings: Settings,
-    /// How many connections each export has that are there, not merely at the disks.
-    opened: BTreeMap<ExportId, usize>,
-    slots: Vec<Slot>,
-    free: Vec<usize>,
-    connections_made: u64,
-    budget: Budget,
-    /// [`Budget::given`] when the starved were last let try again.
-    given_seen: u64,
-    /// Slots that can go on reading, each once.
-    ready: VecDeque<usize>,
-    /// Slots that wait for memory, each once.
-    starved: VecDeque<usize>,
-    /// Slots that may have something to send in this turn.
-    written: Vec<usize>,
-    happened: Vec<Event>,
-    buffer: Vec<u8>,
-    /// Since when it is stopping.
-    stopping: Option<Instant>,
-    now: Instant,
-    ticked: Instant,
-    vigil: Vigil,
-    splicer: Splicer,
-}
-
-impl Loop {
-    fn run(&mut self, sink: &mut dyn Sink, clock: &dyn Fn() -> Instant) -> io::Result<()> {
-        let mut events = Events::with_capacity(EVENTS_MAX);
-        let mut taken = Taken::default();
-        loop {
-            self.sleep(&mut events, clock)?;
-            self.note(&events);
-            self.accept();
-            self.read(sink, &mut taken.replies);
-            let stop = self.handle.take(&mut taken);
-            self.answer(&mut taken.replies, sink);
-            taken.told.drain(..).for_each(|told| self.tell(&told));
-            taken.questions.drain(..).for_each(|question| self.respond(question));
-            if stop && self.stopping.is_none() {
-                self.begin_stop();
-            }
-            self.write(sink);
-            self.feed_the_starved();
-            self.tick(sink);
-            if self.stopping.is_some() && self.slots.iter().all(|slot| matches!(slot, Slot::Free)) {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Until there is something to do, or a tick is over. Sets the time.
-    fn sleep(&mut self, events: &mut Events, clock: &dyn Fn() -> Instant) -> io::Result<()> {
-        let busy = !self.ready.is_empty() || !self.handle.may_sleep(self.stopping.is_some());
-        let outcome = if busy {
-            look(&mut self.poll, events, std::time::Duration::ZERO)
-        } else {
-            self.wait(events, clock)
-        };
-        self.handle.awake();
-        self.now = clock();
-        outcome.map(drop)
-    }
-
-    /// Awake for a while, then asleep.
-    fn wait(&mut self, events: &mut Events, clock: &dyn Fn() -> Instant) -> io::Result<bool> {
-        let began = clock();
-        let seen =
-            self.vigil.keep(clock, || look(&mut self.poll, events, std::time::Duration::ZERO))?
-                || look(&mut self.poll, events, TICK)?;
-        self.vigil.idle_for(clock().saturating_since(began));
-        Ok(seen)
-    }
-
-    /// Remembers which sockets are ready for what.
-    fn note(&mut self, events: &Events) {
-        for event in events {
-            let token = event.token().0;
-            if let Some(slot) = token.checked_sub(CONNECTION_FIRST) {
-                let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
-                connection.readiness.half_closed |= event.is_read_closed();
-                connection.readiness.readable |= event.is_readable() || event.is_read_closed();
-                if event.is_writable() || event.is_write_closed() || event.is_error() {
-                    connection.readiness.writable = true;
-                    self.written.push(slot);
-                }
-                self.make_ready(slot);
-            } else if let Some(index) = token.checked_sub(LISTENER_FIRST)
-                && let Some(listener) = self.listeners.get_mut(index)
-            {
-                listener.ready = true;
-            }
-        }
-    }
-
-    fn make_ready(&mut self, slot: usize) {
-        let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { return };
-        if !connection.queued {
-            connection.queued = true;
-            self.ready.push_back(slot);
-        }
-    }
-
-    fn accept(&mut self) {
-        for index in 0..self.listeners.len() {
-            for _ in 0..ACCEPTS_PER_TURN_MAX {
-                let listener = &mut self.listeners[index];
-                if !listener.ready {
-                    break;
-                }
-                match listener.accept() {
-                    Ok(stream) => self.welcome(stream),
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => listener.ready = false,
-                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    // Out of descriptors, or the client left already: whoever waits is looked at again at
-                    // the next turn or tick.
-                    Err(_) => break,
-                }
-            }
-        }
-    }
-
-    /// Finds a place for a new client; where there is none, dropping the stream closes it.
-    fn welcome(&mut self, mut stream: Stream) {
-        let slot = match self.free.pop() {
-            Some(slot) => slot,
-            None if self.slots.len() < self.settings.connections_max => {
-                self.slots.push(Slot::Free);
-                self.slots.len() - 1
-            }
-            None => return,
-        };
-        if stream.register(self.poll.registry(), Token(CONNECTION_FIRST + slot)).is_err() {
-            self.free.push(slot);
-            return;
-        }
-        self.connections_made += 1;
-        let id = ConnectionId(self.connections_made << SLOT_BITS | slot as u64);
-        self.slots[slot] = Slot::Live(Box::new(Connection::new(id, stream, self.now)));
-        self.written.push(slot);
-        self.make_ready(slot);
-    }
-
-    /// Reads from all that can go on, once round, and hands their requests over.
-    fn read(&mut self, sink: &mut dyn Sink, answered: &mut Vec<Reply>) {
-        let mut submitted = false;
-        for _ in 0..self.ready.len() {
-            let Some(slot) = self.ready.pop_front() else { break };
-            let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
-            connection.queued = false;
-            let was_empty = connection.session.output().is_empty();
-            let mut world = World {
-                exports: &*self.exports,
-                settings: &self.settings,
-                opened: &self.opened,
-                budget: &mut self.budget,
-                events: &mut self.happened,
-            };
-            let progress = connection.read(&mut self.buffer, &mut world, self.now);
-            let (requests, alive) = self.hand_over(slot, sink);
-            submitted |= requests;
-            if progress == Progress::Broken || !alive {
-                self.drop_connection(slot, sink);
-                continue;
-            }
-            let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
-            connection.output_began(was_empty, self.now);
-            if connection.session.blocked() == Some(Blocked::Memory) && !connection.starved {
-                connection.starved = true;
-                self.starved.push_back(slot);
-            }
-            self.written.push(slot);
-            if progress == Progress::Unfinished {
-                self.make_ready(slot);
-            }
-        }
-        if submitted {
-            sink.submitted_batch_end(answered);
-        }
-    }
-
-    /// Passes on what reading a connection brought. Says whether there were requests, and whether the connection goes on.
-    fn hand_over(&mut self, slot: usize, sink: &mut dyn Sink) -> (bool, bool) {
-        let (mut requests, mut alive) = (false, true);
-        let mut happened = core::mem::take(&mut self.happened);
-        for event in happened.drain(..) {
-            let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { break };
-            match event {
-                Event::Request(request) => {
-                    requests = true;
-                    if self.splicer.is_idle() {
-                        sink.submit(request);
-                    } else if let Some(request) = self.splicer.pass(request) {
-                        sink.submit(request);
-                    }
-                }
-                Event::Splice(splice) => {
-                    requests = true;
-                    self.splice(splice, sink);
-                }
-                Event::Query(query) => {
-                    requests = true;
-                    if let Some(unknown) = sink.ask(query) {
-                        connection.session.tell(unknown.id.sequence, Ok(&[]), &mut self.budget);
-                    }
-                }
-                Event::Opened(export) => {
-                    connection.opened = Some(export);
-                    *self.opened.entry(export).or_default() += 1;
-                }
-                Event::StartTls => {
-                    let config = self.settings.tls.as_ref().map(|tls| tls.config.clone());
-                    alive &=
-                        config.is_some_and(|config| connection.start_tls(config, &mut self.budget));
-                    self.ready.push_back(slot);
-                    connection.queued = true;
-                }
-                Event::Close(_) => alive = false,
-                Event::Disconnect => {}
-            }
-        }
-        self.happened = happened;
-        (requests, alive)
-    }
-
-    /// Queues what the disks answered.
-    fn answer(&mut self, replies: &mut Vec<Reply>, sink: &mut dyn Sink) {
-        if !self.splicer.is_idle() {
-            return self.answer_amid_splices(replies, sink);
-        }
-        replies.drain(..).for_each(|reply| self.give(reply));
-    }
-
-    /// Queues one answer.
-    fn give(&mut self, Reply { id, result }: Reply) {
-        if let Some(slot) = self.settle(id) {
-            self.queue(slot, |session, budget| {
-                session.reply(id.sequence, result, budget);
-            });
-        }
-    }
-
-    /// Queues what a disk knows of sectors.
-    fn tell(&mut self, told: &Told) {
-        if let Some(slot) = self.settle(told.id) {
-            let result = told.result.as_deref().map_err(|errno| *errno);
-            self.queue(slot, |session, budget| {
-                session.tell(told.id.sequence, result, budget);
-            });
-        }
-    }
-
-    /// Finds the connection that a request is of. What one that is gone had at the disks is done with.
-    fn settle(&mut self, id: RequestId) -> Option<usize> {
-        let slot = usize::try_from(id.connection.0 & ((1 << SLOT_BITS) - 1)).ok()?;
-        match self.slots.get_mut(slot)? {
-            Slot::Live(connection) if connection.id == id.connection => Some(slot),
-            Slot::Departed(departed, in_flight) if *departed == id.connection => {
-                if let Some(entry) = in_flight.close(id.sequence) {
-                    self.budget.give(entry.bytes);
-                }
-                if in_flight.count() == 0 {
-                    self.slots[slot] = Slot::Free;
-                    self.free.push(slot);
-                }
-                None
-            }
-            _ => None,
-        }
-    }
-
-    fn queue(&mut self, slot: usize, answer: impl FnOnce(&mut Session, &mut Budget)) {
-        let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { return };
-        let was_empty = connection.session.output().is_empty();
-        answer(&mut connection.session, &mut self.budget);
-        connection.output_began(was_empty, self.now);
-        let waits = connection.session.blocked() == Some(Blocked::Room);
-        if self.written.last() != Some(&slot) {
-            self.written.push(slot);
-        }
-        if waits {
-            self.make_ready(slot);
-        }
-    }
-
-    /// Sends what there is; closes those that are over; lets those go on that have room again.
-    fn write(&mut self, sink: &mut dyn Sink) {
-        let mut written = core::mem::take(&mut self.written);
-        for slot in written.drain(..) {
-            let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
-            let sending = connection.write(&mut self.budget, self.now);
-            let token = Token(CONNECTION_FIRST + slot);
-            let watched = connection.watch(self.poll.registry(), token);
-            if sending == Sending::Broken || !watched || connection.is_over() {
-                self.drop_connection(slot, sink);
-            } else if sending == Sending::Something
-                && connection.session.blocked() == Some(Blocked::Room)
-            {
-                self.make_ready(slot);
-            }
-        }
-        self.written = written;
-    }
-
-    /// Lets those that wait for memory try again, if any was given back since.
-    fn feed_the_starved(&mut self) {
-        if self.starved.is_empty() || self.given_seen == self.budget.given() {
-            return;
-        }
-        self.given_seen = self.budget.given();
-        while let Some(slot) = self.starved.pop_front() {
-            if let Some(Slot::Live(connection)) = self.slots.get_mut(slot) {
-                connection.starved = false;
-            }
-            self.make_ready(slot);
-        }
-    }
-
-    /// Who haggles is told to leave. Who has an export open is read no further: what it has sent and was not read, it
-    /// can send again to the server that comes next, while an `NBD_ESHUTDOWN` is an error that a guest sees.
-    fn begin_stop(&mut self) {
-        self.stopping = Some(self.now);
-        // Who waits at a socket of ours gets an end and no error; at the service manager's it waits for the next server.
-        self.listeners.retain_mut(Listener::welcome_the_last);
-        self.accept();
-        self.listeners.clear();
-        for slot in 0..self.slots.len() {
-            let Slot::Live(connection) = &mut self.slots[slot] else { continue };
-            if connection.session.is_in_handshake() {
-                connection.leave(self.now);
-            } else {
-                connection.session.finish(&mut self.budget);
-            }
-            self.written.push(slot);
-            self.make_ready(slot);
-        }
-    }
-
-    /// Looks at deadlines, at most once a tick.
-    fn tick(&mut self, sink: &mut dyn Sink) {
-        let tick = Duration::from_nanos(u64::try_from(TICK.as_nanos()).unwrap_or(u64::MAX));
-        if self.now.saturating_since(self.ticked) < tick {
-            return;
-        }
-        self.ticked = self.now;
-        let mut unstuck = false;
-        for slot in 0..self.slots.len() {
-            let Slot::Live(connection) = &self.slots[slot] else { continue };
-            let hogs = !self.starved.is_empty() && connection.hogs(self.now);
-            let deaf = self.stopping.is_some() && connection.is_unsent_for(STOP_MAX, self.now);
-            // Payloads that wait for each other's memory would wait for ever: one a tick gives way.
-            let stuck = !unstuck && connection.is_stuck(self.now);
-            unstuck |= stuck;
-            if hogs || stuck || deaf || connection.is_late(&self.settings, self.now) {
-                self.drop_connection(slot, sink);
-            }
-        }
-    }
-
-    /// Closes a connection. What it has at the disks keeps its slot until it is answered.
-    fn drop_connection(&mut self, slot: usize, sink: &mut dyn Sink) {
-        let Slot::Live(mut connection) = core::mem::replace(&mut self.slots[slot], Slot::Free)
-        else {
-            return;
-        };
-        // Closing deregisters too; a failure here changes nothing.
-        let _ = connection.stream.deregister(self.poll.registry());
-        let id = connection.id;
-        if let Some(export) = connection.opened
-            && let Some(connections) = self.opened.get_mut(&export)
-        {
-            *connections -= 1;
-            if *connections == 0 {
-                self.opened.remove(&export);
-            }
-        }
-        // The last word to a client that is being dropped is a courtesy: it may not fit.
-        connection.close_tls();
-        let _ = connection.write(&mut self.budget, self.now);
-        let in_flight = connection.session.depart(&mut self.budget);
-        if in_flight.count() == 0 {
-            self.free.push(slot);
-        } else {
-            self.slots[slot] = Slot::Departed(id, in_flight);
-        }
-        sink.closed(id);
-    }
 }

@@ -22,7 +22,9 @@ use std::collections::BTreeMap;
 
 use units::{Extent, Op, Operation, SECTOR_BYTES, Sectors};
 
+use crate::crew::Place;
 use crate::export::ExportId;
+use crate::limits::THREADS_MAX;
 use crate::request::{Errno, Reply, Request, RequestId, Splice};
 use crate::span::Span;
 
@@ -94,19 +96,44 @@ struct Watched {
     jobs: Vec<Job>,
     /// What changes some of its sectors and has gone to the sink beside the jobs.
     passed: BTreeMap<RequestId, Extent>,
-    /// Whether every loop has said what it had under way.
+    /// Which loops have said what they had under way.
+    told: Loops,
+    /// Whether that is all that there are.
     whole: bool,
     /// Whether it is withdrawn: what has begun ends, and nothing else comes.
     gone: bool,
 }
 
 /// All jobs of all exports.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Splicer {
+    loops: usize,
+    ended: Loops,
     watched: BTreeMap<ExportId, Watched>,
 }
 
+/// A set of loops.
+#[derive(Clone, Copy, Debug, Default)]
+struct Loops(u8);
+
+const _: () = assert!(THREADS_MAX <= u8::BITS as usize);
+
+impl Loops {
+    const fn insert(&mut self, place: Place) {
+        self.0 |= 1 << place.index();
+    }
+
+    const fn count_with(self, other: Self) -> usize {
+        (self.0 | other.0).count_ones() as usize
+    }
+}
+
 impl Splicer {
+    /// For so many loops.
+    pub(crate) const fn new(loops: usize) -> Self {
+        Self { loops, ended: Loops(0), watched: BTreeMap::new() }
+    }
+
     /// Whether an answer is for this and not for a client.
     pub(crate) const fn is_part(id: RequestId) -> bool {
         id.sequence >> PART_SHIFT != 0
@@ -119,29 +146,31 @@ impl Splicer {
         new
     }
 
-    /// What a loop had under way when it was told that the export is watched.
-    pub(crate) fn under_way(
+    /// Whether it still is.
+    pub(crate) fn is_watched(&self, export: ExportId) -> bool {
+        self.watched.contains_key(&export)
+    }
+
+    /// A loop knows that the export is watched, and this is what it had under way. What can go to the sink is in `out`
+    /// then.
+    pub(crate) fn told(
         &mut self,
-        export: ExportId,
-        changing: impl Iterator<Item = (RequestId, Extent)>,
+        (place, export): (Place, ExportId),
+        under_way: impl Iterator<Item = (RequestId, Extent)>,
+        out: &mut Vec<Request>,
     ) {
         let Some(watched) = self.watched.get_mut(&export) else { return };
         assert!(!watched.whole, "a loop is told once");
-        watched.passed.extend(changing);
+        watched.told.insert(place);
+        watched.passed.extend(under_way);
+        watched.see_whether_whole(export, (self.loops, self.ended), out);
     }
 
-    /// Every loop has been told: what can go to the sink is in `out` then.
-    pub(crate) fn all_told(&mut self, export: ExportId, out: &mut Vec<Request>) {
-        let Some(watched) = self.watched.get_mut(&export) else { return };
-        watched.whole = true;
-        for at in 0..watched.jobs.len() {
-            let extent = watched.jobs[at].extent;
-            // What is kept here has not passed, and what passed later is in nobody's way.
-            watched.jobs[at].ahead = watched.ahead_of(extent);
-        }
-        for at in 0..watched.jobs.len() {
-            let extent = watched.jobs[at].extent;
-            watched.advance(export, extent, out);
+    /// A loop has ended, with nothing under way, and is told no more.
+    pub(crate) fn ended(&mut self, place: Place, out: &mut Vec<Request>) {
+        self.ended.insert(place);
+        for (export, watched) in &mut self.watched {
+            watched.see_whether_whole(*export, (self.loops, self.ended), out);
         }
     }
 
@@ -242,13 +271,33 @@ impl Splicer {
     }
 
     fn forget(&mut self, export: ExportId) {
-        if self.watched.get(&export).is_some_and(|watched| watched.gone && watched.jobs.is_empty()) {
+        if self.watched.get(&export).is_some_and(|watched| watched.gone && watched.jobs.is_empty())
+        {
             self.watched.remove(&export);
         }
     }
 }
 
 impl Watched {
+    fn see_whether_whole(
+        &mut self,
+        export: ExportId,
+        (loops, ended): (usize, Loops),
+        out: &mut Vec<Request>,
+    ) {
+        if self.whole || self.told.count_with(ended) < loops {
+            return;
+        }
+        self.whole = true;
+        // What is kept here has not passed, and what passed later is in nobody's way.
+        for at in 0..self.jobs.len() {
+            self.jobs[at].ahead = self.ahead_of(self.jobs[at].extent);
+        }
+        for at in 0..self.jobs.len() {
+            self.advance(export, self.jobs[at].extent, out);
+        }
+    }
+
     /// How much of what has passed changes some of these sectors.
     fn ahead_of(&self, extent: Extent) -> usize {
         self.passed.values().filter(|change| overlap(**change, extent)).count()

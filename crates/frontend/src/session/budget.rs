@@ -16,14 +16,22 @@ pub struct Budget {
     given: u64,
     /// Buffers of each power of two: at load, no request asks the allocator for one.
     spares: [Vec<Vec<u8>>; SIZES],
-    /// What they hold together.
+    /// What they hold together, and may hold at most.
     spare_bytes: usize,
+    spare_bytes_max: usize,
 }
 
 impl Budget {
     /// So much memory.
     pub const fn new(bytes: usize) -> Self {
-        Self { free: bytes, given: 0, spares: [const { Vec::new() }; SIZES], spare_bytes: 0 }
+        Self::of_one(bytes, 1)
+    }
+
+    /// So much memory, for one of so many threads, each of which has its own.
+    pub(crate) const fn of_one(bytes: usize, threads: usize) -> Self {
+        let spares = [const { Vec::new() }; SIZES];
+        let spare_bytes_max = SPARES_BYTES_MAX / threads;
+        Self { free: bytes, given: 0, spares, spare_bytes: 0, spare_bytes_max }
     }
 
     /// What is left of it.
@@ -82,7 +90,7 @@ impl Budget {
         }
         if let Some(spares) = self.spares.get_mut(capacity.ilog2() as usize)
             && spares.len() < SPARES_MAX
-            && self.spare_bytes + capacity <= SPARES_BYTES_MAX
+            && self.spare_bytes + capacity <= self.spare_bytes_max
         {
             self.spare_bytes += capacity;
             spares.push(buffer);

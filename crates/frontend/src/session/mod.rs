@@ -271,7 +271,8 @@ impl Session {
             return None;
         }
         let Phase::Payload(payload) = &mut self.phase else { return None };
-        if payload.length - payload.filled < limits::PAYLOAD_STEP_BYTES {
+        // Of a long one the rest too, however short: it would be read in pieces as short as a head.
+        if payload.length < limits::PAYLOAD_STEP_BYTES {
             return None;
         }
         if !payload.make_room(budget) {

@@ -22,7 +22,12 @@ enum Asked {
 /// One step: a request comes, or something that the disk has is done, or an answer of it arrives.
 #[derive(Clone, Debug)]
 enum Step {
-    Ask { connection: u64, asked: Asked, start: usize, len: usize },
+    Ask {
+        connection: u64,
+        asked: Asked,
+        start: usize,
+        len: usize,
+    },
     Perform(prop::sample::Index),
     Fail(prop::sample::Index),
     Arrive(prop::sample::Index),
@@ -57,7 +62,6 @@ struct Written {
 }
 
 /// Many connections' requests, a splicer, a disk, and what is known of each byte.
-#[derive(Default)]
 struct World {
     splicer: Splicer,
     /// Which loops know that the export is watched.
@@ -78,7 +82,20 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        Self { disk: vec![0; BYTES], ..Self::default() }
+        Self {
+            splicer: Splicer::new(LOOPS),
+            knows: [false; LOOPS],
+            told: None,
+            sequences: 0,
+            in_flight: Vec::new(),
+            at_disk: Vec::new(),
+            ended: Vec::new(),
+            disk: vec![0; BYTES],
+            written: Vec::new(),
+            read: Vec::new(),
+            now: 0,
+            answered: 0,
+        }
     }
 
     fn ask(&mut self, connection: u64, asked: Asked, start: usize, len: usize) {
@@ -132,16 +149,15 @@ impl World {
     fn know(&mut self, which: usize) {
         if !core::mem::replace(&mut self.knows[which], true) {
             let its = self.in_flight.iter().filter(|(id, _)| loop_of(*id) == which);
-            self.splicer.under_way(EXPORT, its.copied());
+            let place = Place::all(LOOPS).nth(which).expect("one of them");
+            self.splicer.told((place, EXPORT), its.copied(), &mut self.at_disk);
         }
     }
 
     fn tell(&mut self) {
-        let Some(told) = self.told.filter(|told| *told < LOOPS) else { return };
-        self.know(told);
-        self.told = Some(told + 1);
-        if told + 1 == LOOPS {
-            self.splicer.all_told(EXPORT, &mut self.at_disk);
+        if let Some(told) = self.told.filter(|told| *told < LOOPS) {
+            self.know(told);
+            self.told = Some(told + 1);
         }
     }
 
@@ -245,10 +261,10 @@ fn is_idle(splicer: &Splicer) -> bool {
 
 /// One loop, which watches the export already.
 fn watching() -> Splicer {
-    let mut splicer = Splicer::default();
+    let mut splicer = Splicer::new(1);
     assert!(splicer.watch(EXPORT), "all loops are to be told");
     assert!(!splicer.watch(EXPORT), "once");
-    splicer.all_told(EXPORT, &mut Vec::new());
+    splicer.told((Place::FIRST, EXPORT), core::iter::empty(), &mut Vec::new());
     splicer
 }
 
@@ -323,15 +339,19 @@ fn of_an_export_that_is_gone_nothing_is_read_or_written_any_more() {
 
 #[test]
 fn nothing_begins_before_every_loop_has_said_what_it_has_under_way() {
-    let (mut splicer, mut out) = (Splicer::default(), Vec::new());
+    let (mut splicer, mut out) = (Splicer::new(3), Vec::new());
     splicer.watch(EXPORT);
+    let mut places = Place::all(3);
+    let mut next = || places.next().expect("one of three");
+    splicer.told((next(), EXPORT), core::iter::empty(), &mut out);
     splicer.begin(splice(1, 1, 1), &mut out);
     let other = RequestId { connection: ConnectionId(2), sequence: 9 };
     let extent = Extent::new(Lba(0), Sectors(8));
-    splicer.under_way(EXPORT, core::iter::once((other, extent)));
-    assert!(out.is_empty(), "another loop may have anything under way");
-    splicer.all_told(EXPORT, &mut out);
-    assert!(out.is_empty(), "it has a write to that sector");
+    splicer.told((next(), EXPORT), core::iter::once((other, extent)), &mut out);
+    assert!(out.is_empty(), "the third may have anything under way");
+    splicer.ended(next(), &mut out);
+    assert!(out.is_empty(), "the second has a write to that sector");
     splicer.settled(EXPORT, other, &mut out);
-    assert_eq!(out.pop().expect("its turn").operation, Operation::read(Extent::new(Lba(0), Sectors(1))));
+    let read = out.pop().expect("its turn");
+    assert_eq!(read.operation, Operation::read(Extent::new(Lba(0), Sectors(1))));
 }
