@@ -291,7 +291,9 @@ impl Watched {
         self.whole = true;
         // What is kept here has not passed, and what passed later is in nobody's way.
         for at in 0..self.jobs.len() {
-            self.jobs[at].ahead = self.ahead_of(self.jobs[at].extent);
+            if matches!(self.jobs[at].work, Work::Splice(_)) {
+                self.jobs[at].ahead = self.ahead_of(self.jobs[at].extent);
+            }
         }
         for at in 0..self.jobs.len() {
             self.advance(export, self.jobs[at].extent, out);

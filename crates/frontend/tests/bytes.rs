@@ -13,6 +13,8 @@ const SECTOR: usize = 512;
 const BYTES: usize = 8 * SECTOR;
 const ROUNDS: u64 = 300;
 const CONNECTIONS: usize = 3;
+/// Of the server: each has one of the connections.
+const THREADS: usize = 3;
 /// At once, in each round.
 const WRITES: u64 = 12;
 
@@ -27,6 +29,7 @@ impl Dice {
     }
 }
 
+#[derive(Clone)]
 struct Forward(std::sync::mpsc::Sender<Request>);
 
 impl Sink for Forward {
@@ -114,6 +117,7 @@ fn what_several_connections_write_into_one_sector_is_all_there() {
     let directory = TempDir::new().expect("a directory");
     let address = Address::Unix(directory.path().join("socket"));
     let server = Server::bind(std::slice::from_ref(&address)).expect("it is free");
+    let server = server.with_threads(THREADS).expect("the system gives so many");
     // A size that is no whole number of sectors is one that is.
     let export = Export::new(ExportId(0), "vol", Bytes(BYTES as u64 + 100));
     let (handle, stop) = (server.handle(), server.handle());
@@ -122,8 +126,8 @@ fn what_several_connections_write_into_one_sector_is_all_there() {
     std::thread::scope(|scope| {
         scope.spawn(move || disk(&requests, &handle, order));
         scope.spawn(move || {
-            let mut sink = Forward(sender);
-            server.run(std::sync::Arc::new(Fixed(vec![export])), &mut sink, &|| Instant::ZERO)
+            let mut sinks = vec![Forward(sender); THREADS];
+            server.run_on_threads(&Fixed(vec![export]), &mut sinks, &|| Instant::ZERO)
         });
         let open = |_| Connection::open(&address);
         let mut connections: Vec<_> = (0..CONNECTIONS).map(open).collect();

@@ -243,7 +243,7 @@ impl World {
                 self.perform(0, true);
             }
         }
-        assert!(is_idle(&self.splicer), "nobody waits for ever: {:?}", self.splicer);
+        assert!(is_idle(&self.splicer), "nobody waits for ever");
         assert_eq!(self.answered, usize::try_from(self.sequences).expect("few"), "all answered");
         for place in 0..BYTES {
             self.check(place, self.disk[place], self.now + 1);
