@@ -158,6 +158,8 @@ pub struct Real {
     pub buffered: bool,
     /// Whether a table of partitions on it is taken as the volumes' data.
     pub adopt: bool,
+    /// Whether its commands go through io_uring, where the kernel lets us; else threads make them.
+    pub ring: bool,
     /// Whether zeroing changes a map and moves nothing.
     pub fast_zero: bool,
 }

@@ -29,11 +29,11 @@ use crate::handle::{Handle, InUse, Question, Taken, waker_failed};
 use crate::limits::{
     BYTES_IN_FLIGHT_MAX, LISTENERS_MAX, PAYLOADS_BYTES_MAX, RECEIVE_BYTES_MAX, STOP_MAX,
 };
-use crate::listener::Listener;
+use crate::listener::{Listener, check_count};
 use crate::request::{ConnectionId, Reply, RequestId, Sink, Told};
 use crate::session::{Blocked, Budget, Event, InFlight, Session, World};
 use crate::settings::Settings;
-use crate::vigil::{Vigil, look};
+use crate::vigil::{Vigil, listen_to, look};
 
 const WAKER: Token = Token(0);
 const LISTENER_FIRST: usize = 1;
@@ -145,13 +145,15 @@ impl Server {
     /// deadlines, once a turn.
     ///
     /// # Errors
-    /// Only if the system's poll fails: what one client does is never an error of the server.
+    /// Only if the system's poll fails, or it has no descriptors for the disks' bells: what one client does is never an error of the server.
     pub fn run(
         self,
         exports: Arc<dyn Exports>,
         sink: &mut dyn Sink,
         clock: &dyn Fn() -> Instant,
     ) -> io::Result<()> {
+        // Open, and so listened to, until the end.
+        let _bells = listen_to(&self.poll, sink.bells()?)?;
         let mut serving = Loop {
             poll: self.poll,
             listeners: self.listeners,
@@ -178,14 +180,6 @@ impl Server {
         serving.handle.end();
         ended
     }
-}
-
-fn check_count(listeners: usize) -> io::Result<()> {
-    if (1..=LISTENERS_MAX).contains(&listeners) {
-        return Ok(());
-    }
-    let why = format!("a server listens on 1 to {LISTENERS_MAX} addresses");
-    Err(io::Error::new(ErrorKind::InvalidInput, why))
 }
 
 struct Loop {
@@ -226,6 +220,7 @@ impl Loop {
             self.note(&events);
             self.accept();
             self.read(sink, &mut taken.replies);
+            sink.look(&mut taken.replies);
             let stop = self.handle.take(&mut taken);
             self.answer(&mut taken.replies);
             taken.told.drain(..).for_each(|told| self.tell(&told));
