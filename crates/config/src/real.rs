@@ -17,7 +17,7 @@ use crate::disk::path;
 use crate::error::ConfigError;
 use crate::limits::{DEPTH_MAX, DISK_SIZE_MIN};
 use crate::measured;
-use crate::plan::{Backing, Disk, DriveRef, ProfileRef, Real};
+use crate::plan::{Backing, Disk, DriveRef, ProfileRef, Real, Way};
 use crate::table::{Table, size};
 
 pub(crate) const KEYS: [&str; 4] = ["path", "buffered", "adopt", "io_uring"];
@@ -54,7 +54,7 @@ pub(crate) fn check(
     let text = value.text("the path of a block device or of a file")?;
     let path = path(&value, text, base_dir)?;
     let (buffered, adopt) = (flag("buffered", false)?, flag("adopt", false)?);
-    let ring = flag("io_uring", true)?;
+    let way = if flag("io_uring", true)? { Way::Ring } else { Way::Threads };
     let told = match served(&path, known) {
         Some(told) => Some(told),
         None => Told::of(&path)
@@ -66,7 +66,7 @@ pub(crate) fn check(
         let expected = format_args!("a disk of at least {least}: this one holds {found}");
         return Err(value.refuse(expected));
     }
-    let real = Real { path, buffered, adopt, ring, fast_zero: told.fast_zero };
+    let real = Real { path, buffered, adopt, way, fast_zero: told.fast_zero };
     Ok(Some(Asked { real, told }))
 }
 

@@ -100,6 +100,16 @@ pub(crate) struct Fittings {
     pub(crate) observer: Observer,
 }
 
+/// What rings when something can be reaped, and who answers it.
+enum Bell {
+    /// The disk has none.
+    None,
+    /// Whoever brings requests.
+    Theirs(Arc<OwnedFd>),
+    /// The disk's own thread.
+    Ours(Arc<OwnedFd>),
+}
+
 /// Everything that belongs to one disk, and to whoever drives it at the moment.
 pub(crate) struct DiskThread {
     name: String,
@@ -108,10 +118,7 @@ pub(crate) struct DiskThread {
     disk: Guarded,
     /// Whether a command is done when the disk has taken it.
     prompt: bool,
-    /// What rings when something can be reaped, of a disk that has a bell.
-    bell: Option<Arc<OwnedFd>>,
-    /// Whether whoever brings requests answers it.
-    attended: bool,
+    bell: Bell,
     inbox: Arc<Inbox>,
     /// Until when the disk's thread sleeps, unless it is woken.
     wakes_at: Instant,
@@ -149,8 +156,11 @@ impl DiskThread {
         Fittings { inbox, handle, pool, observer }: Fittings,
     ) -> io::Result<Self> {
         // A pool's requests come through the inbox, and the disk's thread is awake for them anyway.
-        let bell = disk.bell().map(|bell| bell.try_clone_to_owned()).transpose()?.map(Arc::new);
-        let attended = bell.is_some() && pool.is_none();
+        let bell = match disk.bell().map(|bell| bell.try_clone_to_owned()).transpose()? {
+            None => Bell::None,
+            Some(bell) if pool.is_none() => Bell::Theirs(Arc::new(bell)),
+            Some(bell) => Bell::Ours(Arc::new(bell)),
+        };
         let trusted = brain.engine.executed().is_some_and(|executed| executed.trusted);
         let woken = Arc::clone(&inbox);
         disk.wake_by(Arc::new(move || woken.nudge()));
@@ -160,7 +170,6 @@ impl DiskThread {
             brain,
             prompt: disk.is_prompt(),
             bell,
-            attended,
             disk,
             inbox,
             wakes_at: Instant::ZERO,
@@ -183,17 +192,20 @@ impl DiskThread {
 
     /// Whether it is driven by whoever brings its requests.
     pub(crate) const fn is_driven_here(&self) -> bool {
-        self.prompt || self.attended
+        self.prompt || matches!(self.bell, Bell::Theirs(_))
     }
 
     /// What whoever brings requests is to listen to.
     pub(crate) fn bell(&self) -> Option<io::Result<OwnedFd>> {
-        self.bell.as_ref().filter(|_| self.attended).map(|bell| bell.try_clone())
+        match &self.bell {
+            Bell::Theirs(bell) => Some(bell.try_clone()),
+            Bell::None | Bell::Ours(_) => None,
+        }
     }
 
     /// Goes on with what has ended, on the thread that answers the bell.
     pub(crate) fn look(&mut self, answered: &mut Vec<Reply>) {
-        if self.attended && self.disk.rings() {
+        if self.disk.rings() {
             self.carry_out(&mut Vec::new(), answered);
         }
     }
@@ -324,7 +336,11 @@ impl DiskThread {
         let until = self.due().map(|moment| moment.saturating_since(now));
         let sleep = until.unwrap_or(SLEEP_MAX).min(SLEEP_MAX);
         self.wakes_at = now + sleep;
-        (sleep, self.bell.clone().filter(|_| !self.attended))
+        let bell = match &self.bell {
+            Bell::Ours(bell) => Some(bell.clone()),
+            Bell::None | Bell::Theirs(_) => None,
+        };
+        (sleep, bell)
     }
 
     fn receive(&mut self, message: Message, now: Instant) {
@@ -339,7 +355,11 @@ impl DiskThread {
             Message::Look(look, to) => drop(to.try_send(self.view(look, now))),
             Message::Change(change, to) => self.change(change, to, now),
             Message::Close => self.brain.release(now),
-            Message::Alone => self.attended = false,
+            Message::Alone => {
+                if let Bell::Theirs(bell) = &self.bell {
+                    self.bell = Bell::Ours(bell.clone());
+                }
+            }
             Message::Stop => self.stopping = true,
         }
     }

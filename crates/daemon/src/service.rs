@@ -403,7 +403,8 @@ fn open_file(plan: &Plan, disk: &config::Disk, path: &Path) -> Result<FileStore,
 
 fn open_real(plan: &Plan, disk: &config::Disk, real: &config::Real) -> Result<Real, StartError> {
     let (capacity, depth) = (disk.drive.model.capacity(), disk.depth);
-    let config::Real { buffered, adopt, ring, .. } = *real;
+    let config::Real { buffered, adopt, way, .. } = *real;
+    let ring = way == config::Way::Ring;
     let opening = Opening { capacity, depth, buffered, adopt, ring };
     Real::open(&real.path, opening).map_err(|error| StartError::Backing {
         place: format!("{}:{}", plan.file, disk.line),
