@@ -1,11 +1,12 @@
 //! A disk that fails when it is told to, for tests of whoever stands before it.
 
 use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use units::{Extent, Instant, Op, Sectors};
 
-use crate::{Disk, Failure, Finished, Job, Parts, Space, Times, Waker};
+use crate::{Access, Disk, Failure, Finished, Job, Parts, Space, Times, Waker};
 
 /// What becomes of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +112,22 @@ impl Disk for Faulty {
                 self.failed.push_back((finished, now));
             }
         }
+    }
+
+    fn start(&mut self) {
+        self.disk.start();
+    }
+
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.disk.bell()
+    }
+
+    fn rings(&mut self) -> bool {
+        self.disk.rings()
+    }
+
+    fn access(&self) -> Option<Access> {
+        self.disk.access()
     }
 
     fn wake_by(&mut self, waker: Waker) {

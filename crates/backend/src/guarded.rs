@@ -5,10 +5,11 @@
 //! Reads go on: what is there can be copied.
 
 use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
 
 use units::{Duration, Extent, Instant, Op, Sectors};
 
-use crate::{Disk, Failure, Finished, Job, Parts, Space, Tag, Times, Waker};
+use crate::{Access, Disk, Failure, Finished, Job, Parts, Space, Tag, Times, Waker};
 
 /// What a disk is good for, from the best on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,6 +112,22 @@ impl Disk for Guarded {
         }
         self.running.push(Running { tag, op: operation.op, fua: operation.fua, since: now });
         self.disk.submit(job, now);
+    }
+
+    fn start(&mut self) {
+        self.disk.start();
+    }
+
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.disk.bell()
+    }
+
+    fn rings(&mut self) -> bool {
+        self.disk.rings()
+    }
+
+    fn access(&self) -> Option<Access> {
+        self.disk.access()
     }
 
     fn wake_by(&mut self, waker: Waker) {

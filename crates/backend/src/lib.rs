@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Completions of an emulated drive come when the model says, or later if the caller comes later; how much later is part of
-//! each completion. A real disk wakes the caller.
+//! each completion. A real disk wakes the caller, or has a bell that he waits for.
 //!
 //! Invariants: an operation owns its buffer from [`Disk::submit`] until its [`Finished`]; every submitted job
 //! finishes exactly once; a failure is a value that travels to the client, and nothing is retried.
@@ -24,6 +24,7 @@ mod memory;
 mod real;
 mod store;
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use units::{Duration, Extent, Instant, Operation, Sectors};
@@ -102,6 +103,28 @@ pub struct Times {
     pub transfer: Duration,
 }
 
+/// How a real disk's commands get to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Through a ring.
+    Ring {
+        /// Whether the kernel knows the memory of short transfers beforehand: it may not let so much be kept in memory.
+        registered: bool,
+    },
+    /// By threads that each wait for one.
+    Threads,
+}
+
+impl core::fmt::Display for Access {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Ring { registered: true } => "io_uring",
+            Self::Ring { registered: false } => "io_uring, buffers not registered",
+            Self::Threads => "threads",
+        })
+    }
+}
+
 /// Something that stores sectors and takes its time.
 pub trait Disk: Send {
     /// How much it holds.
@@ -113,9 +136,28 @@ pub trait Disk: Send {
     /// If the extent passes the end, or there are more jobs than the drive's queue holds.
     fn submit(&mut self, job: Job, now: Instant);
 
+    /// Nothing more is submitted for now: what was submitted may begin, all at once.
+    fn start(&mut self) {}
+
     /// Whom to wake when something can be reaped before [`Disk::next_event`], for a disk that does not know its own times.
     fn wake_by(&mut self, waker: Waker) {
         drop(waker);
+    }
+
+    /// A file that is readable when something can be reaped, of a disk that has one: whoever waits for requests can wait for
+    /// it too. The waker is called all the same for what it does not tell of.
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Whether the bell has something to tell of, without a look at the clock.
+    fn rings(&mut self) -> bool {
+        false
+    }
+
+    /// How commands get to the kernel, where they do.
+    fn access(&self) -> Option<Access> {
+        None
     }
 
     /// Whether every job is done when [`Disk::submit`] returns, without having waited for anything. Then it takes no thread

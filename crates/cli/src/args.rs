@@ -165,6 +165,8 @@ pub(crate) enum Bench {
     Pool(Pooled),
     /// Requests a second and processor time a request over NBD on a disk of memory, beside nbdkit, nbd-server and qemu-nbd.
     Nbd(NbdBench),
+    /// A file or device through us, over NBD, beside the same without us: whether fio has of ours 0.97 of what it has of that.
+    Real(RealBench),
     /// Two volumes at work while clients attack: malformed, slow, in floods, and with every connection taken.
     Attack(Attack),
     /// 256 connections to 64 volumes on four disks, and whether each volume has its share.
@@ -189,6 +191,20 @@ impl NbdBench {
         let name = shape.name();
         self.rows.is_empty() || self.rows.iter().any(|part| name.contains(part.as_str()))
     }
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RealBench {
+    /// Where to make a file, which is gone in the end; or, with --overwrite, a file or device that is there.
+    pub(crate) path: PathBuf,
+    /// Overwrite what is there: say PATH again.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) overwrite: Option<PathBuf>,
+    /// Have threads make the commands, as where the kernel lets us have no io_uring.
+    #[arg(long)]
+    pub(crate) threads: bool,
+    #[command(flatten)]
+    pub(crate) run: NbdBench,
 }
 
 #[derive(Debug, ClapArgs)]

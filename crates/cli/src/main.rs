@@ -67,6 +67,7 @@ fn main() -> ExitCode {
         Command::Bench(Bench::Connections(run)) => bench::connections(&run, args.json),
         Command::Bench(Bench::Insulation(run)) => bench::insulation(&run, args.json),
         Command::Bench(Bench::Nbd(run)) => bench::nbd(&run, args.json),
+        Command::Bench(Bench::Real(run)) => bench::real(&run, args.json),
         Command::Trace(Trace::Stat(stat)) => trace::stat(&stat, args.json),
         Command::Trace(Trace::Convert(convert)) => trace::convert(&convert, args.json),
         Command::Trace(Trace::Live(live)) => live::run(&live, args.json),

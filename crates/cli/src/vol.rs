@@ -501,6 +501,12 @@ fn shown(volume: &Volume) -> String {
     format!("{table}{at}; balance {balance}; {had} moved, {failures} failures\n{stream}{latency}")
 }
 
+/// What the drive is, and how commands get to it where they do.
+fn drive(disk: &Disk) -> String {
+    let through = disk.access.as_ref().map(|access| format!(" ({access})"));
+    format!("{}{}", disk.drive, through.unwrap_or_default())
+}
+
 /// What a disk is good for, and what it has been at for longer than any command takes.
 fn state(disk: &Disk) -> String {
     const LONG_MS: f64 = 1_000.0;
@@ -532,7 +538,7 @@ fn disks(disks: &[Disk]) -> String {
     let row = |disk: &Disk| {
         vec![
             disk.name.clone(),
-            disk.drive.clone(),
+            drive(disk),
             disk.policy.clone(),
             disk.period.clone(),
             disk.volumes.to_string(),

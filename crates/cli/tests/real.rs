@@ -1,5 +1,5 @@
-//! Real disks, served to real clients: a file stands for one. What a disk wrote is there whatever becomes of the server, and
-//! a client that reconnects sees a pause.
+//! Real disks, served to real clients: a file stands for one. What a disk wrote is there whatever becomes of the server and
+//! however its commands get to the kernel, and a client that reconnects sees a pause.
 
 mod common;
 
@@ -35,12 +35,19 @@ disk = "d0"
 size = "32MiB"
 "#;
 
+/// As the kernel lets us, and by threads, as where it lets us have no ring.
+const WAYS: [&str; 2] = ["", "io_uring = false\n"];
+
 /// A directory on a disk, where direct access can be had, with a file that stands for one.
 fn scratch() -> Scratch {
+    scratch_for(WAYS[0])
+}
+
+fn scratch_for(way: &str) -> Scratch {
     let scratch = Scratch::beside();
     let file = std::fs::File::create(scratch.join("disk.img")).expect("a file");
     file.set_len(96 * MIB as u64).expect("a sparse one");
-    scratch.write("plan.toml", CONFIG);
+    scratch.write("plan.toml", CONFIG.replace("depth = 8\n", &format!("depth = 8\n{way}")));
     scratch
 }
 
@@ -57,7 +64,11 @@ fn qemu_io(directory: &Path, uri: &str, commands: &[&str]) {
 
 #[test]
 fn fio_reads_back_what_it_wrote_in_requests_of_all_sizes() {
-    let scratch = scratch();
+    WAYS.into_iter().for_each(fio_verifies);
+}
+
+fn fio_verifies(way: &str) {
+    let scratch = scratch_for(way);
     let server = serve(&scratch);
     let uri = format!("--uri={}", server.uri("a"));
     let shape = ["--ioengine=nbd", "--verify=crc32c", "--verify_fatal=1", "--rw=randwrite"];
@@ -70,7 +81,11 @@ fn fio_reads_back_what_it_wrote_in_requests_of_all_sizes() {
 
 #[test]
 fn zeroes_holes_and_forced_writes_are_what_they_say_and_the_file_holds_them() {
-    let scratch = scratch();
+    WAYS.into_iter().for_each(holds_zeroes);
+}
+
+fn holds_zeroes(way: &str) {
+    let scratch = scratch_for(way);
     let server = serve(&scratch);
     let commands = [
         "write -P 0xa5 0 4M",
@@ -102,6 +117,9 @@ fn zeroes_holes_and_forced_writes_are_what_they_say_and_the_file_holds_them() {
         (&told["disks"][0]["state"], &told["disks"][0]["drive"]),
         (&"well".into(), &"disk.img".into())
     );
+    let access = told["disks"][0]["access"].as_str().expect("it is a real one");
+    assert!(access == "threads" || way.is_empty() && access.starts_with("io_uring"), "{access}");
+    eprintln!("by {access}");
     server.stop();
     let held = std::fs::read(scratch.join("disk.img")).expect("it is there");
     assert!(held[512..1_536].iter().all(|byte| *byte == 7), "volume a is the file's beginning");
@@ -297,7 +315,11 @@ impl Writers {
 
 #[test]
 fn nothing_that_was_acknowledged_is_lost_when_the_server_is_killed() {
-    let scratch = scratch();
+    WAYS.into_iter().for_each(loses_nothing);
+}
+
+fn loses_nothing(way: &str) {
+    let scratch = scratch_for(way);
     let address: Address =
         format!("unix:{}", scratch.join("nbd.sock").display()).parse().expect("an address");
     let connect = || {

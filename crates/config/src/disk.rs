@@ -30,6 +30,7 @@ pub(crate) const KEYS: &[&str] = &[
     real::KEYS[0],
     real::KEYS[1],
     real::KEYS[2],
+    real::KEYS[3],
     memory::KEY,
     "backing",
     "policy",

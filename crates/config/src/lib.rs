@@ -43,7 +43,7 @@ pub use log::{Log, LogFormat, Record};
 pub use nbd::{Nbd, Tls};
 pub use plan::{
     Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, ProfileRef, Real, Remap,
-    Replay, Requests, Volume, VolumeIndex, Workload,
+    Replay, Requests, Volume, VolumeIndex, Way, Workload,
 };
 pub use pool::{Part, Pool, PoolStream, PoolVolume, Whereabouts, layout_text, zone_text};
 pub use stream::{BlockCost, Stream};

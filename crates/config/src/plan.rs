@@ -149,6 +149,15 @@ pub enum Backing {
     Real(Real),
 }
 
+/// How a real disk's commands get to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Through io_uring, where the kernel lets us and the page cache does not stand between; else as the other.
+    Ring,
+    /// By threads that each make one at a time.
+    Threads,
+}
+
 /// A real disk: a block device, or a file that stands for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Real {
@@ -158,6 +167,8 @@ pub struct Real {
     pub buffered: bool,
     /// Whether a table of partitions on it is taken as the volumes' data.
     pub adopt: bool,
+    /// How its commands get to the kernel.
+    pub way: Way,
     /// Whether zeroing changes a map and moves nothing.
     pub fast_zero: bool,
 }

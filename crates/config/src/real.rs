@@ -17,10 +17,10 @@ use crate::disk::path;
 use crate::error::ConfigError;
 use crate::limits::{DEPTH_MAX, DISK_SIZE_MIN};
 use crate::measured;
-use crate::plan::{Backing, Disk, DriveRef, ProfileRef, Real};
+use crate::plan::{Backing, Disk, DriveRef, ProfileRef, Real, Way};
 use crate::table::{Table, size};
 
-pub(crate) const KEYS: [&str; 3] = ["path", "buffered", "adopt"];
+pub(crate) const KEYS: [&str; 4] = ["path", "buffered", "adopt", "io_uring"];
 
 /// What to do where a disk wants to be known better.
 pub(crate) const CURE: &str = "a `profile` of this disk (`spindle profile DEVICE` measures one)";
@@ -40,7 +40,8 @@ pub(crate) fn check(
     known: &[Disk],
 ) -> Result<Option<Asked>, ConfigError> {
     let Some(value) = table.value("path") else {
-        let strange = ["buffered", "adopt"].into_iter().find_map(|key| table.value(key));
+        let strange =
+            ["buffered", "adopt", "io_uring"].into_iter().find_map(|key| table.value(key));
         return strange.map_or(Ok(None), |value| Err(value.refuse("no such field, or a `path`")));
     };
     for key in ["drive", "backing"] {
@@ -49,10 +50,11 @@ pub(crate) fn check(
             return Err(other.refuse(expected));
         }
     }
-    let flag = |key| table.value(key).map_or(Ok(false), |value| value.boolean());
+    let flag = |key, or| table.value(key).map_or(Ok(or), |value| value.boolean());
     let text = value.text("the path of a block device or of a file")?;
     let path = path(&value, text, base_dir)?;
-    let (buffered, adopt) = (flag("buffered")?, flag("adopt")?);
+    let (buffered, adopt) = (flag("buffered", false)?, flag("adopt", false)?);
+    let way = if flag("io_uring", true)? { Way::Ring } else { Way::Threads };
     let told = match served(&path, known) {
         Some(told) => Some(told),
         None => Told::of(&path)
@@ -64,7 +66,7 @@ pub(crate) fn check(
         let expected = format_args!("a disk of at least {least}: this one holds {found}");
         return Err(value.refuse(expected));
     }
-    let real = Real { path, buffered, adopt, fast_zero: told.fast_zero };
+    let real = Real { path, buffered, adopt, way, fast_zero: told.fast_zero };
     Ok(Some(Asked { real, told }))
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use spindle_config::{Backing, Plan};
+use spindle_config::{Backing, Plan, Way};
 use units::Bytes;
 
 const SIZE: u64 = 64 << 20;
@@ -30,8 +30,10 @@ fn a_disk_holds_what_the_file_holds() {
     assert!(real.buffered && real.adopt && real.path.ends_with("disk.img"));
     let plain = parse("").expect("it is there");
     assert!(
-        matches!(&plain.disks[0].backing, Backing::Real(real) if !real.buffered && !real.adopt)
+        matches!(&plain.disks[0].backing, Backing::Real(real) if !real.buffered && !real.adopt && real.way == Way::Ring)
     );
+    let threads = parse("io_uring = false\n").expect("it is there");
+    assert!(matches!(&threads.disks[0].backing, Backing::Real(real) if real.way == Way::Threads));
     let beyond = refused("[[volume]]\nname = \"a\"\ndisk = \"d0\"\nsize = \"65MiB\"\n");
     assert!(beyond.contains("64MiB"), "{beyond}");
 }

@@ -205,6 +205,7 @@ pub(crate) fn disks(operator: &Operator) -> Vec<Disk> {
             in_flight: told.traffic.open,
             busy_s: told.busy.as_secs_f64(),
             uptime_s: told.at.since(Instant::ZERO).as_secs_f64(),
+            access: told.access.map(|access| access.to_string()),
             state: state_of(told.health.state),
             read_failures: told.health.read_failures,
             write_failures: told.health.write_failures,

@@ -223,6 +223,10 @@ pub struct Disk {
     pub busy_s: f64,
     /// How long it has been served.
     pub uptime_s: f64,
+    /// How a real disk's commands get to the kernel: `io_uring`, perhaps with `buffers not registered` behind a comma, or
+    /// `threads`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access: Option<String>,
     /// What it is good for.
     pub state: DiskState,
     /// Reads that failed at the disk.

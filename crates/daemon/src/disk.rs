@@ -1,25 +1,27 @@
 //! One disk's thread: its engine, its backend, and the loop between them.
 
+use std::io;
 use std::num::NonZeroU64;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 
 use backend::{Disk, Failure, Finished, Guarded, Job, Space, Tag};
 use engine::stream::Span;
 use engine::{
-    Action, Agenda, Command, CommandId, Contract, Declared, Event, Outcome, Priority, Purpose,
-    Request, VolumeId,
+    Action, Agenda, Command, CommandId, Contract, Declared, Event, Outcome, Priority, Request,
+    VolumeId,
 };
 use flight::Recorded;
 use frontend::limits::STATUS_SEGMENTS_MAX;
 use frontend::{Allocation, Errno, ExportId, Handle, Reply, Segment, Told};
 use units::{DiskTime, Duration, Extent, Instant, Op, Operation};
-use volume::pool::flow::PieceId;
 
 use crate::Clock;
 use crate::door::lock;
 use crate::inbox::{Change, Changed, Inbox, Incoming, Look, Message, Portion};
-use crate::observe::{Entered, Observer, TracedId};
+use crate::observe::{Entered, Observer};
+use crate::pending::{Asker, Pending, collect, index, payload};
 use crate::pool::{Ended, Served};
 use crate::seats::Seats;
 use crate::status::{DiskView, Lateness};
@@ -27,37 +29,6 @@ use crate::traffic::{Answered, TimeSum};
 
 /// The longest sleep of a disk with nothing to do.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
-
-/// Who wants a request done.
-enum Asker {
-    /// A client.
-    Client(frontend::RequestId),
-    /// An operator, who is told when it is done.
-    Operator(SyncSender<Changed>),
-    /// A pool, for a client or for itself.
-    Pool { piece: PieceId, client: bool },
-}
-
-impl Asker {
-    fn traced(&self) -> TracedId {
-        match self {
-            Self::Client(id) => TracedId::Client(*id),
-            Self::Operator(_) => TracedId::Erasure,
-            Self::Pool { piece, .. } => TracedId::Piece(*piece),
-        }
-    }
-}
-
-/// A request that the engine has.
-struct Pending {
-    asker: Asker,
-    operation: Operation,
-    /// What to write, until its command takes it; what was read, until it is answered; else a buffer to be used again.
-    data: Vec<u8>,
-    no_hole: bool,
-    failure: Option<Failure>,
-    arrived: Instant,
-}
 
 /// A disk's engine, and what its thread knows of its volumes beside it.
 pub(crate) struct Brain {
@@ -129,6 +100,16 @@ pub(crate) struct Fittings {
     pub(crate) observer: Observer,
 }
 
+/// What rings when something can be reaped, and who answers it.
+enum Bell {
+    /// The disk has none.
+    None,
+    /// Whoever brings requests.
+    Theirs(Arc<OwnedFd>),
+    /// The disk's own thread.
+    Ours(Arc<OwnedFd>),
+}
+
 /// Everything that belongs to one disk, and to whoever drives it at the moment.
 pub(crate) struct DiskThread {
     name: String,
@@ -137,6 +118,7 @@ pub(crate) struct DiskThread {
     disk: Guarded,
     /// Whether a command is done when the disk has taken it.
     prompt: bool,
+    bell: Bell,
     inbox: Arc<Inbox>,
     /// Until when the disk's thread sleeps, unless it is woken.
     wakes_at: Instant,
@@ -164,21 +146,30 @@ pub(crate) struct DiskThread {
 }
 
 impl DiskThread {
+    /// # Errors
+    /// The system has no more descriptors.
     pub(crate) fn new(
         name: String,
         clock: Clock,
         brain: Brain,
         mut disk: Guarded,
         Fittings { inbox, handle, pool, observer }: Fittings,
-    ) -> Self {
+    ) -> io::Result<Self> {
+        // A pool's requests come through the inbox, and the disk's thread is awake for them anyway.
+        let bell = match disk.bell().map(|bell| bell.try_clone_to_owned()).transpose()? {
+            None => Bell::None,
+            Some(bell) if pool.is_none() => Bell::Theirs(Arc::new(bell)),
+            Some(bell) => Bell::Ours(Arc::new(bell)),
+        };
         let trusted = brain.engine.executed().is_some_and(|executed| executed.trusted);
         let woken = Arc::clone(&inbox);
         disk.wake_by(Arc::new(move || woken.nudge()));
-        Self {
+        Ok(Self {
             name,
             clock,
             brain,
             prompt: disk.is_prompt(),
+            bell,
             disk,
             inbox,
             wakes_at: Instant::ZERO,
@@ -196,12 +187,27 @@ impl DiskThread {
             idle: TimeSum::default(),
             idle_since: Instant::ZERO,
             stopping: false,
+        })
+    }
+
+    /// Whether it is driven by whoever brings its requests.
+    pub(crate) const fn is_driven_here(&self) -> bool {
+        self.prompt || matches!(self.bell, Bell::Theirs(_))
+    }
+
+    /// What whoever brings requests is to listen to.
+    pub(crate) fn bell(&self) -> Option<io::Result<OwnedFd>> {
+        match &self.bell {
+            Bell::Theirs(bell) => Some(bell.try_clone()),
+            Bell::None | Bell::Ours(_) => None,
         }
     }
 
-    /// Whether it can be driven by whoever brings its requests.
-    pub(crate) const fn is_prompt(&self) -> bool {
-        self.prompt
+    /// Goes on with what has ended, on the thread that answers the bell.
+    pub(crate) fn look(&mut self, answered: &mut Vec<Reply>) {
+        if self.disk.rings() {
+            self.carry_out(&mut Vec::new(), answered);
+        }
     }
 
     /// The disk's own thread: serves until told to stop and nothing is left to answer.
@@ -212,8 +218,8 @@ impl DiskThread {
         let inbox = lock(disk).inbox.clone();
         let mut messages = Vec::new();
         loop {
-            let sleep = lock(disk).sleep();
-            inbox.wait(sleep, &mut messages);
+            let (sleep, bell) = lock(disk).sleep();
+            inbox.wait(sleep, bell.as_ref().map(|bell| bell.as_fd()), &mut messages);
             let disk = &mut *lock(disk);
             let now = disk.turn(&mut messages);
             disk.handle.reply_many(&mut disk.replies);
@@ -227,7 +233,7 @@ impl DiskThread {
         }
     }
 
-    /// Carries messages out on the thread that brings them, if the disk is prompt; leaves the vector empty.
+    /// Carries messages out on the thread that brings them; leaves the vector empty.
     pub(crate) fn carry_out(&mut self, messages: &mut Vec<Message>, answered: &mut Vec<Reply>) {
         let now = self.turn(messages);
         answered.append(&mut self.replies);
@@ -270,6 +276,7 @@ impl DiskThread {
                 self.reap(now);
             }
         }
+        self.disk.start();
         self.observer.rests(&self.brain.engine, now);
         now
     }
@@ -323,12 +330,17 @@ impl DiskThread {
         moments.into_iter().flatten().min()
     }
 
-    fn sleep(&mut self) -> Duration {
+    /// For how long, and what else is listened to meanwhile.
+    fn sleep(&mut self) -> (Duration, Option<Arc<OwnedFd>>) {
         let now = self.clock.now();
         let until = self.due().map(|moment| moment.saturating_since(now));
         let sleep = until.unwrap_or(SLEEP_MAX).min(SLEEP_MAX);
         self.wakes_at = now + sleep;
-        sleep
+        let bell = match &self.bell {
+            Bell::Ours(bell) => Some(bell.clone()),
+            Bell::None | Bell::Theirs(_) => None,
+        };
+        (sleep, bell)
     }
 
     fn receive(&mut self, message: Message, now: Instant) {
@@ -343,6 +355,11 @@ impl DiskThread {
             Message::Look(look, to) => drop(to.try_send(self.view(look, now))),
             Message::Change(change, to) => self.change(change, to, now),
             Message::Close => self.brain.release(now),
+            Message::Alone => {
+                if let Bell::Theirs(bell) = &self.bell {
+                    self.bell = Bell::Ours(bell.clone());
+                }
+            }
             Message::Stop => self.stopping = true,
         }
     }
@@ -522,6 +539,7 @@ impl DiskThread {
             idle: if self.running.is_empty() { self.idle(now) } else { self.idle },
             times: self.disk.times(),
             health: self.disk.health(now),
+            access: self.disk.access(),
             executed: self.brain.engine.executed(),
             stream_slack: self.brain.engine.slack_of_streams(),
             recorded: self.brain.engine.records(),
@@ -535,45 +553,4 @@ impl DiskThread {
         idle += now.since(self.idle_since);
         idle
     }
-}
-
-fn index(slot: u64) -> usize {
-    usize::try_from(slot).expect("it indexed before")
-}
-
-fn is_whole(pending: &Pending, command: &Command) -> bool {
-    command.operation.extent.len == pending.operation.extent.len
-}
-
-/// Whether the request's own buffer is what the command moves.
-fn takes_all(pending: &Pending, command: &Command) -> bool {
-    let moves = matches!(command.operation.op, Op::Read | Op::Write);
-    moves && command.purpose == Purpose::Transfer && is_whole(pending, command)
-}
-
-/// What `command` writes, or reads into. A request that is one command gives its own buffer; a longer one is copied
-/// piecewise.
-fn payload(pending: &mut Pending, command: &Command) -> Vec<u8> {
-    if takes_all(pending, command) {
-        return core::mem::take(&mut pending.data);
-    }
-    if command.operation.op != Op::Write {
-        return Vec::new();
-    }
-    let start = command.offset.bytes_usize();
-    pending.data[start..start + command.operation.extent.len.bytes_usize()].to_vec()
-}
-
-/// Puts what `command` read where it belongs in its request, and takes a buffer back.
-fn collect(pending: &mut Pending, command: &Command, data: Vec<u8>) {
-    if takes_all(pending, command) {
-        pending.data = data;
-        return;
-    }
-    if command.operation.op != Op::Read || command.purpose != Purpose::Transfer {
-        return;
-    }
-    pending.data.resize(pending.operation.extent.len.bytes_usize(), 0);
-    let start = command.offset.bytes_usize();
-    pending.data[start..start + data.len()].copy_from_slice(&data);
 }

@@ -4,7 +4,13 @@
 //! everything else about the request together. A disk that is prompt ([`backend::Disk::is_prompt`]) is therefore driven by
 //! the thread that brings its requests, engine and all; its own thread carries out what operators want, and what is due
 //! later, such as the request of a volume at its limit.
+//!
+//! So is a disk with a bell ([`backend::Disk::bell`]), a ring of the kernel's: commands of a turn begin by one system call at
+//! its end, and who sleeps at the sockets is woken by what ends, too. A disk of a pool is not: its requests come from
+//! several threads, through its inbox, and its own thread answers the bell.
 
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use frontend::Reply;
@@ -22,13 +28,18 @@ pub(crate) fn lock(disk: &Mutex<DiskThread>) -> MutexGuard<'_, DiskThread> {
 pub(crate) enum Door {
     /// Its thread takes them up.
     Inbox(Arc<Inbox>),
-    /// Whoever brings them carries them out.
-    Here(Shared),
+    /// Whoever brings them carries them out, and answers the disk's bell if it has one.
+    Here { disk: Shared, bell: bool },
 }
 
 impl Door {
     pub(crate) fn of(disk: &Shared, inbox: &Arc<Inbox>) -> Self {
-        if lock(disk).is_prompt() { Self::Here(disk.clone()) } else { Self::Inbox(inbox.clone()) }
+        let driven = lock(disk);
+        if driven.is_driven_here() {
+            Self::Here { disk: disk.clone(), bell: driven.bell().is_some() }
+        } else {
+            Self::Inbox(inbox.clone())
+        }
     }
 
     /// Passes messages on, in their order; leaves the vector empty. What could be answered at once is in `answered` then.
@@ -38,7 +49,22 @@ impl Door {
         }
         match self {
             Self::Inbox(inbox) => inbox.put(messages),
-            Self::Here(disk) => lock(disk).carry_out(messages, answered),
+            Self::Here { disk, .. } => lock(disk).carry_out(messages, answered),
+        }
+    }
+
+    /// What is to be listened to here.
+    pub(crate) fn bell(&self) -> Option<io::Result<OwnedFd>> {
+        match self {
+            Self::Inbox(_) => None,
+            Self::Here { disk, .. } => lock(disk).bell(),
+        }
+    }
+
+    /// Goes on with what has ended, where that is seen to here.
+    pub(crate) fn look(&self, answered: &mut Vec<Reply>) {
+        if let Self::Here { disk, bell: true } = self {
+            lock(disk).look(answered);
         }
     }
 }

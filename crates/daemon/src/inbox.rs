@@ -3,11 +3,14 @@
 //! Bounded by what the frontend lets in: every message but the few of the daemon itself is a request that a
 //! connection's and the server's own limits have counted.
 
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
 use backend::Failure;
 use engine::VolumeId;
 use frontend::{ExportId, RequestId};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use units::{Duration, Extent, Instant, Operation};
 use volume::pool::flow::PieceId;
 
@@ -85,6 +88,8 @@ pub(crate) enum Message {
     Change(Change, mpsc::SyncSender<Changed>),
     /// No client is read any more: nothing is released by deadlines from now on.
     Close,
+    /// Nobody else answers the disk's bell any more.
+    Alone,
     /// End when everything is answered.
     Stop,
 }
@@ -93,6 +98,8 @@ pub(crate) enum Message {
 pub(crate) struct Inbox {
     waiting: Mutex<Waiting>,
     arrived: Condvar,
+    /// In place of the above, for a thread that waits for something else too.
+    alarm: Option<OwnedFd>,
 }
 
 #[derive(Debug, Default)]
@@ -100,9 +107,20 @@ struct Waiting {
     messages: Vec<Message>,
     /// The disk has something to reap.
     nudged: bool,
+    /// The alarm is on.
+    alarmed: bool,
 }
 
 impl Inbox {
+    /// For a thread that waits for a file's readiness too.
+    ///
+    /// # Errors
+    /// The system has no more descriptors.
+    pub(crate) fn with_alarm() -> io::Result<Self> {
+        let alarm = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { alarm: Some(alarm), ..Self::default() })
+    }
+
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         // Nobody panics while holding the lock; should it happen, the messages are still whole.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
@@ -113,14 +131,26 @@ impl Inbox {
         if messages.is_empty() {
             return;
         }
-        self.waiting().messages.append(messages);
-        self.arrived.notify_one();
+        let mut waiting = self.waiting();
+        waiting.messages.append(messages);
+        self.wake(waiting);
     }
 
     /// Wakes the disk's thread without a message, or keeps it from falling asleep.
     pub(crate) fn nudge(&self) {
-        self.waiting().nudged = true;
-        self.arrived.notify_one();
+        let mut waiting = self.waiting();
+        waiting.nudged = true;
+        self.wake(waiting);
+    }
+
+    fn wake(&self, mut waiting: MutexGuard<'_, Waiting>) {
+        let Some(alarm) = &self.alarm else {
+            drop(waiting);
+            return self.arrived.notify_one();
+        };
+        if !core::mem::replace(&mut waiting.alarmed, true) {
+            rustix::io::write(alarm, &1_u64.to_ne_bytes()).expect("it counts further than to one");
+        }
     }
 
     /// Has a change carried out, and waits for it.
@@ -136,15 +166,47 @@ impl Inbox {
         self.change(Change::Remove { volume }).expect("it leaves without the disk");
     }
 
-    /// Waits until there are messages or somebody nudges, or for at most so long; then takes all there are.
-    pub(crate) fn wait(&self, at_most: Duration, into: &mut Vec<Message>) {
-        let at_most = std::time::Duration::from_nanos(at_most.as_nanos());
-        let idle = |waiting: &mut Waiting| waiting.messages.is_empty() && !waiting.nudged;
-        let (mut waiting, _) = self
-            .arrived
-            .wait_timeout_while(self.waiting(), at_most, idle)
-            .unwrap_or_else(PoisonError::into_inner);
+    /// Waits until there are messages or somebody nudges or the bell rings, or for at most so long; then takes all there
+    /// are. For a bell, it has to have an alarm.
+    pub(crate) fn wait(
+        &self,
+        at_most: Duration,
+        bell: Option<BorrowedFd<'_>>,
+        into: &mut Vec<Message>,
+    ) {
+        let mut waiting = match &self.alarm {
+            Some(alarm) => {
+                self.wait_for_either(at_most, alarm.as_fd(), bell.unwrap_or(alarm.as_fd()))
+            }
+            None => self.wait_for_messages(at_most),
+        };
         waiting.nudged = false;
         core::mem::swap(&mut waiting.messages, into);
+    }
+
+    fn wait_for_messages(&self, at_most: Duration) -> MutexGuard<'_, Waiting> {
+        let at_most = std::time::Duration::from_nanos(at_most.as_nanos());
+        let idle = |waiting: &mut Waiting| waiting.messages.is_empty() && !waiting.nudged;
+        let waited = self.arrived.wait_timeout_while(self.waiting(), at_most, idle);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn wait_for_either(
+        &self,
+        at_most: Duration,
+        alarm: BorrowedFd<'_>,
+        bell: BorrowedFd<'_>,
+    ) -> MutexGuard<'_, Waiting> {
+        let watched = [alarm, bell];
+        let mut watched = watched.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let at_most = std::time::Duration::from_nanos(at_most.as_nanos());
+        let at_most = at_most.try_into().expect("nobody sleeps for so long");
+        // Who is interrupted looks whether there is something to do: an interruption may come with what the bell is for.
+        let _ = poll(&mut watched, Some(&at_most));
+        let mut waiting = self.waiting();
+        if core::mem::take(&mut waiting.alarmed) {
+            rustix::io::read(alarm, &mut [0; 8]).expect("it was written to");
+        }
+        waiting
     }
 }

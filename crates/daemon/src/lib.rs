@@ -12,7 +12,7 @@
 //!
 //! Invariants: nothing is started unless everything can be; every request that the frontend hands over is
 //! answered; a disk's engine and backend are driven by one thread at a time: the disk's own, or, where no command has to be
-//! waited for ([`backend::Disk::is_prompt`]), the frontend's too.
+//! waited for ([`backend::Disk::is_prompt`]) or it can be heard what has ended ([`backend::Disk::bell`]), the frontend's too.
 
 mod clock;
 mod disk;
@@ -21,6 +21,7 @@ mod inbox;
 mod live;
 mod observe;
 mod operator;
+mod pending;
 mod persist;
 mod pool;
 mod record;

@@ -54,6 +54,13 @@ impl Live {
         }
     }
 
+    /// Tells every disk's thread that there is no other any more.
+    pub(crate) fn leave_disks(&self) {
+        for inbox in &self.inboxes {
+            inbox.put(&mut vec![Message::Alone]);
+        }
+    }
+
     /// Tells every disk's thread to end when it has answered what it has.
     pub(crate) fn stop_disks(&self) {
         for inbox in &self.inboxes {
@@ -68,7 +75,7 @@ impl Live {
         let (mut disks, mut told) = (Vec::new(), BTreeMap::new());
         for (disk, (view, name)) in views.into_iter().zip(&self.disks).enumerate() {
             let DiskView { at, busy, slack, lateness, traffic, idle, times, executed, .. } = view;
-            let DiskView { health, stream_slack, recorded, volumes, .. } = view;
+            let DiskView { health, access, stream_slack, recorded, volumes, .. } = view;
             let name = name.clone();
             disks.push(DiskStatus {
                 name,
@@ -80,6 +87,7 @@ impl Live {
                 idle,
                 times,
                 health,
+                access,
                 executed,
                 stream_slack,
                 recorded,

@@ -4,6 +4,8 @@
 //! replace one whole route.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use engine::VolumeId;
@@ -234,6 +236,16 @@ impl Sink for Router {
             }
         }
         None
+    }
+
+    fn bells(&self) -> io::Result<Vec<OwnedFd>> {
+        self.doors.iter().filter_map(Door::bell).collect()
+    }
+
+    fn look(&mut self, answered: &mut Vec<Reply>) {
+        for door in &self.doors {
+            door.look(answered);
+        }
     }
 
     fn submitted_batch_end(&mut self, answered: &mut Vec<Reply>) {

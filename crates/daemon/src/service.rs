@@ -110,6 +110,12 @@ struct Opened {
     disk: Box<dyn Disk>,
 }
 
+impl Opened {
+    fn inbox(&self) -> io::Result<Inbox> {
+        if self.disk.bell().is_some() { Inbox::with_alarm() } else { Ok(Inbox::default()) }
+    }
+}
+
 impl Daemon {
     /// Serves `plan` on these addresses.
     ///
@@ -169,7 +175,8 @@ impl Daemon {
         let routes = Arc::new(place_volumes(plan, &mut disks, clock.now()));
         let addresses = server.addresses().map_err(StartError::Listen)?;
         let handle = server.handle();
-        let inboxes: Vec<_> = disks.iter().map(|_| Arc::new(Inbox::default())).collect();
+        let inboxes = disks.iter().map(|opened| opened.inbox().map(Arc::new));
+        let inboxes: Vec<_> = inboxes.collect::<io::Result<_>>().map_err(StartError::Thread)?;
         let served = found.map(|found| {
             let mut brains = disks.iter_mut().map(|opened| &mut opened.brain).enumerate().collect();
             let (members, tenants) =
@@ -185,9 +192,11 @@ impl Daemon {
             let guarded = Guarded::new(before(&name, opened.disk));
             let (handle, pool) = (handle.clone(), served.clone());
             let fittings = Fittings { inbox, handle, pool, observer };
-            Arc::new(Mutex::new(DiskThread::new(name, clock, opened.brain, guarded, fittings)))
+            let disk = DiskThread::new(name, clock, opened.brain, guarded, fittings);
+            disk.map(|disk| Arc::new(Mutex::new(disk)))
         });
-        let threads: Vec<Shared> = threads.collect();
+        let threads: Vec<Shared> =
+            threads.collect::<io::Result<_>>().map_err(StartError::Thread)?;
         let also = also().map_err(StartError::Listen)?;
         let router = |_| {
             let doors = threads.iter().zip(&inboxes).map(|(disk, inbox)| Door::of(disk, inbox));
@@ -261,6 +270,7 @@ impl Daemon {
         self.live.handle.stop();
         self.live.close_disks();
         let served = self.serving.join().expect("the sockets' thread does not panic");
+        self.live.leave_disks();
         if let Some(pool) = &self.live.pool {
             pool.close();
             let keeper = self.live.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -403,7 +413,9 @@ fn open_file(plan: &Plan, disk: &config::Disk, path: &Path) -> Result<FileStore,
 
 fn open_real(plan: &Plan, disk: &config::Disk, real: &config::Real) -> Result<Real, StartError> {
     let (capacity, depth) = (disk.drive.model.capacity(), disk.depth);
-    let opening = Opening { capacity, depth, buffered: real.buffered, adopt: real.adopt };
+    let config::Real { buffered, adopt, way, .. } = *real;
+    let ring = way == config::Way::Ring;
+    let opening = Opening { capacity, depth, buffered, adopt, ring };
     Real::open(&real.path, opening).map_err(|error| StartError::Backing {
         place: format!("{}:{}", plan.file, disk.line),
         disk: disk.name.clone(),

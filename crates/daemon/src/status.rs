@@ -1,6 +1,6 @@
 //! How things stand, as the daemon tells it.
 
-use backend::{Health, Times};
+use backend::{Access, Health, Times};
 use engine::{Account, Contract, Declared, Executed, Kept};
 use frontend::ExportId;
 use report::{DeclaredReport, Latency, Runs, VolumeReport};
@@ -84,6 +84,7 @@ pub(crate) struct DiskView {
     pub(crate) idle: TimeSum,
     pub(crate) times: Option<Times>,
     pub(crate) health: Health,
+    pub(crate) access: Option<Access>,
     pub(crate) executed: Option<Executed>,
     pub(crate) stream_slack: Option<DiskTime>,
     pub(crate) recorded: bool,
@@ -112,6 +113,8 @@ pub struct DiskStatus {
     pub times: Option<Times>,
     /// What has failed and what hangs.
     pub health: Health,
+    /// How a real disk's commands get to the kernel.
+    pub access: Option<Access>,
     /// What preemptible execution has done; `None` if requests are executed whole.
     pub executed: Option<Executed>,
     /// The disk time that what is promised by deadlines leaves to best effort at any moment (ΔL of RTAS 2000); `None` where

@@ -117,6 +117,11 @@ impl Crew {
         Some(Place(place))
     }
 
+    /// Whether no place is taken.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.taken.iter().all(|taken| taken.load(Ordering::Relaxed) == 0)
+    }
+
     /// Gives a place back.
     pub(crate) fn give_place(&self, place: Place) {
         self.taken[place.0].fetch_sub(1, Ordering::Relaxed);

@@ -30,7 +30,7 @@ use crate::listener::Listener;
 use crate::request::{ConnectionId, Reply, RequestId, Sink, Told};
 use crate::session::{Blocked, Budget, Event, InFlight, Session, World};
 use crate::settings::Settings;
-use crate::vigil::{Vigil, look};
+use crate::vigil::{Vigil, listen_to, look};
 
 mod questions;
 mod splicing;
@@ -160,6 +160,10 @@ impl<'a> Loop<'a> {
     }
 
     fn run(&mut self, sink: &mut dyn Sink, clock: &dyn Fn() -> Instant) -> io::Result<()> {
+        // The first loop's alone: one bell would wake all. Open, and so listened to, until the end.
+        let first = self.place == Place::FIRST;
+        let bells = if first { sink.bells()? } else { Vec::new() };
+        let _bells = listen_to(&self.poll, bells)?;
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut taken = Taken::default();
         loop {
@@ -167,6 +171,7 @@ impl<'a> Loop<'a> {
             self.note(&events);
             self.accept();
             self.read(sink, &mut taken.replies);
+            sink.look(&mut taken.replies);
             let stop = self.handle.take(self.place, &mut taken);
             taken.streams.drain(..).for_each(|stream| self.seat(stream));
             self.answer(&mut taken.replies, sink);
@@ -178,10 +183,16 @@ impl<'a> Loop<'a> {
             self.write(sink);
             self.feed_the_starved();
             self.tick(sink);
-            if self.stopping.is_some() && self.slots.iter().all(|slot| matches!(slot, Slot::Free)) {
+            if self.stopping.is_some() && self.is_done() {
                 return Ok(());
             }
         }
+    }
+
+    /// Whether nobody is left here. The first loop, which answers the bells, is the last to end.
+    fn is_done(&self) -> bool {
+        let here = self.slots.iter().all(|slot| matches!(slot, Slot::Free));
+        here && (self.place != Place::FIRST || self.crew.is_empty())
     }
 
     /// Until there is something to do, or a tick is over. Sets the time.
@@ -289,6 +300,9 @@ impl<'a> Loop<'a> {
     fn free(&mut self, slot: usize) {
         self.free.push(slot);
         self.crew.give_place(self.place);
+        if self.stopping.is_some() {
+            self.handle.rouse(Place::FIRST);
+        }
     }
 
     /// Reads from all that can go on, once round, and hands their requests over.

@@ -10,6 +10,7 @@ use mio::{Interest, Registry, Token};
 
 use crate::address::Address;
 use crate::connection::Stream;
+use crate::limits::LISTENERS_MAX;
 use crate::socket_file::{self, Listening, Mode};
 
 /// What a Unix socket is to hold on its way to the client: Linux's own default is a long reply and a half.
@@ -121,4 +122,13 @@ impl Listener {
             Socket::Tcp(listener) => listener.deregister(registry),
         }
     }
+}
+
+/// Whether so many can be listened to.
+pub(crate) fn check_count(listeners: usize) -> io::Result<()> {
+    if (1..=LISTENERS_MAX).contains(&listeners) {
+        return Ok(());
+    }
+    let why = format!("a server listens on 1 to {LISTENERS_MAX} addresses");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, why))
 }

@@ -1,5 +1,8 @@
 //! Requests, their answers, and who takes them.
 
+use std::io;
+use std::os::fd::OwnedFd;
+
 use units::{Extent, Operation, Sectors};
 
 use crate::export::ExportId;
@@ -187,6 +190,19 @@ pub trait Sink {
     /// All requests of this turn of the loop have been submitted: a good moment to wake the disks, once. What can be
     /// answered at once may go to `answered`, which takes no lock.
     fn submitted_batch_end(&mut self, answered: &mut Vec<Reply>) {
+        let _ = answered;
+    }
+
+    /// Files that are readable when there is something to [`Sink::look`] at. Asked for once, before the first request.
+    ///
+    /// # Errors
+    /// The system has no more descriptors; the server ends.
+    fn bells(&self) -> io::Result<Vec<OwnedFd>> {
+        Ok(Vec::new())
+    }
+
+    /// Once in every turn of the loop, and so soon after a bell: what can be answered by now goes to `answered`.
+    fn look(&mut self, answered: &mut Vec<Reply>) {
         let _ = answered;
     }
 

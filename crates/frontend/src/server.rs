@@ -5,7 +5,7 @@
 //!                           └─▶ the other loops' inboxes
 //! ```
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::sync::Arc;
 use std::thread;
 
@@ -17,10 +17,8 @@ use crate::crew::{Crew, Place};
 use crate::event_loop::{Loop, WAKER, listener_token};
 use crate::export::Exports;
 use crate::handle::{Handle, waker_failed};
-use crate::limits::{
-    BYTES_IN_FLIGHT_MAX, LISTENERS_MAX, PAYLOADS_BYTES_MAX, SPLICE_BYTES, THREADS_MAX,
-};
-use crate::listener::Listener;
+use crate::limits::{BYTES_IN_FLIGHT_MAX, PAYLOADS_BYTES_MAX, SPLICE_BYTES, THREADS_MAX};
+use crate::listener::{Listener, check_count};
 use crate::request::Sink;
 use crate::settings::Settings;
 
@@ -120,7 +118,8 @@ impl Server {
     /// turn.
     ///
     /// # Errors
-    /// Only if the system's poll fails: what one client does is never an error of the server.
+    /// Only if the system's poll fails, or it has no descriptors for the disks' bells: what one client does is never an
+    /// error of the server.
     ///
     /// # Panics
     /// If more threads were wanted.
@@ -209,12 +208,4 @@ fn register(listeners: &mut [Listener], poll: &Poll) -> io::Result<()> {
         listener.register(poll.registry(), listener_token(index))?;
     }
     Ok(())
-}
-
-fn check_count(listeners: usize) -> io::Result<()> {
-    if (1..=LISTENERS_MAX).contains(&listeners) {
-        return Ok(());
-    }
-    let why = format!("a server listens on 1 to {LISTENERS_MAX} addresses");
-    Err(io::Error::new(ErrorKind::InvalidInput, why))
 }

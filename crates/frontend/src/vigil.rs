@@ -5,14 +5,18 @@
 //! sleep at once. What came of it lately says which: as KVM does for idle virtual processors (`halt_poll_ns`).
 
 use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd, OwnedFd};
 
-use mio::{Events, Poll};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
 use units::{Duration, Instant};
 
 /// About what a sleep costs: who watches for so long before it sleeps spends at most twice of what would have been best.
 const WATCH_MAX: Duration = Duration::from_micros(5);
 /// A watch that has not paid is half as long the next time, and none below this.
 const WATCH_MIN: Duration = Duration::from_micros(1);
+/// Whichever bell it was: the disks are looked at in every turn. No slot's number.
+const BELL: Token = Token(usize::MAX);
 /// Looks during one watch, whatever the clock says; each is a system call.
 const LOOKS_MAX: u32 = 32;
 
@@ -52,6 +56,15 @@ impl Vigil {
             Some(self.length / 2).filter(|half| *half >= WATCH_MIN).unwrap_or(Duration::ZERO)
         };
     }
+}
+
+/// Has sleeps end when a bell rings, and gives the bells back.
+pub(crate) fn listen_to(poll: &Poll, bells: Vec<OwnedFd>) -> io::Result<Vec<OwnedFd>> {
+    for bell in &bells {
+        let bell = bell.as_raw_fd();
+        poll.registry().register(&mut SourceFd(&bell), BELL, Interest::READABLE)?;
+    }
+    Ok(bells)
 }
 
 /// Whether there is something to do, or there comes to be within this time.

@@ -23,6 +23,8 @@ pub struct Facts {
     pub capacity: Sectors,
     /// What every access begins and ends on.
     pub logical_sector: Bytes,
+    /// What the memory of every direct access begins on: at most [`MEMORY_ALIGN`].
+    pub memory_align: usize,
     /// The longest transfer that is one command.
     pub transfer_max: Sectors,
     /// Its name, as the kernel has it: the model, if the device tells one.
@@ -66,6 +68,7 @@ impl Facts {
             block_device,
             capacity: whole(Bytes(bytes).sectors_floor()),
             logical_sector,
+            memory_align: memory_align(file),
             transfer_max: whole(transfer.min(TRANSFER_MAX)).max(logical_sector.sectors_floor()),
             model,
             sysfs,
@@ -81,6 +84,17 @@ fn direct_align(file: &File) -> u64 {
             u64::from(told.stx_dio_offset_align)
         }
         _ => 4_096,
+    }
+}
+
+/// What the memory of direct access to this begins on; old kernels do not tell.
+fn memory_align(file: &File) -> usize {
+    let wanted = StatxFlags::DIOALIGN;
+    match statx(file, c"", AtFlags::EMPTY_PATH, wanted) {
+        Ok(told) if told.stx_mask & wanted.bits() != 0 && told.stx_dio_mem_align > 0 => {
+            usize::try_from(told.stx_dio_mem_align).unwrap_or(MEMORY_ALIGN)
+        }
+        _ => MEMORY_ALIGN,
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) struct Open {
     pub(super) file: File,
     /// What every access begins and ends on.
     pub(super) block: Sectors,
+    /// What the memory of direct access begins on.
+    memory_align: usize,
     /// Where the kernel tells of a block device, for as long as it is there.
     sysfs: Option<PathBuf>,
 }
@@ -42,7 +44,8 @@ impl Open {
     pub(super) fn new(file: File, facts: &Facts, buffered: bool) -> Self {
         let block = facts.logical_sector.sectors_floor();
         let block = if buffered { Sectors(1) } else { block };
-        Self { file, block, sysfs: facts.sysfs.clone() }
+        let (memory_align, sysfs) = (facts.memory_align, facts.sysfs.clone());
+        Self { file, block, memory_align, sysfs }
     }
 
     /// The whole blocks that the extent touches.
@@ -56,6 +59,11 @@ impl Open {
     /// Whether a block of the extent is not all in it.
     pub(super) fn splits_blocks(&self, extent: Extent) -> bool {
         self.blocks(extent) != extent
+    }
+
+    /// Whether these bytes lie as direct access wants them.
+    pub(super) fn suits(&self, memory: &[u8]) -> bool {
+        memory.as_ptr().align_offset(self.memory_align) == 0
     }
 
     /// What an error means: that the device is gone, if it is.
@@ -83,12 +91,13 @@ impl Caller {
         Self { open, memory: Aligned::new(0, MEMORY_ALIGN) }
     }
 
-    /// Carries out a job, and gives what it read.
-    pub(super) fn carry_out(&mut self, job: &Job) -> Result<Vec<u8>, Failure> {
+    /// Carries out a job, and gives what it read, or its buffer back.
+    pub(super) fn carry_out(&mut self, job: &mut Job) -> Result<Vec<u8>, Failure> {
         let Operation { op, extent, fua } = job.operation;
+        let mut data = core::mem::take(&mut job.data);
         let done = match op {
-            Op::Read => return self.read(extent),
-            Op::Write => self.write(extent, &job.data, fua),
+            Op::Read => self.read_into(extent, &mut data),
+            Op::Write => self.write(extent, &data, fua),
             Op::Flush => self.open.file.sync_data(),
             Op::Seek => Ok(()),
             Op::Trim | Op::WriteZeroes => {
@@ -97,17 +106,24 @@ impl Caller {
                 zeroed.and_then(|()| if fua { self.open.file.sync_data() } else { Ok(()) })
             }
         };
-        done.map(|()| Vec::new()).map_err(|error| self.open.failure(&error))
+        done.map(|()| data).map_err(|error| self.open.failure(&error))
     }
 
     pub(super) fn read(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
+        let mut data = Vec::new();
+        let read = self.read_into(extent, &mut data);
+        read.map(|()| data).map_err(|error| self.open.failure(&error))
+    }
+
+    fn read_into(&mut self, extent: Extent, data: &mut Vec<u8>) -> io::Result<()> {
         let blocks = self.open.blocks(extent);
         let bytes = blocks.len.bytes_usize();
         self.reach(bytes);
         let memory = self.memory.bytes(bytes);
-        let read = self.open.file.read_exact_at(memory, at(blocks));
-        read.map_err(|error| self.open.failure(&error))?;
-        Ok(self.memory.bytes(bytes)[within(blocks, extent)].to_vec())
+        self.open.file.read_exact_at(memory, at(blocks))?;
+        data.clear();
+        data.extend_from_slice(&self.memory.bytes(bytes)[within(blocks, extent)]);
+        Ok(())
     }
 
     fn write(&mut self, extent: Extent, data: &[u8], fua: bool) -> io::Result<()> {
@@ -196,7 +212,7 @@ fn at(extent: Extent) -> u64 {
 }
 
 /// Where the extent's bytes are among those of its blocks.
-fn within(blocks: Extent, extent: Extent) -> Range<usize> {
+pub(super) fn within(blocks: Extent, extent: Extent) -> Range<usize> {
     let start = Sectors(extent.start.0 - blocks.start.0).bytes_usize();
     start..start + extent.len.bytes_usize()
 }

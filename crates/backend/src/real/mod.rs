@@ -1,9 +1,14 @@
 //! A real disk: a block device of this machine, or a file that stands for one.
 //!
 //! ```text
-//!  submit ─▶ [waits for a block that another changes] ─▶ workers ─ system calls ─▶ the disk
-//!  reap ◀──────────────────── what has ended ◀──────────────┘ └─▶ waker
+//!  submit ─▶ [waits for a block that another changes] ─┬─▶ ring ─ start: one system call for all ─▶ the disk
+//!                                                      └─▶ workers ─ a system call each ──────────▶
+//!  reap ◀── what has ended ◀── ring (its bell), workers (the waker)
 //! ```
+//!
+//! Reads, writes of whole blocks and flushes go through io_uring; trims, zeroes and writes of parts of blocks, which are
+//! several system calls each, are made by a few threads. Where the kernel lets us have no ring, threads make them all, as
+//! many as the disk's depth.
 //!
 //! A flush is fdatasync(2), a forced write one with `RWF_DSYNC`. What is trimmed or zeroed reads as zeroes from then on, and
 //! keeps its space only if that was asked for. What does not begin and end on the disk's blocks is read, changed and written.
@@ -13,34 +18,47 @@
 
 mod caller;
 mod open;
+mod ring;
 #[cfg(test)]
 mod tests;
 mod workers;
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 
 use units::{Extent, Instant, Op, Sectors};
 
-use self::caller::{Caller, Open};
+use self::caller::{Caller, Open, within};
 pub use self::open::{Opening, RealError};
+use self::ring::{Does, Flight, Memory, Ring};
 use self::workers::Workers;
 use crate::device::Facts;
 use crate::store::space_of;
-use crate::{Disk, Failure, Finished, Job, Space, Tag, Waker};
+use crate::{Access, Disk, Failure, Finished, Job, Space, Tag, Waker};
+
+/// Threads beside a ring, for what takes several system calls.
+const WORKERS_BESIDE: u32 = 4;
+/// What is shorter is copied to or from memory that the kernel knows, which takes less than to tell it of the request's.
+const COPY_MAX: Sectors = Sectors(64);
 
 /// A real disk.
 pub struct Real {
     open: Arc<Open>,
+    ring: Option<Ring>,
     workers: Workers,
+    /// How many jobs they have.
+    at_workers: usize,
+    /// Whether the ring has everything begun that was submitted.
+    started: bool,
     /// For looks at it outside of commands.
     caller: Caller,
     capacity: Sectors,
     depth: usize,
     block_device: bool,
-    /// What the workers have.
+    /// What the ring and the workers have.
     given: Vec<Claim>,
     /// What has to wait for one of those, or for one that waits before it.
     waiting: VecDeque<(Claim, Job)>,
@@ -84,13 +102,22 @@ impl Real {
     /// Starts on what is open.
     fn serve(file: File, facts: &Facts, opening: Opening) -> Result<Self, RealError> {
         let open = Arc::new(Open::new(file, facts, opening.buffered));
-        let workers = Workers::start(&open, opening.depth)?;
+        let depth = usize::try_from(opening.depth).expect("a few");
+        let wanted = opening.ring && !opening.buffered;
+        // Why there is none does not matter: threads do as well, if not as fast.
+        let ring = wanted.then(|| Ring::new(&open, depth).ok()).flatten();
+        let beside = opening.depth.min(WORKERS_BESIDE);
+        let workers = if ring.is_some() { beside } else { opening.depth };
+        let workers = Workers::start(&open, workers)?;
         Ok(Self {
             caller: Caller::new(Arc::clone(&open)),
             open,
+            ring,
             workers,
+            at_workers: 0,
+            started: true,
             capacity: opening.capacity,
-            depth: usize::try_from(opening.depth).expect("a few"),
+            depth,
             block_device: facts.block_device,
             given: Vec::new(),
             waiting: VecDeque::new(),
@@ -107,7 +134,7 @@ impl Real {
         Claim { tag: job.tag, blocks: self.open.blocks(extent), writes, changes }
     }
 
-    /// Gives the workers what need not wait any longer.
+    /// Has begun what need not wait any longer.
     fn give(&mut self) {
         let mut nth = 0;
         while let Some((claim, _)) = self.waiting.get(nth) {
@@ -118,9 +145,64 @@ impl Real {
             }
             let (claim, job) = self.waiting.remove(nth).expect("it is there");
             self.given.push(claim);
+            self.begin(claim, job);
+        }
+    }
+
+    fn begin(&mut self, claim: Claim, job: Job) {
+        let does = match job.operation.op {
+            Op::Read => Some(Does::Read),
+            Op::Write if !claim.changes => Some(Does::Write { forced: job.operation.fua }),
+            Op::Flush => Some(Does::Flush),
+            _ => None,
+        };
+        if let (Some(ring), Some(does)) = (&mut self.ring, does) {
+            let flight = flight(&self.open, ring, does, claim.blocks, job);
+            ring.push(flight);
+            self.started = false;
+        } else {
+            self.at_workers += 1;
             self.workers.give(job);
         }
     }
+
+    /// What the ring says has ended.
+    fn landed(&mut self) -> Option<Finished> {
+        let ring = self.ring.as_mut()?;
+        let (mut flight, how) = ring.reap()?;
+        // What is left of a transfer that was cut short has been pushed again.
+        self.started = false;
+        let (tag, extent, blocks) = (flight.job.tag, flight.job.operation.extent, flight.blocks);
+        let mut data = core::mem::take(&mut flight.job.data);
+        if flight.does == Does::Read
+            && how.is_ok()
+            && let Some(memory) = flight.memory.bytes(blocks.len)
+        {
+            data.clear();
+            data.extend_from_slice(&memory[within(blocks, extent)]);
+        }
+        let data = ring.keep(flight.memory).unwrap_or(data);
+        let result = how.map(|()| data).map_err(|error| self.open.failure(&error));
+        Some(Finished { tag, result, late: None })
+    }
+}
+
+/// The job with the memory that it is carried out in: its own, if that is worth it and lies as it has to.
+fn flight(open: &Open, ring: &mut Ring, does: Does, blocks: Extent, mut job: Job) -> Flight {
+    if does == Does::Flush {
+        return Flight::new(job, does, blocks, Memory::None);
+    }
+    let bytes = blocks.len.bytes_usize();
+    let whole = blocks == job.operation.extent && blocks.len > COPY_MAX;
+    if whole && job.data.capacity() >= bytes && open.suits(&job.data) {
+        let data = core::mem::take(&mut job.data);
+        return Flight::new(job, does, blocks, Memory::Payload(data));
+    }
+    let mut memory = ring.memory(bytes);
+    if let (Does::Write { .. }, Some(memory)) = (does, memory.bytes(blocks.len)) {
+        memory.copy_from_slice(&job.data);
+    }
+    Flight::new(job, does, blocks, memory)
 }
 
 impl Disk for Real {
@@ -142,20 +224,42 @@ impl Disk for Real {
     }
 
     fn next_event(&self) -> Option<Instant> {
-        // What ends wakes whoever waits; what has been taken and not reaped is there already.
-        (!self.done.is_empty()).then_some(self.now)
+        // What ends wakes whoever waits; what has been taken and not reaped is there already, and what could not begin is
+        // tried again.
+        (!self.done.is_empty() || !self.started).then_some(self.now)
     }
 
     fn reap(&mut self, now: Instant) -> Option<Finished> {
         self.now = now;
-        if self.done.is_empty() {
+        if self.done.is_empty() && self.at_workers > 0 {
             self.workers.take(&mut self.done);
+            self.at_workers -= self.done.len();
         }
-        let finished = self.done.pop_front()?;
+        let finished = match self.done.pop_front() {
+            Some(finished) => finished,
+            None => self.landed()?,
+        };
         let place = self.given.iter().position(|claim| claim.tag == finished.tag);
         self.given.swap_remove(place.expect("what has ended was given"));
         self.give();
         Some(finished)
+    }
+
+    fn start(&mut self) {
+        self.started = self.started || self.ring.as_mut().is_none_or(Ring::start);
+    }
+
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.ring.as_ref().map(AsFd::as_fd)
+    }
+
+    fn rings(&mut self) -> bool {
+        self.ring.as_mut().is_some_and(Ring::has_ended)
+    }
+
+    fn access(&self) -> Option<Access> {
+        let through = |ring: &Ring| Access::Ring { registered: ring.is_registered() };
+        Some(self.ring.as_ref().map_or(Access::Threads, through))
     }
 
     fn space(&mut self, extent: Extent) -> Option<(Space, Sectors)> {

@@ -23,6 +23,8 @@ pub struct Opening {
     /// Whether a table of partitions on a block device is taken as what was stored there through us. What a file holds is
     /// taken as that in any case: whoever names a file means it.
     pub adopt: bool,
+    /// Whether commands go through io_uring, where the kernel lets us and the page cache does not stand between.
+    pub ring: bool,
 }
 
 /// Why a real disk cannot be served.

@@ -86,7 +86,7 @@ impl Drop for Workers {
 fn work(mut caller: Caller, shared: &Shared) {
     loop {
         let mut desk = lock(&shared.desk);
-        let job = loop {
+        let mut job = loop {
             if let Some(job) = desk.jobs.pop_front() {
                 break job;
             }
@@ -96,7 +96,7 @@ fn work(mut caller: Caller, shared: &Shared) {
             desk = shared.given.wait(desk).unwrap_or_else(PoisonError::into_inner);
         };
         drop(desk);
-        let result = caller.carry_out(&job);
+        let result = caller.carry_out(&mut job);
         let finished = Finished { tag: job.tag, result, late: None };
         let mut done = lock(&shared.done);
         // Who was woken and has not come yet takes this one too.

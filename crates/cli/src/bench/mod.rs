@@ -8,6 +8,7 @@ mod live;
 mod nbd;
 mod pool;
 mod preempt;
+mod real;
 mod shares;
 mod vdisk;
 
@@ -18,5 +19,29 @@ pub(crate) use insulation::insulation;
 pub(crate) use nbd::{Shape, nbd};
 pub(crate) use pool::pool;
 pub(crate) use preempt::preempt;
+pub(crate) use real::real;
 pub(crate) use shares::shares;
 pub(crate) use vdisk::vdisk;
+
+/// The middle one; of an even number, the mean of the middle two. Nothing of nothing.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values.len().saturating_sub(1) / 2, values.len() / 2);
+    match (values.get(low), values.get(high)) {
+        (Some(low), Some(high)) => f64::midpoint(*low, *high),
+        _ => f64::NAN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_the_middle_one_whatever_the_order() {
+        assert!((median([3.0, 1.0, 2.0].into_iter()) - 2.0).abs() < 1e-9);
+        assert!((median([4.0, 1.0, 2.0, 3.0].into_iter()) - 2.5).abs() < 1e-9);
+        assert!(median(core::iter::empty()).is_nan());
+    }
+}

@@ -175,9 +175,10 @@ fn of_config(config: &Path, write: bool) -> anyhow::Result<Vec<Device>> {
             }
             Backing::Real(real) => {
                 // Whatever speaks against serving it speaks against writing to it.
-                let config::Real { buffered, adopt, .. } = *real;
+                let config::Real { buffered, adopt, way, .. } = *real;
+                let ring = way == config::Way::Ring;
                 let opening =
-                    backend::Opening { capacity: size, depth: disk.depth, buffered, adopt };
+                    backend::Opening { capacity: size, depth: disk.depth, buffered, adopt, ring };
                 backend::Real::open(&real.path, opening).map_err(|error| refused(&error))?;
                 (&real.path, Kind::Any)
             }

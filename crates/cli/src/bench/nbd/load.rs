@@ -1,5 +1,6 @@
 //! What is asked of a server, by fio.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
@@ -15,12 +16,12 @@ const DEPTH_SEQUENTIAL: u32 = 8;
 /// One kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    pub(super) connections: u32,
+    pub(crate) connections: u32,
     /// As fio calls it.
-    pub(super) pattern: &'static str,
-    pub(super) block: Bytes,
+    pub(crate) pattern: &'static str,
+    pub(crate) block: Bytes,
     /// Requests outstanding on each connection.
-    pub(super) depth: u32,
+    pub(crate) depth: u32,
 }
 
 impl Shape {
@@ -43,6 +44,44 @@ impl Shape {
     pub(crate) fn name(&self) -> String {
         let Self { connections, pattern, block, depth } = self;
         format!("{pattern}-{}k-d{depth}-c{connections}", block.0 / KIB)
+    }
+
+    /// Has fio ask for this, for so long.
+    pub(crate) fn ask(&self, asked: &Asked<'_>, seconds: u64) -> anyhow::Result<Job> {
+        let job = ask(
+            asked,
+            &[
+                &format!("--rw={}", self.pattern),
+                &format!("--bs={}", self.block.0),
+                &format!("--iodepth={}", self.depth),
+                &format!("--numjobs={}", self.connections),
+                &format!("--runtime={seconds}"),
+                "--time_based",
+                "--norandommap",
+                "--group_reporting",
+            ],
+        )?;
+        if job.requests() == 0 {
+            bail!("{}: not one request was answered in {seconds} s", asked.who);
+        }
+        Ok(job)
+    }
+}
+
+/// Whom fio asks, and how it gets there.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) who: &'static str,
+    pub(crate) options: Vec<String>,
+    pub(crate) size: Bytes,
+    /// Where it may leave things.
+    pub(crate) directory: &'a Path,
+}
+
+impl<'a> Asked<'a> {
+    fn server(server: &'a Server) -> Self {
+        let options = vec!["--ioengine=nbd".to_owned(), format!("--uri={}", server.uri)];
+        Self { who: server.name, options, size: super::SIZE, directory: server.directory() }
     }
 }
 
@@ -69,7 +108,7 @@ struct Report {
 }
 
 #[derive(Debug, Deserialize)]
-struct Job {
+pub(crate) struct Job {
     error: i64,
     read: Direction,
     write: Direction,
@@ -81,44 +120,39 @@ struct Direction {
     total_ios: u64,
 }
 
+impl Job {
+    pub(crate) fn per_s(&self) -> f64 {
+        self.read.iops + self.write.iops
+    }
+
+    fn requests(&self) -> u64 {
+        self.read.total_ios + self.write.total_ios
+    }
+}
+
 /// Writes every sector once.
 pub(super) fn fill(server: &Server) -> anyhow::Result<()> {
-    fio(server, &["--rw=write", "--bs=1m", "--iodepth=4"]).map(drop)
+    ask(&Asked::server(server), &["--rw=write", "--bs=1m", "--iodepth=4"]).map(drop)
 }
 
 pub(super) fn run(server: &Server, shape: &Shape, seconds: u64) -> anyhow::Result<Run> {
     let before = server.processor()?;
-    let job = fio(
-        server,
-        &[
-            &format!("--rw={}", shape.pattern),
-            &format!("--bs={}", shape.block.0),
-            &format!("--iodepth={}", shape.depth),
-            &format!("--numjobs={}", shape.connections),
-            &format!("--runtime={seconds}"),
-            "--time_based",
-            "--norandommap",
-            "--group_reporting",
-        ],
-    )?;
+    let job = shape.ask(&Asked::server(server), seconds)?;
     let processor = server.processor()?.saturating_sub(before);
-    let requests = job.read.total_ios + job.write.total_ios;
-    if requests == 0 {
-        bail!("{}: not one request was answered in {seconds} s", server.name);
-    }
-    Ok(Run { requests_per_s: job.read.iops + job.write.iops, requests, processor })
+    Ok(Run { requests_per_s: job.per_s(), requests: job.requests(), processor })
 }
 
-fn fio(server: &Server, options: &[&str]) -> anyhow::Result<Job> {
+/// Has fio ask as these options say.
+pub(crate) fn ask(asked: &Asked<'_>, options: &[&str]) -> anyhow::Result<Job> {
     let mut command = Command::new("fio");
-    command.args(["--name=bench", "--ioengine=nbd", "--thread", "--output-format=json"]);
-    command.arg(format!("--uri={}", server.uri)).arg(format!("--size={}", super::SIZE.0));
-    command.args(options).current_dir(server.directory()).stdin(Stdio::null());
+    command.args(["--name=bench", "--thread", "--output-format=json"]).args(&asked.options);
+    command.arg(format!("--size={}", asked.size.0));
+    command.args(options).current_dir(asked.directory).stdin(Stdio::null());
     let output = command.output().context("cannot start fio")?;
     let said = String::from_utf8_lossy(&output.stdout);
     let failed = || {
         let complaint = String::from_utf8_lossy(&output.stderr);
-        format!("fio with {}: {}: {}", server.name, output.status, complaint.trim())
+        format!("fio with {}: {}: {}", asked.who, output.status, complaint.trim())
     };
     // Notes may stand before the report.
     let start = said.find('{').with_context(failed)?;

@@ -12,12 +12,13 @@ use report::SCHEMA;
 use serde::Serialize;
 use units::Bytes;
 
-use super::live;
+use super::{live, median};
 use crate::args;
 use crate::exit::{Ended, bad_input};
 use crate::table;
 use load::Run;
-pub(crate) use load::Shape;
+pub(crate) use load::{Asked, Shape, ask};
+pub(crate) use processor::load_average;
 use servers::{Server, Whose};
 
 /// Of each server's disk; all of it is written before anything is measured, because holes would not be sent.
@@ -81,7 +82,7 @@ pub(crate) fn nbd(args: &args::NbdBench, json: bool) -> anyhow::Result<Ended> {
         let why = format!("no such row, expected a part of the name of one: {}", known.join(", "));
         return Err(bad_input(why));
     }
-    let before = processor::load_average()?;
+    let before = load_average()?;
     let (mut servers, missing) = servers::start(SIZE)?;
     for name in &missing {
         eprintln!("{name} is NOT INSTALLED: it is not compared with");
@@ -95,7 +96,7 @@ pub(crate) fn nbd(args: &args::NbdBench, json: bool) -> anyhow::Result<Ended> {
         rows.push(row(&mut servers, shape, args)?);
     }
     let holds = rows.iter().all(|row| row.against.as_ref().is_none_or(|against| against.holds));
-    let load_average = [before, processor::load_average()?];
+    let load_average = [before, load_average()?];
     let (seconds, rounds) = (args.seconds, args.rounds);
     let nbd = Nbd { schema: SCHEMA, seconds, rounds, load_average, missing, rows, holds };
     if json {
@@ -146,17 +147,6 @@ fn against(servers: &[Server], served: &[Served], runs: &[Vec<Run>]) -> Option<A
     Some(Against { best: served[best].server, throughput_ratio, processor_ratio, holds })
 }
 
-/// The middle one; of an even number, the mean of the middle two. Nothing of nothing.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<_> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let (low, high) = (values.len().saturating_sub(1) / 2, values.len() / 2);
-    match (values.get(low), values.get(high)) {
-        (Some(low), Some(high)) => f64::midpoint(*low, *high),
-        _ => f64::NAN,
-    }
-}
-
 fn print(nbd: &Nbd) {
     let Some(first) = nbd.rows.first() else { return };
     let names: Vec<_> = first.served.iter().map(|served| served.server).collect();
@@ -189,17 +179,5 @@ fn print(nbd: &Nbd) {
     );
     if !nbd.missing.is_empty() {
         println!("NOT INSTALLED, and not compared with: {}", nbd.missing.join(", "));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_median_is_the_middle_one_whatever_the_order() {
-        assert!((median([3.0, 1.0, 2.0].into_iter()) - 2.0).abs() < 1e-9);
-        assert!((median([4.0, 1.0, 2.0, 3.0].into_iter()) - 2.5).abs() < 1e-9);
-        assert!(median(core::iter::empty()).is_nan());
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn time(pid: u32, with_children: bool) -> anyhow::Result<Duration> {
 }
 
 /// The mean over the last minute of how many processes ran or wanted to.
-pub(super) fn load_average() -> anyhow::Result<f64> {
+pub(crate) fn load_average() -> anyhow::Result<f64> {
     let text = fs::read_to_string("/proc/loadavg").context("/proc/loadavg")?;
     let first = text.split_whitespace().next().context("/proc/loadavg is empty")?;
     first.parse().context("/proc/loadavg")
