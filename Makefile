@@ -39,10 +39,11 @@ determinism: build
 	  || { echo "experiments: debug and release differ"; exit 1; }
 	@echo "debug and release give the same JSON"
 
-# ext4 in a Linux guest, on an exported volume, and on one of a pool that grows and is moved.
+# ext4 in a Linux guest, on an exported volume, on one of a pool that grows and is moved, and on one whose daemon goes and comes.
 guest: build
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/run.sh
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/pool.sh
+	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/restart.sh
 
 clients:
 	@missing=(); for p in $(CLIENTS); do dpkg -s $$p >/dev/null 2>&1 || missing+=($$p); done; \

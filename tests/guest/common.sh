@@ -25,17 +25,18 @@ finish() {
 }
 trap finish EXIT
 
-# serve: serves $dir/plan.toml on $dir/nbd.sock. The daemon says when it listens; a pipe waits for that, and ends if the daemon does.
+# serve [ARGUMENT...]: serves $dir/plan.toml on $dir/nbd.sock. The daemon says when it listens; a pipe waits for that, and ends if the
+# daemon does. What it said of its first address is in $listening.
 serve() {
   rm -f "$dir/words"
   mkfifo "$dir/words"
-  "$spindle" serve "$dir/plan.toml" --listen "unix:$dir/nbd.sock" --json > "$dir/accounts.json" 2> "$dir/words" &
+  "$spindle" serve "$dir/plan.toml" "$@" --listen "unix:$dir/nbd.sock" --json > "$dir/accounts.json" 2> "$dir/words" &
   daemon=$!
   exec 3< "$dir/words"
   listening=
   while read -r line <&3; do
     echo "spindle: $line"
-    case $line in "listening on "*) listening=yes; break ;; esac
+    case $line in "listening on "*) listening=${line#listening on }; break ;; esac
   done
   if [ -z "$listening" ]; then
     echo "FAILED: spindle does not serve" >&2

@@ -1,11 +1,11 @@
 //! Disks that hold data. No policy: a backend does what it is told, in the order in which it is told.
 //!
-//! A [`Disk`] is driven like everything else here: time is an argument. There are four, and two that stand before another:
+//! A [`Disk`] is driven like everything else here: time is an argument. There are four, and three that stand before another:
 //!
 //! ```text
 //! Guarded ─▶ Faulty ─▶ Emulated   data in memory or in a file, and a drive model that says when each command is done
 //!    │       (tests)   Real       a block device or a file of this machine, which says so itself
-//!    │                 Memory     data in memory, at once; Null keeps nothing
+//!    │       Flaky     Memory     data in memory, at once; Null keeps nothing
 //!    └─ what failed, how long the longest command has been under way, and that a failed flush fails what follows
 //! ```
 //!
@@ -19,6 +19,7 @@ pub mod device;
 
 mod emulated;
 mod faulty;
+mod flaky;
 mod guarded;
 mod memory;
 mod real;
@@ -32,6 +33,7 @@ use units::{Duration, Extent, Instant, Operation, Sectors};
 pub use drive::Parts;
 pub use emulated::Emulated;
 pub use faulty::{Fault, Faults, Faulty, What};
+pub use flaky::{Flaky, Odds};
 pub use guarded::{Guarded, Health, State};
 pub use memory::{Memory, Null};
 pub use real::{Opening, Real, RealError};

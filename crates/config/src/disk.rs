@@ -11,6 +11,7 @@ use crate::deadlines;
 use crate::drives;
 use crate::error::ConfigError;
 use crate::execution;
+use crate::faults;
 use crate::file::read_at_most;
 use crate::limits::{
     DEPTH_MAX, ESTIMATE_MIN, INTERVAL_MIN, LINGER_MAX, PATH_BYTES_MAX, PERIOD_MAX, PERIOD_MIN,
@@ -54,6 +55,7 @@ pub(crate) const KEYS: &[&str] = &[
     deadlines::KEYS[0],
     deadlines::KEYS[1],
     deadlines::KEYS[2],
+    faults::KEY,
 ];
 
 const PERIOD_DEFAULT: Duration = Duration::from_secs(1);
@@ -127,6 +129,7 @@ fn disk(
     };
     let nominal = nominal(table, worst, policy(table)?, period)?;
     let by = estimator(table, &drive.model)?;
+    let faults = faults::check(table, matches!(backing, Backing::Real(_)))?;
     let (host_lateness, best_effort, slack_range) = deadlines::check(table, policy(table)?)?;
     let disk = Disk {
         name,
@@ -147,6 +150,7 @@ fn disk(
         host_lateness,
         best_effort,
         slack_range,
+        faults,
         line: table.line(),
     };
     deadlines::bounded(table, &disk)?;

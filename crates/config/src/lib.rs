@@ -20,6 +20,7 @@ mod disk;
 mod document;
 mod error;
 mod execution;
+mod faults;
 mod file;
 mod log;
 mod measured;
@@ -39,6 +40,7 @@ mod workload;
 
 pub use document::{Document, Named, PoolVolumeEdit, StreamEdit, VolumeEdit};
 pub use error::ConfigError;
+pub use faults::Faults;
 pub use log::{Log, LogFormat, Record};
 pub use nbd::{Nbd, Tls};
 pub use plan::{

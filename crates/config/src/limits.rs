@@ -61,6 +61,11 @@ pub const ESTIMATE_MIN: Duration = Duration::from_micros(1);
 /// The longest that a host may be said to be late for a command: a stream that has to reckon with more has no use for a disk.
 pub const HOST_LATENESS_MAX: Duration = Duration::from_secs(1);
 
+/// The shortest time that a command can be made to stall for.
+pub const FAULT_STALL_MIN: Duration = Duration::from_micros(1);
+/// The longest.
+pub const FAULT_STALL_MAX: Duration = Duration::from_secs(600);
+
 /// The smallest request.
 pub const BLOCK_MIN: Bytes = Bytes(SECTOR_BYTES);
 /// The largest request: what NBD clients may ask for in one piece.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use engine::{Contract, Declared, EstimatorName, Execution, PolicyName, Priority, Server};
 use units::{Bytes, Duration, Extent, Operation, Rate, Share};
 
+use crate::faults::Faults;
 use crate::log::Log;
 use crate::nbd::Nbd;
 use crate::pool::Pool;
@@ -94,6 +95,8 @@ pub struct Disk {
     pub best_effort: Option<Server>,
     /// Which intervals [`PolicyName::DeltaL`] takes its slack from: all, but for experiments.
     pub slack_range: engine::stream::Range,
+    /// What goes wrong on it, where it is to.
+    pub faults: Option<Faults>,
     /// The line of its table, from 1.
     pub line: usize,
 }

@@ -46,6 +46,7 @@ fn disks() -> Vec<Disk> {
         host_lateness: Duration::from_millis(1),
         best_effort: None,
         slack_range: engine::stream::Range::All,
+        faults: None,
         line: 7,
     };
     let written = Disk {

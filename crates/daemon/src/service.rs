@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::{fmt, io, thread};
 
-use backend::{Disk, Emulated, FileStore, Guarded, Memory, Null, Opening, RamStore, Real};
+use backend::{
+    Disk, Emulated, FileStore, Flaky, Guarded, Memory, Null, Odds, Opening, RamStore, Real,
+};
 use config::{Backing, Document, Plan};
 use engine::Agenda;
 use frontend::{Address, Listing, Server, Settings, Tls, TlsError, TlsFiles};
@@ -385,6 +387,10 @@ fn open(
         Backing::Null => Box::new(Null::new(model.capacity())),
         Backing::Real(real) => Box::new(open_real(plan, disk, real)?),
     };
+    let behind = match disk.faults {
+        Some(faults) => flaky(&disk.name, faults, behind),
+        None => behind,
+    };
     let engine = match recorder {
         Some(recorder) => recorder.engine(plan, place, disk, now),
         None => disk.engine_on_host(now).into(),
@@ -398,6 +404,19 @@ fn open(
     }
     let brain = Brain { engine, seats: Seats::default(), agenda: Agenda::default() };
     Ok(Opened { brain, disk: behind })
+}
+
+/// The disk, with faults put into it, and a word of warning.
+fn flaky(name: &str, faults: config::Faults, disk: Box<dyn Disk>) -> Box<dyn Disk> {
+    let config::Faults { seed, read, write, flush, stall, stall_for, vanish_after } = faults;
+    let gone = vanish_after.map(|last| format!(", and gone after {last} commands"));
+    eprintln!(
+        "disk {name}: faults are put into it, drawn from seed {seed}: reads fail {read}, writes {write}, flushes {flush}; \
+         {stall} of the commands stall for {stall_for}{}",
+        gone.unwrap_or_default()
+    );
+    let odds = Odds { seed, read, write, flush, stall, stall_for, vanish_after };
+    Box::new(Flaky::new(disk, odds))
 }
 
 fn open_file(plan: &Plan, disk: &config::Disk, path: &Path) -> Result<FileStore, StartError> {

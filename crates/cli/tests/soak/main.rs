@@ -20,11 +20,13 @@ const PLAN: &str = r#"[[disk]]
 name = "d0"
 drive = "hgst-7k8"
 backing = "arm.img"
+faults = {}
 
 [[disk]]
 name = "d1"
 drive = "samsung-870evo-1t"
 backing = "flash.img"
+faults = {}
 
 [[volume]]
 name = "a"
@@ -48,7 +50,7 @@ reserve = "60%"
 const VOLUMES: [&str; 3] = ["a", "b", "c"];
 /// So many clients, the first ones, are on the disk with an arm. A round is as long as theirs: the others are far quicker.
 const SLOW: u64 = 4;
-const ROUNDS: u32 = 6;
+const ROUNDS: u32 = 8;
 /// How much more memory a daemon may hold at a round's end than early in it.
 const GROWTH_MAX_KIB: u64 = 16 << 10;
 
@@ -69,6 +71,36 @@ fn goes_on(round: u32, since: Instant) -> bool {
         Ok(seconds) => since.elapsed() < Duration::from_secs(seconds.parse().expect("seconds")),
         Err(_) => round < ROUNDS,
     }
+}
+
+/// What goes wrong in a round: nothing in every fourth one, and in every fifth a disk goes away.
+fn faults(round: u32, dice: &mut Dice) -> [String; 2] {
+    [0, 1].map(|disk| {
+        let seed = dice.below(1 << 32);
+        let gone = match (round + 2 * disk) % 5 {
+            0 => format!(", vanish_after = {}", 1_500 + dice.below(3_000)),
+            _ => String::new(),
+        };
+        if round.is_multiple_of(4) {
+            return "faults = {}".to_owned();
+        }
+        format!(
+            "faults = {{ seed = {seed}, read = \"0.5%\", write = \"0.5%\", flush = \"0.2%\", stall = \"0.5%\", \
+             stall_for = \"50ms\"{gone} }}"
+        )
+    })
+}
+
+/// Puts other faults into the config, which the daemon has changed meanwhile.
+fn put_faults(scratch: &Scratch, faults: &[String; 2]) {
+    let text = std::fs::read_to_string(scratch.join("plan.toml")).expect("the config");
+    let mut faults = faults.iter();
+    let put = |line: &str| match line.starts_with("faults = ") {
+        true => faults.next().expect("two disks").clone(),
+        false => line.to_owned(),
+    };
+    let lines: Vec<String> = text.lines().map(put).collect();
+    scratch.write("plan.toml", lines.join("\n") + "\n");
 }
 
 fn changes_contract(directory: &Path, dice: &mut Dice) {
@@ -94,6 +126,7 @@ fn whatever_ends_a_daemon_what_it_acknowledged_is_kept_and_no_request_goes_unans
     while goes_on(round, since) {
         let ending = endings[usize::try_from(round % 3).expect("small")];
         round += 1;
+        put_faults(&scratch, &faults(round, &mut dice));
         let requests = if soak { 1_000 + dice.below(5_000) } else { 50 + dice.below(200) };
         let server = Server::unix(scratch.path(), &plan);
         live(&server, &mut ranges, ending, requests, &mut || {
@@ -105,12 +138,14 @@ fn whatever_ends_a_daemon_what_it_acknowledged_is_kept_and_no_request_goes_unans
             Ending::Killed => assert_eq!(server.ended().code, None, "round {round}"),
         }
     }
+    put_faults(&scratch, &[0, 1].map(|_| "faults = {}".to_owned()));
     let server = Server::unix(scratch.path(), &plan);
     for range in &mut ranges {
         range.verify(&server.address);
     }
     server.stop();
     let sum = |of: fn(&Range) -> u64| ranges.iter().map(of).sum::<u64>();
+    assert!(sum(|range| range.errors) > 0, "faults were put into the disks, and nobody saw one");
     println!(
         "{round} rounds: {} answers, {} of them errors, {} connections cut, \
          {} requests left open by a cut or an end",

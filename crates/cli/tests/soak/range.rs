@@ -18,6 +18,8 @@ const BLOCK: usize = 4_096;
 const BLOCKS: u64 = 2_048;
 const REQUEST_BLOCKS_MAX: u64 = 16;
 const DEPTH: usize = 8;
+/// How often a read that failed is tried again before a daemon's clients work: faults are put into its disks.
+const TRIES_MAX: u32 = 50;
 /// One answer in so many is the last before the connection is cut.
 const CUT: u64 = 300;
 
@@ -99,7 +101,8 @@ impl Range {
             Client::connect(&address.parse().expect("an address")).expect("it listens");
         client.go(self.volume).expect("it is served");
         for first in (0..BLOCKS).step_by(64) {
-            let data = client.read(self.extent(first, 64)).expect("it can be read");
+            let tried = (0..TRIES_MAX).map(|_| client.read(self.extent(first, 64)));
+            let data = tried.filter_map(Result::ok).next().expect("it can be read");
             for (number, bytes) in (first..).zip(data.chunks_exact(BLOCK)) {
                 let contents = self.check(number, bytes);
                 let block = self.block(number);

@@ -18,7 +18,7 @@ fn an_unknown_key_of_a_disk() {
         "plan.toml:1: [[disk]] \"d0\": field `dirve`: found `dirve`, expected one of the keys `name`, \
          `drive`, `profile`, `path`, `buffered`, `adopt`, `io_uring`, `size`, `backing`, `policy`, `depth`, `period`, `batch`, `linger`, \
          `estimate_sequential`, `estimate_random`, `execution`, `split`, `chunk`, `jit_offset`, `approach`, `seek_split`, `free_prefetch`, `preempt_writes`, \
-          `estimate`, `nominal_rate`, `unreserved`, `host_lateness`, `best_effort`, `range`"
+          `estimate`, `nominal_rate`, `unreserved`, `host_lateness`, `best_effort`, `range`, `faults`"
     );
 }
 
