@@ -47,6 +47,8 @@ const DEPTH: u32 = 32;
 const STRETCH: usize = 4 * DEPTH as usize;
 /// As far as that can be told, in hundredths.
 const AHEAD_PERCENT: u128 = 130;
+/// By so many hundredths few commands may differ more than many.
+const UNSURE_PERCENT_MAX: u64 = 60;
 /// How long a bucket is left to fill, to see whether it does.
 const FILL: Duration = Duration::from_millis(1_500);
 /// What it holds then comes in this part of the time that it took to be given, in hundredths.
@@ -95,11 +97,11 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), Halt> {
         (Some(short), Some(long)) => told_apart(short, long),
         // What is not beyond doubt of the other length is good enough to tell what is counted.
         (Some(short), None) => match long.pace {
-            Some(long) if as_many_bytes(short.later, long) => vec![of_bytes(short, SHORT)],
+            Some(long) if as_many_bytes(&short, &long) => vec![of_bytes(short, SHORT)],
             _ => vec![of_commands(short)],
         },
         (None, Some(long)) => match short.pace {
-            Some(short) if as_many(short, long.later) => vec![of_commands(long)],
+            Some(short) if as_many(&short, &long) => vec![of_commands(long)],
             _ => vec![of_bytes(long, LONG)],
         },
         (None, None) => alike(bench)?.into_iter().collect(),
@@ -121,24 +123,25 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), Halt> {
     Ok(())
 }
 
-/// As many of either, within a tenth.
-const fn as_many(one: u64, other: u64) -> bool {
-    let more = if one > other { one } else { other };
-    one.abs_diff(other) <= more / 10
+/// As many of either, within a tenth; and within what those that wait together make of a few.
+fn as_many(one: &Bent, other: &Bent) -> bool {
+    let few = one.samples.min(other.samples).max(1);
+    let percent = 10 + (100 * u64::from(DEPTH) / few as u64).min(UNSURE_PERCENT_MAX);
+    one.later.abs_diff(other.later).saturating_mul(100) <= one.later.max(other.later) * percent
 }
 
 /// As many bytes in short ones as in long ones.
-const fn as_many_bytes(short: u64, long: u64) -> bool {
-    as_many(short, long.saturating_mul(LONG.0 / SHORT.0))
+fn as_many_bytes(short: &Bent, long: &Bent) -> bool {
+    as_many(short, &Bent { later: long.later.saturating_mul(LONG.0 / SHORT.0), ..*long })
 }
 
 /// Short and long commands are limited: by one bucket of commands, by one of bytes, or by one of each.
 fn told_apart(short: Bent, long: Bent) -> Vec<Limit> {
     let times = LONG.0 / SHORT.0;
     // Whoever came first had more of a burst.
-    if as_many(short.later, long.later) {
+    if as_many(&short, &long) {
         vec![of_commands(Bent { burst: short.burst.max(long.burst), ..short })]
-    } else if as_many_bytes(short.later, long.later) {
+    } else if as_many_bytes(&short, &long) {
         // Many small ones say more of a rate than a few large ones.
         vec![if short.samples > long.samples {
             of_bytes(Bent { burst: short.burst.max(long.burst * times), ..short }, SHORT)
@@ -178,8 +181,8 @@ fn figures(of: Allowance, bent: Bent, each: u64) -> Limit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Looked {
     limit: Option<Bent>,
-    /// Commands a second in the end, in thousandths, limited or not.
-    pace: Option<u64>,
+    /// What came in the end, limited or not.
+    pace: Option<Bent>,
 }
 
 /// Loads it with commands of `len` until a burst would be over, and looks at the line.
@@ -265,11 +268,13 @@ fn span(part: &[Completion]) -> Duration {
     last.completed.since(first.completed)
 }
 
-/// The mean pace of the later half, in thousandths of a command a second.
-fn pace(seen: &Loaded) -> Option<u64> {
+/// The mean pace of the later half: what was saved up before is gone by then.
+fn pace(seen: &Loaded) -> Option<Bent> {
     let late = later_half(seen);
-    let count = u128::try_from(late.len()).ok()?.checked_sub(1)?;
-    u64::try_from((count * NANOS * 1_000).checked_div(span(late).as_nanos().into())?).ok()
+    let samples = late.len().checked_sub(1).filter(|more| *more > 0)?;
+    let nanos = u128::from(span(late).as_nanos());
+    let later = u64::try_from((samples as u128 * NANOS * 1_000).checked_div(nanos)?).ok()?;
+    Some(Bent { later, differ: later / 1_000, burst: 0, samples })
 }
 
 /// Whether nobody got ahead of the line in the later half: a host that is slow now and fast then does.
@@ -335,9 +340,7 @@ fn waiting(seen: &Loaded, (alone, absent): (Duration, u64)) -> Option<Bent> {
     if present <= alone * 2 || interval == Duration::ZERO || !keeps_to_its_line(seen) {
         return None;
     }
-    let later = u64::try_from(NANOS * 1_000 / u128::from(interval.as_nanos())).ok()?;
-    let samples = seen.done.len();
-    Some(Bent { later, differ: later / 1_000, burst: 0, samples })
+    pace(seen)
 }
 
 /// Whether commands of all lengths come at one rate, at two depths.
