@@ -38,6 +38,10 @@ const PAUSE_ROUND: f64 = 4e7;
 const PAUSE: f64 = 1e7;
 /// Blocks between two references: 32 MiB, which no drive reads ahead.
 const APART: u64 = 65_536;
+/// Places that are read within so much of a turn of each other may be read at one phase: of blocks anywhere three of ten are.
+const ONE_PHASE: f64 = 0.15;
+/// Blocks anywhere by which that is seen.
+const ANYWHERE: u32 = 30;
 /// How long a turn is looked for.
 const LOOKED: Duration = Duration::from_secs(120);
 /// The same in a quick measurement.
@@ -118,10 +122,16 @@ pub fn rotation(bench: &mut Bench<'_>) -> Result<Spindle, Halt> {
             bench.findings.finish(Stage::Rotation);
             return Ok(turns);
         }
-        Looked::Undecided => "rotation: undecided, too many completions came late or out of turn",
-        Looked::Still => "not rotating: reads of one place follow no period",
+        Looked::Undecided => {
+            "rotation: undecided, too many completions came late or out of turn".to_owned()
+        }
+        Looked::Still => "not rotating: reads of one place follow no period".to_owned(),
+        Looked::Ticks => format!(
+            "not rotating: reads end with the ticks of a clock, {} apart, wherever they are",
+            Duration::from_nanos(nearest(probe.period))
+        ),
     };
-    bench.findings.note(still.to_owned());
+    bench.findings.note(still);
     bench.findings.spindle = Some(Spindle::Still);
     bench.findings.finish(Stage::Rotation);
     Ok(Spindle::Still)
@@ -133,6 +143,8 @@ enum Looked {
     Turns(Vec<Reference>),
     /// There is none.
     Still,
+    /// There is one, the probe's period, and nothing turns: a clock ticks, which hands out what was read.
+    Ticks,
     /// It does not tell.
     Undecided,
 }
@@ -159,6 +171,11 @@ fn look(probe: &mut Probe<'_, '_>) -> Result<Looked, Halt> {
         undecided |= seen == Found::Undecided;
         if let Found::Period(period) = seen {
             probe.period = period;
+            if let Some(phase) = one_phase(&reads, period)
+                && everywhere(probe, phase)?
+            {
+                return Ok(Looked::Ticks);
+            }
             found = Some(references);
             if !some_kept(&reads, period) {
                 break;
@@ -172,6 +189,31 @@ fn look(probe: &mut Probe<'_, '_>) -> Result<Looked, Halt> {
         (None, true) => Looked::Undecided,
         (None, false) => Looked::Still,
     })
+}
+
+/// The phase at which all places are read, if they are all read at one.
+fn one_phase(reads: &[Reads], period: f64) -> Option<f64> {
+    let middle = |ends: &[f64]| {
+        let phases: Vec<f64> = ends.iter().map(|end| end / period).collect();
+        centre(&phases, LATE).map(|centre| centre.mean)
+    };
+    let all: Vec<f64> = reads.iter().filter_map(|reads| middle(&reads.ends)).collect();
+    let first = *all.first()?;
+    all.iter().all(|phase| wrap(phase - first).abs() < ONE_PHASE).then_some(first)
+}
+
+/// Whether blocks anywhere end at this phase, as no spindle has it.
+fn everywhere(probe: &mut Probe<'_, '_>, phase: f64) -> Result<bool, Halt> {
+    let (mut on, mut off) = (0, 0);
+    for _ in 0..ANYWHERE {
+        let until = probe.now() + probe.even() * PAUSE;
+        probe.bench.wait_until(probe.instant(until));
+        let at = whole(probe.even() * real(probe.blocks - 1));
+        let Some((_, sample)) = probe.read(at)? else { continue };
+        let near = wrap(sample.time / probe.period - phase).abs() < ONE_PHASE;
+        *(if near { &mut on } else { &mut off }) += 1;
+    }
+    Ok(on > 2 * off)
 }
 
 /// Blocks far apart, the last first.

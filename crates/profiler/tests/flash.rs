@@ -7,7 +7,8 @@ use config::drives;
 use sim::{BenchTarget, Dice, Lateness};
 use spindle_profiler::flash::{Allowance, Turning, Verdict, measure, turning};
 use spindle_profiler::{
-    Bench, Budget, Completion, Facts, Findings, Outcome, Progress, Stage, Tag, Target,
+    Bench, Budget, Completion, Facts, Findings, Outcome, Progress, Spindle, Stage, Tag, Target,
+    rotation,
 };
 use units::{Duration, Instant, Op, Operation, Sectors, Share};
 
@@ -329,6 +330,61 @@ fn what_turns_is_told_from_what_does_not_though_most_answers_are_noticed_late() 
             let expected = if arm { Verdict::Perhaps } else { Verdict::AtOnce };
             assert_eq!(turns.verdict, expected, "{name}, seed {seed}: {turns}");
         }
+    }
+}
+
+/// A limiter that looks at what waits with each tick of a clock, of which there are 250 a second.
+struct Ticking<T>(T);
+
+impl<T: Target> Target for Ticking<T> {
+    fn facts(&self) -> Facts {
+        self.0.facts()
+    }
+
+    fn now(&mut self) -> Instant {
+        self.0.now()
+    }
+
+    fn wait_until(&mut self, at: Instant) {
+        self.0.wait_until(at);
+    }
+
+    fn submit(&mut self, tag: Tag, operation: Operation) -> Instant {
+        self.0.submit(tag, operation)
+    }
+
+    fn complete(&mut self) -> Completion {
+        let done = self.0.complete();
+        let tick = Duration::from_millis(4).as_nanos();
+        let at = Instant::from_nanos(done.completed.as_nanos().next_multiple_of(tick));
+        self.0.wait_until(at);
+        Completion { completed: at, ..done }
+    }
+}
+
+/// Reads that end with the ticks of a clock have a period, which is that of no spindle: it is one everywhere.
+#[test]
+fn the_ticks_of_a_clock_are_no_spindle() {
+    for seed in 1..=4 {
+        let host = Starved::new(Ticking(drive("samsung-870evo-1t").read_only()), seed);
+        for target in [&mut Ticking(Memory::new()) as &mut dyn Target, &mut { host }] {
+            let mut watcher = |_: &Progress| ControlFlow::Continue(());
+            let mut bench = Bench::new(target, Budget::QUICK, Findings::default(), &mut watcher);
+            assert_eq!(rotation(&mut bench), Ok(Spindle::Still), "seed {seed}");
+            let notes = &bench.findings.notes;
+            assert!(notes.iter().any(|note| note.contains("not rotating")), "{notes:?}");
+        }
+    }
+}
+
+/// Alone such a device is slow, too: what it does of each length is all that tells.
+#[test]
+fn rations_that_are_handed_out_with_the_ticks_of_a_clock_are_told() {
+    for (of, rate) in [(Allowance::Commands, 500), (Allowance::Bytes, 10 << 20)] {
+        let (_, found) = findings(&mut Ticking(Rationed::new(Memory::new(), of, rate, 1)));
+        let [limit] = found.flash.limits[..] else { panic!("{of:?}: {:?}", found.flash.limits) };
+        assert_eq!(limit.of, of, "{limit:?}");
+        assert!(within(limit.per_second.value, rate, 10), "{of:?}: {limit:?}");
     }
 }
 

@@ -7,8 +7,8 @@
 //!   meets the beginning at b. Turning disks and flash do not read faster for having rested.
 //! - *A wait that is none of the device's.* Alone and rested it answers in l; in a row, however many at once, it gives
 //!   less than one in 2·l. A device that answers in l does one in l.
-//! - *One rate for all lengths.* Commands of 4, 16 and 64 KiB at two depths, all within a hundredth: nothing that moves data does
-//!   as many long ones as short ones.
+//! - *One rate for all lengths.* Commands of 4, 16 and 64 KiB at two depths, all within a hundredth or a few, or as many bytes:
+//!   nothing that moves data does as many long ones as short ones, nor as many bytes in short ones as in long ones.
 //!
 //! A host that has other things to do slows everything down, too, and makes a burst of the time before. Three things tell that from
 //! a bucket, which lets nobody get ahead of its line, and fills while nobody asks: the fastest stretch is no faster than the
@@ -27,9 +27,16 @@ use crate::target::Completion;
 /// The lengths under which commands and bytes are told apart.
 const SHORT: Sectors = Sectors(8);
 const LONG: Sectors = Sectors(512);
-/// Lengths that only something that counts commands treats alike.
+/// Lengths that only something that counts treats alike: commands, or bytes.
 const ALIKE: [Sectors; 3] = [Sectors(8), Sectors(32), Sectors(128)];
-const ALIKE_PERCENT: u64 = 1;
+/// By how much their rates may differ, in thousandths; and by how much more where few of them were seen.
+const ALIKE_THOUSANDTHS: u64 = 10;
+const ALIKE_THOUSANDTHS_MORE: u64 = 40;
+/// Fewer commands are few: they are looked at for longer.
+const ALIKE_FEW: usize = 1_000;
+const ALIKE_TIME_FEW: Duration = Duration::from_millis(700);
+/// Who is kept from asking for more of the time, in hundredths, says little of rates.
+const ABSENT_MAX: u64 = 30;
 /// How long a burst may last and be seen.
 const TIME: Duration = Duration::from_secs(40);
 const TIME_QUICK: Duration = Duration::from_secs(8);
@@ -343,11 +350,12 @@ fn waiting(seen: &Loaded, (alone, absent): (Duration, u64)) -> Option<Bent> {
     pace(seen)
 }
 
-/// Whether commands of all lengths come at one rate, at two depths.
+/// Whether commands of all lengths come at one rate, at two depths, counted or in bytes.
 fn alike(bench: &mut Bench<'_>) -> Result<Option<Limit>, Halt> {
     let facts = *bench.facts();
     let depth_max = bench.depth_max();
-    let mut intervals = Vec::new();
+    let absent = absent_percent(bench);
+    let mut all = Vec::new();
     for depth in [depth_max / 2, depth_max] {
         for len in ALIKE {
             if depth == 0 || facts.sectors.0 < len.0 * u64::from(depth) {
@@ -355,19 +363,32 @@ fn alike(bench: &mut Bench<'_>) -> Result<Option<Limit>, Halt> {
             }
             let mut places = Places::new(Access::Random, len, facts.sectors, u64::from(depth));
             let until = Until { time: ALIKE_TIME, commands: COMMANDS_MAX };
-            let seen = read(bench, depth, until, &mut places)?;
+            let mut seen = read(bench, depth, until, &mut places)?;
+            if seen.done.len() < ALIKE_FEW {
+                // Of a few those that end together say too much.
+                let until = Until { time: ALIKE_TIME_FEW, commands: ALIKE_FEW };
+                seen = read(bench, depth, until, &mut places)?;
+            }
             let Some(interval) = seen.interval() else { return Ok(None) };
-            intervals.push((interval.as_nanos(), seen.done.len()));
+            all.push((interval.as_nanos(), seen.done.len(), len.0 / SHORT.0));
         }
     }
-    let (least, most) = intervals
-        .iter()
-        .fold((u64::MAX, 0), |(least, most), (nanos, _)| (least.min(*nanos), most.max(*nanos)));
-    if least == 0 || (most - least) * 100 > most * ALIKE_PERCENT {
-        return Ok(None);
-    }
-    let later = u64::try_from(NANOS * 1_000 / u128::from(least)).unwrap_or(u64::MAX);
-    let samples = intervals.iter().map(|(_, count)| count).sum();
-    let differ = later / 1_000 * (most - least) / most;
-    Ok(Some(of_commands(Bent { later, differ: differ * 1_000, burst: 0, samples })))
+    let samples = all.iter().map(|(_, count, _)| count).sum();
+    let fewest = all.iter().map(|(_, count, _)| *count as u64).min().unwrap_or(1).max(1);
+    // A host that is kept from asking treats all lengths nearly alike: there as much as possible is asked for.
+    let few = if absent > ABSENT_MAX { 0 } else { 1_000 * u64::from(depth_max) / 2 / fewest };
+    let thousandths = ALIKE_THOUSANDTHS + few.min(ALIKE_THOUSANDTHS_MORE);
+    let one_rate = |intervals: Vec<u64>| {
+        let (least, most) = (*intervals.iter().min()?, *intervals.iter().max()?);
+        if least == 0 || (most - least) * 1_000 > most * thousandths {
+            return None;
+        }
+        let mean = intervals.iter().sum::<u64>() / intervals.len() as u64;
+        let later = u64::try_from(NANOS * 1_000 / u128::from(mean)).unwrap_or(u64::MAX);
+        let differ = later / 1_000 * (most - least) / most;
+        Some(Bent { later, differ: differ * 1_000, burst: 0, samples })
+    };
+    let commands = one_rate(all.iter().map(|(interval, _, _)| *interval).collect());
+    let bytes = one_rate(all.iter().map(|(interval, _, times)| interval / times).collect());
+    Ok(commands.map(of_commands).or_else(|| bytes.map(|bytes| of_bytes(bytes, SHORT))))
 }
