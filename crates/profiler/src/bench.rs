@@ -47,17 +47,19 @@ impl Budget {
 
 /// How far measuring has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct Progress<'n> {
     /// What is being measured.
     pub stage: Stage,
     /// How much of the drive's time was spent, in all.
     pub spent: Duration,
     /// How much is left at most.
     pub left: Duration,
+    /// What is known already that is worth saying.
+    pub notes: &'n [String],
 }
 
 /// Who is told of progress, at each operation, and may ask for an end.
-pub type Watcher<'a> = dyn FnMut(&Progress) -> ControlFlow<()> + 'a;
+pub type Watcher<'a> = dyn FnMut(&Progress<'_>) -> ControlFlow<()> + 'a;
 
 /// One operation that was timed on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +172,7 @@ impl<'a> Bench<'a> {
         let now = self.target.now();
         let spent = now.since(self.began);
         let left = self.budget.total.saturating_sub(spent);
-        let progress = Progress { stage: self.stage, spent, left };
+        let progress = Progress { stage: self.stage, spent, left, notes: &self.findings.notes };
         if (self.watcher)(&progress).is_break() {
             return Err(Halt::Interrupted);
         }

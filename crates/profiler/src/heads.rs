@@ -15,6 +15,8 @@ use crate::sweep::Piece;
 const GAIN_MIN: f64 = 40.0;
 /// By how much they become smaller by chance in each piece: the best of many phases is taken.
 const CHANCE: f64 = 6.0;
+/// Cylinders that begin elsewhere move tracks by so much of a turn at first, however exactly they are timed.
+const REACH_FIRST: f64 = 0.1;
 /// What speaks for a piece that begins with a cylinder, in squares of noise: zones do.
 const BEGINS: f64 = 9.0;
 
@@ -33,8 +35,9 @@ pub(crate) fn told(pieces: &mut [Piece], sigma: f64) -> Option<Figure<u32>> {
         let fitted: Vec<(f64, Lattice)> =
             pieces.iter().map(|piece| with_heads(piece, heads, sigma)).collect();
         // Noise alone makes skews that differ this way and that way; real ones differ alike.
-        let sum =
-            |of: fn(f64) -> f64| fitted.iter().map(|(gain, l)| gain * of(l.extra)).sum::<f64>();
+        let sum = |of: fn(f64) -> f64| {
+            fitted.iter().map(|(gain, l)| gain.max(0.0) * of(l.extra)).sum::<f64>()
+        };
         let alike = sum(|extra| extra).abs() / sum(f64::abs).max(1e-9);
         let chance = CHANCE * real(pieces.len() as u64);
         let gain = alike * (fitted.iter().map(|(gain, _)| gain.max(0.0)).sum::<f64>()) - chance;
@@ -76,9 +79,12 @@ fn candidates(pieces: &[Piece]) -> Vec<u32> {
 /// The piece's lattice with so many heads, and by how much better it fits than without, in squares of noise.
 pub(crate) fn with_heads(piece: &Piece, heads: u32, sigma: f64) -> (f64, Lattice) {
     let reach = 5.0 * sigma;
+    let fitted = |lattice: Lattice| {
+        lattice.fitted(&piece.phases, reach.max(REACH_FIRST)).fitted(&piece.phases, reach)
+    };
     let mean = piece.lattice.mean_step();
     let plain = Lattice { heads: 1, first: 0, extra: 0.0, step: mean, ..piece.lattice };
-    let plain = plain.fitted(&piece.phases, reach).fitted(&piece.phases, reach);
+    let plain = fitted(plain);
     let without = plain.misfit(&piece.phases, reach);
     let mut best = (f64::INFINITY, plain);
     for first in 0..heads {
@@ -87,7 +93,7 @@ pub(crate) fn with_heads(piece: &Piece, heads: u32, sigma: f64) -> (f64, Lattice
         } else {
             Lattice { heads, first, ..plain }
         };
-        let lattice = start.fitted(&piece.phases, reach).fitted(&piece.phases, reach);
+        let lattice = fitted(start);
         let before = lattice.track(piece.from).0 + i64::from(first);
         let begins = before.rem_euclid(i64::from(heads)) == 0;
         let unlikely = if begins { 0.0 } else { BEGINS * sigma * sigma };

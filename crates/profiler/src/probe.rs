@@ -20,6 +20,11 @@ const RECENT_MAX: usize = 64;
 const LONG_MAX: u64 = 8_192;
 /// Noise, in turns, under which nothing has to be read more often than once.
 const NOISE_EASY: f64 = 0.0355;
+/// Nothing is timed more exactly for minutes, in ns: what lies between drive and host takes some tens of µs more or less as
+/// the host's other work has it, for seconds each time, and a mean of many reads does not become better by them.
+const NOISE_MIN: f64 = 100_000.0;
+/// As much noise would bring the means of a few reads as far apart as this much wandering does.
+const OF_WANDER: f64 = 2.0;
 /// The most that noise multiplies reads by.
 const EFFORT_MAX: u32 = 8;
 /// Of so many long reads it is remembered whether they helped.
@@ -95,7 +100,8 @@ impl<'b, 'a> Probe<'b, 'a> {
     pub(crate) fn of(bench: &'b mut Bench<'a>, rotation: &Rotation) -> Self {
         let mut probe = Self::new(bench);
         probe.period = real(rotation.period_picos) / 1e3;
-        probe.sigma = real(rotation.noise.as_nanos()) / probe.period;
+        let wander = OF_WANDER * real(rotation.wander.as_nanos());
+        probe.sigma = real(rotation.noise.as_nanos()).max(wander).max(NOISE_MIN) / probe.period;
         probe.hit = real(rotation.hit_below.as_nanos());
         probe.forgets = rotation.forgets;
         probe

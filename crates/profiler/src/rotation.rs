@@ -38,6 +38,14 @@ const PAUSE_ROUND: f64 = 4e7;
 const PAUSE: f64 = 1e7;
 /// Blocks between two references: 32 MiB, which no drive reads ahead.
 const APART: u64 = 65_536;
+/// Places that are read within so much of a turn of each other may be read at one phase: of blocks anywhere three of ten are.
+const ONE_PHASE: f64 = 0.15;
+/// Blocks anywhere by which that is seen.
+const ANYWHERE: u32 = 30;
+/// How long a turn is looked for.
+const LOOKED: Duration = Duration::from_secs(120);
+/// The same in a quick measurement.
+const LOOKED_QUICK: Duration = Duration::from_secs(25);
 /// How long turns are counted.
 const COUNTED: Duration = Duration::from_secs(15);
 /// The same in a quick measurement.
@@ -92,21 +100,66 @@ struct Reads {
 /// Measures the spindle.
 ///
 /// # Errors
-/// If time is over before anything is known.
+/// If time is over before anything is known, all of it or that of whoever watches; what looking for a turn may take is
+/// less, and leaves the rest of a device's figures theirs.
 pub fn rotation(bench: &mut Bench<'_>) -> Result<Spindle, Halt> {
     let quick = bench.budget().quick;
-    let left = bench.left();
-    bench.begin(Stage::Rotation, left);
+    bench.begin(Stage::Rotation, if quick { LOOKED_QUICK } else { LOOKED });
     let mut probe = Probe::new(bench);
+    let found = match look(&mut probe) {
+        Err(Halt::OutOfTime) if probe.bench.spent() < probe.bench.budget().total => {
+            Looked::Undecided
+        }
+        found => found?,
+    };
+    let left = probe.bench.budget().total.saturating_sub(probe.bench.spent());
+    probe.bench.begin(Stage::Rotation, left);
+    let still = match found {
+        Looked::Turns(references) => {
+            let counted = if quick { COUNTED_QUICK } else { COUNTED };
+            let turns = Spindle::Turns(refine(&mut probe, references, counted)?);
+            bench.findings.spindle = Some(turns);
+            bench.findings.finish(Stage::Rotation);
+            return Ok(turns);
+        }
+        Looked::Undecided => {
+            "rotation: undecided, too many completions came late or out of turn".to_owned()
+        }
+        Looked::Still => "not rotating: reads of one place follow no period".to_owned(),
+        Looked::Ticks => format!(
+            "not rotating: reads end with the ticks of a clock, {} apart, wherever they are",
+            Duration::from_nanos(nearest(probe.period))
+        ),
+    };
+    bench.findings.note(still);
+    bench.findings.spindle = Some(Spindle::Still);
+    bench.findings.finish(Stage::Rotation);
+    Ok(Spindle::Still)
+}
+
+/// What looking for a turn comes to.
+enum Looked {
+    /// There is one, the probe's period, and these come off the media each time.
+    Turns(Vec<Reference>),
+    /// There is none.
+    Still,
+    /// There is one, the probe's period, and nothing turns: a clock ticks, which hands out what was read.
+    Ticks,
+    /// It does not tell.
+    Undecided,
+}
+
+/// Looks for a turn in more and more places, until none of them is kept in memory.
+fn look(probe: &mut Probe<'_, '_>) -> Result<Looked, Halt> {
     let mut count = 2;
     let (mut found, mut undecided) = (None, false);
     while count <= REFERENCES_MAX {
-        let references = references(&probe, count);
+        let references = references(probe, count);
         let rounds = (SEARCH_READS / count).max(ROUNDS_MIN);
         let mut reads = vec![Reads::default(); references.len()];
         let mut seen = Found::Undecided;
         for _ in 0..UNDECIDED_MAX {
-            if kept(watch(&mut probe, &references, rounds, &mut reads)?) {
+            if kept(watch(probe, &references, rounds, &mut reads)?) {
                 seen = Found::Nothing;
                 break;
             }
@@ -118,6 +171,11 @@ pub fn rotation(bench: &mut Bench<'_>) -> Result<Spindle, Halt> {
         undecided |= seen == Found::Undecided;
         if let Found::Period(period) = seen {
             probe.period = period;
+            if let Some(phase) = one_phase(&reads, period)
+                && everywhere(probe, phase)?
+            {
+                return Ok(Looked::Ticks);
+            }
             found = Some(references);
             if !some_kept(&reads, period) {
                 break;
@@ -126,24 +184,36 @@ pub fn rotation(bench: &mut Bench<'_>) -> Result<Spindle, Halt> {
         // Half as many again: one more than it keeps would do.
         count += (count / 2).max(1);
     }
-    let spindle = match found {
-        None => {
-            let note = if undecided {
-                "rotation: undecided, too many completions came late or out of turn"
-            } else {
-                "not rotating: reads of one place follow no period"
-            };
-            probe.bench.findings.note(note.to_owned());
-            Spindle::Still
-        }
-        Some(references) => {
-            let counted = if quick { COUNTED_QUICK } else { COUNTED };
-            Spindle::Turns(refine(&mut probe, references, counted)?)
-        }
+    Ok(match (found, undecided) {
+        (Some(references), _) => Looked::Turns(references),
+        (None, true) => Looked::Undecided,
+        (None, false) => Looked::Still,
+    })
+}
+
+/// The phase at which all places are read, if they are all read at one.
+fn one_phase(reads: &[Reads], period: f64) -> Option<f64> {
+    let middle = |ends: &[f64]| {
+        let phases: Vec<f64> = ends.iter().map(|end| end / period).collect();
+        centre(&phases, LATE).map(|centre| centre.mean)
     };
-    bench.findings.spindle = Some(spindle);
-    bench.findings.finish(Stage::Rotation);
-    Ok(spindle)
+    let all: Vec<f64> = reads.iter().filter_map(|reads| middle(&reads.ends)).collect();
+    let first = *all.first()?;
+    all.iter().all(|phase| wrap(phase - first).abs() < ONE_PHASE).then_some(first)
+}
+
+/// Whether blocks anywhere end at this phase, as no spindle has it.
+fn everywhere(probe: &mut Probe<'_, '_>, phase: f64) -> Result<bool, Halt> {
+    let (mut on, mut off) = (0, 0);
+    for _ in 0..ANYWHERE {
+        let until = probe.now() + probe.even() * PAUSE;
+        probe.bench.wait_until(probe.instant(until));
+        let at = whole(probe.even() * real(probe.blocks - 1));
+        let Some((_, sample)) = probe.read(at)? else { continue };
+        let near = wrap(sample.time / probe.period - phase).abs() < ONE_PHASE;
+        *(if near { &mut on } else { &mut off }) += 1;
+    }
+    Ok(on > 2 * off)
 }
 
 /// Blocks far apart, the last first.

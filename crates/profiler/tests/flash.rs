@@ -4,12 +4,13 @@ use core::ops::ControlFlow;
 use std::collections::VecDeque;
 
 use config::drives;
-use sim::BenchTarget;
+use sim::{BenchTarget, Dice, Lateness};
 use spindle_profiler::flash::{Allowance, Turning, Verdict, measure, turning};
 use spindle_profiler::{
-    Bench, Budget, Completion, Facts, Findings, Outcome, Progress, Stage, Tag, Target,
+    Bench, Budget, Completion, Facts, Findings, Outcome, Progress, Spindle, Stage, Tag, Target,
+    rotation,
 };
-use units::{Duration, Instant, Op, Operation, Sectors};
+use units::{Duration, Instant, Op, Operation, Sectors, Share};
 
 /// Memory: every command takes what its bytes take to be copied.
 struct Memory {
@@ -144,6 +145,85 @@ impl<T: Target> Target for Rationed<T> {
     }
 }
 
+/// A host with far more to run than processors: who has been busy for some milliseconds waits for tens of them, whatever has
+/// ended meanwhile; who has slept is woken at once, mostly.
+struct Starved<T> {
+    inner: T,
+    dice: Dice,
+    busy: Duration,
+    /// Since when it runs again.
+    back: Instant,
+}
+
+impl<T: Target> Starved<T> {
+    const SLICE: Duration = Duration::from_millis(3);
+    const AWAY: Duration = Duration::from_millis(40);
+    const COMMAND: Duration = Duration::from_micros(20);
+    const LOOK: Duration = Duration::from_nanos(50);
+    /// Whoever sleeps for so long has a slice again.
+    const SLEPT: Duration = Duration::from_micros(500);
+
+    fn new(inner: T, seed: u64) -> Self {
+        let (dice, busy) = (Dice::new(seed, 9), Duration::ZERO);
+        Self { inner, dice, busy, back: Instant::ZERO }
+    }
+
+    fn work(&mut self, time: Duration) {
+        let now = self.inner.now();
+        self.inner.wait_until(now + time);
+        self.busy += time;
+        if self.busy >= Self::SLICE {
+            self.leave(Self::AWAY);
+        }
+    }
+
+    fn leave(&mut self, mean: Duration) {
+        self.back = self.inner.now() + self.dice.exponential(mean);
+        self.inner.wait_until(self.back);
+        self.busy = Duration::ZERO;
+    }
+
+    /// It slept since then, if it was not at once.
+    fn woken(&mut self, since: Instant) {
+        if self.inner.now().since(since) > Self::SLEPT {
+            self.busy = Duration::ZERO;
+            // One of ten finds somebody else there.
+            if self.dice.chance(Share::from_percent(10)) {
+                self.leave(Self::SLICE);
+            }
+        }
+    }
+}
+
+impl<T: Target> Target for Starved<T> {
+    fn facts(&self) -> Facts {
+        self.inner.facts()
+    }
+
+    fn now(&mut self) -> Instant {
+        self.work(Self::LOOK);
+        self.inner.now()
+    }
+
+    fn wait_until(&mut self, at: Instant) {
+        let since = self.inner.now();
+        self.inner.wait_until(at);
+        self.woken(since);
+    }
+
+    fn submit(&mut self, tag: Tag, operation: Operation) -> Instant {
+        self.work(Self::COMMAND);
+        self.inner.submit(tag, operation)
+    }
+
+    fn complete(&mut self) -> Completion {
+        let since = self.inner.now();
+        let done = self.inner.complete();
+        self.woken(since);
+        Completion { completed: done.completed.max(self.back), ..done }
+    }
+}
+
 fn drive(name: &str) -> BenchTarget {
     let model = drives::library_any(name).expect("in it").check().expect("a drive");
     BenchTarget::new(model, Duration::from_micros(2), 1)
@@ -226,5 +306,115 @@ fn rationed_bytes_are_told_with_their_rate_and_burst() {
         assert!(within(limit.per_second.value, rate, 3), "{rate}: {limit:?}");
         // Four commands are no burst that can be seen.
         assert!(bucket == 1 << 20 || within(limit.burst.value, bucket, 10), "{bucket}: {limit:?}");
+    }
+}
+
+/// Answers are noticed late, never early: more than half of them by milliseconds.
+#[test]
+fn what_turns_is_told_from_what_does_not_though_most_answers_are_noticed_late() {
+    let late = Lateness {
+        often: Share::from_percent(60),
+        mean: Duration::from_millis(6),
+        ..Lateness::LOADED
+    };
+    let verdict = |name: &str, seed: u64| {
+        let mut target = drive(name).read_only().with_lateness(late, seed);
+        let mut watcher = |_: &Progress| ControlFlow::Continue(());
+        let mut bench = Bench::new(&mut target, Budget::QUICK, Findings::default(), &mut watcher);
+        turning(&mut bench).expect("in time")
+    };
+    for seed in 1..=4 {
+        for name in drives::names() {
+            let turns = verdict(name, seed);
+            let arm = drives::library(name).is_some();
+            let expected = if arm { Verdict::Perhaps } else { Verdict::AtOnce };
+            assert_eq!(turns.verdict, expected, "{name}, seed {seed}: {turns}");
+        }
+    }
+}
+
+/// A limiter that looks at what waits with each tick of a clock, of which there are 250 a second.
+struct Ticking<T>(T);
+
+impl<T: Target> Target for Ticking<T> {
+    fn facts(&self) -> Facts {
+        self.0.facts()
+    }
+
+    fn now(&mut self) -> Instant {
+        self.0.now()
+    }
+
+    fn wait_until(&mut self, at: Instant) {
+        self.0.wait_until(at);
+    }
+
+    fn submit(&mut self, tag: Tag, operation: Operation) -> Instant {
+        self.0.submit(tag, operation)
+    }
+
+    fn complete(&mut self) -> Completion {
+        let done = self.0.complete();
+        let tick = Duration::from_millis(4).as_nanos();
+        let at = Instant::from_nanos(done.completed.as_nanos().next_multiple_of(tick));
+        self.0.wait_until(at);
+        Completion { completed: at, ..done }
+    }
+}
+
+/// Reads that end with the ticks of a clock have a period, which is that of no spindle: it is one everywhere.
+#[test]
+fn the_ticks_of_a_clock_are_no_spindle() {
+    for seed in 1..=4 {
+        let host = Starved::new(Ticking(drive("samsung-870evo-1t").read_only()), seed);
+        for target in [&mut Ticking(Memory::new()) as &mut dyn Target, &mut { host }] {
+            let mut watcher = |_: &Progress| ControlFlow::Continue(());
+            let mut bench = Bench::new(target, Budget::QUICK, Findings::default(), &mut watcher);
+            assert_eq!(rotation(&mut bench), Ok(Spindle::Still), "seed {seed}");
+            let notes = &bench.findings.notes;
+            assert!(notes.iter().any(|note| note.contains("not rotating")), "{notes:?}");
+        }
+    }
+}
+
+/// Alone such a device is slow, too: what it does of each length is all that tells.
+#[test]
+fn rations_that_are_handed_out_with_the_ticks_of_a_clock_are_told() {
+    for (of, rate) in [(Allowance::Commands, 500), (Allowance::Bytes, 10 << 20)] {
+        let (_, found) = findings(&mut Ticking(Rationed::new(Memory::new(), of, rate, 1)));
+        let [limit] = found.flash.limits[..] else { panic!("{of:?}: {:?}", found.flash.limits) };
+        assert_eq!(limit.of, of, "{limit:?}");
+        assert!(within(limit.per_second.value, rate, 10), "{of:?}: {limit:?}");
+    }
+}
+
+#[test]
+fn what_a_starved_host_sees_of_memory_neither_turns_nor_is_rationed() {
+    for seed in 1..=8 {
+        let (turns, found) = findings(&mut Starved::new(Memory::new(), seed));
+        assert_eq!(turns.verdict, Verdict::AtOnce, "seed {seed}: {turns}");
+        assert_eq!(found.flash.limits, [], "seed {seed}: {:?}", found.notes);
+    }
+}
+
+#[test]
+fn a_starved_host_sees_rations_as_they_are() {
+    let rations = [
+        (Allowance::Commands, 100, 1),
+        (Allowance::Commands, 500, 1_000),
+        (Allowance::Bytes, 10 << 20, 20 << 20),
+        (Allowance::Bytes, 10 << 20, 1 << 20),
+    ];
+    for (of, rate, bucket) in rations {
+        for seed in 1..=4 {
+            let mut target = Starved::new(Rationed::new(Memory::new(), of, rate, bucket), seed);
+            let (turns, found) = findings(&mut target);
+            assert_eq!(turns.verdict, Verdict::AtOnce, "seed {seed}, {rate} {of:?}: {turns}");
+            let [limit] = found.flash.limits[..] else {
+                panic!("seed {seed}, {rate} {of:?}: {:?}", found.flash.limits)
+            };
+            assert_eq!(limit.of, of, "seed {seed}, {rate} {of:?}: {limit:?}");
+            assert!(within(limit.per_second.value, rate, 10), "seed {seed}, {of:?}: {limit:?}");
+        }
     }
 }

@@ -4,7 +4,9 @@ mod judged;
 
 use std::sync::Arc;
 
-use judged::{Measured, SKEWS_OFF_MAX, drawn, held, library, measured, period_off};
+use drive::AnyModel;
+use judged::{Measured, SKEWS_OFF_MAX, drawn, held, library, measured, measured_by, period_off};
+use sim::BenchTarget;
 use spindle_profiler::{Budget, Geometry};
 use units::{Angle, Duration, Lba};
 
@@ -98,6 +100,20 @@ fn zones_that_are_hard_to_tell_apart_are_found_with_other_noise_too() {
         for seed in seeds {
             holds(name, *seed);
         }
+    }
+}
+
+/// Phases that have no noise still lie apart: sectors and instants are whole numbers.
+#[test]
+fn the_zones_of_drives_that_are_timed_exactly_are_found() {
+    for name in ["atlas-ii", "deskstar-34gxp", "st318437lw"] {
+        let model = library(name);
+        let exact = BenchTarget::new(AnyModel::from(Arc::clone(&model)), Duration::ZERO, 1);
+        let measured = measured_by(exact.read_only(), Budget::DEFAULT);
+        let held = held(map(&measured), &model);
+        println!("{name}: {held:?}, in {}", measured.spent);
+        assert_eq!(held.found, held.zones, "{name}: {held:?}");
+        assert!(held.skews_off < SKEWS_OFF_MAX, "{name}: {held:?}");
     }
 }
 

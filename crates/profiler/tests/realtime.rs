@@ -1,10 +1,13 @@
 //! What a host that has other things to do sees of a drive: completions noticed late, by milliseconds now and then.
 
+mod judged;
+
 use core::ops::ControlFlow;
 use std::sync::Arc;
 
 use config::drives;
 use drive::AnyModel;
+use judged::{SKEWS_OFF_MAX, held, library, measured_by, period_off};
 use sim::{BenchTarget, Lateness};
 use spindle_profiler::{Bench, Budget, Findings, Progress, Spindle, rotation};
 use units::{Duration, Share};
@@ -77,5 +80,28 @@ fn reads_out_of_memory_are_not_taken_for_noise() {
         let off = real(turns.noise.as_nanos()) / real(noise.as_nanos()) - 1.0;
         assert!(off.abs() < 0.1, "seed {seed}: {} of {noise}", turns.noise);
         assert!(turns.hit_below > Duration::ZERO, "seed {seed}: what it read ahead is kept");
+    }
+}
+
+/// A map whose every zone is where it is, through a path whose length wanders as a loaded host has it.
+#[test]
+fn zones_are_found_though_the_path_between_drive_and_host_wanders() {
+    for (name, seed) in
+        [("atlas-ii", 1), ("atlas-ii", 2), ("cheetah9LP", 2), ("hp_c3323a", 1), ("st318437lw", 1)]
+    {
+        let model = library(name);
+        let target = BenchTarget::new(AnyModel::from(Arc::clone(&model)), Duration::ZERO, seed)
+            .read_only()
+            .with_lateness(Lateness::URGENT, seed);
+        let measured = measured_by(target, Budget::DEFAULT);
+        let map = measured.findings.geometry.as_ref().expect("a map");
+        let held = held(map, &model);
+        let heads = map.heads.map(|heads| heads.value);
+        let (noise, off) = (measured.rotation.noise, period_off(&measured, &model));
+        println!("{name}, seed {seed}: {noise}, {off:.2} ppm, {held:?}, in {}", measured.spent);
+        assert!(off.abs() < 20.0, "{name}, seed {seed}: {off} ppm");
+        assert_eq!(held.found, held.zones, "{name}, seed {seed}: {held:?}");
+        assert!(held.skews_off < SKEWS_OFF_MAX, "{name}, seed {seed}: {held:?}");
+        assert_eq!(heads, Some(model.spec().surfaces), "{name}, seed {seed}");
     }
 }

@@ -142,8 +142,14 @@ fn measured(
     let bar = ProgressBar::new(budget.total.as_nanos() / 1_000_000);
     bar.set_style(style.expect("the template is sound"));
     let (mut shown, mut stage) = (u64::MAX, None);
-    let mut watcher = |progress: &Progress| {
-        let Progress { stage: now, spent, left } = *progress;
+    let mut told = findings.notes.len();
+    let mut watcher = |progress: &Progress<'_>| {
+        let Progress { stage: now, spent, left, notes } = *progress;
+        // What kind of device it is is known long before all of its figures are.
+        for note in notes.iter().skip(told) {
+            bar.suspend(|| eprintln!("{note}"));
+        }
+        told = notes.len();
         // Once for each tenth of a second of the device's: simulated ones are fast.
         let tenth = spent.as_nanos() / 100_000_000;
         if tenth != shown || stage != Some(now) {

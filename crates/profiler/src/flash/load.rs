@@ -161,3 +161,29 @@ pub(super) fn rest(bench: &mut Bench<'_>, time: Duration) -> Result<(), Halt> {
     bench.wait_until(until);
     Ok(())
 }
+
+/// Looks at the clock so often, to see how often somebody else has the processor.
+const LOOKS: u32 = 1 << 20;
+/// But for no longer.
+const LOOKS_TIME: Duration = Duration::from_secs(2);
+/// Whoever sees so much of the clock pass at once was not there meanwhile.
+const ABSENT: Duration = Duration::from_micros(500);
+
+/// The percentage of the time for which whoever is busy here is kept waiting for a processor.
+pub(super) fn absent_percent(bench: &mut Bench<'_>) -> u64 {
+    let began = bench.now();
+    let (mut last, mut absent) = (began, Duration::ZERO);
+    for _ in 0..LOOKS {
+        let now = bench.now();
+        let passed = now.since(last);
+        if passed > ABSENT {
+            absent += passed;
+        }
+        last = now;
+        if last.since(began) > LOOKS_TIME {
+            break;
+        }
+    }
+    let all = last.since(began).as_nanos();
+    (absent.as_nanos() * 100).checked_div(all).unwrap_or(0)
+}

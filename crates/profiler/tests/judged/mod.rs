@@ -1,5 +1,7 @@
 //! Maps that were measured, held against the drives that were timed.
 
+#![allow(dead_code, reason = "each file of tests uses its part of this")]
+
 use core::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -27,7 +29,11 @@ pub(crate) struct Measured {
 /// Measures a drive through reads alone, noticed with noise.
 pub(crate) fn measured(model: &Arc<Model>, budget: Budget, seed: u64) -> Measured {
     let model = AnyModel::from(Arc::clone(model));
-    let mut target = BenchTarget::new(model, NOISE, seed).read_only();
+    measured_by(BenchTarget::new(model, NOISE, seed).read_only(), budget)
+}
+
+/// The same through a bench as it is.
+pub(crate) fn measured_by(mut target: BenchTarget, budget: Budget) -> Measured {
     let mut watcher = |_: &Progress| ControlFlow::Continue(());
     let mut bench = Bench::new(&mut target, budget, Findings::default(), &mut watcher);
     let Ok(Spindle::Turns(turns)) = rotation(&mut bench) else { panic!("it turns") };
