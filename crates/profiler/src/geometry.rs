@@ -13,6 +13,7 @@ use crate::local;
 use crate::pieces::zoned;
 use crate::probe::Probe;
 use crate::rotation::Rotation;
+use crate::skews;
 use crate::surfaces::{Surfaces, surfaces};
 use crate::sweep::{Piece, sweep};
 
@@ -36,10 +37,6 @@ const SKEWS_SHARE: f64 = 0.12;
 const SURFACES_SHARE: f64 = 0.1;
 /// How often it is looked whether that is enough.
 const SKEWS_BATCHES: u32 = 12;
-/// How often each zone is asked in between.
-const SKEWS_ROUNDS: u32 = 24;
-/// Cylinders each time, two reads each.
-const SKEWS_CYLINDERS: i64 = 8;
 
 /// Addresses in a row with equally many sectors on each track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,13 +105,14 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
     let period = steadied.as_ref().map_or(probe.period, |period| *period);
     zoned(&mut pieces);
     let (block, sigma) = (probe.block, probe.sigma);
-    let mut heads = heads::told(&mut pieces, sigma);
+    let mut heads = heads::told(&mut pieces, (sigma, period));
     if steadied.is_ok() && heads.is_some() && !quick {
         let end = probe.now() + real(probe.bench.budget().total.as_nanos()) * SKEWS_SHARE;
+        let mut way = None;
         for _ in 0..SKEWS_BATCHES {
-            let more = skews(&mut probe, &mut pieces, end);
-            heads = heads::told(&mut pieces, sigma);
-            let told = longest(&pieces).iter().all(|nth| pieces[*nth].skews.is_some());
+            let more = skews::tell(&mut probe, &mut pieces, (&mut way, end));
+            heads = heads::told(&mut pieces, (sigma, period));
+            let told = skews::longest(&pieces).iter().all(|nth| pieces[*nth].skews.is_some());
             if more.is_err() || probe.now() > end || told {
                 break;
             }
@@ -212,52 +210,6 @@ fn local_again(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<Lattice, Halt
     Ok(piece.lattice.fitted_level(&phases, 5.0 * probe.sigma))
 }
 
-/// The longest piece of each zone, which gives the zone its skews.
-fn longest(pieces: &[Piece]) -> Vec<usize> {
-    (0..pieces.len())
-        .filter(|nth| {
-            let length = |piece: &Piece| piece.to - piece.from;
-            let spt = pieces[*nth].spt;
-            let alike = |piece: &&Piece| piece.spt == spt;
-            pieces.iter().filter(alike).all(|other| length(other) <= length(&pieces[*nth]))
-        })
-        .collect()
-}
-
-/// Reads on the first and the last tracks of cylinders, where the difference of the two skews shows most, in the longest piece
-/// of each zone in turn. What there was no time for is left out.
-fn skews(probe: &mut Probe<'_, '_>, pieces: &mut [Piece], end: f64) -> Result<(), Halt> {
-    let mut untold = longest(pieces);
-    untold.retain(|nth| pieces[*nth].skews.is_none());
-    for _ in 0..SKEWS_ROUNDS {
-        for nth in &untold {
-            if probe.now() > end {
-                return Ok(());
-            }
-            let piece = &mut pieces[*nth];
-            let lattice = piece.lattice;
-            let heads = i64::from(lattice.heads);
-            let tracks = lattice.track(piece.to - 1).0 - 2 * heads * SKEWS_CYLINDERS;
-            let base = whole(probe.even() * real(tracks.max(1).cast_unsigned())).cast_signed();
-            let base = base - (base + i64::from(lattice.first)).rem_euclid(heads) + heads;
-            for cylinder in (0..SKEWS_CYLINDERS).rev() {
-                for track in [base + heads * (cylinder + 1) - 1, base + heads * cylinder] {
-                    let inside = whole((0.1 + 0.8 * probe.even()) * real(lattice.spt));
-                    let Some(at) = lattice.begins(track).map(|begin| begin + inside) else {
-                        continue;
-                    };
-                    if at >= piece.to {
-                        continue;
-                    }
-                    let sample = probe.sample(at)?;
-                    piece.phases.extend(sample.map(|s| (s.at, probe.phase(&s))));
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
 /// Counts the turns since the first piece was measured: the period becomes as sharp as the whole measurement is
 /// long, and pieces that were measured one after the other are put on one clock.
 fn steady(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<f64, Halt> {
@@ -341,7 +293,7 @@ fn zone_of(piece: &Piece, lbas: Extent, spt: u32, (period, sigma): (f64, f64)) -
     let heads = f64::from(lattice.heads);
     let apart = lattice.heads > 1;
     // What is seen of the difference of the skews is a saw tooth; without one there is their mean alone, exactly.
-    let error = if apart { sigma * (12.0 / count).sqrt() / heads } else { sigma / count };
+    let error = if apart { piece.step_error } else { sigma / count };
     let (step, extra) = piece.skews.unwrap_or((lattice.step, lattice.extra));
     let error = if piece.skews.is_some() { 0.0 } else { error };
     let track = Figure {

@@ -212,9 +212,9 @@ pub(crate) fn grouped(pieces: &mut Vec<Piece>, sigma: f64) -> bool {
     let Some((_, lattice)) = best.filter(|(_, lattice)| fits(lattice, &phases, sigma)) else {
         return false;
     };
-    let (from, sure, to, time) = (a.from, a.sure, c.to, c.time);
+    let one = Piece { to: c.to, lattice, spt, ending: lattice, phases, ..a.clone() };
     pieces.truncate(pieces.len() - 3);
-    pieces.push(Piece { from, sure, to, lattice, spt, ending: lattice, phases, skews: None, time });
+    pieces.push(one);
     true
 }
 

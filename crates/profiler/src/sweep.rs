@@ -64,6 +64,11 @@ pub(crate) struct Piece {
     pub(crate) phases: Phases,
     /// The step of its lattice and what a new cylinder adds, if they are whole sectors.
     pub(crate) skews: Option<(f64, f64)>,
+    /// The step as single places told it, and its error in turns as all that was measured has it.
+    pub(crate) steps: Vec<f64>,
+    pub(crate) step_error: f64,
+    /// How many places did not tell.
+    pub(crate) steps_lost: usize,
     /// When that was done, in ns since the probe began.
     pub(crate) time: f64,
 }
@@ -127,6 +132,9 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
                 ending,
                 phases,
                 skews: None,
+                steps: Vec::new(),
+                step_error: 1.0,
+                steps_lost: 0,
                 time: probe.now(),
             });
         }
