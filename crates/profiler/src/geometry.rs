@@ -10,7 +10,7 @@ use crate::findings::{Figure, Stage};
 use crate::heads;
 use crate::lattice::Lattice;
 use crate::local;
-use crate::pieces::zoned;
+use crate::pieces::{settle_again, zoned};
 use crate::probe::Probe;
 use crate::rotation::Rotation;
 use crate::skews;
@@ -36,7 +36,9 @@ const SKEWS_SHARE: f64 = 0.12;
 /// The most of it that is spent on what it takes to reach tracks.
 const SURFACES_SHARE: f64 = 0.1;
 /// How often it is looked whether that is enough.
-const SKEWS_BATCHES: u32 = 12;
+const SKEWS_BATCHES: u32 = 24;
+/// The most of it that is spent on looking once more where zones begin.
+const SETTLE_SHARE: f64 = 0.1;
 
 /// Addresses in a row with equally many sectors on each track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,24 +105,15 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
     let coarse = coarse(&mut probe, &pieces);
     let steadied = swept.and_then(|()| steady(&mut probe, &mut pieces));
     let period = steadied.as_ref().map_or(probe.period, |period| *period);
+    probe.period = period;
     zoned(&mut pieces);
     let (block, sigma) = (probe.block, probe.sigma);
     let mut heads = heads::told(&mut pieces, (sigma, period));
     if steadied.is_ok() && heads.is_some() && !quick {
-        let end = probe.now() + real(probe.bench.budget().total.as_nanos()) * SKEWS_SHARE;
-        let mut way = None;
-        for _ in 0..SKEWS_BATCHES {
-            let more = skews::tell(&mut probe, &mut pieces, (&mut way, end));
-            heads = heads::told(&mut pieces, (sigma, period));
-            let told = skews::longest(&pieces).iter().all(|nth| pieces[*nth].skews.is_some());
-            if more.is_err() || probe.now() > end || told {
-                break;
-            }
-        }
+        heads = told_apart(&mut probe, &mut pieces);
     }
     let mut order = None;
     if steadied.is_ok() && heads.is_none() && !quick {
-        probe.period = period;
         let seen = reached(&mut probe, &pieces)?;
         heads = seen.map(|seen| seen.heads);
         order = seen.and_then(|seen| seen.order);
@@ -129,6 +122,26 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
     steadied?;
     bench.findings.finish(Stage::Zones);
     Ok(())
+}
+
+/// Tells the skews of zones apart, as well as time allows; then zones begin where the cylinders say that are known now.
+fn told_apart(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Option<Figure<u32>> {
+    let whole = real(probe.bench.budget().total.as_nanos());
+    let end = probe.now() + whole * SKEWS_SHARE;
+    let (sigma, period) = (probe.sigma, probe.period);
+    let (mut way, mut heads) = (None, None);
+    for _ in 0..SKEWS_BATCHES {
+        let more = skews::tell(probe, pieces, (&mut way, end));
+        heads = heads::told(pieces, (sigma, period));
+        let told = skews::longest(pieces).iter().all(|nth| skews::is_told(&pieces[*nth]));
+        if more.is_err() || probe.now() > end || told {
+            break;
+        }
+    }
+    let until = probe.now() + whole * SETTLE_SHARE;
+    // What there was no time for begins where it was seen to begin.
+    let _ = settle_again(probe, pieces, until);
+    heads
 }
 
 /// Blocks on a track at a place, to a few hundredths.
@@ -226,7 +239,9 @@ fn steady(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<f64, Halt> 
     }
     let stretch = wrap(off.mean) / turns;
     for piece in pieces {
-        let drift = (piece.time - began) / probe.period * stretch;
+        // On the clock of the longer turn, which begins when the probe did.
+        let drift = piece.time / probe.period * stretch;
+        piece.phases.iter_mut().for_each(|(_, phase)| *phase = part(*phase - drift));
         for lattice in [&mut piece.lattice, &mut piece.ending] {
             lattice.phase = part(lattice.phase - drift);
         }

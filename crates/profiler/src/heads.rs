@@ -47,7 +47,7 @@ pub(crate) fn told(pieces: &mut [Piece], (sigma, period): (f64, f64)) -> Option<
     for (piece, lattice) in pieces.iter_mut().zip(lattices) {
         let moved = lattice.mean_step() - piece.lattice.mean_step();
         debug_assert!(moved.abs() < 0.5, "the same tracks");
-        piece.ending = Lattice { step: lattice.step, extra: lattice.extra, heads, ..piece.ending };
+        piece.ending = piece.ending.turned_as(&lattice, piece.to);
         piece.lattice = lattice;
     }
     pieces.iter_mut().for_each(|piece| weighed(piece, (sigma, period)));
@@ -62,14 +62,16 @@ pub(crate) fn told(pieces: &mut [Piece], (sigma, period): (f64, f64)) -> Option<
     })
 }
 
-/// Numbers of heads that come into question: what most samples say already, or any.
+/// Numbers of heads that come into question: what most samples say already, or any. Of many pieces one shows cylinders by
+/// chance, and those behind it are held to it.
 fn candidates(pieces: &[Piece]) -> Vec<u32> {
     let mut votes = vec![0; HEADS_MAX as usize + 1];
     for piece in pieces.iter().filter(|piece| piece.lattice.heads > 1) {
         votes[piece.lattice.heads as usize] += piece.phases.len();
     }
     let most = votes.iter().copied().max().unwrap_or(0);
-    if most == 0 {
+    let all: usize = pieces.iter().map(|piece| piece.phases.len()).sum();
+    if most * 2 <= all {
         return (2..=HEADS_MAX).collect();
     }
     (2..=HEADS_MAX).filter(|heads| votes[*heads as usize] * 2 >= most).collect()

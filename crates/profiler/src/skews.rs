@@ -12,8 +12,9 @@
 //! Where an arm varies, so do leads, and the mean of many completions tells more.
 
 use crate::bench::Halt;
-use crate::circle::{real, signed, whole};
+use crate::circle::{part, real, signed, whole};
 use crate::dynamics::threshold::{Prior, Threshold};
+use crate::lattice::Lattice;
 use crate::probe::Probe;
 use crate::surfaces::reached;
 use crate::sweep::Piece;
@@ -34,6 +35,8 @@ const ENOUGH: f64 = 900.0;
 const VAGUE: f64 = 6_000.0;
 /// By how much leads of two places differ, in ns.
 const PLACES_APART: f64 = 60_000.0;
+/// The skews are known well enough: their error is this part of the shorter one.
+const TOLD: f64 = 0.002;
 /// From so many places on it is known by how much leads vary.
 const PLACES_MIN: usize = 4;
 
@@ -49,6 +52,13 @@ pub(crate) fn longest(pieces: &[Piece]) -> Vec<usize> {
         .collect()
 }
 
+/// Whether the skews of a piece are known well enough.
+pub(crate) fn is_told(piece: &Piece) -> bool {
+    let Lattice { step, extra, heads, .. } = piece.lattice;
+    let error = piece.step_error * f64::from(heads);
+    piece.skews.is_some() || error < TOLD * part(step).min(part(step + extra))
+}
+
 /// Asks in the longest piece of each zone whose skews are not known yet, in turn, for what tells most. What there was no
 /// time for is left out. `way` is the least lead that was seen last.
 pub(crate) fn tell(
@@ -57,7 +67,7 @@ pub(crate) fn tell(
     (way, end): (&mut Option<f64>, f64),
 ) -> Result<(), Halt> {
     let mut untold = longest(pieces);
-    untold.retain(|nth| pieces[*nth].skews.is_none());
+    untold.retain(|nth| !is_told(&pieces[*nth]));
     let mut blurred = Vec::new();
     for nth in untold {
         if probe.now() > end {

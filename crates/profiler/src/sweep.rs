@@ -53,6 +53,8 @@ pub(crate) struct Piece {
     pub(crate) from: Block,
     /// How sure that is.
     pub(crate) sure: f64,
+    /// Whether it was known then where cylinders begin, on both sides.
+    pub(crate) settled_by_cylinders: bool,
     /// The first block behind it, or behind what is known of it.
     pub(crate) to: Block,
     pub(crate) lattice: Lattice,
@@ -126,6 +128,7 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
             pieces.push(Piece {
                 from,
                 sure: 0.0,
+                settled_by_cylinders: false,
                 to: from,
                 lattice,
                 spt: lattice.spt,
