@@ -141,7 +141,7 @@ pub(crate) fn edges(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<(), 
     let (spt, anchor) = (piece.lattice.spt, piece.lattice.anchor);
     let tracks = piece.lattice.track(piece.to.max(anchor)).0.cast_unsigned().max(12);
     let reach = (spt / 50).clamp(6, 200).min(spt / 4);
-    (piece.lattice, _) = sharpen(probe, piece.lattice, (0, tracks.min(EDGE)), reach)?;
+    piece.lattice = sharpened(probe, piece.lattice, (0, tracks.min(EDGE)), reach)?;
     if tracks <= 2 * EDGE {
         piece.ending = piece.lattice;
         return Ok(());
@@ -156,6 +156,24 @@ pub(crate) fn edges(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<(), 
     let (ending, _) = sharpen(probe, ending, near, spt / 4)?;
     piece.ending = ending.fitted_level(&found, 5.0 * probe.sigma);
     Ok(())
+}
+
+/// Finds exactly where tracks begin, give or take `reach` or a few times as much: an anchor that was found next to where
+/// something else ends may be that end, and what lies at the edge lies beyond it.
+fn sharpened(
+    probe: &mut Probe<'_, '_>,
+    lattice: Lattice,
+    tracks: (u64, u64),
+    mut reach: u64,
+) -> Result<Lattice, Halt> {
+    loop {
+        let (sharp, _) = sharpen(probe, lattice, tracks, reach)?;
+        let moved = sharp.anchor.abs_diff(lattice.anchor);
+        if moved + 1 < reach || 3 * reach > lattice.spt / 4 {
+            return Ok(sharp);
+        }
+        reach *= 3;
+    }
 }
 
 /// Finds exactly where tracks begin, give or take `reach`, from boundaries between tracks: each read is at another.

@@ -10,9 +10,10 @@ use crate::findings::{Figure, Stage};
 use crate::heads;
 use crate::lattice::Lattice;
 use crate::local;
-use crate::pieces::zoned;
+use crate::pieces::{settle_again, zoned};
 use crate::probe::Probe;
 use crate::rotation::Rotation;
+use crate::skews;
 use crate::surfaces::{Surfaces, surfaces};
 use crate::sweep::{Piece, sweep};
 
@@ -35,11 +36,9 @@ const SKEWS_SHARE: f64 = 0.12;
 /// The most of it that is spent on what it takes to reach tracks.
 const SURFACES_SHARE: f64 = 0.1;
 /// How often it is looked whether that is enough.
-const SKEWS_BATCHES: u32 = 12;
-/// How often each zone is asked in between.
-const SKEWS_ROUNDS: u32 = 24;
-/// Cylinders each time, two reads each.
-const SKEWS_CYLINDERS: i64 = 8;
+const SKEWS_BATCHES: u32 = 24;
+/// The most of it that is spent on looking once more where zones begin.
+const SETTLE_SHARE: f64 = 0.1;
 
 /// Addresses in a row with equally many sectors on each track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,23 +105,15 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
     let coarse = coarse(&mut probe, &pieces);
     let steadied = swept.and_then(|()| steady(&mut probe, &mut pieces));
     let period = steadied.as_ref().map_or(probe.period, |period| *period);
+    probe.period = period;
     zoned(&mut pieces);
     let (block, sigma) = (probe.block, probe.sigma);
-    let mut heads = heads::told(&mut pieces, sigma);
+    let mut heads = heads::told(&mut pieces, (sigma, period));
     if steadied.is_ok() && heads.is_some() && !quick {
-        let end = probe.now() + real(probe.bench.budget().total.as_nanos()) * SKEWS_SHARE;
-        for _ in 0..SKEWS_BATCHES {
-            let more = skews(&mut probe, &mut pieces, end);
-            heads = heads::told(&mut pieces, sigma);
-            let told = longest(&pieces).iter().all(|nth| pieces[*nth].skews.is_some());
-            if more.is_err() || probe.now() > end || told {
-                break;
-            }
-        }
+        heads = told_apart(&mut probe, &mut pieces);
     }
     let mut order = None;
     if steadied.is_ok() && heads.is_none() && !quick {
-        probe.period = period;
         let seen = reached(&mut probe, &pieces)?;
         heads = seen.map(|seen| seen.heads);
         order = seen.and_then(|seen| seen.order);
@@ -131,6 +122,26 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
     steadied?;
     bench.findings.finish(Stage::Zones);
     Ok(())
+}
+
+/// Tells the skews of zones apart, as well as time allows; then zones begin where the cylinders say that are known now.
+fn told_apart(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Option<Figure<u32>> {
+    let whole = real(probe.bench.budget().total.as_nanos());
+    let end = probe.now() + whole * SKEWS_SHARE;
+    let (sigma, period) = (probe.sigma, probe.period);
+    let (mut way, mut heads) = (None, None);
+    for _ in 0..SKEWS_BATCHES {
+        let more = skews::tell(probe, pieces, (&mut way, end));
+        heads = heads::told(pieces, (sigma, period));
+        let told = skews::longest(pieces).iter().all(|nth| skews::is_told(&pieces[*nth]));
+        if more.is_err() || probe.now() > end || told {
+            break;
+        }
+    }
+    let until = probe.now() + whole * SETTLE_SHARE;
+    // What there was no time for begins where it was seen to begin.
+    let _ = settle_again(probe, pieces, until);
+    heads
 }
 
 /// Blocks on a track at a place, to a few hundredths.
@@ -212,52 +223,6 @@ fn local_again(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<Lattice, Halt
     Ok(piece.lattice.fitted_level(&phases, 5.0 * probe.sigma))
 }
 
-/// The longest piece of each zone, which gives the zone its skews.
-fn longest(pieces: &[Piece]) -> Vec<usize> {
-    (0..pieces.len())
-        .filter(|nth| {
-            let length = |piece: &Piece| piece.to - piece.from;
-            let spt = pieces[*nth].spt;
-            let alike = |piece: &&Piece| piece.spt == spt;
-            pieces.iter().filter(alike).all(|other| length(other) <= length(&pieces[*nth]))
-        })
-        .collect()
-}
-
-/// Reads on the first and the last tracks of cylinders, where the difference of the two skews shows most, in the longest piece
-/// of each zone in turn. What there was no time for is left out.
-fn skews(probe: &mut Probe<'_, '_>, pieces: &mut [Piece], end: f64) -> Result<(), Halt> {
-    let mut untold = longest(pieces);
-    untold.retain(|nth| pieces[*nth].skews.is_none());
-    for _ in 0..SKEWS_ROUNDS {
-        for nth in &untold {
-            if probe.now() > end {
-                return Ok(());
-            }
-            let piece = &mut pieces[*nth];
-            let lattice = piece.lattice;
-            let heads = i64::from(lattice.heads);
-            let tracks = lattice.track(piece.to - 1).0 - 2 * heads * SKEWS_CYLINDERS;
-            let base = whole(probe.even() * real(tracks.max(1).cast_unsigned())).cast_signed();
-            let base = base - (base + i64::from(lattice.first)).rem_euclid(heads) + heads;
-            for cylinder in (0..SKEWS_CYLINDERS).rev() {
-                for track in [base + heads * (cylinder + 1) - 1, base + heads * cylinder] {
-                    let inside = whole((0.1 + 0.8 * probe.even()) * real(lattice.spt));
-                    let Some(at) = lattice.begins(track).map(|begin| begin + inside) else {
-                        continue;
-                    };
-                    if at >= piece.to {
-                        continue;
-                    }
-                    let sample = probe.sample(at)?;
-                    piece.phases.extend(sample.map(|s| (s.at, probe.phase(&s))));
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
 /// Counts the turns since the first piece was measured: the period becomes as sharp as the whole measurement is
 /// long, and pieces that were measured one after the other are put on one clock.
 fn steady(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<f64, Halt> {
@@ -274,7 +239,9 @@ fn steady(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<f64, Halt> 
     }
     let stretch = wrap(off.mean) / turns;
     for piece in pieces {
-        let drift = (piece.time - began) / probe.period * stretch;
+        // On the clock of the longer turn, which begins when the probe did.
+        let drift = piece.time / probe.period * stretch;
+        piece.phases.iter_mut().for_each(|(_, phase)| *phase = part(*phase - drift));
         for lattice in [&mut piece.lattice, &mut piece.ending] {
             lattice.phase = part(lattice.phase - drift);
         }
@@ -341,7 +308,7 @@ fn zone_of(piece: &Piece, lbas: Extent, spt: u32, (period, sigma): (f64, f64)) -
     let heads = f64::from(lattice.heads);
     let apart = lattice.heads > 1;
     // What is seen of the difference of the skews is a saw tooth; without one there is their mean alone, exactly.
-    let error = if apart { sigma * (12.0 / count).sqrt() / heads } else { sigma / count };
+    let error = if apart { piece.step_error } else { sigma / count };
     let (step, extra) = piece.skews.unwrap_or((lattice.step, lattice.extra));
     let error = if piece.skews.is_some() { 0.0 } else { error };
     let track = Figure {

@@ -9,6 +9,7 @@ use crate::circle::{real, wrap};
 use crate::findings::Figure;
 use crate::lattice::Lattice;
 use crate::local::HEADS_MAX;
+use crate::skews::{crossed, phases_error};
 use crate::sweep::Piece;
 
 /// By how much the squares of all phases must become smaller for a number of heads to be believed, in those of noise.
@@ -28,7 +29,7 @@ const CYLINDER_OFF_MAX: f64 = 0.12;
 const NEXT_AGAINST: f64 = 6.0;
 
 /// Finds the number of heads, and gives every piece its two skews.
-pub(crate) fn told(pieces: &mut [Piece], sigma: f64) -> Option<Figure<u32>> {
+pub(crate) fn told(pieces: &mut [Piece], (sigma, period): (f64, f64)) -> Option<Figure<u32>> {
     let samples: usize = pieces.iter().map(|piece| piece.phases.len()).sum();
     let mut best: Option<(f64, u32, Vec<Lattice>)> = None;
     for heads in candidates(pieces) {
@@ -49,12 +50,13 @@ pub(crate) fn told(pieces: &mut [Piece], sigma: f64) -> Option<Figure<u32>> {
     for (piece, lattice) in pieces.iter_mut().zip(lattices) {
         let moved = lattice.mean_step() - piece.lattice.mean_step();
         debug_assert!(moved.abs() < 0.5, "the same tracks");
-        piece.ending = Lattice { step: lattice.step, extra: lattice.extra, heads, ..piece.ending };
+        piece.ending = piece.ending.turned_as(&lattice, piece.to);
         piece.lattice = lattice;
     }
+    pieces.iter_mut().for_each(|piece| weighed(piece, (sigma, period)));
     // Of what each piece says itself: the mean of all, which `shrink` draws it to, may be nearer to another whole number.
-    whole_sectors(pieces, sigma);
-    shrink(pieces, sigma);
+    whole_sectors(pieces);
+    shrink(pieces);
     Some(Figure {
         value: heads,
         spread: 0,
@@ -63,14 +65,16 @@ pub(crate) fn told(pieces: &mut [Piece], sigma: f64) -> Option<Figure<u32>> {
     })
 }
 
-/// Numbers of heads that come into question: what most samples say already, or any.
+/// Numbers of heads that come into question: what most samples say already, or any. Of many pieces one shows cylinders by
+/// chance, and those behind it are held to it.
 fn candidates(pieces: &[Piece]) -> Vec<u32> {
     let mut votes = vec![0; HEADS_MAX as usize + 1];
     for piece in pieces.iter().filter(|piece| piece.lattice.heads > 1) {
         votes[piece.lattice.heads as usize] += piece.phases.len();
     }
     let most = votes.iter().copied().max().unwrap_or(0);
-    if most == 0 {
+    let all: usize = pieces.iter().map(|piece| piece.phases.len()).sum();
+    if most * 2 <= all {
         return (2..=HEADS_MAX).collect();
     }
     (2..=HEADS_MAX).filter(|heads| votes[*heads as usize] * 2 >= most).collect()
@@ -105,15 +109,22 @@ pub(crate) fn with_heads(piece: &Piece, heads: u32, sigma: f64) -> (f64, Lattice
     ((without - best.0) / (sigma * sigma), best.1)
 }
 
+/// Weighs what phases say of the step of a piece against what was caught and lost in it.
+fn weighed(piece: &mut Piece, (sigma, period): (f64, f64)) {
+    let phases = phases_error(piece, sigma);
+    piece.step_error = phases;
+    let Some((step, error)) = crossed(piece, period) else { return };
+    let trust = phases * phases / (phases * phases + error * error);
+    let step = piece.lattice.step + trust * wrap(step - piece.lattice.step);
+    piece.step_error = error * trust.sqrt();
+    (piece.lattice, piece.ending) =
+        (piece.lattice.with_step(step), piece.ending.with_step(step));
+}
+
 /// A skew takes the electronics and the arm the same time in every zone, nearly: what each piece says of the difference is
 /// weighed against what all say, by how sure each is.
-fn shrink(pieces: &mut [Piece], sigma: f64) {
-    // The error of the height of a saw tooth of so many steps.
-    let variance = |piece: &Piece| {
-        let heads = f64::from(piece.lattice.heads);
-        let steps = heads * heads / (heads * heads - 1.0).max(1.0);
-        12.0 * steps * sigma * sigma / real(piece.phases.len().max(1) as u64)
-    };
+fn shrink(pieces: &mut [Piece]) {
+    let variance = |piece: &Piece| (f64::from(piece.lattice.heads) * piece.step_error).powi(2);
     let weights: f64 = pieces.iter().map(|piece| 1.0 / variance(piece)).sum();
     let mean =
         pieces.iter().map(|piece| piece.lattice.extra / variance(piece)).sum::<f64>() / weights;
@@ -129,24 +140,21 @@ fn shrink(pieces: &mut [Piece], sigma: f64) {
         let own = variance(piece);
         let trust = between / (between + own);
         let extra = mean + trust * (piece.lattice.extra - mean);
-        let heads = f64::from(piece.lattice.heads);
-        for lattice in [&mut piece.lattice, &mut piece.ending] {
-            // What a whole cylinder turns by is known better than either skew.
-            lattice.step += (lattice.extra - extra) / heads;
-            lattice.extra = extra;
-        }
+        // What a whole cylinder turns by is known better than either skew.
+        let step = piece.lattice.mean_step() - extra / f64::from(piece.lattice.heads);
+        (piece.lattice, piece.ending) =
+            (piece.lattice.with_step(step), piece.ending.with_step(step));
     }
 }
 
 /// Skews are whole sectors on most drives. Where nearly all pieces say so, each takes the whole numbers next to what was
 /// measured.
-fn whole_sectors(pieces: &mut [Piece], sigma: f64) {
+fn whole_sectors(pieces: &mut [Piece]) {
     let near = |number: f64| (number - (number + 0.5).floor()).abs();
     // What a cylinder turns by, and a track, in sectors; and how well the second is known.
     let sectors = |piece: &Piece| {
         let (spt, heads) = (real(piece.lattice.spt), f64::from(piece.lattice.heads));
-        let error = sigma * (12.0 / real(piece.phases.len().max(1) as u64)).sqrt() / heads;
-        (spt * piece.lattice.mean_step() * heads, spt * piece.lattice.step, spt * error)
+        (spt * piece.lattice.mean_step() * heads, spt * piece.lattice.step, spt * piece.step_error)
     };
     let exact =
         |piece: &&Piece| sectors(piece).2 < TRACK_ERROR_MAX && piece.spt == piece.lattice.spt;

@@ -154,6 +154,28 @@ impl Lattice {
         Self { anchor, phase, ..*self }
     }
 
+    /// The same lattice, its tracks turned as those of another; on the cylinder of a block they lie as before, on the mean.
+    #[must_use]
+    pub(crate) fn turned_as(&self, other: &Self, at: Block) -> Self {
+        let Self { step, extra, heads, first, .. } = *other;
+        let turned = Self { step, extra, heads, first, ..*self };
+        let last = self.track(at).0;
+        let off: Vec<f64> = (last - i64::from(heads)..last)
+            .map(|track| wrap(self.on((track, 0)) - turned.on((track, 0))))
+            .collect();
+        let moved = centre(&off, 0.5).map_or(0.0, |centre| centre.mean);
+        Self { phase: part(turned.phase + moved), ..turned }
+    }
+
+    /// The same lattice, its tracks turned by another step; what a cylinder turns by stays, and so does the mean of its tracks.
+    #[must_use]
+    pub(crate) fn with_step(&self, step: f64) -> Self {
+        let (heads, more) = (f64::from(self.heads), step - self.step);
+        let middle = (heads - 1.0) / 2.0 - f64::from(self.first);
+        let phase = part(self.phase - more * middle);
+        Self { phase, step, extra: self.extra - heads * more, ..*self }
+    }
+
     /// The sum of squares of what these phases lie off, each cut off at `reach`.
     pub(crate) fn misfit(&self, phases: &[(Block, f64)], reach: f64) -> f64 {
         let square = |(at, phase): &(Block, f64)| self.off(*at, *phase).abs().min(reach).powi(2);

@@ -30,6 +30,7 @@ mod period;
 mod pieces;
 mod probe;
 mod rotation;
+mod skews;
 mod surfaces;
 mod sweep;
 mod target;

@@ -37,17 +37,55 @@ const AGAINST_FITS: f64 = 0.95;
 
 /// Where the last piece begins, behind the one before it.
 pub(crate) fn settle(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<(), Halt> {
-    let [.., before, piece] = pieces else {
-        let [piece] = pieces else { return Ok(()) };
-        (piece.from, piece.sure) = (0, 1.0);
-        return Ok(());
-    };
+    match pieces {
+        [.., before, piece] => settle_behind(probe, before, piece),
+        [piece] => {
+            (piece.from, piece.sure) = (0, 1.0);
+            Ok(())
+        }
+        [] => Ok(()),
+    }
+}
+
+/// Where a piece begins behind another.
+fn settle_behind(
+    probe: &mut Probe<'_, '_>,
+    before: &mut Piece,
+    piece: &mut Piece,
+) -> Result<(), Halt> {
     let (start, sure) = begin(probe, before, (&piece.lattice, piece.to))?;
     // Where both lattices have a track begin there is no doubt left.
-    let both = before.ending.track(start).1 == 0;
-    let start = if both { start } else { first_track(probe, piece, start)? };
+    let start = if both_begin(before, piece, start) {
+        start
+    } else {
+        first_track(probe, piece, start)?
+    };
     before.to = start;
     (piece.from, piece.sure) = (start, sure);
+    piece.settled_by_cylinders = before.lattice.heads > 1 && piece.lattice.heads > 1;
+    Ok(())
+}
+
+/// Whether a track of either piece begins with a block.
+fn both_begin(before: &Piece, piece: &Piece, at: Block) -> bool {
+    before.ending.track(at).1 == 0 && piece.lattice.track(at).1 == 0
+}
+
+/// Looks once more where pieces begin of which it was not known then where cylinders do: without that their tracks seem to
+/// lie off by as much as the two skews differ, to and fro.
+pub(crate) fn settle_again(
+    probe: &mut Probe<'_, '_>,
+    pieces: &mut [Piece],
+    until: f64,
+) -> Result<(), Halt> {
+    for nth in 1..pieces.len() {
+        let [.., before, piece] = &mut pieces[..=nth] else { continue };
+        let known = before.lattice.heads > 1 && piece.lattice.heads > 1;
+        let doubtful = !piece.settled_by_cylinders && !both_begin(before, piece, piece.from);
+        if known && doubtful && probe.now() < until {
+            settle_behind(probe, before, piece)?;
+        }
+    }
     Ok(())
 }
 
@@ -212,9 +250,9 @@ pub(crate) fn grouped(pieces: &mut Vec<Piece>, sigma: f64) -> bool {
     let Some((_, lattice)) = best.filter(|(_, lattice)| fits(lattice, &phases, sigma)) else {
         return false;
     };
-    let (from, sure, to, time) = (a.from, a.sure, c.to, c.time);
+    let one = Piece { to: c.to, lattice, spt, ending: lattice, phases, ..a.clone() };
     pieces.truncate(pieces.len() - 3);
-    pieces.push(Piece { from, sure, to, lattice, spt, ending: lattice, phases, skews: None, time });
+    pieces.push(one);
     true
 }
 

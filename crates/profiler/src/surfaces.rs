@@ -9,6 +9,7 @@ use units::Share;
 
 use crate::bench::Halt;
 use crate::circle::{part, real, whole, wrap};
+use crate::dynamics::threshold::Fact;
 use crate::findings::Figure;
 use crate::lattice::Lattice;
 use crate::local::HEADS_MAX;
@@ -35,14 +36,14 @@ pub(crate) struct Surfaces {
     pub(crate) order: Option<Heads>,
 }
 
-/// Whether the head that has just read a block of one track reads a block of another that ends `lead` ns after the command.
-/// None if that could not be seen.
-fn reaches(
+/// What it takes the head that has just read a block of one track to read a block of another that ends `lead` ns after the
+/// command, in whole turns more or less. None if that could not be seen.
+pub(crate) fn reached(
     probe: &mut Probe<'_, '_>,
     lattice: &Lattice,
     (from, to): (i64, i64),
     lead: f64,
-) -> Result<Option<bool>, Halt> {
+) -> Result<Option<Fact>, Halt> {
     let spt = real(lattice.spt);
     let Some(source) = lattice.begins(from) else { return Ok(None) };
     let Some(target) = lattice.begins(to) else { return Ok(None) };
@@ -68,7 +69,8 @@ fn reaches(
     if took < probe.hit && !foretold {
         return Ok(None);
     }
-    Ok(Some(sample.time - sent - lead < probe.period / 2.0))
+    let turns = ((sample.time - sent - lead) / probe.period + 0.5).floor();
+    Ok(Some(Fact { reach: lead + turns * probe.period, turn: probe.period }))
 }
 
 /// A track, and the leads between which the least lies with which it is reached.
@@ -92,10 +94,10 @@ fn halve(
                 return Ok(());
             }
             let lead = f64::midpoint(bracket.low, bracket.high);
-            match reaches(probe, lattice, (base, base + bracket.track), lead)? {
+            match reached(probe, lattice, (base, base + bracket.track), lead)? {
                 None => {}
-                Some(true) => bracket.high = lead,
-                Some(false) => bracket.low = lead,
+                Some(fact) if fact.reach <= lead => bracket.high = lead,
+                Some(_) => bracket.low = lead,
             }
         }
     }

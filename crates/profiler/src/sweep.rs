@@ -53,6 +53,8 @@ pub(crate) struct Piece {
     pub(crate) from: Block,
     /// How sure that is.
     pub(crate) sure: f64,
+    /// Whether it was known then where cylinders begin, on both sides.
+    pub(crate) settled_by_cylinders: bool,
     /// The first block behind it, or behind what is known of it.
     pub(crate) to: Block,
     pub(crate) lattice: Lattice,
@@ -64,6 +66,11 @@ pub(crate) struct Piece {
     pub(crate) phases: Phases,
     /// The step of its lattice and what a new cylinder adds, if they are whole sectors.
     pub(crate) skews: Option<(f64, f64)>,
+    /// The step as single places told it, and its error in turns as all that was measured has it.
+    pub(crate) steps: Vec<f64>,
+    pub(crate) step_error: f64,
+    /// How many places did not tell.
+    pub(crate) steps_lost: usize,
     /// When that was done, in ns since the probe began.
     pub(crate) time: f64,
 }
@@ -121,12 +128,16 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
             pieces.push(Piece {
                 from,
                 sure: 0.0,
+                settled_by_cylinders: false,
                 to: from,
                 lattice,
                 spt: lattice.spt,
                 ending,
                 phases,
                 skews: None,
+                steps: Vec::new(),
+                step_error: 1.0,
+                steps_lost: 0,
                 time: probe.now(),
             });
         }

@@ -27,7 +27,7 @@ mod run;
 mod seeks;
 mod smooth;
 mod spindle;
-mod threshold;
+pub(crate) mod threshold;
 mod to_profile;
 mod write_buffer;
 
