@@ -5,7 +5,7 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
-use backend::Failure;
+use backend::{Failure, Reopening};
 use engine::VolumeId;
 use frontend::{ExportId, RequestId};
 use units::{Duration, Extent, Instant, Operation};
@@ -83,6 +83,8 @@ pub(crate) enum Message {
     Look(Look, mpsc::SyncSender<DiskView>),
     /// Carry out a change.
     Change(Change, mpsc::SyncSender<Changed>),
+    /// Open the disk again.
+    Reopen(Reopening),
     /// No client is read any more: nothing is released by deadlines from now on.
     Close,
     /// End when everything is answered.

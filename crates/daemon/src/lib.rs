@@ -24,6 +24,7 @@ mod operator;
 mod persist;
 mod pool;
 mod record;
+mod reopen;
 mod router;
 mod seats;
 mod service;

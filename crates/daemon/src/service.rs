@@ -410,7 +410,11 @@ fn open_file(plan: &Plan, disk: &config::Disk, path: &Path) -> Result<FileStore,
     })
 }
 
-fn open_real(plan: &Plan, disk: &config::Disk, real: &config::Real) -> Result<Real, StartError> {
+pub(crate) fn open_real(
+    plan: &Plan,
+    disk: &config::Disk,
+    real: &config::Real,
+) -> Result<Real, StartError> {
     let (capacity, depth) = (disk.drive.model.capacity(), disk.depth);
     let opening = Opening { capacity, depth, buffered: real.buffered, adopt: real.adopt };
     Real::open(&real.path, opening).map_err(|error| StartError::Backing {
