@@ -138,6 +138,11 @@ impl Disk for Flaky {
         self.disk.read_now(extent)
     }
 
+    fn reopen(&mut self) {
+        (self.dice, self.taken) = (self.odds.seed, 0);
+        self.disk.reopen();
+    }
+
     fn parts(&self) -> Option<Parts> {
         self.disk.parts()
     }

@@ -9,7 +9,9 @@ use std::os::fd::BorrowedFd;
 
 use units::{Duration, Extent, Instant, Op, Sectors};
 
-use crate::{Access, Disk, Failure, Finished, Job, Parts, Space, Tag, Times, Waker};
+use crate::{
+    Access, Disk, Failure, Finished, Job, Null, Parts, Reopening, Space, Tag, Times, Waker,
+};
 
 /// What a disk is good for, from the best on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +48,10 @@ pub struct Guarded {
     running: Vec<Running>,
     /// What it was not given.
     refused: VecDeque<(Finished, Instant)>,
+    reopening: Option<Reopening>,
+    /// What came since it was asked for.
+    kept: Vec<Job>,
+    waker: Option<Waker>,
 }
 
 struct Running {
@@ -58,8 +64,44 @@ struct Running {
 impl Guarded {
     /// The disk, of which nothing bad is known.
     pub fn new(disk: Box<dyn Disk>) -> Self {
-        let (running, refused) = (Vec::new(), VecDeque::new());
-        Self { disk, health: Health::default(), running, refused }
+        let (running, refused, kept) = (Vec::new(), VecDeque::new(), Vec::new());
+        let (reopening, waker, health) = (None, None, Health::default());
+        Self { disk, health, running, refused, reopening, kept, waker }
+    }
+
+    /// Opens the disk again as soon as nothing is under way, which [`Disk::reap`] sees. Not one that is well.
+    pub fn reopen(&mut self, reopening: Reopening) {
+        if self.health.state == State::Well {
+            (reopening.told)(Err("is well: there is nothing to open again".to_owned()));
+        } else if self.reopening.is_some() {
+            (reopening.told)(Err("is being opened again".to_owned()));
+        } else {
+            self.reopening = Some(reopening);
+        }
+    }
+
+    /// If that was asked for, and nothing is under way.
+    fn open(&mut self, now: Instant) {
+        if !self.running.is_empty() {
+            return;
+        }
+        let Some(Reopening { opener, told }) = self.reopening.take() else { return };
+        let old = core::mem::replace(&mut self.disk, Box::new(Null::new(Sectors::ZERO)));
+        let opened = opener(old).map(|disk| {
+            self.disk = disk;
+            self.health.state = State::Well;
+            if let Some(waker) = &self.waker {
+                self.disk.wake_by(Waker::clone(waker));
+            }
+        });
+        if opened.is_err() {
+            // What was has been closed.
+            self.health.state = State::Gone;
+        }
+        for job in core::mem::take(&mut self.kept) {
+            self.submit(job, now);
+        }
+        told(opened);
     }
 
     /// How it is.
@@ -105,6 +147,9 @@ impl Disk for Guarded {
 
     fn submit(&mut self, job: Job, now: Instant) {
         let (tag, operation) = (job.tag, job.operation);
+        if self.reopening.is_some() {
+            return self.kept.push(job);
+        }
         if let Some(failure) = self.refuses(operation.op) {
             self.health.refused += 1;
             self.refused.push_back((Finished { tag, result: Err(failure), late: None }, now));
@@ -131,6 +176,7 @@ impl Disk for Guarded {
     }
 
     fn wake_by(&mut self, waker: Waker) {
+        self.waker = Some(Waker::clone(&waker));
         self.disk.wake_by(waker);
     }
 
@@ -146,6 +192,9 @@ impl Disk for Guarded {
     fn reap(&mut self, now: Instant) -> Option<Finished> {
         if let Some((finished, _)) = self.refused.pop_front() {
             return Some(finished);
+        }
+        if self.reopening.is_some() {
+            self.open(now);
         }
         let finished = self.disk.reap(now)?;
         let place = self.running.iter().position(|running| running.tag == finished.tag);

@@ -23,6 +23,7 @@ mod flaky;
 mod guarded;
 mod memory;
 mod real;
+mod reopening;
 mod store;
 
 use std::os::fd::BorrowedFd;
@@ -37,6 +38,7 @@ pub use flaky::{Flaky, Odds};
 pub use guarded::{Guarded, Health, State};
 pub use memory::{Memory, Null};
 pub use real::{Opening, Real, RealError};
+pub use reopening::{Opener, Reopening};
 pub use store::{FileStore, OpenError, RAM_BYTES_MAX, RamStore, Store};
 
 /// A job's name, chosen by who submits it.
@@ -190,6 +192,9 @@ pub trait Disk: Send {
     /// # Panics
     /// If the extent passes the end.
     fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure>;
+
+    /// Begins as if it had just been opened: for disks that are always there. No command is under way.
+    fn reopen(&mut self) {}
 
     /// What the time of the command that was reaped last went into, from its submission until the drive was done, if it can
     /// tell.

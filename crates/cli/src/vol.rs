@@ -59,6 +59,8 @@ pub(crate) enum DiskCommand {
     Ls(Reach),
     /// Change the period in which a disk keeps its reserves.
     Set(DiskSet),
+    /// Open a disk again of which a flush failed, or that is gone. What was written and not flushed before may be lost.
+    Reopen(Named),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -384,6 +386,10 @@ pub(crate) fn disk(command: &DiskCommand, json: bool) -> anyhow::Result<Ended> {
         DiskCommand::Set(DiskSet { disk: Named { reach, name }, period }) => {
             let change = DiskChange { period: period.clone() };
             let asked = reach.client().patch("disks", name, &change);
+            told(asked, json, |answer: DiskAnswer| disks(&[answer.disk]))
+        }
+        DiskCommand::Reopen(Named { reach, name }) => {
+            let asked = reach.client().reopen(name);
             told(asked, json, |answer: DiskAnswer| disks(&[answer.disk]))
         }
     }

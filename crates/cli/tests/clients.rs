@@ -133,7 +133,7 @@ fn nbdinfo_is_told_sizes_and_abilities_of_every_volume() {
         }
         assert_eq!(
             (&export["is_read_only"], &export["block_size_minimum"]),
-            (&false.into(), &512.into())
+            (&false.into(), &1.into())
         );
     }
     assert_eq!(exports.len(), 2);

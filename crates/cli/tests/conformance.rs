@@ -95,6 +95,39 @@ fn nbdcopy_copies_in_all_its_ways_between_files_and_volumes() {
 }
 
 #[test]
+fn what_is_no_whole_number_of_sectors_is_copied_written_and_zeroed() {
+    let scratch = Scratch::new();
+    let server = serve(&scratch);
+    let a = server.uri("a");
+    let image = noise(3 * MIB + 317, 8);
+    scratch.write("odd.raw", &image);
+    succeed("nbdcopy", &["odd.raw", &a], scratch.path());
+    succeed("nbdcopy", &[&a, "back.raw"], scratch.path());
+    let back = std::fs::read(scratch.join("back.raw")).expect("a copy");
+    assert!(back[..image.len()] == image && back[image.len()..].iter().all(|byte| *byte == 0));
+    let steps = [
+        "write -P 0x11 0 4096",
+        "write -P 0x22 100 1000",
+        "write -z 300 700",
+        "write -f -P 0x33 511 2",
+        "read -P 0x11 0 100",
+        "read -P 0x22 100 200",
+        "read -P 0 300 211",
+        "read -P 0x33 511 2",
+        "read -P 0 513 487",
+        "read -P 0x22 1000 100",
+        "read -P 0x11 1100 2996",
+        "discard 5 3000",
+        "flush",
+    ];
+    let steps = steps.iter().flat_map(|step| ["-c", step]);
+    let arguments: Vec<&str> = ["-f", "raw"].into_iter().chain(steps).chain([&*a]).collect();
+    let said = succeed("qemu-io", &arguments, scratch.path());
+    assert!(!said.contains("verification failed"), "{said}");
+    server.stop();
+}
+
+#[test]
 fn a_volume_mounted_as_a_file_is_written_and_read() {
     if std::fs::File::open("/dev/fuse").is_err() {
         eprintln!("SKIPPED: /dev/fuse cannot be opened here");
@@ -117,6 +150,11 @@ fn a_volume_mounted_as_a_file_is_written_and_read() {
     let mut back = vec![0; data.len()];
     disk.read_exact_at(&mut back, 3 << 20).expect("read");
     assert!(back == data);
+    // A write of a few bytes comes as it is.
+    disk.write_all_at(b"few", (1 << 20) + 509).expect("written");
+    let mut around = [9; 5];
+    disk.read_exact_at(&mut around, (1 << 20) + 508).expect("read");
+    assert_eq!(&around, b"\0few\0");
     // Reads of any length are the kernel's to make whole.
     let mut few = [0; 7];
     disk.read_exact_at(&mut few, (3 << 20) + 1_021).expect("read");

@@ -108,6 +108,14 @@ impl Client {
         self.ask(Method::PATCH, &format!("/v1/{what}"), json(body))
     }
 
+    /// Has a disk opened again.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn reopen(&self, disk: &str) -> Result<Answer, ClientError> {
+        self.ask(Method::POST, &format!("/v1/disks/{}/reopen", escaped(disk)), Bytes::new())
+    }
+
     /// Posts to `/v1/volumes/{name}/{to}`.
     ///
     /// # Errors

@@ -91,6 +91,7 @@ fn described() -> OpenApiRouter<Api> {
         .routes(routes!(admission))
         .routes(routes!(disks))
         .routes(routes!(disk, set_disk))
+        .routes(routes!(reopen))
         .routes(routes!(trace))
         .merge(crate::pool::described())
 }
@@ -276,6 +277,26 @@ async fn set_disk(
         one_disk(&operator, &name)
     });
     Ok(Json(changed.await??.into()))
+}
+
+/// Opens a disk again of which a flush failed, or that is gone: its volumes are written again from then on. Something written before
+/// may be lost.
+#[utoipa::path(post, path = "/v1/disks/{name}/reopen", params(("name" = String, Path, description = "The disk")), responses(
+    (status = 200, description = "The disk, as it is now", body = DiskAnswer),
+    (status = 400, description = "The name is no text", body = Problem),
+    (status = 404, description = "There is none", body = Problem),
+    (status = 409, description = "Nothing is wrong with it, or it cannot be opened", body = Problem)))]
+async fn reopen(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+) -> Answered<DiskAnswer> {
+    let name = named(name)?;
+    let opened = api.work(move |operator| {
+        one_disk(&operator, &name)?;
+        operator.reopen(&name)?;
+        one_disk(&operator, &name)
+    });
+    Ok(Json(opened.await??.into()))
 }
 
 /// Finished requests as they are answered, each with where its time went, until the client goes.

@@ -422,3 +422,20 @@ fn blocks_of_a_stream_are_counted_by_their_deadlines() {
     // Those that came before their time were best effort, unless they waited for it.
     assert!(of("met") >= 1 && of("met") + of("missed") <= 3, "{stream}");
 }
+
+#[test]
+fn a_disk_is_opened_again_where_something_is_wrong_with_it() {
+    let faults = "drive = \"hgst-7k8\"\nfaults = { flush = \"100%\" }";
+    let served = Served::start(&CONFIG.replace("drive = \"hgst-7k8\"", faults));
+    let reopened = || served.client.reopen("d0").expect("an answer");
+    faulty(&reopened(), 409, "refused", None);
+    faulty(&served.client.reopen("none").expect("an answer"), 404, "missing", None);
+    let mut client = open(&served, "a");
+    client.flush().expect_err("flushes fail");
+    let disk = || served.client.get("disks", Some("d0")).expect("an answer").body["disk"].clone();
+    assert_eq!(disk()["state"], "poisoned");
+    let answer = reopened();
+    assert_eq!((answer.status, &answer.body["disk"]["state"]), (200, &json!("well")));
+    client.write(blocks(0, 8), &vec![1; 8 * 512]).expect("it is written again");
+    served.stop();
+}

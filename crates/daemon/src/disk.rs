@@ -312,7 +312,7 @@ impl DiskThread {
         }
         let name = &self.name;
         match state {
-            backend::State::Well => {}
+            backend::State::Well => eprintln!("disk {name}: it is open again"),
             backend::State::Poisoned => eprintln!(
                 "disk {name}: a flush failed, and something written before may be lost: its volumes are only read until it \
                  is opened again"
@@ -354,6 +354,7 @@ impl DiskThread {
             // Who asked may have gone; then nobody wants to know.
             Message::Look(look, to) => drop(to.try_send(self.view(look, now))),
             Message::Change(change, to) => self.change(change, to, now),
+            Message::Reopen(reopening) => self.disk.reopen(reopening),
             Message::Close => self.brain.release(now),
             Message::Alone => {
                 if let Bell::Theirs(bell) = &self.bell {

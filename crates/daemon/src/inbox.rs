@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
-use backend::Failure;
+use backend::{Failure, Reopening};
 use engine::VolumeId;
 use frontend::{ExportId, RequestId};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -86,6 +86,8 @@ pub(crate) enum Message {
     Look(Look, mpsc::SyncSender<DiskView>),
     /// Carry out a change.
     Change(Change, mpsc::SyncSender<Changed>),
+    /// Open the disk again.
+    Reopen(Reopening),
     /// No client is read any more: nothing is released by deadlines from now on.
     Close,
     /// Nobody else answers the disk's bell any more.

@@ -25,6 +25,7 @@ mod pending;
 mod persist;
 mod pool;
 mod record;
+mod reopen;
 mod router;
 mod seats;
 mod service;

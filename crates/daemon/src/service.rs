@@ -430,7 +430,11 @@ fn open_file(plan: &Plan, disk: &config::Disk, path: &Path) -> Result<FileStore,
     })
 }
 
-fn open_real(plan: &Plan, disk: &config::Disk, real: &config::Real) -> Result<Real, StartError> {
+pub(crate) fn open_real(
+    plan: &Plan,
+    disk: &config::Disk,
+    real: &config::Real,
+) -> Result<Real, StartError> {
     let (capacity, depth) = (disk.drive.model.capacity(), disk.depth);
     let config::Real { buffered, adopt, way, .. } = *real;
     let ring = way == config::Way::Ring;
