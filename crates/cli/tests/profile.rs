@@ -83,8 +83,9 @@ fn what_cannot_be_measured_is_refused_with_what_could_be() {
 fn a_file_is_measured_shown_compared_and_gone_on_with() {
     let scratch = scratch();
     let measure = ["profile", "disk.img", "--quick", "--budget", "3s", "-o", "p.toml"];
-    let shown = succeed(scratch.path(), &measure).stdout;
+    let Ran { stdout: shown, stderr: said, .. } = succeed(scratch.path(), &measure);
     assert!(shown.contains("not rotating"), "{shown}");
+    assert!(said.contains("not rotating"), "said before the figures are there: {said}");
     let text = std::fs::read_to_string(scratch.join("p.toml")).expect("it was written");
     assert!(text.contains("still = true") && !text.contains("[found.geometry]"), "{text}");
     // Nothing was written to the file.
