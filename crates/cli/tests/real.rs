@@ -142,6 +142,50 @@ fn an_image_goes_there_and_back() {
     server.stop();
 }
 
+/// A pool, whose requests come to each disk through its own thread.
+const POOLED: &str = r#"[pool]
+disks = ["p0", "p1"]
+
+[[pool.volume]]
+name = "a"
+size = "48MiB"
+layout = "stripe"
+reserve = "50%"
+"#;
+
+#[test]
+fn a_pool_lies_on_real_disks_however_their_commands_get_there() {
+    WAYS.into_iter().for_each(pools);
+}
+
+fn pools(way: &str) {
+    let scratch = Scratch::beside();
+    let disk = |name: &str| {
+        let file = std::fs::File::create(scratch.join(&format!("{name}.img"))).expect("a file");
+        file.set_len(96 * MIB as u64).expect("a sparse one");
+        format!("[[disk]]\nname = \"{name}\"\npath = \"{name}.img\"\ndepth = 8\n{way}\n")
+    };
+    scratch.write("plan.toml", format!("{}{}{POOLED}", disk("p0"), disk("p1")));
+    succeed_here(&scratch, &["pool", "create", "--config", "plan.toml"]);
+    let server = serve(&scratch);
+    let uri = server.uri("a");
+    let verify = ["--ioengine=nbd", "--verify=crc32c", "--verify_fatal=1", "--rw=randwrite"];
+    let sizes = ["--bs=64k", "--size=32m", "--iodepth=16", "--fsync=16", "--name=pool"];
+    let uri = format!("--uri={uri}");
+    succeed("fio", &[&verify[..], &sizes[..], &[uri.as_str()]].concat(), scratch.path());
+    qemu_io(scratch.path(), &server.uri("a"), &["write -P 9 1M 4M", "discard 2M 1M", "flush"]);
+    server.stop();
+    let server = serve(&scratch);
+    let reads = ["read -P 9 1M 1M", "read -P 0 2M 1M", "read -P 9 3M 2M"];
+    qemu_io(scratch.path(), &server.uri("a"), &reads);
+    server.stop();
+}
+
+fn succeed_here(scratch: &Scratch, arguments: &[&str]) {
+    let ran = spindle(scratch.path(), arguments);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+}
+
 #[test]
 fn a_disk_that_another_server_has_is_refused_by_name() {
     let scratch = scratch();

@@ -22,6 +22,8 @@ pub enum InUse {
     Swap,
     /// Another device is built on it: device mapper, RAID, a loop device.
     Held(String),
+    /// Somebody has claimed it, and cannot be named.
+    Claimed,
     /// It has partitions.
     Partitioned(String),
     /// It begins with a table of partitions that the kernel has not looked at.
@@ -34,6 +36,7 @@ impl fmt::Display for InUse {
             Self::Mounted(place) => write!(f, "it is mounted on {place}"),
             Self::Swap => f.write_str("it is swapped to"),
             Self::Held(by) => write!(f, "{by} is built on it"),
+            Self::Claimed => f.write_str("somebody has claimed it"),
             Self::Partitioned(name) => write!(f, "it is partitioned: it has {name}"),
             Self::Table(kind) => write!(f, "it begins with {kind}"),
         }

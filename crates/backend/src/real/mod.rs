@@ -51,7 +51,7 @@ pub struct Real {
     workers: Workers,
     /// How many jobs they have.
     at_workers: usize,
-    /// Whether the ring has everything begun that was submitted.
+    /// Whether everything had begun when that was last asked for: the kernel may be short of something.
     started: bool,
     /// For looks at it outside of commands.
     caller: Caller,
@@ -159,7 +159,6 @@ impl Real {
         if let (Some(ring), Some(does)) = (&mut self.ring, does) {
             let flight = flight(&self.open, ring, does, claim.blocks, job);
             ring.push(flight);
-            self.started = false;
         } else {
             self.at_workers += 1;
             self.workers.give(job);
@@ -170,8 +169,6 @@ impl Real {
     fn landed(&mut self) -> Option<Finished> {
         let ring = self.ring.as_mut()?;
         let (mut flight, how) = ring.reap()?;
-        // What is left of a transfer that was cut short has been pushed again.
-        self.started = false;
         let (tag, extent, blocks) = (flight.job.tag, flight.job.operation.extent, flight.blocks);
         let mut data = core::mem::take(&mut flight.job.data);
         if flight.does == Does::Read
@@ -246,7 +243,7 @@ impl Disk for Real {
     }
 
     fn start(&mut self) {
-        self.started = self.started || self.ring.as_mut().is_none_or(Ring::start);
+        self.started = self.ring.as_mut().is_none_or(Ring::start);
     }
 
     fn bell(&self) -> Option<BorrowedFd<'_>> {

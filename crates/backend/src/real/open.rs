@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
-use units::{Bytes, Sectors};
+use units::{Bytes, Duration, Sectors};
 
 use crate::device::{Facts, InUse, may_overwrite, may_serve};
 
@@ -82,8 +82,25 @@ impl From<io::Error> for RealError {
     }
 }
 
+/// How long a disk is waited for that somebody has. One who was killed has it until the last command that it gave the kernel
+/// has ended, and until then the disk must not be anybody else's: a write that is under way would pass one of ours.
+const LET_GO_MAX: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
 /// Opens the disk, for this process alone for as long as the file is open.
 pub(super) fn open(path: &Path, opening: Opening) -> Result<(File, Facts), RealError> {
+    for _ in 0..LET_GO_MAX.as_nanos() / LOOK_AGAIN.as_nanos() {
+        match open_now(path, opening) {
+            Err(RealError::Locked | RealError::InUse(InUse::Claimed)) => {
+                std::thread::park_timeout(std::time::Duration::from_nanos(LOOK_AGAIN.as_nanos()));
+            }
+            opened => return opened,
+        }
+    }
+    open_now(path, opening)
+}
+
+fn open_now(path: &Path, opening: Opening) -> Result<(File, Facts), RealError> {
     let kind = std::fs::metadata(path)?.file_type();
     if !kind.is_block_device() && !kind.is_file() {
         // Opening a pipe would wait for somebody to write into it.
@@ -128,5 +145,5 @@ fn who_claims(path: &Path) -> InUse {
         let facts = Facts::of(&mut file, false)?;
         Ok(may_overwrite(path, &file, &facts).err())
     });
-    found.ok().flatten().unwrap_or_else(|| InUse::Held("something".to_owned()))
+    found.ok().flatten().unwrap_or(InUse::Claimed)
 }

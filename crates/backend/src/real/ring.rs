@@ -239,7 +239,7 @@ impl Ring {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    let short = [Errno::AGAIN, Errno::BUSY].map(Errno::raw_os_error);
+                    let short = [Errno::AGAIN, Errno::BUSY, Errno::NOMEM].map(Errno::raw_os_error);
                     let is_short = error.raw_os_error().is_some_and(|errno| short.contains(&errno));
                     assert!(is_short, "the ring is whole: {error}");
                     return false;
@@ -254,7 +254,7 @@ impl Ring {
         !self.kernel.completion().is_empty()
     }
 
-    /// What has ended, and how.
+    /// What has ended, and how. What is left of a transfer that was cut short is pushed again, and wants a start.
     pub(super) fn reap(&mut self) -> Option<(Flight, io::Result<()>)> {
         loop {
             let entry = self.kernel.completion().next()?;
@@ -311,4 +311,39 @@ fn register(kernel: &IoUring, slots: &mut [Aligned]) -> io::Result<()> {
     // SAFETY: these are whole buffers of ours. The kernel holds on to their pages by itself, for as long as the ring is
     // there, and touches them for flights alone; each belongs to one, or to nobody.
     unsafe { kernel.submitter().register_buffers(told) }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::{Lba, Op, Operation};
+
+    use super::*;
+    use crate::Tag;
+
+    fn flight(does: Does) -> Flight {
+        let blocks = Extent::new(Lba(8), Sectors(4));
+        let operation = Operation { op: Op::Read, extent: blocks, fua: false };
+        let job = Job { tag: Tag(1), operation, data: Vec::new(), no_hole: false };
+        Flight::new(job, does, blocks, Memory::Payload(Vec::with_capacity(2_048)))
+    }
+
+    /// What becomes of it when the kernel says this, one thing after the other.
+    fn told(flight: &mut Flight, results: &[i32]) -> Vec<Option<Result<(), io::ErrorKind>>> {
+        let told = results.iter().map(|result| flight.told(*result));
+        told.map(|how| how.map(|how| how.map_err(|error| error.kind()))).collect()
+    }
+
+    #[test]
+    fn what_was_cut_short_goes_on_where_it_was_and_fails_where_nothing_comes() {
+        let mut read = flight(Does::Read);
+        let interrupted = -Errno::INTR.raw_os_error();
+        assert_eq!(told(&mut read, &[512, interrupted]), [None, None]);
+        assert_eq!(read.moved, 512);
+        assert_eq!(told(&mut read, &[0]), [Some(Err(io::ErrorKind::UnexpectedEof))]);
+        let forced = Does::Write { forced: true };
+        assert_eq!(told(&mut flight(forced), &[1_024, 1_024]), [None, Some(Ok(()))]);
+        assert_eq!(told(&mut flight(forced), &[0]), [Some(Err(io::ErrorKind::WriteZero))]);
+        let full = -Errno::NOSPC.raw_os_error();
+        assert_eq!(told(&mut flight(forced), &[full]), [Some(Err(io::ErrorKind::StorageFull))]);
+    }
 }
