@@ -1,7 +1,7 @@
-//! The driver in real time: one engine thread a disk, and one thread for all sockets.
+//! The driver in real time: one engine thread a disk, and for the sockets one thread a processor, up to four.
 //!
 //! ```text
-//!  clients ─▶ frontend's thread ─ Router ─▶ Inbox ─▶ disk thread: engine ⇄ backend
+//!  clients ─▶ frontend's threads ─ Router ─▶ Inbox ─▶ disk thread: engine ⇄ backend
 //!                    ▲                                      │
 //!                    └──────────── Handle ◀── replies ──────┘
 //! ```

@@ -8,7 +8,6 @@
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use spindle_frontend::memory::{Fixed, Memory, Null};
 use spindle_frontend::{Address, Export, ExportId, Listing, Server, Settings, Tls, TlsFiles};
@@ -63,11 +62,10 @@ fn serve(arguments: &[String]) -> Result<(), String> {
     });
     // Time stands still here, so that no deadline is ever missed: only a daemon has a clock to read.
     let clock = || Instant::ZERO;
-    let exports = Arc::new(exports);
     let served = if null {
-        server.run(exports, &mut Null::default(), &clock)
+        server.run(&exports, &mut Null::default(), &clock)
     } else {
-        server.run(exports, &mut memory, &clock)
+        server.run(&exports, &mut memory, &clock)
     };
     served.map_err(|error| error.to_string())
 }

@@ -90,7 +90,7 @@ pub trait Exports: Send + Sync {
     fn open(&self, name: &str) -> Option<Export>;
 
     /// From now on this export is opened by nobody. Called when [`crate::Handle::withdraw`] was agreed to, on the
-    /// server's thread: no request for it follows.
+    /// server's first thread. Requests of those that had it open may be under way on the others, until they are sent away.
     fn withdraw(&self, export: ExportId) {
         let _ = export;
     }

@@ -175,7 +175,7 @@ impl core::fmt::Display for Errno {
     }
 }
 
-/// Who does the work. Called from the server's thread: it must not block.
+/// Who does the work. Called from the server's thread that it belongs to: it must not block.
 pub trait Sink {
     /// Takes a request; its answer goes to the server's [`crate::Handle`], from any thread, or from within
     /// this call.

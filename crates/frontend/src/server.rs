@@ -6,7 +6,6 @@
 //! ```
 
 use std::io;
-use std::sync::Arc;
 use std::thread;
 
 use mio::{Poll, Waker};
@@ -125,13 +124,13 @@ impl Server {
     /// If more threads were wanted.
     pub fn run(
         self,
-        exports: Arc<dyn Exports>,
+        exports: &dyn Exports,
         sink: &mut dyn Sink,
         clock: &dyn Fn() -> Instant,
     ) -> io::Result<()> {
         let crew = Crew::new(self.polls.len(), self.settings.connections_max);
         let settings = self.settings.clone();
-        let mut loops = self.loops(&*exports, &settings, &crew, clock());
+        let mut loops = self.loops(exports, &settings, &crew, clock());
         let (Some(mut only), None) = (loops.next(), loops.next()) else {
             panic!("each thread has a sink of its own");
         };

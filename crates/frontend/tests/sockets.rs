@@ -84,7 +84,7 @@ impl Running {
         let thread = std::thread::spawn(move || {
             let mut sink = Forward { requests, closed: closed_sender };
             let now = || Instant::from_nanos(time.load(Ordering::SeqCst));
-            server.run(Arc::new(Volumes), &mut sink, &now).expect("polls");
+            server.run(&Volumes, &mut sink, &now).expect("polls");
         });
         let thread = Some(thread);
         (Self { directory, handle, addresses, clock, closed, thread }, taken)
@@ -478,7 +478,7 @@ fn a_sink_may_answer_at_once() {
     let handle = server.handle();
     let echo = Arc::new(Mutex::new(Some(handle.clone())));
     let thread = std::thread::spawn(move || {
-        server.run(Arc::new(Volumes), &mut Echo(echo), &|| Instant::ZERO).expect("polls");
+        server.run(&Volumes, &mut Echo(echo), &|| Instant::ZERO).expect("polls");
     });
     let mut client = Client::connect(&address).expect("it listens");
     client.go("vol").expect("it is there");

@@ -114,7 +114,7 @@ impl Running {
         let address = server.addresses().expect("bound").remove(0);
         let (handle, mut memory) = (server.handle(), Memory::new(&exports, &server));
         let thread = std::thread::spawn(move || {
-            server.run(Arc::new(exports), &mut memory, &|| Instant::ZERO).expect("polls");
+            server.run(&exports, &mut memory, &|| Instant::ZERO).expect("polls");
         });
         Self { address, handle, thread: Some(thread) }
     }

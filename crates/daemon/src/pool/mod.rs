@@ -2,7 +2,7 @@
 //! out.
 //!
 //! ```text
-//!  frontend's thread ─▶ Served ─ pieces ─▶ disks' inboxes        (requests, by volume and sector)
+//!  frontend's threads ─▶ Served ─ pieces ─▶ disks' inboxes        (requests, by volume and sector)
 //!  operator ──────────▶   ▲                     │                (changes)
 //!                         └────── ended ────────┘                (disks' threads)
 //! ```
