@@ -55,11 +55,8 @@ fn settle_behind(
 ) -> Result<(), Halt> {
     let (start, sure) = begin(probe, before, (&piece.lattice, piece.to))?;
     // Where both lattices have a track begin there is no doubt left.
-    let start = if both_begin(before, piece, start) {
-        start
-    } else {
-        first_track(probe, piece, start)?
-    };
+    let start =
+        if both_begin(before, piece, start) { start } else { first_track(probe, piece, start)? };
     before.to = start;
     (piece.from, piece.sure) = (start, sure);
     piece.settled_by_cylinders = before.lattice.heads > 1 && piece.lattice.heads > 1;
