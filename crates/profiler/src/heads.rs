@@ -111,8 +111,7 @@ fn weighed(piece: &mut Piece, (sigma, period): (f64, f64)) {
     let trust = phases * phases / (phases * phases + error * error);
     let step = piece.lattice.step + trust * wrap(step - piece.lattice.step);
     piece.step_error = error * trust.sqrt();
-    (piece.lattice, piece.ending) =
-        (piece.lattice.with_step(step), piece.ending.with_step(step));
+    (piece.lattice, piece.ending) = (piece.lattice.with_step(step), piece.ending.with_step(step));
 }
 
 /// A skew takes the electronics and the arm the same time in every zone, nearly: what each piece says of the difference is
