@@ -90,10 +90,11 @@ fn the_zones_of_a_drive_whose_arm_varies_are_found() {
 /// missed a zone or a skew once.
 #[test]
 fn zones_that_are_hard_to_tell_apart_are_found_with_other_noise_too() {
-    let missed: [(&str, &[u64]); 4] = [
-        ("atlas10k", &[7, 8]),
+    let missed: [(&str, &[u64]); 5] = [
+        ("atlas-ii", &[4]),
+        ("atlas10k", &[3, 7, 8]),
         ("barracuda-st32171w", &[3, 5, 8, 10]),
-        ("cheetah9LP", &[2, 5, 8, 10]),
+        ("cheetah9LP", &[2, 3, 5, 8, 10]),
         ("nearline-20t", &[2]),
     ];
     for (name, seeds) in missed {
@@ -170,10 +171,6 @@ fn bands_say_at_which_angle_a_sector_lies() {
     }
 }
 
-/// A drawn drive one of whose skews is found 2.6 % off, beyond what is asked for. It is not mended: a part of that zone begins its cylinders on
-/// the other track, and noise is as large as what would show it. When it is, this list is to lose it.
-const SKEWED: [u64; 1] = [8];
-
 /// Ten of them in a suite that everybody runs.
 #[test]
 fn drives_that_nobody_has_built_are_found_too() {
@@ -185,9 +182,7 @@ fn drives_that_nobody_has_built_are_found_too() {
         let heads = map(&measured).heads.map(|heads| heads.value);
         println!("seed {seed}: {held:?}, heads {heads:?}, in {}", measured.spent);
         let all = held.found == held.zones && held.skews_off < SKEWS_OFF_MAX;
-        let known = SKEWED.contains(&seed) && held.found == held.zones && held.skews_off < 0.04;
-        assert!(!(known && all), "seed {seed} is mended: take it off the list");
-        if !(all || known) || heads != Some(model.spec().surfaces) {
+        if !all || heads != Some(model.spec().surfaces) {
             missed.push((seed, held, heads, model.spec().surfaces));
         }
     }
