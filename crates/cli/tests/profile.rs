@@ -82,7 +82,7 @@ fn what_cannot_be_measured_is_refused_with_what_could_be() {
 #[test]
 fn a_file_is_measured_shown_compared_and_gone_on_with() {
     let scratch = scratch();
-    let measure = ["profile", "disk.img", "--quick", "--budget", "3s", "-o", "p.toml"];
+    let measure = ["profile", "disk.img", "--quick", "--budget", "6s", "-o", "p.toml"];
     let Ran { stdout: shown, stderr: said, .. } = succeed(scratch.path(), &measure);
     assert!(shown.contains("not rotating"), "{shown}");
     assert!(said.contains("not rotating"), "said before the figures are there: {said}");

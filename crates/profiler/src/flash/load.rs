@@ -163,14 +163,16 @@ pub(super) fn rest(bench: &mut Bench<'_>, time: Duration) -> Result<(), Halt> {
 }
 
 /// Looks at the clock so often, to see how often somebody else has the processor.
-const LOOKS: u32 = 1 << 20;
-/// But for no longer.
-const LOOKS_TIME: Duration = Duration::from_secs(2);
+const LOOKS: u32 = 1 << 19;
+/// But for no longer, and for no more than this part of what a stage has left.
+const LOOKS_TIME: Duration = Duration::from_secs(1);
+const LOOKS_PART: u64 = 16;
 /// Whoever sees so much of the clock pass at once was not there meanwhile.
 const ABSENT: Duration = Duration::from_micros(500);
 
 /// The percentage of the time for which whoever is busy here is kept waiting for a processor.
 pub(super) fn absent_percent(bench: &mut Bench<'_>) -> u64 {
+    let most = LOOKS_TIME.min(bench.left() / LOOKS_PART);
     let began = bench.now();
     let (mut last, mut absent) = (began, Duration::ZERO);
     for _ in 0..LOOKS {
@@ -180,7 +182,7 @@ pub(super) fn absent_percent(bench: &mut Bench<'_>) -> u64 {
             absent += passed;
         }
         last = now;
-        if last.since(began) > LOOKS_TIME {
+        if last.since(began) > most {
             break;
         }
     }
