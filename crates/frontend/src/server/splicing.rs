@@ -32,7 +32,9 @@ impl Loop {
         });
         let mut out = Vec::new();
         self.splicer.begin(splice, changing, &mut out);
-        out.into_iter().for_each(|request| sink.submit(request));
+        for request in out {
+            sink.submit(request);
+        }
     }
 
     /// Queues answers while there are splices: some are theirs, and some are what they wait for.
