@@ -70,7 +70,7 @@ impl Flaky {
         };
         if !self.strikes(odds) {
             self.disk.submit(job, now);
-        } else if job.operation.op.writes() && self.draw() % 2 == 0 {
+        } else if job.operation.op.writes() && self.draw().is_multiple_of(2) {
             self.doomed.push(job.tag);
             self.disk.submit(job, now);
         } else {

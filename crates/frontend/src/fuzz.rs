@@ -438,9 +438,10 @@ impl Case {
             command: self.dice.among(&[0, 0, 1, 1, 1, 3, 4, 5, 6, 7, 7, 99]),
             cookie: self.dice.under(8),
             offset: self.dice.under(disk_end) / 512 * 512 + self.dice.among(&[0, 0, 0, 1, 511]),
-            length: u64::from(match self.dice.one_in(30) {
-                true => self.dice.word(),
-                false => sectors * 512 + odd,
+            length: u64::from(if self.dice.one_in(30) {
+                self.dice.word()
+            } else {
+                sectors * 512 + odd
             }),
         };
         let mut out = Vec::new();

@@ -43,7 +43,9 @@ pub const STATUS_PAYLOAD_BYTES_MAX: usize = 64;
 
 /// What a write to parts of sectors holds beside its payload: the first and the last sector, as they were read and as they
 /// are written.
-pub const SPLICE_BYTES: usize = 4 * units::SECTOR_BYTES as usize;
+pub const SPLICE_BYTES: usize = 4 * SECTOR;
+/// A sector's bytes, as an index into memory.
+pub(crate) const SECTOR: usize = 512;
 
 /// The largest buffer that is kept to be used again.
 pub const SPARE_BYTES_MAX: usize = 2 * MIB;
@@ -118,6 +120,7 @@ pub const SESSION_BYTES_MAX: usize = 2 * BYTES_IN_FLIGHT_MAX
     + 4 * (OUTPUT_PIECES_MAX + REQUESTS_MAX) * PIECE_BYTES_MAX
     + 64 * KIB;
 
+const _: () = assert!(SECTOR as u64 == units::SECTOR_BYTES);
 const _: () = assert!(
     SPARE_BYTES_MAX.is_power_of_two() && SPARES_BYTES_MAX >= 8 * THREADS_MAX * SPARE_BYTES_MAX
 );

@@ -2,7 +2,7 @@
 
 use units::{Bytes, Extent, Lba, SECTOR_BYTES, Sectors};
 
-const SECTOR: usize = Sectors(1).0 as usize * SECTOR_BYTES as usize;
+use crate::limits::SECTOR;
 
 /// A run of an export's bytes, not empty, which ends within the address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,11 +20,11 @@
 
 use std::collections::BTreeMap;
 
-use units::{Extent, Op, Operation, SECTOR_BYTES, Sectors};
+use units::{Extent, Op, Operation, Sectors};
 
 use crate::crew::Place;
 use crate::export::ExportId;
-use crate::limits::THREADS_MAX;
+use crate::limits::{SECTOR, THREADS_MAX};
 use crate::request::{Errno, Reply, Request, RequestId, Splice};
 use crate::span::Span;
 
@@ -33,7 +33,6 @@ mod tests;
 
 /// A session's numbers stay under it; the bits above say which part of a splice something is.
 const PART_SHIFT: u32 = 60;
-const SECTOR: usize = SECTOR_BYTES as usize;
 
 /// Which part of a splice a request of its own is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +74,7 @@ enum Work {
 
 /// A splice on its way.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "two are flags of the protocol, set or not")]
 struct Mending {
     span: Span,
     fua: bool,

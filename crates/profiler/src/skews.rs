@@ -150,7 +150,9 @@ fn cross(
         for (lead, track) in leads.iter_mut().zip([(first, last + away), (last, first + away)]) {
             if lead.count() < 4 || lead.estimate().error > ENOUGH {
                 let fact = reached(probe, lattice, track, lead.median())?;
-                fact.into_iter().for_each(|fact| lead.learn(fact));
+                if let Some(fact) = fact {
+                    lead.learn(fact);
+                }
             }
         }
     }

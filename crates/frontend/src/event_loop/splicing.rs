@@ -39,11 +39,15 @@ impl Loop<'_> {
             self.spliced.push(export);
             if new {
                 let others = Place::all(self.handle.members()).filter(|place| *place != self.place);
-                others.for_each(|place| self.handle.pass(place, Question::Watched(export)));
+                for place in others {
+                    self.handle.pass(place, Question::Watched(export));
+                }
             }
         }
         self.crew.splicer().begin(splice, &mut out);
-        out.into_iter().for_each(|request| sink.submit(request));
+        for request in out {
+            sink.submit(request);
+        }
     }
 
     /// Another loop has had the first splice of an export.
@@ -100,7 +104,9 @@ impl Loop<'_> {
         let replies = self.crew.splicer().withdraw(export);
         let (own, mut foreign): (Vec<_>, _) =
             replies.into_iter().partition(|reply| Place::of(reply.id.connection) == self.place);
-        own.into_iter().for_each(|reply| self.give(reply));
+        for reply in own {
+            self.give(reply);
+        }
         self.handle.reply_many(&mut foreign);
     }
 
@@ -116,7 +122,9 @@ impl Loop<'_> {
         if requests.is_empty() {
             return;
         }
-        requests.into_iter().for_each(|request| sink.submit(request));
+        for request in requests {
+            sink.submit(request);
+        }
         let mut replies = Vec::new();
         sink.submitted_batch_end(&mut replies);
         self.answer(&mut replies, sink);

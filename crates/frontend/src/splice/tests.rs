@@ -164,7 +164,7 @@ impl World {
     fn perform(&mut self, at: usize, well: bool) {
         let request = self.at_disk.swap_remove(at);
         let Operation { op, extent, .. } = request.operation;
-        let start = extent.start.0 as usize * SECTOR;
+        let start = usize::try_from(extent.start.0).expect("small") * SECTOR;
         let place = &mut self.disk[start..start + extent.len.bytes_usize()];
         let result = match op {
             _ if !well => Err(Errno::Io),
