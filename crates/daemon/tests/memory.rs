@@ -1,4 +1,4 @@
-//! A disk that takes no time is driven on the sockets' thread: it is scheduled and accounted for all the same.
+//! A disk that takes no time is driven on the sockets' threads: it is scheduled and accounted for all the same.
 
 use std::path::Path;
 
@@ -75,4 +75,30 @@ fn requests_over_a_limit_wait_for_their_time_and_are_answered() {
     assert_eq!(status.volumes[1].account.requests, 50);
     // The bucket is empty at a start, so that the first request at least has to wait for what is estimated of it.
     assert!(status.volumes[1].waiting.max() > units::Duration::ZERO);
+}
+
+#[test]
+fn clients_of_one_disk_on_several_threads_have_each_its_own_answers() {
+    const CLIENTS: u64 = 6;
+    const ROUNDS: u64 = 200;
+    let daemon = start();
+    std::thread::scope(|scope| {
+        for place in 0..CLIENTS {
+            // Some of them wait for their limit, and are answered in whoever's turn it is then.
+            let limited = place == CLIENTS - 1;
+            let mut client = open(&daemon, if limited { "limited" } else { "kept" });
+            scope.spawn(move || {
+                let extent = extent(place * 256, 256);
+                for round in 0..if limited { ROUNDS / 20 } else { ROUNDS } {
+                    let byte = u8::try_from((place * ROUNDS + round) % 251).expect("a byte");
+                    client.write(extent, &vec![byte; 256 * 512]).expect("written");
+                    let read = client.read(extent).expect("read");
+                    assert!(read.iter().all(|found| *found == byte), "{place} in round {round}");
+                }
+            });
+        }
+    });
+    let status = daemon.stop().expect("it stops");
+    assert_eq!(status.volumes[0].account.requests, 2 * ROUNDS * (CLIENTS - 1));
+    assert_eq!(status.volumes[1].account.requests, 2 * ROUNDS / 20);
 }
