@@ -24,7 +24,7 @@ use units::{Duration, Instant};
 use crate::connection::{Connection, Progress, Sending, Stream};
 use crate::crew::{Crew, Place, slot as slot_of};
 use crate::export::{ExportId, Exports};
-use crate::handle::{Handle, Taken};
+use crate::handle::{Handle, Question, Taken};
 use crate::limits::{LISTENERS_MAX, RECEIVE_BYTES_MAX, STOP_MAX};
 use crate::listener::Listener;
 use crate::request::{ConnectionId, Reply, RequestId, Sink, Told};
@@ -301,7 +301,7 @@ impl<'a> Loop<'a> {
         self.free.push(slot);
         self.crew.give_place(self.place);
         if self.stopping.is_some() {
-            self.handle.rouse(Place::FIRST);
+            self.handle.pass(Place::FIRST, Question::Look);
         }
     }
 

@@ -19,6 +19,8 @@ use crate::request::{Reply, RequestId, Told};
 /// What is asked of the loops, and where the answer goes.
 #[derive(Debug)]
 pub(crate) enum Question {
+    /// Is there something to do?
+    Look,
     /// Parts of sectors of this export are written from now on: what is under way?
     Watched(ExportId),
     /// How many connections has each export? So many with the loops that were asked before.
@@ -46,8 +48,6 @@ struct Inbox {
     replies: Vec<Reply>,
     told: Vec<Told>,
     questions: Vec<Question>,
-    /// Somebody wants it to look round.
-    roused: bool,
     /// Clients that the first loop has accepted for this one.
     streams: Vec<Stream>,
     ended: bool,
@@ -166,14 +166,6 @@ impl Handle {
         member.wake(inbox);
     }
 
-    /// Has a loop look whether there is something to do.
-    pub(crate) fn rouse(&self, place: Place) {
-        let Some(member) = self.members.get(place.index()) else { return };
-        let mut inbox = member.inbox();
-        inbox.roused = true;
-        member.wake(inbox);
-    }
-
     /// Hands a client to a loop; gives it back if that one has ended.
     pub(crate) fn hand(&self, place: Place, stream: Stream) -> Result<(), Stream> {
         let member = &self.members[place.index()];
@@ -214,16 +206,14 @@ impl Handle {
         let empty = inbox.replies.is_empty()
             && inbox.told.is_empty()
             && inbox.questions.is_empty()
-            && inbox.streams.is_empty()
-            && !inbox.roused;
+            && inbox.streams.is_empty();
         inbox.asleep = empty && (knows_of_stop || !inbox.stopping);
         inbox.asleep
     }
 
     /// The loop is awake.
     pub(crate) fn awake(&self, place: Place) {
-        let mut inbox = self.members[place.index()].inbox();
-        (inbox.asleep, inbox.roused) = (false, false);
+        self.members[place.index()].inbox().asleep = false;
     }
 
     /// How many loops there are.

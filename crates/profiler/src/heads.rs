@@ -53,7 +53,7 @@ pub(crate) fn told(pieces: &mut [Piece], (sigma, period): (f64, f64)) -> Option<
         piece.ending = piece.ending.turned_as(&lattice, piece.to);
         piece.lattice = lattice;
     }
-    for piece in &mut pieces {
+    for piece in &mut *pieces {
         weighed(piece, (sigma, period));
     }
     // Of what each piece says itself: the mean of all, which `shrink` draws it to, may be nearer to another whole number.

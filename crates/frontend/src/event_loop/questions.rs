@@ -13,6 +13,8 @@ impl Loop<'_> {
         let next = self.place.next(self.handle.members());
         // Who asked may have gone: then nobody wants to know.
         match question {
+            // A turn of the loop is made of looking.
+            Question::Look => {}
             Question::Watched(export) => self.know_of(export, sink),
             Question::Connections { so_far: mut connections, answer } => {
                 for export in self.slots.iter().filter_map(Slot::export) {
