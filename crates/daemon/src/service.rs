@@ -158,11 +158,8 @@ impl Daemon {
         also: impl FnOnce() -> io::Result<T>,
     ) -> Result<(Self, T), StartError> {
         let clock = Clock::start();
-        let server = Server::adopt_or_bind(addresses).map_err(StartError::Listen)?;
-        let allowed = settings(&plan.nbd).map_err(StartError::Tls)?;
-        let server = server.with_settings(allowed).expect("the config's limits are these");
         let sockets = sockets_threads();
-        let server = server.with_threads(sockets).map_err(StartError::Listen)?;
+        let server = listen(plan, addresses, sockets)?;
         let recorder = plan.log.record.as_ref().map(|record| {
             let directory = record.directory.clone();
             Recorder::start(record).map_err(|error| StartError::Record { directory, error })
@@ -320,6 +317,13 @@ fn settings(nbd: &config::Nbd) -> Result<Settings, TlsError> {
         stall_max: nbd.stall,
         tls: nbd.tls.as_ref().map(read).transpose()?,
     })
+}
+
+fn listen(plan: &Plan, addresses: &[Address], threads: usize) -> Result<Server, StartError> {
+    let server = Server::adopt_or_bind(addresses).map_err(StartError::Listen)?;
+    let allowed = settings(&plan.nbd).map_err(StartError::Tls)?;
+    let server = server.with_settings(allowed).expect("the config's limits are these");
+    server.with_threads(threads).map_err(StartError::Listen)
 }
 
 /// One for each processor, as far as the server takes them: a client is served where its own thread's data is at hand.
