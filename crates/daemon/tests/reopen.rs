@@ -99,7 +99,7 @@ impl Served {
     }
 }
 
-fn fails<T: std::fmt::Debug>(answer: Result<T, ClientError>) {
+fn fails<T: std::fmt::Debug>(answer: &Result<T, ClientError>) {
     assert!(matches!(answer, Err(ClientError::Failed(Errno::Io))), "{answer:?}");
 }
 
@@ -110,8 +110,8 @@ fn a_real_disk_whose_flush_failed_is_written_again_when_it_was_opened_again() {
     client.write(BLOCK, &[1; 4_096]).expect("it is written");
     let what = What::Fails(Failure::Io);
     served.faults.add(Fault { op: Some(Op::Flush), extent: None, after: 0, what });
-    fails(client.flush());
-    fails(client.write(BLOCK, &[2; 4_096]));
+    fails(&client.flush());
+    fails(&client.write(BLOCK, &[2; 4_096]));
     assert_eq!(served.state("real"), DiskState::Poisoned);
     served.operator.reopen("real").expect("it is there");
     assert_eq!(served.state("real"), DiskState::Well);
@@ -126,12 +126,12 @@ fn a_disk_that_cannot_be_opened_again_is_gone_and_can_be_tried_once_more() {
     let served = Served::start();
     let mut client = served.open("r");
     served.faults.add(Fault { op: None, extent: None, after: 0, what: What::Fails(Failure::Gone) });
-    fails(client.read(BLOCK));
+    fails(&client.read(BLOCK));
     let (file, away) = (served.dir.path().join("disk.img"), served.dir.path().join("away.img"));
     std::fs::rename(&file, &away).expect("it is there");
     assert!(served.refused("real").contains("disk.img"));
     assert_eq!(served.state("real"), DiskState::Gone);
-    fails(client.read(BLOCK));
+    fails(&client.read(BLOCK));
     std::fs::rename(&away, &file).expect("it is there");
     served.operator.reopen("real").expect("it is back");
     assert_eq!(client.read(BLOCK).expect("it is read"), [0; 4_096]);
@@ -144,15 +144,15 @@ fn emulated_disks_keep_what_they_hold_and_fail_as_they_are_told_to() {
     let (mut memory, mut leaving) = (served.open("m"), served.open("l"));
     for _ in 0..2 {
         memory.write(BLOCK, &[7; 4_096]).expect("it is written");
-        fails(memory.flush());
-        fails(memory.write(BLOCK, &[8; 4_096]));
+        fails(&memory.flush());
+        fails(&memory.write(BLOCK, &[8; 4_096]));
         served.operator.reopen("memory").expect("it is there");
         assert_eq!(memory.read(BLOCK).expect("it is read"), [7; 4_096]);
     }
     for _ in 0..2 {
         leaving.read(BLOCK).expect("it is there");
         leaving.read(BLOCK).expect("it is there");
-        fails(leaving.read(BLOCK));
+        fails(&leaving.read(BLOCK));
         assert_eq!(served.state("leaving"), DiskState::Gone);
         served.operator.reopen("leaving").expect("it comes back");
     }

@@ -95,9 +95,12 @@ fn faults(round: u32, dice: &mut Dice) -> [String; 2] {
 fn put_faults(scratch: &Scratch, faults: &[String; 2]) {
     let text = std::fs::read_to_string(scratch.join("plan.toml")).expect("the config");
     let mut faults = faults.iter();
-    let put = |line: &str| match line.starts_with("faults = ") {
-        true => faults.next().expect("two disks").clone(),
-        false => line.to_owned(),
+    let put = |line: &str| {
+        if line.starts_with("faults = ") {
+            faults.next().expect("two disks").clone()
+        } else {
+            line.to_owned()
+        }
     };
     let lines: Vec<String> = text.lines().map(put).collect();
     scratch.write("plan.toml", lines.join("\n") + "\n");

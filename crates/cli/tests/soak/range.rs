@@ -101,8 +101,8 @@ impl Range {
             Client::connect(&address.parse().expect("an address")).expect("it listens");
         client.go(self.volume).expect("it is served");
         for first in (0..BLOCKS).step_by(64) {
-            let tried = (0..TRIES_MAX).map(|_| client.read(self.extent(first, 64)));
-            let data = tried.filter_map(Result::ok).next().expect("it can be read");
+            let mut tried = (0..TRIES_MAX).map(|_| client.read(self.extent(first, 64)));
+            let data = tried.find_map(Result::ok).expect("it can be read");
             for (number, bytes) in (first..).zip(data.chunks_exact(BLOCK)) {
                 let contents = self.check(number, bytes);
                 let block = self.block(number);
