@@ -108,20 +108,15 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
     probe.period = period;
     zoned(&mut pieces);
     let (block, sigma) = (probe.block, probe.sigma);
-    let mut heads = heads::told(&mut pieces, (sigma, period), None);
+    let mut heads = heads::told(&mut pieces, (sigma, period));
     if steadied.is_ok() && heads.is_some() && !quick {
-        heads = told_apart(&mut probe, &mut pieces, None);
+        heads = told_apart(&mut probe, &mut pieces);
     }
     let mut order = None;
     if steadied.is_ok() && heads.is_none() && !quick {
         let seen = reached(&mut probe, &pieces)?;
         heads = seen.map(|seen| seen.heads);
         order = seen.and_then(|seen| seen.order);
-        // What was too faint among all numbers of heads may be plain for one.
-        let given = heads.map(|heads| heads.value);
-        if given.is_some() && heads::told(&mut pieces, (sigma, period), given).is_some() {
-            told_apart(&mut probe, &mut pieces, given);
-        }
     }
     publish(bench, (&pieces, &coarse), (heads, order), (period, block, sigma));
     steadied?;
@@ -130,18 +125,14 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
 }
 
 /// Tells the skews of zones apart, as well as time allows; then zones begin where the cylinders say that are known now.
-fn told_apart(
-    probe: &mut Probe<'_, '_>,
-    pieces: &mut [Piece],
-    given: Option<u32>,
-) -> Option<Figure<u32>> {
+fn told_apart(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Option<Figure<u32>> {
     let whole = real(probe.bench.budget().total.as_nanos());
     let end = probe.now() + whole * SKEWS_SHARE;
     let (sigma, period) = (probe.sigma, probe.period);
     let (mut way, mut heads) = (None, None);
     for _ in 0..SKEWS_BATCHES {
         let more = skews::tell(probe, pieces, (&mut way, end));
-        heads = heads::told(pieces, (sigma, period), given);
+        heads = heads::told(pieces, (sigma, period));
         let told = skews::longest(pieces).iter().all(|nth| skews::is_told(&pieces[*nth]));
         if more.is_err() || probe.now() > end || told {
             break;

@@ -5,7 +5,6 @@
 
 use units::Share;
 
-use crate::boundary::logarithm;
 use crate::circle::{real, wrap};
 use crate::findings::Figure;
 use crate::lattice::Lattice;
@@ -27,24 +26,18 @@ const CYLINDER_OFF_MAX: f64 = 0.12;
 /// The next whole number has so much against it, as a logarithm, where one is believed.
 const NEXT_AGAINST: f64 = 6.0;
 
-/// Finds the number of heads, where nothing else has given it, and gives every piece its two skews.
-pub(crate) fn told(
-    pieces: &mut [Piece],
-    (sigma, period): (f64, f64),
-    given: Option<u32>,
-) -> Option<Figure<u32>> {
+/// Finds the number of heads, and gives every piece its two skews.
+pub(crate) fn told(pieces: &mut [Piece], (sigma, period): (f64, f64)) -> Option<Figure<u32>> {
     let samples: usize = pieces.iter().map(|piece| piece.phases.len()).sum();
     let mut best: Option<(f64, u32, Vec<Lattice>)> = None;
-    // Of each piece it is asked alone with which of its first tracks a cylinder begins, if the heads are given.
-    let chance = given.map_or(CHANCE, |heads| 1.0 + 2.0 * logarithm(f64::from(heads)));
-    let chance = chance * real(pieces.len() as u64);
-    for heads in given.map_or_else(|| candidates(pieces), |heads| vec![heads]) {
+    for heads in candidates(pieces) {
         let fitted: Vec<(f64, Lattice)> =
             pieces.iter().map(|piece| with_heads(piece, heads, sigma)).collect();
         // Noise alone makes skews that differ this way and that way; real ones differ alike.
         let sum =
             |of: fn(f64) -> f64| fitted.iter().map(|(gain, l)| gain * of(l.extra)).sum::<f64>();
         let alike = sum(|extra| extra).abs() / sum(f64::abs).max(1e-9);
+        let chance = CHANCE * real(pieces.len() as u64);
         let gain = alike * (fitted.iter().map(|(gain, _)| gain.max(0.0)).sum::<f64>()) - chance;
         if best.as_ref().is_none_or(|(most, _, _)| gain > *most) {
             best = Some((gain, heads, fitted.into_iter().map(|(_, lattice)| lattice).collect()));

@@ -26,15 +26,13 @@ const CYLINDERS: i64 = 8;
 /// Cylinders between where a way begins and where it ends.
 const AWAY: i64 = 16;
 /// Ways of each of the two kinds at a place at most, each from a cylinder of its own: nothing there was read lately.
-const WAYS: i64 = 20;
+const WAYS: i64 = 15;
 /// By how much the least lead of a way varies if nothing makes it, in ns.
 const SPREAD: f64 = 2_000.0;
 /// A lead is known well enough, in ns.
-const ENOUGH: f64 = 2_500.0;
-/// How often a little more than a lead has to be enough, and a little less not: halving ends somewhere whatever an arm varies by.
-const CHECKS: u32 = 4;
-/// How little, in ns.
-const BESIDE: f64 = 4.0 * SPREAD;
+const ENOUGH: f64 = 900.0;
+/// One that is not known so well after all ways is not known, in ns.
+const VAGUE: f64 = 6_000.0;
 /// By how much leads of two places differ, in ns.
 const PLACES_APART: f64 = 60_000.0;
 /// The skews are known well enough: their error is this part of the shorter one.
@@ -127,35 +125,6 @@ fn drawn(probe: &mut Probe<'_, '_>, piece: &Piece, cylinders: i64) -> i64 {
     base - (base + i64::from(lattice.first)).rem_euclid(heads) + heads
 }
 
-/// The least lead with which a track is reached.
-struct Lead {
-    time: Threshold,
-    /// How often it was seen that it is the least one, and enough.
-    checked: u32,
-}
-
-impl Lead {
-    /// Asks once more; whether what is seen fits what was.
-    fn ask(
-        &mut self,
-        probe: &mut Probe<'_, '_>,
-        lattice: &Lattice,
-        way: (i64, i64),
-    ) -> Result<bool, Halt> {
-        let known = self.time.estimate();
-        if self.time.count() < 4 || known.error > ENOUGH {
-            let fact = reached(probe, lattice, way, self.time.median())?;
-            fact.into_iter().for_each(|fact| self.time.learn(fact));
-            return Ok(true);
-        }
-        let enough = self.checked.is_multiple_of(2);
-        let lead = known.time + if enough { BESIDE } else { -BESIDE };
-        let Some(fact) = reached(probe, lattice, way, lead)? else { return Ok(true) };
-        self.checked += 1;
-        Ok((fact.reach <= lead) == enough)
-    }
-}
-
 /// By how much a track begins later than the one before it, as one place tells; nothing if it does not.
 fn cross(
     probe: &mut Probe<'_, '_>,
@@ -172,23 +141,23 @@ fn cross(
         None => Prior::Upto(1.9 * probe.period),
         Some(way) => Prior::About(way, PLACES_APART),
     };
-    let new = || Lead { time: Threshold::new(prior, SPREAD), checked: 0 };
-    let mut leads = [new(), new()];
+    let mut leads = [Threshold::new(prior, SPREAD), Threshold::new(prior, SPREAD)];
     // The last first, so that nothing was read ahead of.
     for nth in (0..WAYS).rev() {
         let first = base + heads * nth;
         let last = first + heads - 1;
         let away = heads * AWAY;
-        for (lead, way) in leads.iter_mut().zip([(first, last + away), (last, first + away)]) {
-            if lead.checked < CHECKS && !lead.ask(probe, lattice, way)? {
-                return Ok(None);
+        for (lead, track) in leads.iter_mut().zip([(first, last + away), (last, first + away)]) {
+            if lead.count() < 4 || lead.estimate().error > ENOUGH {
+                let fact = reached(probe, lattice, track, lead.median())?;
+                fact.into_iter().for_each(|fact| lead.learn(fact));
             }
         }
     }
-    if leads.iter().any(|lead| lead.checked < CHECKS) {
+    let [to_last, to_first] = leads.map(|lead| lead.estimate());
+    if to_last.error.max(to_first.error) > VAGUE {
         return Ok(None);
     }
-    let [to_last, to_first] = leads.map(|lead| lead.time.estimate());
     *way = Some(f64::midpoint(to_last.time, to_first.time));
     let off = (to_last.time - to_first.time) / probe.period;
     Ok(Some(lattice.step - off / signed(heads - 1)))
