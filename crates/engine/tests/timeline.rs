@@ -297,6 +297,40 @@ fn nobody_has_two_turns_in_a_row_and_an_overrun_is_taken_off_the_next_turn() {
     }
 }
 
+/// Half of the disk and two fifths always have work; a tenth asks for one thing at a time, which comes between.
+#[test]
+fn who_asks_for_one_thing_at_a_time_does_not_lend_its_neighbour_a_second_turn() {
+    let mut line = Timeline::new(utilization(), &[reserve(50), reserve(39), reserve(10)]);
+    for number in 0..20_000 {
+        line.submit(0, block(number * 1_000));
+        line.submit(1, block(100_000_000 + number * 1_000));
+    }
+    line.submit(2, block(200_000_000));
+    let mut had = vec![[Duration::ZERO; 3]];
+    let mut asked = 1;
+    for number in 0..5_000 {
+        let took = ms(5 + number % 13);
+        let volume = line.serve(took);
+        if volume == VolumeId(2) {
+            line.submit(2, block(200_000_000 + asked * 1_000));
+            asked += 1;
+        }
+        let mut now = *had.last().expect("a beginning");
+        now[volume.0 as usize] += took;
+        had.push(now);
+    }
+    assert!(asked > 100, "the third asks all the time: {asked}");
+    let passed = |at: &[Duration; 3]| at[0] + at[1] + at[2];
+    for (number, from) in had.iter().enumerate() {
+        let Some(to) = had[number..].iter().find(|at| passed(at) >= passed(from) + ms(2_000))
+        else {
+            break;
+        };
+        let share = (to[0] - from[0]).as_secs_f64() / (passed(to) - passed(from)).as_secs_f64();
+        assert!((0.45..0.58).contains(&share), "{share} of the two seconds from {}", passed(from));
+    }
+}
+
 #[test]
 fn the_way_back_of_an_interrupted_run_is_paid_by_all_who_share() {
     let mut line = Timeline::new(utilization(), &[reserve(20), reserve(80)]);

@@ -6,6 +6,7 @@
 mod deadline;
 mod fcfs;
 mod throughput;
+mod turns;
 mod utilization;
 mod ways;
 

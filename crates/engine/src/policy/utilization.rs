@@ -17,8 +17,8 @@
 //! minimized") is here a *batch*: a volume with more to do keeps the arm for what its reserve earns in a period, less
 //! what its last batch overran, so that a round of everybody takes one period; out of the slack, for the batch that is
 //! set, or half of it off a sequential run. It gives the arm up earlier if it has sunk one period under its reserve
-//! beside one who is due. Nobody has two batches in a row while another's deadline is about as early. What the way
-//! back takes is shared by all ([`super::ways`]).
+//! beside one who is due. Of those whose deadlines are alike, who has waited for longest goes ([`super::turns`]). What the
+//! way back takes is shared by all ([`super::ways`]).
 //! A batch that was begun out of the slack is not broken off when somebody becomes due in it: it is over soon
 //! enough, and then everybody who is due goes first. Inside a batch the disk waits a moment for the client of a sequential run that has been quick to
 //! send the next request (`linger`), and charges it for that; one failure and it waits no more until the client
@@ -30,6 +30,7 @@
 
 use units::{DiskTime, Duration, Instant, Lba, Operation};
 
+use super::turns::Turns;
 use super::ways::{Charge, Way, Ways};
 use super::{Dispatch, Pick, Policy, Ticket};
 use crate::bucket::{Bucket, Moment};
@@ -123,8 +124,7 @@ pub(crate) struct Utilization {
     throttled: Order<Moment>,
     weights: Weights,
     batch: Option<Batch>,
-    /// Who had the batch before, which has ended.
-    had_arm: Option<VolumeId>,
+    turns: Turns,
     ways: Ways,
 }
 
@@ -149,7 +149,7 @@ impl Utilization {
             throttled: Order::new(),
             weights: Weights::new(now),
             batch: None,
-            had_arm: None,
+            turns: Turns::new(),
             ways: Ways::new(settings),
         }
     }
@@ -270,22 +270,12 @@ impl Utilization {
         (moment <= Moment::at(now)).then_some(volume)
     }
 
-    /// Who of those that are due goes next. After a round of everybody all deadlines are alike but for what each turn
-    /// was too long or too short, and who has just had a turn would have another by that accident: it goes to the next
-    /// one, unless that one's deadline lies half a period behind.
-    fn turn(&mut self, previous: Option<VolumeId>, now: Instant) -> Option<VolumeId> {
-        let first = self.due(now)?;
-        // Without batches each command is a turn, and deadlines alone decide.
-        if previous != Some(first) || self.batch_max == DiskTime::ZERO {
-            return Some(first);
+    /// Who of those that are due goes next. Without batches each command is a turn, and deadlines alone decide.
+    fn turn(&mut self, now: Instant) -> Option<VolumeId> {
+        if self.batch_max == DiskTime::ZERO {
+            return self.due(now);
         }
-        let (deadline, _) = self.deadlines.first()?;
-        self.deadlines.remove(first);
-        let next = self.deadlines.first().filter(|(moment, _)| *moment <= Moment::at(now));
-        self.deadlines.set(first, deadline);
-        let alike = i64::try_from(self.period.as_nanos() / 2).expect("a period is short");
-        let next = next.filter(|(moment, _)| moment.0.saturating_sub(deadline.0) <= alike);
-        Some(next.map_or(first, |(_, volume)| volume))
+        self.turns.next(&mut self.deadlines, self.period, now)
     }
 
     /// Whether what `volume` takes now comes out of the slack: nobody is due, or nobody was when its batch began.
@@ -328,7 +318,6 @@ impl Utilization {
         if let Some(Batch { volume, .. }) = self.batch.take() {
             let entry = self.volume(volume);
             entry.interrupted = entry.state == State::Ready;
-            self.had_arm = Some(volume);
             self.place(volume, now);
         }
     }
@@ -368,6 +357,7 @@ impl Utilization {
             }
             None if urgent => {}
             _ => {
+                self.turns.begun(volume);
                 let last = DiskTime::ZERO;
                 let spent = estimate;
                 self.batch =
@@ -390,6 +380,7 @@ impl Policy for Utilization {
     fn add(&mut self, contract: Contract, now: Instant) {
         let fresh = self.fresh(contract, now);
         self.volumes.push(fresh);
+        self.turns.add();
     }
 
     fn begin_anew(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
@@ -397,7 +388,7 @@ impl Policy for Utilization {
         if self.batch.is_some_and(|batch| batch.volume == volume) {
             self.end_batch(now);
         }
-        self.had_arm = self.had_arm.filter(|had| *had != volume);
+        self.turns.begin_anew(volume);
         *self.volume(volume) = self.fresh(contract, now);
     }
 
@@ -451,13 +442,10 @@ impl Policy for Utilization {
             }
             return pick;
         }
-        let previous = self.batch.map(|batch| batch.volume).or(self.had_arm);
         if self.slack.len() > 0 {
             self.end_batch(now);
         }
-        if let Some(volume) =
-            self.turn(previous, now).or(self.slack.first().map(|(_, volume)| volume))
-        {
+        if let Some(volume) = self.turn(now).or(self.slack.first().map(|(_, volume)| volume)) {
             // Asked here rather than at the dispatch: with many volumes this one is cold, and comes in while the
             // engine fetches the request.
             assert_eq!(self.volume(volume).state, State::Ready, "only a ready volume is picked");
