@@ -171,6 +171,42 @@ fn a_simulated_drive_gives_one_profile_for_one_seed() {
     }
 }
 
+/// The line of a text that begins so.
+fn line<'a>(text: &'a str, begins: &str) -> &'a str {
+    text.lines().find(|line| line.starts_with(begins)).unwrap_or_else(|| panic!("{begins}: {text}"))
+}
+
+/// `--at-least` goes on from a profile by what it is unsure of, not by what it lacks alone.
+#[test]
+fn stages_are_measured_again_whose_figures_are_less_sure_than_asked_for() {
+    let scratch = Scratch::new();
+    let words = "profile --simulated hp_c3323a --noise 0.2ms --seed 2 --quick -o p.toml";
+    let measure: Vec<&str> = words.split(' ').collect();
+    let first = {
+        succeed(scratch.path(), &measure);
+        std::fs::read_to_string(scratch.join("p.toml")).expect("it was written")
+    };
+    // As if all had been measured, and nobody trusted the turn.
+    let stages = "rotation zones surfaces seeks overheads read-buffer write-buffer chunks depth prediction rates provisioned";
+    let stages: Vec<String> = stages.split(' ').map(|stage| format!("\"{stage}\"")).collect();
+    let period = line(&first, "period = ");
+    let doubted =
+        format!("{}confidence = \"40%\" }}", period.split("confidence").next().expect("a figure"));
+    let done = format!("done = [{}]", stages.join(", "));
+    let doubtful = first.replace(line(&first, "done = "), &done).replace(period, &doubted);
+    scratch.write("p.toml", &doubtful);
+    let again = |more: &[&str]| {
+        succeed(scratch.path(), &[&measure[..], more].concat());
+        std::fs::read_to_string(scratch.join("p.toml")).expect("it was written")
+    };
+    let kept = again(&[]);
+    assert_eq!(line(&kept, "period = "), doubted, "what is done is left as it is");
+    assert_eq!(line(&kept, "time = "), line(&first, "time = "));
+    let sure = again(&["--at-least", "60%"]);
+    assert_ne!(line(&sure, "period = "), doubted, "{sure}");
+    assert_ne!(line(&sure, "time = "), line(&first, "time = "));
+}
+
 /// A loop device over a file, taken away again when it is dropped.
 struct Loop(String);
 

@@ -157,6 +157,11 @@ impl<'a> Bench<'a> {
         self.stage_end.saturating_since(self.target.now())
     }
 
+    /// Whether something of the whole budget is left, though the time of a stage be over.
+    pub fn has_time(&mut self) -> bool {
+        self.spent() < self.budget.total
+    }
+
     /// Begins a stage, which may take so much of the drive's time, and no more than is left in all.
     pub fn begin(&mut self, stage: Stage, at_most: Duration) {
         let end = self.began + self.budget.total;

@@ -32,6 +32,9 @@ const fn time(stage: Stage) -> [Duration; 2] {
 /// What all of them may take.
 const WHOLE: [Duration; 2] = [Duration::from_secs(270), Duration::from_secs(30)];
 
+/// What the last command may take.
+const LAST: Duration = Duration::from_millis(500);
+
 /// What the same stage may take for ways of no distance measured again, and for ways before writes.
 const MORE: [Duration; 2] = [Duration::from_secs(30), Duration::from_millis(1_500)];
 /// What is measured here, in this order.
@@ -75,7 +78,7 @@ pub fn measure(bench: &mut Bench<'_>, map: &Profile) -> Result<(), Halt> {
         run.prober.lose();
         match ended {
             Ok(()) => run.prober.bench.findings.finish(stage),
-            Err(Halt::OutOfTime) if run.has_time() => {
+            Err(Halt::OutOfTime) if run.prober.bench.has_time() => {
                 run.prober
                     .bench
                     .findings
@@ -109,14 +112,21 @@ impl Run<'_, '_> {
     /// What a stage may take of what is left.
     fn time(&mut self, stage: Stage) -> Duration {
         let quick = usize::from(self.prober.bench.budget().quick);
-        let left = (self.began + WHOLE[quick]).saturating_since(self.prober.bench.now());
-        time(stage)[quick].min(left)
+        time(stage)[quick].min(self.left())
     }
 
     fn more(&mut self) -> Duration {
         let quick = usize::from(self.prober.bench.budget().quick);
-        let left = (self.began + WHOLE[quick]).saturating_since(self.prober.bench.now());
-        MORE[quick].min(left)
+        MORE[quick].min(self.left())
+    }
+
+    /// What is left for all of them.
+    fn left(&mut self) -> Duration {
+        let bench = &mut *self.prober.bench;
+        let budget = bench.budget();
+        let left = (self.began + WHOLE[usize::from(budget.quick)]).saturating_since(bench.now());
+        // What was begun in time ends a little later.
+        left.min(budget.total.saturating_sub(bench.spent()).saturating_sub(LAST))
     }
 
     fn stage(&mut self, stage: Stage) -> Result<(), Halt> {
@@ -129,11 +139,6 @@ impl Run<'_, '_> {
             Stage::Depth => self.depth(),
             _ => self.prediction(),
         }
-    }
-
-    fn has_time(&mut self) -> bool {
-        let total = self.prober.bench.budget().total;
-        self.prober.bench.spent() < total
     }
 
     /// What an earlier run found that later parts stand on.

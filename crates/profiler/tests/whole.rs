@@ -1,0 +1,51 @@
+//! A whole profile, by default and at a glance: what it takes of a drive's time.
+
+mod judged;
+
+use core::ops::ControlFlow;
+use std::sync::Arc;
+
+use drive::{AnyModel, Model};
+use judged::library;
+use sim::BenchTarget;
+use spindle_profiler::{Bench, Budget, Findings, Progress, Stage, measure};
+use units::Duration;
+
+/// What is found of a drive, noticed with 0.2 ms of noise, and what that took of its time.
+fn profiled(model: &Arc<Model>, budget: Budget) -> (Findings, Duration) {
+    let noise = Duration::from_micros(200);
+    let mut target = BenchTarget::new(AnyModel::from(Arc::clone(model)), noise, 1);
+    let mut watcher = |_: &Progress| ControlFlow::Continue(());
+    let mut bench = Bench::new(&mut target, budget, Findings::default(), &mut watcher);
+    measure(&mut bench).expect("it stays inside the budget");
+    let spent = bench.spent();
+    (bench.findings, spent)
+}
+
+#[test]
+fn the_whole_profile_takes_less_than_ten_minutes() {
+    for name in ["atlas10k", "deskstar-34gxp"] {
+        let (found, spent) = profiled(&library(name), Budget::DEFAULT);
+        println!("{name}: {spent}, {:?}", found.notes);
+        assert!(spent < Duration::from_secs(600), "{name}: {spent}");
+        let missing: Vec<Stage> = Stage::ALL[..10]
+            .iter()
+            .filter(|stage| **stage != Stage::Surfaces && !found.is_done(**stage))
+            .copied()
+            .collect();
+        assert!(missing.is_empty(), "{name}: {missing:?}");
+    }
+}
+
+/// A stage that takes longer than its share ends; the others do not.
+#[test]
+fn a_glance_takes_less_than_a_minute_and_goes_on_where_a_stage_was_cut_short() {
+    for name in ["atlas10k", "barracuda-2t", "deskstar-34gxp", "hgst-7k8", "nearline-20t"] {
+        let (found, spent) = profiled(&library(name), Budget::QUICK);
+        println!("{name}: {spent}, {:?}", found.notes);
+        assert!(spent < Duration::from_secs(60), "{name}: {spent}");
+        assert!(found.geometry.is_some(), "{name}: a map, as far as it goes");
+        // What comes last has been come to.
+        assert!(found.is_done(Stage::Depth), "{name}: {:?}", found.notes);
+    }
+}
