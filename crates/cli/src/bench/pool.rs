@@ -70,6 +70,8 @@ const SHARE: f64 = 0.5;
 const SEQUENTIAL: (&str, u32) = ("1m", 24);
 const RAMP_SECONDS: u64 = 3;
 const TAIL_SECONDS: u64 = 2;
+/// A move is written down beside the load before it begins.
+const DECLARING_SECONDS: u64 = 10;
 const SAMPLE: Duration = Duration::from_millis(500);
 /// Samples of a window of 2 s, and of one of 10 s.
 const SHORT_WINDOW: usize = 4;
@@ -153,7 +155,7 @@ fn sequential(document: &Document, volume: usize, seconds: u64) -> anyhow::Resul
 }
 
 fn moved(document: &Document, seconds: u64) -> anyhow::Result<(Moving, Status)> {
-    let length = seconds + RAMP_SECONDS + TAIL_SECONDS;
+    let length = DECLARING_SECONDS + seconds + RAMP_SECONDS + TAIL_SECONDS;
     let jobs = [Job::new(VICTIM, "randread", length), Job::new(NEIGHBOUR, "randread", length)];
     let live = Live::start(document.plan(), &jobs)?;
     let operator = live.operator(document.clone());
