@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use drive::Model;
-use judged::{SKEWS_OFF_MAX, drawn, held, library, measured, period_off, skews_off};
+use judged::drawn::drawn;
+use judged::{SKEWS_OFF_MAX, held, library, measured, period_off, skews_off};
 use spindle_profiler::{Budget, Geometry};
 
 /// Whether the whole map of this drive was found, with noise of this seed.

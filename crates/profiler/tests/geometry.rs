@@ -5,7 +5,8 @@ mod judged;
 use std::sync::Arc;
 
 use drive::AnyModel;
-use judged::{Measured, SKEWS_OFF_MAX, drawn, held, library, measured, measured_by, period_off};
+use judged::drawn::drawn;
+use judged::{Measured, SKEWS_OFF_MAX, held, library, measured, measured_by, period_off};
 use sim::BenchTarget;
 use spindle_profiler::{Budget, Geometry};
 use units::{Angle, Duration, Lba};
