@@ -76,11 +76,7 @@ pub(crate) fn media(
 }
 
 /// Moves the heads to a track by a command that transfers nothing, and asks for a block of it.
-fn after_seek(
-    prober: &mut Prober<'_, '_>,
-    gap: f64,
-    errand: Errand,
-) -> Result<Option<Fact>, Halt> {
+fn after_seek(prober: &mut Prober<'_, '_>, gap: f64, errand: Errand) -> Result<Option<Fact>, Halt> {
     let extent = prober.anywhere(prober.block());
     let Some(track) = prober.track_of(extent.start) else { return Ok(None) };
     let _ = prober.bench.time(Operation::seek(track.lbas.start))?;
@@ -91,11 +87,7 @@ fn after_seek(
 ///
 /// The drive reads on meanwhile, and whatever it does at the end of the track it does not before: a command that is
 /// ready by then finds the heads where they are, and one that is not finds them gone or the block passed.
-fn around(
-    prober: &mut Prober<'_, '_>,
-    gap: f64,
-    errand: Errand,
-) -> Result<Option<Fact>, Halt> {
+fn around(prober: &mut Prober<'_, '_>, gap: f64, errand: Errand) -> Result<Option<Fact>, Halt> {
     let gap = gap.min(AROUND_MAX * prober.spindle.period());
     for _ in 0..AROUND_TRIES {
         if let Some((track, first)) = prober.before_end(gap)? {

@@ -414,7 +414,8 @@ impl Prober<'_, '_> {
             track.lbas.len.0 == sectors && track.lbas.start.0.is_multiple_of(block.0)
         };
         let sectors = self.track_sectors(anywhere.start);
-        let Some(track) = self.track_of(anywhere.start).filter(|one| whole_track(one, sectors)) else {
+        let Some(track) = self.track_of(anywhere.start).filter(|one| whole_track(one, sectors))
+        else {
             return Ok(None);
         };
         // The first is asked for later, and the answer takes a moment.
