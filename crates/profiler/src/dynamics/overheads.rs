@@ -3,13 +3,14 @@
 //! Seek commands are timed, as hits are. What passes
 //! between a command for the media and the arm's moving is found as seeks are, on a way of no length: the heads stand on
 //! the track already. They only stand there where nothing is read ahead: after a seek command, or on
-//! the last track of the disk, behind which there is nothing.
+//! the last track of the disk, behind which there is nothing. Where the map does not go so far, a track's first block is
+//! asked for while its last ones pass: the heads go on to the next track unless the command is there before.
 
 use units::{Duration, Extent, Lba, Operation, Sectors};
 
 use super::hits::Times;
 use super::prober::{Errand, Prober, Track, Way};
-use super::threshold::{Estimate, Prior, Threshold};
+use super::threshold::{Estimate, Fact, Prior, Threshold};
 use crate::{Figure, Halt};
 
 /// Seek commands in a row.
@@ -22,6 +23,10 @@ pub(crate) const PROBES_FIRST: usize = 14;
 const ENOUGH: f64 = 5_000.0;
 /// By how much an overhead may vary, in ns.
 const SPREAD: f64 = 25_000.0;
+/// The longest part of a turn before its end at which a track is asked for from its beginning.
+const AROUND_MAX: f64 = 0.75;
+/// How often that is begun before it is given up.
+const AROUND_TRIES: u32 = 12;
 
 /// What a seek command over no distance takes.
 pub(crate) fn seek_command(prober: &mut Prober<'_, '_>) -> Result<Option<Figure<Duration>>, Halt> {
@@ -50,18 +55,17 @@ pub(crate) fn media(
 ) -> Result<Option<Estimate>, Halt> {
     let mut threshold = Threshold::new(Prior::Upto(2.0 * prober.spindle.period()), SPREAD);
     let mut last_track = LastTrack::new(prober, segments);
+    let seeks = prober.bench.facts().seeks;
     for _ in 0..4 * probes {
         let known = threshold.estimate();
         if threshold.count() >= probes || threshold.count() > 8 && known.error < ENOUGH {
             break;
         }
         let gap = threshold.median();
-        let fact = if prober.bench.facts().seeks {
-            after_seek(prober, gap, errand)?
-        } else if let Some(last) = &mut last_track {
-            last.probe(prober, gap, errand)?
-        } else {
-            return Ok(None);
+        let fact = match &mut last_track {
+            _ if seeks => after_seek(prober, gap, errand)?,
+            Some(last) => last.probe(prober, gap, errand)?,
+            None => around(prober, gap, errand)?,
         };
         if let Some(fact) = fact {
             threshold.learn(fact);
@@ -72,15 +76,25 @@ pub(crate) fn media(
 }
 
 /// Moves the heads to a track by a command that transfers nothing, and asks for a block of it.
-fn after_seek(
-    prober: &mut Prober<'_, '_>,
-    gap: f64,
-    errand: Errand,
-) -> Result<Option<super::threshold::Fact>, Halt> {
+fn after_seek(prober: &mut Prober<'_, '_>, gap: f64, errand: Errand) -> Result<Option<Fact>, Halt> {
     let extent = prober.anywhere(prober.block());
     let Some(track) = prober.track_of(extent.start) else { return Ok(None) };
     let _ = prober.bench.time(Operation::seek(track.lbas.start))?;
     prober.ask(&track, gap, errand)
+}
+
+/// Asks for the first block of a track on which something was read, so that it passes right behind the last one.
+///
+/// The drive reads on meanwhile, and whatever it does at the end of the track it does not before: a command that is
+/// ready by then finds the heads where they are, and one that is not finds them gone or the block passed.
+fn around(prober: &mut Prober<'_, '_>, gap: f64, errand: Errand) -> Result<Option<Fact>, Halt> {
+    let gap = gap.min(AROUND_MAX * prober.spindle.period());
+    for _ in 0..AROUND_TRIES {
+        if let Some((track, first)) = prober.before_end(gap)? {
+            return prober.ask_for(&track, first, gap, errand);
+        }
+    }
+    Ok(None)
 }
 
 /// The last track of the disk. Behind it nothing is read ahead, and the heads stay.
@@ -95,6 +109,10 @@ struct LastTrack {
 impl LastTrack {
     fn new(prober: &Prober<'_, '_>, segments: u32) -> Option<Self> {
         let block = prober.block();
+        // Of a map that ends before the disk does the last track is one like any other.
+        if prober.profile.capacity() < prober.bench.facts().sectors {
+            return None;
+        }
         let end = prober.profile.capacity().0 / block.0 * block.0;
         let last = Extent::new(Lba(end - block.0), block);
         let track = prober.track_of(last.start)?;
@@ -108,7 +126,7 @@ impl LastTrack {
         prober: &mut Prober<'_, '_>,
         gap: f64,
         errand: Errand,
-    ) -> Result<Option<super::threshold::Fact>, Halt> {
+    ) -> Result<Option<Fact>, Halt> {
         let block = prober.block().0;
         let step = (self.track.lbas.len.0 / 24 / block).max(1) * block;
         if errand == Errand::Read && self.known_from.0 < self.track.lbas.start.0 + 2 * step {

@@ -404,4 +404,32 @@ impl Prober<'_, '_> {
         self.bench.wait_until(instant(pass - gap));
         self.go(track, (extent, pass), errand)
     }
+
+    /// Reads a block of a whole track that has none of it in memory, as far as anybody knows, so early on it that the end of
+    /// the track passes more than `gap` later. The track and its first block; nothing if it came to be otherwise.
+    pub(crate) fn before_end(&mut self, gap: f64) -> Result<Option<(Track, Extent)>, Halt> {
+        let block = self.block();
+        let anywhere = self.anywhere(block);
+        let whole_track = |track: &Track, sectors: u64| {
+            track.lbas.len.0 == sectors && track.lbas.start.0.is_multiple_of(block.0)
+        };
+        let sectors = self.track_sectors(anywhere.start);
+        let Some(track) = self.track_of(anywhere.start).filter(|one| whole_track(one, sectors))
+        else {
+            return Ok(None);
+        };
+        // The first is asked for later, and the answer takes a moment.
+        let (begin, room) = (2 * block.0, (gap + TAKEOVER_FIRST / 2.0) / self.spindle.period());
+        let most = part(sectors) * (1.0 - room) - part(begin);
+        let into = begin + whole(self.draw()[2] * most);
+        let start = Lba((track.lbas.start.0 + into) / block.0 * block.0);
+        if most < 1.0 || !self.visit(Extent::new(start, block))? {
+            return Ok(None);
+        }
+        let first = Extent::new(track.lbas.start, block);
+        let begins = Self::begins(&track, first);
+        let now = at(self.bench.now()) + LEAD;
+        let in_time = self.spindle.next(begins, now) > now + gap;
+        Ok(in_time.then_some((track, first)))
+    }
 }

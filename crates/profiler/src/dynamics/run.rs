@@ -252,6 +252,10 @@ impl Run<'_, '_> {
             self.prober.bench.findings.note(note.into());
             return Ok(());
         }
+        if self.prober.profile.capacity() < self.prober.bench.facts().sectors {
+            let note = format!("seeks: of {cylinders} cylinders, as far as the map goes");
+            self.prober.bench.findings.note(note);
+        }
         let mut curve = Curve::new(Errand::Read, self.base, quick);
         let ended = curve.measure(&mut self.prober);
         self.prober.bench.findings.dynamics.seek = curve.seeks(cylinders);

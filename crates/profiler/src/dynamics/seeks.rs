@@ -28,6 +28,8 @@ pub(crate) const WITHIN: (f64, f64) = (0.03, 50_000.0);
 const ERROR_PART: f64 = 0.14;
 /// Probes of one point at a time.
 const PROBES: usize = 14;
+/// A point that may be off by this part of its time, and by more than some ns, says nothing.
+const UNKNOWN: (f64, f64) = (0.1, 200_000.0);
 /// What a line between two points may be off, as part of what a point is wanted to.
 const BEND: f64 = 0.3;
 /// Rounds of points in between.
@@ -359,9 +361,13 @@ impl Curve {
 
     /// The curve, as long as anything was measured of it.
     pub(crate) fn seeks(&self, cylinders: u32) -> Option<super::Seeks> {
+        let is_known = |sample: &&Sample| {
+            sample.error < (UNKNOWN.0 * (sample.time - self.base)).max(UNKNOWN.1)
+        };
         let points: Vec<super::SeekPoint> = self
             .smoothed()
             .iter()
+            .filter(is_known)
             .map(|sample| super::SeekPoint {
                 distance: small(sample.distance),
                 time: duration(sample.time - self.base),
