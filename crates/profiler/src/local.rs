@@ -225,6 +225,8 @@ fn find_within(
         from: guess.saturating_sub(half),
         to: guess + half,
         width,
+        doubt: 1.0,
+        begins: &[],
         slack: 0,
         spread: 0,
         reads_min: 6,

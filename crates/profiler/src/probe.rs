@@ -14,10 +14,12 @@ use crate::lattice::Lattice;
 use crate::limits::REFERENCES_MAX;
 use crate::rotation::Rotation;
 
-/// How many of the last reads are remembered.
-const RECENT_MAX: usize = 64;
+/// How many of the last reads are remembered: more than any drive keeps runs.
+const RECENT_MAX: usize = 2 * REFERENCES_MAX as usize;
 /// The longest read that is to come off the media because it begins before all others, in blocks.
 const LONG_MAX: u64 = 8_192;
+/// A long read that takes less than this part of what its blocks take to pass the head came out of memory.
+const PASSED_MIN: f64 = 0.8;
 /// Noise, in turns, under which nothing has to be read more often than once.
 const NOISE_EASY: f64 = 0.0355;
 /// Nothing is timed more exactly for minutes, in ns: what lies between drive and host takes some tens of µs more or less as
@@ -64,7 +66,7 @@ pub(crate) struct Probe<'b, 'a> {
     pub(crate) forgets: u32,
     origin: Instant,
     sequence: u64,
-    /// Where the last reads began, the latest last.
+    /// Where the runs began that the drive may keep, the last used last.
     recent: VecDeque<Block>,
     /// Addresses whose lattice is known, to read from where the arm is about to be anyway.
     pub(crate) ground: Option<(Lattice, Block, Block)>,
@@ -140,18 +142,34 @@ impl<'b, 'a> Probe<'b, 'a> {
         let extent = Extent::new(self.lba(from), Sectors((at + 1 - from) * self.block));
         let timed = self.bench.time(Operation::read(extent))?;
         let took = real(timed.took().as_nanos());
-        // What came out of memory is where it was.
-        if took >= self.hit {
+        if took >= self.hit + self.passing(at - from) {
             self.recent.push_back(from);
             if self.recent.len() > RECENT_MAX {
                 self.recent.pop_front();
             }
+        } else {
+            self.used(at);
         }
         if !timed.is_done() {
             return Ok(None);
         }
         let time = real(timed.completed.saturating_since(self.origin).as_nanos());
         Ok(Some((took, Sample { at, time })))
+    }
+
+    /// A block came out of memory: the drive keeps the runs that hold it for longer, and which they are is not known.
+    fn used(&mut self, at: Block) {
+        let holds = |from: &Block| (at.saturating_sub(LONG_MAX)..=at).contains(from);
+        let (used, others): (Vec<Block>, Vec<Block>) = self.recent.iter().partition(|f| holds(f));
+        self.recent = others.into_iter().chain(used).collect();
+    }
+
+    /// What a read of so many blocks more than one takes longer at least if they pass the head, in ns; nothing as long as
+    /// no track is known.
+    fn passing(&self, more: u64) -> f64 {
+        self.ground.map_or(0.0, |(lattice, _, _)| {
+            PASSED_MIN * real(more) / real(lattice.spt) * self.period
+        })
     }
 
     /// Reads a block: what its read took, in ns, and when it ended. None if it failed.
@@ -184,13 +202,14 @@ impl<'b, 'a> Probe<'b, 'a> {
         let low = at.saturating_sub(LONG_MAX);
         let near = self.recent.iter().filter(|from| (low..=at).contains(from)).min();
         let from = near.map_or(at, |near| near.saturating_sub(1));
+        let least = self.hit + self.passing(at - from);
         if self.forgets > FORGETS_FEW && from > 0 && self.long.0 < 2 * self.long.1 + 8 {
             if self.long.0 >= LONG_REMEMBERED {
                 self.long = (self.long.0 / 2, self.long.1 / 2);
             }
             self.long.0 += 1;
             let read = self.read_from(from, at)?;
-            if let Some((_, sample)) = read.filter(|(took, _)| *took >= self.hit) {
+            if let Some((_, sample)) = read.filter(|(took, _)| *took >= least) {
                 self.long.1 += 1;
                 return Ok(Some(sample));
             }
