@@ -196,6 +196,10 @@ impl<'a, 'b> Prober<'a, 'b> {
         track.first + Angle(small(part(nth) * f64::from(track.sector.0)))
     }
 
+    fn ends(track: &Track, extent: Extent) -> Angle {
+        Self::begins(track, extent) + Angle(small(f64::from(track.sector.0) * part(extent.len.0)))
+    }
+
     /// How long one block takes to come by.
     fn passing(&self, track: &Track) -> f64 {
         self.spindle.sweep(track.sector) * part(self.block().0)
@@ -231,6 +235,11 @@ impl<'a, 'b> Prober<'a, 'b> {
         let end = track.first + Angle(small(sectors.min(f64::from(u32::MAX))));
         let track_end = self.spindle.next(end, at(now));
         self.heads = Some(Heads { cylinder, surface, track_end });
+    }
+
+    /// By how much a block was seen later than was foretold, unless that is no passing of it.
+    pub(crate) fn off(&self, track: &Track, extent: Extent, seen: Instant) -> Option<f64> {
+        self.spindle.off(Self::ends(track, extent), seen)
     }
 
     /// Forgets where the heads are: something else was done meanwhile.
@@ -362,8 +371,7 @@ impl<'a, 'b> Prober<'a, 'b> {
             let turns = ((at(timed.completed) - pass - passing) / turn + 0.5).floor().max(0.0);
             return Ok(Some(Fact { reach: pass - submitted + turns * turn, turn }));
         }
-        let end = Self::begins(track, extent);
-        let end = end + Angle(small(f64::from(track.sector.0) * part(extent.len.0)));
+        let end = Self::ends(track, extent);
         match self.spindle.sight(end, timed.completed, pass + passing) {
             Sighting::Turns(turns) => {
                 Ok(Some(Fact { reach: pass - submitted + turns * turn, turn }))

@@ -43,7 +43,7 @@ pub(crate) const SPREAD_LEAST: f64 = 25_000.0;
 /// Movements that vary by more than the phase does, in ns.
 const VARIES: f64 = 3.0 * SPREAD_LEAST;
 /// Who asks where the answer is most in doubt is less certain of it than one who asks evenly, by this factor.
-const ADAPTIVE: f64 = 1.4;
+pub(crate) const ADAPTIVE: f64 = 1.4;
 /// How many errors of a narrower line a wider one may be off, where movements vary.
 const AGREES_VARIED: f64 = 2.6;
 /// And at most.
@@ -464,7 +464,7 @@ pub(crate) fn of_points(
 }
 
 /// The standard deviation of movements that explains what was seen best, wherever their middle is.
-fn variation(threshold: &Threshold) -> f64 {
+pub(crate) fn variation(threshold: &Threshold) -> f64 {
     let (mut best, mut spread) = ((0.0, SPREAD_LEAST), SPREAD_LEAST);
     while spread < SPREAD_MOST {
         let evidence = evidence(threshold, spread);

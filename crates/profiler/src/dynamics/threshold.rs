@@ -66,7 +66,7 @@ pub(crate) enum Prior {
 }
 
 /// An estimate and its standard error, in ns.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Estimate {
     pub(crate) time: f64,
     pub(crate) error: f64,
@@ -82,6 +82,13 @@ impl Threshold {
         let mut new =
             Self { low, step: 0.0, prior, weights: Vec::new(), facts: Vec::new(), spread };
         new.lay(low, high);
+        new
+    }
+
+    /// What the same facts say of a movement that varies by `spread` ns.
+    pub(crate) fn varied(&self, spread: f64) -> Self {
+        let mut new = Self::new(self.prior, spread);
+        self.facts.iter().for_each(|fact| new.learn(*fact));
         new
     }
 
