@@ -10,6 +10,7 @@ use units::{Extent, Instant, Lba, Operation, Sectors};
 
 use crate::bench::{Bench, Halt};
 use crate::circle::{part, real, whole};
+use crate::forget::Pool;
 use crate::lattice::Lattice;
 use crate::limits::REFERENCES_MAX;
 use crate::rotation::Rotation;
@@ -17,7 +18,7 @@ use crate::rotation::Rotation;
 /// How many of the last reads are remembered.
 const RECENT_MAX: usize = 64;
 /// The longest read that is to come off the media because it begins before all others, in blocks.
-const LONG_MAX: u64 = 8_192;
+pub(crate) const LONG_MAX: u64 = 8_192;
 /// Noise, in turns, under which nothing has to be read more often than once.
 const NOISE_EASY: f64 = 0.0355;
 /// Nothing is timed more exactly for minutes, in ns: what lies between drive and host takes some tens of µs more or less as
@@ -68,8 +69,12 @@ pub(crate) struct Probe<'b, 'a> {
     recent: VecDeque<Block>,
     /// Addresses whose lattice is known, to read from where the arm is about to be anyway.
     pub(crate) ground: Option<(Lattice, Block, Block)>,
-    /// How soon a block there can be read, in ns.
-    lead: f64,
+    /// How soon a block elsewhere can be read, in ns.
+    pub(crate) lead: f64,
+    /// Blocks that are read in turn to make the drive forget, where no ground is known.
+    pub(crate) pool: Pool,
+    /// How long a read may be, in blocks, that ends when its last block has passed the head.
+    pub(crate) long_max: u64,
     /// How many long reads were tried to come off the media, and how many did.
     long: (u32, u32),
 }
@@ -92,6 +97,8 @@ impl<'b, 'a> Probe<'b, 'a> {
             recent: VecDeque::new(),
             ground: None,
             lead: 2e6,
+            pool: Pool::default(),
+            long_max: 0,
             long: (0, 0),
         }
     }
@@ -181,10 +188,12 @@ impl<'b, 'a> Probe<'b, 'a> {
         if let Some(sample) = self.sample(at)? {
             return Ok(Some(sample));
         }
-        let low = at.saturating_sub(LONG_MAX);
+        let low = (at + 2).saturating_sub(self.long_max).max(1);
         let near = self.recent.iter().filter(|from| (low..=at).contains(from)).min();
-        let from = near.map_or(at, |near| near.saturating_sub(1));
-        if self.forgets > FORGETS_FEW && from > 0 && self.long.0 < 2 * self.long.1 + 8 {
+        if let Some(from) = near.map(|near| near - 1)
+            && self.forgets_late()
+            && self.long.0 < 2 * self.long.1 + 8
+        {
             if self.long.0 >= LONG_REMEMBERED {
                 self.long = (self.long.0 / 2, self.long.1 / 2);
             }
@@ -201,9 +210,17 @@ impl<'b, 'a> Probe<'b, 'a> {
         self.sample(at)
     }
 
-    /// Reads a block that has nothing to do with `at`: on known ground one that comes under the head soon.
+    /// Whether it takes many reads to make the drive forget.
+    pub(crate) const fn forgets_late(&self) -> bool {
+        self.forgets > FORGETS_FEW
+    }
+
+    /// Reads a block that has nothing to do with `at`: one that comes under the head soon, where that is known of enough.
     fn elsewhere(&mut self, at: Block, nth: u64) -> Result<(), Halt> {
         let Some((lattice, from, to)) = self.ground else {
+            if self.forgets_late() && self.in_turn(at)? {
+                return Ok(());
+            }
             let far = (at + nth * self.far() + self.recent.len() as u64) % self.blocks;
             let _ = self.read(far)?;
             return Ok(());
@@ -219,12 +236,15 @@ impl<'b, 'a> Probe<'b, 'a> {
         }
         let expected = self.lead + best.0 * self.period;
         if let Some((took, _)) = self.read(best.1)? {
-            // A turn too late: the lead was too short. So it stays about as short as it can be.
-            let missed = took > expected + self.period / 2.0;
-            let lead = self.lead * if missed { 1.2 } else { 0.99 };
-            self.lead = lead.clamp(self.period / 20.0, self.period);
+            self.lead_missed(took > expected + self.period / 2.0);
         }
         Ok(())
+    }
+
+    /// A block came a turn too late: the lead was too short. Or it did not. So it stays about as short as it can be.
+    pub(crate) fn lead_missed(&mut self, missed: bool) {
+        let lead = self.lead * if missed { 1.2 } else { 0.99 };
+        self.lead = lead.clamp(self.period / 20.0, self.period);
     }
 
     /// How far away a read has nothing to do with a block.
