@@ -97,6 +97,7 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
     let share = if quick { STAGE_SHARE_QUICK } else { STAGE_SHARE };
     bench.begin(Stage::Zones, Duration::from_nanos(whole(real(left.as_nanos()) * share)));
     let mut probe = Probe::of(bench, rotation);
+    probe.trust_long()?;
     let mut pieces = Vec::new();
     let left = probe.bench.left();
     let part = if quick { QUICK_SHARE } else { FULL_SHARE };

@@ -16,6 +16,8 @@ use crate::probe::{Block, Probe, Sample};
 const PAIR_MIN: u64 = 8;
 /// The longest track that is looked for, in blocks.
 const SPT_MAX: f64 = 40_000.0;
+/// Blocks between pairs, of drives that keep what lies before a block as well: more than one of them keeps of a read.
+const FORGETTING: f64 = 4_096.0;
 /// Pairs at each distance.
 const PAIRS: u32 = 16;
 /// Blocks in the scan for the first boundary.
@@ -92,21 +94,15 @@ pub(crate) fn spacing(
 ) -> Result<Option<f64>, Halt> {
     let mut apart = prior.map_or(PAIR_MIN, |spt| whole(spt * 0.3).max(2));
     let mut expected = prior.map(|spt| real(apart) / spt);
-    let region = prior.map_or(16_384.0, |spt| 24.0 * spt).min(real(probe.blocks) / 4.0);
+    let mut place = (from, prior.map_or(16_384.0, |spt| 24.0 * spt), PAIRS * probe.effort());
+    let kept = |turned: &Vec<f64>, pairs: u32| turned.len() < pairs as usize / 2;
     while real(apart) < SPT_MAX / 2.0 {
-        let mut pairs: Vec<Block> =
-            (0..PAIRS * probe.effort()).map(|_| from + whole(probe.even() * region)).collect();
-        pairs.retain(|at| at + apart < probe.blocks);
-        pairs.sort_unstable();
-        let mut ends = Vec::new();
-        for at in pairs.iter().rev() {
-            ends.push(probe.sample(at + apart)?);
-        }
-        let mut turned = Vec::new();
-        for (at, end) in pairs.iter().rev().zip(ends) {
-            if let (Some(begin), Some(end)) = (probe.sample(*at)?, end) {
-                turned.push(wrap(probe.phase(&end) - probe.phase(&begin)));
-            }
+        let mut turned = pairs(probe, place, apart)?;
+        if kept(&turned, place.2) {
+            // It keeps what lies before a block, too. After so many reads it has forgotten that.
+            let count = place.2.max(probe.forgets + 4);
+            place = (from, place.1.max(FORGETTING * f64::from(count)), count);
+            turned = pairs(probe, place, apart)?;
         }
         let reach = 4.0 * probe.sigma;
         if let Some(expected) = expected {
@@ -119,12 +115,38 @@ pub(crate) fn spacing(
         let turn =
             expected.map_or(wrap(found.mean), |expected| expected + wrap(found.mean - expected));
         if turn > 0.25 {
-            return Ok(Some(real(apart) / turn));
+            probe.track = real(apart) / turn;
+            return Ok(Some(probe.track));
         }
         apart *= 2;
         expected = Some(2.0 * turn);
     }
     Ok(None)
+}
+
+/// By how much the disk turns between two blocks so far apart, for pairs all over so many blocks: the later ones of all
+/// pairs first, so that no read-ahead is ready for the others.
+fn pairs(
+    probe: &mut Probe<'_, '_>,
+    (from, region, count): (Block, f64, u32),
+    apart: u64,
+) -> Result<Vec<f64>, Halt> {
+    let region = region.min(real(probe.blocks) / 4.0);
+    let mut pairs: Vec<Block> = (0..count)
+        .map(|nth| from + whole((f64::from(nth) + probe.even()) / f64::from(count) * region))
+        .collect();
+    pairs.retain(|at| at + apart < probe.blocks);
+    let mut ends = Vec::new();
+    for at in pairs.iter().rev() {
+        ends.push(probe.sample(at + apart)?);
+    }
+    let mut turned = Vec::new();
+    for (at, end) in pairs.iter().rev().zip(ends) {
+        if let (Some(begin), Some(end)) = (probe.sample(*at)?, end) {
+            turned.push(wrap(probe.phase(&end) - probe.phase(&begin)));
+        }
+    }
+    Ok(turned)
 }
 
 /// A boundary between tracks inside a stretch, and blocks on a track, both to a few hundredths of a track; those on a
