@@ -15,10 +15,11 @@ use judged::drawn::invented;
 use judged::dynamics::{missed_of_buffers, missed_of_chunks, worst, worst_of_writes};
 use judged::{SKEWS_OFF_MAX, held, library, real};
 use sim::BenchTarget;
-use spindle_profiler::{Bench, Budget, Findings, Progress, Spindle, measure};
+use spindle_profiler::{Bench, Budget, Findings, Progress, Spindle, Stage, measure};
 use units::Duration;
 
 const NOISE: Duration = Duration::from_micros(200);
+const NANOS: u64 = 1_000_000_000;
 const TIME: Duration = Duration::from_secs(600);
 
 /// What a profile misses of the drive's own figures.
@@ -68,11 +69,23 @@ fn missed(model: &Arc<Model>, found: &Findings) -> Vec<String> {
 /// Whether all was found of this drive, with noise of this seed.
 fn run(name: &str, model: &Arc<Model>, seed: u64) -> bool {
     let mut target = BenchTarget::new(AnyModel::from(Arc::clone(model)), NOISE, seed);
-    let mut watcher = |_: &Progress| ControlFlow::Continue(());
+    // What each stage took.
+    let mut stages: Vec<(Stage, Duration)> = Vec::new();
+    let mut before = Duration::ZERO;
+    let mut watcher = |progress: &Progress| {
+        let more = progress.spent.saturating_sub(before);
+        before = progress.spent;
+        match stages.iter_mut().find(|(stage, _)| *stage == progress.stage) {
+            Some((_, took)) => *took += more,
+            None => stages.push((progress.stage, more)),
+        }
+        ControlFlow::Continue(())
+    };
     let mut bench = Bench::new(&mut target, Budget::DEFAULT, Findings::default(), &mut watcher);
     let ended = measure(&mut bench);
     let spent = bench.spent();
-    let mut missed = missed(model, &bench.findings);
+    let found = bench.findings;
+    let mut missed = missed(model, &found);
     if let Err(halt) = ended {
         missed.push(format!("{halt:?}"));
     }
@@ -83,11 +96,13 @@ fn run(name: &str, model: &Arc<Model>, seed: u64) -> bool {
     let spec = model.spec();
     let (heads, zones) = (spec.surfaces, spec.zones.len());
     println!("{word} {name}, noise {seed}: {heads} heads, {zones} zones, in {spent}");
+    let took = |(stage, took): &(Stage, Duration)| format!("{stage} {}", took.as_nanos() / NANOS);
+    println!("  seconds: {}", stages.iter().map(took).collect::<Vec<_>>().join(", "));
     if !missed.is_empty() {
         for one in &missed {
             println!("  {one}");
         }
-        for note in &bench.findings.notes {
+        for note in &found.notes {
             println!("  it says: {note}");
         }
     }

@@ -33,7 +33,7 @@ const SLACK: u64 = 14;
 const LEVELS: u32 = 3;
 /// A level that moves by less, in standard deviations, is sharp.
 const LEVEL_EXACT: f64 = 0.5;
-/// Tracks that they lie on.
+/// Tracks that [`LEVEL`] blocks lie on.
 const LEVEL_TRACKS: u64 = 24;
 
 /// Where a piece begins that begins with a track, from its first tracks alone: slips behind them have moved others.
@@ -78,10 +78,11 @@ pub(crate) fn begin(
     let mut sides = (from, lattice.anchor.max(before.to));
     let mut found = None;
     for _ in 0..LEVELS {
-        let low = sides.0.saturating_sub(LEVEL_TRACKS * old.spt).max(before.from);
+        let tracks = LEVEL_TRACKS * u64::from(probe.effort());
+        let low = sides.0.saturating_sub(tracks * old.spt).max(before.from);
         let level = (old.phase, new.phase);
         old = levelled(probe, old, (low, sides.0))?;
-        let high = (sides.1 + LEVEL_TRACKS * new.spt).min(to);
+        let high = (sides.1 + tracks * new.spt).min(to);
         new = levelled(probe, new, (sides.1, high))?;
         let moved = wrap(old.phase - level.0).abs().max(wrap(new.phase - level.1).abs());
         if found.is_some() && moved < LEVEL_EXACT * probe.sigma {

@@ -22,6 +22,12 @@ const FORGETTING: f64 = 4_096.0;
 const PAIRS: u32 = 16;
 /// Blocks in the scan for the first boundary.
 const SCAN: u32 = 48;
+/// A jump of so many standard deviations is no chance, though it be the largest of hundreds.
+const CLEAR: f64 = 8.0;
+/// Reads on each side of a boundary at a time.
+const SIDES: u32 = 6;
+/// How often at most where noise leaves little.
+const SIDES_AGAIN: u32 = 4;
 /// Places at which a layout is looked for.
 const ATTEMPTS: u32 = 3;
 /// Mean squares of phases about a lattice, in those of noise.
@@ -157,10 +163,39 @@ pub(crate) fn scan(
     spt: f64,
     stretches: i32,
 ) -> Result<Option<(Block, f64)>, Halt> {
+    let mut read = Phases::new();
+    let mut found = None;
+    for _ in 0..probe.effort() {
+        let samples = probe.samples(SCAN, |part| from + whole(part * real(to - from)))?;
+        read.extend(phases(probe, &samples));
+        found = jump(&read, (from, to), (spt, stretches), probe.sigma);
+        // A boundary that leaps to the eye needs no more reads, however noisy they are.
+        if found.is_some_and(|found| found.clear) {
+            break;
+        }
+    }
+    Ok(found.map(|found| (found.at, found.spt)))
+}
+
+/// Where phases jump from one line to another.
+#[derive(Clone, Copy, Debug)]
+struct Jump {
+    at: Block,
+    /// Blocks on a track, as the lines have it.
+    spt: f64,
+    /// Whether it is far beyond what noise brings about.
+    clear: bool,
+}
+
+/// The jump inside a stretch that explains phases best.
+fn jump(
+    phases: &Phases,
+    (from, to): (Block, Block),
+    (spt, stretches): (f64, i32),
+    sigma: f64,
+) -> Option<Jump> {
     let length = real(to - from);
-    let samples = probe.samples(SCAN * probe.effort(), |part| from + whole(part * length))?;
-    let phases = phases(probe, &samples);
-    let mut best: Option<(f64, f64, f64)> = None;
+    let mut best: Option<(f64, Jump)> = None;
     for stretch in -stretches..=stretches {
         let spt = spt * (1.0 + 0.025 * f64::from(stretch));
         let straight =
@@ -174,18 +209,20 @@ pub(crate) fn scan(
                 if on.len() < 4 {
                     return None;
                 }
-                centre(&on, 4.0 * probe.sigma)
-                    .map(|centre| (centre.mean, centre.scatter * real(on.len() as u64)))
+                let count = real(on.len() as u64);
+                centre(&on, 4.0 * sigma).map(|centre| (centre.mean, centre.scatter * count, count))
             };
             let (Some(before), Some(behind)) = (side(false), side(true)) else { continue };
             let misfit = before.1 + behind.1;
             let jump = wrap(behind.0 - before.0).abs();
-            if jump > 1.5 * probe.sigma && best.is_none_or(|best| misfit < best.0) {
-                best = Some((misfit, split, spt));
+            if jump > 1.5 * sigma && best.is_none_or(|best| misfit < best.0) {
+                let error = sigma * (1.0 / before.2 + 1.0 / behind.2).sqrt();
+                let clear = jump > CLEAR * error && misfit < sigma * (before.2 + behind.2);
+                best = Some((misfit, Jump { at: from + whole(split), spt, clear }));
             }
         }
     }
-    Ok(best.map(|(_, split, spt)| (from + whole(split), spt)))
+    best.map(|(_, jump)| jump)
 }
 
 /// The boundary between tracks that should lie at `guess`, give or take `half` or a few times as much; none if there is
@@ -222,11 +259,10 @@ fn find_within(
     let straight = |at: Block| real(at) / spt;
     let (mut before, mut behind) = (Vec::new(), Vec::new());
     let (mut level, mut jump) = (0.0, 0.0);
-    let sides = 6 * probe.effort();
-    for _ in 0..4 {
-        let more = probe.samples(sides, |part| guess + half + whole(part * room))?;
+    for _ in 0..SIDES_AGAIN * probe.effort() {
+        let more = probe.samples(SIDES, |part| guess + half + whole(part * room))?;
         behind.extend(more.iter().map(|s| part(probe.phase(s) - straight(s.at))));
-        let more = probe.samples(sides, |part| low + whole(part * room))?;
+        let more = probe.samples(SIDES, |part| low + whole(part * room))?;
         before.extend(more.iter().map(|s| part(probe.phase(s) - straight(s.at))));
         let reach = 4.0 * probe.sigma;
         let (Some(left), Some(right)) = (centre(&before, reach), centre(&behind, reach)) else {

@@ -77,6 +77,9 @@ pub(crate) struct Probe<'b, 'a> {
     pub(crate) ground: Option<(Lattice, Block, Block)>,
     /// How soon a block elsewhere can be read, in ns.
     pub(crate) lead: f64,
+    /// The block of known ground that was read last, and how soon one beside it can be read.
+    walked: Block,
+    lead_beside: f64,
     /// Blocks that are read in turn to make the drive forget, where no ground is known.
     pub(crate) pool: Pool,
     /// How long a read may be, in blocks, that ends when its last block has passed the head.
@@ -109,6 +112,8 @@ impl<'b, 'a> Probe<'b, 'a> {
             lead: 2e6,
             pool: Pool::default(),
             long_max: 0,
+            walked: 0,
+            lead_beside: 2e6,
             track: 0.0,
             away: 0.0,
             long: (0, 0),
@@ -129,7 +134,7 @@ impl<'b, 'a> Probe<'b, 'a> {
 
     /// How many reads it takes where one did if noise were a fortieth of a turn.
     pub(crate) fn effort(&self) -> u32 {
-        let times = (self.sigma / NOISE_EASY).powi(4);
+        let times = (self.sigma / NOISE_EASY).powi(2);
         u32::try_from(whole(times.ceil())).unwrap_or(EFFORT_MAX).clamp(1, EFFORT_MAX)
     }
 
@@ -272,26 +277,43 @@ impl<'b, 'a> Probe<'b, 'a> {
             let _ = self.read(far)?;
             return Ok(());
         };
+        // Each a little before the one before it, and none soon again: so ways are short, and nothing is still kept.
+        let stride = ((to - from) / (u64::from(self.forgets) + 2)).max(4 * lattice.spt);
+        if !(from + stride..=to).contains(&self.walked) {
+            self.walked = to;
+        }
+        let low = self.walked - stride;
         let now = self.now();
-        let mut best = (f64::INFINITY, from);
+        // There is a longer way to the first of them.
+        let lead = if nth > 1 { self.lead_beside } else { self.lead };
+        let mut best = (f64::INFINITY, low);
         for _ in 0..24 {
-            let block = from + whole(self.even() * real(to - from));
-            let wait = part(lattice.at(block) - (now + self.lead) / self.period);
+            let block = low + whole(self.even() * real(stride - 2 * lattice.spt));
+            let wait = part(lattice.at(block) - (now + lead) / self.period);
             if wait < best.0 && block.abs_diff(at) > 2 * lattice.spt {
                 best = (wait, block);
             }
         }
-        let expected = self.lead + best.0 * self.period;
+        self.walked = best.1;
+        let expected = lead + best.0 * self.period;
         if let Some((took, _)) = self.read(best.1)? {
-            self.lead_missed(took > expected + self.period / 2.0);
+            let missed = took > expected + self.period / 2.0;
+            if nth > 1 {
+                self.lead_beside = self.lead_after(lead, missed);
+            } else {
+                self.lead_missed(missed);
+            }
         }
         Ok(())
     }
 
     /// A block came a turn too late: the lead was too short. Or it did not. So it stays about as short as it can be.
     pub(crate) fn lead_missed(&mut self, missed: bool) {
-        let lead = self.lead * if missed { 1.2 } else { 0.99 };
-        self.lead = lead.clamp(self.period / 20.0, self.period);
+        self.lead = self.lead_after(self.lead, missed);
+    }
+
+    fn lead_after(&self, lead: f64, missed: bool) -> f64 {
+        (lead * if missed { 1.2 } else { 0.99 }).clamp(self.period / 20.0, self.period)
     }
 
     /// How far away a read has nothing to do with a block.
