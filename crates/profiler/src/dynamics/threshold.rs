@@ -13,6 +13,8 @@ const GRID: usize = 320;
 const LAPSE: f64 = 0.01;
 /// When this part of the weight lies at an end of the grid, the grid was in the wrong place.
 const EDGE: f64 = 0.05;
+/// What was found is believed before it is weighed anew, give or take so many errors.
+const AGAIN: f64 = 10.0;
 
 /// Student's distribution with four degrees of freedom: normal enough, with tails that forgive, and made of a square
 /// root and quotients alone.
@@ -82,6 +84,15 @@ impl Threshold {
         let mut new =
             Self { low, step: 0.0, prior, weights: Vec::new(), facts: Vec::new(), spread };
         new.lay(low, high);
+        new
+    }
+
+    /// The same facts of a movement that varies by `spread` ns.
+    pub(crate) fn varied_by(&self, spread: f64) -> Self {
+        let Estimate { time, error } = self.estimate();
+        let mut new = Self::new(Prior::About(time, AGAIN * error.max(spread)), spread);
+        new.prior = self.prior;
+        self.facts.iter().for_each(|fact| new.learn(*fact));
         new
     }
 
