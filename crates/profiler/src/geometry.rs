@@ -13,7 +13,7 @@ use crate::local;
 use crate::pieces::{settle_again, zoned};
 use crate::probe::Probe;
 use crate::rotation::Rotation;
-use crate::skews;
+use crate::skews::{self, Switch};
 use crate::surfaces::{Surfaces, surfaces};
 use crate::sweep::{Piece, sweep};
 
@@ -115,18 +115,19 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
     probe.period = period;
     zoned(&mut pieces);
     let (block, sigma) = (probe.block, probe.sigma);
-    let mut heads = heads::told(&mut pieces, (sigma, period));
-    if steadied.is_ok() && heads.is_some() && !quick {
-        heads = told_apart(&mut probe, &mut pieces);
-    }
-    let mut order = None;
+    let mut heads = heads::told(&mut pieces, sigma, None);
+    let mut seen = None;
     let mut ended = steadied.map(|_| ());
     if ended.is_ok() && heads.is_none() && !quick {
-        let seen = reached(&mut probe, &pieces);
-        heads = seen.ok().flatten().map(|seen| seen.heads);
-        order = seen.ok().flatten().and_then(|seen| seen.order);
-        ended = seen.map(|_| ());
+        let reached = reached(&mut probe, &pieces);
+        seen = reached.ok().flatten();
+        ended = reached.map(|_| ());
+        heads = heads::told(&mut pieces, sigma, seen.map(|seen| seen.heads));
     }
+    if let Some(heads) = heads.filter(|_| ended.is_ok() && !quick) {
+        told_apart(&mut probe, &mut pieces, heads);
+    }
+    let order = seen.and_then(|seen| seen.order);
     publish(bench, (&pieces, &coarse), (heads, order), (period, block, sigma));
     ended?;
     bench.findings.finish(Stage::Zones);
@@ -145,14 +146,16 @@ fn in_a_row(pieces: &mut Vec<Piece>) {
 }
 
 /// Tells the skews of zones apart, as well as time allows; then zones begin where the cylinders say that are known now.
-fn told_apart(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Option<Figure<u32>> {
+fn told_apart(probe: &mut Probe<'_, '_>, pieces: &mut [Piece], heads: Figure<u32>) {
     let whole = real(probe.bench.budget().total.as_nanos());
     let end = probe.now() + whole * SKEWS_SHARE;
-    let (sigma, period) = (probe.sigma, probe.period);
-    let (mut way, mut heads) = (None, None);
+    let mut switch = Switch::default();
+    // Cylinders begin where they seemed to, if there is no time.
+    let _ = skews::aligned(probe, pieces, &mut switch);
+    let _ = heads::told(pieces, probe.sigma, Some(heads));
     for _ in 0..SKEWS_BATCHES {
-        let more = skews::tell(probe, pieces, (&mut way, end));
-        heads = heads::told(pieces, (sigma, period));
+        let more = skews::tell(probe, pieces, (&mut switch, end));
+        let _ = heads::told(pieces, probe.sigma, Some(heads));
         let told = skews::longest(pieces).iter().all(|nth| skews::is_told(&pieces[*nth]));
         if more.is_err() || probe.now() > end || told {
             break;
@@ -161,7 +164,6 @@ fn told_apart(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Option<Figure<
     let until = probe.now() + whole * SETTLE_SHARE;
     // What there was no time for begins where it was seen to begin.
     let _ = settle_again(probe, pieces, until);
-    heads
 }
 
 /// Blocks on a track at a place, to a few hundredths.
@@ -297,20 +299,21 @@ fn publish(
 /// Zones: pieces in a row with equally many sectors on each track.
 fn zones(pieces: &[Piece], (period, block, sigma): (f64, u64, f64)) -> Vec<Zone> {
     let mut zones: Vec<Zone> = Vec::new();
-    let mut longest = 0;
+    let mut best = (false, 0);
     for piece in pieces {
         let lbas = Extent::new(Lba(piece.from * block), Sectors((piece.to - piece.from) * block));
         let spt = u32::try_from(piece.spt * block).unwrap_or(u32::MAX);
         let known = zones.last_mut().filter(|zone| zone.sectors_per_track.value == spt);
-        let more = known.is_none() || lbas.len.0 > longest;
+        let told = (skews::is_told(piece), lbas.len.0);
+        let more = known.is_none() || told > best;
         if let Some(zone) = known {
             zone.lbas.len += lbas.len;
             if !more {
                 continue;
             }
         }
-        longest = lbas.len.0;
-        // The skews of a zone are those of its longest piece.
+        best = told;
+        // The skews of a zone are those of its longest piece of which they are known.
         let zone = zone_of(piece, lbas, spt, (period, sigma));
         match zones.last_mut().filter(|last| last.sectors_per_track.value == spt) {
             Some(last) => *last = Zone { lbas: last.lbas, begins: last.begins, ..zone },
@@ -335,7 +338,8 @@ fn zone_of(piece: &Piece, lbas: Extent, spt: u32, (period, sigma): (f64, f64)) -
         value: nanos(part(step)),
         spread: nanos(error),
         samples,
-        confidence: Share::from_percent(if apart || piece.phases.len() > 60 { 95 } else { 60 }),
+        // The mean of two skews is neither of them, however well it is known.
+        confidence: Share::from_percent(if apart { 95 } else { 60 }),
     };
     let cylinder = Figure {
         value: nanos(part(step + if apart { extra } else { 0.0 })),

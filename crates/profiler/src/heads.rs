@@ -28,13 +28,16 @@ const CYLINDER_OFF_MAX: f64 = 0.12;
 /// The next whole number has so much against it, as a logarithm, where one is believed.
 const NEXT_AGAINST: f64 = 6.0;
 
-/// Finds the number of heads, and gives every piece its two skews.
-pub(crate) fn told(pieces: &mut [Piece], (sigma, period): (f64, f64)) -> Option<Figure<u32>> {
+/// Finds the number of heads, if it is not `known`, and gives every piece its two skews.
+pub(crate) fn told(
+    pieces: &mut [Piece],
+    sigma: f64,
+    known: Option<Figure<u32>>,
+) -> Option<Figure<u32>> {
     let samples: usize = pieces.iter().map(|piece| piece.phases.len()).sum();
     let mut best: Option<(f64, u32, Vec<Lattice>)> = None;
-    for heads in candidates(pieces) {
-        let fitted: Vec<(f64, Lattice)> =
-            pieces.iter().map(|piece| with_heads(piece, heads, sigma)).collect();
+    for heads in known.map_or_else(|| candidates(pieces), |known| vec![known.value]) {
+        let fitted = all_with_heads(pieces, heads, sigma);
         // Noise alone makes skews that differ this way and that way; real ones differ alike.
         let sum = |of: fn(f64) -> f64| {
             fitted.iter().map(|(gain, l)| gain.max(0.0) * of(l.extra)).sum::<f64>()
@@ -46,7 +49,7 @@ pub(crate) fn told(pieces: &mut [Piece], (sigma, period): (f64, f64)) -> Option<
             best = Some((gain, heads, fitted.into_iter().map(|(_, lattice)| lattice).collect()));
         }
     }
-    let (_, heads, lattices) = best.filter(|(gain, _, _)| *gain > GAIN_MIN)?;
+    let (_, heads, lattices) = best.filter(|(gain, _, _)| *gain > GAIN_MIN || known.is_some())?;
     for (piece, lattice) in pieces.iter_mut().zip(lattices) {
         let moved = lattice.mean_step() - piece.lattice.mean_step();
         debug_assert!(moved.abs() < 0.5, "the same tracks");
@@ -54,17 +57,18 @@ pub(crate) fn told(pieces: &mut [Piece], (sigma, period): (f64, f64)) -> Option<
         piece.lattice = lattice;
     }
     for piece in &mut *pieces {
-        weighed(piece, (sigma, period));
+        weighed(piece, sigma);
     }
     // Of what each piece says itself: the mean of all, which `shrink` draws it to, may be nearer to another whole number.
     whole_sectors(pieces);
     shrink(pieces);
-    Some(Figure {
+    let seen = Figure {
         value: heads,
         spread: 0,
         samples: u32::try_from(samples).unwrap_or(u32::MAX),
         confidence: Share::from_percent(97),
-    })
+    };
+    Some(known.unwrap_or(seen))
 }
 
 /// Numbers of heads that come into question: what most samples say already, or any. Of many pieces one shows cylinders by
@@ -82,8 +86,35 @@ fn candidates(pieces: &[Piece]) -> Vec<u32> {
     (2..=HEADS_MAX).filter(|heads| votes[*heads as usize] * 2 >= most).collect()
 }
 
-/// The piece's lattice with so many heads, and by how much better it fits than without, in squares of noise.
-pub(crate) fn with_heads(piece: &Piece, heads: u32, sigma: f64) -> (f64, Lattice) {
+/// What [`with_heads`] says of every piece. Cylinders begin with a zone, and go on where nothing but a few sectors lies between two
+/// pieces of one zone.
+fn all_with_heads(pieces: &[Piece], heads: u32, sigma: f64) -> Vec<(f64, Lattice)> {
+    let mut fitted: Vec<(f64, Lattice)> = Vec::new();
+    for (nth, piece) in pieces.iter().enumerate() {
+        let before = nth.checked_sub(1).map(|nth| (&pieces[nth], fitted[nth].1));
+        let goes_on =
+            before.filter(|(before, _)| before.spt == piece.spt).map(|(before, lattice)| {
+                let (track, sector) = before.ending.track(piece.lattice.anchor);
+                let nearest = track + i64::from(sector > before.ending.spt / 2);
+                under(nearest + i64::from(lattice.first), heads)
+            });
+        fitted.push(with_heads(piece, (heads, goes_on), sigma));
+    }
+    fitted
+}
+
+/// What is left of a number of tracks beyond whole cylinders.
+pub(crate) fn under(tracks: i64, heads: u32) -> u32 {
+    u32::try_from(tracks.rem_euclid(i64::from(heads))).expect("under the heads")
+}
+
+/// The piece's lattice with so many heads, and by how much better it fits than without, in squares of noise. Likely so
+/// many tracks of its cylinder lie before the anchor's as are said; if nothing is, the piece begins with a cylinder.
+pub(crate) fn with_heads(
+    piece: &Piece,
+    (heads, likely): (u32, Option<u32>),
+    sigma: f64,
+) -> (f64, Lattice) {
     let reach = 5.0 * sigma;
     let fitted = |lattice: Lattice| {
         lattice.fitted(&piece.phases, reach.max(REACH_FIRST)).fitted(&piece.phases, reach)
@@ -92,17 +123,17 @@ pub(crate) fn with_heads(piece: &Piece, heads: u32, sigma: f64) -> (f64, Lattice
     let plain = Lattice { heads: 1, first: 0, extra: 0.0, step: mean, ..piece.lattice };
     let plain = fitted(plain);
     let without = plain.misfit(&piece.phases, reach);
+    let likely = likely.unwrap_or_else(|| under(-piece.lattice.track(piece.from).0, heads));
+    let seen = piece.first_seen.filter(|first| *first < heads);
     let mut best = (f64::INFINITY, plain);
-    for first in 0..heads {
+    for first in seen.map_or(0..heads, |seen| seen..seen + 1) {
         let start = if piece.lattice.heads == heads && piece.lattice.first == first {
             piece.lattice
         } else {
             Lattice { heads, first, ..plain }
         };
         let lattice = fitted(start);
-        let before = lattice.track(piece.from).0 + i64::from(first);
-        let begins = before.rem_euclid(i64::from(heads)) == 0;
-        let unlikely = if begins { 0.0 } else { BEGINS * sigma * sigma };
+        let unlikely = if first == likely { 0.0 } else { BEGINS * sigma * sigma };
         let misfit = lattice.misfit(&piece.phases, reach) + unlikely;
         if misfit < best.0 {
             best = (misfit, lattice);
@@ -112,10 +143,10 @@ pub(crate) fn with_heads(piece: &Piece, heads: u32, sigma: f64) -> (f64, Lattice
 }
 
 /// Weighs what phases say of the step of a piece against what was caught and lost in it.
-fn weighed(piece: &mut Piece, (sigma, period): (f64, f64)) {
+fn weighed(piece: &mut Piece, sigma: f64) {
     let phases = phases_error(piece, sigma);
     piece.step_error = phases;
-    let Some((step, error)) = crossed(piece, period) else { return };
+    let Some((step, error)) = crossed(piece) else { return };
     let trust = phases * phases / (phases * phases + error * error);
     let step = piece.lattice.step + trust * wrap(step - piece.lattice.step);
     piece.step_error = error * trust.sqrt();

@@ -17,6 +17,12 @@ use crate::probe::Probe;
 
 /// What passes between the source's end and the command that follows it, in ns: more than anybody notices late.
 const GAP: f64 = 1.3e6;
+/// Where on its track a source is: what is read ahead behind it does not leave the track before the next command is there.
+const SOURCE: (f64, f64) = (0.08, 0.45);
+/// So far from the ends of its track a target is at least: slipped sectors have moved where tracks begin.
+const EDGE: f64 = 0.12;
+/// How often a source is drawn at most until its target is.
+const DRAWS: u32 = 16;
 /// How exactly leads are found, in ns.
 const STEP: f64 = 500.0;
 /// How often each track's lead is halved at most; some tries see nothing.
@@ -45,9 +51,16 @@ pub(crate) fn reached(
     lead: f64,
 ) -> Result<Option<Fact>, Halt> {
     let spt = real(lattice.spt);
-    let Some(source) = lattice.begins(from) else { return Ok(None) };
-    let Some(target) = lattice.begins(to) else { return Ok(None) };
-    let source = source + whole((0.03 + 0.3 * probe.even()) * spt);
+    let (Some(begins), Some(target)) = (lattice.begins(from), lattice.begins(to)) else {
+        return Ok(None);
+    };
+    // Where the target comes by when the source has ended, and the gap and the lead have passed.
+    let later = part(lattice.on((from, 0)) - lattice.on((to, 0)) + (GAP + lead) / probe.period);
+    let inside = (0..DRAWS)
+        .map(|_| SOURCE.0 + (SOURCE.1 - SOURCE.0) * probe.even())
+        .find(|inside| (EDGE..1.0 - EDGE).contains(&part(inside + later)));
+    let Some(inside) = inside else { return Ok(None) };
+    let source = begins + whole(inside * spt);
     let Some(sample) = probe.sample_again(source)? else { return Ok(None) };
     let late = wrap(probe.phase(&sample) - lattice.at(source)) * probe.period;
     let sent = sample.time - late + GAP;

@@ -16,6 +16,7 @@ use crate::limits::PIECES_MAX;
 use crate::local::{self, HEADS_MAX, Phases, find, fits, phases};
 use crate::pieces::{absorb, follow_group, grouped, grouped_alike, join, recount, settle};
 use crate::probe::{Block, Probe};
+use crate::skews::Place;
 
 /// Blocks in a check.
 pub(crate) const CHECK: u32 = 8;
@@ -58,6 +59,8 @@ pub(crate) struct Piece {
     /// The first block behind it, or behind what is known of it.
     pub(crate) to: Block,
     pub(crate) lattice: Lattice,
+    /// How many tracks of its cylinder lie before the anchor's, if the arm told it.
+    pub(crate) first_seen: Option<u32>,
     /// Blocks on a track of the zone that it is part of.
     pub(crate) spt: u64,
     /// The same lattice near its end: what was slipped in between has moved it.
@@ -67,7 +70,7 @@ pub(crate) struct Piece {
     /// The step of its lattice and what a new cylinder adds, if they are whole sectors.
     pub(crate) skews: Option<(f64, f64)>,
     /// The step as single places told it, and its error in turns as all that was measured has it.
-    pub(crate) steps: Vec<f64>,
+    pub(crate) steps: Vec<Place>,
     pub(crate) step_error: f64,
     /// How many places did not tell.
     pub(crate) steps_lost: usize,
@@ -131,6 +134,7 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
                 settled_by_cylinders: false,
                 to: from,
                 lattice,
+                first_seen: None,
                 spt: lattice.spt,
                 ending,
                 phases,
@@ -205,7 +209,7 @@ fn shown(piece: &mut Piece, heads: u32, sigma: f64) {
     if piece.lattice.heads == heads || piece.lattice.gaps.is_some() {
         return;
     }
-    let (gain, lattice) = with_heads(piece, heads, sigma);
+    let (gain, lattice) = with_heads(piece, (heads, None), sigma);
     if gain > HEADS_GAIN {
         piece.lattice = lattice;
     }

@@ -13,6 +13,8 @@ const GRID: usize = 320;
 const LAPSE: f64 = 0.01;
 /// When this part of the weight lies at an end of the grid, the grid was in the wrong place.
 const EDGE: f64 = 0.05;
+/// What was found is believed before it is weighed anew, give or take so many errors.
+const AGAIN: f64 = 10.0;
 
 /// Student's distribution with four degrees of freedom: normal enough, with tails that forgive, and made of a square
 /// root and quotients alone.
@@ -87,7 +89,18 @@ impl Threshold {
 
     /// What the same facts say of a movement that varies by `spread` ns.
     pub(crate) fn varied(&self, spread: f64) -> Self {
-        let mut new = Self::new(self.prior, spread);
+        self.told_again(Self::new(self.prior, spread))
+    }
+
+    /// The same, looked at more closely where it seems to be.
+    pub(crate) fn varied_near(&self, spread: f64) -> Self {
+        let Estimate { time, error } = self.estimate();
+        let mut near = Self::new(Prior::About(time, AGAIN * error.max(spread)), spread);
+        near.prior = self.prior;
+        self.told_again(near)
+    }
+
+    fn told_again(&self, mut new: Self) -> Self {
         self.facts.iter().for_each(|fact| new.learn(*fact));
         new
     }
