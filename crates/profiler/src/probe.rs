@@ -20,6 +20,8 @@ const RECENT_MAX: usize = 2 * REFERENCES_MAX as usize;
 const LONG_MAX: u64 = 8_192;
 /// A long read that takes less than this part of what its blocks take to pass the head came out of memory.
 const PASSED_MIN: f64 = 0.8;
+/// One that takes longer than this many times that waited for the bus.
+const SLOWLY: f64 = 1.5;
 /// Noise, in turns, under which nothing has to be read more often than once.
 const NOISE_EASY: f64 = 0.0355;
 /// Nothing is timed more exactly for minutes, in ns: what lies between drive and host takes some tens of µs more or less as
@@ -72,8 +74,39 @@ pub(crate) struct Probe<'b, 'a> {
     pub(crate) ground: Option<(Lattice, Block, Block)>,
     /// How soon a block there can be read, in ns.
     lead: f64,
-    /// How many long reads were tried to come off the media, and how many did.
-    long: (u32, u32),
+    /// What became of long reads that were to come off the media.
+    long: Long,
+}
+
+/// What became of long reads that were to come off the media.
+#[derive(Clone, Copy, Debug, Default)]
+struct Long {
+    tried: u32,
+    helped: u32,
+    /// Those so long that they tell whether the bus is slower than the media, and those that say so: then a read ends when the
+    /// bus has carried it, and not when its last block has passed.
+    telling: u32,
+    slow: u32,
+}
+
+impl Long {
+    /// Whether another is worth its time.
+    fn pays(&self) -> bool {
+        self.tried < 2 * self.helped + 8 && self.slow < 2 + self.telling / 4
+    }
+
+    /// One was tried; whether it helped, and whether it was slow, if that can be told.
+    fn tried(&mut self, helped: bool, slow: Option<bool>) {
+        if self.tried >= LONG_REMEMBERED {
+            let Self { tried, helped, telling, slow } = *self;
+            *self =
+                Self { tried: tried / 2, helped: helped / 2, telling: telling / 2, slow: slow / 2 };
+        }
+        self.tried += 1;
+        self.helped += u32::from(helped);
+        self.telling += u32::from(slow.is_some());
+        self.slow += u32::from(slow == Some(true));
+    }
 }
 
 impl<'b, 'a> Probe<'b, 'a> {
@@ -94,7 +127,7 @@ impl<'b, 'a> Probe<'b, 'a> {
             recent: VecDeque::new(),
             ground: None,
             lead: 2e6,
-            long: (0, 0),
+            long: Long::default(),
         }
     }
 
@@ -142,7 +175,7 @@ impl<'b, 'a> Probe<'b, 'a> {
         let extent = Extent::new(self.lba(from), Sectors((at + 1 - from) * self.block));
         let timed = self.bench.time(Operation::read(extent))?;
         let took = real(timed.took().as_nanos());
-        if took >= self.hit + self.passing(at - from) {
+        if took >= self.hit + PASSED_MIN * self.passing(at - from) {
             self.recent.push_back(from);
             if self.recent.len() > RECENT_MAX {
                 self.recent.pop_front();
@@ -164,12 +197,9 @@ impl<'b, 'a> Probe<'b, 'a> {
         self.recent = others.into_iter().chain(used).collect();
     }
 
-    /// What a read of so many blocks more than one takes longer at least if they pass the head, in ns; nothing as long as
-    /// no track is known.
-    fn passing(&self, more: u64) -> f64 {
-        self.ground.map_or(0.0, |(lattice, _, _)| {
-            PASSED_MIN * real(more) / real(lattice.spt) * self.period
-        })
+    /// What so many blocks take to pass the head, in ns; nothing as long as no track is known.
+    fn passing(&self, blocks: u64) -> f64 {
+        self.ground.map_or(0.0, |(lattice, _, _)| real(blocks) / real(lattice.spt) * self.period)
     }
 
     /// Reads a block: what its read took, in ns, and when it ended. None if it failed.
@@ -202,22 +232,35 @@ impl<'b, 'a> Probe<'b, 'a> {
         let low = at.saturating_sub(LONG_MAX);
         let near = self.recent.iter().filter(|from| (low..=at).contains(from)).min();
         let from = near.map_or(at, |near| near.saturating_sub(1));
-        let least = self.hit + self.passing(at - from);
-        if self.forgets > FORGETS_FEW && from > 0 && self.long.0 < 2 * self.long.1 + 8 {
-            if self.long.0 >= LONG_REMEMBERED {
-                self.long = (self.long.0 / 2, self.long.1 / 2);
-            }
-            self.long.0 += 1;
-            let read = self.read_from(from, at)?;
-            if let Some((_, sample)) = read.filter(|(took, _)| *took >= least) {
-                self.long.1 += 1;
-                return Ok(Some(sample));
+        if self.forgets > FORGETS_FEW
+            && from > 0
+            && self.long.pays()
+            && self.passing(at - from) < f64::from(self.forgets) * self.period
+        {
+            let found = self.long(from, at)?;
+            if found.is_some() {
+                return Ok(found);
             }
         }
         for nth in 0..self.forgets {
             self.elsewhere(at, u64::from(nth) + 1)?;
         }
         self.sample(at)
+    }
+
+    /// Reads a block off the media by a read that begins before all that the drive may keep. None if that did not help.
+    fn long(&mut self, from: Block, at: Block) -> Result<Option<Sample>, Halt> {
+        let passing = self.passing(at - from);
+        let read = self.read_from(from, at)?;
+        let helped = read.filter(|(took, _)| *took >= self.hit + PASSED_MIN * passing);
+        // To get there takes two turns at most, nearly always.
+        let forgetting = f64::from(self.forgets) * self.period;
+        let slowly = if passing > 0.0 { 2.0 * self.period + SLOWLY * passing } else { forgetting };
+        let slow = helped.is_some_and(|(took, _)| took > slowly.min(forgetting));
+        let tells = slow || passing > self.period / 2.0;
+        let found = helped.filter(|_| !slow).map(|(_, sample)| sample);
+        self.long.tried(found.is_some(), tells.then_some(slow));
+        Ok(found)
     }
 
     /// Reads a block that has nothing to do with `at`: on known ground one that comes under the head soon.
