@@ -331,3 +331,30 @@ impl<'b, 'a> Probe<'b, 'a> {
         real((word ^ (word >> 31)) >> 11) / real(1 << 53)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_reads_are_left_where_they_seldom_help_or_wait_for_the_bus() {
+        let mut helping = Long::default();
+        let mut slow = Long::default();
+        for _ in 0..1_000 {
+            helping.tried(true, Some(false));
+        }
+        assert!(helping.pays(), "{helping:?}");
+        // One that comes late is not the bus.
+        helping.tried(false, Some(true));
+        helping.tried(false, Some(true));
+        assert!(helping.pays(), "{helping:?}");
+        slow.tried(false, Some(true));
+        assert!(slow.pays(), "{slow:?}");
+        slow.tried(false, Some(true));
+        slow.tried(false, Some(true));
+        assert!(!slow.pays(), "{slow:?}");
+        let mut useless = Long::default();
+        (0..8).for_each(|_| useless.tried(false, None));
+        assert!(!useless.pays(), "{useless:?}");
+    }
+}

@@ -90,12 +90,14 @@ fn the_zones_of_a_drive_whose_arm_varies_are_found() {
 /// missed a zone or a skew once.
 #[test]
 fn zones_that_are_hard_to_tell_apart_are_found_with_other_noise_too() {
-    let missed: [(&str, &[u64]); 5] = [
+    let missed: [(&str, &[u64]); 7] = [
         ("atlas-ii", &[4]),
         ("atlas10k", &[3, 7, 8]),
+        ("barracuda-2t", &[9, 16]),
         ("barracuda-st32171w", &[3, 5, 8, 10]),
         ("cheetah9LP", &[2, 3, 5, 8, 10]),
-        ("nearline-20t", &[2]),
+        ("hgst-7k8", &[8]),
+        ("nearline-20t", &[2, 10, 13]),
     ];
     for (name, seeds) in missed {
         for seed in seeds {
