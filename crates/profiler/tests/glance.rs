@@ -97,12 +97,12 @@ fn a_glance_tells_overheads_from_movements() {
     for seed in 1..=seeds.unwrap_or(4) {
         for name in ["atlas-ii", "barracuda-st32171w", "cheetah9LP"] {
             let held = held(name, &library(name), seed);
-            //A//Aassert!(held != Some(false), "{name}, seed {seed}");
+            assert!(held != Some(false), "{name}, seed {seed}");
             told += u32::from(held.is_some());
         }
         let model = drawn(seed).check().expect("a drive");
         let held = held("drawn", &model, seed);
-        //A//Aassert!(held != Some(false), "drawn, seed {seed}");
+        assert!(held != Some(false), "drawn, seed {seed}");
         told += u32::from(held.is_some());
     }
     assert!(told > 6, "most glances told of the arm: {told}");
