@@ -249,6 +249,19 @@ impl<'a> Bench<'a> {
         Ok(Timed { submitted, completed, outcome })
     }
 
+    /// What the way to the device and back takes just now, where that can be timed: see [`Target::path`].
+    ///
+    /// # Errors
+    /// As [`Bench::check`].
+    ///
+    /// # Panics
+    /// If something is outstanding.
+    pub fn path(&mut self) -> Result<Option<Duration>, Halt> {
+        assert_eq!(self.outstanding, 0, "one at a time");
+        self.check()?;
+        Ok(self.target.path())
+    }
+
     /// Does one operation as soon as it is `at`.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! What is measured: a drive, a device, or something that behaves like one.
 
-use units::{Instant, Operation, Sectors};
+use units::{Duration, Instant, Operation, Sectors};
 
 /// What a target says of itself, before anything is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,4 +72,10 @@ pub trait Target {
     /// # Panics
     /// If nothing is outstanding.
     fn complete(&mut self) -> Completion;
+
+    /// What the way to the device and back takes: something is asked that no disk is asked for, with nothing else
+    /// outstanding, and timed. Nothing where there is no way, as before a block device, or none that can be timed.
+    fn path(&mut self) -> Option<Duration> {
+        None
+    }
 }

@@ -178,3 +178,36 @@ fn drives_are_found_though_the_path_to_them_wanders() {
         }
     }
 }
+
+/// The way to a drive and back is in none of its figures where it can be timed on its own.
+#[test]
+fn a_path_that_can_be_timed_is_not_the_drive_s() {
+    for (name, seed) in [("atlas-ii", 1), ("atlas-ii", 2), ("st318437lw", 1), ("st318437lw", 2)] {
+        let model = Arc::new(drives::library(name).expect("in it").check().expect("a drive"));
+        let mut target = target(&model, Duration::ZERO, seed)
+            .without_seeks()
+            .with_lateness(Lateness::URGENT, seed)
+            .with_path();
+        let (found, _) = found_of(&mut target, &profile::assumed(&model), Budget::DEFAULT);
+        let (found, spec) = (found.dynamics, model.spec());
+        let all = found.overheads;
+        let path = all.path.expect("it was timed").value.as_millis_f64();
+        assert!((0.06..0.18).contains(&path), "{name}, seed {seed}: a path of {path} ms");
+        let completion = spec.bus_sector;
+        let seeks = found.seek.expect("found").curve();
+        let held = |what: &str, found: Duration, is: Duration| {
+            let off = found.as_millis_f64() / is.as_millis_f64() - 1.0;
+            println!("{name}, seed {seed}: {what} {found} for {is}, {:.1} % off", off * 100.0);
+            assert!(off.abs() < 0.05, "{name}, seed {seed}: {what} {found} for {is}");
+        };
+        held("hit", all.hit.expect("found").value, spec.overheads.read_hit);
+        held("read", all.read.expect("found").value, spec.overheads.read_miss + completion);
+        held("bus", all.bus_read.expect("found").value, spec.bus_sector);
+        held("head switch", all.head_switch.expect("found").value, spec.head_switch);
+        let before_write = spec.head_switch + spec.write_settle;
+        held("before a write", all.head_switch_write.expect("found").value, before_write);
+        for distance in [8, 27, 100, 1_000] {
+            held("a seek", seeks.time(distance), model.seek(distance));
+        }
+    }
+}

@@ -79,6 +79,8 @@ pub struct BenchTarget {
     noise: Duration,
     dice: Dice,
     late: Option<(Lateness, Dice)>,
+    /// Whether something that is no disk answers at the end of the path.
+    answers: bool,
     /// How much longer the path takes, and until when.
     level: (Duration, Instant),
     now: Instant,
@@ -105,6 +107,7 @@ impl BenchTarget {
             noise,
             dice: Dice::new(seed, STREAM),
             late: None,
+            answers: false,
             level: (Duration::ZERO, Instant::ZERO),
             now: Instant::ZERO,
             noticed: Instant::ZERO,
@@ -131,6 +134,13 @@ impl BenchTarget {
     #[must_use]
     pub fn with_lateness(mut self, lateness: Lateness, seed: u64) -> Self {
         self.late = Some((lateness, Dice::new(seed, STREAM_LATE)));
+        self
+    }
+
+    /// The same, at the end of a path that can be timed on its own: as behind a server that says how sectors are allocated.
+    #[must_use]
+    pub fn with_path(mut self) -> Self {
+        self.answers = true;
         self
     }
 
@@ -237,5 +247,16 @@ impl Target for BenchTarget {
         // Who notices late goes on late.
         self.wait_until(completion.completed);
         completion
+    }
+
+    fn path(&mut self) -> Option<Duration> {
+        if !self.answers {
+            return None;
+        }
+        let asked = self.now;
+        let arrived = asked + self.inward();
+        let noticed = self.notice(arrived) + self.late(arrived);
+        self.wait_until(noticed.max(arrived));
+        Some(self.now.since(asked))
     }
 }

@@ -54,6 +54,7 @@ fn figures(found: &Findings) -> String {
     }
     let all = &found.dynamics.overheads;
     let times = [
+        ("way to the drive and back", &all.path),
         ("overhead of a hit", &all.hit),
         ("of a read", &all.read),
         ("of a cached write", &all.cached),

@@ -51,6 +51,7 @@ impl Record for Overheads {
     }
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), ConfigError> {
+        form.figure("path", &mut self.path)?;
         form.figure("hit", &mut self.hit)?;
         form.figure("read", &mut self.read)?;
         form.figure("cached", &mut self.cached)?;

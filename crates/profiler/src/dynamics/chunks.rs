@@ -62,7 +62,9 @@ pub(crate) fn chunks(
         }
     }
     seen.reverse();
-    Ok(of(&seen, LATE * prober.spindle.noise()))
+    // And the way to the drive and back, where it is known.
+    let late = LATE * prober.spindle.noise() + prober.path.middle();
+    Ok(of(&seen, late))
 }
 
 struct Stream {

@@ -98,8 +98,12 @@ pub struct SeekPoint {
 }
 
 /// What passes between a command's submission and its effect.
+///
+/// Of the drive alone where [`Overheads::path`] is known; else with the way to it and back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overheads {
+    /// The way to the drive and back, where it could be timed on its own: it is in none of the others then.
+    pub path: Option<Figure<Duration>>,
     /// A read out of the drive's memory, until its data is on the bus.
     pub hit: Option<Figure<Duration>>,
     /// A read off the disk, until the arm moves; with what a completion comes later than its last sector.

@@ -6,6 +6,7 @@
 use units::{Duration, Extent, Lba, Operation, Sectors, Share};
 
 use super::num::{at, duration, median, ns, part};
+use super::path::Path;
 use super::prober::Prober;
 use crate::{Figure, Halt};
 
@@ -28,6 +29,8 @@ const WRITTEN: u64 = 256;
 const WRITTEN_MAX: u64 = 1 << 14;
 /// How much above the middle a time is no hit any more, in ns.
 const MISS: f64 = 1_500_000.0;
+/// Ways to the drive and back that are timed between bursts of commands.
+const WAYS: u32 = 16;
 /// What the middle of a normal distribution is less certain than its mean, for an overhead that is bounded below.
 const MIDDLE: f64 = 1.25;
 
@@ -39,6 +42,8 @@ pub(crate) struct Hits {
     /// Standard errors of both.
     pub(crate) errors: (f64, f64),
     pub(crate) samples: u32,
+    /// What of the overhead is the path, as far as that could be timed.
+    pub(crate) path: f64,
 }
 
 impl Hits {
@@ -52,16 +57,20 @@ impl Hits {
         let samples = u32::try_from(short.1.all.len() + long.1.all.len()).unwrap_or(u32::MAX);
         let ((low, low_error), (high, high_error)) = (short.1.middle()?, long.1.middle()?);
         let run = part(long.0.0 - short.0.0);
-        let sector = ((high - low) / run).max(0.0);
+        // Each beside its own path: what that was longer for one length is no sector's.
+        let apart = short.1.path.middle() - long.1.path.middle();
+        let sector = ((high - low + apart) / run).max(0.0);
         let error = (low_error * low_error + high_error * high_error).sqrt() / run;
         let overhead = (low - sector * part(short.0.0)).max(0.0);
-        Some(Self { overhead, sector, errors: (low_error, error), samples })
+        let path = short.1.path.middle();
+        Some(Self { overhead, sector, errors: (low_error, error), samples, path })
     }
 
-    /// As figures: the overhead, and a sector on the bus.
+    /// As figures: the drive's overhead, and a sector on the bus.
     pub(crate) fn figures(&self) -> (Figure<Duration>, Figure<Duration>) {
         let figure = |value: f64, error: f64| figure(value, error, self.samples);
-        (figure(self.overhead, self.errors.0), figure(self.sector, self.errors.1))
+        let own = (self.overhead - self.path).max(0.0);
+        (figure(own, self.errors.0), figure(self.sector, self.errors.1))
     }
 }
 
@@ -83,14 +92,20 @@ pub(crate) struct Times {
     known: usize,
     /// Until when there is time for more.
     until: f64,
+    path: Path,
 }
 
 impl Times {
     /// None yet, and time for some from now on.
     pub(crate) fn begin(prober: &mut Prober<'_, '_>) -> Self {
-        let time = TIME[usize::from(prober.bench.budget().quick)];
+        Self::begin_of(prober, 1)
+    }
+
+    /// The same of so many lengths in turn.
+    fn begin_of(prober: &mut Prober<'_, '_>, lengths: u32) -> Self {
+        let time = TIME[usize::from(prober.bench.budget().quick)] * f64::from(lengths);
         let until = at(prober.bench.now()) + time;
-        Self { all: Vec::new(), late: f64::MAX, known: 0, until }
+        Self { all: Vec::new(), late: f64::MAX, known: 0, until, path: Path::default() }
     }
 
     /// Takes one in, and says whether it had to wait.
@@ -102,6 +117,14 @@ impl Times {
             self.late = median(self.all.clone()).unwrap_or(0.0) + MISS;
         }
         ns(took) > self.late
+    }
+
+    /// Times the path some times, beside what it is in.
+    pub(crate) fn way(&mut self, prober: &mut Prober<'_, '_>) -> Result<(), Halt> {
+        for _ in 0..WAYS {
+            self.path.time(prober)?;
+        }
+        Ok(())
     }
 
     /// Whether there are as many as it takes, or as there is time for.
@@ -124,7 +147,11 @@ impl Times {
     /// As a figure.
     pub(crate) fn figure(&self) -> Option<Figure<Duration>> {
         let (middle, error) = self.middle()?;
-        Some(figure(middle, error, u32::try_from(self.all.len()).unwrap_or(u32::MAX)))
+        Some(figure(
+            (middle - self.path.middle()).max(0.0),
+            error,
+            u32::try_from(self.all.len()).unwrap_or(u32::MAX),
+        ))
     }
 }
 
@@ -135,28 +162,44 @@ pub(crate) fn reads(prober: &mut Prober<'_, '_>, ahead: Sectors) -> Result<Optio
     if long <= block {
         return Ok(None);
     }
-    let (short_times, long_times) =
-        (read_times(prober, ahead, block)?, read_times(prober, ahead, long)?);
-    Ok(Hits::of((block, &short_times), (long, &long_times)))
-}
-
-fn read_times(prober: &mut Prober<'_, '_>, ahead: Sectors, len: Sectors) -> Result<Times, Halt> {
-    let block = prober.block();
-    let each = ((ahead.0 - block.0) / len.0).min(READ_MAX);
-    let mut times = Times::begin(prober);
-    while !times.enough(prober) {
-        let room = prober.anywhere(Sectors(ahead.0 + 2 * block.0));
-        let first = Extent::new(room.start, block);
-        prober.lose();
-        let timed = prober.bench.time(Operation::read(first))?;
-        let turns = 3.0 + part(ahead.0) / part(prober.track_sectors(first.start));
-        rest(prober, timed.completed, prober.spindle.period() * turns * 1.2);
-        for nth in 0..each {
-            let extent = Extent::new(Lba(first.end().0 + nth * len.0), len);
-            times.push(prober.bench.time(Operation::read(extent))?.took());
+    let mut short_times = Times::begin_of(prober, 2);
+    let mut long_times = Times::begin_of(prober, 2);
+    // In turn, so that the path is as long for one as for the other.
+    loop {
+        let enough = (short_times.enough(prober), long_times.enough(prober));
+        if !enough.0 {
+            read_some(prober, ahead, block, &mut short_times)?;
+        }
+        if !enough.1 {
+            read_some(prober, ahead, long, &mut long_times)?;
+        }
+        if enough == (true, true) {
+            return Ok(Hits::of((block, &short_times), (long, &long_times)));
         }
     }
-    Ok(times)
+}
+
+/// Times reads of a length, as many as there are in what is read ahead once.
+fn read_some(
+    prober: &mut Prober<'_, '_>,
+    ahead: Sectors,
+    len: Sectors,
+    times: &mut Times,
+) -> Result<(), Halt> {
+    let block = prober.block();
+    let each = ((ahead.0 - block.0) / len.0).min(READ_MAX);
+    times.way(prober)?;
+    let room = prober.anywhere(Sectors(ahead.0 + 2 * block.0));
+    let first = Extent::new(room.start, block);
+    prober.lose();
+    let timed = prober.bench.time(Operation::read(first))?;
+    let turns = 3.0 + part(ahead.0) / part(prober.track_sectors(first.start));
+    rest(prober, timed.completed, prober.spindle.period() * turns * 1.2);
+    for nth in 0..each {
+        let extent = Extent::new(Lba(first.end().0 + nth * len.0), len);
+        times.push(prober.bench.time(Operation::read(extent))?.took());
+    }
+    Ok(())
 }
 
 fn rest(prober: &mut Prober<'_, '_>, from: units::Instant, nanos: f64) {
@@ -194,6 +237,7 @@ fn write_times(prober: &mut Prober<'_, '_>, len: Sectors) -> Result<Times, Halt>
     let mut count = (WRITTEN / len.0).clamp(1, 64);
     let mut grows = true;
     while !times.enough(prober) {
+        times.way(prober)?;
         let room = prober.anywhere(Sectors(count * len.0));
         let count_now = room.len.0 / len.0;
         prober.lose();
@@ -224,7 +268,8 @@ mod tests {
     use super::*;
 
     fn times(all: &[f64]) -> Times {
-        let mut times = Times { all: Vec::new(), late: f64::MAX, known: 0, until: 0.0 };
+        let mut times =
+            Times { all: Vec::new(), late: f64::MAX, known: 0, until: 0.0, path: Path::default() };
         for time in all {
             times.push(duration(*time));
         }

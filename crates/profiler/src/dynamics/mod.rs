@@ -11,7 +11,8 @@
 //! What can be told apart and what cannot: all times are from a command's submission to when its sector begins to
 //! pass, later by what a drive takes from a sector's passing to its completion, which no host can see. That same time is
 //! in the phase that is foretold, so that what is foretold is right; it is in [`Overheads::read`] and [`Overheads::write`],
-//! and not in the curves, which are differences.
+//! and not in the curves, which are differences. The way between host and drive is in all times and, where it can be
+//! timed on its own ([`Overheads::path`]), in no overhead.
 
 mod buffers;
 mod chunks;
@@ -21,6 +22,7 @@ mod habits;
 mod hits;
 mod num;
 mod overheads;
+mod path;
 mod prediction;
 mod prober;
 mod run;

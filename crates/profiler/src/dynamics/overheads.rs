@@ -6,9 +6,11 @@
 //! the last track of the disk, behind which there is nothing. Where the map does not go so far, a track's first block is
 //! asked for while its last ones pass: the heads go on to the next track unless the command is there before.
 
-use units::{Duration, Extent, Lba, Operation, Sectors};
+use units::{Duration, Extent, Lba, Operation, Sectors, Share};
 
 use super::hits::Times;
+use super::num::duration;
+use super::path::Path;
 use super::prober::{Errand, Prober, Track, Way};
 use super::seeks::{ADAPTIVE, SPREAD_LEAST, variation};
 use super::threshold::{Estimate, Fact, Prior, Threshold};
@@ -26,6 +28,12 @@ const PROBES_MOST: usize = 4 * PROBES;
 const BATCH: usize = 16;
 /// The standard error that is enough, in ns.
 const ENOUGH: f64 = 5_000.0;
+/// More than so many of them say anything.
+const LEAST: usize = 8;
+/// And more than so many nothing new.
+const PROBES_MAX: usize = 400;
+/// Ways of one kind in a row, where two are measured in turn.
+const IN_TURN: usize = 4;
 /// By how much an overhead may vary, in ns.
 const SPREAD: f64 = SPREAD_LEAST;
 /// The longest part of a turn before its end at which a track is asked for from its beginning.
@@ -49,6 +57,7 @@ pub(crate) fn seek_command(prober: &mut Prober<'_, '_>) -> Result<Option<Figure<
     let _ = prober.bench.time(Operation::seek(extent.start))?;
     let mut times = Times::begin(prober);
     while !times.enough(prober) {
+        times.way(prober)?;
         for _ in 0..SEEKS {
             times.push(prober.bench.time(Operation::seek(extent.start))?.took());
         }
@@ -56,68 +65,114 @@ pub(crate) fn seek_command(prober: &mut Prober<'_, '_>) -> Result<Option<Figure<
     Ok(times.figure())
 }
 
-/// What passes from a command's submission until the heads of an arm that need not move are ready, in ns. `segments` is
-/// how many reads push everything out of the drive's memory.
-pub(crate) fn media(
-    prober: &mut Prober<'_, '_>,
+/// What passes from a command's submission until the heads of an arm that need not move are ready.
+///
+/// The path to a drive is longer and shorter for seconds each time. So this is measured beside what stands on it, a few
+/// probes at a time, and not once before.
+#[derive(Debug)]
+pub(crate) struct Base {
     errand: Errand,
-    segments: u32,
-    probes: usize,
-) -> Result<Option<Estimate>, Halt> {
-    if prober.bench.facts().seeks {
-        let most = if probes > PROBES_FIRST { PROBES_MOST } else { probes };
-        return anywhere(prober, errand, most);
+    threshold: Threshold,
+    last_track: Option<LastTrack>,
+    /// By how much the last track's sectors come later than foretold, in ns: all answers of one track are off by what the map is
+    /// off there, however many there are.
+    own: Option<Estimate>,
+    /// What of it is the way of a write's data over the bus, in ns: while an arm moves, data comes beside it.
+    data: f64,
+    /// What the path took meanwhile.
+    path: Path,
+}
+
+impl Base {
+    /// Nothing measured yet. `segments` is how many reads push everything out of the drive's memory, `data` what a write's
+    /// data takes over the bus, in ns.
+    pub(crate) fn new(prober: &Prober<'_, '_>, errand: Errand, segments: u32, data: f64) -> Self {
+        let prior = Prior::Upto(2.0 * prober.spindle.period());
+        let last_track = LastTrack::new(prober, segments);
+        let threshold = Threshold::new(prior, SPREAD);
+        Self { errand, threshold, last_track, own: None, data, path: Path::default() }
     }
-    let mut last = LastTrack::new(prober, segments);
-    let own = match &mut last {
-        // All answers of one track are off by what the map is off there, however many there are.
-        Some(last) if probes > PROBES_FIRST => last.own_phase(prober)?,
-        _ => Estimate::default(),
-    };
-    let mut threshold = Threshold::new(Prior::Upto(2.0 * prober.spindle.period()), SPREAD);
-    for _ in 0..4 * probes {
-        if threshold.count() >= probes || is_enough(&threshold, 1.0) {
-            break;
+
+    /// The same, measured anew from what is known of it.
+    pub(crate) fn again(&self) -> Self {
+        let prior = Prior::About(self.threshold.estimate().time, 4.0 * SPREAD);
+        let last_track = self.last_track.clone();
+        let threshold = Threshold::new(prior, SPREAD);
+        Self { threshold, last_track, path: Path::default(), ..*self }
+    }
+
+    /// How many probes it was found from.
+    pub(crate) fn count(&self) -> usize {
+        self.threshold.count()
+    }
+
+    /// In ns, with the path; nothing where it was not found.
+    pub(crate) fn estimate(&self) -> Option<Estimate> {
+        let Estimate { time, error } = self.threshold.estimate();
+        let own = self.own.unwrap_or_default();
+        let time = (time + own.time - self.data).max(0.0);
+        let error = (error * error + own.error * own.error).sqrt();
+        (self.count() > LEAST).then_some(Estimate { time, error })
+    }
+
+    /// As a figure of the drive's own: without the path, where that could be timed.
+    pub(crate) fn figure(&self) -> Option<Figure<Duration>> {
+        let own = |found: Estimate| Estimate { time: found.time - self.path.middle(), ..found };
+        self.estimate().map(|found| figure(own(found), self.count()))
+    }
+
+    /// Probes until there are so many, or it is known well.
+    pub(crate) fn find(&mut self, prober: &mut Prober<'_, '_>, probes: usize) -> Result<(), Halt> {
+        let (seeks, well) = (prober.bench.facts().seeks, probes > PROBES_FIRST);
+        if let Some(last) =
+            self.last_track.as_mut().filter(|_| well && !seeks && self.own.is_none())
+        {
+            self.own = Some(last.own_phase(prober)?);
         }
-        let gap = threshold.median();
-        let fact = match &mut last {
+        // From place to place the map is off by something else.
+        let (most, doubt) = if seeks && well { (PROBES_MOST, ADAPTIVE) } else { (probes, 1.0) };
+        for _ in 0..4 * most {
+            let known = self.count() > LEAST && doubt * self.threshold.estimate().error < ENOUGH;
+            if self.count() >= most || known {
+                break;
+            }
+            self.probe(prober)?;
+        }
+        prober.lose();
+        Ok(())
+    }
+
+    /// Some probes more, from wherever the heads are.
+    pub(crate) fn some(&mut self, prober: &mut Prober<'_, '_>, probes: usize) -> Result<(), Halt> {
+        if let Some(last) = &mut self.last_track {
+            last.there = false;
+        }
+        let enough = (self.count() + probes).min(PROBES_MAX);
+        for _ in 0..2 * probes {
+            if self.count() >= enough {
+                break;
+            }
+            self.probe(prober)?;
+        }
+        prober.lose();
+        Ok(())
+    }
+
+    fn probe(&mut self, prober: &mut Prober<'_, '_>) -> Result<(), Halt> {
+        let (gap, errand) = (self.threshold.median(), self.errand);
+        let fact = match &mut self.last_track {
+            _ if prober.bench.facts().seeks => after_seek(prober, gap, errand)?,
             Some(last) => last.probe(prober, gap, errand)?,
             None => around(prober, gap, errand)?,
         };
         if let Some(fact) = fact {
-            threshold.learn(fact);
+            self.threshold.learn(fact);
+            if prober.bench.facts().seeks && self.count() % BATCH == 0 {
+                self.threshold = self.threshold.varied(variation(&self.threshold));
+            }
         }
+        self.path.time(prober)
     }
-    prober.lose();
-    let Estimate { time, error } = threshold.estimate();
-    let error = (error * error + own.error * own.error).sqrt();
-    Ok((threshold.count() > 8).then_some(Estimate { time: time + own.time, error }))
-}
-
-fn is_enough(threshold: &Threshold, doubt: f64) -> bool {
-    threshold.count() > 8 && doubt * threshold.estimate().error < ENOUGH
-}
-
-/// The same from tracks all over the disk, to which the heads are moved by commands that transfer nothing.
-fn anywhere(
-    prober: &mut Prober<'_, '_>,
-    errand: Errand,
-    most: usize,
-) -> Result<Option<Estimate>, Halt> {
-    let mut threshold = Threshold::new(Prior::Upto(2.0 * prober.spindle.period()), SPREAD);
-    for _ in 0..4 * most {
-        if threshold.count() >= most || is_enough(&threshold, ADAPTIVE) {
-            break;
-        }
-        let Some(fact) = after_seek(prober, threshold.median(), errand)? else { continue };
-        threshold.learn(fact);
-        // What the map is off by differs from place to place.
-        if threshold.count() % BATCH == 0 {
-            threshold = threshold.varied(variation(&threshold));
-        }
-    }
-    prober.lose();
-    Ok((threshold.count() > 8).then(|| threshold.estimate()))
 }
 
 /// Moves the heads to a track by a command that transfers nothing, and asks for a block of it.
@@ -143,12 +198,15 @@ fn around(prober: &mut Prober<'_, '_>, gap: f64, errand: Errand) -> Result<Optio
 }
 
 /// The last track of the disk. Behind it nothing is read ahead, and the heads stay.
+#[derive(Clone, Debug)]
 struct LastTrack {
     track: Track,
     last: Extent,
     /// Whatever lies from here on may be in the drive's memory.
     known_from: Lba,
     segments: u32,
+    /// Whether the heads stand there.
+    there: bool,
 }
 
 impl LastTrack {
@@ -162,7 +220,7 @@ impl LastTrack {
         let last = Extent::new(Lba(end - block.0), block);
         let track = prober.track_of(last.start)?;
         let is_last = track.lbas.end() >= last.end();
-        is_last.then_some(Self { track, last, known_from: Lba(0), segments })
+        is_last.then_some(Self { track, last, known_from: Lba(0), segments, there: false })
     }
 
     /// A block before the one asked for last, by one of so many parts of the track: what was read ahead of that cannot
@@ -170,7 +228,7 @@ impl LastTrack {
     fn next(&mut self, prober: &mut Prober<'_, '_>, parts: u64) -> Result<Extent, Halt> {
         let block = prober.block().0;
         let step = (self.track.lbas.len.0 / parts / block).max(1) * block;
-        if self.known_from.0 < self.track.lbas.start.0 + 2 * step {
+        if self.known_from.0 < self.track.lbas.start.0 + 3 * step {
             for _ in 0..self.segments + 2 {
                 let extent = prober.anywhere(prober.block());
                 prober.visit(extent)?;
@@ -178,10 +236,12 @@ impl LastTrack {
             self.known_from = self.last.start;
             prober.lose();
             let _ = prober.bench.time(Operation::read(self.last))?;
+        } else if !self.there {
+            let before = self.before(step, block);
+            prober.visit(before)?;
         }
-        let start = Lba((self.known_from.0 - step) / block * block);
-        self.known_from = start;
-        Ok(Extent::new(start, Sectors(block)))
+        self.there = true;
+        Ok(self.before(step, block))
     }
 
     /// By how much sectors of this track come later than the map and the turning of the disk have it.
@@ -218,21 +278,32 @@ impl LastTrack {
         let extent = self.next(prober, PROBE_PARTS)?;
         prober.ask_for(&self.track, extent, gap, errand)
     }
+
+    /// A block that is in nobody's memory, so much before the one asked for last.
+    fn before(&mut self, step: u64, block: u64) -> Extent {
+        let start = Lba((self.known_from.0 - step) / block * block);
+        self.known_from = start;
+        Extent::new(start, Sectors(block))
+    }
 }
 
-/// What a change of heads on one cylinder takes, with all that comes before the arm moves, in ns.
+/// What a change of heads on one cylinder takes longer than none, in ns. Both are measured in turn, so that the path is as
+/// long for one as for the other.
 pub(crate) fn head_switch(
     prober: &mut Prober<'_, '_>,
     errand: Errand,
-    base: f64,
-) -> Result<Option<Estimate>, Halt> {
-    if prober.profile.surfaces < 2 {
+    base: &Base,
+) -> Result<Option<Figure<Duration>>, Halt> {
+    let (Some(known), true) = (base.estimate(), prober.profile.surfaces > 1) else {
         return Ok(None);
-    }
-    let mut threshold = Threshold::new(Prior::Upto(base + 2.0 * prober.spindle.period()), SPREAD);
-    for _ in 0..2 * PROBES {
-        let known = threshold.estimate();
-        if threshold.count() >= PROBES || threshold.count() > 8 && known.error < ENOUGH {
+    };
+    let mut base = base.again();
+    let prior = Prior::Upto(known.time + 2.0 * prober.spindle.period());
+    let mut threshold = Threshold::new(prior, SPREAD);
+    for nth in 0..2 * PROBES {
+        let error = threshold.estimate().error.max(base.threshold.estimate().error);
+        let known = threshold.count() > LEAST && base.count() > LEAST && error < ENOUGH;
+        if threshold.count() >= PROBES || known {
             break;
         }
         if let Some(fact) = prober.probe(Way::Heads, threshold.median(), errand)? {
@@ -240,6 +311,25 @@ pub(crate) fn head_switch(
         }
         // The way back would end on a track that is in memory.
         prober.lose();
+        if nth % IN_TURN == IN_TURN - 1 {
+            base.some(prober, IN_TURN)?;
+        }
     }
-    Ok((threshold.count() > 8).then(|| threshold.estimate()))
+    let Some(base) = base.estimate().filter(|_| threshold.count() > LEAST) else {
+        return Ok(None);
+    };
+    let switch = threshold.estimate();
+    let error = (switch.error * switch.error + base.error * base.error).sqrt();
+    let switch = Estimate { time: switch.time - base.time, error };
+    Ok(Some(figure(switch, threshold.count())))
+}
+
+/// An estimate as a figure.
+fn figure(estimate: Estimate, samples: usize) -> Figure<Duration> {
+    Figure {
+        value: duration(estimate.time),
+        spread: duration(estimate.error),
+        samples: u32::try_from(samples).unwrap_or(u32::MAX),
+        confidence: Share::from_percent(90),
+    }
 }

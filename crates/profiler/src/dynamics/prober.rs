@@ -9,6 +9,7 @@ use engine::Profile;
 use units::{Angle, Extent, Instant, Lba, Operation, Sectors};
 
 use super::num::{at, fraction, instant, ns, part, small, whole};
+use super::path::Path;
 use super::spindle::{Sighting, Spindle};
 use super::threshold::Fact;
 use crate::findings::Reason;
@@ -87,6 +88,8 @@ pub(crate) struct Prober<'a, 'b> {
     pub(crate) takeover: f64,
     /// What a hit takes at most, in ns.
     pub(crate) hit_most: f64,
+    /// What the path took, whenever it was timed.
+    pub(crate) path: Path,
     heads: Option<Heads>,
     /// The outermost and the innermost cylinder that have a track of one surface.
     first: u32,
@@ -106,6 +109,7 @@ impl<'a, 'b> Prober<'a, 'b> {
             spindle,
             takeover,
             hit_most: 0.0,
+            path: Path::default(),
             heads: None,
             first: 0,
             last,

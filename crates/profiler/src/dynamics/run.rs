@@ -1,17 +1,16 @@
 //! One measurement after the other.
 
 use engine::Profile;
-use units::{Duration, Instant, Sectors, Share};
+use units::{Duration, Instant, Sectors};
 
 use super::buffers::{self, Memory};
 use super::chunks::chunks;
 use super::habits;
 use super::hits::{self, Hits};
-use super::num::{duration, ns};
-use super::overheads;
+use super::num::ns;
+use super::overheads::{self, Base};
 use super::prober::{Errand, Prober};
 use super::seeks::{self, Curve};
-use super::threshold::Estimate;
 use super::{depth, prediction, write_buffer};
 use crate::{Bench, Figure, Halt, Stage};
 
@@ -20,7 +19,7 @@ const fn time(stage: Stage) -> [Duration; 2] {
     let millis = match stage {
         Stage::ReadBuffer => [40_000, 5_000],
         Stage::Seeks => [120_000, 7_500],
-        Stage::Overheads => [40_000, 4_000],
+        Stage::Overheads => [70_000, 4_000],
         Stage::WriteBuffer => [20_000, 2_500],
         Stage::Chunks => [50_000, 4_000],
         Stage::Depth => [45_000, 5_000],
@@ -50,7 +49,7 @@ const WHOLE: [Duration; 2] = [Duration::from_secs(300), Duration::from_secs(30)]
 const LAST: Duration = Duration::from_millis(500);
 
 /// What the same stage may take for ways of no distance measured again, and for ways before writes.
-const MORE: [Duration; 2] = [Duration::from_secs(30), Duration::from_millis(1_500)];
+const MORE: [Duration; 2] = [Duration::from_secs(60), Duration::from_millis(1_500)];
 /// What is measured here, in this order.
 const STAGES: [Stage; 7] = [
     Stage::ReadBuffer,
@@ -87,6 +86,7 @@ pub fn measure(bench: &mut Bench<'_>, map: &Profile) -> Result<(), Halt> {
         let most = run.time(stage);
         run.prober.bench.begin(stage, most);
         let ended = run.stage(stage);
+        run.path();
         run.chunks_of_bands();
         run.prober.bench.drain();
         run.prober.lose();
@@ -111,15 +111,6 @@ struct Run<'a, 'b> {
     writes: Option<Hits>,
     /// What a read over no distance takes, in ns.
     base: f64,
-}
-
-fn figure(estimate: Estimate, base: f64, samples: u32) -> Figure<Duration> {
-    Figure {
-        value: duration(estimate.time - base),
-        spread: duration(estimate.error),
-        samples,
-        confidence: Share::from_percent(90),
-    }
 }
 
 impl Run<'_, '_> {
@@ -169,13 +160,15 @@ impl Run<'_, '_> {
     /// What an earlier run found that later parts stand on.
     fn remember(&mut self, stage: Stage) {
         let found = &self.prober.bench.findings.dynamics.overheads;
+        let path = found.path.map_or(0.0, |path| ns(path.value));
         let line = |overhead: Option<Figure<Duration>>, sector: Option<Figure<Duration>>| {
             let (overhead, sector) = (overhead?, sector?);
             Some(Hits {
-                overhead: ns(overhead.value),
+                overhead: ns(overhead.value) + path,
                 sector: ns(sector.value),
                 errors: (ns(overhead.spread), ns(sector.spread)),
                 samples: overhead.samples,
+                path,
             })
         };
         if stage == Stage::Overheads {
@@ -183,7 +176,7 @@ impl Run<'_, '_> {
             self.writes = line(found.cached, found.bus_write);
         }
         if stage == Stage::Seeks {
-            self.base = found.read.map_or(0.0, |read| ns(read.value));
+            self.base = found.read.map_or(0.0, |read| ns(read.value) + path);
         }
     }
 
@@ -211,8 +204,9 @@ impl Run<'_, '_> {
         self.prober.bench.findings.dynamics.overheads = found;
         found.seek = overheads::seek_command(&mut self.prober)?;
         self.prober.bench.findings.dynamics.overheads = found;
-        let switch = overheads::head_switch(&mut self.prober, Errand::Read, self.base)?;
-        found.head_switch = switch.map(|switch| figure(switch, self.base, 22));
+        let mut base = self.base_of(Errand::Read);
+        base.find(&mut self.prober, overheads::PROBES_FIRST)?;
+        found.head_switch = overheads::head_switch(&mut self.prober, Errand::Read, &base)?;
         self.prober.bench.findings.dynamics.overheads = found;
         self.habits()?;
         found = self.prober.bench.findings.dynamics.overheads;
@@ -226,19 +220,20 @@ impl Run<'_, '_> {
             self.prober.bench.findings.dynamics.overheads = found;
         }
         if facts.writable && facts.forces {
-            let write = self.base(Errand::ForcedWrite, overheads::PROBES)?;
-            // The heads may be there before the data is, which comes over the bus.
-            let bus = self.writes.or(self.hits).map_or(0.0, |hits| hits.sector);
-            let data = bus * super::num::part(facts.block.0);
-            let write = write.map(|write| Estimate { time: (write.time - data).max(0.0), ..write });
-            found.write = write.map(|write| figure(write, 0.0, 22));
-            let base = write.map_or(self.base, |write| write.time);
-            let switch = overheads::head_switch(&mut self.prober, Errand::ForcedWrite, base)?;
-            found.head_switch_write = switch.map(|switch| figure(switch, base, 22));
-            self.prober.bench.findings.dynamics.overheads = found;
-            self.seeks_before_writes(base)?;
+            self.forced_writes()?;
         }
         Ok(())
+    }
+
+    fn forced_writes(&mut self) -> Result<(), Halt> {
+        let mut base = self.base_of(Errand::ForcedWrite);
+        base.find(&mut self.prober, overheads::PROBES)?;
+        let mut found = self.prober.bench.findings.dynamics.overheads;
+        found.write = base.figure();
+        let switch = overheads::head_switch(&mut self.prober, Errand::ForcedWrite, &base)?;
+        found.head_switch_write = switch;
+        self.prober.bench.findings.dynamics.overheads = found;
+        self.seeks_before_writes(&base)
     }
 
     /// What its firmware does with reads.
@@ -256,16 +251,28 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// What a way of no distance takes, with all that comes before the arm moves.
-    fn base(&mut self, errand: Errand, probes: usize) -> Result<Option<Estimate>, Halt> {
+    /// What a way of no distance takes, with all that comes before the arm moves: to be measured.
+    fn base_of(&self, errand: Errand) -> Base {
         let memory = self.prober.bench.findings.dynamics.read_buffer;
         let segments = memory.map_or(SEGMENTS_FIRST, |memory| memory.segments.value);
-        overheads::media(&mut self.prober, errand, segments, probes)
+        let bus = self.writes.or(self.hits).filter(|_| errand == Errand::ForcedWrite);
+        // The heads may be there before the data is, which comes over the bus.
+        let data = bus.map_or(0.0, |hits| hits.sector * super::num::part(self.prober.block().0));
+        Base::new(&self.prober, errand, segments, data)
+    }
+
+    /// What the path takes, as far as it was timed.
+    fn path(&mut self) {
+        if let Some(path) = self.prober.path.figure() {
+            self.prober.bench.findings.dynamics.overheads.path = Some(path);
+        }
     }
 
     fn seeks(&mut self) -> Result<(), Halt> {
         let cylinders = self.prober.profile.cylinders;
-        if let Some(base) = self.base(Errand::Read, overheads::PROBES_FIRST)? {
+        let mut base = self.base_of(Errand::Read);
+        base.find(&mut self.prober, overheads::PROBES_FIRST)?;
+        if let Some(base) = base.estimate() {
             self.base = base.time;
             self.prober.takeover = base.time + TAKEOVER;
         }
@@ -282,20 +289,19 @@ impl Run<'_, '_> {
             self.prober.bench.findings.note(note);
         }
         let mut curve = Curve::new(Errand::Read, self.base, quick);
-        let ended = curve.measure(&mut self.prober);
+        let ended = curve.measure(&mut self.prober, &mut base);
         self.prober.bench.findings.dynamics.seek = curve.seeks(cylinders);
         if ended == Err(Halt::Interrupted) {
             return ended;
         }
-        // The phase is known best after so many reads: what everything stands on is measured again.
         let more = self.more(Stage::Seeks);
         self.prober.bench.begin(Stage::Seeks, more);
-        if let Some(base) = self.base(Errand::Read, overheads::PROBES)? {
-            self.base = base.time;
-            curve.rest_on(base.time);
+        base.find(&mut self.prober, overheads::PROBES)?;
+        if let Some(known) = base.estimate() {
+            self.base = known.time;
+            curve.rest_on(known.time);
             let found = &mut self.prober.bench.findings.dynamics;
-            found.overheads.read =
-                Some(figure(base, 0.0, u32::try_from(overheads::PROBES).unwrap_or(0)));
+            found.overheads.read = base.figure();
             found.seek = curve.seeks(cylinders);
         }
         ended
@@ -316,7 +322,7 @@ impl Run<'_, '_> {
         }
     }
 
-    fn seeks_before_writes(&mut self, base: f64) -> Result<(), Halt> {
+    fn seeks_before_writes(&mut self, base: &Base) -> Result<(), Halt> {
         let reads = self.prober.bench.findings.dynamics.seek.clone();
         let Some(reads) = reads else { return Ok(()) };
         let more = self.more(Stage::Overheads);

@@ -8,7 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use super::num::{duration, part, small};
+use super::num::{at, duration, part, small};
+use super::overheads::Base;
 use super::prober::{Errand, Prober, Way};
 use super::smooth::{AGREES, Sample, smooth};
 use super::threshold::{Estimate, Prior, Threshold};
@@ -34,10 +35,16 @@ const UNKNOWN: (f64, f64) = (0.1, 200_000.0);
 const BEND: f64 = 0.3;
 /// Rounds of points in between.
 const ROUNDS: u32 = 12;
-/// Probes of each distance at which the variation of single movements is looked for, after its middle is known.
-const PILOT_PROBES: u32 = 120;
+/// Distances at which the variation of single movements is looked for, after their middles are known, are probed in turn,
+/// so many times: the path is longer and shorter for seconds, and is to be so for all of them.
+const PILOT_ROUNDS: u32 = 12;
+/// And each so many times in its turn, at the same places about its middle.
+const PILOT_TIMES: u32 = 2;
 /// How many deviations from the middle they ask.
 const ASIDE: [f64; 5] = [-1.0, 2.5, 0.0, 1.0, -2.5];
+/// After so long a way of no length is looked at again, in ns, by default and at a glance; by so many probes.
+const BESIDE: [f64; 2] = [1.5e9, 1e9];
+const BESIDE_PROBES: usize = 4;
 /// What movements vary by, as far as the phase is uncertain, in ns.
 pub(crate) const SPREAD_LEAST: f64 = 25_000.0;
 /// Movements that vary by more than the phase does, in ns.
@@ -58,6 +65,8 @@ pub(crate) struct Curve {
     pub(crate) spreads: Vec<(u32, f64)>,
     /// What a way of no distance takes.
     base: f64,
+    /// When that was looked at last.
+    rested: f64,
     quick: bool,
 }
 
@@ -80,11 +89,22 @@ fn distances(cylinders: u32, (each, ratio, parts): (u32, u32, u32)) -> Vec<u32> 
 impl Curve {
     /// Nothing measured; `base` is what a way of no distance takes, in ns.
     pub(crate) fn new(errand: Errand, base: f64, quick: bool) -> Self {
-        Self { errand, points: BTreeMap::new(), spreads: Vec::new(), base, quick }
+        Self { errand, points: BTreeMap::new(), spreads: Vec::new(), base, rested: 0.0, quick }
     }
 
-    /// A way of no distance was measured anew.
-    pub(crate) fn rest_on(&mut self, base: f64) {
+    /// Looks again what a way of no length takes, if that is some time ago.
+    fn rest(&mut self, prober: &mut Prober<'_, '_>, base: &mut Base) -> Result<(), Halt> {
+        let now = at(prober.bench.now());
+        if now - self.rested < BESIDE[usize::from(self.quick)] {
+            return Ok(());
+        }
+        base.some(prober, BESIDE_PROBES)?;
+        self.rested = at(prober.bench.now());
+        Ok(())
+    }
+
+    /// What a way of no length takes, as it is known better now.
+    pub(crate) const fn rest_on(&mut self, base: f64) {
         self.base = base;
     }
 
@@ -93,23 +113,37 @@ impl Curve {
         u32::try_from(self.points.values().map(Threshold::count).sum::<usize>()).unwrap_or(u32::MAX)
     }
 
-    /// Measures until it is done or the time is over; what was measured is kept either way.
-    pub(crate) fn measure(&mut self, prober: &mut Prober<'_, '_>) -> Result<(), Halt> {
+    /// Measures until it is done or the time is over; what was measured is kept either way. What a way of no length takes
+    /// is measured beside it.
+    pub(crate) fn measure(
+        &mut self,
+        prober: &mut Prober<'_, '_>,
+        base: &mut Base,
+    ) -> Result<(), Halt> {
+        let ended = self.measure_all(prober, base);
+        if let Some(found) = base.estimate() {
+            self.base = found.time;
+        }
+        ended
+    }
+
+    fn measure_all(&mut self, prober: &mut Prober<'_, '_>, base: &mut Base) -> Result<(), Halt> {
         let shape = if self.quick { QUICK } else { (EACH, RATIO, PARTS) };
         let list = distances(prober.stroke() + 1, shape);
         if list.is_empty() {
             return Ok(());
         }
-        self.pilot(prober, &list)?;
+        self.pilot(prober, &list, base)?;
         let mut stride = list.len().next_power_of_two();
         while stride > 0 {
             for nth in (0..list.len()).step_by(stride).chain([list.len() - 1]) {
                 self.point(prober, list[nth])?;
+                self.rest(prober, base)?;
             }
             stride /= 2;
         }
         if !self.quick {
-            self.ask_again(prober)?;
+            self.ask_again(prober, base)?;
         }
         for _ in 0..ROUNDS {
             let wanted = self.between();
@@ -118,18 +152,19 @@ impl Curve {
             }
             for distance in wanted {
                 self.point(prober, distance)?;
+                self.rest(prober, base)?;
             }
         }
         if self.quick {
             return Ok(());
         }
-        self.ask_again(prober)?;
-        self.sharpen(prober)
+        self.ask_again(prober, base)?;
+        self.sharpen(prober, base)
     }
 
     /// Measures points anew that lie far from the line between their neighbours: a wrong answer early on leads halving
     /// astray, and bends are real. What two of three say holds.
-    fn ask_again(&mut self, prober: &mut Prober<'_, '_>) -> Result<(), Halt> {
+    fn ask_again(&mut self, prober: &mut Prober<'_, '_>, base: &mut Base) -> Result<(), Halt> {
         let known: Vec<(u32, Estimate)> =
             self.points.iter().map(|(distance, one)| (*distance, one.estimate())).collect();
         for three in known.windows(3) {
@@ -148,6 +183,7 @@ impl Curve {
             }
             tries.sort_by(|one, other| one.estimate().time.total_cmp(&other.estimate().time));
             self.points.insert(distance, tries.swap_remove(1));
+            self.rest(prober, base)?;
         }
         Ok(())
     }
@@ -228,12 +264,17 @@ impl Curve {
     }
 
     /// Finds out by how much single movements vary, at some distances.
-    fn pilot(&mut self, prober: &mut Prober<'_, '_>, list: &[u32]) -> Result<(), Halt> {
+    fn pilot(
+        &mut self,
+        prober: &mut Prober<'_, '_>,
+        list: &[u32],
+        base: &mut Base,
+    ) -> Result<(), Halt> {
         let last = list[list.len() - 1];
         // Each further than the one before by the same factor: the eighth root of the stroke, or its square.
         let factor = f64::from(last).sqrt().sqrt().sqrt();
         let factor = if self.quick { factor * factor * factor * factor } else { factor };
-        let mut found = Vec::new();
+        let mut pilots = Vec::new();
         let mut next = 1.0;
         while next < 1.01 * f64::from(last) {
             let distance = small(next).clamp(1, last);
@@ -241,24 +282,22 @@ impl Curve {
             let prior = Prior::Upto(self.base + 5.0 * prober.spindle.period());
             let mut threshold = Threshold::new(prior, 60_000.0);
             self.refine(prober, distance, &mut threshold, PROBES)?;
-            let mut spread = variation(&threshold);
-            let probes = if self.quick { PILOT_PROBES / 3 } else { PILOT_PROBES };
-            for nth in 0..probes {
-                let aside = ASIDE[nth as usize % ASIDE.len()] * spread;
-                let gap = (threshold.median() + aside).max(self.base / 2.0);
-                if let Some(fact) = prober.probe(Way::Cylinders(distance), gap, self.errand)? {
-                    threshold.learn(fact);
-                }
-                if nth % 5 == 4 {
-                    spread = variation(&threshold);
-                }
+            pilots.push((distance, threshold));
+        }
+        let rounds = if self.quick { PILOT_ROUNDS / 3 } else { PILOT_ROUNDS };
+        for _ in 0..rounds {
+            for (distance, threshold) in &mut pilots {
+                self.ask_aside(prober, *distance, threshold)?;
+                self.rest(prober, base)?;
             }
-            spread = variation(&threshold);
-            let time = threshold.estimate().time;
+        }
+        let settled = |(distance, threshold): (u32, Threshold)| {
+            let (spread, time) = (variation(&threshold), threshold.estimate().time);
             let mut settled = Threshold::new(Prior::About(time, 0.1 * time + 100_000.0), spread);
             threshold.facts().iter().for_each(|fact| settled.learn(*fact));
-            found.push((distance, spread, settled));
-        }
+            (distance, spread, settled)
+        };
+        let found: Vec<_> = pilots.into_iter().map(settled).collect();
         let spreads: Vec<f64> = found.iter().map(|(_, spread, _)| *spread).collect();
         for (nth, (distance, spread, threshold)) in found.into_iter().enumerate() {
             // One that varies far more than those beside it was answered wrong.
@@ -272,6 +311,25 @@ impl Curve {
             self.points.insert(distance, threshold);
         }
         self.spreads.dedup_by_key(|known| known.0);
+        Ok(())
+    }
+
+    /// Asks a distance at and beside its middle, some times each.
+    fn ask_aside(
+        &self,
+        prober: &mut Prober<'_, '_>,
+        distance: u32,
+        threshold: &mut Threshold,
+    ) -> Result<(), Halt> {
+        for _ in 0..PILOT_TIMES {
+            let spread = variation(threshold);
+            for aside in ASIDE {
+                let gap = (threshold.median() + aside * spread).max(self.base / 2.0);
+                if let Some(fact) = prober.probe(Way::Cylinders(distance), gap, self.errand)? {
+                    threshold.learn(fact);
+                }
+            }
+        }
         Ok(())
     }
 
@@ -320,7 +378,7 @@ impl Curve {
     }
 
     /// More probes for the points that are known least well, until all are known well enough.
-    fn sharpen(&mut self, prober: &mut Prober<'_, '_>) -> Result<(), Halt> {
+    fn sharpen(&mut self, prober: &mut Prober<'_, '_>, base: &mut Base) -> Result<(), Halt> {
         for _ in 0..400 {
             let smoothed = self.smoothed();
             let mut vague: Vec<(f64, u32)> = smoothed
@@ -339,6 +397,7 @@ impl Curve {
                 let ended = self.refine(prober, distance, &mut threshold, PROBES / 2);
                 self.points.insert(distance, threshold);
                 ended?;
+                self.rest(prober, base)?;
             }
         }
         Ok(())
@@ -382,18 +441,21 @@ impl Curve {
 /// Distances at which ways before writes are compared with ways before reads.
 const WRITES: usize = 36;
 
-/// The curve before writes: the one before reads, and by how much the two differ, at far fewer distances. `base` is what a
-/// write over no distance takes.
+/// The curve before writes: the one before reads, and by how much the two differ, at far fewer distances. What a write
+/// over no distance takes is measured beside it.
 pub(crate) fn before_writes(
     prober: &mut Prober<'_, '_>,
     reads: &super::Seeks,
-    base: f64,
+    base: &Base,
 ) -> Result<Option<super::Seeks>, Halt> {
+    let mut base = base.again();
+    base.find(prober, PROBES)?;
     let quick = prober.bench.budget().quick;
     let known = &reads.points;
     let varies = known.iter().any(|point| super::num::ns(point.variation) > VARIES);
     let step = known.len().div_ceil(if quick { WRITES / 4 } else { WRITES }).max(1);
-    let curve = Curve::new(Errand::ForcedWrite, base, quick);
+    let Some(standing) = base.estimate() else { return Ok(None) };
+    let mut curve = Curve::new(Errand::ForcedWrite, standing.time, quick);
     let mut apart: Vec<Sample> = Vec::new();
     let mut samples = 0;
     let last = known.len().saturating_sub(1);
@@ -402,27 +464,27 @@ pub(crate) fn before_writes(
             continue;
         }
         let seek = super::num::ns(read.time);
-        let expected = base + seek + apart.last().map_or(0.0, |last| last.time);
+        let expected = seek + apart.last().map_or(curve.base, |last| last.time);
         let spread = super::num::ns(read.variation).max(SPREAD_LEAST);
         let mut threshold = Threshold::new(Prior::About(expected, 250_000.0), spread);
         let ended = curve.refine(prober, read.distance, &mut threshold, 2 * PROBES);
         let Estimate { time, error } = threshold.estimate();
         if threshold.count() > 2 {
             samples += u32::try_from(threshold.count()).unwrap_or(0);
-            let time = time - base - seek;
             let error = if varies { ADAPTIVE * error } else { error };
-            apart.push(Sample { distance: f64::from(read.distance), time, error });
+            apart.push(Sample { distance: f64::from(read.distance), time: time - seek, error });
         }
-        match ended {
+        match ended.and_then(|()| curve.rest(prober, &mut base)) {
             Err(Halt::OutOfTime) if apart.len() > WRITES / 8 => break,
             ended => ended?,
         }
     }
     let apart = smooth(&apart, if varies { AGREES_VARIED } else { AGREES });
+    let base = base.estimate().unwrap_or(standing).time;
     let points: Vec<super::SeekPoint> = known
         .iter()
         .map(|read| {
-            let apart = at_distance(&apart, f64::from(read.distance));
+            let apart = at_distance(&apart, f64::from(read.distance)) - base;
             super::SeekPoint { time: duration(super::num::ns(read.time) + apart), ..*read }
         })
         .collect();
