@@ -28,6 +28,12 @@ const DOUBT: f64 = 1e-6;
 const INSIDE: f64 = 4.6;
 /// The most tracks of each of two lattices that are looked at where one may become the other.
 const BEGINS_MAX: usize = 1_024;
+/// So many blocks on either side of an end say where exactly it is, if slips have moved it.
+const NEAR: u64 = 8;
+/// If the two sides are so many standard deviations apart.
+const NEAR_APART: f64 = 2.5;
+/// So probable it may be that it is elsewhere.
+const NEAR_DOUBT: f64 = 1e-3;
 /// One of so many blocks on a track may have been slipped before it.
 const SLACK: u64 = 14;
 /// How often they are made sharp at most.
@@ -67,12 +73,13 @@ pub(crate) fn first_track(
     Ok(sharp.anchor)
 }
 
-/// Where the lattice begins that is known up to a place, behind the piece before it, and how sure that is.
+/// Where the lattice begins that is known up to a place, behind the piece before it, how sure that is, and whether blocks next to
+/// it say so.
 pub(crate) fn begin(
     probe: &mut Probe<'_, '_>,
     before: &Piece,
     (lattice, to): (&Lattice, Block),
-) -> Result<(Block, f64), Halt> {
+) -> Result<(Block, f64, bool), Halt> {
     let back = BACK * before.ending.spt;
     let from = before.to.saturating_sub(back).max(before.from + 1);
     let (mut old, mut new) = (before.ending, *lattice);
@@ -95,7 +102,44 @@ pub(crate) fn begin(
         found = Some(at);
     }
     let found = found.expect("looked for at least once");
-    Ok((found.at, found.sure))
+    let sharp = exactly(probe, (&old, &new), found.at)?;
+    let Boundary { at, sure, .. } = sharp.unwrap_or(found);
+    Ok((at, sure, sharp.is_some()))
+}
+
+/// Where exactly one lattice becomes the other, by blocks next to where it was found to: what was slipped on either side has
+/// moved the tracks by which that was judged, and next to it both run straight. None if that does not tell.
+fn exactly(
+    probe: &mut Probe<'_, '_>,
+    (old, new): (&Lattice, &Lattice),
+    at: Block,
+) -> Result<Option<Boundary>, Halt> {
+    let (from, to) = (at.saturating_sub(NEAR), at + NEAR);
+    let plain = old.track(at).1 == 0 && new.track(at).1 == 0;
+    if plain || to + 1 >= probe.blocks || old.spt.min(new.spt) < 8 * NEAR {
+        return Ok(None);
+    }
+    let (left, right) = (old.at(from), new.at(to));
+    let before = |at: Block| left + (real(at) - real(from)) / real(old.spt);
+    let behind = |at: Block| right + (real(at) - real(to)) / real(new.spt);
+    if wrap(before(at) - behind(at)).abs() < NEAR_APART * probe.sigma {
+        return Ok(None);
+    }
+    let search = Search {
+        from,
+        to,
+        width: 1,
+        doubt: NEAR_DOUBT,
+        begins: &[],
+        slack: 0,
+        spread: 0,
+        reads_min: 12,
+        reads: 60 * probe.effort(),
+        sigma: probe.sigma * 1.2,
+    };
+    let found = boundary(probe, &search, &before, &behind, &|_| 0.0)?;
+    let inside = found.at > from + 1 && found.at < to;
+    Ok((inside && 1.0 - found.sure <= NEAR_DOUBT).then_some(found))
 }
 
 /// Where one lattice becomes the other, between two places.

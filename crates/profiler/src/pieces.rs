@@ -53,10 +53,10 @@ fn settle_behind(
     before: &mut Piece,
     piece: &mut Piece,
 ) -> Result<(), Halt> {
-    let (start, sure) = begin(probe, before, (&piece.lattice, piece.to))?;
+    let (start, sure, seen) = begin(probe, before, (&piece.lattice, piece.to))?;
     // Where both lattices have a track begin there is no doubt left.
-    let start =
-        if both_begin(before, piece, start) { start } else { first_track(probe, piece, start)? };
+    let told = seen || both_begin(before, piece, start);
+    let start = if told { start } else { first_track(probe, piece, start)? };
     before.to = start;
     (piece.from, piece.sure) = (start, sure);
     piece.settled_by_cylinders = before.lattice.heads > 1 && piece.lattice.heads > 1;
