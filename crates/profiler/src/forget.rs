@@ -9,7 +9,7 @@
 
 use crate::bench::Halt;
 use crate::circle::{centre, part, real, whole, wrap};
-use crate::probe::{Block, LONG_MAX, Probe};
+use crate::probe::{Block, LONG_MAX, Probe, Sample};
 
 /// Blocks that are read in turn, for each read by which a drive forgets.
 const TIMES: u64 = 4;
@@ -19,6 +19,8 @@ const APART: u64 = 1_024;
 const PLACES: u32 = 24;
 /// By how much each of these reads is longer than the one before.
 const LONGER: u64 = 4;
+/// How often in a row a drive is made to forget though that did not help.
+const IN_VAIN_MAX: u32 = 3;
 /// By how much the ends of longer reads may be off on the mean, in standard deviations of one.
 const OFF_MAX: f64 = 0.8;
 
@@ -92,6 +94,39 @@ impl Probe<'_, '_> {
             longer *= LONGER;
         }
         Ok(())
+    }
+
+    /// Reads these blocks off the media, from the last to the first; so they are given.
+    ///
+    /// What the drive has kept of them waits until it was made to forget all of it at once, where no longer read helps.
+    ///
+    /// # Errors
+    /// As [`crate::Bench::check`].
+    pub(crate) fn samples_of(&mut self, mut blocks: Vec<Block>) -> Result<Vec<Sample>, Halt> {
+        let mut found = Vec::new();
+        if !self.forgets_late() || self.long_max == LONG_MAX {
+            for at in blocks {
+                found.extend(self.sample_again(at)?);
+            }
+            return Ok(found);
+        }
+        let mut in_vain = 0;
+        while in_vain < IN_VAIN_MAX {
+            let (before, mut kept) = (found.len(), Vec::new());
+            for at in blocks {
+                match self.read(at)? {
+                    Some((took, sample)) if took >= self.hit => found.push(sample),
+                    Some(_) => kept.push(at),
+                    None => {}
+                }
+            }
+            let Some(first) = kept.first() else { break };
+            in_vain = if found.len() > before { 0 } else { in_vain + 1 };
+            self.forget(*first)?;
+            blocks = kept;
+        }
+        found.sort_by_key(|sample| core::cmp::Reverse(sample.at));
+        Ok(found)
     }
 
     /// Reads a block that has nothing to do with `at`, one of many in turn. Whether there was one.
