@@ -17,12 +17,14 @@ const TIMES: u64 = 4;
 const APART: u64 = 1_024;
 /// Places by which it is seen how long a read may be.
 const PLACES: u32 = 24;
+/// The same in a quick measurement.
+const PLACES_QUICK: u32 = 8;
 /// By how much each of these reads is longer than the one before.
 const LONGER: u64 = 4;
 /// How often in a row a drive is made to forget though that did not help.
 const IN_VAIN_MAX: u32 = 3;
-/// By how much the ends of longer reads may be off on the mean, in standard deviations of one.
-const OFF_MAX: f64 = 0.8;
+/// By how much the ends of longer reads may be off on the mean, in standard deviations of it.
+const OFF_MAX: f64 = 2.8;
 
 /// Blocks that were read once, and when they come by.
 #[derive(Clone, Debug, Default)]
@@ -71,9 +73,11 @@ impl Probe<'_, '_> {
         if room == 0 || !self.forgets_late() {
             return Ok(());
         }
+        let places = if self.bench.budget().quick { PLACES_QUICK } else { PLACES };
+        let off_max = OFF_MAX * self.sigma * (2.0 / f64::from(places)).sqrt();
         let mut alone = Vec::new();
-        for nth in 0..PLACES {
-            let even = (f64::from(nth) + self.even()) / f64::from(PLACES);
+        for nth in 0..places {
+            let even = (f64::from(nth) + self.even()) / f64::from(places);
             alone.extend(self.sample(LONG_MAX + whole(even * real(room)))?);
         }
         let mut longer = 2;
@@ -87,7 +91,8 @@ impl Probe<'_, '_> {
             let reach = 5.0 * self.sigma;
             let near: Vec<f64> = off.into_iter().filter(|off| off.abs() < reach).collect();
             let mean = centre(&near, reach).map_or(1.0, |centre| wrap(centre.mean).abs());
-            if near.len() * 8 < alone.len() * 7 || mean > OFF_MAX * self.sigma {
+            // Some are noticed late.
+            if near.len() * 4 < alone.len() * 3 || mean > off_max {
                 break;
             }
             self.long_max = longer;
