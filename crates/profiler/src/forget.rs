@@ -9,7 +9,7 @@
 
 use crate::bench::Halt;
 use crate::circle::{centre, part, real, whole, wrap};
-use crate::probe::{Block, LONG_MAX, Probe};
+use crate::probe::{Block, LONG_MAX, Probe, Sample};
 
 /// Blocks that are read in turn, for each read by which a drive forgets.
 const TIMES: u64 = 4;
@@ -17,10 +17,14 @@ const TIMES: u64 = 4;
 const APART: u64 = 1_024;
 /// Places by which it is seen how long a read may be.
 const PLACES: u32 = 24;
+/// The same in a quick measurement.
+const PLACES_QUICK: u32 = 8;
 /// By how much each of these reads is longer than the one before.
 const LONGER: u64 = 4;
-/// By how much the ends of longer reads may be off on the mean, in standard deviations of one.
-const OFF_MAX: f64 = 0.8;
+/// How often in a row a drive is made to forget though that did not help.
+const IN_VAIN_MAX: u32 = 3;
+/// By how much the ends of longer reads may be off on the mean, in standard deviations of it.
+const OFF_MAX: f64 = 2.8;
 
 /// Blocks that were read once, and when they come by.
 #[derive(Clone, Debug, Default)]
@@ -69,9 +73,11 @@ impl Probe<'_, '_> {
         if room == 0 || !self.forgets_late() {
             return Ok(());
         }
+        let places = if self.bench.budget().quick { PLACES_QUICK } else { PLACES };
+        let off_max = OFF_MAX * self.sigma * (2.0 / f64::from(places)).sqrt();
         let mut alone = Vec::new();
-        for nth in 0..PLACES {
-            let even = (f64::from(nth) + self.even()) / f64::from(PLACES);
+        for nth in 0..places {
+            let even = (f64::from(nth) + self.even()) / f64::from(places);
             alone.extend(self.sample(LONG_MAX + whole(even * real(room)))?);
         }
         let mut longer = 2;
@@ -85,13 +91,47 @@ impl Probe<'_, '_> {
             let reach = 5.0 * self.sigma;
             let near: Vec<f64> = off.into_iter().filter(|off| off.abs() < reach).collect();
             let mean = centre(&near, reach).map_or(1.0, |centre| wrap(centre.mean).abs());
-            if near.len() * 8 < alone.len() * 7 || mean > OFF_MAX * self.sigma {
+            // Some are noticed late.
+            if near.len() * 4 < alone.len() * 3 || mean > off_max {
                 break;
             }
             self.long_max = longer;
             longer *= LONGER;
         }
         Ok(())
+    }
+
+    /// Reads these blocks off the media, from the last to the first; so they are given.
+    ///
+    /// What the drive has kept of them waits until it was made to forget all of it at once, where no longer read helps.
+    ///
+    /// # Errors
+    /// As [`crate::Bench::check`].
+    pub(crate) fn samples_of(&mut self, mut blocks: Vec<Block>) -> Result<Vec<Sample>, Halt> {
+        let mut found = Vec::new();
+        if !self.forgets_late() || self.long_max == LONG_MAX {
+            for at in blocks {
+                found.extend(self.sample_again(at)?);
+            }
+            return Ok(found);
+        }
+        let mut in_vain = 0;
+        while in_vain < IN_VAIN_MAX {
+            let (before, mut kept) = (found.len(), Vec::new());
+            for at in blocks {
+                match self.read(at)? {
+                    Some((took, sample)) if took >= self.hit => found.push(sample),
+                    Some(_) => kept.push(at),
+                    None => {}
+                }
+            }
+            let Some(first) = kept.first() else { break };
+            in_vain = if found.len() > before { 0 } else { in_vain + 1 };
+            self.forget(*first)?;
+            blocks = kept;
+        }
+        found.sort_by_key(|sample| core::cmp::Reverse(sample.at));
+        Ok(found)
     }
 
     /// Reads a block that has nothing to do with `at`, one of many in turn. Whether there was one.

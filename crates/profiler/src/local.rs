@@ -348,10 +348,9 @@ pub(crate) fn levels(
                 })
                 .collect();
             blocks.retain(|at| *at < probe.blocks);
-            for at in blocks.into_iter().rev() {
-                let sample = probe.sample_again(at)?;
-                phases.extend(sample.map(|sample| (sample.at, probe.phase(&sample))));
-            }
+            blocks.reverse();
+            let samples = probe.samples_of(blocks)?;
+            phases.extend(self::phases(probe, &samples));
         }
         tracks = behind;
         let found = best_of(&phases, (anchor, spt), heads, (tracks, probe.sigma));

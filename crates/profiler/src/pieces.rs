@@ -126,10 +126,10 @@ pub(crate) fn recount(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<bo
         })
         .collect();
     blocks.sort_unstable();
+    blocks.reverse();
     let mut found = piece.phases.clone();
-    for at in blocks.into_iter().rev() {
-        found.extend(probe.sample_again(at)?.map(|sample| (sample.at, probe.phase(&sample))));
-    }
+    let samples = probe.samples_of(blocks)?;
+    found.extend(phases(probe, &samples));
     let counted = |more: i64| -> Option<(f64, Lattice)> {
         let other = spt.checked_add_signed(more)?;
         // A block is passed as soon as before, on the mean.

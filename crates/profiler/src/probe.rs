@@ -251,8 +251,11 @@ impl<'b, 'a> Probe<'b, 'a> {
         near.map(|near| near - 1)
     }
 
-    /// Makes the drive forget a block.
-    fn forget(&mut self, at: Block) -> Result<(), Halt> {
+    /// Makes the drive forget a block, and what it keeps besides.
+    ///
+    /// # Errors
+    /// As [`Bench::check`].
+    pub(crate) fn forget(&mut self, at: Block) -> Result<(), Halt> {
         let began = self.now();
         for nth in 0..self.forgets {
             self.elsewhere(at, u64::from(nth) + 1)?;
@@ -337,11 +340,8 @@ impl<'b, 'a> Probe<'b, 'a> {
             .filter(|at| *at < all)
             .collect();
         blocks.sort_unstable();
-        let mut found = Vec::new();
-        for at in blocks.into_iter().rev() {
-            found.extend(self.sample_again(at)?);
-        }
-        Ok(found)
+        blocks.reverse();
+        self.samples_of(blocks)
     }
 
     /// The phase at which a sample ended.

@@ -391,14 +391,10 @@ fn same_again(
         return Ok(None);
     }
     // Blocks a track apart lie at one place of their tracks, whichever that is.
-    let blocks = (0..tracks).map(|track| from + track * spt);
-    let mut samples = Vec::new();
     // Each time all of them: what is read twice in a row is read out of the drive's memory.
-    for nth in 0..u64::from(probe.effort()) {
-        for at in blocks.clone().rev() {
-            samples.extend(probe.sample_again(at + nth)?);
-        }
-    }
+    let all = (0..u64::from(probe.effort()))
+        .flat_map(|nth| (0..tracks).rev().map(move |track| from + track * spt + nth));
+    let samples = probe.samples_of(all.collect())?;
     let found = phases(probe, &samples);
     let mut best: Option<(f64, Lattice)> = None;
     for first in 0..like.heads {
