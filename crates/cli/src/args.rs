@@ -171,6 +171,18 @@ pub(crate) enum Bench {
     Attack(Attack),
     /// 256 connections to 64 volumes on four disks, and whether each volume has its share.
     Connections(Connections),
+    /// A drive of the library, emulated in real time and profiled over NBD: each figure beside the drive's own.
+    Profile(LiveProfile),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct LiveProfile {
+    /// A drive of the library that has an arm, or a drive's file.
+    #[arg(long, default_value = "atlas-ii")]
+    pub(crate) drive: String,
+    /// A glance of a minute, in place of up to ten.
+    #[arg(long)]
+    pub(crate) quick: bool,
 }
 
 #[derive(Debug, ClapArgs)]

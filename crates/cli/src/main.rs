@@ -63,6 +63,7 @@ fn main() -> ExitCode {
         Command::Bench(Bench::Clockwise(run)) => bench::clockwise(&run, args.json),
         Command::Bench(Bench::Vdisk(vdisk)) => bench::vdisk(&vdisk, args.json),
         Command::Bench(Bench::Pool(run)) => bench::pool(&run, args.json),
+        Command::Bench(Bench::Profile(run)) => bench::profile(&run, args.json),
         Command::Bench(Bench::Attack(run)) => bench::attack(&run, args.json),
         Command::Bench(Bench::Connections(run)) => bench::connections(&run, args.json),
         Command::Bench(Bench::Insulation(run)) => bench::insulation(&run, args.json),

@@ -68,6 +68,7 @@ fn curve(model: &Model, more: Duration) -> Seeks {
 
 fn overheads(spec: &drive::Spec) -> Overheads {
     Overheads {
+        path: Some(time(90_000)),
         hit: Some(time(spec.overheads.read_hit.as_nanos())),
         read: Some(time((spec.overheads.read_miss + spec.bus_sector).as_nanos())),
         cached: Some(time(spec.overheads.write_cached.as_nanos())),

@@ -1,4 +1,4 @@
-//! A small NBD client: blocking sockets, simple replies, no TLS.
+//! A small NBD client: blocking sockets, no TLS; simple replies, or structured ones if it asks for a block's status.
 //!
 //! ```no_run
 //! use spindle_frontend::client::Client;
@@ -18,6 +18,9 @@
 //! Invariant: a server is believed no further than its bytes go: lengths are bounded before memory is taken
 //! for them.
 
+mod answers;
+mod status;
+
 use core::fmt;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -30,7 +33,6 @@ use units::{Bytes, Extent, Op, Operation, SECTOR_BYTES};
 
 use crate::address::Address;
 use crate::limits::{DESCRIPTION_BYTES_MAX, EXPORTS_MAX, NAME_BYTES_MAX, OPTION_BYTES_MAX};
-use crate::reply::{SIMPLE_BYTES, SIMPLE_MAGIC};
 use crate::request::Errno;
 use crate::span::Span;
 use crate::wire::{
@@ -175,10 +177,12 @@ impl Write for Socket {
     }
 }
 
-/// What was asked and is not answered: by cookie, the bytes that a good answer carries.
-type Outstanding = Arc<Mutex<BTreeMap<u64, usize>>>;
+use answers::Awaited;
 
-fn lock(outstanding: &Outstanding) -> MutexGuard<'_, BTreeMap<u64, usize>> {
+/// What was asked and is not answered, by cookie.
+type Outstanding = Arc<Mutex<BTreeMap<u64, Awaited>>>;
+
+fn lock(outstanding: &Outstanding) -> MutexGuard<'_, BTreeMap<u64, Awaited>> {
     outstanding.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -460,20 +464,25 @@ impl Sender {
         if data.len() != payload {
             return Err(ClientError::Unsendable);
         }
-        match lock(&self.outstanding).entry(cookie) {
-            Entry::Occupied(_) => return Err(ClientError::Unsendable),
-            Entry::Vacant(vacant) => vacant.insert(answer),
-        };
         let flags = if fua { command::FLAG_FUA } else { 0 };
         let length = u64::from(raw_length);
         let header = RequestHeader { flags, command, cookie, offset, length };
-        header.encode(&mut self.buffer);
+        self.queue_header(header, Awaited::new(offset, answer))?;
         if data.len() < RECEIVE_BUFFER_BYTES - self.buffer.len().min(RECEIVE_BUFFER_BYTES) {
             self.buffer.extend_from_slice(data);
         } else {
             self.flush()?;
             self.socket.write_all(data)?;
         }
+        Ok(())
+    }
+
+    fn queue_header(&mut self, header: RequestHeader, awaited: Awaited) -> Result<(), ClientError> {
+        match lock(&self.outstanding).entry(header.cookie) {
+            Entry::Occupied(_) => return Err(ClientError::Unsendable),
+            Entry::Vacant(vacant) => vacant.insert(awaited),
+        };
+        header.encode(&mut self.buffer);
         Ok(())
     }
 
@@ -519,46 +528,6 @@ impl Sender {
     /// If it is broken already.
     pub fn hang_up(&mut self) -> Result<(), ClientError> {
         self.socket.shutdown(Shutdown::Both).map_err(ClientError::Io)
-    }
-}
-
-impl Receiver {
-    /// Waits for the next answer.
-    ///
-    /// # Errors
-    /// If the connection fails or the server answers what was not asked. A request that failed is no error
-    /// here; it is in the completion.
-    pub fn receive(&mut self) -> Result<Completion, ClientError> {
-        let mut data = Vec::new();
-        let (cookie, outcome) = self.receive_into(&mut data)?;
-        Ok(Completion { cookie, result: outcome.map(|()| data) })
-    }
-
-    /// Waits for the next answer and puts what a read read into `data`, in place of what was there.
-    ///
-    /// # Errors
-    /// As [`Receiver::receive`].
-    pub fn receive_into(
-        &mut self,
-        data: &mut Vec<u8>,
-    ) -> Result<(u64, Result<(), Errno>), ClientError> {
-        let mut head = [0; SIMPLE_BYTES];
-        self.socket.read_exact(&mut head)?;
-        let mut fields = Fields(&head);
-        let magic = fields.u32();
-        let (Some(SIMPLE_MAGIC), Some(error), Some(cookie)) = (magic, fields.u32(), fields.u64())
-        else {
-            return Err(ClientError::Protocol("no reply where one was expected"));
-        };
-        let answer = lock(&self.outstanding).remove(&cookie);
-        let answer = answer.ok_or(ClientError::Protocol("a reply to nothing"))?;
-        if error != 0 {
-            data.clear();
-            return Ok((cookie, Err(Errno::from_code(error))));
-        }
-        data.resize(answer, 0);
-        self.socket.read_exact(data)?;
-        Ok((cookie, Ok(())))
     }
 }
 

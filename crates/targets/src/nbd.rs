@@ -11,7 +11,7 @@ use frontend::Address;
 use frontend::client::{Client, ClientError, ClientExport, Receiver, Sender};
 use percent_encoding::percent_decode_str;
 use profiler::{Completion, Facts, Outcome, Tag, Target};
-use units::{Instant, Op, Operation, Sectors};
+use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
 use crate::call::fill;
 use crate::pause;
@@ -21,6 +21,9 @@ const DEPTH: u32 = 16;
 /// The transmission flags of the protocol that matter here ("Transmission flags"): flushes, forced unit access.
 const SEND_FLUSH: u16 = 1 << 2;
 const SEND_FUA: u16 = 1 << 3;
+
+/// The name of a question that is no command of the profiler's.
+const ASKED: u64 = u64::MAX;
 
 /// Why an export cannot be measured.
 #[derive(Debug)]
@@ -68,6 +71,8 @@ pub struct NbdTarget {
     heard: mpsc::Receiver<Heard>,
     listener: Option<JoinHandle<()>>,
     outstanding: BTreeMap<u64, Instant>,
+    /// Whether the server may be asked for a block's status.
+    tells_status: bool,
     /// Whether the server hangs up on us: what is outstanding then has failed.
     broken: bool,
 }
@@ -106,6 +111,7 @@ impl NbdTarget {
     pub fn open(uri: &str, writable: bool) -> Result<Self, NbdError> {
         let (address, name) = parse(uri).ok_or_else(|| NbdError::Uri(uri.to_owned()))?;
         let mut client = Client::connect(&address)?;
+        let tells_status = client.agree_on_status(&name)?;
         let export = client.go(&name)?;
         if writable && export.is_read_only() {
             return Err(NbdError::ReadOnly);
@@ -120,7 +126,7 @@ impl NbdTarget {
             .spawn(move || listen(receiver, clock, &tell))
             .map_err(NbdError::Thread)?;
         let (listener, outstanding, broken) = (Some(listener), BTreeMap::new(), false);
-        Ok(Self { facts, clock, sender, heard, listener, outstanding, broken })
+        Ok(Self { facts, clock, sender, heard, listener, outstanding, tells_status, broken })
     }
 }
 
@@ -186,6 +192,19 @@ impl Target for NbdTarget {
         let submitted = self.outstanding.remove(&cookie).expect("the client knows its cookies");
         let outcome = if done { Outcome::Done } else { Outcome::Failed };
         Completion { tag: Tag(cookie), submitted, completed, outcome }
+    }
+
+    /// The status of a block is the server's to tell: no disk is asked.
+    fn path(&mut self) -> Option<Duration> {
+        assert!(self.outstanding.is_empty(), "nothing else is on its way");
+        if !self.tells_status || self.broken {
+            return None;
+        }
+        let asked = self.clock.now();
+        let first = Extent::new(Lba(0), self.facts.block);
+        self.broken |= self.sender.send_status(ASKED, first).is_err();
+        let (cookie, done, at) = if self.broken { None } else { self.heard.recv().ok() }?;
+        (done && cookie == ASKED).then(|| at.since(asked))
     }
 }
 

@@ -1,0 +1,56 @@
+//! The way to a drive behind an NBD server is timed where the server answers for itself, and reads are what they were.
+
+use std::thread::JoinHandle;
+
+use frontend::memory::{Fixed, Memory};
+use frontend::{Address, Export, ExportId, Handle, Server};
+use profiler::{Outcome, Tag, Target};
+use spindle_targets::NbdTarget;
+use units::{Bytes, Extent, Instant, Lba, Operation, Sectors};
+
+/// A server of one disk of memory.
+struct Running {
+    handle: Handle,
+    thread: Option<JoinHandle<()>>,
+    _directory: tempfile::TempDir,
+    uri: String,
+}
+
+impl Running {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let socket = directory.path().join("nbd.sock");
+        let uri = format!("nbd+unix:///disk?socket={}", socket.display());
+        let exports = Fixed(vec![Export::new(ExportId(0), "disk", Bytes(1 << 20))]);
+        let server = Server::bind(&[Address::Unix(socket)]).expect("it is free");
+        let handle = server.handle();
+        let mut memory = Memory::new(&exports, &server);
+        let serve = move || server.run(&exports, &mut memory, &|| Instant::ZERO).expect("served");
+        let thread = Some(std::thread::spawn(serve));
+        Self { handle, thread, _directory: directory, uri }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.handle.stop();
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+#[test]
+fn a_server_that_tells_a_block_s_status_has_a_path() {
+    let running = Running::start();
+    let mut target = NbdTarget::open(&running.uri, true).expect("it is there");
+    for nth in 0..20 {
+        let path = target.path().expect("it answers");
+        assert!(path.as_nanos() > 0);
+        // Reads of what is there and of what is not, and writes, end as they do without it.
+        let extent = Extent::new(Lba(nth * 8), Sectors(8));
+        let operation =
+            if nth % 3 == 0 { Operation::write(extent) } else { Operation::read(extent) };
+        target.submit(Tag(nth), operation);
+        let done = target.complete();
+        assert_eq!((done.tag, done.outcome), (Tag(nth), Outcome::Done));
+    }
+}
