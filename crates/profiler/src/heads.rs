@@ -101,8 +101,8 @@ fn candidates(pieces: &[Piece]) -> Vec<u32> {
     (2..=HEADS_MAX).filter(|heads| votes[*heads as usize] * 2 >= most).collect()
 }
 
-/// What [`with_heads`] says of every piece. Cylinders begin with a zone, and go on where nothing but a few sectors lies between two
-/// pieces of one zone.
+/// What [`with_heads`] says of every piece. Cylinders begin with a zone, and go on where nothing but a few sectors lies
+/// between two pieces of one zone.
 fn all_with_heads(pieces: &[Piece], heads: u32, sigma: f64) -> Vec<(f64, Lattice)> {
     let mut fitted: Vec<(f64, Lattice)> = Vec::new();
     for (nth, piece) in pieces.iter().enumerate() {
@@ -198,7 +198,9 @@ fn shrink(pieces: &mut [Piece]) {
 /// measured.
 fn whole_sectors(pieces: &mut [Piece]) {
     // What seemed so when less was known does not stand.
-    pieces.iter_mut().for_each(|piece| piece.skews = None);
+    for piece in &mut *pieces {
+        piece.skews = None;
+    }
     let near = |number: f64| (number - (number + 0.5).floor()).abs();
     // What a cylinder turns by, and a track, in sectors; and how well the second is known.
     let sectors = |piece: &Piece| {

@@ -139,7 +139,9 @@ fn sharpen(
                 break;
             }
             let fact = reached(probe, lattice, (base, base + track), lead.median())?;
-            fact.into_iter().for_each(|fact| lead.learn(fact));
+            if let Some(fact) = fact {
+                lead.learn(fact);
+            }
         }
     }
     let mut sum = 0.0;
