@@ -1,7 +1,7 @@
 //! Measures the zone maps of many drives with many seeds of noise, and holds each against the truth: the long form of
 //! what the tests do with a few.
 //!
-//! `maps DRIVE|all|drawn FIRST COUNT`: one line a run, and in the end how many were missed; exit code 1 if any was.
+//! `maps DRIVE|all|drawn|invented FIRST COUNT`: one line a run, and in the end how many were missed; exit code 1 if any was.
 
 #[path = "../tests/judged/mod.rs"]
 mod judged;
@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use drive::Model;
-use judged::{SKEWS_OFF_MAX, drawn, held, library, measured, period_off, skews_off};
+use judged::drawn::{drawn, invented};
+use judged::{SKEWS_OFF_MAX, held, library, measured, period_off, skews_off};
 use spindle_profiler::{Budget, Geometry};
 
 /// Whether the whole map of this drive was found, with noise of this seed.
@@ -71,6 +72,12 @@ fn main() -> ExitCode {
         if what == "drawn" {
             let model = Arc::new(drawn(seed).check().expect("a drive"));
             missed += u32::from(!run("drawn", &model, seed));
+            continue;
+        }
+        if what == "invented" {
+            let (name, spec) = invented(seed);
+            let model = Arc::new(spec.check().expect("a drive"));
+            missed += u32::from(!run(&name, &model, seed));
             continue;
         }
         let turning = |name: &&str| config::drives::library(name).is_some();

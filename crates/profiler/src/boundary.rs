@@ -22,18 +22,26 @@ const OFTEN: usize = 6;
 const CANDIDATES: u64 = 48;
 /// How much is left where everything speaks against it: some reads are late for reasons of their own.
 const DOUBT: f64 = 0.02;
+/// A read tells nothing of the few places that are left if it is about a smaller part of what is open: where the rules nearly
+/// meet, no read tells which holds.
+const OPEN_LEAST: f64 = 0.02;
 /// A place that is so likely is taken for the boundary, however wide the rest is spread.
 const LIKELY: f64 = 0.3;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Search {
+pub(crate) struct Search<'s> {
     /// The first block that may be the first behind the boundary.
     pub(crate) from: Block,
     /// The last such block.
     pub(crate) to: Block,
     /// How many blocks may be left in question.
     pub(crate) width: u64,
+    /// How probable it may be that it is another place, if reads last.
+    pub(crate) doubt: f64,
+    /// Where either rule has a track begin: two places a track apart may be told on the few blocks alone that one rule has on
+    /// a track and the other on the next.
+    pub(crate) begins: &'s [Block],
     /// By so many blocks a rule may have its tracks begin at wrong places, where something was slipped on the way.
     pub(crate) slack: u64,
     /// How many reads to spread evenly first: what is asked next is decided by what was seen, and a few misleading reads
@@ -65,7 +73,7 @@ pub(crate) struct Boundary {
 /// As [`crate::Bench::check`].
 pub(crate) fn boundary(
     probe: &mut Probe<'_, '_>,
-    search: &Search,
+    search: &Search<'_>,
     before: &dyn Fn(Block) -> f64,
     behind: &dyn Fn(Block) -> f64,
     before_reading: &dyn Fn(Block) -> f64,
@@ -73,6 +81,7 @@ pub(crate) fn boundary(
     let count = usize::try_from(search.to.saturating_sub(search.from) + 1).unwrap_or(1);
     // Evidence of each place, as a logarithm.
     let mut evidence: Vec<f64> = (search.from..).take(count).map(before_reading).collect();
+    let apart = |at: Block| wrap(before(at) - behind(at)).abs() / search.sigma;
     let weighed = |evidence: &mut Vec<f64>, at: Block, phase: f64| {
         let if_before = against_near(phase, (before, at), search);
         let if_behind = against_near(phase, (behind, at), search);
@@ -85,19 +94,27 @@ pub(crate) fn boundary(
     let length = real(search.to.saturating_sub(search.from));
     let first = probe.samples(search.spread, |part| search.from + whole(part * length))?;
     for sample in first {
-        if wrap(before(sample.at) - behind(sample.at)).abs() > APART_LEAST * search.sigma {
+        if apart(sample.at) > APART_LEAST {
             weighed(&mut evidence, sample.at, probe.phase(&sample));
         }
     }
     let mut best = weigh(search.from, &evidence);
     let mut read = Vec::new();
     let (mut reads, mut tries) = (0, 0);
+    let told = |best: &Boundary| best.width <= search.width && 1.0 - best.sure <= search.doubt;
     while reads < search.reads
-        && (best.width > search.width || reads < search.reads_min)
+        && (!told(&best) || reads < search.reads_min)
         && tries < 3 * search.reads
     {
         tries += 1;
-        let Some(at) = choose(probe, search, (&best, &evidence, &read), (before, behind)) else {
+        // Once a place stands out every other read goes between it and those that are as likely.
+        let few = best.sure > LIKELY && tries % 2 == 0;
+        let doubt = if few { 0.0 } else { DOUBT };
+        let known = (&best, &evidence[..], &read[..]);
+        let Some(at) = choose(probe, search, known, (&apart, doubt)) else {
+            if few && reads < search.reads_min {
+                continue;
+            }
             break;
         };
         read.push(at);
@@ -111,9 +128,9 @@ pub(crate) fn boundary(
 /// Where to read next: where the rules differ and as much speaks for a boundary before it as for one behind it.
 fn choose(
     probe: &mut Probe<'_, '_>,
-    search: &Search,
+    search: &Search<'_>,
     (best, evidence, read): (&Boundary, &[f64], &[Block]),
-    (before, behind): (&dyn Fn(Block) -> f64, &dyn Fn(Block) -> f64),
+    (apart, doubt): (&dyn Fn(Block) -> f64, f64),
 ) -> Option<Block> {
     let sums = sums(evidence);
     let all = sums.last().copied()?;
@@ -124,7 +141,33 @@ fn choose(
             sums.get(usize::try_from(nth).unwrap_or(usize::MAX)).copied().unwrap_or(all) / all
         }
     };
+    let least = if doubt > 0.0 { 0.0 } else { OPEN_LEAST * (1.0 - best.sure) };
     let mut most = (0.0, None);
+    for at in candidates(probe, search, (best, &sums)) {
+        let apart = apart(at);
+        let often = || read.iter().filter(|other| **other == at).count() >= OFTEN;
+        if at >= probe.blocks || apart < APART_LEAST || often() {
+            continue;
+        }
+        let sum = behind_it(at);
+        let open = sum * (1.0 - sum);
+        // Doubtful beliefs leave a little everywhere.
+        let told = (open + doubt) * apart.min(APART_ENOUGH).powi(2);
+        if open >= least && told > most.0 {
+            most = (told, Some(at));
+        }
+    }
+    most.1
+}
+
+/// Blocks that may be read next.
+fn candidates(
+    probe: &mut Probe<'_, '_>,
+    search: &Search<'_>,
+    (best, sums): (&Boundary, &[f64]),
+) -> Vec<Block> {
+    let all = sums.last().copied().unwrap_or(0.0);
+    let mut found = Vec::new();
     for nth in 0..CANDIDATES {
         let at = if nth % 2 == 0 {
             // As it is believed.
@@ -136,20 +179,13 @@ fn choose(
             nearest(real(best.at) - 0.5 + (probe.even() - 0.5) * 2.0 * reach)
         };
         // A block just before a place tells as much of it as one just behind it.
-        let at = at.saturating_sub(nth / 2 % 2);
-        let apart = wrap(before(at) - behind(at)).abs() / search.sigma;
-        let often = || read.iter().filter(|other| **other == at).count() >= OFTEN;
-        if at >= probe.blocks || apart < APART_LEAST || often() {
-            continue;
-        }
-        let sum = behind_it(at);
-        // Doubtful beliefs leave a little everywhere.
-        let told = (sum * (1.0 - sum) + DOUBT) * apart.min(APART_ENOUGH).powi(2);
-        if told > most.0 {
-            most = (told, Some(at));
-        }
+        found.push(at.saturating_sub(nth / 2 % 2));
     }
-    most.1
+    // From one of these to the next the rules are equally far apart, but for little.
+    for stretch in search.begins.windows(2) {
+        found.push(stretch[0] + whole(probe.even() * real(stretch[1] - stretch[0])));
+    }
+    found
 }
 
 /// Sums of the weights of places in a row.
@@ -170,7 +206,11 @@ pub(crate) fn against(phase: f64, rule: f64, sigma: f64) -> f64 {
 }
 
 /// The same for a rule that may have its tracks begin a little earlier or later.
-fn against_near(phase: f64, (rule, at): (&dyn Fn(Block) -> f64, Block), search: &Search) -> f64 {
+fn against_near(
+    phase: f64,
+    (rule, at): (&dyn Fn(Block) -> f64, Block),
+    search: &Search<'_>,
+) -> f64 {
     let exactly = against(phase, rule(at), search.sigma);
     if search.slack == 0 {
         return exactly;

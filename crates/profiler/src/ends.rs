@@ -4,7 +4,7 @@
 //! next to the end that was found, and if that has moved them, the end is looked for again.
 
 use crate::bench::Halt;
-use crate::boundary::{Boundary, Search, against, boundary, weigh};
+use crate::boundary::{Boundary, Search, against, boundary, logarithm, weigh};
 use crate::circle::{centre, part, real, whole, wrap};
 use crate::lattice::Lattice;
 use crate::local::phases;
@@ -21,13 +21,20 @@ const EDGE: u64 = 64;
 const LEVEL: u32 = 24;
 /// Reads that are spread over where an end may be.
 const SPREAD: u32 = 32;
+/// So probable it may be that a piece ends, or its tracks begin, elsewhere: a disk has a few dozen of them, and none is to
+/// be wrong.
+const DOUBT: f64 = 1e-6;
+/// What speaks against a piece that begins inside a track, as a logarithm.
+const INSIDE: f64 = 4.6;
+/// The most tracks of each of two lattices that are looked at where one may become the other.
+const BEGINS_MAX: usize = 1_024;
 /// One of so many blocks on a track may have been slipped before it.
 const SLACK: u64 = 14;
 /// How often they are made sharp at most.
 const LEVELS: u32 = 3;
 /// A level that moves by less, in standard deviations, is sharp.
 const LEVEL_EXACT: f64 = 0.5;
-/// Tracks that they lie on.
+/// Tracks that [`LEVEL`] blocks lie on.
 const LEVEL_TRACKS: u64 = 24;
 
 /// Where a piece begins that begins with a track, from its first tracks alone: slips behind them have moved others.
@@ -72,10 +79,11 @@ pub(crate) fn begin(
     let mut sides = (from, lattice.anchor.max(before.to));
     let mut found = None;
     for _ in 0..LEVELS {
-        let low = sides.0.saturating_sub(LEVEL_TRACKS * old.spt).max(before.from);
+        let tracks = LEVEL_TRACKS * u64::from(probe.effort());
+        let low = sides.0.saturating_sub(tracks * old.spt).max(before.from);
         let level = (old.phase, new.phase);
         old = levelled(probe, old, (low, sides.0))?;
-        let high = (sides.1 + LEVEL_TRACKS * new.spt).min(to);
+        let high = (sides.1 + tracks * new.spt).min(to);
         new = levelled(probe, new, (sides.1, high))?;
         let moved = wrap(old.phase - level.0).abs().max(wrap(new.phase - level.1).abs());
         if found.is_some() && moved < LEVEL_EXACT * probe.sigma {
@@ -96,24 +104,40 @@ fn between(
     (old, new): (&Lattice, &Lattice),
     (from, to): (Block, Block),
 ) -> Result<Boundary, Halt> {
+    let begins = begins(old, new, (from, to));
     let search = Search {
         from,
         to,
         width: 1,
+        doubt: DOUBT,
+        begins: &begins,
         slack: old.spt.min(new.spt) / SLACK,
         spread: SPREAD * probe.effort(),
         reads_min: 16,
         reads: 240 * probe.effort(),
         sigma: probe.sigma * 1.3,
     };
-    // Most layouts begin with a track, and behind the end of one.
+    // Most layouts begin with a track, and behind the end of one; half of them end with part of one, it may be. That a track
+    // of both begins somewhere is a chance of one in a track's blocks, if they do not for that reason.
+    let (of_old, of_new) = (logarithm(real(old.spt)), logarithm(real(new.spt)));
     let likely = |at: Block| match (old.track(at).1, new.track(at).1) {
         (0, 0) => 0.0,
-        (_, 0) => -2.0,
-        (0, _) => -12.0,
-        _ => -14.0,
+        (_, 0) => -of_old,
+        (0, _) => -of_new - INSIDE,
+        _ => -of_old - of_new - INSIDE,
     };
     boundary(probe, &search, &|at| old.at(at), &|at| new.at(at), &likely)
+}
+
+/// Where either lattice has a track begin between two places, in order.
+fn begins(old: &Lattice, new: &Lattice, (from, to): (Block, Block)) -> Vec<Block> {
+    let of = |lattice: &Lattice| -> Vec<Block> {
+        let tracks = lattice.track(from).0 + 1..=lattice.track(to).0;
+        tracks.take(BEGINS_MAX).filter_map(|track| lattice.begins(track)).collect()
+    };
+    let mut begins = [of(old), of(new)].concat();
+    begins.sort_unstable();
+    begins
 }
 
 /// The lattice with its level as blocks from one up to another have it: where two lattices lie near to one another,
@@ -189,7 +213,7 @@ fn sharpen(
     let sigma = probe.sigma * 1.2;
     let (mut reads, mut tries) = (0, 0);
     let most = SHARPEN * probe.effort();
-    while reads < most && tries < 4 * most && (best.sure < 0.999 || reads < 12) {
+    while reads < most && tries < 4 * most && (1.0 - best.sure > DOUBT || reads < 12) {
         tries += 1;
         let nth = low + 1 + whole(probe.even() * real((high - low).max(2) - 1));
         let nth = nth.cast_signed();

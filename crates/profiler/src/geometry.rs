@@ -18,13 +18,15 @@ use crate::surfaces::{Surfaces, surfaces};
 use crate::sweep::{Piece, sweep};
 
 /// How much of the time is spent on exact zones, at most, before the rest of the disk is looked at roughly.
-const FULL_SHARE: f64 = 0.8;
+const FULL_SHARE: f64 = 0.85;
 /// The same in a quick measurement.
 const QUICK_SHARE: f64 = 0.4;
-/// How much of what is left the zone map may take in all.
-const STAGE_SHARE: f64 = 0.9;
+/// How much of the whole budget the zone map leaves to what is measured behind it.
+const REST_SHARE: f64 = 0.3;
 /// The same in a quick measurement.
-const STAGE_SHARE_QUICK: f64 = 0.45;
+const REST_SHARE_QUICK: f64 = 0.5;
+/// And how much of what is left it may take in any case.
+const SHARE_LEAST: f64 = 0.45;
 /// Places that are looked at roughly.
 const COARSE_PLACES: u32 = 12;
 /// How sure it is what a place says of its neighbourhood.
@@ -96,14 +98,19 @@ impl Geometry {
 pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> {
     let left = bench.left();
     let quick = bench.budget().quick;
-    let share = if quick { STAGE_SHARE_QUICK } else { STAGE_SHARE };
-    bench.begin(Stage::Zones, Duration::from_nanos(whole(real(left.as_nanos()) * share)));
+    let share = if quick { REST_SHARE_QUICK } else { REST_SHARE };
+    let nanos = |time: Duration| real(time.as_nanos());
+    let rest = nanos(bench.budget().total) * share;
+    let at_most = (nanos(left) - rest).max(nanos(left) * SHARE_LEAST);
+    bench.begin(Stage::Zones, Duration::from_nanos(whole(at_most)));
     let mut probe = Probe::of(bench, rotation);
+    probe.trust_long()?;
     let mut pieces = Vec::new();
     let left = probe.bench.left();
     let part = if quick { QUICK_SHARE } else { FULL_SHARE };
     probe.until = probe.now() + real(left.as_nanos()) * part;
     let swept = sweep(&mut probe, &mut pieces);
+    in_a_row(&mut pieces);
     let coarse = coarse(&mut probe, &pieces);
     let steadied = swept.and_then(|()| steady(&mut probe, &mut pieces));
     let period = steadied.as_ref().map_or(probe.period, |period| *period);
@@ -117,17 +124,19 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
         heads = heads::told(&mut pieces, sigma, None);
     }
     let mut seen = None;
-    if steadied.is_ok() && heads.is_none() && !quick {
-        // What there was no time for was not seen.
-        seen = reached(&mut probe, &pieces).unwrap_or(None);
+    let mut ended = steadied.map(|_| ());
+    if ended.is_ok() && heads.is_none() && !quick {
+        let reached = reached(&mut probe, &pieces);
+        seen = reached.ok().flatten();
+        ended = reached.map(|_| ());
         heads = heads::told(&mut pieces, sigma, seen.map(|seen| seen.heads));
     }
-    if let Some(heads) = heads.filter(|_| steadied.is_ok() && !quick) {
+    if let Some(heads) = heads.filter(|_| ended.is_ok() && !quick) {
         told_apart(&mut probe, &mut pieces, heads);
     }
     let order = seen.and_then(|seen| seen.order);
     publish(bench, (&pieces, &coarse), (heads, order), (period, block, sigma));
-    steadied?;
+    ended?;
     bench.findings.finish(Stage::Zones);
     Ok(())
 }
@@ -141,6 +150,17 @@ fn look_again(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<(), Hal
         pieces[nth].phases.extend(local::phases(probe, &samples));
     }
     Ok(())
+}
+
+/// Leaves out what time was over for before it was known where it begins.
+fn in_a_row(pieces: &mut Vec<Piece>) {
+    if let Some(first) = pieces.first_mut() {
+        first.from = 0;
+    }
+    let meet = |pair: &[Piece]| pair[0].to == pair[1].from && pair[1].from < pair[1].to;
+    if let Some(last) = pieces.windows(2).position(|pair| !meet(pair)) {
+        pieces.truncate(last + 1);
+    }
 }
 
 /// Tells the skews of zones apart, as well as time allows; then zones begin where the cylinders say that are known now.

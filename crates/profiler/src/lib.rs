@@ -20,6 +20,7 @@ pub mod dynamics;
 mod ends;
 mod findings;
 pub mod flash;
+mod forget;
 mod geometry;
 mod heads;
 mod lattice;

@@ -16,10 +16,18 @@ use crate::probe::{Block, Probe, Sample};
 const PAIR_MIN: u64 = 8;
 /// The longest track that is looked for, in blocks.
 const SPT_MAX: f64 = 40_000.0;
+/// Blocks between pairs, of drives that keep what lies before a block as well: more than one of them keeps of a read.
+const FORGETTING: f64 = 4_096.0;
 /// Pairs at each distance.
 const PAIRS: u32 = 16;
 /// Blocks in the scan for the first boundary.
 const SCAN: u32 = 48;
+/// A jump of so many standard deviations is no chance, though it be the largest of hundreds.
+const CLEAR: f64 = 8.0;
+/// Reads on each side of a boundary at a time.
+const SIDES: u32 = 6;
+/// How often at most where noise leaves little.
+const SIDES_AGAIN: u32 = 4;
 /// Places at which a layout is looked for.
 const ATTEMPTS: u32 = 3;
 /// Mean squares of phases about a lattice, in those of noise.
@@ -92,21 +100,15 @@ pub(crate) fn spacing(
 ) -> Result<Option<f64>, Halt> {
     let mut apart = prior.map_or(PAIR_MIN, |spt| whole(spt * 0.3).max(2));
     let mut expected = prior.map(|spt| real(apart) / spt);
-    let region = prior.map_or(16_384.0, |spt| 24.0 * spt).min(real(probe.blocks) / 4.0);
+    let mut place = (from, prior.map_or(16_384.0, |spt| 24.0 * spt), PAIRS * probe.effort());
+    let kept = |turned: &Vec<f64>, pairs: u32| turned.len() < pairs as usize / 2;
     while real(apart) < SPT_MAX / 2.0 {
-        let mut pairs: Vec<Block> =
-            (0..PAIRS * probe.effort()).map(|_| from + whole(probe.even() * region)).collect();
-        pairs.retain(|at| at + apart < probe.blocks);
-        pairs.sort_unstable();
-        let mut ends = Vec::new();
-        for at in pairs.iter().rev() {
-            ends.push(probe.sample(at + apart)?);
-        }
-        let mut turned = Vec::new();
-        for (at, end) in pairs.iter().rev().zip(ends) {
-            if let (Some(begin), Some(end)) = (probe.sample(*at)?, end) {
-                turned.push(wrap(probe.phase(&end) - probe.phase(&begin)));
-            }
+        let mut turned = pairs(probe, place, apart)?;
+        if kept(&turned, place.2) {
+            // It keeps what lies before a block, too. After so many reads it has forgotten that.
+            let count = place.2.max(probe.forgets + 4);
+            place = (from, place.1.max(FORGETTING * f64::from(count)), count);
+            turned = pairs(probe, place, apart)?;
         }
         let reach = 4.0 * probe.sigma;
         if let Some(expected) = expected {
@@ -119,12 +121,38 @@ pub(crate) fn spacing(
         let turn =
             expected.map_or(wrap(found.mean), |expected| expected + wrap(found.mean - expected));
         if turn > 0.25 {
-            return Ok(Some(real(apart) / turn));
+            probe.track = real(apart) / turn;
+            return Ok(Some(probe.track));
         }
         apart *= 2;
         expected = Some(2.0 * turn);
     }
     Ok(None)
+}
+
+/// By how much the disk turns between two blocks so far apart, for pairs all over so many blocks: the later ones of all
+/// pairs first, so that no read-ahead is ready for the others.
+fn pairs(
+    probe: &mut Probe<'_, '_>,
+    (from, region, count): (Block, f64, u32),
+    apart: u64,
+) -> Result<Vec<f64>, Halt> {
+    let region = region.min(real(probe.blocks) / 4.0);
+    let mut pairs: Vec<Block> = (0..count)
+        .map(|nth| from + whole((f64::from(nth) + probe.even()) / f64::from(count) * region))
+        .collect();
+    pairs.retain(|at| at + apart < probe.blocks);
+    let mut ends = Vec::new();
+    for at in pairs.iter().rev() {
+        ends.push(probe.sample(at + apart)?);
+    }
+    let mut turned = Vec::new();
+    for (at, end) in pairs.iter().rev().zip(ends) {
+        if let (Some(begin), Some(end)) = (probe.sample(*at)?, end) {
+            turned.push(wrap(probe.phase(&end) - probe.phase(&begin)));
+        }
+    }
+    Ok(turned)
 }
 
 /// A boundary between tracks inside a stretch, and blocks on a track, both to a few hundredths of a track; those on a
@@ -135,10 +163,39 @@ pub(crate) fn scan(
     spt: f64,
     stretches: i32,
 ) -> Result<Option<(Block, f64)>, Halt> {
+    let mut read = Phases::new();
+    let mut found = None;
+    for _ in 0..probe.effort() {
+        let samples = probe.samples(SCAN, |part| from + whole(part * real(to - from)))?;
+        read.extend(phases(probe, &samples));
+        found = jump(&read, (from, to), (spt, stretches), probe.sigma);
+        // A boundary that leaps to the eye needs no more reads, however noisy they are.
+        if found.is_some_and(|found| found.clear) {
+            break;
+        }
+    }
+    Ok(found.map(|found| (found.at, found.spt)))
+}
+
+/// Where phases jump from one line to another.
+#[derive(Clone, Copy, Debug)]
+struct Jump {
+    at: Block,
+    /// Blocks on a track, as the lines have it.
+    spt: f64,
+    /// Whether it is far beyond what noise brings about.
+    clear: bool,
+}
+
+/// The jump inside a stretch that explains phases best.
+fn jump(
+    phases: &Phases,
+    (from, to): (Block, Block),
+    (spt, stretches): (f64, i32),
+    sigma: f64,
+) -> Option<Jump> {
     let length = real(to - from);
-    let samples = probe.samples(SCAN * probe.effort(), |part| from + whole(part * length))?;
-    let phases = phases(probe, &samples);
-    let mut best: Option<(f64, f64, f64)> = None;
+    let mut best: Option<(f64, Jump)> = None;
     for stretch in -stretches..=stretches {
         let spt = spt * (1.0 + 0.025 * f64::from(stretch));
         let straight =
@@ -152,18 +209,20 @@ pub(crate) fn scan(
                 if on.len() < 4 {
                     return None;
                 }
-                centre(&on, 4.0 * probe.sigma)
-                    .map(|centre| (centre.mean, centre.scatter * real(on.len() as u64)))
+                let count = real(on.len() as u64);
+                centre(&on, 4.0 * sigma).map(|centre| (centre.mean, centre.scatter * count, count))
             };
             let (Some(before), Some(behind)) = (side(false), side(true)) else { continue };
             let misfit = before.1 + behind.1;
             let jump = wrap(behind.0 - before.0).abs();
-            if jump > 1.5 * probe.sigma && best.is_none_or(|best| misfit < best.0) {
-                best = Some((misfit, split, spt));
+            if jump > 1.5 * sigma && best.is_none_or(|best| misfit < best.0) {
+                let error = sigma * (1.0 / before.2 + 1.0 / behind.2).sqrt();
+                let clear = jump > CLEAR * error && misfit < sigma * (before.2 + behind.2);
+                best = Some((misfit, Jump { at: from + whole(split), spt, clear }));
             }
         }
     }
-    Ok(best.map(|(_, split, spt)| (from + whole(split), spt)))
+    best.map(|(_, jump)| jump)
 }
 
 /// The boundary between tracks that should lie at `guess`, give or take `half` or a few times as much; none if there is
@@ -200,11 +259,10 @@ fn find_within(
     let straight = |at: Block| real(at) / spt;
     let (mut before, mut behind) = (Vec::new(), Vec::new());
     let (mut level, mut jump) = (0.0, 0.0);
-    let sides = 6 * probe.effort();
-    for _ in 0..4 {
-        let more = probe.samples(sides, |part| guess + half + whole(part * room))?;
+    for _ in 0..SIDES_AGAIN * probe.effort() {
+        let more = probe.samples(SIDES, |part| guess + half + whole(part * room))?;
         behind.extend(more.iter().map(|s| part(probe.phase(s) - straight(s.at))));
-        let more = probe.samples(sides, |part| low + whole(part * room))?;
+        let more = probe.samples(SIDES, |part| low + whole(part * room))?;
         before.extend(more.iter().map(|s| part(probe.phase(s) - straight(s.at))));
         let reach = 4.0 * probe.sigma;
         let (Some(left), Some(right)) = (centre(&before, reach), centre(&behind, reach)) else {
@@ -225,6 +283,8 @@ fn find_within(
         from: guess.saturating_sub(half),
         to: guess + half,
         width,
+        doubt: 1.0,
+        begins: &[],
         slack: 0,
         spread: 0,
         reads_min: 6,

@@ -10,14 +10,17 @@ use units::{Extent, Instant, Lba, Operation, Sectors};
 
 use crate::bench::{Bench, Halt};
 use crate::circle::{part, real, whole};
+use crate::forget::Pool;
 use crate::lattice::Lattice;
 use crate::limits::REFERENCES_MAX;
 use crate::rotation::Rotation;
 
-/// How many of the last reads are remembered.
-const RECENT_MAX: usize = 64;
+/// How many of the last reads are remembered: more than any drive keeps runs.
+const RECENT_MAX: usize = 2 * REFERENCES_MAX as usize;
 /// The longest read that is to come off the media because it begins before all others, in blocks.
-const LONG_MAX: u64 = 8_192;
+pub(crate) const LONG_MAX: u64 = 8_192;
+/// A long read that takes less than this part of what its blocks take to pass the head came out of memory.
+const PASSED_MIN: f64 = 0.8;
 /// Noise, in turns, under which nothing has to be read more often than once.
 const NOISE_EASY: f64 = 0.0355;
 /// Nothing is timed more exactly for minutes, in ns: what lies between drive and host takes some tens of µs more or less as
@@ -29,6 +32,10 @@ const OF_WANDER: f64 = 2.0;
 const EFFORT_MAX: u32 = 8;
 /// Of so many long reads it is remembered whether they helped.
 const LONG_REMEMBERED: u32 = 64;
+/// What a read elsewhere takes until that is known, in turns.
+const AWAY: f64 = 0.7;
+/// Of so many times that the drive was made to forget it is remembered what they took.
+const AWAY_REMEMBERED: f64 = 8.0;
 /// A drive that forgets after so many reads is made to forget.
 const FORGETS_FEW: u32 = 4;
 /// Sectors between reads that have nothing to do with one another.
@@ -64,12 +71,23 @@ pub(crate) struct Probe<'b, 'a> {
     pub(crate) forgets: u32,
     origin: Instant,
     sequence: u64,
-    /// Where the last reads began, the latest last.
+    /// Where the runs began that the drive may keep, the last used last.
     recent: VecDeque<Block>,
     /// Addresses whose lattice is known, to read from where the arm is about to be anyway.
     pub(crate) ground: Option<(Lattice, Block, Block)>,
-    /// How soon a block there can be read, in ns.
-    lead: f64,
+    /// How soon a block elsewhere can be read, in ns.
+    pub(crate) lead: f64,
+    /// The block of known ground that was read last, and how soon one beside it can be read.
+    walked: Block,
+    lead_beside: f64,
+    /// Blocks that are read in turn to make the drive forget, where no ground is known.
+    pub(crate) pool: Pool,
+    /// How long a read may be, in blocks, that ends when its last block has passed the head.
+    pub(crate) long_max: u64,
+    /// Blocks on a track where it reads, roughly; nothing until that is known.
+    pub(crate) track: f64,
+    /// What a read elsewhere takes, in ns.
+    away: f64,
     /// How many long reads were tried to come off the media, and how many did.
     long: (u32, u32),
 }
@@ -92,6 +110,12 @@ impl<'b, 'a> Probe<'b, 'a> {
             recent: VecDeque::new(),
             ground: None,
             lead: 2e6,
+            pool: Pool::default(),
+            long_max: 0,
+            walked: 0,
+            lead_beside: 2e6,
+            track: 0.0,
+            away: 0.0,
             long: (0, 0),
         }
     }
@@ -104,12 +128,13 @@ impl<'b, 'a> Probe<'b, 'a> {
         probe.sigma = real(rotation.noise.as_nanos()).max(wander).max(NOISE_MIN) / probe.period;
         probe.hit = real(rotation.hit_below.as_nanos());
         probe.forgets = rotation.forgets;
+        probe.away = AWAY * probe.period;
         probe
     }
 
     /// How many reads it takes where one did if noise were a fortieth of a turn.
     pub(crate) fn effort(&self) -> u32 {
-        let times = (self.sigma / NOISE_EASY).powi(4);
+        let times = (self.sigma / NOISE_EASY).powi(2);
         u32::try_from(whole(times.ceil())).unwrap_or(EFFORT_MAX).clamp(1, EFFORT_MAX)
     }
 
@@ -140,18 +165,34 @@ impl<'b, 'a> Probe<'b, 'a> {
         let extent = Extent::new(self.lba(from), Sectors((at + 1 - from) * self.block));
         let timed = self.bench.time(Operation::read(extent))?;
         let took = real(timed.took().as_nanos());
-        // What came out of memory is where it was.
-        if took >= self.hit {
+        if took >= self.hit + self.passing(at - from) {
             self.recent.push_back(from);
             if self.recent.len() > RECENT_MAX {
                 self.recent.pop_front();
             }
+        } else {
+            self.used(at);
         }
         if !timed.is_done() {
             return Ok(None);
         }
         let time = real(timed.completed.saturating_since(self.origin).as_nanos());
         Ok(Some((took, Sample { at, time })))
+    }
+
+    /// A block came out of memory: the drive keeps the runs that hold it for longer, and which they are is not known.
+    fn used(&mut self, at: Block) {
+        let holds = |from: &Block| (at.saturating_sub(LONG_MAX)..=at).contains(from);
+        let (used, others): (Vec<Block>, Vec<Block>) = self.recent.iter().partition(|f| holds(f));
+        self.recent = others.into_iter().chain(used).collect();
+    }
+
+    /// What a read of so many blocks more than one takes longer at least if they pass the head, in ns; nothing as long as
+    /// no track is known.
+    fn passing(&self, more: u64) -> f64 {
+        self.ground.map_or(0.0, |(lattice, _, _)| {
+            PASSED_MIN * real(more) / real(lattice.spt) * self.period
+        })
     }
 
     /// Reads a block: what its read took, in ns, and when it ended. None if it failed.
@@ -181,50 +222,98 @@ impl<'b, 'a> Probe<'b, 'a> {
         if let Some(sample) = self.sample(at)? {
             return Ok(Some(sample));
         }
-        let low = at.saturating_sub(LONG_MAX);
-        let near = self.recent.iter().filter(|from| (low..=at).contains(from)).min();
-        let from = near.map_or(at, |near| near.saturating_sub(1));
-        if self.forgets > FORGETS_FEW && from > 0 && self.long.0 < 2 * self.long.1 + 8 {
+        if let Some(from) = self.before_kept(at) {
+            let least = self.hit + self.passing(at - from);
             if self.long.0 >= LONG_REMEMBERED {
                 self.long = (self.long.0 / 2, self.long.1 / 2);
             }
             self.long.0 += 1;
             let read = self.read_from(from, at)?;
-            if let Some((_, sample)) = read.filter(|(took, _)| *took >= self.hit) {
+            if let Some((_, sample)) = read.filter(|(took, _)| *took >= least) {
                 self.long.1 += 1;
                 return Ok(Some(sample));
             }
         }
-        for nth in 0..self.forgets {
-            self.elsewhere(at, u64::from(nth) + 1)?;
-        }
+        self.forget(at)?;
         self.sample(at)
     }
 
-    /// Reads a block that has nothing to do with `at`: on known ground one that comes under the head soon.
+    /// Where a read begins that comes off the media up to a block that the drive has kept, if there is one that ends when the
+    /// block has passed and takes no longer than to make the drive forget.
+    fn before_kept(&self, at: Block) -> Option<Block> {
+        if !self.forgets_late() || self.long.0 >= 2 * self.long.1 + 8 {
+            return None;
+        }
+        let turns = self.away * f64::from(self.forgets) / self.period;
+        let cheap = if self.track > 0.0 { whole(turns * self.track) } else { LONG_MAX };
+        let low = (at + 2).saturating_sub(self.long_max.min(cheap)).max(1);
+        let near = self.recent.iter().filter(|from| (low..=at).contains(from)).min();
+        near.map(|near| near - 1)
+    }
+
+    /// Makes the drive forget a block.
+    fn forget(&mut self, at: Block) -> Result<(), Halt> {
+        let began = self.now();
+        for nth in 0..self.forgets {
+            self.elsewhere(at, u64::from(nth) + 1)?;
+        }
+        let away = (self.now() - began) / f64::from(self.forgets.max(1));
+        self.away += (away - self.away) / AWAY_REMEMBERED;
+        Ok(())
+    }
+
+    /// Whether it takes many reads to make the drive forget.
+    pub(crate) const fn forgets_late(&self) -> bool {
+        self.forgets > FORGETS_FEW
+    }
+
+    /// Reads a block that has nothing to do with `at`: one that comes under the head soon, where that is known of enough.
     fn elsewhere(&mut self, at: Block, nth: u64) -> Result<(), Halt> {
         let Some((lattice, from, to)) = self.ground else {
+            if self.forgets_late() && self.in_turn(at)? {
+                return Ok(());
+            }
             let far = (at + nth * self.far() + self.recent.len() as u64) % self.blocks;
             let _ = self.read(far)?;
             return Ok(());
         };
+        // Each a little before the one before it, and none soon again: so ways are short, and nothing is still kept.
+        let stride = ((to - from) / (u64::from(self.forgets) + 2)).max(4 * lattice.spt);
+        if !(from + stride..=to).contains(&self.walked) {
+            self.walked = to;
+        }
+        let low = self.walked - stride;
         let now = self.now();
-        let mut best = (f64::INFINITY, from);
+        // There is a longer way to the first of them.
+        let lead = if nth > 1 { self.lead_beside } else { self.lead };
+        let mut best = (f64::INFINITY, low);
         for _ in 0..24 {
-            let block = from + whole(self.even() * real(to - from));
-            let wait = part(lattice.at(block) - (now + self.lead) / self.period);
+            let block = low + whole(self.even() * real(stride - 2 * lattice.spt));
+            let wait = part(lattice.at(block) - (now + lead) / self.period);
             if wait < best.0 && block.abs_diff(at) > 2 * lattice.spt {
                 best = (wait, block);
             }
         }
-        let expected = self.lead + best.0 * self.period;
+        self.walked = best.1;
+        let expected = lead + best.0 * self.period;
         if let Some((took, _)) = self.read(best.1)? {
-            // A turn too late: the lead was too short. So it stays about as short as it can be.
             let missed = took > expected + self.period / 2.0;
-            let lead = self.lead * if missed { 1.2 } else { 0.99 };
-            self.lead = lead.clamp(self.period / 20.0, self.period);
+            if nth > 1 {
+                self.lead_beside = self.lead_after(lead, missed);
+            } else {
+                self.lead_missed(missed);
+            }
         }
         Ok(())
+    }
+
+    /// A block came a turn too late: the lead was too short. Or it did not. So it stays about as short as it can be.
+    pub(crate) fn lead_missed(&mut self, missed: bool) {
+        self.lead = self.lead_after(self.lead, missed);
+    }
+
+    fn lead_after(&self, lead: f64, missed: bool) -> f64 {
+        (lead * if missed { 1.2 } else { 0.99 }).clamp(self.period / 20.0, self.period)
     }
 
     /// How far away a read has nothing to do with a block.

@@ -34,6 +34,9 @@ const UNDECIDED_MAX: u32 = 4;
 /// A pause between rounds is up to this, in ns: shorter ones are lost where the disk is waited for anyway, and rounds
 /// that always take as many turns would fit parts of a turn as well.
 const PAUSE_ROUND: f64 = 4e7;
+/// And up to this part of a round: rounds of many reads are alike but for so little that all would end at one phase
+/// once a round more or less as well.
+const PAUSE_SHARE: f64 = 0.5;
 /// A pause between reads is up to this.
 const PAUSE: f64 = 1e7;
 /// Blocks between two references: 32 MiB, which no drive reads ahead.
@@ -231,8 +234,9 @@ fn watch(
     reads: &mut [Reads],
 ) -> Result<Vec<f64>, Halt> {
     let mut all = Vec::new();
+    let mut longest_round = PAUSE_ROUND;
     for _ in 0..rounds {
-        let mut longest = PAUSE_ROUND;
+        let (began, mut longest) = (probe.now(), longest_round);
         for (reference, reads) in references.iter().zip(&mut *reads) {
             let pause = probe.even() * longest;
             longest = PAUSE;
@@ -244,6 +248,7 @@ fn watch(
                 all.push(took);
             }
         }
+        longest_round = longest_round.max((probe.now() - began) * PAUSE_SHARE);
     }
     Ok(all)
 }

@@ -333,7 +333,7 @@ fn cross(
 /// By how much leads vary, as what was caught and lost says, and what they are if they do.
 fn varied<const N: usize>(leads: [&Threshold; N]) -> (f64, [Estimate; N]) {
     let of = |spread: f64| {
-        let anew = leads.map(|lead| lead.varied_by(spread));
+        let anew = leads.map(|lead| lead.varied_near(spread));
         let found = anew.each_ref().map(Threshold::estimate);
         let likely =
             anew.iter().zip(&found).map(|(lead, found)| lead.likelihood(found.time, spread));

@@ -32,7 +32,7 @@ const HEADS_GAIN: f64 = 12.0;
 const JOINS_MAX: u32 = 2;
 /// Tracks that are known ground.
 const GROUND: u64 = 400;
-/// The most tracks that one check spans.
+/// The most tracks that one check of [`CHECK`] blocks spans.
 const SPAN_MAX: u64 = 24;
 /// By how much further each check lies than the one before.
 const FURTHER: u64 = 2;
@@ -293,7 +293,7 @@ pub(crate) fn extend(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<Opt
     let end = probe.blocks;
     let mut bad = None;
     while bad.is_none() && good + 2 * spt < end {
-        let span = (step / 2).clamp(spt, SPAN_MAX * spt);
+        let span = (step / 2).clamp(spt, span_max(probe) * spt);
         let at = (good + step).min(end.saturating_sub(span + 1)).max(good);
         // Twice: what noise made fail does not fail again.
         if check(probe, piece, (at, span))? || check(probe, piece, (at, span))? {
@@ -319,6 +319,11 @@ pub(crate) fn extend(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<Opt
     Ok(bad)
 }
 
+/// Tracks that a check spans at most: as many for each read however many there are, as the drive keeps whole tracks.
+fn span_max(probe: &Probe<'_, '_>) -> u64 {
+    SPAN_MAX * u64::from(probe.effort())
+}
+
 /// Halves what lies between `good`, up to where the piece goes, and `bad`, where it has ended.
 fn halve(
     probe: &mut Probe<'_, '_>,
@@ -328,7 +333,7 @@ fn halve(
 ) -> Result<(), Halt> {
     let spt = piece.lattice.spt;
     while *bad - good > TRACKS_LEFT * spt {
-        let span = ((*bad - good) / 4).min(SPAN_MAX * spt);
+        let span = ((*bad - good) / 4).min(span_max(probe) * spt);
         let at = good + (*bad - good - span) / 2;
         // Tracks that are turned nearly alike may lie right at one place; they do not at another.
         let other = at - whole(probe.even() * real(at - good) / 2.0);
@@ -388,8 +393,9 @@ fn same_again(
     // Blocks a track apart lie at one place of their tracks, whichever that is.
     let blocks = (0..tracks).map(|track| from + track * spt);
     let mut samples = Vec::new();
-    for at in blocks.rev() {
-        for nth in 0..u64::from(probe.effort()) {
+    // Each time all of them: what is read twice in a row is read out of the drive's memory.
+    for nth in 0..u64::from(probe.effort()) {
+        for at in blocks.clone().rev() {
             samples.extend(probe.sample_again(at + nth)?);
         }
     }

@@ -2,15 +2,18 @@
 //!
 //! `make soak` runs more seeds: `SPINDLE_CASES=20`.
 
+mod judged;
+
 use core::ops::ControlFlow;
 use std::sync::Arc;
 
 use config::{drives, profile};
 use drive::{AnyModel, Model};
+use judged::dynamics::{missed_of_buffers, missed_of_chunks, worst, worst_of_writes};
 use sim::{BenchTarget, Dice, Lateness};
-use spindle_profiler::dynamics::{self, Dynamics, OPTIMAL, STEPS, Seeks};
+use spindle_profiler::dynamics;
 use spindle_profiler::{Bench, Budget, Findings, Progress};
-use units::{Duration, Extent, Lba, Operation, Sectors};
+use units::Duration;
 
 /// How late or early completions are seen.
 const NOISE: Duration = Duration::from_micros(200);
@@ -47,120 +50,6 @@ fn found_of(
     (bench.findings, spent)
 }
 
-/// The worst of a found curve: at which distance, by how many µs, and by which part of what is allowed, which is 3 % or
-/// 50 µs, whichever is more.
-fn worst(model: &Model, found: &Seeks) -> (u32, f64, f64) {
-    let curve = found.curve();
-    let micros = |time: Duration| time.as_millis_f64() * 1e3;
-    let off = |distance: u32| {
-        let (found, is) = (micros(curve.time(distance)), micros(model.seek(distance)));
-        (distance, found - is, (found - is).abs() / (is * 0.03).max(50.0))
-    };
-    let all = (1..model.cylinders()).map(off);
-    all.fold((0, 0.0, 0.0), |worst, one| if one.2 > worst.2 { one } else { worst })
-}
-
-/// Throughput of a host that is never late, in sectors a second: what the range is about.
-fn streamed(model: &Arc<Model>, chunk: u64, writes: bool) -> u64 {
-    let mut target = target(model, Duration::ZERO, 1);
-    let mut watcher = |_: &Progress| ControlFlow::Continue(());
-    let hours = Budget { total: Duration::from_secs(36_000), quick: false };
-    let mut bench = Bench::new(&mut target, hours, Findings::default(), &mut watcher);
-    let mut next = 0;
-    let mut run = |bench: &mut Bench<'_>, chunk: u64, sectors: u64| {
-        let began = bench.now();
-        let end = next + sectors / chunk * chunk;
-        while next < end {
-            let extent = Extent::new(Lba(next), Sectors(chunk));
-            let operation = if writes { Operation::write(extent) } else { Operation::read(extent) };
-            bench.time(operation).expect("in time");
-            next += chunk;
-        }
-        bench.now().since(began)
-    };
-    // What memory takes, first, in commands that fill it fastest.
-    let memory = if writes { 3 * model.spec().write_buffer.0 } else { 4_096 };
-    run(&mut bench, 2_048, memory.max(4_096));
-    let sectors = (48 * chunk).max(131_072);
-    let took = run(&mut bench, chunk, sectors);
-    sectors / chunk * chunk * 1_000_000_000 / took.as_nanos().max(1)
-}
-
-/// The steps at which the true range begins and ends.
-fn true_range(model: &Arc<Model>, writes: bool) -> (usize, usize) {
-    let rates: Vec<u64> = STEPS.iter().map(|chunk| streamed(model, *chunk, writes)).collect();
-    let best = rates.iter().copied().max().expect("some");
-    let optimal = |rate: &u64| {
-        Duration::from_nanos(*rate).as_secs_f64()
-            >= OPTIMAL * Duration::from_nanos(best).as_secs_f64()
-    };
-    // The first of the longest runs of good ones.
-    let runs = (0..rates.len()).map(|first| {
-        let len = rates[first..].iter().take_while(|rate| optimal(rate)).count();
-        (len, rates.len() - first)
-    });
-    let (len, behind) = runs.max().expect("some");
-    (rates.len() - behind, rates.len() - behind + len - 1)
-}
-
-/// The ranges of chunks, reading and writing, are found to within a step at either end.
-fn check_chunks(name: &str, model: &Arc<Model>, found: &Dynamics) {
-    for (chunks, writes) in [(&found.chunks_read, false), (&found.chunks_write, true)] {
-        let chunks = chunks.as_ref().expect("found");
-        let (first, last) = true_range(model, writes);
-        let step = |chunk: Sectors| STEPS.iter().position(|step| *step == chunk.0).expect("a step");
-        let found = (step(chunks.optimal.0), step(chunks.optimal.1));
-        let what = if writes { "writes" } else { "reads" };
-        let shown = |(first, last): (usize, usize)| format!("{}..{}", STEPS[first], STEPS[last]);
-        println!("    chunks, {what}: {} for {}", shown(found), shown((first, last)));
-        let near = first.abs_diff(found.0) <= 1 && last.abs_diff(found.1) <= 1;
-        assert!(near, "{name}, {what}: {} for {}", shown(found), shown((first, last)));
-    }
-}
-
-fn check_buffers(name: &str, model: &Model, found: &Dynamics) {
-    let (is, buffer) = (model.spec().read_buffer, found.read_buffer.expect("found"));
-    assert_eq!(buffer.segments.value, is.segments, "{name}: segments");
-    let total = |segments: u32, segment: Sectors| u64::from(segments) * segment.0;
-    let (found_total, true_total) =
-        (total(buffer.segments.value, buffer.segment.value), total(is.segments, is.segment));
-    assert!(
-        found_total.abs_diff(true_total) <= is.segment.0,
-        "{name}: {found_total} sectors of read buffer for {true_total}"
-    );
-    let write = found.write_buffer.expect("found");
-    let caches = model.spec().write_cache && model.spec().write_buffer > Sectors::ZERO;
-    assert_eq!(write.answers_early, caches, "{name}: answers early");
-    let size = write.size.map_or(0, |size| size.value.0);
-    let true_size = if caches { model.spec().write_buffer.0 } else { 0 };
-    assert!(size.abs_diff(true_size) <= is.segment.0, "{name}: {size} sectors for {true_size}");
-    println!(
-        "    buffers: {found_total} sectors in {} for {true_total} in {}; writes: {size} for {true_size}",
-        buffer.segments.value, is.segments
-    );
-}
-
-/// The worst of the curve before writes, with what comes before the arm moves: the two cannot be told apart where data has
-/// to come over a bus first.
-fn worst_of_writes(model: &Model, found: &Dynamics) -> (u32, f64, f64) {
-    let curve = found.seek_write.as_ref().expect("found").curve();
-    let overhead = found.overheads.write.expect("found").value;
-    let spec = model.spec();
-    let table = spec.seek_write.as_ref().unwrap_or(&spec.seek);
-    let table = engine::Curve { points: table.points.clone() };
-    let micros = |time: Duration| time.as_millis_f64() * 1e3;
-    // What is between a read's last sector and its completion is in every time that a host sees.
-    let bus = spec.firmware.bus;
-    let behind = spec.bus_sector + bus.reselect.max(bus.prepare) + bus.read_done;
-    let off = |distance: u32| {
-        let is = spec.overheads.write_media + table.time(distance) + spec.write_settle + behind;
-        let off = micros(overhead + curve.time(distance)) - micros(is);
-        (distance, off, off.abs() / (micros(is) * 0.03).max(50.0))
-    };
-    let all = (1..model.cylinders()).map(off);
-    all.fold((0, 0.0, 0.0), |worst, one| if one.2 > worst.2 { one } else { worst })
-}
-
 /// So many seeds; `make soak` asks for more.
 fn seeds() -> u64 {
     std::env::var("SPINDLE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1)
@@ -180,8 +69,9 @@ fn every_drive_of_the_library_is_found_as_it_is() {
             let (distance, off, writes) = worst_of_writes(&model, dynamics);
             println!("    before writes {off:.0} us over {distance}, {writes:.2}");
             assert!(writes <= 1.0, "{name}, seed {seed}: {off} us off over {distance}, writing");
-            check_chunks(name, &model, dynamics);
-            check_buffers(name, &model, dynamics);
+            let missed =
+                [missed_of_chunks(&model, dynamics), missed_of_buffers(&model, dynamics)].concat();
+            assert!(missed.is_empty(), "{name}, seed {seed}: {missed:?}");
             println!("    {:?} {:?}", dynamics.starvation, dynamics.prediction);
             assert!(part <= 1.0, "{name}, seed {seed}: {off} us off over {distance} cylinders");
             assert!(spent <= TIME, "{name}: {spent}");
@@ -279,9 +169,11 @@ fn drives_are_found_though_the_path_to_them_wanders() {
             assert!(part <= 1.0, "{name}, seed {seed}: {off} ms off over {distance} cylinders");
             // The path is as long as all of other drives' electronics: through it their chunks are to be longer.
             if name == "atlas-ii" {
-                check_chunks(name, &model, dynamics);
+                let missed = missed_of_chunks(&model, dynamics);
+                assert!(missed.is_empty(), "{name}, seed {seed}: {missed:?}");
             }
-            check_buffers(name, &model, dynamics);
+            let missed = missed_of_buffers(&model, dynamics);
+            assert!(missed.is_empty(), "{name}, seed {seed}: {missed:?}");
             assert!(spent <= TIME, "{name}, seed {seed}: {spent}");
         }
     }

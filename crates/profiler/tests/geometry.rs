@@ -5,7 +5,8 @@ mod judged;
 use std::sync::Arc;
 
 use drive::AnyModel;
-use judged::{Measured, SKEWS_OFF_MAX, drawn, held, library, measured, measured_by, period_off};
+use judged::drawn::drawn;
+use judged::{Measured, SKEWS_OFF_MAX, held, library, measured, measured_by, period_off};
 use sim::BenchTarget;
 use spindle_profiler::{Budget, Geometry};
 use units::{Angle, Duration, Lba};
@@ -90,12 +91,14 @@ fn the_zones_of_a_drive_whose_arm_varies_are_found() {
 /// missed a zone or a skew once.
 #[test]
 fn zones_that_are_hard_to_tell_apart_are_found_with_other_noise_too() {
-    let missed: [(&str, &[u64]); 6] = [
+    let missed: [(&str, &[u64]); 8] = [
         ("atlas-ii", &[4]),
         ("atlas10k", &[3, 7, 8]),
+        ("barracuda-2t", &[9, 16]),
         ("barracuda-st32171w", &[3, 5, 8, 10]),
         ("cheetah9LP", &[2, 3, 5, 8, 10, 11]),
-        ("nearline-20t", &[2]),
+        ("hgst-7k8", &[8]),
+        ("nearline-20t", &[2, 10, 13]),
         ("st318437lw", &[7, 11, 15]),
     ];
     for (name, seeds) in missed {

@@ -3,13 +3,15 @@
 //! Seek commands are timed, as hits are. What passes
 //! between a command for the media and the arm's moving is found as seeks are, on a way of no length: the heads stand on
 //! the track already. They only stand there where nothing is read ahead: after a seek command, or on
-//! the last track of the disk, behind which there is nothing.
+//! the last track of the disk, behind which there is nothing. Where the map does not go so far, a track's first block is
+//! asked for while its last ones pass: the heads go on to the next track unless the command is there before.
 
 use units::{Duration, Extent, Lba, Operation, Sectors};
 
 use super::hits::Times;
 use super::prober::{Errand, Prober, Track, Way};
-use super::threshold::{Estimate, Prior, Threshold};
+use super::seeks::{ADAPTIVE, SPREAD_LEAST, variation};
+use super::threshold::{Estimate, Fact, Prior, Threshold};
 use crate::{Figure, Halt};
 
 /// Seek commands in a row.
@@ -18,10 +20,24 @@ const SEEKS: u32 = 200;
 pub(crate) const PROBES: usize = 48;
 /// The same for a first guess.
 pub(crate) const PROBES_FIRST: usize = 14;
+/// The most of them, where what the map is off by from place to place makes the answers vary.
+const PROBES_MOST: usize = 4 * PROBES;
+/// After how many more it is looked again how much they vary.
+const BATCH: usize = 16;
 /// The standard error that is enough, in ns.
 const ENOUGH: f64 = 5_000.0;
 /// By how much an overhead may vary, in ns.
-const SPREAD: f64 = 25_000.0;
+const SPREAD: f64 = SPREAD_LEAST;
+/// The longest part of a turn before its end at which a track is asked for from its beginning.
+const AROUND_MAX: f64 = 0.75;
+/// How often that is begun before it is given up.
+const AROUND_TRIES: u32 = 12;
+/// From how many reads one track's own phase is taken, and at a glance.
+const PHASE_READS: [u32; 2] = [600, 40];
+/// Into how many parts they divide the track.
+const PHASE_PARTS: u64 = 96;
+/// And probes of the way of no distance.
+const PROBE_PARTS: u64 = 24;
 
 /// What a seek command over no distance takes.
 pub(crate) fn seek_command(prober: &mut Prober<'_, '_>) -> Result<Option<Figure<Duration>>, Halt> {
@@ -48,23 +64,56 @@ pub(crate) fn media(
     segments: u32,
     probes: usize,
 ) -> Result<Option<Estimate>, Halt> {
+    if prober.bench.facts().seeks {
+        let most = if probes > PROBES_FIRST { PROBES_MOST } else { probes };
+        return anywhere(prober, errand, most);
+    }
+    let mut last = LastTrack::new(prober, segments);
+    let own = match &mut last {
+        // All answers of one track are off by what the map is off there, however many there are.
+        Some(last) if probes > PROBES_FIRST => last.own_phase(prober)?,
+        _ => Estimate::default(),
+    };
     let mut threshold = Threshold::new(Prior::Upto(2.0 * prober.spindle.period()), SPREAD);
-    let mut last_track = LastTrack::new(prober, segments);
     for _ in 0..4 * probes {
-        let known = threshold.estimate();
-        if threshold.count() >= probes || threshold.count() > 8 && known.error < ENOUGH {
+        if threshold.count() >= probes || is_enough(&threshold, 1.0) {
             break;
         }
         let gap = threshold.median();
-        let fact = if prober.bench.facts().seeks {
-            after_seek(prober, gap, errand)?
-        } else if let Some(last) = &mut last_track {
-            last.probe(prober, gap, errand)?
-        } else {
-            return Ok(None);
+        let fact = match &mut last {
+            Some(last) => last.probe(prober, gap, errand)?,
+            None => around(prober, gap, errand)?,
         };
         if let Some(fact) = fact {
             threshold.learn(fact);
+        }
+    }
+    prober.lose();
+    let Estimate { time, error } = threshold.estimate();
+    let error = (error * error + own.error * own.error).sqrt();
+    Ok((threshold.count() > 8).then_some(Estimate { time: time + own.time, error }))
+}
+
+fn is_enough(threshold: &Threshold, doubt: f64) -> bool {
+    threshold.count() > 8 && doubt * threshold.estimate().error < ENOUGH
+}
+
+/// The same from tracks all over the disk, to which the heads are moved by commands that transfer nothing.
+fn anywhere(
+    prober: &mut Prober<'_, '_>,
+    errand: Errand,
+    most: usize,
+) -> Result<Option<Estimate>, Halt> {
+    let mut threshold = Threshold::new(Prior::Upto(2.0 * prober.spindle.period()), SPREAD);
+    for _ in 0..4 * most {
+        if threshold.count() >= most || is_enough(&threshold, ADAPTIVE) {
+            break;
+        }
+        let Some(fact) = after_seek(prober, threshold.median(), errand)? else { continue };
+        threshold.learn(fact);
+        // What the map is off by differs from place to place.
+        if threshold.count() % BATCH == 0 {
+            threshold = threshold.varied(variation(&threshold));
         }
     }
     prober.lose();
@@ -72,15 +121,25 @@ pub(crate) fn media(
 }
 
 /// Moves the heads to a track by a command that transfers nothing, and asks for a block of it.
-fn after_seek(
-    prober: &mut Prober<'_, '_>,
-    gap: f64,
-    errand: Errand,
-) -> Result<Option<super::threshold::Fact>, Halt> {
+fn after_seek(prober: &mut Prober<'_, '_>, gap: f64, errand: Errand) -> Result<Option<Fact>, Halt> {
     let extent = prober.anywhere(prober.block());
     let Some(track) = prober.track_of(extent.start) else { return Ok(None) };
     let _ = prober.bench.time(Operation::seek(track.lbas.start))?;
     prober.ask(&track, gap, errand)
+}
+
+/// Asks for the first block of a track on which something was read, so that it passes right behind the last one.
+///
+/// The drive reads on meanwhile, and whatever it does at the end of the track it does not before: a command that is
+/// ready by then finds the heads where they are, and one that is not finds them gone or the block passed.
+fn around(prober: &mut Prober<'_, '_>, gap: f64, errand: Errand) -> Result<Option<Fact>, Halt> {
+    let gap = gap.min(AROUND_MAX * prober.spindle.period());
+    for _ in 0..AROUND_TRIES {
+        if let Some((track, first)) = prober.before_end(gap)? {
+            return prober.ask_for(&track, first, gap, errand);
+        }
+    }
+    Ok(None)
 }
 
 /// The last track of the disk. Behind it nothing is read ahead, and the heads stay.
@@ -95,6 +154,10 @@ struct LastTrack {
 impl LastTrack {
     fn new(prober: &Prober<'_, '_>, segments: u32) -> Option<Self> {
         let block = prober.block();
+        // Of a map that ends before the disk does the last track is one like any other.
+        if prober.profile.capacity() < prober.bench.facts().sectors {
+            return None;
+        }
         let end = prober.profile.capacity().0 / block.0 * block.0;
         let last = Extent::new(Lba(end - block.0), block);
         let track = prober.track_of(last.start)?;
@@ -102,32 +165,57 @@ impl LastTrack {
         is_last.then_some(Self { track, last, known_from: Lba(0), segments })
     }
 
-    /// Each block lies before the one asked for last: what was read ahead of that cannot hold it.
-    fn probe(
-        &mut self,
-        prober: &mut Prober<'_, '_>,
-        gap: f64,
-        errand: Errand,
-    ) -> Result<Option<super::threshold::Fact>, Halt> {
+    /// A block before the one asked for last, by one of so many parts of the track: what was read ahead of that cannot
+    /// hold it.
+    fn next(&mut self, prober: &mut Prober<'_, '_>, parts: u64) -> Result<Extent, Halt> {
         let block = prober.block().0;
-        let step = (self.track.lbas.len.0 / 24 / block).max(1) * block;
-        if errand == Errand::Read && self.known_from.0 < self.track.lbas.start.0 + 2 * step {
+        let step = (self.track.lbas.len.0 / parts / block).max(1) * block;
+        if self.known_from.0 < self.track.lbas.start.0 + 2 * step {
             for _ in 0..self.segments + 2 {
                 let extent = prober.anywhere(prober.block());
                 prober.visit(extent)?;
             }
             self.known_from = self.last.start;
-        }
-        if self.known_from == self.last.start || errand != Errand::Read {
             prober.lose();
             let _ = prober.bench.time(Operation::read(self.last))?;
         }
-        if errand != Errand::Read {
-            return prober.ask(&self.track, gap, errand);
-        }
         let start = Lba((self.known_from.0 - step) / block * block);
         self.known_from = start;
-        let extent = Extent::new(start, Sectors(block));
+        Ok(Extent::new(start, Sectors(block)))
+    }
+
+    /// By how much sectors of this track come later than the map and the turning of the disk have it.
+    fn own_phase(&mut self, prober: &mut Prober<'_, '_>) -> Result<Estimate, Halt> {
+        let reads = PHASE_READS[usize::from(prober.bench.budget().quick)];
+        let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
+        for _ in 0..reads {
+            let extent = self.next(prober, PHASE_PARTS)?;
+            let seen = prober.bench.time(Operation::read(extent))?.completed;
+            let Some(off) = prober.off(&self.track, extent, seen) else { continue };
+            sum += off;
+            squares += off * off;
+            count += 1.0;
+        }
+        if count < 2.0 {
+            return Ok(Estimate::default());
+        }
+        let mean: f64 = sum / count;
+        let variance: f64 = squares / count - mean * mean;
+        Ok(Estimate { time: mean, error: (variance / count).sqrt() })
+    }
+
+    fn probe(
+        &mut self,
+        prober: &mut Prober<'_, '_>,
+        gap: f64,
+        errand: Errand,
+    ) -> Result<Option<Fact>, Halt> {
+        if errand != Errand::Read {
+            prober.lose();
+            let _ = prober.bench.time(Operation::read(self.last))?;
+            return prober.ask(&self.track, gap, errand);
+        }
+        let extent = self.next(prober, PROBE_PARTS)?;
         prober.ask_for(&self.track, extent, gap, errand)
     }
 }

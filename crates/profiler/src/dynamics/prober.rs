@@ -196,6 +196,10 @@ impl<'a, 'b> Prober<'a, 'b> {
         track.first + Angle(small(part(nth) * f64::from(track.sector.0)))
     }
 
+    fn ends(track: &Track, extent: Extent) -> Angle {
+        Self::begins(track, extent) + Angle(small(f64::from(track.sector.0) * part(extent.len.0)))
+    }
+
     /// How long one block takes to come by.
     fn passing(&self, track: &Track) -> f64 {
         self.spindle.sweep(track.sector) * part(self.block().0)
@@ -231,6 +235,11 @@ impl<'a, 'b> Prober<'a, 'b> {
         let end = track.first + Angle(small(sectors.min(f64::from(u32::MAX))));
         let track_end = self.spindle.next(end, at(now));
         self.heads = Some(Heads { cylinder, surface, track_end });
+    }
+
+    /// By how much a block was seen later than was foretold, unless that is no passing of it.
+    pub(crate) fn off(&self, track: &Track, extent: Extent, seen: Instant) -> Option<f64> {
+        self.spindle.off(Self::ends(track, extent), seen)
     }
 
     /// Forgets where the heads are: something else was done meanwhile.
@@ -362,8 +371,7 @@ impl<'a, 'b> Prober<'a, 'b> {
             let turns = ((at(timed.completed) - pass - passing) / turn + 0.5).floor().max(0.0);
             return Ok(Some(Fact { reach: pass - submitted + turns * turn, turn }));
         }
-        let end = Self::begins(track, extent);
-        let end = end + Angle(small(f64::from(track.sector.0) * part(extent.len.0)));
+        let end = Self::ends(track, extent);
         match self.spindle.sight(end, timed.completed, pass + passing) {
             Sighting::Turns(turns) => {
                 Ok(Some(Fact { reach: pass - submitted + turns * turn, turn }))
@@ -403,5 +411,33 @@ impl Prober<'_, '_> {
         let pass = self.spindle.next(begins, now + gap);
         self.bench.wait_until(instant(pass - gap));
         self.go(track, (extent, pass), errand)
+    }
+
+    /// Reads a block of a whole track that has none of it in memory, as far as anybody knows, so early on it that the end of
+    /// the track passes more than `gap` later. The track and its first block; nothing if it came to be otherwise.
+    pub(crate) fn before_end(&mut self, gap: f64) -> Result<Option<(Track, Extent)>, Halt> {
+        let block = self.block();
+        let anywhere = self.anywhere(block);
+        let whole_track = |track: &Track, sectors: u64| {
+            track.lbas.len.0 == sectors && track.lbas.start.0.is_multiple_of(block.0)
+        };
+        let sectors = self.track_sectors(anywhere.start);
+        let Some(track) = self.track_of(anywhere.start).filter(|one| whole_track(one, sectors))
+        else {
+            return Ok(None);
+        };
+        // The first is asked for later, and the answer takes a moment.
+        let (begin, room) = (2 * block.0, (gap + TAKEOVER_FIRST / 2.0) / self.spindle.period());
+        let most = part(sectors) * (1.0 - room) - part(begin);
+        let into = begin + whole(self.draw()[2] * most);
+        let start = Lba((track.lbas.start.0 + into) / block.0 * block.0);
+        if most < 1.0 || !self.visit(Extent::new(start, block))? {
+            return Ok(None);
+        }
+        let first = Extent::new(track.lbas.start, block);
+        let begins = Self::begins(&track, first);
+        let now = at(self.bench.now()) + LEAD;
+        let in_time = self.spindle.next(begins, now) > now + gap;
+        Ok(in_time.then_some((track, first)))
     }
 }

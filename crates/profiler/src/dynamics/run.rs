@@ -29,8 +29,22 @@ const fn time(stage: Stage) -> [Duration; 2] {
     [Duration::from_millis(millis[0]), Duration::from_millis(millis[1])]
 }
 
+/// What a stage is left at least, by default and at a glance: those before it end sooner for that.
+const fn least(stage: Stage) -> [Duration; 2] {
+    let millis = match stage {
+        Stage::ReadBuffer => [15_000, 2_000],
+        Stage::Seeks => [40_000, 3_000],
+        Stage::Overheads => [45_000, 2_500],
+        Stage::WriteBuffer => [12_000, 1_000],
+        Stage::Chunks => [25_000, 1_500],
+        Stage::Depth => [15_000, 1_500],
+        _ => [3_000, 500],
+    };
+    [Duration::from_millis(millis[0]), Duration::from_millis(millis[1])]
+}
+
 /// What all of them may take.
-const WHOLE: [Duration; 2] = [Duration::from_secs(270), Duration::from_secs(30)];
+const WHOLE: [Duration; 2] = [Duration::from_secs(300), Duration::from_secs(30)];
 
 /// What the last command may take.
 const LAST: Duration = Duration::from_millis(500);
@@ -112,12 +126,23 @@ impl Run<'_, '_> {
     /// What a stage may take of what is left.
     fn time(&mut self, stage: Stage) -> Duration {
         let quick = usize::from(self.prober.bench.budget().quick);
-        time(stage)[quick].min(self.left())
+        time(stage)[quick].min(self.left_beside(stage).max(least(stage)[quick])).min(self.left())
     }
 
-    fn more(&mut self) -> Duration {
+    /// What the same stage may take for more.
+    fn more(&mut self, stage: Stage) -> Duration {
         let quick = usize::from(self.prober.bench.budget().quick);
-        MORE[quick].min(self.left())
+        MORE[quick].min(self.left_beside(stage))
+    }
+
+    /// What is left for a stage if those behind it are to have the least that they need.
+    fn left_beside(&mut self, stage: Stage) -> Duration {
+        let quick = usize::from(self.prober.bench.budget().quick);
+        let findings = &self.prober.bench.findings;
+        let behind = STAGES.iter().skip_while(|other| **other != stage).skip(1);
+        let behind = behind.filter(|other| !findings.is_done(**other));
+        let behind: Duration = behind.map(|other| least(*other)[quick]).sum();
+        self.left().saturating_sub(behind)
     }
 
     /// What is left for all of them.
@@ -252,6 +277,10 @@ impl Run<'_, '_> {
             self.prober.bench.findings.note(note.into());
             return Ok(());
         }
+        if self.prober.profile.capacity() < self.prober.bench.facts().sectors {
+            let note = format!("seeks: of {cylinders} cylinders, as far as the map goes");
+            self.prober.bench.findings.note(note);
+        }
         let mut curve = Curve::new(Errand::Read, self.base, quick);
         let ended = curve.measure(&mut self.prober);
         self.prober.bench.findings.dynamics.seek = curve.seeks(cylinders);
@@ -259,7 +288,7 @@ impl Run<'_, '_> {
             return ended;
         }
         // The phase is known best after so many reads: what everything stands on is measured again.
-        let more = self.more();
+        let more = self.more(Stage::Seeks);
         self.prober.bench.begin(Stage::Seeks, more);
         if let Some(base) = self.base(Errand::Read, overheads::PROBES)? {
             self.base = base.time;
@@ -290,7 +319,7 @@ impl Run<'_, '_> {
     fn seeks_before_writes(&mut self, base: f64) -> Result<(), Halt> {
         let reads = self.prober.bench.findings.dynamics.seek.clone();
         let Some(reads) = reads else { return Ok(()) };
-        let more = self.more();
+        let more = self.more(Stage::Overheads);
         self.prober.bench.begin(Stage::Overheads, more);
         let found = seeks::before_writes(&mut self.prober, &reads, base)?;
         self.prober.bench.findings.dynamics.seek_write = found;

@@ -28,6 +28,8 @@ pub(crate) const WITHIN: (f64, f64) = (0.03, 50_000.0);
 const ERROR_PART: f64 = 0.14;
 /// Probes of one point at a time.
 const PROBES: usize = 14;
+/// A point that may be off by this part of its time, and by more than some ns, says nothing.
+const UNKNOWN: (f64, f64) = (0.1, 200_000.0);
 /// What a line between two points may be off, as part of what a point is wanted to.
 const BEND: f64 = 0.3;
 /// Rounds of points in between.
@@ -41,7 +43,7 @@ pub(crate) const SPREAD_LEAST: f64 = 25_000.0;
 /// Movements that vary by more than the phase does, in ns.
 const VARIES: f64 = 3.0 * SPREAD_LEAST;
 /// Who asks where the answer is most in doubt is less certain of it than one who asks evenly, by this factor.
-const ADAPTIVE: f64 = 1.4;
+pub(crate) const ADAPTIVE: f64 = 1.4;
 /// How many errors of a narrower line a wider one may be off, where movements vary.
 const AGREES_VARIED: f64 = 2.6;
 /// And at most.
@@ -359,9 +361,13 @@ impl Curve {
 
     /// The curve, as long as anything was measured of it.
     pub(crate) fn seeks(&self, cylinders: u32) -> Option<super::Seeks> {
+        let is_known = |sample: &&Sample| {
+            sample.error < (UNKNOWN.0 * (sample.time - self.base)).max(UNKNOWN.1)
+        };
         let points: Vec<super::SeekPoint> = self
             .smoothed()
             .iter()
+            .filter(is_known)
             .map(|sample| super::SeekPoint {
                 distance: small(sample.distance),
                 time: duration(sample.time - self.base),
@@ -458,7 +464,7 @@ pub(crate) fn of_points(
 }
 
 /// The standard deviation of movements that explains what was seen best, wherever their middle is.
-fn variation(threshold: &Threshold) -> f64 {
+pub(crate) fn variation(threshold: &Threshold) -> f64 {
     let (mut best, mut spread) = ((0.0, SPREAD_LEAST), SPREAD_LEAST);
     while spread < SPREAD_MOST {
         let evidence = evidence(threshold, spread);

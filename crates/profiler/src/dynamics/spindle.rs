@@ -130,6 +130,14 @@ impl Spindle {
         Angle(u32::try_from(super::num::whole(angle) % (1 << 32)).expect("a part of a turn"))
     }
 
+    /// By how much what ends at `end` was seen later than foretold; nothing if it is so far off that it was no passing of
+    /// that place.
+    pub(crate) fn off(&self, end: Angle, seen: Instant) -> Option<f64> {
+        let seen = at(seen);
+        let off = seen - self.next(end, seen - self.period / 2.0);
+        (off.abs() <= OUTLIER * self.noise()).then_some(off)
+    }
+
     /// A read of which the end lies at `end` was seen complete at `seen`; the first time at which that could be
     /// was foretold as `foretold`. Learns from it, and says what it was.
     pub(crate) fn sight(&mut self, end: Angle, seen: Instant, foretold: f64) -> Sighting {

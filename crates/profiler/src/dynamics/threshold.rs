@@ -68,7 +68,7 @@ pub(crate) enum Prior {
 }
 
 /// An estimate and its standard error, in ns.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Estimate {
     pub(crate) time: f64,
     pub(crate) error: f64,
@@ -87,11 +87,20 @@ impl Threshold {
         new
     }
 
-    /// The same facts of a movement that varies by `spread` ns.
-    pub(crate) fn varied_by(&self, spread: f64) -> Self {
+    /// What the same facts say of a movement that varies by `spread` ns.
+    pub(crate) fn varied(&self, spread: f64) -> Self {
+        self.told_again(Self::new(self.prior, spread))
+    }
+
+    /// The same, looked at more closely where it seems to be.
+    pub(crate) fn varied_near(&self, spread: f64) -> Self {
         let Estimate { time, error } = self.estimate();
-        let mut new = Self::new(Prior::About(time, AGAIN * error.max(spread)), spread);
-        new.prior = self.prior;
+        let mut near = Self::new(Prior::About(time, AGAIN * error.max(spread)), spread);
+        near.prior = self.prior;
+        self.told_again(near)
+    }
+
+    fn told_again(&self, mut new: Self) -> Self {
         self.facts.iter().for_each(|fact| new.learn(*fact));
         new
     }

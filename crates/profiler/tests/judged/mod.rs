@@ -2,12 +2,15 @@
 
 #![allow(dead_code, reason = "each file of tests uses its part of this")]
 
+pub(crate) mod drawn;
+pub(crate) mod dynamics;
+
 use core::ops::ControlFlow;
 use std::sync::Arc;
 
 use config::drives;
-use drive::{AnyModel, Mapping, Model, Spec};
-use sim::{BenchTarget, Dice};
+use drive::{AnyModel, Model};
+use sim::BenchTarget;
 use spindle_profiler::{
     Bench, Budget, Findings, Geometry, Progress, Rotation, Spindle, Stage, geometry, rotation,
 };
@@ -103,40 +106,3 @@ pub(crate) fn held(geometry: &Geometry, model: &Model) -> Held {
 
 /// By how much skews may be off, in parts.
 pub(crate) const SKEWS_OFF_MAX: f64 = 0.02;
-
-/// A drive that nobody has built: zones, skews, heads and speed as dice have it.
-pub(crate) fn drawn(seed: u64) -> Spec {
-    let mut dice = Dice::new(seed, 77);
-    let mut between = |low: u64, high: u64| low + dice.below(high - low + 1);
-    let small = |number: u64| u32::try_from(number).expect("small");
-    let mut spec = drives::library("st318437lw").expect("in it");
-    let rpm = [5_400, 7_200, 10_000, 15_000][usize::try_from(between(0, 3)).expect("small")];
-    spec.period = Spec::period_of_rpm(rpm);
-    spec.surfaces = small(between(2, 12));
-    spec.mapping = [Mapping::Cylinder, Mapping::SerpentineZone, Mapping::Serpentine]
-        [usize::try_from(between(0, 2)).expect("small")];
-    spec.arm.variation = Duration::ZERO;
-    // The fastest of these tracks pass at 260 MB/s, and a bus is faster than the media.
-    spec.bus_sector = Duration::from_micros(1);
-    let zone = spec.zones[0].clone();
-    spec.zones.clear();
-    let (mut first, mut sectors) = (0, between(300, 2_000));
-    for _ in 0..between(2, 6) {
-        let last = first + small(between(800, 3_000));
-        let skew = sectors * between(11, 18) / 100;
-        spec.zones.push(drive::Zone {
-            first_cylinder: first,
-            last_cylinder: last,
-            sectors_per_track: small(sectors),
-            track_skew: small(skew),
-            cylinder_skew: small(skew + sectors * between(4, 9) / 100),
-            first_sector_angle: Angle(small(between(0, u64::from(u32::MAX)))),
-            ..zone.clone()
-        });
-        first = last + 1;
-        sectors = sectors * between(84, 97) / 100;
-    }
-    // The arm is the library's: it reaches as far as there are cylinders.
-    spec.seek.points.retain(|point| point.0 < first);
-    spec
-}

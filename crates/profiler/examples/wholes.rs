@@ -1,0 +1,136 @@
+//! Takes whole profiles of many drives and holds every figure that is promised against the truth: the turn, each zone and
+//! its skews, heads, seeks before reads and writes, ranges of chunks, buffers, and the time that it took.
+//!
+//! `wholes DRIVE|all|invented FIRST COUNT`: a line for each run, what it missed under it; exit code 1 if anything was.
+
+#[path = "../tests/judged/mod.rs"]
+mod judged;
+
+use core::ops::ControlFlow;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use drive::{AnyModel, Model};
+use judged::drawn::invented;
+use judged::dynamics::{missed_of_buffers, missed_of_chunks, worst, worst_of_writes};
+use judged::{SKEWS_OFF_MAX, held, library, real};
+use sim::BenchTarget;
+use spindle_profiler::{Bench, Budget, Findings, Progress, Spindle, Stage, measure};
+use units::Duration;
+
+const NOISE: Duration = Duration::from_micros(200);
+const NANOS: u64 = 1_000_000_000;
+const TIME: Duration = Duration::from_secs(600);
+
+/// What a profile misses of the drive's own figures.
+fn missed(model: &Arc<Model>, found: &Findings) -> Vec<String> {
+    let mut missed = Vec::new();
+    let Some(Spindle::Turns(turns)) = found.spindle else { return vec!["no turn".to_owned()] };
+    let turn = real(model.period().as_nanos()) * 1e3;
+    let off = (real(turns.period_picos) / turn - 1.0) * 1e6;
+    if off.abs() > 10.0 {
+        missed.push(format!("turn: {off:.1} ppm"));
+    }
+    let Some(map) = &found.geometry else { return vec!["no map".to_owned()] };
+    let held = held(map, model);
+    if held.found < held.zones || held.skews_off > SKEWS_OFF_MAX {
+        missed.push(format!("{held:?}"));
+    }
+    let (heads, surfaces) = (map.heads.map(|heads| heads.value), model.spec().surfaces);
+    if heads != Some(surfaces) {
+        missed.push(format!("heads: {heads:?} for {surfaces}"));
+    }
+    if map.known != model.capacity() {
+        missed.push(format!("known: {} of {} sectors", map.known.0, model.capacity().0));
+    }
+    let dynamics = &found.dynamics;
+    match &dynamics.seek {
+        None => missed.push("seeks not found".to_owned()),
+        Some(seek) => {
+            let (over, off, part) = worst(model, seek);
+            if part > 1.0 {
+                missed.push(format!("seek over {over}: {off:.0} us, {part:.2} of what may be"));
+            }
+        }
+    }
+    if dynamics.seek_write.is_some() && dynamics.overheads.write.is_some() {
+        let (over, off, part) = worst_of_writes(model, dynamics);
+        if part > 1.0 {
+            missed.push(format!("before writes over {over}: {off:.0} us, {part:.2}"));
+        }
+    } else {
+        missed.push("seeks before writes not found".to_owned());
+    }
+    missed.extend(missed_of_chunks(model, dynamics));
+    missed.extend(missed_of_buffers(model, dynamics));
+    missed
+}
+
+/// Whether all was found of this drive, with noise of this seed.
+fn run(name: &str, model: &Arc<Model>, seed: u64) -> bool {
+    let mut target = BenchTarget::new(AnyModel::from(Arc::clone(model)), NOISE, seed);
+    // What each stage took.
+    let mut stages: Vec<(Stage, Duration)> = Vec::new();
+    let mut before = Duration::ZERO;
+    let mut watcher = |progress: &Progress| {
+        let more = progress.spent.saturating_sub(before);
+        before = progress.spent;
+        match stages.iter_mut().find(|(stage, _)| *stage == progress.stage) {
+            Some((_, took)) => *took += more,
+            None => stages.push((progress.stage, more)),
+        }
+        ControlFlow::Continue(())
+    };
+    let mut bench = Bench::new(&mut target, Budget::DEFAULT, Findings::default(), &mut watcher);
+    let ended = measure(&mut bench);
+    let spent = bench.spent();
+    let found = bench.findings;
+    let mut missed = missed(model, &found);
+    if let Err(halt) = ended {
+        missed.push(format!("{halt:?}"));
+    }
+    if spent > TIME {
+        missed.push(format!("took {spent}"));
+    }
+    let word = if missed.is_empty() { "held" } else { "MISSED" };
+    let spec = model.spec();
+    let (heads, zones) = (spec.surfaces, spec.zones.len());
+    println!("{word} {name}, noise {seed}: {heads} heads, {zones} zones, in {spent}");
+    let took = |(stage, took): &(Stage, Duration)| format!("{stage} {}", took.as_nanos() / NANOS);
+    println!("  seconds: {}", stages.iter().map(took).collect::<Vec<_>>().join(", "));
+    if !missed.is_empty() {
+        for one in &missed {
+            println!("  {one}");
+        }
+        for note in &found.notes {
+            println!("  it says: {note}");
+        }
+    }
+    missed.is_empty()
+}
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let what = words.next().unwrap_or_else(|| "all".into());
+    let mut number = |or| words.next().map_or(or, |word| word.parse().expect("a number"));
+    let (first, count) = (number(1), number(1));
+    let mut missed = 0;
+    for seed in first..first + count {
+        if what == "invented" {
+            let (name, spec) = invented(seed);
+            match spec.check() {
+                Ok(model) => missed += u32::from(!run(&name, &Arc::new(model), seed)),
+                Err(error) => println!("{name} is no drive: {error}"),
+            }
+            continue;
+        }
+        let turning = |name: &&str| config::drives::library(name).is_some();
+        for name in config::drives::names().filter(turning) {
+            if what == "all" || what.split(',').any(|one| one == name) {
+                missed += u32::from(!run(name, &library(name), seed));
+            }
+        }
+    }
+    println!("{missed} missed");
+    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,55 @@
+//! Maps of drives that nobody has built, with library drives' firmware and memory as dice have it.
+
+mod judged;
+
+use std::sync::Arc;
+
+use judged::drawn::invented;
+use judged::{SKEWS_OFF_MAX, held, measured, period_off};
+use spindle_profiler::Budget;
+
+/// Measures the drive of a seed, with noise of the same, and holds its map against the truth.
+fn holds(seed: u64) {
+    let (name, spec) = invented(seed);
+    let model = Arc::new(spec.check().expect("a drive"));
+    let measured = measured(&model, Budget::DEFAULT, seed);
+    let map = measured.findings.geometry.as_ref().expect("a map");
+    let (off, held) = (period_off(&measured, &model), held(map, &model));
+    let heads = map.heads.map(|heads| heads.value);
+    println!("{name}: {off:.2} ppm, {held:?}, heads {heads:?}, in {}", measured.spent);
+    assert!(off.abs() < 10.0, "{off} ppm");
+    assert_eq!(held.found, held.zones, "{held:?}");
+    assert!(held.skews_off < SKEWS_OFF_MAX, "{held:?}");
+    assert_eq!(heads, Some(model.spec().surfaces));
+    assert_eq!(map.known, model.capacity());
+}
+
+/// Its bus takes as long for a sector as the media for three, and its memory keeps what seven reads left: a read of many
+/// sectors ends when the bus is done, and says nothing of where its last one lies.
+#[test]
+fn the_zones_of_a_drive_are_found_whose_bus_is_slow_and_whose_memory_keeps_much() {
+    holds(24);
+    holds(17);
+}
+
+/// Forty places have to be read in turn, and rounds of so many reads take nearly equally long.
+#[test]
+fn the_turn_of_a_drive_is_found_whose_memory_keeps_what_thirty_two_reads_left() {
+    holds(36);
+    holds(46);
+}
+
+/// It keeps whole tracks from before what was read, so that a block behind another is never read off the media after it.
+#[test]
+fn the_zones_of_a_drive_are_found_that_keeps_seventy_whole_tracks() {
+    let (_, spec) = invented(23);
+    let model = Arc::new(spec.check().expect("a drive"));
+    let measured = measured(&model, Budget::DEFAULT, 23);
+    let map = measured.findings.geometry.as_ref().expect("a map");
+    assert_eq!(map.known, model.capacity());
+    assert_eq!(map.heads.map(|heads| heads.value), Some(model.spec().surfaces));
+    let spts: Vec<u32> = map.zones.iter().map(|zone| zone.sectors_per_track.value).collect();
+    for zone in &model.spec().zones {
+        assert!(spts.contains(&zone.sectors_per_track), "{spts:?}");
+    }
+}

@@ -1,0 +1,140 @@
+//! Dynamics that were measured, held against the drives that were timed.
+
+use core::ops::ControlFlow;
+use std::sync::Arc;
+
+use drive::{AnyModel, Model};
+use sim::BenchTarget;
+use spindle_profiler::dynamics::{Dynamics, OPTIMAL, STEPS, Seeks};
+use spindle_profiler::{Bench, Budget, Findings, Progress};
+use units::{Duration, Extent, Lba, Operation, Sectors};
+
+/// The worst of a found curve: at which distance, by how many µs, and by which part of what is allowed, which is 3 % or
+/// 50 µs, whichever is more.
+pub(crate) fn worst(model: &Model, found: &Seeks) -> (u32, f64, f64) {
+    let curve = found.curve();
+    let micros = |time: Duration| time.as_millis_f64() * 1e3;
+    let off = |distance: u32| {
+        let (found, is) = (micros(curve.time(distance)), micros(model.seek(distance)));
+        (distance, found - is, (found - is).abs() / (is * 0.03).max(50.0))
+    };
+    let all = (1..model.cylinders()).map(off);
+    all.fold((0, 0.0, 0.0), |worst, one| if one.2 > worst.2 { one } else { worst })
+}
+
+/// Throughput of a host that is never late, in sectors a second: what the range is about.
+pub(crate) fn streamed(model: &Arc<Model>, chunk: u64, writes: bool) -> u64 {
+    let mut target = BenchTarget::new(AnyModel::from(Arc::clone(model)), Duration::ZERO, 1);
+    let mut watcher = |_: &Progress| ControlFlow::Continue(());
+    let hours = Budget { total: Duration::from_secs(36_000), quick: false };
+    let mut bench = Bench::new(&mut target, hours, Findings::default(), &mut watcher);
+    let mut next = 0;
+    let mut run = |bench: &mut Bench<'_>, chunk: u64, sectors: u64| {
+        let began = bench.now();
+        let end = next + sectors / chunk * chunk;
+        while next < end {
+            let extent = Extent::new(Lba(next), Sectors(chunk));
+            let operation = if writes { Operation::write(extent) } else { Operation::read(extent) };
+            bench.time(operation).expect("in time");
+            next += chunk;
+        }
+        bench.now().since(began)
+    };
+    // What memory takes, first, in commands that fill it fastest.
+    let memory = if writes { 3 * model.spec().write_buffer.0 } else { 4_096 };
+    run(&mut bench, 2_048, memory.max(4_096));
+    let sectors = (48 * chunk).max(131_072);
+    let took = run(&mut bench, chunk, sectors);
+    sectors / chunk * chunk * 1_000_000_000 / took.as_nanos().max(1)
+}
+
+/// The steps at which the true range begins and ends.
+pub(crate) fn true_range(model: &Arc<Model>, writes: bool) -> (usize, usize) {
+    let rates: Vec<u64> = STEPS.iter().map(|chunk| streamed(model, *chunk, writes)).collect();
+    let best = rates.iter().copied().max().expect("some");
+    let optimal = |rate: &u64| {
+        Duration::from_nanos(*rate).as_secs_f64()
+            >= OPTIMAL * Duration::from_nanos(best).as_secs_f64()
+    };
+    // The first of the longest runs of good ones.
+    let runs = (0..rates.len()).map(|first| {
+        let len = rates[first..].iter().take_while(|rate| optimal(rate)).count();
+        (len, rates.len() - first)
+    });
+    let (len, behind) = runs.max().expect("some");
+    (rates.len() - behind, rates.len() - behind + len - 1)
+}
+
+/// What is missed of the ranges of chunks, which are to be found to within a step at either end.
+pub(crate) fn missed_of_chunks(model: &Arc<Model>, found: &Dynamics) -> Vec<String> {
+    let mut missed = Vec::new();
+    for (chunks, writes) in [(&found.chunks_read, false), (&found.chunks_write, true)] {
+        let what = if writes { "chunks of writes" } else { "chunks of reads" };
+        let Some(chunks) = chunks else {
+            missed.push(format!("{what} not found"));
+            continue;
+        };
+        let (first, last) = true_range(model, writes);
+        let step = |chunk: Sectors| STEPS.iter().position(|step| *step == chunk.0).expect("a step");
+        let found = (step(chunks.optimal.0), step(chunks.optimal.1));
+        if first.abs_diff(found.0) > 1 || last.abs_diff(found.1) > 1 {
+            let shown =
+                |(first, last): (usize, usize)| format!("{}..{}", STEPS[first], STEPS[last]);
+            missed.push(format!("{what}: {} for {}", shown(found), shown((first, last))));
+        }
+    }
+    missed
+}
+
+/// What is missed of the memory for reads and writes, which is to be found to within a segment.
+pub(crate) fn missed_of_buffers(model: &Model, found: &Dynamics) -> Vec<String> {
+    let spec = model.spec();
+    let is = spec.read_buffer;
+    let mut missed = Vec::new();
+    match found.read_buffer {
+        None => missed.push("read buffer not found".to_owned()),
+        Some(buffer) => {
+            let (segments, segment) = (buffer.segments.value, buffer.segment.value);
+            let total = |segments: u32, segment: Sectors| u64::from(segments) * segment.0;
+            let off = total(segments, segment).abs_diff(total(is.segments, is.segment));
+            if segments != is.segments || off > is.segment.0 {
+                let shown = (is.segments, is.segment);
+                missed.push(format!("read buffer: {segments} of {segment} for {shown:?}"));
+            }
+        }
+    }
+    let Some(write) = found.write_buffer else {
+        missed.push("write buffer not found".to_owned());
+        return missed;
+    };
+    let caches = spec.write_cache && spec.write_buffer > Sectors::ZERO;
+    let size = write.size.map_or(0, |size| size.value.0);
+    let true_size = if caches { spec.write_buffer.0 } else { 0 };
+    if write.answers_early != caches || size.abs_diff(true_size) > is.segment.0 {
+        let early = write.answers_early;
+        missed
+            .push(format!("write buffer: {size} sectors for {true_size}, answers early: {early}"));
+    }
+    missed
+}
+
+/// The worst of the curve before writes, with what comes before the arm moves: the two cannot be told apart where data has
+/// to come over a bus first.
+pub(crate) fn worst_of_writes(model: &Model, found: &Dynamics) -> (u32, f64, f64) {
+    let curve = found.seek_write.as_ref().expect("found").curve();
+    let overhead = found.overheads.write.expect("found").value;
+    let spec = model.spec();
+    let table = spec.seek_write.as_ref().unwrap_or(&spec.seek);
+    let table = engine::Curve { points: table.points.clone() };
+    let micros = |time: Duration| time.as_millis_f64() * 1e3;
+    // What is between a read's last sector and its completion is in every time that a host sees.
+    let bus = spec.firmware.bus;
+    let behind = spec.bus_sector + bus.reselect.max(bus.prepare) + bus.read_done;
+    let off = |distance: u32| {
+        let is = spec.overheads.write_media + table.time(distance) + spec.write_settle + behind;
+        let off = micros(overhead + curve.time(distance)) - micros(is);
+        (distance, off, off.abs() / (micros(is) * 0.03).max(50.0))
+    };
+    let all = (1..model.cylinders()).map(off);
+    all.fold((0, 0.0, 0.0), |worst, one| if one.2 > worst.2 { one } else { worst })
+}
