@@ -33,6 +33,8 @@ const COARSE_PLACES: u32 = 12;
 const COARSE_SURE: Share = Share::from_percent(60);
 /// Samples by which the period is made sharper in the end.
 const AGAIN: u32 = 48;
+/// Reads by which a zone is asked once more how many heads there are: about as many as it had.
+const LOOK_AGAIN: u32 = 400;
 /// The most of the whole budget that is spent on telling skews apart.
 const SKEWS_SHARE: f64 = 0.12;
 /// The most of it that is spent on what it takes to reach tracks.
@@ -116,6 +118,11 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
     zoned(&mut pieces);
     let (block, sigma) = (probe.block, probe.sigma);
     let mut heads = heads::told(&mut pieces, sigma, None);
+    if steadied.is_ok() && heads.is_none() && !quick && heads::seem_told(&pieces, sigma) {
+        // What there was no time for does not tell.
+        let _ = look_again(&mut probe, &mut pieces);
+        heads = heads::told(&mut pieces, sigma, None);
+    }
     let mut seen = None;
     let mut ended = steadied.map(|_| ());
     if ended.is_ok() && heads.is_none() && !quick {
@@ -131,6 +138,17 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
     publish(bench, (&pieces, &coarse), (heads, order), (period, block, sigma));
     ended?;
     bench.findings.finish(Stage::Zones);
+    Ok(())
+}
+
+/// Reads more all over the longest piece of each zone: what phases show of heads grows with their number.
+fn look_again(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<(), Halt> {
+    for nth in skews::longest(pieces) {
+        let (lattice, to) = (pieces[nth].lattice, pieces[nth].to);
+        let length = real(to - lattice.anchor);
+        let samples = probe.samples(LOOK_AGAIN, |part| lattice.anchor + whole(part * length))?;
+        pieces[nth].phases.extend(local::phases(probe, &samples));
+    }
     Ok(())
 }
 

@@ -35,21 +35,8 @@ pub(crate) fn told(
     known: Option<Figure<u32>>,
 ) -> Option<Figure<u32>> {
     let samples: usize = pieces.iter().map(|piece| piece.phases.len()).sum();
-    let mut best: Option<(f64, u32, Vec<Lattice>)> = None;
-    for heads in known.map_or_else(|| candidates(pieces), |known| vec![known.value]) {
-        let fitted = all_with_heads(pieces, heads, sigma);
-        // Noise alone makes skews that differ this way and that way; real ones differ alike.
-        let sum = |of: fn(f64) -> f64| {
-            fitted.iter().map(|(gain, l)| gain.max(0.0) * of(l.extra)).sum::<f64>()
-        };
-        let alike = sum(|extra| extra).abs() / sum(f64::abs).max(1e-9);
-        let chance = CHANCE * real(pieces.len() as u64);
-        let gain = alike * (fitted.iter().map(|(gain, _)| gain.max(0.0)).sum::<f64>()) - chance;
-        if best.as_ref().is_none_or(|(most, _, _)| gain > *most) {
-            best = Some((gain, heads, fitted.into_iter().map(|(_, lattice)| lattice).collect()));
-        }
-    }
-    let (_, heads, lattices) = best.filter(|(gain, _, _)| *gain > GAIN_MIN || known.is_some())?;
+    let (_, heads, lattices) = likeliest(pieces, sigma, known)
+        .filter(|(gain, _, _)| *gain > GAIN_MIN || known.is_some())?;
     for (piece, lattice) in pieces.iter_mut().zip(lattices) {
         let moved = lattice.mean_step() - piece.lattice.mean_step();
         debug_assert!(moved.abs() < 0.5, "the same tracks");
@@ -71,6 +58,34 @@ pub(crate) fn told(
     Some(known.unwrap_or(seen))
 }
 
+/// Whether phases show a number of heads, for sure or not.
+pub(crate) fn seem_told(pieces: &[Piece], sigma: f64) -> bool {
+    likeliest(pieces, sigma, None).is_some_and(|(gain, _, _)| gain > 0.0)
+}
+
+/// The likeliest number of heads, if it is not `known`, what speaks for it in squares of noise, and the lattices with it.
+fn likeliest(
+    pieces: &[Piece],
+    sigma: f64,
+    known: Option<Figure<u32>>,
+) -> Option<(f64, u32, Vec<Lattice>)> {
+    let mut best: Option<(f64, u32, Vec<Lattice>)> = None;
+    for heads in known.map_or_else(|| candidates(pieces), |known| vec![known.value]) {
+        let fitted = all_with_heads(pieces, heads, sigma);
+        // Noise alone makes skews that differ this way and that way; real ones differ alike.
+        let sum = |of: fn(f64) -> f64| {
+            fitted.iter().map(|(gain, l)| gain.max(0.0) * of(l.extra)).sum::<f64>()
+        };
+        let alike = sum(|extra| extra).abs() / sum(f64::abs).max(1e-9);
+        let chance = CHANCE * real(pieces.len() as u64);
+        let gain = alike * (fitted.iter().map(|(gain, _)| gain.max(0.0)).sum::<f64>()) - chance;
+        if best.as_ref().is_none_or(|(most, _, _)| gain > *most) {
+            best = Some((gain, heads, fitted.into_iter().map(|(_, lattice)| lattice).collect()));
+        }
+    }
+    best
+}
+
 /// Numbers of heads that come into question: what most samples say already, or any. Of many pieces one shows cylinders by
 /// chance, and those behind it are held to it.
 fn candidates(pieces: &[Piece]) -> Vec<u32> {
@@ -86,8 +101,8 @@ fn candidates(pieces: &[Piece]) -> Vec<u32> {
     (2..=HEADS_MAX).filter(|heads| votes[*heads as usize] * 2 >= most).collect()
 }
 
-/// What [`with_heads`] says of every piece. Cylinders begin with a zone, and go on where nothing but a few sectors lies between two
-/// pieces of one zone.
+/// What [`with_heads`] says of every piece. Cylinders begin with a zone, and go on where nothing but a few sectors lies
+/// between two pieces of one zone.
 fn all_with_heads(pieces: &[Piece], heads: u32, sigma: f64) -> Vec<(f64, Lattice)> {
     let mut fitted: Vec<(f64, Lattice)> = Vec::new();
     for (nth, piece) in pieces.iter().enumerate() {
@@ -182,6 +197,10 @@ fn shrink(pieces: &mut [Piece]) {
 /// Skews are whole sectors on most drives. Where nearly all pieces say so, each takes the whole numbers next to what was
 /// measured.
 fn whole_sectors(pieces: &mut [Piece]) {
+    // What seemed so when less was known does not stand.
+    for piece in &mut *pieces {
+        piece.skews = None;
+    }
     let near = |number: f64| (number - (number + 0.5).floor()).abs();
     // What a cylinder turns by, and a track, in sectors; and how well the second is known.
     let sectors = |piece: &Piece| {
@@ -202,7 +221,6 @@ fn whole_sectors(pieces: &mut [Piece]) {
         return;
     }
     for piece in pieces {
-        piece.skews = None;
         let (cylinder, track, error) = sectors(piece);
         let next = (1.0 - 2.0 * near(track)) / (2.0 * error * error);
         if near(cylinder) >= CYLINDER_OFF_MAX || next < NEXT_AGAINST {

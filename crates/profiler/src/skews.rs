@@ -49,6 +49,18 @@ const PLACES_MIN: usize = 4;
 /// What the error of a median is, in that of a mean.
 const MEDIAN: f64 = 1.25;
 
+/// How often it is asked whether two tracks are on one cylinder: all but one have to agree.
+const ASKED: usize = 5;
+/// And tried.
+const TRIED: i64 = 12;
+/// The next cylinder takes so much longer to reach than the next head at least, in ns, if that is to tell where cylinders
+/// begin.
+const APART_MIN: f64 = 20_000.0;
+/// And so few are mistaken for the other then.
+const WRONG_MAX: u32 = 2;
+/// What phases may have against where cylinders begin, in squares of noise: reads of a few tracks more or less.
+const AGAINST: f64 = 30.0;
+
 /// What one place says of the step of a piece.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
@@ -57,17 +69,6 @@ pub(crate) struct Place {
     /// Its standard error, as far as the place alone shows it.
     pub(crate) error: f64,
 }
-
-/// How often it is asked whether two tracks are on one cylinder: all but one have to agree.
-const ASKED: usize = 5;
-/// And tried.
-const TRIED: i64 = 12;
-/// The next cylinder takes so much longer to reach than the next head at least, in ns, if that is to tell where cylinders begin.
-const APART_MIN: f64 = 20_000.0;
-/// And so few are mistaken for the other then.
-const WRONG_MAX: u32 = 2;
-/// What phases may have against where cylinders begin, in squares of noise: reads of a few tracks more or less.
-const AGAINST: f64 = 30.0;
 
 /// What is known of changing heads.
 #[derive(Clone, Debug, Default)]
@@ -140,7 +141,7 @@ pub(crate) fn tell(
     Ok(())
 }
 
-/// Looks how much sooner another head of a cylinder is reached than the next cylinder, and where cylinders begin by that in
+/// Looks how much sooner another head of a cylinder is reached than the next cylinder, and by that where cylinders begin in
 /// the longest piece of each zone.
 pub(crate) fn aligned(
     probe: &mut Probe<'_, '_>,
@@ -181,7 +182,9 @@ fn told_by(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<Option<f64>, Halt
         let which = usize::try_from(nth % 3).expect("one of three");
         let from = base + heads * nth;
         let fact = reached(probe, lattice, (from, from + ways[which]), leads[which].median())?;
-        fact.into_iter().for_each(|fact| leads[which].learn(fact));
+        if let Some(fact) = fact {
+            leads[which].learn(fact);
+        }
     }
     let [cylinder, next, previous] = leads.map(|lead| varied([&lead]).1[0].time);
     let (way, head) = if next < previous { (1, next) } else { (-1, previous) };
@@ -303,7 +306,9 @@ fn cross(
         };
         if lead.count() < WAYS_MIN || lead.estimate().error > ENOUGH * spread {
             let fact = reached(probe, lattice, way, lead.median())?;
-            fact.into_iter().for_each(|fact| lead.learn(fact));
+            if let Some(fact) = fact {
+                lead.learn(fact);
+            }
         }
     }
     let (spread, [to_last, to_first]) = varied([&leads[0], &leads[1]]);

@@ -9,7 +9,7 @@ use units::Share;
 
 use crate::bench::Halt;
 use crate::circle::{part, real, whole, wrap};
-use crate::dynamics::threshold::Fact;
+use crate::dynamics::threshold::{Fact, Prior, Threshold};
 use crate::findings::Figure;
 use crate::lattice::Lattice;
 use crate::local::HEADS_MAX;
@@ -27,9 +27,13 @@ const DRAWS: u32 = 16;
 const STEP: f64 = 500.0;
 /// How often each track's lead is halved at most; some tries see nothing.
 const ROUNDS: u32 = 28;
-/// Leads that should be equal differ by so much, in ns.
+/// So many leads are looked for twice.
+const ANEW: usize = 9;
+/// How often each is asked where they vary.
+const ASKED: u32 = 32;
+/// Leads that should be equal differ by so much at least, in ns.
 const EQUAL: f64 = 700.0;
-/// What a lead that stands alone costs, in squares of [`EQUAL`].
+/// What a lead that stands alone costs, in squares of their error.
 const PRICE: f64 = 6.0;
 /// By how much a layout has to explain leads better than none, in the same.
 const GAIN_MIN: f64 = 40.0;
@@ -94,6 +98,61 @@ struct Bracket {
     high: f64,
 }
 
+impl Bracket {
+    /// The lead, if it was found.
+    fn lead(&self) -> Option<f64> {
+        (self.high - self.low <= STEP).then(|| f64::midpoint(self.low, self.high))
+    }
+}
+
+/// By how much a lead that was found by halving varies, as a standard deviation in ns: some are looked for anew.
+fn vary(
+    probe: &mut Probe<'_, '_>,
+    lattice: &Lattice,
+    at: (i64, f64),
+    brackets: &[Bracket],
+) -> Result<f64, Halt> {
+    let high = 1.9 * probe.period;
+    let some = brackets.len().div_ceil(ANEW);
+    let few: Vec<Bracket> = brackets.iter().step_by(some).copied().collect();
+    let mut anew: Vec<Bracket> = few.iter().map(|b| Bracket { low: 0.0, high, ..*b }).collect();
+    halve(probe, lattice, at, &mut anew)?;
+    let apart = |(one, other): (&Bracket, &Bracket)| Some((one.lead()? - other.lead()?).abs());
+    let mut apart: Vec<f64> = few.iter().zip(&anew).filter_map(apart).collect();
+    apart.sort_by(f64::total_cmp);
+    // Half of what two of a normal distribution are apart is less than its standard deviation.
+    Ok(apart.get(apart.len() / 2).map_or(0.0, |middle| middle / 0.954))
+}
+
+/// Asks leads that vary again and again, in turn, so that what wanders does so for all; their mean error.
+fn sharpen(
+    probe: &mut Probe<'_, '_>,
+    lattice: &Lattice,
+    (base, until): (i64, f64),
+    (leads, vary): (&mut Vec<(i64, f64)>, f64),
+) -> Result<f64, Halt> {
+    let begun = |lead: &(i64, f64)| Threshold::new(Prior::About(lead.1, 2.0 * vary), vary);
+    let mut asked: Vec<Threshold> = leads.iter().map(begun).collect();
+    for _ in 0..ASKED {
+        for ((track, _), lead) in leads.iter().zip(&mut asked).rev() {
+            if probe.now() > until {
+                break;
+            }
+            let fact = reached(probe, lattice, (base, base + track), lead.median())?;
+            if let Some(fact) = fact {
+                lead.learn(fact);
+            }
+        }
+    }
+    let mut sum = 0.0;
+    for ((_, lead), asked) in leads.iter_mut().zip(&asked) {
+        let found = asked.estimate();
+        *lead = found.time;
+        sum += found.error;
+    }
+    Ok(sum / real(leads.len().max(1) as u64))
+}
+
 /// Halves the brackets of all tracks in turn, the last first, so that no track was read ahead of or not long ago.
 fn halve(
     probe: &mut Probe<'_, '_>,
@@ -134,10 +193,15 @@ pub(crate) fn surfaces(
         let mut more: Vec<Bracket> = more.map(|track| Bracket { track, low: 0.0, high }).collect();
         halve(probe, lattice, (base, until), &mut more)?;
         brackets.extend(more);
-        let exact = brackets.iter().filter(|b| b.high - b.low <= STEP);
-        let leads: Vec<(i64, f64)> =
-            exact.map(|b| (b.track, f64::midpoint(b.low, b.high))).collect();
-        found = explain(&leads).map(|found| (found, leads.len()));
+        let mut leads: Vec<(i64, f64)> =
+            brackets.iter().filter_map(|b| Some((b.track, b.lead()?))).collect();
+        let vary = vary(probe, lattice, (base, until), &brackets)?;
+        let error = if vary > EQUAL {
+            sharpen(probe, lattice, (base, until), (&mut leads, vary))?
+        } else {
+            EQUAL
+        };
+        found = explain(&leads, error.max(EQUAL)).map(|found| (found, leads.len()));
         // Three cylinders and more have been seen.
         if found.is_some_and(|((heads, _), _)| i64::from(heads) * 3 <= count) {
             break;
@@ -153,10 +217,10 @@ pub(crate) fn surfaces(
     Ok(Some(Surfaces { heads, order }))
 }
 
-/// The number of heads and their order that explain the leads best.
-fn explain(leads: &[(i64, f64)]) -> Option<(u32, Option<Heads>)> {
+/// The number of heads and their order that explain the leads best, which are known to so many ns.
+fn explain(leads: &[(i64, f64)], error: f64) -> Option<(u32, Option<Heads>)> {
     let last = leads.last()?.0;
-    let none = classes(leads, |_| (0, false));
+    let none = classes(leads, error, |_| (0, false));
     // The best of each order.
     let mut best = [(f64::INFINITY, 0); 2];
     // Two boundaries between cylinders have to be seen.
@@ -164,7 +228,7 @@ fn explain(leads: &[(i64, f64)]) -> Option<(u32, Option<Heads>)> {
         let count = i64::from(heads);
         for before in 0..count {
             for (serpentine, best) in [false, true].into_iter().zip(&mut best) {
-                let misfit = classes(leads, |track| {
+                let misfit = classes(leads, error, |track| {
                     let (cylinder, head) = ((track + before) / count, (track + before) % count);
                     let down = serpentine && cylinder % 2 == 1;
                     let head = if down { count - 1 - head } else { head };
@@ -187,7 +251,7 @@ fn explain(leads: &[(i64, f64)]) -> Option<(u32, Option<Heads>)> {
 }
 
 /// What is left of the leads when those of one class are taken to be equal, and the price of the classes.
-fn classes(leads: &[(i64, f64)], class: impl Fn(i64) -> (i64, bool)) -> f64 {
+fn classes(leads: &[(i64, f64)], error: f64, class: impl Fn(i64) -> (i64, bool)) -> f64 {
     let mut sums: Vec<((i64, bool), f64, f64, f64)> = Vec::new();
     for (track, lead) in leads {
         let class = class(*track);
@@ -202,5 +266,5 @@ fn classes(leads: &[(i64, f64)], class: impl Fn(i64) -> (i64, bool)) -> f64 {
     }
     let squares: f64 =
         sums.iter().map(|(_, count, sum, square)| (square - sum * sum / count).max(0.0)).sum();
-    squares / (EQUAL * EQUAL) + PRICE * real(sums.len() as u64)
+    squares / (error * error) + PRICE * real(sums.len() as u64)
 }

@@ -86,9 +86,15 @@ fn reads_out_of_memory_are_not_taken_for_noise() {
 /// A map whose every zone is where it is, through a path whose length wanders as a loaded host has it.
 #[test]
 fn zones_are_found_though_the_path_between_drive_and_host_wanders() {
-    for (name, seed) in
-        [("atlas-ii", 1), ("atlas-ii", 2), ("cheetah9LP", 2), ("hp_c3323a", 1), ("st318437lw", 1)]
-    {
+    let drives = [
+        ("atlas-ii", 1),
+        ("atlas-ii", 2),
+        ("cheetah9LP", 2),
+        ("deskstar-34gxp", 1),
+        ("hp_c3323a", 1),
+        ("st318437lw", 1),
+    ];
+    for (name, seed) in drives {
         let model = library(name);
         let target = BenchTarget::new(AnyModel::from(Arc::clone(&model)), Duration::ZERO, seed)
             .read_only()

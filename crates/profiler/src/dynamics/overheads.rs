@@ -167,7 +167,7 @@ impl Base {
         };
         if let Some(fact) = fact {
             self.threshold.learn(fact);
-            if prober.bench.facts().seeks && self.count() % BATCH == 0 {
+            if prober.bench.facts().seeks && self.count().is_multiple_of(BATCH) {
                 self.threshold = self.threshold.varied(variation(&self.threshold));
             }
         }
