@@ -320,3 +320,49 @@ fn curved(means: &[Mean], bend: f64, shape: fn(f64) -> f64) -> f64 {
     let determinant = a * c - b * b;
     against + (determinant / priors).ln() - (c * u * u - 2.0 * b * u * v + a * v * v) / determinant
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NO_ANGLES: Angles = Angles { off: Vec::new(), noise: 1.0 };
+
+    /// Leads of a disk with so many heads, `before` tracks of the first cylinder before the first one, whose cylinders begin
+    /// `extra` ns later than the lattice says; each known to `error` ns, and off by a third of that either way.
+    fn leads((heads, before): (i64, i64), extra: f64, error: f64) -> Vec<Lead> {
+        let mut leads = Vec::new();
+        for nth in 0..36 {
+            let (from, by) = (nth * 31 % 577, nth % 6 + 1);
+            let end = from + by + before;
+            let away = end.div_euclid(heads) - (from + before).div_euclid(heads);
+            let arm = if away == 0 { 600e3 } else { 650e3 + 60e3 * signed(away).sqrt() };
+            let turned = extra * signed(end.rem_euclid(heads)) / signed(heads);
+            let off = error * signed(nth % 3 - 1) / 3.0;
+            let estimate = Estimate { time: arm + turned + off, error };
+            leads.push(Lead { from, by, told: [(0.0, estimate); SPREADS.len()] });
+        }
+        leads
+    }
+
+    #[test]
+    fn stairs_say_how_many_heads_there_are_and_where_cylinders_begin() {
+        for (heads, before) in [(2, 1), (5, 3), (9, 0), (18, 11)] {
+            let found = explain(&leads((heads, before), 40e3, 6e3), &NO_ANGLES).expect("a layout");
+            assert_eq!((i64::from(found.heads), i64::from(found.before)), (heads, before));
+            let off = (found.extra - 40e3).abs();
+            assert!(off < 4.0 * found.extra_error, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn where_every_track_is_a_step_there_is_one_head() {
+        let found = explain(&leads((1, 0), 0.0, 4e3), &NO_ANGLES).expect("a layout");
+        assert_eq!(found.heads, 1);
+    }
+
+    #[test]
+    fn leads_that_are_known_roughly_say_nothing_of_heads() {
+        assert_eq!(explain(&leads((5, 3), 0.0, 150e3), &NO_ANGLES), None);
+        assert_eq!(explain(&leads((1, 0), 0.0, 150e3), &NO_ANGLES), None);
+    }
+}

@@ -1,8 +1,9 @@
 //! Heads and the order of surfaces, where angles do not show them: by what it takes to reach a track.
 //!
-//! From one track others are reached just in time or a turn too late, which no noise hides. The least lead with which
-//! a track is reached grows with its cylinder's distance, and has another floor if the head has to be changed. Which
-//! tracks need equal leads says which of them are one cylinder, and in which order heads are used.
+//! From one track another is reached just in time or a turn too late, which no noise hides. The least lead with which it is
+//! reached grows with its cylinder's distance, and has another floor if the head has to be changed. Short ways from many
+//! tracks are asked for, beside the middle of what is believed as well, so that it shows by how much each varies: an arm
+//! varies by more than a change of heads does. What all that says of heads is in [`crate::stairs`].
 
 use core::ops::RangeInclusive;
 
