@@ -9,14 +9,19 @@ mod judged;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use drive::Model;
+use drive::{AnyModel, Model};
 use judged::drawn::{drawn, invented};
-use judged::{SKEWS_OFF_MAX, held, library, measured, period_off, skews_off};
+use judged::{NOISE, SKEWS_OFF_MAX, held, library, mapped, period_off, skews_off};
+use sim::BenchTarget;
 use spindle_profiler::{Budget, Geometry};
 
 /// Whether the whole map of this drive was found, with noise of this seed.
 fn run(name: &str, model: &Arc<Model>, seed: u64) -> bool {
-    let measured = measured(model, Budget::DEFAULT, seed);
+    let target = BenchTarget::new(AnyModel::from(Arc::clone(model)), NOISE, seed).read_only();
+    let Some(measured) = mapped(target, Budget::DEFAULT) else {
+        println!("MISSED {name} {seed}: does not turn");
+        return false;
+    };
     let (off, spent) = (period_off(&measured, model), measured.spent);
     let Some(map) = &measured.findings.geometry else {
         println!("MISSED {name} {seed}: no map, {off:.2} ppm, in {spent}");
@@ -28,7 +33,10 @@ fn run(name: &str, model: &Arc<Model>, seed: u64) -> bool {
     let whole = map.known == model.capacity() && heads == Some(model.spec().surfaces);
     let good = all && whole && off.abs() < 10.0;
     let word = if good { "held" } else { "MISSED" };
-    println!("{word} {name} {seed}: {off:.2} ppm, {held:?}, heads {heads:?}, in {spent}");
+    let truth = model.spec().surfaces;
+    println!(
+        "{word} {name} {seed}: {off:.2} ppm, {held:?}, heads {heads:?} of {truth}, in {spent}"
+    );
     if !good {
         println!("  known {} of {}", map.known.0, model.capacity().0);
         differences(map, model);
@@ -52,6 +60,8 @@ fn differences(map: &Geometry, model: &Model) {
         if off > SKEWS_OFF_MAX {
             let (track, cylinder) = (found.track_skew, found.cylinder_skew);
             println!("  {:?}: skews {track:?}, {cylinder:?} off by {off:.3}", facts.lbas);
+            let (track, cylinder) = (zone.track_skew, zone.cylinder_skew);
+            println!("    and are {track} and {cylinder} of {sectors} sectors");
         }
     }
     for zone in &map.zones {
@@ -76,8 +86,10 @@ fn main() -> ExitCode {
         }
         if what == "invented" {
             let (name, spec) = invented(seed);
-            let model = Arc::new(spec.check().expect("a drive"));
-            missed += u32::from(!run(&name, &model, seed));
+            match spec.check() {
+                Ok(model) => missed += u32::from(!run(&name, &Arc::new(model), seed)),
+                Err(error) => println!("{name} is no drive: {error}"),
+            }
             continue;
         }
         let turning = |name: &&str| config::drives::library(name).is_some();

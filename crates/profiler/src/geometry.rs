@@ -126,15 +126,18 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
     let mut seen = None;
     let mut ended = steadied.map(|_| ());
     if ended.is_ok() && heads.is_none() && !quick {
-        let reached = reached(&mut probe, &pieces);
+        let reached = reached(&mut probe, &mut pieces);
         seen = reached.ok().flatten();
         ended = reached.map(|_| ());
-        heads = heads::told(&mut pieces, sigma, seen.map(|seen| seen.heads));
+        heads = seen.map(|seen| seen.heads());
     }
-    if let Some(heads) = heads.filter(|_| ended.is_ok() && !quick) {
+    // With one head there is one skew.
+    if let Some(heads) = heads.filter(|heads| heads.value > 1 && ended.is_ok() && !quick) {
+        let _ = heads::told(&mut pieces, sigma, Some(heads));
         told_apart(&mut probe, &mut pieces, heads);
+        seen.iter().for_each(|seen| heads::led(&mut pieces, seen, period));
     }
-    let order = seen.and_then(|seen| seen.order);
+    let order = seen.and_then(|seen| seen.layout.order);
     publish(bench, (&pieces, &coarse), (heads, order), (period, block, sigma));
     ended?;
     bench.findings.finish(Stage::Zones);
@@ -243,15 +246,19 @@ fn roughly(zones: &mut Vec<Zone>, coarse: &[Coarse], (known, all): (u64, u64), b
     }
 }
 
-/// What leads say of heads, in the longest piece.
-fn reached(probe: &mut Probe<'_, '_>, pieces: &[Piece]) -> Result<Option<Surfaces>, Halt> {
-    let Some(piece) = pieces.iter().max_by_key(|piece| piece.to - piece.from) else {
+/// What leads say of heads in the longest piece, which keeps where its cylinders begin.
+fn reached(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<Option<Surfaces>, Halt> {
+    let Some(piece) = pieces.iter_mut().max_by_key(|piece| piece.to - piece.from) else {
         return Ok(None);
     };
     let until = probe.now() + real(probe.bench.budget().total.as_nanos()) * SURFACES_SHARE;
     let lattice = local_again(probe, piece)?;
-    let tracks = lattice.track(piece.to).0;
-    surfaces(probe, &lattice, tracks, until)
+    // What single pieces take for cylinders was not believed.
+    let step = lattice.mean_step();
+    let lattice = Lattice { step, extra: 0.0, heads: 1, first: 0, ..lattice };
+    let seen = surfaces(probe, (&lattice, piece), until)?;
+    piece.first_seen = seen.map(|seen| seen.first());
+    Ok(seen)
 }
 
 /// The piece's lattice, its phase as it is now at the middle of the piece.

@@ -10,6 +10,7 @@ use crate::findings::Figure;
 use crate::lattice::Lattice;
 use crate::local::HEADS_MAX;
 use crate::skews::{crossed, phases_error};
+use crate::surfaces::Surfaces;
 use crate::sweep::Piece;
 
 /// By how much the squares of all phases must become smaller for a number of heads to be believed, in those of noise.
@@ -20,6 +21,9 @@ const CHANCE: f64 = 6.0;
 const REACH_FIRST: f64 = 0.1;
 /// What speaks for a piece that begins with a cylinder, in squares of noise: zones do.
 const BEGINS: f64 = 9.0;
+
+/// The difference of two skews that are rounded to whole sectors is off by so much of one, as a standard deviation.
+const ROUNDED: f64 = 0.41;
 
 /// Skews are held to be whole sectors by what tracks say whose skew is known to this part of one.
 const TRACK_ERROR_MAX: f64 = 0.25;
@@ -166,6 +170,24 @@ fn weighed(piece: &mut Piece, sigma: f64) {
     let step = piece.lattice.step + trust * wrap(step - piece.lattice.step);
     piece.step_error = error * trust.sqrt();
     (piece.lattice, piece.ending) = (piece.lattice.with_step(step), piece.ending.with_step(step));
+}
+
+/// Takes what leads to other cylinders said of the skews into the pieces of which less is known.
+///
+/// By how much more a new cylinder is turned takes the same time in every zone, but for whole sectors.
+pub(crate) fn led(pieces: &mut [Piece], seen: &Surfaces, period: f64) {
+    let heads = f64::from(seen.layout.heads);
+    let (extra, error) = (seen.layout.extra / period, seen.layout.extra_error / period);
+    for piece in &mut *pieces {
+        let error = error.hypot(ROUNDED / real(piece.lattice.spt)) / heads;
+        if error < piece.step_error {
+            let step = piece.lattice.mean_step() - extra / heads;
+            piece.step_error = error;
+            (piece.lattice, piece.ending) =
+                (piece.lattice.with_step(step), piece.ending.with_step(step));
+        }
+    }
+    whole_sectors(pieces);
 }
 
 /// A skew takes the electronics and the arm the same time in every zone, nearly: what each piece says of the difference is

@@ -32,6 +32,7 @@ mod pieces;
 mod probe;
 mod rotation;
 mod skews;
+mod stairs;
 mod surfaces;
 mod sweep;
 mod target;

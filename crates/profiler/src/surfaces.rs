@@ -1,19 +1,24 @@
 //! Heads and the order of surfaces, where angles do not show them: by what it takes to reach a track.
 //!
-//! From one track others are reached just in time or a turn too late, which no noise hides. The least lead with which
-//! a track is reached grows with its cylinder's distance, and has another floor if the head has to be changed. Which
-//! tracks need equal leads says which of them are one cylinder, and in which order heads are used.
+//! From one track another is reached just in time or a turn too late, which no noise hides. The least lead with which it is
+//! reached grows with its cylinder's distance, and has another floor if the head has to be changed. Short ways from many
+//! tracks are asked for, beside the middle of what is believed as well, so that it shows by how much each varies: an arm
+//! varies by more than a change of heads does. What all that says of heads is in [`crate::stairs`].
 
-use engine::Heads;
+use core::ops::RangeInclusive;
+
 use units::Share;
 
 use crate::bench::Halt;
 use crate::circle::{part, real, whole, wrap};
-use crate::dynamics::threshold::{Fact, Prior, Threshold};
+use crate::dynamics::threshold::{Estimate, Fact, Prior, Threshold};
 use crate::findings::Figure;
+use crate::heads::under;
 use crate::lattice::Lattice;
 use crate::local::HEADS_MAX;
-use crate::probe::Probe;
+use crate::probe::{Block, Probe};
+use crate::stairs::{Angles, Layout, Lead, SPREADS, explain};
+use crate::sweep::Piece;
 
 /// What passes between the source's end and the command that follows it, in ns: more than anybody notices late.
 const GAP: f64 = 1.3e6;
@@ -23,27 +28,52 @@ const SOURCE: (f64, f64) = (0.08, 0.45);
 const EDGE: f64 = 0.12;
 /// How often a source is drawn at most until its target is.
 const DRAWS: u32 = 16;
-/// How exactly leads are found, in ns.
-const STEP: f64 = 500.0;
-/// How often each track's lead is halved at most; some tries see nothing.
-const ROUNDS: u32 = 28;
-/// So many leads are looked for twice.
-const ANEW: usize = 9;
-/// How often each is asked where they vary.
-const ASKED: u32 = 32;
-/// Leads that should be equal differ by so much at least, in ns.
-const EQUAL: f64 = 700.0;
-/// What a lead that stands alone costs, in squares of their error.
-const PRICE: f64 = 6.0;
-/// By how much a layout has to explain leads better than none, in the same.
-const GAIN_MIN: f64 = 40.0;
+/// What a lead may vary by before anything is known of it, in ns.
+const SPREAD_FIRST: f64 = 96e3;
+/// Leads are asked for at the middle of what is believed, and so many deviations beside it.
+const ASIDE: [f64; 5] = [0.0, 1.0, -1.0, 2.0, -2.0];
+/// Facts that a lead is known by at least, and that are asked for at once.
+const FACTS_MIN: usize = 5;
+/// It is looked what they say whenever there is this part more of them.
+const FACTS_MORE: usize = 4;
+/// What lies off by more standard deviations was late, or moved elsewhere.
+const ANGLES_REACH: f64 = 5.0;
+/// Leads that say anything.
+const LEADS_MIN: usize = 12;
+/// No lead is known better, in ns: instants and sectors are whole numbers.
+const EXACT: f64 = 700.0;
+/// How far a lead may lie from those that are known, in ns.
+const AROUND: f64 = 200e3;
+/// Tracks among which ways lie.
+const ROOM: i64 = 1_200;
+/// Reads until a first lead is known, at most.
+const FIRST_READS: u32 = 60;
+/// How far ways go in tracks, how many as far, and up to which share of the time. Where cylinders begin shows on short ways
+/// as well, since each begins elsewhere; those back to the same head are long.
+const STAGES: [(RangeInclusive<i64>, u32, f64); 2] =
+    [(1..=6, 6, 0.6), (7..=HEADS_MAX as i64, 1, 1.0)];
 
 /// What was found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surfaces {
-    pub(crate) heads: Figure<u32>,
-    /// The order of heads, if it shows.
-    pub(crate) order: Option<Heads>,
+    /// How tracks make cylinders, from a track on.
+    pub(crate) layout: Layout,
+    pub(crate) track: i64,
+    /// By how many reads.
+    pub(crate) samples: u32,
+}
+
+impl Surfaces {
+    /// How many tracks of its cylinder lie before the lattice's first one.
+    pub(crate) fn first(&self) -> u32 {
+        under(i64::from(self.layout.before) - self.track, self.layout.heads)
+    }
+
+    /// Tracks on a cylinder.
+    pub(crate) fn heads(&self) -> Figure<u32> {
+        let (value, samples) = (self.layout.heads, self.samples);
+        Figure { value, spread: 0, samples, confidence: Share::from_percent(95) }
+    }
 }
 
 /// What it takes the head that has just read a block of one track to read a block of another that ends `lead` ns after the
@@ -90,181 +120,155 @@ pub(crate) fn reached(
     Ok(Some(Fact { reach: lead + turns * probe.period, turn: probe.period }))
 }
 
-/// A track, and the leads between which the least lies with which it is reached.
-#[derive(Clone, Copy, Debug)]
-struct Bracket {
-    track: i64,
-    low: f64,
-    high: f64,
+/// A way from one track to another, and what is known of its lead.
+#[derive(Clone, Debug)]
+struct Way {
+    from: i64,
+    by: i64,
+    lead: Threshold,
+    /// What it varies by, roughly, in ns.
+    spread: f64,
 }
 
-impl Bracket {
-    /// The lead, if it was found.
-    fn lead(&self) -> Option<f64> {
-        (self.high - self.low <= STEP).then(|| f64::midpoint(self.low, self.high))
-    }
+/// The ways whose leads are asked for.
+struct Ways {
+    all: Vec<Way>,
 }
 
-/// By how much a lead that was found by halving varies, as a standard deviation in ns: some are looked for anew.
-fn vary(
-    probe: &mut Probe<'_, '_>,
-    lattice: &Lattice,
-    at: (i64, f64),
-    brackets: &[Bracket],
-) -> Result<f64, Halt> {
-    let high = 1.9 * probe.period;
-    let some = brackets.len().div_ceil(ANEW);
-    let few: Vec<Bracket> = brackets.iter().step_by(some).copied().collect();
-    let mut anew: Vec<Bracket> = few.iter().map(|b| Bracket { low: 0.0, high, ..*b }).collect();
-    halve(probe, lattice, at, &mut anew)?;
-    let apart = |(one, other): (&Bracket, &Bracket)| Some((one.lead()? - other.lead()?).abs());
-    let mut apart: Vec<f64> = few.iter().zip(&anew).filter_map(apart).collect();
-    apart.sort_by(f64::total_cmp);
-    // Half of what two of a normal distribution are apart is less than its standard deviation.
-    Ok(apart.get(apart.len() / 2).map_or(0.0, |middle| middle / 0.954))
-}
-
-/// Asks leads that vary again and again, in turn, so that what wanders does so for all; their mean error.
-fn sharpen(
-    probe: &mut Probe<'_, '_>,
-    lattice: &Lattice,
-    (base, until): (i64, f64),
-    (leads, vary): (&mut Vec<(i64, f64)>, f64),
-) -> Result<f64, Halt> {
-    let begun = |lead: &(i64, f64)| Threshold::new(Prior::About(lead.1, 2.0 * vary), vary);
-    let mut asked: Vec<Threshold> = leads.iter().map(begun).collect();
-    for _ in 0..ASKED {
-        for ((track, _), lead) in leads.iter().zip(&mut asked).rev() {
-            if probe.now() > until {
-                break;
-            }
-            let fact = reached(probe, lattice, (base, base + track), lead.median())?;
-            if let Some(fact) = fact {
-                lead.learn(fact);
-            }
+impl Ways {
+    /// Adds as many ways to each of the tracks behind another, each from one of its own, so that nothing there was read
+    /// lately.
+    fn add(
+        &mut self,
+        probe: &mut Probe<'_, '_>,
+        (tracks, times): (RangeInclusive<i64>, u32),
+        (room, about): (i64, f64),
+    ) {
+        let lead = Threshold::new(Prior::About(about, AROUND), SPREAD_FIRST);
+        for by in (0..times).flat_map(|_| tracks.clone()) {
+            let from = whole(probe.even() * real((room - by).max(1).cast_unsigned()));
+            self.all.push(Way {
+                from: from.cast_signed(),
+                by,
+                lead: lead.clone(),
+                spread: SPREAD_FIRST,
+            });
         }
     }
-    let mut sum = 0.0;
-    for ((_, lead), asked) in leads.iter_mut().zip(&asked) {
-        let found = asked.estimate();
-        *lead = found.time;
-        sum += found.error;
-    }
-    Ok(sum / real(leads.len().max(1) as u64))
-}
 
-/// Halves the brackets of all tracks in turn, the last first, so that no track was read ahead of or not long ago.
-fn halve(
-    probe: &mut Probe<'_, '_>,
-    lattice: &Lattice,
-    (base, until): (i64, f64),
-    brackets: &mut [Bracket],
-) -> Result<(), Halt> {
-    for _ in 0..ROUNDS {
-        for bracket in brackets.iter_mut().rev().filter(|b| b.high - b.low > STEP) {
+    /// Asks once for each lead.
+    fn ask(
+        &mut self,
+        probe: &mut Probe<'_, '_>,
+        lattice: &Lattice,
+        (base, until): (i64, f64),
+    ) -> Result<(), Halt> {
+        for way in &mut self.all {
             if probe.now() > until {
                 return Ok(());
             }
-            let lead = f64::midpoint(bracket.low, bracket.high);
-            match reached(probe, lattice, (base, base + bracket.track), lead)? {
-                None => {}
-                Some(fact) if fact.reach <= lead => bracket.high = lead,
-                Some(_) => bracket.low = lead,
+            let from = base + way.from;
+            // Beside the middle as well: halving alone does not show by how much leads vary.
+            let aside = ASIDE[way.lead.count() % ASIDE.len()] * way.spread;
+            let lead = way.lead.median() + aside;
+            let fact = reached(probe, lattice, (from, from + way.by), lead)?;
+            if let Some(fact) = fact {
+                way.lead.learn(fact);
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    /// What is known of the leads; each is asked for from now on as it varies.
+    fn leads(&mut self) -> Vec<Lead> {
+        let mut leads = Vec::new();
+        for way in &mut self.all {
+            let told = SPREADS.map(|spread| way.lead.told(spread));
+            let spreads = told.iter().zip(SPREADS).map(|(told, spread)| (told.0, spread));
+            let best = spreads.max_by(|one, other| one.0.total_cmp(&other.0));
+            let spread = best.map_or(SPREAD_FIRST, |(_, spread)| spread);
+            if spread != way.spread {
+                way.spread = spread;
+                way.lead = way.lead.varied(spread);
+            }
+            // What is known roughly leans towards what was believed before.
+            if way.lead.estimate().error < EXACT + spread / 2.0 {
+                leads.push(Lead { from: way.from, by: way.by, told: told.map(exact) });
+            }
+        }
+        leads
+    }
+
+    /// How many times leads were asked for.
+    fn count(&self) -> usize {
+        self.all.iter().map(|way| way.lead.count()).sum()
+    }
 }
 
-/// Heads, from leads to the tracks behind one in the middle of a piece of so many tracks; none if they do not show.
-pub(crate) fn surfaces(
+/// What is known of a lead, no better than it can be.
+fn exact((likely, Estimate { time, error }): (f64, Estimate)) -> (f64, Estimate) {
+    (likely, Estimate { time, error: error.max(EXACT) })
+}
+
+/// What was seen of a piece's angles, beside a lattice without cylinders.
+fn angles(probe: &Probe<'_, '_>, (lattice, piece): (&Lattice, &Piece), base: i64) -> Angles {
+    let reach = ANGLES_REACH * probe.sigma;
+    let lattice = lattice.fitted(&piece.phases, reach);
+    let off = |(at, phase): &(Block, f64)| {
+        let off = lattice.off(*at, *phase);
+        (off.abs() < reach).then(|| (lattice.track(*at).0 - base, off * probe.period))
+    };
+    Angles { off: piece.phases.iter().filter_map(off).collect(), noise: probe.sigma * probe.period }
+}
+
+/// The least lead to a next track, roughly; none if that is not to be seen.
+fn first(
     probe: &mut Probe<'_, '_>,
     lattice: &Lattice,
-    tracks: i64,
+    (base, room): (i64, i64),
+) -> Result<Option<f64>, Halt> {
+    let mut lead = Threshold::new(Prior::Upto(1.9 * probe.period), SPREAD_FIRST);
+    for _ in 0..FIRST_READS {
+        let from = base + whole(probe.even() * real(room.max(1).cast_unsigned())).cast_signed();
+        if let Some(fact) = reached(probe, lattice, (from, from + 1), lead.median())? {
+            lead.learn(fact);
+        }
+        if lead.estimate().error < AROUND {
+            return Ok(Some(lead.estimate().time));
+        }
+    }
+    Ok(None)
+}
+
+/// Heads, from leads between tracks in the middle of a piece and the angles that were seen in it; none if they do not show.
+pub(crate) fn surfaces(
+    probe: &mut Probe<'_, '_>,
+    (lattice, piece): (&Lattice, &Piece),
     until: f64,
 ) -> Result<Option<Surfaces>, Halt> {
-    let base = tracks / 2;
-    let mut brackets: Vec<Bracket> = Vec::new();
-    let mut found = None;
-    for count in [24, 72, 3 * i64::from(HEADS_MAX)] {
-        let known = brackets.len() as u64;
-        let high = 1.9 * probe.period;
-        let more = known.cast_signed() + 1..=count.min(tracks - base - 2);
-        let mut more: Vec<Bracket> = more.map(|track| Bracket { track, low: 0.0, high }).collect();
-        halve(probe, lattice, (base, until), &mut more)?;
-        brackets.extend(more);
-        let mut leads: Vec<(i64, f64)> =
-            brackets.iter().filter_map(|b| Some((b.track, b.lead()?))).collect();
-        let vary = vary(probe, lattice, (base, until), &brackets)?;
-        let error = if vary > EQUAL {
-            sharpen(probe, lattice, (base, until), (&mut leads, vary))?
-        } else {
-            EQUAL
-        };
-        found = explain(&leads, error.max(EQUAL)).map(|found| (found, leads.len()));
-        // Three cylinders and more have been seen.
-        if found.is_some_and(|((heads, _), _)| i64::from(heads) * 3 <= count) {
-            break;
-        }
-        if probe.now() > until {
-            break;
-        }
-    }
-    let Some(((heads, order), samples)) = found else { return Ok(None) };
-    let sure = if heads as usize * 3 <= samples { 95 } else { 75 };
-    let samples = u32::try_from(samples).unwrap_or(u32::MAX);
-    let heads = Figure { value: heads, spread: 0, samples, confidence: Share::from_percent(sure) };
-    Ok(Some(Surfaces { heads, order }))
-}
-
-/// The number of heads and their order that explain the leads best, which are known to so many ns.
-fn explain(leads: &[(i64, f64)], error: f64) -> Option<(u32, Option<Heads>)> {
-    let last = leads.last()?.0;
-    let none = classes(leads, error, |_| (0, false));
-    // The best of each order.
-    let mut best = [(f64::INFINITY, 0); 2];
-    // Two boundaries between cylinders have to be seen.
-    for heads in (2..=HEADS_MAX).take_while(|heads| i64::from(*heads) * 2 <= last) {
-        let count = i64::from(heads);
-        for before in 0..count {
-            for (serpentine, best) in [false, true].into_iter().zip(&mut best) {
-                let misfit = classes(leads, error, |track| {
-                    let (cylinder, head) = ((track + before) / count, (track + before) % count);
-                    let down = serpentine && cylinder % 2 == 1;
-                    let head = if down { count - 1 - head } else { head };
-                    (cylinder, head == before)
-                });
-                if misfit < best.0 {
-                    *best = (misfit, heads);
-                }
+    let tracks = lattice.track(piece.to).0;
+    let room = (tracks - 2).min(ROOM);
+    let base = (tracks - room) / 2;
+    let began = probe.now();
+    let angles = angles(probe, (lattice, piece), base);
+    let Some(about) = first(probe, lattice, (base, room))? else { return Ok(None) };
+    let mut ways = Ways { all: Vec::new() };
+    for (tracks, times, share) in STAGES {
+        let last = (*tracks.end()).min(room / 2);
+        ways.add(probe, (*tracks.start()..=last, times), (room, about));
+        let until = began + (until - began) * share;
+        while probe.now() < until {
+            for _ in 0..FACTS_MIN.max(ways.count() / ways.all.len() / FACTS_MORE) {
+                ways.ask(probe, lattice, (base, until))?;
             }
-        }
-    }
-    let [up, turned] = best;
-    let (misfit, heads) = if up.0 <= turned.0 { up } else { turned };
-    if none - misfit < GAIN_MIN {
-        return None;
-    }
-    let told = (up.0 - turned.0).abs() > GAIN_MIN / 2.0;
-    let order = if up.0 < turned.0 { Heads::Up } else { Heads::UpOnEven };
-    Some((heads, told.then_some(order)))
-}
-
-/// What is left of the leads when those of one class are taken to be equal, and the price of the classes.
-fn classes(leads: &[(i64, f64)], error: f64, class: impl Fn(i64) -> (i64, bool)) -> f64 {
-    let mut sums: Vec<((i64, bool), f64, f64, f64)> = Vec::new();
-    for (track, lead) in leads {
-        let class = class(*track);
-        match sums.iter_mut().find(|sum| sum.0 == class) {
-            Some(sum) => {
-                sum.1 += 1.0;
-                sum.2 += lead;
-                sum.3 += lead * lead;
+            let leads = ways.leads();
+            if leads.len() < LEADS_MIN {
+                continue;
             }
-            None => sums.push((class, 1.0, *lead, lead * lead)),
+            let Some(layout) = explain(&leads, &angles) else { continue };
+            let samples = u32::try_from(ways.count()).unwrap_or(u32::MAX);
+            return Ok(Some(Surfaces { layout, track: base, samples }));
         }
     }
-    let squares: f64 =
-        sums.iter().map(|(_, count, sum, square)| (square - sum * sum / count).max(0.0)).sum();
-    squares / (error * error) + PRICE * real(sums.len() as u64)
+    Ok(None)
 }

@@ -53,3 +53,18 @@ fn the_zones_of_a_drive_are_found_that_keeps_seventy_whole_tracks() {
         assert!(spts.contains(&zone.sectors_per_track), "{spts:?}");
     }
 }
+
+/// A change of heads takes them nearly as long as one of cylinders, so that both skews are alike, and their arms vary by more
+/// than the two differ. Two heads were taken for sure once.
+#[test]
+fn the_heads_of_drives_are_found_whose_skews_are_alike_and_whose_arms_vary() {
+    for seed in [1, 21, 40, 102] {
+        holds(seed);
+    }
+}
+
+/// One head has one skew, and every track is as far from the next as a cylinder.
+#[test]
+fn a_drive_with_one_head_is_seen_to_have_one() {
+    holds(78);
+}

@@ -11,6 +11,10 @@
 const GRID: usize = 320;
 /// A part of all facts that may be wrong: a retry, a recalibration.
 const LAPSE: f64 = 0.01;
+/// On either side of the estimate so many times are looked at, to see by how much a movement varies.
+const TOLD_STEPS: i32 = 24;
+/// Up to so many standard deviations from it.
+const TOLD_REACH: f64 = 5.0;
 /// When this part of the weight lies at an end of the grid, the grid was in the wrong place.
 const EDGE: f64 = 0.05;
 /// What was found is believed before it is weighed anew, give or take so many errors.
@@ -150,6 +154,24 @@ impl Threshold {
         };
         // Scaled, so that a hundred of them do not vanish.
         self.facts.iter().fold(prior, |weight, fact| weight * 2.0 * fact.likelihood(time, spread))
+    }
+
+    /// How likely what was seen is of a movement that takes any time and varies by `spread`, as a logarithm; and what it
+    /// takes then.
+    pub(crate) fn told(&self, spread: f64) -> (f64, Estimate) {
+        let Estimate { time, error } = self.estimate();
+        let step = TOLD_REACH * error.max(spread) / f64::from(TOLD_STEPS);
+        let (mut sum, mut mean, mut square) = (f64::MIN_POSITIVE, 0.0, 0.0);
+        for nth in -TOLD_STEPS..=TOLD_STEPS {
+            let off = step * f64::from(nth);
+            let weight = self.likelihood(time + off, spread);
+            sum += weight;
+            mean += weight * off;
+            square += weight * off * off;
+        }
+        mean /= sum;
+        let error = (square / sum - mean * mean).max(step * step / 12.0).sqrt();
+        ((sum * step).ln(), Estimate { time: time + mean, error })
     }
 
     /// Takes a fact in.

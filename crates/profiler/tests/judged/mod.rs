@@ -16,7 +16,7 @@ use spindle_profiler::{
 };
 use units::{Angle, Duration};
 
-const NOISE: Duration = Duration::from_micros(200);
+pub(crate) const NOISE: Duration = Duration::from_micros(200);
 
 #[expect(clippy::cast_precision_loss, reason = "times and counts of a drive")]
 pub(crate) const fn real(number: u64) -> f64 {
@@ -36,16 +36,21 @@ pub(crate) fn measured(model: &Arc<Model>, budget: Budget, seed: u64) -> Measure
 }
 
 /// The same through a bench as it is.
-pub(crate) fn measured_by(mut target: BenchTarget, budget: Budget) -> Measured {
+pub(crate) fn measured_by(target: BenchTarget, budget: Budget) -> Measured {
+    mapped(target, budget).expect("it turns")
+}
+
+/// The same, where it may not be seen to turn.
+pub(crate) fn mapped(mut target: BenchTarget, budget: Budget) -> Option<Measured> {
     let mut watcher = |_: &Progress| ControlFlow::Continue(());
     let mut bench = Bench::new(&mut target, budget, Findings::default(), &mut watcher);
-    let Ok(Spindle::Turns(turns)) = rotation(&mut bench) else { panic!("it turns") };
+    let Ok(Spindle::Turns(turns)) = rotation(&mut bench) else { return None };
     let ended = geometry(&mut bench, &turns);
     let spent = bench.spent();
     let findings = bench.findings;
     assert_eq!(ended.is_ok(), findings.is_done(Stage::Zones));
     let Some(Spindle::Turns(rotation)) = findings.spindle else { panic!("it still turns") };
-    Measured { findings, rotation, spent }
+    Some(Measured { findings, rotation, spent })
 }
 
 pub(crate) fn library(name: &str) -> Arc<Model> {
@@ -76,6 +81,10 @@ pub(crate) fn skews_off(found: &spindle_profiler::Zone, zone: &drive::Zone, mode
         let part = part + f64::from(rest.0) / 2_f64.powi(32);
         (real(figure.as_nanos()) / (part * turn) - 1.0).abs()
     };
+    if model.spec().surfaces == 1 {
+        // Each of its tracks is a cylinder.
+        return off(found.cylinder_skew.value, zone.cylinder_skew, zone.cylinder_skew_rest);
+    }
     let track = off(found.track_skew.value, zone.track_skew, zone.track_skew_rest);
     let cylinder = off(found.cylinder_skew.value, zone.cylinder_skew, zone.cylinder_skew_rest);
     track.max(cylinder)
