@@ -49,9 +49,8 @@ const ROOM: i64 = 1_200;
 /// Reads until a first lead is known, at most.
 const FIRST_READS: u32 = 60;
 /// How far ways go in tracks, how many as far, and up to which share of the time. Where cylinders begin shows on short ways
-/// as well, since each begins elsewhere; those back to the same head are long.
-const STAGES: [(RangeInclusive<i64>, u32, f64); 2] =
-    [(1..=6, 6, 0.6), (7..=HEADS_MAX as i64, 1, 1.0)];
+/// as well, since each begins elsewhere; where a cylinder on is as near as another head, further ones tell.
+const STAGES: [(RangeInclusive<i64>, u32, f64); 2] = [(1..=6, 6, 0.3), (7..=24, 1, 1.0)];
 
 /// What was found.
 #[derive(Clone, Copy, Debug)]
