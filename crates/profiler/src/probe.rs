@@ -35,7 +35,9 @@ const LONG_REMEMBERED: u32 = 64;
 /// What a read elsewhere takes until that is known, in turns.
 const AWAY: f64 = 0.7;
 /// Of so many times that the drive was made to forget it is remembered what they took.
-const AWAY_REMEMBERED: f64 = 8.0;
+const AWAY_REMEMBERED: f64 = 3.0;
+/// Each so many times that a block is kept the drive is made to forget, to know what that takes.
+const AWAY_EACH: u32 = 8;
 /// A drive that forgets after so many reads is made to forget.
 const FORGETS_FEW: u32 = 4;
 /// Sectors between reads that have nothing to do with one another.
@@ -88,6 +90,10 @@ pub(crate) struct Probe<'b, 'a> {
     pub(crate) track: f64,
     /// What a read elsewhere takes, in ns.
     away: f64,
+    /// How often a block was kept that was to be read off the media.
+    again: u32,
+    /// Blocks of a run that the drive keeps, as far as that shows.
+    run: Block,
     /// How many long reads were tried to come off the media, and how many did.
     long: (u32, u32),
 }
@@ -116,6 +122,8 @@ impl<'b, 'a> Probe<'b, 'a> {
             lead_beside: 2e6,
             track: 0.0,
             away: 0.0,
+            again: 0,
+            run: 0,
             long: (0, 0),
         }
     }
@@ -190,9 +198,8 @@ impl<'b, 'a> Probe<'b, 'a> {
     /// What a read of so many blocks more than one takes longer at least if they pass the head, in ns; nothing as long as
     /// no track is known.
     fn passing(&self, more: u64) -> f64 {
-        self.ground.map_or(0.0, |(lattice, _, _)| {
-            PASSED_MIN * real(more) / real(lattice.spt) * self.period
-        })
+        let track = self.ground.map_or(self.track, |(lattice, _, _)| real(lattice.spt));
+        if track > 0.0 { PASSED_MIN * real(more) / track * self.period } else { 0.0 }
     }
 
     /// Reads a block: what its read took, in ns, and when it ended. None if it failed.
@@ -233,6 +240,8 @@ impl<'b, 'a> Probe<'b, 'a> {
                 self.long.1 += 1;
                 return Ok(Some(sample));
             }
+            // What the drive keeps begins earlier.
+            self.run = (2 * self.run).min(LONG_MAX);
         }
         self.forget(at)?;
         self.sample(at)
@@ -240,13 +249,15 @@ impl<'b, 'a> Probe<'b, 'a> {
 
     /// Where a read begins that comes off the media up to a block that the drive has kept, if there is one that ends when the
     /// block has passed and takes no longer than to make the drive forget.
-    fn before_kept(&self, at: Block) -> Option<Block> {
-        if !self.forgets_late() || self.long.0 >= 2 * self.long.1 + 8 {
+    fn before_kept(&mut self, at: Block) -> Option<Block> {
+        self.again += 1;
+        let pays = self.long.0 < 2 * self.long.1 + 8 && !self.again.is_multiple_of(AWAY_EACH);
+        if !self.forgets_late() || self.track <= 0.0 || !pays {
             return None;
         }
-        let turns = self.away * f64::from(self.forgets) / self.period;
-        let cheap = if self.track > 0.0 { whole(turns * self.track) } else { LONG_MAX };
-        let low = (at + 2).saturating_sub(self.long_max.min(cheap)).max(1);
+        let cheap = whole(self.away * f64::from(self.forgets) / self.period * self.track);
+        self.run = self.run.max(whole(self.track));
+        let low = (at + 2).saturating_sub(self.long_max.min(cheap).min(self.run)).max(1);
         let near = self.recent.iter().filter(|from| (low..=at).contains(from)).min();
         near.map(|near| near - 1)
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use judged::drawn::invented;
 use judged::{SKEWS_OFF_MAX, held, measured, period_off};
 use spindle_profiler::Budget;
+use units::Duration;
 
 /// Measures the drive of a seed, with noise of the same, and holds its map against the truth.
 fn holds(seed: u64) {
@@ -67,4 +68,34 @@ fn the_heads_of_drives_are_found_whose_skews_are_alike_and_whose_arms_vary() {
 #[test]
 fn a_drive_with_one_head_is_seen_to_have_one() {
     holds(78);
+}
+
+/// Slips and spares here and there, tracks of a tenth of what a long read would be, and a bus that is slower than the media: to
+/// read again what was kept took more time than there was, and four zones of ten were found.
+#[test]
+fn the_zones_of_old_drives_with_slips_and_spares_are_found() {
+    holds(19);
+    holds(30);
+}
+
+/// What was slipped in the first tracks of a zone moves all tracks behind it by a sector.
+#[test]
+fn zones_begin_where_they_do_though_sectors_were_slipped_next_to_it() {
+    holds(37);
+}
+
+/// What a spindle of 15,000 rpm takes is more than this budget has for the map.
+#[test]
+fn a_map_that_is_broken_off_is_one_as_far_as_it_goes_and_leaves_the_rest_its_share() {
+    let (_, spec) = invented(76);
+    let model = Arc::new(spec.check().expect("a drive"));
+    let total = Duration::from_secs(240);
+    let measured = measured(&model, Budget { total, quick: false }, 76);
+    let map = measured.findings.geometry.as_ref().expect("a map");
+    let profile = map.profile(&measured.rotation.period);
+    println!("known {} of {}, in {}", map.known.0, model.capacity().0, measured.spent);
+    assert!(map.known < model.capacity());
+    assert_eq!(profile.check(), Ok(()));
+    assert_eq!(profile.capacity(), map.known);
+    assert!(measured.spent < total * 71 / 100, "{}", measured.spent);
 }
