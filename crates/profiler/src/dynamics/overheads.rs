@@ -99,7 +99,7 @@ fn anywhere(
         let Some(fact) = after_seek(prober, threshold.median(), errand)? else { continue };
         threshold.learn(fact);
         // What the map is off by differs from place to place.
-        if threshold.count() % BATCH == 0 {
+        if threshold.count().is_multiple_of(BATCH) {
             threshold = threshold.varied(variation(&threshold));
         }
     }
