@@ -6,6 +6,7 @@ use core::ops::ControlFlow;
 use std::sync::Arc;
 
 use drive::{AnyModel, Model};
+use judged::dynamics::{worst, worst_of_writes};
 use judged::library;
 use sim::BenchTarget;
 use spindle_profiler::{Bench, Budget, Findings, Progress, Stage, measure};
@@ -34,6 +35,22 @@ fn the_whole_profile_takes_less_than_ten_minutes() {
             .copied()
             .collect();
         assert!(missing.is_empty(), "{name}: {missing:?}");
+    }
+}
+
+/// Over a map that was measured, which is off by some ten us here and there, and not over the drive's own.
+#[test]
+fn seeks_are_found_over_the_map_that_was_measured() {
+    for name in ["atlas-ii", "barracuda-2t", "hgst-7k8"] {
+        let model = library(name);
+        let (found, spent) = profiled(&model, Budget::DEFAULT);
+        let reads = worst(&model, found.dynamics.seek.as_ref().expect("found"));
+        let writes = worst_of_writes(&model, &found.dynamics);
+        println!("{name}: {spent}; reads {reads:?}, writes {writes:?}");
+        for (over, off, part) in [reads, writes] {
+            assert!(part <= 1.0, "{name}: {off} us off over {over} cylinders");
+        }
+        assert!(spent < Duration::from_secs(600), "{name}: {spent}");
     }
 }
 

@@ -6,13 +6,13 @@
 //! of a track.
 
 use engine::Profile;
-use units::{Angle, Extent, Instant, Lba, Operation, Sectors};
+use units::{Angle, Duration, Extent, Instant, Lba, Operation, Sectors};
 
 use super::num::{at, fraction, instant, ns, part, small, whole};
 use super::path::Path;
 use super::spindle::{Sighting, Spindle};
 use super::threshold::Fact;
-use crate::findings::Reason;
+use crate::findings::{Reason, Stage};
 use crate::{Bench, Halt};
 
 /// Between deciding and submitting, in ns.
@@ -100,7 +100,9 @@ pub(crate) struct Prober<'a, 'b> {
 
 impl<'a, 'b> Prober<'a, 'b> {
     pub(crate) fn new(bench: &'a mut Bench<'b>, profile: &'a Profile) -> Self {
-        let spindle = Spindle::new(profile.period);
+        let counted = bench.findings.is_done(Stage::Zones);
+        let counted = if counted { bench.spent() } else { Duration::ZERO };
+        let spindle = Spindle::new(profile.period, counted);
         let takeover = TAKEOVER_FIRST.min(spindle.period() / 4.0);
         let last = profile.cylinders - 1;
         let mut new = Self {
@@ -224,6 +226,11 @@ impl<'a, 'b> Prober<'a, 'b> {
         let spot = self.profile.spot(extent.start);
         let Some(track) = self.track(spot.cylinder, spot.surface) else { return Ok(false) };
         let timed = self.bench.time(Operation::read(extent))?;
+        if ns(timed.took()) < self.hit_most {
+            // Out of memory no arm moves, though it be at an instant at which the block passes too.
+            self.heads = None;
+            return Ok(false);
+        }
         let end = spot.angle + Angle(small(f64::from(spot.sector.0) * part(extent.len.0)));
         let foretold = at(timed.submitted) + LEAD;
         let sighting = self.spindle.sight(end, timed.completed, foretold);

@@ -42,14 +42,16 @@ const fn least(stage: Stage) -> [Duration; 2] {
     [Duration::from_millis(millis[0]), Duration::from_millis(millis[1])]
 }
 
-/// What all of them may take.
-const WHOLE: [Duration; 2] = [Duration::from_secs(300), Duration::from_secs(30)];
+/// What all of them may take: by default what is left.
+const WHOLE: [Duration; 2] = [Duration::MAX, Duration::from_secs(30)];
 
 /// What the last command may take.
 const LAST: Duration = Duration::from_millis(500);
 
 /// What the same stage may take for ways of no distance measured again, and for ways before writes.
 const MORE: [Duration; 2] = [Duration::from_secs(60), Duration::from_millis(1_500)];
+/// What the stages behind the seek curve take: what is left beyond that is the curve's, as long as it has a use for it.
+const BEHIND: Duration = Duration::from_secs(210);
 /// What is measured here, in this order.
 const STAGES: [Stage; 7] = [
     Stage::ReadBuffer,
@@ -140,7 +142,8 @@ impl Run<'_, '_> {
     fn left(&mut self) -> Duration {
         let bench = &mut *self.prober.bench;
         let budget = bench.budget();
-        let left = (self.began + WHOLE[usize::from(budget.quick)]).saturating_since(bench.now());
+        let whole = WHOLE[usize::from(budget.quick)];
+        let left = whole.saturating_sub(bench.now().since(self.began));
         // What was begun in time ends a little later.
         left.min(budget.total.saturating_sub(bench.spent()).saturating_sub(LAST))
     }
@@ -294,6 +297,10 @@ impl Run<'_, '_> {
         if ended == Err(Halt::Interrupted) {
             return ended;
         }
+        if !quick {
+            self.spare(&mut curve, &mut base)?;
+        }
+        // The phase is known best after so many reads: what everything stands on is measured again.
         let more = self.more(Stage::Seeks);
         self.prober.bench.begin(Stage::Seeks, more);
         base.find(&mut self.prober, overheads::PROBES)?;
@@ -305,6 +312,22 @@ impl Run<'_, '_> {
             found.seek = curve.seeks(cylinders);
         }
         ended
+    }
+
+    /// Makes the curve sharper in time that nothing else needs.
+    fn spare(&mut self, curve: &mut Curve, base: &mut Base) -> Result<(), Halt> {
+        let spare = self.left().saturating_sub(BEHIND);
+        if spare == Duration::ZERO {
+            return Ok(());
+        }
+        self.prober.bench.begin(Stage::Seeks, spare);
+        let ended = curve.sharpen_alone(&mut self.prober, base);
+        let cylinders = self.prober.profile.cylinders;
+        self.prober.bench.findings.dynamics.seek = curve.seeks(cylinders);
+        match ended {
+            Err(Halt::OutOfTime) => Ok(()),
+            ended => ended,
+        }
     }
 
     /// What is known by now of the smallest commands at full speed, band by band.

@@ -31,6 +31,11 @@ const ERROR_PART: f64 = 0.14;
 const PROBES: usize = 14;
 /// A point that may be off by this part of its time, and by more than some ns, says nothing.
 const UNKNOWN: (f64, f64) = (0.1, 200_000.0);
+/// And how often so many, until it is not more uncertain than what it is wanted to, or than single movements are.
+const TIMES: usize = 3;
+/// The standard error that a point is to have on its own, as part of what it is wanted to, as long as time allows: what
+/// neighbours say of it is off where the curve bends, by as much as goes unnoticed.
+const ALONE_PART: f64 = 0.3;
 /// What a line between two points may be off, as part of what a point is wanted to.
 const BEND: f64 = 0.3;
 /// Rounds of points in between.
@@ -40,6 +45,8 @@ const ROUNDS: u32 = 12;
 const PILOT_ROUNDS: u32 = 12;
 /// And each so many times in its turn, at the same places about its middle.
 const PILOT_TIMES: u32 = 2;
+/// Rounds of more probes for points on their own: time ends them.
+const ROUNDS_ALONE: u32 = 200;
 /// How many deviations from the middle they ask.
 const ASIDE: [f64; 5] = [-1.0, 2.5, 0.0, 1.0, -2.5];
 /// After so long a way of no length is looked at again, in ns, by default and at a glance; by so many probes.
@@ -79,6 +86,10 @@ fn distances(cylinders: u32, (each, ratio, parts): (u32, u32, u32)) -> Vec<u32> 
     while distance < last {
         list.push(distance);
         distance += if distance < each { 1 } else { (distance / ratio).clamp(1, most) };
+    }
+    // What lies beyond the last is foretold from the last two: they are not to lie close to each other.
+    if list.len() > 1 && list.last().is_some_and(|before| last - before < most / 2) {
+        list.pop();
     }
     if last > 0 {
         list.push(last);
@@ -129,7 +140,9 @@ impl Curve {
 
     fn measure_all(&mut self, prober: &mut Prober<'_, '_>, base: &mut Base) -> Result<(), Halt> {
         let shape = if self.quick { QUICK } else { (EACH, RATIO, PARTS) };
-        let list = distances(prober.stroke() + 1, shape);
+        // Over the whole stroke there are two tracks, and soon both are in memory.
+        let stroke = prober.stroke();
+        let list = distances(stroke - stroke / PARTS + 1, shape);
         if list.is_empty() {
             return Ok(());
         }
@@ -162,6 +175,47 @@ impl Curve {
         self.sharpen(prober, base)
     }
 
+    /// More probes for the points that are known least on their own, for as long as there is time.
+    pub(crate) fn sharpen_alone(
+        &mut self,
+        prober: &mut Prober<'_, '_>,
+        base: &mut Base,
+    ) -> Result<(), Halt> {
+        for _ in 0..ROUNDS_ALONE {
+            let alone = |(distance, threshold): (&u32, &Threshold)| {
+                let Estimate { time, error } = threshold.estimate();
+                (ADAPTIVE * error / self.within(time), *distance)
+            };
+            let vague: Vec<(f64, u32)> =
+                self.points.iter().map(alone).filter(|(doubt, _)| *doubt > ALONE_PART).collect();
+            if vague.is_empty() {
+                break;
+            }
+            self.refine_worst(prober, base, vague)?;
+        }
+        self.ask_again(prober, base)
+    }
+
+    /// Refines the worst quarter of some points, in the order of distances.
+    fn refine_worst(
+        &mut self,
+        prober: &mut Prober<'_, '_>,
+        base: &mut Base,
+        mut vague: Vec<(f64, u32)>,
+    ) -> Result<(), Halt> {
+        vague.sort_unstable_by(|one, other| other.0.total_cmp(&one.0));
+        vague.truncate((self.points.len() / 4).max(1));
+        vague.sort_unstable_by_key(|(_, distance)| *distance);
+        for (_, distance) in vague {
+            let Some(mut threshold) = self.points.get(&distance).cloned() else { continue };
+            let ended = self.refine(prober, distance, &mut threshold, PROBES / 2);
+            self.points.insert(distance, threshold);
+            ended?;
+            self.rest(prober, base)?;
+        }
+        Ok(())
+    }
+
     /// Measures points anew that lie far from the line between their neighbours: a wrong answer early on leads halving
     /// astray, and bends are real. What two of three say holds.
     fn ask_again(&mut self, prober: &mut Prober<'_, '_>, base: &mut Base) -> Result<(), Halt> {
@@ -178,7 +232,12 @@ impl Curve {
             let Some(first) = self.points.remove(&distance) else { continue };
             let mut tries = vec![first];
             while tries.len() < 3 {
-                self.point(prober, distance)?;
+                let ended = self.point(prober, distance);
+                if ended.is_err() {
+                    // What was known of it is known still.
+                    self.points.insert(distance, tries.swap_remove(0));
+                    return ended;
+                }
                 tries.extend(self.points.remove(&distance));
             }
             tries.sort_by(|one, other| one.estimate().time.total_cmp(&other.estimate().time));
@@ -230,7 +289,15 @@ impl Curve {
         let prior = self.prior(distance, prober.spindle.period());
         let mut threshold = Threshold::new(prior, self.spread(distance));
         let most = if self.quick { PROBES / 2 } else { PROBES };
-        let ended = self.refine(prober, distance, &mut threshold, most);
+        let mut ended = Ok(());
+        for _ in 0..if self.quick { 1 } else { TIMES } {
+            ended = self.refine(prober, distance, &mut threshold, most);
+            let Estimate { time, error } = threshold.estimate();
+            // A wrong answer early on leads halving astray: it is not at its end then.
+            if ended.is_err() || error < self.within(time).max(self.spread(distance)) {
+                break;
+            }
+        }
         if threshold.count() > 2 {
             self.points.insert(distance, threshold);
         }
@@ -333,8 +400,10 @@ impl Curve {
         Ok(())
     }
 
+    /// Whether most movements vary, not some that were answered wrong.
     fn varies(&self) -> bool {
-        self.spreads.iter().any(|(_, spread)| *spread > VARIES)
+        let spreads = self.spreads.iter().map(|(_, spread)| *spread).collect();
+        super::num::median(spreads).is_some_and(|spread| spread > VARIES)
     }
 
     /// Distances at which the line between two neighbours may be wrong by what matters.
@@ -381,7 +450,7 @@ impl Curve {
     fn sharpen(&mut self, prober: &mut Prober<'_, '_>, base: &mut Base) -> Result<(), Halt> {
         for _ in 0..400 {
             let smoothed = self.smoothed();
-            let mut vague: Vec<(f64, u32)> = smoothed
+            let vague: Vec<(f64, u32)> = smoothed
                 .iter()
                 .map(|sample| (sample.error / self.within(sample.time), small(sample.distance)))
                 .filter(|(doubt, _)| *doubt > ERROR_PART)
@@ -389,16 +458,7 @@ impl Curve {
             if vague.is_empty() {
                 break;
             }
-            vague.sort_unstable_by(|one, other| other.0.total_cmp(&one.0));
-            vague.truncate((smoothed.len() / 4).max(1));
-            vague.sort_unstable_by_key(|(_, distance)| *distance);
-            for (_, distance) in vague {
-                let Some(mut threshold) = self.points.get(&distance).cloned() else { continue };
-                let ended = self.refine(prober, distance, &mut threshold, PROBES / 2);
-                self.points.insert(distance, threshold);
-                ended?;
-                self.rest(prober, base)?;
-            }
+            self.refine_worst(prober, base, vague)?;
         }
         Ok(())
     }
@@ -460,7 +520,8 @@ pub(crate) fn before_writes(
     let mut samples = 0;
     let last = known.len().saturating_sub(1);
     for (nth, read) in known.iter().enumerate() {
-        if nth % step != 0 && nth != last {
+        // Counted from the longest, beyond which their line goes on: no two there lie close to each other.
+        if !(last - nth).is_multiple_of(step) && nth != 0 {
             continue;
         }
         let seek = super::num::ns(read.time);

@@ -18,6 +18,11 @@ const MEMORY: f64 = 2_500.0;
 /// What the turn's length is believed from before: as if so many s² of evidence were there. A noise of 0.2 ms and
 /// an uncertainty of 20 parts in a million make 100.
 const BELIEF: f64 = 100e18;
+/// Who counted turns for a while knows their length as well as two means of forty completions so far apart: six times the
+/// square of that while.
+const COUNTED: f64 = 6.0;
+/// But no more than that: speed has its own ways in the long run.
+const BELIEF_MOST: f64 = 250_000e18;
 /// How far off a completion may be before anything is known of the noise.
 const NOISE_FIRST: f64 = 300_000.0;
 /// What a map of sectors is off by at least, in ns.
@@ -46,6 +51,7 @@ pub(crate) struct Spindle {
     products: f64,
     /// The mean square of what is left.
     noise: f64,
+    belief: f64,
     seen: u32,
     strange: u32,
 }
@@ -62,9 +68,12 @@ pub(crate) enum Sighting {
 }
 
 impl Spindle {
-    pub(crate) fn new(period: Duration) -> Self {
+    /// Of which turns of about this length were counted for so long before.
+    pub(crate) fn new(period: Duration, counted: Duration) -> Self {
+        let counted = ns(counted);
         Self {
             period: ns(period),
+            belief: (COUNTED * counted * counted).clamp(BELIEF, BELIEF_MOST),
             origin: 0.0,
             mean_at: 0.0,
             weight: 0.0,
@@ -99,7 +108,7 @@ impl Spindle {
         }
         let (time, off) = (self.times / self.weight, self.offs / self.weight);
         let spread = self.squares - self.times * time;
-        (self.products - self.times * off) / (spread + BELIEF)
+        (self.products - self.times * off) / (spread + self.belief)
     }
 
     /// By how much what comes at `time` comes later than a steady turn from the first sighting on would have it.
@@ -156,7 +165,11 @@ impl Spindle {
             if self.strange >= LOST {
                 *self = Self {
                     noise: self.noise,
-                    ..Self::new(units::Duration::from_nanos(super::num::whole(self.period)))
+                    belief: self.belief,
+                    ..Self::new(
+                        Duration::from_nanos(super::num::whole(self.period)),
+                        Duration::ZERO,
+                    )
                 };
             }
             return if seen < foretold - limit { Sighting::Early } else { Sighting::Strange };
@@ -207,7 +220,7 @@ mod tests {
     fn followed(ppm: f64, noise: f64) -> (Spindle, f64) {
         let believed = Duration::from_millis(8);
         let period = 8e6 * (1.0 + ppm / 1e6);
-        let mut spindle = Spindle::new(believed);
+        let mut spindle = Spindle::new(believed, Duration::ZERO);
         let (mut worst, mut now) = (0.0_f64, 3e6);
         for nth in 0..4_000_u64 {
             let angle = Angle(u32::try_from(nth * 2_654_435_761 % (1 << 32)).expect("small"));

@@ -20,6 +20,11 @@ const EDGE: f64 = 0.05;
 /// What was found is believed before it is weighed anew, give or take so many errors.
 const AGAIN: f64 = 10.0;
 
+/// A fact that is less likely than this wherever the grid goes lies outside of it.
+const OUTSIDE: f64 = 0.02;
+/// After so many of them the grid is laid over all that they say.
+const OUTSIDE_MOST: u32 = 3;
+
 /// Student's distribution with four degrees of freedom: normal enough, with tails that forgive, and made of a square
 /// root and quotients alone.
 pub(crate) fn rises(x: f64) -> f64 {
@@ -60,6 +65,8 @@ pub(crate) struct Threshold {
     weights: Vec<f64>,
     facts: Vec<Fact>,
     spread: f64,
+    /// How many facts lay outside of the grid.
+    outside: u32,
 }
 
 /// What is believed before the first fact.
@@ -85,8 +92,15 @@ impl Threshold {
             Prior::Upto(high) => (0.0, high),
             Prior::About(time, error) => (time - 6.0 * error, time + 6.0 * error),
         };
-        let mut new =
-            Self { low, step: 0.0, prior, weights: Vec::new(), facts: Vec::new(), spread };
+        let mut new = Self {
+            low,
+            step: 0.0,
+            prior,
+            weights: Vec::new(),
+            facts: Vec::new(),
+            spread,
+            outside: 0,
+        };
         new.lay(low, high);
         new
     }
@@ -178,9 +192,18 @@ impl Threshold {
     pub(crate) fn learn(&mut self, fact: Fact) {
         self.facts.push(fact);
         let (low, step, spread) = (self.low, self.step, self.spread);
+        let mut best = 0.0_f64;
         for (nth, weight) in self.weights.iter_mut().enumerate() {
             let time = low + super::num::part(nth as u64) * step;
-            *weight *= 2.0 * fact.likelihood(time, spread);
+            let likelihood = fact.likelihood(time, spread);
+            best = best.max(likelihood);
+            *weight *= 2.0 * likelihood;
+        }
+        self.outside += u32::from(best < OUTSIDE);
+        if self.outside >= OUTSIDE_MOST {
+            self.outside = 0;
+            let far = self.facts.iter().map(|fact| fact.reach).fold(0.0, f64::max);
+            self.lay(0.0, far + 6.0 * spread);
         }
         self.follow();
     }
@@ -276,6 +299,20 @@ mod tests {
         }
         let Estimate { time, error } = threshold.estimate();
         assert!((time - 5e6).abs() < 30_000.0, "{time} ± {error}");
+    }
+
+    #[test]
+    fn answers_that_all_lie_elsewhere_are_believed_in_the_end() {
+        let mut threshold = Threshold::new(Prior::About(1e5, 50_000.0), 20_000.0);
+        for gap in [4e5, 2e5, 1e5, 5e4, 3e4] {
+            threshold.learn(Fact { reach: gap, turn: TURN });
+        }
+        for _ in 0..30 {
+            let gap = threshold.median();
+            threshold.learn(fact(15e6, gap));
+        }
+        let Estimate { time, error } = threshold.estimate();
+        assert!((time - 15e6).abs() < 30_000.0, "{time} ± {error}");
     }
 
     #[test]
