@@ -15,7 +15,6 @@ use crate::dynamics::threshold::{Estimate, Fact, Prior, Threshold};
 use crate::findings::Figure;
 use crate::heads::under;
 use crate::lattice::Lattice;
-use crate::local::HEADS_MAX;
 use crate::probe::{Block, Probe};
 use crate::stairs::{Angles, Layout, Lead, SPREADS, explain};
 use crate::sweep::Piece;
