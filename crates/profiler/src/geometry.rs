@@ -135,7 +135,9 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
     if let Some(heads) = heads.filter(|heads| heads.value > 1 && ended.is_ok() && !quick) {
         let _ = heads::told(&mut pieces, sigma, Some(heads));
         told_apart(&mut probe, &mut pieces, heads);
-        seen.iter().for_each(|seen| heads::led(&mut pieces, seen, period));
+        if let Some(seen) = &seen {
+            heads::led(&mut pieces, seen, period);
+        }
     }
     let order = seen.and_then(|seen| seen.layout.order);
     publish(bench, (&pieces, &coarse), (heads, order), (period, block, sigma));

@@ -295,10 +295,10 @@ struct Mean {
 /// any rate, and leaves its shape by `bend` at each distance. A way within its cylinder has a lead of its own.
 fn curved(means: &[Mean], bend: f64, shape: fn(f64) -> f64) -> f64 {
     let mut against = 0.0;
-    // Sums of weights by powers of the shape, beside what was believed before.
-    let (mut a, mut b, mut c) = (1.0 / (LEVEL * LEVEL), 0.0, 1.0 / (RISE * RISE));
-    let (mut u, mut v) = (0.0, 0.0);
-    let (priors, mut any) = (a * c, false);
+    // Sums of weights, by powers of the shape, and with leads, beside what was believed before.
+    let (mut weights, mut rises, mut squares) = (1.0 / (LEVEL * LEVEL), 0.0, 1.0 / (RISE * RISE));
+    let mut leads = (0.0, 0.0);
+    let (priors, mut any) = (weights * squares, false);
     for mean in means {
         if mean.away == 0 {
             let variance = mean.variance + LEVEL * LEVEL;
@@ -308,17 +308,19 @@ fn curved(means: &[Mean], bend: f64, shape: fn(f64) -> f64) -> f64 {
         any = true;
         let (variance, rise) = (mean.variance + bend * bend, shape(signed(mean.away)));
         against += variance.ln() + mean.lead * mean.lead / variance;
-        a += 1.0 / variance;
-        b += rise / variance;
-        c += rise * rise / variance;
-        u += mean.lead / variance;
-        v += rise * mean.lead / variance;
+        weights += 1.0 / variance;
+        rises += rise / variance;
+        squares += rise * rise / variance;
+        leads.0 += mean.lead / variance;
+        leads.1 += rise * mean.lead / variance;
     }
     if !any {
         return against;
     }
-    let determinant = a * c - b * b;
-    against + (determinant / priors).ln() - (c * u * u - 2.0 * b * u * v + a * v * v) / determinant
+    let determinant = weights * squares - rises * rises;
+    let (level, slope) = leads;
+    let explained = squares * level * level - 2.0 * rises * level * slope + weights * slope * slope;
+    against + (determinant / priors).ln() - explained / determinant
 }
 
 #[cfg(test)]

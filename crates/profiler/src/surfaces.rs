@@ -185,7 +185,7 @@ impl Ways {
             let spreads = told.iter().zip(SPREADS).map(|(told, spread)| (told.0, spread));
             let best = spreads.max_by(|one, other| one.0.total_cmp(&other.0));
             let spread = best.map_or(SPREAD_FIRST, |(_, spread)| spread);
-            if spread != way.spread {
+            if (spread - way.spread).abs() > EXACT {
                 way.spread = spread;
                 way.lead = way.lead.varied(spread);
             }
