@@ -7,6 +7,7 @@ use crate::assemble;
 use crate::bench::{Bench, Halt};
 use crate::circle::{centre, nearest, part, real, whole, wrap};
 use crate::findings::{Figure, Stage};
+use crate::halved;
 use crate::heads;
 use crate::lattice::Lattice;
 use crate::local;
@@ -123,8 +124,14 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
         let _ = look_again(&mut probe, &mut pieces);
         heads = heads::told(&mut pieces, sigma, None);
     }
-    let mut seen = None;
+    let (mut seen, mut order) = (None, None);
     let mut ended = steadied.map(|_| ());
+    if ended.is_ok() && heads.is_none() && !quick {
+        let exact = exactly(&mut probe, &pieces);
+        (heads, order) =
+            exact.ok().flatten().map_or((None, None), |(heads, order)| (Some(heads), order));
+        ended = exact.map(|_| ());
+    }
     if ended.is_ok() && heads.is_none() && !quick {
         let reached = reached(&mut probe, &mut pieces);
         seen = reached.ok().flatten();
@@ -139,7 +146,7 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), Halt> 
             heads::led(&mut pieces, seen, period);
         }
     }
-    let order = seen.and_then(|seen| seen.layout.order);
+    let order = order.or(seen.and_then(|seen| seen.layout.order));
     publish(bench, (&pieces, &coarse), (heads, order), (period, block, sigma));
     ended?;
     bench.findings.finish(Stage::Zones);
@@ -246,6 +253,20 @@ fn roughly(zones: &mut Vec<Zone>, coarse: &[Coarse], (known, all): (u64, u64), b
             sustained_rate: scaled(last.sustained_rate),
         });
     }
+}
+
+/// Heads and their order, where leads are the same each time.
+fn exactly(
+    probe: &mut Probe<'_, '_>,
+    pieces: &[Piece],
+) -> Result<Option<(Figure<u32>, Option<Heads>)>, Halt> {
+    let Some(piece) = pieces.iter().max_by_key(|piece| piece.to - piece.from) else {
+        return Ok(None);
+    };
+    let until = probe.now() + real(probe.bench.budget().total.as_nanos()) * SURFACES_SHARE;
+    let lattice = local_again(probe, piece)?;
+    let tracks = lattice.track(piece.to).0;
+    halved::heads(probe, &lattice, (tracks, until))
 }
 
 /// What leads say of heads in the longest piece, which keeps where its cylinders begin.

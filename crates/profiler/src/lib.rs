@@ -22,6 +22,7 @@ mod findings;
 pub mod flash;
 mod forget;
 mod geometry;
+mod halved;
 mod heads;
 mod lattice;
 pub mod limits;
