@@ -2,11 +2,9 @@
 //!
 //! Seek commands are timed, as hits are. What passes
 //! between a command for the media and the arm's moving is found as seeks are, on a way of no length: the heads stand on
-//! the track already. They do so after a seek command. Without one, a track's first block is asked for while its last
-//! ones pass: the heads go on to the next track unless the command is there before. That is done all over the disk, as
-//! seeks are, because what a map has wrong of a zone's angle is in every time that is measured there: some tens of µs,
-//! which differences between places would keep. Drives that have the beginning of a track in memory as soon as anything
-//! on it was read are asked on the last track of the disk, behind which there is nothing to read ahead.
+//! the track already. They only stand there where nothing is read ahead: after a seek command, or on
+//! the last track of the disk, behind which there is nothing. Where the map does not go so far, a track's first block is
+//! asked for while its last ones pass: the heads go on to the next track unless the command is there before.
 
 use units::{Duration, Extent, Lba, Operation, Sectors, Share};
 
@@ -146,6 +144,9 @@ impl Base {
 
     /// Some probes more, from wherever the heads are.
     pub(crate) fn some(&mut self, prober: &mut Prober<'_, '_>, probes: usize) -> Result<(), Halt> {
+        if let Some(last) = &mut self.last_track {
+            last.there = false;
+        }
         let enough = (self.count() + probes).min(PROBES_MAX);
         for _ in 0..2 * probes {
             if self.count() >= enough {
@@ -159,14 +160,11 @@ impl Base {
 
     fn probe(&mut self, prober: &mut Prober<'_, '_>) -> Result<(), Halt> {
         let (gap, errand) = (self.threshold.median(), self.errand);
-        let seeks = prober.bench.facts().seeks;
-        let mut fact =
-            if seeks { after_seek(prober, gap, errand)? } else { around(prober, gap, errand)? };
-        // Where a track's beginning is in memory as soon as something on it was read.
-        if let (None, false, Some(last)) = (fact, seeks, &mut self.last_track) {
-            last.there = false;
-            fact = last.probe(prober, gap, errand)?;
-        }
+        let fact = match &mut self.last_track {
+            _ if prober.bench.facts().seeks => after_seek(prober, gap, errand)?,
+            Some(last) => last.probe(prober, gap, errand)?,
+            None => around(prober, gap, errand)?,
+        };
         if let Some(fact) = fact {
             self.threshold.learn(fact);
             if prober.bench.facts().seeks && self.count().is_multiple_of(BATCH) {
