@@ -107,8 +107,8 @@ pub(crate) fn boundary(
         && tries < 3 * search.reads
     {
         tries += 1;
-        // Once few places are left every other read goes between those.
-        let few = best.width <= search.width && tries % 2 == 0;
+        // Once a place stands out every other read goes between it and those that are as likely.
+        let few = best.sure > LIKELY && tries % 2 == 0;
         let doubt = if few { 0.0 } else { DOUBT };
         let known = (&best, &evidence[..], &read[..]);
         let Some(at) = choose(probe, search, known, (&apart, doubt)) else {

@@ -21,7 +21,8 @@ const EDGE: u64 = 64;
 const LEVEL: u32 = 24;
 /// Reads that are spread over where an end may be.
 const SPREAD: u32 = 32;
-/// So probable it may be that a piece ends elsewhere: a disk has a few dozen, and none is to be wrong.
+/// So probable it may be that a piece ends, or its tracks begin, elsewhere: a disk has a few dozen of them, and none is to
+/// be wrong.
 const DOUBT: f64 = 1e-6;
 /// What speaks against a piece that begins inside a track, as a logarithm.
 const INSIDE: f64 = 4.6;
@@ -256,7 +257,7 @@ fn sharpen(
     let sigma = probe.sigma * 1.2;
     let (mut reads, mut tries) = (0, 0);
     let most = SHARPEN * probe.effort();
-    while reads < most && tries < 4 * most && (best.sure < 0.999 || reads < 12) {
+    while reads < most && tries < 4 * most && (1.0 - best.sure > DOUBT || reads < 12) {
         tries += 1;
         let nth = low + 1 + whole(probe.even() * real((high - low).max(2) - 1));
         let nth = nth.cast_signed();
