@@ -22,8 +22,9 @@ const ROUNDS: u32 = 28;
 const ANEW: usize = 9;
 /// Leads that should be equal differ by so much at least, in ns.
 const EQUAL: f64 = 700.0;
-/// Leads that vary by more, in ns, are not the same each time: two that were halved differ by a step or two anyway.
-const VARIES: f64 = 3_000.0;
+/// Leads that vary by more, in ns, are not the same each time. Two that were halved differ by a step or two anyway, and by what the
+/// count of turns is off by in half a minute.
+const VARIES: f64 = 12_000.0;
 /// What a lead that stands alone costs, in squares of their error.
 const PRICE: f64 = 6.0;
 /// By how much a layout has to explain leads better than none, in the same.
