@@ -235,7 +235,6 @@ fn weigh(ways: &[Way], (layout, known): (Layout, Extra), noise: f64) -> (f64, La
         let believed = known.precision * known.mean;
         extra = (believed - both) / precision;
         within += believed * known.mean - extra * extra * precision;
-        within += (precision / known.precision).ln();
     }
     let means: Vec<Mean> = classes
         .iter()
@@ -254,6 +253,7 @@ fn weigh(ways: &[Way], (layout, known): (Layout, Extra), noise: f64) -> (f64, La
     };
     let (same, other): (Vec<Mean>, Vec<Mean>) = means.iter().partition(|mean| mean.same);
     let against = errors + within + combined + curve(&other) + curve(&same);
+    let against = against + falling(&other) + falling(&same) + longer(&same, &other);
     let extra_error = precision.sqrt().recip();
     (against, Layout { extra, extra_error, ..layout })
 }
@@ -282,6 +282,33 @@ fn classes(ways: &[Way], noise: f64) -> (Vec<Class>, f64) {
     (classes, errors)
 }
 
+/// What speaks against leads that fall with the distance, as an arm's do not.
+fn falling(means: &[Mean]) -> f64 {
+    let mut against = 0.0;
+    let mut most: Option<&Mean> = None;
+    for mean in means {
+        match most {
+            Some(most) if mean.lead < most.lead => against += apart(most, mean),
+            _ => most = Some(mean),
+        }
+    }
+    against
+}
+
+/// What speaks against ways that take longer if the head stays the same.
+fn longer(same: &[Mean], other: &[Mean]) -> f64 {
+    let beside = |mean: &Mean| {
+        let other = other.iter().find(|other| other.away == mean.away && other.lead < mean.lead);
+        other.map_or(0.0, |other| apart(mean, other))
+    };
+    same.iter().map(beside).sum()
+}
+
+/// The square of the difference of two means, in variances.
+fn apart(one: &Mean, other: &Mean) -> f64 {
+    (one.lead - other.lead).powi(2) / (one.variance + other.variance)
+}
+
 /// The mean lead of a class.
 #[derive(Clone, Copy, Debug)]
 struct Mean {
@@ -301,8 +328,8 @@ fn curved(means: &[Mean], bend: f64, shape: fn(f64) -> f64) -> f64 {
     let (priors, mut any) = (weights * squares, false);
     for mean in means {
         if mean.away == 0 {
-            let variance = mean.variance + LEVEL * LEVEL;
-            against += variance.ln() + mean.lead * mean.lead / variance;
+            // One head has no such way, and is not the likelier for that.
+            against += mean.variance.ln();
             continue;
         }
         any = true;

@@ -15,6 +15,7 @@ use crate::dynamics::threshold::{Estimate, Fact, Prior, Threshold};
 use crate::findings::Figure;
 use crate::heads::under;
 use crate::lattice::Lattice;
+use crate::local::HEADS_MAX;
 use crate::probe::{Block, Probe};
 use crate::stairs::{Angles, Layout, Lead, SPREADS, explain};
 use crate::sweep::Piece;
@@ -49,7 +50,8 @@ const ROOM: i64 = 1_200;
 const FIRST_READS: u32 = 60;
 /// How far ways go in tracks, how many as far, and up to which share of the time. Where cylinders begin shows on short ways
 /// as well, since each begins elsewhere; where a cylinder on is as near as another head, further ones tell.
-const STAGES: [(RangeInclusive<i64>, u32, f64); 2] = [(1..=6, 6, 0.3), (7..=24, 1, 1.0)];
+const STAGES: [(RangeInclusive<i64>, u32, f64); 3] =
+    [(1..=6, 6, 0.3), (7..=24, 1, 0.6), (25..=HEADS_MAX as i64, 1, 1.0)];
 
 /// What was found.
 #[derive(Clone, Copy, Debug)]

@@ -66,8 +66,15 @@ fn the_heads_of_drives_are_found_whose_skews_are_alike_and_whose_arms_vary() {
 
 /// One head has one skew, and every track is as far from the next as a cylinder.
 #[test]
-fn a_drive_with_one_head_is_seen_to_have_one() {
-    holds(78);
+fn drives_with_one_head_are_seen_to_have_one() {
+    for seed in [35, 45] {
+        let (name, spec) = invented(seed);
+        let model = Arc::new(spec.check().expect("a drive"));
+        let measured = measured(&model, Budget::DEFAULT, seed);
+        let map = measured.findings.geometry.as_ref().expect("a map");
+        assert_eq!(map.heads.map(|heads| heads.value), Some(1), "{name}");
+        assert!(held(map, &model).skews_off < SKEWS_OFF_MAX, "{name}");
+    }
 }
 
 /// Slips and spares here and there, tracks of a tenth of what a long read would be, and a bus that is slower than the media: to
