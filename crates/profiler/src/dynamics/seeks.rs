@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use super::num::{at, duration, part, small};
 use super::overheads::Base;
 use super::prober::{Errand, Prober, Way};
-use super::smooth::{AGREES, Sample, smooth};
+use super::smooth::{AGREES, Sample, level, smooth};
 use super::threshold::{Estimate, Prior, Threshold};
 use crate::Halt;
 
@@ -540,7 +540,8 @@ pub(crate) fn before_writes(
             ended => ended?,
         }
     }
-    let apart = smooth(&apart, if varies { AGREES_VARIED } else { AGREES });
+    let agrees = if varies { AGREES_VARIED } else { AGREES };
+    let apart = level(&apart, SPREAD_LEAST).unwrap_or_else(|| smooth(&apart, agrees));
     let base = base.estimate().unwrap_or(standing).time;
     let points: Vec<super::SeekPoint> = known
         .iter()

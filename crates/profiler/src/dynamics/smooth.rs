@@ -30,6 +30,20 @@ pub(crate) fn smooth(samples: &[Sample], agrees: f64) -> Vec<Sample> {
     (0..all.len()).map(|nth| stand_in(&all, nth).unwrap_or(all[nth])).collect()
 }
 
+/// All points at their mean, if nothing speaks against that: no point is taken to be known better than to `least` ns, as what a
+/// map is off by is in no error. What heads settle by before they write is mostly the same for all distances.
+pub(crate) fn level(samples: &[Sample], least: f64) -> Option<Vec<Sample>> {
+    let weight = |sample: &Sample| sample.error.max(least).powi(-2);
+    let all: f64 = samples.iter().map(weight).sum();
+    let mean = samples.iter().map(|sample| weight(sample) * sample.time).sum::<f64>() / all;
+    let squares: f64 =
+        samples.iter().map(|sample| weight(sample) * (sample.time - mean).powi(2)).sum();
+    let free = part(samples.len() as u64) - 1.0;
+    let agrees = free > 1.0 && squares <= free + 2.0 * (2.0 * free).sqrt();
+    let at_mean = |sample: &Sample| Sample { time: mean, error: all.powf(-0.5), ..*sample };
+    agrees.then(|| samples.iter().map(at_mean).collect())
+}
+
 /// What those beside a point say of it, where it agrees with none of them and is known far worse than each: of
 /// hundreds of points some are off by chance, and curves have no bend that is seen at one distance alone.
 fn stand_in(all: &[Sample], nth: usize) -> Option<Sample> {
@@ -116,6 +130,20 @@ mod tests {
     fn noise(nth: u64) -> f64 {
         let draw = |step: f64| super::super::num::fraction(part(nth + 1) * step);
         draw(0.618_033_988_749_895) + draw(0.754_877_666_246_693) - 1.0
+    }
+
+    #[test]
+    fn what_is_the_same_everywhere_is_known_best_and_a_slope_is_none() {
+        let samples = |slope: f64| -> Vec<Sample> {
+            let one = |nth| {
+                let time = 200.0 + slope * part(nth) + 50.0 * noise(nth);
+                Sample { distance: part(nth), time, error: 20.0 }
+            };
+            (0..40).map(one).collect()
+        };
+        let found = level(&samples(0.0), 5.0).expect("nothing speaks against it");
+        assert!((found[0].time - 200.0).abs() < 10.0 && found[0].error < 4.0, "{:?}", found[0]);
+        assert_eq!(level(&samples(3.0), 5.0), None);
     }
 
     #[test]
