@@ -40,8 +40,13 @@ const SPREAD: f64 = SPREAD_LEAST;
 const AROUND_MAX: f64 = 0.75;
 /// How often that is begun before it is given up.
 const AROUND_TRIES: u32 = 12;
-/// From how many reads one track's own phase is taken, and at a glance.
-const PHASE_READS: [u32; 2] = [600, 40];
+/// From how many reads one track's own phase is taken: at first, and in the end.
+const PHASE_READS: [u32; 2] = [80, 600];
+/// How many more each time that it is looked at again, and the most.
+const PHASE_READS_BESIDE: u32 = 16;
+const PHASE_READS_MOST: u32 = 1_600;
+/// At a glance this part of them.
+const PHASE_PART_QUICK: u32 = 8;
 /// Into how many parts they divide the track.
 const PHASE_PARTS: u64 = 96;
 /// And probes of the way of no distance.
@@ -74,13 +79,41 @@ pub(crate) struct Base {
     errand: Errand,
     threshold: Threshold,
     last_track: Option<LastTrack>,
-    /// By how much the last track's sectors come later than foretold, in ns: all answers of one track are off by what the map is
-    /// off there, however many there are.
-    own: Option<Estimate>,
+    own: Own,
     /// What of it is the way of a write's data over the bus, in ns: while an arm moves, data comes beside it.
     data: f64,
     /// What the path took meanwhile.
     path: Path,
+}
+
+/// By how much sectors of the disk's last track come later than foretold: all answers of one track are off by what the map is
+/// off there, however many there are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Own {
+    sum: f64,
+    squares: f64,
+    count: u32,
+}
+
+impl Own {
+    /// A read was so late, in ns; nothing if that could not be seen.
+    fn learn(&mut self, off: Option<f64>) {
+        if let Some(off) = off {
+            self.sum += off;
+            self.squares += off * off;
+            self.count += 1;
+        }
+    }
+
+    fn estimate(&self) -> Estimate {
+        if self.count < 2 {
+            return Estimate::default();
+        }
+        let count = f64::from(self.count);
+        let mean = self.sum / count;
+        let variance = self.squares / count - mean * mean;
+        Estimate { time: mean, error: (variance / count).sqrt() }
+    }
 }
 
 impl Base {
@@ -90,7 +123,7 @@ impl Base {
         let prior = Prior::Upto(2.0 * prober.spindle.period());
         let last_track = LastTrack::new(prober, segments);
         let threshold = Threshold::new(prior, SPREAD);
-        Self { errand, threshold, last_track, own: None, data, path: Path::default() }
+        Self { errand, threshold, last_track, own: Own::default(), data, path: Path::default() }
     }
 
     /// The same, measured anew from what is known of it.
@@ -109,7 +142,7 @@ impl Base {
     /// In ns, with the path; nothing where it was not found.
     pub(crate) fn estimate(&self) -> Option<Estimate> {
         let Estimate { time, error } = self.threshold.estimate();
-        let own = self.own.unwrap_or_default();
+        let own = self.own.estimate();
         let time = (time + own.time - self.data).max(0.0);
         let error = (error * error + own.error * own.error).sqrt();
         (self.count() > LEAST).then_some(Estimate { time, error })
@@ -121,14 +154,31 @@ impl Base {
         self.estimate().map(|found| figure(own(found), self.count()))
     }
 
+    /// The same, of whose track so much is known.
+    pub(crate) fn knowing(self, own: Own) -> Self {
+        Self { own, ..self }
+    }
+
+    /// What is known of the track's own phase.
+    pub(crate) const fn own(&self) -> Own {
+        self.own
+    }
+
+    /// Reads for the last track's own phase until there are so many.
+    fn look(&mut self, prober: &mut Prober<'_, '_>, reads: u32) -> Result<(), Halt> {
+        let (seeks, quick) = (prober.bench.facts().seeks, prober.bench.budget().quick);
+        let reads = if quick { reads / PHASE_PART_QUICK } else { reads };
+        let more = reads.saturating_sub(self.own.count);
+        match &mut self.last_track {
+            Some(last) if !seeks && more > 0 => last.look(prober, &mut self.own, more),
+            _ => Ok(()),
+        }
+    }
+
     /// Probes until there are so many, or it is known well.
     pub(crate) fn find(&mut self, prober: &mut Prober<'_, '_>, probes: usize) -> Result<(), Halt> {
         let (seeks, well) = (prober.bench.facts().seeks, probes > PROBES_FIRST);
-        if let Some(last) =
-            self.last_track.as_mut().filter(|_| well && !seeks && self.own.is_none())
-        {
-            self.own = Some(last.own_phase(prober)?);
-        }
+        self.look(prober, PHASE_READS[usize::from(well)])?;
         // From place to place the map is off by something else.
         let (most, doubt) = if seeks && well { (PROBES_MOST, ADAPTIVE) } else { (probes, 1.0) };
         for _ in 0..4 * most {
@@ -147,6 +197,8 @@ impl Base {
         if let Some(last) = &mut self.last_track {
             last.there = false;
         }
+        // The path is longer and shorter for seconds: what a track's phase is off by is looked at all the time.
+        self.look(prober, (self.own.count + PHASE_READS_BESIDE).min(PHASE_READS_MOST))?;
         let enough = (self.count() + probes).min(PROBES_MAX);
         for _ in 0..2 * probes {
             if self.count() >= enough {
@@ -244,24 +296,15 @@ impl LastTrack {
         Ok(self.before(step, block))
     }
 
-    /// By how much sectors of this track come later than the map and the turning of the disk have it.
-    fn own_phase(&mut self, prober: &mut Prober<'_, '_>) -> Result<Estimate, Halt> {
-        let reads = PHASE_READS[usize::from(prober.bench.budget().quick)];
-        let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
+    /// More reads of which it is learnt by how much sectors of this track come later than the map and the turning of the disk have
+    /// it.
+    fn look(&mut self, prober: &mut Prober<'_, '_>, own: &mut Own, reads: u32) -> Result<(), Halt> {
         for _ in 0..reads {
             let extent = self.next(prober, PHASE_PARTS)?;
             let seen = prober.bench.time(Operation::read(extent))?.completed;
-            let Some(off) = prober.off(&self.track, extent, seen) else { continue };
-            sum += off;
-            squares += off * off;
-            count += 1.0;
+            own.learn(prober.off(&self.track, extent, seen));
         }
-        if count < 2.0 {
-            return Ok(Estimate::default());
-        }
-        let mean: f64 = sum / count;
-        let variance: f64 = squares / count - mean * mean;
-        Ok(Estimate { time: mean, error: (variance / count).sqrt() })
+        Ok(())
     }
 
     fn probe(

@@ -8,7 +8,7 @@ use super::chunks::chunks;
 use super::habits;
 use super::hits::{self, Hits};
 use super::num::ns;
-use super::overheads::{self, Base};
+use super::overheads::{self, Base, Own};
 use super::prober::{Errand, Prober};
 use super::seeks::{self, Curve};
 use super::{depth, prediction, write_buffer};
@@ -75,8 +75,14 @@ const SEGMENTS_FIRST: u32 = 16;
 /// it found, and the next one goes on.
 pub fn measure(bench: &mut Bench<'_>, map: &Profile) -> Result<(), Halt> {
     let began = bench.now();
-    let mut run =
-        Run { prober: Prober::new(bench, map), began, hits: None, base: 0.0, writes: None };
+    let mut run = Run {
+        prober: Prober::new(bench, map),
+        began,
+        hits: None,
+        base: 0.0,
+        writes: None,
+        own: Own::default(),
+    };
     let acquiring = run.time(Stage::Seeks);
     run.prober.bench.begin(Stage::Seeks, acquiring);
     run.prober.acquire()?;
@@ -113,6 +119,8 @@ struct Run<'a, 'b> {
     writes: Option<Hits>,
     /// What a read over no distance takes, in ns.
     base: f64,
+    /// What is known of the phase of the disk's last track.
+    own: Own,
 }
 
 impl Run<'_, '_> {
@@ -261,7 +269,7 @@ impl Run<'_, '_> {
         let bus = self.writes.or(self.hits).filter(|_| errand == Errand::ForcedWrite);
         // The heads may be there before the data is, which comes over the bus.
         let data = bus.map_or(0.0, |hits| hits.sector * super::num::part(self.prober.block().0));
-        Base::new(&self.prober, errand, segments, data)
+        Base::new(&self.prober, errand, segments, data).knowing(self.own)
     }
 
     /// What the path takes, as far as it was timed.
@@ -304,6 +312,7 @@ impl Run<'_, '_> {
         let more = self.more(Stage::Seeks);
         self.prober.bench.begin(Stage::Seeks, more);
         base.find(&mut self.prober, overheads::PROBES)?;
+        self.own = base.own();
         if let Some(known) = base.estimate() {
             self.base = known.time;
             curve.rest_on(known.time);
