@@ -14,6 +14,7 @@
 //! and not in the curves, which are differences. The way between host and drive is in all times and, where it can be
 //! timed on its own ([`Overheads::path`]), in no overhead.
 
+mod before_writes;
 mod buffers;
 mod chunks;
 mod depth;

@@ -3,6 +3,7 @@
 use engine::Profile;
 use units::{Duration, Instant, Sectors};
 
+use super::before_writes;
 use super::buffers::{self, Memory};
 use super::chunks::chunks;
 use super::habits;
@@ -10,7 +11,7 @@ use super::hits::{self, Hits};
 use super::num::ns;
 use super::overheads::{self, Base, Own};
 use super::prober::{Errand, Prober};
-use super::seeks::{self, Curve};
+use super::seeks::Curve;
 use super::{depth, prediction, write_buffer};
 use crate::{Bench, Figure, Halt, Stage};
 
@@ -359,7 +360,7 @@ impl Run<'_, '_> {
         let Some(reads) = reads else { return Ok(()) };
         let more = self.more(Stage::Overheads);
         self.prober.bench.begin(Stage::Overheads, more);
-        let found = seeks::before_writes(&mut self.prober, &reads, base)?;
+        let found = before_writes::before_writes(&mut self.prober, &reads, base)?;
         self.prober.bench.findings.dynamics.seek_write = found;
         Ok(())
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use super::num::{at, duration, part, small};
 use super::overheads::Base;
 use super::prober::{Errand, Prober, Way};
-use super::smooth::{AGREES, Sample, level, smooth};
+use super::smooth::{AGREES, Sample, smooth};
 use super::threshold::{Estimate, Prior, Threshold};
 use crate::Halt;
 
@@ -28,7 +28,7 @@ pub(crate) const WITHIN: (f64, f64) = (0.03, 50_000.0);
 /// The standard error of a point is to be this part of that.
 const ERROR_PART: f64 = 0.14;
 /// Probes of one point at a time.
-const PROBES: usize = 14;
+pub(super) const PROBES: usize = 14;
 /// A point that may be off by this part of its time, and by more than some ns, says nothing.
 const UNKNOWN: (f64, f64) = (0.1, 200_000.0);
 /// And how often so many, until it is not more uncertain than what it is wanted to, or than single movements are.
@@ -55,11 +55,11 @@ const BESIDE_PROBES: usize = 4;
 /// What movements vary by, as far as the phase is uncertain, in ns.
 pub(crate) const SPREAD_LEAST: f64 = 25_000.0;
 /// Movements that vary by more than the phase does, in ns.
-const VARIES: f64 = 3.0 * SPREAD_LEAST;
+pub(super) const VARIES: f64 = 3.0 * SPREAD_LEAST;
 /// Who asks where the answer is most in doubt is less certain of it than one who asks evenly, by this factor.
 pub(crate) const ADAPTIVE: f64 = 1.4;
 /// How many errors of a narrower line a wider one may be off, where movements vary.
-const AGREES_VARIED: f64 = 2.6;
+pub(super) const AGREES_VARIED: f64 = 2.6;
 /// And at most.
 const SPREAD_MOST: f64 = 4_000_000.0;
 
@@ -104,7 +104,11 @@ impl Curve {
     }
 
     /// Looks again what a way of no length takes, if that is some time ago.
-    fn rest(&mut self, prober: &mut Prober<'_, '_>, base: &mut Base) -> Result<(), Halt> {
+    pub(super) fn rest(
+        &mut self,
+        prober: &mut Prober<'_, '_>,
+        base: &mut Base,
+    ) -> Result<(), Halt> {
         let now = at(prober.bench.now());
         if now - self.rested < BESIDE[usize::from(self.quick)] {
             return Ok(());
@@ -304,7 +308,7 @@ impl Curve {
         ended
     }
 
-    fn refine(
+    pub(super) fn refine(
         &self,
         prober: &mut Prober<'_, '_>,
         distance: u32,
@@ -495,74 +499,6 @@ impl Curve {
             })
             .collect();
         (!points.is_empty()).then(|| of_points(points, cylinders, self.samples()))
-    }
-}
-
-/// Distances at which ways before writes are compared with ways before reads.
-const WRITES: usize = 36;
-
-/// The curve before writes: the one before reads, and by how much the two differ, at far fewer distances. What a write
-/// over no distance takes is measured beside it.
-pub(crate) fn before_writes(
-    prober: &mut Prober<'_, '_>,
-    reads: &super::Seeks,
-    base: &Base,
-) -> Result<Option<super::Seeks>, Halt> {
-    let mut base = base.again();
-    base.find(prober, PROBES)?;
-    let quick = prober.bench.budget().quick;
-    let known = &reads.points;
-    let varies = known.iter().any(|point| super::num::ns(point.variation) > VARIES);
-    let step = known.len().div_ceil(if quick { WRITES / 4 } else { WRITES }).max(1);
-    let Some(standing) = base.estimate() else { return Ok(None) };
-    let mut curve = Curve::new(Errand::ForcedWrite, standing.time, quick);
-    let mut apart: Vec<Sample> = Vec::new();
-    let mut samples = 0;
-    let last = known.len().saturating_sub(1);
-    for (nth, read) in known.iter().enumerate() {
-        // Counted from the longest, beyond which their line goes on: no two there lie close to each other.
-        if !(last - nth).is_multiple_of(step) && nth != 0 {
-            continue;
-        }
-        let seek = super::num::ns(read.time);
-        let expected = seek + apart.last().map_or(curve.base, |last| last.time);
-        let spread = super::num::ns(read.variation).max(SPREAD_LEAST);
-        let mut threshold = Threshold::new(Prior::About(expected, 250_000.0), spread);
-        let ended = curve.refine(prober, read.distance, &mut threshold, 2 * PROBES);
-        let Estimate { time, error } = threshold.estimate();
-        if threshold.count() > 2 {
-            samples += u32::try_from(threshold.count()).unwrap_or(0);
-            let error = if varies { ADAPTIVE * error } else { error };
-            apart.push(Sample { distance: f64::from(read.distance), time: time - seek, error });
-        }
-        match ended.and_then(|()| curve.rest(prober, &mut base)) {
-            Err(Halt::OutOfTime) if apart.len() > WRITES / 8 => break,
-            ended => ended?,
-        }
-    }
-    let agrees = if varies { AGREES_VARIED } else { AGREES };
-    let apart = level(&apart, SPREAD_LEAST).unwrap_or_else(|| smooth(&apart, agrees));
-    let base = base.estimate().unwrap_or(standing).time;
-    let points: Vec<super::SeekPoint> = known
-        .iter()
-        .map(|read| {
-            let apart = at_distance(&apart, f64::from(read.distance)) - base;
-            super::SeekPoint { time: duration(super::num::ns(read.time) + apart), ..*read }
-        })
-        .collect();
-    Ok((!points.is_empty()).then(|| of_points(points, prober.profile.cylinders, samples)))
-}
-
-/// The difference at a distance: linear between samples, level beyond.
-fn at_distance(samples: &[Sample], distance: f64) -> f64 {
-    let above = samples.partition_point(|sample| sample.distance < distance);
-    match (above.checked_sub(1).and_then(|below| samples.get(below)), samples.get(above)) {
-        (None, None) => 0.0,
-        (Some(one), None) | (None, Some(one)) => one.time,
-        (Some(low), Some(high)) => {
-            let along = (distance - low.distance) / (high.distance - low.distance);
-            low.time + (high.time - low.time) * along
-        }
     }
 }
 
