@@ -256,10 +256,7 @@ fn roughly(zones: &mut Vec<Zone>, coarse: &[Coarse], (known, all): (u64, u64), b
 }
 
 /// Heads and their order, where leads are the same each time.
-fn exactly(
-    probe: &mut Probe<'_, '_>,
-    pieces: &[Piece],
-) -> Result<Option<(Figure<u32>, Option<Heads>)>, Halt> {
+fn exactly(probe: &mut Probe<'_, '_>, pieces: &[Piece]) -> Result<Option<halved::Told>, Halt> {
     let Some(piece) = pieces.iter().max_by_key(|piece| piece.to - piece.from) else {
         return Ok(None);
     };

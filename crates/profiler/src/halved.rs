@@ -22,13 +22,15 @@ const ROUNDS: u32 = 28;
 const ANEW: usize = 9;
 /// Leads that should be equal differ by so much at least, in ns.
 const EQUAL: f64 = 700.0;
-/// Leads that vary by more, in ns, are not the same each time. Two that were halved differ by a step or two anyway, and by what the
-/// count of turns is off by in half a minute.
-const VARIES: f64 = 12_000.0;
+/// Leads that vary by more, in ns, are not the same each time. Two that were halved differ by a step or two anyway.
+const VARIES: f64 = 4_000.0;
 /// What a lead that stands alone costs, in squares of their error.
 const PRICE: f64 = 6.0;
 /// By how much a layout has to explain leads better than none, in the same.
 const GAIN_MIN: f64 = 40.0;
+
+/// Heads, and their order if it shows.
+pub(crate) type Told = (Figure<u32>, Option<Heads>);
 
 /// A track, and the leads between which the least lies with which it is reached.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +47,7 @@ impl Bracket {
     }
 }
 
-/// By how much a lead that was found by halving varies, as a standard deviation in ns: some are looked for anew.
+/// By how much leads that were found by halving vary, as a standard deviation in ns: some are looked for anew.
 fn vary(
     probe: &mut Probe<'_, '_>,
     lattice: &Lattice,
@@ -57,11 +59,15 @@ fn vary(
     let few: Vec<Bracket> = brackets.iter().step_by(some).copied().collect();
     let mut anew: Vec<Bracket> = few.iter().map(|b| Bracket { low: 0.0, high, ..*b }).collect();
     halve(probe, lattice, at, &mut anew)?;
-    let apart = |(one, other): (&Bracket, &Bracket)| Some((one.lead()? - other.lead()?).abs());
+    let apart = |(one, other): (&Bracket, &Bracket)| Some(one.lead()? - other.lead()?);
     let mut apart: Vec<f64> = few.iter().zip(&anew).filter_map(apart).collect();
     apart.sort_by(f64::total_cmp);
-    // Half of what two of a normal distribution are apart is less than its standard deviation.
-    Ok(apart.get(apart.len() / 2).map_or(0.0, |middle| middle / 0.954))
+    let Some(middle) = apart.get(apart.len() / 2).copied() else { return Ok(f64::INFINITY) };
+    // What all drift by together is the clock's. Heads may be changed in the same time each time where the arm varies: so it
+    // is not what most do, but one may be astray.
+    let mut apart: Vec<f64> = apart.iter().map(|apart| (apart - middle).abs()).collect();
+    apart.sort_by(f64::total_cmp);
+    Ok(apart[apart.len().saturating_sub(2)] / 2.0_f64.sqrt())
 }
 
 /// Halves the brackets of all tracks in turn, the last first, so that no track was read ahead of or not long ago.
@@ -96,7 +102,7 @@ pub(crate) fn heads(
     probe: &mut Probe<'_, '_>,
     lattice: &Lattice,
     (tracks, until): (i64, f64),
-) -> Result<Option<(Figure<u32>, Option<Heads>)>, Halt> {
+) -> Result<Option<Told>, Halt> {
     let base = tracks / 2;
     let mut brackets: Vec<Bracket> = Vec::new();
     let mut found = None;
@@ -135,8 +141,8 @@ fn explain(leads: &[(i64, f64)], error: f64) -> Option<(u32, Option<Heads>)> {
     let none = classes(leads, error, |_| (0, false));
     // The best of each order.
     let mut best = [(f64::INFINITY, 0); 2];
-    // Two boundaries between cylinders have to be seen.
-    for heads in (2..=HEADS_MAX).take_while(|heads| i64::from(*heads) * 2 <= last) {
+    // Two boundaries between cylinders have to be seen. With one head every track is a class of its own.
+    for heads in (1..=HEADS_MAX).take_while(|heads| i64::from(*heads) * 2 <= last) {
         let count = i64::from(heads);
         for before in 0..count {
             for (serpentine, best) in [false, true].into_iter().zip(&mut best) {
