@@ -65,9 +65,7 @@ fn vary(
     let Some(middle) = apart.get(apart.len() / 2).copied() else { return Ok(f64::INFINITY) };
     // What all drift by together is the clock's. Heads may be changed in the same time each time where the arm varies: so it
     // is not what most do, but one may be astray.
-    for apart in &mut apart {
-        *apart = (*apart - middle).abs();
-    }
+    let mut apart: Vec<f64> = apart.iter().map(|apart| (apart - middle).abs()).collect();
     apart.sort_by(f64::total_cmp);
     Ok(apart[apart.len().saturating_sub(2)] / 2.0_f64.sqrt())
 }
