@@ -79,7 +79,6 @@ fn overheads(spec: &drive::Spec) -> Overheads {
         read_share: Some(figure(Share::from_percent(75), Share::from_percent(1))),
         head_switch: Some(time(spec.head_switch.as_nanos())),
         head_switch_write: Some(time((spec.head_switch + spec.write_settle).as_nanos())),
-        path: Some(time(75_000)),
     }
 }
 
