@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use drive::{AnyModel, Model};
 use judged::drawn::{drawn, invented};
-use judged::{NOISE, SKEWS_OFF_MAX, held, library, mapped, period_off, skews_off};
+use judged::{NOISE, SKEWS_OFF_MAX, held, mapped, period_off, runs, skews_off};
 use sim::BenchTarget;
 use spindle_profiler::{Budget, Geometry};
 
@@ -73,32 +73,6 @@ fn differences(map: &Geometry, model: &Model) {
 }
 
 fn main() -> ExitCode {
-    let mut words = std::env::args().skip(1);
-    let what = words.next().unwrap_or_else(|| "all".into());
-    let mut number = |or| words.next().map_or(or, |word| word.parse().expect("a number"));
-    let (first, count) = (number(1), number(1));
-    let mut missed = 0;
-    for seed in first..first + count {
-        if what == "drawn" {
-            let model = Arc::new(drawn(seed).check().expect("a drive"));
-            missed += u32::from(!run("drawn", &model, seed));
-            continue;
-        }
-        if what == "invented" {
-            let (name, spec) = invented(seed);
-            match spec.check() {
-                Ok(model) => missed += u32::from(!run(&name, &Arc::new(model), seed)),
-                Err(error) => println!("{name} is no drive: {error}"),
-            }
-            continue;
-        }
-        let turning = |name: &&str| config::drives::library(name).is_some();
-        for name in config::drives::names().filter(turning) {
-            if what == "all" || what.split(',').any(|one| one == name) {
-                missed += u32::from(!run(name, &library(name), seed));
-            }
-        }
-    }
-    println!("{missed} missed");
-    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let drawn = |seed| ("drawn".to_owned(), drawn(seed));
+    runs(&[("drawn", drawn), ("invented", invented)], run)
 }

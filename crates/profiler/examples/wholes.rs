@@ -13,7 +13,7 @@ use std::sync::Arc;
 use drive::{AnyModel, Model};
 use judged::drawn::invented;
 use judged::dynamics::{missed_of_buffers, missed_of_chunks, worst, worst_of_writes};
-use judged::{SKEWS_OFF_MAX, held, library, real};
+use judged::{SKEWS_OFF_MAX, held, real, runs};
 use sim::BenchTarget;
 use spindle_profiler::{Bench, Budget, Findings, Progress, Spindle, Stage, measure};
 use units::Duration;
@@ -110,27 +110,5 @@ fn run(name: &str, model: &Arc<Model>, seed: u64) -> bool {
 }
 
 fn main() -> ExitCode {
-    let mut words = std::env::args().skip(1);
-    let what = words.next().unwrap_or_else(|| "all".into());
-    let mut number = |or| words.next().map_or(or, |word| word.parse().expect("a number"));
-    let (first, count) = (number(1), number(1));
-    let mut missed = 0;
-    for seed in first..first + count {
-        if what == "invented" {
-            let (name, spec) = invented(seed);
-            match spec.check() {
-                Ok(model) => missed += u32::from(!run(&name, &Arc::new(model), seed)),
-                Err(error) => println!("{name} is no drive: {error}"),
-            }
-            continue;
-        }
-        let turning = |name: &&str| config::drives::library(name).is_some();
-        for name in config::drives::names().filter(turning) {
-            if what == "all" || what.split(',').any(|one| one == name) {
-                missed += u32::from(!run(name, &library(name), seed));
-            }
-        }
-    }
-    println!("{missed} missed");
-    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    runs(&[("invented", invented)], run)
 }

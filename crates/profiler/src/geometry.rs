@@ -255,24 +255,30 @@ fn roughly(zones: &mut Vec<Zone>, coarse: &[Coarse], (known, all): (u64, u64), b
     }
 }
 
+/// The longest piece of all.
+fn longest(pieces: &[Piece]) -> Option<usize> {
+    (0..pieces.len()).max_by_key(|nth| pieces[*nth].to - pieces[*nth].from)
+}
+
+/// The lattice by which leads are asked for in a piece, its phase as it is now, and until when that may go on.
+fn asked(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<(Lattice, f64), Halt> {
+    let until = probe.now() + real(probe.bench.budget().total.as_nanos()) * SURFACES_SHARE;
+    Ok((local_again(probe, piece)?, until))
+}
+
 /// Heads and their order, where leads are the same each time.
 fn exactly(probe: &mut Probe<'_, '_>, pieces: &[Piece]) -> Result<Option<halved::Told>, Halt> {
-    let Some(piece) = pieces.iter().max_by_key(|piece| piece.to - piece.from) else {
-        return Ok(None);
-    };
-    let until = probe.now() + real(probe.bench.budget().total.as_nanos()) * SURFACES_SHARE;
-    let lattice = local_again(probe, piece)?;
-    let tracks = lattice.track(piece.to).0;
+    let Some(nth) = longest(pieces) else { return Ok(None) };
+    let (lattice, until) = asked(probe, &pieces[nth])?;
+    let tracks = lattice.track(pieces[nth].to).0;
     halved::heads(probe, &lattice, (tracks, until))
 }
 
 /// What leads say of heads in the longest piece, which keeps where its cylinders begin.
 fn reached(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<Option<Surfaces>, Halt> {
-    let Some(piece) = pieces.iter_mut().max_by_key(|piece| piece.to - piece.from) else {
-        return Ok(None);
-    };
-    let until = probe.now() + real(probe.bench.budget().total.as_nanos()) * SURFACES_SHARE;
-    let lattice = local_again(probe, piece)?;
+    let Some(nth) = longest(pieces) else { return Ok(None) };
+    let piece = &mut pieces[nth];
+    let (lattice, until) = asked(probe, piece)?;
     // What single pieces take for cylinders was not believed.
     let step = lattice.mean_step();
     let lattice = Lattice { step, extra: 0.0, heads: 1, first: 0, ..lattice };

@@ -12,7 +12,7 @@ use crate::findings::Figure;
 use crate::lattice::Lattice;
 use crate::local::HEADS_MAX;
 use crate::probe::Probe;
-use crate::surfaces::reached;
+use crate::surfaces::{LEAD_MAX, reached};
 
 /// How exactly leads are found, in ns.
 const STEP: f64 = 500.0;
@@ -54,7 +54,7 @@ fn vary(
     at: (i64, f64),
     brackets: &[Bracket],
 ) -> Result<f64, Halt> {
-    let high = 1.9 * probe.period;
+    let high = LEAD_MAX * probe.period;
     let some = brackets.len().div_ceil(ANEW);
     let few: Vec<Bracket> = brackets.iter().step_by(some).copied().collect();
     let mut anew: Vec<Bracket> = few.iter().map(|b| Bracket { low: 0.0, high, ..*b }).collect();
@@ -108,7 +108,7 @@ pub(crate) fn heads(
     let mut found = None;
     for count in [24, 72, 3 * i64::from(HEADS_MAX)] {
         let known = brackets.len() as u64;
-        let high = 1.9 * probe.period;
+        let high = LEAD_MAX * probe.period;
         let more = known.cast_signed() + 1..=count.min(tracks - base - 2);
         let mut more: Vec<Bracket> = more.map(|track| Bracket { track, low: 0.0, high }).collect();
         halve(probe, lattice, (base, until), &mut more)?;

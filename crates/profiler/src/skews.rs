@@ -19,7 +19,7 @@ use crate::dynamics::threshold::{Estimate, Prior, Threshold};
 use crate::heads::{under, with_heads};
 use crate::lattice::Lattice;
 use crate::probe::Probe;
-use crate::surfaces::reached;
+use crate::surfaces::{LEAD_MAX, reached};
 use crate::sweep::Piece;
 
 /// How many places of each zone are asked before it is looked whether that is enough.
@@ -171,7 +171,7 @@ fn told_by(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<Option<f64>, Halt
     let heads = i64::from(lattice.heads);
     // Of the tracks on either side of one, one at least is on its cylinder; the one a cylinder on is not.
     let ways = [heads, 1, -1];
-    let upto = 1.9 * probe.period;
+    let upto = LEAD_MAX * probe.period;
     let mut leads = ways.map(|_| Threshold::new(Prior::Upto(upto), SPREADS[1]));
     let all = WAYS * 3;
     if lattice.track(piece.to - 1).0 < heads * (all + 5) {
@@ -290,7 +290,7 @@ fn cross(
     }
     let base = drawn(probe, piece, 2 * WAYS);
     let prior = match switch.least {
-        None => Prior::Upto(1.9 * probe.period),
+        None => Prior::Upto(LEAD_MAX * probe.period),
         Some(least) => Prior::About(least, PLACES_APART),
     };
     let spread = switch.spread();

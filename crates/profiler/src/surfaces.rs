@@ -26,6 +26,8 @@ const GAP: f64 = 1.3e6;
 const SOURCE: (f64, f64) = (0.08, 0.45);
 /// So far from the ends of its track a target is at least: slipped sectors have moved where tracks begin.
 const EDGE: f64 = 0.12;
+/// The longest lead with which a track is reached that is looked for, in turns.
+pub(crate) const LEAD_MAX: f64 = 1.9;
 /// How often a source is drawn at most until its target is.
 const DRAWS: u32 = 16;
 /// What a lead may vary by before anything is known of it, in ns.
@@ -227,7 +229,7 @@ fn first(
     lattice: &Lattice,
     (base, room): (i64, i64),
 ) -> Result<Option<f64>, Halt> {
-    let mut lead = Threshold::new(Prior::Upto(1.9 * probe.period), SPREAD_FIRST);
+    let mut lead = Threshold::new(Prior::Upto(LEAD_MAX * probe.period), SPREAD_FIRST);
     for _ in 0..FIRST_READS {
         let from = base + whole(probe.even() * real(room.max(1).cast_unsigned())).cast_signed();
         if let Some(fact) = reached(probe, lattice, (from, from + 1), lead.median())? {

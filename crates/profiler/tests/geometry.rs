@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use drive::AnyModel;
 use judged::drawn::drawn;
-use judged::{Measured, SKEWS_OFF_MAX, held, library, measured, measured_by, period_off};
+use judged::{
+    Measured, SKEWS_OFF_MAX, assert_held, held, library, measured, measured_by, period_off,
+};
 use sim::BenchTarget;
 use spindle_profiler::{Budget, Geometry};
 use units::{Angle, Duration, Lba};
@@ -19,14 +21,7 @@ fn map(measured: &Measured) -> &Geometry {
 fn holds(name: &str, seed: u64) {
     let model = library(name);
     let measured = measured(&model, Budget::DEFAULT, seed);
-    let (off, held) = (period_off(&measured, &model), held(map(&measured), &model));
-    let heads = map(&measured).heads.map(|heads| heads.value);
-    println!("{name}, seed {seed}: {off:.2} ppm, {held:?}, heads {heads:?}, in {}", measured.spent);
-    assert!(off.abs() < 10.0, "{off} ppm");
-    assert_eq!(held.found, held.zones, "{held:?}");
-    assert!(held.skews_off < SKEWS_OFF_MAX, "{held:?}");
-    assert_eq!(heads, Some(model.spec().surfaces));
-    assert_eq!(map(&measured).known, model.capacity());
+    assert_held(&format!("{name}, seed {seed}"), &model, &measured);
     assert!(measured.spent < Duration::from_secs(400), "{}", measured.spent);
 }
 

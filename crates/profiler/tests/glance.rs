@@ -5,15 +5,15 @@
 
 mod judged;
 
-use core::ops::ControlFlow;
 use std::sync::Arc;
 
 use drive::{AnyModel, Model};
 use judged::drawn::drawn;
-use judged::library;
+use judged::dynamics::behind;
+use judged::{library, profiled};
 use sim::{BenchTarget, Lateness};
 use spindle_profiler::dynamics::SeekPoint;
-use spindle_profiler::{Bench, Budget, Findings, Progress, Spindle, measure};
+use spindle_profiler::{Budget, Findings, Spindle};
 use units::{Duration, Lba};
 
 /// The longest way to the drive and back: all that [`Lateness::URGENT`] has, but for those that are late beyond it.
@@ -27,13 +27,12 @@ const ERRORS: f64 = 3.0;
 const SAMPLES: u64 = 1_000;
 
 fn glance(model: &Arc<Model>, seed: u64) -> Findings {
-    let mut target = BenchTarget::new(AnyModel::from(Arc::clone(model)), Duration::ZERO, seed)
+    let target = BenchTarget::new(AnyModel::from(Arc::clone(model)), Duration::ZERO, seed)
         .without_seeks()
         .with_lateness(Lateness::URGENT, seed);
-    let mut watcher = |_: &Progress| ControlFlow::Continue(());
-    let mut bench = Bench::new(&mut target, Budget::QUICK, Findings::default(), &mut watcher);
-    measure(&mut bench).expect("it stays inside the budget");
-    bench.findings
+    let (findings, _, ended) = profiled(target, Budget::QUICK);
+    ended.expect("it stays inside the budget");
+    findings
 }
 
 /// Whether the map has nearly all addresses on their cylinders and under their heads, as far as it goes.
@@ -65,9 +64,7 @@ fn held(name: &str, model: &Model, seed: u64) -> Option<bool> {
         println!("{name}, seed {seed}: the map is wrong");
         return None;
     }
-    let bus = spec.firmware.bus;
-    let completion = spec.bus_sector + bus.reselect.max(bus.prepare) + bus.read_done;
-    let overhead = (spec.overheads.read_miss + completion).as_millis_f64();
+    let overhead = (spec.overheads.read_miss + behind(spec)).as_millis_f64();
     let path = read.value.as_millis_f64() - overhead;
     // A glance says by how much a point may be off, and is held to that, too.
     let off = |point: &SeekPoint| {

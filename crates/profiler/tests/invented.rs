@@ -4,25 +4,28 @@ mod judged;
 
 use std::sync::Arc;
 
+use drive::Model;
 use judged::drawn::invented;
-use judged::{SKEWS_OFF_MAX, held, measured, period_off};
-use spindle_profiler::Budget;
+use judged::{Measured, SKEWS_OFF_MAX, assert_held, held, measured};
+use spindle_profiler::{Budget, Geometry};
 use units::Duration;
 
-/// Measures the drive of a seed, with noise of the same, and holds its map against the truth.
-fn holds(seed: u64) {
+/// The drive of a seed, and its map through noise of the same.
+fn mapped(seed: u64, budget: Budget) -> (String, Model, Measured) {
     let (name, spec) = invented(seed);
     let model = Arc::new(spec.check().expect("a drive"));
-    let measured = measured(&model, Budget::DEFAULT, seed);
-    let map = measured.findings.geometry.as_ref().expect("a map");
-    let (off, held) = (period_off(&measured, &model), held(map, &model));
-    let heads = map.heads.map(|heads| heads.value);
-    println!("{name}: {off:.2} ppm, {held:?}, heads {heads:?}, in {}", measured.spent);
-    assert!(off.abs() < 10.0, "{off} ppm");
-    assert_eq!(held.found, held.zones, "{held:?}");
-    assert!(held.skews_off < SKEWS_OFF_MAX, "{held:?}");
-    assert_eq!(heads, Some(model.spec().surfaces));
-    assert_eq!(map.known, model.capacity());
+    let measured = measured(&model, budget, seed);
+    (name, Model::clone(&model), measured)
+}
+
+fn map(measured: &Measured) -> &Geometry {
+    measured.findings.geometry.as_ref().expect("a map")
+}
+
+/// Holds the map of a drive against the drive.
+fn holds(seed: u64) {
+    let (name, model, measured) = mapped(seed, Budget::DEFAULT);
+    assert_held(&name, &model, &measured);
 }
 
 /// Its bus takes as long for a sector as the media for three, and its memory keeps what seven reads left: a read of many
@@ -43,10 +46,8 @@ fn the_turn_of_a_drive_is_found_whose_memory_keeps_what_thirty_two_reads_left() 
 /// It keeps whole tracks from before what was read, so that a block behind another is never read off the media after it.
 #[test]
 fn the_zones_of_a_drive_are_found_that_keeps_seventy_whole_tracks() {
-    let (_, spec) = invented(23);
-    let model = Arc::new(spec.check().expect("a drive"));
-    let measured = measured(&model, Budget::DEFAULT, 23);
-    let map = measured.findings.geometry.as_ref().expect("a map");
+    let (_, model, measured) = mapped(23, Budget::DEFAULT);
+    let map = map(&measured);
     assert_eq!(map.known, model.capacity());
     assert_eq!(map.heads.map(|heads| heads.value), Some(model.spec().surfaces));
     let spts: Vec<u32> = map.zones.iter().map(|zone| zone.sectors_per_track.value).collect();
@@ -68,10 +69,8 @@ fn the_heads_of_drives_are_found_whose_skews_are_alike_and_whose_arms_vary() {
 #[test]
 fn drives_with_one_head_are_seen_to_have_one() {
     for seed in [35, 45] {
-        let (name, spec) = invented(seed);
-        let model = Arc::new(spec.check().expect("a drive"));
-        let measured = measured(&model, Budget::DEFAULT, seed);
-        let map = measured.findings.geometry.as_ref().expect("a map");
+        let (name, model, measured) = mapped(seed, Budget::DEFAULT);
+        let map = map(&measured);
         assert_eq!(map.heads.map(|heads| heads.value), Some(1), "{name}");
         assert!(held(map, &model).skews_off < SKEWS_OFF_MAX, "{name}");
     }
@@ -94,11 +93,9 @@ fn zones_begin_where_they_do_though_sectors_were_slipped_next_to_it() {
 /// What a spindle of 15,000 rpm takes is more than this budget has for the map.
 #[test]
 fn a_map_that_is_broken_off_is_one_as_far_as_it_goes_and_leaves_the_rest_its_share() {
-    let (_, spec) = invented(76);
-    let model = Arc::new(spec.check().expect("a drive"));
     let total = Duration::from_secs(240);
-    let measured = measured(&model, Budget { total, quick: false }, 76);
-    let map = measured.findings.geometry.as_ref().expect("a map");
+    let (_, model, measured) = mapped(76, Budget { total, quick: false });
+    let map = map(&measured);
     let profile = map.profile(&measured.rotation.period);
     println!("known {} of {}, in {}", map.known.0, model.capacity().0, measured.spent);
     assert!(map.known < model.capacity());

@@ -2,25 +2,21 @@
 
 mod judged;
 
-use core::ops::ControlFlow;
 use std::sync::Arc;
 
 use drive::{AnyModel, Model};
 use judged::dynamics::{worst, worst_of_writes};
-use judged::library;
+use judged::{NOISE, library};
 use sim::BenchTarget;
-use spindle_profiler::{Bench, Budget, Findings, Progress, Stage, measure};
+use spindle_profiler::{Budget, Findings, Stage};
 use units::Duration;
 
 /// What is found of a drive, noticed with 0.2 ms of noise, and what that took of its time.
 fn profiled(model: &Arc<Model>, budget: Budget) -> (Findings, Duration) {
-    let noise = Duration::from_micros(200);
-    let mut target = BenchTarget::new(AnyModel::from(Arc::clone(model)), noise, 1);
-    let mut watcher = |_: &Progress| ControlFlow::Continue(());
-    let mut bench = Bench::new(&mut target, budget, Findings::default(), &mut watcher);
-    measure(&mut bench).expect("it stays inside the budget");
-    let spent = bench.spent();
-    (bench.findings, spent)
+    let target = BenchTarget::new(AnyModel::from(Arc::clone(model)), NOISE, 1);
+    let (findings, spent, ended) = judged::profiled(target, budget);
+    ended.expect("it stays inside the budget");
+    (findings, spent)
 }
 
 #[test]

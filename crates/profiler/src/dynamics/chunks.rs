@@ -8,7 +8,7 @@
 use units::{Bytes, Duration, Extent, Lba, Operation, SECTOR_BYTES, Sectors};
 
 use super::findings::{ChunkPoint, Chunks};
-use super::num::{at, part, whole};
+use super::num::{at, mean, part, whole};
 use super::prober::Prober;
 use crate::Halt;
 
@@ -86,9 +86,8 @@ impl Stream {
             }
             rates.push(part(sectors) / (at(prober.bench.now()) - began));
         }
-        let rate = rates.iter().sum::<f64>() / part(PARTS);
-        let square = rates.iter().map(|one| (one - rate) * (one - rate)).sum::<f64>();
-        Ok(Seen { chunk, rate, error: (square / part(PARTS * (PARTS - 1))).sqrt() })
+        let (rate, error) = mean(&rates);
+        Ok(Seen { chunk, rate, error })
     }
 
     fn go(&mut self, prober: &mut Prober<'_, '_>, len: u64) -> Result<u64, Halt> {

@@ -48,6 +48,14 @@ pub(crate) fn fraction(number: f64) -> f64 {
     number - number.floor()
 }
 
+/// The mean of some, and its standard error.
+pub(crate) fn mean(values: &[f64]) -> (f64, f64) {
+    let count = part(values.len() as u64);
+    let mean = values.iter().sum::<f64>() / count;
+    let square = values.iter().map(|one| (one - mean) * (one - mean)).sum::<f64>();
+    (mean, (square / (count * (count - 1.0).max(1.0))).sqrt())
+}
+
 /// The middle one, or the lower of the two; nothing of nothing.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);

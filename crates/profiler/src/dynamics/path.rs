@@ -5,7 +5,7 @@
 
 use units::{Duration, Share};
 
-use super::num::{duration, median, ns, part};
+use super::num::{duration, mean, median, ns};
 use super::prober::Prober;
 use crate::{Figure, Halt};
 
@@ -51,12 +51,9 @@ impl Path {
         }
         let each = self.ways.chunks(count.div_ceil(PARTS));
         let middles: Vec<f64> = each.filter_map(|part| median(part.to_vec())).collect();
-        let parts = part(middles.len() as u64);
-        let mean = middles.iter().sum::<f64>() / parts;
-        let square = middles.iter().map(|one| (one - mean).powi(2)).sum::<f64>();
         Some(Figure {
             value: duration(self.middle()),
-            spread: duration((square / (parts * (parts - 1.0).max(1.0))).sqrt().max(1.0)),
+            spread: duration(mean(&middles).1.max(1.0)),
             samples: u32::try_from(count).unwrap_or(u32::MAX),
             confidence: Share::from_percent(90),
         })
@@ -65,6 +62,7 @@ impl Path {
 
 #[cfg(test)]
 mod tests {
+    use super::super::num::part;
     use super::*;
 
     #[test]

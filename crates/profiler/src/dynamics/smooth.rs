@@ -39,7 +39,7 @@ pub(crate) fn level(samples: &[Sample], least: f64) -> Option<Vec<Sample>> {
     let squares: f64 =
         samples.iter().map(|sample| weight(sample) * (sample.time - mean).powi(2)).sum();
     let free = part(samples.len() as u64) - 1.0;
-    let agrees = free > 1.0 && squares <= free + 2.0 * (2.0 * free).sqrt();
+    let agrees = free > 1.0 && by_chance(squares, free);
     let at_mean = |sample: &Sample| Sample { time: mean, error: all.powf(-0.5), ..*sample };
     agrees.then(|| samples.iter().map(at_mean).collect())
 }
@@ -120,6 +120,11 @@ fn straight(samples: &[Sample]) -> bool {
         .map(|off| off * off)
         .sum();
     let free = part(samples.len() as u64) - 2.0;
+    by_chance(squares, free)
+}
+
+/// Whether squares of errors add up to no more than chance has it, of so many that are free: two standard deviations of that.
+fn by_chance(squares: f64, free: f64) -> bool {
     squares <= free + 2.0 * (2.0 * free).sqrt()
 }
 

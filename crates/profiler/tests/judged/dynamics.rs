@@ -3,7 +3,7 @@
 use core::ops::ControlFlow;
 use std::sync::Arc;
 
-use drive::{AnyModel, Model};
+use drive::{AnyModel, Model, Spec};
 use sim::BenchTarget;
 use spindle_profiler::dynamics::{Dynamics, OPTIMAL, STEPS, Seeks};
 use spindle_profiler::{Bench, Budget, Findings, Progress};
@@ -118,6 +118,12 @@ pub(crate) fn missed_of_buffers(model: &Model, found: &Dynamics) -> Vec<String> 
     missed
 }
 
+/// What is between a read's last sector and its completion, which is in every time that a host sees.
+pub(crate) fn behind(spec: &Spec) -> Duration {
+    let bus = spec.firmware.bus;
+    spec.bus_sector + bus.reselect.max(bus.prepare) + bus.read_done
+}
+
 /// The worst of the curve before writes, with what comes before the arm moves: the two cannot be told apart where data has
 /// to come over a bus first.
 pub(crate) fn worst_of_writes(model: &Model, found: &Dynamics) -> (u32, f64, f64) {
@@ -127,9 +133,7 @@ pub(crate) fn worst_of_writes(model: &Model, found: &Dynamics) -> (u32, f64, f64
     let table = spec.seek_write.as_ref().unwrap_or(&spec.seek);
     let table = engine::Curve { points: table.points.clone() };
     let micros = |time: Duration| time.as_millis_f64() * 1e3;
-    // What is between a read's last sector and its completion is in every time that a host sees.
-    let bus = spec.firmware.bus;
-    let behind = spec.bus_sector + bus.reselect.max(bus.prepare) + bus.read_done;
+    let behind = behind(spec);
     let off = |distance: u32| {
         let is = spec.overheads.write_media + table.time(distance) + spec.write_settle + behind;
         let off = micros(overhead + curve.time(distance)) - micros(is);

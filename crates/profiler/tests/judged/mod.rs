@@ -6,13 +6,15 @@ pub(crate) mod drawn;
 pub(crate) mod dynamics;
 
 use core::ops::ControlFlow;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use config::drives;
-use drive::{AnyModel, Model};
+use drive::{AnyModel, Model, Spec};
 use sim::BenchTarget;
 use spindle_profiler::{
-    Bench, Budget, Findings, Geometry, Progress, Rotation, Spindle, Stage, geometry, rotation,
+    Bench, Budget, Findings, Geometry, Halt, Progress, Rotation, Spindle, Stage, geometry, measure,
+    rotation,
 };
 use units::{Angle, Duration};
 
@@ -51,6 +53,65 @@ pub(crate) fn mapped(mut target: BenchTarget, budget: Budget) -> Option<Measured
     assert_eq!(ended.is_ok(), findings.is_done(Stage::Zones));
     let Some(Spindle::Turns(rotation)) = findings.spindle else { panic!("it still turns") };
     Some(Measured { findings, rotation, spent })
+}
+
+/// A whole profile: what was found, what that took of the drive's time, and how it ended.
+pub(crate) fn profiled(
+    mut target: BenchTarget,
+    budget: Budget,
+) -> (Findings, Duration, Result<(), Halt>) {
+    let mut watcher = |_: &Progress| ControlFlow::Continue(());
+    let mut bench = Bench::new(&mut target, budget, Findings::default(), &mut watcher);
+    let ended = measure(&mut bench);
+    let spent = bench.spent();
+    (bench.findings, spent, ended)
+}
+
+/// Holds the map that was measured of a drive against the drive: the turn, zones, skews, heads, and that it goes to the end.
+pub(crate) fn assert_held(name: &str, model: &Model, measured: &Measured) {
+    let map = measured.findings.geometry.as_ref().expect("a map");
+    let (off, held) = (period_off(measured, model), held(map, model));
+    let heads = map.heads.map(|heads| heads.value);
+    println!("{name}: {off:.2} ppm, {held:?}, heads {heads:?}, in {}", measured.spent);
+    assert!(off.abs() < 10.0, "{name}: {off} ppm");
+    assert_eq!(held.found, held.zones, "{name}: {held:?}");
+    assert!(held.skews_off < SKEWS_OFF_MAX, "{name}: {held:?}");
+    assert_eq!(heads, Some(model.spec().surfaces), "{name}");
+    assert_eq!(map.known, model.capacity(), "{name}");
+}
+
+/// Drives out of dice: each seed's name and what it is.
+pub(crate) type Dealt = fn(u64) -> (String, Spec);
+
+/// What the examples do: `DRIVE|all|NAME FIRST COUNT`, where dealt drives have names too. Says how many runs missed something;
+/// exit code 1 if any did.
+pub(crate) fn runs(
+    dealt: &[(&str, Dealt)],
+    run: impl Fn(&str, &Arc<Model>, u64) -> bool,
+) -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let what = words.next().unwrap_or_else(|| "all".into());
+    let mut number = |or| words.next().map_or(or, |word| word.parse().expect("a number"));
+    let (first, count) = (number(1), number(1));
+    let mut missed = 0;
+    for seed in first..first + count {
+        if let Some((_, deal)) = dealt.iter().find(|(name, _)| *name == what) {
+            let (name, spec) = deal(seed);
+            match spec.check() {
+                Ok(model) => missed += u32::from(!run(&name, &Arc::new(model), seed)),
+                Err(error) => println!("{name} is no drive: {error}"),
+            }
+            continue;
+        }
+        let turning = |name: &&str| drives::library(name).is_some();
+        for name in drives::names().filter(turning) {
+            if what == "all" || what.split(',').any(|one| one == name) {
+                missed += u32::from(!run(name, &library(name), seed));
+            }
+        }
+    }
+    println!("{missed} missed");
+    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 pub(crate) fn library(name: &str) -> Arc<Model> {
