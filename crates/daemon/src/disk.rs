@@ -2,7 +2,7 @@
 
 use std::io;
 use std::num::NonZeroU64;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 
@@ -23,6 +23,7 @@ use crate::inbox::{Change, Changed, Inbox, Incoming, Look, Message, Portion};
 use crate::observe::{Entered, Observer};
 use crate::pending::{Asker, Pending, collect, index, payload};
 use crate::pool::{Ended, Served};
+use crate::rest::{Eve, Rest};
 use crate::seats::Seats;
 use crate::status::{DiskView, Lateness};
 use crate::traffic::{Answered, TimeSum};
@@ -216,10 +217,10 @@ impl DiskThread {
         // Without the privilege to say so they are merely later, and the lateness says by how much.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let inbox = lock(disk).inbox.clone();
-        let mut messages = Vec::new();
+        let (mut messages, mut eve) = (Vec::new(), Eve::default());
         loop {
-            let (sleep, bell) = lock(disk).sleep();
-            inbox.wait(sleep, bell.as_ref().map(|bell| bell.as_fd()), &mut messages);
+            let rest = lock(disk).rest();
+            rest.keep(&inbox, &mut eve, &mut messages);
             let disk = &mut *lock(disk);
             let now = disk.turn(&mut messages);
             disk.handle.reply_many(&mut disk.replies);
@@ -330,17 +331,18 @@ impl DiskThread {
         moments.into_iter().flatten().min()
     }
 
-    /// For how long, and what else is listened to meanwhile.
-    fn sleep(&mut self) -> (Duration, Option<Arc<OwnedFd>>) {
-        let now = self.clock.now();
-        let until = self.due().map(|moment| moment.saturating_since(now));
-        let sleep = until.unwrap_or(SLEEP_MAX).min(SLEEP_MAX);
-        self.wakes_at = now + sleep;
+    /// Until when there is nothing to do, and what else is listened to meanwhile.
+    fn rest(&mut self) -> Rest {
+        let (now, due) = (self.clock.now(), self.due());
+        let until = now + due.map_or(SLEEP_MAX, |due| due.saturating_since(now).min(SLEEP_MAX));
+        self.wakes_at = until;
         let bell = match &self.bell {
             Bell::Ours(bell) => Some(bell.clone()),
             Bell::None | Bell::Theirs(_) => None,
         };
-        (sleep, bell)
+        // What a real drive has done, its bell tells; what a prompt one is asked for later is due to limits, not to an arm.
+        let is_watched = matches!(self.bell, Bell::None) && !self.prompt && due == Some(until);
+        Rest { clock: self.clock, until, bell, is_watched }
     }
 
     fn receive(&mut self, message: Message, now: Instant) {

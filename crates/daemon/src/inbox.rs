@@ -113,6 +113,12 @@ struct Waiting {
     alarmed: bool,
 }
 
+impl Waiting {
+    const fn is_idle(&self) -> bool {
+        self.messages.is_empty() && !self.nudged
+    }
+}
+
 impl Inbox {
     /// For a thread that waits for a file's readiness too.
     ///
@@ -168,6 +174,11 @@ impl Inbox {
         self.change(Change::Remove { volume }).expect("it leaves without the disk");
     }
 
+    /// Whether nothing has come and nobody has nudged.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiting().is_idle()
+    }
+
     /// Waits until there are messages or somebody nudges or the bell rings, or for at most so long; then takes all there
     /// are. For a bell, it has to have an alarm.
     pub(crate) fn wait(
@@ -188,8 +199,8 @@ impl Inbox {
 
     fn wait_for_messages(&self, at_most: Duration) -> MutexGuard<'_, Waiting> {
         let at_most = std::time::Duration::from_nanos(at_most.as_nanos());
-        let idle = |waiting: &mut Waiting| waiting.messages.is_empty() && !waiting.nudged;
-        let waited = self.arrived.wait_timeout_while(self.waiting(), at_most, idle);
+        let waited =
+            self.arrived.wait_timeout_while(self.waiting(), at_most, |waiting| waiting.is_idle());
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 

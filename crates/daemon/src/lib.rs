@@ -26,6 +26,7 @@ mod persist;
 mod pool;
 mod record;
 mod reopen;
+mod rest;
 mod router;
 mod seats;
 mod service;
