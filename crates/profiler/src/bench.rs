@@ -45,6 +45,9 @@ impl Budget {
     pub const QUICK: Self = Self { total: Duration::from_secs(60), quick: true };
 }
 
+/// How long before a request everybody on the way is woken for it: twice as long as that takes, at most, on a quiet machine.
+const AWAKE: Duration = Duration::from_micros(400);
+
 /// How far measuring has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress<'n> {
@@ -96,6 +99,9 @@ pub struct Bench<'a> {
     watcher: &'a mut Watcher<'a>,
     next: u64,
     outstanding: u32,
+    /// When the device was heard last, and how long nothing was heard of it: before the last operation, and in it.
+    heard: Instant,
+    silences: [Duration; 2],
     /// What is known so far. Whoever measures writes it here as soon as it is known.
     pub findings: Findings,
 }
@@ -128,6 +134,8 @@ impl<'a> Bench<'a> {
             watcher,
             next: 0,
             outstanding: 0,
+            heard: began,
+            silences: [Duration::ZERO; 2],
             findings,
         }
     }
@@ -232,6 +240,19 @@ impl<'a> Bench<'a> {
         self.target.wait_until(at);
     }
 
+    /// Waits until `at`, with everybody on the way to the device awake for what is asked for then, where somebody can be
+    /// asked for something without the device.
+    pub fn wait_awake(&mut self, at: Instant) {
+        let before = at.saturating_sub(AWAKE);
+        if self.outstanding == 0 && self.target.now() < before {
+            self.target.wait_until(before);
+            if self.target.path().is_some() {
+                self.heard = self.target.now();
+            }
+        }
+        self.target.wait_until(at);
+    }
+
     /// Does one operation with nothing else outstanding, and times it. One that fails is listed among the outliers.
     ///
     /// # Errors
@@ -246,20 +267,32 @@ impl<'a> Bench<'a> {
         if outcome == Outcome::Failed {
             self.outlier(operation.extent.start, Reason::Failed);
         }
+        self.silences = [submitted.saturating_since(self.heard), completed.since(submitted)];
+        self.heard = completed;
         Ok(Timed { submitted, completed, outcome })
     }
 
-    /// What the way to the device and back takes just now, where that can be timed: see [`Target::path`].
+    /// What the way to the device and back takes just now, where that can be timed (see [`Target::path`]), when nothing
+    /// was heard of it for so long.
     ///
     /// # Errors
     /// As [`Bench::check`].
     ///
     /// # Panics
     /// If something is outstanding.
-    pub fn path(&mut self) -> Result<Option<Duration>, Halt> {
+    pub fn path(&mut self, silence: Duration) -> Result<Option<Duration>, Halt> {
         assert_eq!(self.outstanding, 0, "one at a time");
         self.check()?;
-        Ok(self.target.path())
+        let at = self.target.now() + silence;
+        self.target.wait_until(at);
+        let way = self.target.path();
+        self.heard = self.target.now();
+        Ok(way)
+    }
+
+    /// How long nothing was heard of the device before the last operation, and in it.
+    pub const fn silences(&self) -> [Duration; 2] {
+        self.silences
     }
 
     /// Does one operation as soon as it is `at`.

@@ -30,9 +30,9 @@ const WRITTEN_MAX: u64 = 1 << 14;
 /// How much above the middle a time is no hit any more, in ns.
 const MISS: f64 = 1_500_000.0;
 /// Ways to the drive and back that are timed between bursts of commands.
-const WAYS: u32 = 16;
+const WAYS: u32 = 18;
 /// What the middle of a normal distribution is less certain than its mean, for an overhead that is bounded below.
-const MIDDLE: f64 = 1.25;
+pub(super) const MIDDLE: f64 = 1.25;
 
 /// Times of hits by their length: a line, height and slope in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -188,7 +188,6 @@ fn read_some(
 ) -> Result<(), Halt> {
     let block = prober.block();
     let each = ((ahead.0 - block.0) / len.0).min(READ_MAX);
-    times.way(prober)?;
     let room = prober.anywhere(Sectors(ahead.0 + 2 * block.0));
     let first = Extent::new(room.start, block);
     prober.lose();
@@ -199,7 +198,7 @@ fn read_some(
         let extent = Extent::new(Lba(first.end().0 + nth * len.0), len);
         times.push(prober.bench.time(Operation::read(extent))?.took());
     }
-    Ok(())
+    times.way(prober)
 }
 
 fn rest(prober: &mut Prober<'_, '_>, from: units::Instant, nanos: f64) {
@@ -237,7 +236,6 @@ fn write_times(prober: &mut Prober<'_, '_>, len: Sectors) -> Result<Times, Halt>
     let mut count = (WRITTEN / len.0).clamp(1, 64);
     let mut grows = true;
     while !times.enough(prober) {
-        times.way(prober)?;
         let room = prober.anywhere(Sectors(count * len.0));
         let count_now = room.len.0 / len.0;
         prober.lose();
@@ -249,6 +247,7 @@ fn write_times(prober: &mut Prober<'_, '_>, len: Sectors) -> Result<Times, Halt>
                 break;
             }
         }
+        times.way(prober)?;
         grows &= !waited;
         count = match (waited, grows) {
             (true, _) => (count / 2).max(1),

@@ -336,7 +336,7 @@ impl<'a, 'b> Prober<'a, 'b> {
                 self.set_out(way.distance())?;
                 continue;
             };
-            self.bench.wait_until(instant(submit));
+            self.bench.wait_awake(instant(submit));
             // Whoever was woken late takes a block that comes later; a rounded instant is not late.
             let now = at(self.bench.now());
             let (extent, pass) = self.first_from(&track, now + gap - ROUNDING);
@@ -420,7 +420,7 @@ impl Prober<'_, '_> {
         let begins = Self::begins(track, extent);
         let now = at(self.bench.now()) + LEAD;
         let pass = self.spindle.next(begins, now + gap);
-        self.bench.wait_until(instant(pass - gap));
+        self.bench.wait_awake(instant(pass - gap));
         self.go(track, (extent, pass), errand)
     }
 
