@@ -24,6 +24,7 @@ mod hits;
 mod num;
 mod overheads;
 mod path;
+mod places;
 mod prediction;
 mod prober;
 mod run;

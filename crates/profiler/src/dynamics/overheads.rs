@@ -270,7 +270,7 @@ impl LastTrack {
         }
         let end = prober.profile.capacity().0 / block.0 * block.0;
         let last = Extent::new(Lba(end - block.0), block);
-        let track = prober.track_of(last.start)?;
+        let track = prober.track_of_on_map(last.start)?;
         let is_last = track.lbas.end() >= last.end();
         is_last.then_some(Self { track, last, known_from: Lba(0), segments, there: false })
     }

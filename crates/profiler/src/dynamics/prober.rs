@@ -5,11 +5,12 @@
 //! each read, and a head that has begun to go to the next track goes there first, nobody sets out from the last part
 //! of a track.
 
-use engine::Profile;
+use engine::{Profile, Spot};
 use units::{Angle, Duration, Extent, Instant, Lba, Operation, Sectors};
 
 use super::num::{at, fraction, instant, ns, part, small, whole};
 use super::path::Path;
+use super::places::{PLACES, Places};
 use super::spindle::{Sighting, Spindle};
 use super::threshold::Fact;
 use crate::findings::{Reason, Stage};
@@ -29,6 +30,12 @@ const ACQUIRE_QUICK: u32 = 60;
 const LAST_MAX: u32 = 1_000;
 /// How often a probe is begun before it is given up.
 const TRIES: u32 = 6;
+/// Nothing is read nearer to either end of a track than this part of it: slipped sectors have moved where tracks begin, and
+/// what is taken for the end of one may lie on another.
+const EDGE: f64 = 0.12;
+/// So many ways in a row that do not leave a place begin where the one before ended: what the map is off by there is in all
+/// of them.
+const STAYS: u32 = 4;
 /// Steps of sequences that fill a line and a plane evenly: the golden ratio, and two of its kin.
 const GOLDEN: f64 = 0.618_033_988_749_895;
 const SILVER: f64 = 0.754_877_666_246_693;
@@ -91,6 +98,10 @@ pub(crate) struct Prober<'a, 'b> {
     /// What the path took, whenever it was timed.
     pub(crate) path: Path,
     heads: Option<Heads>,
+    /// By how much sectors come later than the map has it.
+    places: Places,
+    /// Ways since the heads were sent elsewhere.
+    stayed: u32,
     /// The outermost and the innermost cylinder that have a track of one surface.
     first: u32,
     last: u32,
@@ -113,6 +124,8 @@ impl<'a, 'b> Prober<'a, 'b> {
             hit_most: 0.0,
             path: Path::default(),
             heads: None,
+            places: Places::new(profile.capacity()),
+            stayed: 0,
             first: 0,
             last,
             inward: true,
@@ -150,8 +163,14 @@ impl<'a, 'b> Prober<'a, 'b> {
         Extent::new(Lba(nth * block), Sectors(len))
     }
 
-    /// The addresses on a track, or the longest run of them.
+    /// The addresses on a track, or the longest run of them, as they are seen to come by.
     pub(crate) fn track(&self, cylinder: u32, surface: u32) -> Option<Track> {
+        let track = self.track_on_map(cylinder, surface)?;
+        Some(Track { first: track.first + self.late(track.lbas.start), ..track })
+    }
+
+    /// The same as the map alone has it.
+    fn track_on_map(&self, cylinder: u32, surface: u32) -> Option<Track> {
         let mut lba = self.profile.first_on(cylinder);
         let mut best: Option<Track> = None;
         while lba.0 < self.profile.capacity().0 {
@@ -169,10 +188,37 @@ impl<'a, 'b> Prober<'a, 'b> {
         best.filter(|track| track.lbas.len.0 >= 2 * self.block().0)
     }
 
+    /// Where `len` sectors of one track end.
+    fn end_on_map(spot: &Spot, len: Sectors) -> Angle {
+        spot.angle + Angle(small(f64::from(spot.sector.0) * part(len.0)))
+    }
+
+    /// By how much a sector comes later than the map has it.
+    fn late(&self, lba: Lba) -> Angle {
+        self.places.angle(lba, self.spindle.period())
+    }
+
+    /// A read that ends at `end` was seen complete: what that says of its place, and of the turning of the disk.
+    fn sight(&mut self, extent: Extent, end: Angle, seen: Instant, foretold: f64) -> Sighting {
+        let spot = self.profile.spot(extent.start);
+        let on_map = Self::end_on_map(&spot, extent.len);
+        let late = self.spindle.off(on_map, seen).filter(|_| self.spindle.is_settled());
+        if let Some(late) = late {
+            self.places.learn(extent.start, late);
+        }
+        self.spindle.sight(end, seen, foretold)
+    }
+
     /// The track on which an address lies.
     pub(crate) fn track_of(&self, lba: Lba) -> Option<Track> {
         let spot = self.profile.spot(lba);
         self.track(spot.cylinder, spot.surface)
+    }
+
+    /// The same as the map alone has it, for whoever finds out on its own by how much that is off.
+    pub(crate) fn track_of_on_map(&self, lba: Lba) -> Option<Track> {
+        let spot = self.profile.spot(lba);
+        self.track_on_map(spot.cylinder, spot.surface)
     }
 
     /// How many sectors the track of an address has.
@@ -182,17 +228,26 @@ impl<'a, 'b> Prober<'a, 'b> {
 
     /// The first whole block of the track that begins to come by at `from` or later, and when.
     pub(crate) fn first_from(&self, track: &Track, from: f64) -> (Extent, f64) {
+        self.first_of(track, track.lbas, from)
+    }
+
+    /// The same, away from the ends of the track.
+    fn inner_from(&self, track: &Track, from: f64) -> (Extent, f64) {
+        let edge = Sectors(whole(EDGE * part(track.lbas.len.0)));
+        let inner = Extent::new(track.lbas.start + edge, track.lbas.len - edge - edge);
+        let inner = if inner.len.0 < 2 * self.block().0 { track.lbas } else { inner };
+        self.first_of(track, inner, from)
+    }
+
+    /// The first whole block of these of the track.
+    fn first_of(&self, track: &Track, lbas: Extent, from: f64) -> (Extent, f64) {
         let block = self.block().0;
         let behind = self.spindle.angle(from) - track.first;
         let nth = u64::from(behind.0).div_ceil(u64::from(track.sector.0));
         // Blocks are counted from address 0, not from the track's first.
-        let first = track.lbas.start.0;
-        let aligned = (first + nth).div_ceil(block) * block;
-        let aligned = if aligned + block <= track.lbas.end().0 {
-            aligned
-        } else {
-            first.div_ceil(block) * block
-        };
+        let aligned = (track.lbas.start.0 + nth).div_ceil(block) * block;
+        let inside = aligned >= lbas.start.0 && aligned + block <= lbas.end().0;
+        let aligned = if inside { aligned } else { lbas.start.0.div_ceil(block) * block };
         let extent = Extent::new(Lba(aligned), Sectors(block));
         (extent, self.spindle.next(Self::begins(track, extent), from))
     }
@@ -231,9 +286,9 @@ impl<'a, 'b> Prober<'a, 'b> {
             self.heads = None;
             return Ok(false);
         }
-        let end = spot.angle + Angle(small(f64::from(spot.sector.0) * part(extent.len.0)));
+        let end = Self::end_on_map(&spot, extent.len) + self.late(extent.start);
         let foretold = at(timed.submitted) + LEAD;
-        let sighting = self.spindle.sight(end, timed.completed, foretold);
+        let sighting = self.sight(extent, end, timed.completed, foretold);
         self.stand(&track, (spot.cylinder, spot.surface), timed.completed);
         if !matches!(sighting, Sighting::Turns(_)) {
             self.heads = None;
@@ -292,7 +347,7 @@ impl<'a, 'b> Prober<'a, 'b> {
         for _ in 0..TRIES {
             let Some(track) = self.start(distance) else { return Ok(()) };
             let block = self.block().0;
-            let nth = whole(self.draw()[2] * 0.6 * part(track.lbas.len.0));
+            let nth = whole((EDGE + self.draw()[2] * (0.6 - EDGE)) * part(track.lbas.len.0));
             let start = (track.lbas.start.0 + nth).div_ceil(block) * block;
             if start + block <= track.lbas.end().0
                 && self.visit(Extent::new(Lba(start), Sectors(block)))?
@@ -318,7 +373,7 @@ impl<'a, 'b> Prober<'a, 'b> {
         self.inward = to >= cylinder;
         let track = self.track(to, surface)?;
         let now = at(self.bench.now()) + LEAD;
-        let (_, pass) = self.first_from(&track, now + gap);
+        let (_, pass) = self.inner_from(&track, now + gap);
         let submit = pass - gap;
         (submit + self.takeover < track_end).then_some((track, (to, surface), submit))
     }
@@ -331,15 +386,21 @@ impl<'a, 'b> Prober<'a, 'b> {
         gap: f64,
         errand: Errand,
     ) -> Result<Option<Fact>, Halt> {
+        let leaves = u64::from(way.distance()) * PLACES > u64::from(self.stroke());
+        if self.stayed >= STAYS && !leaves {
+            self.lose();
+        }
         for _ in 0..TRIES {
             let Some((track, to, submit)) = self.aim(way, gap) else {
                 self.set_out(way.distance())?;
+                self.stayed = 0;
                 continue;
             };
+            self.stayed += 1;
             self.bench.wait_awake(instant(submit));
             // Whoever was woken late takes a block that comes later; a rounded instant is not late.
             let now = at(self.bench.now());
-            let (extent, pass) = self.first_from(&track, now + gap - ROUNDING);
+            let (extent, pass) = self.inner_from(&track, now + gap - ROUNDING);
             let fact = self.go(&track, (extent, pass), errand)?;
             if fact.is_some() && errand == Errand::Read {
                 let now = self.bench.now();
@@ -383,7 +444,7 @@ impl<'a, 'b> Prober<'a, 'b> {
             return Ok(Some(Fact { reach: pass - submitted + turns * turn, turn }));
         }
         let end = Self::ends(track, extent);
-        match self.spindle.sight(end, timed.completed, pass + passing) {
+        match self.sight(extent, end, timed.completed, pass + passing) {
             Sighting::Turns(turns) => {
                 Ok(Some(Fact { reach: pass - submitted + turns * turn, turn }))
             }
