@@ -63,9 +63,10 @@ pub(crate) fn profile(args: &args::LiveProfile, json: bool) -> anyhow::Result<En
         notes: findings.notes,
         holds,
     };
-    print(&shown);
     if json {
         println!("{}", serde_json::to_string(&shown)?);
+    } else {
+        print(&shown);
     }
     Ok(holds.into())
 }
@@ -130,11 +131,11 @@ fn print(shown: &Shown) {
     };
     let rows: Vec<_> = shown.figures.iter().map(row).collect();
     let head = [shown.drive.as_str(), "found", "is", "off", "may be off", ""];
-    eprint!("{}", table::text(&head, &rows));
+    print!("{}", table::text(&head, &rows));
     for note in &shown.notes {
-        eprintln!("- {note}");
+        println!("- {note}");
     }
     let load = |load: Option<f64>| load.map_or("unknown".to_owned(), |load| load.to_string());
     let [before, after] = shown.load_average;
-    eprintln!("in {:.0} s, load {} to {}", shown.seconds, load(before), load(after));
+    println!("in {:.0} s, load {} to {}", shown.seconds, load(before), load(after));
 }
