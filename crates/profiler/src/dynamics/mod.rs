@@ -32,6 +32,7 @@ mod smooth;
 mod spindle;
 pub(crate) mod threshold;
 mod to_profile;
+mod votes;
 mod write_buffer;
 
 pub use buffers::{SEGMENT_MAX, SEGMENTS_MAX};
