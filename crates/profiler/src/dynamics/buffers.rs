@@ -1,13 +1,15 @@
 //! The drive's memory for reads: how far it reads on, how many runs of sectors it keeps, and how long one may be.
 //!
-//! Each is a question that a hit answers: is this block in memory? A hit takes the electronics' time; what comes off
-//! the media takes a turn more or less, and only now and then as little: so that a question is asked thrice.
+//! Each is a question that a hit answers: is this block in memory? A hit takes the electronics' time. What comes off the
+//! media takes as long as its sector has yet to come, which may be as little: so a block is asked for just after it has
+//! passed the head, and the two are most of a turn apart. What noise makes of an answer is outvoted by others.
 
-use units::{Extent, Lba, Operation, Sectors, Share};
+use units::{Angle, Extent, Lba, Operation, Sectors};
 
 use super::findings::ReadBuffer;
-use super::num::{duration, median, ns, part, whole};
+use super::num::{at, duration, instant, median, ns, part, small, whole};
 use super::prober::Prober;
+use super::votes::{Votes, unit};
 use crate::{Figure, Halt};
 
 /// Most segments that are looked for.
@@ -20,18 +22,18 @@ const COMMAND: u64 = 1_024;
 const SAMPLE: u64 = 16;
 /// How many tracks are looked at for one of a length.
 const TRACKS_TRIED: u32 = 16;
-/// Which part of a length is near enough.
-const FINE: u64 = 256;
-/// How often a question is asked.
-const ASKED: u32 = 3;
+/// Which part of a length is near enough, by default and at a glance.
+const FINE: [u64; 2] = [256, 16];
+/// Which part of a turn before its block has passed again a question is asked.
+const PASSED: f64 = 7.0 / 8.0;
 
 /// Tells hits from what came off the media.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
     /// What a hit of a block takes at most, in ns.
     pub(crate) limit: f64,
-    /// How often a question is asked.
-    asked: u32,
+    /// What it takes in the middle.
+    middle: f64,
     /// Which part of a length is near enough.
     fine: u64,
 }
@@ -56,45 +58,25 @@ impl Memory {
         let middle = median(times).unwrap_or(f64::MAX);
         let margin = (4.0 * prober.spindle.noise()).max(prober.spindle.period() / 12.0);
         let period = prober.spindle.period();
-        let quick = prober.bench.budget().quick;
-        let (asked, fine) = if quick { (1, 16) } else { (ASKED, FINE) };
+        let quick = usize::from(prober.bench.budget().quick);
+        let fine = FINE[quick];
         let limit = middle + margin.min(period / 6.0);
-        Ok((middle < period / 3.0).then_some(Self { limit, asked, fine }))
+        Ok((middle < period / 3.0).then_some(Self { limit, middle, fine }))
     }
 
+    /// Whether a block is in memory, by a read that ends most of a turn later if it is not.
     fn holds(&self, prober: &mut Prober<'_, '_>, lba: Lba) -> Result<bool, Halt> {
         let extent = Extent::new(lba, prober.block());
         prober.lose();
-        Ok(ns(prober.bench.time(Operation::read(extent))?.took()) < self.limit)
+        let spot = prober.profile.spot(lba);
+        let end = spot.angle + Angle(small(f64::from(spot.sector.0) * part(extent.len.0)));
+        let passed = PASSED * prober.spindle.period();
+        let now = at(prober.bench.now());
+        let seen = prober.spindle.next(end, now + passed);
+        prober.bench.wait_until(instant(seen - passed));
+        let took = ns(prober.bench.time(Operation::read(extent))?.took());
+        Ok(took < f64::midpoint(self.middle, passed))
     }
-}
-
-/// Whether most of some answers are yes; no more are asked for than it takes.
-fn mostly(asked: u32, mut ask: impl FnMut() -> Result<bool, Halt>) -> Result<bool, Halt> {
-    let (mut yes, mut no) = (0, 0);
-    while yes <= asked / 2 && no <= asked / 2 {
-        if ask()? { yes += 1 } else { no += 1 }
-    }
-    Ok(yes > no)
-}
-
-/// The largest number of whole units under `most` for which the answer is yes, if it is yes for all smaller ones.
-fn largest(
-    unit: u64,
-    (most, fine): (u64, u64),
-    mut ask: impl FnMut(u64) -> Result<bool, Halt>,
-) -> Result<u64, Halt> {
-    let mut low = 0;
-    let mut high = unit;
-    while high <= most && ask(high)? {
-        low = high;
-        high *= 2;
-    }
-    while high - low > unit.max(low / fine / unit * unit) {
-        let middle = low.midpoint(high) / unit * unit;
-        if middle <= most && ask(middle)? { low = middle } else { high = middle }
-    }
-    Ok(low)
 }
 
 /// Where on a track a block lies.
@@ -105,37 +87,60 @@ enum On {
     End,
 }
 
-/// How far behind a block the drive reads on.
-fn ahead(prober: &mut Prober<'_, '_>, memory: Memory, on: On) -> Result<u64, Halt> {
-    let block = prober.block().0;
-    largest(block, (SEGMENT_MAX.0, memory.fine), |far| {
-        mostly(memory.asked, || {
-            let room = prober.anywhere(Sectors(far + 4 * block));
-            let Some(track) = prober.track_of(room.start) else { return Ok(false) };
+/// Looks at one drive's memory.
+struct Look<'p, 'a, 'b> {
+    prober: &'p mut Prober<'a, 'b>,
+    memory: Memory,
+    votes: Votes,
+}
+
+impl Look<'_, '_, '_> {
+    fn block(&self) -> u64 {
+        self.prober.block().0
+    }
+
+    /// The largest length in whole units for which the answer is yes.
+    fn largest(
+        &mut self,
+        unit: u64,
+        most: u64,
+        mut ask: impl FnMut(&mut Prober<'_, '_>, &Memory, u64) -> Result<bool, Halt>,
+    ) -> Result<u64, Halt> {
+        let Self { prober, memory, votes } = self;
+        votes.largest(unit, (most, memory.fine), |len| ask(prober, memory, len))
+    }
+
+    /// A length that was found to its last unit, or to a small part.
+    fn length(&mut self, unit: u64, len: u64) -> Figure<Sectors> {
+        let off = (unit / 2).max(len / self.memory.fine / 2).max(1);
+        self.votes.figure(Sectors(len), Sectors(off))
+    }
+
+    /// How far behind a block the drive reads on.
+    fn ahead(&mut self, on: On) -> Result<u64, Halt> {
+        let block = self.block();
+        self.largest(block, SEGMENT_MAX.0, |prober, memory, far| {
+            let (first, len) = one_of_many(prober, 0);
             let into = match on {
                 On::Start => 0,
-                On::Middle => track.lbas.len.0 / 2,
-                On::End => track.lbas.len.0 - block,
+                On::Middle => len / 2,
+                On::End => len - block,
             };
-            let start = (track.lbas.start.0 + into).div_ceil(block) * block;
+            let start = (first + into).div_ceil(block) * block;
             if start + far + block > prober.profile.capacity().0 {
                 return Ok(false);
             }
-            let timed =
-                prober.bench.time(Operation::read(Extent::new(Lba(start), Sectors(block))))?;
-            let turns = 2.0 + 1.4 * part(far) / part(prober.track_sectors(Lba(start)));
-            let rest = duration(turns * prober.spindle.period());
-            prober.bench.wait_until(timed.completed + rest);
+            prober.bench.time(Operation::read(Extent::new(Lba(start), Sectors(block))))?;
+            read_on(prober, Lba(start), far);
             memory.holds(prober, Lba(start + far))
         })
-    })
-}
+    }
 
-/// How many runs are kept: so many reads elsewhere do not push out what was read before them.
-fn segments(prober: &mut Prober<'_, '_>, memory: Memory) -> Result<u32, Halt> {
-    let block = prober.block().0;
-    let kept = largest(1, (SEGMENTS_MAX.into(), FINE), |count| {
-        mostly(memory.asked, || {
+    /// How many runs are kept: so many reads elsewhere do not push out what was read before them.
+    fn segments(&mut self) -> Result<u32, Halt> {
+        let block = self.block();
+        let Self { prober, memory, votes } = self;
+        let kept = votes.largest(1, (SEGMENTS_MAX.into(), FINE[0]), |count| {
             let mut first = None;
             for _ in 0..count {
                 let room = prober.anywhere(Sectors(4 * block));
@@ -148,9 +153,48 @@ fn segments(prober: &mut Prober<'_, '_>, memory: Memory) -> Result<u32, Halt> {
                 first.get_or_insert(Lba(room.start.0 + block));
             }
             first.map_or(Ok(false), |lba| memory.holds(prober, lba))
+        })?;
+        Ok(u32::try_from(kept).unwrap_or(SEGMENTS_MAX))
+    }
+
+    /// How far behind a run of `back` sectors the last is that is kept.
+    fn behind(&mut self, back: u64, ahead: u64) -> Result<u64, Halt> {
+        let block = self.block();
+        self.largest(unit(block), SEGMENT_MAX.0 / 2, |prober, memory, far| {
+            let run = long_run(prober, back, ahead.max(far))?;
+            memory.holds(prober, Lba(run.end().0 + far - block))
         })
-    })?;
-    Ok(u32::try_from(kept).unwrap_or(SEGMENTS_MAX))
+    }
+
+    /// How many of the last of a run are kept: one of so many, or just as long as is asked for.
+    fn before(&mut self, back: Option<u64>, ahead: u64) -> Result<u64, Halt> {
+        let (block, most) = (self.block(), back.unwrap_or(SEGMENT_MAX.0 / 2));
+        self.largest(unit(block), most, |prober, memory, far| {
+            let run = long_run(prober, back.unwrap_or(far), ahead)?;
+            memory.holds(prober, Lba(run.end().0 - far))
+        })
+    }
+
+    /// How much of a long run is kept, with what was read on behind it.
+    fn segment(&mut self, ahead: u64) -> Result<u64, Halt> {
+        let all = self.before(None, ahead)?;
+        // Behind the same run, so that the two were kept at once.
+        let run = all.max(self.block());
+        let rest = self.behind(run, ahead)?;
+        // A run of which the beginning is kept no more has filled a segment; but how far is read on behind that may be
+        // another length: a drive that stops with a track goes on into the next behind a longer run.
+        let longer = (2 * run).min(SEGMENT_MAX.0 / 2);
+        let behind = self.behind(longer, ahead)?;
+        let before = self.before(Some(longer), ahead.max(behind))?;
+        Ok((all + rest).max(before + behind))
+    }
+}
+
+/// Lets the drive read on for as long as so many sectors behind `lba` take it, and some.
+fn read_on(prober: &mut Prober<'_, '_>, lba: Lba, ahead: u64) {
+    let turns = 2.0 + 1.4 * part(ahead) / part(prober.track_sectors(lba));
+    let now = prober.bench.now();
+    prober.bench.wait_until(now + duration(turns * prober.spindle.period()));
 }
 
 /// Reads `len` sectors in a row, up to the middle of a track, and lets the drive read on behind them for as long as it
@@ -159,7 +203,8 @@ fn segments(prober: &mut Prober<'_, '_>, memory: Memory) -> Result<u32, Halt> {
 /// Where reading on ends with a track, it ends so far behind the middle of one: all of these tracks are as long.
 fn long_run(prober: &mut Prober<'_, '_>, len: u64, ahead: u64) -> Result<Extent, Halt> {
     let block = prober.block().0;
-    let end = middle_of_a_track(prober, len) / block * block;
+    let (first, track) = one_of_many(prober, len);
+    let end = (first + track / 2).max(len) / block * block;
     let mut start = end - len / block * block;
     let extent = Extent::new(Lba(start), Sectors(end - start));
     while start < end {
@@ -167,96 +212,51 @@ fn long_run(prober: &mut Prober<'_, '_>, len: u64, ahead: u64) -> Result<Extent,
         prober.bench.time(Operation::read(Extent::new(Lba(start), Sectors(some))))?;
         start += some;
     }
-    let turns = 2.0 + 1.4 * part(ahead) / part(prober.track_sectors(extent.start));
-    let now = prober.bench.now();
-    prober.bench.wait_until(now + duration(turns * prober.spindle.period()));
+    read_on(prober, extent.start, ahead);
     Ok(extent)
 }
 
-/// The middle of one of many tracks that are equally long, with as many sectors before it.
-fn middle_of_a_track(prober: &mut Prober<'_, '_>, len: u64) -> u64 {
+/// The first sector of one of many tracks that are equally long, with at least `len` before it, and how many it has.
+fn one_of_many(prober: &mut Prober<'_, '_>, len: u64) -> (u64, u64) {
     let sectors = prober.profile.capacity().0;
     let sample = (sectors / SAMPLE).max(len).min(sectors - 1);
     let long = prober.track_sectors(Lba(sample));
-    let mut middle = sample;
     for _ in 0..TRACKS_TRIED {
         let [one, ..] = prober.draw();
         let lba = Lba((sample + whole(one * part(sectors / SAMPLE / 4))).min(sectors - 1));
         let track = prober.track_of(lba).filter(|_| prober.track_sectors(lba) == long);
         if let Some(track) = track.filter(|track| track.lbas.len.0 * 10 > long * 9) {
-            middle = track.lbas.start.0 + track.lbas.len.0 / 2;
-            break;
+            return (track.lbas.start.0, track.lbas.len.0);
         }
     }
-    middle.max(len)
-}
-
-/// How much of a long run is kept, with what was read on behind it.
-fn segment(prober: &mut Prober<'_, '_>, memory: Memory, ahead: u64) -> Result<u64, Halt> {
-    let block = prober.block().0;
-    let unit = block.max(8 / block * block);
-    let behind = largest(unit, (SEGMENT_MAX.0 / 2, memory.fine), |back| {
-        mostly(memory.asked, || {
-            let run = long_run(prober, back, ahead)?;
-            memory.holds(prober, run.start)
-        })
-    })?;
-    // Behind the same run, so that the two were kept at once.
-    let before = largest(unit, (2 * ahead + unit, memory.fine), |far| {
-        mostly(memory.asked, || {
-            let run = long_run(prober, behind.max(block), ahead)?;
-            memory.holds(prober, Lba(run.end().0 + far - block))
-        })
-    })?;
-    Ok(behind + before)
+    (sample, long)
 }
 
 /// All of it; nothing where nothing is kept.
 pub(crate) fn read_buffer(prober: &mut Prober<'_, '_>, memory: Memory) -> Result<ReadBuffer, Halt> {
-    let figure = |value: u64, off: u64| Figure {
-        value: Sectors(value),
-        spread: Sectors(off),
-        samples: memory.asked,
-        confidence: Share::from_percent(90),
-    };
-    let block = prober.block().0;
-    let from_start = ahead(prober, memory, On::Start)?;
-    let from_middle = ahead(prober, memory, On::Middle)?;
-    let from_end = ahead(prober, memory, On::End)?;
+    let votes = Votes::new(prober.bench.budget().quick);
+    let mut look = Look { prober, memory, votes };
+    let block = look.block();
+    let from_start = look.ahead(On::Start)?;
+    let from_middle = look.ahead(On::Middle)?;
+    let from_end = look.ahead(On::End)?;
     // What ends with a track ends sooner from its middle.
     let ends_with_track = from_middle + from_middle / 4 < from_start;
-    let count = segments(prober, memory)?;
-    let kept = segment(prober, memory, from_start.max(from_middle))?;
+    let farthest = from_start.max(from_middle);
+    let ahead = look.length(block, farthest);
+    let count = look.segments()?;
+    let segments = look.votes.figure(count, 0);
+    let kept = look.segment(farthest.max(from_end))?;
     // What was read ahead of a single block was kept, too.
-    let longest = kept.max(from_middle).max(from_start).max(from_end);
+    let longest = kept.max(farthest).max(from_end);
+    let segment = look.length(2 * unit(block), longest);
     Ok(ReadBuffer {
-        ahead: figure(from_start.max(from_middle), block.max(from_start / memory.fine)),
+        ahead,
         ends_with_track,
         reads_next_track: ends_with_track && from_end > from_middle,
         waits: None,
         keeps: None,
-        segments: Figure {
-            value: count,
-            spread: 0,
-            samples: memory.asked,
-            confidence: Share::from_percent(90),
-        },
-        segment: figure(longest, block.max(longest * 2 / memory.fine)),
+        segments,
+        segment,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_largest_is_found_to_its_last_unit_or_a_small_part() {
-        for limit in [0_u64, 1, 2, 3, 63, 64, 100, 255] {
-            let found = largest(1, (1_000_000, FINE), |asked| Ok(asked <= limit)).expect("in time");
-            assert_eq!(found, limit);
-        }
-        let found = largest(8, (1_000_000, FINE), |asked| Ok(asked <= 70_000)).expect("in time");
-        assert!((69_700..=70_000).contains(&found), "{found}");
-        assert_eq!(largest(1, (64, FINE), |_| Ok(true)).expect("in time"), 64);
-    }
 }

@@ -22,7 +22,7 @@ const fn time(stage: Stage) -> [Duration; 2] {
         Stage::Seeks => [120_000, 7_500],
         Stage::Overheads => [70_000, 4_000],
         Stage::WriteBuffer => [20_000, 2_500],
-        Stage::Chunks => [50_000, 4_000],
+        Stage::Chunks => [90_000, 4_000],
         Stage::Depth => [45_000, 5_000],
         _ => [6_000, 1_000],
     };
@@ -374,13 +374,19 @@ impl Run<'_, '_> {
     }
 
     fn chunks(&mut self) -> Result<(), Halt> {
-        let reads = chunks(&mut self.prober, false, Sectors::ZERO)?;
+        let writable = self.prober.bench.facts().writable;
+        let now = self.prober.bench.now();
+        let half = self.prober.bench.left() / if writable { 2 } else { 1 };
+        let hits = self.hits;
+        let reads = chunks(&mut self.prober, (false, Sectors::ZERO), hits.as_ref(), now + half)?;
         self.prober.bench.findings.dynamics.chunks_read = Some(reads);
-        if self.prober.bench.facts().writable {
+        if writable {
             let buffer = self.prober.bench.findings.dynamics.write_buffer;
             let size =
                 buffer.and_then(|buffer| buffer.size).map_or(Sectors(2_048), |size| size.value);
-            let writes = chunks(&mut self.prober, true, size)?;
+            let until = self.prober.bench.now() + self.prober.bench.left();
+            let hits = self.writes;
+            let writes = chunks(&mut self.prober, (true, size), hits.as_ref(), until)?;
             self.prober.bench.findings.dynamics.chunks_write = Some(writes);
         }
         Ok(())

@@ -5,12 +5,13 @@
 //! much was taken. Firmware that takes a few runs at a time stops earlier; there, the longest write that is answered
 //! as fast as the bus carries it tells.
 
-use units::{Duration, Extent, Operation, Sectors, Share};
+use units::{Angle, Duration, Lba, Operation, Sectors, Share};
 
 use super::findings::WriteBuffer;
 use super::hits::Hits;
-use super::num::{at, duration, median, ns, part, whole};
+use super::num::{at, duration, instant, mean, ns, part, small, whole};
 use super::prober::Prober;
+use super::votes::{Votes, unit};
 use crate::{Figure, Halt};
 
 /// Lengths of scattered writes, in blocks of 8 sectors: the first with which the buffer fills counts.
@@ -19,6 +20,12 @@ const LENGTHS: [u64; 3] = [1, 8, 64];
 const BURST: u64 = 600;
 /// A write that took so much longer than its like had to wait, in ns.
 const WAITED: f64 = 2_000_000.0;
+/// Bursts that fill memory, by default and at a glance.
+const BURSTS: [usize; 2] = [5, 1];
+/// Which part of a turn before memory would answer a long write its end passes: on the disk it ends most of a turn later.
+const PASSED: f64 = 1.0 / 4.0;
+/// Which part of a length is near enough.
+const FINE: u64 = 128;
 /// The longest single write, 4 MiB.
 const SINGLE_MAX: u64 = 8_192;
 /// Writes before a flush, few and many.
@@ -110,33 +117,27 @@ fn when_idle(prober: &mut Prober<'_, '_>, each: Duration) -> Result<bool, Halt> 
 }
 
 /// The longest write that is answered as fast as it comes over the bus.
-fn single(prober: &mut Prober<'_, '_>, hits: &Hits) -> Result<u64, Halt> {
+///
+/// One that goes to the disk ends when its last sector passes, and is begun so that this is just before the bus is done: it
+/// ends three quarters of a turn later, if not more.
+fn single(prober: &mut Prober<'_, '_>, hits: &Hits) -> Result<Figure<Sectors>, Halt> {
     let block = prober.block().0;
-    let (mut low, mut high) = (block, block * 2);
-    let mut rises = false;
-    let near = |low: u64, high: u64| high - low <= block.max(low / 64 / block * block);
-    while high <= SINGLE_MAX && !(rises && near(low, high)) {
-        let middle = if rises { f64::midpoint(part(low), part(high)) } else { part(high) };
-        let len = Sectors(whole(middle) / block * block);
-        let mut late = Vec::new();
-        for _ in 0..REPEATS {
-            settle(prober)?;
-            let away = prober.anywhere(Sectors(block));
-            prober.bench.time(Operation::read(away))?;
-            let extent: Extent = prober.anywhere(len);
-            let took = ns(prober.bench.time(Operation::write(extent))?.took());
-            late.push(took - hits.time(len));
-        }
-        if median(late).is_some_and(|late| late > WAITED) {
-            (high, rises) = (len.0, true);
-        } else {
-            low = len.0;
-            if !rises {
-                high = low * 2;
-            }
-        }
-    }
-    Ok(low)
+    let mut votes = Votes::new(prober.bench.budget().quick);
+    let longest = votes.largest(unit(block), (SINGLE_MAX, FINE), |len| {
+        settle(prober)?;
+        let away = prober.anywhere(Sectors(block));
+        prober.bench.time(Operation::read(away))?;
+        let extent = prober.anywhere(Sectors(len));
+        let spot = prober.profile.spot(Lba(extent.end().0 - block));
+        let end = spot.angle + Angle(small(f64::from(spot.sector.0) * part(block)));
+        let (bus, turn) = (hits.time(extent.len), prober.spindle.period());
+        let passes = prober.spindle.next(end, at(prober.bench.now()) + bus - PASSED * turn);
+        prober.bench.wait_until(instant(passes - bus + PASSED * turn));
+        let took = ns(prober.bench.time(Operation::write(extent))?.took());
+        Ok(took - bus < turn * (1.0 - PASSED) / 2.0)
+    })?;
+    let off = (unit(block) / 2).max(longest / FINE / 2).max(1);
+    Ok(votes.figure(Sectors(longest), Sectors(off)))
 }
 
 /// All of it. `hits` is what a write that is answered early takes; nothing where none is.
@@ -172,28 +173,53 @@ fn fill(
     let unit = 8.max(prober.block().0);
     for length in LENGTHS {
         let len = Sectors(unit * length);
+        let began = prober.bench.now();
         let once = burst(prober, hits, len)?;
         if !once.waited {
             continue;
         }
+        let took = prober.bench.now().since(began);
         let twice = burst(prober, hits, Sectors(2 * len.0))?;
         if twice.waited && twice.taken * 4 > once.taken * 3 {
             // Twice as much in as many: it is their number that ends it.
             let runs = u32::try_from(once.taken.min(twice.taken)).unwrap_or(u32::MAX);
             let longest = single(prober, hits)?;
-            let size =
-                (longest < SINGLE_MAX / 2).then(|| figure(longest, longest / 64 + 1, REPEATS));
-            return Ok((size, Some(runs)));
+            let ended = longest.value < Sectors(SINGLE_MAX / 2);
+            return Ok((ended.then_some(longest), Some(runs)));
         }
-        // What the arm took away meanwhile was not in memory at the end.
-        let gone = (once.took / service).min(part(once.taken) / 2.0);
-        let size = part(len.0) * (part(once.taken) - gone);
-        return Ok((Some(figure(whole(size), len.0 + whole(gone * part(len.0) / 2.0), 1)), None));
+        return Ok((Some(size(prober, hits, (len, service), (once, took))?), None));
     }
     Ok((None, None))
 }
 
-fn figure(value: u64, spread: u64, samples: u32) -> Figure<Sectors> {
-    let confidence = Share::from_percent(90);
-    Figure { value: Sectors(value), spread: Sectors(spread), samples, confidence }
+/// How much memory takes, from a burst that filled it, and some more if there is time for them.
+fn size(
+    prober: &mut Prober<'_, '_>,
+    hits: &Hits,
+    (len, service): (Sectors, f64),
+    once: (Burst, Duration),
+) -> Result<Figure<Sectors>, Halt> {
+    let bursts = BURSTS[usize::from(prober.bench.budget().quick)];
+    // What the arm took away meanwhile was not in memory at the end.
+    let gone = |burst: &Burst| (burst.took / service).min(part(burst.taken) / 2.0);
+    let size = |burst: &Burst| part(len.0) * (part(burst.taken) - gone(burst));
+    let (once, mut last) = once;
+    let mut sizes = vec![size(&once)];
+    while sizes.len() < bursts && prober.bench.left() > last + last {
+        let began = prober.bench.now();
+        match burst(prober, hits, len) {
+            Err(Halt::OutOfTime) => break,
+            burst => sizes.push(size(&burst?)),
+        }
+        last = prober.bench.now().since(began);
+    }
+    let (mean, error) = mean(&sizes);
+    let known = if sizes.len() > 1 { error } else { gone(&once) * part(len.0) / 2.0 };
+    // The last of them may have been there in part.
+    Ok(Figure {
+        value: Sectors(whole(mean)),
+        spread: Sectors(whole(known.max(part(len.0) / 2.0))),
+        samples: u32::try_from(sizes.len()).unwrap_or(u32::MAX),
+        confidence: Share::from_percent(90),
+    })
 }
