@@ -5,7 +5,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, StatxFlags, ioctl_blksszget, major, minor, statx};
+use rustix::fs::{AtFlags, FsWord, StatxFlags, fstatfs, ioctl_blksszget, major, minor, statx};
 use units::{Bytes, SECTOR_BYTES, Sectors};
 
 /// The alignment of memory that any device takes.
@@ -76,6 +76,9 @@ impl Facts {
     }
 }
 
+/// File systems of this kind are programs, which are asked for what direct access asks for: see statfs(2).
+const FUSE: FsWord = 0x6573_5546;
+
 /// What a file of this file system takes direct access at; old kernels do not tell, and every device takes whole pages.
 fn direct_align(file: &File) -> u64 {
     let wanted = StatxFlags::DIOALIGN;
@@ -83,6 +86,7 @@ fn direct_align(file: &File) -> u64 {
         Ok(told) if told.stx_mask & wanted.bits() != 0 && told.stx_dio_offset_align > 0 => {
             u64::from(told.stx_dio_offset_align)
         }
+        _ if fstatfs(file).is_ok_and(|told| told.f_type == FUSE) => SECTOR_BYTES,
         _ => 4_096,
     }
 }
