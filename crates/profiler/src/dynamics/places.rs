@@ -284,7 +284,9 @@ mod tests {
 
     #[test]
     fn places_that_differ_are_told_apart() {
-        let off = worst(40_000, |lba| if lba / 40_000 % 2 == 0 { 80e3 } else { -80e3 });
+        // Ten places one way, ten the other.
+        let ten = 10 * 1_000_000_u64.div_ceil(PLACES);
+        let off = worst(40_000, |lba| if (lba / ten).is_multiple_of(2) { 80e3 } else { -80e3 });
         assert!(off < 60e3, "{off} ns off");
     }
 
