@@ -11,7 +11,7 @@ use units::Share;
 
 use crate::bench::Halt;
 use crate::circle::{part, real, whole, wrap};
-use crate::dynamics::threshold::{Estimate, Fact, Prior, Threshold};
+use crate::dynamics::threshold::{Estimate, Fact, Place, Prior, Threshold};
 use crate::findings::Figure;
 use crate::heads::under;
 use crate::lattice::Lattice;
@@ -119,7 +119,11 @@ pub(crate) fn reached(
         return Ok(None);
     }
     let turns = ((sample.time - sent - lead) / probe.period + 0.5).floor();
-    Ok(Some(Fact { reach: lead + turns * probe.period, turn: probe.period }))
+    Ok(Some(Fact {
+        reach: lead + turns * probe.period,
+        turn: probe.period,
+        place: Place::default(),
+    }))
 }
 
 /// A way from one track to another, and what is known of its lead.

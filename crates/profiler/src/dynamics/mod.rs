@@ -33,6 +33,7 @@ mod smooth;
 mod spindle;
 pub(crate) mod threshold;
 mod to_profile;
+mod variation;
 mod votes;
 mod write_buffer;
 

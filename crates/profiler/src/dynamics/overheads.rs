@@ -12,8 +12,9 @@ use super::hits::Times;
 use super::num::duration;
 use super::path::Path;
 use super::prober::{Errand, Prober, Track, Way};
-use super::seeks::{ADAPTIVE, SPREAD_LEAST, variation};
+use super::seeks::{ADAPTIVE, SPREAD_LEAST};
 use super::threshold::{Estimate, Fact, Prior, Threshold};
+use super::variation::variation;
 use crate::{Figure, Halt};
 
 /// Seek commands in a row.
@@ -80,6 +81,8 @@ pub(crate) struct Base {
     threshold: Threshold,
     last_track: Option<LastTrack>,
     own: Own,
+    /// Whether it was known before about how long it takes, and how much that varies.
+    again: bool,
     /// What of it is the way of a write's data over the bus, in ns: while an arm moves, data comes beside it.
     data: f64,
     /// What the path took meanwhile.
@@ -123,15 +126,16 @@ impl Base {
         let prior = Prior::Upto(2.0 * prober.spindle.period());
         let last_track = LastTrack::new(prober, segments);
         let threshold = Threshold::new(prior, SPREAD);
-        Self { errand, threshold, last_track, own: Own::default(), data, path: Path::default() }
+        let (own, path) = (Own::default(), Path::default());
+        Self { errand, threshold, last_track, own, again: false, data, path }
     }
 
     /// The same, measured anew from what is known of it.
     pub(crate) fn again(&self) -> Self {
         let prior = Prior::About(self.threshold.estimate().time, 4.0 * SPREAD);
         let last_track = self.last_track.clone();
-        let threshold = Threshold::new(prior, SPREAD);
-        Self { threshold, last_track, path: Path::default(), ..*self }
+        let threshold = Threshold::new(prior, self.threshold.spread());
+        Self { threshold, last_track, path: Path::default(), again: true, ..*self }
     }
 
     /// How many probes it was found from.
@@ -162,6 +166,14 @@ impl Base {
     /// What is known of the track's own phase.
     pub(crate) const fn own(&self) -> Own {
         self.own
+    }
+
+    /// Weighs all probes anew, by what is known by now of where sectors lie: the last track has its own phase.
+    pub(crate) fn place(&mut self, prober: &Prober<'_, '_>) {
+        if prober.bench.facts().seeks || self.last_track.is_none() {
+            self.threshold =
+                self.threshold.placed(self.threshold.spread(), |lba| prober.places.late(lba));
+        }
     }
 
     /// Reads for the last track's own phase until there are so many.
@@ -219,7 +231,9 @@ impl Base {
         };
         if let Some(fact) = fact {
             self.threshold.learn(fact);
-            if prober.bench.facts().seeks && self.count().is_multiple_of(BATCH) {
+            // Who asks near the middle from the first on sees nothing of how much they vary.
+            let anew = prober.bench.facts().seeks && !self.again;
+            if anew && self.count().is_multiple_of(BATCH) {
                 self.threshold = self.threshold.varied(variation(&self.threshold));
             }
         }

@@ -12,7 +12,7 @@ use super::num::{at, fraction, instant, ns, part, small, whole};
 use super::path::Path;
 use super::places::{PLACES, Places};
 use super::spindle::{Sighting, Spindle};
-use super::threshold::Fact;
+use super::threshold::{Fact, Place};
 use crate::findings::{Reason, Stage};
 use crate::{Bench, Halt};
 
@@ -48,6 +48,15 @@ pub(crate) struct Track {
     /// Where the first of them begins.
     first: Angle,
     sector: Angle,
+    /// By how much later than the map has it they are taken to come, in ns: in `first`.
+    late: f64,
+}
+
+impl Track {
+    /// Where it is, and how late.
+    const fn place(&self) -> Place {
+        Place { lba: self.lbas.start, late: self.late }
+    }
 }
 
 /// Where the heads are.
@@ -99,7 +108,7 @@ pub(crate) struct Prober<'a, 'b> {
     pub(crate) path: Path,
     heads: Option<Heads>,
     /// By how much sectors come later than the map has it.
-    places: Places,
+    pub(crate) places: Places,
     /// Ways since the heads were sent elsewhere.
     stayed: u32,
     /// The outermost and the innermost cylinder that have a track of one surface.
@@ -124,7 +133,7 @@ impl<'a, 'b> Prober<'a, 'b> {
             hit_most: 0.0,
             path: Path::default(),
             heads: None,
-            places: Places::new(profile.capacity()),
+            places: Places::new(profile),
             stayed: 0,
             first: 0,
             last,
@@ -166,7 +175,8 @@ impl<'a, 'b> Prober<'a, 'b> {
     /// The addresses on a track, or the longest run of them, as they are seen to come by.
     pub(crate) fn track(&self, cylinder: u32, surface: u32) -> Option<Track> {
         let track = self.track_on_map(cylinder, surface)?;
-        Some(Track { first: track.first + self.late(track.lbas.start), ..track })
+        let late = self.places.late(track.lbas.start);
+        Some(Track { first: track.first + self.late(track.lbas.start), late, ..track })
     }
 
     /// The same as the map alone has it.
@@ -181,7 +191,7 @@ impl<'a, 'b> Prober<'a, 'b> {
             let here = spot.cylinder == cylinder && spot.surface == surface;
             if here && best.is_none_or(|best| best.lbas.len < spot.run) {
                 let lbas = Extent::new(lba, spot.run);
-                best = Some(Track { lbas, first: spot.angle, sector: spot.sector });
+                best = Some(Track { lbas, first: spot.angle, sector: spot.sector, late: 0.0 });
             }
             lba = lba + spot.run;
         }
@@ -204,7 +214,7 @@ impl<'a, 'b> Prober<'a, 'b> {
         let on_map = Self::end_on_map(&spot, extent.len);
         let late = self.spindle.off(on_map, seen).filter(|_| self.spindle.is_settled());
         if let Some(late) = late {
-            self.places.learn(extent.start, late);
+            self.places.learn(extent.start, late, self.spindle.noise());
         }
         self.spindle.sight(end, seen, foretold)
     }
@@ -441,12 +451,14 @@ impl<'a, 'b> Prober<'a, 'b> {
         if errand == Errand::ForcedWrite {
             // It ends with other messages than a read does: only whole turns are of interest.
             let turns = ((at(timed.completed) - pass - passing) / turn + 0.5).floor().max(0.0);
-            return Ok(Some(Fact { reach: pass - submitted + turns * turn, turn }));
+            let reach = pass - submitted + turns * turn;
+            return Ok(Some(Fact { reach, turn, place: track.place() }));
         }
         let end = Self::ends(track, extent);
         match self.sight(extent, end, timed.completed, pass + passing) {
             Sighting::Turns(turns) => {
-                Ok(Some(Fact { reach: pass - submitted + turns * turn, turn }))
+                let reach = pass - submitted + turns * turn;
+                Ok(Some(Fact { reach, turn, place: track.place() }))
             }
             Sighting::Early => Ok(None),
             Sighting::Strange => {

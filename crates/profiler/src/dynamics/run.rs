@@ -313,6 +313,7 @@ impl Run<'_, '_> {
         let more = self.more(Stage::Seeks);
         self.prober.bench.begin(Stage::Seeks, more);
         base.find(&mut self.prober, overheads::PROBES)?;
+        curve.place(&self.prober, &mut base);
         self.own = base.own();
         if let Some(known) = base.estimate() {
             self.base = known.time;

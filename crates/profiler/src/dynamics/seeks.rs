@@ -6,13 +6,14 @@
 //! neighbours, another point is measured in between, until they do; and where movements vary so much
 //! that a point is not yet known well enough, it gets more probes for as long as there is time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::num::{at, duration, part, small};
+use super::num::{at, duration, small};
 use super::overheads::Base;
 use super::prober::{Errand, Prober, Way};
 use super::smooth::{AGREES, Sample, smooth};
 use super::threshold::{Estimate, Prior, Threshold};
+use super::variation::variation;
 use crate::Halt;
 
 /// Every distance up to this is measured.
@@ -35,7 +36,7 @@ const UNKNOWN: (f64, f64) = (0.1, 200_000.0);
 const TIMES: usize = 3;
 /// The standard error that a point is to have on its own, as part of what it is wanted to, as long as time allows: what
 /// neighbours say of it is off where the curve bends, by as much as goes unnoticed.
-const ALONE_PART: f64 = 0.3;
+const ALONE_PART: f64 = 0.2;
 /// What a line between two points may be off, as part of what a point is wanted to.
 const BEND: f64 = 0.3;
 /// Rounds of points in between.
@@ -47,6 +48,8 @@ const PILOT_ROUNDS: u32 = 12;
 const PILOT_TIMES: u32 = 2;
 /// Rounds of more probes for points on their own: time ends them.
 const ROUNDS_ALONE: u32 = 200;
+/// How many of them until it is looked again where sectors lie.
+const PLACED: u32 = 8;
 /// How many deviations from the middle they ask.
 const ASIDE: [f64; 5] = [-1.0, 2.5, 0.0, 1.0, -2.5];
 /// After so long a way of no length is looked at again, in ns, by default and at a glance; by so many probes.
@@ -60,14 +63,14 @@ pub(super) const VARIES: f64 = 3.0 * SPREAD_LEAST;
 pub(crate) const ADAPTIVE: f64 = 1.4;
 /// How many errors of a narrower line a wider one may be off, where movements vary.
 pub(super) const AGREES_VARIED: f64 = 2.6;
-/// And at most.
-const SPREAD_MOST: f64 = 4_000_000.0;
 
 /// A curve under measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
     errand: Errand,
     points: BTreeMap<u32, Threshold>,
+    /// Distances that were asked anew.
+    asked: BTreeSet<u32>,
     /// Distances and the standard deviations of movements there.
     pub(crate) spreads: Vec<(u32, f64)>,
     /// What a way of no distance takes.
@@ -100,7 +103,15 @@ fn distances(cylinders: u32, (each, ratio, parts): (u32, u32, u32)) -> Vec<u32> 
 impl Curve {
     /// Nothing measured; `base` is what a way of no distance takes, in ns.
     pub(crate) fn new(errand: Errand, base: f64, quick: bool) -> Self {
-        Self { errand, points: BTreeMap::new(), spreads: Vec::new(), base, rested: 0.0, quick }
+        Self {
+            errand,
+            points: BTreeMap::new(),
+            asked: BTreeSet::new(),
+            spreads: Vec::new(),
+            base,
+            rested: 0.0,
+            quick,
+        }
     }
 
     /// Looks again what a way of no length takes, if that is some time ago.
@@ -159,6 +170,7 @@ impl Curve {
             }
             stride /= 2;
         }
+        self.place(prober, base);
         if !self.quick {
             self.ask_again(prober, base)?;
         }
@@ -175,8 +187,27 @@ impl Curve {
         if self.quick {
             return Ok(());
         }
+        self.place(prober, base);
         self.ask_again(prober, base)?;
+        self.place(prober, base);
         self.sharpen(prober, base)
+    }
+
+    /// Weighs all that was seen anew, by what is known by now of where sectors lie.
+    pub(crate) fn place(&mut self, prober: &Prober<'_, '_>, base: &mut Base) {
+        let late = |lba| prober.places.late(lba);
+        for (distance, spread) in &mut self.spreads {
+            let Some(point) = self.points.get(distance) else { continue };
+            *spread = variation(&point.placed(*spread, late));
+        }
+        let spreads: Vec<f64> = self.points.keys().map(|distance| self.spread(*distance)).collect();
+        for (threshold, spread) in self.points.values_mut().zip(spreads) {
+            *threshold = threshold.placed(spread, late);
+        }
+        base.place(prober);
+        if let Some(found) = base.estimate() {
+            self.base = found.time;
+        }
     }
 
     /// More probes for the points that are known least on their own, for as long as there is time.
@@ -185,7 +216,10 @@ impl Curve {
         prober: &mut Prober<'_, '_>,
         base: &mut Base,
     ) -> Result<(), Halt> {
-        for _ in 0..ROUNDS_ALONE {
+        for nth in 0..ROUNDS_ALONE {
+            if nth % PLACED == 0 {
+                self.place(prober, base);
+            }
             let alone = |(distance, threshold): (&u32, &Threshold)| {
                 let Estimate { time, error } = threshold.estimate();
                 (ADAPTIVE * error / self.within(time), *distance)
@@ -233,6 +267,9 @@ impl Curve {
             if (found.time - line).abs() < BEND * self.within(line) + doubt {
                 continue;
             }
+            if !self.asked.insert(distance) {
+                continue;
+            }
             let Some(first) = self.points.remove(&distance) else { continue };
             let mut tries = vec![first];
             while tries.len() < 3 {
@@ -245,7 +282,11 @@ impl Curve {
                 tries.extend(self.points.remove(&distance));
             }
             tries.sort_by(|one, other| one.estimate().time.total_cmp(&other.estimate().time));
-            self.points.insert(distance, tries.swap_remove(1));
+            let mut middle = tries.swap_remove(1);
+            for one in tries {
+                middle.join(&one);
+            }
+            self.points.insert(distance, middle);
             self.rest(prober, base)?;
         }
         Ok(())
@@ -521,35 +562,6 @@ pub(crate) fn of_points(
         points,
         samples,
     }
-}
-
-/// The standard deviation of movements that explains what was seen best, wherever their middle is.
-pub(crate) fn variation(threshold: &Threshold) -> f64 {
-    let (mut best, mut spread) = ((0.0, SPREAD_LEAST), SPREAD_LEAST);
-    while spread < SPREAD_MOST {
-        let evidence = evidence(threshold, spread);
-        if evidence > best.0 {
-            best = (evidence, spread);
-        }
-        spread *= 1.2;
-    }
-    best.1
-}
-
-/// How likely what was seen is if movements vary by `spread`, up to a factor.
-///
-/// Over all middles that were thought possible before anything was seen: halving comes near the middle whatever
-/// movements vary by, and who looks near it only finds every spread as likely.
-fn evidence(threshold: &Threshold, spread: f64) -> f64 {
-    let time = threshold.estimate().time;
-    let half = threshold.range();
-    let nodes = |nth: u64| {
-        // Close to each other in the middle, far from each other at the ends.
-        let along = part(nth) / 40.0 - 1.0;
-        let middle = time + half * along * along * along;
-        (threshold.likelihood(middle, spread), along * along + 1e-4)
-    };
-    (0..81).map(nodes).map(|(likelihood, width)| likelihood * width).sum()
 }
 
 #[cfg(test)]

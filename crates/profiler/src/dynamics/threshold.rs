@@ -7,6 +7,8 @@
 //! side. With a movement that always takes as long this is bisection, with one that varies it finds the
 //! median and its error.
 
+use units::Lba;
+
 /// How many times a grid has.
 const GRID: usize = 320;
 /// A part of all facts that may be wrong: a retry, a recalibration.
@@ -44,6 +46,15 @@ pub(crate) struct Fact {
     pub(crate) reach: f64,
     /// One turn, in ns.
     pub(crate) turn: f64,
+    /// Where its sector was taken to pass.
+    pub(crate) place: Place,
+}
+
+/// An address, and by how much its sector was taken to come later than the map has it, in ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Place {
+    pub(crate) lba: Lba,
+    pub(crate) late: f64,
 }
 
 impl Fact {
@@ -118,6 +129,26 @@ impl Threshold {
         self.told_again(near)
     }
 
+    /// Takes in what others found of the same movement, unless that is something else.
+    pub(crate) fn join(&mut self, other: &Self) {
+        let (own, others) = (self.estimate(), other.estimate());
+        let apart = own.error.max(self.spread) + others.error.max(other.spread);
+        if (own.time - others.time).abs() < apart {
+            other.facts.iter().for_each(|fact| self.learn(*fact));
+        }
+    }
+
+    /// What the same facts say of a movement that varies by `spread` if sectors come as late as is known by now.
+    pub(crate) fn placed(&self, spread: f64, late: impl Fn(Lba) -> f64) -> Self {
+        let mut placed = Self::new(self.prior, spread);
+        for fact in &self.facts {
+            let now = late(fact.place.lba);
+            let reach = fact.reach + now - fact.place.late;
+            placed.learn(Fact { reach, place: Place { late: now, ..fact.place }, ..*fact });
+        }
+        placed
+    }
+
     fn told_again(&self, mut new: Self) -> Self {
         self.facts.iter().for_each(|fact| new.learn(*fact));
         new
@@ -126,6 +157,11 @@ impl Threshold {
     /// How many facts there are.
     pub(crate) fn count(&self) -> usize {
         self.facts.len()
+    }
+
+    /// What it is taken to vary by.
+    pub(crate) const fn spread(&self) -> f64 {
+        self.spread
     }
 
     /// The facts.
@@ -274,7 +310,7 @@ mod tests {
     /// What a movement of `time` says to one who asks at `gap`: the first passing that it is in time for.
     fn fact(time: f64, gap: f64) -> Fact {
         let missed = ((time - gap) / TURN).ceil();
-        Fact { reach: gap + missed * TURN, turn: TURN }
+        Fact { reach: gap + missed * TURN, turn: TURN, place: Place::default() }
     }
 
     #[test]
@@ -305,7 +341,7 @@ mod tests {
     fn answers_that_all_lie_elsewhere_are_believed_in_the_end() {
         let mut threshold = Threshold::new(Prior::About(1e5, 50_000.0), 20_000.0);
         for gap in [4e5, 2e5, 1e5, 5e4, 3e4] {
-            threshold.learn(Fact { reach: gap, turn: TURN });
+            threshold.learn(Fact { reach: gap, turn: TURN, place: Place::default() });
         }
         for _ in 0..30 {
             let gap = threshold.median();
