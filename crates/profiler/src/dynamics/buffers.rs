@@ -4,7 +4,7 @@
 //! media takes as long as its sector has yet to come, which may be as little: so a block is asked for just after it has
 //! passed the head, and the two are most of a turn apart. What noise makes of an answer is outvoted by others.
 
-use units::{Angle, Extent, Lba, Operation, Sectors};
+use units::{Angle, Extent, Lba, Operation, Sectors, Share};
 
 use super::findings::ReadBuffer;
 use super::num::{at, duration, instant, median, ns, part, small, whole};
@@ -175,18 +175,22 @@ impl Look<'_, '_, '_> {
         })
     }
 
-    /// How much of a long run is kept, with what was read on behind it.
-    fn segment(&mut self, ahead: u64) -> Result<u64, Halt> {
+    /// How much of a long run is kept, with what was read on behind it; `longest` becomes as much as is known of it, though
+    /// time be over before all is.
+    fn segment(&mut self, ahead: u64, longest: &mut u64) -> Result<(), Halt> {
         let all = self.before(None, ahead)?;
+        *longest = all.max(*longest);
         // Behind the same run, so that the two were kept at once.
         let run = all.max(self.block());
         let rest = self.behind(run, ahead)?;
+        *longest = (all + rest).max(*longest);
         // A run of which the beginning is kept no more has filled a segment; but how far is read on behind that may be
         // another length: a drive that stops with a track goes on into the next behind a longer run.
         let longer = (2 * run).min(SEGMENT_MAX.0 / 2);
         let behind = self.behind(longer, ahead)?;
         let before = self.before(Some(longer), ahead.max(behind))?;
-        Ok((all + rest).max(before + behind))
+        *longest = (before + behind).max(*longest);
+        Ok(())
     }
 }
 
@@ -232,8 +236,11 @@ fn one_of_many(prober: &mut Prober<'_, '_>, len: u64) -> (u64, u64) {
     (sample, long)
 }
 
-/// All of it; nothing where nothing is kept.
-pub(crate) fn read_buffer(prober: &mut Prober<'_, '_>, memory: Memory) -> Result<ReadBuffer, Halt> {
+/// All of it, and how that ended: a segment of which not all was found in time is told with no confidence.
+pub(crate) fn read_buffer(
+    prober: &mut Prober<'_, '_>,
+    memory: Memory,
+) -> Result<(ReadBuffer, Result<(), Halt>), Halt> {
     let votes = Votes::new(prober.bench.budget().quick);
     let mut look = Look { prober, memory, votes };
     let block = look.block();
@@ -246,11 +253,14 @@ pub(crate) fn read_buffer(prober: &mut Prober<'_, '_>, memory: Memory) -> Result
     let ahead = look.length(block, farthest);
     let count = look.segments()?;
     let segments = look.votes.figure(count, 0);
-    let kept = look.segment(farthest.max(from_end))?;
     // What was read ahead of a single block was kept, too.
-    let longest = kept.max(farthest).max(from_end);
-    let segment = look.length(2 * unit(block), longest);
-    Ok(ReadBuffer {
+    let mut longest = farthest.max(from_end);
+    let ended = look.segment(longest, &mut longest);
+    let mut segment = look.length(2 * unit(block), longest);
+    if ended.is_err() {
+        segment.confidence = Share::from_percent(1);
+    }
+    let found = ReadBuffer {
         ahead,
         ends_with_track,
         reads_next_track: ends_with_track && from_end > from_middle,
@@ -258,5 +268,6 @@ pub(crate) fn read_buffer(prober: &mut Prober<'_, '_>, memory: Memory) -> Result
         keeps: None,
         segments,
         segment,
-    })
+    };
+    Ok((found, ended))
 }

@@ -25,9 +25,9 @@ const LATE: f64 = 0.4;
 const PART: [f64; 2] = [120e6, 20e6];
 /// How many parts a length is measured in at first, and each time that more is wanted of it; and one before them, in which
 /// what other lengths left in memory goes.
-const PARTS: u64 = 4;
+const PARTS: [u64; 2] = [4, 2];
 /// Commands of each part at least.
-const COMMANDS: u64 = 2;
+const COMMANDS: [u64; 2] = [2, 1];
 /// How long one length is measured at most, in ns.
 const TIME_MAX: f64 = 12e9;
 /// So many standard errors off the limit a length is on its side of it for certain.
@@ -37,7 +37,7 @@ const ERROR_LEAST: f64 = 0.000_5;
 /// So many standard errors from the best a length may be as good.
 const AS_GOOD: f64 = 2.0;
 /// How much is written before a length is measured: until memory is full, and what comes is what the media take.
-const FILLED_MAX: u64 = 1 << 19;
+pub(crate) const FILLED_MAX: Sectors = Sectors(1 << 19);
 /// The stream stays in the first zone, if that has so many sectors.
 const ROOM_MIN: u64 = 1 << 17;
 /// What of the full speed a stream has at least that loses no turns.
@@ -63,7 +63,7 @@ pub(crate) fn chunks(
     let mut stream = Stream { next: 0, end: room(prober), writes };
     // What fits memory is taken at the speed of the bus; twice as much is in it no more.
     let most = seen.last().map_or(block, |seen| seen.chunk);
-    let fill = if writes { (2 * buffer.0).min(FILLED_MAX) } else { 2 * most };
+    let fill = if writes { (2 * buffer.0).min(FILLED_MAX.0) } else { 2 * most };
     let mut filled = 0;
     while filled < fill {
         filled += stream.go(prober, most)?;
@@ -108,14 +108,15 @@ struct Stream {
 impl Stream {
     /// Commands of a length for some more parts.
     fn measure(&mut self, prober: &mut Prober<'_, '_>, seen: &mut Seen) -> Result<(), Halt> {
-        let time = PART[usize::from(prober.bench.budget().quick)];
+        let quick = usize::from(prober.bench.budget().quick);
+        let (time, parts, least) = (PART[quick], PARTS[quick], COMMANDS[quick]);
         if self.next > self.end / 4 * 3 {
             self.next = 0;
         }
-        for nth in 0..=PARTS {
+        for nth in 0..=parts {
             let began = at(prober.bench.now());
             let (mut sectors, mut commands) = (0, 0);
-            while commands < COMMANDS || at(prober.bench.now()) - began < time {
+            while commands < least || at(prober.bench.now()) - began < time {
                 sectors += self.go(prober, seen.chunk)?;
                 commands += 1;
             }

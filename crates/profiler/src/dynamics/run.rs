@@ -5,7 +5,7 @@ use units::{Duration, Instant, Sectors};
 
 use super::before_writes;
 use super::buffers::{self, Memory};
-use super::chunks::chunks;
+use super::chunks::{FILLED_MAX, chunks};
 use super::habits;
 use super::hits::{self, Hits};
 use super::num::ns;
@@ -18,7 +18,7 @@ use crate::{Bench, Figure, Halt, Stage};
 /// What a stage may take, by default and at a glance.
 const fn time(stage: Stage) -> [Duration; 2] {
     let millis = match stage {
-        Stage::ReadBuffer => [40_000, 5_000],
+        Stage::ReadBuffer => [70_000, 7_000],
         Stage::Seeks => [120_000, 7_500],
         Stage::Overheads => [70_000, 4_000],
         Stage::WriteBuffer => [20_000, 2_500],
@@ -82,6 +82,7 @@ pub fn measure(bench: &mut Bench<'_>, map: &Profile) -> Result<(), Halt> {
         hits: None,
         base: 0.0,
         writes: None,
+        writes_timed: false,
         own: Own::default(),
     };
     let acquiring = run.time(Stage::Seeks);
@@ -118,6 +119,8 @@ struct Run<'a, 'b> {
     began: Instant,
     hits: Option<Hits>,
     writes: Option<Hits>,
+    /// Whether it is known if there are any.
+    writes_timed: bool,
     /// What a read over no distance takes, in ns.
     base: f64,
     /// What is known of the phase of the disk's last track.
@@ -186,6 +189,7 @@ impl Run<'_, '_> {
         if stage == Stage::Overheads {
             self.hits = line(found.hit, found.bus_read);
             self.writes = line(found.cached, found.bus_write);
+            self.writes_timed = true;
         }
         if stage == Stage::Seeks {
             self.base = found.read.map_or(0.0, |read| ns(read.value) + path);
@@ -198,9 +202,9 @@ impl Run<'_, '_> {
             return Ok(());
         };
         self.prober.hit_most = memory.limit;
-        let found = buffers::read_buffer(&mut self.prober, memory)?;
+        let (found, ended) = buffers::read_buffer(&mut self.prober, memory)?;
         self.prober.bench.findings.dynamics.read_buffer = Some(found);
-        Ok(())
+        ended
     }
 
     fn overheads(&mut self) -> Result<(), Halt> {
@@ -221,18 +225,24 @@ impl Run<'_, '_> {
         found.head_switch = overheads::head_switch(&mut self.prober, Errand::Read, &base)?;
         self.prober.bench.findings.dynamics.overheads = found;
         self.habits()?;
-        found = self.prober.bench.findings.dynamics.overheads;
         let facts = *self.prober.bench.facts();
         if facts.writable {
-            self.writes = hits::writes(&mut self.prober)?;
-            if let Some(hits) = self.writes {
-                let (hit, sector) = hits.figures();
-                (found.cached, found.bus_write) = (Some(hit), Some(sector));
-            }
-            self.prober.bench.findings.dynamics.overheads = found;
+            self.time_writes()?;
         }
         if facts.writable && facts.forces {
             self.forced_writes()?;
+        }
+        Ok(())
+    }
+
+    /// What writes take that memory answers, if it does.
+    fn time_writes(&mut self) -> Result<(), Halt> {
+        self.writes = hits::writes(&mut self.prober)?;
+        self.writes_timed = true;
+        if let Some(hits) = self.writes {
+            let (hit, sector) = hits.figures();
+            let found = &mut self.prober.bench.findings.dynamics.overheads;
+            (found.cached, found.bus_write) = (Some(hit), Some(sector));
         }
         Ok(())
     }
@@ -368,6 +378,10 @@ impl Run<'_, '_> {
 
     fn write_buffer(&mut self) -> Result<(), Halt> {
         if self.prober.bench.facts().writable {
+            if !self.writes_timed {
+                // Time was over before; that nothing is answered early cannot be said without.
+                self.time_writes()?;
+            }
             let found = write_buffer::write_buffer(&mut self.prober, self.writes.as_ref())?;
             self.prober.bench.findings.dynamics.write_buffer = Some(found);
         }
@@ -378,18 +392,30 @@ impl Run<'_, '_> {
         let writable = self.prober.bench.facts().writable;
         let now = self.prober.bench.now();
         let half = self.prober.bench.left() / if writable { 2 } else { 1 };
-        let hits = self.hits;
+        // Where what is about to pass is no hit, to be faster than the media is of no use.
+        let memory = self.prober.bench.findings.dynamics.read_buffer;
+        let strict = memory.is_some_and(|memory| memory.waits == Some(false));
+        let hits = self.hits.filter(|_| !strict);
         let reads = chunks(&mut self.prober, (false, Sectors::ZERO), hits.as_ref(), now + half)?;
         self.prober.bench.findings.dynamics.chunks_read = Some(reads);
-        if writable {
-            let buffer = self.prober.bench.findings.dynamics.write_buffer;
-            let size =
-                buffer.and_then(|buffer| buffer.size).map_or(Sectors(2_048), |size| size.value);
-            let until = self.prober.bench.now() + self.prober.bench.left();
-            let hits = self.writes;
-            let writes = chunks(&mut self.prober, (true, size), hits.as_ref(), until)?;
-            self.prober.bench.findings.dynamics.chunks_write = Some(writes);
+        if !writable {
+            return Ok(());
         }
+        let buffer = self.prober.bench.findings.dynamics.write_buffer;
+        let size = buffer.and_then(|buffer| buffer.size).map(|size| size.value);
+        let through = buffer.is_some_and(|buffer| !buffer.answers_early).then_some(Sectors::ZERO);
+        // What was not full after hundreds of writes is to be filled first, for which a glance has no time.
+        let huge = (!self.prober.bench.budget().quick).then_some(FILLED_MAX);
+        let Some(size) = size.or(through).or(huge) else {
+            let note =
+                "chunks of writes: left out, how much memory takes before it is full is not known";
+            self.prober.bench.findings.note(note.into());
+            return Ok(());
+        };
+        let until = self.prober.bench.now() + self.prober.bench.left();
+        let hits = self.writes;
+        let writes = chunks(&mut self.prober, (true, size), hits.as_ref(), until)?;
+        self.prober.bench.findings.dynamics.chunks_write = Some(writes);
         Ok(())
     }
 

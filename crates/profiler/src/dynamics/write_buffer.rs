@@ -15,7 +15,7 @@ use super::votes::{Votes, unit};
 use crate::{Figure, Halt};
 
 /// Lengths of scattered writes, in blocks of 8 sectors: the first with which the buffer fills counts.
-const LENGTHS: [u64; 3] = [1, 8, 64];
+const LENGTHS: [u64; 4] = [1, 8, 64, 256];
 /// Writes in a burst at most.
 const BURST: u64 = 600;
 /// A write that took so much longer than its like had to wait, in ns.

@@ -118,6 +118,45 @@ pub(crate) fn missed_of_buffers(model: &Model, found: &Dynamics) -> Vec<String> 
     missed
 }
 
+/// How many of its own errors a point of a glance's curve may be off.
+const ERRORS: f64 = 3.0;
+
+/// What of a glance's map and seeks is not so, as far as they go: zones that begin where none does or have other tracks, and
+/// seeks that are off by more than a twentieth, 0.1 ms and what they say of themselves.
+pub(crate) fn missed_of_glance(model: &Model, found: &Findings) -> Vec<String> {
+    let mut missed = Vec::new();
+    let zones = found.geometry.iter().flat_map(|map| &map.zones);
+    for zone in zones {
+        let is = model.zones().zip(&model.spec().zones).find(|(facts, _)| {
+            facts.lbas.start <= zone.lbas.start && zone.lbas.start < facts.lbas.end()
+        });
+        let sectors = zone.sectors_per_track.value;
+        let Some((facts, is)) = is else { continue };
+        if is.sectors_per_track != sectors {
+            missed.push(format!(
+                "zone at {}: {sectors} for {}",
+                zone.lbas.start.0, is.sectors_per_track
+            ));
+        } else if facts.lbas.start != zone.lbas.start {
+            missed.push(format!("zone at {} for {}", zone.lbas.start.0, facts.lbas.start.0));
+        }
+    }
+    let heads = found.geometry.as_ref().and_then(|map| map.heads).map(|heads| heads.value);
+    if heads.is_some_and(|heads| heads != model.spec().surfaces) {
+        missed.push(format!("heads: {heads:?} for {}", model.spec().surfaces));
+    }
+    for point in found.dynamics.seek.iter().flat_map(|seeks| &seeks.points) {
+        let (found, is) = (point.time.as_millis_f64(), model.seek(point.distance).as_millis_f64());
+        let error = point.error.as_millis_f64();
+        let off = found - is;
+        if off.abs() > (is * 0.05).max(0.1) + ERRORS * error {
+            let distance = point.distance;
+            missed.push(format!("seek over {distance}: {off:+.3} ms of {is:.3}, error {error:.3}"));
+        }
+    }
+    missed
+}
+
 /// What is between a read's last sector and its completion, which is in every time that a host sees.
 pub(crate) fn behind(spec: &Spec) -> Duration {
     let bus = spec.firmware.bus;
