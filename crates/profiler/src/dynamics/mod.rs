@@ -29,6 +29,7 @@ mod prediction;
 mod prober;
 mod run;
 mod seeks;
+mod silence;
 mod smooth;
 mod spindle;
 pub(crate) mod threshold;

@@ -52,6 +52,8 @@ const PHASE_PART_QUICK: u32 = 8;
 const PHASE_PARTS: u64 = 96;
 /// And probes of the way of no distance.
 const PROBE_PARTS: u64 = 24;
+/// So that it is asked for this part of a turn after the one before.
+pub(super) const SILENT_PART: f64 = 23.0 / 24.0;
 
 /// What a seek command over no distance takes.
 pub(crate) fn seek_command(prober: &mut Prober<'_, '_>) -> Result<Option<Figure<Duration>>, Halt> {
@@ -85,6 +87,8 @@ pub(crate) struct Base {
     again: bool,
     /// What of it is the way of a write's data over the bus, in ns: while an arm moves, data comes beside it.
     data: f64,
+    /// And what comes of the silence before it, in ns: see [`super::silence`].
+    silence: f64,
     /// What the path took meanwhile.
     path: Path,
 }
@@ -127,7 +131,9 @@ impl Base {
         let last_track = LastTrack::new(prober, segments);
         let threshold = Threshold::new(prior, SPREAD);
         let (own, path) = (Own::default(), Path::default());
-        Self { errand, threshold, last_track, own, again: false, data, path }
+        // A write is asked for at once.
+        let silence = prober.silence.filter(|_| errand == Errand::Read).unwrap_or(0.0);
+        Self { errand, threshold, last_track, own, again: false, data, silence, path }
     }
 
     /// The same, measured anew from what is known of it.
@@ -147,7 +153,7 @@ impl Base {
     pub(crate) fn estimate(&self) -> Option<Estimate> {
         let Estimate { time, error } = self.threshold.estimate();
         let own = self.own.estimate();
-        let time = (time + own.time - self.data).max(0.0);
+        let time = (time + own.time - self.data - self.silence).max(0.0);
         let error = (error * error + own.error * own.error).sqrt();
         (self.count() > LEAST).then_some(Estimate { time, error })
     }

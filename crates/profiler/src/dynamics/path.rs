@@ -110,7 +110,7 @@ fn of(ways: &[&[f64]; 3]) -> f64 {
 }
 
 /// The middle of some, and its standard error.
-fn middle(of: &[f64]) -> (f64, f64) {
+pub(super) fn middle(of: &[f64]) -> (f64, f64) {
     let middle = median(of.to_vec()).unwrap_or(0.0);
     let away = of.iter().map(|one| (one - middle).abs()).collect();
     // Of what is spread as a bell is, half is this part of a standard deviation away.

@@ -106,6 +106,8 @@ pub(crate) struct Prober<'a, 'b> {
     pub(crate) hit_most: f64,
     /// What the path took, whenever it was timed.
     pub(crate) path: Path,
+    /// What a command takes longer that is asked for most of a turn after the one before, in ns, once that was looked at.
+    pub(crate) silence: Option<f64>,
     heads: Option<Heads>,
     /// By how much sectors come later than the map has it.
     pub(crate) places: Places,
@@ -132,6 +134,7 @@ impl<'a, 'b> Prober<'a, 'b> {
             takeover,
             hit_most: 0.0,
             path: Path::default(),
+            silence: None,
             heads: None,
             places: Places::new(profile),
             stayed: 0,

@@ -12,7 +12,7 @@ use super::num::ns;
 use super::overheads::{self, Base, Own};
 use super::prober::{Errand, Prober};
 use super::seeks::Curve;
-use super::{depth, prediction, write_buffer};
+use super::{depth, prediction, silence, write_buffer};
 use crate::{Bench, Figure, Halt, Stage};
 
 /// What a stage may take, by default and at a glance.
@@ -220,6 +220,7 @@ impl Run<'_, '_> {
         self.prober.bench.findings.dynamics.overheads = found;
         found.seek = overheads::seek_command(&mut self.prober)?;
         self.prober.bench.findings.dynamics.overheads = found;
+        self.silence()?;
         let mut base = self.base_of(Errand::Read);
         base.find(&mut self.prober, overheads::PROBES_FIRST)?;
         found.head_switch = overheads::head_switch(&mut self.prober, Errand::Read, &base)?;
@@ -273,6 +274,17 @@ impl Run<'_, '_> {
         Ok(())
     }
 
+    /// What comes of the silence before a way of no distance is asked for, once.
+    fn silence(&mut self) -> Result<(), Halt> {
+        let Some(memory) = self.prober.bench.findings.dynamics.read_buffer else { return Ok(()) };
+        if self.prober.silence.is_none() && !self.prober.bench.facts().seeks {
+            let silent = overheads::SILENT_PART * self.prober.spindle.period();
+            let more = silence::after(&mut self.prober, silent, memory.ahead.value)?;
+            self.prober.silence = Some(more);
+        }
+        Ok(())
+    }
+
     /// What a way of no distance takes, with all that comes before the arm moves: to be measured.
     fn base_of(&self, errand: Errand) -> Base {
         let memory = self.prober.bench.findings.dynamics.read_buffer;
@@ -292,6 +304,7 @@ impl Run<'_, '_> {
 
     fn seeks(&mut self) -> Result<(), Halt> {
         let cylinders = self.prober.profile.cylinders;
+        self.silence()?;
         let mut base = self.base_of(Errand::Read);
         base.find(&mut self.prober, overheads::PROBES_FIRST)?;
         if let Some(base) = base.estimate() {
