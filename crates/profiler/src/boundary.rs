@@ -14,6 +14,12 @@ const AGAINST_MAX: f64 = 7.0;
 const SLIPPED: f64 = 2.5;
 /// Rules that differ by less than this many standard deviations tell nothing: either may be off by as much.
 const APART_LEAST: f64 = 1.2;
+/// The same where it counts by how much either may be off: then many reads tell what one does not.
+const APART_LEAST_UNSURE: f64 = 0.5;
+/// How often a boundary is looked for again at most, where reads beside it say otherwise.
+const CONFIRMED_MAX: u32 = 3;
+/// Reads beside it by which it is confirmed.
+const CONFIRM: u32 = 24;
 /// Rules that differ by more tell no more.
 const APART_ENOUGH: f64 = 3.5;
 /// A block that was read so often says nothing new: it may lie where neither rule has it.
@@ -53,6 +59,131 @@ pub(crate) struct Search<'s> {
     pub(crate) reads: u32,
     /// The standard deviation of a phase about the right rule, in turns.
     pub(crate) sigma: f64,
+    /// By how much either rule may be off all along, as a standard deviation in turns.
+    pub(crate) unsure: (f64, f64),
+    /// So many blocks on either side are read at last: what is asked next is decided by what was seen, and where much
+    /// speaks against a place by chance nothing is asked any more.
+    pub(crate) confirm: u64,
+}
+
+impl Search<'_> {
+    /// Rules that differ by less, in standard deviations, tell nothing.
+    fn apart_least(&self) -> f64 {
+        if self.unsure == (0.0, 0.0) { APART_LEAST } else { APART_LEAST_UNSURE }
+    }
+}
+
+/// A read near a boundary: by how much it is off what either rule says.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    at: Block,
+    before: Off,
+    behind: Off,
+}
+
+/// By how much a read is off a rule as it is, and off the nearest of those that have tracks begin a little beside where it does.
+#[derive(Clone, Copy, Debug)]
+struct Off {
+    exactly: f64,
+    slipped: f64,
+}
+
+/// Reads on one side of a boundary, held against one rule.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    /// How many of them lie near it, and the sum of what they are off, in standard deviations.
+    near: f64,
+    off: f64,
+    /// What speaks against the rule as it is.
+    against: f64,
+}
+
+impl Held {
+    fn with(self, off: f64, sigma: f64) -> Self {
+        let against = against(off, 0.0, sigma);
+        let (near, off) = if against < AGAINST_MAX { (1.0, off / sigma) } else { (0.0, 0.0) };
+        Self { near: self.near + near, off: self.off + off, against: self.against + against }
+    }
+
+    /// What speaks against the rule, whatever its level is: that is off by so many standard deviations of a read, as one.
+    fn speaks(self, unsure: f64) -> f64 {
+        let square = unsure * unsure;
+        let times = 1.0 + self.near * square;
+        self.against + 0.5 * (logarithm(times) - self.off * self.off * square / times)
+    }
+}
+
+/// The same, held against the rule as it is and against what it would be with tracks that begin a little elsewhere. Either
+/// holds for all of them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Side {
+    exactly: Held,
+    slipped: Held,
+}
+
+impl Side {
+    fn with(self, off: Off, sigma: f64) -> Self {
+        Self {
+            exactly: self.exactly.with(off.exactly, sigma),
+            slipped: self.slipped.with(off.slipped, sigma),
+        }
+    }
+
+    fn speaks(self, unsure: f64) -> f64 {
+        self.exactly.speaks(unsure).min(self.slipped.speaks(unsure) + SLIPPED)
+    }
+}
+
+/// What is known of a boundary that is looked for.
+struct Known<'s> {
+    search: &'s Search<'s>,
+    /// How likely each place was before anything was read, as a logarithm.
+    before_reading: Vec<f64>,
+    /// In the order of their places.
+    reads: Vec<Read>,
+    /// Evidence of each place, as a logarithm.
+    evidence: Vec<f64>,
+    best: Boundary,
+}
+
+impl Known<'_> {
+    /// Adds a read.
+    fn add(&mut self, read: Read) {
+        let place = self.reads.partition_point(|other| other.at < read.at);
+        self.reads.insert(place, read);
+    }
+
+    /// Weighs every place anew.
+    fn weigh(&mut self) {
+        let Search { from, sigma, unsure, .. } = *self.search;
+        let unsure = (unsure.0 / sigma, unsure.1 / sigma);
+        let mut behind = vec![Side::default()];
+        for read in self.reads.iter().rev() {
+            behind.push(behind[behind.len() - 1].with(read.behind, sigma));
+        }
+        let mut before = Side::default();
+        let mut reads = self.reads.iter().peekable();
+        let speaks = |before: Side, behind: &[Side]| {
+            before.speaks(unsure.0) + behind.last().map_or(0.0, |side| side.speaks(unsure.1))
+        };
+        let mut against = speaks(before, &behind);
+        for ((place, evidence), likely) in
+            (from..).zip(&mut self.evidence).zip(&self.before_reading)
+        {
+            let mut more = false;
+            // A block is before the boundary if that lies behind it.
+            while let Some(read) = reads.next_if(|read| read.at < place) {
+                before = before.with(read.before, sigma);
+                behind.pop();
+                more = true;
+            }
+            if more {
+                against = speaks(before, &behind);
+            }
+            *evidence = likely - against;
+        }
+        self.best = weigh(from, &self.evidence);
+    }
 }
 
 /// What was found.
@@ -79,50 +210,76 @@ pub(crate) fn boundary(
     before_reading: &dyn Fn(Block) -> f64,
 ) -> Result<Boundary, Halt> {
     let count = usize::try_from(search.to.saturating_sub(search.from) + 1).unwrap_or(1);
-    // Evidence of each place, as a logarithm.
-    let mut evidence: Vec<f64> = (search.from..).take(count).map(before_reading).collect();
+    let before_reading: Vec<f64> = (search.from..).take(count).map(before_reading).collect();
+    let evidence = before_reading.clone();
+    let best = weigh(search.from, &evidence);
+    let mut known = Known { search, before_reading, reads: Vec::new(), evidence, best };
     let apart = |at: Block| wrap(before(at) - behind(at)).abs() / search.sigma;
-    let weighed = |evidence: &mut Vec<f64>, at: Block, phase: f64| {
-        let if_before = against_near(phase, (before, at), search);
-        let if_behind = against_near(phase, (behind, at), search);
-        for (place, evidence) in (search.from..).zip(&mut *evidence) {
-            // The block is before the boundary if that lies behind it.
-            *evidence -= if at < place { if_before } else { if_behind };
-        }
-        weigh(search.from, evidence)
+    let read = |at: Block, phase: f64| Read {
+        at,
+        before: off_near(phase, (before, at), search),
+        behind: off_near(phase, (behind, at), search),
     };
     let length = real(search.to.saturating_sub(search.from));
     let first = probe.samples(search.spread, |part| search.from + whole(part * length))?;
-    for sample in first {
-        if apart(sample.at) > APART_LEAST {
-            weighed(&mut evidence, sample.at, probe.phase(&sample));
+    for sample in first.iter().filter(|sample| apart(sample.at) > search.apart_least()) {
+        known.add(read(sample.at, probe.phase(sample)));
+    }
+    known.weigh();
+    for _ in 0..CONFIRMED_MAX {
+        ask(probe, &mut known, &apart, &read)?;
+        let at = known.best.at;
+        if search.confirm == 0 {
+            break;
+        }
+        let low = at.saturating_sub(search.confirm).max(search.from);
+        let length = real((at + search.confirm).min(search.to).saturating_sub(low));
+        for sample in probe.samples(CONFIRM, |part| low + whole(part * length))? {
+            if apart(sample.at) > search.apart_least() {
+                known.add(read(sample.at, probe.phase(&sample)));
+            }
+        }
+        known.weigh();
+        if known.best.at == at {
+            break;
         }
     }
-    let mut best = weigh(search.from, &evidence);
-    let mut read = Vec::new();
+    Ok(known.best)
+}
+
+/// Reads where that tells most, until it is told where the boundary is, or reads are spent.
+fn ask(
+    probe: &mut Probe<'_, '_>,
+    known: &mut Known<'_>,
+    apart: &dyn Fn(Block) -> f64,
+    read: &dyn Fn(Block, f64) -> Read,
+) -> Result<(), Halt> {
+    let search = known.search;
+    let mut asked = Vec::new();
     let (mut reads, mut tries) = (0, 0);
     let told = |best: &Boundary| best.width <= search.width && 1.0 - best.sure <= search.doubt;
     while reads < search.reads
-        && (!told(&best) || reads < search.reads_min)
+        && (!told(&known.best) || reads < search.reads_min)
         && tries < 3 * search.reads
     {
         tries += 1;
         // Once a place stands out every other read goes between it and those that are as likely.
-        let few = best.sure > LIKELY && tries % 2 == 0;
+        let few = known.best.sure > LIKELY && tries % 2 == 0;
         let doubt = if few { 0.0 } else { DOUBT };
-        let known = (&best, &evidence[..], &read[..]);
-        let Some(at) = choose(probe, search, known, (&apart, doubt)) else {
+        let so_far = (&known.best, &known.evidence[..], &asked[..]);
+        let Some(at) = choose(probe, search, so_far, (apart, doubt)) else {
             if few && reads < search.reads_min {
                 continue;
             }
             break;
         };
-        read.push(at);
+        asked.push(at);
         let Some(sample) = probe.sample_again(at)? else { continue };
         reads += 1;
-        best = weighed(&mut evidence, at, probe.phase(&sample));
+        known.add(read(at, probe.phase(&sample)));
+        known.weigh();
     }
-    Ok(best)
+    Ok(())
 }
 
 /// Where to read next: where the rules differ and as much speaks for a boundary before it as for one behind it.
@@ -146,7 +303,7 @@ fn choose(
     for at in candidates(probe, search, (best, &sums)) {
         let apart = apart(at);
         let often = || read.iter().filter(|other| **other == at).count() >= OFTEN;
-        if at >= probe.blocks || apart < APART_LEAST || often() {
+        if at >= probe.blocks || apart < search.apart_least() || often() {
             continue;
         }
         let sum = behind_it(at);
@@ -205,24 +362,19 @@ pub(crate) fn against(phase: f64, rule: f64, sigma: f64) -> f64 {
     (0.5 * (wrap(phase - rule) / sigma).powi(2)).min(AGAINST_MAX)
 }
 
-/// The same for a rule that may have its tracks begin a little earlier or later.
-fn against_near(
-    phase: f64,
-    (rule, at): (&dyn Fn(Block) -> f64, Block),
-    search: &Search<'_>,
-) -> f64 {
-    let exactly = against(phase, rule(at), search.sigma);
+/// By how much a read is off a rule, that may have its tracks begin a little earlier or later.
+fn off_near(phase: f64, (rule, at): (&dyn Fn(Block) -> f64, Block), search: &Search<'_>) -> Off {
+    let exactly = wrap(phase - rule(at));
     if search.slack == 0 {
-        return exactly;
+        return Off { exactly, slipped: exactly };
     }
     let step = |from: Block, to: Block| wrap(rule(to) - rule(from)).abs();
     let slope = step(at, at + 1).min(step(at + 1, at + 2)) * real(search.slack);
     let earlier = rule(at + search.slack) - slope;
     let later = rule(at.saturating_sub(search.slack)) + slope;
-    [earlier, later]
-        .into_iter()
-        .map(|rule| against(phase, rule, search.sigma) + SLIPPED)
-        .fold(exactly, f64::min)
+    let nearer = |one: f64, other: f64| if other.abs() < one.abs() { other } else { one };
+    let slipped = [earlier, later].map(|rule| wrap(phase - rule)).into_iter().fold(exactly, nearer);
+    Off { exactly, slipped }
 }
 
 /// What evidence of places in a row says, the first of which is `from`.

@@ -26,6 +26,10 @@ const SPREAD: u32 = 32;
 const DOUBT: f64 = 1e-6;
 /// What speaks against a piece that begins inside a track, as a logarithm.
 const INSIDE: f64 = 4.6;
+/// What speaks against a sector that was slipped between an end and where tracks were seen to begin, as a logarithm.
+const SLIP: f64 = 2.5;
+/// So many tracks on either side of an end are read once more.
+const CONFIRM_TRACKS: u64 = 2;
 /// The most tracks of each of two lattices that are looked at where one may become the other.
 const BEGINS_MAX: usize = 1_024;
 /// So many blocks on either side of an end say where exactly it is, if slips have moved it.
@@ -136,6 +140,8 @@ fn exactly(
         reads_min: 12,
         reads: 60 * probe.effort(),
         sigma: probe.sigma * 1.2,
+        unsure: (0.0, 0.0),
+        confirm: 0,
     };
     let found = boundary(probe, &search, &before, &behind, &|_| 0.0)?;
     let inside = found.at > from + 1 && found.at < to;
@@ -160,15 +166,18 @@ fn between(
         reads_min: 16,
         reads: 240 * probe.effort(),
         sigma: probe.sigma * 1.3,
+        unsure: (level_error(probe, old), level_error(probe, new)),
+        confirm: CONFIRM_TRACKS * old.spt.max(new.spt),
     };
     // Most layouts begin with a track, and behind the end of one; half of them end with part of one, it may be. That a track
-    // of both begins somewhere is a chance of one in a track's blocks, if they do not for that reason.
-    let (of_old, of_new) = (logarithm(real(old.spt)), logarithm(real(new.spt)));
-    let likely = |at: Block| match (old.track(at).1, new.track(at).1) {
-        (0, 0) => 0.0,
-        (_, 0) => -of_old,
-        (0, _) => -of_new - INSIDE,
-        _ => -of_old - of_new - INSIDE,
+    // of both begins somewhere is a chance of one in a track's blocks, if they do not for that reason. What was slipped between
+    // there and where tracks were seen to begin moves them: those of the old one seem to begin later, of the new one earlier.
+    let slipped = |blocks: u64| SLIP * real(blocks);
+    let (of_old, of_new) = (logarithm(real(old.spt)), logarithm(real(new.spt)) + INSIDE);
+    let likely = |at: Block| {
+        let (old_at, new_at) = (old.track(at).1, new.track(at).1);
+        let left = if old_at == 0 { 0 } else { old.spt - old_at };
+        -slipped(left).min(of_old) - slipped(new_at).min(of_new)
     };
     boundary(probe, &search, &|at| old.at(at), &|at| new.at(at), &likely)
 }
@@ -202,6 +211,13 @@ fn levelled(
     // More than that is another lattice.
     let moved = if moved.abs() < OFF_MAX { moved } else { 0.0 };
     Ok(Lattice { phase: part(lattice.phase + moved), ..lattice })
+}
+
+/// By how much the level may be off that [`LEVEL`] blocks have told, a slipped sector among them, in turns.
+fn level_error(probe: &Probe<'_, '_>, lattice: &Lattice) -> f64 {
+    let read = probe.sigma / f64::from(LEVEL * probe.effort()).sqrt();
+    let slipped = 1.0 / real(lattice.spt);
+    (read * read + slipped * slipped).sqrt()
 }
 
 /// Finds exactly where tracks begin, near both ends of the piece.

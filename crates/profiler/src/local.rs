@@ -290,6 +290,8 @@ fn find_within(
         reads_min: 6,
         reads: 90 * probe.effort(),
         sigma: probe.sigma * 1.1,
+        unsure: (0.0, 0.0),
+        confirm: 0,
     };
     let left = |at: Block| level + straight(at);
     let right = |at: Block| level + jump + straight(at);

@@ -21,6 +21,8 @@ const ROUNDS_MIN: u32 = 6;
 const KEPT_READS: usize = 16;
 /// A read that ends so far from its turn is an outlier.
 const LATE: f64 = 0.2;
+/// What comes out of memory ends so far from where the block comes by, in turns, four times of five.
+const KEPT_OFF: f64 = 0.1;
 /// Reads that wait for a turn take times that lie further apart, in ns: three eighths of the shortest turn.
 const KEPT_SPREAD: f64 = 600_000.0;
 /// So many reads that end too soon are no chance.
@@ -407,20 +409,26 @@ fn wander(residuals: &[(f64, f64)], noise: f64) -> f64 {
 }
 
 /// What a read takes at most that comes out of the drive's memory, in ns: a block that was just read is read again, and
-/// the block behind one that was, which drives read ahead: some keep nothing else. Nothing if both take as long as off
-/// the media.
+/// the block behind one that was, which drives read ahead: some keep nothing else. Nothing if both come off the media: then
+/// they end where on the turn the first read did, however long they happen to have waited for it.
 fn memory(probe: &mut Probe<'_, '_>, references: &[Reference]) -> Result<f64, Halt> {
     let mut most = 0.0_f64;
     for behind in [0, 1] {
-        let mut again = Vec::new();
+        let (mut off_turn, mut reads) = (Vec::new(), 0);
         for reference in references.iter().cycle().take(KEPT_READS) {
             let Some((_, first)) = probe.read(reference.at)? else { continue };
             // Long enough for the drive to have read on, and not a number of whole turns.
             let until = first.time + (2.3 + probe.even()) * probe.period;
             probe.bench.wait_until(probe.instant(until));
-            again.extend(probe.read(reference.at + behind)?.map(|(took, _)| took));
+            let Some((took, again)) = probe.read(reference.at + behind)? else { continue };
+            reads += 1;
+            if wrap((again.time - first.time) / probe.period).abs() > KEPT_OFF {
+                off_turn.push(took);
+            }
         }
-        most = most.max(kept_below(again, probe.period));
+        if off_turn.len() * 5 > reads * 2 {
+            most = most.max(kept_below(off_turn, probe.period));
+        }
     }
     Ok(most)
 }

@@ -4,7 +4,7 @@ mod judged;
 
 use std::sync::Arc;
 
-use drive::Model;
+use drive::{Model, Skip};
 use judged::drawn::invented;
 use judged::{Measured, SKEWS_OFF_MAX, assert_held, held, measured};
 use spindle_profiler::{Budget, Geometry};
@@ -87,7 +87,16 @@ fn the_zones_of_old_drives_with_slips_and_spares_are_found() {
 /// What was slipped in the first tracks of a zone moves all tracks behind it by a sector.
 #[test]
 fn zones_begin_where_they_do_though_sectors_were_slipped_next_to_it() {
-    holds(37);
+    for seed in [189, 203] {
+        let (name, mut spec) = invented(seed);
+        for zone in &mut spec.zones {
+            let sectors = u64::from(zone.sectors_per_track);
+            zone.skips.retain(|skip| skip.first > 16 * sectors);
+            zone.skips.insert(0, Skip { first: 2 * sectors + sectors / 3, count: 1 });
+        }
+        let model = Arc::new(spec.check().expect("a drive"));
+        assert_held(&name, &model, &measured(&model, Budget::DEFAULT, seed));
+    }
 }
 
 /// What a spindle of 15,000 rpm takes is more than this budget has for the map.

@@ -192,16 +192,13 @@ fn zones(spec: &mut Spec, age: &Age, dice: &mut Dice) {
         let wide = cylinders / count * between(dice, (60, 140)) / 100;
         let last = first + u32::try_from(wide.max(30)).expect("small");
         let tracks = (u64::from(last - first) + 1) * surfaces;
-        let mut skips = Vec::new();
-        // Slips first, well before what is spared at the end.
-        let mut at = 0;
-        for _ in 0..slips / count {
-            at += 1 + dice.below(tracks * sectors / (slips + 1));
-            if at < (tracks - 4 * surfaces) * sectors {
-                skips.push(Skip { first: at, count: 1 });
-                at += 2;
-            }
-        }
+        // Defects lie anywhere in the zone, well before what is spared at its end.
+        let room = (tracks - 4 * surfaces) * sectors;
+        let mut slipped: Vec<u64> = (0..slips / count).map(|_| dice.below(room)).collect();
+        slipped.sort_unstable();
+        slipped.dedup_by(|next, before| *next < *before + 2);
+        let mut skips: Vec<Skip> =
+            slipped.into_iter().map(|first| Skip { first, count: 1 }).collect();
         if spare > 0 {
             let spared = spare * sectors * between(dice, (1, surfaces));
             skips.push(Skip { first: tracks * sectors - spared, count: spared });
