@@ -131,6 +131,14 @@ impl Measured {
         if let Some(next) = seek.points.first_mut().filter(|point| point.0 == 1) {
             next.1 = reads.fitted(next.1, |band| band.cylinder_skew);
         }
+        let write_settle = settled.saturating_sub(head_switch);
+        let mut seek_write = curve(dynamics.seek_write.as_ref(), profile.write_settle);
+        let next = seek_write.as_mut().and_then(|seek| seek.points.first_mut());
+        if let Some(next) = next.filter(|point| point.0 == 1) {
+            // The heads settle after the way to the next cylinder, too, and both are done within the skew.
+            let both = writes.fitted(next.1 + profile.write_settle, |band| band.cylinder_skew);
+            next.1 = next.1.min(both.saturating_sub(write_settle));
+        }
         let overheads = Overheads {
             read_hit: profile.overheads.hit,
             read_miss: profile.overheads.read,
@@ -148,9 +156,9 @@ impl Measured {
             mapping: mapping(&profile.bands),
             zones: zones(&profile),
             seek,
-            seek_write: curve(dynamics.seek_write.as_ref(), profile.write_settle),
+            seek_write,
             head_switch,
-            write_settle: settled.saturating_sub(head_switch),
+            write_settle,
             overheads,
             overheads_after_write: overheads,
             bus_sector: profile.bus_sector,

@@ -24,7 +24,7 @@ const LEAST: usize = 5;
 const SILENCE_MAX: Duration = Duration::from_millis(12);
 
 /// How many errors tell that a silence makes something of the way.
-const TELLS: f64 = 2.0;
+const TELLS: f64 = 3.0;
 /// A middle one is less certain than a mean by this factor.
 const MIDDLE: f64 = 1.25;
 

@@ -196,10 +196,6 @@ impl Curve {
     /// Weighs all that was seen anew, by what is known by now of where sectors lie.
     pub(crate) fn place(&mut self, prober: &Prober<'_, '_>, base: &mut Base) {
         let late = |lba| prober.places.late(lba);
-        for (distance, spread) in &mut self.spreads {
-            let Some(point) = self.points.get(distance) else { continue };
-            *spread = variation(&point.placed(*spread, late));
-        }
         let spreads: Vec<f64> = self.points.keys().map(|distance| self.spread(*distance)).collect();
         for (threshold, spread) in self.points.values_mut().zip(spreads) {
             *threshold = threshold.placed(spread, late);
