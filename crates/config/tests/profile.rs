@@ -112,6 +112,7 @@ fn dynamics(model: &Model) -> Dynamics {
                 drive: Bytes(1),
             }],
             optimal: (Sectors(50), Sectors(2_048)),
+            confidence: Some(Share::from_percent(97)),
         }),
         chunks_write: None,
         depths: vec![DepthPoint { depth: 1, per_1000_s: 68_123, samples: 99 }],

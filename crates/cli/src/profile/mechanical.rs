@@ -154,8 +154,9 @@ fn throughput(name: &str, chunks: &Chunks) -> String {
     };
     let rows: Vec<_> = chunks.points.iter().map(row).collect();
     let (from, to) = chunks.optimal;
+    let sure = chunks.confidence.map_or(String::new(), |sure| format!(", sure to {sure}"));
     table::text(&[title.as_str(), "MB/s seen", "MB/s without the host"], &rows)
-        + &format!("best from {} to {}\n", from.bytes(), to.bytes())
+        + &format!("best from {} to {}{sure}\n", from.bytes(), to.bytes())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]

@@ -162,6 +162,7 @@ impl Record for Chunks {
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), ConfigError> {
         form.field("optimal_from", &mut self.optimal.0)?;
         form.field("optimal_to", &mut self.optimal.1)?;
+        form.maybe("confidence", &mut self.confidence)?;
         form.rows("points", &mut self.points, POINTS_MAX)
     }
 }

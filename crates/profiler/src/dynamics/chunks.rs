@@ -5,11 +5,11 @@
 //! are the bottleneck. So two figures are kept: what this host saw, and what the drive would do for one that is
 //! never late. Of the latter the range is made.
 
-use units::{Bytes, Extent, Instant, Lba, Operation, SECTOR_BYTES, Sectors};
+use units::{Bytes, Extent, Instant, Lba, Operation, SECTOR_BYTES, Sectors, Share};
 
 use super::findings::{ChunkPoint, Chunks};
 use super::hits::Hits;
-use super::num::{at, part, whole};
+use super::num::{at, part, small, whole};
 use super::prober::Prober;
 use crate::Halt;
 
@@ -280,6 +280,46 @@ impl Host {
             drive: bytes(one.rate),
         };
         let points = seen.iter().zip(&punctual).map(point).collect();
-        Chunks { optimal: (chunk(first), chunk(last)), points }
+        let confidence = Some(Self::sure(seen, &punctual));
+        Chunks { optimal: (chunk(first), chunk(last)), points, confidence }
+    }
+
+    /// How sure it is that all lengths are on the side of the limit on which they are seen.
+    fn sure(seen: &[Seen], punctual: &[Punctual]) -> Share {
+        let (best, best_error) = Self::best(seen);
+        let limit_error = OPTIMAL * best_error;
+        let side = |one: &Punctual| {
+            let error = one.error.hypot(limit_error).max(f64::MIN_POSITIVE);
+            let errors = (one.rate - OPTIMAL * best).abs() / error;
+            // The normal distribution, to a hundredth.
+            1.0 / (1.0 + (-1.702 * errors).exp())
+        };
+        let all: f64 = punctual.iter().map(side).product();
+        Share::from_percent(small(all * 100.0 - 0.5).min(99))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lengths with their rates, each seen ten times, now faster and now slower by this part.
+    fn seen(rates: [f64; 3], by: f64) -> Vec<Seen> {
+        let one = |(chunk, rate): (u64, f64)| {
+            let rate = |nth: u64| rate * if nth.is_multiple_of(2) { 1.0 + by } else { 1.0 - by };
+            Seen { chunk, parts: (0..10).map(|nth| (rate(nth) * 1e8, 1e8)).collect() }
+        };
+        [8, 64, 512].into_iter().zip(rates).map(one).collect()
+    }
+
+    #[test]
+    fn a_range_is_as_sure_as_its_most_doubtful_length() {
+        let host = Host { late: 0.0, noise: 0.0, hits: None };
+        let found = |rates, by| host.range(&seen(rates, by));
+        let clear = found([0.010, 0.0198, 0.020], 0.01);
+        assert_eq!(clear.optimal, (Sectors(64), Sectors(512)));
+        assert!(clear.confidence >= Some(Share::from_percent(95)), "{:?}", clear.confidence);
+        let vague = found([0.010, 0.01905, 0.020], 0.05);
+        assert!(vague.confidence < Some(Share::from_percent(70)), "{:?}", vague.confidence);
     }
 }

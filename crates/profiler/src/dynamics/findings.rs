@@ -48,6 +48,8 @@ impl Dynamics {
             all.extend(memory.size.map(|figure| (Stage::WriteBuffer, figure.confidence)));
             all.extend(memory.destage.map(|figure| (Stage::WriteBuffer, figure.confidence)));
         }
+        let ranges = [&self.chunks_read, &self.chunks_write].into_iter().flatten();
+        all.extend(ranges.filter_map(|range| range.confidence).map(|sure| (Stage::Chunks, sure)));
         all
     }
 }
@@ -167,6 +169,8 @@ pub struct Chunks {
     pub points: Vec<ChunkPoint>,
     /// The shortest and the longest chunk of the optimal range (FAST 2003, figure 3: a and b).
     pub optimal: (Sectors, Sectors),
+    /// How sure it is that each length is in the range, or is not.
+    pub confidence: Option<Share>,
 }
 
 /// One length.
