@@ -85,6 +85,11 @@ impl Open {
         }
     }
 
+    /// Whether its time is this host's.
+    pub(super) const fn is_live(&self) -> bool {
+        !matches!(self, Self::Simulated(_))
+    }
+
     /// As the profile describes it.
     pub(super) fn device(&mut self, name: String) -> Device {
         let facts = self.target().facts();

@@ -12,6 +12,7 @@ use profiler::{Bench, Budget, Findings, Halt, Progress};
 use report::SCHEMA;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use targets::Awake;
 use units::{Duration, Share};
 
 use super::device::Open;
@@ -138,6 +139,7 @@ fn measured(
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
             .context("cannot listen to signals")?;
     }
+    let _awake = open.is_live().then(Awake::keep_or_say);
     let style = ProgressStyle::with_template("{msg:14} {wide_bar} {prefix} left at most");
     let bar = ProgressBar::new(budget.total.as_nanos() / 1_000_000);
     bar.set_style(style.expect("the template is sound"));

@@ -15,7 +15,7 @@ use profiler::{Bench, Budget, Findings, Halt, Progress};
 use report::SCHEMA;
 use serde::Serialize;
 use sim::BenchTarget;
-use targets::NbdTarget;
+use targets::{Awake, NbdTarget};
 use units::Duration;
 
 use self::truth::Row;
@@ -86,6 +86,7 @@ fn profiled(drive: &str, model: &Model, quick: bool) -> anyhow::Result<(Findings
     let daemon = Daemon::start(document.plan(), &[address]).map_err(bad_input)?;
     let uri = uri(&daemon.addresses()[0], VOLUME);
     let mut target = NbdTarget::open(&uri, true).map_err(|error| bad_input(error.to_string()))?;
+    let _awake = Awake::keep_or_say();
     let budget = if quick { Budget::QUICK } else { Budget::DEFAULT };
     let mut stage = None;
     let mut watcher = |progress: &Progress<'_>| {
