@@ -4,10 +4,10 @@
 //! media takes as long as its sector has yet to come, which may be as little: so a block is asked for just after it has
 //! passed the head, and the two are most of a turn apart. What noise makes of an answer is outvoted by others.
 
-use units::{Angle, Extent, Lba, Operation, Sectors, Share};
+use units::{Extent, Lba, Operation, Sectors, Share};
 
 use super::findings::ReadBuffer;
-use super::num::{at, duration, instant, median, ns, part, small, whole};
+use super::num::{at, duration, instant, median, ns, part, whole};
 use super::prober::Prober;
 use super::votes::{Votes, unit};
 use crate::{Figure, Halt};
@@ -68,8 +68,7 @@ impl Memory {
     fn holds(&self, prober: &mut Prober<'_, '_>, lba: Lba) -> Result<bool, Halt> {
         let extent = Extent::new(lba, prober.block());
         prober.lose();
-        let spot = prober.profile.spot(lba);
-        let end = spot.angle + Angle(small(f64::from(spot.sector.0) * part(extent.len.0)));
+        let end = prober.end_on_map(extent);
         let passed = PASSED * prober.spindle.period();
         let now = at(prober.bench.now());
         let seen = prober.spindle.next(end, now + passed);

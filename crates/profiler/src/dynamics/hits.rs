@@ -5,7 +5,7 @@
 
 use units::{Duration, Extent, Lba, Operation, Sectors, Share};
 
-use super::num::{at, duration, median, ns, part};
+use super::num::{MIDDLE, at, duration, median, ns, part};
 use super::path::Path;
 use super::prober::Prober;
 use crate::{Figure, Halt};
@@ -28,11 +28,9 @@ const WRITTEN: u64 = 256;
 /// And at most, where none of those before had to wait.
 const WRITTEN_MAX: u64 = 1 << 14;
 /// How much above the middle a time is no hit any more, in ns.
-const MISS: f64 = 1_500_000.0;
+pub(super) const MISS: f64 = 1_500_000.0;
 /// Ways to the drive and back that are timed between bursts of commands.
 const WAYS: u32 = 18;
-/// What the middle of a normal distribution is less certain than its mean, for an overhead that is bounded below.
-pub(super) const MIDDLE: f64 = 1.25;
 
 /// Times of hits by their length: a line, height and slope in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -188,17 +186,24 @@ fn read_some(
 ) -> Result<(), Halt> {
     let block = prober.block();
     let each = ((ahead.0 - block.0) / len.0).min(READ_MAX);
+    let first = read_ahead(prober, ahead)?;
+    for nth in 0..each {
+        let extent = Extent::new(Lba(first.end().0 + nth * len.0), len);
+        times.push(prober.bench.time(Operation::read(extent))?.took());
+    }
+    times.way(prober)
+}
+
+/// Reads a block and lets the drive read on for as long as it does: behind what comes back so much is in memory.
+pub(crate) fn read_ahead(prober: &mut Prober<'_, '_>, ahead: Sectors) -> Result<Extent, Halt> {
+    let block = prober.block();
     let room = prober.anywhere(Sectors(ahead.0 + 2 * block.0));
     let first = Extent::new(room.start, block);
     prober.lose();
     let timed = prober.bench.time(Operation::read(first))?;
     let turns = 3.0 + part(ahead.0) / part(prober.track_sectors(first.start));
     rest(prober, timed.completed, prober.spindle.period() * turns * 1.2);
-    for nth in 0..each {
-        let extent = Extent::new(Lba(first.end().0 + nth * len.0), len);
-        times.push(prober.bench.time(Operation::read(extent))?.took());
-    }
-    times.way(prober)
+    Ok(first)
 }
 
 fn rest(prober: &mut Prober<'_, '_>, from: units::Instant, nanos: f64) {

@@ -48,12 +48,24 @@ pub(crate) fn fraction(number: f64) -> f64 {
     number - number.floor()
 }
 
+/// A middle one of what is spread as a bell is less certain than a mean by this factor.
+pub(crate) const MIDDLE: f64 = 1.25;
+
 /// The mean of some, and its standard error.
 pub(crate) fn mean(values: &[f64]) -> (f64, f64) {
     let count = part(values.len() as u64);
     let mean = values.iter().sum::<f64>() / count;
     let square = values.iter().map(|one| (one - mean) * (one - mean)).sum::<f64>();
     (mean, (square / (count * (count - 1.0).max(1.0))).sqrt())
+}
+
+/// The middle of some, and its standard error.
+pub(crate) fn middle(of: &[f64]) -> (f64, f64) {
+    let middle = median(of.to_vec()).unwrap_or(0.0);
+    let away = of.iter().map(|one| (one - middle).abs()).collect();
+    // Of what is spread as a bell is, half is this part of a standard deviation away.
+    let deviation = median(away).unwrap_or(0.0) / 0.674;
+    (middle, MIDDLE * deviation / part(of.len() as u64).sqrt())
 }
 
 /// The middle one, or the lower of the two; nothing of nothing.

@@ -10,7 +10,7 @@
 
 use units::{Duration, Share};
 
-use super::num::{duration, mean, median, ns, part};
+use super::num::{duration, mean, median, middle, ns};
 use super::prober::Prober;
 use crate::{Figure, Halt};
 
@@ -25,8 +25,6 @@ const SILENCE_MAX: Duration = Duration::from_millis(12);
 
 /// How many errors tell that a silence makes something of the way.
 const TELLS: f64 = 3.0;
-/// A middle one is less certain than a mean by this factor.
-const MIDDLE: f64 = 1.25;
 
 /// Ways that were timed, in ns.
 #[derive(Clone, Debug, Default)]
@@ -109,17 +107,9 @@ fn of(ways: &[&[f64]; 3]) -> f64 {
     (median(without.collect()).unwrap_or(0.0) + made.iter().sum::<f64>()).max(0.0)
 }
 
-/// The middle of some, and its standard error.
-pub(super) fn middle(of: &[f64]) -> (f64, f64) {
-    let middle = median(of.to_vec()).unwrap_or(0.0);
-    let away = of.iter().map(|one| (one - middle).abs()).collect();
-    // Of what is spread as a bell is, half is this part of a standard deviation away.
-    let deviation = median(away).unwrap_or(0.0) / 0.674;
-    (middle, MIDDLE * deviation / part(of.len() as u64).sqrt())
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::num::part;
     use super::*;
 
     #[test]

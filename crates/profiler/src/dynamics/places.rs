@@ -195,11 +195,6 @@ impl Places {
         zone.late(terms) + seen.beyond(zone) / (seen.weight + 1.0 / (self.apart * self.apart))
     }
 
-    /// The same as an angle, for a turn of `period` ns.
-    pub(crate) fn angle(&self, lba: Lba, period: f64) -> Angle {
-        Angle(small(fraction(self.late(lba) / period) * part(1 << 32)))
-    }
-
     /// A read of a place came so much later than the map has it, as completions with such a noise tell; in ns.
     pub(crate) fn learn(&mut self, lba: Lba, late: f64, noise: f64) {
         let Some(Spot { zone, place, terms }) = self.spot(lba) else { return };
@@ -230,6 +225,11 @@ impl Places {
         }
         self.apart = (squares / weights).max(APART.1 * APART.1).sqrt();
     }
+}
+
+/// How far a disk turns in so many ns, for a turn of `period` ns.
+pub(crate) fn angle(late: f64, period: f64) -> Angle {
+    Angle(small(fraction(late / period) * part(1 << 32)))
 }
 
 #[cfg(test)]
@@ -304,7 +304,7 @@ mod tests {
         let once = places.late(Lba(500));
         assert!(once > 5e3 && once < 30e3, "{once} ns after one read");
         // A hundredth of a turn.
-        let angle = f64::from(places.angle(Lba(500), 100.0 * once).0) / 4_294_967_296.0;
+        let angle = f64::from(angle(places.late(Lba(500)), 100.0 * once).0) / 4_294_967_296.0;
         assert!((angle - 0.01).abs() < 1e-6, "{angle} turns");
     }
 }

@@ -5,12 +5,12 @@
 //! each read, and a head that has begun to go to the next track goes there first, nobody sets out from the last part
 //! of a track.
 
-use engine::{Profile, Spot};
+use engine::Profile;
 use units::{Angle, Duration, Extent, Instant, Lba, Operation, Sectors};
 
 use super::num::{at, fraction, instant, ns, part, small, whole};
 use super::path::Path;
-use super::places::{PLACES, Places};
+use super::places::{PLACES, Places, angle};
 use super::spindle::{Sighting, Spindle};
 use super::threshold::{Fact, Place};
 use crate::findings::{Reason, Stage};
@@ -179,7 +179,7 @@ impl<'a, 'b> Prober<'a, 'b> {
     pub(crate) fn track(&self, cylinder: u32, surface: u32) -> Option<Track> {
         let track = self.track_on_map(cylinder, surface)?;
         let late = self.places.late(track.lbas.start);
-        Some(Track { first: track.first + self.late(track.lbas.start), late, ..track })
+        Some(Track { first: track.first + angle(late, self.spindle.period()), late, ..track })
     }
 
     /// The same as the map alone has it.
@@ -201,20 +201,15 @@ impl<'a, 'b> Prober<'a, 'b> {
         best.filter(|track| track.lbas.len.0 >= 2 * self.block().0)
     }
 
-    /// Where `len` sectors of one track end.
-    fn end_on_map(spot: &Spot, len: Sectors) -> Angle {
-        spot.angle + Angle(small(f64::from(spot.sector.0) * part(len.0)))
-    }
-
-    /// By how much a sector comes later than the map has it.
-    fn late(&self, lba: Lba) -> Angle {
-        self.places.angle(lba, self.spindle.period())
+    /// Where an extent on one track ends, as the map has it.
+    pub(crate) fn end_on_map(&self, extent: Extent) -> Angle {
+        let spot = self.profile.spot(extent.start);
+        spot.angle + Angle(small(f64::from(spot.sector.0) * part(extent.len.0)))
     }
 
     /// A read that ends at `end` was seen complete: what that says of its place, and of the turning of the disk.
     fn sight(&mut self, extent: Extent, end: Angle, seen: Instant, foretold: f64) -> Sighting {
-        let spot = self.profile.spot(extent.start);
-        let on_map = Self::end_on_map(&spot, extent.len);
+        let on_map = self.end_on_map(extent);
         let late = self.spindle.off(on_map, seen).filter(|_| self.spindle.is_settled());
         if let Some(late) = late {
             self.places.learn(extent.start, late, self.spindle.noise());
@@ -299,7 +294,8 @@ impl<'a, 'b> Prober<'a, 'b> {
             self.heads = None;
             return Ok(false);
         }
-        let end = Self::end_on_map(&spot, extent.len) + self.late(extent.start);
+        let end =
+            self.end_on_map(extent) + angle(self.places.late(extent.start), self.spindle.period());
         let foretold = at(timed.submitted) + LEAD;
         let sighting = self.sight(extent, end, timed.completed, foretold);
         self.stand(&track, (spot.cylinder, spot.surface), timed.completed);

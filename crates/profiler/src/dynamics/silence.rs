@@ -8,8 +8,8 @@
 
 use units::{Duration, Extent, Lba, Operation, Sectors};
 
-use super::num::{at, duration, median, ns, part};
-use super::path::middle;
+use super::hits::{MISS, read_ahead};
+use super::num::{at, duration, median, middle, ns};
 use super::prober::Prober;
 use crate::Halt;
 
@@ -21,8 +21,6 @@ const EACH: u64 = 48;
 const LEAST: usize = 16;
 /// So many errors of the difference tell that there is one.
 const TELLS: f64 = 4.0;
-/// What is above the middle by so much was in no memory, in ns.
-const MISS: f64 = 1_500_000.0;
 
 /// What a command takes longer after a silence of so many ns than after none, in ns; 0 where nobody can tell or everybody is woken
 /// before. `ahead` is how far the drive reads on.
@@ -39,12 +37,7 @@ pub(crate) fn after(
     let until = at(prober.bench.now()) + TIME[usize::from(prober.bench.budget().quick)];
     let (mut at_once, mut later) = (Vec::new(), Vec::new());
     while at(prober.bench.now()) < until {
-        let room = prober.anywhere(Sectors(ahead.0 + 2 * block.0));
-        let first = Extent::new(room.start, block);
-        prober.lose();
-        let timed = prober.bench.time(Operation::read(first))?;
-        let turns = 3.0 + part(ahead.0) / part(prober.track_sectors(first.start));
-        prober.bench.wait_until(timed.completed + duration(1.2 * turns * prober.spindle.period()));
+        let first = read_ahead(prober, ahead)?;
         for nth in 0..each {
             if nth % 2 == 0 {
                 let now = prober.bench.now();
@@ -75,6 +68,7 @@ fn more(later: &[f64], at_once: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::num::part;
     use super::*;
 
     #[test]

@@ -5,11 +5,11 @@
 //! much was taken. Firmware that takes a few runs at a time stops earlier; there, the longest write that is answered
 //! as fast as the bus carries it tells.
 
-use units::{Angle, Duration, Lba, Operation, Sectors, Share};
+use units::{Duration, Extent, Lba, Operation, Sectors, Share};
 
 use super::findings::WriteBuffer;
 use super::hits::Hits;
-use super::num::{at, duration, instant, mean, ns, part, small, whole};
+use super::num::{at, duration, instant, mean, ns, part, whole};
 use super::prober::Prober;
 use super::votes::{Votes, unit};
 use crate::{Figure, Halt};
@@ -128,8 +128,8 @@ fn single(prober: &mut Prober<'_, '_>, hits: &Hits) -> Result<Figure<Sectors>, H
         let away = prober.anywhere(Sectors(block));
         prober.bench.time(Operation::read(away))?;
         let extent = prober.anywhere(Sectors(len));
-        let spot = prober.profile.spot(Lba(extent.end().0 - block));
-        let end = spot.angle + Angle(small(f64::from(spot.sector.0) * part(block)));
+        let last = Extent::new(Lba(extent.end().0 - block), Sectors(block));
+        let end = prober.end_on_map(last);
         let (bus, turn) = (hits.time(extent.len), prober.spindle.period());
         let passes = prober.spindle.next(end, at(prober.bench.now()) + bus - PASSED * turn);
         prober.bench.wait_until(instant(passes - bus + PASSED * turn));
