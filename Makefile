@@ -57,7 +57,7 @@ bench:
 	$(CARGO) bench --locked -p spindle-engine --bench engine
 	$(CARGO) bench --locked -p spindle-engine --bench admission
 	$(CARGO) bench --locked -p spindle-sim --bench sim
-	$(CARGO) bench --locked -p spindle-control --bench api
+	$(CARGO) bench --locked -p spindle-api --bench api
 	$(CARGO) bench --locked -p spindle-volume --bench pool
 
 # Shares and insulation with fio, live: about nine minutes.
@@ -97,7 +97,7 @@ soak: fuzz
 	SPINDLE_CASES=100000 $(CARGO) test --release --locked -p spindle-engine --test admission --test timetable
 	SPINDLE_CASES=1000 $(CARGO) test --release --locked -p spindle-volume --test crash --test flips
 	SPINDLE_CASES=5000 $(CARGO) test --release --locked -p spindle-volume --test flow
-	SPINDLE_CASES=200000 $(CARGO) test --release --locked -p spindle-control --test fuzz
+	SPINDLE_CASES=200000 $(CARGO) test --release --locked -p spindle-api --test fuzz
 	SPINDLE_KILLS=200 $(CARGO) test --release --locked -p spindle --test control -- --nocapture killed
 	SPINDLE_KILLS=200 $(CARGO) test --release --locked -p spindle --test real -- --nocapture killed
 	SPINDLE_CASES=5000000 $(CARGO) test --release --locked -p spindle-trace --test mutations
@@ -105,7 +105,7 @@ soak: fuzz
 
 # Malformed handshakes, requests and configs, from fixed seeds on.
 fuzz:
-	$(CARGO) run --release --locked -p spindle-frontend --example fuzz_session -- 1 2000000
+	$(CARGO) run --release --locked -p spindle-nbd --example fuzz_session -- 1 2000000
 	$(CARGO) run --release --locked -p spindle-config --example fuzz_config -- 1 3000000
 
 # What libFuzzer finds to say to a session, guided by coverage. The compiler's stable release can do that, without its
@@ -117,7 +117,7 @@ COVERAGE := -Cpasses=sancov-module -Ccodegen-units=1 -Cllvm-args=-sanitizer-cove
   -Cllvm-args=-sanitizer-coverage-trace-compares
 fuzz-guided:
 	mkdir -p fuzz/corpus fuzz/artifacts
-	$(CARGO) run --locked -p spindle-frontend --example fuzz_corpus -- fuzz/corpus 2000
+	$(CARGO) run --locked -p spindle-nbd --example fuzz_corpus -- fuzz/corpus 2000
 	RUSTFLAGS="$(COVERAGE)" $(CARGO) build --release --locked --manifest-path fuzz/Cargo.toml \
 	  --target $(TRIPLE) --target-dir $(TARGET)/fuzz
 	$(TARGET)/fuzz/$(TRIPLE)/release/session fuzz/corpus -dict=fuzz/nbd.dict -artifact_prefix=fuzz/artifacts/ \

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use config::Plan;
 use daemon::{Daemon, Status};
-use frontend::Address;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use report::{Line, Plot, SCHEMA, VolumeReport};
+use nbd::Address;
+use plot::{Line, Plot};
 use serde::Serialize;
 use sim::Dice;
+use stats::{SCHEMA, VolumeReport};
 use units::{Duration, Instant};
 
 use crate::args;

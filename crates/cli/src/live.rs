@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
+use api::LiveQuery;
 use clap::Args;
-use control::LiveQuery;
-use report::{DroppedReport, RequestReport, SCHEMA};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use stats::{DroppedReport, RequestReport, SCHEMA};
 
 use crate::exit::Ended;
 use crate::vol::{Reach, accepted};

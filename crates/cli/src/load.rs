@@ -8,10 +8,10 @@ use std::thread::JoinHandle;
 use anyhow::Context;
 use config::{Requests, Workload};
 use daemon::Clock;
-use frontend::Address;
-use frontend::client::{Client, Receiver, Sender};
-use report::Latency;
+use nbd::Address;
+use nbd::client::{Client, Receiver, Sender};
 use sim::{Dice, Generator};
+use stats::Latency;
 use units::{Duration, Instant, Op, Operation};
 
 /// A client at work on a thread of its own, in a closed loop.

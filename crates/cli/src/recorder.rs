@@ -13,11 +13,11 @@ use anyhow::Context;
 use config::{Access, Arrival, Plan, Requests, Workload};
 use daemon::{Clock, Daemon};
 use engine::{Contract, PolicyName};
-use frontend::Address;
-use frontend::client::{Client, Receiver, Sender};
-use report::SCHEMA;
+use nbd::Address;
+use nbd::client::{Client, Receiver, Sender};
 use serde::Serialize;
 use sim::{Dice, Generator};
+use stats::SCHEMA;
 use units::{Bytes, Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
 use crate::args;

@@ -5,8 +5,8 @@ use std::io::BufReader;
 use std::path::Path;
 
 use flight::{End, Reader, Replayed};
-use report::SCHEMA;
 use serde::Serialize;
+use stats::SCHEMA;
 use units::Instant;
 
 use crate::args;

@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use anyhow::Context;
+use api::{Api, Bound, Server, Token};
 use config::limits::{SLOW_MIN, TIME_MAX};
 use config::{Document, Plan, Record};
-use control::{Api, Bound, Server, Token};
 use daemon::{Daemon, Status};
-use frontend::Address;
+use nbd::Address;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use report::{DiskReport, ExecutionReport, Latency, SCHEMA, VolumeReport};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use stats::{DiskReport, ExecutionReport, Latency, SCHEMA, VolumeReport};
 use units::{Bytes, Duration, Extent, Instant, Lba};
 
 use crate::args;
@@ -187,7 +187,7 @@ pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<Ended> {
 }
 
 /// How far off the estimates on the disk of this number were.
-fn error(status: &Status, disk: usize) -> Option<report::ErrorMs> {
+fn error(status: &Status, disk: usize) -> Option<stats::ErrorMs> {
     let mut all = Latency::default();
     for volume in status.volumes.iter().filter(|volume| volume.disks == [disk]) {
         all.add(&volume.error);

@@ -114,7 +114,7 @@ fn to_json(outcomes: &[Outcome]) -> serde_json::Result<String> {
     if let [outcome] = outcomes {
         return serde_json::to_string(outcome);
     }
-    serde_json::to_string(&serde_json::json!({ "schema": report::SCHEMA, "experiments": outcomes }))
+    serde_json::to_string(&serde_json::json!({ "schema": stats::SCHEMA, "experiments": outcomes }))
 }
 
 fn print(experiment: &Experiment, outcome: &Outcome) {

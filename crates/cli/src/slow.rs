@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use config::{Log, LogFormat};
 use daemon::{Filter, Operator, Watcher};
-use report::{DroppedReport, SCHEMA};
+use stats::{DroppedReport, SCHEMA};
 use units::Duration;
 
 /// Lines in a second, of all disks together: whoever reads more than that reads none.

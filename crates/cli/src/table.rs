@@ -1,7 +1,7 @@
 //! Tables for people.
 
 use engine::Executed;
-use report::VolumeReport;
+use stats::VolumeReport;
 
 /// Rows of cells under a head, in columns as wide as they need to be. The first column is words, the rest numbers.
 pub(crate) fn text(head: &[&str], rows: &[Vec<String>]) -> String {

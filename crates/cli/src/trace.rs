@@ -119,7 +119,7 @@ pub(crate) fn convert(args: &TraceConvert, json: bool) -> anyhow::Result<Ended> 
     let written = tally.records - left_out.requests;
     if json {
         let report = ConvertReport {
-            schema: report::SCHEMA,
+            schema: stats::SCHEMA,
             from: reader.format().name(),
             to: args.to.format().name(),
             requests: written,
@@ -235,7 +235,7 @@ fn report(file: &Path, reader: &FileReader, stat: &Stat) -> StatReport {
     let some = stat.reads + stat.writes > 0;
     let by_power = (0_u32..).zip(stat.sizes.by_power).filter(|(_, count)| *count > 0);
     StatReport {
-        schema: report::SCHEMA,
+        schema: stats::SCHEMA,
         file: file.display().to_string(),
         format: reader.format().name(),
         requests: stat.requests,

@@ -6,12 +6,12 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::{Args as ClapArgs, Subcommand};
-use control::{
+use api::{
     Admission, AdmissionAnswer, Answer, Client, ClientError, Disk, DiskAnswer, DiskChange,
     DiskState, DisksAnswer, Forced, NamedSpec, PoolAnswer, PoolVolumeSpec, Problem, Room, Settling,
     StreamSpec, Volume, VolumeAnswer, VolumeChange, VolumeSpec, VolumesAnswer,
 };
+use clap::{Args as ClapArgs, Subcommand};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use units::Bytes;
@@ -284,7 +284,7 @@ fn in_pool(create: &Create) -> anyhow::Result<PoolVolumeSpec> {
 /// What becomes of the pool's volumes.
 fn pooled_answer(asked: Result<Answer, ClientError>, json: bool) -> anyhow::Result<Ended> {
     told(asked, json, |answer: PoolAnswer| {
-        let line = |one: &control::PoolVolume| format!("{}: {}\n", one.name, pool::lies(one));
+        let line = |one: &api::PoolVolume| format!("{}: {}\n", one.name, pool::lies(one));
         answer.pool.volumes.iter().map(line).collect::<Vec<_>>().concat()
     })
 }
@@ -307,9 +307,8 @@ fn settled(settle: &Move, json: bool) -> anyhow::Result<Ended> {
     }
     accepted(asked)?;
     pool::wait(reach, json, |pool| {
-        let mine = |one: &&control::PoolVolume| {
-            one.name == *name || one.snapshot_of.as_deref() == Some(name)
-        };
+        let mine =
+            |one: &&api::PoolVolume| one.name == *name || one.snapshot_of.as_deref() == Some(name);
         pool.volumes.iter().filter(mine).all(|one| one.moving.is_none())
     })
 }
@@ -369,7 +368,7 @@ pub(crate) fn run(command: &Vol, json: bool) -> anyhow::Result<Ended> {
         Vol::Rm(Rm { volume: Named { reach, name }, force }) => {
             let answer = accepted(reach.client().delete("volumes", name, Some(*force)))?;
             if json && answer.body == Value::Null {
-                println!("{}", serde_json::json!({ "schema": report::SCHEMA, "removed": name }));
+                println!("{}", serde_json::json!({ "schema": stats::SCHEMA, "removed": name }));
             }
             Ok(Ended::Held)
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 use common::{Scratch, Server, client, config, noise, run, succeed};
-use frontend::client::Client;
+use nbd::client::Client;
 use rustix::process::Signal;
 use serde_json::Value;
 use units::{Extent, Lba, Operation, Sectors};

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use common::{Scratch, Server, client, config, noise, run, succeed};
-use frontend::client::Client;
+use nbd::client::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use units::{Extent, Lba, Operation, Sectors};
 

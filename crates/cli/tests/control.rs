@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::{Child, Stdio};
 
+use api::{Answer, Client, ClientError};
 use common::{Scratch, Server, client, config, spindle};
-use control::{Answer, Client, ClientError};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

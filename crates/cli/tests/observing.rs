@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 
 use common::{Scratch, Server, spindle};
-use frontend::client::Client;
+use nbd::client::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use units::{Extent, Lba, Operation, Sectors};
@@ -199,7 +199,7 @@ fn the_slow_log_says_where_the_time_of_each_request_went_and_metrics_count_them(
     let server = serve(&scratch, &["--slow", "1us"]);
     load(&server, "c", 12, 4);
     load(&server, "a", 30, 2);
-    let api = control::Client::new(&scratch.join("spindle-api.sock"));
+    let api = api::Client::new(&scratch.join("spindle-api.sock"));
     let metrics = api.metrics().expect("an answer");
     let value = |start: &str| {
         let line = metrics.lines().find_map(|line| line.strip_prefix(start));
@@ -277,8 +277,7 @@ fn who_looks_on_is_told_of_the_requests_of_one_volume_until_the_signal() {
         assert_eq!((&request["volume"], &request["op"]), (&"b".into(), &"read".into()));
         adds_up(request);
     }
-    let metrics =
-        control::Client::new(&scratch.join("spindle-api.sock")).metrics().expect("an answer");
+    let metrics = api::Client::new(&scratch.join("spindle-api.sock")).metrics().expect("an answer");
     assert!(metrics.contains("spindle_disk_recorded{device=\"cut\"} 0"));
     kill_process(Pid::from_child(&live.child), Signal::INT).expect("it runs");
     let mut rest = String::new();

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Scratch, Server, client, config, noise, run, spindle, succeed};
-use frontend::client::Client;
+use nbd::client::Client;
 use serde_json::Value;
 use units::{Extent, Lba, Operation, Sectors};
 

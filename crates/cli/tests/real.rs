@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
+use api::Client as Api;
 use common::{Scratch, Server, client, noise, spindle, succeed};
-use control::Client as Api;
-use frontend::Address;
-use frontend::client::Client;
+use nbd::Address;
+use nbd::client::Client;
 use rustix::process::Signal;
 use serde_json::Value;
 use units::{Extent, Lba, Operation, SECTOR_BYTES, Sectors};

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Scratch, Server, spindle};
-use frontend::client::Client;
+use nbd::client::Client;
 use rustix::process::Signal;
 use serde_json::Value;
 use units::{Extent, Lba, Operation, Sectors};
@@ -73,7 +73,7 @@ fn the_recorders_demo_exits_as_it_judges_whatever_the_policy() {
         let arguments = ["demo", "--recorder", "--policy", policy, "--seconds", "2", "--json"];
         let ran = spindle(scratch.path(), &arguments);
         let shown = json(&ran.stdout);
-        assert_eq!(shown["schema"], report::SCHEMA);
+        assert_eq!(shown["schema"], stats::SCHEMA);
         assert_eq!(shown["policy"], policy);
         let streams = shown["streams"].as_array().expect("a list");
         assert_eq!(streams.len(), 17);

@@ -4,8 +4,8 @@ mod common;
 
 use std::process::Stdio;
 
+use api::Client;
 use common::{Scratch, Server, client, config, spindle};
-use control::Client;
 use serde_json::Value;
 
 /// The value of the sample that begins so.

@@ -13,8 +13,8 @@ use engine::{
     VolumeId,
 };
 use flight::Recorded;
-use frontend::limits::STATUS_SEGMENTS_MAX;
-use frontend::{Allocation, Errno, ExportId, Handle, Reply, Segment, Told};
+use nbd::limits::STATUS_SEGMENTS_MAX;
+use nbd::{Allocation, Errno, ExportId, Handle, Reply, Segment, Told};
 use units::{DiskTime, Duration, Extent, Instant, Op, Operation};
 
 use crate::Clock;

@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use frontend::Reply;
+use nbd::Reply;
 
 use crate::disk::DiskThread;
 use crate::inbox::{Inbox, Message};

@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
 use backend::{Failure, Reopening};
 use engine::VolumeId;
-use frontend::{ExportId, RequestId};
+use nbd::{ExportId, RequestId};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use units::{Duration, Extent, Instant, Operation};
 use volume::pool::flow::PieceId;

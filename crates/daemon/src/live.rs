@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
-use frontend::ExportId;
+use nbd::ExportId;
 use units::Instant;
 
 use crate::Clock;
@@ -18,7 +18,7 @@ use crate::status::{DiskStatus, DiskView, Status, VolumeStatus, VolumeView};
 pub(crate) struct Live {
     pub(crate) clock: Clock,
     pub(crate) watchers: Arc<Watchers>,
-    pub(crate) handle: frontend::Handle,
+    pub(crate) handle: nbd::Handle,
     pub(crate) routes: Arc<Routes>,
     pub(crate) inboxes: Vec<Arc<Inbox>>,
     pub(crate) disks: Vec<String>,

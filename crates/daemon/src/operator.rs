@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::{fmt, io};
 
 use config::{ConfigError, Document, Plan, VolumeEdit};
-use frontend::ExportId;
+use nbd::ExportId;
 use units::Instant;
 use volume::pool::Failure;
 use volume::{DiskId, Map, Placed};

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use engine::VolumeId;
-use frontend::{ClientName, Errno, Export, ExportId, Exports, Query, Reply, Request, Sink};
+use nbd::{ClientName, Errno, Export, ExportId, Exports, Query, Reply, Request, Sink};
 use units::{Bytes, Instant, Op, Operation};
 use volume::Map;
 

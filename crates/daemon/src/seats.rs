@@ -6,8 +6,8 @@ use std::sync::mpsc::SyncSender;
 
 use engine::{Declared, SEQUENTIAL_WITHIN, VolumeId};
 use flight::Recorded;
-use frontend::ExportId;
-use report::{Latency, Runs};
+use nbd::ExportId;
+use stats::{Latency, Runs};
 use units::{Extent, Instant};
 
 use crate::inbox::{Changed, Look};

@@ -10,7 +10,7 @@ use backend::{
 };
 use config::{Backing, Document, Plan};
 use engine::Agenda;
-use frontend::{Address, Listing, Server, Settings, Tls, TlsError, TlsFiles};
+use nbd::{Address, Listing, Server, Settings, Tls, TlsError, TlsFiles};
 use units::Instant;
 
 use crate::Clock;
@@ -290,12 +290,11 @@ impl Daemon {
 }
 
 const _: () = assert!(config::limits::MEMORY_SIZE_MAX.0 <= backend::RAM_BYTES_MAX.0);
-const _: () = assert!(config::limits::CONNECTIONS_MAX == frontend::limits::CONNECTIONS_MAX);
-const _: () = assert!(config::limits::CONNECTION_REQUESTS_MAX == frontend::limits::REQUESTS_MAX);
-const _: () = assert!(
-    config::limits::CONNECTION_MEMORY_MAX.0 == frontend::limits::BYTES_IN_FLIGHT_MAX as u64
-);
-const _: () = assert!(config::limits::CONNECTION_MEMORY_MIN.0 == frontend::limits::MEMORY_MIN.0);
+const _: () = assert!(config::limits::CONNECTIONS_MAX == nbd::limits::CONNECTIONS_MAX);
+const _: () = assert!(config::limits::CONNECTION_REQUESTS_MAX == nbd::limits::REQUESTS_MAX);
+const _: () =
+    assert!(config::limits::CONNECTION_MEMORY_MAX.0 == nbd::limits::BYTES_IN_FLIGHT_MAX as u64);
+const _: () = assert!(config::limits::CONNECTION_MEMORY_MIN.0 == nbd::limits::MEMORY_MIN.0);
 
 /// What a config allows, in the frontend's words.
 fn settings(nbd: &config::Nbd) -> Result<Settings, TlsError> {
@@ -328,7 +327,7 @@ fn listen(plan: &Plan, addresses: &[Address], threads: usize) -> Result<Server, 
 
 /// One for each processor, as far as the server takes them: a client is served where its own thread's data is at hand.
 fn sockets_threads() -> usize {
-    thread::available_parallelism().map_or(1, usize::from).min(frontend::limits::THREADS_MAX)
+    thread::available_parallelism().map_or(1, usize::from).min(nbd::limits::THREADS_MAX)
 }
 
 /// The disks' threads and the sockets' first one.

@@ -2,8 +2,8 @@
 
 use backend::{Access, Health, Times};
 use engine::{Account, Contract, Declared, Executed, Kept};
-use frontend::ExportId;
-use report::{DeclaredReport, Latency, Runs, VolumeReport};
+use nbd::ExportId;
+use stats::{DeclaredReport, Latency, Runs, VolumeReport};
 use units::{Bytes, DiskTime, Duration, Instant};
 
 use crate::traffic::{TimeSum, Traffic};

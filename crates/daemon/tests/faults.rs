@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use backend::{Disk, Failure, Fault, Faults, Faulty, What};
 use config::Plan;
-use frontend::client::{Client, ClientError};
-use frontend::{Address, Errno};
+use nbd::client::{Client, ClientError};
+use nbd::{Address, Errno};
 use spindle_daemon::{Daemon, DiskState, Status};
 use tempfile::TempDir;
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};

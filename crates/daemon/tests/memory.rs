@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use config::Plan;
-use frontend::Address;
-use frontend::client::Client;
+use nbd::Address;
+use nbd::client::Client;
 use spindle_daemon::Daemon;
 use units::{DiskTime, Extent, Lba, Op, Operation, Sectors};
 

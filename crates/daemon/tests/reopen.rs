@@ -2,8 +2,8 @@
 
 use backend::{Disk, Failure, Fault, Faults, Faulty, What};
 use config::Document;
-use frontend::client::{Client, ClientError};
-use frontend::{Address, Errno};
+use nbd::client::{Client, ClientError};
+use nbd::{Address, Errno};
 use spindle_daemon::{ChangeError, Daemon, DiskState, Operator};
 use tempfile::TempDir;
 use units::{Extent, Lba, Op, Sectors};

@@ -1,7 +1,7 @@
 //! What a run has to tell, in the shape of `spindle sim run --json`.
 
-use report::{DiskReport, VolumeReport};
 use serde::Serialize;
+use stats::{DiskReport, VolumeReport};
 
 use crate::Verdict;
 
@@ -21,7 +21,7 @@ pub struct TraceReport {
 /// A whole run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// [`report::SCHEMA`].
+    /// [`stats::SCHEMA`].
     pub schema: u32,
     /// Where the dice started.
     pub seed: u64,

@@ -7,7 +7,7 @@ use engine::{
     Action, Agenda, Command, Contract, Declared, Engine, Event, Outcome, Priority, Reply, Request,
     SEQUENTIAL_WITHIN, Settings, VolumeId,
 };
-use report::{
+use stats::{
     DeadlinesReport, DeclaredReport, DiskReport, ExecutionReport, Latency, Runs, SCHEMA,
     VolumeReport,
 };

@@ -7,8 +7,8 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use daemon::Clock;
-use frontend::Address;
-use frontend::client::{Client, ClientError, ClientExport, Receiver, Sender};
+use nbd::Address;
+use nbd::client::{Client, ClientError, ClientExport, Receiver, Sender};
 use percent_encoding::percent_decode_str;
 use profiler::{Completion, Facts, Outcome, Tag, Target};
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};

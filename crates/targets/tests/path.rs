@@ -2,8 +2,8 @@
 
 use std::thread::JoinHandle;
 
-use frontend::memory::{Fixed, Memory};
-use frontend::{Address, Export, ExportId, Handle, Server};
+use nbd::memory::{Fixed, Memory};
+use nbd::{Address, Export, ExportId, Handle, Server};
 use profiler::{Outcome, Tag, Target};
 use spindle_targets::NbdTarget;
 use units::{Bytes, Extent, Instant, Lba, Operation, Sectors};

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use anyhow::Context;
 use config::Plan;
 use daemon::Status;
-use report::SCHEMA;
 use serde::Serialize;
+use stats::SCHEMA;
 use units::Duration;
 
 use super::live::{self, Job, Live};
@@ -255,7 +255,7 @@ fn malformed(attacker: &Attacker) {
         }
         let Some(mut stream) = attacker.connect() else { continue };
         // Whoever is hung up on, or not listened to, begins anew.
-        let _ = stream.write_all(&frontend::fuzz::stream(seed));
+        let _ = stream.write_all(&nbd::fuzz::stream(seed));
         let _ = stream.read(&mut into);
     }
 }

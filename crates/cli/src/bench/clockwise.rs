@@ -10,10 +10,11 @@ use anyhow::Context;
 use config::{Plan, Requests, VolumeIndex};
 use daemon::{Clock, Daemon};
 use engine::PolicyName;
-use frontend::Address;
-use report::{Line, Plot, SCHEMA};
+use nbd::Address;
+use plot::{Line, Plot};
 use serde::Serialize;
 use sim::{OneDisk, World};
+use stats::SCHEMA;
 use units::{Duration, Instant};
 
 use super::live::pause;
@@ -149,7 +150,7 @@ fn serve(plan: &Plan, length: Duration) -> anyhow::Result<(Ran, LatenessUs)> {
     Ok((ran(&volumes), LatenessUs::of(&end)))
 }
 
-fn ran(volumes: &[report::VolumeReport]) -> Ran {
+fn ran(volumes: &[stats::VolumeReport]) -> Ran {
     let best_effort = &volumes[BEST_EFFORT];
     Ran {
         requests: best_effort.requests,

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use config::Plan;
-use report::SCHEMA;
 use serde::Serialize;
+use stats::SCHEMA;
 use units::{Duration, Instant};
 
 use super::live::{self, Job, Live};

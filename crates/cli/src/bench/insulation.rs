@@ -6,8 +6,8 @@ use std::path::Path;
 use config::Plan;
 use daemon::Status;
 use engine::Contract;
-use report::SCHEMA;
 use serde::Serialize;
+use stats::SCHEMA;
 use units::{Duration, Instant, Share};
 
 use super::live::{self, Job, Live};

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, bail};
 use config::{Document, Plan};
 use daemon::{Daemon, Operator, Status};
-use frontend::Address;
+use nbd::Address;
 use tempfile::TempDir;
 use units::{Duration, Instant, Share};
 

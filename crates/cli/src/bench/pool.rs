@@ -3,8 +3,8 @@
 
 use config::Document;
 use daemon::{Operator, Status};
-use report::SCHEMA;
 use serde::Serialize;
+use stats::SCHEMA;
 use units::{Duration, Instant};
 
 use super::live::{self, Job, Live};

@@ -6,10 +6,10 @@ use anyhow::Context;
 use config::{Arrival, Plan, Requests};
 use daemon::{Daemon, Status};
 use engine::Execution;
-use frontend::Address;
-use report::{ExecutionReport, LatencyMs, SCHEMA};
+use nbd::Address;
 use serde::Serialize;
 use sim::Dice;
+use stats::{ExecutionReport, LatencyMs, SCHEMA};
 use units::{Duration, Sectors};
 
 use super::live::pause;

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use config::Plan;
 use daemon::Daemon;
-use frontend::Address;
-use report::SCHEMA;
+use nbd::Address;
 use serde::Serialize;
+use stats::SCHEMA;
 use tempfile::TempDir;
 use units::Bytes;
 

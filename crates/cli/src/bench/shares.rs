@@ -4,8 +4,8 @@ use std::path::Path;
 
 use config::Plan;
 use daemon::Status;
-use report::SCHEMA;
 use serde::Serialize;
+use stats::SCHEMA;
 use units::{Duration, Share};
 
 use super::live::{self, Job, Live, pause};

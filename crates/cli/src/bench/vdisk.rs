@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use config::{Plan, VolumeIndex};
 use daemon::Status;
-use report::{Line, Plot, SCHEMA};
+use plot::{Line, Plot};
 use serde::Serialize;
 use sim::World;
+use stats::SCHEMA;
 use units::{Duration, Instant, Share};
 
 use super::live::{self, Job, Live, pause};

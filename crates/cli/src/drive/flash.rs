@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use drive::{FlashDevice, FlashModel, Tag};
-use report::{Latency, Line, Plot};
+use plot::{Line, Plot};
 use serde::Serialize;
 use sim::Dice;
+use stats::Latency;
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
 use crate::exit::{Ended, bad_input};
@@ -328,7 +329,7 @@ pub(super) fn show(
         files.push(path);
     }
     if json {
-        let (schema, facts, depths, files) = (report::SCHEMA, &facts, &depths[..], &files[..]);
+        let (schema, facts, depths, files) = (stats::SCHEMA, &facts, &depths[..], &files[..]);
         println!("{}", serde_json::to_string(&Shown { schema, facts, depths, files })?);
         return Ok(Ended::Held);
     }

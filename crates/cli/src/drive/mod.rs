@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use drive::{AnySpec, Model};
-use report::SCHEMA;
 use serde::Serialize;
+use stats::SCHEMA;
 
 use crate::exit::{Ended, bad_input};
 

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use drive::{AnyModel, Device, Model, Tag};
-use report::{Line, Plot, SCHEMA};
+use plot::{Line, Plot};
 use serde::Serialize;
 use sim::Dice;
+use stats::SCHEMA;
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
 use super::surface::Surface;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use drive::{Device, Model, Position, ReadBuffer, Tag};
-use report::HeatMap;
+use plot::HeatMap;
 use serde::Serialize;
 use units::{Angle, Duration, Extent, Instant, Lba, Operation, Sectors};
 

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use control::{Answer, ClientError, NamedSpec, Pool, PoolAnswer, PoolChange, PoolDisk, PoolVolume};
+use api::{Answer, ClientError, NamedSpec, Pool, PoolAnswer, PoolChange, PoolDisk, PoolVolume};
 use units::{Bytes, Share};
 
 use crate::exit::{Ended, bad_input};

@@ -1,9 +1,9 @@
 //! `spindle profile compare`: what two profiles say differently, by more than both may be off.
 
 use profiler::dynamics::Seeks;
-use report::SCHEMA;
 use serde::Serialize;
 use serde_json::Value;
+use stats::SCHEMA;
 
 use super::{Compare, read};
 use crate::exit::Ended;

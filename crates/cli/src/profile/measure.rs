@@ -9,9 +9,9 @@ use anyhow::Context;
 use config::profile::{Measured, Run};
 use indicatif::{ProgressBar, ProgressStyle};
 use profiler::{Bench, Budget, Findings, Halt, Progress};
-use report::SCHEMA;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use stats::SCHEMA;
 use targets::Awake;
 use units::{Duration, Share};
 

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use config::profile::Measured;
+use plot::{Line, Plot};
 use profiler::dynamics::{Chunks, Seeks};
 use profiler::{Geometry, Rotation, Spindle};
-use report::{Line, Plot};
 use units::Duration;
 
 use crate::exit::bad_input;

@@ -3,8 +3,8 @@
 use config::profile::Measured;
 use profiler::Figure;
 use profiler::flash::{Access, Allowance, Flash, Rate};
-use report::SCHEMA;
 use serde::Serialize;
+use stats::SCHEMA;
 use units::{Bytes, Duration};
 
 use super::{Show, mechanical, plots, read};

@@ -7,8 +7,8 @@ mod watch;
 
 use std::io::{IsTerminal, Write};
 
+use api::{Client, DisksAnswer, VolumesAnswer};
 use clap::Args;
-use control::{Client, DisksAnswer, VolumesAnswer};
 use units::Duration;
 
 use crate::exit::Ended;

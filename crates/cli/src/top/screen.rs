@@ -1,6 +1,6 @@
 //! The screen: two tables that are redrawn. `q`, Escape or Control-C ends it.
 
-use control::Client;
+use api::Client;
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
@@ -111,7 +111,7 @@ fn draw(frame: &mut Frame<'_>, look: &Look) {
 mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
-    use report::SCHEMA;
+    use stats::SCHEMA;
 
     use super::super::watch::DiskLook;
     use super::*;

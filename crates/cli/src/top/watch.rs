@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use control::{Disk, Volume};
-use report::SCHEMA;
+use api::{Disk, Volume};
 use serde::Serialize;
+use stats::SCHEMA;
 use units::Share;
 
 /// So many looks are remembered of each disk and volume.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc;
 
-use frontend::client::{Client, Receiver, Sender};
+use nbd::client::{Client, Receiver, Sender};
 use sim::Dice;
 use units::{Extent, Lba, Op, Operation, Sectors};
 
@@ -88,7 +88,7 @@ impl Range {
         Extent::new(Lba((self.start + first) * BLOCK_SECTORS), Sectors(blocks * BLOCK_SECTORS))
     }
 
-    fn connect(&self, address: &str) -> Result<(Sender, Receiver), frontend::client::ClientError> {
+    fn connect(&self, address: &str) -> Result<(Sender, Receiver), nbd::client::ClientError> {
         let mut client = Client::connect(&address.parse().expect("an address"))?;
         client.go(self.volume)?;
         Ok(client.split())
@@ -203,7 +203,7 @@ impl Range {
         sender.send(self.cookie, operation, &data).is_ok()
     }
 
-    fn answer(&mut self, asked: Asked, result: &Result<Vec<u8>, frontend::Errno>) {
+    fn answer(&mut self, asked: Asked, result: &Result<Vec<u8>, nbd::Errno>) {
         self.answered += 1;
         self.errors += u64::from(result.is_err());
         for number in asked.first..asked.first + asked.blocks {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use backend::Parts;
 use engine::{Command, CommandId, Engine, Rest, VolumeId};
-use frontend::ExportId;
+use nbd::ExportId;
 use units::{Duration, Instant, Operation};
 
 pub use breakdown::{Breakdown, Part};

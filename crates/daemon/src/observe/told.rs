@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use frontend::ExportId;
-use report::{MeanwhileReport, RequestReport, SCHEMA};
+use nbd::ExportId;
+use stats::{MeanwhileReport, RequestReport, SCHEMA};
 use units::Instant;
 
 use super::{Breakdown, Filter, Traced, TracedId, Watcher, Withholder};

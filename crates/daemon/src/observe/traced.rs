@@ -1,6 +1,6 @@
 //! A finished request, and where its time went.
 
-use frontend::{ExportId, RequestId};
+use nbd::{ExportId, RequestId};
 use units::{Duration, Instant, Operation};
 use volume::pool::flow::PieceId;
 

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use frontend::ExportId;
+use nbd::ExportId;
 use units::{Duration, Instant};
 
 use super::Traced;

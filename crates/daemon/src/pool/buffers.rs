@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use backend::Failure;
-use frontend::Errno;
+use nbd::Errno;
 use units::{Op, Operation, Sectors};
 use volume::pool::flow::{CopyId, RequestId};
 
 /// A client's request.
 #[derive(Debug)]
 pub(super) struct Request {
-    pub(super) id: frontend::RequestId,
+    pub(super) id: nbd::RequestId,
     operation: Operation,
     /// What is to be written, or was read so far.
     data: Vec<u8>,
@@ -50,8 +50,8 @@ fn index(id: RequestId) -> usize {
 
 impl Buffers {
     /// A request comes.
-    pub(super) fn enter(&mut self, request: frontend::Request) -> RequestId {
-        let frontend::Request { id, operation, mut data, .. } = request;
+    pub(super) fn enter(&mut self, request: nbd::Request) -> RequestId {
+        let nbd::Request { id, operation, mut data, .. } = request;
         if operation.op == Op::Read {
             data.clear();
         }

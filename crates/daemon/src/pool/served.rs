@@ -5,8 +5,8 @@ use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use backend::Failure;
-use frontend::limits::STATUS_SEGMENTS_MAX;
-use frontend::{Allocation, Errno, ExportId, Handle, Query, Reply, Segment, Told};
+use nbd::limits::STATUS_SEGMENTS_MAX;
+use nbd::{Allocation, Errno, ExportId, Handle, Query, Reply, Segment, Told};
 use units::{Extent, Lba, Op, Operation, Sectors};
 use volume::DiskId;
 use volume::pool::flow::{
@@ -144,7 +144,7 @@ impl Served {
     }
 
     /// Takes clients' requests to volumes of the pool; leaves none.
-    pub(crate) fn submit(&self, requests: &mut Vec<(VolumeId, frontend::Request)>) {
+    pub(crate) fn submit(&self, requests: &mut Vec<(VolumeId, nbd::Request)>) {
         if requests.is_empty() {
             return;
         }

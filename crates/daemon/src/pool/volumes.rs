@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use config::{DiskIndex, Plan, PoolVolume};
-use frontend::ExportId;
+use nbd::ExportId;
 use units::Bytes;
 use volume::DiskId;
 use volume::pool::flow::End;

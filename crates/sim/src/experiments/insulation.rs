@@ -1,7 +1,7 @@
 //! Insulation: what each of two neighbours keeps of what its share would be worth on a disk of its own.
 
 use config::{Plan, VolumeIndex};
-use report::{Line, Plot};
+use plot::{Line, Plot};
 use units::{Duration, Instant, Sectors, Share};
 
 use super::sample::{length, mechanical, scenario, with_reserves};

@@ -18,8 +18,9 @@ mod vdisk;
 use std::io;
 use std::path::Path;
 
-use report::{Plot, SCHEMA};
+use plot::Plot;
 use serde::Serialize;
+use stats::SCHEMA;
 
 pub use check::Check;
 pub use clockwise::OneDisk;

@@ -3,7 +3,7 @@
 use core::num::NonZeroU64;
 
 use config::{Access, Plan, Requests};
-use report::{Line, Plot};
+use plot::{Line, Plot};
 use units::{Duration, Sectors, Share};
 
 use super::sample::{mechanical, run, scenario, with_reserves, with_workloads};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use config::{Arrival, Plan, Requests};
 use drive::{Discipline, Spec};
-use report::{Line, Plot};
+use plot::{Line, Plot};
 use units::{Bytes, Duration};
 
 use super::sample::{run, scenario};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use config::{Arrival, Plan, Requests};
 use drive::{AnyModel, Choosing, Discipline};
 use engine::PolicyName;
-use report::{Line, Plot};
+use plot::{Line, Plot};
 use units::{Duration, Rate, Share};
 
 use super::sample::{progress, run, scenario, with_reserves, with_workloads};

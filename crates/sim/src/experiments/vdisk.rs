@@ -1,7 +1,7 @@
 //! "Virtualizing Disk Performance" (RTAS 2008), §4: the utilization scheduler.
 
 use config::Plan;
-use report::{Line, Plot};
+use plot::{Line, Plot};
 use units::{Duration, Share};
 
 use super::sample::{length, progress, run, scenario, with_reserves, with_workloads};

@@ -14,8 +14,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use drive::{Device, Done, Model, Tag};
-use report::{Line, Plot, SCHEMA};
+use plot::{Line, Plot};
 use serde::Serialize;
+use stats::SCHEMA;
 use units::{Duration, Instant, Op};
 
 pub use trace::{MeasuredTrace, TraceFileError};
@@ -26,7 +27,7 @@ const POINTS_MAX: usize = 400;
 /// What a replay comes to, in the shape of `spindle drive validate --json`. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Validation {
-    /// [`report::SCHEMA`].
+    /// [`stats::SCHEMA`].
     pub schema: u32,
     /// All requests.
     pub all: Comparison,

@@ -8,8 +8,8 @@ mod load;
 mod processor;
 mod servers;
 
-use report::SCHEMA;
 use serde::Serialize;
+use stats::SCHEMA;
 use units::Bytes;
 
 use super::{live, median};

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, bail};
 use config::Plan;
 use daemon::Daemon;
-use frontend::Address;
+use nbd::Address;
 use tempfile::TempDir;
 use units::{Bytes, Duration};
 

@@ -10,11 +10,11 @@ use anyhow::Context;
 use config::Document;
 use daemon::Daemon;
 use drive::{AnyModel, Model};
-use frontend::Address;
+use nbd::Address;
 use profiler::{Bench, Budget, Findings, Halt, Progress};
-use report::SCHEMA;
 use serde::Serialize;
 use sim::BenchTarget;
+use stats::SCHEMA;
 use targets::{Awake, NbdTarget};
 use units::Duration;
 

@@ -2,7 +2,7 @@
 
 use engine::stream::Range;
 use engine::{Profile, Transfer};
-use report::{Line, Plot};
+use plot::{Line, Plot};
 use units::{DiskTime, Extent, Lba};
 
 use super::super::{Check, Experiment, Findings, Series};

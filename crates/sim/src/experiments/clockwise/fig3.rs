@@ -6,7 +6,7 @@
 
 use engine::PolicyName;
 use engine::stream::TaskSet;
-use report::{Line, Plot};
+use plot::{Line, Plot};
 
 use super::super::{Check, Experiment, Findings, Series};
 use super::layout::{Ground, Layout};

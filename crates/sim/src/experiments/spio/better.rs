@@ -1,7 +1,7 @@
 //! Ours against the paper's: which decision gives what.
 
 use engine::{Approach, Execution, Jit, Preemptible, SeekSplit};
-use report::{Line, Plot};
+use plot::{Line, Plot};
 use units::{Duration, Op};
 
 use super::super::{Check, Experiment, Findings, Series};

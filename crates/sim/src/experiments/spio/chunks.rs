@@ -2,7 +2,7 @@
 
 use config::Access;
 use engine::Execution;
-use report::{Line, Plot};
+use plot::{Line, Plot};
 use units::{Bytes, Op};
 
 use super::super::{Check, Experiment, Findings, Series};

@@ -1,6 +1,6 @@
 //! Figure 13: how long nobody can interrupt the disk (FAST 2003 §4.1.1).
 
-use report::{Line, Plot};
+use plot::{Line, Plot};
 use units::{Duration, Extent, Lba, Op};
 
 use super::super::{Check, Experiment, Findings, Series};

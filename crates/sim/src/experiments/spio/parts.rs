@@ -2,7 +2,7 @@
 //! §4.2).
 
 use engine::Execution;
-use report::{Line, Plot};
+use plot::{Line, Plot};
 use units::Op;
 
 use super::super::{Check, Experiment, Findings, Series};

@@ -3,7 +3,7 @@
 use core::num::NonZeroU64;
 
 use config::Access;
-use report::{Line, Plot};
+use plot::{Line, Plot};
 use units::Op;
 
 use super::super::{Check, Experiment, Findings, Series};

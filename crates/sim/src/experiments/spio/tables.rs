@@ -1,6 +1,6 @@
 //! Tables 2 to 4: responses and throughput while requests of higher priority come (FAST 2003 §4.3).
 
-use report::{Line, Plot};
+use plot::{Line, Plot};
 use units::Op;
 
 use super::super::{Check, Experiment, Findings, Series};

@@ -4,7 +4,7 @@
 //! Its profile is assumed, and the model's seeks do not vary: none comes late here, and nothing is lost. A real one's
 //! will; what they then cost, `spio-fig11` shows on a drive whose seeks do vary.
 
-use report::{Line, Plot};
+use plot::{Line, Plot};
 use units::Op;
 
 use super::super::{Check, Experiment, Findings, Series};

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use engine::Execution;
-use report::{Line, Plot};
+use plot::{Line, Plot};
 use units::{Extent, Lba, Operation, Sectors, Share};
 
 use super::super::{Check, Experiment, Findings, Series};

@@ -1,0 +1,279 @@
+//! The API's sockets: bound before the daemon starts, served by one thread.
+
+use std::fmt;
+use std::io;
+use std::net::TcpListener as StdTcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::service::TowerToHyperService;
+use nbd::{Address, Listening, Mode};
+use subtle::ConstantTimeEq;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use crate::limits::{
+    ACCEPT_PAUSE, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_TIME_MAX, STOP_MAX, TOKEN_BYTES_MAX,
+    TOKEN_BYTES_MIN,
+};
+use crate::live::Closing;
+use crate::problem::Problem;
+use crate::routes::Api;
+
+/// What a client shows to be let in over TCP.
+#[derive(Clone)]
+pub struct Token(Arc<[u8]>);
+
+/// A token that lets nobody in. Its words say what would.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenError(String);
+
+impl fmt::Display for TokenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for TokenError {}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl Token {
+    /// Reads the token that a file holds; blanks and line ends around it are not part of it.
+    ///
+    /// # Errors
+    /// The file cannot be read, others than its owner may read it, or it holds no token.
+    pub fn read(path: &Path) -> Result<Self, TokenError> {
+        let refused = |found: &str| {
+            let expected = format!(
+                "a file that only its owner can read, with {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} printable characters"
+            );
+            TokenError(format!("{}: found {found}, expected {expected}", path.display()))
+        };
+        let found = std::fs::metadata(path).map_err(|error| refused(&error.to_string()))?;
+        if found.permissions().mode() & 0o077 != 0 {
+            return Err(refused(&format!("mode {:o}", found.permissions().mode() & 0o777)));
+        }
+        if found.len() > TOKEN_BYTES_MAX as u64 {
+            return Err(refused("a longer one"));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| refused(&error.to_string()))?;
+        let token = text.trim();
+        let lengths = TOKEN_BYTES_MIN..=TOKEN_BYTES_MAX;
+        if !lengths.contains(&token.len()) || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(refused("another content"));
+        }
+        Ok(Self(token.as_bytes().into()))
+    }
+
+    /// Whether `given` is it. How long that takes tells nothing of where they differ.
+    fn is(&self, given: &[u8]) -> bool {
+        self.0.ct_eq(given).into()
+    }
+}
+
+#[derive(Debug)]
+enum Socket {
+    Unix(Listening),
+    Tcp(StdTcpListener, Token),
+}
+
+/// Sockets that listen and are not served yet.
+#[derive(Debug)]
+pub struct Bound(Vec<Socket>);
+
+impl Bound {
+    /// Listens on all the addresses. A Unix socket is its owner's alone; TCP is for who has the token.
+    ///
+    /// # Errors
+    /// An address is in use or cannot be listened on, or there is a TCP address and no token.
+    pub fn listen(addresses: &[Address], token: Option<&Token>) -> io::Result<Self> {
+        let bind = |address: &Address| {
+            let named = |error: io::Error| {
+                let why = format!(
+                    "found `{address}`, expected an address for the API that is free ({error})"
+                );
+                io::Error::new(error.kind(), why)
+            };
+            match address {
+                Address::Unix(path) => {
+                    let listening = Listening::bind(path, Mode::Owner).map_err(named)?;
+                    listening.listener.set_nonblocking(true)?;
+                    Ok(Socket::Unix(listening))
+                }
+                Address::Tcp(tcp) => {
+                    let token = token.ok_or_else(|| {
+                        let why =
+                            format!("found `{address}` without a token, expected one for TCP");
+                        io::Error::new(io::ErrorKind::PermissionDenied, why)
+                    })?;
+                    let listener = StdTcpListener::bind(tcp).map_err(named)?;
+                    listener.set_nonblocking(true)?;
+                    Ok(Socket::Tcp(listener, token.clone()))
+                }
+            }
+        };
+        addresses.iter().map(bind).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// Where it listens; for port 0, with the port that was chosen.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn addresses(&self) -> io::Result<Vec<Address>> {
+        let address = |socket: &Socket| match socket {
+            Socket::Unix(listening) => Ok(Address::Unix(listening.file.path().to_owned())),
+            Socket::Tcp(listener, _) => listener.local_addr().map(Address::Tcp),
+        };
+        self.0.iter().map(address).collect()
+    }
+}
+
+/// A served API.
+#[derive(Debug)]
+pub struct Server {
+    stop: oneshot::Sender<()>,
+    closing: Closing,
+    thread: JoinHandle<()>,
+}
+
+impl Server {
+    /// Serves `api` on these sockets.
+    ///
+    /// # Errors
+    /// The system gives no thread, or no runtime.
+    pub fn start(bound: Bound, api: Api) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(CONNECTIONS_MAX)
+            .build()?;
+        let (stop, stopped) = oneshot::channel();
+        let closing = api.closing();
+        let thread = std::thread::Builder::new().name("api".to_owned()).spawn(move || {
+            runtime.block_on(serve(bound, api, stopped));
+            runtime.shutdown_timeout(STOP_MAX);
+        })?;
+        Ok(Self { stop, closing, thread })
+    }
+
+    /// Accepts nobody any more, answers who has asked, and ends.
+    ///
+    /// # Panics
+    /// If its thread has panicked.
+    pub fn stop(self) {
+        self.closing.close();
+        // Where it has ended already there is nobody to be told.
+        let _ = self.stop.send(());
+        self.thread.join().expect("the API's thread does not panic");
+    }
+}
+
+async fn serve(bound: Bound, api: Api, stopped: oneshot::Receiver<()>) {
+    let graceful = Arc::new(GracefulShutdown::new());
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let router = api.router();
+    let (mut files, mut accepting) = (Vec::new(), Vec::new());
+    for socket in bound.0 {
+        let (places, graceful) = (Arc::clone(&places), Arc::clone(&graceful));
+        let task = match socket {
+            Socket::Unix(Listening { listener, file }) => {
+                files.push(file);
+                let listener = UnixListener::from_std(listener).expect("within a runtime");
+                let listener = Arc::new(listener);
+                let accept = move || {
+                    let listener = Arc::clone(&listener);
+                    async move { listener.accept().await.map(|(stream, _)| stream) }
+                };
+                tokio::spawn(welcome_all(accept, router.clone(), graceful, places))
+            }
+            Socket::Tcp(listener, token) => {
+                let listener = TcpListener::from_std(listener).expect("within a runtime");
+                let listener = Arc::new(listener);
+                let accept = move || {
+                    let listener = Arc::clone(&listener);
+                    async move { listener.accept().await.map(|(stream, _)| stream) }
+                };
+                let router = router.clone().layer(middleware::from_fn_with_state(token, let_in));
+                tokio::spawn(welcome_all(accept, router, graceful, places))
+            }
+        };
+        accepting.push(task);
+    }
+    // The sender is dropped only with the server: either way it is time to go.
+    let _ = stopped.await;
+    for task in accepting {
+        task.abort();
+        // It ends by being aborted, which is no error here.
+        let _ = task.await;
+    }
+    drop(files);
+    let graceful = Arc::into_inner(graceful).expect("nobody accepts any more");
+    // Who does not take its last answer in time goes without.
+    let _ = tokio::time::timeout(STOP_MAX, graceful.shutdown()).await;
+}
+
+/// Accepts for ever, as long as there are places.
+async fn welcome_all<S, A>(
+    accept: impl Fn() -> A,
+    router: Router,
+    graceful: Arc<GracefulShutdown>,
+    places: Arc<Semaphore>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    A: Future<Output = io::Result<S>>,
+{
+    loop {
+        let place = Arc::clone(&places).acquire_owned().await;
+        let place = place.expect("places are never closed");
+        match accept().await {
+            Ok(stream) => welcome(stream, router.clone(), graceful.watcher(), place),
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+/// Serves one connection, which gives its place back at its end.
+fn welcome(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    watcher: Watcher,
+    place: OwnedSemaphorePermit,
+) {
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME_MAX)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let connection = watcher.watch(connection);
+    tokio::spawn(async move {
+        // What one client does is never an error of the server.
+        let _ = connection.await;
+        drop(place);
+    });
+}
+
+/// Lets a request through that shows the token.
+async fn let_in(State(token): State<Token>, request: Request, next: Next) -> Response {
+    let shown = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let shown = shown.and_then(|value| value.strip_prefix(b"Bearer "));
+    if shown.is_some_and(|shown| token.is(shown)) {
+        return next.run(request).await;
+    }
+    let words = "expected the header `Authorization: Bearer TOKEN`, with the token of the daemon's token file";
+    let problem = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", words);
+    ([(header::WWW_AUTHENTICATE, "Bearer")], problem).into_response()
+}

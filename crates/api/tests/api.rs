@@ -1,0 +1,441 @@
+//! What an operator can count on.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+
+use common::{CONFIG, Served, TOKEN};
+use nbd::Address;
+use serde_json::{Value, json};
+use spindle_api::{Answer, Bound, Token};
+use units::{Extent, Lba, Operation, Sectors};
+
+fn create(served: &Served, spec: &Value) -> Answer {
+    served.client.post("volumes", spec).expect("an answer")
+}
+
+fn set(served: &Served, volume: &str, change: &Value) -> Answer {
+    served.client.patch("volumes", volume, change).expect("an answer")
+}
+
+fn names(served: &Served) -> Vec<String> {
+    let answer = served.client.get("volumes", None).expect("an answer");
+    let volumes = answer.body["volumes"].as_array().expect("a list").clone();
+    volumes.iter().map(|volume| volume["name"].as_str().expect("text").to_owned()).collect()
+}
+
+fn faulty(answer: &Answer, status: u16, code: &str, field: Option<&str>) {
+    let error = &answer.body["error"];
+    assert_eq!((answer.status, &error["code"]), (status, &json!(code)), "{answer:?}");
+    assert_eq!(error["field"].as_str(), field, "{answer:?}");
+}
+
+fn open(served: &Served, volume: &str) -> nbd::client::Client {
+    let mut client = nbd::client::Client::connect(&served.nbd()).expect("it listens");
+    client.go(volume).expect("it is served");
+    client
+}
+
+fn blocks(start: u64, len: u64) -> Extent {
+    Extent::new(Lba(start), Sectors(len))
+}
+
+#[test]
+fn creating_a_volume_twice_is_as_good_as_once_and_another_of_its_name_is_refused() {
+    let served = Served::start(CONFIG);
+    let spec = json!({ "name": "c", "disk": "d0", "size": "1MiB", "reserve": "10%" });
+    assert_eq!(create(&served, &spec).status, 201);
+    let before = served.text();
+    assert_eq!(create(&served, &spec).status, 200);
+    assert_eq!(served.text(), before);
+    for other in [
+        json!({ "name": "c", "disk": "d0", "size": "2MiB", "reserve": "10%" }),
+        json!({ "name": "c", "disk": "d0", "size": "1MiB" }),
+        json!({ "name": "c", "disk": "d0", "size": "1MiB", "reserve": "90%" }),
+    ] {
+        faulty(&create(&served, &other), 409, "exists", Some("name"));
+    }
+    assert_eq!(names(&served), ["a", "b", "c"]);
+    served.stop();
+}
+
+#[test]
+fn a_refused_change_says_what_would_fit_and_changes_nothing() {
+    let served = Served::start(CONFIG);
+    let refused = set(&served, "b", &json!({ "size": "16MiB", "reserve": "51%" }));
+    faulty(&refused, 409, "refused", Some("reserve"));
+    assert_eq!(refused.body["error"]["given"], "51%");
+    assert_eq!(refused.body["error"]["accepted"], "at most 50% (what is left of disk \"d0\")");
+    assert_eq!(served.text(), CONFIG);
+    faulty(&set(&served, "a", &json!({ "size": "65MiB" })), 409, "refused", Some("size"));
+    faulty(&set(&served, "a", &json!({ "limit": "40%" })), 422, "invalid", Some("limit"));
+    faulty(&set(&served, "a", &json!({ "weight": "2" })), 422, "invalid", Some("weight"));
+    faulty(&set(&served, "a", &json!({ "wait": 2 })), 422, "invalid", Some("wait"));
+    faulty(&set(&served, "z", &json!({ "weight": 2 })), 404, "missing", Some("name"));
+    let unsized_one = json!({ "name": "c", "disk": "d0" });
+    faulty(&create(&served, &unsized_one), 422, "invalid", Some("size"));
+    let nowhere = json!({ "name": "c", "disk": "d1", "size": "1MiB" });
+    faulty(&create(&served, &nowhere), 422, "invalid", Some("disk"));
+    assert_eq!(served.text(), CONFIG);
+    served.stop();
+}
+
+#[test]
+fn admission_says_whether_a_volume_would_fit_and_what_would() {
+    let served = Served::start(CONFIG);
+    let ask = |reserve: &str| {
+        let spec = json!({ "name": "c", "disk": "d0", "size": "1MiB", "reserve": reserve });
+        let answer = served.client.post("admission", &spec).expect("an answer");
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.body["admission"].clone()
+    };
+    let refused = ask("60%");
+    assert_eq!((&refused["fits"], &refused["reserve_max"]), (&json!(false), &json!("50%")));
+    assert_eq!(refused["reason"]["field"], "reserve");
+    assert_eq!(ask("50%")["fits"], true);
+    assert_eq!(names(&served), ["a", "b"]);
+    served.stop();
+}
+
+#[test]
+fn a_volume_in_use_is_removed_only_by_force_and_its_client_gets_its_answers_first() {
+    let served = Served::start(CONFIG);
+    let (mut sender, mut receiver) = open(&served, "a").split();
+    faulty(
+        &served.client.delete("volumes", "a", Some(false)).expect("an answer"),
+        409,
+        "in_use",
+        None,
+    );
+    for cookie in 0..8 {
+        let extent = blocks(cookie * 16_384, 8);
+        sender.queue(cookie, Operation::read(extent), &[]).expect("room");
+    }
+    sender.flush().expect("it reads");
+    // In one piece: with the first answer, the server has them all.
+    receiver.receive().expect("an answer");
+    assert_eq!(served.client.delete("volumes", "a", Some(true)).expect("an answer").status, 204);
+    for _ in 1..8 {
+        receiver.receive().expect("an answer").result.expect("it was read");
+    }
+    assert!(receiver.receive().is_err(), "then the server hangs up");
+    assert_eq!(names(&served), ["b"]);
+    assert_eq!(served.client.delete("volumes", "a", Some(true)).expect("an answer").status, 404);
+    served.stop();
+}
+
+#[test]
+fn a_volume_keeps_its_data_whatever_comes_and_goes_and_grows_around_it() {
+    let served = Served::start(CONFIG);
+    let written = vec![0x5a; 4_096];
+    let mut client = open(&served, "b");
+    client.write(blocks(0, 8), &written).expect("it is written");
+    assert_eq!(served.client.delete("volumes", "a", Some(false)).expect("an answer").status, 204);
+    let spec = json!({ "name": "c", "disk": "d0", "size": "1MiB" });
+    assert_eq!(create(&served, &spec).status, 201);
+    assert_eq!(set(&served, "c", &json!({ "size": "64MiB" })).status, 200);
+    assert_eq!(set(&served, "b", &json!({ "size": "64MiB" })).status, 200);
+    assert_eq!(client.read(blocks(0, 8)).expect("it is read"), written);
+    assert_eq!(open(&served, "b").read(blocks(131_064, 8)).expect("within"), vec![0; 4_096]);
+    served.stop();
+}
+
+#[test]
+fn space_that_is_given_out_again_reads_as_zeroes() {
+    let served = Served::start(CONFIG);
+    let mut client = open(&served, "b");
+    client.write(blocks(8_192, 8), &[0xee; 4_096]).expect("it is written");
+    client.disconnect().expect("goodbye");
+    let smaller = json!({ "size": "1MiB", "force": true });
+    assert_eq!(set(&served, "b", &smaller).status, 200);
+    assert_eq!(set(&served, "b", &json!({ "size": "32MiB" })).status, 200);
+    assert_eq!(open(&served, "b").read(blocks(8_192, 8)).expect("within"), vec![0; 4_096]);
+    served.stop();
+}
+
+#[test]
+fn a_volume_that_is_open_does_not_shrink_but_by_force() {
+    let served = Served::start(CONFIG);
+    let mut client = open(&served, "b");
+    faulty(&set(&served, "b", &json!({ "size": "16MiB" })), 409, "in_use", None);
+    client.read(blocks(65_528, 8)).expect("its end is where it was");
+    assert_eq!(set(&served, "b", &json!({ "size": "16MiB", "force": true })).status, 200);
+    assert!(client.read(blocks(0, 8)).is_err(), "it was hung up on");
+    let mut client = nbd::client::Client::connect(&served.nbd()).expect("it listens");
+    assert_eq!(client.go("b").expect("it is served").size.0, 16 << 20);
+    served.stop();
+}
+
+#[test]
+fn what_a_person_wrote_around_the_changes_stays_and_a_restart_finds_them() {
+    let served = Served::start(CONFIG);
+    assert_eq!(set(&served, "a", &json!({ "reserve": "40%", "weight": 3 })).status, 200);
+    let spec = json!({ "name": "c", "disk": "d0", "size": "1MiB", "limit": "5%" });
+    assert_eq!(create(&served, &spec).status, 201);
+    let period = served.client.patch("disks", "d0", &json!({ "period": "500ms" }));
+    assert_eq!(period.expect("an answer").status, 200);
+    let before = served.client.get("volumes", None).expect("an answer").body;
+    let text = served.text();
+    assert!(text.starts_with("# What we promise.\n"), "{text}");
+    assert!(text.contains("name = \"a\" # the first\n"), "{text}");
+    let served = Served::again(served.stop());
+    let after = served.client.get("volumes", None).expect("an answer").body;
+    for (before, after) in before["volumes"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .zip(after["volumes"].as_array().expect("a list"))
+    {
+        for field in ["name", "size_bytes", "at_bytes", "reserve", "limit", "weight"] {
+            assert_eq!(before[field], after[field], "{field}");
+        }
+    }
+    let disk = served.client.get("disks", Some("d0")).expect("an answer").body;
+    assert_eq!(disk["disk"]["period"], "500ms");
+    assert_eq!(names(&served), ["a", "b", "c"]);
+    served.stop();
+}
+
+#[test]
+fn a_config_that_was_edited_by_hand_is_not_written_over() {
+    let served = Served::start(CONFIG);
+    let edited = format!("{CONFIG}# by hand\n");
+    std::fs::write(&served.config, &edited).expect("a scratch file");
+    faulty(&set(&served, "a", &json!({ "reserve": "40%" })), 409, "edited", None);
+    assert_eq!(served.text(), edited);
+    let volume = served.client.get("volumes", Some("a")).expect("an answer").body;
+    assert_eq!(volume["volume"]["reserve"], "50%");
+    served.stop();
+}
+
+/// The head of the answer to this request over TCP.
+fn over_tcp(served: &Served, authorization: &str) -> String {
+    let Address::Tcp(address) = served.tcp else { panic!("it is TCP") };
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    write!(stream, "GET /v1/disks HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{authorization}\r\n")
+        .expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("text");
+    answer.lines().next().expect("a status").to_owned()
+}
+
+#[test]
+fn over_tcp_nobody_is_let_in_without_the_token() {
+    let served = Served::start(CONFIG);
+    let right = format!("Authorization: Bearer {TOKEN}\r\n");
+    assert_eq!(over_tcp(&served, &right), "HTTP/1.1 200 OK");
+    let prefix = format!("Authorization: Bearer {}\r\n", &TOKEN[1..]);
+    let basic = format!("Authorization: Basic {TOKEN}\r\n");
+    for wrong in ["", &prefix, &basic, "Authorization: Bearer \r\n"] {
+        assert_eq!(over_tcp(&served, wrong), "HTTP/1.1 401 Unauthorized", "{wrong}");
+    }
+    let socket = served.directory.path().join("api.sock");
+    let mode = std::fs::metadata(&socket).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "the socket is its owner's alone");
+    served.stop();
+}
+
+#[test]
+fn tcp_without_a_token_and_a_token_that_others_can_read_are_refused() {
+    let tcp = [Address::Tcp("127.0.0.1:0".parse().expect("an address"))];
+    let error = Bound::listen(&tcp, None).expect_err("anybody could call");
+    assert!(error.to_string().contains("without a token"), "{error}");
+    let directory = tempfile::tempdir().expect("a scratch directory");
+    let path = directory.path().join("token");
+    let refused = |content: &str, mode: u32, words: &str| {
+        std::fs::write(&path, content).expect("a scratch file");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).expect("ours");
+        let error = Token::read(&path).expect_err("no token").to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    refused(TOKEN, 0o644, "found mode 644");
+    refused("short", 0o600, "16 to 4096");
+    refused("", 0o600, "16 to 4096");
+}
+
+/// A volume whose reserve is worked out from a rate, on a disk that promises 90 % of its time.
+const DECLARED: &str = r#"[[disk]]
+name = "d0"
+drive = "hgst-7k8"
+unreserved = "10%"
+
+[[volume]]
+name = "a"
+disk = "d0"
+size = "64MiB"
+iops = "20/s" # what the database needs
+run = 4
+
+[[volume]]
+name = "b"
+disk = "d0"
+size = "32MiB"
+"#;
+
+#[test]
+fn a_reserve_that_is_set_takes_the_place_of_the_rate_it_was_worked_out_from() {
+    let served = Served::start(DECLARED);
+    let reserve = |served: &Served| {
+        let volume = served.client.get("volumes", Some("a")).expect("an answer").body;
+        volume["volume"]["reserve"].as_str().expect("text").to_owned()
+    };
+    let worked_out = reserve(&served);
+    assert_eq!(set(&served, "a", &json!({ "limit": "80%", "weight": 2 })).status, 200);
+    assert!(served.text().contains("iops = \"20/s\" # what the database needs"));
+    assert_eq!(reserve(&served), worked_out, "nobody has asked for another");
+    assert_eq!(set(&served, "a", &json!({ "reserve": "30%" })).status, 200);
+    assert_eq!(reserve(&served), "30%");
+    let text = served.text();
+    assert!(!text.contains("iops") && !text.contains("run"), "{text}");
+    let served = Served::again(served.stop());
+    assert_eq!(reserve(&served), "30%");
+    served.stop();
+}
+
+#[test]
+fn what_a_disk_keeps_back_is_neither_promised_nor_said_to_be_left() {
+    let served = Served::start(DECLARED);
+    assert_eq!(set(&served, "a", &json!({ "reserve": "30%" })).status, 200);
+    let disk = served.client.get("disks", Some("d0")).expect("an answer").body;
+    assert_eq!((&disk["disk"]["reserved"], &disk["disk"]["left"]), (&json!("30%"), &json!("60%")));
+    let asked = |reserve: &str| {
+        let spec = json!({ "name": "c", "disk": "d0", "size": "1MiB", "reserve": reserve });
+        served.client.post("admission", &spec).expect("an answer").body["admission"].clone()
+    };
+    assert_eq!(asked("61%")["fits"], false);
+    assert_eq!(asked("61%")["reserve_max"], "60%");
+    assert_eq!(asked("60%")["fits"], true);
+    faulty(&set(&served, "b", &json!({ "reserve": "61%" })), 409, "refused", Some("reserve"));
+    assert_eq!(set(&served, "b", &json!({ "reserve": "60%" })).status, 200);
+    served.stop();
+}
+
+#[test]
+fn where_a_disk_hands_out_rates_they_are_told_and_set_as_rates() {
+    let policy = "policy = \"throughput\"\nnominal_rate = \"68/s\"";
+    let config = DECLARED.replace("unreserved = \"10%\"", policy);
+    let config =
+        config.replace("iops = \"20/s\" # what the database needs\nrun = 4", "reserve = \"7/s\"");
+    let served = Served::start(&config);
+    let volume = served.client.get("volumes", Some("a")).expect("an answer").body;
+    assert_eq!(volume["volume"]["reserve"], "7/s");
+    assert_eq!(volume["volume"]["limit"], "68/s");
+    let disk = served.client.get("disks", Some("d0")).expect("an answer").body;
+    let left = disk["disk"]["left"].as_str().expect("text");
+    assert_eq!((&disk["disk"]["reserved"], left), (&json!("7/s"), "61/s"));
+    assert_eq!(
+        set(&served, "b", &json!({ "reserve": left })).status,
+        200,
+        "what is left can be had"
+    );
+    faulty(&set(&served, "b", &json!({ "reserve": "10%" })), 422, "invalid", Some("reserve"));
+    served.stop();
+}
+
+#[test]
+fn a_period_shorter_than_a_batch_cuts_the_batches_and_a_longer_one_gives_them_back() {
+    let served = Served::start(CONFIG);
+    for period in ["100ms", "1s", "150ms"] {
+        let changed = served.client.patch("disks", "d0", &json!({ "period": period }));
+        assert_eq!(changed.expect("an answer").status, 200);
+        let disk = served.client.get("disks", Some("d0")).expect("an answer").body;
+        assert_eq!(disk["disk"]["period"], period);
+    }
+    let mut client = open(&served, "a");
+    client.read(blocks(0, 8)).expect("it serves on");
+    served.stop();
+}
+
+/// A disk that serves deadlines, with a stream of large blocks.
+const DEADLINES: &str = r#"[[disk]]
+name = "d0"
+drive = "atlas-ii"
+policy = "delta-star"
+
+[[volume]]
+name = "cam7"
+disk = "d0"
+size = "256MiB"
+stream = { bandwidth = "2MB/s", block = "4MB" }
+"#;
+
+#[test]
+fn a_stream_that_does_not_fit_is_told_why_and_what_would_and_what_is_told_fits() {
+    let served = Served::start(DEADLINES);
+    let before = served.text();
+    let spec =
+        |stream: Value| json!({ "name": "v", "disk": "d0", "size": "64MiB", "stream": stream });
+    let asked = json!({ "bandwidth": "400KB/s", "block": "64KiB" });
+    let answer = create(&served, &spec(asked.clone()));
+    faulty(&answer, 409, "refused", Some("stream"));
+    let why = answer.body["error"]["deadlines"].clone();
+    assert_eq!((&why["constraint"], &why["beside"]), (&json!("blocked"), &json!("cam7")), "{why}");
+    // A block of 65,536 bytes every 163.84 ms; L is 1 ns longer.
+    assert_eq!(why["interval_ms"], json!(163.840_001));
+    assert_eq!(served.text(), before);
+    // The dry run says the same.
+    let dry = served.client.post("admission", &spec(asked)).expect("an answer");
+    let admission = &dry.body["admission"];
+    assert_eq!((&admission["fits"], &admission["reason"]["deadlines"]), (&json!(false), &why));
+    assert_eq!(admission["room"]["tasks"], 1);
+    let bandwidth = format!("{}B/s", why["bandwidth_bytes_per_s"]);
+    let fits = create(&served, &spec(json!({ "bandwidth": bandwidth, "block": "64KiB" })));
+    assert_eq!(fits.status, 201, "{fits:?}");
+    assert_eq!(fits.body["volume"]["stream"]["missed"], 0);
+}
+
+#[test]
+fn a_stream_comes_and_goes_while_the_daemon_runs() {
+    let served = Served::start(DEADLINES);
+    let stream = |bandwidth: &str| json!({ "stream": { "bandwidth": bandwidth, "block": "1MB" } });
+    let changed = set(&served, "cam7", &stream("1MB/s"));
+    assert_eq!(changed.status, 200, "{changed:?}");
+    assert_eq!(changed.body["volume"]["stream"]["period_ms"], json!(1000.0));
+    faulty(&set(&served, "cam7", &stream("50MB/s")), 409, "refused", Some("stream"));
+    faulty(&set(&served, "cam7", &stream("0B/s")), 422, "invalid", Some("bandwidth"));
+    let past = json!({ "bandwidth": "1MB/s", "block": "1MB", "span": ["0s", "1ns"] });
+    faulty(&set(&served, "cam7", &json!({ "stream": past })), 422, "invalid", Some("span"));
+    let both = json!({ "stream": { "bandwidth": "1MB/s", "block": "1MB" }, "drop_stream": true });
+    faulty(&set(&served, "cam7", &both), 422, "invalid", Some("drop_stream"));
+    assert!(served.text().contains(r#"stream = { bandwidth = "1MB/s", block = "1MB" }"#));
+    let dropped = set(&served, "cam7", &json!({ "drop_stream": true }));
+    assert_eq!((dropped.status, &dropped.body["volume"]["stream"]), (200, &Value::Null));
+    assert!(!served.text().contains("stream"));
+    // A reserve takes a stream's place, and a stream a reserve's.
+    assert_eq!(set(&served, "cam7", &json!({ "reserve": "20%" })).status, 200);
+    assert_eq!(set(&served, "cam7", &stream("1MB/s")).status, 200);
+    assert!(!served.text().contains("reserve"));
+}
+
+#[test]
+fn blocks_of_a_stream_are_counted_by_their_deadlines() {
+    let served = Served::start(DEADLINES);
+    let mut client = open(&served, "cam7");
+    for block in 0..3 {
+        client.write(blocks(block * 128, 128), &vec![1; 128 * 512]).expect("it is written");
+    }
+    let volume = served.client.get("volumes", Some("cam7")).expect("an answer");
+    let stream = &volume.body["volume"]["stream"];
+    let of = |key: &str| stream[key].as_u64().expect("a number");
+    // Those that came before their time were best effort, unless they waited for it.
+    assert!(of("met") >= 1 && of("met") + of("missed") <= 3, "{stream}");
+}
+
+#[test]
+fn a_disk_is_opened_again_where_something_is_wrong_with_it() {
+    let faults = "drive = \"hgst-7k8\"\nfaults = { flush = \"100%\" }";
+    let served = Served::start(&CONFIG.replace("drive = \"hgst-7k8\"", faults));
+    let reopened = || served.client.reopen("d0").expect("an answer");
+    faulty(&reopened(), 409, "refused", None);
+    faulty(&served.client.reopen("none").expect("an answer"), 404, "missing", None);
+    let mut client = open(&served, "a");
+    client.flush().expect_err("flushes fail");
+    let disk = || served.client.get("disks", Some("d0")).expect("an answer").body["disk"].clone();
+    assert_eq!(disk()["state"], "poisoned");
+    let answer = reopened();
+    assert_eq!((answer.status, &answer.body["disk"]["state"]), (200, &json!("well")));
+    client.write(blocks(0, 8), &vec![1; 8 * 512]).expect("it is written again");
+    served.stop();
+}

@@ -1,0 +1,230 @@
+//! What a Prometheus server can count on.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::exposition::{Read, read};
+use common::{CONFIG, Served};
+use serde_json::{Value, json};
+use spindle_api::{MetricKind, metrics};
+use units::{Extent, Lba, Op, Operation, Sectors};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+fn scrape(served: &Served) -> BTreeMap<String, Read> {
+    read(&served.client.metrics().expect("an answer"))
+}
+
+/// The value of `name` for this device.
+fn value(families: &BTreeMap<String, Read>, name: &str, device: &str) -> f64 {
+    let samples = &families.get(name).unwrap_or_else(|| panic!("no {name}")).samples;
+    let sample = samples.iter().find(|sample| sample.label("device") == Some(device));
+    sample.unwrap_or_else(|| panic!("no {name} of {device}")).value
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-9
+}
+
+/// Some of everything: 3 reads of 8 sectors, 2 writes of 16, a trim, a flush and a write of zeroes, on volume `a`.
+fn work(served: &Served) {
+    let mut client = nbd::client::Client::connect(&served.nbd()).expect("it listens");
+    client.go("a").expect("it is served");
+    let extent = |start, len| Extent::new(Lba(start), Sectors(len));
+    for start in [0, 80_000, 8] {
+        client.read(extent(start, 8)).expect("a read");
+    }
+    for start in [64, 40_000] {
+        client.write(extent(start, 16), &[7; 16 * 512]).expect("a write");
+    }
+    let operation = |op, extent| Operation { op, extent, fua: false };
+    client.perform(operation(Op::Trim, extent(0, 8)), &[]).expect("a trim");
+    client.perform(operation(Op::WriteZeroes, extent(0, 8)), &[]).expect("zeroes");
+    client.flush().expect("a flush");
+    client.disconnect().expect("goodbye");
+}
+
+#[test]
+fn every_metric_is_told_with_its_type_help_and_labels_and_no_other() {
+    let served = Served::start(CONFIG);
+    let families = scrape(&served);
+    let told: BTreeSet<&str> = families.keys().map(String::as_str).collect();
+    let all = metrics();
+    assert_eq!(told, all.iter().map(|metric| metric.name.as_str()).collect());
+    for metric in &all {
+        let Read { kind, help, samples } = &families[&metric.name];
+        assert_eq!((kind.as_str(), help.as_str()), (metric.kind.as_str(), metric.help));
+        for sample in samples {
+            let labels: Vec<&str> = sample.labels.iter().map(|(name, _)| name.as_str()).collect();
+            let bound = metric.kind == MetricKind::Histogram && !sample.name.ends_with("_bucket");
+            let expected = &metric.labels[..metric.labels.len() - usize::from(bound)];
+            assert_eq!(labels, expected, "{sample:?}");
+        }
+    }
+    served.stop();
+}
+
+#[test]
+fn what_was_asked_of_a_volume_is_what_is_counted_and_what_the_api_says() {
+    let served = Served::start(CONFIG);
+    work(&served);
+    let families = scrape(&served);
+    for (suffix, expected) in [
+        ("reads_completed_total", 3.0),
+        ("read_bytes_total", 3.0 * 4096.0),
+        ("writes_completed_total", 3.0),
+        ("written_bytes_total", 2.0 * 8192.0 + 4096.0),
+        ("discards_completed_total", 1.0),
+        ("discarded_sectors_total", 8.0),
+        ("flush_requests_total", 1.0),
+        ("failures_total", 0.0),
+        ("io_now", 0.0),
+    ] {
+        for (device, prefix) in [("a", "spindle_volume_"), ("d0", "spindle_disk_")] {
+            let told = value(&families, &format!("{prefix}{suffix}"), device);
+            assert!(near(told, expected), "{prefix}{suffix} of {device}: {told}");
+        }
+        let other = value(&families, &format!("spindle_volume_{suffix}"), "b");
+        assert!(near(other, 0.0), "{suffix}: nobody asked anything of b");
+    }
+    let answer = served.client.get("volumes", Some("a")).expect("an answer").body;
+    let volume = &answer["volume"];
+    let number = |value: &Value| value.as_f64().expect("a number");
+    let of = |name: &str| value(&families, name, "a");
+    assert!(near(number(&volume["requests"]), 8.0), "{volume}");
+    let charged = of("spindle_volume_disk_time_seconds_total");
+    assert!(near(number(&volume["disk_time_s"]), charged) && charged > 0.0, "{volume}");
+    let parts = ["read", "write", "discard", "flush_requests"];
+    let parts = parts.map(|part| of(&format!("spindle_volume_{part}_time_seconds_total")));
+    // One at a time: there was a request for as long as they took, all together.
+    let (time, weighted) = (
+        of("spindle_volume_io_time_seconds_total"),
+        of("spindle_volume_io_time_weighted_seconds_total"),
+    );
+    assert!(near(time, parts.iter().sum()) && near(time, weighted), "{time} {weighted} {parts:?}");
+    assert!(
+        near(of("spindle_volume_reserve_ratio"), 0.5)
+            && near(of("spindle_volume_limit_ratio"), 1.0)
+    );
+    assert!(near(of("spindle_volume_size_bytes"), number(&volume["size_bytes"])));
+    assert!(near(value(&families, "spindle_disk_reserved_ratio", "d0"), 0.5));
+    let latency = &families["spindle_volume_latency_seconds"].samples;
+    let count =
+        latency.iter().find(|s| s.name.ends_with("_count") && s.label("device") == Some("a"));
+    assert!(near(count.expect("a count").value, 8.0));
+    served.stop();
+}
+
+#[test]
+fn counters_only_grow_while_requests_are_served_and_volumes_come_and_go() {
+    let served = Served::start(CONFIG);
+    let mut before = scrape(&served);
+    for round in 0..4 {
+        match round {
+            0 | 3 => work(&served),
+            1 => {
+                let spec = json!({ "name": "c", "disk": "d0", "size": "1MiB" });
+                assert_eq!(served.client.post("volumes", &spec).expect("an answer").status, 201);
+            }
+            _ => assert_eq!(
+                served.client.delete("volumes", "c", Some(false)).expect("an answer").status,
+                204
+            ),
+        }
+        let after = scrape(&served);
+        for (name, family) in &before {
+            for sample in family.samples.iter().filter(|_| family.kind != "gauge") {
+                let same = |s: &&common::exposition::Sample| {
+                    s.name == sample.name && s.labels == sample.labels
+                };
+                let Some(later) = after[name].samples.iter().find(same) else {
+                    assert_eq!(sample.label("device"), Some("c"), "only what is gone is not told");
+                    continue;
+                };
+                assert!(later.value >= sample.value, "{sample:?} {later:?}");
+            }
+        }
+        let [idle, seek] = ["idle", "seek"].map(|kind| {
+            let samples = &after["spindle_disk_time_seconds_total"].samples;
+            samples.iter().find(|s| s.label("kind") == Some(kind)).expect("it is told").value
+        });
+        let up = value(&after, "spindle_disk_uptime_seconds_total", "d0");
+        assert!(idle > 0.0 && idle < up && seek > 0.0 && seek < up - idle, "{idle} {seek} {up}");
+        before = after;
+    }
+    served.stop();
+}
+
+#[test]
+fn metrics_over_tcp_want_the_token_as_everything_else_does() {
+    use std::io::{Read as _, Write as _};
+    let served = Served::start(CONFIG);
+    let nbd::Address::Tcp(address) = served.tcp.clone() else { panic!("TCP") };
+    let get = |header: &str| {
+        let mut stream = std::net::TcpStream::connect(address).expect("it listens");
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\n{header}Connection: close\r\n\r\n")
+            .expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    };
+    assert!(get("").starts_with("HTTP/1.1 401"));
+    let answer = get(&format!("Authorization: Bearer {}\r\n", common::TOKEN));
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.contains("content-type: text/plain; version=0.0.4; charset=utf-8"), "{answer}");
+    served.stop();
+}
+
+/// The lines of the document's table: a metric each.
+fn table() -> String {
+    let line = |metric: spindle_api::Metric| {
+        let (name, kind) = (metric.name, metric.kind.as_str());
+        format!("| `{name}` | {kind} | {} | {} |\n", metric.labels.join(", "), metric.help)
+    };
+    metrics().into_iter().map(line).collect()
+}
+
+#[test]
+fn the_document_has_a_line_for_each_metric_in_their_order() {
+    let path = format!("{ROOT}/docs/metrics.md");
+    let text = std::fs::read_to_string(&path).expect("the document");
+    let start = text.find("| `spindle_").unwrap_or(text.len());
+    let kept: String =
+        text[start..].split_inclusive('\n').take_while(|line| line.starts_with('|')).collect();
+    if std::env::var_os("SPINDLE_WRITE").is_some() {
+        let rest = &text[start + kept.len()..];
+        std::fs::write(&path, text[..start].to_owned() + &table() + rest).expect("written");
+        return;
+    }
+    assert!(kept == table(), "docs/metrics.md is not what is told: SPINDLE_WRITE=1 writes it");
+}
+
+#[test]
+fn every_metric_that_the_dashboard_shows_exists_with_its_labels() {
+    let text = std::fs::read_to_string(format!("{ROOT}/contrib/grafana-dashboard.json"));
+    let dashboard: Value = serde_json::from_str(&text.expect("the dashboard")).expect("JSON");
+    let all = metrics();
+    let mut shown = BTreeSet::new();
+    let panels = dashboard["panels"].as_array().expect("panels");
+    for panel in panels.iter().filter(|panel| panel["type"] != "row") {
+        let targets = panel["targets"].as_array().expect("targets");
+        assert!(!targets.is_empty() && panel["gridPos"].is_object(), "{panel}");
+        for target in targets {
+            let expression = target["expr"].as_str().expect("an expression");
+            let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let names: Vec<&str> = words.filter(|word| word.starts_with("spindle_")).collect();
+            assert!(!names.is_empty(), "{expression}");
+            for name in names {
+                let base = name.strip_suffix("_bucket").unwrap_or(name);
+                let metric = all.iter().find(|metric| metric.name == base);
+                let metric = metric.unwrap_or_else(|| panic!("no {base}: {expression}"));
+                assert_eq!(name != base, metric.kind == MetricKind::Histogram, "{expression}");
+                let rated = expression.contains("rate(");
+                assert_eq!(rated, metric.kind != MetricKind::Gauge, "{expression}");
+                shown.insert(base.to_owned());
+            }
+        }
+    }
+    assert!(shown.len() > 15, "it shows much of what there is: {shown:?}");
+}

@@ -1,0 +1,1 @@
+//! Reference pages, man pages and completions from the code.

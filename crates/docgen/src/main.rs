@@ -1,0 +1,3 @@
+//! Reference pages, man pages and completions from the code.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Drives and profiles as text: the library, the DiskSim importer, profile files.

@@ -1,0 +1,1 @@
+//! What is known of a drive: its measured profile and its worst cases, as values.

@@ -1,0 +1,1 @@
+//! The machine underneath: the clock, wake-up margins, processor sleep states.

@@ -1,0 +1,2 @@
+//! The laboratory: the papers' experiments, comparisons, validation, plots.
+fn main() {}

@@ -1,0 +1,590 @@
+//! The server and the client over real sockets, with disks in memory.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use spindle_nbd::client::{Client, ClientError};
+use spindle_nbd::{
+    Address, ConnectionId, Errno, Export, ExportId, Exports, Handle, Reply, Request, Server,
+    Settings, Sink, limits,
+};
+use tempfile::TempDir;
+use units::{Bytes, Duration, Extent, Instant, Lba, Op, Operation, Sectors};
+
+const DISK_BYTES: usize = 16 << 20;
+
+struct Volumes;
+
+impl Exports for Volumes {
+    fn list(&self) -> Vec<Export> {
+        let size = Bytes(DISK_BYTES as u64);
+        let mut read_only = Export::new(ExportId(1), "ro", size);
+        read_only.read_only = true;
+        read_only.description = "not to be written".into();
+        let big = Export::new(ExportId(2), "big", Bytes(1 << 30));
+        vec![Export::new(ExportId(0), "vol", size), read_only, big]
+    }
+
+    fn open(&self, name: &str) -> Option<Export> {
+        self.list().into_iter().find(|export| export.name == name)
+    }
+}
+
+/// Hands requests to another thread, as a daemon does.
+struct Forward {
+    requests: Sender<Request>,
+    closed: Sender<ConnectionId>,
+}
+
+impl Sink for Forward {
+    fn submit(&mut self, request: Request) {
+        self.requests.send(request).expect("somebody takes requests");
+    }
+
+    fn closed(&mut self, connection: ConnectionId) {
+        let _ = self.closed.send(connection);
+    }
+}
+
+/// A running server, and the end of it at which requests come out.
+struct Running {
+    directory: TempDir,
+    handle: Handle,
+    addresses: Vec<Address>,
+    clock: Arc<AtomicU64>,
+    closed: Receiver<ConnectionId>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    fn start() -> (Self, Receiver<Request>) {
+        Self::start_with(|server| server)
+    }
+
+    /// With the least memory there can be, so that it can be used up.
+    fn start_small() -> (Self, Receiver<Request>) {
+        Self::start_with(|server| server.with_payload_memory(Bytes(0)))
+    }
+
+    fn start_with(change: impl FnOnce(Server) -> Server) -> (Self, Receiver<Request>) {
+        let directory = TempDir::new().expect("a directory");
+        let unix = Address::Unix(directory.path().join("socket"));
+        let tcp = "127.0.0.1:0".parse().expect("an address");
+        let server = change(Server::bind(&[unix, tcp]).expect("both are free"));
+        let (handle, addresses) = (server.handle(), server.addresses().expect("bound"));
+        let (requests, taken) = channel();
+        let (closed_sender, closed) = channel();
+        let clock = Arc::new(AtomicU64::new(0));
+        let time = Arc::clone(&clock);
+        let thread = std::thread::spawn(move || {
+            let mut sink = Forward { requests, closed: closed_sender };
+            let now = || Instant::from_nanos(time.load(Ordering::SeqCst));
+            server.run(&Volumes, &mut sink, &now).expect("polls");
+        });
+        let thread = Some(thread);
+        (Self { directory, handle, addresses, clock, closed, thread }, taken)
+    }
+
+    /// With a thread that performs every request at once; gives the number of bytes read so far.
+    fn with_disk() -> (Self, Arc<AtomicU64>) {
+        let (running, taken) = Self::start();
+        let (handle, read) = (running.handle.clone(), Arc::new(AtomicU64::new(0)));
+        let counted = Arc::clone(&read);
+        std::thread::spawn(move || {
+            let mut disk = vec![0; DISK_BYTES];
+            for request in taken {
+                let result = Ok(perform(&mut disk, &request));
+                if let Ok(data) = &result {
+                    counted.fetch_add(data.len() as u64, Ordering::SeqCst);
+                }
+                handle.reply(Reply { id: request.id, result });
+            }
+        });
+        (running, read)
+    }
+
+    /// Lets time pass until something happens.
+    fn pass_time_until<T>(&self, happens: &Receiver<T>) -> T {
+        loop {
+            match happens.recv_timeout(std::time::Duration::from_millis(50)) {
+                Ok(happened) => return happened,
+                Err(_) => self.clock.fetch_add(1_000_000_000, Ordering::SeqCst),
+            };
+        }
+    }
+
+    fn client(&self) -> Client {
+        let mut client = Client::connect(&self.addresses[0]).expect("it listens");
+        client.go("vol").expect("it has a vol");
+        client
+    }
+
+    /// A socket past the handshake, to misbehave on.
+    fn raw(&self) -> UnixStream {
+        self.raw_on("vol")
+    }
+
+    fn raw_on(&self, export: &str) -> UnixStream {
+        let mut stream =
+            UnixStream::connect(self.directory.path().join("socket")).expect("listens");
+        let mut hello = 3_u32.to_be_bytes().to_vec();
+        hello.extend_from_slice(b"IHAVEOPT\0\0\0\x01\0\0\0\x03");
+        hello.extend_from_slice(export.as_bytes());
+        stream.write_all(&hello).expect("taken");
+        stream.read_exact(&mut [0; 18 + 10]).expect("greeted and opened");
+        stream
+    }
+
+    fn stop(&mut self) {
+        self.handle.stop();
+        self.thread.take().expect("it runs").join().expect("it ends well");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            self.stop();
+        }
+    }
+}
+
+fn perform(disk: &mut [u8], request: &Request) -> Vec<u8> {
+    let extent = request.operation.extent;
+    let start = usize::try_from(extent.start.0 * 512).expect("small");
+    let range = &mut disk[start..start + extent.len.bytes_usize()];
+    match request.operation.op {
+        Op::Read => return range.to_vec(),
+        Op::Write => range.copy_from_slice(&request.data),
+        Op::WriteZeroes | Op::Trim => range.fill(0),
+        Op::Flush | Op::Seek => {}
+    }
+    Vec::new()
+}
+
+fn extent(start: u64, len: u64) -> Extent {
+    Extent::new(Lba(start), Sectors(len))
+}
+
+fn zeroes(extent: Extent) -> Operation {
+    Operation { op: Op::WriteZeroes, extent, fua: true }
+}
+
+fn request_head(command: u8, offset: u64, length: u32) -> Vec<u8> {
+    let mut head = vec![0x25, 0x60, 0x95, 0x13, 0, 0, 0, command];
+    head.extend_from_slice(&[9; 8]);
+    head.extend_from_slice(&offset.to_be_bytes());
+    head.extend_from_slice(&length.to_be_bytes());
+    head
+}
+
+#[test]
+fn what_is_written_is_read_over_both_kinds_of_socket() {
+    let (running, _) = Running::with_disk();
+    for (n, address) in (1_u8..).zip(&running.addresses) {
+        let mut client = Client::connect(address).expect("it listens");
+        let names: Vec<_> = client.list().expect("it lists").into_iter().map(|e| e.name).collect();
+        assert_eq!(names, ["vol", "ro", "big"]);
+        assert!(matches!(client.go("nosuch"), Err(ClientError::UnknownExport)));
+        assert!(matches!(client.go(""), Err(ClientError::UnknownExport)), "there are several");
+        assert!(client.info("ro").expect("it is there").is_read_only());
+        let export = client.go("vol").expect("it is there");
+        assert_eq!((export.size, export.block_min), (Bytes(DISK_BYTES as u64), Bytes(1)));
+        assert_eq!(export.block_max, Bytes(limits::PAYLOAD_BYTES_MAX as u64));
+        // Small, and long enough to be read straight into its buffer.
+        for sectors in [1, 8, 128, 20_000] {
+            let data: Vec<_> = (0..sectors * 512).map(|i| (i % 253) as u8 ^ n).collect();
+            client.write(extent(3, sectors), &data).expect("written");
+            client.flush().expect("flushed");
+            assert!(client.read(extent(3, sectors)).expect("read") == data);
+        }
+        client.perform(zeroes(extent(4, 2)), &[]).expect("zeroed");
+        assert_eq!(client.read(extent(4, 2)).expect("read"), [0; 1024]);
+        let past = client.read(extent(DISK_BYTES as u64 / 512, 1));
+        assert!(matches!(past, Err(ClientError::Failed(Errno::Inval))));
+        client.disconnect().expect("goodbye");
+    }
+}
+
+#[test]
+fn a_read_only_export_is_read_and_not_written() {
+    let (running, _) = Running::with_disk();
+    let mut client = Client::connect(&running.addresses[0]).expect("it listens");
+    client.go("ro").expect("it is there");
+    client.read(extent(0, 8)).expect("read");
+    let refused = client.write(extent(0, 1), &[1; 512]);
+    assert!(matches!(refused, Err(ClientError::Failed(Errno::Perm))));
+}
+
+#[test]
+fn many_clients_at_once_do_not_mix() {
+    let (running, _) = Running::with_disk();
+    let mut clients: Vec<_> = (0..100).map(|_| running.client()).collect();
+    for (n, client) in (0_u8..).zip(&mut clients) {
+        client.send(1, Operation::write(extent(u64::from(n) * 8, 8)), &[n; 4096]).expect("sent");
+    }
+    for client in &mut clients {
+        assert_eq!(client.receive().expect("answered").result, Ok(Vec::new()));
+    }
+    for (n, client) in (0_u8..100).zip(&mut clients).rev() {
+        assert_eq!(client.read(extent(u64::from(n) * 8, 8)).expect("read"), [n; 4096]);
+    }
+}
+
+#[test]
+fn answers_in_another_order_find_their_requests() {
+    let (running, taken) = Running::start();
+    let (mut sender, mut receiver) = running.client().split();
+    for cookie in 0..64 {
+        sender.queue(cookie, Operation::read(extent(cookie, 1)), &[]).expect("queued");
+    }
+    sender.flush().expect("sent");
+    let mut replies: Vec<_> = taken
+        .iter()
+        .take(64)
+        .map(|request| {
+            let start = u8::try_from(request.operation.extent.start.0).expect("small");
+            Reply { id: request.id, result: Ok(vec![start; 512]) }
+        })
+        .collect();
+    replies.reverse();
+    running.handle.reply_many(&mut replies);
+    for cookie in (0_u8..64).rev() {
+        let completion = receiver.receive().expect("answered");
+        assert_eq!(completion.cookie, u64::from(cookie));
+        assert_eq!(completion.result, Ok(vec![cookie; 512]));
+    }
+}
+
+#[test]
+fn a_client_that_leaves_amid_a_payload_leaves_nothing_behind() {
+    let (running, taken) = Running::start();
+    let mut stream = running.raw();
+    stream.write_all(&request_head(1, 0, 1 << 20)).expect("sent");
+    stream.write_all(&vec![7; 100_000]).expect("sent");
+    drop(stream);
+    running.closed.recv().expect("it is noticed");
+    assert!(taken.try_recv().is_err(), "half a write is no write");
+}
+
+#[test]
+fn answers_to_a_client_that_left_are_dropped() {
+    let (running, taken) = Running::start();
+    let (mut sender, _receiver) = running.client().split();
+    sender.send(1, Operation::read(extent(0, 8)), &[]).expect("sent");
+    let orphan = taken.recv().expect("submitted");
+    sender.hang_up().expect("gone");
+    let mut client = running.client();
+    client.send(1, Operation::read(extent(8, 1)), &[]).expect("sent");
+    let request = taken.recv().expect("submitted");
+    assert_ne!(orphan.id.connection, request.id.connection);
+    running.handle.reply(Reply { id: orphan.id, result: Ok(vec![1; 4096]) });
+    running.handle.reply(Reply { id: request.id, result: Ok(vec![2; 512]) });
+    assert_eq!(client.receive().expect("answered").result, Ok(vec![2; 512]));
+    assert_eq!(running.closed.recv().expect("noticed"), orphan.id.connection);
+}
+
+#[test]
+fn goodbye_is_said_after_what_was_outstanding_is_answered() {
+    let (running, taken) = Running::start();
+    let (mut sender, mut receiver) = running.client().split();
+    sender.send(1, Operation::read(extent(0, 1)), &[]).expect("sent");
+    sender.disconnect().expect("sent");
+    let request = taken.recv().expect("submitted");
+    running.handle.reply(Reply { id: request.id, result: Ok(vec![3; 512]) });
+    assert_eq!(receiver.receive().expect("answered").result, Ok(vec![3; 512]));
+    assert!(matches!(receiver.receive(), Err(ClientError::Io(_))), "and then the end");
+}
+
+#[test]
+fn a_stopping_server_answers_what_it_has_and_takes_no_more() {
+    let (mut running, taken) = Running::start();
+    let (mut sender, mut receiver) = running.client().split();
+    sender.send(1, Operation::read(extent(0, 1)), &[]).expect("sent");
+    let request = taken.recv().expect("submitted");
+    let mut bystander = UnixStream::connect(running.directory.path().join("socket")).expect("in");
+    running.handle.stop();
+    let mut greeting = Vec::new();
+    bystander.read_to_end(&mut greeting).expect("closed without an error");
+    let gone = Client::connect(&running.addresses[0]);
+    assert!(matches!(gone, Err(ClientError::Io(_))), "nobody listens");
+    running.handle.reply(Reply { id: request.id, result: Ok(vec![4; 512]) });
+    assert_eq!(receiver.receive().expect("answered").result, Ok(vec![4; 512]));
+    assert!(receiver.receive().is_err());
+    running.stop();
+    assert!(!running.directory.path().join("socket").exists());
+}
+
+fn kind_of_bind(path: &Path) -> Result<Server, ErrorKind> {
+    Server::bind(&[Address::Unix(path.to_owned())]).map_err(|error| error.kind())
+}
+
+#[test]
+fn the_socket_of_a_live_server_is_not_taken() {
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("socket");
+    let first = kind_of_bind(&path).expect("it is free");
+    assert_eq!(kind_of_bind(&path).err(), Some(ErrorKind::AddrInUse));
+    drop(first);
+    assert!(!path.exists());
+    kind_of_bind(&path).expect("it is free again");
+}
+
+#[test]
+fn a_stale_socket_is_replaced_and_any_other_file_is_not() {
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("socket");
+    drop(UnixListener::bind(&path).expect("it is free"));
+    assert!(path.exists(), "the standard library leaves its file");
+    drop(kind_of_bind(&path).expect("it is stale"));
+    std::fs::write(&path, "precious").expect("written");
+    assert_eq!(kind_of_bind(&path).err(), Some(ErrorKind::AddrInUse));
+    assert_eq!(std::fs::read(&path).expect("still there"), b"precious");
+}
+
+#[test]
+fn who_does_not_read_gets_no_more_and_holds_up_nobody() {
+    const READS: u64 = 1_000;
+    const READ_SECTORS: u64 = 2048;
+    let (running, read) = Running::with_disk();
+    let (mut sender, mut receiver) = running.client().split();
+    for cookie in 0..READS {
+        sender.queue(cookie, Operation::read(extent(0, READ_SECTORS)), &[]).expect("queued");
+    }
+    sender.flush().expect("sent");
+    let mut other = running.client();
+    for n in 0..500 {
+        other.write(extent(n, 1), &[5; 512]).expect("written");
+    }
+    let held = read.load(Ordering::SeqCst);
+    // What is in flight, and what the kernel's buffers took.
+    assert!(held <= (limits::BYTES_IN_FLIGHT_MAX + (8 << 20)) as u64, "{held}");
+    let mut data = Vec::new();
+    for _ in 0..READS {
+        receiver.receive_into(&mut data).expect("answered").1.expect("read");
+        assert_eq!(data.len() as u64, READ_SECTORS * 512);
+    }
+}
+
+#[test]
+fn who_haggles_for_ever_is_dropped_and_who_is_in_is_not() {
+    let (running, _) = Running::with_disk();
+    let mut client = running.client();
+    let mut idler = UnixStream::connect(running.directory.path().join("socket")).expect("in");
+    idler.read_exact(&mut [0; 18]).expect("greeted");
+    let late = limits::HANDSHAKE_MAX + Duration::from_millis(1);
+    running.clock.store(late.as_nanos(), Ordering::SeqCst);
+    assert_eq!(idler.read(&mut [0]).expect("closed"), 0);
+    client.read(extent(0, 1)).expect("read");
+}
+
+#[test]
+fn nonsense_is_hung_up_on() {
+    let (running, _) = Running::with_disk();
+    let mut stream = running.raw();
+    stream.write_all(&[0; 28]).expect("sent");
+    assert_eq!(stream.read(&mut [0]).expect("closed"), 0);
+    running.client().read(extent(0, 1)).expect("others are served");
+}
+
+#[test]
+fn refusals_make_room_for_the_next_as_they_are_sent() {
+    let (running, _) = Running::with_disk();
+    let mut stream = running.raw();
+    let mut reader = stream.try_clone().expect("a second descriptor");
+    // More than may be unsent at once, in one piece: no event but the sending tells of room.
+    let unknown = request_head(99, 0, 0).repeat(5_000);
+    let writer = std::thread::spawn(move || stream.write_all(&unknown).expect("sent"));
+    let mut refusals = vec![0; 5_000 * 16];
+    reader.read_exact(&mut refusals).expect("all are answered");
+    assert!(refusals.chunks(16).all(|refusal| refusal[..8] == *b"gDf\x98\0\0\0\x16"));
+    writer.join().expect("it ends well");
+}
+
+const MIB: usize = 1 << 20;
+/// Answers everything with as many bytes as a read of 4 KiB wants.
+fn answer_all(handle: Handle, taken: Receiver<Request>) {
+    std::thread::spawn(move || {
+        for Request { id, .. } in taken {
+            handle.reply(Reply { id, result: Ok(vec![0; 4096]) });
+        }
+    });
+}
+
+#[test]
+fn promised_payloads_that_do_not_come_give_way_when_others_need_memory() {
+    let (running, taken) = Running::start_small();
+    answer_all(running.handle.clone(), taken);
+    let mut hogs: Vec<_> = (0..4).map(|_| running.raw()).collect();
+    for hog in &mut hogs {
+        hog.write_all(&request_head(1, 0, 16 << 20)).expect("sent");
+        hog.write_all(&vec![0; 15 * MIB]).expect("sent");
+    }
+    let mut client = running.client();
+    client.send(1, Operation::read(extent(0, 8)), &[]).expect("sent");
+    let (sender, answered) = channel();
+    std::thread::spawn(move || sender.send(client.receive().expect("answered").result));
+    assert_eq!(running.pass_time_until(&answered), Ok(vec![0; 4096]));
+    for mut hog in hogs {
+        assert!(matches!(hog.read(&mut [0]), Ok(0) | Err(_)), "hung up on");
+    }
+}
+
+#[test]
+fn payloads_that_wait_for_each_others_memory_do_not_wait_for_ever() {
+    let (running, taken) = Running::start_small();
+    answer_all(running.handle.clone(), taken);
+    let mut streams: Vec<_> = (0..4).map(|_| running.raw_on("big")).collect();
+    for stream in &mut streams {
+        stream.write_all(&request_head(1, 0, 32 << 20)).expect("sent");
+        stream.write_all(&vec![0; 15 * MIB]).expect("sent");
+    }
+    // All memory is held, and each needs more to go on.
+    let (sender, written) = channel();
+    for mut stream in streams {
+        let sender = sender.clone();
+        std::thread::spawn(move || {
+            let sent = stream.write_all(&vec![0; 17 * MIB]);
+            sender.send(sent.and_then(|()| stream.read_exact(&mut [0; 16])).is_ok())
+        });
+    }
+    assert!(!running.pass_time_until(&written), "one gives way");
+    for _ in 0..3 {
+        assert!(written.recv().expect("it ends"), "and the others are done");
+    }
+}
+
+/// Answers on the server's own thread, from within `submit`.
+struct Echo(Arc<Mutex<Option<Handle>>>);
+
+impl Sink for Echo {
+    fn submit(&mut self, request: Request) {
+        let length = request.operation.extent.len.bytes_usize();
+        let handle = self.0.lock().expect("not poisoned");
+        let reply = Reply { id: request.id, result: Ok(vec![1; length]) };
+        handle.as_ref().expect("set before it runs").reply(reply);
+    }
+}
+
+#[test]
+fn a_sink_may_answer_at_once() {
+    let server = Server::bind(&["127.0.0.1:0".parse().expect("an address")]).expect("free");
+    let address = server.addresses().expect("bound").remove(0);
+    let handle = server.handle();
+    let echo = Arc::new(Mutex::new(Some(handle.clone())));
+    let thread = std::thread::spawn(move || {
+        server.run(&Volumes, &mut Echo(echo), &|| Instant::ZERO).expect("polls");
+    });
+    let mut client = Client::connect(&address).expect("it listens");
+    client.go("vol").expect("it is there");
+    for _ in 0..100 {
+        assert_eq!(client.read(extent(0, 1)).expect("read"), [1; 512]);
+    }
+    handle.stop();
+    thread.join().expect("it ends well");
+}
+
+#[test]
+fn more_clients_than_there_may_be_are_turned_away() {
+    let (running, _) = Running::with_disk();
+    let path = running.directory.path().join("socket");
+    let mut inside = Vec::new();
+    loop {
+        let mut stream = match UnixStream::connect(&path) {
+            Ok(stream) => stream,
+            // This process may not have enough descriptors for both ends of so many.
+            Err(error) => return eprintln!("not tried to the end: {error}"),
+        };
+        match stream.read(&mut [0; 18]) {
+            Ok(18) => inside.push(stream),
+            Ok(_) => break,
+            Err(error) => return eprintln!("not tried to the end: {error}"),
+        }
+    }
+    assert_eq!(inside.len(), limits::CONNECTIONS_MAX);
+    drop(inside.pop());
+    running.closed.recv().expect("noticed");
+    running.client().read(extent(0, 1)).expect("there is room again");
+}
+
+#[test]
+fn a_message_that_stands_still_is_given_up_and_who_says_nothing_stays() {
+    let (running, _) = Running::with_disk();
+    let mut idle = running.client();
+    let mut writer = running.raw();
+    writer.write_all(&request_head(1, 0, 1 << 20)).expect("sent");
+    writer.write_all(&[7; 1_000]).expect("sent");
+    let mut half = running.raw();
+    half.write_all(&request_head(0, 0, 512)[..10]).expect("sent");
+    running.pass_time_until(&running.closed);
+    running.pass_time_until(&running.closed);
+    for stalled in [&mut writer, &mut half] {
+        assert_eq!(stalled.read(&mut [0]).unwrap_or(0), 0, "it is hung up on");
+    }
+    idle.read(extent(0, 1)).expect("it is still there");
+}
+
+#[test]
+fn who_does_not_take_its_answers_is_given_up() {
+    let (running, read) = Running::with_disk();
+    let (mut sender, _deaf) = running.client().split();
+    for cookie in 0..40 {
+        sender.queue(cookie, Operation::read(extent(0, 2048)), &[]).expect("queued");
+    }
+    sender.flush().expect("sent");
+    while read.load(Ordering::SeqCst) < 40 << 20 {
+        std::thread::yield_now();
+    }
+    running.pass_time_until(&running.closed);
+}
+
+#[test]
+fn no_more_connections_to_an_export_than_are_allowed() {
+    let allowed = Settings { export_connections_max: 2, ..Settings::default() };
+    let (running, _taken) =
+        Running::start_with(|server| server.with_settings(allowed).expect("within the limits"));
+    let first = running.client();
+    let _second = running.client();
+    let mut third = Client::connect(&running.addresses[0]).expect("it listens");
+    assert!(matches!(third.go("vol"), Err(ClientError::Refused(_))));
+    third.go("ro").expect("another export");
+    first.disconnect().expect("goodbye");
+    running.closed.recv().expect("it is noticed");
+    running.client();
+}
+
+#[test]
+fn an_export_that_is_given_up_refuses_what_comes_and_hangs_up() {
+    let (running, taken) = Running::start();
+    let (mut sender, mut receiver) = running.client().split();
+    sender.send(1, Operation::read(extent(0, 1)), &[]).expect("sent");
+    let request = taken.recv().expect("submitted");
+    running.handle.withdraw(ExportId(0), true).expect("it runs").expect("by force");
+    sender.send(2, Operation::read(extent(1, 1)), &[]).expect("sent");
+    let refused = receiver.receive().expect("answered");
+    assert_eq!((refused.cookie, refused.result), (2, Err(Errno::Shutdown)));
+    running.handle.reply(Reply { id: request.id, result: Ok(vec![4; 512]) });
+    assert_eq!(receiver.receive().expect("answered").result, Ok(vec![4; 512]));
+    assert!(receiver.receive().is_err(), "and then the end");
+    assert!(taken.try_recv().is_err(), "nothing reached the disk");
+}
+
+#[test]
+fn hundreds_of_clients_that_come_at_once_find_a_place() {
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("sock");
+    let server = Server::bind(&[Address::Unix(path.clone())]).expect("free");
+    // Nobody accepts yet, and none of them waits.
+    let clients: Vec<_> = (0..512).map(|_| mio::net::UnixStream::connect(&path)).collect();
+    assert!(
+        clients.iter().all(Result::is_ok),
+        "{:?}",
+        clients.iter().find(|client| client.is_err())
+    );
+    drop(server);
+}

@@ -1,0 +1,16 @@
+//! What simulation and daemon both tell, in one shape: latencies, accounts, figures.
+//!
+//! Numbers here are for people and plots: this is where integers become fractions, and nothing computed from
+//! them goes back.
+
+mod declared;
+mod latency;
+mod request;
+mod runs;
+mod shapes;
+
+pub use declared::DeclaredReport;
+pub use latency::{ErrorMs, Latency, LatencyMs};
+pub use request::{DroppedReport, MeanwhileReport, RequestReport};
+pub use runs::Runs;
+pub use shapes::{DeadlinesReport, DiskReport, ExecutionReport, SCHEMA, VolumeReport};

@@ -1,0 +1,1 @@
+//! Checks of the tree itself: words, widths, links, import circles, assertions.
