@@ -149,8 +149,10 @@ pub(crate) struct Connection {
     left_since: Option<Instant>,
     /// How many more times all has to be sent at once before nobody waits for room to write; 0: nobody does.
     watched_for: u8,
-    /// Since when the payload that is arriving arrives.
+    /// When the arriving payload began, or last got memory that it had waited for.
     payload_since: Instant,
+    /// The last read got memory for a payload that had waited for it.
+    pub(crate) got_memory: bool,
     /// Since when the first unsent message waits to be sent.
     output_since: Instant,
 }
@@ -172,6 +174,7 @@ impl Connection {
             left_since: None,
             watched_for: 0,
             payload_since: now,
+            got_memory: false,
             output_since: now,
         }
     }
@@ -183,7 +186,7 @@ impl Connection {
         world: &mut World<'_>,
         now: Instant,
     ) -> Progress {
-        let was_in_payload = self.session.is_in_payload();
+        let (before, waited) = (self.session.payload_progress(), self.waits_for_memory());
         if self.session.blocked().is_some() {
             self.session.resume(world);
             self.read_at = now;
@@ -205,10 +208,17 @@ impl Connection {
             }
             self.read_at = now;
         }
-        if !was_in_payload || !self.session.is_in_payload() {
+        let after = self.session.payload_progress();
+        self.got_memory = waited && after != before;
+        if !self.session.is_in_payload() || after.payloads != before.payloads || self.got_memory {
             self.payload_since = now;
         }
         progress
+    }
+
+    /// Whether a payload is arriving and there is no memory for more of it.
+    fn waits_for_memory(&self) -> bool {
+        self.session.is_in_payload() && self.session.blocked() == Some(Blocked::Memory)
     }
 
     fn can_read(&self) -> bool {
@@ -440,9 +450,7 @@ impl Connection {
 
     /// Whether its payload has waited for too long for memory to grow into, while it holds some itself.
     pub(crate) fn is_stuck(&self, now: Instant) -> bool {
-        self.session.is_in_payload()
-            && self.session.blocked() == Some(Blocked::Memory)
-            && now.saturating_since(self.payload_since) >= HOLD_MAX
+        self.waits_for_memory() && now.saturating_since(self.payload_since) >= HOLD_MAX
     }
 
     /// Whether its first unsent message has waited so long.

@@ -25,7 +25,7 @@ use crate::connection::{Connection, Progress, Sending, Stream};
 use crate::crew::{Crew, Place, slot as slot_of};
 use crate::export::{ExportId, Exports};
 use crate::handle::{Handle, Question, Taken};
-use crate::limits::{LISTENERS_MAX, RECEIVE_BYTES_MAX, STOP_MAX};
+use crate::limits::{HOLD_MAX, LISTENERS_MAX, RECEIVE_BYTES_MAX, STOP_MAX};
 use crate::listener::Listener;
 use crate::request::{ConnectionId, Reply, RequestId, Sink, Told};
 use crate::session::{Blocked, Budget, Event, InFlight, Session, World};
@@ -69,6 +69,22 @@ impl Slot {
     }
 }
 
+/// A connection was dropped because payloads waited for each other's memory.
+#[derive(Clone, Copy, Debug)]
+struct GaveWay {
+    at: Instant,
+    /// A waiting payload has got memory since: the drop resolved the shortage.
+    helped: bool,
+}
+
+impl GaveWay {
+    /// Whether another connection may be dropped for the same reason: at the next tick if the memory
+    /// was not enough for any payload, else after the payloads have had time to arrive.
+    fn is_past(self, now: Instant) -> bool {
+        now > self.at && (!self.helped || now.saturating_since(self.at) >= HOLD_MAX)
+    }
+}
+
 /// One thread's.
 pub(crate) struct Loop<'a> {
     place: Place,
@@ -89,6 +105,8 @@ pub(crate) struct Loop<'a> {
     ready: VecDeque<usize>,
     /// Slots that wait for memory, each once.
     starved: VecDeque<usize>,
+    /// The last connection that was dropped to resolve a deadlock over payload memory.
+    gave_way: Option<GaveWay>,
     /// Slots that may have something to send in this turn.
     written: Vec<usize>,
     happened: Vec<Event>,
@@ -128,6 +146,7 @@ impl<'a> Loop<'a> {
             given_seen: 0,
             ready: VecDeque::new(),
             starved: VecDeque::new(),
+            gave_way: None,
             written: Vec::new(),
             happened: Vec::new(),
             foreign: Vec::new(),
@@ -181,8 +200,9 @@ impl<'a> Loop<'a> {
                 self.begin_stop();
             }
             self.write(sink);
-            self.feed_the_starved();
             self.tick(sink);
+            // After the deadlines: memory that a dropped connection held is offered at once.
+            self.feed_the_starved();
             if self.stopping.is_some() && self.is_done() {
                 return Ok(());
             }
@@ -332,6 +352,9 @@ impl<'a> Loop<'a> {
             }
             let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
             connection.output_began(was_empty, self.now);
+            if let Some(gave_way) = &mut self.gave_way {
+                gave_way.helped |= connection.got_memory;
+            }
             if connection.session.blocked() == Some(Blocked::Memory) && !connection.starved {
                 connection.starved = true;
                 self.starved.push_back(slot);
@@ -528,14 +551,17 @@ impl<'a> Loop<'a> {
             return;
         }
         self.ticked = self.now;
-        let mut unstuck = false;
         for slot in 0..self.slots.len() {
             let Slot::Live(connection) = &self.slots[slot] else { continue };
             let hogs = !self.starved.is_empty() && connection.hogs(self.now);
             let deaf = self.stopping.is_some() && connection.is_unsent_for(STOP_MAX, self.now);
-            // Payloads that wait for each other's memory would wait for ever: one a tick gives way.
-            let stuck = !unstuck && connection.is_stuck(self.now);
-            unstuck |= stuck;
+            // Payloads that wait for each other's memory never get it: one connection is dropped, and
+            // the next one only if that did not help.
+            let stuck = connection.is_stuck(self.now)
+                && self.gave_way.is_none_or(|gave_way| gave_way.is_past(self.now));
+            if stuck {
+                self.gave_way = Some(GaveWay { at: self.now, helped: false });
+            }
             if hogs || stuck || deaf || connection.is_late(self.settings, self.now) {
                 self.drop_connection(slot, sink);
             }

@@ -435,28 +435,63 @@ fn promised_payloads_that_do_not_come_give_way_when_others_need_memory() {
     }
 }
 
-#[test]
-fn payloads_that_wait_for_each_others_memory_do_not_wait_for_ever() {
-    let (running, taken) = Running::start_small();
-    answer_all(running.handle.clone(), taken);
+/// Four connections that together hold all payload memory there is, each amid a write of 32 MiB
+/// that needs more. Each has sent 15 MiB.
+fn deadlocked(running: &Running) -> Vec<UnixStream> {
     let mut streams: Vec<_> = (0..4).map(|_| running.raw_on("big")).collect();
     for stream in &mut streams {
         stream.write_all(&request_head(1, 0, 32 << 20)).expect("sent");
         stream.write_all(&vec![0; 15 * MIB]).expect("sent");
     }
-    // All memory is held, and each needs more to go on.
+    streams
+}
+
+/// Sends the rest of each connection's payload on threads of their own; each says whether its write
+/// was answered.
+fn send_rests(streams: Vec<UnixStream>, rest: usize) -> Receiver<bool> {
     let (sender, written) = channel();
     for mut stream in streams {
         let sender = sender.clone();
         std::thread::spawn(move || {
-            let sent = stream.write_all(&vec![0; 17 * MIB]);
+            let sent = stream.write_all(&vec![0; rest]);
             sender.send(sent.and_then(|()| stream.read_exact(&mut [0; 16])).is_ok())
         });
     }
-    assert!(!running.pass_time_until(&written), "one gives way");
-    for _ in 0..3 {
-        assert!(written.recv().expect("it ends"), "and the others are done");
+    written
+}
+
+#[test]
+fn payloads_that_wait_for_each_others_memory_do_not_wait_for_ever() {
+    let (running, taken) = Running::start_small();
+    answer_all(running.handle.clone(), taken);
+    let written = send_rests(deadlocked(&running), 17 * MIB);
+    let mut outcomes = vec![running.pass_time_until(&written)];
+    // The others need no more time. Their threads may report before that of the dropped connection.
+    outcomes.extend((0..3).map(|_| written.recv().expect("it ends")));
+    outcomes.sort_unstable();
+    assert_eq!(outcomes, [false, true, true, true], "one gives way, and the others are done");
+}
+
+#[test]
+fn a_payload_that_gets_the_memory_of_a_dropped_one_has_time_to_arrive() {
+    let (running, taken) = Running::start_small();
+    answer_all(running.handle.clone(), taken);
+    let mut streams = deadlocked(&running);
+    let mut client = running.client();
+    for stream in &mut streams {
+        // What is held becomes full, and a little waits in the socket.
+        stream.write_all(&vec![0; MIB + 4096]).expect("sent");
     }
+    running.pass_time_until(&running.closed);
+    for _ in 0..10 {
+        running.clock.fetch_add(1_000_000_000, Ordering::SeqCst);
+        client.flush().expect("the server looks at its deadlines");
+    }
+    assert!(running.closed.try_recv().is_err(), "one is enough");
+    let written = send_rests(streams, 16 * MIB - 4096);
+    let mut outcomes: Vec<_> = (0..4).map(|_| written.recv().expect("it ends")).collect();
+    outcomes.sort_unstable();
+    assert_eq!(outcomes, [false, true, true, true]);
 }
 
 /// Answers on the server's own thread, from within `submit`.

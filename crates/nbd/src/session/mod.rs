@@ -139,6 +139,15 @@ struct Payload {
     beside: usize,
 }
 
+/// Which payload is arriving, and how much memory it has taken from the budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PayloadProgress {
+    /// Payloads that have begun on this connection; the last of them is the arriving one.
+    pub(crate) payloads: u64,
+    /// In bytes.
+    pub(crate) held: usize,
+}
+
 #[derive(Debug)]
 enum Phase {
     ClientFlags,
@@ -193,6 +202,8 @@ pub struct Session {
     security: Security,
     /// The server goes away, or what the client has open does: whatever comes is answered so.
     leaving: bool,
+    /// Payloads that have begun, refused ones included.
+    payloads: u64,
     /// The last request was a long write: its like comes best straight into its buffer.
     expects_payload: bool,
     /// Bytes that arrived and are not understood yet: a part of a message, or what came while blocked.
@@ -226,6 +237,7 @@ impl Session {
             chosen: None,
             security: Security::default(),
             leaving: false,
+            payloads: 0,
             expects_payload: false,
             backlog: Vec::new(),
             blocked: None,
@@ -345,6 +357,19 @@ impl Session {
     /// Whether a payload has begun and not ended.
     pub const fn is_in_payload(&self) -> bool {
         matches!(self.phase, Phase::Payload(_) | Phase::SkipPayload { .. })
+    }
+
+    /// How far the arriving payload has got.
+    pub(crate) fn payload_progress(&self) -> PayloadProgress {
+        let held = if let Phase::Payload(payload) = &self.phase { payload.data.len() } else { 0 };
+        PayloadProgress { payloads: self.payloads, held }
+    }
+
+    /// A payload follows the head of a request.
+    fn begin_payload(&mut self, phase: Phase) {
+        self.payloads += 1;
+        self.phase = phase;
+        debug_assert!(self.is_in_payload(), "the phase is that of a payload");
     }
 
     /// Whether nothing more will be read.

@@ -57,7 +57,13 @@ impl Session {
         let Some(here) = here else {
             let (data, filled, beside) = (Vec::new(), 0, SPLICE_BYTES);
             let header = *header;
-            self.phase = Phase::Payload(Payload { header, data, filled, length: bytes, beside });
+            self.begin_payload(Phase::Payload(Payload {
+                header,
+                data,
+                filled,
+                length: bytes,
+                beside,
+            }));
             return Step::Took(head);
         };
         let data = writes.then(|| {

@@ -225,7 +225,7 @@ impl Session {
                 self.close(CloseReason::PayloadTooBig, world)
             }
             Verdict::Refuse(refusal) if payload > 0 => {
-                self.phase = Phase::SkipPayload { left: length(payload), asked, refusal };
+                self.begin_payload(Phase::SkipPayload { left: length(payload), asked, refusal });
                 Step::Took(head)
             }
             Verdict::Refuse(refusal) => {
@@ -291,7 +291,7 @@ impl Session {
         if operation.op == Op::Write && rest.len() < bytes {
             let (data, filled) = (Vec::new(), 0);
             let (header, length, beside) = (*header, bytes, 0);
-            self.phase = Phase::Payload(Payload { header, data, filled, length, beside });
+            self.begin_payload(Phase::Payload(Payload { header, data, filled, length, beside }));
             return Step::Took(head);
         }
         if !world.budget.take(bytes) {
