@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
 use backend::{Failure, Reopening};
 use engine::VolumeId;
-use nbd::{ExportId, RequestId};
+use nbd::{ClientRequestId, ExportId};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use units::{Duration, Extent, Instant, Operation};
 use volume::pool::flow::PieceId;
@@ -20,7 +20,7 @@ use crate::status::DiskView;
 /// A client's request, with its extent already one of the disk's.
 #[derive(Debug)]
 pub(crate) struct Incoming {
-    pub(crate) id: RequestId,
+    pub(crate) id: ClientRequestId,
     /// When the sockets' turn began in which it came.
     pub(crate) asked: Instant,
     pub(crate) volume: VolumeId,
@@ -81,7 +81,7 @@ pub(crate) enum Message {
     /// Part of a request to a pool's volume, or something of the pool's own.
     Portion(Portion),
     /// Tell a client which of these sectors of the disk hold data.
-    Ask(RequestId, Extent),
+    Ask(ClientRequestId, Extent),
     /// Tell how things stand.
     Look(Look, mpsc::SyncSender<DiskView>),
     /// Carry out a change.

@@ -13,7 +13,7 @@ use crate::observe::TracedId;
 /// Who wants a request done.
 pub(crate) enum Asker {
     /// A client.
-    Client(nbd::RequestId),
+    Client(nbd::ClientRequestId),
     /// An operator, who is told when it is done.
     Operator(SyncSender<Changed>),
     /// A pool, for a client or for itself.

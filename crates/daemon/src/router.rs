@@ -34,7 +34,7 @@ pub(crate) enum Home {
     /// On one disk, which has this number for it.
     Disk { disk: usize, volume: VolumeId, map: Map },
     /// In the pool.
-    Pool { volume: volume::pool::VolumeId, read_only: bool },
+    Pool { volume: volume::pool::PoolVolumeId, read_only: bool },
 }
 
 impl Home {
@@ -172,7 +172,7 @@ pub(crate) struct Router {
     /// When the first request of this turn came.
     turn: Option<Instant>,
     /// Requests to the pool's volumes.
-    pooled: Vec<(volume::pool::VolumeId, Request)>,
+    pooled: Vec<(volume::pool::PoolVolumeId, Request)>,
     /// Answers to requests for volumes that were given up while they were on their way.
     late: Vec<Reply>,
 }

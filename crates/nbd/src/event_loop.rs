@@ -27,7 +27,7 @@ use crate::export::{ExportId, Exports};
 use crate::handle::{Handle, Question, Taken};
 use crate::limits::{HOLD_MAX, LISTENERS_MAX, RECEIVE_BYTES_MAX, STOP_MAX};
 use crate::listener::Listener;
-use crate::request::{ConnectionId, Reply, RequestId, Sink, Told};
+use crate::request::{ClientRequestId, ConnectionId, Reply, Sink, Told};
 use crate::session::{Blocked, Budget, Event, InFlight, Session, World};
 use crate::settings::Settings;
 use crate::vigil::{Vigil, listen_to, look};
@@ -459,7 +459,7 @@ impl<'a> Loop<'a> {
     }
 
     /// Finds the connection that a request is of. What one that is gone had at the disks is done with.
-    fn settle(&mut self, id: RequestId) -> Option<usize> {
+    fn settle(&mut self, id: ClientRequestId) -> Option<usize> {
         let slot = slot_of(id.connection);
         match self.slots.get_mut(slot)? {
             Slot::Live(connection) if connection.id == id.connection => Some(slot),

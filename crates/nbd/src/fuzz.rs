@@ -18,7 +18,9 @@ use crate::limits::{
     BYTES_IN_FLIGHT_MAX, MEMORY_MIN, PAYLOAD_ACCEPTED_BYTES_MAX, PAYLOAD_SKIP_BYTES_MAX,
     RECEIVE_BYTES_MAX, REQUESTS_MAX,
 };
-use crate::request::{Allocation, ConnectionId, Errno, Query, Request, RequestId, Segment, Splice};
+use crate::request::{
+    Allocation, ClientRequestId, ConnectionId, Errno, Query, Request, Segment, Splice,
+};
 use crate::session::{Budget, Event, Session, World};
 use crate::settings::{Listing, Settings};
 use crate::tls::{ClientName, Identity, Tls};
@@ -151,7 +153,7 @@ enum Outstanding {
 }
 
 impl Outstanding {
-    fn id(&self) -> RequestId {
+    fn id(&self) -> ClientRequestId {
         match self {
             Self::Request(request) => request.id,
             Self::Splice(splice) => splice.id,

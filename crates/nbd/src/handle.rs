@@ -14,7 +14,7 @@ use mio::Waker;
 use crate::connection::Stream;
 use crate::crew::Place;
 use crate::export::ExportId;
-use crate::request::{Reply, RequestId, Told};
+use crate::request::{ClientRequestId, Reply, Told};
 
 /// What is asked of the loops, and where the answer goes.
 #[derive(Debug)]
@@ -222,7 +222,7 @@ impl Handle {
     }
 
     /// The loop that a request came through; `None` for a number that was never given.
-    fn member_of(&self, id: RequestId) -> Option<&Member> {
+    fn member_of(&self, id: ClientRequestId) -> Option<&Member> {
         self.members.get(Place::of(id.connection).index())
     }
 }

@@ -45,7 +45,8 @@ pub use address::{Address, AddressError};
 pub use export::{Export, ExportId, Exports};
 pub use handle::{Handle, InUse, ServerGone};
 pub use request::{
-    Allocation, ConnectionId, Errno, Query, Reply, Request, RequestId, Segment, Sink, Splice, Told,
+    Allocation, ClientRequestId, ConnectionId, Errno, Query, Reply, Request, Segment, Sink, Splice,
+    Told,
 };
 pub use server::Server;
 pub use settings::{Listing, Settings};

@@ -15,7 +15,7 @@ pub struct ConnectionId(pub u64);
 /// The number of a request. Unlike the client's cookie it is unique: a client may, against the rules, use
 /// one cookie twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId {
+pub struct ClientRequestId {
     /// Whose request it is.
     pub connection: ConnectionId,
     /// Which of its requests; rises in the order in which they arrived.
@@ -26,7 +26,7 @@ pub struct RequestId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// What the reply names.
-    pub id: RequestId,
+    pub id: ClientRequestId,
     /// On which export.
     pub export: ExportId,
     /// What, and on which sectors of the export. Inside the export, checked.
@@ -43,7 +43,7 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Splice {
     /// What the reply names.
-    pub id: RequestId,
+    pub id: ClientRequestId,
     /// On which export.
     pub export: ExportId,
     /// Which of its bytes. Inside the export, checked.
@@ -60,7 +60,7 @@ pub struct Splice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
     /// What the answer names.
-    pub id: RequestId,
+    pub id: ClientRequestId,
     /// Of which export.
     pub export: ExportId,
     /// Which of its sectors. Inside the export, checked.
@@ -91,7 +91,7 @@ pub struct Segment {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
     /// Which question is answered.
-    pub id: RequestId,
+    pub id: ClientRequestId,
     /// The segments one behind the other, the first from where the question begins. They may end earlier than it does,
     /// or later.
     pub result: Result<Vec<Segment>, Errno>,
@@ -101,7 +101,7 @@ pub struct Told {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// Which request is answered.
-    pub id: RequestId,
+    pub id: ClientRequestId,
     /// For a read, all the bytes of its extent; for anything else the data is ignored and dropped, so that
     /// a write may simply give its buffer back. A read answered with too few or too many bytes becomes
     /// [`Errno::Io`] for the client.

@@ -25,7 +25,7 @@ use units::{Extent, Op, Operation, Sectors};
 use crate::crew::Place;
 use crate::export::ExportId;
 use crate::limits::{SECTOR, THREADS_MAX};
-use crate::request::{Errno, Reply, Request, RequestId, Splice};
+use crate::request::{ClientRequestId, Errno, Reply, Request, Splice};
 use crate::span::Span;
 
 #[cfg(test)]
@@ -42,12 +42,12 @@ enum Part {
     Middle = 3,
 }
 
-fn part(id: RequestId, part: Part) -> RequestId {
-    RequestId { sequence: id.sequence | (part as u64) << PART_SHIFT, ..id }
+fn part(id: ClientRequestId, part: Part) -> ClientRequestId {
+    ClientRequestId { sequence: id.sequence | (part as u64) << PART_SHIFT, ..id }
 }
 
-const fn whole(id: RequestId) -> RequestId {
-    RequestId { sequence: id.sequence & ((1 << PART_SHIFT) - 1), ..id }
+const fn whole(id: ClientRequestId) -> ClientRequestId {
+    ClientRequestId { sequence: id.sequence & ((1 << PART_SHIFT) - 1), ..id }
 }
 
 fn overlap(one: Extent, other: Extent) -> bool {
@@ -57,7 +57,7 @@ fn overlap(one: Extent, other: Extent) -> bool {
 /// Something that waits for, or keeps others from, some sectors.
 #[derive(Debug)]
 struct Job {
-    id: RequestId,
+    id: ClientRequestId,
     extent: Extent,
     /// Of what has passed, how much changes some of the sectors and is not answered; counted when all loops have been told.
     ahead: usize,
@@ -95,7 +95,7 @@ struct Watched {
     /// In the order in which they came.
     jobs: Vec<Job>,
     /// What changes some of its sectors and has gone to the sink beside the jobs.
-    passed: BTreeMap<RequestId, Extent>,
+    passed: BTreeMap<ClientRequestId, Extent>,
     /// Which loops have said what they had under way.
     told: Loops,
     /// Whether that is all that there are.
@@ -135,7 +135,7 @@ impl Splicer {
     }
 
     /// Whether an answer is for this and not for a client.
-    pub(crate) const fn is_part(id: RequestId) -> bool {
+    pub(crate) const fn is_part(id: ClientRequestId) -> bool {
         id.sequence >> PART_SHIFT != 0
     }
 
@@ -156,7 +156,7 @@ impl Splicer {
     pub(crate) fn told(
         &mut self,
         (place, export): (Place, ExportId),
-        under_way: impl Iterator<Item = (RequestId, Extent)>,
+        under_way: impl Iterator<Item = (ClientRequestId, Extent)>,
         out: &mut Vec<Request>,
     ) {
         let Some(watched) = self.watched.get_mut(&export) else { return };
@@ -200,7 +200,12 @@ impl Splicer {
     }
 
     /// A request of a client has been answered.
-    pub(crate) fn settled(&mut self, export: ExportId, id: RequestId, out: &mut Vec<Request>) {
+    pub(crate) fn settled(
+        &mut self,
+        export: ExportId,
+        id: ClientRequestId,
+        out: &mut Vec<Request>,
+    ) {
         let Some(watched) = self.watched.get_mut(&export) else { return };
         let extent = if let Some(extent) = watched.passed.remove(&id) {
             let splice = |job: &&mut Job| matches!(job.work, Work::Splice(_)) && !job.begun;
@@ -222,7 +227,7 @@ impl Splicer {
     /// A part of a splice has ended. What is to be answered, if that was the last.
     pub(crate) fn part_ended(
         &mut self,
-        id: RequestId,
+        id: ClientRequestId,
         result: Result<Vec<u8>, Errno>,
         out: &mut Vec<Request>,
     ) -> Option<Reply> {
@@ -354,7 +359,7 @@ impl Mending {
         first.into_iter().chain(apart.then_some((Part::Last, last)))
     }
 
-    fn read(&mut self, export: ExportId, id: RequestId, out: &mut Vec<Request>) {
+    fn read(&mut self, export: ExportId, id: ClientRequestId, out: &mut Vec<Request>) {
         for (which, extent) in self.edges() {
             let (id, operation) = (part(id, which), Operation::read(extent));
             out.push(Request { id, export, operation, no_hole: false, data: Vec::new() });
@@ -383,7 +388,7 @@ impl Mending {
         }
     }
 
-    fn write(&mut self, export: ExportId, id: RequestId, out: &mut Vec<Request>) {
+    fn write(&mut self, export: ExportId, id: ClientRequestId, out: &mut Vec<Request>) {
         self.writing = true;
         let mut ask = |which, op, extent, data, no_hole| {
             let operation = Operation { op, extent, fua: self.fua };

@@ -8,8 +8,8 @@ use common::world::{BLOCKS, POOL, perform, uid};
 use common::{cases, media};
 use spindle_volume::pool::format::{Geometry, Slot, label_places};
 use spindle_volume::pool::{
-    Blocks, Layout, NewVolume, OpenError, Operation, Output, Pool, State, VolumeId, Zone, check,
-    find,
+    Blocks, Layout, NewVolume, OpenError, Operation, Output, Pool, PoolVolumeId, State, Zone,
+    check, find,
 };
 use units::{Extent, Lba};
 
@@ -41,7 +41,7 @@ fn golden(members: usize, operations: u32) -> (Vec<Disk>, State) {
     pool.begin(&Operation::Create(create)).unwrap();
     settle(&mut pool, &mut disks);
     for n in 1..=operations {
-        pool.begin(&Operation::Resize { volume: VolumeId(1), size: Blocks(9 + n) }).unwrap();
+        pool.begin(&Operation::Resize { volume: PoolVolumeId(1), size: Blocks(9 + n) }).unwrap();
         settle(&mut pool, &mut disks);
     }
     (disks, pool.state().clone())

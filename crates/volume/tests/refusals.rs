@@ -8,8 +8,8 @@ use common::world::{BLOCKS, World, uid};
 use spindle_volume::DiskId;
 use spindle_volume::pool::format::{Geometry, Label, Unfit, label_places};
 use spindle_volume::pool::{
-    Blocks, Layout, NewVolume, OpenError, Operation, Pool, PoolUid, Refusal, VolumeBlock, VolumeId,
-    Zone, crc64, find,
+    Blocks, Layout, NewVolume, OpenError, Operation, Pool, PoolUid, PoolVolumeId, Refusal,
+    VolumeBlock, Zone, crc64, find,
 };
 use units::Sectors;
 
@@ -84,7 +84,7 @@ fn with_a_disk_missing_the_pool_says_which_and_is_only_read() {
     assert_eq!([whole("left"), whole("right"), whole("both")], [true, false, false]);
     let mut pool = Pool::open(found);
     assert_eq!(pool.poll(), None, "nothing is written");
-    let refusal = pool.begin(&Operation::Remove { volume: VolumeId(1) }).unwrap_err();
+    let refusal = pool.begin(&Operation::Remove { volume: PoolVolumeId(1) }).unwrap_err();
     assert_eq!(refusal, Refusal::ReadOnly { missing: 1 });
 }
 
@@ -154,10 +154,10 @@ fn a_disk_that_was_taken_out_is_a_stray() {
 #[test]
 fn an_operation_that_cannot_be_says_why_and_changes_nothing() {
     let mut world = pool();
-    let both = VolumeId(3);
+    let both = PoolVolumeId(3);
     world.begin(Operation::Snapshot { volume: both, name: "monday".to_owned() }).unwrap();
     world.settle();
-    let monday = VolumeId(4);
+    let monday = PoolVolumeId(4);
     let block = VolumeBlock(0);
     let create = |name: &str, size, disks: &[u32]| {
         Operation::Create(plan(name, size, Layout::Single, disks))
@@ -174,7 +174,7 @@ fn an_operation_that_cannot_be_says_why_and_changes_nothing() {
             create("new", 31, &[0]),
             Refusal::NoSpace { disk: DiskId(0), zone: Zone::Any, missing: 1 },
         ),
-        (Operation::Remove { volume: VolumeId(9) }, Refusal::NoSuchVolume(VolumeId(9))),
+        (Operation::Remove { volume: PoolVolumeId(9) }, Refusal::NoSuchVolume(PoolVolumeId(9))),
         (Operation::Remove { volume: both }, Refusal::HasSnapshots),
         (Operation::Resize { volume: monday, size: Blocks(1) }, Refusal::IsSnapshot),
         (Operation::Resize { volume: both, size: Blocks(0) }, Refusal::Size),

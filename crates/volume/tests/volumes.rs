@@ -5,12 +5,12 @@ mod common;
 use common::world::{World, device};
 use spindle_volume::DiskId;
 use spindle_volume::pool::{
-    Action, Blocks, Failure, Layout, NewVolume, Operation, Output, Ready, Refusal, VolumeBlock,
-    VolumeId, Zone,
+    Action, Blocks, Failure, Layout, NewVolume, Operation, Output, PoolVolumeId, Ready, Refusal,
+    VolumeBlock, Zone,
 };
 use units::{Extent, Lba, Sectors};
 
-fn create(world: &mut World, volume: NewVolume) -> VolumeId {
+fn create(world: &mut World, volume: NewVolume) -> PoolVolumeId {
     let name = volume.name.clone();
     world.begin(Operation::Create(volume)).expect("there is room");
     world.settle();
@@ -24,7 +24,7 @@ fn plan(layout: Layout, zone: Zone, size: u32, disks: &[u32]) -> NewVolume {
 }
 
 /// The disk and the block of every block of a volume.
-fn places(world: &World, id: VolumeId) -> Vec<(u32, u32)> {
+fn places(world: &World, id: PoolVolumeId) -> Vec<(u32, u32)> {
     let volume = world.pool.state().volume(id).unwrap();
     let place = |block| volume.locate(VolumeBlock(block)).map(|place| (place.disk.0, place.block));
     (0..volume.size.0).filter_map(place).collect()

@@ -1,6 +1,6 @@
 //! A finished request, and where its time went.
 
-use nbd::{ExportId, RequestId};
+use nbd::{ClientRequestId, ExportId};
 use units::{Duration, Instant, Operation};
 use volume::pool::flow::PieceId;
 
@@ -13,7 +13,7 @@ pub const NAMED_MAX: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TracedId {
     /// A client's.
-    Client(RequestId),
+    Client(ClientRequestId),
     /// A part of a request to a pool's volume, or something of the pool's own.
     Piece(PieceId),
     /// The daemon's: space is erased before it is given out.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use volume::DiskId;
-use volume::pool::{Volume, VolumeId};
+use volume::pool::{PoolVolumeId, Volume};
 
 use crate::operator::{ChangeError, Operator};
 
@@ -37,9 +37,10 @@ impl Operator {
     pub fn rebalance(&self) -> Result<Vec<String>, ChangeError> {
         let (mut volumes, mut disks) = self.live.pool()?.look(|flow| {
             let (pool, state) = (flow.pool(), flow.pool().state());
-            let moving: BTreeSet<VolumeId> = flow.moving().iter().map(|one| one.volume).collect();
+            let moving: BTreeSet<PoolVolumeId> =
+                flow.moving().iter().map(|one| one.volume).collect();
             let stays =
-                |(id, one): &(VolumeId, &Volume)| one.origin.is_none() && !moving.contains(id);
+                |(id, one): &(PoolVolumeId, &Volume)| one.origin.is_none() && !moving.contains(id);
             let volumes: Vec<Laid> =
                 state.volumes().filter(stays).map(|(_, volume)| laid(volume)).collect();
             let disks = state.disks().filter(|(_, disk)| !disk.leaving).map(|(id, _)| {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use backend::Failure;
 use nbd::Errno;
 use units::{Op, Operation, Sectors};
-use volume::pool::flow::{CopyId, RequestId};
+use volume::pool::flow::{CopyId, PoolRequestId};
 
 /// A client's request.
 #[derive(Debug)]
 pub(super) struct Request {
-    pub(super) id: nbd::RequestId,
+    pub(super) id: nbd::ClientRequestId,
     operation: Operation,
     /// What is to be written, or was read so far.
     data: Vec<u8>,
@@ -44,13 +44,13 @@ pub(super) struct Buffers {
     copies: BTreeMap<CopyId, Vec<u8>>,
 }
 
-fn index(id: RequestId) -> usize {
+fn index(id: PoolRequestId) -> usize {
     usize::try_from(id.0).expect("it indexed before")
 }
 
 impl Buffers {
     /// A request comes.
-    pub(super) fn enter(&mut self, request: nbd::Request) -> RequestId {
+    pub(super) fn enter(&mut self, request: nbd::Request) -> PoolRequestId {
         let nbd::Request { id, operation, mut data, .. } = request;
         if operation.op == Op::Read {
             data.clear();
@@ -59,23 +59,23 @@ impl Buffers {
             self.requests.push(None);
             self.requests.len() as u64 - 1
         });
-        let slot = RequestId(slot);
+        let slot = PoolRequestId(slot);
         self.requests[index(slot)] = Some(Request { id, operation, data, failure: None });
         slot
     }
 
     /// A request goes.
-    pub(super) fn leave(&mut self, id: RequestId) -> Request {
+    pub(super) fn leave(&mut self, id: PoolRequestId) -> Request {
         self.free.push(id.0);
         self.requests[index(id)].take().expect("a request is answered once")
     }
 
-    fn request(&mut self, id: RequestId) -> &mut Request {
+    fn request(&mut self, id: PoolRequestId) -> &mut Request {
         self.requests[index(id)].as_mut().expect("a piece is part of a request")
     }
 
     /// What a piece of a request writes. The whole of it is its own buffer.
-    pub(super) fn payload(&mut self, id: RequestId, at: Sectors, len: Sectors) -> Vec<u8> {
+    pub(super) fn payload(&mut self, id: PoolRequestId, at: Sectors, len: Sectors) -> Vec<u8> {
         let request = self.request(id);
         if len == request.operation.extent.len {
             return core::mem::take(&mut request.data);
@@ -85,7 +85,12 @@ impl Buffers {
     }
 
     /// What a piece of a request has read, or that it could not.
-    pub(super) fn collect(&mut self, id: RequestId, at: Sectors, result: Result<Vec<u8>, Failure>) {
+    pub(super) fn collect(
+        &mut self,
+        id: PoolRequestId,
+        at: Sectors,
+        result: Result<Vec<u8>, Failure>,
+    ) {
         let request = self.request(id);
         match result {
             Err(failure) => request.failure = Some(failure),

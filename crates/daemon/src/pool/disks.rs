@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use config::{Document, Named};
 use volume::DiskId;
-use volume::pool::{DiskUid, Layout, Operation, Volume, VolumeId};
+use volume::pool::{DiskUid, Layout, Operation, PoolVolumeId, Volume};
 
 use super::seat;
 use super::served::{Member, Served};
@@ -13,7 +13,7 @@ use crate::operator::{ChangeError, Operator};
 
 /// A volume that is to lie on other disks.
 struct Settles {
-    id: VolumeId,
+    id: PoolVolumeId,
     volume: Volume,
     disks: Vec<String>,
 }
@@ -85,7 +85,7 @@ impl Operator {
         let pool = self.live.pool()?;
         let (volumes, free) = pool.look(|flow| {
             let state = flow.pool().state();
-            let volumes: Vec<(VolumeId, Volume)> = state
+            let volumes: Vec<(PoolVolumeId, Volume)> = state
                 .volumes()
                 .filter(|(_, one)| one.origin.is_none() && one.disks.contains(&number))
                 .map(|(id, volume)| (id, volume.clone()))
@@ -173,7 +173,7 @@ impl Operator {
         }
         let _one_at_a_time = self.one_at_a_time();
         let before = self.document();
-        let on_the_way: Vec<VolumeId> = pool.look(|flow| {
+        let on_the_way: Vec<PoolVolumeId> = pool.look(|flow| {
             flow.moving()
                 .into_iter()
                 .filter(|one| one.misplaced > 0)
@@ -184,7 +184,7 @@ impl Operator {
         let mut settled = Vec::new();
         for planned in before.plan().pool.iter().flat_map(|pool| &pool.volumes) {
             let Some((id, _)) = self.live.pooled(&planned.name) else { continue };
-            let family = |one: &VolumeId| {
+            let family = |one: &PoolVolumeId| {
                 let origin =
                     pool.look(|flow| flow.pool().state().volume(*one).and_then(|v| v.origin));
                 *one == id || origin == Some(id)

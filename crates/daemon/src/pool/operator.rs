@@ -5,7 +5,7 @@
 //! nothing; one that lies elsewhere than the config says is moved.
 
 use config::{Document, Named, PoolVolumeEdit, VolumeEdit};
-use volume::pool::{Operation, Volume, VolumeId, Zone};
+use volume::pool::{Operation, PoolVolumeId, Volume, Zone};
 
 use super::volumes::size;
 use crate::live::Live;
@@ -17,7 +17,7 @@ fn refused<T>(words: impl Into<String>) -> Result<T, ChangeError> {
 
 impl Operator {
     /// A volume of the pool, which is no snapshot.
-    fn pool_volume(&self, name: &str) -> Result<(VolumeId, Volume), ChangeError> {
+    fn pool_volume(&self, name: &str) -> Result<(PoolVolumeId, Volume), ChangeError> {
         match self.live.pooled(name) {
             Some((_, volume)) if volume.origin.is_some() => refused(format!(
                 "\"{name}\" is a snapshot, which only is read, rolled back to and removed"

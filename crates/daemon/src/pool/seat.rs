@@ -7,7 +7,7 @@ use engine::stream::Span;
 use engine::{Contract, Priority};
 use units::Instant;
 use volume::DiskId;
-use volume::pool::{Pool, VolumeId};
+use volume::pool::{Pool, PoolVolumeId};
 
 use super::served::{Member, Tenant};
 use crate::disk::{Brain, Joins};
@@ -44,7 +44,7 @@ pub(crate) fn seat(
     brains: &mut BTreeMap<usize, &mut Brain>,
     routes: &Routes,
     now: Instant,
-) -> (BTreeMap<DiskId, Member>, BTreeMap<VolumeId, Tenant>) {
+) -> (BTreeMap<DiskId, Member>, BTreeMap<PoolVolumeId, Tenant>) {
     // Nobody opens these: they have numbers, and no names.
     let own_exports = [routes.number(), routes.number()];
     let mut members = BTreeMap::new();

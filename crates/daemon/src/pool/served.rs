@@ -10,9 +10,9 @@ use nbd::{Allocation, Errno, ExportId, Handle, Query, Reply, Segment, Told};
 use units::{Extent, Lba, Op, Operation, Sectors};
 use volume::DiskId;
 use volume::pool::flow::{
-    ChangeId, CopyId, End, Fault, Flow, Output, Payer, Piece, PieceId, RequestId, Work,
+    ChangeId, CopyId, End, Fault, Flow, Output, Payer, Piece, PieceId, PoolRequestId, Work,
 };
-use volume::pool::{Pool, VolumeId};
+use volume::pool::{Pool, PoolVolumeId};
 
 use super::buffers::Buffers;
 use crate::inbox::{Inbox, Message, Portion};
@@ -49,7 +49,7 @@ pub(crate) struct Tenant {
 /// What becomes of a piece's result.
 #[derive(Clone, Copy, Debug)]
 enum Purpose {
-    Request(RequestId, Sectors),
+    Request(PoolRequestId, Sectors),
     Load(CopyId),
     Other,
 }
@@ -73,7 +73,7 @@ struct Inner {
     members: BTreeMap<DiskId, Member>,
     /// A disk that is about to join, before its number is known.
     joining: Option<Member>,
-    tenants: BTreeMap<VolumeId, Tenant>,
+    tenants: BTreeMap<PoolVolumeId, Tenant>,
     buffers: Buffers,
     pieces: BTreeMap<PieceId, Purpose>,
     changes: BTreeMap<ChangeId, SyncSender<End>>,
@@ -86,7 +86,7 @@ impl Served {
     pub(crate) fn new(
         pool: Pool,
         members: BTreeMap<DiskId, Member>,
-        tenants: BTreeMap<VolumeId, Tenant>,
+        tenants: BTreeMap<PoolVolumeId, Tenant>,
         inboxes: Vec<Arc<Inbox>>,
         handle: Handle,
     ) -> Self {
@@ -144,7 +144,7 @@ impl Served {
     }
 
     /// Takes clients' requests to volumes of the pool; leaves none.
-    pub(crate) fn submit(&self, requests: &mut Vec<(VolumeId, nbd::Request)>) {
+    pub(crate) fn submit(&self, requests: &mut Vec<(PoolVolumeId, nbd::Request)>) {
         if requests.is_empty() {
             return;
         }
@@ -170,7 +170,7 @@ impl Served {
     }
 
     /// Tells a client which sectors of a volume have a place.
-    pub(crate) fn tell(&self, volume: VolumeId, query: Query) {
+    pub(crate) fn tell(&self, volume: PoolVolumeId, query: Query) {
         let inner = self.inner();
         // A volume that has shrunk or gone since is told as data: what is asked of it fails.
         let whole = |one: &volume::pool::Volume| Extent::new(Lba(0), one.size.sectors());
@@ -206,7 +206,7 @@ impl Served {
     }
 
     /// The daemon's disks that a volume is to lie on.
-    pub(crate) fn disks_of(&self, volume: VolumeId) -> Vec<usize> {
+    pub(crate) fn disks_of(&self, volume: PoolVolumeId) -> Vec<usize> {
         let inner = self.inner();
         let found = inner.flow.pool().state().volume(volume);
         let disks = found.map(|volume| volume.disks.clone()).unwrap_or_default();
@@ -221,22 +221,22 @@ impl Served {
     }
 
     /// The accounts of a volume that is about to come.
-    pub(crate) fn seat(&self, volume: VolumeId, tenant: Tenant) {
+    pub(crate) fn seat(&self, volume: PoolVolumeId, tenant: Tenant) {
         self.inner().tenants.insert(volume, tenant);
     }
 
     /// The accounts of a volume that has gone.
-    pub(crate) fn unseat(&self, volume: VolumeId) -> Option<Tenant> {
+    pub(crate) fn unseat(&self, volume: PoolVolumeId) -> Option<Tenant> {
         self.inner().tenants.remove(&volume)
     }
 
     /// The accounts of a volume.
-    pub(crate) fn tenant(&self, volume: VolumeId) -> Option<Tenant> {
+    pub(crate) fn tenant(&self, volume: PoolVolumeId) -> Option<Tenant> {
         self.inner().tenants.get(&volume).cloned()
     }
 
     /// All that have accounts.
-    pub(crate) fn tenants(&self) -> BTreeMap<VolumeId, Tenant> {
+    pub(crate) fn tenants(&self) -> BTreeMap<PoolVolumeId, Tenant> {
         self.inner().tenants.clone()
     }
 
@@ -334,7 +334,7 @@ impl Inner {
         self.flow.done(piece, end);
     }
 
-    fn answer(&mut self, id: RequestId, result: Result<(), Fault>) {
+    fn answer(&mut self, id: PoolRequestId, result: Result<(), Fault>) {
         let refused = result.err().map(|fault| match fault {
             Fault::Disk => Errno::Io,
             Fault::NoSpace => Errno::NoSpc,

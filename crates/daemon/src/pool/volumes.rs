@@ -7,7 +7,7 @@ use nbd::ExportId;
 use units::Bytes;
 use volume::DiskId;
 use volume::pool::flow::End;
-use volume::pool::{NewVolume, Operation, Refusal, Volume, VolumeId};
+use volume::pool::{NewVolume, Operation, PoolVolumeId, Refusal, Volume};
 
 use super::seat;
 use super::served::{Served, Tenant};
@@ -103,13 +103,18 @@ impl Live {
     }
 
     /// A volume or snapshot of the pool by its name.
-    pub(crate) fn pooled(&self, name: &str) -> Option<(VolumeId, Volume)> {
+    pub(crate) fn pooled(&self, name: &str) -> Option<(PoolVolumeId, Volume)> {
         let pool = self.pool.as_ref()?;
         pool.look(|flow| flow.pool().state().named(name).map(|(id, volume)| (id, volume.clone())))
     }
 
     /// Lets clients open a volume or snapshot that the pool has.
-    pub(crate) fn show(&self, plan: &Plan, (id, volume): (VolumeId, &Volume), export: ExportId) {
+    pub(crate) fn show(
+        &self,
+        plan: &Plan,
+        (id, volume): (PoolVolumeId, &Volume),
+        export: ExportId,
+    ) {
         let planned = plan.pool.as_ref().and_then(|pool| pool.volume(&volume.name));
         let members = self.pool.as_ref().map(|pool| pool.members()).unwrap_or_default();
         let first = members.values().next().map_or(0, |member| member.disk);
@@ -129,7 +134,7 @@ impl Live {
     pub(crate) fn open_pool(&self, plan: &Plan) -> Result<(), StartError> {
         let (Some(served), Some(planned)) = (&self.pool, &plan.pool) else { return Ok(()) };
         served.begin();
-        let held: Vec<(VolumeId, Volume)> = served.look(|flow| {
+        let held: Vec<(PoolVolumeId, Volume)> = served.look(|flow| {
             flow.pool().state().volumes().map(|(id, volume)| (id, volume.clone())).collect()
         });
         for (id, volume) in &held {
@@ -161,7 +166,7 @@ impl Live {
     }
 
     /// Has a volume lie where the config says: it was to be moved when the daemon ended, or the config was edited since.
-    fn settle_as_planned(&self, plan: &Plan, id: VolumeId, volume: &Volume) {
+    fn settle_as_planned(&self, plan: &Plan, id: PoolVolumeId, volume: &Volume) {
         let planned = plan.pool.as_ref().and_then(|pool| pool.volume(&volume.name));
         let Some((planned, Ok(disks))) =
             planned.map(|planned| (planned, self.numbers(plan, &planned.disks)))

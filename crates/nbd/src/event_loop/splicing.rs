@@ -6,7 +6,7 @@ use super::{Loop, Slot, slot_of};
 use crate::crew::Place;
 use crate::export::ExportId;
 use crate::handle::Question;
-use crate::request::{ConnectionId, Reply, Request, RequestId, Sink, Splice};
+use crate::request::{ClientRequestId, ConnectionId, Reply, Request, Sink, Splice};
 use crate::session::InFlight;
 use crate::splice::Splicer;
 
@@ -29,7 +29,7 @@ impl Loop<'_> {
             let mut splicer = self.crew.splicer();
             self.spliced.retain(|export| splicer.is_watched(*export));
             let new = splicer.watch(export);
-            let before = |id: RequestId| {
+            let before = |id: ClientRequestId| {
                 // A connection's numbers rise: what it sent later has not gone out yet.
                 id.connection != splice.id.connection || id.sequence < splice.id.sequence
             };
@@ -62,11 +62,11 @@ impl Loop<'_> {
     }
 
     /// What is under way that came through here and changes an export.
-    fn changing(&self, export: ExportId) -> impl Iterator<Item = (RequestId, Extent)> {
+    fn changing(&self, export: ExportId) -> impl Iterator<Item = (ClientRequestId, Extent)> {
         let there = self.slots.iter().filter_map(Slot::in_flight);
         let there = there.filter(move |(in_flight, _)| in_flight.export == export);
         there.flat_map(|(in_flight, connection)| {
-            let id = move |sequence| RequestId { connection, sequence };
+            let id = move |sequence| ClientRequestId { connection, sequence };
             in_flight.changing().map(move |(sequence, extent)| (id(sequence), extent))
         })
     }
@@ -93,7 +93,7 @@ impl Loop<'_> {
     }
 
     /// What a request that waits for its answer changes, if it changes something where parts of sectors are written.
-    fn changed_by(&self, id: RequestId) -> Option<ExportId> {
+    fn changed_by(&self, id: ClientRequestId) -> Option<ExportId> {
         let (in_flight, connection) = self.slots.get(slot_of(id.connection))?.in_flight()?;
         let changes = connection == id.connection && in_flight.changed_by(id.sequence).is_some();
         Some(in_flight.export).filter(|export| changes && self.spliced.contains(export))

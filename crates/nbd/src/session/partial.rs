@@ -8,7 +8,7 @@ use super::transmission::{Verdict, refuse};
 use super::{Blocked, Event, Payload, Phase, Session, Step, World};
 use crate::limits::{PAYLOAD_STEP_BYTES, SPLICE_BYTES};
 use crate::reply::Asked;
-use crate::request::{Errno, RequestId, Splice};
+use crate::request::{ClientRequestId, Errno, Splice};
 use crate::span::Span;
 use crate::wire::{RequestHeader, command, length};
 
@@ -87,7 +87,7 @@ impl Session {
         let bytes = data.as_ref().map_or(0, Vec::len) + SPLICE_BYTES;
         let sequence = self.in_flight.open(asked, bytes, Awaits::Change(span.outer()));
         world.events.push(Event::Splice(Splice {
-            id: RequestId { connection: self.connection, sequence },
+            id: ClientRequestId { connection: self.connection, sequence },
             export: self.target.id,
             span,
             fua: header.flags & command::FLAG_FUA != 0,

@@ -16,7 +16,7 @@ use crate::limits::{
     STATUS_BYTES_MAX, STATUS_PAYLOAD_BYTES_MAX,
 };
 use crate::reply::{self, Asked, Refusal, Style};
-use crate::request::{Errno, Query, Request, RequestId};
+use crate::request::{ClientRequestId, Errno, Query, Request};
 use crate::span::Span;
 use crate::wire::{Decoded, Fields, RequestHeader, command, length};
 
@@ -326,7 +326,7 @@ impl Session {
         let one = header.flags & command::FLAG_REQ_ONE != 0;
         let awaits = Awaits::Status { before: span.before(), length: span.len.0, one };
         let sequence = self.in_flight.open(asked, STATUS_BYTES_MAX, awaits);
-        let id = RequestId { connection: self.connection, sequence };
+        let id = ClientRequestId { connection: self.connection, sequence };
         let (export, extent) = (self.target.id, span.outer());
         world.events.push(Event::Query(Query { id, export, extent }));
         Step::Took(head)
@@ -419,7 +419,7 @@ impl Session {
         let asked = Asked { cookie: header.cookie, offset: header.offset };
         let sequence = self.in_flight.open(asked, bytes, awaits);
         world.events.push(Event::Request(Request {
-            id: RequestId { connection: self.connection, sequence },
+            id: ClientRequestId { connection: self.connection, sequence },
             export: self.target.id,
             operation,
             no_hole: operation.op == Op::WriteZeroes && header.flags & command::FLAG_NO_HOLE != 0,

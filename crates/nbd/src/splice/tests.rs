@@ -70,12 +70,12 @@ struct World {
     told: Option<usize>,
     sequences: u64,
     /// What clients wait for: whole requests and splices that change something.
-    in_flight: Vec<(RequestId, Extent)>,
+    in_flight: Vec<(ClientRequestId, Extent)>,
     at_disk: Vec<Request>,
-    ended: Vec<(RequestId, Result<Vec<u8>, Errno>)>,
+    ended: Vec<(ClientRequestId, Result<Vec<u8>, Errno>)>,
     disk: Vec<u8>,
-    written: Vec<(RequestId, Written)>,
-    read: Vec<(RequestId, core::ops::Range<usize>, usize)>,
+    written: Vec<(ClientRequestId, Written)>,
+    read: Vec<(ClientRequestId, core::ops::Range<usize>, usize)>,
     now: usize,
     answered: usize,
 }
@@ -100,7 +100,10 @@ impl World {
 
     fn ask(&mut self, connection: u64, asked: Asked, start: usize, len: usize) {
         self.sequences += 1;
-        let id = RequestId { connection: ConnectionId(connection), sequence: self.sequences << 16 };
+        let id = ClientRequestId {
+            connection: ConnectionId(connection),
+            sequence: self.sequences << 16,
+        };
         let end = (start + len).min(BYTES);
         let (zeroes, whole) = match asked {
             Asked::Write { zeroes, whole } => (zeroes, whole),
@@ -195,7 +198,7 @@ impl World {
         self.answered(id, &result);
     }
 
-    fn answered(&mut self, id: RequestId, result: &Result<Vec<u8>, Errno>) {
+    fn answered(&mut self, id: ClientRequestId, result: &Result<Vec<u8>, Errno>) {
         self.answered += 1;
         self.in_flight.retain(|(one, _)| *one != id);
         if let Some((_, written)) = self.written.iter_mut().find(|(one, _)| *one == id) {
@@ -251,7 +254,7 @@ impl World {
     }
 }
 
-fn loop_of(id: RequestId) -> usize {
+fn loop_of(id: ClientRequestId) -> usize {
     usize::try_from(id.connection.0).expect("few")
 }
 
@@ -300,7 +303,7 @@ proptest! {
 }
 
 fn splice(sequence: u64, start: u64, len: u64) -> Splice {
-    let id = RequestId { connection: ConnectionId(1), sequence };
+    let id = ClientRequestId { connection: ConnectionId(1), sequence };
     let (start, len) = (Bytes(start), Bytes(len));
     let data = Some(vec![7; usize::try_from(len.0).expect("few")]);
     let span = Span { start, len };
@@ -345,7 +348,7 @@ fn nothing_begins_before_every_loop_has_said_what_it_has_under_way() {
     let mut next = || places.next().expect("one of three");
     splicer.told((next(), EXPORT), core::iter::empty(), &mut out);
     splicer.begin(splice(1, 1, 1), &mut out);
-    let other = RequestId { connection: ConnectionId(2), sequence: 9 };
+    let other = ClientRequestId { connection: ConnectionId(2), sequence: 9 };
     let extent = Extent::new(Lba(0), Sectors(8));
     splicer.told((next(), EXPORT), core::iter::once((other, extent)), &mut out);
     assert!(out.is_empty(), "the third may have anything under way");

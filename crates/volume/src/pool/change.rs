@@ -7,7 +7,7 @@ use super::image::{
     zone_code, zone_of,
 };
 use super::limits::{DISKS_MAX, EXTENTS_MAX, SNAPSHOTS_MAX, VOLUME_BLOCKS_MAX, VOLUMES_MAX};
-use super::names::{Blocks, DiskUid, Layout, Place, VolumeId, Zone};
+use super::names::{Blocks, DiskUid, Layout, Place, PoolVolumeId, Zone};
 use super::runs::{Run, RunMap};
 use super::state::{Disk, State, Volume};
 use crate::DiskId;
@@ -18,26 +18,26 @@ pub enum Change {
     /// A volume of which no block lies anywhere yet.
     Create {
         /// Its number: the next one.
-        id: VolumeId,
+        id: PoolVolumeId,
         /// What it is to be: without columns, of no origin.
         volume: Volume,
     },
     /// A volume's end moves; what lay behind it is given back.
     Resize {
         /// Which.
-        id: VolumeId,
+        id: PoolVolumeId,
         /// Its new size.
         size: Blocks,
     },
     /// A volume without snapshots, or a snapshot, is gone.
     Remove {
         /// Which.
-        id: VolumeId,
+        id: PoolVolumeId,
     },
     /// Rows lie there from now on; where they lay is given back.
     Map {
         /// Of which volume.
-        id: VolumeId,
+        id: PoolVolumeId,
         /// Of which of its columns.
         column: u32,
         /// Which rows, and where.
@@ -46,7 +46,7 @@ pub enum Change {
     /// Rows lie nowhere from now on.
     Unmap {
         /// Of which volume.
-        id: VolumeId,
+        id: PoolVolumeId,
         /// Of which of its columns.
         column: u32,
         /// The first row.
@@ -57,21 +57,21 @@ pub enum Change {
     /// What a volume holds now is kept.
     Snapshot {
         /// The snapshot's number: the next one.
-        id: VolumeId,
+        id: PoolVolumeId,
         /// Of which volume.
-        origin: VolumeId,
+        origin: PoolVolumeId,
         /// What it is called.
         name: String,
     },
     /// A volume holds again what it held at its snapshot.
     RollBack {
         /// Which snapshot.
-        snapshot: VolumeId,
+        snapshot: PoolVolumeId,
     },
     /// A volume's blocks are to lie elsewhere. They are moved one by one.
     Settle {
         /// Which.
-        id: VolumeId,
+        id: PoolVolumeId,
         /// On which part of the disks.
         zone: Zone,
         /// On which disks.
@@ -175,12 +175,12 @@ impl State {
         }
     }
 
-    fn column(&mut self, id: VolumeId, column: u32) -> Result<&mut RunMap, &'static str> {
+    fn column(&mut self, id: PoolVolumeId, column: u32) -> Result<&mut RunMap, &'static str> {
         let volume = self.volumes.get_mut(&id).ok_or("names a volume that is not there")?;
         volume.columns.get_mut(column as usize).ok_or("names a column that is not there")
     }
 
-    fn admit(&mut self, id: VolumeId, name: &str) -> Result<(), &'static str> {
+    fn admit(&mut self, id: PoolVolumeId, name: &str) -> Result<(), &'static str> {
         if id.0 != self.next_volume {
             return Err("gives a volume another number than the next");
         }
@@ -194,7 +194,7 @@ impl State {
         Ok(())
     }
 
-    fn create(&mut self, id: VolumeId, volume: &Volume) -> Result<(), &'static str> {
+    fn create(&mut self, id: PoolVolumeId, volume: &Volume) -> Result<(), &'static str> {
         if volume.disks.is_empty() || volume.disks.iter().any(|disk| !self.disks.contains_key(disk))
         {
             return Err("lays a volume on a disk that is not there");
@@ -211,7 +211,7 @@ impl State {
 
     fn resize(
         &mut self,
-        id: VolumeId,
+        id: PoolVolumeId,
         size: Blocks,
         effects: &mut Effects,
     ) -> Result<(), &'static str> {
@@ -227,7 +227,7 @@ impl State {
         Ok(())
     }
 
-    fn remove(&mut self, id: VolumeId, effects: &mut Effects) -> Result<(), &'static str> {
+    fn remove(&mut self, id: PoolVolumeId, effects: &mut Effects) -> Result<(), &'static str> {
         if self.snapshots(id).next().is_some() {
             return Err("removes a volume that has snapshots");
         }
@@ -238,7 +238,7 @@ impl State {
 
     fn lay(
         &mut self,
-        id: VolumeId,
+        id: PoolVolumeId,
         column: u32,
         run: Run,
         effects: &mut Effects,
@@ -264,8 +264,8 @@ impl State {
 
     fn snapshot(
         &mut self,
-        id: VolumeId,
-        origin: VolumeId,
+        id: PoolVolumeId,
+        origin: PoolVolumeId,
         name: &str,
         effects: &mut Effects,
     ) -> Result<(), &'static str> {
@@ -283,7 +283,11 @@ impl State {
         Ok(())
     }
 
-    fn roll_back(&mut self, snapshot: VolumeId, effects: &mut Effects) -> Result<(), &'static str> {
+    fn roll_back(
+        &mut self,
+        snapshot: PoolVolumeId,
+        effects: &mut Effects,
+    ) -> Result<(), &'static str> {
         let from = self.volumes.get(&snapshot).ok_or("names a snapshot that is not there")?;
         let origin = from.origin.ok_or("rolls back to what is no snapshot")?;
         let (columns, size) = (from.columns.clone(), from.size);
@@ -452,24 +456,28 @@ impl Change {
     fn read(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         let tag = from.u8()?;
         Ok(match tag {
-            1 => Self::Create { id: VolumeId(from.u32()?), volume: read_plan(from)? },
-            2 => Self::Resize { id: VolumeId(from.u32()?), size: Blocks(from.u32()?) },
-            3 => Self::Remove { id: VolumeId(from.u32()?) },
-            4 => Self::Map { id: VolumeId(from.u32()?), column: from.u32()?, run: read_run(from)? },
+            1 => Self::Create { id: PoolVolumeId(from.u32()?), volume: read_plan(from)? },
+            2 => Self::Resize { id: PoolVolumeId(from.u32()?), size: Blocks(from.u32()?) },
+            3 => Self::Remove { id: PoolVolumeId(from.u32()?) },
+            4 => Self::Map {
+                id: PoolVolumeId(from.u32()?),
+                column: from.u32()?,
+                run: read_run(from)?,
+            },
             5 => Self::Unmap {
-                id: VolumeId(from.u32()?),
+                id: PoolVolumeId(from.u32()?),
                 column: from.u32()?,
                 row: from.u32()?,
                 rows: from.u32()?,
             },
             6 => Self::Snapshot {
-                id: VolumeId(from.u32()?),
-                origin: VolumeId(from.u32()?),
+                id: PoolVolumeId(from.u32()?),
+                origin: PoolVolumeId(from.u32()?),
                 name: read_name(from)?,
             },
-            7 => Self::RollBack { snapshot: VolumeId(from.u32()?) },
+            7 => Self::RollBack { snapshot: PoolVolumeId(from.u32()?) },
             8 => Self::Settle {
-                id: VolumeId(from.u32()?),
+                id: PoolVolumeId(from.u32()?),
                 zone: zone_of(from)?,
                 disks: read_disks(from)?,
             },

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::codec::Malformed;
 use super::format::{Slot, Unfit};
-use super::names::{DiskUid, PoolUid, VolumeId, Zone};
+use super::names::{DiskUid, PoolUid, PoolVolumeId, Zone};
 use super::state::Overlap;
 use crate::DiskId;
 
@@ -246,7 +246,7 @@ pub enum Refusal {
     /// As many operations are under way as there may be. Cure: wait for one's end.
     TooMany,
     /// No volume has that number.
-    NoSuchVolume(VolumeId),
+    NoSuchVolume(PoolVolumeId),
     /// No disk has that number.
     NoSuchDisk(DiskId),
     /// Another volume has the name. Cure: another name.

@@ -7,7 +7,7 @@ use super::format::Geometry;
 use super::limits::{
     DISKS_MAX, EXTENTS_MAX, NAME_BYTES_MAX, SNAPSHOTS_MAX, VOLUME_BLOCKS_MAX, VOLUMES_MAX,
 };
-use super::names::{Blocks, DiskUid, Layout, Place, PoolUid, VolumeId, Zone};
+use super::names::{Blocks, DiskUid, Layout, Place, PoolUid, PoolVolumeId, Zone};
 use super::runs::{Run, RunMap};
 use super::state::{Disk, State, Volume};
 use crate::DiskId;
@@ -38,7 +38,7 @@ pub(super) fn encode(state: &State) -> Vec<u8> {
     out.0
 }
 
-fn write_volume(out: &mut Writer, id: VolumeId, volume: &Volume) {
+fn write_volume(out: &mut Writer, id: PoolVolumeId, volume: &Volume) {
     out.u32(id.0);
     out.u32(volume.origin.map_or(0, |origin| origin.0));
     out.u32(volume.size.0);
@@ -115,7 +115,7 @@ fn families(state: &State) -> Result<(), &'static str> {
     if names.windows(2).any(|two| two[0] == two[1]) {
         return Err("a name is given twice");
     }
-    let mut counts: BTreeMap<VolumeId, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<PoolVolumeId, usize> = BTreeMap::new();
     for volume in state.volumes.values() {
         let Some(id) = volume.origin else { continue };
         let origin = state.volumes.get(&id).ok_or("a snapshot of nothing")?;
@@ -145,9 +145,9 @@ fn read_volume(
     from: &mut Reader<'_>,
     disks: &BTreeMap<DiskId, Disk>,
     extents: &mut usize,
-) -> Result<(VolumeId, Volume), Malformed> {
-    let id = VolumeId(from.u32()?);
-    let origin = Some(from.u32()?).filter(|origin| *origin != 0).map(VolumeId);
+) -> Result<(PoolVolumeId, Volume), Malformed> {
+    let id = PoolVolumeId(from.u32()?);
+    let origin = Some(from.u32()?).filter(|origin| *origin != 0).map(PoolVolumeId);
     let size = Blocks(from.u32()?);
     if size.0 == 0 || size.0 > VOLUME_BLOCKS_MAX {
         return Err(from.refuse("a volume of an impossible size"));
@@ -302,8 +302,8 @@ mod tests {
         let changes = [
             Change::AddDisk { number: DiskId(33), disk },
             Change::Leave { number: DiskId(33), leaving: true },
-            Change::Create { id: VolumeId(77), volume },
-            Change::Map { id: VolumeId(77), column: 0, run: run(6, 3, 33, 500) },
+            Change::Create { id: PoolVolumeId(77), volume },
+            Change::Map { id: PoolVolumeId(77), column: 0, run: run(6, 3, 33, 500) },
         ];
         for change in &changes {
             state.apply(change, &mut Effects::default()).expect("possible");

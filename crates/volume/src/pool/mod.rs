@@ -36,7 +36,7 @@ pub use error::{Finding, OpenError, Refusal, What};
 pub use flow::Flow;
 pub use fsck::{Report, check};
 pub use machine::{Failure, Output, Pool, Ticket};
-pub use names::{Blocks, DiskUid, Layout, Place, PoolUid, VolumeBlock, VolumeId, Zone};
+pub use names::{Blocks, DiskUid, Layout, Place, PoolUid, PoolVolumeId, VolumeBlock, Zone};
 pub use operation::{NewVolume, Operation};
 pub use recover::{Found, Media, Unreadable, find};
 pub use runs::{Run, RunMap};

@@ -17,7 +17,7 @@ pub struct DiskUid(pub [u8; 16]);
 
 /// A volume or snapshot of a pool. A number is never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct VolumeId(pub u32);
+pub struct PoolVolumeId(pub u32);
 
 /// A count of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,7 +7,7 @@ use super::change::Change;
 use super::error::Refusal;
 use super::limits::{DISKS_MAX, NAME_BYTES_MAX, VOLUME_BLOCKS_MAX};
 use super::machine::{Pool, give_back, new_disk};
-use super::names::{Blocks, DiskUid, Layout, Place, VolumeBlock, VolumeId, Zone};
+use super::names::{Blocks, DiskUid, Layout, Place, PoolVolumeId, VolumeBlock, Zone};
 use super::placement::{holes, place};
 use super::runs::{Run, RunMap};
 use super::script::Action;
@@ -42,19 +42,19 @@ pub enum Operation {
     /// A volume grows, or loses its tail.
     Resize {
         /// Which.
-        volume: VolumeId,
+        volume: PoolVolumeId,
         /// Its new size.
         size: Blocks,
     },
     /// A volume without snapshots, or a snapshot, goes.
     Remove {
         /// Which.
-        volume: VolumeId,
+        volume: PoolVolumeId,
     },
     /// Blocks are about to be written: those that lie nowhere get a place, those that a snapshot shares a copy.
     Allocate {
         /// Of which volume.
-        volume: VolumeId,
+        volume: PoolVolumeId,
         /// The first.
         first: VolumeBlock,
         /// How many.
@@ -63,7 +63,7 @@ pub enum Operation {
     /// Blocks of a thin volume are no longer needed.
     Trim {
         /// Of which volume.
-        volume: VolumeId,
+        volume: PoolVolumeId,
         /// The first.
         first: VolumeBlock,
         /// How many.
@@ -72,19 +72,19 @@ pub enum Operation {
     /// What a volume holds is kept. Its writes are to rest until this is finished.
     Snapshot {
         /// Of which volume.
-        volume: VolumeId,
+        volume: PoolVolumeId,
         /// What it is called.
         name: String,
     },
     /// A volume holds again what its snapshot holds, its size included. It is to rest until this is finished.
     RollBack {
         /// Which snapshot.
-        snapshot: VolumeId,
+        snapshot: PoolVolumeId,
     },
     /// A volume's blocks are to lie elsewhere; [`Pool::misplaced`] says which do not.
     Settle {
         /// Which volume; its snapshots go with it.
-        volume: VolumeId,
+        volume: PoolVolumeId,
         /// On which part of the disks.
         zone: Zone,
         /// On which disks; as many as before for a stripe.
@@ -93,7 +93,7 @@ pub enum Operation {
     /// A block goes to where it is to lie. Its writes are to rest until this is finished.
     Move {
         /// Of which volume.
-        volume: VolumeId,
+        volume: PoolVolumeId,
         /// Which.
         block: VolumeBlock,
     },
@@ -134,9 +134,9 @@ pub(super) enum Lock {
     /// The list of volumes.
     Table,
     /// A volume and its snapshots.
-    Family(VolumeId),
+    Family(PoolVolumeId),
     /// Some blocks of them.
-    Blocks(VolumeId, Range<u32>),
+    Blocks(PoolVolumeId, Range<u32>),
 }
 
 impl Lock {
@@ -193,11 +193,11 @@ fn copy(from: Place, to: Place) -> Action {
 impl Operation {
     /// What it must have for itself.
     pub(super) fn locks(&self, state: &State) -> Result<Vec<Lock>, Refusal> {
-        let family = |id: &VolumeId| match state.volume(*id) {
+        let family = |id: &PoolVolumeId| match state.volume(*id) {
             Some(_) => Ok(state.family(*id)),
             None => Err(Refusal::NoSuchVolume(*id)),
         };
-        let blocks = |id: &VolumeId, first: &VolumeBlock, count: &Blocks| {
+        let blocks = |id: &PoolVolumeId, first: &VolumeBlock, count: &Blocks| {
             let end = first.0.checked_add(count.0).ok_or(Refusal::Size)?;
             let volume = state.volume(*id).ok_or(Refusal::NoSuchVolume(*id))?;
             if volume.origin.is_some() {
@@ -285,7 +285,7 @@ impl Pool {
                 if self.volume(*volume)?.origin.is_some() {
                     return Err(Refusal::IsSnapshot);
                 }
-                let id = VolumeId(self.state.next_volume);
+                let id = PoolVolumeId(self.state.next_volume);
                 let (origin, name) = (*volume, called.clone());
                 let mut plan = Plan::of(vec![Change::Snapshot { id, origin, name }]);
                 // What it keeps is durable, whoever flushes the volume later.
@@ -314,7 +314,7 @@ impl Pool {
         }
     }
 
-    fn volume(&self, id: VolumeId) -> Result<&Volume, Refusal> {
+    fn volume(&self, id: PoolVolumeId) -> Result<&Volume, Refusal> {
         self.state.volume(id).ok_or(Refusal::NoSuchVolume(id))
     }
 
@@ -322,7 +322,7 @@ impl Pool {
         name(&self.state, &wanted.name)?;
         size(wanted.size)?;
         disks(&self.state, &wanted.disks)?;
-        let id = VolumeId(self.state.next_volume);
+        let id = PoolVolumeId(self.state.next_volume);
         let NewVolume { name, size, layout, zone, thin, seed, disks } = wanted.clone();
         let columns = if layout == Layout::Stripe { disks.len() } else { 1 };
         let columns = vec![RunMap::default(); columns];
@@ -337,7 +337,7 @@ impl Pool {
         Ok(plan)
     }
 
-    fn plan_resize(&mut self, id: VolumeId, to: Blocks) -> Result<Plan, Refusal> {
+    fn plan_resize(&mut self, id: PoolVolumeId, to: Blocks) -> Result<Plan, Refusal> {
         size(to)?;
         let volume = self.state.volume(id).ok_or(Refusal::NoSuchVolume(id))?;
         if volume.origin.is_some() {
@@ -354,7 +354,7 @@ impl Pool {
 
     fn plan_allocate(
         &mut self,
-        id: VolumeId,
+        id: PoolVolumeId,
         first: VolumeBlock,
         count: Blocks,
     ) -> Result<Plan, Refusal> {
@@ -395,7 +395,7 @@ impl Pool {
     }
 
     /// The parts of a run of a volume that a snapshot of it has at the same place.
-    pub(super) fn shared(&self, id: VolumeId, column: usize, run: Run) -> Vec<Run> {
+    pub(super) fn shared(&self, id: PoolVolumeId, column: usize, run: Run) -> Vec<Run> {
         let mut rows: BTreeMap<u32, u32> = BTreeMap::new();
         for (_, other) in self.state.snapshots(id) {
             for theirs in other.columns[column].within(run.row, run.place.len) {
@@ -420,7 +420,12 @@ impl Pool {
         parts.into_iter().map(part).collect()
     }
 
-    fn plan_trim(&self, id: VolumeId, first: VolumeBlock, count: Blocks) -> Result<Plan, Refusal> {
+    fn plan_trim(
+        &self,
+        id: PoolVolumeId,
+        first: VolumeBlock,
+        count: Blocks,
+    ) -> Result<Plan, Refusal> {
         let volume = self.volume(id)?;
         if !volume.thin {
             return Err(Refusal::NotThin);
@@ -434,7 +439,7 @@ impl Pool {
         Ok(Plan::of(changes.collect()))
     }
 
-    fn plan_settle(&self, id: VolumeId, zone: Zone, on: &[DiskId]) -> Result<Plan, Refusal> {
+    fn plan_settle(&self, id: PoolVolumeId, zone: Zone, on: &[DiskId]) -> Result<Plan, Refusal> {
         disks(&self.state, on)?;
         let volume = self.volume(id)?;
         if volume.layout == Layout::Stripe && on.len() != volume.disks.len() {
@@ -446,7 +451,7 @@ impl Pool {
         ))
     }
 
-    fn plan_move(&mut self, id: VolumeId, block: VolumeBlock) -> Result<Plan, Refusal> {
+    fn plan_move(&mut self, id: PoolVolumeId, block: VolumeBlock) -> Result<Plan, Refusal> {
         let volume = self.state.volume(id).ok_or(Refusal::NoSuchVolume(id))?;
         let (column, row) = volume.row(block);
         let Some(from) = volume.locate(block) else { return Ok(Plan::default()) };
@@ -504,7 +509,7 @@ impl Pool {
 /// Places for these rows, which are erased.
 fn lay(
     spaces: &mut BTreeMap<DiskId, Space>,
-    id: VolumeId,
+    id: PoolVolumeId,
     volume: &Volume,
     rows: Vec<(usize, Range<u32>)>,
 ) -> Result<Plan, Refusal> {
@@ -527,6 +532,6 @@ fn lay(
     Ok(plan)
 }
 
-fn map(id: VolumeId, column: usize, run: Run) -> Change {
+fn map(id: PoolVolumeId, column: usize, run: Run) -> Change {
     Change::Map { id, column: u32::try_from(column).expect("few disks"), run }
 }

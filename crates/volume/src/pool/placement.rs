@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::dice::Dice;
 use super::error::Refusal;
 use super::machine::{Pool, give_back};
-use super::names::{Layout, Place, VolumeBlock, VolumeId, Zone};
+use super::names::{Layout, Place, PoolVolumeId, VolumeBlock, Zone};
 use super::runs::Run;
 use super::space::Space;
 use super::state::Volume;
@@ -17,7 +17,7 @@ const WINDOW_MIN: u32 = 64;
 
 impl Pool {
     /// The first block of a volume, from `from` on, that does not lie where it is to lie.
-    pub fn misplaced(&self, id: VolumeId, from: VolumeBlock) -> Option<VolumeBlock> {
+    pub fn misplaced(&self, id: PoolVolumeId, from: VolumeBlock) -> Option<VolumeBlock> {
         let size = self.state.volume(id)?.size.0;
         let (mut from, mut len) = (from.0, WINDOW_MIN);
         while from < size {
@@ -33,13 +33,13 @@ impl Pool {
     }
 
     /// Whether a block lies somewhere, and not where it is to lie.
-    pub(super) fn is_misplaced(&self, id: VolumeId, block: VolumeBlock) -> bool {
+    pub(super) fn is_misplaced(&self, id: PoolVolumeId, block: VolumeBlock) -> bool {
         let there = self.state.volume(id).is_some_and(|volume| block.0 < volume.size.0);
         there && self.misplaced_in(id, block.0..block.0 + 1).next().is_some()
     }
 
     /// How many blocks of a volume do not lie where they are to lie. Takes a look at each extent.
-    pub fn misplaced_blocks(&self, id: VolumeId) -> u64 {
+    pub fn misplaced_blocks(&self, id: PoolVolumeId) -> u64 {
         let size = self.state.volume(id).map_or(0, |volume| volume.size.0);
         self.misplaced_in(id, 0..size).map(|(_, rows)| u64::from(rows.end - rows.start)).sum()
     }
@@ -47,7 +47,7 @@ impl Pool {
     /// The rows of those among some blocks that do not lie where they are to lie, by column.
     fn misplaced_in(
         &self,
-        id: VolumeId,
+        id: PoolVolumeId,
         blocks: Range<u32>,
     ) -> impl Iterator<Item = (usize, Range<u32>)> + '_ {
         let volume = self.state.volume(id).into_iter();

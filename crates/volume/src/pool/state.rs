@@ -13,7 +13,7 @@ use units::{Extent, Sectors};
 use super::change::{Change, Effects};
 use super::format::{Geometry, IMAGE_DISK_BYTES, IMAGE_HEAD_BYTES, IMAGE_VOLUME_BYTES, RUN_BYTES};
 use super::limits::BLOCK_SECTORS;
-use super::names::{Blocks, DiskUid, Layout, Place, PoolUid, VolumeBlock, VolumeId, Zone};
+use super::names::{Blocks, DiskUid, Layout, Place, PoolUid, PoolVolumeId, VolumeBlock, Zone};
 use super::runs::{Run, RunMap};
 use crate::{DiskId, Placed};
 
@@ -48,7 +48,7 @@ pub struct Volume {
     /// On which disks its blocks are to lie; those of a stripe in the order of the rotation.
     pub disks: Vec<DiskId>,
     /// Of which volume it is a snapshot. Snapshots are only read.
-    pub origin: Option<VolumeId>,
+    pub origin: Option<PoolVolumeId>,
     /// Where its rows lie: block n is row n / k of column n modulo k.
     pub(super) columns: Vec<RunMap>,
 }
@@ -180,9 +180,9 @@ pub struct State {
     pub(super) next_volume: u32,
     pub(super) next_disk: u32,
     pub(super) disks: BTreeMap<DiskId, Disk>,
-    pub(super) volumes: BTreeMap<VolumeId, Volume>,
+    pub(super) volumes: BTreeMap<PoolVolumeId, Volume>,
     /// The snapshots of each volume that has some: a write asks for them.
-    snapshots: BTreeMap<VolumeId, Vec<VolumeId>>,
+    snapshots: BTreeMap<PoolVolumeId, Vec<PoolVolumeId>>,
 }
 
 impl State {
@@ -208,7 +208,7 @@ impl State {
     }
 
     /// Its volumes and snapshots, by number.
-    pub fn volumes(&self) -> impl Iterator<Item = (VolumeId, &Volume)> {
+    pub fn volumes(&self) -> impl Iterator<Item = (PoolVolumeId, &Volume)> {
         self.volumes.iter().map(|(id, volume)| (*id, volume))
     }
 
@@ -223,23 +223,23 @@ impl State {
     }
 
     /// A volume or snapshot.
-    pub fn volume(&self, id: VolumeId) -> Option<&Volume> {
+    pub fn volume(&self, id: PoolVolumeId) -> Option<&Volume> {
         self.volumes.get(&id)
     }
 
     /// The volume or snapshot of that name.
-    pub fn named(&self, name: &str) -> Option<(VolumeId, &Volume)> {
+    pub fn named(&self, name: &str) -> Option<(PoolVolumeId, &Volume)> {
         self.volumes().find(|(_, volume)| volume.name == name)
     }
 
     /// The snapshots of a volume, the oldest first.
-    pub fn snapshots(&self, id: VolumeId) -> impl Iterator<Item = (VolumeId, &Volume)> {
+    pub fn snapshots(&self, id: PoolVolumeId) -> impl Iterator<Item = (PoolVolumeId, &Volume)> {
         let snapshots = self.snapshots.get(&id).into_iter().flatten();
         snapshots.map(|snapshot| (*snapshot, &self.volumes[snapshot]))
     }
 
     /// Lists a volume; its number is to be greater than all before.
-    pub(super) fn enter(&mut self, id: VolumeId, volume: Volume) {
+    pub(super) fn enter(&mut self, id: PoolVolumeId, volume: Volume) {
         if let Some(origin) = volume.origin {
             self.snapshots.entry(origin).or_default().push(id);
         }
@@ -247,7 +247,7 @@ impl State {
     }
 
     /// Takes a volume off the list.
-    pub(super) fn strike(&mut self, id: VolumeId) -> Option<Volume> {
+    pub(super) fn strike(&mut self, id: PoolVolumeId) -> Option<Volume> {
         let volume = self.volumes.remove(&id)?;
         if let Some(origin) = volume.origin
             && let Some(snapshots) = self.snapshots.get_mut(&origin)
@@ -261,12 +261,15 @@ impl State {
     }
 
     /// The volume that `id` is or is a snapshot of: what may share blocks.
-    pub(super) fn family(&self, id: VolumeId) -> VolumeId {
+    pub(super) fn family(&self, id: PoolVolumeId) -> PoolVolumeId {
         self.volumes.get(&id).and_then(|volume| volume.origin).unwrap_or(id)
     }
 
     /// A volume and its snapshots.
-    pub(super) fn relatives(&self, id: VolumeId) -> impl Iterator<Item = (VolumeId, &Volume)> {
+    pub(super) fn relatives(
+        &self,
+        id: PoolVolumeId,
+    ) -> impl Iterator<Item = (PoolVolumeId, &Volume)> {
         let family = self.family(id);
         let origin = self.volumes.get(&family).map(|volume| (family, volume));
         origin.into_iter().chain(self.snapshots(family))
@@ -356,15 +359,15 @@ impl State {
 struct Claim {
     block: u32,
     len: u32,
-    volume: VolumeId,
-    key: (VolumeId, usize, i64),
+    volume: PoolVolumeId,
+    key: (PoolVolumeId, usize, i64),
 }
 
 /// A volume's extent is where it cannot be: outside its disk or volume, or on another's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap {
     /// Whose.
-    pub volume: VolumeId,
+    pub volume: PoolVolumeId,
     /// Which.
     pub place: Place,
 }

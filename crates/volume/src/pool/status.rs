@@ -4,7 +4,7 @@ use units::Extent;
 
 use super::limits::BLOCK_SECTORS;
 use super::machine::Pool;
-use super::names::{Blocks, VolumeBlock, VolumeId};
+use super::names::{Blocks, PoolVolumeId, VolumeBlock};
 use super::operation::Lock;
 use super::runs::Run;
 use crate::DiskId;
@@ -64,7 +64,7 @@ impl Pool {
     }
 
     /// Whether a snapshot has a part of a run of a volume at the same place.
-    fn is_shared(&self, id: VolumeId, column: usize, run: Run) -> bool {
+    fn is_shared(&self, id: PoolVolumeId, column: usize, run: Run) -> bool {
         // What is held once is the volume's own: asking that takes no look at the snapshots.
         self.state.snapshots(id).next().is_some()
             && !self.spaces[&run.disk()].is_alone(run.place)
@@ -75,7 +75,7 @@ impl Pool {
     ///
     /// # Panics
     /// If the volume is not there or a snapshot, or `extent` passes its end: it was to be refused at the edge.
-    pub fn writable(&self, id: VolumeId, extent: Extent) -> Ready {
+    pub fn writable(&self, id: PoolVolumeId, extent: Extent) -> Ready {
         let volume = &self.state.volumes[&id];
         assert!(volume.origin.is_none(), "a snapshot is only read");
         let first = extent.start.0 / BLOCK_SECTORS.0;

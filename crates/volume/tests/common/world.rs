@@ -7,7 +7,7 @@ use spindle_volume::DiskId;
 use spindle_volume::pool::format::Geometry;
 use spindle_volume::pool::{
     Action, Blocks, Dice, DiskUid, Found, Layout, NewVolume, OpenError, Operation, Output, Pool,
-    PoolUid, Ready, Refusal, State, StepId, Ticket, VolumeBlock, VolumeId, Zone, check, find,
+    PoolUid, PoolVolumeId, Ready, Refusal, State, StepId, Ticket, VolumeBlock, Zone, check, find,
 };
 use units::{Extent, Sectors};
 
@@ -35,7 +35,7 @@ impl Cell {
     }
 }
 
-type Clients = BTreeMap<VolumeId, Vec<Cell>>;
+type Clients = BTreeMap<PoolVolumeId, Vec<Cell>>;
 
 pub(crate) fn uid(device: usize) -> DiskUid {
     DiskUid([u8::try_from(device + 1).unwrap(); 16])
@@ -256,7 +256,7 @@ impl World {
     }
 
     /// A client writes a block, which gets a place first if it needs one.
-    pub(crate) fn write(&mut self, volume: VolumeId, block: u32) -> Result<(), Refusal> {
+    pub(crate) fn write(&mut self, volume: PoolVolumeId, block: u32) -> Result<(), Refusal> {
         let extent = Extent::new(units::Lba(u64::from(block) * 2_048), Sectors(1));
         match self.pool.writable(volume, extent) {
             Ready::Now => {}
@@ -287,11 +287,11 @@ impl World {
     /// One thing, drawn.
     pub(crate) fn draw(&mut self) -> Operation {
         let state = self.pool.state();
-        let volumes: Vec<VolumeId> = state.volumes().map(|(id, _)| id).collect();
+        let volumes: Vec<PoolVolumeId> = state.volumes().map(|(id, _)| id).collect();
         let disks: Vec<DiskId> = state.disks().map(|(id, _)| id).collect();
         let dice = &mut self.dice;
         let volume = match volumes.len() {
-            0 => VolumeId(1),
+            0 => PoolVolumeId(1),
             len => volumes[dice.below(u32::try_from(len).unwrap()) as usize],
         };
         let size = state.volume(volume).map_or(1, |volume| volume.size.0);
@@ -336,7 +336,7 @@ impl World {
 
     /// Empties a disk, block by block.
     pub(crate) fn empty(&mut self) {
-        let volumes: Vec<VolumeId> = self.pool.state().volumes().map(|(id, _)| id).collect();
+        let volumes: Vec<PoolVolumeId> = self.pool.state().volumes().map(|(id, _)| id).collect();
         for volume in volumes {
             let mut from = VolumeBlock(0);
             while let Some(block) = self.pool.misplaced(volume, from) {
@@ -362,8 +362,8 @@ fn clone(disks: &[Disk]) -> Found {
 
 /// Every volume is there, and every block holds what a client wrote to it.
 pub(crate) fn verify(disks: &[Disk], found: &Found, clients: &Clients) {
-    let there: Vec<VolumeId> = found.state.volumes().map(|(id, _)| id).collect();
-    let known: Vec<VolumeId> = clients.keys().copied().collect();
+    let there: Vec<PoolVolumeId> = found.state.volumes().map(|(id, _)| id).collect();
+    let known: Vec<PoolVolumeId> = clients.keys().copied().collect();
     assert_eq!(there, known, "the volumes that there are");
     for (id, volume) in found.state.volumes() {
         let cells = &clients[&id];

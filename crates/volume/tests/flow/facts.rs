@@ -2,11 +2,12 @@
 
 use spindle_volume::DiskId;
 use spindle_volume::pool::flow::{
-    COPIES_MAX, End, Fault, Flow, Output, Payer, RequestId, SEGMENT_BLOCKS_MAX, Work,
+    COPIES_MAX, End, Fault, Flow, Output, Payer, PoolRequestId, SEGMENT_BLOCKS_MAX, Work,
 };
 use spindle_volume::pool::format::Geometry;
 use spindle_volume::pool::{
-    Blocks, Failure, Layout, NewVolume, Operation, Pool, Refusal, VolumeBlock, VolumeId, Zone, find,
+    Blocks, Failure, Layout, NewVolume, Operation, Pool, PoolVolumeId, Refusal, VolumeBlock, Zone,
+    find,
 };
 use units::{Extent, Lba, Op, Sectors};
 
@@ -20,7 +21,7 @@ fn plan(name: &str, size: u32, thin: bool, disks: &[u32]) -> NewVolume {
     NewVolume { name, size, layout, zone, thin, seed: 1, disks }
 }
 
-fn create(world: &mut World, volume: NewVolume) -> VolumeId {
+fn create(world: &mut World, volume: NewVolume) -> PoolVolumeId {
     let name = volume.name.clone();
     done(world, Operation::Create(volume));
     world.flow.pool().state().named(&name).unwrap().0
@@ -37,21 +38,21 @@ fn at(first: u64, blocks: u64) -> Extent {
     Extent::new(Lba(first * 2_048), Sectors((blocks - 1) * 2_048 + 1))
 }
 
-fn write(world: &mut World, volume: VolumeId, first: u64, blocks: u64) -> RequestId {
+fn write(world: &mut World, volume: PoolVolumeId, first: u64, blocks: u64) -> PoolRequestId {
     world.submit(volume, units::Operation::write(at(first, blocks)), false)
 }
 
-fn trim(world: &mut World, volume: VolumeId, block: u64) -> RequestId {
+fn trim(world: &mut World, volume: PoolVolumeId, block: u64) -> PoolRequestId {
     let extent = Extent::new(Lba(block * 2_048), Sectors(2_048));
     world.submit(volume, units::Operation { op: Op::Trim, extent, fua: false }, false)
 }
 
-fn answer(world: &World, id: RequestId) -> Option<Result<(), Fault>> {
+fn answer(world: &World, id: PoolRequestId) -> Option<Result<(), Fault>> {
     world.answers.iter().find(|(other, _)| *other == id).map(|(_, end)| *end)
 }
 
 /// Whether a piece of a client's request is under way.
-fn flies(world: &World, id: RequestId) -> bool {
+fn flies(world: &World, id: PoolRequestId) -> bool {
     world
         .running
         .iter()
@@ -383,12 +384,12 @@ fn a_long_request_is_a_few_pieces_at_a_time() {
     let (id, _) = flow.pool().state().named("long").unwrap();
     let extent = Extent::new(Lba(0), Blocks(5_000).sectors());
     let zeroes = units::Operation { op: Op::WriteZeroes, extent, fua: false };
-    flow.submit(RequestId(1), id, zeroes, false);
+    flow.submit(PoolRequestId(1), id, zeroes, false);
     let (most, _, sectors) = settle(&mut flow);
     assert_eq!((most, sectors), (SEGMENT_BLOCKS_MAX.0 as usize, extent.len.0));
     flow.change(Operation::Snapshot { volume: id, name: "kept".to_owned() });
     settle(&mut flow);
-    flow.submit(RequestId(2), id, zeroes, true);
+    flow.submit(PoolRequestId(2), id, zeroes, true);
     let (_, loads, sectors) = settle(&mut flow);
     assert_eq!((loads, sectors), (COPIES_MAX, extent.len.0));
     let volume = flow.pool().state().volume(id).unwrap();

@@ -10,13 +10,13 @@ use common::cases;
 use common::world::{BLOCKS, uid};
 use spindle_volume::DiskId;
 use spindle_volume::pool::flow::Fault;
-use spindle_volume::pool::{Blocks, Layout, NewVolume, Operation, VolumeId, Zone};
+use spindle_volume::pool::{Blocks, Layout, NewVolume, Operation, PoolVolumeId, Zone};
 use units::{Extent, Lba, Op, Sectors};
 use world::World;
 
 /// A client's request, drawn.
 fn ask(world: &mut World) {
-    let volumes: Vec<(VolumeId, u64)> =
+    let volumes: Vec<(PoolVolumeId, u64)> =
         world.flow.pool().state().volumes().map(|(id, one)| (id, one.size.sectors().0)).collect();
     if volumes.is_empty() {
         return;
@@ -46,16 +46,16 @@ fn ask(world: &mut World) {
 /// An operator's change, drawn.
 fn draw(world: &mut World) -> Operation {
     let state = world.flow.pool().state();
-    let volumes: Vec<VolumeId> = state.volumes().map(|(id, _)| id).collect();
-    let snapshots: Vec<VolumeId> =
+    let volumes: Vec<PoolVolumeId> = state.volumes().map(|(id, _)| id).collect();
+    let snapshots: Vec<PoolVolumeId> =
         state.volumes().filter(|(_, one)| one.origin.is_some()).map(|(id, _)| id).collect();
     let disks: Vec<DiskId> = state.disks().map(|(id, _)| id).collect();
     let empty: Vec<DiskId> =
         state.disks().filter(|(_, one)| one.leaving).map(|(id, _)| id).collect();
     let member = |device: usize| state.disks().any(|(_, one)| one.uid == uid(device));
     let absent = (0..world.disks.len()).find(|device| !member(*device));
-    let pick = |world: &mut World, from: &[VolumeId]| match from.len() {
-        0 => VolumeId(1),
+    let pick = |world: &mut World, from: &[PoolVolumeId]| match from.len() {
+        0 => PoolVolumeId(1),
         len => from[world.below(len)],
     };
     let name = format!("v{}", world.number());

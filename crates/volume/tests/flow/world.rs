@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use spindle_volume::DiskId;
 use spindle_volume::pool::flow::{
-    ChangeId, CopyId, End, Fault, Flow, Output, Payer, Piece, RequestId, Work,
+    ChangeId, CopyId, End, Fault, Flow, Output, Payer, Piece, PoolRequestId, Work,
 };
 use spindle_volume::pool::format::Geometry;
-use spindle_volume::pool::{Blocks, Dice, Found, Operation, Pool, State, VolumeBlock, VolumeId};
+use spindle_volume::pool::{
+    Blocks, Dice, Found, Operation, Pool, PoolVolumeId, State, VolumeBlock,
+};
 use units::{Extent, Lba, Op, Sectors};
 
 use crate::common::disk::Disk;
@@ -23,7 +25,7 @@ type Sector = Arc<[u8; 512]>;
 
 /// A client's request that is not answered.
 pub(crate) struct Asked {
-    pub(crate) volume: VolumeId,
+    pub(crate) volume: PoolVolumeId,
     pub(crate) operation: units::Operation,
     stamp: u64,
     submitted: u64,
@@ -41,14 +43,14 @@ pub(crate) struct World {
     pub(crate) disks: Vec<Disk>,
     pub(crate) flow: Flow,
     pub(crate) dice: Dice,
-    pub(crate) volumes: BTreeMap<VolumeId, Vec<Cell>>,
-    pub(crate) asked: BTreeMap<RequestId, Asked>,
+    pub(crate) volumes: BTreeMap<PoolVolumeId, Vec<Cell>>,
+    pub(crate) asked: BTreeMap<PoolRequestId, Asked>,
     pub(crate) changes: BTreeMap<ChangeId, Operation>,
     pub(crate) running: Vec<Running>,
     copies: BTreeMap<CopyId, (Extent, BTreeMap<u64, Sector>)>,
     /// One of so many pieces fails; none if 0.
     pub(crate) failing: u32,
-    pub(crate) answers: Vec<(RequestId, Result<(), Fault>)>,
+    pub(crate) answers: Vec<(PoolRequestId, Result<(), Fault>)>,
     pub(crate) ends: Vec<(ChangeId, End)>,
     pub(crate) done: Vec<Operation>,
     /// Blocks that were written where they are to lie.
@@ -146,11 +148,11 @@ impl World {
 
     pub(crate) fn submit(
         &mut self,
-        volume: VolumeId,
+        volume: PoolVolumeId,
         operation: units::Operation,
         no_hole: bool,
-    ) -> RequestId {
-        let id = RequestId(self.number());
+    ) -> PoolRequestId {
+        let id = PoolRequestId(self.number());
         self.time += 1;
         let stamp = if operation.op == Op::Write { id.0 } else { 0 };
         let (submitted, answered) = (self.time, None);
@@ -169,7 +171,7 @@ impl World {
         id
     }
 
-    fn cells(&mut self, volume: VolumeId, extent: Extent) -> impl Iterator<Item = &mut Cell> {
+    fn cells(&mut self, volume: PoolVolumeId, extent: Extent) -> impl Iterator<Item = &mut Cell> {
         let probes = probes(extent);
         let cells = self.volumes.get_mut(&volume).into_iter().flatten().zip(0..);
         cells.filter(move |(_, probe)| probes.contains(probe)).map(|(cell, _)| cell)
@@ -212,7 +214,7 @@ impl World {
         assert!(self.running.len() < 2_000, "pieces are bounded");
     }
 
-    fn answered(&mut self, id: RequestId, end: Result<(), Fault>) {
+    fn answered(&mut self, id: PoolRequestId, end: Result<(), Fault>) {
         self.time += 1;
         let asked = self.asked.remove(&id).expect("a request is answered once");
         let Asked { volume, operation, stamp, submitted, read } = asked;
@@ -460,7 +462,7 @@ impl World {
 }
 
 /// What a probe of a volume holds.
-fn read(disks: &[Disk], state: &State, id: VolumeId, probe: u64) -> u64 {
+fn read(disks: &[Disk], state: &State, id: PoolVolumeId, probe: u64) -> u64 {
     let at = probe * PROBE;
     let block = u32::try_from(at / 2_048).unwrap();
     let place = state.volume(id).unwrap().locate(VolumeBlock(block));

@@ -8,11 +8,11 @@ use std::ops::Range;
 
 use super::super::error::Refusal;
 use super::super::machine::{Failure, Ticket};
-use super::super::names::VolumeId;
+use super::super::names::PoolVolumeId;
 use super::super::operation::{Lock, Operation};
 use super::super::state::State;
 use super::family::Family;
-use super::{ChangeId, End, Flow, Output, Owner, Payer, RequestId, Under};
+use super::{ChangeId, End, Flow, Output, Owner, Payer, PoolRequestId, Under};
 use crate::DiskId;
 
 /// Changes that wait or are under way, at most.
@@ -21,7 +21,7 @@ pub const CHANGES_MAX: usize = 64;
 /// Blocks of a volume that are to rest.
 #[derive(Clone, Debug)]
 struct Rest {
-    volume: VolumeId,
+    volume: PoolVolumeId,
     blocks: Range<u32>,
     /// Whether they are not even read.
     reads: bool,
@@ -32,7 +32,7 @@ struct Rest {
 pub(super) struct Change {
     operation: Operation,
     /// Of which volume a block is moved; none for an operator's change.
-    pub(super) course: Option<VolumeId>,
+    pub(super) course: Option<PoolVolumeId>,
     stage: Stage,
     locks: Vec<Lock>,
     rest: Option<Rest>,
@@ -45,15 +45,15 @@ enum Stage {
     /// For its turn.
     Waiting,
     /// For the end of these requests.
-    Draining(BTreeSet<RequestId>),
+    Draining(BTreeSet<PoolRequestId>),
     Begun(Ticket),
     /// It holds. These requests still have a piece at a disk that is gone.
-    Leaving(BTreeSet<RequestId>),
+    Leaving(BTreeSet<PoolRequestId>),
 }
 
 impl Change {
     /// One that waits for its turn.
-    pub(super) fn new(operation: Operation, course: Option<VolumeId>) -> Self {
+    pub(super) fn new(operation: Operation, course: Option<PoolVolumeId>) -> Self {
         let (locks, rest, patience) = (Vec::new(), None, None);
         Self { operation, course, stage: Stage::Waiting, locks, rest, patience }
     }
@@ -106,7 +106,7 @@ impl Flow {
     }
 
     /// Whether a change has these blocks rest.
-    pub(super) fn rests(&self, volume: VolumeId, blocks: &Range<u32>, writes: bool) -> bool {
+    pub(super) fn rests(&self, volume: PoolVolumeId, blocks: &Range<u32>, writes: bool) -> bool {
         self.changes.values().filter_map(|change| change.rest.as_ref()).any(|rest| {
             rest.volume == volume
                 && (writes || rest.reads)
@@ -122,7 +122,7 @@ impl Flow {
     }
 
     /// A request has no piece under way any more.
-    pub(super) fn drained(&mut self, id: RequestId) {
+    pub(super) fn drained(&mut self, id: PoolRequestId) {
         for change in self.changes.values_mut() {
             if let Stage::Draining(requests) | Stage::Leaving(requests) = &mut change.stage
                 && requests.remove(&id)
@@ -275,7 +275,7 @@ impl Flow {
         self.follow(&operation);
         if matches!(operation, Operation::RemoveDisk { .. }) {
             let flying = self.requests.iter().filter(|(_, request)| request.flushes());
-            let flying: BTreeSet<RequestId> = flying.map(|(id, _)| *id).collect();
+            let flying: BTreeSet<PoolRequestId> = flying.map(|(id, _)| *id).collect();
             self.changes.get_mut(&id).expect("it is under way").stage = Stage::Leaving(flying);
             self.stirred = true;
             return;
@@ -297,7 +297,8 @@ impl Flow {
             }
             Operation::Settle { volume, disks, .. } => {
                 let family = state.family(*volume);
-                let relatives: Vec<VolumeId> = state.relatives(family).map(|(id, _)| id).collect();
+                let relatives: Vec<PoolVolumeId> =
+                    state.relatives(family).map(|(id, _)| id).collect();
                 self.families.get_mut(&family).expect("it is listed").disks.extend(disks);
                 for id in relatives {
                     self.set_out(id);
@@ -309,7 +310,7 @@ impl Flow {
             }
             Operation::RollBack { snapshot } => self.set_out(state.family(*snapshot)),
             Operation::Leave { .. } => {
-                let volumes: Vec<(VolumeId, Vec<DiskId>)> =
+                let volumes: Vec<(PoolVolumeId, Vec<DiskId>)> =
                     state.volumes().map(|(id, volume)| (id, volume.disks.clone())).collect();
                 for (id, disks) in volumes {
                     let family = self.pool.state().family(id);
@@ -355,7 +356,7 @@ fn payer(operation: &Operation) -> Payer {
 }
 
 /// Whose blocks an operation may give back.
-fn family(state: &State, operation: &Operation) -> Option<VolumeId> {
+fn family(state: &State, operation: &Operation) -> Option<PoolVolumeId> {
     match operation {
         Operation::Resize { volume, .. }
         | Operation::Remove { volume }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::super::machine::{Pool, Ticket};
-use super::super::names::VolumeId;
+use super::super::names::PoolVolumeId;
 use crate::DiskId;
 
 /// Requests that found their places between two ends of operations.
@@ -27,7 +27,7 @@ pub(super) struct Family {
 }
 
 impl Family {
-    pub(super) fn new(pool: &Pool, id: VolumeId) -> Self {
+    pub(super) fn new(pool: &Pool, id: PoolVolumeId) -> Self {
         let mut family =
             Self { disks: BTreeSet::new(), first: 0, epochs: VecDeque::from([Epoch::default()]) };
         family.look(pool, id);
@@ -35,7 +35,7 @@ impl Family {
     }
 
     /// Finds its disks anew. Takes a look at each extent.
-    pub(super) fn look(&mut self, pool: &Pool, id: VolumeId) {
+    pub(super) fn look(&mut self, pool: &Pool, id: PoolVolumeId) {
         self.disks.clear();
         for (_, volume) in pool.state().relatives(id) {
             self.disks.extend(&volume.disks);

@@ -23,7 +23,7 @@ use units::{Extent, Op, Sectors};
 
 use super::error::Refusal;
 use super::machine::{Failure, Pool, Ticket};
-use super::names::{DiskUid, VolumeId};
+use super::names::{DiskUid, PoolVolumeId};
 #[cfg(doc)]
 use super::operation::Operation;
 use super::script::StepId;
@@ -42,7 +42,7 @@ use steps::Steps;
 
 /// A client's request, by the asker's number for it: one that no other request under way has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RequestId(pub u64);
+pub struct PoolRequestId(pub u64);
 
 /// One command to one disk. A number is never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,7 +62,7 @@ pub struct ChangeId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Payer {
     /// A volume or a snapshot.
-    Volume(VolumeId),
+    Volume(PoolVolumeId),
     /// The pool itself.
     Metadata,
     /// Whoever pays for blocks that are laid elsewhere.
@@ -75,7 +75,7 @@ pub enum Work {
     /// A part of a client's request.
     Request {
         /// Whose.
-        request: RequestId,
+        request: PoolRequestId,
         /// What to do. [`Op::Flush`] has an empty extent.
         op: Op,
         /// To which sectors of the disk.
@@ -136,7 +136,7 @@ pub enum Output {
     /// Do this, and say [`Flow::done`].
     Issue(Piece),
     /// A request has ended. Sectors of a read for which there was no piece are zeroes.
-    Answer(RequestId, Result<(), Fault>),
+    Answer(PoolRequestId, Result<(), Fault>),
     /// A change has ended. After [`Operation::RemoveDisk`] no piece to that disk is under way.
     Ended(ChangeId, End),
 }
@@ -169,7 +169,7 @@ pub enum End {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Of which volume or snapshot.
-    pub volume: VolumeId,
+    pub volume: PoolVolumeId,
     /// Blocks that were moved since it began, or since the pool was opened.
     pub moved: u64,
     /// Blocks that do not lie where they are to lie.
@@ -181,7 +181,7 @@ pub struct Progress {
 /// Whose a piece is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    Request(RequestId),
+    Request(PoolRequestId),
     Step(StepId),
     Load(CopyId),
     Store(CopyId),
@@ -194,7 +194,7 @@ struct Under {
     owner: Owner,
     payer: Payer,
     /// Whose blocks it may give back.
-    family: Option<VolumeId>,
+    family: Option<PoolVolumeId>,
     /// What failed of it, if something did.
     fault: Option<Fault>,
 }
@@ -203,13 +203,13 @@ struct Under {
 #[derive(Clone, Debug)]
 pub struct Flow {
     pool: Pool,
-    families: BTreeMap<VolumeId, Family>,
-    requests: BTreeMap<RequestId, Request>,
+    families: BTreeMap<PoolVolumeId, Family>,
+    requests: BTreeMap<PoolRequestId, Request>,
     /// Those to look at again, by age.
-    held: BTreeMap<u64, RequestId>,
+    held: BTreeMap<u64, PoolRequestId>,
     /// By age, those that move blocks among them.
     changes: BTreeMap<ChangeId, Change>,
-    courses: BTreeMap<VolumeId, Course>,
+    courses: BTreeMap<PoolVolumeId, Course>,
     tickets: BTreeMap<Ticket, Under>,
     request_operations: usize,
     steps: Steps,
@@ -227,7 +227,7 @@ impl Flow {
     /// A pool that was created or opened, with nothing under way but its own beginning. Blocks that do not lie where they are to lie
     /// are moved from the first poll on, unless that is paused before.
     pub fn new(pool: Pool) -> Self {
-        let volumes: Vec<(VolumeId, bool)> =
+        let volumes: Vec<(PoolVolumeId, bool)> =
             pool.state().volumes().map(|(id, volume)| (id, volume.origin.is_none())).collect();
         let families = volumes.iter().filter(|(_, origin)| *origin);
         let families = families.map(|(id, _)| (*id, Family::new(&pool, *id))).collect();
@@ -303,7 +303,7 @@ impl Flow {
     /// If the volume is not there, or `extent` passes its end.
     pub fn allocation(
         &self,
-        volume: VolumeId,
+        volume: PoolVolumeId,
         extent: Extent,
     ) -> impl Iterator<Item = (Extent, bool)> + '_ {
         let volume = self.pool.state().volume(volume).expect("the volume is there");
@@ -368,7 +368,7 @@ impl Flow {
     }
 
     /// Forgets a family that is gone and of which nothing is under way.
-    fn forget(&mut self, id: VolumeId) {
+    fn forget(&mut self, id: PoolVolumeId) {
         let gone = self.pool.state().volume(id).is_none();
         if gone && self.families.get(&id).is_some_and(Family::is_at_rest) {
             self.families.remove(&id);

@@ -2,7 +2,7 @@
 //!
 //! Nothing is kept of it on the disks: what a volume declares and where its blocks lie say what is left to do.
 
-use super::super::names::{VolumeBlock, VolumeId};
+use super::super::names::{PoolVolumeId, VolumeBlock};
 use super::super::operation::Operation;
 use super::change::Change;
 use super::{End, Flow, Progress};
@@ -36,7 +36,7 @@ impl Flow {
 
     /// The volumes with blocks that are to lie elsewhere. Takes as long as it takes to look at all their extents.
     pub fn moving(&self) -> Vec<Progress> {
-        let progress = |(volume, course): (&VolumeId, &Course)| {
+        let progress = |(volume, course): (&PoolVolumeId, &Course)| {
             let stuck = course.why.clone().filter(|_| course.stuck);
             let misplaced = self.pool.misplaced_blocks(*volume);
             let progress = Progress { volume: *volume, moved: course.moved, misplaced, stuck };
@@ -46,7 +46,7 @@ impl Flow {
     }
 
     /// A volume's blocks may be to lie elsewhere.
-    pub(super) fn set_out(&mut self, volume: VolumeId) {
+    pub(super) fn set_out(&mut self, volume: PoolVolumeId) {
         self.courses.entry(volume).or_default().begin_again();
         self.stirred = true;
     }
@@ -92,7 +92,7 @@ impl Flow {
     }
 
     /// A pass has come to its end.
-    fn arrive(&mut self, volume: VolumeId) {
+    fn arrive(&mut self, volume: PoolVolumeId) {
         let course = self.courses.get_mut(&volume).expect("it is listed");
         if course.why.is_some() {
             course.stuck = true;
@@ -100,7 +100,7 @@ impl Flow {
         }
         self.courses.remove(&volume);
         let id = self.pool.state().family(volume);
-        let relatives: Vec<VolumeId> =
+        let relatives: Vec<PoolVolumeId> =
             self.pool.state().relatives(id).map(|(relative, _)| relative).collect();
         // When the last of them has arrived nothing is left on the disks where they were.
         if !relatives.iter().any(|relative| self.courses.contains_key(relative))
@@ -111,14 +111,14 @@ impl Flow {
     }
 
     /// A block need not be moved any more.
-    pub(super) fn stayed(&mut self, volume: VolumeId) {
+    pub(super) fn stayed(&mut self, volume: PoolVolumeId) {
         if let Some(course) = self.courses.get_mut(&volume) {
             course.running -= 1;
         }
     }
 
     /// A block has arrived, or stays.
-    pub(super) fn moved(&mut self, volume: VolumeId, block: VolumeBlock, end: End) {
+    pub(super) fn moved(&mut self, volume: PoolVolumeId, block: VolumeBlock, end: End) {
         let widths = self.pool.state().volume(volume).map_or(1, |volume| volume.disks.len());
         let Some(course) = self.courses.get_mut(&volume) else { return };
         course.running -= 1;

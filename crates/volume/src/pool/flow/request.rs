@@ -10,11 +10,11 @@ use units::{Extent, Lba, Op, Sectors};
 use super::super::error::Refusal;
 use super::super::limits::BLOCK_SECTORS;
 use super::super::machine::{Failure, Ticket};
-use super::super::names::{Blocks, VolumeBlock, VolumeId};
+use super::super::names::{Blocks, PoolVolumeId, VolumeBlock};
 use super::super::operation::{Lock, Operation};
 use super::super::state::{Piece, Volume};
 use super::super::status::Ready;
-use super::{Fault, Flow, Output, Owner, Payer, RequestId, Under, Work};
+use super::{Fault, Flow, Output, Owner, Payer, PoolRequestId, Under, Work};
 use crate::DiskId;
 
 /// Blocks of a request that are under way at a time: a request to make a whole volume zeroes is no list of all its blocks.
@@ -28,7 +28,7 @@ pub const REQUEST_OPERATIONS_MAX: usize = 32;
 pub(super) struct Request {
     /// Its place among all.
     serial: u64,
-    pub(super) volume: VolumeId,
+    pub(super) volume: PoolVolumeId,
     operation: units::Operation,
     no_hole: bool,
     /// Whole blocks that are given back first.
@@ -49,7 +49,7 @@ enum Stage {
     /// An operation of its own is under way.
     Preparing,
     /// So many of its pieces are under way, found in that epoch of its family. They are of this part of it.
-    Flying { pieces: u32, family: VolumeId, epoch: u64, part: Extent },
+    Flying { pieces: u32, family: PoolVolumeId, epoch: u64, part: Extent },
 }
 
 /// Where sectors lie, and where in their request they are.
@@ -107,7 +107,7 @@ impl Request {
     }
 
     /// Whether its pieces under way are at these blocks of that volume.
-    pub(super) fn flies_over(&self, volume: VolumeId, at: &Range<u32>, reads: bool) -> bool {
+    pub(super) fn flies_over(&self, volume: PoolVolumeId, at: &Range<u32>, reads: bool) -> bool {
         let Stage::Flying { part, .. } = &self.stage else { return false };
         let over = blocks(*part);
         self.volume == volume
@@ -129,8 +129,8 @@ impl Flow {
     /// If a request under way has its number.
     pub fn submit(
         &mut self,
-        id: RequestId,
-        volume: VolumeId,
+        id: PoolRequestId,
+        volume: PoolVolumeId,
         operation: units::Operation,
         no_hole: bool,
     ) {
@@ -195,7 +195,7 @@ impl Flow {
     }
 
     /// A flush goes to every disk that the volume's data can be on.
-    fn flush(&mut self, id: RequestId) {
+    fn flush(&mut self, id: PoolRequestId) {
         let volume = self.requests[&id].volume;
         let state = self.pool.state();
         // A snapshot was durable when it was made; where a disk is missing nothing was written.
@@ -212,7 +212,7 @@ impl Flow {
     }
 
     /// Looks at a request until it is under way, held or answered.
-    pub(super) fn look(&mut self, id: RequestId) {
+    pub(super) fn look(&mut self, id: PoolRequestId) {
         loop {
             let part = self.requests[&id].part();
             match self.next(id, part) {
@@ -246,7 +246,7 @@ impl Flow {
     }
 
     /// What comes next for a request.
-    fn next(&self, id: RequestId, part: Extent) -> Next {
+    fn next(&self, id: PoolRequestId, part: Extent) -> Next {
         let request = &self.requests[&id];
         if let Some(fault) = request.fault {
             return Next::End(Err(fault));
@@ -280,7 +280,7 @@ impl Flow {
         }
     }
 
-    fn next_of(&self, volume: VolumeId, part: Extent) -> Next {
+    fn next_of(&self, volume: PoolVolumeId, part: Extent) -> Next {
         match self.pool.writable(volume, part) {
             Ready::Now => Next::Fly,
             Ready::Wait => Next::Hold,
@@ -310,7 +310,7 @@ impl Flow {
     }
 
     /// Where the pieces of a part go, and where in the request they are.
-    fn locate(&self, id: RequestId, part: Extent) -> Result<Vec<Located>, Fault> {
+    fn locate(&self, id: PoolRequestId, part: Extent) -> Result<Vec<Located>, Fault> {
         let request = &self.requests[&id];
         let volume = self.pool.state().volume(request.volume).ok_or(Fault::Invalid)?;
         let start = request.operation.extent.start;
@@ -339,7 +339,7 @@ impl Flow {
         Ok(pieces)
     }
 
-    fn fly(&mut self, id: RequestId, part: Extent, pieces: Vec<Located>) {
+    fn fly(&mut self, id: PoolRequestId, part: Extent, pieces: Vec<Located>) {
         let request = self.requests.get_mut(&id).expect("it is under way");
         let family = self.pool.state().family(request.volume);
         let epoch = self.families.get_mut(&family).expect("every family is listed").enter();
@@ -354,7 +354,7 @@ impl Flow {
     }
 
     /// A piece of a request has ended.
-    pub(super) fn flown(&mut self, id: RequestId, end: Result<(), Fault>) {
+    pub(super) fn flown(&mut self, id: PoolRequestId, end: Result<(), Fault>) {
         let request =
             self.requests.get_mut(&id).expect("it is answered when its pieces have ended");
         if let Err(fault) = end {
@@ -380,7 +380,7 @@ impl Flow {
         self.look(id);
     }
 
-    pub(super) fn answer(&mut self, id: RequestId, end: Result<(), Fault>) {
+    pub(super) fn answer(&mut self, id: PoolRequestId, end: Result<(), Fault>) {
         let request = self.requests.remove(&id).expect("a request is answered once");
         self.held.remove(&request.serial);
         self.outputs.push_back(Output::Answer(id, end));
@@ -388,7 +388,7 @@ impl Flow {
 
     /// Looks at all that are held, the oldest first. Says whether any is held no more.
     pub(super) fn look_again(&mut self) -> bool {
-        let held: Vec<(u64, RequestId)> = self.held.iter().map(|(at, id)| (*at, *id)).collect();
+        let held: Vec<(u64, PoolRequestId)> = self.held.iter().map(|(at, id)| (*at, *id)).collect();
         let mut some = false;
         for (serial, id) in held {
             self.held.remove(&serial);
@@ -399,7 +399,7 @@ impl Flow {
     }
 
     /// Begins an operation for a request; says whether the request is to be looked at again at once.
-    fn begin_for(&mut self, id: RequestId, operation: &Operation) -> bool {
+    fn begin_for(&mut self, id: PoolRequestId, operation: &Operation) -> bool {
         let request = &self.requests[&id];
         let serial = request.serial;
         let Ok(locks) = operation.locks(self.pool.state()) else {
@@ -430,7 +430,7 @@ impl Flow {
     }
 
     /// What becomes of a request of which an operation is refused.
-    fn refused(&mut self, id: RequestId, refusal: &Refusal) -> bool {
+    fn refused(&mut self, id: PoolRequestId, refusal: &Refusal) -> bool {
         let oldest = self.pool.oldest();
         let next = self.pool.next_ticket();
         let request = self.requests.get_mut(&id).expect("it is under way");
@@ -484,7 +484,7 @@ impl Flow {
     /// An operation of a request has ended.
     pub(super) fn prepared(
         &mut self,
-        id: RequestId,
+        id: PoolRequestId,
         end: Result<(), Failure>,
         fault: Option<Fault>,
     ) {
