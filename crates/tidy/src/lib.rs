@@ -1,1 +1,26 @@
-//! Checks of the tree itself: words, widths, links, import circles, assertions.
+//! Checks of the tree itself, run by `cargo test -p spindle-tidy` and by `spindle-tidy` on its own.
+//!
+//! Each check takes a [`Tree`] and returns its [`Finding`]s; a check passes when it returns none.
+//! The checks read the sources as text and as syntax trees. They run nothing of the project.
+//!
+//! | module | a finding is |
+//! |---|---|
+//! | [`width`] | a line of more than 100 columns, a file of more than 600 lines |
+//! | [`words`] | a word of the banned list |
+//! | [`links`] | a relative link whose target does not exist |
+//! | [`names`] | two public types of one name in one crate |
+//! | [`circles`] | a circle of imports between the files of one crate |
+//! | [`copies`] | a run of lines that stands in two places |
+//! | [`assertions`] | a crate with fewer assertions than functions |
+
+pub mod assertions;
+pub mod circles;
+pub mod copies;
+pub mod links;
+pub mod names;
+pub mod syntax;
+pub mod tree;
+pub mod width;
+pub mod words;
+
+pub use tree::{Finding, Source, Tree};
