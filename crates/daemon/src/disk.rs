@@ -13,17 +13,17 @@ use engine::{
     VolumeId,
 };
 use flight::Recorded;
+use host::{Clock, WakeupMargin};
 use nbd::limits::STATUS_SEGMENTS_MAX;
 use nbd::{Allocation, Errno, ExportId, Handle, Reply, Segment, Told};
 use units::{DiskTime, Duration, Extent, Instant, Op, Operation};
 
-use crate::Clock;
 use crate::door::lock;
 use crate::inbox::{Change, Changed, Inbox, Incoming, Look, Message, Portion};
 use crate::observe::{Entered, Observer};
 use crate::pending::{Asker, Pending, collect, index, payload};
 use crate::pool::{Ended, Served};
-use crate::rest::{Eve, Rest};
+use crate::rest::Rest;
 use crate::seats::Seats;
 use crate::status::{DiskView, Lateness};
 use crate::traffic::{Answered, TimeSum};
@@ -217,10 +217,10 @@ impl DiskThread {
         // Without the privilege to say so they are merely later, and the lateness says by how much.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let inbox = lock(disk).inbox.clone();
-        let (mut messages, mut eve) = (Vec::new(), Eve::default());
+        let (mut messages, mut margin) = (Vec::new(), WakeupMargin::default());
         loop {
             let rest = lock(disk).rest();
-            rest.keep(&inbox, &mut eve, &mut messages);
+            rest.keep(&inbox, &mut margin, &mut messages);
             let disk = &mut *lock(disk);
             let now = disk.turn(&mut messages);
             disk.handle.reply_many(&mut disk.replies);

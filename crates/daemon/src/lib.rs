@@ -14,7 +14,6 @@
 //! answered; a disk's engine and backend are driven by one thread at a time: the disk's own, or, where no command has to be
 //! waited for ([`backend::Disk::is_prompt`]) or it can be heard what has ended ([`backend::Disk::bell`]), the frontend's too.
 
-mod clock;
 mod disk;
 mod door;
 mod inbox;
@@ -34,7 +33,7 @@ mod status;
 mod traffic;
 
 pub use backend::{Health, State as DiskState};
-pub use clock::{Clock, thread_processor_time};
+pub use host::Clock;
 pub use observe::{
     Breakdown, Filter, NAMED_MAX, Part, Told, Traced, TracedId, WAITING_MAX, WATCHERS_MAX, Watcher,
     Withholder,

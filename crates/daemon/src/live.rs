@@ -7,12 +7,12 @@ use std::thread::JoinHandle;
 use nbd::ExportId;
 use units::Instant;
 
-use crate::Clock;
 use crate::inbox::{Inbox, Look, Message};
 use crate::observe::Watchers;
 use crate::pool::Served;
 use crate::router::{Home, Routes};
 use crate::status::{DiskStatus, DiskView, Status, VolumeStatus, VolumeView};
+use host::Clock;
 
 #[derive(Debug)]
 pub(crate) struct Live {

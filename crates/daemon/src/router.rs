@@ -13,10 +13,10 @@ use nbd::{ClientName, Errno, Export, ExportId, Exports, Query, Reply, Request, S
 use units::{Bytes, Instant, Op, Operation};
 use volume::Map;
 
-use crate::Clock;
 use crate::door::Door;
 use crate::inbox::{Incoming, Message};
 use crate::pool::Served;
+use host::Clock;
 
 /// A volume as clients reach it.
 #[derive(Clone, Debug)]

@@ -13,7 +13,6 @@ use engine::Agenda;
 use nbd::{Address, Listing, Server, Settings, Tls, TlsError, TlsFiles};
 use units::Instant;
 
-use crate::Clock;
 use crate::disk::{Brain, DiskThread, Fittings, Joins};
 use crate::door::{Door, Shared};
 use crate::inbox::{Inbox, Look};
@@ -25,6 +24,7 @@ use crate::record::Recorder;
 use crate::router::{self, Home, Medium, Route, Router, Routes};
 use crate::seats::Seats;
 use crate::status::{DiskView, Status};
+use host::Clock;
 
 /// A running daemon.
 #[derive(Debug)]

@@ -1,1 +1,15 @@
-//! The machine underneath: the clock, wake-up margins, processor sleep states.
+//! The machine underneath: its clock, how late it wakes threads, and how deeply its processors
+//! sleep.
+//!
+//! Invariant: this crate is the only one that reads the system's clock, and it does so in
+//! [`Clock`] alone. Every other crate takes a [`units::Instant`] as an argument.
+
+mod clock;
+mod cpu_latency;
+mod wait;
+mod wakeup_margin;
+
+pub use clock::{Clock, thread_processor_time};
+pub use cpu_latency::CpuLatencyRequest;
+pub use wait::wait_until;
+pub use wakeup_margin::WakeupMargin;

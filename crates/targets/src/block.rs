@@ -10,13 +10,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use backend::device::{self as kernel, InUse, may_overwrite};
-use daemon::Clock;
+use host::Clock;
 use profiler::{Completion, Facts, Tag, Target};
 use rustix::fs::OFlags;
 use units::{Bytes, Duration, Instant, Operation, Sectors};
 
 use crate::call::{Caller, Cost};
-use crate::pause;
 use crate::workers::Workers;
 
 /// Threads, and so commands at once: as many as a SATA drive's queue holds.
@@ -220,7 +219,7 @@ impl Target for BlockTarget {
 
     fn wait_until(&mut self, at: Instant) {
         self.give();
-        pause::until(self.clock, at);
+        host::wait_until(self.clock, at);
     }
 
     fn submit(&mut self, tag: Tag, operation: Operation) -> Instant {

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use backend::device::{Aligned, MEMORY_ALIGN};
-use daemon::Clock;
+use host::Clock;
 use profiler::{Completion, Outcome, Tag};
 use rustix::io::{ReadWriteFlags, pwritev2};
 use units::{Duration, Op, Operation, SECTOR_BYTES, Sectors};
@@ -46,11 +46,11 @@ impl Caller {
         if operation.op == Op::Read {
             self.filled = 0;
         }
-        let processor = daemon::thread_processor_time();
+        let processor = host::thread_processor_time();
         let submitted = self.clock.now();
         let outcome = self.make(operation, bytes);
         let completed = self.clock.now();
-        let processor = daemon::thread_processor_time().saturating_sub(processor);
+        let processor = host::thread_processor_time().saturating_sub(processor);
         (Completion { tag, submitted, completed, outcome }, Cost { len, processor })
     }
 

@@ -5,13 +5,12 @@ use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
 use backend::{Disk, Emulated, Job, RamStore};
-use daemon::Clock;
 use drive::AnyModel;
+use host::Clock;
 use profiler::{Completion, Facts, Outcome, Tag, Target};
 use units::{Instant, Op, Operation, Sectors};
 
 use crate::call::fill;
-use crate::pause;
 
 /// A drive model that delays data in memory as the drive would.
 pub struct EmulatedTarget {
@@ -74,11 +73,11 @@ impl Target for EmulatedTarget {
 
     fn wait_until(&mut self, at: Instant) {
         while let Some(event) = self.disk.next_event().filter(|event| *event <= at) {
-            pause::until(self.clock, event);
+            host::wait_until(self.clock, event);
             let now = self.clock.now();
             self.reap(now);
         }
-        pause::until(self.clock, at);
+        host::wait_until(self.clock, at);
     }
 
     fn submit(&mut self, tag: Tag, operation: Operation) -> Instant {
@@ -99,7 +98,7 @@ impl Target for EmulatedTarget {
                 return done;
             }
             let event = self.disk.next_event().expect("something is outstanding");
-            pause::until(self.clock, event);
+            host::wait_until(self.clock, event);
             let now = self.clock.now();
             self.reap(now);
         }

@@ -11,15 +11,12 @@
 //!
 //! Invariant: a device is opened for reading alone unless writing was allowed, and then only if nobody uses it.
 
-mod awake;
 mod block;
 mod call;
 mod emulated;
 mod nbd;
-mod pause;
 mod workers;
 
-pub use awake::Awake;
 pub use backend::device::{Facts as KernelFacts, InUse};
 pub use block::{Access, BlockTarget, OpenError, Processor};
 pub use emulated::EmulatedTarget;

@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use daemon::Clock;
+use host::Clock;
 use nbd::Address;
 use nbd::client::{Client, ClientError, ClientExport, Receiver, Sender};
 use percent_encoding::percent_decode_str;
@@ -14,7 +14,6 @@ use profiler::{Completion, Facts, Outcome, Tag, Target};
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
 use crate::call::fill;
-use crate::pause;
 
 /// Requests at once: what most servers take of one client.
 const DEPTH: u32 = 16;
@@ -164,7 +163,7 @@ impl Target for NbdTarget {
     }
 
     fn wait_until(&mut self, at: Instant) {
-        pause::until(self.clock, at);
+        host::wait_until(self.clock, at);
     }
 
     fn submit(&mut self, tag: Tag, operation: Operation) -> Instant {

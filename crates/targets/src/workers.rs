@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use daemon::Clock;
+use host::Clock;
 use profiler::{Completion, Outcome, Tag};
 use units::{Duration, Instant, Operation};
 

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use config::profile::{Measured, Run};
+use host::CpuLatencyRequest;
 use indicatif::{ProgressBar, ProgressStyle};
 use profiler::{Bench, Budget, Findings, Halt, Progress};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use stats::SCHEMA;
-use targets::Awake;
 use units::{Duration, Share};
 
 use super::device::Open;
@@ -139,7 +139,7 @@ fn measured(
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
             .context("cannot listen to signals")?;
     }
-    let _awake = open.is_live().then(Awake::keep_or_say);
+    let _awake = open.is_live().then(CpuLatencyRequest::acquire_or_warn);
     let style = ProgressStyle::with_template("{msg:14} {wide_bar} {prefix} left at most");
     let bar = ProgressBar::new(budget.total.as_nanos() / 1_000_000);
     bar.set_style(style.expect("the template is sound"));

@@ -10,12 +10,13 @@ use anyhow::Context;
 use config::Document;
 use daemon::Daemon;
 use drive::{AnyModel, Model};
+use host::CpuLatencyRequest;
 use nbd::Address;
 use profiler::{Bench, Budget, Findings, Halt, Progress};
 use serde::Serialize;
 use sim::BenchTarget;
 use stats::SCHEMA;
-use targets::{Awake, NbdTarget};
+use targets::NbdTarget;
 use units::Duration;
 
 use self::truth::Row;
@@ -86,7 +87,7 @@ fn profiled(drive: &str, model: &Model, quick: bool) -> anyhow::Result<(Findings
     let daemon = Daemon::start(document.plan(), &[address]).map_err(bad_input)?;
     let uri = uri(&daemon.addresses()[0], VOLUME);
     let mut target = NbdTarget::open(&uri, true).map_err(|error| bad_input(error.to_string()))?;
-    let _awake = Awake::keep_or_say();
+    let _awake = CpuLatencyRequest::acquire_or_warn();
     let budget = if quick { Budget::QUICK } else { Budget::DEFAULT };
     let mut stage = None;
     let mut watcher = |progress: &Progress<'_>| {

@@ -1,34 +1,34 @@
-//! The clock: the one place that asks what time it is.
+//! The clock: the only reader of the system's time.
 
 use std::time::Instant as SystemInstant;
 
 use rustix::time::{ClockId, clock_gettime};
 use units::{Duration, Instant};
 
-/// The time since the daemon's beginning. Copies tell the same time.
+/// A monotonic clock that counts from its own start. Copies tell the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    beginning: SystemInstant,
+    epoch: SystemInstant,
 }
 
 impl Clock {
-    /// A clock that begins now.
-    #[expect(clippy::disallowed_methods, reason = "this is the daemon's clock")]
+    /// A clock that reads [`Instant::ZERO`] now.
+    #[expect(clippy::disallowed_methods, reason = "the one reader of the system's clock")]
     pub fn start() -> Self {
-        Self { beginning: SystemInstant::now() }
+        Self { epoch: SystemInstant::now() }
     }
 
-    /// The time.
+    /// The time since the clock was started.
     ///
     /// # Panics
     /// After 584 years.
     pub fn now(&self) -> Instant {
-        let nanos = self.beginning.elapsed().as_nanos();
+        let nanos = self.epoch.elapsed().as_nanos();
         Instant::ZERO + Duration::from_nanos(u64::try_from(nanos).expect("under 584 years"))
     }
 }
 
-/// What this thread has taken of a processor so far, as far as the kernel tells.
+/// The processor time that the calling thread has used, as accounted by the kernel.
 pub fn thread_processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let part = |raw: i64, nanos| u64::try_from(raw).unwrap_or(0).saturating_mul(nanos);
