@@ -3,8 +3,9 @@
 use engine::limits::{PERIOD_MAX, SERVER_PERIOD_MIN};
 use std::sync::Arc;
 
+use drive_profile::Profile;
 use engine::stream::Range;
-use engine::{Execution, PolicyName, Profile, Server};
+use engine::{Execution, PolicyName, Server};
 use units::Duration;
 
 use crate::error::ConfigError;

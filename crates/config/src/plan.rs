@@ -107,7 +107,7 @@ pub struct ProfileRef {
     /// The file's path as the config gives it.
     pub name: String,
     /// What was measured.
-    pub profile: Arc<engine::Profile>,
+    pub profile: Arc<drive_profile::Profile>,
 }
 
 /// The name stands for the profile: within one plan it was loaded once.

@@ -13,8 +13,8 @@ mod rotation;
 mod written;
 
 use ::drive::{Mapping, Model, SeekCurve, WriteAhead, Zone};
-use engine::{Band, CommandOverheads, Curve, Extremes, Heads, Profile, Skew};
-use units::{Angle, Duration, Extent, Sectors};
+use drive_profile::{Band, CommandOverheads, Extremes, HeadOrder, Profile, SeekTable, Skew};
+use units::{Angle, Duration, Extent, FULL_REVOLUTION, Sectors};
 
 pub use self::drive::Lacks;
 pub use file::{Device, Measured, PROFILE_BYTES_MAX, Processor, Run, SCHEMA};
@@ -31,21 +31,20 @@ const PERIOD_ERROR_PPB: u32 = 20_000;
 const CHUNKS: (u64, u64) = (8, 256);
 /// In real time a chunk is so many times as long as the drive alone would ask for.
 const HOST_CHUNKS: u64 = 2;
-const TURN: u64 = 1 << 32;
 
 /// What is assumed of a drive of the library until somebody profiles one.
 ///
 /// It is made of the drive's published parameters, not of its state; a measured profile takes its place unchanged.
 pub fn assumed(model: &Model) -> Profile {
     let spec = model.spec();
-    let curve = |curve: &SeekCurve, more: Duration| Curve {
+    let curve = |curve: &SeekCurve, more: Duration| SeekTable {
         points: curve.points.iter().map(|(distance, time)| (*distance, *time + more)).collect(),
     };
     let read = &spec.overheads;
     let period = model.period().as_nanos();
     Profile {
-        period: Duration::from_nanos(period + period * PERIOD_OFF_PPB / 1_000_000_000),
-        period_error_ppb: PERIOD_ERROR_PPB,
+        rotation_period: Duration::from_nanos(period + period * PERIOD_OFF_PPB / 1_000_000_000),
+        rotation_error_ppb: PERIOD_ERROR_PPB,
         surfaces: spec.surfaces,
         cylinders: model.cylinders(),
         bands: bands(model),
@@ -104,9 +103,9 @@ fn bands(model: &Model) -> Vec<Band> {
     let mut bands = Vec::new();
     for (zone, facts) in spec.zones.iter().zip(model.zones()) {
         let heads = match spec.mapping {
-            Mapping::Cylinder => Heads::Up,
-            Mapping::Serpentine if zone.first_cylinder % 2 == 1 => Heads::DownOnEven,
-            Mapping::Serpentine | Mapping::SerpentineZone => Heads::UpOnEven,
+            Mapping::Cylinder => HeadOrder::Up,
+            Mapping::Serpentine if zone.first_cylinder % 2 == 1 => HeadOrder::DownOnEven,
+            Mapping::Serpentine | Mapping::SerpentineZone => HeadOrder::UpOnEven,
         };
         let skew = |sectors: u32, rest: Angle| {
             let whole = Skew::of(sectors, zone.sectors_per_track);
@@ -127,8 +126,8 @@ fn bands(model: &Model) -> Vec<Band> {
         };
         let mut lba = facts.lbas.start;
         for (first, end) in runs(zone, facts.lbas.len) {
-            let sector =
-                u32::try_from(TURN / u64::from(zone.sectors_per_track)).unwrap_or(u32::MAX);
+            let sector = u32::try_from(FULL_REVOLUTION / u64::from(zone.sectors_per_track))
+                .unwrap_or(u32::MAX);
             let track = first / u64::from(zone.sectors_per_track);
             let turned = zone.turns.partition_point(|turn| *turn <= track);
             let turned = u32::try_from(turned).unwrap_or(u32::MAX).wrapping_mul(sector);
@@ -181,13 +180,13 @@ mod tests {
             let Some(spec) = drives::library(name) else { continue };
             let model = spec.check().expect("a drive");
             let profile = assumed(&model);
-            profile.assert_sane();
+            profile.assert_valid();
             assert_eq!(profile.capacity(), model.capacity(), "{name}");
             let step = model.capacity().0 / 10_007 + 1;
             for lba in
                 (0..model.capacity().0).step_by(usize::try_from(step).expect("small")).map(Lba)
             {
-                let (ours, theirs) = (profile.spot(lba), model.position(lba));
+                let (ours, theirs) = (profile.locate(lba), model.position(lba));
                 let at = (ours.cylinder, ours.surface);
                 assert_eq!(at, (theirs.cylinder, theirs.surface), "{name}: {lba}");
                 // Whole turns of rounded sectors leave less than a sector.

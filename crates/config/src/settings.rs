@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use drive::Model;
+use drive_profile::Profile;
 use engine::{
-    Deadlines, DriveTable, Engine, Estimates, EstimatorName, Mechanics, Profile, Settings,
-    TABLE_POINTS,
+    Deadlines, DriveTable, Engine, Estimates, EstimatorName, Mechanics, Settings, TABLE_POINTS,
 };
 use units::{DiskTime, Duration, Instant, Lba, Sectors};
 
@@ -152,11 +152,12 @@ fn seek_max(profile: &Profile) -> Duration {
 
 /// What a sector takes where tracks are shortest, with its part of what is lost between two of them.
 fn slowest_sector(profile: &Profile) -> Duration {
-    let sector = |band: &engine::Band| {
+    let sector = |band: &drive_profile::Band| {
         let sectors = u64::from(band.sectors_per_track);
-        let skew = (u128::from(band.track_skew.0) * u128::from(profile.period.as_nanos())) >> 64;
+        let skew =
+            (u128::from(band.track_skew.0) * u128::from(profile.rotation_period.as_nanos())) >> 64;
         let skew = Duration::from_nanos(u64::try_from(skew).expect("under a turn"));
-        (profile.period + skew) / sectors
+        (profile.rotation_period + skew) / sectors
     };
     let slowest = profile.bands.iter().map(sector).max().unwrap_or(Duration::ZERO);
     slowest.max(profile.bus_sector)
@@ -165,7 +166,7 @@ fn slowest_sector(profile: &Profile) -> Duration {
 fn measured_mechanics(profile: &Profile) -> Mechanics {
     Mechanics {
         seek_max: seek_max(profile),
-        period: profile.period,
+        period: profile.rotation_period,
         overhead: profile.overheads.read,
         hit: profile.overheads.hit,
         sector: slowest_sector(profile),
@@ -174,14 +175,14 @@ fn measured_mechanics(profile: &Profile) -> Mechanics {
 
 /// The longest that a command of so many sectors takes in a measured drive that is otherwise idle.
 pub(crate) fn measured_worst_case(profile: &Profile, len: Sectors) -> Duration {
-    let positioning = profile.overheads.read + seek_max(profile) + profile.period;
+    let positioning = profile.overheads.read + seek_max(profile) + profile.rotation_period;
     positioning + slowest_sector(profile) * len.0 + profile.bus_sector * len.0 + profile.completion
 }
 
 /// What was measured, as a table for the estimator: as [`drive_table`] makes one of the drive's file.
 fn measured_table(profile: &Profile) -> DriveTable {
     let (capacity, cylinders) = (profile.capacity().0, u64::from(profile.cylinders));
-    let half_turn = profile.period / 2;
+    let half_turn = profile.rotation_period / 2;
     let point = |index: usize| {
         let distance = if index == 0 { 0 } else { capacity >> (TABLE_POINTS - 1 - index) };
         let across = u128::from(distance) * u128::from(cylinders - 1) / u128::from(capacity);
@@ -192,7 +193,7 @@ fn measured_table(profile: &Profile) -> DriveTable {
     let bands = &profile.bands;
     let zone = |index: usize| {
         let band = &bands[index * bands.len() / TABLE_POINTS];
-        let sector = profile.period / u64::from(band.sectors_per_track);
+        let sector = profile.rotation_period / u64::from(band.sectors_per_track);
         (band.lbas.start, DiskTime::from(sector))
     };
     let mut table = DriveTable {

@@ -5,9 +5,10 @@
 //! command moves is one job of several commands, and each of them is charged with a way of its own, so that whoever goes in
 //! between costs it nothing that is not paid for.
 
+use drive_profile::{Profile, TransferKind};
 use engine::limits::{COMMAND_MAX, STREAM_PERIOD_MAX};
 use engine::stream::{Asked, Span, Task};
-use engine::{Execution, PolicyName, Profile, Transfer};
+use engine::{Execution, PolicyName};
 use units::{Bytes, DiskTime, Duration, Extent, Instant, Lba, SECTOR_BYTES, Sectors};
 
 use crate::error::ConfigError;
@@ -60,7 +61,7 @@ impl Disk {
             let full = i64::try_from(full).expect("a block is short");
             (DiskTime::from_nanos(longest.as_nanos() * full) + rest, longest)
         };
-        let (reads, writes) = (cost(read, Transfer::Read), cost(write, Transfer::Write));
+        let (reads, writes) = (cost(read, TransferKind::Read), cost(write, TransferKind::Write));
         BlockCost { whole: reads.0.max(writes.0), longest: reads.1.max(writes.1) }
     }
 

@@ -6,10 +6,11 @@
 use core::fmt;
 use std::sync::Arc;
 
+use drive_profile::Profile;
 use engine::stream::{
     Asked, Beside, Booking, CounterOffers, Span, Task, TaskId, Timetable, Violation,
 };
-use engine::{BEST_EFFORT_TASK, Contract, Profile};
+use engine::{BEST_EFFORT_TASK, Contract};
 use units::{Bytes, DiskTime, Duration, Extent, Instant, Sectors};
 
 use crate::error::ConfigError;

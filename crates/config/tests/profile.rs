@@ -342,11 +342,11 @@ fn a_disk_with_a_profile_is_scheduled_by_it() {
     let plan = config(lines, &measured.to_toml()).expect("a good config");
     let disk = &plan.disks[0];
     let known = &disk.profile.as_ref().expect("it has one").profile;
-    assert_eq!(known.period, Duration::from_nanos(8_400_000));
+    assert_eq!(known.rotation_period, Duration::from_nanos(8_400_000));
     assert_eq!(known.overheads.hit, Duration::from_micros(395));
     assert_eq!(known.bands[0].chunk_read, Sectors(77));
     assert!(known.extremes.read_share >= Share::from_percent(75), "and what it may be off");
-    assert_eq!(disk.mechanics().expect("an arm").period, known.period);
+    assert_eq!(disk.mechanics().expect("an arm").period, known.rotation_period);
     let plain =
         config("drive = \"st318437lw\"\nestimate = \"profile\"", "").expect("a good config");
     let ways = |plan: &Plan| plan.disks[0].settings().estimates.table.expect("a table").positioning;
@@ -456,7 +456,7 @@ fn no_profile_makes_anybody_panic() {
         accepted += 1;
         same(&measured);
         if let Ok(profile) = measured.profile() {
-            profile.assert_sane();
+            profile.assert_valid();
         }
         models += u32::from(measured.spec().is_ok_and(|spec| spec.check().is_ok()));
     }

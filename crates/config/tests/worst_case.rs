@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drive::{Device, Model, Tag};
-use engine::{Profile, Transfer};
+use drive_profile::{Profile, TransferKind};
 use spindle_config::{drives, profile};
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
@@ -59,7 +59,7 @@ fn run(device: &mut Device, now: &mut Instant, operation: Operation) -> Duration
 /// panics on one above the bound.
 fn worst_seen(
     (model, profile): (&Arc<Model>, &Profile),
-    (range, len, transfer): (Extent, Sectors, Transfer),
+    (range, len, transfer): (Extent, Sectors, TransferKind),
     bound: Duration,
     seed: u64,
 ) -> Duration {
@@ -79,8 +79,8 @@ fn worst_seen(
         now += Duration::from_micros(dice.below(30_000));
         let extent = dice.within(range, len, &breaks);
         let operation = match transfer {
-            Transfer::Read => Operation::read(extent),
-            Transfer::Write => Operation { fua: true, ..Operation::write(extent) },
+            TransferKind::Read => Operation::read(extent),
+            TransferKind::Write => Operation { fua: true, ..Operation::write(extent) },
         };
         let took = run(&mut device, &mut now, operation);
         assert!(took <= bound, "{took} is above the bound of {bound}: {operation:?}, seed {seed}");
@@ -105,7 +105,7 @@ fn no_drive_of_the_library_takes_longer_than_its_bound_nor_much_less() {
         let model = Arc::new(spec.check().expect("a drive"));
         let profile = profile::assumed(&model);
         for (len, tenths) in BLOCKS {
-            for transfer in [Transfer::Read, Transfer::Write] {
+            for transfer in [TransferKind::Read, TransferKind::Write] {
                 for range in ranges(&profile) {
                     let bound = profile.worst_case(range, len, transfer);
                     let seen =

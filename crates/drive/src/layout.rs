@@ -11,10 +11,10 @@
 //! lba      0 1 2 3     4 5 6 7 ...      place(lba 1).run = 3: sectors 1, 2, 3
 //! ```
 
-use units::{Angle, Extent, Lba, Sectors};
+use units::{Angle, Extent, FULL_REVOLUTION, Lba, Sectors};
 
 use crate::spec::{Mapping, Remap, Spec};
-use crate::spin::{Sweep, TURN};
+use crate::spin::Sweep;
 
 /// Where a sector lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +172,7 @@ impl ZoneTable {
     /// change of surface, and over a change of cylinder.
     pub(crate) fn skew_gaps(&self) -> (u64, u64) {
         let (per_track, sector) = (u64::from(self.sectors_per_track), u64::from(self.sector));
-        let gap = |skew, rest| (skew % per_track * sector + u64::from(rest)) % TURN;
+        let gap = |skew, rest| (skew % per_track * sector + u64::from(rest)) % FULL_REVOLUTION;
         (
             gap(self.track_skew, self.track_skew_rest),
             gap(self.cylinder_skew, self.cylinder_skew_rest),
@@ -246,7 +246,7 @@ impl Layout {
                 track_skew_rest: zone.track_skew_rest.0,
                 cylinder_skew_rest: zone.cylinder_skew_rest.0,
                 first_angle: zone.first_sector_angle,
-                sector: u32::try_from(TURN / per_track).unwrap_or(u32::MAX),
+                sector: u32::try_from(FULL_REVOLUTION / per_track).unwrap_or(u32::MAX),
                 skips: skips.into_boxed_slice(),
                 gap_rate,
                 turns: zone.turns.clone().into_boxed_slice(),
@@ -466,7 +466,7 @@ mod tests {
     #[test]
     fn surfaces_that_are_filled_to_and_fro_begin_later_one_after_the_other() {
         let layout = layout(|spec| spec.mapping = Mapping::Serpentine);
-        let sector = small(TURN / 200);
+        let sector = small(FULL_REVOLUTION / 200);
         let start = |track: u64| layout.place(Lba(track * 200)).position;
         assert_eq!([3, 4, 5].map(|track| start(track).surface), [3, 3, 2]);
         assert_eq!(start(4).angle - start(3).angle, Angle(40 * sector));
@@ -480,7 +480,7 @@ mod tests {
             spec.zones[0].cylinder_skew_rest = Angle(50);
             spec.zones[0].turns = vec![5];
         });
-        let sector = small(TURN / 200);
+        let sector = small(FULL_REVOLUTION / 200);
         let start = |track: u64| layout.place(Lba(track * 200)).position.angle;
         assert_eq!(start(2) - start(0), Angle(60 * sector + 2_000));
         assert_eq!(start(4) - start(3), Angle(40 * sector + 50));
@@ -491,7 +491,7 @@ mod tests {
     #[test]
     fn a_track_begins_later_by_its_skew() {
         let layout = layout(|_| {});
-        let sector = small(TURN / 200);
+        let sector = small(FULL_REVOLUTION / 200);
         let angle = |lba| layout.place(Lba(lba)).position.angle;
         assert_eq!(angle(200) - angle(0), Angle(30 * sector));
         assert_eq!(angle(800) - angle(600), Angle(40 * sector));

@@ -3,12 +3,12 @@
 //! Invariant: the mechanism's phase never goes back. A movement that takes no time keeps the phase exactly,
 //! so that a transfer that goes on where the last one ended loses no turn.
 
-use units::{Angle, Duration, Extent, Instant, Lba, Sectors};
+use units::{Angle, Duration, Extent, FULL_REVOLUTION, Instant, Lba, Sectors};
 
 use crate::Model;
 use crate::layout::Place;
 use crate::model::Move;
-use crate::spin::{Phase, Spin, Sweep, TURN};
+use crate::spin::{Phase, Spin, Sweep};
 use crate::sway::Sway;
 
 /// Where the heads are, and since when.
@@ -237,7 +237,7 @@ impl Mechanism {
 
     /// The heads came down inside of the run: what they had missed of it came last, and one turn was enough.
     fn wrap(&mut self, place: Place, landed: Phase, start: Phase, run: u64) {
-        let missed = TURN.saturating_sub(start.since(landed).0);
+        let missed = FULL_REVOLUTION.saturating_sub(start.since(landed).0);
         let missed = missed.div_ceil(place.sector.0);
         if missed < run {
             self.phase = start + Sweep(place.sector.0 * missed);

@@ -2,13 +2,13 @@
 //!
 //! A [`Model`] never changes and holds no state, so that one serves any number of devices behind an `Arc`.
 
-use units::{Angle, Bytes, Duration, Extent, Lba, SECTOR_BYTES, Sectors};
+use units::{Angle, Bytes, Duration, Extent, FULL_REVOLUTION, Lba, SECTOR_BYTES, Sectors};
 
 use crate::firmware::Firmware;
 use crate::layout::{Layout, Place, Position, ZoneTable};
 use crate::seek::SeekTable;
 use crate::spec::{Discipline, Overheads, ReadBuffer, Spec};
-use crate::spin::{Spin, Sweep, TURN};
+use crate::spin::{Spin, Sweep};
 use crate::sway::SWAY_MAX;
 
 /// A checked drive. Made by [`Spec::check`].
@@ -166,8 +166,8 @@ impl Model {
         let mut irregular = 0;
         for zone in zones {
             let (span, per_track) = (zone.span_max(len), u64::from(zone.sectors_per_track));
-            rotation =
-                rotation.max((u128::from(span) * u128::from(TURN)).div_ceil(per_track.into()));
+            rotation = rotation
+                .max((u128::from(span) * u128::from(FULL_REVOLUTION)).div_ceil(per_track.into()));
             changes = changes.max(span.div_ceil(per_track));
             let (across_tracks, across_cylinders) = zone.skew_gaps();
             let most = |gap, distance| {
@@ -200,8 +200,8 @@ impl Model {
         let (turns, remaps) = zone.irregular();
         let most = |count: usize| u128::from(len.0).min(count as u128);
         let change = self.change(1, false).max(self.change(1, true));
-        let change = u128::from(self.spin.sweep(change).0 + TURN + 1);
-        let way = u128::from(self.spin.sweep(self.longest_move()).0 + TURN + 1);
+        let change = u128::from(self.spin.sweep(change).0 + FULL_REVOLUTION + 1);
+        let way = u128::from(self.spin.sweep(self.longest_move()).0 + FULL_REVOLUTION + 1);
         most(turns) * change + most(remaps) * 2 * way
     }
 
@@ -225,7 +225,7 @@ impl Model {
         if change == Duration::ZERO || gap >= needed {
             return gap;
         }
-        gap + (needed - gap).div_ceil(TURN) * TURN
+        gap + (needed - gap).div_ceil(FULL_REVOLUTION) * FULL_REVOLUTION
     }
 
     /// The time of a change to another track, `distance` cylinders on.

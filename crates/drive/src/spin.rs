@@ -8,10 +8,7 @@
 
 use core::ops::{Add, AddAssign};
 
-use units::{Angle, Duration, Instant};
-
-/// One whole turn in the unit of [`Phase`] and [`Sweep`].
-pub(crate) const TURN: u64 = 1 << 32;
+use units::{Angle, Duration, FULL_REVOLUTION, Instant};
 
 /// How far the disk has turned since the world began, in 2⁻³² of a turn. The low 32 bits are the angle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,19 +79,21 @@ impl Spin {
     pub(crate) fn instant(self, phase: Phase) -> Instant {
         let turns = u64::try_from(phase.0 >> 32).expect("an instant is under 584 years");
         let rest = u64::from(phase.angle().0) * self.period;
-        Instant::from_nanos(turns * self.period + rest.div_ceil(TURN))
+        Instant::from_nanos(turns * self.period + rest.div_ceil(FULL_REVOLUTION))
     }
 
     /// How far the disk turns in `time`, rounded down: a head that moves so long is there on the dot.
     pub(crate) fn sweep(self, time: Duration) -> Sweep {
         let (turns, rest) = (time.as_nanos() / self.period, time.as_nanos() % self.period);
-        Sweep(turns * TURN + (rest << 32) / self.period)
+        Sweep(turns * FULL_REVOLUTION + (rest << 32) / self.period)
     }
 
     /// How long the disk takes to turn so far, rounded up.
     pub(crate) fn time(self, sweep: Sweep) -> Duration {
-        let rest = (sweep.0 % TURN) * self.period;
-        Duration::from_nanos(sweep.0 / TURN * self.period + rest.div_ceil(TURN))
+        let rest = (sweep.0 % FULL_REVOLUTION) * self.period;
+        Duration::from_nanos(
+            sweep.0 / FULL_REVOLUTION * self.period + rest.div_ceil(FULL_REVOLUTION),
+        )
     }
 }
 
@@ -125,6 +124,6 @@ mod tests {
     fn waiting_for_the_angle_that_is_here_takes_no_time() {
         let here = Phase(7 << 32 | 5);
         assert_eq!(here.until(Angle(5)), here);
-        assert_eq!(here.until(Angle(4)).since(here), Sweep(TURN - 1));
+        assert_eq!(here.until(Angle(4)).since(here), Sweep(FULL_REVOLUTION - 1));
     }
 }

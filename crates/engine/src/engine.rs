@@ -11,9 +11,8 @@ use crate::meter::Meter;
 use crate::pending::{Left, Pending, Slot};
 use crate::policy::{self, Dispatch, Pick, Policy, Ticket};
 use crate::request::{Account, Action, Command, CommandId, Event, Outcome, Reply, Request};
-use crate::{
-    Admission, Contract, Executed, Execution, Priority, Profile, Purpose, Settings, VolumeId,
-};
+use crate::{Admission, Contract, Executed, Execution, Priority, Purpose, Settings, VolumeId};
+use drive_profile::Profile;
 
 mod change;
 mod rest;

@@ -26,13 +26,11 @@ mod meter;
 mod order;
 mod pending;
 mod policy;
-mod profile;
 mod request;
 mod settings;
 pub mod stream;
 mod translate;
 mod usage;
-mod worst_case;
 
 pub use admission::{Admission, Refusal};
 pub use agenda::Agenda;
@@ -44,10 +42,8 @@ pub use estimate::{
 pub use execute::{
     Approach, Executed, Execution, Jit, Preemptible, Purpose, SeekSplit, expected_wait,
 };
-pub use profile::{Band, CommandOverheads, Curve, Heads, Profile, Skew, Spot};
 pub use request::{
     Account, Action, Command, CommandId, Event, Kept, Outcome, Reply, Request, RequestId,
 };
 pub use settings::{CommandBound, Deadlines, Server, Settings};
 pub use translate::{Declared, Demand, Mechanics};
-pub use worst_case::{Extremes, SEEK_DEVIATIONS, Transfer};

@@ -38,7 +38,7 @@ pub struct Settings {
 /// What is known of a disk on which requests have deadlines, and how its slack is given away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
-    /// What a command takes at worst where no [`Profile`](crate::Profile) says it.
+    /// What a command takes at worst where no [`Profile`](drive_profile::Profile) says it.
     pub worst: CommandBound,
     /// What a preemption costs whoever preempts: the positioning for what was interrupted. Zero where requests are
     /// executed whole.

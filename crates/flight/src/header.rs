@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use drive_profile::{Band, CommandOverheads, Extremes, HeadOrder, Profile, SeekTable, Skew};
 use engine::stream::Range;
 use engine::{
-    Approach, Band, CommandBound, CommandOverheads, Curve, Deadlines, DriveTable, Engine,
-    Estimates, EstimatorName, Execution, Extremes, Heads, Jit, PolicyName, Preemptible, Profile,
-    SeekSplit, Server, Settings, Skew,
+    Approach, CommandBound, Deadlines, DriveTable, Engine, Estimates, EstimatorName, Execution,
+    Jit, PolicyName, Preemptible, SeekSplit, Server, Settings,
 };
 use units::Instant;
 
@@ -45,7 +45,7 @@ fields! {
     Preemptible { chunk, jit, seek_split, free_prefetch, preempt_writes }
     Jit { offset, approach }
     Profile {
-        period, period_error_ppb, surfaces, cylinders, bands, seek, seek_write, seek_variation, head_switch, write_settle,
+        rotation_period, rotation_error_ppb, surfaces, cylinders, bands, seek, seek_write, seek_variation, head_switch, write_settle,
         overheads, bus_sector, completion, seek_command, write_cache, extremes,
     }
     CommandOverheads { hit, read, cached, write, seek }
@@ -53,7 +53,7 @@ fields! {
         lbas, first_sector, first_cylinder, sectors_per_track, track_skew, cylinder_skew, first_angle, heads, chunk_read,
         chunk_write,
     }
-    Curve { points }
+    SeekTable { points }
     Extremes { command, bus_sector_write, read_share, write_ahead, detours }
 }
 
@@ -65,7 +65,7 @@ choices! {
     EstimatorName as "an estimator" { EstimatorName::Constants, EstimatorName::Profile, EstimatorName::Learned }
     Range as "a range of intervals" { Range::All, Range::Paper }
     Approach as "an approach" { Approach::InTime, Approach::Ahead }
-    Heads as "an order of heads" { Heads::Up, Heads::UpOnEven, Heads::DownOnEven }
+    HeadOrder as "an order of heads" { HeadOrder::Up, HeadOrder::UpOnEven, HeadOrder::DownOnEven }
 }
 
 impl Coded for Skew {

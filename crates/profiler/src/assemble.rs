@@ -1,6 +1,6 @@
 //! From what was found to what a scheduler needs.
 
-use engine::{Band, Heads};
+use drive_profile::{Band, HeadOrder};
 use units::{Angle, Extent, Lba, Sectors};
 
 use crate::circle::{part, real, whole};
@@ -12,7 +12,7 @@ use crate::sweep::Piece;
 /// The bands of a disk whose cylinders have so many tracks, and its cylinders.
 pub(crate) fn bands(
     pieces: &[Piece],
-    (heads, order): (u32, Option<Heads>),
+    (heads, order): (u32, Option<HeadOrder>),
     block: u64,
 ) -> (Vec<Band>, u32) {
     let mut bands = Vec::new();
@@ -87,7 +87,7 @@ fn band(
         track_skew: skew(lattice.step),
         cylinder_skew: skew(lattice.step + extra),
         first_angle: Angle(u32::try_from(whole(begins * real(1 << 32))).unwrap_or(u32::MAX)),
-        heads: Heads::Up,
+        heads: HeadOrder::Up,
         chunk_read: Sectors(1),
         chunk_write: Sectors(1),
     }

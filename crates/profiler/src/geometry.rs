@@ -1,6 +1,6 @@
 //! The zone map: where zones begin, sectors on their tracks, skews, heads; and how sure all that is.
 
-use engine::{Heads, Skew};
+use drive_profile::{HeadOrder, Skew};
 use units::{Duration, Extent, Lba, Sectors, Share};
 
 use crate::assemble;
@@ -73,11 +73,11 @@ pub struct Geometry {
     pub zones: Vec<Zone>,
     /// The same as a scheduler needs it, broken where the layout is. Chunks are left at one sector: they are not
     /// geometry.
-    pub bands: Vec<engine::Band>,
+    pub bands: Vec<drive_profile::Band>,
     /// Tracks on a cylinder; none if nothing shows where cylinders begin.
     pub heads: Option<Figure<u32>>,
     /// The order in which a cylinder's heads are used; none if nothing shows it, and then it does not matter.
-    pub order: Option<Heads>,
+    pub order: Option<HeadOrder>,
     /// Cylinders, or tracks if it is not known which of them are one cylinder.
     pub cylinders: u32,
     /// How far bands go, and zones are exact: behind it zones are rough, or there are none.
@@ -266,7 +266,7 @@ fn asked(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<(Lattice, f64), Hal
     Ok((local_again(probe, piece)?, until))
 }
 
-/// Heads and their order, where leads are the same each time.
+/// HeadOrder and their order, where leads are the same each time.
 fn exactly(probe: &mut Probe<'_, '_>, pieces: &[Piece]) -> Result<Option<halved::Told>, Halt> {
     let Some(nth) = longest(pieces) else { return Ok(None) };
     let (lattice, until) = asked(probe, &pieces[nth])?;
@@ -326,7 +326,7 @@ fn steady(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<f64, Halt> 
 fn publish(
     bench: &mut Bench<'_>,
     (pieces, coarse): (&[Piece], &[Coarse]),
-    (heads, order): (Option<Figure<u32>>, Option<Heads>),
+    (heads, order): (Option<Figure<u32>>, Option<HeadOrder>),
     (period, block, sigma): (f64, u64, f64),
 ) {
     if let Some(crate::Spindle::Turns(rotation)) = &mut bench.findings.spindle {

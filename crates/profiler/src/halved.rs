@@ -1,9 +1,9 @@
-//! Heads and the order of surfaces where the arm takes the same time each time: leads are halved until they are exact.
+//! HeadOrder and the order of surfaces where the arm takes the same time each time: leads are halved until they are exact.
 //!
 //! Which tracks need equal leads says which of them are one cylinder, and in which order heads are used. Where leads vary,
 //! what was halved is wherever the halving was led to, and nothing is told by it: see [`crate::surfaces`].
 
-use engine::Heads;
+use drive_profile::HeadOrder;
 use units::Share;
 
 use crate::bench::Halt;
@@ -29,8 +29,8 @@ const PRICE: f64 = 6.0;
 /// By how much a layout has to explain leads better than none, in the same.
 const GAIN_MIN: f64 = 40.0;
 
-/// Heads, and their order if it shows.
-pub(crate) type Told = (Figure<u32>, Option<Heads>);
+/// HeadOrder, and their order if it shows.
+pub(crate) type Told = (Figure<u32>, Option<HeadOrder>);
 
 /// A track, and the leads between which the least lies with which it is reached.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ fn vary(
     let mut apart: Vec<f64> = few.iter().zip(&anew).filter_map(apart).collect();
     apart.sort_by(f64::total_cmp);
     let Some(middle) = apart.get(apart.len() / 2).copied() else { return Ok(f64::INFINITY) };
-    // What all drift by together is the clock's. Heads may be changed in the same time each time where the arm varies: so it
+    // What all drift by together is the clock's. HeadOrder may be changed in the same time each time where the arm varies: so it
     // is not what most do, but one may be astray.
     let mut apart: Vec<f64> = apart.iter().map(|apart| (apart - middle).abs()).collect();
     apart.sort_by(f64::total_cmp);
@@ -93,7 +93,7 @@ fn halve(
     Ok(())
 }
 
-/// Heads and their order, from leads to the tracks behind one in the middle of a piece of so many tracks; none if they do not
+/// HeadOrder and their order, from leads to the tracks behind one in the middle of a piece of so many tracks; none if they do not
 /// show, or vary.
 ///
 /// # Errors
@@ -136,7 +136,7 @@ pub(crate) fn heads(
 }
 
 /// The number of heads and their order that explain the leads best, which are known to so many ns.
-fn explain(leads: &[(i64, f64)], error: f64) -> Option<(u32, Option<Heads>)> {
+fn explain(leads: &[(i64, f64)], error: f64) -> Option<(u32, Option<HeadOrder>)> {
     let last = leads.last()?.0;
     let none = classes(leads, error, |_| (0, false));
     // The best of each order.
@@ -164,7 +164,7 @@ fn explain(leads: &[(i64, f64)], error: f64) -> Option<(u32, Option<Heads>)> {
         return None;
     }
     let told = (up.0 - turned.0).abs() > GAIN_MIN / 2.0;
-    let order = if up.0 < turned.0 { Heads::Up } else { Heads::UpOnEven };
+    let order = if up.0 < turned.0 { HeadOrder::Up } else { HeadOrder::UpOnEven };
     Some((heads, told.then_some(order)))
 }
 

@@ -1,6 +1,6 @@
 //! From where sectors lie to what a scheduler takes of it, before anything is known of the arm.
 
-use engine::{CommandOverheads, Curve, Extremes, Profile};
+use drive_profile::{CommandOverheads, Extremes, Profile, SeekTable};
 use units::{Duration, Sectors};
 
 use crate::findings::Figure;
@@ -10,13 +10,13 @@ impl Geometry {
     /// A profile that knows where sectors lie and nothing of the arm, for a turn of `period`.
     pub fn profile(&self, period: &Figure<Duration>) -> Profile {
         Profile {
-            period: period.value,
-            period_error_ppb: error_ppb(period),
+            rotation_period: period.value,
+            rotation_error_ppb: error_ppb(period),
             surfaces: self.heads.map_or(1, |heads| heads.value),
             cylinders: self.cylinders,
             bands: self.bands.clone(),
-            seek: Curve::default(),
-            seek_write: Curve::default(),
+            seek: SeekTable::default(),
+            seek_write: SeekTable::default(),
             seek_variation: Duration::ZERO,
             head_switch: Duration::ZERO,
             write_settle: Duration::ZERO,

@@ -12,7 +12,7 @@
 //! each layout, all curves weighed, makes layouts of few and of many heads comparable: one head is the layout in which every
 //! track is a step.
 
-use engine::Heads;
+use drive_profile::HeadOrder;
 
 use crate::circle::{real, signed};
 use crate::dynamics::threshold::Estimate;
@@ -39,7 +39,7 @@ pub(crate) struct Layout {
     /// How many tracks of its cylinder lie before the first track.
     pub(crate) before: u32,
     /// The order of heads, if it shows.
-    pub(crate) order: Option<Heads>,
+    pub(crate) order: Option<HeadOrder>,
     /// By how much later a track begins if a new cylinder does with it, in ns: what the lattice that leads were found by does
     /// not know of; and its standard error.
     pub(crate) extra: f64,
@@ -57,7 +57,7 @@ impl Layout {
 /// By how much less likely the next best number of heads has to be, as twice a logarithm: one in three thousand.
 const MARGIN: f64 = 16.0;
 /// The orders of heads: none that shows, and those that are used.
-const ORDERS: [Option<Heads>; 3] = [None, Some(Heads::Up), Some(Heads::UpOnEven)];
+const ORDERS: [Option<HeadOrder>; 3] = [None, Some(HeadOrder::Up), Some(HeadOrder::UpOnEven)];
 /// The same for an order of heads.
 const ORDER_MARGIN: f64 = 12.0;
 /// How much leads vary from drive to drive, in ns.
@@ -140,7 +140,7 @@ fn level(leads: &[Lead]) -> f64 {
 /// The likeliest layout with so many heads in this order, and what speaks against it.
 fn likeliest(
     (leads, angles): (&[Lead], &Angles),
-    (heads, order): (u32, Option<Heads>),
+    (heads, order): (u32, Option<HeadOrder>),
     level: f64,
 ) -> (f64, Layout) {
     let layout = |before| Layout { heads, before, order, extra: 0.0, extra_error: EXTRA };
@@ -177,7 +177,7 @@ fn ways(leads: &[Lead], layout: Layout, level: f64) -> (f64, Vec<Way>) {
     let spot = |track: i64| {
         let track = track + i64::from(layout.before);
         let (cylinder, head) = (track.div_euclid(count), track.rem_euclid(count));
-        let down = layout.order == Some(Heads::UpOnEven) && cylinder % 2 != 0;
+        let down = layout.order == Some(HeadOrder::UpOnEven) && cylinder % 2 != 0;
         (cylinder, if down { count - 1 - head } else { head })
     };
     let mut likely = [[0.0; SPREADS.len()]; 2];

@@ -42,7 +42,7 @@ fn measured(model: &Arc<Model>, budget: Budget, seed: u64) -> (Findings, Duratio
 
 fn found_of(
     target: &mut BenchTarget,
-    map: &engine::Profile,
+    map: &drive_profile::Profile,
     budget: Budget,
 ) -> (Findings, Duration) {
     let mut watcher = |_: &Progress| ControlFlow::Continue(());

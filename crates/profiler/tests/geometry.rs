@@ -149,9 +149,9 @@ fn bands_say_at_which_angle_a_sector_lies() {
         let mut profile = config::profile::assumed(&model);
         profile.bands.clone_from(&map(&measured).bands);
         profile.surfaces = model.spec().surfaces;
-        profile.assert_sane();
+        profile.assert_valid();
         let step = usize::try_from(model.capacity().0 / 4_001).expect("small");
-        let off = |lba: Lba| profile.spot(lba).angle - model.position(lba).angle;
+        let off = |lba: Lba| profile.locate(lba).angle - model.position(lba).angle;
         let first = off(Lba(0));
         let mut all: Vec<i32> = (0..model.capacity().0)
             .step_by(step)

@@ -43,7 +43,7 @@ fn is_right(findings: &Findings, model: &Model) -> bool {
     let map = map.profile(&turns.period);
     let step = map.capacity().0 / SAMPLES;
     let right = |nth: u64| {
-        let (found, is) = (map.spot(Lba(nth * step)), model.position(Lba(nth * step)));
+        let (found, is) = (map.locate(Lba(nth * step)), model.position(Lba(nth * step)));
         found.cylinder == is.cylinder && found.surface == is.surface
     };
     (0..SAMPLES).filter(|nth| right(*nth)).count() as u64 * 100 >= SAMPLES * 95

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use config::drives;
 use config::profile::{Device, Measured, Run, assumed};
 use drive::{AnyModel, Model};
-use engine::Profile;
+use drive_profile::Profile;
 use sim::{BenchTarget, Dice};
 use spindle_profiler::{
     Bench, Budget, Figure, Findings, Geometry, Progress, Rotation, Spindle, Stage, dynamics,
@@ -27,7 +27,7 @@ fn mechanical() -> impl Iterator<Item = (&'static str, Arc<Model>)> {
 
 /// Where sectors lie and how fast the spindle turns, as somebody finds who makes no mistakes: that is another half of a profile.
 fn map(model: &Model) -> (Findings, Profile) {
-    let known = Profile { period: model.period(), ..assumed(model) };
+    let known = Profile { rotation_period: model.period(), ..assumed(model) };
     let period = Figure {
         value: model.period(),
         spread: Duration::from_nanos(3),

@@ -4,11 +4,12 @@ use core::ops::{Add, AddAssign, Sub};
 
 use crate::Duration;
 
-/// An angle in 2⁻³² of a turn. Sums wrap, as turns do.
+/// An angle in 2⁻³² of a revolution. Sums wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Angle(pub u32);
 
-const TURN: u128 = 1 << 32;
+/// One revolution in the unit of [`Angle`].
+pub const FULL_REVOLUTION: u64 = 1 << 32;
 
 impl Angle {
     /// Where the index mark is.
@@ -20,14 +21,15 @@ impl Angle {
     /// If the period is zero: a disk that stands has no angle.
     pub fn turned(after: Duration, period: Duration) -> Self {
         assert!(period > Duration::ZERO, "a turn takes time");
-        let part = u128::from(after.as_nanos() % period.as_nanos()) * TURN;
+        let part = u128::from(after.as_nanos() % period.as_nanos()) * u128::from(FULL_REVOLUTION);
         Self(u32::try_from(part / u128::from(period.as_nanos())).expect("a part of a turn"))
     }
 
     /// How long the disk takes to turn so far, at one turn a `period`; rounded up, so that a head that waits
     /// so long is never early.
     pub fn time(self, period: Duration) -> Duration {
-        let nanos = (u128::from(self.0) * u128::from(period.as_nanos())).div_ceil(TURN);
+        let nanos =
+            (u128::from(self.0) * u128::from(period.as_nanos())).div_ceil(FULL_REVOLUTION.into());
         Duration::from_nanos(u64::try_from(nanos).expect("under one period"))
     }
 }

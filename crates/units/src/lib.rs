@@ -32,7 +32,7 @@ mod share;
 mod space;
 mod time;
 
-pub use angle::Angle;
+pub use angle::{Angle, FULL_REVOLUTION};
 pub use io::{Op, Operation};
 pub use parse::{ParseError, Rate};
 pub use share::Share;

@@ -1,6 +1,7 @@
 //! The tables `[pool]` and `[[pool.volume]]`.
 
-use engine::{Admission, Profile};
+use drive_profile::Profile;
+use engine::Admission;
 use units::{Bytes, Share};
 use volume::pool::format::Geometry;
 use volume::pool::limits::{BLOCK_SECTORS, VOLUME_BLOCKS_MAX};

@@ -6,7 +6,7 @@
 //!  a stripe of two             d0    d1    d0    d1         m = ⌈n ÷ 2⌉ pieces on each disk, each due T ÷ m after the last
 //! ```
 
-use engine::Profile;
+use drive_profile::Profile;
 use engine::stream::{Asked, Task};
 use units::{Bytes, Duration, Extent, SECTOR_BYTES, Sectors};
 use volume::pool::limits::BLOCK_SECTORS;

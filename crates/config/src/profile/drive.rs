@@ -7,7 +7,7 @@ use ::drive::{
     AnySpec, Arm, Bus, Discipline, Firmware, Mapping, Overheads, ReadAhead, ReadBuffer, SeekCurve,
     Skip, Spec, Zone,
 };
-use engine::{Band, Extremes, Heads, Profile, Skew};
+use drive_profile::{Band, Extremes, HeadOrder, Profile, Skew};
 use profiler::dynamics::{CHUNK_MIN, Chunks, Dynamics, Seeks};
 use units::{Angle, Duration, SECTOR_BYTES, Sectors, Share};
 
@@ -151,7 +151,7 @@ impl Measured {
         let write = dynamics.write_buffer;
         let held = write.and_then(|write| write.size).map_or(Sectors::ZERO, |size| size.value);
         let spec = Spec {
-            period: profile.period,
+            period: profile.rotation_period,
             surfaces: profile.surfaces,
             mapping: mapping(&profile.bands),
             zones: zones(&profile),
@@ -236,8 +236,8 @@ fn firmware(dynamics: &Dynamics, read_ahead: ReadAhead) -> Firmware {
 
 /// One order for the whole disk: by the zone, unless some zone begins the other way round.
 fn mapping(bands: &[Band]) -> Mapping {
-    let any = |heads: Heads| bands.iter().any(|band| band.heads == heads);
-    match (any(Heads::DownOnEven), any(Heads::UpOnEven)) {
+    let any = |heads: HeadOrder| bands.iter().any(|band| band.heads == heads);
+    match (any(HeadOrder::DownOnEven), any(HeadOrder::UpOnEven)) {
         (true, _) => Mapping::Serpentine,
         (false, true) => Mapping::SerpentineZone,
         (false, false) => Mapping::Cylinder,
@@ -323,14 +323,16 @@ impl<'a> Changes<'a> {
         let best =
             rates.into_iter().flat_map(|rates| &rates.points).map(|point| point.drive.0).max();
         let band = &profile.bands[0];
-        let skew = |skew: Skew| (u128::from(skew.0) * u128::from(profile.period.as_nanos())) >> 64;
+        let skew = |skew: Skew| {
+            (u128::from(skew.0) * u128::from(profile.rotation_period.as_nanos())) >> 64
+        };
         let heads = u128::from(profile.surfaces);
-        let turns = heads * u128::from(profile.period.as_nanos());
+        let turns = heads * u128::from(profile.rotation_period.as_nanos());
         let took = turns + (heads - 1) * skew(band.track_skew) + skew(band.cylinder_skew);
         let bytes = heads * u128::from(band.sectors_per_track) * u128::from(SECTOR_BYTES);
         let rate = bytes * 1_000_000_000 / took.max(1);
         // Where the bus is what is slow nothing is known of the tracks.
-        let media = profile.period / u64::from(band.sectors_per_track);
+        let media = profile.rotation_period / u64::from(band.sectors_per_track);
         let least = rate - rate / LATE_PARTS;
         let late = media > profile.bus_sector && best.is_some_and(|best| u128::from(best) < least);
         Self { profile, late }
@@ -338,12 +340,12 @@ impl<'a> Changes<'a> {
 
     /// What a movement takes that has to be done within a skew.
     fn fitted(self, time: Duration, of: fn(&Band) -> Skew) -> Duration {
-        let period = u128::from(self.profile.period.as_nanos());
+        let period = u128::from(self.profile.rotation_period.as_nanos());
         let room = |band: &Band| {
             let skew = u128::from(of(band).0) * period;
             let skew = if self.late { skew.div_ceil(1 << 64) } else { skew >> 64 };
             let skew = Duration::from_nanos(u64::try_from(skew).unwrap_or(u64::MAX));
-            let sector = self.profile.period / u64::from(band.sectors_per_track);
+            let sector = self.profile.rotation_period / u64::from(band.sectors_per_track);
             if self.late { skew } else { skew.saturating_sub(sector) }
         };
         let room = self.profile.bands.iter().map(room).min().unwrap_or(time);

@@ -1,7 +1,7 @@
 //! Where sectors lie: `[found.geometry]`.
 
 use drive::{CYLINDERS_MAX, SECTORS_PER_TRACK_MAX, SURFACES_MAX, ZONES_MAX};
-use engine::{Band, Heads, Skew};
+use drive_profile::{Band, HeadOrder, Skew};
 use profiler::limits::BANDS_MAX;
 use profiler::{Findings, Geometry, Zone};
 use units::{Angle, Extent, Lba, Sectors, Share};
@@ -20,11 +20,11 @@ pub(super) fn visit(findings: &mut Findings, form: &mut Form<'_>) -> Result<(), 
 }
 
 by_name!(
-    Heads,
+    HeadOrder,
     "the order of heads",
-    Heads::Up = "up",
-    Heads::UpOnEven = "up-on-even",
-    Heads::DownOnEven = "down-on-even",
+    HeadOrder::Up = "up",
+    HeadOrder::UpOnEven = "up-on-even",
+    HeadOrder::DownOnEven = "down-on-even",
 );
 
 /// In 2⁻⁶⁴ of a turn, in base sixteen: TOML's numbers end before.
@@ -121,7 +121,7 @@ impl Record for Band {
             track_skew: Skew::default(),
             cylinder_skew: Skew::default(),
             first_angle: Angle::ZERO,
-            heads: Heads::Up,
+            heads: HeadOrder::Up,
             chunk_read: Sectors::ZERO,
             chunk_write: Sectors::ZERO,
         }

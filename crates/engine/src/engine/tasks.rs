@@ -8,7 +8,8 @@ use super::Engine;
 use crate::policy::Worst;
 use crate::request::Kept;
 use crate::stream::{Range, Task, TaskId, TaskSet};
-use crate::{Contract, Execution, Profile, Refusal, Server, Settings, Transfer, VolumeId};
+use crate::{Contract, Execution, Refusal, Server, Settings, VolumeId};
+use drive_profile::{Profile, TransferKind};
 
 /// Best effort's server among the tasks; all others are named like their volumes.
 pub const BEST_EFFORT_TASK: TaskId = TaskId(u32::MAX);
@@ -37,8 +38,8 @@ impl Settings {
             Execution::Preemptible(how) => how.chunk.unwrap_or(self.command_max),
             Execution::Whole { .. } => self.command_max,
         };
-        let read = worst.somewhere(read.min(self.command_max), Transfer::Read);
-        read.max(worst.somewhere(self.command_max, Transfer::Write))
+        let read = worst.somewhere(read.min(self.command_max), TransferKind::Read);
+        read.max(worst.somewhere(self.command_max, TransferKind::Write))
     }
 }
 

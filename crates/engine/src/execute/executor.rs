@@ -7,7 +7,7 @@ use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 use super::phase::Phase;
 use super::way::{Outlook, Way};
 use super::{Arm, Executed, Preemptible, Purpose};
-use crate::profile::{Profile, Spot};
+use drive_profile::{PhysicalAddress, Profile};
 
 /// A command is sent at least so much earlier than rotation alone asks for.
 const GUARD_MIN: Duration = Duration::from_micros(50);
@@ -41,7 +41,7 @@ pub(crate) enum Step {
 #[derive(Clone, Copy, Debug)]
 struct Awaited {
     /// Where the head is when its last sector has passed.
-    end: Spot,
+    end: PhysicalAddress,
     /// When it was to be complete, if rotation was known.
     expected: Option<Instant>,
     /// No completion before this one came off the media.
@@ -76,10 +76,10 @@ pub(crate) struct Executor {
 
 impl Executor {
     pub(crate) fn new(settings: Preemptible, profile: Arc<Profile>) -> Self {
-        profile.assert_sane();
+        profile.assert_valid();
         Self {
             settings,
-            phase: Phase::new(profile.period, profile.period_error_ppb),
+            phase: Phase::new(profile.rotation_period, profile.rotation_error_ppb),
             profile,
             arm: None,
             dirty: false,
@@ -103,7 +103,7 @@ impl Executor {
     }
 
     pub(crate) fn period(&self) -> Duration {
-        self.profile.period
+        self.profile.rotation_period
     }
 
     /// What one command of `operation` transfers from `at` on.
@@ -160,7 +160,7 @@ impl Executor {
         let moves = matches!(head.op, Op::Read | Op::Write);
         let known = head.extent.end().0 <= self.profile.capacity().0;
         // Beyond a quarter of a turn nobody knows where the disk stands.
-        let lost = self.phase.drift(now) > self.profile.period / 4;
+        let lost = self.phase.drift(now) > self.profile.rotation_period / 4;
         if !moves || !known || lost || goes_on(arm, head) {
             return None;
         }
@@ -193,7 +193,7 @@ impl Executor {
         }
         // The drive reads on by itself meanwhile: a chunk takes what the media or what the bus takes for it. The way
         // over the end of the last one is part of it.
-        let media = self.profile.transfer(Extent::new(Lba(from.0 - 1), Sectors(len + 1)));
+        let media = self.profile.transfer_time(Extent::new(Lba(from.0 - 1), Sectors(len + 1)));
         let bus = self.profile.overheads.hit + self.profile.bus_sector * len;
         (now + media.max(bus) + self.guard <= until).then_some(extent)
     }
@@ -224,14 +224,14 @@ impl Executor {
         if writes && profile.write_cache && !operation.fua {
             return None;
         }
-        let start = profile.spot(extent.start);
+        let start = profile.locate(extent.start);
         let (overhead, lag) = if writes {
             (profile.overheads.write, Duration::ZERO)
         } else {
             (profile.overheads.read, profile.completion)
         };
-        let travel = profile.movement((arm.cylinder, arm.surface), &start, writes);
-        let (media, bus) = (profile.transfer(extent), profile.bus_sector * extent.len.0);
+        let travel = profile.movement_time((arm.cylinder, arm.surface), &start, writes);
+        let (media, bus) = (profile.transfer_time(extent), profile.bus_sector * extent.len.0);
         let lag = lag + bus.saturating_sub(media);
         let timed = self.towards.is_some_and(|(towards, _)| towards == extent.start);
         let passes = self.phase.next(start.angle, now + overhead + travel);
@@ -240,7 +240,7 @@ impl Executor {
         let soonest = now + overhead / 2 + travel / 2 + media / 2;
         self.done.timed += u64::from(timed);
         let there = travel == Duration::ZERO;
-        Some(Awaited { end: profile.end(extent), expected, soonest, timed, there, lag })
+        Some(Awaited { end: profile.end_of(extent), expected, soonest, timed, there, lag })
     }
 
     /// A command has come back from the drive.
@@ -263,13 +263,13 @@ impl Executor {
             _ => Extent::new(extent.start, Sectors::ZERO),
         };
         let (spot, arm) = match operation.op {
-            Op::Seek => (self.profile.spot(extent.start), (Some(extent.start), nothing, None)),
+            Op::Seek => (self.profile.locate(extent.start), (Some(extent.start), nothing, None)),
             Op::Read => {
                 let end = extent.end().max(on.end());
                 let read = Extent::new(on.start, on.start.distance(end));
-                (self.profile.end(extent), (None, read, None))
+                (self.profile.end_of(extent), (None, read, None))
             }
-            Op::Write => (self.profile.end(extent), (None, nothing, Some(extent.end()))),
+            Op::Write => (self.profile.end_of(extent), (None, nothing, Some(extent.end()))),
             Op::Flush | Op::Trim | Op::WriteZeroes => {
                 // Where a drive leaves its arm after these is its own affair.
                 self.arm = None;
@@ -290,7 +290,7 @@ impl Executor {
         let passed = now.saturating_sub(awaited.lag);
         self.phase.observe(awaited.end.angle, passed);
         let Some(expected) = awaited.expected else { return };
-        let half = self.profile.period / 2;
+        let half = self.profile.rotation_period / 2;
         let missed = now > expected + half;
         if missed && awaited.timed {
             self.done.missed += 1;

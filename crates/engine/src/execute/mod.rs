@@ -12,7 +12,7 @@
 //! the way there worked out anew.
 //!
 //! Invariants: the plan of a request transfers each of its sectors once and in order; predictions are made from a
-//! [`Profile`](crate::Profile) and from completions, never from the drive; a wait never lasts longer than a turn and a half.
+//! [`Profile`](drive_profile::Profile) and from completions, never from the drive; a wait never lasts longer than a turn and a half.
 
 mod executor;
 mod phase;

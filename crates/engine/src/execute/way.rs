@@ -4,7 +4,7 @@ use units::{Duration, Instant, Lba, Op, Operation};
 
 use super::phase::Phase;
 use super::{Approach, Arm, Jit, Preemptible, SeekSplit};
-use crate::profile::{Profile, Spot};
+use drive_profile::{PhysicalAddress, Profile};
 
 /// A seek is split into at most so many parts: each costs a start and a stop of the arm.
 const PARTS_MAX: u32 = 4;
@@ -55,10 +55,11 @@ impl Outlook<'_> {
     /// What to do next; `None` if the disk's rotation is not known.
     pub(super) fn next(&self, head: &Operation) -> Option<Way> {
         let start = head.extent.start;
-        let target = self.profile.spot(start);
+        let target = self.profile.locate(start);
         let electronics = self.electronics(head);
         let writes = head.op == Op::Write;
-        let travel = self.profile.movement((self.arm.cylinder, self.arm.surface), &target, writes);
+        let travel =
+            self.profile.movement_time((self.arm.cylinder, self.arm.surface), &target, writes);
         if travel == Duration::ZERO || self.arm.arrived == Some(start) {
             return self.there(&target, electronics);
         }
@@ -84,12 +85,12 @@ impl Outlook<'_> {
         }
     }
 
-    fn distance(&self, target: &Spot) -> u32 {
+    fn distance(&self, target: &PhysicalAddress) -> u32 {
         self.arm.cylinder.abs_diff(target.cylinder)
     }
 
     /// The arm is there: the rest is rotation.
-    fn there(&self, target: &Spot, electronics: Duration) -> Option<Way> {
+    fn there(&self, target: &PhysicalAddress, electronics: Duration) -> Option<Way> {
         let ready = self.now + electronics;
         let passes = self.phase.next(target.angle, ready)?;
         if passes.since(ready) <= self.guard {
@@ -103,7 +104,7 @@ impl Outlook<'_> {
     fn in_time(
         &self,
         start: Lba,
-        target: &Spot,
+        target: &PhysicalAddress,
         electronics: Duration,
         travel: Duration,
     ) -> Option<Way> {
@@ -138,7 +139,7 @@ impl Outlook<'_> {
     fn ahead(
         &self,
         start: Lba,
-        target: &Spot,
+        target: &PhysicalAddress,
         electronics: Duration,
         travel: Duration,
     ) -> Option<Way> {
@@ -149,7 +150,8 @@ impl Outlook<'_> {
         let distance = self.distance(target);
         let under_way = self.parts_left_to(start);
         let parts_min = self.parts_min(distance).min(under_way.unwrap_or(PARTS_MAX));
-        let just_missed = parts_min == 1 && direct.since(arrival) + spread > self.profile.period;
+        let just_missed =
+            parts_min == 1 && direct.since(arrival) + spread > self.profile.rotation_period;
         let split = self.settings.seek_split.is_some() && !just_missed;
         // What was begun in parts is ended in as many: else each of them could be split again.
         let parts_max = if split { under_way.unwrap_or(PARTS_MAX) } else { 1 };
@@ -210,7 +212,7 @@ impl Outlook<'_> {
         self.now + self.part(count, distance) * u64::from(count)
     }
 
-    fn seek(&self, start: Lba, target: &Spot, left: u32) -> Way {
+    fn seek(&self, start: Lba, target: &PhysicalAddress, left: u32) -> Way {
         if left <= 1 {
             return Way::Seek { to: start, left: 0 };
         }
@@ -220,7 +222,7 @@ impl Outlook<'_> {
         } else {
             self.arm.cylinder - step
         };
-        Way::Seek { to: self.profile.first_on(cylinder), left: left - 1 }
+        Way::Seek { to: self.profile.first_lba_on(cylinder), left: left - 1 }
     }
 }
 
@@ -236,12 +238,12 @@ mod tests {
     use units::{Angle, Extent, Sectors};
 
     use super::*;
-    use crate::profile::tests::sample;
+    use drive_profile::example_profile;
 
     /// An outlook of an arm on cylinder 0 whose disk had its index mark under the head at the beginning.
     fn way(settings: Preemptible, target: Lba, now: Duration) -> Way {
-        let profile = sample();
-        let mut phase = Phase::new(profile.period, 0);
+        let profile = example_profile();
+        let mut phase = Phase::new(profile.rotation_period, 0);
         phase.observe(Angle::ZERO, Instant::ZERO);
         let read = Extent::new(Lba(0), Sectors(0));
         let arm = Arm { cylinder: 0, surface: 0, arrived: None, read, written: None };
@@ -260,7 +262,7 @@ mod tests {
     }
 
     fn on(cylinder: u32) -> Lba {
-        sample().first_on(cylinder)
+        example_profile().first_lba_on(cylinder)
     }
 
     #[test]
@@ -268,17 +270,17 @@ mod tests {
         let Execution::Preemptible(paper) = Execution::of_the_paper(Sectors(50), 500) else {
             unreachable!()
         };
-        let profile = sample();
+        let profile = example_profile();
         let target = on(100);
         let Way::Wait(until) = way(paper, target, Duration::from_millis(1)) else {
             panic!("there is slack")
         };
         // Sent then, the head arrives 1 ms before the sector does.
-        let spot = profile.spot(target);
+        let spot = profile.locate(target);
         let arrival = until + profile.overheads.read + profile.seek.time(100);
-        let passes = spot.angle.time(profile.period).as_nanos();
-        let ahead = (passes + 100 * profile.period.as_nanos() - arrival.as_nanos())
-            % profile.period.as_nanos();
+        let passes = spot.angle.time(profile.rotation_period).as_nanos();
+        let ahead = (passes + 100 * profile.rotation_period.as_nanos() - arrival.as_nanos())
+            % profile.rotation_period.as_nanos();
         assert_eq!(ahead, 1_000_000);
     }
 
@@ -297,14 +299,14 @@ mod tests {
     fn ahead_splits_what_is_longer_than_the_longest_whatever_that_costs() {
         let settings =
             Preemptible { seek_split: Some(SeekSplit::Always(300)), ..Preemptible::default() };
-        let profile = sample();
+        let profile = example_profile();
         for cylinder in (1..1_000).step_by(7) {
             for micros in (0..10_000).step_by(500) {
                 let way = way(settings, on(cylinder), Duration::from_micros(micros));
                 match way {
                     Way::Go => assert!(cylinder <= 300, "to cylinder {cylinder} in one"),
                     Way::Seek { to, .. } => {
-                        let moved = profile.spot(to).cylinder;
+                        let moved = profile.locate(to).cylinder;
                         assert!(moved <= 300, "by {moved} cylinders to {cylinder}");
                     }
                     Way::Wait(_) => {}
@@ -316,14 +318,14 @@ mod tests {
     #[test]
     fn ahead_moves_the_arm_in_the_slack_and_never_costs_a_turn() {
         let settings = Preemptible { seek_split: None, ..Preemptible::default() };
-        let profile = sample();
+        let profile = example_profile();
         for cylinder in (1..1_000).step_by(13) {
             let target = on(cylinder);
-            let spot = profile.spot(target);
-            let travel = profile.movement((0, 0), &spot, false);
-            let period = profile.period.as_nanos();
+            let spot = profile.locate(target);
+            let travel = profile.movement_time((0, 0), &spot, false);
+            let period = profile.rotation_period.as_nanos();
             let after = |from: u64| {
-                let due = spot.angle.time(profile.period).as_nanos();
+                let due = spot.angle.time(profile.rotation_period).as_nanos();
                 from + (due + (from / period + 2) * period - from) % period
             };
             let direct = after((profile.overheads.read + travel).as_nanos());

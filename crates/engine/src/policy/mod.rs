@@ -16,7 +16,8 @@ use units::{DiskTime, Instant, Operation};
 
 use crate::estimate::Class;
 use crate::request::Kept;
-use crate::{Contract, PolicyName, Profile, Settings, VolumeId};
+use crate::{Contract, PolicyName, Settings, VolumeId};
+use drive_profile::Profile;
 
 pub(crate) use deadline::{Deadline, Worst};
 pub(crate) use fcfs::Fcfs;

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use spindle_engine::{Band, Command, CommandOverheads, Curve, Heads, Profile, Skew};
+use drive_profile::{Band, CommandOverheads, Extremes, HeadOrder, Profile, SeekTable, Skew};
+use spindle_engine::Command;
 use units::{Angle, Duration, Extent, Instant, Lba, Op, Sectors};
 
 use super::ms;
@@ -12,8 +13,8 @@ use super::ms;
 pub fn profile() -> Profile {
     let points = vec![(1, ms(1)), (999, ms(11))];
     Profile {
-        period: ms(10),
-        period_error_ppb: 20_000,
+        rotation_period: ms(10),
+        rotation_error_ppb: 20_000,
         surfaces: 2,
         cylinders: 1_000,
         bands: vec![Band {
@@ -24,12 +25,12 @@ pub fn profile() -> Profile {
             track_skew: Skew::of(10, 100),
             cylinder_skew: Skew::of(12, 100),
             first_angle: Angle::ZERO,
-            heads: Heads::Up,
+            heads: HeadOrder::Up,
             chunk_read: Sectors(16),
             chunk_write: Sectors(16),
         }],
-        seek: Curve { points: points.clone() },
-        seek_write: Curve { points },
+        seek: SeekTable { points: points.clone() },
+        seek_write: SeekTable { points },
         seek_variation: Duration::from_micros(300),
         head_switch: Duration::from_micros(800),
         write_settle: Duration::ZERO,
@@ -44,7 +45,7 @@ pub fn profile() -> Profile {
         completion: Duration::from_micros(3),
         seek_command: true,
         write_cache: true,
-        extremes: spindle_engine::Extremes::default(),
+        extremes: Extremes::default(),
     }
 }
 
@@ -66,7 +67,7 @@ pub struct Spinning {
 impl Spinning {
     pub fn new(sway: Vec<u64>) -> Self {
         let profile = profile();
-        let period = profile.period + Duration::from_nanos(50);
+        let period = profile.rotation_period + Duration::from_nanos(50);
         let (volatile, durable) = (BTreeSet::new(), BTreeSet::new());
         Self { profile, period, at: (0, 0), behind: Lba(0), volatile, durable, sway, moves: 0 }
     }
@@ -90,29 +91,29 @@ impl Spinning {
             }
             Op::Read if extent.start == self.behind => {
                 self.behind = extent.end();
-                now + overheads.hit + self.profile.transfer(extent)
+                now + overheads.hit + self.profile.transfer_time(extent)
             }
             _ => {
                 if command.operation.op == Op::Write {
                     self.durable.extend(extent.start.0..extent.end().0);
                 }
                 let ready = now + overheads.read + self.move_to(extent.start);
-                let angle = self.profile.spot(extent.start).angle.time(self.period).as_nanos();
+                let angle = self.profile.locate(extent.start).angle.time(self.period).as_nanos();
                 let period = self.period.as_nanos();
                 let turned = ready.as_nanos() % period;
                 let wait = (angle + period - turned) % period;
                 self.behind = extent.end();
-                let end = self.profile.end(extent);
+                let end = self.profile.end_of(extent);
                 self.at = (end.cylinder, end.surface);
-                let transfer = self.profile.transfer(extent);
+                let transfer = self.profile.transfer_time(extent);
                 ready + Duration::from_nanos(wait) + transfer + self.profile.completion
             }
         }
     }
 
     fn move_to(&mut self, lba: Lba) -> Duration {
-        let to = self.profile.spot(lba);
-        let time = self.profile.movement(self.at, &to, false);
+        let to = self.profile.locate(lba);
+        let time = self.profile.movement_time(self.at, &to, false);
         self.at = (to.cylinder, to.surface);
         self.moves += 1;
         let off = self.sway[self.moves % self.sway.len()];

@@ -115,7 +115,7 @@ pub(crate) fn share(
         }
         prober.lose();
         let timed = prober.bench.time(Operation::read(extent))?;
-        let spot = prober.profile.spot(extent.start);
+        let spot = prober.profile.locate(extent.start);
         let sector = prober.spindle.sweep(spot.sector);
         // When the read would have been seen complete if it ended with its first block.
         let first = spot.angle + Angle(small(f64::from(spot.sector.0) * part(block)));

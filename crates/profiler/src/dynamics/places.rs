@@ -9,7 +9,7 @@
 //! along it and along its cylinders and some bends, and each of many places has its own lateness beyond that, which is
 //! believed as far as places differ by more than noise.
 
-use engine::{Band, Profile};
+use drive_profile::{Band, Profile};
 use units::{Angle, Lba, Sectors};
 
 use super::num::{fraction, part, small};
@@ -234,7 +234,7 @@ pub(crate) fn angle(late: f64, period: f64) -> Angle {
 
 #[cfg(test)]
 mod tests {
-    use engine::{Heads, Skew};
+    use drive_profile::{HeadOrder, Skew};
     use units::Extent;
 
     use super::*;
@@ -252,7 +252,7 @@ mod tests {
             track_skew: Skew(0),
             cylinder_skew: Skew(0),
             first_angle: Angle(0),
-            heads: Heads::Up,
+            heads: HeadOrder::Up,
             chunk_read: Sectors(1),
             chunk_write: Sectors(1),
         };

@@ -19,7 +19,7 @@ const WORTH: u32 = 250_000_000;
 /// `base` is what a way of no distance takes, in ns.
 pub(crate) fn prediction(
     prober: &mut Prober<'_, '_>,
-    curve: &engine::Curve,
+    curve: &drive_profile::SeekTable,
     base: f64,
 ) -> Result<Prediction, Halt> {
     let ways = if prober.bench.budget().quick { WAYS / 4 } else { WAYS };

@@ -5,7 +5,7 @@
 //! each read, and a head that has begun to go to the next track goes there first, nobody sets out from the last part
 //! of a track.
 
-use engine::Profile;
+use drive_profile::Profile;
 use units::{Angle, Duration, Extent, Instant, Lba, Operation, Sectors};
 
 use super::num::{at, fraction, instant, ns, part, small, whole};
@@ -124,7 +124,7 @@ impl<'a, 'b> Prober<'a, 'b> {
     pub(crate) fn new(bench: &'a mut Bench<'b>, profile: &'a Profile) -> Self {
         let counted = bench.findings.is_done(Stage::Zones);
         let counted = if counted { bench.spent() } else { Duration::ZERO };
-        let spindle = Spindle::new(profile.period, counted);
+        let spindle = Spindle::new(profile.rotation_period, counted);
         let takeover = TAKEOVER_FIRST.min(spindle.period() / 4.0);
         let last = profile.cylinders - 1;
         let mut new = Self {
@@ -184,10 +184,10 @@ impl<'a, 'b> Prober<'a, 'b> {
 
     /// The same as the map alone has it.
     fn track_on_map(&self, cylinder: u32, surface: u32) -> Option<Track> {
-        let mut lba = self.profile.first_on(cylinder);
+        let mut lba = self.profile.first_lba_on(cylinder);
         let mut best: Option<Track> = None;
         while lba.0 < self.profile.capacity().0 {
-            let spot = self.profile.spot(lba);
+            let spot = self.profile.locate(lba);
             if spot.cylinder > cylinder {
                 break;
             }
@@ -203,7 +203,7 @@ impl<'a, 'b> Prober<'a, 'b> {
 
     /// Where an extent on one track ends, as the map has it.
     pub(crate) fn end_on_map(&self, extent: Extent) -> Angle {
-        let spot = self.profile.spot(extent.start);
+        let spot = self.profile.locate(extent.start);
         spot.angle + Angle(small(f64::from(spot.sector.0) * part(extent.len.0)))
     }
 
@@ -219,13 +219,13 @@ impl<'a, 'b> Prober<'a, 'b> {
 
     /// The track on which an address lies.
     pub(crate) fn track_of(&self, lba: Lba) -> Option<Track> {
-        let spot = self.profile.spot(lba);
+        let spot = self.profile.locate(lba);
         self.track(spot.cylinder, spot.surface)
     }
 
     /// The same as the map alone has it, for whoever finds out on its own by how much that is off.
     pub(crate) fn track_of_on_map(&self, lba: Lba) -> Option<Track> {
-        let spot = self.profile.spot(lba);
+        let spot = self.profile.locate(lba);
         self.track_on_map(spot.cylinder, spot.surface)
     }
 
@@ -286,7 +286,7 @@ impl<'a, 'b> Prober<'a, 'b> {
 
     /// Reads a block, from wherever the heads are, and goes on from there. Whether it came off the media.
     pub(crate) fn visit(&mut self, extent: Extent) -> Result<bool, Halt> {
-        let spot = self.profile.spot(extent.start);
+        let spot = self.profile.locate(extent.start);
         let Some(track) = self.track(spot.cylinder, spot.surface) else { return Ok(false) };
         let timed = self.bench.time(Operation::read(extent))?;
         if ns(timed.took()) < self.hit_most {

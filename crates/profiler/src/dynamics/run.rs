@@ -1,6 +1,6 @@
 //! One measurement after the other.
 
-use engine::Profile;
+use drive_profile::Profile;
 use units::{Duration, Instant, Sectors};
 
 use super::before_writes;

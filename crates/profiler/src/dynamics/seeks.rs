@@ -545,8 +545,9 @@ pub(crate) fn of_points(
     cylinders: u32,
     samples: u32,
 ) -> super::Seeks {
-    let curve =
-        engine::Curve { points: points.iter().map(|point| (point.distance, point.time)).collect() };
+    let curve = drive_profile::SeekTable {
+        points: points.iter().map(|point| (point.distance, point.time)).collect(),
+    };
     let all = f64::from(cylinders);
     let sum: f64 = (1..cylinders)
         .map(|distance| (all - f64::from(distance)) * super::num::ns(curve.time(distance)))

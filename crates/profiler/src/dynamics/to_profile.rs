@@ -1,6 +1,6 @@
 //! What was found of the dynamics, in the profile that the engine takes.
 
-use engine::{Band, CommandOverheads, Curve, Profile};
+use drive_profile::{Band, CommandOverheads, Profile, SeekTable};
 use units::{Duration, Sectors};
 
 use super::findings::{Dynamics, Overheads, Seeks};
@@ -17,8 +17,8 @@ const LESS_PART: f64 = 32.0;
 
 impl Seeks {
     /// As the engine takes it.
-    pub fn curve(&self) -> Curve {
-        Curve { points: self.points.iter().map(|point| (point.distance, point.time)).collect() }
+    pub fn curve(&self) -> SeekTable {
+        SeekTable { points: self.points.iter().map(|point| (point.distance, point.time)).collect() }
     }
 
     /// What single movements vary by, on the mean over ways between places drawn evenly.
@@ -68,7 +68,7 @@ impl Dynamics {
             profile.write_cache = buffer.answers_early;
         }
         self.heads(profile);
-        let period = profile.period;
+        let period = profile.rotation_period;
         let known = profile.overheads;
         let reads = Line::of([hit, bus_read], [known.hit, bus_sector]);
         let writes = Line::of([cached, bus_write.or(bus_read)], [known.cached, bus_sector]);

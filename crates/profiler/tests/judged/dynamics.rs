@@ -170,7 +170,7 @@ pub(crate) fn worst_of_writes(model: &Model, found: &Dynamics) -> (u32, f64, f64
     let overhead = found.overheads.write.expect("found").value;
     let spec = model.spec();
     let table = spec.seek_write.as_ref().unwrap_or(&spec.seek);
-    let table = engine::Curve { points: table.points.clone() };
+    let table = drive_profile::SeekTable { points: table.points.clone() };
     let micros = |time: Duration| time.as_millis_f64() * 1e3;
     let behind = behind(spec);
     let off = |distance: u32| {

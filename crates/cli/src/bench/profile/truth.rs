@@ -1,7 +1,7 @@
 //! What was found of a drive beside what it is.
 
 use drive::{Model, ReadAhead, SeekCurve, Zone};
-use engine::Curve;
+use drive_profile::SeekTable;
 use profiler::dynamics::{Chunks, Overheads, STEPS, Seeks};
 use profiler::{Figure, Findings, Geometry, Spindle};
 use serde::Serialize;
@@ -80,7 +80,7 @@ pub(super) fn rows(findings: &Findings, model: &Model, simulated: &Findings) -> 
     let found = &findings.dynamics;
     rows.extend(overheads(&found.overheads, model));
     let spec = model.spec();
-    let curve = |curve: &SeekCurve, more: Duration| Curve {
+    let curve = |curve: &SeekCurve, more: Duration| SeekTable {
         points: curve.points.iter().map(|(distance, time)| (*distance, *time + more)).collect(),
     };
     let before_writes = spec.seek_write.as_ref().unwrap_or(&spec.seek);
@@ -184,7 +184,7 @@ fn overheads(found: &Overheads, model: &Model) -> Vec<Row> {
         .collect()
 }
 
-fn curve_rows(before: &str, seeks: &Seeks, is: &Curve) -> Vec<Row> {
+fn curve_rows(before: &str, seeks: &Seeks, is: &SeekTable) -> Vec<Row> {
     let found = seeks.curve();
     let most = seeks.points.last().map_or(0, |point| point.distance);
     let distances = core::iter::successors(Some(1), |distance| Some(distance * FARTHER));

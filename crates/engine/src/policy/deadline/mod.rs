@@ -52,7 +52,8 @@ use crate::order::Order;
 use crate::request::Kept;
 use crate::stream::Task;
 use crate::usage::{Usage, Weights};
-use crate::{Contract, PolicyName, Profile, Settings, VolumeId};
+use crate::{Contract, PolicyName, Settings, VolumeId};
+use drive_profile::Profile;
 
 /// What a volume is promised.
 #[derive(Debug)]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use units::{DiskTime, Extent, Lba, Op, Operation, Sectors};
 
-use crate::{CommandBound, Profile, Transfer};
+use crate::CommandBound;
+use drive_profile::{Profile, TransferKind};
 
 /// What is known of the disk: a profile, or two constants.
 #[derive(Clone, Debug)]
@@ -17,16 +18,16 @@ impl Worst {
     /// The most that a command takes. Under a policy that keeps deadlines every write goes through to the disk.
     pub(crate) fn of(&self, operation: &Operation) -> DiskTime {
         let extent = operation.extent;
-        let transfer = if operation.op.writes() { Transfer::Write } else { Transfer::Read };
+        let transfer = if operation.op.writes() { TransferKind::Write } else { TransferKind::Read };
         match operation.op {
             Op::Read | Op::Write | Op::WriteZeroes => self.within(extent, extent.len, transfer),
             // With nothing left to destage, these cost what the smallest write does at most.
-            Op::Flush | Op::Trim | Op::Seek => self.somewhere(Sectors(1), Transfer::Write),
+            Op::Flush | Op::Trim | Op::Seek => self.somewhere(Sectors(1), TransferKind::Write),
         }
     }
 
     /// The most that a command of `len` sectors takes, wherever it is.
-    pub(crate) fn somewhere(&self, len: Sectors, transfer: Transfer) -> DiskTime {
+    pub(crate) fn somewhere(&self, len: Sectors, transfer: TransferKind) -> DiskTime {
         let whole = match self {
             Self::Bound(_) => Extent::new(Lba(0), len),
             Self::Profile(profile) => Extent::new(Lba(0), profile.capacity()),
@@ -34,7 +35,7 @@ impl Worst {
         self.within(whole, len.min(whole.len), transfer)
     }
 
-    fn within(&self, range: Extent, len: Sectors, transfer: Transfer) -> DiskTime {
+    fn within(&self, range: Extent, len: Sectors, transfer: TransferKind) -> DiskTime {
         match self {
             Self::Profile(profile) if range.end().0 <= profile.capacity().0 => {
                 profile.worst_case(range, len, transfer).into()

@@ -1,7 +1,7 @@
 //! Figure 2: the slack ΔL against the admitted load (RTAS 2000 §4.1).
 
+use drive_profile::{Profile, TransferKind};
 use engine::stream::Range;
-use engine::{Profile, Transfer};
 use plot::{Line, Plot};
 use units::{DiskTime, Extent, Lba};
 
@@ -98,7 +98,7 @@ fn checks(tables: &[Series], profile: &Profile) -> Vec<Check> {
 /// Why random blocks end sooner than the paper's least.
 fn slow_zones(load: f64, profile: &Profile) -> String {
     let disk = Extent::new(Lba(0), profile.capacity());
-    let worst = profile.worst_case(disk, SLOT, Transfer::Read).as_millis_f64();
+    let worst = profile.worst_case(disk, SLOT, TransferKind::Read).as_millis_f64();
     let wanted = worst * load / ENDS[0];
     format!(
         "1 MB takes {worst:.0} ms at worst in the innermost zone, and {ENDS0} MB/s want {wanted:.0} ms: the paper measured \

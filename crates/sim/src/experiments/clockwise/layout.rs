@@ -1,7 +1,7 @@
 //! Where streams and partitions lie on the three disks, and what each disk is asked for (RTAS 2000 §3.1, §4.1).
 
+use drive_profile::{Profile, TransferKind};
 use engine::stream::{Task, TaskId, TaskSet};
-use engine::{Profile, Transfer};
 use units::{Bytes, DiskTime, Duration, Extent, Lba, Sectors};
 
 use crate::Dice;
@@ -226,7 +226,7 @@ fn cost(profile: &Profile, slots: &[Lba], len: Sectors) -> Duration {
     let runs = slots.chunk_by(|one, next| *one + SLOT == *next);
     let worst = |run: &[Lba]| {
         let extent = Extent::new(run[0], Sectors(SLOT.0 * run.len() as u64));
-        profile.worst_case(extent, len, Transfer::Read)
+        profile.worst_case(extent, len, TransferKind::Read)
     };
     runs.map(worst).max().expect("a stream has blocks")
 }

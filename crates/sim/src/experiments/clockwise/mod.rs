@@ -23,7 +23,7 @@ pub(super) use fig3::FIG3;
 pub use point::OneDisk;
 
 use config::drives;
-use engine::Profile;
+use drive_profile::Profile;
 
 /// Where the dice of these experiments start.
 const SEED: u64 = 1;

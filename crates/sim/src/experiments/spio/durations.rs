@@ -92,7 +92,7 @@ fn chunk_ms() -> (f64, f64) {
     let profile = config::profile::assumed(&spec.check().expect("a drive"));
     let last = profile.bands.last().expect("a disk has zones").lbas.start;
     let [least, most] =
-        [Lba(0), last].map(|at| profile.transfer(Extent::new(at, CHUNK)).as_millis_f64());
+        [Lba(0), last].map(|at| profile.transfer_time(Extent::new(at, CHUNK)).as_millis_f64());
     (least - 0.1, most + 0.1)
 }
 

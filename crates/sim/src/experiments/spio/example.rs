@@ -74,7 +74,7 @@ fn there_and_back() -> Arc<[Operation]> {
     let spec = config::drives::library("st318437lw").expect("in the library");
     let profile = config::profile::assumed(&spec.check().expect("a drive"));
     let read = |cylinder: u32, nth: u32| {
-        let start = profile.first_on(cylinder).0 + u64::from(nth) * 7;
+        let start = profile.first_lba_on(cylinder).0 + u64::from(nth) * 7;
         Operation::read(Extent::new(Lba(start), Sectors(1_000)))
     };
     (0..TRIPS).flat_map(|nth| [read(5_000, nth), read(5_000 + CYLINDERS, nth)]).collect()

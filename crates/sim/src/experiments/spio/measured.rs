@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use config::ProfileRef;
 use drive::{AnyModel, Model};
-use engine::{Execution, Profile};
+use drive_profile::Profile;
+use engine::Execution;
 use profiler::{Bench, Budget, Findings as Found, Progress, dynamics};
 use units::{Duration, Op};
 

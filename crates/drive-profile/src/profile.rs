@@ -1,0 +1,115 @@
+//! The profile of a drive.
+
+use units::{Duration, Lba, Sectors, Share};
+
+use crate::band::Band;
+use crate::seek::SeekTable;
+
+/// What is known of one disk. FAST 2003 §3.4 lists what semi-preemptible IO needs of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// One revolution of the spindle.
+    pub rotation_period: Duration,
+    /// The uncertainty of `rotation_period`, in parts per billion.
+    pub rotation_error_ppb: u32,
+    /// Heads.
+    pub surfaces: u32,
+    /// Cylinders.
+    pub cylinders: u32,
+    /// Where sectors lie, in the order of their addresses, without gaps from address 0 on.
+    pub bands: Vec<Band>,
+    /// Time to move the arm before a read.
+    pub seek: SeekTable,
+    /// Time to move the arm before a write, its settle time included.
+    pub seek_write: SeekTable,
+    /// The standard deviation of single seeks about the curves.
+    pub seek_variation: Duration,
+    /// Time to change to another head; it overlaps with a seek.
+    pub head_switch: Duration,
+    /// What a head switch before a write takes in addition.
+    pub write_settle: Duration,
+    /// The time between a command's arrival at the drive and its effect.
+    pub overheads: CommandOverheads,
+    /// One sector's time on the bus.
+    pub bus_sector: Duration,
+    /// From the moment when the last sector of a read has passed under the head to the command's
+    /// completion.
+    pub completion: Duration,
+    /// Whether the drive has a command that moves the arm and transfers nothing.
+    pub seek_command: bool,
+    /// Whether writes are acknowledged from the write buffer.
+    pub write_cache: bool,
+    /// The inputs of [`Profile::worst_case`].
+    pub extremes: Extremes,
+}
+
+/// The time between a command's arrival at the drive and its effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommandOverheads {
+    /// A read from the drive's cache: until its data is on the bus.
+    pub hit: Duration,
+    /// A read from the media: until the arm moves.
+    pub read: Duration,
+    /// A write into the drive's write buffer: until it accepts data.
+    pub cached: Duration,
+    /// A write to the media: until the arm moves.
+    pub write: Duration,
+    /// A seek command: until the arm moves.
+    pub seek: Duration,
+}
+
+/// Maxima that a bound on the service time needs beside the expected values that predictions use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extremes {
+    /// The longest time that electronics and bus messages take for one command, whatever preceded it.
+    pub command: Duration,
+    /// One sector of a write on the bus.
+    pub bus_sector_write: Duration,
+    /// The part of a read that has left the media before its data goes on the bus.
+    pub read_share: Share,
+    /// Sectors of a write that have crossed the bus before the first goes to the media.
+    pub write_ahead: Sectors,
+    /// Runs of sectors, on the whole disk, that lie elsewhere than the bands say (remapped sectors):
+    /// each costs a seek there and back.
+    pub detours: u64,
+}
+
+impl Profile {
+    /// The number of logical blocks that the profile covers.
+    pub fn capacity(&self) -> Sectors {
+        self.bands.last().map_or(Sectors::ZERO, |band| Sectors(band.lbas.end().0))
+    }
+
+    /// Whether this is a profile of a disk.
+    ///
+    /// # Errors
+    /// The property that it lacks.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let mut next = Lba(0);
+        let (mut in_a_row, mut chunks) = (true, true);
+        for band in &self.bands {
+            in_a_row &= band.lbas.start == next && !band.lbas.is_empty();
+            in_a_row &= band.sectors_per_track > 0;
+            chunks &= band.chunk_read.0 > 0 && band.chunk_write.0 > 0;
+            next = band.lbas.end();
+        }
+        let increasing = self.seek.is_increasing() && self.seek_write.is_increasing();
+        let checks = [
+            (self.rotation_period > Duration::ZERO, "a disk that rotates"),
+            (self.surfaces > 0 && self.cylinders > 0, "a disk with tracks"),
+            (!self.bands.is_empty(), "a disk with sectors"),
+            (in_a_row, "bands with sectors that follow one another"),
+            (chunks, "chunks of at least one sector"),
+            (increasing, "seek distances that increase"),
+        ];
+        checks.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, expected)| Err(expected))
+    }
+
+    /// Asserts [`Profile::check`]: code that makes a profile from outside data checks it there.
+    ///
+    /// # Panics
+    /// If this is not a profile of a disk.
+    pub fn assert_valid(&self) {
+        assert_eq!(self.check(), Ok(()), "a profile describes a disk");
+    }
+}
