@@ -5,6 +5,7 @@
 //! re-exports to the file that defines them; a re-export alone is no import. What only tests name
 //! does not count. A parent that declares a module does not import it by that.
 
+use core::fmt::Write as _;
 use std::collections::{BTreeMap, BTreeSet};
 
 use syn::visit::{self, Visit};
@@ -34,7 +35,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
                     if circle.contains(to) {
                         let names: Vec<&str> = names.iter().map(String::as_str).collect();
                         let (from, to) = (shown(from), shown(to));
-                        what.push_str(&format!("\n    {from} -> {to}: {}", names.join(", ")));
+                        let _ = write!(what, "\n    {from} -> {to}: {}", names.join(", "));
                     }
                 }
             }

@@ -34,7 +34,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
                 let here = lines_here.get(at + by).map(|(_, text)| text);
                 here.is_some() && here == lines[other].get(start + by).map(|(_, text)| text)
             };
-            let length = (0..).take_while(alike).count();
+            let length = (0..lines_here.len() - at).take_while(alike).count();
             let there = lines[other][start].0;
             let what = format!("{length} lines stand at {}:{there} too", sources[other].path);
             found.push(Finding::new(&sources[nth].path, lines_here[at].0, what));
@@ -73,8 +73,10 @@ mod tests {
 
     #[test]
     fn ten_lines_in_two_files_are_found_once_and_nine_are_not() {
-        let run =
-            |lines: usize| (0..lines).map(|n| format!("let a{n} = {n};\n")).collect::<String>();
+        let run = |lines: usize| {
+            let lines: Vec<String> = (0..lines).map(|n| format!("let a{n} = {n};")).collect();
+            lines.join("\n")
+        };
         let tree = |text: &str| {
             Tree::of(&[
                 ("crates/a/src/lib.rs", text),

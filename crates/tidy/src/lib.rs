@@ -16,6 +16,7 @@
 pub mod assertions;
 pub mod circles;
 pub mod copies;
+pub mod documents;
 pub mod links;
 pub mod names;
 pub mod syntax;
