@@ -7,7 +7,7 @@
 //! The format is written here, in a few lines: the counters live in the disks' threads and come as a snapshot, which
 //! client libraries would have us copy into counters of their own.
 //!
-//! Invariants: each family is in one of the tables below, and `docs/metrics.md` has the tables' lines; labels are names of
+//! Invariants: each family is in one of the tables below, and `docs/src/reference/metrics.md` has the tables' lines; labels are names of
 //! disks and volumes, of which there are at most as many as the config's limits allow.
 
 use std::collections::BTreeMap;

@@ -187,7 +187,7 @@ fn table() -> String {
 
 #[test]
 fn the_document_has_a_line_for_each_metric_in_their_order() {
-    let path = format!("{ROOT}/docs/metrics.md");
+    let path = format!("{ROOT}/docs/src/reference/metrics.md");
     let text = std::fs::read_to_string(&path).expect("the document");
     let start = text.find("| `spindle_").unwrap_or(text.len());
     let kept: String =
@@ -197,7 +197,7 @@ fn the_document_has_a_line_for_each_metric_in_their_order() {
         std::fs::write(&path, text[..start].to_owned() + &table() + rest).expect("written");
         return;
     }
-    assert!(kept == table(), "docs/metrics.md is not what is told: SPINDLE_WRITE=1 writes it");
+    assert!(kept == table(), "docs/src/reference/metrics.md is not what is told: SPINDLE_WRITE=1 writes it");
 }
 
 #[test]

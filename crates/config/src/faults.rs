@@ -1,5 +1,5 @@
 //! `faults` of a `[[disk]]` table: what goes wrong on an emulated disk, or one of memory, so that whoever stands on it can
-//! be tried. [docs/faults.md](../../../docs/faults.md) has the words.
+//! be tried. [docs/src/guide/faults.md](../../../docs/src/guide/faults.md) has the words.
 
 use units::{Duration, Share};
 

@@ -5,7 +5,7 @@
 //! that hurt can be looked at as often as one likes.
 //!
 //! ```text
-//!  daemon's disk thread ── Entry ──▶ Encoder ── blocks ──▶ a file        (format: docs/flight.md)
+//!  daemon's disk thread ── Entry ──▶ Encoder ── blocks ──▶ a file        (format: docs/src/reference/flight-format.md)
 //!                                                            │
 //!            same, or the first difference ◀── replay ◀── Reader
 //! ```

@@ -7,7 +7,7 @@ use spindle_volume::pool::format::{
 };
 use spindle_volume::pool::limits;
 
-const DOCUMENT: &str = include_str!("../../../docs/format.md");
+const DOCUMENT: &str = include_str!("../../../docs/src/reference/pool-format.md");
 
 /// What stands under a heading, up to the next.
 fn section(heading: &str) -> &'static str {

@@ -1,4 +1,4 @@
-//! What lies where on a pool's disks. [docs/format.md](../../../../docs/format.md) says it in words, and a test holds its
+//! What lies where on a pool's disks. [docs/src/reference/pool-format.md](../../../../docs/format.md) says it in words, and a test holds its
 //! tables against the [`Field`]s here.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Every limit of a pool, and the space that it needs on a disk. [docs/format.md](../../../../docs/format.md) has them too.
+//! Every limit of a pool, and the space that it needs on a disk. [docs/src/reference/pool-format.md](../../../../docs/format.md) has them too.
 
 use units::Sectors;
 
