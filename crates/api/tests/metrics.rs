@@ -197,7 +197,10 @@ fn the_document_has_a_line_for_each_metric_in_their_order() {
         std::fs::write(&path, text[..start].to_owned() + &table() + rest).expect("written");
         return;
     }
-    assert!(kept == table(), "docs/src/reference/metrics.md is not what is told: SPINDLE_WRITE=1 writes it");
+    assert!(
+        kept == table(),
+        "docs/src/reference/metrics.md is not what is told: SPINDLE_WRITE=1 writes it"
+    );
 }
 
 #[test]

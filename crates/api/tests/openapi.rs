@@ -8,5 +8,8 @@ fn the_description_in_the_repository_is_the_one_that_is_served() {
         std::fs::write(kept, &served).expect("the repository can be written");
     }
     let kept = std::fs::read_to_string(kept).expect("it is in the repository");
-    assert!(kept == served, "docs/src/reference/openapi.json is not what is served: SPINDLE_WRITE=1 writes it");
+    assert!(
+        kept == served,
+        "docs/src/reference/openapi.json is not what is served: SPINDLE_WRITE=1 writes it"
+    );
 }
