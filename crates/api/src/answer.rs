@@ -8,7 +8,7 @@ use engine::stream::{Asked, Span, Task};
 use engine::{Admission as Promised, Kept};
 use nbd::ExportId;
 use units::{Bytes, Instant, SECTOR_BYTES, Sectors};
-use volume::{DiskId, NoSpace, Placed, Pool};
+use volume::{DiskExtent, DiskId, FreeSpace, NoSpace};
 
 use crate::pool::PoolVolume;
 use crate::problem::Problem;
@@ -140,9 +140,9 @@ fn one(
 
 const fn state_of(state: daemon::DiskState) -> DiskState {
     match state {
-        daemon::DiskState::Well => DiskState::Well,
+        daemon::DiskState::Healthy => DiskState::Well,
         daemon::DiskState::Poisoned => DiskState::Poisoned,
-        daemon::DiskState::Gone => DiskState::Gone,
+        daemon::DiskState::Offline => DiskState::Gone,
     }
 }
 
@@ -187,7 +187,7 @@ pub(crate) fn disks(operator: &Operator) -> Vec<Disk> {
     let (document, status) = (operator.document(), operator.accounts());
     let plan = document.plan();
     let disks = plan.disks.iter().zip(&status.disks).enumerate().map(|(index, (disk, told))| {
-        let (NoSpace { left, gap }, promised) = left(plan, index);
+        let (NoSpace { free: left, largest_gap: gap }, promised) = left(plan, index);
         Disk {
             name: disk.name.clone(),
             drive: disk.drive.name.clone(),
@@ -234,11 +234,11 @@ fn left(plan: &Plan, disk: usize) -> (NoSpace, Promised) {
     let promised = plan.promised(at);
     if plan.pool.as_ref().is_some_and(|pooled| pooled.disks.contains(&at)) {
         // All of its space is the pool's.
-        return (NoSpace { left: Sectors::ZERO, gap: Sectors::ZERO }, promised);
+        return (NoSpace { free: Sectors::ZERO, largest_gap: Sectors::ZERO }, promised);
     }
-    let mut pool = Pool::new([plan.disks[disk].drive.model.capacity()]);
+    let mut pool = FreeSpace::new([plan.disks[disk].drive.model.capacity()]);
     for volume in plan.volumes.iter().filter(|volume| volume.disk.0 == disk) {
-        let there = Placed { disk: DiskId(0), extent: volume.place };
+        let there = DiskExtent { disk: DiskId(0), extent: volume.place };
         // A second door takes no sectors of its own.
         assert!(
             volume.same_as.is_some() || pool.claim(there),
@@ -277,7 +277,7 @@ pub(crate) fn admission(operator: &Operator, spec: VolumeSpec) -> Result<Admissi
     let index = index.expect("the config has found it");
     let with = with.as_ref().map_or(plan, Document::plan);
     let room = with.room(config::DiskIndex(index), operator.now());
-    let (NoSpace { gap, .. }, promised) = left(plan, index);
+    let (NoSpace { largest_gap: gap, .. }, promised) = left(plan, index);
     let size_max: Bytes = gap.bytes();
     Ok(Admission {
         fits: reason.is_none(),

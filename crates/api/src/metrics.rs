@@ -238,7 +238,7 @@ const DISK: &[Family<Disk>] = &[
     gauge(
         "well",
         "Whether it is good for everything: 0 once a flush failed, or it is gone.",
-        |d| Value::Whole(u64::from(d.told.health.state == DiskState::Well)),
+        |d| Value::Whole(u64::from(d.told.health.state == DiskState::Healthy)),
     ),
     counter("command_failures_total", "Commands that failed at the disk.", |d| {
         Value::Whole(d.told.health.read_failures + d.told.health.write_failures)

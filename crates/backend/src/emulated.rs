@@ -2,23 +2,23 @@
 
 use units::{Extent, Instant, Op, Operation, Sectors};
 
-use crate::{Disk, Failure, Finished, Job, Parts, Space, Store, Tag, Times};
+use crate::{Allocation, Completion, Disk, Failure, Job, Parts, ServiceTimes, Store, Tag};
 
 /// An emulated disk. Its data moves at the moment in which the drive is done.
-pub struct Emulated {
+pub struct EmulatedDisk {
     device: drive::AnyDevice,
     store: Box<dyn Store>,
     running: Vec<Job>,
     /// Of a drive with an arm. Elsewhere commands overlap, and their times add up to no time of the drive's.
-    times: Option<Times>,
+    times: Option<ServiceTimes>,
     /// Of the command that was reaped last.
     parts: Option<Parts>,
 }
 
-impl Emulated {
+impl EmulatedDisk {
     /// An idle disk of this model, with its data in `store`.
     pub fn new(model: drive::AnyModel, store: Box<dyn Store>) -> Self {
-        let times = model.mechanical().map(|_| Times::default());
+        let times = model.mechanical().map(|_| ServiceTimes::default());
         Self {
             device: drive::AnyDevice::new(model),
             store,
@@ -31,7 +31,7 @@ impl Emulated {
     fn transfer(&mut self, job: &Job) -> Result<Vec<u8>, Failure> {
         let Operation { op, extent, fua } = job.operation;
         let moved = match op {
-            Op::Read => self.read_now(extent)?,
+            Op::Read => self.read_blocking(extent)?,
             Op::Write => {
                 self.store.write(extent, &job.data)?;
                 Vec::new()
@@ -39,9 +39,9 @@ impl Emulated {
             Op::Trim | Op::WriteZeroes => {
                 let keep = op == Op::WriteZeroes && job.no_hole;
                 if keep {
-                    self.store.fill(extent)?;
+                    self.store.write_zeroes(extent)?;
                 } else {
-                    self.store.zero(extent)?;
+                    self.store.deallocate(extent)?;
                 }
                 Vec::new()
             }
@@ -58,7 +58,7 @@ impl Emulated {
     }
 }
 
-impl Disk for Emulated {
+impl Disk for EmulatedDisk {
     fn capacity(&self) -> Sectors {
         self.device.capacity()
     }
@@ -75,7 +75,7 @@ impl Disk for Emulated {
         self.device.next_completion()
     }
 
-    fn reap(&mut self, now: Instant) -> Option<Finished> {
+    fn reap(&mut self, now: Instant) -> Option<Completion> {
         let done = self.device.complete(now)?;
         if let Some(times) = &mut self.times {
             times.overhead += done.parts.overhead;
@@ -87,14 +87,14 @@ impl Disk for Emulated {
         let tag = Tag(done.tag.0);
         let place = self.running.iter().position(|job| job.tag == tag);
         let job = self.running.swap_remove(place.expect("a job that is done was submitted"));
-        Some(Finished { tag, result: self.transfer(&job), late: Some(now.since(done.at)) })
+        Some(Completion { tag, result: self.transfer(&job), delay: Some(now.since(done.at)) })
     }
 
-    fn space(&mut self, extent: Extent) -> Option<(Space, Sectors)> {
-        Some(self.store.space(extent))
+    fn allocation(&mut self, extent: Extent) -> Option<(Allocation, Sectors)> {
+        Some(self.store.allocation(extent))
     }
 
-    fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
+    fn read_blocking(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
         assert!(extent.end().0 <= self.capacity().0, "the extent lies inside the disk");
         let mut data = vec![0; extent.len.bytes_usize()];
         self.store.read(extent, &mut data)?;
@@ -105,7 +105,7 @@ impl Disk for Emulated {
         self.parts
     }
 
-    fn times(&self) -> Option<Times> {
+    fn times(&self) -> Option<ServiceTimes> {
         self.times
     }
 }
@@ -123,10 +123,10 @@ mod tests {
         let label = Extent::new(Lba(8), Sectors(2));
         store.write(label, &[7; 1024]).expect("there is space");
         let spec = config::drives::library_any("barracuda-2t").expect("it is in the library");
-        let mut disk = Emulated::new(spec.check().expect("it is sound"), Box::new(store));
-        assert_eq!(disk.read_now(label), Ok(vec![7; 1024]));
+        let mut disk = EmulatedDisk::new(spec.check().expect("it is sound"), Box::new(store));
+        assert_eq!(disk.read_blocking(label), Ok(vec![7; 1024]));
         assert_eq!(disk.next_event(), None, "it was no command");
         let end = Extent::new(Lba(disk.capacity().0 - 1), Sectors(1));
-        assert_eq!(disk.read_now(end), Ok(vec![0; 512]));
+        assert_eq!(disk.read_blocking(end), Ok(vec![0; 512]));
     }
 }

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use units::{Extent, Instant, Op, Sectors};
 
-use crate::{Access, Disk, Failure, Finished, Job, Parts, Space, Times, Waker};
+use crate::{Allocation, Completion, Disk, Failure, IoMethod, Job, Parts, ServiceTimes, Waker};
 
-/// What becomes of a command.
+/// FaultKind becomes of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum FaultKind {
     /// It fails, without having done anything.
     Fails(Failure),
     /// It does not end, until the faults are lifted; then it begins.
@@ -19,39 +19,39 @@ pub enum What {
 
 /// Which commands something becomes of.
 #[derive(Clone, Copy, Debug)]
-pub struct Fault {
+pub struct FaultRule {
     /// Those that do this; `None`: all.
     pub op: Option<Op>,
     /// Those that touch one of these sectors; `None`: all.
     pub extent: Option<Extent>,
     /// So many such commands are spared.
     pub after: u64,
-    /// What becomes of the others.
-    pub what: What,
+    /// FaultKind becomes of the others.
+    pub kind: FaultKind,
 }
 
 #[derive(Default)]
-struct State {
-    faults: Vec<Fault>,
+struct Script {
+    faults: Vec<FaultRule>,
     waker: Option<Waker>,
 }
 
 /// The faults of a disk, which a test adds and lifts while it runs.
 #[derive(Clone, Default)]
-pub struct Faults(Arc<Mutex<State>>);
+pub struct FaultScript(Arc<Mutex<Script>>);
 
-impl Faults {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl FaultScript {
+    fn state(&self) -> MutexGuard<'_, Script> {
         // Nobody panics while holding the lock; should it happen, the faults are still whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One more, from the next command on.
-    pub fn add(&self, fault: Fault) {
+    pub fn add(&self, fault: FaultRule) {
         self.state().faults.push(fault);
     }
 
-    /// No more faults. What stalled goes on.
+    /// No more faults. FaultKind stalled goes on.
     pub fn lift(&self) {
         let mut state = self.state();
         state.faults.clear();
@@ -62,11 +62,11 @@ impl Faults {
         }
     }
 
-    /// What becomes of a command: what the first of the faults that mean it says.
-    fn strike(&self, job: &Job) -> Option<What> {
+    /// FaultKind becomes of a command: what the first of the faults that mean it says.
+    fn strike(&self, job: &Job) -> Option<FaultKind> {
         let (op, extent) = (job.operation.op, job.operation.extent);
         let mut state = self.state();
-        let meant = |fault: &&mut Fault| {
+        let meant = |fault: &&mut FaultRule| {
             fault.op.is_none_or(|of| of == op)
                 && fault.extent.is_none_or(|of| of.start < extent.end() && extent.start < of.end())
         };
@@ -75,7 +75,7 @@ impl Faults {
             fault.after -= 1;
             return None;
         }
-        Some(fault.what)
+        Some(fault.kind)
     }
 
     fn are_lifted(&self) -> bool {
@@ -84,21 +84,21 @@ impl Faults {
 }
 
 /// A disk with faults.
-pub struct Faulty {
+pub struct ScriptedFaults {
     disk: Box<dyn Disk>,
-    faults: Faults,
+    faults: FaultScript,
     stalled: Vec<Job>,
-    failed: VecDeque<(Finished, Instant)>,
+    failed: VecDeque<(Completion, Instant)>,
 }
 
-impl Faulty {
+impl ScriptedFaults {
     /// The disk, which these faults strike.
-    pub fn new(disk: Box<dyn Disk>, faults: Faults) -> Self {
+    pub fn new(disk: Box<dyn Disk>, faults: FaultScript) -> Self {
         Self { disk, faults, stalled: Vec::new(), failed: VecDeque::new() }
     }
 }
 
-impl Disk for Faulty {
+impl Disk for ScriptedFaults {
     fn capacity(&self) -> Sectors {
         self.disk.capacity()
     }
@@ -106,9 +106,9 @@ impl Disk for Faulty {
     fn submit(&mut self, job: Job, now: Instant) {
         match self.faults.strike(&job) {
             None => self.disk.submit(job, now),
-            Some(What::Stalls) => self.stalled.push(job),
-            Some(What::Fails(failure)) => {
-                let finished = Finished { tag: job.tag, result: Err(failure), late: None };
+            Some(FaultKind::Stalls) => self.stalled.push(job),
+            Some(FaultKind::Fails(failure)) => {
+                let finished = Completion { tag: job.tag, result: Err(failure), delay: None };
                 self.failed.push_back((finished, now));
             }
         }
@@ -118,21 +118,21 @@ impl Disk for Faulty {
         self.disk.start();
     }
 
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
-        self.disk.bell()
+    fn completion_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.disk.completion_fd()
     }
 
-    fn rings(&mut self) -> bool {
-        self.disk.rings()
+    fn has_completions(&mut self) -> bool {
+        self.disk.has_completions()
     }
 
-    fn access(&self) -> Option<Access> {
-        self.disk.access()
+    fn io_method(&self) -> Option<IoMethod> {
+        self.disk.io_method()
     }
 
-    fn wake_by(&mut self, waker: Waker) {
+    fn set_waker(&mut self, waker: Waker) {
         self.faults.state().waker = Some(Arc::clone(&waker));
-        self.disk.wake_by(waker);
+        self.disk.set_waker(waker);
     }
 
     fn next_event(&self) -> Option<Instant> {
@@ -140,7 +140,7 @@ impl Disk for Faulty {
         failed.into_iter().chain(self.disk.next_event()).min()
     }
 
-    fn reap(&mut self, now: Instant) -> Option<Finished> {
+    fn reap(&mut self, now: Instant) -> Option<Completion> {
         if !self.stalled.is_empty() && self.faults.are_lifted() {
             for job in self.stalled.drain(..) {
                 self.disk.submit(job, now);
@@ -150,23 +150,23 @@ impl Disk for Faulty {
         failed.or_else(|| self.disk.reap(now))
     }
 
-    fn space(&mut self, extent: Extent) -> Option<(Space, Sectors)> {
-        self.disk.space(extent)
+    fn allocation(&mut self, extent: Extent) -> Option<(Allocation, Sectors)> {
+        self.disk.allocation(extent)
     }
 
-    fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
-        self.disk.read_now(extent)
+    fn read_blocking(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
+        self.disk.read_blocking(extent)
     }
 
-    fn is_prompt(&self) -> bool {
-        self.disk.is_prompt()
+    fn completes_synchronously(&self) -> bool {
+        self.disk.completes_synchronously()
     }
 
     fn parts(&self) -> Option<Parts> {
         self.disk.parts()
     }
 
-    fn times(&self) -> Option<Times> {
+    fn times(&self) -> Option<ServiceTimes> {
         self.disk.times()
     }
 }

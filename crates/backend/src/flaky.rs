@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 
 use units::{Duration, Extent, Instant, Op, Sectors, Share};
 
-use crate::{Disk, Failure, Finished, Job, Parts, Space, Tag, Times, Waker};
+use crate::{Allocation, Completion, Disk, Failure, Job, Parts, ServiceTimes, Tag, Waker};
 
 /// How often what goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Odds {
+pub struct FaultRates {
     /// Where the dice begin.
     pub seed: u64,
     /// Of the reads, so many fail.
@@ -29,21 +29,21 @@ pub struct Odds {
 }
 
 /// The disk, at these odds.
-pub struct Flaky {
+pub struct RandomFaults {
     disk: Box<dyn Disk>,
-    odds: Odds,
+    odds: FaultRates,
     dice: u64,
     taken: u64,
     /// With when they begin, the earliest first.
     stalled: VecDeque<(Instant, Job)>,
-    failed: VecDeque<(Finished, Instant)>,
+    failed: VecDeque<(Completion, Instant)>,
     /// Commands that the disk carries out, and that fail.
     doomed: Vec<Tag>,
 }
 
-impl Flaky {
+impl RandomFaults {
     /// The disk, which fails so often from now on.
-    pub fn new(disk: Box<dyn Disk>, odds: Odds) -> Self {
+    pub fn new(disk: Box<dyn Disk>, odds: FaultRates) -> Self {
         let (stalled, failed) = (VecDeque::new(), VecDeque::new());
         Self { disk, odds, dice: odds.seed, taken: 0, stalled, failed, doomed: Vec::new() }
     }
@@ -79,12 +79,12 @@ impl Flaky {
     }
 
     fn fail(&mut self, job: &Job, failure: Failure, now: Instant) {
-        let finished = Finished { tag: job.tag, result: Err(failure), late: None };
+        let finished = Completion { tag: job.tag, result: Err(failure), delay: None };
         self.failed.push_back((finished, now));
     }
 }
 
-impl Disk for Flaky {
+impl Disk for RandomFaults {
     fn capacity(&self) -> Sectors {
         self.disk.capacity()
     }
@@ -92,7 +92,7 @@ impl Disk for Flaky {
     fn submit(&mut self, job: Job, now: Instant) {
         self.taken = self.taken.saturating_add(1);
         if self.odds.vanish_after.is_some_and(|last| self.taken > last) {
-            self.fail(&job, Failure::Gone, now);
+            self.fail(&job, Failure::Offline, now);
         } else if self.strikes(self.odds.stall) {
             self.stalled.push_back((now + self.odds.stall_for, job));
         } else {
@@ -100,13 +100,13 @@ impl Disk for Flaky {
         }
     }
 
-    fn wake_by(&mut self, waker: Waker) {
-        self.disk.wake_by(waker);
+    fn set_waker(&mut self, waker: Waker) {
+        self.disk.set_waker(waker);
     }
 
     /// Never where commands may begin late: those want to be waited for.
-    fn is_prompt(&self) -> bool {
-        self.odds.stall.is_none() && self.disk.is_prompt()
+    fn completes_synchronously(&self) -> bool {
+        self.odds.stall.is_none() && self.disk.completes_synchronously()
     }
 
     fn next_event(&self) -> Option<Instant> {
@@ -115,7 +115,7 @@ impl Disk for Flaky {
         failed.into_iter().chain(stalled).chain(self.disk.next_event()).min()
     }
 
-    fn reap(&mut self, now: Instant) -> Option<Finished> {
+    fn reap(&mut self, now: Instant) -> Option<Completion> {
         while let Some((_, job)) = self.stalled.pop_front_if(|(begins, _)| *begins <= now) {
             self.begin(job, now);
         }
@@ -130,12 +130,12 @@ impl Disk for Flaky {
         Some(finished)
     }
 
-    fn space(&mut self, extent: Extent) -> Option<(Space, Sectors)> {
-        self.disk.space(extent)
+    fn allocation(&mut self, extent: Extent) -> Option<(Allocation, Sectors)> {
+        self.disk.allocation(extent)
     }
 
-    fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
-        self.disk.read_now(extent)
+    fn read_blocking(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
+        self.disk.read_blocking(extent)
     }
 
     fn reopen(&mut self) {
@@ -147,7 +147,7 @@ impl Disk for Flaky {
         self.disk.parts()
     }
 
-    fn times(&self) -> Option<Times> {
+    fn times(&self) -> Option<ServiceTimes> {
         self.disk.times()
     }
 }
@@ -157,9 +157,9 @@ mod tests {
     use units::{Lba, Operation};
 
     use super::*;
-    use crate::Memory;
+    use crate::MemoryDisk;
 
-    const NEVER: Odds = Odds {
+    const NEVER: FaultRates = FaultRates {
         seed: 5,
         read: Share::NONE,
         write: Share::NONE,
@@ -169,18 +169,18 @@ mod tests {
         vanish_after: None,
     };
 
-    fn disk(odds: Odds) -> Flaky {
-        Flaky::new(Box::new(Memory::new(Sectors(64))), odds)
+    fn disk(odds: FaultRates) -> RandomFaults {
+        RandomFaults::new(Box::new(MemoryDisk::new(Sectors(64))), odds)
     }
 
-    fn submit(disk: &mut Flaky, tag: u64, op: Op, fill: u8) {
+    fn submit(disk: &mut RandomFaults, tag: u64, op: Op, fill: u8) {
         let extent = Extent::new(Lba(tag % 64), Sectors(1));
         let data = if op == Op::Write { vec![fill; 512] } else { Vec::new() };
         let operation = Operation { op, extent, fua: false };
         disk.submit(Job { tag: Tag(tag), operation, data, no_hole: false }, Instant::ZERO);
     }
 
-    fn outcomes(odds: Odds, op: Op) -> Vec<bool> {
+    fn outcomes(odds: FaultRates, op: Op) -> Vec<bool> {
         let mut disk = disk(odds);
         let one = |tag| {
             submit(&mut disk, tag, op, 1);
@@ -191,31 +191,31 @@ mod tests {
 
     #[test]
     fn as_many_fail_as_are_to_and_the_same_ones_every_time() {
-        let odds = Odds { write: Share::from_percent(10), ..NEVER };
+        let odds = FaultRates { write: Share::from_percent(10), ..NEVER };
         let first = outcomes(odds, Op::Write);
         let failed = first.iter().filter(|well| !**well).count();
         assert!((150..250).contains(&failed), "{failed} of 2,000");
         assert_eq!(outcomes(odds, Op::Write), first);
-        assert_ne!(outcomes(Odds { seed: 6, ..odds }, Op::Write), first);
+        assert_ne!(outcomes(FaultRates { seed: 6, ..odds }, Op::Write), first);
         assert!(outcomes(odds, Op::Read).iter().all(|well| *well), "reads were not to fail");
     }
 
     #[test]
     fn some_of_the_writes_that_failed_were_done() {
-        let mut disk = disk(Odds { write: Share::ALL, ..NEVER });
+        let mut disk = disk(FaultRates { write: Share::ALL, ..NEVER });
         for tag in 0..64 {
             submit(&mut disk, tag, Op::Write, 9);
             assert_eq!(disk.reap(Instant::ZERO).expect("it ends").result, Err(Failure::Io));
         }
-        let held = disk.read_now(Extent::new(Lba(0), Sectors(64))).expect("memory reads");
+        let held = disk.read_blocking(Extent::new(Lba(0), Sectors(64))).expect("memory reads");
         let done = held.chunks(512).filter(|sector| sector[0] == 9).count();
         assert!((16..48).contains(&done), "{done} of 64");
     }
 
     #[test]
     fn what_stalls_begins_later_and_is_done_then() {
-        let mut disk = disk(Odds { stall: Share::ALL, ..NEVER });
-        assert!(!disk.is_prompt());
+        let mut disk = disk(FaultRates { stall: Share::ALL, ..NEVER });
+        assert!(!disk.completes_synchronously());
         submit(&mut disk, 1, Op::Write, 9);
         assert!(disk.reap(Instant::ZERO).is_none());
         let later = disk.next_event().expect("it begins");
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn after_so_many_commands_it_is_gone() {
-        let outcomes = outcomes(Odds { vanish_after: Some(3), ..NEVER }, Op::Read);
+        let outcomes = outcomes(FaultRates { vanish_after: Some(3), ..NEVER }, Op::Read);
         assert_eq!(outcomes.iter().position(|well| !well), Some(3));
         assert!(!outcomes[3..].iter().any(|well| *well));
     }

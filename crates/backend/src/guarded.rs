@@ -10,26 +10,27 @@ use std::os::fd::BorrowedFd;
 use units::{Duration, Extent, Instant, Op, Sectors};
 
 use crate::{
-    Access, Disk, Failure, Finished, Job, Null, Parts, Reopening, Space, Tag, Times, Waker,
+    Allocation, Completion, Disk, Failure, IoMethod, Job, NullDisk, Parts, ReopenRequest,
+    ServiceTimes, Tag, Waker,
 };
 
 /// What a disk is good for, from the best on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum HealthState {
     /// Everything.
     #[default]
-    Well,
+    Healthy,
     /// A flush failed: it is only read. Cure: see what is lost, and open it again.
     Poisoned,
     /// It is not there any more: nothing is asked of it. Cure: bring it back, and open it again.
-    Gone,
+    Offline,
 }
 
 /// How a disk is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Health {
     /// What it is good for.
-    pub state: State,
+    pub state: HealthState,
     /// Reads that failed at the disk.
     pub read_failures: u64,
     /// Everything else that failed at the disk.
@@ -41,14 +42,14 @@ pub struct Health {
 }
 
 /// A disk under watch.
-pub struct Guarded {
+pub struct HealthMonitor {
     disk: Box<dyn Disk>,
     health: Health,
     /// What the disk has.
     running: Vec<Running>,
     /// What it was not given.
-    refused: VecDeque<(Finished, Instant)>,
-    reopening: Option<Reopening>,
+    refused: VecDeque<(Completion, Instant)>,
+    reopening: Option<ReopenRequest>,
     /// What came since it was asked for.
     kept: Vec<Job>,
     waker: Option<Waker>,
@@ -61,7 +62,7 @@ struct Running {
     since: Instant,
 }
 
-impl Guarded {
+impl HealthMonitor {
     /// The disk, of which nothing bad is known.
     pub fn new(disk: Box<dyn Disk>) -> Self {
         let (running, refused, kept) = (Vec::new(), VecDeque::new(), Vec::new());
@@ -70,11 +71,11 @@ impl Guarded {
     }
 
     /// Opens the disk again as soon as nothing is under way, which [`Disk::reap`] sees. Not one that is well.
-    pub fn reopen(&mut self, reopening: Reopening) {
-        if self.health.state == State::Well {
-            (reopening.told)(Err("is well: there is nothing to open again".to_owned()));
+    pub fn reopen(&mut self, reopening: ReopenRequest) {
+        if self.health.state == HealthState::Healthy {
+            (reopening.on_done)(Err("is well: there is nothing to open again".to_owned()));
         } else if self.reopening.is_some() {
-            (reopening.told)(Err("is being opened again".to_owned()));
+            (reopening.on_done)(Err("is being opened again".to_owned()));
         } else {
             self.reopening = Some(reopening);
         }
@@ -85,23 +86,23 @@ impl Guarded {
         if !self.running.is_empty() {
             return;
         }
-        let Some(Reopening { opener, told }) = self.reopening.take() else { return };
-        let old = core::mem::replace(&mut self.disk, Box::new(Null::new(Sectors::ZERO)));
-        let opened = opener(old).map(|disk| {
+        let Some(ReopenRequest { open, on_done }) = self.reopening.take() else { return };
+        let old = core::mem::replace(&mut self.disk, Box::new(NullDisk::new(Sectors::ZERO)));
+        let opened = open(old).map(|disk| {
             self.disk = disk;
-            self.health.state = State::Well;
+            self.health.state = HealthState::Healthy;
             if let Some(waker) = &self.waker {
-                self.disk.wake_by(Waker::clone(waker));
+                self.disk.set_waker(Waker::clone(waker));
             }
         });
         if opened.is_err() {
             // What was has been closed.
-            self.health.state = State::Gone;
+            self.health.state = HealthState::Offline;
         }
         for job in core::mem::take(&mut self.kept) {
             self.submit(job, now);
         }
-        told(opened);
+        on_done(opened);
     }
 
     /// How it is.
@@ -112,15 +113,15 @@ impl Guarded {
     }
 
     /// What it is good for.
-    pub const fn state(&self) -> State {
+    pub const fn state(&self) -> HealthState {
         self.health.state
     }
 
     fn refuses(&self, op: Op) -> Option<Failure> {
         match self.health.state {
-            State::Well => None,
-            State::Poisoned => (op != Op::Read).then_some(Failure::Io),
-            State::Gone => Some(Failure::Gone),
+            HealthState::Healthy => None,
+            HealthState::Poisoned => (op != Op::Read).then_some(Failure::Io),
+            HealthState::Offline => Some(Failure::Offline),
         }
     }
 
@@ -132,15 +133,15 @@ impl Guarded {
         }
         // A forced write is a write and a flush, and nobody says which of them failed; but a full disk has done neither.
         let forced = running.fua && running.op.writes() && failure != Failure::NoSpace;
-        if failure == Failure::Gone {
-            self.health.state = State::Gone;
-        } else if self.health.state == State::Well && (running.op == Op::Flush || forced) {
-            self.health.state = State::Poisoned;
+        if failure == Failure::Offline {
+            self.health.state = HealthState::Offline;
+        } else if self.health.state == HealthState::Healthy && (running.op == Op::Flush || forced) {
+            self.health.state = HealthState::Poisoned;
         }
     }
 }
 
-impl Disk for Guarded {
+impl Disk for HealthMonitor {
     fn capacity(&self) -> Sectors {
         self.disk.capacity()
     }
@@ -152,7 +153,7 @@ impl Disk for Guarded {
         }
         if let Some(failure) = self.refuses(operation.op) {
             self.health.refused += 1;
-            self.refused.push_back((Finished { tag, result: Err(failure), late: None }, now));
+            self.refused.push_back((Completion { tag, result: Err(failure), delay: None }, now));
             return;
         }
         self.running.push(Running { tag, op: operation.op, fua: operation.fua, since: now });
@@ -163,25 +164,25 @@ impl Disk for Guarded {
         self.disk.start();
     }
 
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
-        self.disk.bell()
+    fn completion_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.disk.completion_fd()
     }
 
-    fn rings(&mut self) -> bool {
-        self.disk.rings()
+    fn has_completions(&mut self) -> bool {
+        self.disk.has_completions()
     }
 
-    fn access(&self) -> Option<Access> {
-        self.disk.access()
+    fn io_method(&self) -> Option<IoMethod> {
+        self.disk.io_method()
     }
 
-    fn wake_by(&mut self, waker: Waker) {
+    fn set_waker(&mut self, waker: Waker) {
         self.waker = Some(Waker::clone(&waker));
-        self.disk.wake_by(waker);
+        self.disk.set_waker(waker);
     }
 
-    fn is_prompt(&self) -> bool {
-        self.disk.is_prompt()
+    fn completes_synchronously(&self) -> bool {
+        self.disk.completes_synchronously()
     }
 
     fn next_event(&self) -> Option<Instant> {
@@ -189,7 +190,7 @@ impl Disk for Guarded {
         refused.into_iter().chain(self.disk.next_event()).min()
     }
 
-    fn reap(&mut self, now: Instant) -> Option<Finished> {
+    fn reap(&mut self, now: Instant) -> Option<Completion> {
         if let Some((finished, _)) = self.refused.pop_front() {
             return Some(finished);
         }
@@ -205,19 +206,19 @@ impl Disk for Guarded {
         Some(finished)
     }
 
-    fn space(&mut self, extent: Extent) -> Option<(Space, Sectors)> {
-        self.disk.space(extent)
+    fn allocation(&mut self, extent: Extent) -> Option<(Allocation, Sectors)> {
+        self.disk.allocation(extent)
     }
 
-    fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
-        self.disk.read_now(extent)
+    fn read_blocking(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
+        self.disk.read_blocking(extent)
     }
 
     fn parts(&self) -> Option<Parts> {
         self.disk.parts()
     }
 
-    fn times(&self) -> Option<Times> {
+    fn times(&self) -> Option<ServiceTimes> {
         self.disk.times()
     }
 }

@@ -3,16 +3,16 @@
 //! A [`Disk`] is driven like everything else here: time is an argument. There are four, and three that stand before another:
 //!
 //! ```text
-//! Guarded ─▶ Faulty ─▶ Emulated   data in memory or in a file, and a drive model that says when each command is done
-//!    │       (tests)   Real       a block device or a file of this machine, which says so itself
-//!    │       Flaky     Memory     data in memory, at once; Null keeps nothing
+//! Guarded ─▶ Faulty ─▶ EmulatedDisk   data in memory or in a file, and a drive model that says when each command is done
+//!    │       (tests)   RealDisk       a block device or a file of this machine, which says so itself
+//!    │       Flaky     MemoryDisk     data in memory, at once; NullDisk keeps nothing
 //!    └─ what failed, how long the longest command has been under way, and that a failed flush fails what follows
 //! ```
 //!
 //! Completions of an emulated drive come when the model says, or later if the caller comes later; how much later is part of
 //! each completion. A real disk wakes the caller, or has a bell that he waits for.
 //!
-//! Invariants: an operation owns its buffer from [`Disk::submit`] until its [`Finished`]; every submitted job
+//! Invariants: an operation owns its buffer from [`Disk::submit`] until its [`Completion`]; every submitted job
 //! finishes exactly once; a failure is a value that travels to the client, and nothing is retried.
 
 pub mod device;
@@ -32,14 +32,14 @@ use std::sync::Arc;
 use units::{Duration, Extent, Instant, Operation, Sectors};
 
 pub use drive::Parts;
-pub use emulated::Emulated;
-pub use faulty::{Fault, Faults, Faulty, What};
-pub use flaky::{Flaky, Odds};
-pub use guarded::{Guarded, Health, State};
-pub use memory::{Memory, Null};
-pub use real::{Opening, Real, RealError};
-pub use reopening::{Opener, Reopening};
-pub use store::{FileStore, OpenError, RAM_BYTES_MAX, RamStore, Store};
+pub use emulated::EmulatedDisk;
+pub use faulty::{FaultKind, FaultRule, FaultScript, ScriptedFaults};
+pub use flaky::{FaultRates, RandomFaults};
+pub use guarded::{Health, HealthMonitor, HealthState};
+pub use memory::{MemoryDisk, NullDisk};
+pub use real::{RealDisk, RealError, RealOptions};
+pub use reopening::{OpenFn, ReopenRequest};
+pub use store::{FileStore, FileStoreError, RAM_BYTES_MAX, RamStore, Store};
 
 /// A job's name, chosen by who submits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,7 +48,7 @@ pub struct Tag(pub u64);
 /// One command with its data.
 #[derive(Debug)]
 pub struct Job {
-    /// Given back in [`Finished`].
+    /// Given back in [`Completion`].
     pub tag: Tag,
     /// What to do; the extent lies inside the disk.
     pub operation: Operation,
@@ -61,23 +61,23 @@ pub struct Job {
 
 /// Whether sectors have space of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Space {
+pub enum Allocation {
     /// They have, or it is not known.
-    Taken,
+    Data,
     /// They have none: they read as zeroes, and writing to them may find the disk full.
     Hole,
 }
 
 /// A job that has ended.
 #[derive(Debug)]
-pub struct Finished {
+pub struct Completion {
     /// Which one.
     pub tag: Tag,
     /// What was read, as long as the extent. Or that the disk could not. For anything else its bytes are of no meaning: a
     /// write may give its buffer back, to be used again.
     pub result: Result<Vec<u8>, Failure>,
     /// How long after the drive was done this was noticed, where the drive is a model that says when it was.
-    pub late: Option<Duration>,
+    pub delay: Option<Duration>,
 }
 
 /// The disk could not do it; what it holds there is not to be trusted.
@@ -88,7 +88,7 @@ pub enum Failure {
     /// What stands for the medium is full.
     NoSpace,
     /// The disk is not there any more.
-    Gone,
+    Offline,
 }
 
 /// Wakes whoever drives a disk: something can be reaped. From any thread.
@@ -96,7 +96,7 @@ pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
 /// What the time of a disk's commands went into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Times {
+pub struct ServiceTimes {
     /// The electronics.
     pub overhead: Duration,
     /// Arm movement, head switch and settling.
@@ -109,9 +109,9 @@ pub struct Times {
 
 /// How a real disk's commands get to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum IoMethod {
     /// Through a ring.
-    Ring {
+    IoUring {
         /// Whether the kernel knows the memory of short transfers beforehand: it may not let so much be kept in memory.
         registered: bool,
     },
@@ -119,11 +119,11 @@ pub enum Access {
     Threads,
 }
 
-impl core::fmt::Display for Access {
+impl core::fmt::Display for IoMethod {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            Self::Ring { registered: true } => "io_uring",
-            Self::Ring { registered: false } => "io_uring, buffers not registered",
+            Self::IoUring { registered: true } => "io_uring",
+            Self::IoUring { registered: false } => "io_uring, buffers not registered",
             Self::Threads => "threads",
         })
     }
@@ -144,29 +144,29 @@ pub trait Disk: Send {
     fn start(&mut self) {}
 
     /// Whom to wake when something can be reaped before [`Disk::next_event`], for a disk that does not know its own times.
-    fn wake_by(&mut self, waker: Waker) {
+    fn set_waker(&mut self, waker: Waker) {
         drop(waker);
     }
 
     /// A file that is readable when something can be reaped, of a disk that has one: whoever waits for requests can wait for
     /// it too. The waker is called all the same for what it does not tell of.
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
+    fn completion_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
     /// Whether the bell has something to tell of, without a look at the clock.
-    fn rings(&mut self) -> bool {
+    fn has_completions(&mut self) -> bool {
         false
     }
 
     /// How commands get to the kernel, where they do.
-    fn access(&self) -> Option<Access> {
+    fn io_method(&self) -> Option<IoMethod> {
         None
     }
 
     /// Whether every job is done when [`Disk::submit`] returns, without having waited for anything. Then it takes no thread
     /// of its own to wait for it: whoever brings requests can carry them out.
-    fn is_prompt(&self) -> bool {
+    fn completes_synchronously(&self) -> bool {
         false
     }
 
@@ -174,11 +174,11 @@ pub trait Disk: Send {
     fn next_event(&self) -> Option<Instant>;
 
     /// A job that is done by now.
-    fn reap(&mut self, now: Instant) -> Option<Finished>;
+    fn reap(&mut self, now: Instant) -> Option<Completion>;
 
     /// Which sectors from the extent's first on have space: as many as are alike, at most the extent. `None`: it cannot
     /// tell. It takes none of the disk's time.
-    fn space(&mut self, extent: Extent) -> Option<(Space, Sectors)> {
+    fn allocation(&mut self, extent: Extent) -> Option<(Allocation, Sectors)> {
         let _ = extent;
         None
     }
@@ -191,7 +191,7 @@ pub trait Disk: Send {
     ///
     /// # Panics
     /// If the extent passes the end.
-    fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure>;
+    fn read_blocking(&mut self, extent: Extent) -> Result<Vec<u8>, Failure>;
 
     /// Begins as if it had just been opened: for disks that are always there. No command is under way.
     fn reopen(&mut self) {}
@@ -203,7 +203,7 @@ pub trait Disk: Send {
     }
 
     /// What the time of the commands reaped so far went into, if it can tell.
-    fn times(&self) -> Option<Times> {
+    fn times(&self) -> Option<ServiceTimes> {
         None
     }
 }

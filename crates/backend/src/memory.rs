@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 
 use units::{Extent, Instant, Op, Sectors};
 
-use crate::{Disk, Failure, Finished, Job, RamStore, Space, Store};
+use crate::{Allocation, Completion, Disk, Failure, Job, RamStore, Store};
 
 /// A disk of memory, which is taken as it is written to.
 #[derive(Debug)]
-pub struct Memory {
+pub struct MemoryDisk {
     capacity: Sectors,
     store: RamStore,
     done: Done,
@@ -20,7 +20,7 @@ pub struct Memory {
 /// A disk that forgets what is written. What it answers reads with is of no meaning, and no zeroes: those would not be
 /// sent to a client that understands a hole.
 #[derive(Debug)]
-pub struct Null {
+pub struct NullDisk {
     capacity: Sectors,
     done: Done,
 }
@@ -28,14 +28,14 @@ pub struct Null {
 /// What was done and not reaped.
 #[derive(Debug, Default)]
 struct Done {
-    jobs: VecDeque<Finished>,
+    jobs: VecDeque<Completion>,
     /// When the last of them was submitted.
     at: Instant,
 }
 
 impl Done {
     fn push(&mut self, job: &Job, result: Result<Vec<u8>, Failure>, now: Instant) {
-        self.jobs.push_back(Finished { tag: job.tag, result, late: None });
+        self.jobs.push_back(Completion { tag: job.tag, result, delay: None });
         self.at = now;
     }
 
@@ -44,7 +44,7 @@ impl Done {
     }
 }
 
-impl Memory {
+impl MemoryDisk {
     /// So many sectors, all zeroes.
     pub fn new(capacity: Sectors) -> Self {
         Self { capacity, store: RamStore::default(), done: Done::default() }
@@ -61,15 +61,15 @@ impl Memory {
                 self.store.append(extent, &mut data);
             }
             Op::Write => self.store.write(extent, &data)?,
-            Op::WriteZeroes if job.no_hole => self.store.fill(extent)?,
-            Op::WriteZeroes | Op::Trim => self.store.zero(extent)?,
+            Op::WriteZeroes if job.no_hole => self.store.write_zeroes(extent)?,
+            Op::WriteZeroes | Op::Trim => self.store.deallocate(extent)?,
             Op::Flush | Op::Seek => {}
         }
         Ok(data)
     }
 }
 
-impl Disk for Memory {
+impl Disk for MemoryDisk {
     fn capacity(&self) -> Sectors {
         self.capacity
     }
@@ -79,7 +79,7 @@ impl Disk for Memory {
         self.done.push(&job, result, now);
     }
 
-    fn is_prompt(&self) -> bool {
+    fn completes_synchronously(&self) -> bool {
         true
     }
 
@@ -87,22 +87,22 @@ impl Disk for Memory {
         self.done.next_event()
     }
 
-    fn reap(&mut self, _: Instant) -> Option<Finished> {
+    fn reap(&mut self, _: Instant) -> Option<Completion> {
         self.done.jobs.pop_front()
     }
 
-    fn space(&mut self, extent: Extent) -> Option<(Space, Sectors)> {
-        Some(self.store.space(extent))
+    fn allocation(&mut self, extent: Extent) -> Option<(Allocation, Sectors)> {
+        Some(self.store.allocation(extent))
     }
 
-    fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
+    fn read_blocking(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
         let mut data = Vec::with_capacity(extent.len.bytes_usize());
         self.store.append(extent, &mut data);
         Ok(data)
     }
 }
 
-impl Null {
+impl NullDisk {
     /// As if it held so many sectors.
     pub const fn new(capacity: Sectors) -> Self {
         let done = Done { jobs: VecDeque::new(), at: Instant::ZERO };
@@ -110,7 +110,7 @@ impl Null {
     }
 }
 
-impl Disk for Null {
+impl Disk for NullDisk {
     fn capacity(&self) -> Sectors {
         self.capacity
     }
@@ -124,7 +124,7 @@ impl Disk for Null {
         self.done.push(&job, Ok(data), now);
     }
 
-    fn is_prompt(&self) -> bool {
+    fn completes_synchronously(&self) -> bool {
         true
     }
 
@@ -132,11 +132,11 @@ impl Disk for Null {
         self.done.next_event()
     }
 
-    fn reap(&mut self, _: Instant) -> Option<Finished> {
+    fn reap(&mut self, _: Instant) -> Option<Completion> {
         self.done.jobs.pop_front()
     }
 
-    fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
+    fn read_blocking(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
         Ok(vec![0; extent.len.bytes_usize()])
     }
 }
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read_and_the_buffers_are_used_again() {
-        let mut disk = Memory::new(Sectors(512));
+        let mut disk = MemoryDisk::new(Sectors(512));
         let written = vec![0x5a; 1_024];
         let place = written.as_ptr();
         let back = done(&mut disk, Op::Write, extent(3, 2), written);
@@ -178,18 +178,18 @@ mod tests {
 
     #[test]
     fn what_was_trimmed_reads_as_zeroes_and_holds_nothing() {
-        let mut disk = Memory::new(Sectors(512));
+        let mut disk = MemoryDisk::new(Sectors(512));
         done(&mut disk, Op::Write, extent(0, 256), vec![1; 256 * 512]);
-        assert_eq!(disk.space(extent(0, 512)), Some((Space::Taken, Sectors(256))));
+        assert_eq!(disk.allocation(extent(0, 512)), Some((Allocation::Data, Sectors(256))));
         done(&mut disk, Op::Trim, extent(0, 200), Vec::new());
-        assert_eq!(disk.space(extent(0, 512)), Some((Space::Hole, Sectors(128))));
+        assert_eq!(disk.allocation(extent(0, 512)), Some((Allocation::Hole, Sectors(128))));
         assert_eq!(done(&mut disk, Op::Read, extent(199, 1), Vec::new()), vec![0; 512]);
         assert_eq!(done(&mut disk, Op::Read, extent(200, 1), Vec::new()), vec![1; 512]);
     }
 
     #[test]
     fn the_disk_that_forgets_answers_with_as_many_bytes_as_were_asked_for() {
-        let mut disk = Null::new(Sectors(512));
+        let mut disk = NullDisk::new(Sectors(512));
         assert!(done(&mut disk, Op::Write, extent(510, 2), vec![1; 1_024]).len() <= 1_024);
         assert_eq!(done(&mut disk, Op::Read, extent(510, 2), Vec::new()), vec![0xff; 1_024]);
     }

@@ -10,7 +10,7 @@ use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use rustix::io::Errno;
 use units::{Bytes, Extent, SECTOR_BYTES, Sectors};
 
-use crate::{Failure, Space};
+use crate::{Allocation, Failure};
 
 /// The most that the disks of one store hold in memory. A write past it fails with [`Failure::NoSpace`].
 pub const RAM_BYTES_MAX: Bytes = Bytes(8 << 30);
@@ -35,13 +35,13 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// See [`Failure`].
-    fn zero(&mut self, extent: Extent) -> Result<(), Failure>;
+    fn deallocate(&mut self, extent: Extent) -> Result<(), Failure>;
 
     /// Makes the sectors read as zeroes, and keeps or takes the space for them.
     ///
     /// # Errors
     /// See [`Failure`]; some of the sectors may have been written.
-    fn fill(&mut self, extent: Extent) -> Result<(), Failure> {
+    fn write_zeroes(&mut self, extent: Extent) -> Result<(), Failure> {
         let zeroes = vec![0; index(PAGE_BYTES)];
         let mut rest = extent;
         while !rest.is_empty() {
@@ -53,7 +53,7 @@ pub trait Store: Send {
     }
 
     /// Whether the first sectors of the extent, which is not empty, have space; and how many are alike, at least one.
-    fn space(&mut self, extent: Extent) -> (Space, Sectors);
+    fn allocation(&mut self, extent: Extent) -> (Allocation, Sectors);
 
     /// Makes everything written durable, as far as the store can.
     ///
@@ -128,7 +128,7 @@ impl Store for RamStore {
         Ok(())
     }
 
-    fn zero(&mut self, extent: Extent) -> Result<(), Failure> {
+    fn deallocate(&mut self, extent: Extent) -> Result<(), Failure> {
         for (page, offset, len) in pages(extent) {
             if len == index(PAGE_BYTES) {
                 self.pages.remove(&page);
@@ -139,7 +139,7 @@ impl Store for RamStore {
         Ok(())
     }
 
-    fn space(&mut self, extent: Extent) -> (Space, Sectors) {
+    fn allocation(&mut self, extent: Extent) -> (Allocation, Sectors) {
         let (start, end) = (extent.start.0 * SECTOR_BYTES, extent.end().0 * SECTOR_BYTES);
         let first = start / PAGE_BYTES;
         let mut held = self.pages.range(first..).map(|(page, _)| *page);
@@ -148,10 +148,10 @@ impl Store for RamStore {
                 // As long as the pages follow each other.
                 let wanted = first + 1..=end / PAGE_BYTES;
                 let more = wanted.zip(held).take_while(|(next, page)| next == page).count() as u64;
-                (Space::Taken, (first + 1 + more) * PAGE_BYTES)
+                (Allocation::Data, (first + 1 + more) * PAGE_BYTES)
             }
-            Some(page) => (Space::Hole, page * PAGE_BYTES),
-            None => (Space::Hole, end),
+            Some(page) => (Allocation::Hole, page * PAGE_BYTES),
+            None => (Allocation::Hole, end),
         };
         (space, Sectors((until.min(end) - start) / SECTOR_BYTES))
     }
@@ -170,7 +170,7 @@ pub struct FileStore {
 
 /// A backing file that cannot be used.
 #[derive(Debug)]
-pub enum OpenError {
+pub enum FileStoreError {
     /// It cannot be opened or made as large as the disk. Cure: as the system says.
     Io(io::Error),
     /// Another process has it. Cure: stop that one, or name another file.
@@ -186,7 +186,7 @@ pub enum OpenError {
     NotAFile,
 }
 
-impl fmt::Display for OpenError {
+impl fmt::Display for FileStoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(error) => write!(f, "{error}"),
@@ -199,9 +199,9 @@ impl fmt::Display for OpenError {
     }
 }
 
-impl std::error::Error for OpenError {}
+impl std::error::Error for FileStoreError {}
 
-impl From<io::Error> for OpenError {
+impl From<io::Error> for FileStoreError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
@@ -211,8 +211,8 @@ impl FileStore {
     /// Opens the file at `path`, or makes it; it becomes as large as the disk, and sparse.
     ///
     /// # Errors
-    /// See [`OpenError`]; the file is as it was then.
-    pub fn open(path: &Path, capacity: Sectors) -> Result<Self, OpenError> {
+    /// See [`FileStoreError`]; the file is as it was then.
+    pub fn open(path: &Path, capacity: Sectors) -> Result<Self, FileStoreError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
         let store = match options.clone().create_new(true).open(path) {
@@ -224,7 +224,7 @@ impl FileStore {
             Err(error) => return Err(error.into()),
         };
         let claimed = store.claim(capacity);
-        if store.is_new && !matches!(claimed, Ok(()) | Err(OpenError::InUse)) {
+        if store.is_new && !matches!(claimed, Ok(()) | Err(FileStoreError::InUse)) {
             // What nobody else has taken up meanwhile goes again.
             let _ = std::fs::remove_file(path);
         }
@@ -236,18 +236,18 @@ impl FileStore {
         self.is_new
     }
 
-    fn claim(&self, capacity: Sectors) -> Result<(), OpenError> {
+    fn claim(&self, capacity: Sectors) -> Result<(), FileStoreError> {
         let found = self.file.metadata()?;
         if !found.is_file() {
-            return Err(OpenError::NotAFile);
+            return Err(FileStoreError::NotAFile);
         }
         self.file.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => OpenError::InUse,
-            TryLockError::Error(error) => OpenError::Io(error),
+            TryLockError::WouldBlock => FileStoreError::InUse,
+            TryLockError::Error(error) => FileStoreError::Io(error),
         })?;
         let (found, expected) = (Bytes(found.len()), capacity.bytes());
         if found > expected {
-            return Err(OpenError::TooLarge { found, expected });
+            return Err(FileStoreError::TooLarge { found, expected });
         }
         if found < expected {
             self.file.set_len(expected.0)?;
@@ -257,21 +257,21 @@ impl FileStore {
 }
 
 /// Where a file has space, as [`Store::space`] tells it.
-pub(crate) fn space_of(file: &File, extent: Extent) -> (Space, Sectors) {
+pub(crate) fn allocation_of(file: &File, extent: Extent) -> (Allocation, Sectors) {
     let (at, end) = (extent.start.0 * SECTOR_BYTES, extent.end().0 * SECTOR_BYTES);
     // Data from here on, or behind a hole; or no more of it.
     let data = match seek(file, SeekFrom::Data(at)) {
         Ok(data) => data.min(end),
         Err(Errno::NXIO) => end,
-        Err(_) => return (Space::Taken, extent.len),
+        Err(_) => return (Allocation::Data, extent.len),
     };
     // A sector that data begins in is data.
     let hole = Sectors(data / SECTOR_BYTES - extent.start.0);
     if hole > Sectors::ZERO {
-        return (Space::Hole, hole);
+        return (Allocation::Hole, hole);
     }
     let until = seek(file, SeekFrom::Hole(at)).map_or(end, |hole| hole.min(end));
-    (Space::Taken, Sectors(until.div_ceil(SECTOR_BYTES) - extent.start.0))
+    (Allocation::Data, Sectors(until.div_ceil(SECTOR_BYTES) - extent.start.0))
 }
 
 fn failure(error: &io::Error) -> Failure {
@@ -292,18 +292,18 @@ impl Store for FileStore {
         self.file.write_all_at(data, at).map_err(|error| failure(&error))
     }
 
-    fn zero(&mut self, extent: Extent) -> Result<(), Failure> {
+    fn deallocate(&mut self, extent: Extent) -> Result<(), Failure> {
         let (at, len) = (extent.start.0 * SECTOR_BYTES, extent.len.bytes().0);
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         if fallocate(&self.file, hole, at, len).is_ok() {
             return Ok(());
         }
         // Not every file system has holes; every one has zeroes.
-        self.fill(extent)
+        self.write_zeroes(extent)
     }
 
-    fn space(&mut self, extent: Extent) -> (Space, Sectors) {
-        space_of(&self.file, extent)
+    fn allocation(&mut self, extent: Extent) -> (Allocation, Sectors) {
+        allocation_of(&self.file, extent)
     }
 
     fn sync(&mut self) -> Result<(), Failure> {
@@ -353,7 +353,7 @@ mod tests {
                     model[range(*extent)].copy_from_slice(&data);
                 }
                 Step::Zero(extent) => {
-                    store.zero(*extent).expect("zeroes are cheap");
+                    store.deallocate(*extent).expect("zeroes are cheap");
                     model[range(*extent)].fill(0);
                 }
             }
@@ -381,7 +381,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("a scratch directory");
         let path = dir.path().join("disk");
         let refused = FileStore::open(&path, Sectors(1 << 54));
-        assert!(matches!(refused, Err(OpenError::Io(_))), "no file is this large: {refused:?}");
+        assert!(
+            matches!(refused, Err(FileStoreError::Io(_))),
+            "no file is this large: {refused:?}"
+        );
         assert!(!path.exists());
     }
 
@@ -392,21 +395,21 @@ mod tests {
         let place = Extent::new(Lba(7), Sectors(1));
         let mut first = FileStore::open(&path, Sectors(SECTORS)).expect("it is new");
         first.write(place, &[9; 512]).expect("there is space");
-        assert!(matches!(FileStore::open(&path, Sectors(SECTORS)), Err(OpenError::InUse)));
+        assert!(matches!(FileStore::open(&path, Sectors(SECTORS)), Err(FileStoreError::InUse)));
         drop(first);
         let smaller = FileStore::open(&path, Sectors(8));
-        assert!(matches!(smaller, Err(OpenError::TooLarge { .. })));
+        assert!(matches!(smaller, Err(FileStoreError::TooLarge { .. })));
         let mut again = FileStore::open(&path, Sectors(SECTORS)).expect("it is free again");
         let mut found = [0; 512];
         again.read(place, &mut found).expect("it is there");
         assert_eq!(found, [9; 512]);
-        assert!(matches!(FileStore::open(dir.path(), Sectors(8)), Err(OpenError::Io(_))));
+        assert!(matches!(FileStore::open(dir.path(), Sectors(8)), Err(FileStoreError::Io(_))));
     }
 
-    fn spaces(store: &mut dyn Store, mut rest: Extent) -> Vec<(Space, u64)> {
+    fn spaces(store: &mut dyn Store, mut rest: Extent) -> Vec<(Allocation, u64)> {
         let mut all = Vec::new();
         while !rest.is_empty() {
-            let (space, len) = store.space(rest);
+            let (space, len) = store.allocation(rest);
             assert!(len > Sectors::ZERO && len <= rest.len, "something, and no more than asked");
             all.push((space, len.0));
             rest = rest.split_at(len).1;
@@ -420,15 +423,15 @@ mod tests {
         let file = FileStore::open(&dir.path().join("disk"), Sectors(1024)).expect("it is new");
         let stores: [Box<dyn Store>; 2] = [Box::<RamStore>::default(), Box::new(file)];
         let extent = |start, len| Extent::new(Lba(start), Sectors(len));
-        let (taken, hole) = (Space::Taken, Space::Hole);
+        let (taken, hole) = (Allocation::Data, Allocation::Hole);
         for mut store in stores {
             assert_eq!(spaces(&mut *store, extent(0, 1024)), [(hole, 1024)]);
             store.write(extent(128, 256), &vec![1; 256 * 512]).expect("there is space");
             let expected = [(hole, 120), (taken, 256), (hole, 640)];
             assert_eq!(spaces(&mut *store, extent(8, 1016)), expected);
             assert_eq!(spaces(&mut *store, extent(200, 8)), [(taken, 8)]);
-            store.zero(extent(128, 128)).expect("zeroes are cheap");
-            store.fill(extent(512, 128)).expect("there is space");
+            store.deallocate(extent(128, 128)).expect("zeroes are cheap");
+            store.write_zeroes(extent(512, 128)).expect("there is space");
             let expected = [(hole, 256), (taken, 128), (hole, 128), (taken, 128), (hole, 384)];
             assert_eq!(spaces(&mut *store, extent(0, 1024)), expected);
             let mut found = [1; 512];
@@ -442,7 +445,7 @@ mod tests {
         let mut store = RamStore::default();
         store.write(Extent::new(Lba(0), Sectors(512)), &vec![1; 512 * 512]).expect("fits");
         assert_eq!(store.pages.len(), 4);
-        store.zero(Extent::new(Lba(1), Sectors(511))).expect("cheap");
+        store.deallocate(Extent::new(Lba(1), Sectors(511))).expect("cheap");
         assert_eq!(store.pages.len(), 1, "only the page with the first sector is still needed");
     }
 }

@@ -8,7 +8,7 @@ use core::num::NonZeroU64;
 use engine::limits::WEIGHT_MAX;
 use engine::{Admission, Contract, Declared, Demand, PolicyName, Priority, Refusal, Weight};
 use units::{Bytes, Duration, Extent, Lba, Share};
-use volume::{DiskId, NoSpace, Placed, Pool};
+use volume::{DiskExtent, DiskId, FreeSpace, NoSpace};
 
 use crate::error::ConfigError;
 use crate::limits::{BLOCK_MAX, RUN_MAX};
@@ -61,7 +61,7 @@ pub(crate) fn check<'a>(
     names: &mut Names<'a>,
 ) -> Result<Vec<Volume>, ConfigError> {
     let disk_names = Names::of(disks.iter().map(|disk| (disk.name.as_str(), disk.line)));
-    let mut pool = Pool::new(disks.iter().map(|disk| disk.drive.model.capacity()));
+    let mut pool = FreeSpace::new(disks.iter().map(|disk| disk.drive.model.capacity()));
     let mut wanted = Vec::with_capacity(tables.len());
     for table in tables {
         let name = names.add(table)?.to_owned();
@@ -141,7 +141,7 @@ fn id(disk: usize) -> DiskId {
 fn claimed(
     table: &Table<'_>,
     disk: &Disk,
-    (id, pool): (DiskId, &mut Pool),
+    (id, pool): (DiskId, &mut FreeSpace),
 ) -> Result<Option<Extent>, ConfigError> {
     let Some(at) = table.value("at") else { return Ok(None) };
     let len = table.require("size", SIZE)?.size()?.sectors_floor();
@@ -154,7 +154,7 @@ fn claimed(
         return Err(at.refuse(expected));
     }
     let extent = Extent::new(start, len);
-    if pool.claim(Placed { disk: id, extent }) {
+    if pool.claim(DiskExtent { disk: id, extent }) {
         return Ok(Some(extent));
     }
     let expected = format_args!("a place on disk \"{}\" that no volume above has", disk.name);
@@ -165,20 +165,22 @@ fn claimed(
 fn allocated(
     table: &Table<'_>,
     disk: &Disk,
-    (id, pool): (DiskId, &mut Pool),
+    (id, pool): (DiskId, &mut FreeSpace),
 ) -> Result<Extent, ConfigError> {
     let value = table.require("size", SIZE)?;
     let asked = value.size()?.sectors_floor();
-    pool.allocate(id, asked).map(|placed| placed.extent).map_err(|NoSpace { left, gap }| {
-        let (largest, name) = (size(gap.bytes()), &disk.name);
-        let whole = match left {
-            _ if left == disk.drive.model.capacity() => "the size".to_owned(),
-            _ if left == gap => "what is left".to_owned(),
-            _ => format!("the largest gap in the {} that are left", size(left.bytes())),
-        };
-        let expected = format_args!("at most {largest} ({whole} of disk \"{name}\")");
-        value.refuse(expected).for_want_of_room()
-    })
+    pool.allocate(id, asked).map(|placed| placed.extent).map_err(
+        |NoSpace { free: left, largest_gap: gap }| {
+            let (largest, name) = (size(gap.bytes()), &disk.name);
+            let whole = match left {
+                _ if left == disk.drive.model.capacity() => "the size".to_owned(),
+                _ if left == gap => "what is left".to_owned(),
+                _ => format!("the largest gap in the {} that are left", size(left.bytes())),
+            };
+            let expected = format_args!("at most {largest} ({whole} of disk \"{name}\")");
+            value.refuse(expected).for_want_of_room()
+        },
+    )
 }
 
 /// What the volume asks for in requests or bytes a second, where it does, and the share that this takes.

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 
-use backend::{Disk, Failure, Finished, Guarded, Job, Space, Tag};
+use backend::{Completion, Disk, Failure, HealthMonitor, Job, Tag};
 use engine::stream::Span;
 use engine::{
     Action, Agenda, Command, CommandId, Contract, Declared, Event, Outcome, Priority, Request,
@@ -116,7 +116,7 @@ pub(crate) struct DiskThread {
     name: String,
     clock: Clock,
     brain: Brain,
-    disk: Guarded,
+    disk: HealthMonitor,
     /// Whether a command is done when the disk has taken it.
     prompt: bool,
     bell: Bell,
@@ -138,7 +138,7 @@ pub(crate) struct DiskThread {
     /// Whether the engine sent the arm just in time when last looked at.
     trusted: bool,
     /// What the disk was good for when last looked at.
-    state: backend::State,
+    state: backend::HealthState,
     /// Time without a command at the disk, up to when it had its last first one.
     idle: TimeSum,
     /// Since when there is none, if there is none.
@@ -153,23 +153,23 @@ impl DiskThread {
         name: String,
         clock: Clock,
         brain: Brain,
-        mut disk: Guarded,
+        mut disk: HealthMonitor,
         Fittings { inbox, handle, pool, observer }: Fittings,
     ) -> io::Result<Self> {
         // A pool's requests come through the inbox, and the disk's thread is awake for them anyway.
-        let bell = match disk.bell().map(|bell| bell.try_clone_to_owned()).transpose()? {
+        let bell = match disk.completion_fd().map(|bell| bell.try_clone_to_owned()).transpose()? {
             None => Bell::None,
             Some(bell) if pool.is_none() => Bell::Theirs(Arc::new(bell)),
             Some(bell) => Bell::Ours(Arc::new(bell)),
         };
         let trusted = brain.engine.executed().is_some_and(|executed| executed.trusted);
         let woken = Arc::clone(&inbox);
-        disk.wake_by(Arc::new(move || woken.nudge()));
+        disk.set_waker(Arc::new(move || woken.nudge()));
         Ok(Self {
             name,
             clock,
             brain,
-            prompt: disk.is_prompt(),
+            prompt: disk.completes_synchronously(),
             bell,
             disk,
             inbox,
@@ -184,7 +184,7 @@ impl DiskThread {
             observer,
             lateness: Lateness::default(),
             trusted,
-            state: backend::State::Well,
+            state: backend::HealthState::Healthy,
             idle: TimeSum::default(),
             idle_since: Instant::ZERO,
             stopping: false,
@@ -206,7 +206,7 @@ impl DiskThread {
 
     /// Goes on with what has ended, on the thread that answers the bell.
     pub(crate) fn look(&mut self, answered: &mut Vec<Reply>) {
-        if self.disk.rings() {
+        if self.disk.has_completions() {
             self.carry_out(&mut Vec::new(), answered);
         }
     }
@@ -313,12 +313,12 @@ impl DiskThread {
         }
         let name = &self.name;
         match state {
-            backend::State::Well => eprintln!("disk {name}: it is open again"),
-            backend::State::Poisoned => eprintln!(
+            backend::HealthState::Healthy => eprintln!("disk {name}: it is open again"),
+            backend::HealthState::Poisoned => eprintln!(
                 "disk {name}: a flush failed, and something written before may be lost: its volumes are only read until it \
                  is opened again"
             ),
-            backend::State::Gone => eprintln!(
+            backend::HealthState::Offline => eprintln!(
                 "disk {name}: it is gone: everything asked of its volumes fails until it is opened again"
             ),
         }
@@ -371,10 +371,10 @@ impl DiskThread {
     fn segments(&mut self, extent: Extent) -> Vec<Segment> {
         let (mut segments, mut rest) = (Vec::new(), extent);
         while !rest.is_empty() && segments.len() < STATUS_SEGMENTS_MAX {
-            let Some((space, len)) = self.disk.space(rest) else { break };
+            let Some((space, len)) = self.disk.allocation(rest) else { break };
             let allocation = match space {
-                Space::Taken => Allocation::Data,
-                Space::Hole => Allocation::Hole,
+                backend::Allocation::Data => Allocation::Data,
+                backend::Allocation::Hole => Allocation::Hole,
             };
             segments.push(Segment { len, allocation });
             rest = rest.split_at(len).1;
@@ -464,8 +464,8 @@ impl DiskThread {
         }
     }
 
-    fn finish(&mut self, finished: Finished, now: Instant) {
-        if let Some(late) = finished.late {
+    fn finish(&mut self, finished: Completion, now: Instant) {
+        if let Some(late) = finished.delay {
             self.lateness.record(late);
         }
         let id = CommandId(finished.tag.0);
@@ -474,7 +474,7 @@ impl DiskThread {
         if self.running.is_empty() {
             self.idle_since = now;
         }
-        let told = (self.disk.parts(), finished.late.unwrap_or_default());
+        let told = (self.disk.parts(), finished.delay.unwrap_or_default());
         self.observer.completed(&command, told, now);
         let pending = self.pending[index(command.request.0)].as_mut().expect("it is pending");
         let outcome = match finished.result {
@@ -512,7 +512,7 @@ impl DiskThread {
             Asker::Client(id) => {
                 let result = match pending.failure {
                     None => Ok(pending.data),
-                    Some(Failure::Io | Failure::Gone) => Err(Errno::Io),
+                    Some(Failure::Io | Failure::Offline) => Err(Errno::Io),
                     Some(Failure::NoSpace) => Err(Errno::NoSpc),
                 };
                 self.replies.push(Reply { id, result });
@@ -542,7 +542,7 @@ impl DiskThread {
             idle: if self.running.is_empty() { self.idle(now) } else { self.idle },
             times: self.disk.times(),
             health: self.disk.health(now),
-            access: self.disk.access(),
+            access: self.disk.io_method(),
             executed: self.brain.engine.executed(),
             stream_slack: self.brain.engine.slack_of_streams(),
             recorded: self.brain.engine.records(),

@@ -1,11 +1,11 @@
 //! How requests get to a disk: through its thread, or, where the disk never has to be waited for, right here.
 //!
 //! Handing a request to another thread and its answer back are two wake-ups, which take longer than a disk of memory and
-//! everything else about the request together. A disk that is prompt ([`backend::Disk::is_prompt`]) is therefore driven by
+//! everything else about the request together. A disk that is prompt ([`backend::Disk::completes_synchronously`]) is therefore driven by
 //! the thread that brings its requests, engine and all; its own thread carries out what operators want, and what is due
 //! later, such as the request of a volume at its limit.
 //!
-//! So is a disk with a bell ([`backend::Disk::bell`]), a ring of the kernel's: commands of a turn begin by one system call at
+//! So is a disk with a bell ([`backend::Disk::completion_fd`]), a ring of the kernel's: commands of a turn begin by one system call at
 //! its end, and who sleeps at the sockets is woken by what ends, too. A disk of a pool is not: its requests come from
 //! several threads, through its inbox, and its own thread answers the bell.
 

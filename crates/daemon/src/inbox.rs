@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
-use backend::{Failure, Reopening};
+use backend::{Failure, ReopenRequest};
 use engine::VolumeId;
 use nbd::{ClientRequestId, ExportId};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -87,7 +87,7 @@ pub(crate) enum Message {
     /// Carry out a change.
     Change(Change, mpsc::SyncSender<Changed>),
     /// Open the disk again.
-    Reopen(Reopening),
+    Reopen(ReopenRequest),
     /// No client is read any more: nothing is released by deadlines from now on.
     Close,
     /// Nobody else answers the disk's bell any more.

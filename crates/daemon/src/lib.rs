@@ -12,7 +12,7 @@
 //!
 //! Invariants: nothing is started unless everything can be; every request that the frontend hands over is
 //! answered; a disk's engine and backend are driven by one thread at a time: the disk's own, or, where no command has to be
-//! waited for ([`backend::Disk::is_prompt`]) or it can be heard what has ended ([`backend::Disk::bell`]), the frontend's too.
+//! waited for ([`backend::Disk::completes_synchronously`]) or it can be heard what has ended ([`backend::Disk::completion_fd`]), the frontend's too.
 
 mod disk;
 mod door;
@@ -32,7 +32,7 @@ mod service;
 mod status;
 mod traffic;
 
-pub use backend::{Health, State as DiskState};
+pub use backend::{Health, HealthState as DiskState};
 pub use host::Clock;
 pub use observe::{
     Breakdown, Filter, NAMED_MAX, Part, Told, Traced, TracedId, WAITING_MAX, WATCHERS_MAX, Watcher,

@@ -18,7 +18,7 @@ use config::{ConfigError, Document, Plan, VolumeEdit};
 use nbd::ExportId;
 use units::Instant;
 use volume::pool::Failure;
-use volume::{DiskId, Map, Placed};
+use volume::{DiskExtent, DiskId, VolumeMap};
 
 use crate::disk::Joins;
 use crate::inbox::{Change, Look};
@@ -341,8 +341,8 @@ impl Operator {
 }
 
 /// Where a volume of the plan lies.
-pub(crate) fn map(plan: &Plan, index: usize) -> Map {
+pub(crate) fn map(plan: &Plan, index: usize) -> VolumeMap {
     let volume = &plan.volumes[index];
     let disk = DiskId(u32::try_from(volume.disk.0).expect("disks are few"));
-    Map::new(Placed { disk, extent: volume.place })
+    VolumeMap::new(DiskExtent { disk, extent: volume.place })
 }

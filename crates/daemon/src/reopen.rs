@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 
-use backend::{Disk, Opener, Reopening};
+use backend::{Disk, OpenFn, ReopenRequest};
 use config::Backing;
 
 use crate::inbox::Message;
@@ -33,7 +33,7 @@ impl Operator {
         if plan.pool.as_ref().is_some_and(|pool| pool.disks.contains(&config::DiskIndex(place))) {
             return Err(refused("is one of the pool, which wants a restart"));
         }
-        let opener: Opener = match &plan.disks[place].backing {
+        let opener: OpenFn = match &plan.disks[place].backing {
             Backing::Real(_) => {
                 Box::new(move |old| {
                     // Its lock goes with it.
@@ -60,7 +60,7 @@ impl Operator {
         let (to, from) = sync_channel(1);
         // Who asked may have gone.
         let told = move |result| drop(to.try_send(result));
-        self.live.inboxes[place].put(&mut vec![Message::Reopen(Reopening::new(opener, told))]);
+        self.live.inboxes[place].put(&mut vec![Message::Reopen(ReopenRequest::new(opener, told))]);
         match from.recv_timeout(PATIENCE) {
             Ok(result) => result.map_err(|why| refused(&why)),
             Err(RecvTimeoutError::Timeout) => {

@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use engine::VolumeId;
 use nbd::{ClientName, Errno, Export, ExportId, Exports, Query, Reply, Request, Sink};
 use units::{Bytes, Instant, Op, Operation};
-use volume::Map;
+use volume::VolumeMap;
 
 use crate::door::Door;
 use crate::inbox::{Incoming, Message};
@@ -32,7 +32,7 @@ pub(crate) struct Route {
 #[derive(Clone, Debug)]
 pub(crate) enum Home {
     /// On one disk, which has this number for it.
-    Disk { disk: usize, volume: VolumeId, map: Map },
+    Disk { disk: usize, volume: VolumeId, map: VolumeMap },
     /// In the pool.
     Pool { volume: volume::pool::PoolVolumeId, read_only: bool },
 }

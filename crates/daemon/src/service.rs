@@ -6,7 +6,8 @@ use std::thread::JoinHandle;
 use std::{fmt, io, thread};
 
 use backend::{
-    Disk, Emulated, FileStore, Flaky, Guarded, Memory, Null, Odds, Opening, RamStore, Real,
+    Disk, EmulatedDisk, FaultRates, FileStore, HealthMonitor, MemoryDisk, NullDisk, RamStore,
+    RandomFaults, RealDisk, RealOptions,
 };
 use config::{Backing, Document, Plan};
 use engine::Agenda;
@@ -114,7 +115,7 @@ struct Opened {
 
 impl Opened {
     fn inbox(&self) -> io::Result<Inbox> {
-        if self.disk.bell().is_some() { Inbox::with_alarm() } else { Ok(Inbox::default()) }
+        if self.disk.completion_fd().is_some() { Inbox::with_alarm() } else { Ok(Inbox::default()) }
     }
 }
 
@@ -188,7 +189,7 @@ impl Daemon {
         let threads = threads.map(|(place, ((opened, disk), inbox))| {
             let observer = Observer::new(place, watchers.clone());
             let (name, inbox) = (disk.name.clone(), inbox.clone());
-            let guarded = Guarded::new(before(&name, opened.disk));
+            let guarded = HealthMonitor::new(before(&name, opened.disk));
             let (handle, pool) = (handle.clone(), served.clone());
             let fittings = Fittings { inbox, handle, pool, observer };
             let disk = DiskThread::new(name, clock, opened.brain, guarded, fittings);
@@ -380,14 +381,14 @@ fn open(
 ) -> Result<Opened, StartError> {
     let model = disk.drive.model.clone();
     let behind: Box<dyn Disk> = match &disk.backing {
-        Backing::Ram => Box::new(Emulated::new(model, Box::<RamStore>::default())),
+        Backing::Ram => Box::new(EmulatedDisk::new(model, Box::<RamStore>::default())),
         Backing::File(path) => {
             let store = open_file(plan, disk, path)?;
             new.0.extend(store.is_new().then(|| path.clone()));
-            Box::new(Emulated::new(model, Box::new(store)))
+            Box::new(EmulatedDisk::new(model, Box::new(store)))
         }
-        Backing::Memory => Box::new(Memory::new(model.capacity())),
-        Backing::Null => Box::new(Null::new(model.capacity())),
+        Backing::Memory => Box::new(MemoryDisk::new(model.capacity())),
+        Backing::Null => Box::new(NullDisk::new(model.capacity())),
         Backing::Real(real) => Box::new(open_real(plan, disk, real)?),
     };
     let behind = match disk.faults {
@@ -418,8 +419,8 @@ fn flaky(name: &str, faults: config::Faults, disk: Box<dyn Disk>) -> Box<dyn Dis
          {stall} of the commands stall for {stall_for}{}",
         gone.unwrap_or_default()
     );
-    let odds = Odds { seed, read, write, flush, stall, stall_for, vanish_after };
-    Box::new(Flaky::new(disk, odds))
+    let odds = FaultRates { seed, read, write, flush, stall, stall_for, vanish_after };
+    Box::new(RandomFaults::new(disk, odds))
 }
 
 fn open_file(plan: &Plan, disk: &config::Disk, path: &Path) -> Result<FileStore, StartError> {
@@ -437,12 +438,12 @@ pub(crate) fn open_real(
     plan: &Plan,
     disk: &config::Disk,
     real: &config::Real,
-) -> Result<Real, StartError> {
+) -> Result<RealDisk, StartError> {
     let (capacity, depth) = (disk.drive.model.capacity(), disk.depth);
     let config::Real { buffered, adopt, way, .. } = *real;
     let ring = way == config::Way::Ring;
-    let opening = Opening { capacity, depth, buffered, adopt, ring };
-    Real::open(&real.path, opening).map_err(|error| StartError::Backing {
+    let opening = RealOptions { capacity, depth, buffered, adopt, ring };
+    RealDisk::open(&real.path, opening).map_err(|error| StartError::Backing {
         place: format!("{}:{}", plan.file, disk.line),
         disk: disk.name.clone(),
         reason: format!("field `path`: found `{}`, {error}", real.path.display()),

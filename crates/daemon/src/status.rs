@@ -1,6 +1,6 @@
 //! How things stand, as the daemon tells it.
 
-use backend::{Access, Health, Times};
+use backend::{Health, IoMethod, ServiceTimes};
 use engine::{Account, Contract, Declared, Executed, Kept};
 use nbd::ExportId;
 use stats::{DeclaredReport, Latency, Runs, VolumeReport};
@@ -82,9 +82,9 @@ pub(crate) struct DiskView {
     pub(crate) lateness: Lateness,
     pub(crate) traffic: Traffic,
     pub(crate) idle: TimeSum,
-    pub(crate) times: Option<Times>,
+    pub(crate) times: Option<ServiceTimes>,
     pub(crate) health: Health,
-    pub(crate) access: Option<Access>,
+    pub(crate) access: Option<IoMethod>,
     pub(crate) executed: Option<Executed>,
     pub(crate) stream_slack: Option<DiskTime>,
     pub(crate) recorded: bool,
@@ -110,11 +110,11 @@ pub struct DiskStatus {
     /// Time in which it held no command.
     pub idle: TimeSum,
     /// What its commands' time went into; `None` of a drive that does not tell, or has no arm.
-    pub times: Option<Times>,
+    pub times: Option<ServiceTimes>,
     /// What has failed and what hangs.
     pub health: Health,
     /// How a real disk's commands get to the kernel.
-    pub access: Option<Access>,
+    pub access: Option<IoMethod>,
     /// What preemptible execution has done; `None` if requests are executed whole.
     pub executed: Option<Executed>,
     /// The disk time that what is promised by deadlines leaves to best effort at any moment (ΔL of RTAS 2000); `None` where

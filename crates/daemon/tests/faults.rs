@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use backend::{Disk, Failure, Fault, Faults, Faulty, What};
+use backend::{Disk, Failure, FaultKind, FaultRule, FaultScript, ScriptedFaults};
 use config::Plan;
 use nbd::client::{Client, ClientError};
 use nbd::{Address, Errno};
@@ -49,7 +49,7 @@ size = "1MiB"
 
 struct Served {
     daemon: Daemon,
-    faults: BTreeMap<String, Faults>,
+    faults: BTreeMap<String, FaultScript>,
     _dir: TempDir,
 }
 
@@ -66,9 +66,9 @@ impl Served {
         let plan = Plan::parse(CONFIG, "plan.toml", dir.path()).and_then(Plan::for_serve);
         let plan = plan.unwrap_or_else(|error| panic!("{error}"));
         let names = plan.disks.iter().map(|disk| disk.name.clone());
-        let faults: BTreeMap<_, _> = names.map(|name| (name, Faults::default())).collect();
+        let faults: BTreeMap<_, _> = names.map(|name| (name, FaultScript::default())).collect();
         let before = |name: &str, disk: Box<dyn Disk>| -> Box<dyn Disk> {
-            Box::new(Faulty::new(disk, faults[name].clone()))
+            Box::new(ScriptedFaults::new(disk, faults[name].clone()))
         };
         let address = Address::Tcp("127.0.0.1:0".parse().expect("an address"));
         let daemon = Daemon::start_behind(&plan, &[address], &before);
@@ -92,8 +92,8 @@ impl Served {
         of(&status, nth)
     }
 
-    fn strike(&self, op: Op, what: What) {
-        self.faults["bad"].add(Fault { op: Some(op), extent: None, after: 0, what });
+    fn strike(&self, op: Op, what: FaultKind) {
+        self.faults["bad"].add(FaultRule { op: Some(op), extent: None, after: 0, kind: what });
     }
 }
 
@@ -121,17 +121,17 @@ fn a_command_that_fails_fails_its_request_and_no_other() {
     let (mut a, mut b) = (served.open("a"), served.open("b"));
     works(&mut a, 1);
     let place = Some(Extent::new(Lba(16), Sectors(1)));
-    let fault = |what| Fault { op: Some(Op::Write), extent: place, after: 0, what };
-    served.faults["bad"].add(fault(What::Fails(Failure::NoSpace)));
+    let fault = |what| FaultRule { op: Some(Op::Write), extent: place, after: 0, kind: what };
+    served.faults["bad"].add(fault(FaultKind::Fails(Failure::NoSpace)));
     assert_eq!(errno(a.write(extent(16), &[2; 4_096])), Errno::NoSpc);
     served.faults["bad"].lift();
-    served.faults["bad"].add(fault(What::Fails(Failure::Io)));
+    served.faults["bad"].add(fault(FaultKind::Fails(Failure::Io)));
     assert_eq!(errno(a.write(extent(16), &[2; 4_096])), Errno::Io);
     a.write(extent(32), &[2; 4_096]).expect("elsewhere it goes on");
     a.flush().expect("and is flushed");
     assert_eq!(a.read(extent(16)).expect("it is there"), [1; 4_096], "nothing was tried again");
     works(&mut b, 3);
-    assert_eq!(served.state("bad"), DiskState::Well);
+    assert_eq!(served.state("bad"), DiskState::Healthy);
     let failures = served.status("bad", |status, nth| status.disks[nth].health.write_failures);
     assert_eq!(failures, 2);
     served.daemon.stop().expect("it stops");
@@ -145,7 +145,7 @@ fn a_flush_that_failed_poisons_its_disk_until_it_is_opened_again() {
     for client in [&mut a, &mut other, &mut b, &mut c] {
         works(client, 1);
     }
-    served.strike(Op::Flush, What::Fails(Failure::Io));
+    served.strike(Op::Flush, FaultKind::Fails(Failure::Io));
     assert_eq!(errno(a.flush()), Errno::Io);
     // The next one would succeed, and say nothing of what is lost.
     served.faults["bad"].lift();
@@ -159,7 +159,7 @@ fn a_flush_that_failed_poisons_its_disk_until_it_is_opened_again() {
     assert_eq!(served.state("bad"), DiskState::Poisoned);
     for (disk, client) in [("good", &mut b), ("emulated", &mut c)] {
         works(client, 2);
-        assert_eq!(served.state(disk), DiskState::Well);
+        assert_eq!(served.state(disk), DiskState::Healthy);
     }
     served.daemon.stop().expect("it stops");
 }
@@ -168,7 +168,7 @@ fn a_flush_that_failed_poisons_its_disk_until_it_is_opened_again() {
 fn a_forced_write_that_failed_is_a_flush_that_failed() {
     let served = Served::start();
     let mut a = served.open("a");
-    served.strike(Op::Write, What::Fails(Failure::Io));
+    served.strike(Op::Write, FaultKind::Fails(Failure::Io));
     let forced = Operation { op: Op::Write, extent: extent(0), fua: true };
     assert_eq!(errno(a.perform(forced, &[1; 4_096])), Errno::Io);
     assert_eq!(served.state("bad"), DiskState::Poisoned);
@@ -180,12 +180,12 @@ fn a_disk_that_is_gone_fails_everything_and_the_others_do_not_notice() {
     let served = Served::start();
     let (mut a, mut b, mut c) = (served.open("a"), served.open("b"), served.open("c"));
     works(&mut a, 1);
-    served.strike(Op::Read, What::Fails(Failure::Gone));
+    served.strike(Op::Read, FaultKind::Fails(Failure::Offline));
     assert_eq!(errno(a.read(extent(16))), Errno::Io);
     served.faults["bad"].lift();
     assert_eq!(errno(a.read(extent(16))), Errno::Io, "it does not come back by itself");
     assert_eq!(errno(a.write(extent(16), &[1; 4_096])), Errno::Io);
-    assert_eq!(served.state("bad"), DiskState::Gone);
+    assert_eq!(served.state("bad"), DiskState::Offline);
     works(&mut b, 2);
     works(&mut c, 2);
     served.daemon.stop().expect("it stops");
@@ -196,7 +196,7 @@ fn a_disk_that_stalls_shows_for_how_long_and_the_others_do_not_wait() {
     let served = Served::start();
     let (mut a, mut b) = (served.open("a"), served.open("b"));
     works(&mut a, 1);
-    served.strike(Op::Write, What::Stalls);
+    served.strike(Op::Write, FaultKind::Stalls);
     a.send(7, Operation::write(extent(16)), &[2; 4_096]).expect("it is sent");
     // Other disks serve, and this one still tells how it is.
     let mut rounds = 0_u8;
@@ -213,7 +213,7 @@ fn a_disk_that_stalls_shows_for_how_long_and_the_others_do_not_wait() {
     let (at, later) = oldest();
     let (op, age) = later.expect("it is still under way");
     assert_eq!((op, age), (Op::Write, first + at.since(seen)), "it is the same one");
-    assert_eq!(served.state("bad"), DiskState::Well);
+    assert_eq!(served.state("bad"), DiskState::Healthy);
     served.faults["bad"].lift();
     let ended = a.receive().expect("it goes on");
     assert_eq!((ended.cookie, ended.result.is_ok()), (7, true));

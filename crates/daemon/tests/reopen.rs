@@ -1,6 +1,6 @@
 //! Disks that are opened again while their clients stay.
 
-use backend::{Disk, Failure, Fault, Faults, Faulty, What};
+use backend::{Disk, Failure, FaultKind, FaultRule, FaultScript, ScriptedFaults};
 use config::Document;
 use nbd::client::{Client, ClientError};
 use nbd::{Address, Errno};
@@ -52,7 +52,7 @@ const BLOCK: Extent = Extent::new(Lba(16), Sectors(8));
 struct Served {
     daemon: Daemon,
     operator: Operator,
-    faults: Faults,
+    faults: FaultScript,
     dir: TempDir,
 }
 
@@ -66,10 +66,10 @@ impl Served {
         file.set_len(8 << 20).expect("a sparse one");
         std::fs::write(dir.path().join("plan.toml"), CONFIG).expect("a file");
         let document = Document::read(&dir.path().join("plan.toml")).expect("a sound config");
-        let faults = Faults::default();
+        let faults = FaultScript::default();
         let before = |name: &str, disk: Box<dyn Disk>| -> Box<dyn Disk> {
             match name {
-                "real" => Box::new(Faulty::new(disk, faults.clone())),
+                "real" => Box::new(ScriptedFaults::new(disk, faults.clone())),
                 _ => disk,
             }
         };
@@ -108,13 +108,13 @@ fn a_real_disk_whose_flush_failed_is_written_again_when_it_was_opened_again() {
     let served = Served::start();
     let mut client = served.open("r");
     client.write(BLOCK, &[1; 4_096]).expect("it is written");
-    let what = What::Fails(Failure::Io);
-    served.faults.add(Fault { op: Some(Op::Flush), extent: None, after: 0, what });
+    let what = FaultKind::Fails(Failure::Io);
+    served.faults.add(FaultRule { op: Some(Op::Flush), extent: None, after: 0, kind: what });
     fails(&client.flush());
     fails(&client.write(BLOCK, &[2; 4_096]));
     assert_eq!(served.state("real"), DiskState::Poisoned);
     served.operator.reopen("real").expect("it is there");
-    assert_eq!(served.state("real"), DiskState::Well);
+    assert_eq!(served.state("real"), DiskState::Healthy);
     assert_eq!(client.read(BLOCK).expect("the same client goes on"), [1; 4_096]);
     client.write(BLOCK, &[3; 4_096]).expect("it is written");
     client.flush().expect("and flushed");
@@ -125,12 +125,17 @@ fn a_real_disk_whose_flush_failed_is_written_again_when_it_was_opened_again() {
 fn a_disk_that_cannot_be_opened_again_is_gone_and_can_be_tried_once_more() {
     let served = Served::start();
     let mut client = served.open("r");
-    served.faults.add(Fault { op: None, extent: None, after: 0, what: What::Fails(Failure::Gone) });
+    served.faults.add(FaultRule {
+        op: None,
+        extent: None,
+        after: 0,
+        kind: FaultKind::Fails(Failure::Offline),
+    });
     fails(&client.read(BLOCK));
     let (file, away) = (served.dir.path().join("disk.img"), served.dir.path().join("away.img"));
     std::fs::rename(&file, &away).expect("it is there");
     assert!(served.refused("real").contains("disk.img"));
-    assert_eq!(served.state("real"), DiskState::Gone);
+    assert_eq!(served.state("real"), DiskState::Offline);
     fails(&client.read(BLOCK));
     std::fs::rename(&away, &file).expect("it is there");
     served.operator.reopen("real").expect("it is back");
@@ -153,7 +158,7 @@ fn emulated_disks_keep_what_they_hold_and_fail_as_they_are_told_to() {
         leaving.read(BLOCK).expect("it is there");
         leaving.read(BLOCK).expect("it is there");
         fails(&leaving.read(BLOCK));
-        assert_eq!(served.state("leaving"), DiskState::Gone);
+        assert_eq!(served.state("leaving"), DiskState::Offline);
         served.operator.reopen("leaving").expect("it comes back");
     }
     served.daemon.stop().expect("it stops");

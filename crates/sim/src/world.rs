@@ -13,7 +13,7 @@ use stats::{
 };
 use trace::TraceError;
 use units::{Bytes, DiskTime, Duration, Instant, Op, Operation, Share};
-use volume::{DiskId, Map, Placed};
+use volume::{DiskExtent, DiskId, VolumeMap};
 
 use crate::Dice;
 use crate::calendar::Calendar;
@@ -73,7 +73,7 @@ struct Volume {
     name: String,
     disk: usize,
     id: VolumeId,
-    map: Map,
+    map: VolumeMap,
     latency: Latency,
     waiting: Latency,
     /// How far off its requests' estimates were.
@@ -522,7 +522,7 @@ impl Volume {
         disks[disk].engine.prioritise(id, volume.priority);
         disks[disk].limited |= volume.contract.limit < Share::ALL;
         let place = DiskId(u32::try_from(disk).expect("disks are few"));
-        let map = Map::new(Placed { disk: place, extent: volume.place });
+        let map = VolumeMap::new(DiskExtent { disk: place, extent: volume.place });
         Self {
             name: volume.name.clone(),
             disk,

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use backend::device::{self as kernel, InUse, may_overwrite};
+use backend::device::{self as kernel, InUse, check_overwritable};
 use host::Clock;
 use profiler::{Completion, Facts, Tag, Target};
 use rustix::fs::OFlags;
@@ -89,7 +89,7 @@ pub struct Processor {
 
 /// A block device or a file.
 pub struct BlockTarget {
-    kernel: kernel::Facts,
+    kernel: kernel::DeviceInfo,
     facts: Facts,
     clock: Clock,
     caller: Caller,
@@ -116,12 +116,12 @@ impl BlockTarget {
     /// See [`OpenError`].
     pub fn open(path: &Path, access: Access) -> Result<Self, OpenError> {
         let mut file = open(path, access)?;
-        let kernel = kernel::Facts::of(&mut file, !access.buffered)?;
+        let kernel = kernel::DeviceInfo::of(&mut file, !access.buffered)?;
         if kernel.capacity < CAPACITY_MIN {
             return Err(OpenError::TooSmall(kernel.capacity.bytes()));
         }
         if access.write {
-            may_overwrite(path, &file, &kernel).map_err(OpenError::InUse)?;
+            check_overwritable(path, &file, &kernel).map_err(OpenError::InUse)?;
         }
         let metadata = file.metadata()?;
         let sparse =
@@ -145,7 +145,7 @@ impl BlockTarget {
     }
 
     /// What the kernel says of it.
-    pub const fn kernel(&self) -> &kernel::Facts {
+    pub const fn kernel(&self) -> &kernel::DeviceInfo {
         &self.kernel
     }
 

@@ -5,7 +5,7 @@ use std::io::IoSlice;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use backend::device::{Aligned, MEMORY_ALIGN};
+use backend::device::{AlignedBuffer, MEMORY_ALIGN};
 use host::Clock;
 use profiler::{Completion, Outcome, Tag};
 use rustix::io::{ReadWriteFlags, pwritev2};
@@ -22,14 +22,14 @@ pub(crate) struct Cost {
 pub(crate) struct Caller {
     file: Arc<File>,
     clock: Clock,
-    memory: Aligned,
+    memory: AlignedBuffer,
     /// How many bytes of memory are not zeroes.
     filled: usize,
 }
 
 impl Caller {
     pub(crate) fn new(file: Arc<File>, clock: Clock) -> Self {
-        Self { file, clock, memory: Aligned::new(0, MEMORY_ALIGN), filled: 0 }
+        Self { file, clock, memory: AlignedBuffer::new(0, MEMORY_ALIGN), filled: 0 }
     }
 
     /// Does it, and says what it took. The clock is read beside the call, and nothing lies between.
@@ -37,7 +37,7 @@ impl Caller {
         let len = operation.extent.len;
         let bytes = len.bytes_usize();
         if bytes > self.memory.len() {
-            (self.memory, self.filled) = (Aligned::new(bytes, MEMORY_ALIGN), 0);
+            (self.memory, self.filled) = (AlignedBuffer::new(bytes, MEMORY_ALIGN), 0);
         }
         if operation.op == Op::Write && self.filled < bytes {
             fill(self.memory.bytes(bytes));

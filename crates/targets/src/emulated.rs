@@ -4,7 +4,7 @@ use core::fmt;
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
-use backend::{Disk, Emulated, Job, RamStore};
+use backend::{Disk, EmulatedDisk, Job, RamStore};
 use drive::AnyModel;
 use host::Clock;
 use profiler::{Completion, Facts, Outcome, Tag, Target};
@@ -14,7 +14,7 @@ use crate::call::fill;
 
 /// A drive model that delays data in memory as the drive would.
 pub struct EmulatedTarget {
-    disk: Emulated,
+    disk: EmulatedDisk,
     facts: Facts,
     clock: Clock,
     submitted: Vec<(Tag, Instant)>,
@@ -42,7 +42,7 @@ impl EmulatedTarget {
         };
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         Self {
-            disk: Emulated::new(model, Box::new(RamStore::default())),
+            disk: EmulatedDisk::new(model, Box::new(RamStore::default())),
             facts,
             clock: Clock::start(),
             submitted: Vec::new(),

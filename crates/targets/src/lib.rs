@@ -17,7 +17,7 @@ mod emulated;
 mod nbd;
 mod workers;
 
-pub use backend::device::{Facts as KernelFacts, InUse};
+pub use backend::device::{DeviceInfo as KernelFacts, InUse};
 pub use block::{Access, BlockTarget, OpenError, Processor};
 pub use emulated::EmulatedTarget;
 pub use nbd::{NbdError, NbdTarget};

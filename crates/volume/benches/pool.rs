@@ -7,7 +7,7 @@
 //!
 //! Of some rounds the least disturbed counts. It fails if a lookup among a million takes 50 ns or more, in order or drawn, or if
 //! opening takes 1 s. Where one read of memory takes longer than 50 ns the drawn one is missed, whatever the map does. `-- --json`
-//! prints one JSON object. Run as a test it only looks whether it runs: a debug build's figures say nothing.
+//! prints one JSON object. Mapping as a test it only looks whether it runs: a debug build's figures say nothing.
 
 #![expect(clippy::disallowed_methods, reason = "it measures itself by the wall clock")]
 #![expect(clippy::cast_possible_truncation, reason = "numbers of rows are under 2³²")]
@@ -20,8 +20,8 @@ use std::time::Instant;
 use spindle_volume::DiskId;
 use spindle_volume::pool::format::Geometry;
 use spindle_volume::pool::{
-    Action, Blocks, Dice, DiskUid, Layout, Media, NewVolume, Operation, Output, Pool, PoolUid,
-    State, Unreadable, Volume, VolumeBlock, Zone, find,
+    Action, Blocks, DiskUid, Layout, Media, NewVolume, Operation, Pool, PoolOutput, PoolUid,
+    SplitMix64, State, Unreadable, Volume, VolumeBlock, Zone, find,
 };
 use units::{Extent, Sectors};
 
@@ -59,11 +59,11 @@ impl Media for Memory {
 fn settle(pool: &mut Pool, disks: &mut [Memory]) {
     while let Some(output) = pool.poll() {
         match output {
-            Output::Finished(ticket, end) => {
+            PoolOutput::Finished(ticket, end) => {
                 end.expect("memory does not fail");
                 pool.release(ticket);
             }
-            Output::Do(id, action) => {
+            PoolOutput::Do(id, action) => {
                 if let Action::Write { disk, extent, bytes } = action {
                     let units = bytes.chunks(4_096).map(<[u8]>::to_vec);
                     disks[disk.0 as usize].units.extend((extent.start.0..).step_by(8).zip(units));
@@ -113,7 +113,7 @@ struct Lookup {
 }
 
 fn lookup(volume: &Volume, lookups: usize) -> Lookup {
-    let mut dice = Dice::new(1);
+    let mut dice = SplitMix64::new(1);
     let total = lookups * ROUNDS;
     let size = volume.size.0;
     let all = |blocks: Vec<VolumeBlock>| {

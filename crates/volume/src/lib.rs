@@ -1,6 +1,6 @@
 //! Where a volume's sectors lie on the disks of a pool. Sans-IO.
 //!
-//! A [`Pool`] knows which space is free; a [`Map`] says where the sectors of one volume went. Today a volume is one run
+//! A [`FreeSpace`] knows which space is free; a [`VolumeMap`] says where the sectors of one volume went. Today a volume is one run
 //! of sectors on one disk: where it is claimed, or in the first gap that holds it. A map is a list of pieces all the
 //! same, and nothing above it knows how many there are.
 //!
@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 
 use units::{Extent, Lba, Sectors};
 
-/// A disk of the pool: its number in the order of [`Pool::new`].
+/// A disk of the pool: its number in the order of [`FreeSpace::new`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DiskId(pub u32);
 
 /// A run of sectors on one disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct DiskExtent {
     /// Which disk.
     pub disk: DiskId,
     /// Where on it.
@@ -31,14 +31,14 @@ pub struct Placed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSpace {
     /// What the disk has left in all.
-    pub left: Sectors,
+    pub free: Sectors,
     /// The largest gap of it.
-    pub gap: Sectors,
+    pub largest_gap: Sectors,
 }
 
 impl fmt::Display for NoSpace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (left, gap) = (self.left.bytes(), self.gap.bytes());
+        let (left, gap) = (self.free.bytes(), self.largest_gap.bytes());
         write!(f, "the disk has {left} left, {gap} of it in one piece")
     }
 }
@@ -47,18 +47,18 @@ impl std::error::Error for NoSpace {}
 
 /// The space of some disks, and which of it is given out.
 #[derive(Clone, Debug)]
-pub struct Pool {
-    disks: Vec<Space>,
+pub struct FreeSpace {
+    disks: Vec<DiskSpace>,
 }
 
 #[derive(Clone, Debug)]
-struct Space {
+struct DiskSpace {
     capacity: Sectors,
     /// What is given out: where each begins, and its end.
     taken: BTreeMap<Lba, Lba>,
 }
 
-impl Space {
+impl DiskSpace {
     /// The free runs, in the order of the disk.
     fn gaps(&self) -> impl Iterator<Item = Extent> {
         let end = Lba(0) + self.capacity;
@@ -71,16 +71,16 @@ impl Space {
 
 /// Where the sectors of one volume lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Map {
+pub struct VolumeMap {
     /// With the volume's sector at which each begins.
-    pieces: Vec<(Lba, Placed)>,
+    pieces: Vec<(Lba, DiskExtent)>,
     size: Sectors,
 }
 
-impl Pool {
+impl FreeSpace {
     /// A pool of empty disks.
     pub fn new(capacities: impl IntoIterator<Item = Sectors>) -> Self {
-        let empty = |capacity| Space { capacity, taken: BTreeMap::new() };
+        let empty = |capacity| DiskSpace { capacity, taken: BTreeMap::new() };
         Self { disks: capacities.into_iter().map(empty).collect() }
     }
 
@@ -91,11 +91,11 @@ impl Pool {
     ///
     /// # Panics
     /// On a disk that the pool does not have, or a size of nothing.
-    pub fn allocate(&mut self, disk: DiskId, size: Sectors) -> Result<Placed, NoSpace> {
+    pub fn allocate(&mut self, disk: DiskId, size: Sectors) -> Result<DiskExtent, NoSpace> {
         assert!(size > Sectors::ZERO, "a volume has a size");
         let gap = self.disks[disk.0 as usize].gaps().find(|gap| gap.len >= size);
         let gap = gap.ok_or_else(|| self.free(disk))?;
-        let placed = Placed { disk, extent: gap.split_at(size).0 };
+        let placed = DiskExtent { disk, extent: gap.split_at(size).0 };
         self.take(placed);
         Ok(placed)
     }
@@ -104,7 +104,7 @@ impl Pool {
     ///
     /// # Panics
     /// On a disk that the pool does not have, or no sectors.
-    pub fn claim(&mut self, placed: Placed) -> bool {
+    pub fn claim(&mut self, placed: DiskExtent) -> bool {
         assert!(!placed.extent.is_empty(), "a volume has a size");
         let free = self.disks[placed.disk.0 as usize].gaps().any(|gap| gap.contains(placed.extent));
         if free {
@@ -119,19 +119,19 @@ impl Pool {
     /// On a disk that the pool does not have.
     pub fn free(&self, disk: DiskId) -> NoSpace {
         let gaps = || self.disks[disk.0 as usize].gaps().map(|gap| gap.len);
-        let left = Sectors(gaps().map(|gap| gap.0).sum());
-        NoSpace { left, gap: gaps().max().unwrap_or(Sectors::ZERO) }
+        let free = Sectors(gaps().map(|gap| gap.0).sum());
+        NoSpace { free, largest_gap: gaps().max().unwrap_or(Sectors::ZERO) }
     }
 
-    fn take(&mut self, placed: Placed) {
+    fn take(&mut self, placed: DiskExtent) {
         let Extent { start, .. } = placed.extent;
         self.disks[placed.disk.0 as usize].taken.insert(start, placed.extent.end());
     }
 }
 
-impl Map {
+impl VolumeMap {
     /// The map of a volume that lies there, in one piece.
-    pub fn new(placed: Placed) -> Self {
+    pub fn new(placed: DiskExtent) -> Self {
         Self { pieces: vec![(Lba(0), placed)], size: placed.extent.len }
     }
 
@@ -141,7 +141,7 @@ impl Map {
     }
 
     /// The disks that the volume touches, in the order of its sectors.
-    pub fn pieces(&self) -> impl Iterator<Item = Placed> {
+    pub fn pieces(&self) -> impl Iterator<Item = DiskExtent> {
         self.pieces.iter().map(|(_, placed)| *placed)
     }
 
@@ -149,7 +149,7 @@ impl Map {
     ///
     /// # Panics
     /// If it passes the volume's end: it was to be refused at the edge.
-    pub fn map(&self, extent: Extent) -> impl Iterator<Item = Placed> {
+    pub fn map(&self, extent: Extent) -> impl Iterator<Item = DiskExtent> {
         assert!(
             Extent::new(Lba(0), self.size).contains(extent),
             "{extent} passes the volume's end"
@@ -164,7 +164,7 @@ impl Map {
             let (_, tail) = placed.extent.split_at(skipped);
             let (piece, _) = tail.split_at(rest.len);
             rest = rest.split_at(piece.len).1;
-            Some(Placed { disk: placed.disk, extent: piece })
+            Some(DiskExtent { disk: placed.disk, extent: piece })
         })
     }
 }
@@ -181,42 +181,48 @@ mod tests {
 
     #[test]
     fn volumes_never_share_a_sector_and_a_full_disk_says_what_is_left() {
-        let mut pool = Pool::new([Sectors(100), Sectors(50)]);
-        let first = pool.allocate(DISK, Sectors(60)).expect("fits");
-        let second = pool.allocate(DISK, Sectors(30)).expect("fits");
-        let refusal = pool.allocate(DISK, Sectors(11)).expect_err("10 are left");
-        assert_eq!(refusal, NoSpace { left: Sectors(10), gap: Sectors(10) });
-        pool.allocate(DISK, Sectors(10)).expect("a refusal takes nothing");
+        let mut space = FreeSpace::new([Sectors(100), Sectors(50)]);
+        let first = space.allocate(DISK, Sectors(60)).expect("fits");
+        let second = space.allocate(DISK, Sectors(30)).expect("fits");
+        let refusal = space.allocate(DISK, Sectors(11)).expect_err("10 are left");
+        assert_eq!(refusal, NoSpace { free: Sectors(10), largest_gap: Sectors(10) });
+        space.allocate(DISK, Sectors(10)).expect("a refusal takes nothing");
         assert_eq!(first.extent.end(), second.extent.start);
     }
 
     #[test]
     fn a_gap_between_volumes_is_filled_and_one_that_is_too_small_is_told() {
-        let mut pool = Pool::new([Sectors(100)]);
-        assert!(pool.claim(Placed { disk: DISK, extent: extent(20, 30) }));
-        assert!(!pool.claim(Placed { disk: DISK, extent: extent(49, 5) }), "a sector is taken");
-        assert!(!pool.claim(Placed { disk: DISK, extent: extent(90, 11) }), "the disk has an end");
-        let refusal = pool.allocate(DISK, Sectors(51)).expect_err("not in one piece");
-        assert_eq!(refusal, NoSpace { left: Sectors(70), gap: Sectors(50) });
-        let placed = pool.allocate(DISK, Sectors(20)).expect("the gap holds it");
+        let mut space = FreeSpace::new([Sectors(100)]);
+        assert!(space.claim(DiskExtent { disk: DISK, extent: extent(20, 30) }));
+        assert!(
+            !space.claim(DiskExtent { disk: DISK, extent: extent(49, 5) }),
+            "a sector is taken"
+        );
+        assert!(
+            !space.claim(DiskExtent { disk: DISK, extent: extent(90, 11) }),
+            "the disk has an end"
+        );
+        let refusal = space.allocate(DISK, Sectors(51)).expect_err("not in one piece");
+        assert_eq!(refusal, NoSpace { free: Sectors(70), largest_gap: Sectors(50) });
+        let placed = space.allocate(DISK, Sectors(20)).expect("the gap holds it");
         assert_eq!(placed.extent, extent(0, 20));
     }
 
     #[test]
     fn a_request_that_crosses_pieces_is_cut_at_their_edges() {
-        let map = Map {
+        let map = VolumeMap {
             pieces: vec![
-                (Lba(0), Placed { disk: DiskId(0), extent: extent(100, 8) }),
-                (Lba(8), Placed { disk: DiskId(1), extent: extent(0, 8) }),
-                (Lba(16), Placed { disk: DiskId(0), extent: extent(500, 8) }),
+                (Lba(0), DiskExtent { disk: DiskId(0), extent: extent(100, 8) }),
+                (Lba(8), DiskExtent { disk: DiskId(1), extent: extent(0, 8) }),
+                (Lba(16), DiskExtent { disk: DiskId(0), extent: extent(500, 8) }),
             ],
             size: Sectors(24),
         };
         let places: Vec<_> = map.map(extent(6, 12)).collect();
         let expected = [
-            Placed { disk: DiskId(0), extent: extent(106, 2) },
-            Placed { disk: DiskId(1), extent: extent(0, 8) },
-            Placed { disk: DiskId(0), extent: extent(500, 2) },
+            DiskExtent { disk: DiskId(0), extent: extent(106, 2) },
+            DiskExtent { disk: DiskId(1), extent: extent(0, 8) },
+            DiskExtent { disk: DiskId(0), extent: extent(500, 2) },
         ];
         assert_eq!(places, expected);
         assert_eq!(map.map(extent(8, 1)).count(), 1);
@@ -225,7 +231,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "passes the volume's end")]
     fn a_request_past_the_end_was_to_be_refused_at_the_edge() {
-        let map = Map::new(Placed { disk: DISK, extent: extent(0, 60) });
+        let map = VolumeMap::new(DiskExtent { disk: DISK, extent: extent(0, 60) });
         let _ = map.map(extent(59, 2)).count();
     }
 }

@@ -8,7 +8,7 @@ use common::world::{BLOCKS, POOL, perform, uid};
 use common::{cases, media};
 use spindle_volume::pool::format::{Geometry, Slot, label_places};
 use spindle_volume::pool::{
-    Blocks, Layout, NewVolume, OpenError, Operation, Output, Pool, PoolVolumeId, State, Zone,
+    Blocks, Layout, NewVolume, OpenError, Operation, Pool, PoolOutput, PoolVolumeId, State, Zone,
     check, find,
 };
 use units::{Extent, Lba};
@@ -17,11 +17,11 @@ use units::{Extent, Lba};
 fn settle(pool: &mut Pool, disks: &mut [Disk]) {
     while let Some(output) = pool.poll() {
         match output {
-            Output::Do(id, action) => {
+            PoolOutput::Do(id, action) => {
                 perform(disks, &|disk| disk.0 as usize, &action);
                 pool.done(id, true);
             }
-            Output::Finished(ticket, end) => {
+            PoolOutput::Finished(ticket, end) => {
                 assert_eq!(end, Ok(()));
                 pool.release(ticket);
             }
@@ -131,7 +131,7 @@ fn a_change_that_is_lost_before_another_is_refused() {
 /// both copies lost, which a crash looks like too.
 #[test]
 fn two_damaged_bytes_never_make_another_state_but_the_one_before() {
-    let mut dice = spindle_volume::pool::Dice::new(3);
+    let mut dice = spindle_volume::pool::SplitMix64::new(3);
     for operations in [1, 2, 5] {
         let (disks, state) = golden(1, operations);
         let bytes: Vec<u64> = places(state.geometry)

@@ -6,7 +6,7 @@ use common::disk::Disk;
 use common::media;
 use common::world::{BLOCKS, World, uid};
 use spindle_volume::DiskId;
-use spindle_volume::pool::format::{Geometry, Label, Unfit, label_places};
+use spindle_volume::pool::format::{DecodeError, Geometry, Label, label_places};
 use spindle_volume::pool::{
     Blocks, Layout, NewVolume, OpenError, Operation, Pool, PoolUid, PoolVolumeId, Refusal,
     VolumeBlock, Zone, crc64, find,
@@ -44,10 +44,10 @@ fn a_foreign_disk_is_named() {
     let mut disks = members(&pool());
     disks.push(Disk::new(Blocks(BLOCKS).sectors()));
     let error = find(&media(&disks)).unwrap_err();
-    assert_eq!(error, OpenError::NotOurs { device: 2, why: Unfit::Foreign });
+    assert_eq!(error, OpenError::NotOurs { device: 2, why: DecodeError::Foreign });
     let tiny = Disk::new(Sectors(3));
     let error = find(&media(&[tiny])).unwrap_err();
-    assert_eq!(error, OpenError::NotOurs { device: 0, why: Unfit::Foreign });
+    assert_eq!(error, OpenError::NotOurs { device: 0, why: DecodeError::Foreign });
     assert_eq!(find(&[]).unwrap_err(), OpenError::NoDisks);
 }
 
@@ -98,7 +98,7 @@ fn a_newer_version_is_left_alone() {
     unit[4_088..].copy_from_slice(&checksum.to_le_bytes());
     disks[1].write(place, &unit);
     let error = find(&media(&disks)).unwrap_err();
-    assert_eq!(error, OpenError::NotOurs { device: 1, why: Unfit::Newer { version: 2 } });
+    assert_eq!(error, OpenError::NotOurs { device: 1, why: DecodeError::Newer { version: 2 } });
 }
 
 /// A partition table or a file system over the disk's beginning leaves the label at its end.
@@ -110,7 +110,7 @@ fn a_disk_whose_beginning_was_overwritten_is_still_known() {
     assert_eq!((found.devices.len(), found.findings.len()), (2, 1));
     disks[0].write(label_places(BLOCKS)[1], &vec![0xEE; 4_096]);
     let error = find(&media(&disks)).unwrap_err();
-    assert_eq!(error, OpenError::NotOurs { device: 0, why: Unfit::Foreign });
+    assert_eq!(error, OpenError::NotOurs { device: 0, why: DecodeError::Foreign });
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_disk_that_is_half_initialised_or_too_short_is_told() {
 fn a_disk_that_was_taken_out_is_a_stray() {
     let mut world = pool();
     let kept = world.disks[1].clone();
-    world.begin(Operation::Leave { disk: DiskId(1) }).unwrap();
+    world.begin(Operation::DrainDisk { disk: DiskId(1) }).unwrap();
     world.settle();
     let refusal = world.begin(Operation::RemoveDisk { disk: DiskId(1) }).unwrap_err();
     assert!(matches!(refusal, Refusal::InUse { blocks: 8 }), "{refusal}");
@@ -189,7 +189,7 @@ fn an_operation_that_cannot_be_says_why_and_changes_nothing() {
         (Operation::AddDisk { uid: uid(0), blocks: BLOCKS }, Refusal::Known),
         (Operation::AddDisk { uid: uid(2), blocks: 2 }, Refusal::TooSmall { blocks: 3 }),
         (Operation::RemoveDisk { disk: DiskId(0) }, Refusal::InUse { blocks: 8 }),
-        (Operation::Alarm { percent: 101 }, Refusal::Size),
+        (Operation::SetAlarm { percent: 101 }, Refusal::Size),
     ];
     for (operation, refusal) in cases {
         assert_eq!(world.begin(operation.clone()), Err(refusal), "{operation:?}");

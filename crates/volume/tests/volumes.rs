@@ -5,8 +5,8 @@ mod common;
 use common::world::{World, device};
 use spindle_volume::DiskId;
 use spindle_volume::pool::{
-    Action, Blocks, Failure, Layout, NewVolume, Operation, Output, PoolVolumeId, Ready, Refusal,
-    VolumeBlock, Zone,
+    Action, Blocks, Failure, Layout, NewVolume, Operation, PoolOutput, PoolVolumeId, Refusal,
+    VolumeBlock, Writability, Zone,
 };
 use units::{Extent, Lba, Sectors};
 
@@ -40,7 +40,7 @@ fn a_stripe_goes_round_its_disks_and_costs_an_extent_a_disk() {
     assert_eq!(volume.extents(), 3);
     // Four sectors over the edge of two blocks lie on two disks.
     let pieces: Vec<_> = volume.map(Extent::new(Lba(2_046), Sectors(4))).collect();
-    let disks: Vec<_> = pieces.iter().map(|piece| piece.placed.unwrap().disk.0).collect();
+    let disks: Vec<_> = pieces.iter().map(|piece| piece.location.unwrap().disk.0).collect();
     assert_eq!(disks, [2, 0]);
     assert!(pieces.iter().all(|piece| piece.extent.len == Sectors(2)));
 }
@@ -131,21 +131,23 @@ fn a_move_holds_up_one_block_and_can_be_called_off() {
     let mut world = World::new(1, 2, 0);
     let id = create(&mut world, plan(Layout::Single, Zone::Any, 8, &[0]));
     world.write(id, 5).unwrap();
-    world.begin(Operation::Settle { volume: id, zone: Zone::Any, disks: vec![DiskId(1)] }).unwrap();
+    world
+        .begin(Operation::Relocate { volume: id, zone: Zone::Any, disks: vec![DiskId(1)] })
+        .unwrap();
     world.settle();
     assert_eq!(world.pool.misplaced(id, VolumeBlock(5)), Some(VolumeBlock(5)));
     let free = world.pool.status().free;
     let ticket = world.pool.begin(&Operation::Move { volume: id, block: VolumeBlock(5) }).unwrap();
     let sector = |block: u64| Extent::new(Lba(block * 2_048), Sectors(1));
-    assert_eq!(world.pool.writable(id, sector(5)), Ready::Wait);
-    assert_eq!(world.pool.writable(id, sector(4)), Ready::Now);
-    let Some(Output::Do(step, Action::Copy { .. })) = world.pool.poll() else {
+    assert_eq!(world.pool.writable(id, sector(5)), Writability::Wait);
+    assert_eq!(world.pool.writable(id, sector(4)), Writability::Now);
+    let Some(PoolOutput::Do(step, Action::Copy { .. })) = world.pool.poll() else {
         panic!("it copies")
     };
     world.pool.cancel(ticket);
     assert_eq!(world.pool.poll(), None, "its end is told when its copy has ended");
     world.pool.done(step, true);
-    assert_eq!(world.pool.poll(), Some(Output::Finished(ticket, Err(Failure::Cancelled))));
+    assert_eq!(world.pool.poll(), Some(PoolOutput::Finished(ticket, Err(Failure::Cancelled))));
     world.pool.release(ticket);
     world.pool.invariants();
     assert_eq!(world.pool.status().free, free);
@@ -166,11 +168,11 @@ fn what_is_given_back_is_held_until_it_is_released() {
     let ticket = world.pool.begin(&Operation::Remove { volume: id }).unwrap();
     loop {
         match world.pool.poll().expect("it ends") {
-            Output::Do(step, action) => {
+            PoolOutput::Do(step, action) => {
                 common::world::perform(&mut world.disks, &|_| 0, &action);
                 world.pool.done(step, true);
             }
-            Output::Finished(_, end) => break assert_eq!(end, Ok(())),
+            PoolOutput::Finished(_, end) => break assert_eq!(end, Ok(())),
         }
     }
     assert_eq!(world.pool.status().free, 0);
@@ -187,13 +189,13 @@ fn a_disk_that_fails_under_the_metadata_stops_the_pool() {
     let mut ends = Vec::new();
     while let Some(output) = world.pool.poll() {
         match output {
-            Output::Do(step, action) => {
+            PoolOutput::Do(step, action) => {
                 let well = !matches!(action, Action::Flush { disk } if disk.0 == 1);
                 let state = world.pool.state().clone();
                 common::world::perform(&mut world.disks, &|disk| device(&state, disk), &action);
                 world.pool.done(step, well);
             }
-            Output::Finished(ticket, end) => ends.push((ticket, end)),
+            PoolOutput::Finished(ticket, end) => ends.push((ticket, end)),
         }
     }
     assert_eq!(ends, [(ticket, Err(Failure::Unknown))]);

@@ -10,8 +10,8 @@ use std::path::Path;
 
 use rustix::fs::{major, minor};
 
-use super::kernel::{Facts, MEMORY_ALIGN};
-use super::memory::Aligned;
+use super::kernel::{DeviceInfo, MEMORY_ALIGN};
+use super::memory::AlignedBuffer;
 
 /// Why a device is not written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +47,8 @@ impl fmt::Display for InUse {
 ///
 /// # Errors
 /// The first thing that does.
-pub fn may_overwrite(path: &Path, file: &File, facts: &Facts) -> Result<(), InUse> {
-    may_serve(path, file, facts)?;
+pub fn check_overwritable(path: &Path, file: &File, facts: &DeviceInfo) -> Result<(), InUse> {
+    check_unused(path, file, facts)?;
     let partition = facts.sysfs.iter().flat_map(|sysfs| partitions(sysfs)).next();
     if let Some(partition) = partition {
         return Err(InUse::Partitioned(partition));
@@ -60,7 +60,7 @@ pub fn may_overwrite(path: &Path, file: &File, facts: &Facts) -> Result<(), InUs
 ///
 /// # Errors
 /// The first who does.
-pub fn may_serve(path: &Path, file: &File, facts: &Facts) -> Result<(), InUse> {
+pub fn check_unused(path: &Path, file: &File, facts: &DeviceInfo) -> Result<(), InUse> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let device = file.metadata().map_or(0, |metadata| metadata.rdev());
     if let Some(sysfs) = &facts.sysfs {
@@ -123,7 +123,7 @@ fn loop_over(block: &Path, path: &Path) -> Option<String> {
 /// sector, of 512 bytes or of 4,096 (UEFI specification, 5.2.3 and 5.3.2). A boot sector has the first, too.
 fn table_of(file: &File) -> Option<&'static str> {
     const HEAD_BYTES: usize = 8_192;
-    let mut memory = Aligned::new(HEAD_BYTES, MEMORY_ALIGN);
+    let mut memory = AlignedBuffer::new(HEAD_BYTES, MEMORY_ALIGN);
     let head = memory.bytes(HEAD_BYTES);
     let read = file.read_at(head, 0).unwrap_or(0);
     let head = &head[..read];

@@ -16,7 +16,7 @@ const TRANSFER_MAX: Sectors = Sectors(2_048);
 
 /// What the kernel says of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct DeviceInfo {
     /// Whether it is a block device; else it is a regular file.
     pub block_device: bool,
     /// How much it holds, in whole logical sectors.
@@ -33,7 +33,7 @@ pub struct Facts {
     pub sysfs: Option<PathBuf>,
 }
 
-impl Facts {
+impl DeviceInfo {
     /// Asks about an open block device or regular file.
     ///
     /// # Errors

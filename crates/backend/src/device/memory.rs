@@ -3,13 +3,13 @@
 
 /// A buffer whose bytes begin on a multiple of its alignment.
 #[derive(Debug)]
-pub struct Aligned {
+pub struct AlignedBuffer {
     bytes: Vec<u8>,
     from: usize,
     len: usize,
 }
 
-impl Aligned {
+impl AlignedBuffer {
     /// `len` zeroes. `align` is a power of two.
     ///
     /// # Panics

@@ -4,6 +4,6 @@ mod guard;
 mod kernel;
 mod memory;
 
-pub use guard::{InUse, may_overwrite, may_serve};
-pub use kernel::{Facts, MEMORY_ALIGN};
-pub use memory::Aligned;
+pub use guard::{InUse, check_overwritable, check_unused};
+pub use kernel::{DeviceInfo, MEMORY_ALIGN};
+pub use memory::AlignedBuffer;

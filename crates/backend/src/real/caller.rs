@@ -14,7 +14,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 use units::{Extent, Lba, Op, Operation, SECTOR_BYTES, Sectors};
 
-use crate::device::{Aligned, Facts, MEMORY_ALIGN};
+use crate::device::{AlignedBuffer, DeviceInfo, MEMORY_ALIGN};
 use crate::{Failure, Job};
 
 /// Zeroes that are written at a time where nothing else makes any.
@@ -41,7 +41,7 @@ impl Drop for Open {
 }
 
 impl Open {
-    pub(super) fn new(file: File, facts: &Facts, buffered: bool) -> Self {
+    pub(super) fn new(file: File, facts: &DeviceInfo, buffered: bool) -> Self {
         let block = facts.logical_sector.sectors_floor();
         let block = if buffered { Sectors(1) } else { block };
         let (memory_align, sysfs) = (facts.memory_align, facts.sysfs.clone());
@@ -72,7 +72,7 @@ impl Open {
         let gone = error.raw_os_error().is_some_and(|errno| gone.contains(&errno))
             || self.sysfs.as_ref().is_some_and(|sysfs| !sysfs.exists());
         match error.kind() {
-            _ if gone => Failure::Gone,
+            _ if gone => Failure::Offline,
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Failure::NoSpace,
             _ => Failure::Io,
         }
@@ -83,12 +83,12 @@ impl Open {
 #[derive(Debug)]
 pub(super) struct Caller {
     open: Arc<Open>,
-    memory: Aligned,
+    memory: AlignedBuffer,
 }
 
 impl Caller {
     pub(super) fn new(open: Arc<Open>) -> Self {
-        Self { open, memory: Aligned::new(0, MEMORY_ALIGN) }
+        Self { open, memory: AlignedBuffer::new(0, MEMORY_ALIGN) }
     }
 
     /// Carries out a job, and gives what it read, or its buffer back.
@@ -202,7 +202,7 @@ impl Caller {
     /// Memory for so many bytes.
     fn reach(&mut self, bytes: usize) {
         if bytes > self.memory.len() {
-            self.memory = Aligned::new(bytes, MEMORY_ALIGN);
+            self.memory = AlignedBuffer::new(bytes, MEMORY_ALIGN);
         }
     }
 }

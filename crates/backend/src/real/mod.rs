@@ -32,12 +32,12 @@ use std::sync::Arc;
 use units::{Extent, Instant, Op, Sectors};
 
 use self::caller::{Caller, Open, within};
-pub use self::open::{Opening, RealError};
+pub use self::open::{RealError, RealOptions};
 use self::ring::{Does, Flight, Memory, Ring};
 use self::workers::Workers;
-use crate::device::Facts;
-use crate::store::space_of;
-use crate::{Access, Disk, Failure, Finished, Job, Space, Tag, Waker};
+use crate::device::DeviceInfo;
+use crate::store::allocation_of;
+use crate::{Allocation, Completion, Disk, Failure, IoMethod, Job, Tag, Waker};
 
 /// Threads beside a ring, for what takes several system calls.
 const WORKERS_BESIDE: u32 = 4;
@@ -45,7 +45,7 @@ const WORKERS_BESIDE: u32 = 4;
 const COPY_MAX: Sectors = Sectors(64);
 
 /// A real disk.
-pub struct Real {
+pub struct RealDisk {
     open: Arc<Open>,
     ring: Option<Ring>,
     workers: Workers,
@@ -62,7 +62,7 @@ pub struct Real {
     given: Vec<Claim>,
     /// What has to wait for one of those, or for one that waits before it.
     waiting: VecDeque<(Claim, Job)>,
-    done: VecDeque<Finished>,
+    done: VecDeque<Completion>,
     now: Instant,
 }
 
@@ -85,7 +85,7 @@ impl Claim {
     }
 }
 
-impl Real {
+impl RealDisk {
     /// Opens the disk at `path`.
     ///
     /// # Errors
@@ -93,14 +93,14 @@ impl Real {
     ///
     /// # Panics
     /// If the depth is zero.
-    pub fn open(path: &Path, opening: Opening) -> Result<Self, RealError> {
+    pub fn open(path: &Path, opening: RealOptions) -> Result<Self, RealError> {
         assert!(opening.depth > 0, "a disk takes a command");
         let (file, facts) = open::open(path, opening)?;
         Self::serve(file, &facts, opening)
     }
 
     /// Starts on what is open.
-    fn serve(file: File, facts: &Facts, opening: Opening) -> Result<Self, RealError> {
+    fn serve(file: File, facts: &DeviceInfo, opening: RealOptions) -> Result<Self, RealError> {
         let open = Arc::new(Open::new(file, facts, opening.buffered));
         let depth = usize::try_from(opening.depth).expect("a few");
         let wanted = opening.ring && !opening.buffered;
@@ -166,7 +166,7 @@ impl Real {
     }
 
     /// What the ring says has ended.
-    fn landed(&mut self) -> Option<Finished> {
+    fn landed(&mut self) -> Option<Completion> {
         let ring = self.ring.as_mut()?;
         let (mut flight, how) = ring.reap()?;
         let (tag, extent, blocks) = (flight.job.tag, flight.job.operation.extent, flight.blocks);
@@ -180,7 +180,7 @@ impl Real {
         }
         let data = ring.keep(flight.memory).unwrap_or(data);
         let result = how.map(|()| data).map_err(|error| self.open.failure(&error));
-        Some(Finished { tag, result, late: None })
+        Some(Completion { tag, result, delay: None })
     }
 }
 
@@ -202,7 +202,7 @@ fn flight(open: &Open, ring: &mut Ring, does: Does, blocks: Extent, mut job: Job
     Flight::new(job, does, blocks, memory)
 }
 
-impl Disk for Real {
+impl Disk for RealDisk {
     fn capacity(&self) -> Sectors {
         self.capacity
     }
@@ -226,7 +226,7 @@ impl Disk for Real {
         (!self.done.is_empty() || !self.started).then_some(self.now)
     }
 
-    fn reap(&mut self, now: Instant) -> Option<Finished> {
+    fn reap(&mut self, now: Instant) -> Option<Completion> {
         self.now = now;
         if self.done.is_empty() && self.at_workers > 0 {
             self.workers.take(&mut self.done);
@@ -246,29 +246,29 @@ impl Disk for Real {
         self.started = self.ring.as_mut().is_none_or(Ring::start);
     }
 
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
+    fn completion_fd(&self) -> Option<BorrowedFd<'_>> {
         self.ring.as_ref().map(AsFd::as_fd)
     }
 
-    fn rings(&mut self) -> bool {
+    fn has_completions(&mut self) -> bool {
         self.ring.as_mut().is_some_and(Ring::has_ended)
     }
 
-    fn access(&self) -> Option<Access> {
-        let through = |ring: &Ring| Access::Ring { registered: ring.is_registered() };
-        Some(self.ring.as_ref().map_or(Access::Threads, through))
+    fn io_method(&self) -> Option<IoMethod> {
+        let through = |ring: &Ring| IoMethod::IoUring { registered: ring.is_registered() };
+        Some(self.ring.as_ref().map_or(IoMethod::Threads, through))
     }
 
-    fn space(&mut self, extent: Extent) -> Option<(Space, Sectors)> {
-        (!self.block_device).then(|| space_of(&self.open.file, extent))
+    fn allocation(&mut self, extent: Extent) -> Option<(Allocation, Sectors)> {
+        (!self.block_device).then(|| allocation_of(&self.open.file, extent))
     }
 
-    fn read_now(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
+    fn read_blocking(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
         assert!(extent.end().0 <= self.capacity.0, "the extent lies inside the disk");
         self.caller.read(extent)
     }
 
-    fn wake_by(&mut self, waker: Waker) {
-        self.workers.wake_by(waker);
+    fn set_waker(&mut self, waker: Waker) {
+        self.workers.set_waker(waker);
     }
 }

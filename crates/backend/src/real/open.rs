@@ -1,4 +1,4 @@
-//! Opening a real disk: a block device that nobody else uses, or a file that nobody else has locked.
+//! RealOptions a real disk: a block device that nobody else uses, or a file that nobody else has locked.
 
 use core::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -9,11 +9,11 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use units::{Bytes, Duration, Sectors};
 
-use crate::device::{Facts, InUse, may_overwrite, may_serve};
+use crate::device::{DeviceInfo, InUse, check_overwritable, check_unused};
 
 /// How a real disk is to be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Opening {
+pub struct RealOptions {
     /// What is served of it: it holds at least so much.
     pub capacity: Sectors,
     /// Commands at once, at least one.
@@ -88,7 +88,7 @@ const LET_GO_MAX: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Opens the disk, for this process alone for as long as the file is open.
-pub(super) fn open(path: &Path, opening: Opening) -> Result<(File, Facts), RealError> {
+pub(super) fn open(path: &Path, opening: RealOptions) -> Result<(File, DeviceInfo), RealError> {
     for _ in 0..LET_GO_MAX.as_nanos() / LOOK_AGAIN.as_nanos() {
         match open_now(path, opening) {
             Err(RealError::Locked | RealError::InUse(InUse::Claimed)) => {
@@ -100,10 +100,10 @@ pub(super) fn open(path: &Path, opening: Opening) -> Result<(File, Facts), RealE
     open_now(path, opening)
 }
 
-fn open_now(path: &Path, opening: Opening) -> Result<(File, Facts), RealError> {
+fn open_now(path: &Path, opening: RealOptions) -> Result<(File, DeviceInfo), RealError> {
     let kind = std::fs::metadata(path)?.file_type();
     if !kind.is_block_device() && !kind.is_file() {
-        // Opening a pipe would wait for somebody to write into it.
+        // RealOptions a pipe would wait for somebody to write into it.
         return Err(RealError::NoDevice);
     }
     let mut flags = OFlags::empty();
@@ -127,10 +127,10 @@ fn open_now(path: &Path, opening: Opening) -> Result<(File, Facts), RealError> {
         TryLockError::WouldBlock => RealError::Locked,
         TryLockError::Error(error) => RealError::Io(error),
     })?;
-    let facts = Facts::of(&mut file, !opening.buffered)?;
-    may_serve(path, &file, &facts).map_err(RealError::InUse)?;
+    let facts = DeviceInfo::of(&mut file, !opening.buffered)?;
+    check_unused(path, &file, &facts).map_err(RealError::InUse)?;
     if facts.block_device && !opening.adopt {
-        may_overwrite(path, &file, &facts).map_err(RealError::Foreign)?;
+        check_overwritable(path, &file, &facts).map_err(RealError::Foreign)?;
     }
     let (found, expected) = (facts.capacity.bytes(), opening.capacity.bytes());
     if found < expected {
@@ -142,8 +142,8 @@ fn open_now(path: &Path, opening: Opening) -> Result<(File, Facts), RealError> {
 /// Who keeps us from claiming a device, as far as that can be told from outside: nobody says who has opened it.
 fn who_claims(path: &Path) -> InUse {
     let found = File::open(path).and_then(|mut file| {
-        let facts = Facts::of(&mut file, false)?;
-        Ok(may_overwrite(path, &file, &facts).err())
+        let facts = DeviceInfo::of(&mut file, false)?;
+        Ok(check_overwritable(path, &file, &facts).err())
     });
     found.ok().flatten().unwrap_or(InUse::Claimed)
 }

@@ -21,7 +21,7 @@ use units::{Extent, SECTOR_BYTES, Sectors};
 
 use super::caller::Open;
 use crate::Job;
-use crate::device::{Aligned, MEMORY_ALIGN};
+use crate::device::{AlignedBuffer, MEMORY_ALIGN};
 
 /// The memory of a transfer that the kernel knows beforehand. As many as a disk's depth, and few enough that a process
 /// without privileges may keep those of a disk from being swapped out (8 MiB by default, and a depth is at most 32).
@@ -56,8 +56,8 @@ pub(super) enum Does {
 pub(super) enum Memory {
     None,
     /// Registered with the kernel, by this number.
-    Slot(u16, Aligned),
-    Own(Aligned),
+    Slot(u16, AlignedBuffer),
+    Own(AlignedBuffer),
     /// The request's: of a read, room for what is read.
     Payload(Vec<u8>),
 }
@@ -153,9 +153,9 @@ pub(super) struct Ring {
     /// What is pushed or under way, by its number for the kernel.
     flights: Vec<Option<Flight>>,
     free: Vec<usize>,
-    slots: Vec<(u16, Aligned)>,
+    slots: Vec<(u16, AlignedBuffer)>,
     /// For transfers that no slot holds, each as long as the longest so far.
-    spares: Vec<Aligned>,
+    spares: Vec<AlignedBuffer>,
     registered: bool,
 }
 
@@ -180,7 +180,7 @@ impl Ring {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let mut slots: Vec<_> =
-            (0..depth).map(|_| Aligned::new(SLOT.bytes_usize(), MEMORY_ALIGN)).collect();
+            (0..depth).map(|_| AlignedBuffer::new(SLOT.bytes_usize(), MEMORY_ALIGN)).collect();
         let registered = register(&kernel, &mut slots).is_ok();
         let slots = if registered { (0..).zip(slots).collect() } else { Vec::new() };
         let flights = (0..depth).map(|_| None).collect();
@@ -202,7 +202,7 @@ impl Ring {
             return Memory::Slot(slot, aligned);
         }
         let spare = self.spares.pop().filter(|spare| spare.len() >= bytes);
-        Memory::Own(spare.unwrap_or_else(|| Aligned::new(bytes, MEMORY_ALIGN)))
+        Memory::Own(spare.unwrap_or_else(|| AlignedBuffer::new(bytes, MEMORY_ALIGN)))
     }
 
     /// Takes memory back from what is over; what is the request's is not ours.
@@ -303,7 +303,7 @@ fn set_up(entries: u32) -> io::Result<IoUring> {
 }
 
 /// Tells the kernel of the slots, by their places.
-fn register(kernel: &IoUring, slots: &mut [Aligned]) -> io::Result<()> {
+fn register(kernel: &IoUring, slots: &mut [AlignedBuffer]) -> io::Result<()> {
     let mut told: Vec<_> =
         slots.iter_mut().map(|slot| IoSliceMut::new(slot.bytes(slot.len()))).collect();
     // SAFETY: `IoSliceMut` is laid out as an iovec (its documentation guarantees it), and there are as many.

@@ -22,8 +22,13 @@ fn extent(start: u64, len: u64) -> Extent {
     Extent::new(Lba(start), Sectors(len))
 }
 
-const OPENING: Opening =
-    Opening { capacity: Sectors(SECTORS), depth: 16, buffered: false, adopt: false, ring: true };
+const OPENING: RealOptions = RealOptions {
+    capacity: Sectors(SECTORS),
+    depth: 16,
+    buffered: false,
+    adopt: false,
+    ring: true,
+};
 
 fn scratch(sectors: u64) -> (TempDir, PathBuf) {
     // Where the test itself lies, not where temporary files do: that may be memory, which takes no direct access.
@@ -36,36 +41,37 @@ fn scratch(sectors: u64) -> (TempDir, PathBuf) {
 }
 
 /// With a ring, where this machine lets us have one, and with threads.
-fn ways() -> impl Iterator<Item = Opening> {
-    [true, false].into_iter().map(|ring| Opening { ring, ..OPENING })
+fn ways() -> impl Iterator<Item = RealOptions> {
+    [true, false].into_iter().map(|ring| RealOptions { ring, ..OPENING })
 }
 
 /// A disk whose blocks are so many sectors, on a file.
-fn disk(path: &Path, block: u64, opening: Opening) -> Real {
+fn disk(path: &Path, block: u64, opening: RealOptions) -> RealDisk {
     let (file, facts) = open::open(path, opening).expect("it is ours alone");
     let logical_sector = Bytes(block * 512).max(facts.logical_sector);
-    let disk = Real::serve(file, &Facts { logical_sector, ..facts }, opening).expect("threads");
-    if opening.ring && disk.access() == Some(Access::Threads) {
+    let disk =
+        RealDisk::serve(file, &DeviceInfo { logical_sector, ..facts }, opening).expect("threads");
+    if opening.ring && disk.io_method() == Some(IoMethod::Threads) {
         eprintln!("skipped: this machine lets us have no ring");
     }
-    assert!(opening.ring || disk.access() == Some(Access::Threads), "it was asked for");
+    assert!(opening.ring || disk.io_method() == Some(IoMethod::Threads), "it was asked for");
     disk
 }
 
 /// A disk, driven from one thread that waits for its bell and for being woken.
 struct Driven {
-    disk: Real,
+    disk: RealDisk,
     woken: Arc<(AtomicBool, OwnedFd)>,
     tag: u64,
     outstanding: usize,
 }
 
 impl Driven {
-    fn new(mut disk: Real) -> Self {
+    fn new(mut disk: RealDisk) -> Self {
         let alarm = eventfd(0, EventfdFlags::empty()).expect("a descriptor");
         let woken = Arc::new((AtomicBool::new(false), alarm));
         let (bell, tag, outstanding) = (Arc::clone(&woken), 0, 0);
-        disk.wake_by(Arc::new(move || {
+        disk.set_waker(Arc::new(move || {
             bell.0.store(true, Ordering::SeqCst);
             rustix::io::write(&bell.1, &1_u64.to_ne_bytes()).expect("it counts far");
         }));
@@ -87,7 +93,7 @@ impl Driven {
     }
 
     /// Sleeps until it is woken, as whoever drives a disk does, and never asks twice in between.
-    fn reap(&mut self) -> Finished {
+    fn reap(&mut self) -> Completion {
         loop {
             if let Some(finished) = self.disk.reap(Instant::ZERO) {
                 self.outstanding -= 1;
@@ -97,7 +103,7 @@ impl Driven {
             self.disk.start();
             let watch = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
             let mut watched = vec![watch(self.woken.1.as_fd())];
-            watched.extend(self.disk.bell().map(watch));
+            watched.extend(self.disk.completion_fd().map(watch));
             while poll(&mut watched, None).is_err() {}
             if self.woken.0.swap(false, Ordering::SeqCst) {
                 rustix::io::read(&self.woken.1, &mut [0; 8]).expect("it was written to");
@@ -161,7 +167,7 @@ fn holds_what_was_last_written(driven: &mut Driven, steps: &[Step]) {
             "it reads otherwise after {op} of {extent:?}"
         );
     }
-    let all = driven.disk.read_now(extent(0, SECTORS)).expect("it is there");
+    let all = driven.disk.read_blocking(extent(0, SECTORS)).expect("it is there");
     assert!(all == model, "the disk holds something else than what was written");
 }
 
@@ -181,7 +187,7 @@ fn parts_of_one_block_that_are_written_at_once_are_all_there() {
     ways().for_each(writes_parts_at_once);
 }
 
-fn writes_parts_at_once(opening: Opening) {
+fn writes_parts_at_once(opening: RealOptions) {
     let (_dir, path) = scratch(SECTORS);
     let mut driven = Driven::new(disk(&path, 8, opening));
     for round in 1..40_u8 {
@@ -193,7 +199,7 @@ fn writes_parts_at_once(opening: Opening) {
         for _ in 0..16 {
             driven.reap().result.expect("nothing fails");
         }
-        let found = driven.disk.read_now(extent(1, 32)).expect("it is there");
+        let found = driven.disk.read_blocking(extent(1, 32)).expect("it is there");
         let expected =
             (0..16_u8).flat_map(|nth| vec![round.wrapping_mul(16).wrapping_add(nth); 1_024]);
         assert!(found.iter().copied().eq(expected), "a write was lost in round {round}");
@@ -204,25 +210,26 @@ fn writes_parts_at_once(opening: Opening) {
 fn a_disk_serves_one_process_at_a_time() {
     let (_dir, path) = scratch(SECTORS);
     let first = disk(&path, 1, OPENING);
-    assert!(matches!(Real::open(&path, OPENING), Err(RealError::Locked)));
+    assert!(matches!(RealDisk::open(&path, OPENING), Err(RealError::Locked)));
     drop(first);
-    Real::open(&path, OPENING).expect("it is free again");
-    let more = Opening { capacity: Sectors(SECTORS + 8), ..OPENING };
-    assert!(matches!(Real::open(&path, more), Err(RealError::Smaller { .. })));
-    assert!(matches!(Real::open(Path::new("/dev/null"), OPENING), Err(RealError::NoDevice)));
+    RealDisk::open(&path, OPENING).expect("it is free again");
+    let more = RealOptions { capacity: Sectors(SECTORS + 8), ..OPENING };
+    assert!(matches!(RealDisk::open(&path, more), Err(RealError::Smaller { .. })));
+    assert!(matches!(RealDisk::open(Path::new("/dev/null"), OPENING), Err(RealError::NoDevice)));
 }
 
 #[test]
 fn what_is_trimmed_gives_its_space_back_and_what_is_zeroed_keeps_it_if_asked_to() {
     let (_dir, path) = scratch(SECTORS);
     let mut driven = Driven::new(disk(&path, 1, OPENING));
-    let space = |driven: &mut Driven| driven.disk.space(extent(0, 512)).expect("a file tells").0;
-    assert_eq!(space(&mut driven), Space::Hole);
+    let space =
+        |driven: &mut Driven| driven.disk.allocation(extent(0, 512)).expect("a file tells").0;
+    assert_eq!(space(&mut driven), Allocation::Hole);
     let (none, keep) = ((true, false), (true, true));
     driven.does(Op::Write, extent(0, 512), none, vec![1; 512 * 512]).expect("there is room");
-    assert_eq!(space(&mut driven), Space::Taken);
+    assert_eq!(space(&mut driven), Allocation::Data);
     driven.does(Op::Trim, extent(0, 512), none, Vec::new()).expect("a file can");
-    assert_eq!(space(&mut driven), Space::Hole);
+    assert_eq!(space(&mut driven), Allocation::Hole);
     driven.does(Op::WriteZeroes, extent(0, 512), keep, Vec::new()).expect("a file can");
     // What is kept and was never written may be told as a hole; what it takes of the file system says more.
     assert!(std::fs::metadata(&path).expect("it is there").blocks() >= 512, "the space is its own");
@@ -233,7 +240,7 @@ fn what_cannot_be_read_is_an_error_and_stays_one() {
     ways().for_each(reads_behind_the_end);
 }
 
-fn reads_behind_the_end(opening: Opening) {
+fn reads_behind_the_end(opening: RealOptions) {
     let (_dir, path) = scratch(SECTORS);
     let mut driven = Driven::new(disk(&path, 1, opening));
     std::fs::OpenOptions::new()
@@ -280,7 +287,7 @@ fn requests_of_all_lengths_that_are_under_way_at_once_are_each_their_own() {
             .collect();
         driven.submit(Op::Flush, extent(0, 0), (false, false), Vec::new());
         for _ in 0..=places.len() {
-            let Finished { tag, result, .. } = driven.reap();
+            let Completion { tag, result, .. } = driven.reap();
             let Some(place) = expected.get(&tag) else { continue };
             assert!(result == Ok(numbered(*place)), "{place:?} reads otherwise");
         }
@@ -300,7 +307,7 @@ fn a_disk_that_is_closed_has_done_what_was_begun() {
         drop(driven);
         let mut again = disk(&path, 1, OPENING);
         for place in &places {
-            assert!(again.read_now(*place) == Ok(numbered(*place)), "{place:?} was begun");
+            assert!(again.read_blocking(*place) == Ok(numbered(*place)), "{place:?} was begun");
         }
         drop(again);
         std::fs::write(&path, vec![0; Sectors(SECTORS).bytes_usize()]).expect("room");
@@ -342,10 +349,10 @@ fn a_block_device_holds_what_was_last_written_and_is_ours_alone() {
         let (_dir, path) = scratch(SECTORS);
         let Some(device) = Loop::over(&path, block) else { return };
         assert!(
-            matches!(Real::open(&path, OPENING), Err(RealError::InUse(_))),
+            matches!(RealDisk::open(&path, OPENING), Err(RealError::InUse(_))),
             "a loop is over it"
         );
-        let real = Real::open(&device.0, OPENING).expect("nobody uses it");
+        let real = RealDisk::open(&device.0, OPENING).expect("nobody uses it");
         assert!(
             real.block_device
                 && real.open.block == Bytes(block.parse().expect("a number")).sectors_floor()
@@ -370,7 +377,7 @@ fn a_block_device_holds_what_was_last_written_and_is_ours_alone() {
         ];
         let steps: Vec<_> = steps.into_iter().chain([flush]).collect();
         holds_what_was_last_written(&mut driven, &steps);
-        let again = Real::open(&device.0, OPENING);
+        let again = RealDisk::open(&device.0, OPENING);
         assert!(matches!(again, Err(RealError::InUse(_) | RealError::Locked)), "it is claimed");
     }
 }
@@ -388,10 +395,10 @@ fn what_somebody_put_on_a_block_device_is_served_only_if_that_is_said() {
         .and_then(|file| file.set_len(SECTORS * 512))
         .expect("a longer file");
     let Some(device) = Loop::over(&path, "512") else { return };
-    let refused = Real::open(&device.0, OPENING).map(drop).expect_err("it holds something");
+    let refused = RealDisk::open(&device.0, OPENING).map(drop).expect_err("it holds something");
     assert!(matches!(refused, RealError::Foreign(_)), "{refused}");
     assert!(refused.to_string().contains("`adopt = true`"), "{refused}");
-    Real::open(&device.0, Opening { adopt: true, ..OPENING }).expect("it was said");
+    RealDisk::open(&device.0, RealOptions { adopt: true, ..OPENING }).expect("it was said");
     drop(device);
-    Real::open(&path, OPENING).expect("whoever names a file means it");
+    RealDisk::open(&path, OPENING).expect("whoever names a file means it");
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use super::caller::{Caller, Open};
-use crate::{Finished, Job, Waker};
+use crate::{Completion, Job, Waker};
 
 /// What the threads are given, and what they have done.
 #[derive(Default)]
@@ -24,7 +24,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Done {
-    finished: VecDeque<Finished>,
+    finished: VecDeque<Completion>,
     waker: Option<Waker>,
 }
 
@@ -55,7 +55,7 @@ impl Workers {
         Ok(workers)
     }
 
-    pub(super) fn wake_by(&self, waker: Waker) {
+    pub(super) fn set_waker(&self, waker: Waker) {
         lock(&self.shared.done).waker = Some(waker);
     }
 
@@ -66,7 +66,7 @@ impl Workers {
     }
 
     /// Takes what has ended.
-    pub(super) fn take(&self, into: &mut VecDeque<Finished>) {
+    pub(super) fn take(&self, into: &mut VecDeque<Completion>) {
         let mut done = lock(&self.shared.done);
         into.append(&mut done.finished);
     }
@@ -97,7 +97,7 @@ fn work(mut caller: Caller, shared: &Shared) {
         };
         drop(desk);
         let result = caller.carry_out(&mut job);
-        let finished = Finished { tag: job.tag, result, late: None };
+        let finished = Completion { tag: job.tag, result, delay: None };
         let mut done = lock(&shared.done);
         // Who was woken and has not come yet takes this one too.
         let asleep = done.finished.is_empty();

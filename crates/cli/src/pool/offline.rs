@@ -14,10 +14,10 @@ use units::{Bytes, Extent, SECTOR_BYTES, Sectors};
 use volume::pool::format::{Geometry, disk_blocks, label_places};
 use volume::pool::limits::DISKS_MAX;
 use volume::pool::{
-    Action, Blocks, DiskUid, Found, Media, OpenError, Output, Pool, PoolUid, Unreadable, check,
-    find,
+    Action, Blocks, DiskUid, FoundPool, Media, OpenError, Pool, PoolOutput, PoolUid, Unreadable,
+    check, find,
 };
-use volume::{DiskId, Placed};
+use volume::{DiskExtent, DiskId};
 
 use crate::exit::{Ended, bad_input};
 use crate::table;
@@ -177,9 +177,14 @@ fn of_config(config: &Path, write: bool) -> anyhow::Result<Vec<Device>> {
                 // Whatever speaks against serving it speaks against writing to it.
                 let config::Real { buffered, adopt, way, .. } = *real;
                 let ring = way == config::Way::Ring;
-                let opening =
-                    backend::Opening { capacity: size, depth: disk.depth, buffered, adopt, ring };
-                backend::Real::open(&real.path, opening).map_err(|error| refused(&error))?;
+                let opening = backend::RealOptions {
+                    capacity: size,
+                    depth: disk.depth,
+                    buffered,
+                    adopt,
+                    ring,
+                };
+                backend::RealDisk::open(&real.path, opening).map_err(|error| refused(&error))?;
                 (&real.path, Kind::Any)
             }
         };
@@ -206,8 +211,8 @@ pub(super) fn chance() -> anyhow::Result<[u8; 16]> {
 fn settle(pool: &mut Pool, of: &BTreeMap<DiskId, &Device>) -> anyhow::Result<()> {
     while let Some(output) = pool.poll() {
         match output {
-            Output::Finished(ticket, _) => pool.release(ticket),
-            Output::Do(id, action) => {
+            PoolOutput::Finished(ticket, _) => pool.release(ticket),
+            PoolOutput::Do(id, action) => {
                 perform(of, &action)?;
                 pool.done(id, true);
             }
@@ -217,7 +222,7 @@ fn settle(pool: &mut Pool, of: &BTreeMap<DiskId, &Device>) -> anyhow::Result<()>
 }
 
 fn perform(of: &BTreeMap<DiskId, &Device>, action: &Action) -> anyhow::Result<()> {
-    let piecewise = |to: &Placed, source: &dyn Fn(Extent) -> anyhow::Result<Vec<u8>>| {
+    let piecewise = |to: &DiskExtent, source: &dyn Fn(Extent) -> anyhow::Result<Vec<u8>>| {
         let mut rest = to.extent;
         while !rest.is_empty() {
             let (piece, tail) = rest.split_at(PIECE);
@@ -316,7 +321,7 @@ pub(super) fn status(disks: &Disks, json: bool) -> anyhow::Result<Ended> {
     show(&devices, found, findings, json)
 }
 
-fn lines(devices: &[Device], found: &Found) -> Vec<String> {
+fn lines(devices: &[Device], found: &FoundPool) -> Vec<String> {
     let line = |device: usize, what: String| format!("{}: {what}", devices[device].path.display());
     found.findings.iter().map(|one| line(one.device, one.what.to_string())).collect()
 }
@@ -391,7 +396,7 @@ fn bytes(blocks: u64) -> u64 {
     blocks * Blocks(1).sectors().bytes().0
 }
 
-fn report(devices: &[Device], found: Found, findings: Vec<String>) -> Report {
+fn report(devices: &[Device], found: FoundPool, findings: Vec<String>) -> Report {
     let given = found.devices.clone();
     let writable = found.missing.is_empty();
     let pool = Pool::open(found);
@@ -400,7 +405,7 @@ fn report(devices: &[Device], found: Found, findings: Vec<String>) -> Report {
         let (all, free) = pool.free(id);
         let file = given.get(&id).map(|device| devices[*device].path.display().to_string());
         let (bytes, free_bytes) = (bytes(all.0.into()), bytes(free.0.into()));
-        let (number, leaving) = (id.0, disk.leaving);
+        let (number, leaving) = (id.0, disk.draining);
         DiskReport { number, disk: disk.uid.to_string(), file, bytes, free_bytes, leaving }
     });
     let volumes = state.volumes().map(|(_, volume)| VolumeReport {
@@ -436,7 +441,7 @@ fn report(devices: &[Device], found: Found, findings: Vec<String>) -> Report {
 /// Prints a pool; one with a disk missing did not hold.
 fn show(
     devices: &[Device],
-    found: Found,
+    found: FoundPool,
     findings: Vec<String>,
     json: bool,
 ) -> anyhow::Result<Ended> {

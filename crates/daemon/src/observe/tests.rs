@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use backend::{Disk, Emulated, Job, RamStore, Tag};
+use backend::{Disk, EmulatedDisk, Job, RamStore, Tag};
 use engine::{Action, Contract, Event, Outcome, Priority, Request, RequestId, VolumeId};
 use units::{Extent, Lba, Op, Sectors, Share};
 
@@ -21,7 +21,7 @@ impl Dice {
 
 struct World {
     engine: Engine,
-    disk: Emulated,
+    disk: EmulatedDisk,
     observer: Observer,
     watcher: Watcher,
     dice: Dice,
@@ -47,7 +47,7 @@ impl World {
             config::Plan::parse(&text, "plan.toml", std::path::Path::new("")).expect("a plan");
         let engine = plan.disks[0].engine_on_host(Instant::ZERO);
         let model = plan.disks[0].drive.model.clone();
-        let disk = Emulated::new(model, Box::new(RamStore::default()));
+        let disk = EmulatedDisk::new(model, Box::new(RamStore::default()));
         let watchers = Arc::new(Watchers::new(Some(us(20_000))));
         let watcher = watchers.watch(Filter::ALL).expect("there is room");
         let observer = Observer::new(0, watchers);
@@ -90,7 +90,7 @@ impl World {
         while let Some(finished) = self.disk.reap(now) {
             let command = self.commands.remove(&finished.tag.0).expect("it was submitted");
             let parts = self.disk.parts().filter(|_| self.tells);
-            self.observer.completed(&command, (parts, finished.late.unwrap_or_default()), now);
+            self.observer.completed(&command, (parts, finished.delay.unwrap_or_default()), now);
             let outcome = Outcome::Done;
             self.engine.handle(Event::Completed { command: command.id, outcome }, now);
         }

@@ -38,12 +38,12 @@ impl Operator {
         let (mut volumes, mut disks) = self.live.pool()?.look(|flow| {
             let (pool, state) = (flow.pool(), flow.pool().state());
             let moving: BTreeSet<PoolVolumeId> =
-                flow.moving().iter().map(|one| one.volume).collect();
+                flow.relocations().iter().map(|one| one.volume).collect();
             let stays =
                 |(id, one): &(PoolVolumeId, &Volume)| one.origin.is_none() && !moving.contains(id);
             let volumes: Vec<Laid> =
                 state.volumes().filter(stays).map(|(_, volume)| laid(volume)).collect();
-            let disks = state.disks().filter(|(_, disk)| !disk.leaving).map(|(id, _)| {
+            let disks = state.disks().filter(|(_, disk)| !disk.draining).map(|(id, _)| {
                 let (all, free) = pool.free(id);
                 (id, Filled { used: all.0 - free.0, all: all.0 })
             });

@@ -22,7 +22,7 @@ impl Request {
     pub(super) fn result(self, refused: Option<Errno>) -> Result<Vec<u8>, Errno> {
         match (self.failure, refused) {
             (Some(Failure::NoSpace), _) => Err(Errno::NoSpc),
-            (Some(Failure::Io | Failure::Gone), _) => Err(Errno::Io),
+            (Some(Failure::Io | Failure::Offline), _) => Err(Errno::Io),
             (None, Some(errno)) => Err(errno),
             (None, None) => {
                 let mut data = self.data;

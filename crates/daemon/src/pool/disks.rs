@@ -90,7 +90,7 @@ impl Operator {
                 .filter(|(_, one)| one.origin.is_none() && one.disks.contains(&number))
                 .map(|(id, volume)| (id, volume.clone()))
                 .collect();
-            let others = state.disks().filter(|(id, disk)| *id != number && !disk.leaving);
+            let others = state.disks().filter(|(id, disk)| *id != number && !disk.draining);
             let free: BTreeMap<DiskId, u32> =
                 others.map(|(id, _)| (id, flow.pool().free(id).1.0)).collect();
             let (all, left) = flow.pool().free(number);
@@ -118,10 +118,10 @@ impl Operator {
         }
         for Settles { id, volume, disks } in settles {
             let disks = self.numbers_of(&disks)?;
-            let settle = Operation::Settle { volume: id, zone: volume.zone, disks };
+            let settle = Operation::Relocate { volume: id, zone: volume.zone, disks };
             self.live.change_pool(settle)?;
         }
-        self.live.change_pool(Operation::Leave { disk: number })
+        self.live.change_pool(Operation::DrainDisk { disk: number })
     }
 
     /// The config with a volume that is to lie on other disks than `number`, and which: those with the most free blocks
@@ -174,7 +174,7 @@ impl Operator {
         let _one_at_a_time = self.one_at_a_time();
         let before = self.document();
         let on_the_way: Vec<PoolVolumeId> = pool.look(|flow| {
-            flow.moving()
+            flow.relocations()
                 .into_iter()
                 .filter(|one| one.misplaced > 0)
                 .map(|one| one.volume)
@@ -209,7 +209,7 @@ impl Operator {
     fn is_untidy(&self, pool: &Served) -> bool {
         let moved = |pool: &config::Pool| pool.volumes.iter().any(|volume| volume.from.is_some());
         self.document().plan().pool.as_ref().is_some_and(moved)
-            || pool.look(|flow| flow.pool().state().disks().any(|(_, disk)| disk.leaving))
+            || pool.look(|flow| flow.pool().state().disks().any(|(_, disk)| disk.draining))
     }
 
     /// Removes a disk that was to be emptied, and is.
@@ -218,7 +218,7 @@ impl Operator {
         let empty = pool.look(|flow| {
             let (all, free) = flow.pool().free(number);
             let state = flow.pool().state();
-            let leaving = state.disk(number).is_some_and(|disk| disk.leaving);
+            let leaving = state.disk(number).is_some_and(|disk| disk.draining);
             leaving && all == free && !state.volumes().any(|(_, one)| one.disks.contains(&number))
         });
         if !empty {

@@ -10,7 +10,9 @@ use config::Plan;
 use units::{Extent, Sectors};
 use volume::DiskId;
 use volume::pool::format::{Geometry, disk_blocks};
-use volume::pool::{DiskUid, Found, Media, OpenError, Pool, PoolUid, Refusal, Unreadable, find};
+use volume::pool::{
+    DiskUid, FoundPool, Media, OpenError, Pool, PoolUid, Refusal, Unreadable, find,
+};
 
 /// The disks that a config gives to its pool are none.
 #[derive(Debug)]
@@ -50,7 +52,7 @@ impl Media for Labels<'_> {
     }
 
     fn read(&self, extent: Extent) -> Result<Vec<u8>, Unreadable> {
-        self.0.borrow_mut().read_now(extent).map_err(|_| Unreadable)
+        self.0.borrow_mut().read_blocking(extent).map_err(|_| Unreadable)
     }
 }
 
@@ -104,7 +106,7 @@ pub(crate) fn open(
 fn find_among(
     media: &[&dyn Media],
     leave_out: &mut dyn FnMut(usize, &OpenError),
-) -> Result<(Vec<usize>, Found), OpenError> {
+) -> Result<(Vec<usize>, FoundPool), OpenError> {
     let mut given: Vec<usize> = (0..media.len()).collect();
     loop {
         let some: Vec<&dyn Media> = given.iter().map(|device| media[*device]).collect();

@@ -249,7 +249,7 @@ impl Operator {
         if let Some(tenant) = self.live.pool()?.tenant(id) {
             self.live.promise(after.plan(), name, &tenant);
         }
-        let settle = Operation::Settle { volume: id, zone, disks: numbers };
+        let settle = Operation::Relocate { volume: id, zone, disks: numbers };
         let settled = self.or_back(&after, &before, self.live.change_pool(settle));
         if settled.is_err()
             && let Some(tenant) = self.live.pool()?.tenant(id)
@@ -298,6 +298,6 @@ impl Operator {
     /// See [`ChangeError`]; nothing is changed then.
     pub fn set_alarm(&self, percent: u8) -> Result<(), ChangeError> {
         let _one_at_a_time = self.one_at_a_time();
-        self.live.change_pool(Operation::Alarm { percent })
+        self.live.change_pool(Operation::SetAlarm { percent })
     }
 }

@@ -10,7 +10,8 @@ use nbd::{Allocation, Errno, ExportId, Handle, Query, Reply, Segment, Told};
 use units::{Extent, Lba, Op, Operation, Sectors};
 use volume::DiskId;
 use volume::pool::flow::{
-    ChangeId, CopyId, End, Fault, Flow, Output, Payer, Piece, PieceId, PoolRequestId, Work,
+    ChangeId, ChangeOutcome, ChargeTo, CopyId, Fault, Flow, Output, Piece, PieceId, PoolRequestId,
+    Work,
 };
 use volume::pool::{Pool, PoolVolumeId};
 
@@ -76,7 +77,7 @@ struct Inner {
     tenants: BTreeMap<PoolVolumeId, Tenant>,
     buffers: Buffers,
     pieces: BTreeMap<PieceId, Purpose>,
-    changes: BTreeMap<ChangeId, SyncSender<End>>,
+    changes: BTreeMap<ChangeId, SyncSender<ChangeOutcome>>,
     replies: Vec<Reply>,
     /// Messages by disk.
     waiting: Vec<Vec<Message>>,
@@ -190,7 +191,7 @@ impl Served {
     }
 
     /// Changes the pool, and waits for it.
-    pub(crate) fn change(&self, operation: volume::pool::Operation) -> End {
+    pub(crate) fn change(&self, operation: volume::pool::Operation) -> ChangeOutcome {
         let (to, from) = mpsc::sync_channel(1);
         let mut inner = self.inner();
         let change = inner.flow.change(operation);
@@ -216,7 +217,7 @@ impl Served {
     /// Has blocks moved, or not.
     pub(crate) fn pause_moving(&self, paused: bool) {
         let mut inner = self.inner();
-        inner.flow.pause_moving(paused);
+        inner.flow.pause_relocation(paused);
         self.pump(&mut inner);
     }
 
@@ -307,11 +308,11 @@ impl Inner {
     }
 
     /// Who pays on a disk.
-    fn account(&self, payer: Payer, member: Member) -> Account {
+    fn account(&self, payer: ChargeTo, member: Member) -> Account {
         match payer {
-            Payer::Metadata => member.metadata,
-            Payer::Moving => member.moving,
-            Payer::Volume(volume) => {
+            ChargeTo::Metadata => member.metadata,
+            ChargeTo::Relocation => member.moving,
+            ChargeTo::Volume(volume) => {
                 let tenant = self.tenants.get(&volume);
                 let account = tenant.and_then(|tenant| tenant.accounts.get(&member.disk));
                 account.copied().unwrap_or(member.metadata)
@@ -323,7 +324,7 @@ impl Inner {
     fn collect(&mut self, piece: PieceId, result: Result<Vec<u8>, Failure>) {
         let end = match &result {
             Ok(_) => Ok(()),
-            Err(Failure::Io | Failure::Gone) => Err(Fault::Disk),
+            Err(Failure::Io | Failure::Offline) => Err(Fault::Disk),
             Err(Failure::NoSpace) => Err(Fault::NoSpace),
         };
         match (self.pieces.remove(&piece).expect("a piece ends once"), result) {

@@ -1,8 +1,8 @@
 //! How a pool stands.
 
 use units::Bytes;
-use volume::pool::flow::{End, Progress};
-use volume::pool::{Blocks, Layout, Place, PoolUid, Zone};
+use volume::pool::flow::{ChangeOutcome, RelocationProgress};
+use volume::pool::{BlockExtent, Blocks, Layout, PoolUid, Zone};
 
 use super::volumes::size;
 use crate::operator::Operator;
@@ -87,11 +87,11 @@ fn bytes(blocks: u64) -> Bytes {
     Bytes(blocks * Blocks(1).sectors().bytes().0)
 }
 
-fn moving(one: &Progress) -> Moving {
+fn moving(one: &RelocationProgress) -> Moving {
     let stuck = one.stuck.as_ref().map(|end| match end {
-        End::Done => "nothing".to_owned(),
-        End::Refused(why) => why.to_string(),
-        End::Failed(_) => "a disk failed".to_owned(),
+        ChangeOutcome::Done => "nothing".to_owned(),
+        ChangeOutcome::Refused(why) => why.to_string(),
+        ChangeOutcome::Failed(_) => "a disk failed".to_owned(),
     });
     Moving { moved: bytes(one.moved), left: bytes(one.misplaced), stuck }
 }
@@ -103,17 +103,17 @@ impl Operator {
         let members = served.members();
         let name = |id| members.get(&id).map(|member| self.live.disks[member.disk].clone());
         let mut view = served.look(|flow| {
-            let (pool, on_the_way) = (flow.pool(), flow.moving());
+            let (pool, on_the_way) = (flow.pool(), flow.relocations());
             let (state, status) = (pool.state(), pool.status());
             let missing = state.disks().any(|(id, _)| !members.contains_key(&id));
             let disks = state.disks().map(|(id, disk)| {
                 let (all, free) = pool.free(id);
                 let (size, free) = (bytes(all.0.into()), bytes(free.0.into()));
-                PoolDiskView { number: id.0, name: name(id), size, free, leaving: disk.leaving }
+                PoolDiskView { number: id.0, name: name(id), size, free, leaving: disk.draining }
             });
             let volumes = state.volumes().map(|(id, volume)| {
                 let origin = volume.origin.and_then(|id| state.volume(id));
-                let there = |place: Place| members.contains_key(&place.disk);
+                let there = |place: BlockExtent| members.contains_key(&place.disk);
                 let progress = on_the_way.iter().find(|one| one.volume == id && one.misplaced > 0);
                 PoolVolumeView {
                     name: volume.name.clone(),

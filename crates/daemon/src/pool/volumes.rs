@@ -6,7 +6,7 @@ use config::{DiskIndex, Plan, PoolVolume};
 use nbd::ExportId;
 use units::Bytes;
 use volume::DiskId;
-use volume::pool::flow::End;
+use volume::pool::flow::ChangeOutcome;
 use volume::pool::{NewVolume, Operation, PoolVolumeId, Refusal, Volume};
 
 use super::seat;
@@ -34,16 +34,16 @@ impl Live {
     /// Changes the pool.
     pub(crate) fn change_pool(&self, operation: Operation) -> Result<(), ChangeError> {
         match self.pool()?.change(operation) {
-            End::Done => Ok(()),
-            End::Refused(why) => Err(ChangeError::Refused(self.in_words(&why))),
-            End::Failed(why) => Err(ChangeError::Pool(why)),
+            ChangeOutcome::Done => Ok(()),
+            ChangeOutcome::Refused(why) => Err(ChangeError::Refused(self.in_words(&why))),
+            ChangeOutcome::Failed(why) => Err(ChangeError::Pool(why)),
         }
     }
 
     /// A refusal, with the disks' names.
     fn in_words(&self, why: &Refusal) -> String {
         let text = why.to_string();
-        let (Refusal::NoSpace { disk, .. } | Refusal::NoSuchDisk(disk) | Refusal::Leaving(disk)) =
+        let (Refusal::NoSpace { disk, .. } | Refusal::NoSuchDisk(disk) | Refusal::Draining(disk)) =
             why
         else {
             return text;
@@ -176,7 +176,7 @@ impl Live {
         if volume.origin.is_some() || (planned.zone, &disks) == (volume.zone, &volume.disks) {
             return;
         }
-        let settle = Operation::Settle { volume: id, zone: planned.zone, disks };
+        let settle = Operation::Relocate { volume: id, zone: planned.zone, disks };
         match self.change_pool(settle) {
             Ok(()) => eprintln!("pool: volume {} is moved to where the config says", volume.name),
             Err(error) => {

@@ -7,8 +7,8 @@ use super::image::{
     zone_code, zone_of,
 };
 use super::limits::{DISKS_MAX, EXTENTS_MAX, SNAPSHOTS_MAX, VOLUME_BLOCKS_MAX, VOLUMES_MAX};
-use super::names::{Blocks, DiskUid, Layout, Place, PoolVolumeId, Zone};
-use super::runs::{Run, RunMap};
+use super::names::{BlockExtent, Blocks, DiskUid, Layout, PoolVolumeId, Zone};
+use super::runs::{ExtentMap, Mapping};
 use super::state::{Disk, State, Volume};
 use crate::DiskId;
 
@@ -41,7 +41,7 @@ pub enum Change {
         /// Of which of its columns.
         column: u32,
         /// Which rows, and where.
-        run: Run,
+        run: Mapping,
     },
     /// Rows lie nowhere from now on.
     Unmap {
@@ -69,7 +69,7 @@ pub enum Change {
         snapshot: PoolVolumeId,
     },
     /// A volume's blocks are to lie elsewhere. They are moved one by one.
-    Settle {
+    SetPlacement {
         /// Which.
         id: PoolVolumeId,
         /// On which part of the disks.
@@ -85,11 +85,11 @@ pub enum Change {
         disk: Disk,
     },
     /// A disk is to be emptied, or is to stay after all.
-    Leave {
+    SetDraining {
         /// Which.
         number: DiskId,
         /// Whether it is to be emptied.
-        leaving: bool,
+        draining: bool,
     },
     /// An empty disk is gone.
     RemoveDisk {
@@ -97,7 +97,7 @@ pub enum Change {
         number: DiskId,
     },
     /// The alarm is raised at another level.
-    Alarm {
+    SetAlarm {
         /// Hundredths of the pool's blocks.
         percent: u8,
     },
@@ -106,16 +106,16 @@ pub enum Change {
 /// What changes did to the disks' blocks.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
-    pub(super) gained: Vec<Place>,
-    pub(super) lost: Vec<Place>,
+    pub(super) gained: Vec<BlockExtent>,
+    pub(super) lost: Vec<BlockExtent>,
 }
 
 impl Effects {
-    fn lose(&mut self, runs: impl IntoIterator<Item = Run>) {
+    fn lose(&mut self, runs: impl IntoIterator<Item = Mapping>) {
         self.lost.extend(runs.into_iter().map(|run| run.place));
     }
 
-    fn gain(&mut self, runs: impl IntoIterator<Item = Run>) {
+    fn gain(&mut self, runs: impl IntoIterator<Item = Mapping>) {
         self.gained.extend(runs.into_iter().map(|run| run.place));
     }
 }
@@ -139,7 +139,7 @@ impl State {
             }
             Change::Snapshot { id, origin, name } => self.snapshot(*id, *origin, name, effects),
             Change::RollBack { snapshot } => self.roll_back(*snapshot, effects),
-            Change::Settle { id, zone, disks } => {
+            Change::SetPlacement { id, zone, disks } => {
                 if disks.iter().any(|disk| !self.disks.contains_key(disk)) {
                     return Err("lays a volume on a disk that is not there");
                 }
@@ -153,9 +153,9 @@ impl State {
                 Ok(())
             }
             Change::AddDisk { number, disk } => self.add_disk(*number, *disk),
-            Change::Leave { number, leaving } => {
+            Change::SetDraining { number, draining } => {
                 let disk = self.disks.get_mut(number).ok_or("names a disk that is not there")?;
-                disk.leaving = *leaving;
+                disk.draining = *draining;
                 Ok(())
             }
             Change::RemoveDisk { number } => {
@@ -167,15 +167,15 @@ impl State {
                 }
                 self.disks.remove(number).map(drop).ok_or("names a disk that is not there")
             }
-            Change::Alarm { percent } if *percent <= 100 => {
+            Change::SetAlarm { percent } if *percent <= 100 => {
                 self.alarm = *percent;
                 Ok(())
             }
-            Change::Alarm { .. } => Err("has an alarm beyond 100 %"),
+            Change::SetAlarm { .. } => Err("has an alarm beyond 100 %"),
         }
     }
 
-    fn column(&mut self, id: PoolVolumeId, column: u32) -> Result<&mut RunMap, &'static str> {
+    fn column(&mut self, id: PoolVolumeId, column: u32) -> Result<&mut ExtentMap, &'static str> {
         let volume = self.volumes.get_mut(&id).ok_or("names a volume that is not there")?;
         volume.columns.get_mut(column as usize).ok_or("names a column that is not there")
     }
@@ -204,7 +204,7 @@ impl State {
         }
         self.admit(id, &volume.name)?;
         let columns = if volume.layout == Layout::Stripe { volume.disks.len() } else { 1 };
-        let columns = vec![RunMap::default(); columns];
+        let columns = vec![ExtentMap::default(); columns];
         self.enter(id, Volume { columns, ..volume.clone() });
         Ok(())
     }
@@ -240,7 +240,7 @@ impl State {
         &mut self,
         id: PoolVolumeId,
         column: u32,
-        run: Run,
+        run: Mapping,
         effects: &mut Effects,
     ) -> Result<(), &'static str> {
         let disk = self.disks.get(&run.disk()).ok_or("lays a block on a disk that is not there")?;
@@ -369,10 +369,10 @@ impl Change {
             Self::AddDisk { .. } => IMAGE_DISK_BYTES,
             Self::Resize { .. }
             | Self::Remove { .. }
-            | Self::Settle { .. }
-            | Self::Leave { .. }
+            | Self::SetPlacement { .. }
+            | Self::SetDraining { .. }
             | Self::RemoveDisk { .. }
-            | Self::Alarm { .. } => 0,
+            | Self::SetAlarm { .. } => 0,
         }
     }
 
@@ -426,7 +426,7 @@ impl Change {
                 out.u8(7);
                 out.u32(snapshot.0);
             }
-            Self::Settle { id, zone, disks } => {
+            Self::SetPlacement { id, zone, disks } => {
                 out.u8(8);
                 out.u32(id.0);
                 out.u8(zone_code(*zone));
@@ -437,16 +437,16 @@ impl Change {
                 out.u32(number.0);
                 write_disk(out, disk);
             }
-            Self::Leave { number, leaving } => {
+            Self::SetDraining { number, draining } => {
                 out.u8(10);
                 out.u32(number.0);
-                out.u8(u8::from(*leaving));
+                out.u8(u8::from(*draining));
             }
             Self::RemoveDisk { number } => {
                 out.u8(11);
                 out.u32(number.0);
             }
-            Self::Alarm { percent } => {
+            Self::SetAlarm { percent } => {
                 out.u8(12);
                 out.u8(*percent);
             }
@@ -476,15 +476,15 @@ impl Change {
                 name: read_name(from)?,
             },
             7 => Self::RollBack { snapshot: PoolVolumeId(from.u32()?) },
-            8 => Self::Settle {
+            8 => Self::SetPlacement {
                 id: PoolVolumeId(from.u32()?),
                 zone: zone_of(from)?,
                 disks: read_disks(from)?,
             },
             9 => Self::AddDisk { number: DiskId(from.u32()?), disk: read_disk(from)? },
-            10 => Self::Leave { number: DiskId(from.u32()?), leaving: flag(from)? },
+            10 => Self::SetDraining { number: DiskId(from.u32()?), draining: flag(from)? },
             11 => Self::RemoveDisk { number: DiskId(from.u32()?) },
-            12 => Self::Alarm { percent: from.u8()? },
+            12 => Self::SetAlarm { percent: from.u8()? },
             _ => return Err(from.refuse("a change of an unknown kind (1 to 12)")),
         })
     }
@@ -506,7 +506,7 @@ fn write_disk(out: &mut Writer, disk: &Disk) {
 
 fn read_disk(from: &mut Reader<'_>) -> Result<Disk, Malformed> {
     let (uid, blocks, fast_end) = (DiskUid(from.array()?), from.u32()?, from.u32()?);
-    Ok(Disk { uid, blocks, fast_end, leaving: false })
+    Ok(Disk { uid, blocks, fast_end, draining: false })
 }
 
 fn read_plan(from: &mut Reader<'_>) -> Result<Volume, Malformed> {

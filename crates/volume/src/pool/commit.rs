@@ -9,7 +9,7 @@ use super::checksum::crc64;
 use super::format::{Header, Label, Record, Slot, label_places};
 use super::image;
 use super::limits::UNIT_BYTES;
-use super::machine::{Commit, Failure, Kind, Pending, Pool, Stage, Ticket, space};
+use super::machine::{Commit, Failure, Kind, OperationId, Pending, Pool, Stage, space};
 use super::script::{Action, Script};
 use super::state::{Disk, State};
 use crate::DiskId;
@@ -18,9 +18,10 @@ impl Pool {
     /// Begins to commit what is ready, if anything is.
     pub(super) fn commit_ready(&mut self) {
         let ready = self.pending.iter().filter(|(_, one)| one.stage == Stage::Ready);
-        let ready: Vec<Ticket> = ready.map(|(ticket, _)| *ticket).collect();
+        let ready: Vec<OperationId> = ready.map(|(ticket, _)| *ticket).collect();
         let Some(first) = ready.first() else { return };
-        let alone = |ticket: &Ticket| self.pending[ticket].changes.iter().any(Change::is_of_disks);
+        let alone =
+            |ticket: &OperationId| self.pending[ticket].changes.iter().any(Change::is_of_disks);
         if alone(first) {
             return self.commit_images(vec![*first]);
         }
@@ -63,14 +64,14 @@ impl Pool {
             Some(Commit { kind: Kind::Record { units, tickets }, script: Script::new(phases) });
     }
 
-    fn mark_committing(&mut self, tickets: &[Ticket]) {
+    fn mark_committing(&mut self, tickets: &[OperationId]) {
         for ticket in tickets {
             self.pending.get_mut(ticket).expect("it is ready").stage = Stage::Committing;
         }
     }
 
     /// Commits what no log has room for, or what changes the disks.
-    fn commit_images(&mut self, tickets: Vec<Ticket>) {
+    fn commit_images(&mut self, tickets: Vec<OperationId>) {
         let mut next = self.state.clone();
         let changes: Vec<Change> =
             tickets.iter().flat_map(|ticket| self.pending[ticket].changes.clone()).collect();
@@ -111,7 +112,7 @@ impl Pool {
     }
 
     /// Writes what is to both slots of every disk, the one that is not in use first.
-    pub(super) fn write_both(&mut self, mut phases: Vec<Vec<Action>>, tickets: Vec<Ticket>) {
+    pub(super) fn write_both(&mut self, mut phases: Vec<Vec<Action>>, tickets: Vec<OperationId>) {
         phases.push(self.images(&self.state, self.generation + 1, false, Slot::other));
         phases.push(self.flushes());
         phases.push(self.images(&self.state, self.generation + 2, false, |slot| slot));
@@ -159,7 +160,7 @@ impl Pool {
     }
 
     /// What is on the disks now holds in memory too.
-    fn take_effect(&mut self, tickets: &[Ticket]) {
+    fn take_effect(&mut self, tickets: &[OperationId]) {
         if tickets.is_empty() {
             return;
         }

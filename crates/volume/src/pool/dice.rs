@@ -2,9 +2,9 @@
 
 /// A sequence of such numbers.
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct SplitMix64(u64);
 
-impl Dice {
+impl SplitMix64 {
     /// The sequence of that seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)

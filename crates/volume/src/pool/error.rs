@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::codec::Malformed;
-use super::format::{Slot, Unfit};
+use super::format::{DecodeError, Slot};
 use super::names::{DiskUid, PoolUid, PoolVolumeId, Zone};
 use super::state::Overlap;
 use crate::DiskId;
@@ -14,25 +14,25 @@ pub struct Finding {
     /// Which of the disks given.
     pub device: usize,
     /// What of it.
-    pub what: What,
+    pub what: Damage,
 }
 
 /// What is damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum Damage {
     /// A copy of the label.
     Label {
         /// Which.
         copy: u32,
         /// How.
-        why: Unfit,
+        why: DecodeError,
     },
     /// The header of a slot.
     Header {
         /// Which.
         slot: Slot,
         /// How.
-        why: Unfit,
+        why: DecodeError,
     },
     /// The image in a slot.
     Image {
@@ -53,7 +53,7 @@ pub enum What {
     },
 }
 
-impl fmt::Display for What {
+impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Label { copy: 0, why } => write!(f, "the label at its beginning {why}"),
@@ -80,7 +80,7 @@ pub enum OpenError {
         /// Which of those given.
         device: usize,
         /// How its label is.
-        why: Unfit,
+        why: DecodeError,
     },
     /// A disk is smaller than it was. Cure: give the whole disk.
     Shrunk {
@@ -258,7 +258,7 @@ pub enum Refusal {
     /// No disks, too many, or one twice.
     Disks,
     /// A disk is being emptied. Cure: another one.
-    Leaving(DiskId),
+    Draining(DiskId),
     /// The disks have too few free blocks. Cure: free some, another zone, or more disks.
     NoSpace {
         /// The disk that was asked last.
@@ -309,7 +309,7 @@ impl fmt::Display for Refusal {
             Self::Name => f.write_str("a name has 1 to 255 bytes, none of them control characters"),
             Self::Size => f.write_str("a volume has 1 to 2147483648 blocks of 1MiB"),
             Self::Disks => f.write_str("a volume has 1 to 64 disks, each once"),
-            Self::Leaving(id) => write!(f, "disk {} is being emptied: name another", id.0),
+            Self::Draining(id) => write!(f, "disk {} is being emptied: name another", id.0),
             Self::NoSpace { disk, zone, missing } => {
                 let zone = match zone {
                     Zone::Fast => "the fast part of ",

@@ -334,7 +334,7 @@ pub struct Label {
 
 /// Why bytes are no label, header or record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfit {
+pub enum DecodeError {
     /// They begin with something else: never written, or another's.
     Foreign,
     /// The checksum does not fit: damaged, or written half.
@@ -348,7 +348,7 @@ pub enum Unfit {
     Wrong(&'static str),
 }
 
-impl core::fmt::Display for Unfit {
+impl core::fmt::Display for DecodeError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Foreign => f.write_str("holds nothing of Spindle's"),
@@ -371,18 +371,18 @@ fn seal(bytes: &mut [u8], magic: [u8; 8], pool: PoolUid) {
 }
 
 /// Whether bytes hold a structure, by what all have in common.
-fn unseal(bytes: &[u8], magic: [u8; 8]) -> Result<(), Unfit> {
+fn unseal(bytes: &[u8], magic: [u8; 8]) -> Result<(), DecodeError> {
     if MAGIC.of(bytes) != magic {
-        return Err(Unfit::Foreign);
+        return Err(DecodeError::Foreign);
     }
     let (body, checksum) = bytes.split_at(bytes.len() - CHECKSUM.bytes);
     if crc64(body).to_le_bytes() != checksum {
-        return Err(Unfit::Damaged);
+        return Err(DecodeError::Damaged);
     }
     match FORMAT.u32(bytes) {
         VERSION => Ok(()),
-        0 => Err(Unfit::Wrong("version")),
-        version => Err(Unfit::Newer { version }),
+        0 => Err(DecodeError::Wrong("version")),
+        version => Err(DecodeError::Newer { version }),
     }
 }
 
@@ -404,8 +404,8 @@ impl Label {
     /// What the bytes of one copy say.
     ///
     /// # Errors
-    /// See [`Unfit`].
-    pub fn decode(unit: &[u8], copy: u32) -> Result<Self, Unfit> {
+    /// See [`DecodeError`].
+    pub fn decode(unit: &[u8], copy: u32) -> Result<Self, DecodeError> {
         unseal(unit, *LABEL_MAGIC)?;
         let geometry = Geometry::new(LABEL_IMAGE.u32(unit), LABEL_LOG.u32(unit));
         let label = Self {
@@ -413,7 +413,7 @@ impl Label {
             disk: DiskUid(DISK.id(unit)),
             number: DiskId(LABEL_NUMBER.u32(unit)),
             blocks: LABEL_BLOCKS.u32(unit),
-            geometry: geometry.ok_or(Unfit::Wrong("size of its slots"))?,
+            geometry: geometry.ok_or(DecodeError::Wrong("size of its slots"))?,
         };
         let blocks = label.geometry.first_block() + 2..=DISK_BLOCKS_MAX;
         let wrong = [
@@ -422,7 +422,7 @@ impl Label {
             (!blocks.contains(&label.blocks), LABEL_BLOCKS.name),
         ];
         match wrong.iter().find(|(wrong, _)| *wrong) {
-            Some((_, field)) => Err(Unfit::Wrong(field)),
+            Some((_, field)) => Err(DecodeError::Wrong(field)),
             None => Ok(label),
         }
     }
@@ -467,8 +467,8 @@ impl Header {
     /// What the bytes of a slot's header on that disk say.
     ///
     /// # Errors
-    /// See [`Unfit`].
-    pub fn decode(unit: &[u8], label: &Label, slot: Slot) -> Result<Self, Unfit> {
+    /// See [`DecodeError`].
+    pub fn decode(unit: &[u8], label: &Label, slot: Slot) -> Result<Self, DecodeError> {
         unseal(unit, *HEADER_MAGIC)?;
         let header = Self {
             pool: PoolUid(POOL.id(unit)),
@@ -488,7 +488,7 @@ impl Header {
             (HEADER_COMMITS.u32(unit) > 1, HEADER_COMMITS.name),
         ];
         match wrong.iter().find(|(wrong, _)| *wrong) {
-            Some((_, field)) => Err(Unfit::Wrong(field)),
+            Some((_, field)) => Err(DecodeError::Wrong(field)),
             None => Ok(header),
         }
     }
@@ -538,18 +538,18 @@ impl Record {
     /// The record whose copy begins at unit `position` of `log`, and which copy it is.
     ///
     /// # Errors
-    /// See [`Unfit`].
-    pub fn decode(log: &[u8], position: u32, pool: PoolUid) -> Result<(Self, u32), Unfit> {
+    /// See [`DecodeError`].
+    pub fn decode(log: &[u8], position: u32, pool: PoolUid) -> Result<(Self, u32), DecodeError> {
         let rest = &log[position as usize * UNIT_BYTES..];
         if MAGIC.of(rest) != RECORD_MAGIC {
-            return Err(Unfit::Foreign);
+            return Err(DecodeError::Foreign);
         }
         let body = RECORD_BODY.u32(rest) as usize;
         if body > rest.len() {
-            return Err(Unfit::Damaged);
+            return Err(DecodeError::Damaged);
         }
         let units = Self::units(body);
-        let bytes = rest.get(..units as usize * UNIT_BYTES).ok_or(Unfit::Damaged)?;
+        let bytes = rest.get(..units as usize * UNIT_BYTES).ok_or(DecodeError::Damaged)?;
         unseal(bytes, *RECORD_MAGIC)?;
         let copy = RECORD_COPY.u32(bytes);
         let wrong = [
@@ -558,7 +558,7 @@ impl Record {
             (RECORD_POSITION.u32(bytes) != position, RECORD_POSITION.name),
         ];
         if let Some((_, field)) = wrong.iter().find(|(wrong, _)| *wrong) {
-            return Err(Unfit::Wrong(field));
+            return Err(DecodeError::Wrong(field));
         }
         let record = Self {
             pool,

@@ -3,13 +3,13 @@
 
 use super::error::{Finding, OpenError};
 use super::limits::FINDINGS_MAX;
-use super::recover::{Found, Media, search};
+use super::recover::{FoundPool, Media, search};
 
 /// What a check found.
 #[derive(Debug)]
 pub struct Report {
     /// The pool, put together from what is whole.
-    pub found: Found,
+    pub found: FoundPool,
     /// What is damaged, up to [`FINDINGS_MAX`] of it.
     pub findings: Vec<Finding>,
     /// How much is, in all.

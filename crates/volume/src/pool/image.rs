@@ -7,12 +7,12 @@ use super::format::Geometry;
 use super::limits::{
     DISKS_MAX, EXTENTS_MAX, NAME_BYTES_MAX, SNAPSHOTS_MAX, VOLUME_BLOCKS_MAX, VOLUMES_MAX,
 };
-use super::names::{Blocks, DiskUid, Layout, Place, PoolUid, PoolVolumeId, Zone};
-use super::runs::{Run, RunMap};
+use super::names::{BlockExtent, Blocks, DiskUid, Layout, PoolUid, PoolVolumeId, Zone};
+use super::runs::{ExtentMap, Mapping};
 use super::state::{Disk, State, Volume};
 use crate::DiskId;
 
-const LEAVING: u32 = 1;
+const DRAINING: u32 = 1;
 
 /// The image of a state.
 pub(super) fn encode(state: &State) -> Vec<u8> {
@@ -28,7 +28,7 @@ pub(super) fn encode(state: &State) -> Vec<u8> {
         out.u32(number.0);
         out.u32(disk.blocks);
         out.u32(disk.fast_end);
-        out.u32(if disk.leaving { LEAVING } else { 0 });
+        out.u32(if disk.draining { DRAINING } else { 0 });
         out.bytes(&disk.uid.0);
     }
     for (id, volume) in &state.volumes {
@@ -135,10 +135,10 @@ fn read_disk(from: &mut Reader<'_>, geometry: Geometry) -> Result<(DiskId, Disk)
     let (blocks, fast_end, flags) = (from.u32()?, from.u32()?, from.u32()?);
     let uid = DiskUid(from.array()?);
     let data = geometry.first_block()..blocks.saturating_sub(1);
-    if data.is_empty() || fast_end < data.start || fast_end > data.end || flags > LEAVING {
+    if data.is_empty() || fast_end < data.start || fast_end > data.end || flags > DRAINING {
         return Err(from.refuse("a disk of an impossible size"));
     }
-    Ok((number, Disk { uid, blocks, fast_end, leaving: flags == LEAVING }))
+    Ok((number, Disk { uid, blocks, fast_end, draining: flags == DRAINING }))
 }
 
 fn read_volume(
@@ -181,13 +181,13 @@ fn read_volume(
     Ok((id, Volume { name, size, layout, zone, thin, seed, disks: on, origin, columns }))
 }
 
-fn read_column(from: &mut Reader<'_>, extents: &mut usize) -> Result<RunMap, Malformed> {
+fn read_column(from: &mut Reader<'_>, extents: &mut usize) -> Result<ExtentMap, Malformed> {
     let count = from.count(EXTENTS_MAX, "more extents than a pool has")?;
     *extents += count;
     if *extents > EXTENTS_MAX {
         return Err(from.refuse("more extents than a pool has"));
     }
-    let mut map = RunMap::default();
+    let mut map = ExtentMap::default();
     for _ in 0..count {
         let run = read_run(from)?;
         if !map.push(run) {
@@ -197,7 +197,7 @@ fn read_column(from: &mut Reader<'_>, extents: &mut usize) -> Result<RunMap, Mal
     Ok(map)
 }
 
-pub(super) fn write_run(out: &mut Writer, run: Run) {
+pub(super) fn write_run(out: &mut Writer, run: Mapping) {
     out.u32(run.row);
     out.u32(run.place.len);
     out.u32(run.place.disk.0);
@@ -205,13 +205,13 @@ pub(super) fn write_run(out: &mut Writer, run: Run) {
 }
 
 /// A run that ends within 32 bits, on either side.
-pub(super) fn read_run(from: &mut Reader<'_>) -> Result<Run, Malformed> {
+pub(super) fn read_run(from: &mut Reader<'_>) -> Result<Mapping, Malformed> {
     let (row, len) = (from.u32()?, from.u32()?);
     let (disk, block) = (DiskId(from.u32()?), from.u32()?);
     if len == 0 || row.checked_add(len).is_none() || block.checked_add(len).is_none() {
         return Err(from.refuse("an extent of an impossible length"));
     }
-    Ok(Run { row, place: Place { disk, block, len } })
+    Ok(Mapping { row, place: BlockExtent { disk, block, len } })
 }
 
 pub(super) fn write_name(out: &mut Writer, name: &str) {
@@ -292,7 +292,7 @@ mod tests {
         let mut state = State::new(PoolUid([9; 16]), geometry);
         (state.next_volume, state.next_disk, state.alarm, state.sequence) = (77, 33, 81, 0x1234);
         let uid = DiskUid([5; 16]);
-        let disk = Disk { uid, blocks: 1_000, fast_end: 444, leaving: false };
+        let disk = Disk { uid, blocks: 1_000, fast_end: 444, draining: false };
         let disks = vec![DiskId(33)];
         let (layout, zone) = (Layout::Stripe, Zone::Slow);
         let (name, size, seed) = ("archive".to_owned(), Blocks(19), 0xABCD);
@@ -301,7 +301,7 @@ mod tests {
             Volume { name, size, layout, zone, thin: true, seed, disks, origin: None, columns };
         let changes = [
             Change::AddDisk { number: DiskId(33), disk },
-            Change::Leave { number: DiskId(33), leaving: true },
+            Change::SetDraining { number: DiskId(33), draining: true },
             Change::Create { id: PoolVolumeId(77), volume },
             Change::Map { id: PoolVolumeId(77), column: 0, run: run(6, 3, 33, 500) },
         ];

@@ -19,8 +19,8 @@ use super::change::{self, Change, Effects};
 use super::error::Refusal;
 use super::format::{Geometry, Slot};
 use super::limits::OPERATIONS_MAX;
-use super::names::{DiskUid, Place, PoolUid};
-use super::recover::Found;
+use super::names::{BlockExtent, DiskUid, PoolUid};
+use super::recover::FoundPool;
 use super::script::{Action, Script, StepId};
 use super::space::Space;
 use super::state::{Disk, State};
@@ -30,15 +30,15 @@ use super::operation::{Lock, Operation, Plan};
 
 /// An operation under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ticket(u64);
+pub struct OperationId(u64);
 
 /// What a pool wants of its world.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
+pub enum PoolOutput {
     /// Do this to a disk, and say [`Pool::done`].
     Do(StepId, Action),
     /// An operation has ended: it holds for good, or not at all.
-    Finished(Ticket, Result<(), Failure>),
+    Finished(OperationId, Result<(), Failure>),
 }
 
 /// Why an operation came to nothing.
@@ -58,7 +58,7 @@ pub(super) struct Pending {
     pub(super) changes: Vec<Change>,
     pub(super) locks: Vec<Lock>,
     /// Blocks that it holds.
-    pub(super) holds: Vec<Place>,
+    pub(super) holds: Vec<BlockExtent>,
     /// Bytes by which the image may grow.
     pub(super) growth: usize,
     pub(super) script: Script,
@@ -86,11 +86,11 @@ pub(super) struct Commit {
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     /// So many units of the log.
-    Record { units: u32, tickets: Vec<Ticket> },
+    Record { units: u32, tickets: Vec<OperationId> },
     /// An image of what is, in the slot that is not in use.
     Image,
     /// Images in both slots, of what is to be.
-    Images { tickets: Vec<Ticket> },
+    Images { tickets: Vec<OperationId> },
 }
 
 /// A pool that is open.
@@ -105,13 +105,13 @@ pub struct Pool {
     /// The slot of each disk whose log is written.
     pub(super) active: BTreeMap<DiskId, Slot>,
     pub(super) log_used: u32,
-    pub(super) pending: BTreeMap<Ticket, Pending>,
+    pub(super) pending: BTreeMap<OperationId, Pending>,
     pub(super) commit: Option<Commit>,
-    pub(super) finished: VecDeque<(Ticket, Result<(), Failure>)>,
+    pub(super) finished: VecDeque<(OperationId, Result<(), Failure>)>,
     pub(super) tickets: u64,
     pub(super) steps: u64,
     /// The operation of which a step was given out last.
-    pub(super) served: Ticket,
+    pub(super) served: OperationId,
 }
 
 impl Pool {
@@ -146,8 +146,8 @@ impl Pool {
 
     /// The pool that was found. If all of its disks are there, it repairs what was found damaged, by the steps that
     /// follow, before it does anything else; otherwise it can only be read, and no step follows.
-    pub fn open(found: Found) -> Self {
-        let Found { state, missing, held, generation, best, findings, .. } = found;
+    pub fn open(found: FoundPool) -> Self {
+        let FoundPool { state, missing, held, generation, best, findings, .. } = found;
         let none = Vec::new();
         let of = |id: &DiskId| held.get(id).unwrap_or(&none);
         let spaces = state.disks().map(|(id, disk)| (id, space(&state, id, disk, of(&id))));
@@ -155,7 +155,8 @@ impl Pool {
         let mut pool = Self::with(state, spaces, generation, best);
         pool.missing = missing.into_iter().map(|(id, _)| id).collect();
         if pool.missing.is_empty() {
-            let damaged = findings.iter().any(|one| matches!(one.what, super::What::Label { .. }));
+            let damaged =
+                findings.iter().any(|one| matches!(one.what, super::Damage::Label { .. }));
             let disks = pool.state.disks().map(|(id, _)| id).collect::<Vec<_>>();
             let labels: Vec<_> = disks.into_iter().map(|id| pool.label_phase(id)).collect();
             let labels = if damaged { vec![labels.concat(), pool.flushes()] } else { Vec::new() };
@@ -186,7 +187,7 @@ impl Pool {
             finished,
             tickets,
             steps,
-            served: Ticket(0),
+            served: OperationId(0),
         }
     }
 
@@ -215,7 +216,7 @@ impl Pool {
     ///
     /// # Errors
     /// See [`Refusal`]; nothing is changed then.
-    pub fn begin(&mut self, operation: &Operation) -> Result<Ticket, Refusal> {
+    pub fn begin(&mut self, operation: &Operation) -> Result<OperationId, Refusal> {
         if !self.missing.is_empty() {
             return Err(Refusal::ReadOnly { missing: self.missing.len() });
         }
@@ -238,7 +239,7 @@ impl Pool {
             self.give_back(&holds);
             return Err(Refusal::MetadataFull);
         }
-        let ticket = Ticket(self.tickets);
+        let ticket = OperationId(self.tickets);
         self.tickets += 1;
         let script = Script::new(phases);
         let stage = if script.ended() { Stage::Ready } else { Stage::Preparing };
@@ -255,7 +256,7 @@ impl Pool {
     }
 
     /// Calls an operation off, unless it is being committed; its end is told when its steps under way are done.
-    pub fn cancel(&mut self, ticket: Ticket) {
+    pub fn cancel(&mut self, ticket: OperationId) {
         let Some(one) = self.pending.get_mut(&ticket) else { return };
         if matches!(one.stage, Stage::Preparing | Stage::Ready) && !one.cancelled {
             one.cancelled = true;
@@ -265,7 +266,7 @@ impl Pool {
     }
 
     /// Nobody reads any more where a finished operation's blocks lay: what it gave back is free.
-    pub fn release(&mut self, ticket: Ticket) {
+    pub fn release(&mut self, ticket: OperationId) {
         let finished = self.pending.get(&ticket).is_some_and(|one| one.stage == Stage::Finished);
         if finished && let Some(one) = self.pending.remove(&ticket) {
             self.give_back(&one.holds);
@@ -273,36 +274,36 @@ impl Pool {
     }
 
     /// Whether a finished operation gave blocks back that somebody may be reading.
-    pub(super) fn gave_back(&self, ticket: Ticket) -> bool {
+    pub(super) fn gave_back(&self, ticket: OperationId) -> bool {
         self.pending.get(&ticket).is_some_and(|one| one.gave_back)
     }
 
     /// The oldest operation that is not released.
-    pub(super) fn oldest(&self) -> Option<Ticket> {
+    pub(super) fn oldest(&self) -> Option<OperationId> {
         self.pending.first_key_value().map(|(ticket, _)| *ticket)
     }
 
     /// The one that begins next.
-    pub(super) fn next_ticket(&self) -> Ticket {
-        Ticket(self.tickets)
+    pub(super) fn next_ticket(&self) -> OperationId {
+        OperationId(self.tickets)
     }
 
     /// The next thing to do, or to know. `None`: nothing until a step is done or an operation begins.
-    pub fn poll(&mut self) -> Option<Output> {
+    pub fn poll(&mut self) -> Option<PoolOutput> {
         if let Some((ticket, end)) = self.ended() {
-            return Some(Output::Finished(ticket, end));
+            return Some(PoolOutput::Finished(ticket, end));
         }
         let (id, _, action) = self.step()?;
-        Some(Output::Do(id, action))
+        Some(PoolOutput::Do(id, action))
     }
 
     /// The next operation of which the end is to be told.
-    pub(super) fn ended(&mut self) -> Option<(Ticket, Result<(), Failure>)> {
+    pub(super) fn ended(&mut self) -> Option<(OperationId, Result<(), Failure>)> {
         self.finished.pop_front()
     }
 
     /// The next step, and which operation it prepares; none if it commits.
-    pub(super) fn step(&mut self) -> Option<(StepId, Option<Ticket>, Action)> {
+    pub(super) fn step(&mut self) -> Option<(StepId, Option<OperationId>, Action)> {
         if self.commit.is_none() && !self.poisoned {
             self.commit_ready();
         }
@@ -317,9 +318,10 @@ impl Pool {
     }
 
     /// The next step of an operation, each in its turn: a long one holds nobody up.
-    fn prepare(&mut self, id: StepId) -> Option<(Option<Ticket>, Action)> {
+    fn prepare(&mut self, id: StepId) -> Option<(Option<OperationId>, Action)> {
         let last = self.served;
-        let step = |(ticket, one): (&Ticket, &mut Pending)| Some((*ticket, one.script.next(id)?));
+        let step =
+            |(ticket, one): (&OperationId, &mut Pending)| Some((*ticket, one.script.next(id)?));
         let mut behind = self.pending.range_mut((Bound::Excluded(last), Bound::Unbounded));
         let found = behind.find_map(step);
         let found = found.or_else(|| self.pending.range_mut(..=last).find_map(step));
@@ -348,7 +350,7 @@ impl Pool {
     }
 
     /// An operation whose preparation may have ended.
-    pub(super) fn look_after(&mut self, ticket: Ticket) {
+    pub(super) fn look_after(&mut self, ticket: OperationId) {
         let one = self.pending.get_mut(&ticket).expect("it is under way");
         if !one.script.ended() {
             return;
@@ -361,14 +363,14 @@ impl Pool {
         }
     }
 
-    pub(super) fn end(&mut self, ticket: Ticket, end: Result<(), Failure>) {
+    pub(super) fn end(&mut self, ticket: OperationId, end: Result<(), Failure>) {
         let one = self.pending.get_mut(&ticket).expect("it is under way");
         one.stage = Stage::Finished;
         (one.locks, one.changes, one.growth) = (Vec::new(), Vec::new(), 0);
         self.finished.push_back((ticket, end));
     }
 
-    pub(super) fn give_back(&mut self, places: &[Place]) {
+    pub(super) fn give_back(&mut self, places: &[BlockExtent]) {
         give_back(&mut self.spaces, places);
     }
 
@@ -391,7 +393,7 @@ impl Pool {
 }
 
 /// One less holds these places.
-pub(super) fn give_back(spaces: &mut BTreeMap<DiskId, Space>, places: &[Place]) {
+pub(super) fn give_back(spaces: &mut BTreeMap<DiskId, Space>, places: &[BlockExtent]) {
     for place in places {
         if let Some(space) = spaces.get_mut(&place.disk) {
             space.release(*place);
@@ -413,10 +415,10 @@ pub(super) fn new_disk(
         return Err(Refusal::Known);
     }
     let fast_end = state.geometry.fast_end(blocks);
-    Ok((DiskId(state.next_disk), Disk { uid, blocks, fast_end, leaving: false }))
+    Ok((DiskId(state.next_disk), Disk { uid, blocks, fast_end, draining: false }))
 }
 
-pub(super) fn space(state: &State, id: DiskId, disk: &Disk, held: &[Place]) -> Space {
+pub(super) fn space(state: &State, id: DiskId, disk: &Disk, held: &[BlockExtent]) -> Space {
     if held.is_empty() {
         return Space::new(id, state.data(disk), disk.fast_end);
     }

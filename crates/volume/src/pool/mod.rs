@@ -1,6 +1,6 @@
 //! Pools: disks that hold volumes, and the metadata that say which block is whose.
 //!
-//! A [`Pool`] is a state machine: [`Operation`]s come in, [`Output`]s say what to do to which disk, and nothing of it reads
+//! A [`Pool`] is a state machine: [`Operation`]s come in, [`PoolOutput`]s say what to do to which disk, and nothing of it reads
 //! a disk or a clock. [`find`] puts a pool together from its disks again. What lies where on them: [`mod@format`].
 //!
 //! Clockwise's dynamic partitions (RTAS 2000, §2) are the volumes here: ordered lists of 1 MiB blocks over one or more
@@ -31,15 +31,15 @@ mod status;
 pub use change::Change;
 pub use checksum::crc64;
 pub use codec::Malformed;
-pub use dice::Dice;
-pub use error::{Finding, OpenError, Refusal, What};
+pub use dice::SplitMix64;
+pub use error::{Damage, Finding, OpenError, Refusal};
 pub use flow::Flow;
 pub use fsck::{Report, check};
-pub use machine::{Failure, Output, Pool, Ticket};
-pub use names::{Blocks, DiskUid, Layout, Place, PoolUid, PoolVolumeId, VolumeBlock, Zone};
+pub use machine::{Failure, OperationId, Pool, PoolOutput};
+pub use names::{BlockExtent, Blocks, DiskUid, Layout, PoolUid, PoolVolumeId, VolumeBlock, Zone};
 pub use operation::{NewVolume, Operation};
-pub use recover::{Found, Media, Unreadable, find};
-pub use runs::{Run, RunMap};
+pub use recover::{FoundPool, Media, Unreadable, find};
+pub use runs::{ExtentMap, Mapping};
 pub use script::{Action, StepId};
-pub use state::{Disk, Overlap, Piece, State, Volume};
-pub use status::{Ready, Status};
+pub use state::{Disk, MappedExtent, Overlap, State, Volume};
+pub use status::{Status, Writability};

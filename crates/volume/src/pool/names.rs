@@ -36,7 +36,7 @@ pub struct VolumeBlock(pub u32);
 
 /// A run of blocks on one disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct BlockExtent {
     /// Which disk.
     pub disk: DiskId,
     /// Its first block.
@@ -45,7 +45,7 @@ pub struct Place {
     pub len: u32,
 }
 
-impl Place {
+impl BlockExtent {
     /// The first block behind it.
     pub const fn end(self) -> u32 {
         self.block + self.len

@@ -7,13 +7,13 @@ use super::change::Change;
 use super::error::Refusal;
 use super::limits::{DISKS_MAX, NAME_BYTES_MAX, VOLUME_BLOCKS_MAX};
 use super::machine::{Pool, give_back, new_disk};
-use super::names::{Blocks, DiskUid, Layout, Place, PoolVolumeId, VolumeBlock, Zone};
+use super::names::{BlockExtent, Blocks, DiskUid, Layout, PoolVolumeId, VolumeBlock, Zone};
 use super::placement::{holes, place};
-use super::runs::{Run, RunMap};
+use super::runs::{ExtentMap, Mapping};
 use super::script::Action;
 use super::space::Space;
 use super::state::{State, Volume};
-use crate::{DiskId, Placed};
+use crate::{DiskExtent, DiskId};
 
 /// A volume that is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub enum Operation {
         snapshot: PoolVolumeId,
     },
     /// A volume's blocks are to lie elsewhere; [`Pool::misplaced`] says which do not.
-    Settle {
+    Relocate {
         /// Which volume; its snapshots go with it.
         volume: PoolVolumeId,
         /// On which part of the disks.
@@ -105,12 +105,12 @@ pub enum Operation {
         blocks: u32,
     },
     /// A disk is to be emptied: its volumes are to lie on others.
-    Leave {
+    DrainDisk {
         /// Which.
         disk: DiskId,
     },
     /// A disk that was to be emptied stays. What has been laid elsewhere stays there.
-    Stay {
+    KeepDisk {
         /// Which.
         disk: DiskId,
     },
@@ -120,7 +120,7 @@ pub enum Operation {
         disk: DiskId,
     },
     /// The alarm is raised at another level.
-    Alarm {
+    SetAlarm {
         /// Hundredths of the pool's blocks.
         percent: u8,
     },
@@ -160,7 +160,7 @@ impl Lock {
 pub(super) struct Plan {
     pub(super) changes: Vec<Change>,
     pub(super) phases: Vec<Vec<Action>>,
-    pub(super) holds: Vec<Place>,
+    pub(super) holds: Vec<BlockExtent>,
 }
 
 impl Plan {
@@ -178,15 +178,15 @@ impl Plan {
     }
 }
 
-fn erase(run: &Run) -> Action {
+fn erase(run: &Mapping) -> Action {
     Action::Erase { placed: placed(run.place) }
 }
 
-fn placed(place: Place) -> Placed {
-    Placed { disk: place.disk, extent: place.extent() }
+fn placed(place: BlockExtent) -> DiskExtent {
+    DiskExtent { disk: place.disk, extent: place.extent() }
 }
 
-fn copy(from: Place, to: Place) -> Action {
+fn copy(from: BlockExtent, to: BlockExtent) -> Action {
     Action::Copy { from: placed(from), to: placed(to) }
 }
 
@@ -218,7 +218,7 @@ impl Operation {
                 // What stays goes on being used.
                 Ok(vec![Lock::Blocks(family(volume)?, before.0.min(size.0)..u32::MAX)])
             }
-            Self::Settle { volume, .. } | Self::RollBack { snapshot: volume } => {
+            Self::Relocate { volume, .. } | Self::RollBack { snapshot: volume } => {
                 Ok(vec![Lock::Family(family(volume)?)])
             }
             Self::Allocate { volume, first, count } | Self::Trim { volume, first, count } => {
@@ -232,10 +232,10 @@ impl Operation {
                 Ok(vec![Lock::Blocks(family(volume)?, block.0..block.0 + 1)])
             }
             Self::AddDisk { .. }
-            | Self::Leave { .. }
-            | Self::Stay { .. }
+            | Self::DrainDisk { .. }
+            | Self::KeepDisk { .. }
             | Self::RemoveDisk { .. }
-            | Self::Alarm { .. } => Ok(vec![Lock::Pool]),
+            | Self::SetAlarm { .. } => Ok(vec![Lock::Pool]),
         }
     }
 }
@@ -256,8 +256,8 @@ fn size(blocks: Blocks) -> Result<(), Refusal> {
 fn disks(state: &State, disks: &[DiskId]) -> Result<(), Refusal> {
     for disk in disks {
         let known = state.disk(*disk).ok_or(Refusal::NoSuchDisk(*disk))?;
-        if known.leaving {
-            return Err(Refusal::Leaving(*disk));
+        if known.draining {
+            return Err(Refusal::Draining(*disk));
         }
     }
     let twice = (1..disks.len()).any(|at| disks[..at].contains(&disks[at]));
@@ -297,20 +297,22 @@ impl Pool {
                 self.volume(*snapshot)?.origin.ok_or(Refusal::NotSnapshot)?;
                 Ok(Plan::of(vec![Change::RollBack { snapshot: *snapshot }]))
             }
-            Operation::Settle { volume, zone, disks } => self.plan_settle(*volume, *zone, disks),
+            Operation::Relocate { volume, zone, disks } => self.plan_settle(*volume, *zone, disks),
             Operation::Move { volume, block } => self.plan_move(*volume, *block),
             Operation::AddDisk { uid, blocks } => {
                 let (number, disk) = new_disk(&self.state, *uid, *blocks)?;
                 Ok(Plan::of(vec![Change::AddDisk { number, disk }]))
             }
-            Operation::Leave { disk } => self.plan_leave(*disk),
-            Operation::Stay { disk } => {
+            Operation::DrainDisk { disk } => self.plan_leave(*disk),
+            Operation::KeepDisk { disk } => {
                 self.state.disk(*disk).ok_or(Refusal::NoSuchDisk(*disk))?;
-                Ok(Plan::of(vec![Change::Leave { number: *disk, leaving: false }]))
+                Ok(Plan::of(vec![Change::SetDraining { number: *disk, draining: false }]))
             }
             Operation::RemoveDisk { disk } => self.plan_remove_disk(*disk),
-            Operation::Alarm { percent } if *percent > 100 => Err(Refusal::Size),
-            Operation::Alarm { percent } => Ok(Plan::of(vec![Change::Alarm { percent: *percent }])),
+            Operation::SetAlarm { percent } if *percent > 100 => Err(Refusal::Size),
+            Operation::SetAlarm { percent } => {
+                Ok(Plan::of(vec![Change::SetAlarm { percent: *percent }]))
+            }
         }
     }
 
@@ -325,7 +327,7 @@ impl Pool {
         let id = PoolVolumeId(self.state.next_volume);
         let NewVolume { name, size, layout, zone, thin, seed, disks } = wanted.clone();
         let columns = if layout == Layout::Stripe { disks.len() } else { 1 };
-        let columns = vec![RunMap::default(); columns];
+        let columns = vec![ExtentMap::default(); columns];
         let volume = Volume { name, size, layout, zone, thin, seed, disks, origin: None, columns };
         let mut plan = Plan::default();
         if !thin {
@@ -377,9 +379,11 @@ impl Pool {
             match place(spaces, volume, column, old.row..old.end()) {
                 Ok(runs) => {
                     for run in runs {
-                        let from =
-                            Place { block: old.place.block + (run.row - old.row), ..run.place };
-                        actions.push(copy(Place { disk: old.disk(), ..from }, run.place));
+                        let from = BlockExtent {
+                            block: old.place.block + (run.row - old.row),
+                            ..run.place
+                        };
+                        actions.push(copy(BlockExtent { disk: old.disk(), ..from }, run.place));
                         plan.holds.push(run.place);
                         plan.changes.push(map(id, column, run));
                     }
@@ -395,7 +399,7 @@ impl Pool {
     }
 
     /// The parts of a run of a volume that a snapshot of it has at the same place.
-    pub(super) fn shared(&self, id: PoolVolumeId, column: usize, run: Run) -> Vec<Run> {
+    pub(super) fn shared(&self, id: PoolVolumeId, column: usize, run: Mapping) -> Vec<Mapping> {
         let mut rows: BTreeMap<u32, u32> = BTreeMap::new();
         for (_, other) in self.state.snapshots(id) {
             for theirs in other.columns[column].within(run.row, run.place.len) {
@@ -415,7 +419,10 @@ impl Pool {
         }
         let part = |rows: Range<u32>| {
             let block = run.place.block + (rows.start - run.row);
-            Run { row: rows.start, place: Place { block, len: rows.end - rows.start, ..run.place } }
+            Mapping {
+                row: rows.start,
+                place: BlockExtent { block, len: rows.end - rows.start, ..run.place },
+            }
         };
         parts.into_iter().map(part).collect()
     }
@@ -447,7 +454,9 @@ impl Pool {
         }
         let relatives = self.state.relatives(id);
         Ok(Plan::of(
-            relatives.map(|(id, _)| Change::Settle { id, zone, disks: on.to_vec() }).collect(),
+            relatives
+                .map(|(id, _)| Change::SetPlacement { id, zone, disks: on.to_vec() })
+                .collect(),
         ))
     }
 
@@ -470,10 +479,10 @@ impl Pool {
     fn plan_leave(&self, number: DiskId) -> Result<Plan, Refusal> {
         self.state.disk(number).ok_or(Refusal::NoSuchDisk(number))?;
         let mut others: Vec<DiskId> = self.state.disks().map(|(id, _)| id).collect();
-        others.retain(|id| *id != number && !self.state.disks[id].leaving);
+        others.retain(|id| *id != number && !self.state.disks[id].draining);
         others.sort_by_key(|id| std::cmp::Reverse(self.spaces[id].free_blocks()));
         let first = *others.first().ok_or(Refusal::LastDisk)?;
-        let mut changes = vec![Change::Leave { number, leaving: true }];
+        let mut changes = vec![Change::SetDraining { number, draining: true }];
         for (id, volume) in self.state.volumes() {
             if !volume.disks.contains(&number) {
                 continue;
@@ -486,7 +495,7 @@ impl Pool {
             } else {
                 disks.retain(|id| *id != number);
             }
-            changes.push(Change::Settle { id, zone: volume.zone, disks });
+            changes.push(Change::SetPlacement { id, zone: volume.zone, disks });
         }
         Ok(Plan::of(changes))
     }
@@ -532,6 +541,6 @@ fn lay(
     Ok(plan)
 }
 
-fn map(id: PoolVolumeId, column: usize, run: Run) -> Change {
+fn map(id: PoolVolumeId, column: usize, run: Mapping) -> Change {
     Change::Map { id, column: u32::try_from(column).expect("few disks"), run }
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::dice::Dice;
+use super::dice::SplitMix64;
 use super::error::Refusal;
 use super::machine::{Pool, give_back};
-use super::names::{Layout, Place, PoolVolumeId, VolumeBlock, Zone};
-use super::runs::Run;
+use super::names::{BlockExtent, Layout, PoolVolumeId, VolumeBlock, Zone};
+use super::runs::Mapping;
 use super::space::Space;
 use super::state::Volume;
 use crate::DiskId;
@@ -64,12 +64,12 @@ impl Pool {
     }
 
     /// The rows of a run that are to lie elsewhere.
-    fn astray(&self, volume: &Volume, column: usize, run: Run) -> Range<u32> {
+    fn astray(&self, volume: &Volume, column: usize, run: Mapping) -> Range<u32> {
         let on = match volume.layout {
             Layout::Stripe => volume.disks[column] == run.disk(),
             Layout::Single | Layout::Random => volume.disks.contains(&run.disk()),
         };
-        let Place { block, len, .. } = run.place;
+        let BlockExtent { block, len, .. } = run.place;
         let fast = self.state.disks[&run.disk()].fast_end.saturating_sub(block).min(len);
         match volume.zone {
             _ if !on => run.row..run.end(),
@@ -86,8 +86,8 @@ pub(super) fn place(
     volume: &Volume,
     column: usize,
     rows: Range<u32>,
-) -> Result<Vec<Run>, Refusal> {
-    let mut runs: Vec<Run> = Vec::new();
+) -> Result<Vec<Mapping>, Refusal> {
+    let mut runs: Vec<Mapping> = Vec::new();
     let placed = match volume.layout {
         Layout::Stripe => {
             let disks = &volume.disks[column..=column];
@@ -110,7 +110,7 @@ fn place_in_turn(
     disks: &[DiskId],
     column: usize,
     rows: Range<u32>,
-    runs: &mut Vec<Run>,
+    runs: &mut Vec<Mapping>,
 ) -> Result<(), Refusal> {
     let before = rows.start.checked_sub(1).and_then(|row| volume.columns[column].get(row));
     let mut row = rows.start;
@@ -126,7 +126,7 @@ fn place_in_turn(
         let near = near.map(|run| run.place.block + (rows.start - run.row));
         for place in space.find(volume.zone, count, near).expect("so many are left") {
             space.hold(place);
-            runs.push(Run { row, place });
+            runs.push(Mapping { row, place });
             row += place.len;
         }
     }
@@ -141,11 +141,11 @@ fn place_at_random(
     spaces: &mut BTreeMap<DiskId, Space>,
     volume: &Volume,
     rows: Range<u32>,
-    runs: &mut Vec<Run>,
+    runs: &mut Vec<Mapping>,
 ) -> Result<(), Refusal> {
     let width = u32::try_from(volume.disks.len()).expect("few disks");
     for row in rows.clone() {
-        let mut dice = Dice::new(volume.seed ^ (u64::from(row) << 32));
+        let mut dice = SplitMix64::new(volume.seed ^ (u64::from(row) << 32));
         let (first, target) = (dice.below(width), dice.below(u32::MAX));
         let order = (0..width).map(|n| volume.disks[((first + n) % width) as usize]);
         let found = order.map(|disk| spaces[&disk].find_at(volume.zone, target));
@@ -154,7 +154,7 @@ fn place_at_random(
             return Err(Refusal::NoSpace { disk, zone: volume.zone, missing });
         };
         spaces.get_mut(&place.disk).expect("it was found there").hold(place);
-        runs.push(Run { row, place });
+        runs.push(Mapping { row, place });
     }
     Ok(())
 }

@@ -13,11 +13,13 @@ use units::{Extent, Sectors};
 
 use super::change;
 use super::checksum::crc64;
-use super::error::{Finding, OpenError, What};
-use super::format::{Geometry, Header, Label, Record, Slot, Unfit, disk_blocks, label_places};
+use super::error::{Damage, Finding, OpenError};
+use super::format::{
+    DecodeError, Geometry, Header, Label, Record, Slot, disk_blocks, label_places,
+};
 use super::image;
 use super::limits::UNIT_BYTES;
-use super::names::{DiskUid, Place, PoolUid};
+use super::names::{BlockExtent, DiskUid, PoolUid};
 use super::state::State;
 use crate::DiskId;
 
@@ -39,7 +41,7 @@ pub struct Unreadable;
 
 /// What was found on some disks.
 #[derive(Debug)]
-pub struct Found {
+pub struct FoundPool {
     /// The pool's metadata.
     pub state: State,
     /// Which of the disks given is which.
@@ -51,7 +53,7 @@ pub struct Found {
     /// What is damaged, and can be repaired from what is whole.
     pub findings: Vec<Finding>,
     /// What each disk's blocks are held by.
-    pub(super) held: BTreeMap<DiskId, Vec<Place>>,
+    pub(super) held: BTreeMap<DiskId, Vec<BlockExtent>>,
     /// The newest generation of which there is a trace.
     pub(super) generation: u64,
     /// The slot of each disk that is to be kept until the other is whole.
@@ -82,12 +84,12 @@ struct Search<'a> {
 ///
 /// # Errors
 /// See [`OpenError`].
-pub fn find(media: &[&dyn Media]) -> Result<Found, OpenError> {
+pub fn find(media: &[&dyn Media]) -> Result<FoundPool, OpenError> {
     search(media, false)
 }
 
 /// The same, with every copy read and checked.
-pub(super) fn search(media: &[&dyn Media], thorough: bool) -> Result<Found, OpenError> {
+pub(super) fn search(media: &[&dyn Media], thorough: bool) -> Result<FoundPool, OpenError> {
     let mut search = Search::begin(media)?;
     for device in 0..media.len() {
         for slot in Slot::BOTH {
@@ -109,14 +111,14 @@ pub(super) fn search(media: &[&dyn Media], thorough: bool) -> Result<Found, Open
 fn label(device: usize, media: &dyn Media) -> Result<(Label, Vec<Finding>), OpenError> {
     let blocks = disk_blocks(media.size());
     if blocks == 0 {
-        return Err(OpenError::NotOurs { device, why: Unfit::Foreign });
+        return Err(OpenError::NotOurs { device, why: DecodeError::Foreign });
     }
     let read = |copy: u32, place: Extent| match media.read(place) {
         Ok(unit) => Label::decode(&unit, copy),
-        Err(Unreadable) => Err(Unfit::Damaged),
+        Err(Unreadable) => Err(DecodeError::Damaged),
     };
     let first = read(0, label_places(blocks)[0]);
-    if let Err(why @ Unfit::Newer { .. }) = first {
+    if let Err(why @ DecodeError::Newer { .. }) = first {
         return Err(OpenError::NotOurs { device, why });
     }
     let known = first.as_ref().map_or(blocks, |label| label.blocks);
@@ -124,7 +126,7 @@ fn label(device: usize, media: &dyn Media) -> Result<(Label, Vec<Finding>), Open
         return Err(OpenError::Shrunk { device, blocks, needed: known });
     }
     let second = read(1, label_places(known)[1]);
-    let damaged = |copy, why| vec![Finding { device, what: What::Label { copy, why } }];
+    let damaged = |copy, why| vec![Finding { device, what: Damage::Label { copy, why } }];
     match (first, second) {
         (Ok(first), Ok(second)) if first == second => Ok((first, Vec::new())),
         (Ok(_), Ok(_)) => Err(OpenError::TwoLabels { device }),
@@ -166,14 +168,14 @@ impl<'a> Search<'a> {
     fn slot(&mut self, device: usize, slot: Slot) -> Result<(), OpenError> {
         let label = self.labels[device];
         let read = |extent| self.media[device].read(extent);
-        let header = read(self.geometry.header(slot)).map_err(|Unreadable| Unfit::Damaged);
+        let header = read(self.geometry.header(slot)).map_err(|Unreadable| DecodeError::Damaged);
         match header.and_then(|unit| Header::decode(&unit, &label, slot)) {
             Ok(header) => self.header(device, header)?,
-            Err(why @ Unfit::Newer { .. }) => return Err(OpenError::NotOurs { device, why }),
-            Err(why) => self.findings.push(Finding { device, what: What::Header { slot, why } }),
+            Err(why @ DecodeError::Newer { .. }) => return Err(OpenError::NotOurs { device, why }),
+            Err(why) => self.findings.push(Finding { device, what: Damage::Header { slot, why } }),
         }
         let Ok(log) = self.media[device].read(self.geometry.log(slot)) else {
-            self.findings.push(Finding { device, what: What::Log { slot } });
+            self.findings.push(Finding { device, what: Damage::Log { slot } });
             return Ok(());
         };
         let mut position = 0;
@@ -183,7 +185,9 @@ impl<'a> Search<'a> {
                     position += Record::units(record.body.len());
                     self.record(device, copy, record)?;
                 }
-                Err(why @ Unfit::Newer { .. }) => return Err(OpenError::NotOurs { device, why }),
+                Err(why @ DecodeError::Newer { .. }) => {
+                    return Err(OpenError::NotOurs { device, why });
+                }
                 // Never written, or another generation's, or half: what should be there and is not is missed later.
                 Err(_) => position += 1,
             }
@@ -233,7 +237,10 @@ impl<'a> Search<'a> {
         let images = self.generations.values().flat_map(|generation| &generation.images);
         let damaged: Vec<_> = images
             .filter(|(device, _, header)| self.body(*device, header).is_none())
-            .map(|(device, slot, _)| Finding { device: *device, what: What::Image { slot: *slot } })
+            .map(|(device, slot, _)| Finding {
+                device: *device,
+                what: Damage::Image { slot: *slot },
+            })
             .collect();
         self.findings.extend(damaged);
     }
@@ -279,7 +286,7 @@ impl<'a> Search<'a> {
         let images = self.generations[&number].images.clone();
         for (device, slot, header) in images {
             let Some(body) = self.body(device, &header) else {
-                self.note(Finding { device, what: What::Image { slot } });
+                self.note(Finding { device, what: Damage::Image { slot } });
                 continue;
             };
             let state = image::decode(&body, self.pool, self.geometry, header.sequence);
@@ -321,7 +328,7 @@ impl<'a> Search<'a> {
         for sequence in generation.records.keys() {
             for (device, copy) in devices.iter().flat_map(|device| [(*device, 0), (*device, 1)]) {
                 if !self.copies.contains(&(device, number, *sequence, copy)) {
-                    let what = What::Record { sequence: *sequence, copy };
+                    let what = Damage::Record { sequence: *sequence, copy };
                     self.findings.push(Finding { device, what });
                 }
             }
@@ -329,7 +336,7 @@ impl<'a> Search<'a> {
     }
 
     /// Who is of the pool, and whether what it says is possible.
-    fn finish(self, number: u64, state: State) -> Result<Found, OpenError> {
+    fn finish(self, number: u64, state: State) -> Result<FoundPool, OpenError> {
         let held = state.held().map_err(OpenError::Overlap)?;
         let mut devices = BTreeMap::new();
         let mut strays = Vec::new();
@@ -357,6 +364,6 @@ impl<'a> Search<'a> {
         let generation = *self.generations.keys().next_back().expect("one was found");
         let findings: Vec<_> =
             self.findings.into_iter().filter(|one| !strays.contains(&one.device)).collect();
-        Ok(Found { state, devices, missing, strays, findings, held, generation, best })
+        Ok(FoundPool { state, devices, missing, strays, findings, held, generation, best })
     }
 }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::names::Place;
+use super::names::BlockExtent;
 use crate::DiskId;
 
 /// Extents in a leaf, at most: four cache lines, which are asked for at once instead of one after the other.
@@ -16,17 +16,18 @@ const LEAF_MAX: usize = 16;
 const HINTS_MAX: usize = 4;
 
 /// What stands behind the last extent of a leaf; no volume has so many rows.
-const NONE: Run = Run { row: u32::MAX, place: Place { disk: DiskId(0), block: 0, len: 0 } };
+const NONE: Mapping =
+    Mapping { row: u32::MAX, place: BlockExtent { disk: DiskId(0), block: 0, len: 0 } };
 
 /// Up to [`LEAF_MAX`] extents.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct Leaf {
-    runs: [Run; LEAF_MAX],
+    runs: [Mapping; LEAF_MAX],
 }
 
 impl Leaf {
-    fn of(run: Run) -> Self {
+    fn of(run: Mapping) -> Self {
         let mut runs = [NONE; LEAF_MAX];
         runs[0] = run;
         Self { runs }
@@ -36,7 +37,7 @@ impl Leaf {
         self.runs.partition_point(|run| run.row != NONE.row)
     }
 
-    fn iter(&self) -> impl Iterator<Item = Run> + '_ {
+    fn iter(&self) -> impl Iterator<Item = Mapping> + '_ {
         self.runs[..self.len()].iter().copied()
     }
 
@@ -46,12 +47,12 @@ impl Leaf {
         self.runs.iter().map(|run| usize::from(run.row <= row)).sum()
     }
 
-    fn insert(&mut self, at: usize, run: Run) {
+    fn insert(&mut self, at: usize, run: Mapping) {
         self.runs.copy_within(at..LEAF_MAX - 1, at + 1);
         self.runs[at] = run;
     }
 
-    fn remove(&mut self, at: usize) -> Run {
+    fn remove(&mut self, at: usize) -> Mapping {
         let run = self.runs[at];
         self.runs.copy_within(at + 1.., at);
         self.runs[LEAF_MAX - 1] = NONE;
@@ -69,14 +70,14 @@ impl Leaf {
 
 /// A run of rows that lie on consecutive blocks of one disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct Mapping {
     /// The first row.
     pub row: u32,
     /// Where it and the others lie.
-    pub place: Place,
+    pub place: BlockExtent,
 }
 
-impl Run {
+impl Mapping {
     /// The first row behind it.
     pub const fn end(self) -> u32 {
         self.row + self.place.len
@@ -86,7 +87,7 @@ impl Run {
     fn cut(self, start: u32, end: u32) -> Self {
         let (row, end) = (self.row.max(start), self.end().min(end));
         let block = self.place.block + (row - self.row);
-        Self { row, place: Place { disk: self.place.disk, block, len: end - row } }
+        Self { row, place: BlockExtent { disk: self.place.disk, block, len: end - row } }
     }
 
     fn continues(self, before: Self) -> bool {
@@ -156,7 +157,7 @@ impl Hints {
 
 /// Extents by their first row; none overlaps another.
 #[derive(Clone, Debug, Default)]
-pub struct RunMap {
+pub struct ExtentMap {
     /// The leaves in their order.
     index: Vec<Entry>,
     hints: Hints,
@@ -167,15 +168,15 @@ pub struct RunMap {
     rows: u64,
 }
 
-impl PartialEq for RunMap {
+impl PartialEq for ExtentMap {
     fn eq(&self, other: &Self) -> bool {
         self.runs == other.runs && self.iter().eq(other.iter())
     }
 }
 
-impl Eq for RunMap {}
+impl Eq for ExtentMap {}
 
-impl RunMap {
+impl ExtentMap {
     /// How many extents there are.
     pub fn len(&self) -> usize {
         self.runs
@@ -192,13 +193,13 @@ impl RunMap {
     }
 
     /// All extents, in the order of their rows.
-    pub fn iter(&self) -> impl Iterator<Item = Run> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = Mapping> + '_ {
         self.index.iter().flat_map(|entry| self.leaves[entry.leaf as usize].iter())
     }
 
     /// The extent that holds `row`. Takes O(log n).
     #[inline]
-    pub fn get(&self, row: u32) -> Option<Run> {
+    pub fn get(&self, row: u32) -> Option<Mapping> {
         let leaf = &self.leaves[self.index[self.upto(row).checked_sub(1)?].leaf as usize];
         let run = leaf.runs[leaf.before(row).checked_sub(1)?];
         (row < run.end()).then_some(run)
@@ -217,13 +218,13 @@ impl RunMap {
     }
 
     /// The first extent that ends behind `row`.
-    pub fn next(&self, row: u32) -> Option<Run> {
+    pub fn next(&self, row: u32) -> Option<Mapping> {
         let (leaf, at) = self.position(row)?;
         Some(self.leaves[self.index[leaf].leaf as usize].runs[at])
     }
 
     /// The parts of extents within `len` rows from `row` on.
-    pub fn within(&self, row: u32, len: u32) -> impl Iterator<Item = Run> + '_ {
+    pub fn within(&self, row: u32, len: u32) -> impl Iterator<Item = Mapping> + '_ {
         let end = row.saturating_add(len);
         let mut at = row;
         std::iter::from_fn(move || {
@@ -234,7 +235,7 @@ impl RunMap {
     }
 
     /// Appends an extent behind all others; says whether it does lie behind them.
-    pub(super) fn push(&mut self, run: Run) -> bool {
+    pub(super) fn push(&mut self, run: Mapping) -> bool {
         if let Some(last) = self.index.len().checked_sub(1) {
             let leaf = self.leaf(last);
             let len = leaf.len();
@@ -261,7 +262,7 @@ impl RunMap {
     }
 
     /// Takes `len` rows from `row` on out of the map, and returns where they lay.
-    pub(super) fn remove(&mut self, row: u32, len: u32) -> Vec<Run> {
+    pub(super) fn remove(&mut self, row: u32, len: u32) -> Vec<Mapping> {
         let end = row.saturating_add(len);
         let mut removed = Vec::new();
         while let Some((leaf, at)) = self.position(row) {
@@ -282,14 +283,14 @@ impl RunMap {
     }
 
     /// Lays rows somewhere that lay nowhere.
-    pub(super) fn insert(&mut self, mut run: Run) {
+    pub(super) fn insert(&mut self, mut run: Mapping) {
         if let Some(before) = run.row.checked_sub(1).and_then(|row| self.get(row))
             && run.continues(before)
         {
             self.take_row(before.row);
-            run = Run {
+            run = Mapping {
                 row: before.row,
-                place: Place { len: before.place.len + run.place.len, ..before.place },
+                place: BlockExtent { len: before.place.len + run.place.len, ..before.place },
             };
         }
         if let Some(after) = self.get(run.end())
@@ -374,7 +375,7 @@ impl RunMap {
     }
 
     /// Puts an extent where none is, without looking at its neighbours.
-    fn put(&mut self, run: Run) {
+    fn put(&mut self, run: Mapping) {
         self.runs += 1;
         self.rows += u64::from(run.place.len);
         if self.index.is_empty() {
@@ -401,11 +402,11 @@ impl RunMap {
 
 /// A run of `len` rows from `row` on, at `block` of `disk`.
 #[cfg(test)]
-pub(super) fn run(row: u32, len: u32, disk: u32, block: u32) -> Run {
-    Run { row, place: Place { disk: DiskId(disk), block, len } }
+pub(super) fn run(row: u32, len: u32, disk: u32, block: u32) -> Mapping {
+    Mapping { row, place: BlockExtent { disk: DiskId(disk), block, len } }
 }
 
-impl Run {
+impl Mapping {
     /// Its disk.
     pub const fn disk(self) -> DiskId {
         self.place.disk
@@ -417,7 +418,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::pool::dice::Dice;
+    use crate::pool::dice::SplitMix64;
 
     /// Against a map of single rows: the same rows lie at the same places, whatever was inserted and removed.
     #[test]
@@ -425,8 +426,8 @@ mod tests {
         for seed in 0..20 {
             // Rows close together, and all over the largest volume.
             let apart = if seed % 2 == 0 { 1 } else { 1 << 19 };
-            let mut dice = Dice::new(seed);
-            let mut map = RunMap::default();
+            let mut dice = SplitMix64::new(seed);
+            let mut map = ExtentMap::default();
             let mut plain: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
             for _ in 0..2_000 {
                 let (row, len) = (dice.below(3_000) * apart, 1 + dice.below(8));
@@ -459,7 +460,7 @@ mod tests {
 
     #[test]
     fn a_row_between_two_extents_lies_nowhere() {
-        let mut map = RunMap::default();
+        let mut map = ExtentMap::default();
         map.insert(run(0, 2, 0, 10));
         map.insert(run(4, 2, 0, 20));
         assert_eq!(map.get(2), None);

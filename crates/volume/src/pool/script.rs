@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use units::Extent;
 
-use crate::{DiskId, Placed};
+use crate::{DiskExtent, DiskId};
 
 /// A thing to do to a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,14 +27,14 @@ pub enum Action {
     /// Make sectors read as zeroes: nobody reads what another has written.
     Erase {
         /// Which.
-        placed: Placed,
+        placed: DiskExtent,
     },
     /// Copy sectors.
     Copy {
         /// Which.
-        from: Placed,
+        from: DiskExtent,
         /// Where to.
-        to: Placed,
+        to: DiskExtent,
     },
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::limits::GAPS_SEEN_MAX;
-use super::names::{Place, Zone};
+use super::names::{BlockExtent, Zone};
 use crate::DiskId;
 
 /// A part of a disk has too few free blocks.
@@ -39,7 +39,12 @@ impl Space {
     }
 
     /// The space of a disk with these places held, each as often as it is there. They are to lie within the disk.
-    pub(super) fn build(disk: DiskId, data: Range<u32>, fast_end: u32, held: &[Place]) -> Self {
+    pub(super) fn build(
+        disk: DiskId,
+        data: Range<u32>,
+        fast_end: u32,
+        held: &[BlockExtent],
+    ) -> Self {
         let mut starts: Vec<u32> = held.iter().map(|place| place.block).collect();
         let mut ends: Vec<u32> = held.iter().map(|place| place.end()).collect();
         starts.sort_unstable();
@@ -103,18 +108,18 @@ impl Space {
     }
 
     /// Whether `place` is held, and all of it once.
-    pub(super) fn is_alone(&self, place: Place) -> bool {
+    pub(super) fn is_alone(&self, place: BlockExtent) -> bool {
         self.refs(place.block) == 1
             && self.refs.range(place.block..place.end()).all(|(_, refs)| *refs == 1)
     }
 
     /// The free runs within `part`, in the order of the disk.
-    fn gaps(&self, part: Range<u32>) -> impl Iterator<Item = Place> + '_ {
+    fn gaps(&self, part: Range<u32>) -> impl Iterator<Item = BlockExtent> + '_ {
         let first = self.free.range(..part.start).next_back();
         let gaps = first.into_iter().chain(self.free.range(part.clone()));
         gaps.filter_map(move |(start, len)| {
             let (begin, end) = ((*start).max(part.start), (start + len).min(part.end));
-            let gap = Place { disk: self.disk, block: begin, len: end.saturating_sub(begin) };
+            let gap = BlockExtent { disk: self.disk, block: begin, len: end.saturating_sub(begin) };
             (begin < end).then_some(gap)
         })
     }
@@ -126,7 +131,7 @@ impl Space {
         zone: Zone,
         count: u32,
         near: Option<u32>,
-    ) -> Result<Vec<Place>, TooFew> {
+    ) -> Result<Vec<BlockExtent>, TooFew> {
         let parts = self.parts(zone);
         if let Some(near) = near
             && let Some(part) = parts.iter().find(|part| part.contains(&near))
@@ -134,19 +139,19 @@ impl Space {
             && gap.block == near
             && gap.len >= count
         {
-            return Ok(vec![Place { len: count, ..gap }]);
+            return Ok(vec![BlockExtent { len: count, ..gap }]);
         }
         for part in &parts {
             let whole = self.gaps(part.clone()).take(GAPS_SEEN_MAX).find(|gap| gap.len >= count);
             if let Some(gap) = whole {
-                return Ok(vec![Place { len: count, ..gap }]);
+                return Ok(vec![BlockExtent { len: count, ..gap }]);
             }
         }
         let mut rest = count;
         let mut found = Vec::new();
         for gap in parts.into_iter().flat_map(|part| self.gaps(part)) {
             let len = gap.len.min(rest);
-            found.push(Place { len, ..gap });
+            found.push(BlockExtent { len, ..gap });
             rest -= len;
             if rest == 0 {
                 return Ok(found);
@@ -156,7 +161,7 @@ impl Space {
     }
 
     /// The first free block of a zone at or behind `target` of the way through it, or else before.
-    pub(super) fn find_at(&self, zone: Zone, target: u32) -> Option<Place> {
+    pub(super) fn find_at(&self, zone: Zone, target: u32) -> Option<BlockExtent> {
         let whole = match zone {
             Zone::Fast => self.data.start..self.fast_end,
             Zone::Slow => self.fast_end..self.data.end,
@@ -167,20 +172,20 @@ impl Space {
         }
         let at = whole.start + target % (whole.end - whole.start);
         let gap = self.gaps(at..whole.end).next().or_else(|| self.gaps(whole.start..at).next())?;
-        Some(Place { len: 1, ..gap })
+        Some(BlockExtent { len: 1, ..gap })
     }
 
     /// One more holds `place`.
-    pub(super) fn hold(&mut self, place: Place) {
+    pub(super) fn hold(&mut self, place: BlockExtent) {
         self.change(place, true);
     }
 
     /// One less holds `place`; what nobody holds is free.
-    pub(super) fn release(&mut self, place: Place) {
+    pub(super) fn release(&mut self, place: BlockExtent) {
         self.change(place, false);
     }
 
-    fn change(&mut self, place: Place, up: bool) {
+    fn change(&mut self, place: BlockExtent, up: bool) {
         let (start, end) = (place.block, place.end());
         assert!(self.data.start <= start && end <= self.data.end, "a place lies within its disk");
         self.step_at(start);
@@ -257,19 +262,19 @@ impl Space {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::dice::Dice;
+    use crate::pool::dice::SplitMix64;
 
     const DISK: DiskId = DiskId(0);
 
-    fn place(block: u32, len: u32) -> Place {
-        Place { disk: DISK, block, len }
+    fn place(block: u32, len: u32) -> BlockExtent {
+        BlockExtent { disk: DISK, block, len }
     }
 
     /// Whatever is held and given back, the books are those that are made from the list of who holds what.
     #[test]
     fn the_books_are_those_of_a_count_from_scratch() {
         for seed in 0..20 {
-            let mut dice = Dice::new(seed);
+            let mut dice = SplitMix64::new(seed);
             let mut space = Space::new(DISK, 5..205, 100);
             let mut held = Vec::new();
             for _ in 0..1_000 {

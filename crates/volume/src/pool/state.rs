@@ -13,9 +13,11 @@ use units::{Extent, Sectors};
 use super::change::{Change, Effects};
 use super::format::{Geometry, IMAGE_DISK_BYTES, IMAGE_HEAD_BYTES, IMAGE_VOLUME_BYTES, RUN_BYTES};
 use super::limits::BLOCK_SECTORS;
-use super::names::{Blocks, DiskUid, Layout, Place, PoolUid, PoolVolumeId, VolumeBlock, Zone};
-use super::runs::{Run, RunMap};
-use crate::{DiskId, Placed};
+use super::names::{
+    BlockExtent, Blocks, DiskUid, Layout, PoolUid, PoolVolumeId, VolumeBlock, Zone,
+};
+use super::runs::{ExtentMap, Mapping};
+use crate::{DiskExtent, DiskId};
 
 /// A disk of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +29,7 @@ pub struct Disk {
     /// The first block that is not of its fast part.
     pub fast_end: u32,
     /// Whether it is being emptied: nothing new is laid on it.
-    pub leaving: bool,
+    pub draining: bool,
 }
 
 /// A volume, or a snapshot of one.
@@ -50,16 +52,16 @@ pub struct Volume {
     /// Of which volume it is a snapshot. Snapshots are only read.
     pub origin: Option<PoolVolumeId>,
     /// Where its rows lie: block n is row n / k of column n modulo k.
-    pub(super) columns: Vec<RunMap>,
+    pub(super) columns: Vec<ExtentMap>,
 }
 
 /// Sectors of a volume, and where they lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct MappedExtent {
     /// Which sectors.
     pub extent: Extent,
     /// Where; nowhere if they were never written, and read as zeroes.
-    pub placed: Option<Placed>,
+    pub location: Option<DiskExtent>,
 }
 
 impl Volume {
@@ -93,19 +95,19 @@ impl Volume {
     /// # Panics
     /// If it lies behind the volume's end.
     #[inline]
-    pub fn locate(&self, block: VolumeBlock) -> Option<Place> {
+    pub fn locate(&self, block: VolumeBlock) -> Option<BlockExtent> {
         assert!(block.0 < self.size.0, "block {} passes the volume's end", block.0);
         let (column, row) = self.row(block);
         let run = self.columns[column].get(row)?;
         let place = run.place;
-        Some(Place { disk: place.disk, block: place.block + (row - run.row), len: 1 })
+        Some(BlockExtent { disk: place.disk, block: place.block + (row - run.row), len: 1 })
     }
 
     /// Where the sectors of `extent` lie, in their order.
     ///
     /// # Panics
     /// If it passes the volume's end: it was to be refused at the edge.
-    pub fn map(&self, extent: Extent) -> impl Iterator<Item = Piece> + '_ {
+    pub fn map(&self, extent: Extent) -> impl Iterator<Item = MappedExtent> + '_ {
         let whole = Extent::new(units::Lba(0), self.size.sectors());
         assert!(whole.contains(extent), "{extent} passes the volume's end");
         let mut rest = extent;
@@ -116,12 +118,12 @@ impl Volume {
             let (placed, len) = self.piece(rest);
             let (head, tail) = rest.split_at(len);
             rest = tail;
-            Some(Piece { extent: head, placed })
+            Some(MappedExtent { extent: head, location: placed })
         })
     }
 
     /// Where the first sectors of `extent` lie, and how many of them lie so.
-    fn piece(&self, extent: Extent) -> (Option<Placed>, Sectors) {
+    fn piece(&self, extent: Extent) -> (Option<DiskExtent>, Sectors) {
         let block = u32::try_from(extent.start.0 / BLOCK_SECTORS.0).expect("within the volume");
         let skip = Sectors(extent.start.0 % BLOCK_SECTORS.0);
         let (column, row) = self.row(VolumeBlock(block));
@@ -131,9 +133,9 @@ impl Volume {
             Some(run) if run.row <= row => {
                 let block = run.place.block + (row - run.row);
                 let len = if one { 1 } else { run.end() - row };
-                let place = Place { disk: run.disk(), block, len }.extent();
+                let place = BlockExtent { disk: run.disk(), block, len }.extent();
                 let (found, _) = place.split_at(skip).1.split_at(extent.len);
-                (Some(Placed { disk: DiskId(run.disk().0), extent: found }), found.len)
+                (Some(DiskExtent { disk: DiskId(run.disk().0), extent: found }), found.len)
             }
             next => {
                 let rows = next.map_or(u32::MAX, |run| run.row - row);
@@ -145,22 +147,22 @@ impl Volume {
 
     /// Extents of its map.
     pub fn extents(&self) -> usize {
-        self.columns.iter().map(RunMap::len).sum()
+        self.columns.iter().map(ExtentMap::len).sum()
     }
 
     /// Blocks that lie somewhere.
     pub fn mapped(&self) -> Blocks {
-        let rows: u64 = self.columns.iter().map(RunMap::rows).sum();
+        let rows: u64 = self.columns.iter().map(ExtentMap::rows).sum();
         Blocks(u32::try_from(rows).expect("a volume has a limit"))
     }
 
     /// All places of its blocks.
-    pub fn places(&self) -> impl Iterator<Item = Place> + '_ {
-        self.columns.iter().flat_map(RunMap::iter).map(|run| run.place)
+    pub fn places(&self) -> impl Iterator<Item = BlockExtent> + '_ {
+        self.columns.iter().flat_map(ExtentMap::iter).map(|run| run.place)
     }
 
     /// The runs of its columns.
-    pub(super) fn runs(&self) -> impl Iterator<Item = (usize, Run)> + '_ {
+    pub(super) fn runs(&self) -> impl Iterator<Item = (usize, Mapping)> + '_ {
         let columns = self.columns.iter().enumerate();
         columns.flat_map(|(column, map)| map.iter().map(move |run| (column, run)))
     }
@@ -313,12 +315,12 @@ impl State {
     ///
     /// # Errors
     /// If a block lies outside its disk, behind its volume's end, or belongs to two.
-    pub fn held(&self) -> Result<BTreeMap<DiskId, Vec<Place>>, Overlap> {
+    pub fn held(&self) -> Result<BTreeMap<DiskId, Vec<BlockExtent>>, Overlap> {
         let mut claims: BTreeMap<DiskId, Vec<Claim>> = BTreeMap::new();
         for (id, volume) in &self.volumes {
             let family = volume.origin.unwrap_or(*id);
             for (column, run) in volume.runs() {
-                let Place { disk, block, len } = run.place;
+                let BlockExtent { disk, block, len } = run.place;
                 let data = self.disks.get(&disk).map(|disk| self.data(disk));
                 let end = block.checked_add(len);
                 let inside = data.zip(end).is_some_and(|(d, end)| d.start <= block && end <= d.end);
@@ -339,7 +341,7 @@ impl State {
                     && claim.block < before.block + before.len
                 {
                     if claim.key != before.key {
-                        let place = Place { disk, block: claim.block, len: claim.len };
+                        let place = BlockExtent { disk, block: claim.block, len: claim.len };
                         return Err(Overlap { volume: claim.volume, place });
                     }
                     if claim.block + claim.len <= before.block + before.len {
@@ -348,7 +350,7 @@ impl State {
                 }
                 last = Some(claim);
             }
-            let place = |claim: &Claim| Place { disk, block: claim.block, len: claim.len };
+            let place = |claim: &Claim| BlockExtent { disk, block: claim.block, len: claim.len };
             held.insert(disk, claims.iter().map(place).collect());
         }
         Ok(held)
@@ -369,12 +371,12 @@ pub struct Overlap {
     /// Whose.
     pub volume: PoolVolumeId,
     /// Which.
-    pub place: Place,
+    pub place: BlockExtent,
 }
 
 impl core::fmt::Display for Overlap {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let Place { disk, block, len } = self.place;
+        let BlockExtent { disk, block, len } = self.place;
         let volume = self.volume.0;
         write!(
             f,

@@ -6,7 +6,7 @@ use super::limits::BLOCK_SECTORS;
 use super::machine::Pool;
 use super::names::{Blocks, PoolVolumeId, VolumeBlock};
 use super::operation::Lock;
-use super::runs::Run;
+use super::runs::Mapping;
 use crate::DiskId;
 
 /// How full a pool is.
@@ -24,7 +24,7 @@ pub struct Status {
 
 /// What a write to some sectors waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ready {
+pub enum Writability {
     /// Nothing: every sector has a place of its own.
     Now,
     /// [`Operation::Allocate`](super::Operation::Allocate) of these blocks.
@@ -64,7 +64,7 @@ impl Pool {
     }
 
     /// Whether a snapshot has a part of a run of a volume at the same place.
-    fn is_shared(&self, id: PoolVolumeId, column: usize, run: Run) -> bool {
+    fn is_shared(&self, id: PoolVolumeId, column: usize, run: Mapping) -> bool {
         // What is held once is the volume's own: asking that takes no look at the snapshots.
         self.state.snapshots(id).next().is_some()
             && !self.spaces[&run.disk()].is_alone(run.place)
@@ -75,7 +75,7 @@ impl Pool {
     ///
     /// # Panics
     /// If the volume is not there or a snapshot, or `extent` passes its end: it was to be refused at the edge.
-    pub fn writable(&self, id: PoolVolumeId, extent: Extent) -> Ready {
+    pub fn writable(&self, id: PoolVolumeId, extent: Extent) -> Writability {
         let volume = &self.state.volumes[&id];
         assert!(volume.origin.is_none(), "a snapshot is only read");
         let first = extent.start.0 / BLOCK_SECTORS.0;
@@ -84,7 +84,7 @@ impl Pool {
         let (first, end) = (block(first), block(end));
         assert!(end <= volume.size.0, "{extent} passes the volume's end");
         if self.is_locked(&Lock::Blocks(self.state.family(id), first..end)) {
-            return Ready::Wait;
+            return Writability::Wait;
         }
         let columns = volume.columns.iter().enumerate();
         let own = columns.into_iter().all(|(column, map)| {
@@ -99,8 +99,8 @@ impl Pool {
             at == rows.end
         });
         if own {
-            return Ready::Now;
+            return Writability::Now;
         }
-        Ready::Allocate { first: VolumeBlock(first), count: Blocks(end - first) }
+        Writability::Allocate { first: VolumeBlock(first), count: Blocks(end - first) }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use spindle_volume::pool::Dice;
+use spindle_volume::pool::SplitMix64;
 use units::{Extent, Lba, Sectors};
 
 type Sector = Arc<[u8; 512]>;
@@ -86,7 +86,7 @@ impl Disk {
     }
 
     /// What is left of it when the power goes now.
-    pub(crate) fn crashed(&self, dice: &mut Dice) -> Self {
+    pub(crate) fn crashed(&self, dice: &mut SplitMix64) -> Self {
         let mut durable = self.durable.clone();
         let mut cache: Vec<_> = self.cache.iter().collect();
         if dice.below(2) == 0 {
@@ -99,7 +99,7 @@ impl Disk {
             let (start, len) = (extent.start.0, extent.len.0);
             let cut = start + dice.draw() % (len + 1);
             let salt = dice.draw();
-            let some = move |at: u64| Dice::new(salt ^ at).draw().is_multiple_of(2);
+            let some = move |at: u64| SplitMix64::new(salt ^ at).draw().is_multiple_of(2);
             match dice.below(5) {
                 0 => {}
                 1 => apply(&mut durable, *extent, contents, |_| true),

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use spindle_volume::DiskId;
 use spindle_volume::pool::format::Geometry;
 use spindle_volume::pool::{
-    Action, Blocks, Dice, DiskUid, Found, Layout, NewVolume, OpenError, Operation, Output, Pool,
-    PoolUid, PoolVolumeId, Ready, Refusal, State, StepId, Ticket, VolumeBlock, Zone, check, find,
+    Action, Blocks, DiskUid, FoundPool, Layout, NewVolume, OpenError, Operation, OperationId, Pool,
+    PoolOutput, PoolUid, PoolVolumeId, Refusal, SplitMix64, State, StepId, VolumeBlock,
+    Writability, Zone, check, find,
 };
 use units::{Extent, Sectors};
 
@@ -49,15 +50,15 @@ pub(crate) struct World {
     pub(crate) disks: Vec<Disk>,
     pub(crate) pool: Pool,
     pub(crate) clients: Clients,
-    pub(crate) dice: Dice,
+    pub(crate) dice: SplitMix64,
     /// How many states are looked at after a crash, for each step.
     pub(crate) crashes: u32,
     pub(crate) crashed: u64,
     /// What crashes left that has the operation already, until it has ended.
-    after: Vec<(Vec<Disk>, Found)>,
+    after: Vec<(Vec<Disk>, FoundPool)>,
     stamp: u64,
     names: u32,
-    running: BTreeMap<Ticket, Operation>,
+    running: BTreeMap<OperationId, Operation>,
 }
 
 /// Does one step.
@@ -74,7 +75,7 @@ pub(crate) fn perform(disks: &mut [Disk], places: &dyn Fn(DiskId) -> usize, acti
 }
 
 /// The disks that are a pool's: one that is half in it, or half out of it, is left out.
-pub(crate) fn reopen(disks: &[Disk]) -> (Vec<usize>, Found) {
+pub(crate) fn reopen(disks: &[Disk]) -> (Vec<usize>, FoundPool) {
     let mut given: Vec<usize> = (0..disks.len()).collect();
     loop {
         let all = media(disks);
@@ -97,7 +98,7 @@ impl World {
         let uids: Vec<_> = (0..members).map(|device| (uid(device), BLOCKS)).collect();
         let pool = Pool::create(POOL, geometry, &uids).unwrap();
         let (clients, running) = (Clients::new(), BTreeMap::new());
-        let dice = Dice::new(seed);
+        let dice = SplitMix64::new(seed);
         let (after, crashed, stamp, names) = (Vec::new(), 0, 0, 0);
         let mut world =
             Self { disks, pool, clients, dice, crashes: 0, crashed, after, stamp, names, running };
@@ -107,7 +108,7 @@ impl World {
     }
 
     /// Begins an operation; a refusal changes nothing.
-    pub(crate) fn begin(&mut self, operation: Operation) -> Result<Ticket, Refusal> {
+    pub(crate) fn begin(&mut self, operation: Operation) -> Result<OperationId, Refusal> {
         let before = self.pool.state().clone();
         let begun = self.pool.begin(&operation);
         self.pool.invariants();
@@ -124,8 +125,8 @@ impl World {
         loop {
             while let Some(output) = self.pool.poll() {
                 match output {
-                    Output::Do(id, action) => steps.push((id, action)),
-                    Output::Finished(ticket, end) => {
+                    PoolOutput::Do(id, action) => steps.push((id, action)),
+                    PoolOutput::Finished(ticket, end) => {
                         assert_eq!(end, Ok(()), "nothing fails here");
                         let operation = self.running.remove(&ticket).unwrap();
                         self.account(&operation);
@@ -181,7 +182,7 @@ impl World {
     }
 
     /// What a crash left is repaired, with another crash on the way.
-    fn repair(&mut self, mut disks: Vec<Disk>, found: Found) {
+    fn repair(&mut self, mut disks: Vec<Disk>, found: FoundPool) {
         let state = found.state.clone();
         let again = self.dice.below(12);
         let devices = found.devices.clone();
@@ -189,7 +190,7 @@ impl World {
         let mut steps = Vec::new();
         let mut count = 0;
         loop {
-            while let Some(Output::Do(id, action)) = pool.poll() {
+            while let Some(PoolOutput::Do(id, action)) = pool.poll() {
                 steps.push((id, action));
             }
             if steps.is_empty() {
@@ -259,12 +260,16 @@ impl World {
     pub(crate) fn write(&mut self, volume: PoolVolumeId, block: u32) -> Result<(), Refusal> {
         let extent = Extent::new(units::Lba(u64::from(block) * 2_048), Sectors(1));
         match self.pool.writable(volume, extent) {
-            Ready::Now => {}
-            Ready::Wait => panic!("nothing is under way"),
-            Ready::Allocate { first, count } => {
+            Writability::Now => {}
+            Writability::Wait => panic!("nothing is under way"),
+            Writability::Allocate { first, count } => {
                 self.begin(Operation::Allocate { volume, first, count })?;
                 self.settle();
-                assert_eq!(self.pool.writable(volume, extent), Ready::Now, "it has its place");
+                assert_eq!(
+                    self.pool.writable(volume, extent),
+                    Writability::Now,
+                    "it has its place"
+                );
             }
         }
         self.stamp += 1;
@@ -316,13 +321,13 @@ impl World {
             9..11 => Operation::Trim { volume, first, count },
             11..13 => Operation::Snapshot { volume, name },
             13 => Operation::RollBack { snapshot: volume },
-            14 => Operation::Settle { volume, zone, disks: some },
+            14 => Operation::Relocate { volume, zone, disks: some },
             15..17 => {
                 let block = self.pool.misplaced(volume, VolumeBlock(0)).unwrap_or(first);
                 Operation::Move { volume, block }
             }
             17 => Operation::AddDisk { uid: uid(self.absent()), blocks: BLOCKS },
-            18 => Operation::Leave { disk },
+            18 => Operation::DrainDisk { disk },
             _ => Operation::RemoveDisk { disk },
         }
     }
@@ -356,12 +361,12 @@ impl World {
     }
 }
 
-fn clone(disks: &[Disk]) -> Found {
+fn clone(disks: &[Disk]) -> FoundPool {
     find(&media(disks)).unwrap()
 }
 
 /// Every volume is there, and every block holds what a client wrote to it.
-pub(crate) fn verify(disks: &[Disk], found: &Found, clients: &Clients) {
+pub(crate) fn verify(disks: &[Disk], found: &FoundPool, clients: &Clients) {
     let there: Vec<PoolVolumeId> = found.state.volumes().map(|(id, _)| id).collect();
     let known: Vec<PoolVolumeId> = clients.keys().copied().collect();
     assert_eq!(there, known, "the volumes that there are");

@@ -2,7 +2,8 @@
 
 use spindle_volume::DiskId;
 use spindle_volume::pool::flow::{
-    COPIES_MAX, End, Fault, Flow, Output, Payer, PoolRequestId, SEGMENT_BLOCKS_MAX, Work,
+    COPIES_MAX, ChangeOutcome, ChargeTo, Fault, Flow, Output, PoolRequestId, SEGMENT_BLOCKS_MAX,
+    Work,
 };
 use spindle_volume::pool::format::Geometry;
 use spindle_volume::pool::{
@@ -30,7 +31,7 @@ fn create(world: &mut World, volume: NewVolume) -> PoolVolumeId {
 fn done(world: &mut World, operation: Operation) {
     let id = world.change(operation);
     world.drain();
-    assert_eq!(world.ends.last(), Some(&(id, End::Done)));
+    assert_eq!(world.ends.last(), Some(&(id, ChangeOutcome::Done)));
 }
 
 /// A sector in the middle of so many blocks from `first` on.
@@ -111,28 +112,28 @@ fn a_first_write_is_issued_when_its_place_is_durable() {
 #[test]
 fn each_pays_for_what_is_done_for_it() {
     let mut world = World::new(1, 2);
-    let payers = |world: &World, right: &dyn Fn(&Work) -> bool| -> Vec<Payer> {
+    let payers = |world: &World, right: &dyn Fn(&Work) -> bool| -> Vec<ChargeTo> {
         let pieces = world.running.iter().map(|one| &one.piece);
         pieces.filter(|piece| right(&piece.work)).map(|piece| piece.payer).collect()
     };
     let erase = |work: &Work| matches!(work, Work::Erase { .. });
     let load = |work: &Work| matches!(work, Work::Load { .. });
     world.change(Operation::Create(plan("thick", 4, false, &[0])));
-    assert_eq!(payers(&world, &erase), [Payer::Metadata], "it is not there yet");
+    assert_eq!(payers(&world, &erase), [ChargeTo::Metadata], "it is not there yet");
     world.drain();
     let (id, _) = world.flow.pool().state().named("thick").unwrap();
     world.change(Operation::Resize { volume: id, size: Blocks(6) });
-    assert_eq!(payers(&world, &erase), [Payer::Volume(id)]);
+    assert_eq!(payers(&world, &erase), [ChargeTo::Volume(id)]);
     world.drain();
     done(&mut world, Operation::Snapshot { volume: id, name: "kept".to_owned() });
     write(&mut world, id, 2, 1);
-    assert_eq!(payers(&world, &load), [Payer::Volume(id)], "a copy before the first write");
+    assert_eq!(payers(&world, &load), [ChargeTo::Volume(id)], "a copy before the first write");
     world.drain();
-    world.change(Operation::Settle { volume: id, zone: Zone::Any, disks: vec![DiskId(1)] });
+    world.change(Operation::Relocate { volume: id, zone: Zone::Any, disks: vec![DiskId(1)] });
     while payers(&world, &load).is_empty() {
         world.step_one(0);
     }
-    assert_eq!(payers(&world, &load)[0], Payer::Moving);
+    assert_eq!(payers(&world, &load)[0], ChargeTo::Relocation);
     world.drain();
 }
 
@@ -161,7 +162,7 @@ fn a_shrink_waits_for_who_reads_there_and_refuses_who_comes_later() {
     drain_but(&mut world, is_read);
     assert_eq!((world.ends.len(), answer(&world, late)), (1, None), "it waits for the read");
     world.drain();
-    assert_eq!(world.ends.last(), Some(&(change, End::Done)));
+    assert_eq!(world.ends.last(), Some(&(change, ChangeOutcome::Done)));
     assert_eq!(answer(&world, read), Some(Ok(())));
     assert_eq!(answer(&world, late), Some(Err(Fault::Invalid)));
 }
@@ -206,24 +207,24 @@ fn blocks_move_by_themselves_unless_that_is_paused() {
     let id = create(&mut world, plan("thick", 12, false, &[0]));
     write(&mut world, id, 0, 12);
     world.drain();
-    world.flow.pause_moving(true);
+    world.flow.pause_relocation(true);
     let disks = vec![DiskId(1)];
-    done(&mut world, Operation::Settle { volume: id, zone: Zone::Any, disks });
-    let progress = world.flow.moving();
+    done(&mut world, Operation::Relocate { volume: id, zone: Zone::Any, disks });
+    let progress = world.flow.relocations();
     assert_eq!((progress.len(), progress[0].misplaced, progress[0].moved), (1, 12, 0));
-    world.flow.pause_moving(false);
+    world.flow.pause_relocation(false);
     world.listen();
-    while world.flow.moving()[0].moved < 5 {
+    while world.flow.relocations()[0].moved < 5 {
         world.step();
     }
     // A restart goes on with what is left.
-    world.flow.pause_moving(true);
+    world.flow.pause_relocation(true);
     world.drain();
     world.restart();
-    let left = world.flow.moving()[0].misplaced;
+    let left = world.flow.relocations()[0].misplaced;
     assert!((1..=7).contains(&left), "{left} are left");
     world.drain();
-    assert_eq!(world.flow.moving(), []);
+    assert_eq!(world.flow.relocations(), []);
     let volume = world.flow.pool().state().volume(id).unwrap();
     assert!(volume.places().all(|place| place.disk == DiskId(1)));
 }
@@ -233,13 +234,13 @@ fn moving_says_why_it_is_stuck_and_goes_on_when_there_is_room() {
     let mut world = World::new(1, 2);
     let id = create(&mut world, plan("thick", 20, false, &[0]));
     let full = create(&mut world, plan("full", 30, false, &[1]));
-    done(&mut world, Operation::Settle { volume: id, zone: Zone::Any, disks: vec![DiskId(1)] });
-    let progress = world.flow.moving();
+    done(&mut world, Operation::Relocate { volume: id, zone: Zone::Any, disks: vec![DiskId(1)] });
+    let progress = world.flow.relocations();
     assert_eq!((progress[0].moved, progress[0].misplaced), (8, 12));
-    let stuck = matches!(progress[0].stuck, Some(End::Refused(Refusal::NoSpace { .. })));
+    let stuck = matches!(progress[0].stuck, Some(ChangeOutcome::Refused(Refusal::NoSpace { .. })));
     assert!(stuck, "{progress:?}");
     done(&mut world, Operation::Remove { volume: full });
-    assert_eq!(world.flow.moving(), []);
+    assert_eq!(world.flow.relocations(), []);
 }
 
 /// A disk is emptied and goes, with its volumes in use; then nothing is asked of it any more.
@@ -248,14 +249,14 @@ fn a_disk_is_emptied_and_goes_while_clients_flush() {
     let mut world = World::new(3, 2);
     let id = create(&mut world, plan("thick", 10, false, &[0]));
     write(&mut world, id, 0, 10);
-    done(&mut world, Operation::Leave { disk: DiskId(0) });
-    assert_eq!(world.flow.moving(), []);
+    done(&mut world, Operation::DrainDisk { disk: DiskId(0) });
+    assert_eq!(world.flow.relocations(), []);
     let flush = world.submit(id, units::Operation::flush(), false);
     let change = world.change(Operation::RemoveDisk { disk: DiskId(0) });
     drain_but(&mut world, |work| matches!(work, Work::Request { .. }));
     world.drain();
     assert_eq!(answer(&world, flush), Some(Ok(())));
-    assert_eq!(world.ends.last(), Some(&(change, End::Done)));
+    assert_eq!(world.ends.last(), Some(&(change, ChangeOutcome::Done)));
     write(&mut world, id, 0, 10);
     world.submit(id, units::Operation::flush(), false);
     assert!(world.running.iter().all(|one| one.piece.disk == DiskId(1)));
@@ -274,7 +275,7 @@ fn a_change_can_be_called_off_before_it_is_committed() {
         world.listen();
     }
     world.drain();
-    let cancelled = End::Failed(Failure::Cancelled);
+    let cancelled = ChangeOutcome::Failed(Failure::Cancelled);
     assert!(world.ends[1..].iter().all(|(_, end)| *end == cancelled), "{:?}", world.ends);
     assert_eq!(world.flow.pool().status().free, free);
 }
@@ -299,7 +300,7 @@ fn a_pool_with_a_disk_missing_is_read_as_far_as_it_is_there() {
     assert_eq!(answer(&world, lost), Some(Err(Fault::Disk)));
     assert_eq!(answer(&world, written), Some(Err(Fault::ReadOnly)));
     assert_eq!(answer(&world, flush), Some(Ok(())), "nothing was written");
-    let refused = End::Refused(Refusal::ReadOnly { missing: 1 });
+    let refused = ChangeOutcome::Refused(Refusal::ReadOnly { missing: 1 });
     assert_eq!(world.ends.last(), Some(&(change, refused)));
 }
 
@@ -333,7 +334,7 @@ fn a_poisoned_pool_serves_what_has_its_place() {
     world.drain();
     assert_eq!((answer(&world, placed), answer(&world, read)), (Some(Ok(())), Some(Ok(()))));
     assert_eq!(answer(&world, hole), Some(Err(Fault::Disk)));
-    assert_eq!(world.ends.last(), Some(&(change, End::Refused(Refusal::Poisoned))));
+    assert_eq!(world.ends.last(), Some(&(change, ChangeOutcome::Refused(Refusal::Poisoned))));
 }
 
 #[test]
@@ -363,7 +364,7 @@ fn a_long_request_is_a_few_pieces_at_a_time() {
                 match output {
                     Output::Issue(piece) => pieces.push(piece),
                     Output::Answer(_, end) => assert_eq!(end, Ok(())),
-                    Output::Ended(_, end) => assert_eq!(end, End::Done),
+                    Output::Ended(_, end) => assert_eq!(end, ChangeOutcome::Done),
                 }
             }
             let is_copy = |work: &Work| matches!(work, Work::Load { .. } | Work::Store { .. });

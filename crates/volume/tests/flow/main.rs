@@ -51,7 +51,7 @@ fn draw(world: &mut World) -> Operation {
         state.volumes().filter(|(_, one)| one.origin.is_some()).map(|(id, _)| id).collect();
     let disks: Vec<DiskId> = state.disks().map(|(id, _)| id).collect();
     let empty: Vec<DiskId> =
-        state.disks().filter(|(_, one)| one.leaving).map(|(id, _)| id).collect();
+        state.disks().filter(|(_, one)| one.draining).map(|(id, _)| id).collect();
     let member = |device: usize| state.disks().any(|(_, one)| one.uid == uid(device));
     let absent = (0..world.disks.len()).find(|device| !member(*device));
     let pick = |world: &mut World, from: &[PoolVolumeId]| match from.len() {
@@ -77,10 +77,10 @@ fn draw(world: &mut World) -> Operation {
         10 => Operation::Remove { volume: pick(world, &snapshots) },
         11..14 => Operation::Snapshot { volume: pick(world, &volumes), name },
         14..16 => Operation::RollBack { snapshot: pick(world, &snapshots) },
-        16..20 => Operation::Settle { volume: pick(world, &volumes), zone, disks: some },
+        16..20 => Operation::Relocate { volume: pick(world, &volumes), zone, disks: some },
         20..22 => Operation::AddDisk { uid: uid(absent.unwrap_or(0)), blocks: BLOCKS },
-        22 if world.below(4) == 0 => Operation::Stay { disk: disks[world.below(disks.len())] },
-        22 => Operation::Leave { disk: disks[world.below(disks.len())] },
+        22 if world.below(4) == 0 => Operation::KeepDisk { disk: disks[world.below(disks.len())] },
+        22 => Operation::DrainDisk { disk: disks[world.below(disks.len())] },
         _ => {
             let from = if empty.is_empty() { &disks } else { &empty };
             Operation::RemoveDisk { disk: from[world.below(from.len())] }
@@ -109,7 +109,7 @@ fn run(seed: u64, failing: u32) -> World {
             }
             6 if world.below(8) == 0 => {
                 let paused = world.below(2) == 0;
-                world.flow.pause_moving(paused);
+                world.flow.pause_relocation(paused);
                 world.listen();
             }
             7 if failing == 0 && world.below(8) == 0 => {
@@ -120,7 +120,7 @@ fn run(seed: u64, failing: u32) -> World {
             _ => drop(world.step()),
         }
     }
-    world.flow.pause_moving(false);
+    world.flow.pause_relocation(false);
     world.drain();
     if failing == 0 {
         world.restart();

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use spindle_volume::DiskId;
 use spindle_volume::pool::flow::{
-    ChangeId, CopyId, End, Fault, Flow, Output, Payer, Piece, PoolRequestId, Work,
+    ChangeId, ChangeOutcome, ChargeTo, CopyId, Fault, Flow, Output, Piece, PoolRequestId, Work,
 };
 use spindle_volume::pool::format::Geometry;
 use spindle_volume::pool::{
-    Blocks, Dice, Found, Operation, Pool, PoolVolumeId, State, VolumeBlock,
+    Blocks, FoundPool, Operation, Pool, PoolVolumeId, SplitMix64, State, VolumeBlock,
 };
 use units::{Extent, Lba, Op, Sectors};
 
@@ -42,7 +42,7 @@ pub(crate) struct Running {
 pub(crate) struct World {
     pub(crate) disks: Vec<Disk>,
     pub(crate) flow: Flow,
-    pub(crate) dice: Dice,
+    pub(crate) dice: SplitMix64,
     pub(crate) volumes: BTreeMap<PoolVolumeId, Vec<Cell>>,
     pub(crate) asked: BTreeMap<PoolRequestId, Asked>,
     pub(crate) changes: BTreeMap<ChangeId, Operation>,
@@ -51,7 +51,7 @@ pub(crate) struct World {
     /// One of so many pieces fails; none if 0.
     pub(crate) failing: u32,
     pub(crate) answers: Vec<(PoolRequestId, Result<(), Fault>)>,
-    pub(crate) ends: Vec<(ChangeId, End)>,
+    pub(crate) ends: Vec<(ChangeId, ChangeOutcome)>,
     pub(crate) done: Vec<Operation>,
     /// Blocks that were written where they are to lie.
     pub(crate) moved: u64,
@@ -119,7 +119,7 @@ impl World {
         let mut world = Self {
             disks,
             flow,
-            dice: Dice::new(seed),
+            dice: SplitMix64::new(seed),
             volumes: BTreeMap::new(),
             asked: BTreeMap::new(),
             changes: BTreeMap::new(),
@@ -209,7 +209,7 @@ impl World {
             assert!(right, "{piece:?} meets {:?}", other.piece);
         }
         let metadata = matches!(piece.work, Work::Metadata { .. } | Work::Flush);
-        assert!(!metadata || piece.payer == Payer::Metadata, "{piece:?} is of the pool");
+        assert!(!metadata || piece.payer == ChargeTo::Metadata, "{piece:?} is of the pool");
         self.running.push(Running { piece, device, performed: false });
         assert!(self.running.len() < 2_000, "pieces are bounded");
     }
@@ -248,10 +248,10 @@ impl World {
         }
     }
 
-    fn ended(&mut self, id: ChangeId, end: End) {
+    fn ended(&mut self, id: ChangeId, end: ChangeOutcome) {
         self.time += 1;
         let operation = self.changes.remove(&id).expect("a change ends once");
-        let well = end == End::Done;
+        let well = end == ChangeOutcome::Done;
         self.ends.push((id, end));
         if !well {
             return;
@@ -313,7 +313,7 @@ impl World {
         let one = self.running.swap_remove(at);
         let end = if fails { Err(Fault::Disk) } else { Ok(()) };
         let store = matches!(one.piece.work, Work::Store { .. });
-        self.moved += u64::from(store && one.piece.payer == Payer::Moving);
+        self.moved += u64::from(store && one.piece.payer == ChargeTo::Relocation);
         match one.piece.work {
             Work::Load { copy, .. } if fails => drop(self.copies.remove(&copy)),
             Work::Store { copy, .. } => drop(self.copies.remove(&copy)),
@@ -381,7 +381,7 @@ impl World {
     }
 
     /// The power goes, on a copy of the disks; returns what is left.
-    pub(crate) fn crash(&mut self) -> (Vec<Disk>, Found) {
+    pub(crate) fn crash(&mut self) -> (Vec<Disk>, FoundPool) {
         let dice = &mut self.dice;
         let disks: Vec<Disk> = self.disks.iter().map(|disk| disk.crashed(dice)).collect();
         let (_, found) = reopen(&disks);

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::super::error::Refusal;
-use super::super::machine::{Failure, Ticket};
+use super::super::machine::{Failure, OperationId};
 use super::super::names::PoolVolumeId;
 use super::super::operation::{Lock, Operation};
 use super::super::state::State;
 use super::family::Family;
-use super::{ChangeId, End, Flow, Output, Owner, Payer, PoolRequestId, Under};
+use super::{ChangeId, ChangeOutcome, ChargeTo, Flow, Output, Owner, PoolRequestId, Under};
 use crate::DiskId;
 
 /// Changes that wait or are under way, at most.
@@ -37,7 +37,7 @@ pub(super) struct Change {
     locks: Vec<Lock>,
     rest: Option<Rest>,
     /// Where there was no room: whatever was under way then may yet give some back.
-    patience: Option<Ticket>,
+    patience: Option<OperationId>,
 }
 
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ enum Stage {
     Waiting,
     /// For the end of these requests.
     Draining(BTreeSet<PoolRequestId>),
-    Begun(Ticket),
+    Begun(OperationId),
     /// It holds. These requests still have a piece at a disk that is gone.
     Leaving(BTreeSet<PoolRequestId>),
 }
@@ -76,7 +76,7 @@ impl Flow {
     pub fn change(&mut self, operation: Operation) -> ChangeId {
         let id = self.number_change();
         if self.changes.values().filter(|change| change.course.is_none()).count() >= CHANGES_MAX {
-            self.outputs.push_back(Output::Ended(id, End::Refused(Refusal::TooMany)));
+            self.outputs.push_back(Output::Ended(id, ChangeOutcome::Refused(Refusal::TooMany)));
             return id;
         }
         self.changes.insert(id, Change::new(operation, None));
@@ -91,7 +91,7 @@ impl Flow {
         };
         match change.stage {
             Stage::Waiting | Stage::Draining(_) => {
-                self.end_change(id, End::Failed(Failure::Cancelled));
+                self.end_change(id, ChangeOutcome::Failed(Failure::Cancelled));
             }
             Stage::Begun(ticket) => self.pool.cancel(ticket),
             Stage::Leaving(_) => {}
@@ -143,7 +143,7 @@ impl Flow {
             } else {
                 match self.changes[&id].operation.locks(self.pool.state()) {
                     Err(refusal) => {
-                        self.end_change(id, End::Refused(refusal));
+                        self.end_change(id, ChangeOutcome::Refused(refusal));
                         some = true;
                     }
                     Ok(locks) => {
@@ -203,12 +203,12 @@ impl Flow {
             Operation::Create(_)
             | Operation::Allocate { .. }
             | Operation::Trim { .. }
-            | Operation::Settle { .. }
+            | Operation::Relocate { .. }
             | Operation::AddDisk { .. }
-            | Operation::Leave { .. }
-            | Operation::Stay { .. }
+            | Operation::DrainDisk { .. }
+            | Operation::KeepDisk { .. }
             | Operation::RemoveDisk { .. }
-            | Operation::Alarm { .. } => None,
+            | Operation::SetAlarm { .. } => None,
         }
     }
 
@@ -218,7 +218,7 @@ impl Flow {
         match &change.stage {
             Stage::Draining(requests) if requests.is_empty() => self.begin_change(id),
             Stage::Leaving(requests) if requests.is_empty() => {
-                self.end_change(id, End::Done);
+                self.end_change(id, ChangeOutcome::Done);
                 true
             }
             _ => false,
@@ -256,11 +256,11 @@ impl Flow {
                 if oldest.is_some_and(|oldest| oldest < since) {
                     return false;
                 }
-                self.end_change(id, End::Refused(refusal));
+                self.end_change(id, ChangeOutcome::Refused(refusal));
                 true
             }
             Err(refusal) => {
-                self.end_change(id, End::Refused(refusal));
+                self.end_change(id, ChangeOutcome::Refused(refusal));
                 true
             }
         }
@@ -269,7 +269,7 @@ impl Flow {
     /// The operation of a change has ended.
     pub(super) fn carried_out(&mut self, id: ChangeId, end: Result<(), Failure>) {
         if let Err(failure) = end {
-            return self.end_change(id, End::Failed(failure));
+            return self.end_change(id, ChangeOutcome::Failed(failure));
         }
         let operation = self.changes[&id].operation.clone();
         self.follow(&operation);
@@ -280,7 +280,7 @@ impl Flow {
             self.stirred = true;
             return;
         }
-        self.end_change(id, End::Done);
+        self.end_change(id, ChangeOutcome::Done);
     }
 
     /// What a change that holds means to families and to blocks that are to lie elsewhere.
@@ -295,7 +295,7 @@ impl Flow {
                 self.courses.remove(volume);
                 self.forget(*volume);
             }
-            Operation::Settle { volume, disks, .. } => {
+            Operation::Relocate { volume, disks, .. } => {
                 let family = state.family(*volume);
                 let relatives: Vec<PoolVolumeId> =
                     state.relatives(family).map(|(id, _)| id).collect();
@@ -309,7 +309,7 @@ impl Flow {
                 self.set_out(id);
             }
             Operation::RollBack { snapshot } => self.set_out(state.family(*snapshot)),
-            Operation::Leave { .. } => {
+            Operation::DrainDisk { .. } => {
                 let volumes: Vec<(PoolVolumeId, Vec<DiskId>)> =
                     state.volumes().map(|(id, volume)| (id, volume.disks.clone())).collect();
                 for (id, disks) in volumes {
@@ -328,13 +328,13 @@ impl Flow {
             | Operation::Allocate { .. }
             | Operation::Trim { .. }
             | Operation::Move { .. }
-            | Operation::Stay { .. }
-            | Operation::Alarm { .. } => {}
+            | Operation::KeepDisk { .. }
+            | Operation::SetAlarm { .. } => {}
         }
         self.encourage();
     }
 
-    fn end_change(&mut self, id: ChangeId, end: End) {
+    fn end_change(&mut self, id: ChangeId, end: ChangeOutcome) {
         let change = self.changes.remove(&id).expect("a change ends once");
         self.stirred = true;
         match (change.course, change.operation) {
@@ -345,13 +345,13 @@ impl Flow {
 }
 
 /// Who pays for the blocks that an operation erases or copies.
-fn payer(operation: &Operation) -> Payer {
+fn payer(operation: &Operation) -> ChargeTo {
     match operation {
-        Operation::Move { .. } => Payer::Moving,
+        Operation::Move { .. } => ChargeTo::Relocation,
         Operation::Resize { volume, .. } | Operation::Allocate { volume, .. } => {
-            Payer::Volume(*volume)
+            ChargeTo::Volume(*volume)
         }
-        _ => Payer::Metadata,
+        _ => ChargeTo::Metadata,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::super::machine::{Pool, Ticket};
+use super::super::machine::{OperationId, Pool};
 use super::super::names::PoolVolumeId;
 use crate::DiskId;
 
@@ -12,7 +12,7 @@ struct Epoch {
     /// How many are under way.
     flying: u32,
     /// Operations that ended in it: what they gave back can be read by whoever found its place by then.
-    ended: Vec<Ticket>,
+    ended: Vec<OperationId>,
 }
 
 /// A volume and its snapshots, under way.
@@ -51,14 +51,14 @@ impl Family {
     }
 
     /// A request of that epoch has ended. Returns what nobody reads any more.
-    pub(super) fn leave(&mut self, epoch: u64) -> Vec<Ticket> {
+    pub(super) fn leave(&mut self, epoch: u64) -> Vec<OperationId> {
         let at = usize::try_from(epoch - self.first).expect("few epochs are under way");
         self.epochs[at].flying -= 1;
         self.settle()
     }
 
     /// An operation that gave blocks back has ended. Returns what nobody reads any more.
-    pub(super) fn end(&mut self, ticket: Ticket) -> Vec<Ticket> {
+    pub(super) fn end(&mut self, ticket: OperationId) -> Vec<OperationId> {
         self.epochs.back_mut().expect("there is always a present").ended.push(ticket);
         self.epochs.push_back(Epoch::default());
         self.settle()
@@ -68,7 +68,7 @@ impl Family {
         self.epochs.len() == 1 && self.epochs[0].flying == 0
     }
 
-    fn settle(&mut self) -> Vec<Ticket> {
+    fn settle(&mut self) -> Vec<OperationId> {
         let mut free = Vec::new();
         while self.epochs.len() > 1 && self.epochs[0].flying == 0 {
             free.extend(self.epochs.pop_front().expect("there are two").ended);

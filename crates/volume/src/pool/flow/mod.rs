@@ -22,7 +22,7 @@ use std::sync::Arc;
 use units::{Extent, Op, Sectors};
 
 use super::error::Refusal;
-use super::machine::{Failure, Pool, Ticket};
+use super::machine::{Failure, OperationId, Pool};
 use super::names::{DiskUid, PoolVolumeId};
 #[cfg(doc)]
 use super::operation::Operation;
@@ -60,13 +60,13 @@ pub struct ChangeId(pub u64);
 
 /// Who pays for a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Payer {
+pub enum ChargeTo {
     /// A volume or a snapshot.
     Volume(PoolVolumeId),
     /// The pool itself.
     Metadata,
     /// Whoever pays for blocks that are laid elsewhere.
-    Moving,
+    Relocation,
 }
 
 /// What a piece does.
@@ -125,7 +125,7 @@ pub struct Piece {
     /// To which disk. One that [`Flow::pool`]'s state does not have yet is [`Flow::joining`].
     pub disk: DiskId,
     /// On whose account.
-    pub payer: Payer,
+    pub payer: ChargeTo,
     /// What to do.
     pub work: Work,
 }
@@ -138,7 +138,7 @@ pub enum Output {
     /// A request has ended. Sectors of a read for which there was no piece are zeroes.
     Answer(PoolRequestId, Result<(), Fault>),
     /// A change has ended. After [`Operation::RemoveDisk`] no piece to that disk is under way.
-    Ended(ChangeId, End),
+    Ended(ChangeId, ChangeOutcome),
 }
 
 /// Why a request, or a piece, came to nothing.
@@ -156,7 +156,7 @@ pub enum Fault {
 
 /// How a change ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ChangeOutcome {
     /// It holds for good.
     Done,
     /// It was not begun: nothing was changed.
@@ -167,7 +167,7 @@ pub enum End {
 
 /// How far the blocks of a volume are on their way to where they are to lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct RelocationProgress {
     /// Of which volume or snapshot.
     pub volume: PoolVolumeId,
     /// Blocks that were moved since it began, or since the pool was opened.
@@ -175,7 +175,7 @@ pub struct Progress {
     /// Blocks that do not lie where they are to lie.
     pub misplaced: u64,
     /// Why none of them can be moved, if that is so.
-    pub stuck: Option<End>,
+    pub stuck: Option<ChangeOutcome>,
 }
 
 /// Whose a piece is.
@@ -192,7 +192,7 @@ enum Owner {
 #[derive(Clone, Copy, Debug)]
 struct Under {
     owner: Owner,
-    payer: Payer,
+    payer: ChargeTo,
     /// Whose blocks it may give back.
     family: Option<PoolVolumeId>,
     /// What failed of it, if something did.
@@ -210,7 +210,7 @@ pub struct Flow {
     /// By age, those that move blocks among them.
     changes: BTreeMap<ChangeId, Change>,
     courses: BTreeMap<PoolVolumeId, Course>,
-    tickets: BTreeMap<Ticket, Under>,
+    tickets: BTreeMap<OperationId, Under>,
     request_operations: usize,
     steps: Steps,
     pieces: BTreeMap<PieceId, Owner>,
@@ -307,7 +307,7 @@ impl Flow {
         extent: Extent,
     ) -> impl Iterator<Item = (Extent, bool)> + '_ {
         let volume = self.pool.state().volume(volume).expect("the volume is there");
-        let pieces = volume.map(extent).map(|piece| (piece.extent, piece.placed.is_some()));
+        let pieces = volume.map(extent).map(|piece| (piece.extent, piece.location.is_some()));
         let mut pieces = pieces.peekable();
         std::iter::from_fn(move || {
             let (mut extent, there) = pieces.next()?;
@@ -336,7 +336,7 @@ impl Flow {
         }
     }
 
-    fn finished(&mut self, ticket: Ticket, end: Result<(), Failure>) {
+    fn finished(&mut self, ticket: OperationId, end: Result<(), Failure>) {
         let under = self.tickets[&ticket];
         let family = under.family.and_then(|family| self.families.get_mut(&family));
         if let Some(family) = family.filter(|_| self.pool.gave_back(ticket)) {
@@ -358,7 +358,7 @@ impl Flow {
     }
 
     /// Nobody reads any more what these gave back.
-    fn release(&mut self, tickets: Vec<Ticket>) {
+    fn release(&mut self, tickets: Vec<OperationId>) {
         for ticket in tickets {
             self.pool.release(ticket);
             self.tickets.remove(&ticket);
@@ -375,7 +375,7 @@ impl Flow {
         }
     }
 
-    fn issue(&mut self, owner: Owner, disk: DiskId, payer: Payer, work: Work) {
+    fn issue(&mut self, owner: Owner, disk: DiskId, payer: ChargeTo, work: Work) {
         let id = PieceId(self.piece_numbers);
         self.piece_numbers += 1;
         self.pieces.insert(id, owner);

@@ -5,7 +5,7 @@
 use super::super::names::{PoolVolumeId, VolumeBlock};
 use super::super::operation::Operation;
 use super::change::Change;
-use super::{End, Flow, Progress};
+use super::{ChangeOutcome, Flow, RelocationProgress};
 
 /// Blocks that are moved at a time.
 pub const MOVES_MAX: usize = 2;
@@ -21,25 +21,26 @@ pub(super) struct Course {
     /// Blocks since the beginning of this pass that could not be moved, one after the other.
     failures: usize,
     /// Why the last of those could not.
-    why: Option<End>,
+    why: Option<ChangeOutcome>,
     /// Nothing can be moved until something has changed.
     stuck: bool,
 }
 
 impl Flow {
     /// Whether blocks that are to lie elsewhere stay for now where they are. Those on their way arrive.
-    pub fn pause_moving(&mut self, paused: bool) {
+    pub fn pause_relocation(&mut self, paused: bool) {
         self.paused = paused;
         self.courses.values_mut().for_each(Course::begin_again);
         self.stirred = true;
     }
 
     /// The volumes with blocks that are to lie elsewhere. Takes as long as it takes to look at all their extents.
-    pub fn moving(&self) -> Vec<Progress> {
+    pub fn relocations(&self) -> Vec<RelocationProgress> {
         let progress = |(volume, course): (&PoolVolumeId, &Course)| {
             let stuck = course.why.clone().filter(|_| course.stuck);
             let misplaced = self.pool.misplaced_blocks(*volume);
-            let progress = Progress { volume: *volume, moved: course.moved, misplaced, stuck };
+            let progress =
+                RelocationProgress { volume: *volume, moved: course.moved, misplaced, stuck };
             (misplaced > 0).then_some(progress)
         };
         self.courses.iter().filter_map(progress).collect()
@@ -54,7 +55,7 @@ impl Flow {
     /// There may be room where there was none.
     pub(super) fn encourage(&mut self) {
         for course in self.courses.values_mut().filter(|course| course.stuck) {
-            if matches!(course.why, Some(End::Refused(_))) {
+            if matches!(course.why, Some(ChangeOutcome::Refused(_))) {
                 course.begin_again();
                 self.stirred = true;
             }
@@ -118,11 +119,11 @@ impl Flow {
     }
 
     /// A block has arrived, or stays.
-    pub(super) fn moved(&mut self, volume: PoolVolumeId, block: VolumeBlock, end: End) {
+    pub(super) fn moved(&mut self, volume: PoolVolumeId, block: VolumeBlock, end: ChangeOutcome) {
         let widths = self.pool.state().volume(volume).map_or(1, |volume| volume.disks.len());
         let Some(course) = self.courses.get_mut(&volume) else { return };
         course.running -= 1;
-        if end == End::Done {
+        if end == ChangeOutcome::Done {
             course.moved += 1;
             course.failures = 0;
             return;
@@ -130,7 +131,7 @@ impl Flow {
         course.failures += 1;
         course.why = Some(end);
         // Where each of its disks was asked in vain, the others of its blocks need not ask.
-        let full = matches!(course.why, Some(End::Refused(_)));
+        let full = matches!(course.why, Some(ChangeOutcome::Refused(_)));
         if full && course.failures > widths {
             course.stuck = true;
             course.cursor = course.cursor.min(block.0);

@@ -9,12 +9,12 @@ use units::{Extent, Lba, Op, Sectors};
 
 use super::super::error::Refusal;
 use super::super::limits::BLOCK_SECTORS;
-use super::super::machine::{Failure, Ticket};
+use super::super::machine::{Failure, OperationId};
 use super::super::names::{Blocks, PoolVolumeId, VolumeBlock};
 use super::super::operation::{Lock, Operation};
-use super::super::state::{Piece, Volume};
-use super::super::status::Ready;
-use super::{Fault, Flow, Output, Owner, Payer, PoolRequestId, Under, Work};
+use super::super::state::{MappedExtent, Volume};
+use super::super::status::Writability;
+use super::{ChargeTo, Fault, Flow, Output, Owner, PoolRequestId, Under, Work};
 use crate::DiskId;
 
 /// Blocks of a request that are under way at a time: a request to make a whole volume zeroes is no list of all its blocks.
@@ -38,7 +38,7 @@ pub(super) struct Request {
     rest: Extent,
     stage: Stage,
     /// Where there was no room: whatever was under way then may yet give some back.
-    patience: Option<Ticket>,
+    patience: Option<OperationId>,
     fault: Option<Fault>,
 }
 
@@ -266,7 +266,7 @@ impl Flow {
             let count = Blocks(blocks.end - blocks.start);
             let from = Lba(Blocks(blocks.start).sectors().0);
             let mut pieces = volume.map(Extent::new(from, count.sectors()));
-            if pieces.all(|piece| piece.placed.is_none()) {
+            if pieces.all(|piece| piece.location.is_none()) {
                 return Next::Pass;
             }
             let (volume, first) = (request.volume, VolumeBlock(blocks.start));
@@ -282,9 +282,9 @@ impl Flow {
 
     fn next_of(&self, volume: PoolVolumeId, part: Extent) -> Next {
         match self.pool.writable(volume, part) {
-            Ready::Now => Next::Fly,
-            Ready::Wait => Next::Hold,
-            Ready::Allocate { first, count } => {
+            Writability::Now => Next::Fly,
+            Writability::Wait => Next::Hold,
+            Writability::Allocate { first, count } => {
                 Next::Begin(Operation::Allocate { volume, first, count })
             }
         }
@@ -298,7 +298,7 @@ impl Flow {
         part: Extent,
         exact: bool,
     ) -> Next {
-        for piece in volume.map(part).filter(|piece| piece.placed.is_some()) {
+        for piece in volume.map(part).filter(|piece| piece.location.is_some()) {
             match self.next_of(request.volume, piece.extent) {
                 // What a snapshot shares is not trimmed: nothing would be gained.
                 Next::Begin(_) if !exact => {}
@@ -315,10 +315,10 @@ impl Flow {
         let volume = self.pool.state().volume(request.volume).ok_or(Fault::Invalid)?;
         let start = request.operation.extent.start;
         let moves = matches!(request.operation.op, Op::Read | Op::Write);
-        let own = |extent| self.pool.writable(request.volume, extent) == Ready::Now;
+        let own = |extent| self.pool.writable(request.volume, extent) == Writability::Now;
         let mut pieces = Vec::new();
-        for Piece { extent, placed } in volume.map(part) {
-            let Some(placed) = placed else { continue };
+        for MappedExtent { extent, location } in volume.map(part) {
+            let Some(placed) = location else { continue };
             if self.pool.missing().contains(&placed.disk) {
                 return Err(Fault::Disk);
             }
@@ -349,7 +349,7 @@ impl Flow {
         let units::Operation { op, fua, .. } = request.operation;
         for Located { disk, extent, at } in pieces {
             let work = Work::Request { request: id, op, extent, at, fua, no_hole };
-            self.issue(Owner::Request(id), disk, Payer::Volume(volume), work);
+            self.issue(Owner::Request(id), disk, ChargeTo::Volume(volume), work);
         }
     }
 
@@ -418,7 +418,7 @@ impl Flow {
             Ok(ticket) => {
                 let request = self.requests.get_mut(&id).expect("it is under way");
                 (request.stage, request.patience) = (Stage::Preparing, None);
-                let (owner, payer) = (Owner::Request(id), Payer::Volume(volume));
+                let (owner, payer) = (Owner::Request(id), ChargeTo::Volume(volume));
                 let family = Some(self.pool.state().family(volume));
                 self.tickets.insert(ticket, Under { owner, payer, family, fault: None });
                 self.request_operations += 1;

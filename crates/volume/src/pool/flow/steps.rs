@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use units::Extent;
 
 use super::super::limits::BLOCK_SECTORS;
-use super::super::machine::Ticket;
+use super::super::machine::OperationId;
 use super::super::script::{Action, StepId};
-use super::{CopyId, Fault, Flow, Owner, Payer, Work};
+use super::{ChargeTo, CopyId, Fault, Flow, Owner, Work};
 use crate::DiskId;
 
 /// Steps that a pool has under way at a time.
@@ -19,7 +19,7 @@ pub const COPIES_MAX: usize = 8;
 /// A step that copies, cut to blocks.
 #[derive(Clone, Debug)]
 struct Job {
-    payer: Payer,
+    payer: ChargeTo,
     source: DiskId,
     target: DiskId,
     /// What is not begun yet, and where it goes.
@@ -40,7 +40,7 @@ struct Copy {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Steps {
     /// Whose each is, unless it commits.
-    owners: BTreeMap<StepId, Option<Ticket>>,
+    owners: BTreeMap<StepId, Option<OperationId>>,
     jobs: BTreeMap<StepId, Job>,
     /// Jobs with something not begun.
     waiting: VecDeque<StepId>,
@@ -57,13 +57,13 @@ impl Flow {
             some = true;
             self.steps.owners.insert(step, ticket);
             let payer = ticket.and_then(|ticket| self.tickets.get(&ticket));
-            let payer = payer.map_or(Payer::Metadata, |under| under.payer);
+            let payer = payer.map_or(ChargeTo::Metadata, |under| under.payer);
             let owner = Owner::Step(step);
             match action {
                 Action::Write { disk, extent, bytes } => {
-                    self.issue(owner, disk, Payer::Metadata, Work::Metadata { extent, bytes });
+                    self.issue(owner, disk, ChargeTo::Metadata, Work::Metadata { extent, bytes });
                 }
-                Action::Flush { disk } => self.issue(owner, disk, Payer::Metadata, Work::Flush),
+                Action::Flush { disk } => self.issue(owner, disk, ChargeTo::Metadata, Work::Flush),
                 Action::Erase { placed } => {
                     self.issue(owner, placed.disk, payer, Work::Erase { extent: placed.extent });
                 }
