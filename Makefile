@@ -11,6 +11,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 SPINDLE := $(TARGET)/release/spindle
+LAB := $(TARGET)/release/spindle-lab
 # The clients that the live tests talk with.
 CLIENTS := fio libnbd-bin nbd-client openssl qemu-system-common qemu-utils
 LENGTH ?= 20
@@ -19,23 +20,32 @@ LENGTH ?= 20
 
 demo: build
 	$(SPINDLE) demo --seconds $(LENGTH) --out out
+	$(LAB) plot demo out/demo.csv --out out
 
 build:
-	$(CARGO) build --release --locked -p spindle
+	$(CARGO) build --release --locked -p spindle -p spindle-lab
 
 test: clients unit determinism guest
 
 unit: clients
 	$(CARGO) test --workspace --locked --no-fail-fast
 
-# One seed, one result: in debug and in release.
+# One seed, one result, in debug and in release. Each output goes to a file, so that a run that
+# fails (an experiment whose check does not hold, too) fails here with its exit code.
+SAME := out/same
 determinism: build
-	$(CARGO) build --locked -p spindle
+	$(CARGO) build --locked -p spindle -p spindle-lab
+	mkdir -p $(SAME)
 	for scenario in examples/*.toml; do \
-	  cmp <($(TARGET)/debug/spindle sim run --json $$scenario) <($(SPINDLE) sim run --json $$scenario) \
+	  name=$$(basename $$scenario .toml); \
+	  $(TARGET)/debug/spindle sim run --json $$scenario >$(SAME)/$$name.debug.json; \
+	  $(SPINDLE) sim run --json $$scenario >$(SAME)/$$name.release.json; \
+	  cmp $(SAME)/$$name.debug.json $(SAME)/$$name.release.json \
 	    || { echo "$$scenario: debug and release differ"; exit 1; }; \
 	done
-	cmp <($(TARGET)/debug/spindle sim reproduce --json --out out/same) <($(SPINDLE) sim reproduce --json --out out/same) \
+	$(TARGET)/debug/spindle-lab reproduce --json --out $(SAME) >$(SAME)/reproduce.debug.json
+	$(LAB) reproduce --json --out $(SAME) >$(SAME)/reproduce.release.json
+	cmp $(SAME)/reproduce.debug.json $(SAME)/reproduce.release.json \
 	  || { echo "experiments: debug and release differ"; exit 1; }
 	@echo "debug and release give the same JSON"
 
@@ -62,26 +72,26 @@ bench:
 
 # Shares and insulation with fio, live: about nine minutes.
 shares: build clients
-	$(SPINDLE) bench shares --seconds $(LENGTH)
-	$(SPINDLE) bench vdisk
-	$(SPINDLE) bench insulation
+	$(LAB) bench shares --seconds $(LENGTH)
+	$(LAB) bench vdisk
+	$(LAB) bench insulation
 
 # Shares with 256 connections to 64 volumes, and while clients attack: about seven minutes.
 connections: build clients
-	$(SPINDLE) bench connections
-	$(SPINDLE) bench attack
+	$(LAB) bench connections
+	$(LAB) bench attack
 
-# Who cannot wait beside who reads much, live: about eight minutes.
+# A latency-sensitive volume beside one with long reads, live: about eight minutes.
 preempt: build
-	$(SPINDLE) bench preempt
+	$(LAB) bench preempt
 
 # A stripe beside one disk, and a share beside blocks that are moved, live: about two minutes.
 pool: build clients
-	$(SPINDLE) bench pool
+	$(LAB) bench pool
 
 # Best effort beside streams, live and simulated: about ten minutes.
 clockwise: build
-	$(SPINDLE) bench clockwise
+	$(LAB) bench clockwise
 
 soak: fuzz
 	$(MAKE) fuzz-guided FUZZ_SECONDS=3600

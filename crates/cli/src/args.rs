@@ -1,10 +1,12 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use crate::drive::Drive;
+use crate::lab::Forwarded;
 use crate::live::TraceLive;
 use crate::pool::PoolCommand;
 use crate::profile::Profile;
@@ -44,9 +46,9 @@ pub(crate) enum Command {
     /// Simulate, in virtual time.
     #[command(subcommand)]
     Sim(Sim),
-    /// Measure, with real clients.
-    #[command(subcommand)]
-    Bench(Bench),
+    /// Moved to `spindle-lab bench`.
+    #[command(hide = true, disable_help_flag = true)]
+    Bench(Forwarded),
     /// Look at traces of block I/O, convert them, and look on while requests are answered.
     #[command(subcommand)]
     Trace(Trace),
@@ -65,20 +67,12 @@ pub(crate) struct Demo {
     /// Where the plot and its numbers go.
     #[arg(long, default_value = "out", value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// A video recorder instead: sixteen cameras with deadlines, a playback, a delete and a scrub beside them.
-    #[arg(long)]
+    /// Moved to `spindle-lab recorder`.
+    #[arg(long, hide = true)]
     pub(crate) recorder: bool,
-    /// With this policy instead of the recorder's own: fcfs, utilization, edf, lst, delta-l or delta-star.
-    #[arg(long, requires = "recorder", value_parser = policy)]
-    pub(crate) policy: Option<engine::PolicyName>,
-}
-
-fn policy(text: &str) -> Result<engine::PolicyName, String> {
-    let known =
-        engine::PolicyName::ALL.into_iter().filter(|p| *p != engine::PolicyName::Throughput);
-    let names: Vec<_> = known.map(engine::PolicyName::as_str).collect();
-    let policy = text.parse().ok().filter(|p| *p != engine::PolicyName::Throughput);
-    policy.ok_or_else(|| format!("expected one of {}", names.join(", ")))
+    /// Moved to `spindle-lab recorder --policy`.
+    #[arg(long, hide = true, requires = "recorder")]
+    pub(crate) policy: Option<OsString>,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -117,8 +111,9 @@ pub(crate) struct Log {
 pub(crate) enum Sim {
     /// Run a scenario and report what each volume got.
     Run(Run),
-    /// Reproduce experiments of the papers by name: figures as SVG, numbers as CSV, checks as JSON.
-    Reproduce(Reproduce),
+    /// Moved to `spindle-lab reproduce`.
+    #[command(hide = true, disable_help_flag = true)]
+    Reproduce(Forwarded),
     /// Give flight records to the same engines again, and see whether they decide the same.
     Replay(Replay),
 }
@@ -137,168 +132,6 @@ pub(crate) struct Run {
     /// Start the dice here, instead of at the scenario's `seed`.
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Reproduce {
-    /// Which experiments; none: all of them.
-    #[arg(value_name = "ID")]
-    pub(crate) ids: Vec<String>,
-    /// Where the files go.
-    #[arg(long, default_value = "out", value_name = "DIR")]
-    pub(crate) out: PathBuf,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Bench {
-    /// Shares and insulation with fio: two exports at 50/50, 70/30 and 90/10, against each job alone.
-    Shares(Shares),
-    /// Waiting of a high-priority reader beside a large one, with preemption and without, once and ten times a second.
-    Preempt(Preempt),
-    /// Figures 4 and 11 of RTAS 2008 with fio, beside the simulation of the same scenarios.
-    Vdisk(LiveVdisk),
-    /// Figure 4 of RTAS 2000: latency of best effort beside streams, by policy, beside the simulation of the same load.
-    Clockwise(Clockwise),
-    /// A victim beside a neighbour who changes what he does, in windows of 2 and 5 s; and a limit.
-    Insulation(Insulation),
-    /// A stripe over three disks beside one disk, and a share while blocks are moved off its disk, with fio.
-    Pool(Pooled),
-    /// Requests a second and processor time a request over NBD on a disk of memory, beside nbdkit, nbd-server and qemu-nbd.
-    Nbd(NbdBench),
-    /// A file or device through us, over NBD, beside the same without us: whether fio has of ours 0.97 of what it has of that.
-    Real(RealBench),
-    /// Two volumes at work while clients attack: malformed, slow, in floods, and with every connection taken.
-    Attack(Attack),
-    /// 256 connections to 64 volumes on four disks, and whether each volume has its share.
-    Connections(Connections),
-    /// A drive of the library, emulated in real time and profiled over NBD: each figure beside the drive's own.
-    Profile(LiveProfile),
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct LiveProfile {
-    /// A drive of the library that has an arm, or a drive's file.
-    #[arg(long, default_value = "atlas-ii")]
-    pub(crate) drive: String,
-    /// A glance of a minute, in place of up to ten.
-    #[arg(long)]
-    pub(crate) quick: bool,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct NbdBench {
-    /// Only rows with one of these in their names, such as randread, d32, 128k or c4.
-    #[arg(value_name = "ROW")]
-    pub(crate) rows: Vec<String>,
-    /// How long each fio run is.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
-    pub(crate) seconds: u64,
-    /// How often each server runs each row.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
-    pub(crate) rounds: u32,
-}
-
-impl NbdBench {
-    pub(crate) fn wants(&self, shape: &crate::bench::Shape) -> bool {
-        let name = shape.name();
-        self.rows.is_empty() || self.rows.iter().any(|part| name.contains(part.as_str()))
-    }
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct RealBench {
-    /// Where to make a file, which is gone in the end; or, with --overwrite, a file or device that is there.
-    pub(crate) path: PathBuf,
-    /// Overwrite what is there: say PATH again.
-    #[arg(long, value_name = "PATH")]
-    pub(crate) overwrite: Option<PathBuf>,
-    /// Have threads make the commands, as where the kernel lets us have no io_uring.
-    #[arg(long)]
-    pub(crate) threads: bool,
-    #[command(flatten)]
-    pub(crate) run: NbdBench,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Attack {
-    /// How long each attack is looked at. A turn is up to half a second: in few seconds that alone is some points.
-    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(5..=600))]
-    pub(crate) seconds: u64,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Connections {
-    /// How long the shares are looked at.
-    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(10..=600))]
-    pub(crate) seconds: u64,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct LiveVdisk {
-    /// Which figures; none: both.
-    #[arg(value_name = "ID")]
-    pub(crate) ids: Vec<Figure>,
-    /// How long each of figure 4's five runs is; figure 11's takes its own 60.
-    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u64).range(2..=600))]
-    pub(crate) seconds: u64,
-    /// Where the files go.
-    #[arg(long, default_value = "out", value_name = "DIR")]
-    pub(crate) out: PathBuf,
-}
-
-/// A figure that can be had live.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Figure {
-    /// Achieved against reserved share.
-    #[value(name = "vdisk-fig4")]
-    Fig4,
-    /// Three streams that come and go.
-    #[value(name = "vdisk-fig11")]
-    Fig11,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Insulation {
-    /// How long each victim's run is; a limit's is a third of it.
-    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(10..=600))]
-    pub(crate) seconds: u64,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Pooled {
-    /// How long each run is.
-    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(5..=600))]
-    pub(crate) seconds: u64,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Shares {
-    /// How long each fio run is.
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..=600))]
-    pub(crate) seconds: u64,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Clockwise {
-    /// How long each run is: four policies at each load.
-    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(2..=1200))]
-    pub(crate) seconds: u64,
-    /// How many loads, evenly spread up to the highest that is admitted.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=20))]
-    pub(crate) loads: u8,
-    /// Where the files go.
-    #[arg(long, default_value = "out", value_name = "DIR")]
-    pub(crate) out: PathBuf,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Preempt {
-    /// How long each of the four runs is: at one request a second as many as that make the percentile.
-    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(2..=3600))]
-    pub(crate) seconds: u64,
-    /// The size of each of the two volumes, which lie side by side from the disk's beginning.
-    #[arg(long, value_name = "SIZE", default_value = "4GiB")]
-    pub(crate) size: units::Bytes,
 }
 
 #[derive(Debug, Subcommand)]

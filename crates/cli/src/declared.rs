@@ -1,6 +1,7 @@
 //! What is said of volumes that asked for a rate rather than a share.
 
 use config::{Plan, Volume};
+use console::eprintln;
 use stats::VolumeReport;
 
 /// What a volume's reserve is, and what it was worked out from.

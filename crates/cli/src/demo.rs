@@ -1,26 +1,25 @@
 //! `spindle demo`: the main job, working, on an emulated disk.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use config::Plan;
+use console::{ExitStatus, LatenessUs, bad_input, eprintln, print, println, table, uri};
 use daemon::{Daemon, Status};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use nbd::Address;
-use plot::{Line, Plot};
 use serde::Serialize;
 use sim::Dice;
 use stats::{SCHEMA, VolumeReport};
 use units::{Duration, Instant};
 
 use crate::args;
-use crate::exit::{Ended, bad_input};
-use crate::load::Load;
-use crate::serve::{LatenessUs, uri};
-use crate::table;
+use crate::lab::{self, Forwarded};
+use loadgen::Load;
 
-const PLAN: &str = include_str!("../demo.toml");
+const PLAN: &str = include_str!("../../../examples/serve/demo.toml");
 /// A share that is off by more has not been kept.
 const SHARE_ERROR_MAX_POINTS: f64 = 2.0;
 /// The paper samples every half second.
@@ -40,7 +39,16 @@ struct Shown {
     files: Vec<PathBuf>,
 }
 
-pub(crate) fn run(args: &args::Demo, json: bool) -> anyhow::Result<Ended> {
+/// `spindle demo --recorder` has moved to `spindle-lab recorder`. Returns only on failure.
+pub(crate) fn exec_recorder(args: &args::Demo, json: bool) -> anyhow::Error {
+    let mut words: Vec<OsString> = vec!["--seconds".into(), args.seconds.to_string().into()];
+    if let Some(policy) = &args.policy {
+        words.extend(["--policy".into(), policy.clone()]);
+    }
+    lab::exec("demo --recorder", "recorder", &Forwarded { words }, json)
+}
+
+pub(crate) fn run(args: &args::Demo, json: bool) -> anyhow::Result<ExitStatus> {
     let plan = Plan::parse(PLAN, "the demo's config", Path::new(".")).map_err(bad_input)?;
     std::fs::create_dir_all(&args.out)
         .map_err(|e| bad_input(format!("{}: {e}", args.out.display())))?;
@@ -60,7 +68,7 @@ pub(crate) fn run(args: &args::Demo, json: bool) -> anyhow::Result<Ended> {
     let samples = watch(&daemon, &plan, Duration::from_secs(args.seconds));
     loads.into_iter().try_for_each(Load::stop)?;
     let status = daemon.stop().context("the sockets")?;
-    let files = draw(&plan, &samples, &args.out)?;
+    let files = vec![write_csv(&plan, &samples, &args.out)?];
     let shown = judge(&samples, &status, files);
     if json {
         println!("{}", serde_json::to_string(&shown)?);
@@ -70,8 +78,11 @@ pub(crate) fn run(args: &args::Demo, json: bool) -> anyhow::Result<Ended> {
     Ok(shown.holds.into())
 }
 
+/// A volume's state at a time of the emulated disk.
+type Sample = (Instant, Status);
+
 /// Looks at the volumes every [`SAMPLE`] until `length` has gone by, and shows what it sees.
-fn watch(daemon: &Daemon, plan: &Plan, length: Duration) -> Vec<(Instant, Status)> {
+fn watch(daemon: &Daemon, plan: &Plan, length: Duration) -> Vec<Sample> {
     let bars = MultiProgress::new();
     let style = ProgressStyle::with_template("{prefix:5} {bar:50.cyan/blue} {msg}");
     let style = style.expect("the template is sound");
@@ -84,7 +95,7 @@ fn watch(daemon: &Daemon, plan: &Plan, length: Duration) -> Vec<(Instant, Status
         })
         .collect();
     let terminal = std::io::stderr().is_terminal();
-    let mut samples: Vec<(Instant, Status)> = Vec::new();
+    let mut samples: Vec<Sample> = Vec::new();
     loop {
         let status = daemon.status();
         let at = status.disks[0].at;
@@ -119,7 +130,7 @@ fn pause(length: Duration) {
     std::thread::sleep(std::time::Duration::from_nanos(length.as_nanos()));
 }
 
-fn shares(first: Option<&(Instant, Status)>, at: Instant, now: &Status) -> Vec<(f64, String)> {
+fn shares(first: Option<&Sample>, at: Instant, now: &Status) -> Vec<(f64, String)> {
     let Some((from, first)) = first.filter(|(from, _)| *from < at) else {
         return now.volumes.iter().map(|_| (0.0, "connected".to_owned())).collect();
     };
@@ -133,48 +144,34 @@ fn shares(first: Option<&(Instant, Status)>, at: Instant, now: &Status) -> Vec<(
     told.collect()
 }
 
-fn draw(plan: &Plan, samples: &[(Instant, Status)], out: &Path) -> anyhow::Result<Vec<PathBuf>> {
+/// Writes the disk time of each volume and what its reserve earns, sample by sample, as CSV;
+/// `spindle-lab plot demo` draws it.
+fn write_csv(plan: &Plan, samples: &[Sample], out: &Path) -> anyhow::Result<PathBuf> {
     let (from, first) = &samples[0];
-    let mut lines = Vec::new();
     let mut csv = "time_s".to_owned();
-    for (index, volume) in plan.volumes.iter().enumerate() {
-        let had = |status: &Status| status.volumes[index].account.disk_time;
-        let point = |(at, status): &(Instant, Status)| {
-            (at.since(*from).as_secs_f64(), (had(status) - had(first)).as_secs_f64())
-        };
-        let points: Vec<(f64, f64)> = samples.iter().map(point).collect();
-        let end = points.last().map_or(0.0, |point| point.0);
-        let reserve = volume.contract.reserve;
-        lines.push(Line { name: format!("{}, had", volume.name), points, dashed: false });
-        let promised = vec![(0.0, 0.0), (end, end * reserve.as_f64())];
-        lines.push(Line {
-            name: format!("{}, reserved {reserve}", volume.name),
-            points: promised,
-            dashed: true,
-        });
-        csv.extend([",", &volume.name, "_s"]);
+    for volume in &plan.volumes {
+        csv += &format!(",{}_s", volume.name);
+    }
+    for volume in &plan.volumes {
+        csv += &format!(",{}_reserved_s", volume.name);
     }
     csv.push('\n');
-    for row in 0..samples.len() {
-        let had =
-            lines.iter().filter(|line| !line.dashed).map(|line| line.points[row].1.to_string());
-        let time = lines[0].points[row].0.to_string();
-        csv += &(std::iter::once(time).chain(had).collect::<Vec<_>>().join(",") + "\n");
+    for (at, status) in samples {
+        let time = at.since(*from).as_secs_f64();
+        let had = status.volumes.iter().zip(&first.volumes).map(|(volume, first)| {
+            (volume.account.disk_time - first.account.disk_time).as_secs_f64()
+        });
+        let reserved = plan.volumes.iter().map(|volume| time * volume.contract.reserve.as_f64());
+        let cells: Vec<String> =
+            std::iter::once(time).chain(had).chain(reserved).map(|cell| cell.to_string()).collect();
+        csv += &(cells.join(",") + "\n");
     }
-    let plot = Plot {
-        caption: "Progress of two live NBD clients on one emulated deskstar-34gxp".into(),
-        x: "time, s".into(),
-        y: "disk time had, s".into(),
-        lines,
-        ..Plot::default()
-    };
-    let (svg, table) = (out.join("demo.svg"), out.join("demo.csv"));
-    plot.write(&svg)?;
-    std::fs::write(&table, csv).with_context(|| format!("{}", table.display()))?;
-    Ok(vec![svg, table])
+    let path = out.join("demo.csv");
+    std::fs::write(&path, csv).with_context(|| format!("{}", path.display()))?;
+    Ok(path)
 }
 
-fn judge(samples: &[(Instant, Status)], end: &Status, files: Vec<PathBuf>) -> Shown {
+fn judge(samples: &[Sample], end: &Status, files: Vec<PathBuf>) -> Shown {
     let ((from, first), (to, last)) = (&samples[0], &samples[samples.len() - 1]);
     let elapsed = to.since(*from);
     let volumes = last.volumes.iter().zip(&first.volumes);
@@ -196,16 +193,12 @@ fn judge(samples: &[(Instant, Status)], end: &Status, files: Vec<PathBuf>) -> Sh
 
 fn print(shown: &Shown) {
     print!("{}", table::volumes(&shown.volumes));
-    let late = &shown.lateness_us;
     println!(
         "worst share error: {:.2} points (at most {SHARE_ERROR_MAX_POINTS}): the shares {}",
         shown.worst_share_error_points,
         if shown.holds { "held" } else { "DID NOT HOLD" },
     );
-    println!(
-        "the drive was late by p50 {:.0} µs, p99 {:.0} µs, max {:.0} µs",
-        late.p50, late.p99, late.max
-    );
+    println!("{}", shown.lateness_us);
     for file in &shown.files {
         eprintln!("wrote {}", file.display());
     }

@@ -9,11 +9,11 @@ use std::time::Duration;
 use anyhow::Context;
 use api::LiveQuery;
 use clap::Args;
+use console::{ExitStatus, eprintln};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use stats::{DroppedReport, RequestReport, SCHEMA};
 
-use crate::exit::Ended;
 use crate::vol::{Reach, accepted};
 
 /// How soon a signal is noticed.
@@ -45,7 +45,7 @@ struct Summary {
     dropped: u64,
 }
 
-pub(crate) fn run(args: &TraceLive, json: bool) -> anyhow::Result<Ended> {
+pub(crate) fn run(args: &TraceLive, json: bool) -> anyhow::Result<ExitStatus> {
     let stopped = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, stopped.clone()).context("cannot listen to signals")?;
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &TraceLive, json: bool) -> anyhow::Result<Ended> {
     // As above.
     let _ = if json { writeln!(out, "{}", serde_json::to_string(&summary)?) } else { out.flush() };
     eprintln!("{} requests told, {} dropped", summary.requests, summary.dropped);
-    Ok(Ended::Held)
+    Ok(ExitStatus::Success)
 }
 
 /// One line of the daemon's as one of ours.

@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
+use console::{ExitStatus, bad_input, eprintln, println};
 use flight::{End, Reader, Replayed};
 use serde::Serialize;
 use stats::SCHEMA;
 use units::Instant;
 
 use crate::args;
-use crate::exit::{Ended, bad_input};
 
 /// What became of each record.
 #[derive(Debug, Serialize)]
@@ -48,7 +48,7 @@ struct DifferenceReport {
     decided: String,
 }
 
-pub(crate) fn run(args: &args::Replay, json: bool) -> anyhow::Result<Ended> {
+pub(crate) fn run(args: &args::Replay, json: bool) -> anyhow::Result<ExitStatus> {
     let mut records = Vec::new();
     for file in &args.records {
         let record = replay(file).map_err(|why| bad_input(format!("{}: {why}", file.display())))?;

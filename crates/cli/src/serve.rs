@@ -6,9 +6,9 @@ use anyhow::Context;
 use api::{Api, Bound, Server, Token};
 use config::limits::{SLOW_MIN, TIME_MAX};
 use config::{Document, Plan, Record};
+use console::{ExitStatus, LatenessUs, bad_input, eprintln, print, println, table, uri};
 use daemon::{Daemon, Status};
 use nbd::Address;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -17,9 +17,8 @@ use units::{Bytes, Duration, Extent, Instant, Lba};
 
 use crate::args;
 use crate::declared;
-use crate::exit::{Ended, bad_input};
 use crate::slow::SlowLog;
-use crate::{notify, table, vol};
+use crate::{notify, vol};
 
 /// Where to listen when neither the config nor the command line says.
 const LISTEN: &str = "unix:spindle.sock";
@@ -34,51 +33,12 @@ struct Served {
     lateness_us: LatenessUs,
 }
 
-/// How late the emulated drives' completions were noticed, in microseconds.
-#[derive(Debug, Serialize)]
-pub(crate) struct LatenessUs {
-    pub(crate) p50: f64,
-    pub(crate) p99: f64,
-    pub(crate) max: f64,
-}
-
-impl LatenessUs {
-    /// The latest disk's.
-    pub(crate) fn of(status: &Status) -> Self {
-        let worst = |of: &dyn Fn(&daemon::Lateness) -> Duration| {
-            let all = status.disks.iter().map(|disk| of(&disk.lateness).as_millis_f64() * 1e3);
-            all.fold(0.0, f64::max)
-        };
-        Self {
-            p50: worst(&|lateness| lateness.quantile(0.5)),
-            p99: worst(&|lateness| lateness.quantile(0.99)),
-            max: worst(&daemon::Lateness::max),
-        }
-    }
-}
-
 /// The addresses to listen on.
 pub(crate) fn addresses(said: &[String], plan: &Plan) -> anyhow::Result<Vec<Address>> {
     let default = [LISTEN.to_owned()];
     let texts = [said, &plan.listen, &default].into_iter().find(|texts| !texts.is_empty());
     let parse = |text: &String| text.parse().map_err(|error| bad_input(format!("listen: {error}")));
     texts.unwrap_or_default().iter().map(parse).collect()
-}
-
-/// What means something in a URI is escaped: names may have blanks.
-const ESCAPED: &AsciiSet =
-    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
-
-/// How a client names an export, for clients that take URIs.
-pub(crate) fn uri(address: &Address, export: &str) -> String {
-    let export = utf8_percent_encode(export, ESCAPED);
-    match address {
-        Address::Unix(path) => {
-            let path = path.display().to_string();
-            format!("nbd+unix:///{export}?socket={}", utf8_percent_encode(&path, ESCAPED))
-        }
-        Address::Tcp(address) => format!("nbd://{address}/{export}"),
-    }
 }
 
 /// Where the API listens, and the token for TCP.
@@ -147,7 +107,7 @@ fn warn_of_starving(plan: &Plan) {
     }
 }
 
-pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<Ended> {
+pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<ExitStatus> {
     let document = Document::read(&args.config).map_err(bad_input)?;
     let mut plan = document.plan().clone();
     log(&mut plan, &args.log)?;
@@ -183,7 +143,7 @@ pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<Ended> {
         slow.stop();
     }
     tell((&started, &status), json)?;
-    Ok(Ended::Held)
+    Ok(ExitStatus::Success)
 }
 
 /// How far off the estimates on the disk of this number were.
@@ -232,16 +192,4 @@ fn tell((from, to): (&Status, &Status), json: bool) -> anyhow::Result<()> {
     };
     println!("{}", serde_json::to_string(&served)?);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_uri_has_no_blanks_and_nothing_that_a_client_would_read_otherwise() {
-        let address = Address::Unix("/tmp/a b/nbd.sock".into());
-        let told = "nbd+unix:///stream%201%2C%20x%3F?socket=/tmp/a%20b/nbd.sock";
-        assert_eq!(uri(&address, "stream 1, x?"), told);
-    }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use config::{Log, LogFormat};
+use console::eprintln;
 use daemon::{Filter, Operator, Watcher};
 use stats::{DroppedReport, SCHEMA};
 use units::Duration;

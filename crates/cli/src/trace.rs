@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 
 use ::trace::{FileReader, LeftOut, Options, Record, Stat, Tally, TraceError, WriteError, Writer};
 use anyhow::Context;
+use console::{ExitStatus, bad_input, eprintln, print, println, table};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use units::Bytes;
 
 use crate::args::{TraceConvert, TraceInput, TraceStat};
-use crate::exit::{Ended, bad_input};
-use crate::table;
 
 /// The bar is moved once in so many records: drawing it takes longer than reading one.
 const RECORDS_PER_MOVE: u64 = 4_096;
@@ -94,7 +93,7 @@ impl From<Tally> for TallyReport {
     }
 }
 
-pub(crate) fn stat(args: &TraceStat, json: bool) -> anyhow::Result<Ended> {
+pub(crate) fn stat(args: &TraceStat, json: bool) -> anyhow::Result<ExitStatus> {
     let mut reader = open(&args.input)?;
     let mut stat = Stat::default();
     each(&mut reader, &args.input.file, |record| {
@@ -107,10 +106,10 @@ pub(crate) fn stat(args: &TraceStat, json: bool) -> anyhow::Result<Ended> {
         print(&args.input.file, &reader, &stat);
     }
     tell(reader.tally());
-    Ok(Ended::Held)
+    Ok(ExitStatus::Success)
 }
 
-pub(crate) fn convert(args: &TraceConvert, json: bool) -> anyhow::Result<Ended> {
+pub(crate) fn convert(args: &TraceConvert, json: bool) -> anyhow::Result<ExitStatus> {
     let mut reader = open(&args.input)?;
     let output = Output::at(&args.output, &args.input.file)?;
     let left_out = write(args, &mut reader, &output);
@@ -139,7 +138,7 @@ pub(crate) fn convert(args: &TraceConvert, json: bool) -> anyhow::Result<Ended> 
         }
     }
     tell(tally);
-    Ok(Ended::Held)
+    Ok(ExitStatus::Success)
 }
 
 fn open(input: &TraceInput) -> anyhow::Result<FileReader> {

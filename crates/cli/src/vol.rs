@@ -12,12 +12,12 @@ use api::{
     StreamSpec, Volume, VolumeAnswer, VolumeChange, VolumeSpec, VolumesAnswer,
 };
 use clap::{Args as ClapArgs, Subcommand};
+use console::{ExitStatus, bad_input, print, println, table};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use units::Bytes;
 
-use crate::exit::{Ended, bad_input};
-use crate::{pool, table};
+use crate::pool;
 
 /// Where a daemon's API listens, beside its config; and where it is looked for, in the working directory.
 pub(crate) const SOCKET: &str = "spindle-api.sock";
@@ -282,14 +282,14 @@ fn in_pool(create: &Create) -> anyhow::Result<PoolVolumeSpec> {
 }
 
 /// What becomes of the pool's volumes.
-fn pooled_answer(asked: Result<Answer, ClientError>, json: bool) -> anyhow::Result<Ended> {
+fn pooled_answer(asked: Result<Answer, ClientError>, json: bool) -> anyhow::Result<ExitStatus> {
     told(asked, json, |answer: PoolAnswer| {
         let line = |one: &api::PoolVolume| format!("{}: {}\n", one.name, pool::lies(one));
         answer.pool.volumes.iter().map(line).collect::<Vec<_>>().concat()
     })
 }
 
-fn balanced(Rebalance { reach, wait }: &Rebalance, json: bool) -> anyhow::Result<Ended> {
+fn balanced(Rebalance { reach, wait }: &Rebalance, json: bool) -> anyhow::Result<ExitStatus> {
     let asked = reach.client().post("pool/rebalance", &serde_json::json!({}));
     if !wait {
         return pooled_answer(asked, json);
@@ -298,7 +298,7 @@ fn balanced(Rebalance { reach, wait }: &Rebalance, json: bool) -> anyhow::Result
     pool::wait(reach, json, |pool| pool.volumes.iter().all(|one| one.moving.is_none()))
 }
 
-fn settled(settle: &Move, json: bool) -> anyhow::Result<Ended> {
+fn settled(settle: &Move, json: bool) -> anyhow::Result<ExitStatus> {
     let Move { volume: Named { reach, name }, disks, zone, wait } = settle;
     let settling = Settling { disks: disks.clone(), zone: zone.clone() };
     let asked = reach.client().have(name, "move", &settling);
@@ -313,7 +313,7 @@ fn settled(settle: &Move, json: bool) -> anyhow::Result<Ended> {
     })
 }
 
-pub(crate) fn run(command: &Vol, json: bool) -> anyhow::Result<Ended> {
+pub(crate) fn run(command: &Vol, json: bool) -> anyhow::Result<ExitStatus> {
     let one = |asked: Result<Answer, ClientError>| {
         told(asked, json, |answer: VolumeAnswer| volumes(&[answer.volume]))
     };
@@ -370,12 +370,12 @@ pub(crate) fn run(command: &Vol, json: bool) -> anyhow::Result<Ended> {
             if json && answer.body == Value::Null {
                 println!("{}", serde_json::json!({ "schema": stats::SCHEMA, "removed": name }));
             }
-            Ok(Ended::Held)
+            Ok(ExitStatus::Success)
         }
     }
 }
 
-pub(crate) fn disk(command: &DiskCommand, json: bool) -> anyhow::Result<Ended> {
+pub(crate) fn disk(command: &DiskCommand, json: bool) -> anyhow::Result<ExitStatus> {
     match command {
         DiskCommand::Ls(reach) => {
             told(reach.client().get("disks", None), json, |answer: DisksAnswer| {
@@ -394,7 +394,7 @@ pub(crate) fn disk(command: &DiskCommand, json: bool) -> anyhow::Result<Ended> {
     }
 }
 
-pub(crate) fn admit(admit: &Admit, json: bool) -> anyhow::Result<Ended> {
+pub(crate) fn admit(admit: &Admit, json: bool) -> anyhow::Result<ExitStatus> {
     let Admit { reach, disk, size, contract, .. } = admit;
     let asked = reach.client().post("admission", &spec(NAMELESS, disk, size, contract)?);
     let answer = accepted(asked)?;
@@ -440,14 +440,14 @@ fn told<T: DeserializeOwned>(
     asked: Result<Answer, ClientError>,
     json: bool,
     text: impl FnOnce(T) -> String,
-) -> anyhow::Result<Ended> {
+) -> anyhow::Result<ExitStatus> {
     let answer = accepted(asked)?;
     if json {
         println!("{}", answer.body);
     } else {
         print!("{}", text(shape(&answer)?));
     }
-    Ok(Ended::Held)
+    Ok(ExitStatus::Success)
 }
 
 fn volumes(volumes: &[Volume]) -> String {

@@ -1,2 +1,7 @@
-//! The laboratory: the papers' experiments, comparisons, validation, plots.
-fn main() {}
+//! The `spindle-lab` binary.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    spindle_lab::main()
+}

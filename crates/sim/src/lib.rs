@@ -10,8 +10,8 @@
 mod bench_target;
 mod calendar;
 mod commands;
+pub mod datasheet;
 mod dice;
-mod experiments;
 pub mod loads;
 mod oracle;
 mod replay;
@@ -20,14 +20,12 @@ pub mod search;
 pub mod seeds;
 mod slab;
 mod source;
-pub mod validate;
 mod workload;
 mod world;
 
 pub use bench_target::{BenchTarget, Lateness};
 pub use commands::Uninterrupted;
 pub use dice::Dice;
-pub use experiments::{Check, Experiment, OneDisk, Outcome, Series};
 pub use oracle::Verdict;
 pub use run::{Report, TraceReport};
 pub use workload::Generator;

@@ -2,18 +2,16 @@
 
 mod flash;
 mod show;
-mod surface;
-mod validate;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use drive::{AnySpec, Model};
+use console::{ExitStatus, bad_input, eprintln, print, println};
+use drive::AnySpec;
 use serde::Serialize;
 use stats::SCHEMA;
 
-use crate::exit::{Ended, bad_input};
+use crate::lab::{self, Forwarded};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Drive {
@@ -23,16 +21,17 @@ pub(crate) enum Drive {
     Show(Show),
     /// Make a drive file of DiskSim's parameter files, or of a profile that was measured.
     Import(Import),
-    /// Replay a trace of measured requests, and say how far the model is from the drive.
-    Validate(Validate),
+    /// Moved to `spindle-lab validate`.
+    #[command(hide = true, disable_help_flag = true)]
+    Validate(Forwarded),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
     /// A name of the library, a drive file, or a DiskSim .parv or .diskspecs file.
     drive: String,
-    /// Where the figures go.
-    #[arg(long, value_name = "DIR")]
+    /// Moved to `spindle-lab plot drive`.
+    #[arg(long, value_name = "DIR", hide = true)]
     out: Option<PathBuf>,
 }
 
@@ -52,31 +51,13 @@ pub(crate) struct Import {
     queue: Option<u32>,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct Validate {
-    /// A name of the library, a drive file, or a DiskSim .parv or .diskspecs file.
-    drive: String,
-    /// The trace: one request a line, with its measured time.
-    #[arg(long, value_name = "FILE")]
-    trace: PathBuf,
-    /// Where the figure of both distributions goes.
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-}
-
-pub(crate) fn run(command: &Drive, json: bool) -> anyhow::Result<Ended> {
+pub(crate) fn run(command: &Drive, json: bool) -> anyhow::Result<ExitStatus> {
     match command {
         Drive::Ls => show::list(json),
         Drive::Show(args) => show::show(args, json),
         Drive::Import(args) => import(args, json),
-        Drive::Validate(args) => validate::run(args, json),
+        Drive::Validate(args) => Err(lab::exec("drive validate", "validate", args, json)),
     }
-}
-
-/// The drive that a name stands for.
-fn open(name: &str) -> anyhow::Result<Arc<Model>> {
-    let spec = config::drives::open(name).map_err(bad_input)?;
-    Ok(Arc::new(spec.check().map_err(bad_input)?))
 }
 
 /// What was imported, in the shape of `--json`.
@@ -109,7 +90,7 @@ fn imported(args: &Import) -> anyhow::Result<(AnySpec, &Path)> {
     Ok((AnySpec::Mechanical(Box::new(spec)), path))
 }
 
-fn import(args: &Import, json: bool) -> anyhow::Result<Ended> {
+fn import(args: &Import, json: bool) -> anyhow::Result<ExitStatus> {
     let (mut spec, from) = imported(args)?;
     if let (Some(depth), AnySpec::Mechanical(mechanical)) = (args.queue, &mut spec) {
         **mechanical = config::disksim::with_shortest_positioning((**mechanical).clone(), depth);
@@ -140,5 +121,5 @@ fn import(args: &Import, json: bool) -> anyhow::Result<Ended> {
     } else {
         print!("{text}");
     }
-    Ok(Ended::Held)
+    Ok(ExitStatus::Success)
 }

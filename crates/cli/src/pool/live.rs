@@ -4,10 +4,9 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use api::{Answer, ClientError, NamedSpec, Pool, PoolAnswer, PoolChange, PoolDisk, PoolVolume};
+use console::{ExitStatus, bad_input, eprintln, print, println, table};
 use units::{Bytes, Share};
 
-use crate::exit::{Ended, bad_input};
-use crate::table;
 use crate::vol::{Reach, accepted, shape};
 
 /// Somebody waits for it, and looks every so often how far it is.
@@ -19,7 +18,7 @@ fn patience() {
 /// How often a wait looks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-fn told(asked: Result<Answer, ClientError>, json: bool) -> anyhow::Result<Ended> {
+fn told(asked: Result<Answer, ClientError>, json: bool) -> anyhow::Result<ExitStatus> {
     let answer = accepted(asked)?;
     let pool = shape::<PoolAnswer>(&answer)?.pool;
     if json {
@@ -27,11 +26,11 @@ fn told(asked: Result<Answer, ClientError>, json: bool) -> anyhow::Result<Ended>
     } else {
         print!("{}", text(&pool));
     }
-    Ok(Ended::Held)
+    Ok(ExitStatus::Success)
 }
 
 /// The pool; one that cannot be written did not hold.
-pub(super) fn status(reach: &Reach, json: bool) -> anyhow::Result<Ended> {
+pub(super) fn status(reach: &Reach, json: bool) -> anyhow::Result<ExitStatus> {
     let answer = reach.client().get("pool", None);
     let writable = answer
         .as_ref()
@@ -40,7 +39,7 @@ pub(super) fn status(reach: &Reach, json: bool) -> anyhow::Result<Ended> {
     Ok(writable.into())
 }
 
-pub(super) fn add(reach: &Reach, disk: &str, json: bool) -> anyhow::Result<Ended> {
+pub(super) fn add(reach: &Reach, disk: &str, json: bool) -> anyhow::Result<ExitStatus> {
     told(reach.client().post("pool/disks", &NamedSpec { name: disk.to_owned() }), json)
 }
 
@@ -49,7 +48,7 @@ pub(super) fn remove(
     disk: &str,
     wait_for: bool,
     json: bool,
-) -> anyhow::Result<Ended> {
+) -> anyhow::Result<ExitStatus> {
     let asked = reach.client().delete("pool/disks", disk, None);
     if !wait_for {
         return told(asked, json);
@@ -58,12 +57,12 @@ pub(super) fn remove(
     wait(reach, json, |pool| !pool.disks.iter().any(|one| one.name.as_deref() == Some(disk)))
 }
 
-pub(super) fn pause(reach: &Reach, paused: bool, json: bool) -> anyhow::Result<Ended> {
+pub(super) fn pause(reach: &Reach, paused: bool, json: bool) -> anyhow::Result<ExitStatus> {
     let change = PoolChange { paused: Some(paused), ..PoolChange::default() };
     told(reach.client().change("pool", &change), json)
 }
 
-pub(super) fn alarm(reach: &Reach, level: &str, json: bool) -> anyhow::Result<Ended> {
+pub(super) fn alarm(reach: &Reach, level: &str, json: bool) -> anyhow::Result<ExitStatus> {
     let refused =
         || bad_input(format!("level: found `{level}`, expected whole percents such as 90%"));
     let share: Share = level.parse().map_err(|_| refused())?;
@@ -81,7 +80,7 @@ pub(crate) fn wait(
     reach: &Reach,
     json: bool,
     arrived: impl Fn(&Pool) -> bool,
-) -> anyhow::Result<Ended> {
+) -> anyhow::Result<ExitStatus> {
     let shown = std::io::stderr().is_terminal();
     loop {
         let answer = accepted(reach.client().get("pool", None))?;

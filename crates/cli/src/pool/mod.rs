@@ -4,8 +4,8 @@ mod live;
 mod offline;
 
 use clap::{Args as ClapArgs, Subcommand};
+use console::ExitStatus;
 
-use crate::exit::Ended;
 use crate::vol::Reach;
 use offline::{Create, Disks, Fsck};
 
@@ -58,7 +58,7 @@ pub(crate) struct Alarm {
     level: String,
 }
 
-pub(crate) fn run(command: &PoolCommand, json: bool) -> anyhow::Result<Ended> {
+pub(crate) fn run(command: &PoolCommand, json: bool) -> anyhow::Result<ExitStatus> {
     match command {
         PoolCommand::Create(create) => offline::make(create, json),
         PoolCommand::Status(Status { disks, .. }) if disks.are_given() => {

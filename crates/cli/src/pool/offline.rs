@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args as ClapArgs;
 use config::{Backing, Plan};
+use console::{ExitStatus, bad_input, eprintln, print, println, table};
 use serde::Serialize;
 use units::{Bytes, Extent, SECTOR_BYTES, Sectors};
 use volume::pool::format::{Geometry, disk_blocks, label_places};
@@ -18,9 +19,6 @@ use volume::pool::{
     check, find,
 };
 use volume::{DiskExtent, DiskId};
-
-use crate::exit::{Ended, bad_input};
-use crate::table;
 
 /// Sectors that are erased or copied at a time.
 const PIECE: Sectors = Sectors(2_048);
@@ -257,7 +255,7 @@ fn perform(of: &BTreeMap<DiskId, &Device>, action: &Action) -> anyhow::Result<()
     }
 }
 
-pub(super) fn make(create: &Create, json: bool) -> anyhow::Result<Ended> {
+pub(super) fn make(create: &Create, json: bool) -> anyhow::Result<ExitStatus> {
     let devices = open_all(&create.disks, true)?;
     let mut disks = Vec::new();
     for device in &devices {
@@ -314,7 +312,7 @@ fn refused(devices: &[Device], error: &OpenError) -> anyhow::Error {
     }
 }
 
-pub(super) fn status(disks: &Disks, json: bool) -> anyhow::Result<Ended> {
+pub(super) fn status(disks: &Disks, json: bool) -> anyhow::Result<ExitStatus> {
     let devices = open_all(disks, false)?;
     let found = find(&media(&devices)).map_err(|error| refused(&devices, &error))?;
     let findings = lines(&devices, &found);
@@ -326,7 +324,7 @@ fn lines(devices: &[Device], found: &FoundPool) -> Vec<String> {
     found.findings.iter().map(|one| line(one.device, one.what.to_string())).collect()
 }
 
-pub(super) fn examine(fsck: &Fsck, json: bool) -> anyhow::Result<Ended> {
+pub(super) fn examine(fsck: &Fsck, json: bool) -> anyhow::Result<ExitStatus> {
     let devices = open_all(&fsck.disks, fsck.repair)?;
     let report = check(&media(&devices)).map_err(|error| refused(&devices, &error))?;
     let findings = lines(&devices, &report.found);
@@ -338,7 +336,7 @@ pub(super) fn examine(fsck: &Fsck, json: bool) -> anyhow::Result<Ended> {
     if !report.found.missing.is_empty() {
         show(&devices, report.found, findings, json)?;
         eprintln!("spindle: a pool with a disk missing is not repaired: nothing was written");
-        return Ok(Ended::Missed);
+        return Ok(ExitStatus::CheckFailed);
     }
     for line in &findings {
         eprintln!("spindle: {line}");
@@ -444,7 +442,7 @@ fn show(
     found: FoundPool,
     findings: Vec<String>,
     json: bool,
-) -> anyhow::Result<Ended> {
+) -> anyhow::Result<ExitStatus> {
     for stray in &found.strays {
         eprintln!(
             "spindle: {}: was taken out of the pool, or is not in it yet",

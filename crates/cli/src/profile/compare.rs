@@ -1,13 +1,12 @@
 //! `spindle profile compare`: what two profiles say differently, by more than both may be off.
 
+use console::{ExitStatus, print, println, table};
 use profiler::dynamics::Seeks;
 use serde::Serialize;
 use serde_json::Value;
 use stats::SCHEMA;
 
 use super::{Compare, read};
-use crate::exit::Ended;
-use crate::table;
 
 /// So many standard errors of both may lie between two figures of one thing: one pair in a hundred is farther apart.
 const ERRORS_MAX: f64 = 2.6;
@@ -35,7 +34,7 @@ struct Compared {
     only_other: Vec<String>,
 }
 
-pub(super) fn run(args: &Compare, json: bool) -> anyhow::Result<Ended> {
+pub(super) fn run(args: &Compare, json: bool) -> anyhow::Result<ExitStatus> {
     let (one, other) = (read(&args.one)?, read(&args.other)?);
     let table = |of: &config::profile::Measured| serde_json::to_value(of.found());
     let mut compared = Compared {
@@ -52,7 +51,7 @@ pub(super) fn run(args: &Compare, json: bool) -> anyhow::Result<Ended> {
     let held = compared.differences.is_empty();
     if json {
         println!("{}", serde_json::to_string(&compared)?);
-        return Ok(Ended::from(held));
+        return Ok(ExitStatus::from(held));
     }
     let row = |found: &Difference| {
         let errors = found.errors.map_or(String::new(), |errors| format!("{errors:.1}"));
@@ -68,7 +67,7 @@ pub(super) fn run(args: &Compare, json: bool) -> anyhow::Result<Ended> {
             println!("in {which} alone: {}", only.join(", "));
         }
     }
-    Ok(Ended::from(held))
+    Ok(ExitStatus::from(held))
 }
 
 /// What tells the tables of a list apart.

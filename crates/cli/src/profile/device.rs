@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::bail;
 use config::profile::{Device, Processor};
+use console::bad_input;
 use drive::AnyModel;
 use profiler::Target;
 use sim::BenchTarget;
@@ -11,7 +12,6 @@ use targets::{Access, BlockTarget, EmulatedTarget, NbdTarget};
 use units::Duration;
 
 use super::Measure;
-use crate::exit::bad_input;
 
 /// A device that is open.
 pub(super) enum Open {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use config::profile::{Measured, Run};
+use console::{ExitStatus, bad_input, eprintln, print, println};
 use host::CpuLatencyRequest;
 use indicatif::{ProgressBar, ProgressStyle};
 use profiler::{Bench, Budget, Findings, Halt, Progress};
@@ -17,7 +18,6 @@ use units::{Duration, Share};
 
 use super::device::Open;
 use super::{Measure, file, read, show};
-use crate::exit::{Ended, bad_input};
 
 /// The shortest budget: less measures nothing.
 const BUDGET_MIN: Duration = Duration::from_secs(1);
@@ -84,7 +84,7 @@ fn kept(
     Ok((findings, run))
 }
 
-pub(super) fn run(args: &Measure, json: bool) -> anyhow::Result<Ended> {
+pub(super) fn run(args: &Measure, json: bool) -> anyhow::Result<ExitStatus> {
     let budget = budget(args)?;
     let (before, path) = before(args)?;
     if let Some(path) = path {
@@ -123,7 +123,7 @@ pub(super) fn run(args: &Measure, json: bool) -> anyhow::Result<Ended> {
     } else {
         print!("{text}");
     }
-    Ok(Ended::from(ended != Err(Halt::Interrupted)))
+    Ok(ExitStatus::from(ended != Err(Halt::Interrupted)))
 }
 
 /// Measures until all is measured, the budget is spent, or somebody wants an end.

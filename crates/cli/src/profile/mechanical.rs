@@ -1,12 +1,12 @@
 //! The tables of a drive that turns.
 
 use config::profile::Measured;
+use console::table;
 use profiler::dynamics::{Chunks, Dynamics, Prediction, Seeks};
 use profiler::{Figure, Findings, Geometry, Spindle, Zone};
 use units::{Duration, Sectors};
 
 use super::show::{FIGURE, figure, section};
-use crate::table;
 
 /// More make nobody wiser.
 const ZONES_SHOWN: usize = 40;

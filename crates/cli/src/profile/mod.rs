@@ -5,15 +5,13 @@ mod device;
 mod file;
 mod measure;
 mod mechanical;
-mod plots;
 mod show;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use console::{ExitStatus, bad_input};
 use units::{Duration, Share};
-
-use crate::exit::{Ended, bad_input};
 
 /// Measures a device, a file, an NBD export, or a drive model.
 #[derive(Debug, Args)]
@@ -87,8 +85,8 @@ struct Of {
 struct Show {
     /// The profile.
     profile: PathBuf,
-    /// Where the figures go.
-    #[arg(long, value_name = "DIR")]
+    /// Moved to `spindle-lab plot profile`.
+    #[arg(long, value_name = "DIR", hide = true)]
     plots: Option<PathBuf>,
 }
 
@@ -100,7 +98,7 @@ struct Compare {
     other: PathBuf,
 }
 
-pub(crate) fn run(args: &Profile, json: bool) -> anyhow::Result<Ended> {
+pub(crate) fn run(args: &Profile, json: bool) -> anyhow::Result<ExitStatus> {
     match &args.command {
         None => measure::run(&args.measure, json),
         Some(Command::Show(show)) => show::run(show, json),

@@ -1,15 +1,15 @@
 //! `spindle profile show`: a profile as tables.
 
 use config::profile::Measured;
+use console::{ExitStatus, print, println, table};
 use profiler::Figure;
 use profiler::flash::{Access, Allowance, Flash, Rate};
 use serde::Serialize;
 use stats::SCHEMA;
 use units::{Bytes, Duration};
 
-use super::{Show, mechanical, plots, read};
-use crate::exit::Ended;
-use crate::table;
+use super::{Show, mechanical, read};
+use crate::lab;
 
 /// A profile as JSON: its file's tables and keys.
 #[derive(Debug, Serialize)]
@@ -31,11 +31,10 @@ struct Shown {
     files: Vec<std::path::PathBuf>,
 }
 
-pub(super) fn run(args: &Show, json: bool) -> anyhow::Result<Ended> {
+pub(super) fn run(args: &Show, json: bool) -> anyhow::Result<ExitStatus> {
     let measured = read(&args.profile)?;
-    let stem = args.profile.file_stem().unwrap_or_default().to_string_lossy();
     let files = match &args.plots {
-        Some(directory) => plots::write(&measured, &stem, directory)?,
+        Some(directory) => lab::plots("profile", args.profile.as_ref(), directory)?,
         None => Vec::new(),
     };
     if json {
@@ -43,11 +42,8 @@ pub(super) fn run(args: &Show, json: bool) -> anyhow::Result<Ended> {
         println!("{}", serde_json::to_string(&shown)?);
     } else {
         print!("{}", tables(&measured));
-        for file in &files {
-            eprintln!("wrote {}", file.display());
-        }
     }
-    Ok(Ended::Held)
+    Ok(ExitStatus::Success)
 }
 
 /// A figure with what it may be off by.

@@ -9,10 +9,9 @@ use std::io::{IsTerminal, Write};
 
 use api::{Client, DisksAnswer, VolumesAnswer};
 use clap::Args;
+use console::{ExitStatus, table};
 use units::Duration;
 
-use crate::exit::Ended;
-use crate::table;
 use crate::vol::{Reach, accepted, shape};
 
 use watch::{Look, Watch};
@@ -29,13 +28,13 @@ pub(crate) struct Top {
     once: bool,
 }
 
-pub(crate) fn run(top: &Top, json: bool) -> anyhow::Result<Ended> {
+pub(crate) fn run(top: &Top, json: bool) -> anyhow::Result<ExitStatus> {
     let client = top.reach.client();
     let mut watch = Watch::new(sample(&client)?);
     let interval = Duration::from_millis(top.interval);
     if !json && !top.once && std::io::stdout().is_terminal() {
         screen::run(&client, &mut watch, interval)?;
-        return Ok(Ended::Held);
+        return Ok(ExitStatus::Success);
     }
     loop {
         pause(interval);
@@ -45,7 +44,7 @@ pub(crate) fn run(top: &Top, json: bool) -> anyhow::Result<Ended> {
         let written = std::io::stdout().lock().write_all(told.as_bytes());
         // Who reads no more has seen enough.
         if json || top.once || written.is_err() {
-            return Ok(Ended::Held);
+            return Ok(ExitStatus::Success);
         }
     }
 }

@@ -1,0 +1,60 @@
+//! Tables for people.
+
+use engine::Executed;
+use stats::VolumeReport;
+
+/// Rows of cells under a head, in columns as wide as they need to be. The first column is words, the rest numbers.
+pub fn text(head: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([head[column].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut line = String::new();
+        for (column, cell) in cells.enumerate() {
+            let width = widths[column];
+            let words = column == 0;
+            let cell = if words { format!("{cell:<width$}") } else { format!("  {cell:>width$}") };
+            line += &cell;
+        }
+        line.trim_end().to_owned() + "\n"
+    };
+    let mut text = line(&mut head.iter().copied());
+    for row in rows {
+        text += &line(&mut row.iter().map(String::as_str));
+    }
+    text
+}
+
+/// What each volume was promised and got.
+pub fn volumes(volumes: &[VolumeReport]) -> String {
+    let head =
+        ["volume", "reserve", "share", "requests", "IOPS", "MB/s", "mean ms", "p50", "p99", "max"];
+    let row = |volume: &VolumeReport| {
+        let latency = volume.latency_ms;
+        vec![
+            volume.name.clone(),
+            format!("{:.1} %", volume.reserve * 100.0),
+            format!("{:.2} %", volume.disk_time_share * 100.0),
+            volume.requests.to_string(),
+            format!("{:.1}", volume.iops),
+            format!("{:.2}", volume.bytes_per_s / 1e6),
+            format!("{:.2}", latency.mean),
+            format!("{:.2}", latency.p50),
+            format!("{:.2}", latency.p99),
+            format!("{:.2}", latency.max),
+        ]
+    };
+    text(&head, &volumes.iter().map(row).collect::<Vec<_>>())
+}
+
+/// What preemptible execution did on a disk, in a line.
+pub fn executed(executed: &Executed) -> String {
+    let Executed { preempted, timed, missed, split, .. } = executed;
+    let just_in_time = if executed.trusted { "on" } else { "off" };
+    format!(
+        "{preempted} times somebody went before a request under way; of {timed} arrivals foretold {missed} were missed; \
+         {split} movements split; just-in-time seeks {just_in_time}"
+    )
+}

@@ -1,0 +1,236 @@
+//! `spindle bench pool`: what a stripe over three disks gives beside one disk, and what a volume's share is worth while another's
+//! blocks are moved off its disk.
+
+use config::Document;
+use console::{ExitStatus, LatenessUs, bad_input, eprintln, print, println, table};
+use daemon::{Operator, Status};
+use serde::Serialize;
+use stats::SCHEMA;
+use units::{Duration, Instant};
+
+use super::live::{self, Job, Live};
+use crate::args;
+
+/// Reserves add up to the whole disk: who has less than its own was not kept from it by somebody's slack.
+const PLAN: &str = r#"
+[[disk]]
+name = "d0"
+drive = "deskstar-34gxp"
+
+[[disk]]
+name = "d1"
+drive = "deskstar-34gxp"
+
+[[disk]]
+name = "d2"
+drive = "deskstar-34gxp"
+
+[pool]
+disks = ["d0", "d1", "d2"]
+metadata = "1%"
+reorganise = "10%"
+
+[[pool.volume]]
+name = "one"
+size = "2GiB"
+disks = ["d1"]
+
+[[pool.volume]]
+name = "stripe"
+size = "2GiB"
+layout = "stripe"
+
+[[pool.volume]]
+name = "victim"
+size = "2GiB"
+disks = ["d0"]
+reserve = "50%"
+
+[[pool.volume]]
+name = "neighbour"
+size = "2GiB"
+disks = ["d0"]
+reserve = "39%"
+
+[[pool.volume]]
+name = "moved"
+size = "8GiB"
+disks = ["d0"]
+"#;
+
+const ONE: usize = 0;
+const STRIPE: usize = 1;
+const VICTIM: usize = 2;
+const NEIGHBOUR: usize = 3;
+const MOVED: &str = "moved";
+const SHARE: f64 = 0.5;
+/// As many MiB under way as keep three disks at work, one of them also where the next MiB is another's turn.
+const SEQUENTIAL: (&str, u32) = ("1m", 24);
+const RAMP_SECONDS: u64 = 3;
+const TAIL_SECONDS: u64 = 2;
+/// A move is written down beside the load before it begins.
+const DECLARING_SECONDS: u64 = 10;
+const SAMPLE: Duration = Duration::from_millis(500);
+/// Samples of a window of 2 s, and of one of 10 s.
+const SHORT_WINDOW: usize = 4;
+const LONG_WINDOW: usize = 20;
+const STRIPE_RATIO_MIN: f64 = 2.8;
+const SHARE_ERROR_MAX_POINTS: f64 = 1.0;
+
+#[derive(Debug, Serialize)]
+struct Striped {
+    one_bytes_per_s: f64,
+    stripe_bytes_per_s: f64,
+    ratio: f64,
+    holds: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Moving {
+    share: f64,
+    error_points: f64,
+    /// The furthest of any window of 10 s, and of any of 2 s.
+    worst_10s_error_points: f64,
+    worst_2s_error_points: f64,
+    moved_bytes: u64,
+    /// Whether blocks were moved up to the end of the measurement.
+    to_the_end: bool,
+    holds: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Shown {
+    schema: u32,
+    seconds: u64,
+    stripe: Striped,
+    moving: Moving,
+    lateness_us: LatenessUs,
+    load_average: Option<f64>,
+    holds: bool,
+}
+
+pub(crate) fn pool(args: &args::Pooled, json: bool) -> anyhow::Result<ExitStatus> {
+    live::installed()?;
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("plan.toml");
+    std::fs::write(&path, PLAN)?;
+    let document = Document::read(&path).map_err(bad_input)?;
+    eprintln!("one disk, then a stripe over three");
+    let (one_bytes_per_s, _) = sequential(&document, ONE, args.seconds)?;
+    let (stripe_bytes_per_s, _) = sequential(&document, STRIPE, args.seconds)?;
+    let ratio = stripe_bytes_per_s / one_bytes_per_s;
+    let holds = ratio >= STRIPE_RATIO_MIN;
+    let stripe = Striped { one_bytes_per_s, stripe_bytes_per_s, ratio, holds };
+    eprintln!("half of a disk, while blocks are moved off it at 10 %");
+    let (moving, end) = moved(&document, args.seconds.max(20))?;
+    let load = std::fs::read_to_string("/proc/loadavg").ok();
+    let load_average = load.and_then(|text| text.split(' ').next()?.parse().ok());
+    let holds = stripe.holds && moving.holds;
+    let lateness_us = LatenessUs::of(&end);
+    let seconds = args.seconds;
+    let shown = Shown { schema: SCHEMA, seconds, stripe, moving, lateness_us, load_average, holds };
+    if json {
+        println!("{}", serde_json::to_string(&shown)?);
+    } else {
+        print(&shown);
+    }
+    Ok(holds.into())
+}
+
+/// What reading a volume in order gives, in bytes a second.
+#[expect(clippy::cast_precision_loss, reason = "a rate to be shown")]
+fn sequential(document: &Document, volume: usize, seconds: u64) -> anyhow::Result<(f64, Status)> {
+    let (block, depth) = SEQUENTIAL;
+    let length = seconds + RAMP_SECONDS + TAIL_SECONDS;
+    let job = Job { block, depth, ..Job::new(volume, "read", length) };
+    let live = Live::start(document.plan(), &[job])?;
+    live::pause(Duration::from_secs(RAMP_SECONDS));
+    let samples = live.watch(SAMPLE, Duration::from_secs(seconds));
+    let end = live.end()?;
+    let ((from, first), (to, last)) = (&samples[0], &samples[samples.len() - 1]);
+    let sectors = last.volumes[volume].account.sectors - first.volumes[volume].account.sectors;
+    Ok((sectors.bytes().0 as f64 / to.since(*from).as_secs_f64(), end))
+}
+
+fn moved(document: &Document, seconds: u64) -> anyhow::Result<(Moving, Status)> {
+    let length = DECLARING_SECONDS + seconds + RAMP_SECONDS + TAIL_SECONDS;
+    let jobs = [Job::new(VICTIM, "randread", length), Job::new(NEIGHBOUR, "randread", length)];
+    let live = Live::start(document.plan(), &jobs)?;
+    let operator = live.operator(document.clone());
+    operator.settle(MOVED, None, Some(&["d2".to_owned()])).map_err(bad_input)?;
+    live::pause(Duration::from_secs(RAMP_SECONDS));
+    let before = on_the_way(&operator);
+    let samples = live.watch(SAMPLE, Duration::from_secs(seconds));
+    let after = on_the_way(&operator);
+    operator.pause_moving(true).map_err(bad_input)?;
+    drop(operator);
+    let end = live.end()?;
+    let off = |share: f64| (share - SHARE).abs() * 100.0;
+    let worst = |len: usize| shares(&samples, len).map(off).fold(0.0, f64::max);
+    let share = shares(&samples, samples.len() - 1).next().unwrap_or_default();
+    let to_the_end = after.is_some();
+    let moved_bytes = after.unwrap_or_default().saturating_sub(before.unwrap_or_default());
+    let worst_10s_error_points = worst(LONG_WINDOW);
+    let moving = Moving {
+        share,
+        error_points: off(share),
+        worst_10s_error_points,
+        worst_2s_error_points: worst(SHORT_WINDOW),
+        moved_bytes,
+        to_the_end,
+        holds: to_the_end
+            && moved_bytes > 0
+            && off(share) <= SHARE_ERROR_MAX_POINTS
+            && worst_10s_error_points <= SHARE_ERROR_MAX_POINTS,
+    };
+    Ok((moving, end))
+}
+
+/// What has been moved of what is on its way; `None`: nothing is on its way any more.
+fn on_the_way(operator: &Operator) -> Option<u64> {
+    let volumes = operator.pool()?.volumes;
+    volumes.iter().find_map(|volume| Some(volume.moving.as_ref()?.moved.0))
+}
+
+/// The victim's share in each window of so many samples.
+fn shares(samples: &[(Instant, Status)], len: usize) -> impl Iterator<Item = f64> + '_ {
+    samples.windows(len + 1).map(move |window| {
+        let ((from, first), (to, last)) = (&window[0], &window[len]);
+        let had = last.volumes[VICTIM].account.disk_time - first.volumes[VICTIM].account.disk_time;
+        had.as_secs_f64() / to.since(*from).as_secs_f64()
+    })
+}
+
+fn print(shown: &Shown) {
+    let held = |holds: bool| if holds { "holds" } else { "MISSED" }.to_owned();
+    let Striped { one_bytes_per_s, stripe_bytes_per_s, ratio, holds } = &shown.stripe;
+    let rows = [vec![
+        "1 MiB, in order".to_owned(),
+        format!("{:.1} MB/s", one_bytes_per_s / 1e6),
+        format!("{:.1} MB/s", stripe_bytes_per_s / 1e6),
+        format!("{ratio:.3}"),
+        held(*holds),
+    ]];
+    print!("{}", table::text(&["reads", "one disk", "stripe over 3", "times", ""], &rows));
+    let moving = &shown.moving;
+    let points = |points: f64| format!("{points:.2} points");
+    let rows = [vec![
+        "random 4 KiB, 50 %".to_owned(),
+        format!("{:.2} %", moving.share * 100.0),
+        points(moving.error_points),
+        points(moving.worst_10s_error_points),
+        points(moving.worst_2s_error_points),
+        units::Bytes(moving.moved_bytes).to_string(),
+        held(moving.holds),
+    ]];
+    let head = ["beside moving at 10 %", "share", "error", "worst 10 s", "worst 2 s", "moved", ""];
+    print!("\n{}", table::text(&head, &rows));
+    let late = &shown.lateness_us;
+    println!(
+        "\nthe drives were late by p50 {:.0} µs, p99 {:.0} µs, max {:.0} µs",
+        late.p50, late.p99, late.max
+    );
+    if let Some(load) = shown.load_average {
+        println!("the machine's load was {load}");
+    }
+}

@@ -1,0 +1,241 @@
+//! Figure 3: mean latency of best effort against the load of the streams (RTAS 2000 §4.3).
+//!
+//! Beside the busiest twenty minutes of the day, too, at the highest load: what LST wastes shows where best effort is much.
+//!
+//! The paper runs a whole day; here every twentieth minute of it is, which has the busiest twenty minutes' part of it.
+
+use engine::PolicyName;
+use engine::stream::TaskSet;
+use plot::{Line, Plot};
+
+use super::super::{Check, Experiment, Findings, Series};
+use super::layout::{Ground, Layout};
+use super::point::{BestEffort, Load, Measured};
+use super::{SEED, profile};
+use sim::loads::{Cello, MINUTES_A_DAY};
+
+pub(in super::super) const FIG3: Experiment = Experiment {
+    id: "clockwise-fig3",
+    title: "latency of best effort against the load of the streams",
+    run: fig3,
+};
+
+/// The paper's three and ours, in the order of the columns.
+const POLICIES: [(PolicyName, &str); 4] = [
+    (PolicyName::Edf, "EDF"),
+    (PolicyName::Lst, "LST"),
+    (PolicyName::DeltaL, "ΔL"),
+    (PolicyName::DeltaStar, "delta-star"),
+];
+const EDF: usize = 0;
+const LST: usize = 1;
+const DELTA_L: usize = 2;
+const DELTA_STAR: usize = 3;
+const LAYOUTS: [(Layout, &str); 2] = [(Layout::Rotation, "rotation"), (Layout::Random, "random")];
+/// Of the minutes of the day every so many is run, the first of the busiest among them.
+const MINUTES_APART: u32 = 20;
+/// Of the loads that are admitted every so many is run, from the second on, and the last.
+const LOADS_APART: usize = 4;
+/// Up to this part of the load that is admitted it is light or moderate; from that part on it is extreme.
+const MODERATE: f64 = 0.6;
+const EXTREME: f64 = 0.9;
+/// Loads that are no further apart are of the same streams, in MB/s.
+const SAME: f64 = 1e-6;
+const BELOW_THE_LAST: f64 = 0.999;
+/// Between two blocks of a large video on one of three disks.
+const PERIOD_S: f64 = 3.0 * 1_024.0 / 817.0;
+
+/// What one layout gave: for each load what each policy did.
+struct Curves {
+    name: &'static str,
+    points: Vec<(f64, [Measured; 4])>,
+    /// ΔL at the highest load, in ms.
+    least_slack_ms: f64,
+}
+
+fn fig3(told: &mut dyn FnMut(f64)) -> Findings {
+    let profile = profile();
+    let first = Cello::busiest().start % MINUTES_APART;
+    let minutes = (first..MINUTES_A_DAY).step_by(MINUTES_APART as usize);
+    let best_effort = BestEffort::of_the_day(minutes);
+    let (mut all, mut beside_the_busiest) = (Vec::new(), Vec::new());
+    for ((layout, name), begun) in LAYOUTS.into_iter().zip(0_u32..) {
+        let loads = Ground::new(layout, &profile, SEED).loads();
+        let last = loads.len() - 1;
+        let chosen = |nth: &usize| nth % LOADS_APART == 1 || *nth == last;
+        let mut points = Vec::new();
+        for nth in (0..loads.len()).filter(chosen) {
+            let load = Load::new(loads[nth].clone(), &best_effort);
+            points.push((load.mb_per_s, POLICIES.map(|(policy, _)| load.under(policy))));
+            let [nth, last] =
+                [nth, last].map(|loads| f64::from(u32::try_from(loads).expect("few")));
+            told(f64::from(begun) * 0.5 + nth / last * 0.5);
+        }
+        let slacks = loads[last].sets().iter().map(TaskSet::slack);
+        let least_slack_ms = slacks.min().expect("three disks").as_secs_f64() * 1e3;
+        if layout == Layout::Rotation {
+            let busiest = BestEffort::of_the_day(Cello::busiest());
+            let load = Load::new(loads[last].clone(), &busiest);
+            beside_the_busiest = POLICIES.map(|(policy, _)| load.under(policy)).to_vec();
+        }
+        all.push(Curves { name, points, least_slack_ms });
+    }
+    let busiest = busiest(&beside_the_busiest);
+    let checks = all.iter().flat_map(Curves::checks).chain(busiest).chain(between(&all)).collect();
+    let plots = vec![("-rotation", all[0].plot()), ("-random", all[1].plot())];
+    Findings { checks, series: all.iter().map(Curves::table).collect(), plots }
+}
+
+impl Curves {
+    fn table(&self) -> Series {
+        let columns = ["load_mb_per_s", "edf_ms", "lst_ms", "delta_l_ms", "delta_star_ms"];
+        let late = ["edf_late", "lst_late", "delta_l_late", "delta_star_late"];
+        let mut table = Series::new(self.name, &[&columns[..], &late].concat());
+        for (load, measured) in &self.points {
+            let means = measured.iter().map(|measured| measured.mean_ms);
+            let late = measured.iter().map(|measured| count(measured.misses));
+            table.rows.push(std::iter::once(*load).chain(means).chain(late).collect());
+        }
+        table
+    }
+
+    fn plot(&self) -> Plot {
+        let line = |(which, (_, name)): (usize, (PolicyName, &str))| Line {
+            name: name.into(),
+            points: self.points.iter().map(|(load, m)| (*load, m[which].mean_ms)).collect(),
+            dashed: false,
+        };
+        Plot {
+            caption: format!(
+                "Mean latency of best effort beside streams, {} (three atlas-ii, a day like CELLO's)",
+                self.name
+            ),
+            x: "load of the streams, MB/s".into(),
+            y: "mean latency of best effort, ms".into(),
+            lines: POLICIES.into_iter().enumerate().map(line).collect(),
+            y_log: true,
+            ..Plot::default()
+        }
+    }
+
+    /// One policy's mean latency over another's, at the loads that are within these parts of the highest.
+    fn ratios(&self, of: usize, over: usize, from: f64, to: f64) -> impl Iterator<Item = f64> {
+        let most = self.last().0;
+        let within = move |load: f64| load >= from * most && load <= to * most;
+        let points = self.points.iter().filter(move |(load, _)| within(*load));
+        points.map(move |(_, measured)| measured[of].mean_ms / measured[over].mean_ms)
+    }
+
+    fn last(&self) -> &(f64, [Measured; 4]) {
+        self.points.last().expect("some load is admitted")
+    }
+
+    /// Why ΔL has far more latency than LST at the last of the loads.
+    fn all_but_gone(&self) -> String {
+        let slack = self.least_slack_ms;
+        format!(
+            "the last pair that is admitted leaves a slack of {slack:.0} ms in the {PERIOD_S:.1} s between two blocks of a stream on \
+             one disk, and that has to do for the best effort of all of them; LST asks for none, and is safe beside \
+             small requests only. The paper's text does not say how little slack its last load left"
+        )
+    }
+
+    fn checks(&self) -> Vec<Check> {
+        let name = |what: &str| format!("{}: {what}", self.name);
+        let most = |ratios: &mut dyn Iterator<Item = f64>| ratios.fold(0.0, f64::max);
+        let least = |ratios: &mut dyn Iterator<Item = f64>| ratios.fold(f64::INFINITY, f64::min);
+        let late = |policy: usize| {
+            count(self.points.iter().map(|(_, measured)| measured[policy].misses).sum())
+        };
+        let mut checks = Vec::new();
+        for policy in [DELTA_L, DELTA_STAR] {
+            let what = format!("{}: blocks of streams late, all loads", POLICIES[policy].1);
+            checks.push(Check::at_most(name(&what), late(policy), 0.0, "blocks"));
+        }
+        for policy in [EDF, LST] {
+            let what = format!("{}: blocks of streams late, all loads", POLICIES[policy].1);
+            let remark =
+                "it promises nothing; the paper saw none beside requests as small as these";
+            checks.push(Check::told(name(&what), late(policy), "blocks", remark));
+        }
+        let answered = |(_, measured): &(f64, [Measured; 4])| {
+            let all = measured.map(|one| one.requests);
+            all.iter().all(|one| *one == all[0] && *one > 0)
+        };
+        assert!(self.points.iter().all(answered), "every request is answered under every policy");
+        let below = [LST, DELTA_L].map(|other| least(&mut self.ratios(EDF, other, 0.0, EXTREME)));
+        let what = "EDF ÷ the better of LST and ΔL, least below the extreme";
+        checks.push(Check::at_least(name(what), below[0].min(below[1]), 1.0, "ratio"));
+        let moderate = || self.ratios(LST, DELTA_L, 0.0, MODERATE);
+        let what = "LST ÷ ΔL, most at light and moderate load";
+        checks.push(Check::at_most(name(what), most(&mut moderate()), 1.0, "ratio"));
+        let what = "LST ÷ ΔL, least there: by a little";
+        checks.push(Check::at_least(name(what), least(&mut moderate()), 0.7, "ratio"));
+        let (_, end) = self.last();
+        let over = |one: usize, other: usize| end[one].mean_ms / end[other].mean_ms;
+        if self.name == "rotation" {
+            let what = "LST ÷ ΔL at the highest load";
+            checks.push(Check::at_least(name(what), over(LST, DELTA_L), 1.0, "times"));
+            let what = "EDF ÷ LST at the highest load";
+            let remark = "the paper has LST \"to a lesser extent\" worse than EDF there";
+            checks.push(Check::told(name(what), over(EDF, LST), "times", remark));
+            let what = "EDF ÷ delta-star at the highest load";
+            checks.push(Check::at_least(name(what), over(EDF, DELTA_STAR), 10.0, "times"));
+            let what = "EDF ÷ ΔL at the highest load";
+            let remark = "far apart in the paper's figure, of which the text gives no number";
+            checks.push(Check::told(name(what), over(EDF, DELTA_L), "times", remark));
+        } else {
+            let ratios = || self.ratios(LST, DELTA_L, 0.0, BELOW_THE_LAST);
+            let furthest = least(&mut ratios());
+            let what = "LST ÷ ΔL, furthest apart below the highest load: almost identical";
+            checks.push(Check::within(name(what), furthest, 1.0, 0.3, "ratio"));
+            let what = "LST ÷ ΔL at the highest load: almost identical";
+            let check = Check::within(name(what), over(LST, DELTA_L), 1.0, 0.3, "ratio");
+            checks.push(check.or_because(|| self.all_but_gone()));
+        }
+        for other in [LST, DELTA_L] {
+            let what = format!("delta-star ÷ {}, most of all loads", POLICIES[other].1);
+            let ratio = most(&mut self.ratios(DELTA_STAR, other, 0.0, 1.0));
+            checks.push(Check::at_most(name(&what), ratio, 1.0, "ratio"));
+        }
+        checks
+    }
+}
+
+/// The highest load in rotation beside the busiest twenty minutes: best effort that does not find room in dribs.
+fn busiest(measured: &[Measured]) -> Vec<Check> {
+    let over = |one: usize, other: usize| measured[one].mean_ms / measured[other].mean_ms;
+    let name = |what: &str| format!("rotation, highest load, the busiest 20 minutes: {what}");
+    let late: u64 = [DELTA_L, DELTA_STAR].map(|policy| measured[policy].misses).iter().sum();
+    vec![
+        Check::at_most(name("ΔL, delta-star: blocks late"), count(late), 0.0, "blocks"),
+        Check::at_least(name("LST ÷ ΔL: far best"), over(LST, DELTA_L), 2.0, "times"),
+        Check::at_least(name("LST ÷ EDF: worse"), over(LST, EDF), 1.0, "times"),
+        Check::at_least(name("ΔL ÷ delta-star"), over(DELTA_L, DELTA_STAR), 1.0, "times"),
+    ]
+}
+
+/// What the paper says of the two layouts beside each other.
+fn between(all: &[Curves]) -> Vec<Check> {
+    let [rotation, random] = all else { unreachable!("two layouts") };
+    let lost = random.last().0 / rotation.last().0;
+    let both = rotation.points.iter().filter_map(|(load, ours)| {
+        let same = random.points.iter().find(|(other, _)| (other - load).abs() < SAME)?;
+        Some((*ours, same.1))
+    });
+    let least = |policy: usize| {
+        let ratios = both.clone().map(|(rot, ran)| ran[policy].mean_ms / rot[policy].mean_ms);
+        ratios.fold(f64::INFINITY, f64::min)
+    };
+    let mut checks = vec![Check::at_most("random ÷ rotation, highest load", lost, 1.0, "ratio")];
+    for (policy, (_, name)) in POLICIES.iter().enumerate() {
+        let what = format!("{name}: latency, random ÷ rotation, least of all loads");
+        checks.push(Check::at_least(what, least(policy), 1.0, "ratio"));
+    }
+    checks
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+fn count(number: u64) -> f64 {
+    number as f64
+}

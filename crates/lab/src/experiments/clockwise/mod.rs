@@ -1,0 +1,37 @@
+//! "Real-Time Disk Scheduling in a Mixed-Media File System" (RTAS 2000, Clockwise): streams with deadlines, and best effort
+//! in their slack.
+//!
+//! Three `atlas-ii`, each with an engine of its own. A stream's consecutive blocks lie on consecutive disks, whatever
+//! their size: only so does a disk serve a stream of 245 KB/s in blocks of 256 KB "approximately every 3 seconds". Of the
+//! task sets the paper says that in each run "either" a video of 817 or one of 245 KB/s was added, and that there were 40
+//! of them up to 21 MB/s. Here the loads are n large videos without and with a small one, which gives as many; one of each
+//! by turns would be at 27 MB/s after 40. All streams begin at once, and with the same disk: what ΔL is worked out for, and what
+//! gives the queues of blocks of which the paper explains LST's losses. They read; the paper does not say what its did.
+//!
+//! ```text
+//! fig2   the slack against the load that is admitted
+//! fig3   latency of best effort against the load of the streams, by policy
+//! ```
+
+mod fig2;
+mod fig3;
+mod layout;
+mod point;
+
+pub(super) use fig2::FIG2;
+pub(super) use fig3::FIG3;
+pub(crate) use point::OneDisk;
+
+use config::drives;
+use drive_profile::Profile;
+
+/// Where the dice of these experiments start.
+const SEED: u64 = 1;
+/// The paper's drive.
+const DRIVE: &str = "atlas-ii";
+
+/// What is known of the paper's drive.
+fn profile() -> Profile {
+    let spec = drives::library(DRIVE).expect("a drive of the library");
+    config::profile::assumed(&spec.check().expect("the library's drives are sound"))
+}

@@ -1,0 +1,272 @@
+//! Insulation: what each of two neighbours keeps of what its share would be worth on a disk of its own.
+
+use config::{Plan, VolumeIndex};
+use plot::{Line, Plot};
+use units::{Duration, Instant, Sectors, Share};
+
+use super::sample::{length, mechanical, scenario, with_reserves};
+use super::{Check, Experiment, Findings, Series};
+use sim::VolumeView;
+use sim::World;
+
+pub(super) const INSULATION: Experiment = Experiment {
+    id: "vdisk-insulation",
+    title: "throughput ÷ (share × alone) of every pair of six workloads, at three splits, on two drives",
+    run: insulation,
+};
+
+const SCENARIO: &str = include_str!("../../experiments/vdisk-insulation.toml");
+const DRIVES: [&str; 2] = ["deskstar-34gxp", "hgst-7k8"];
+/// The scenario's workloads, in its order.
+const KINDS: [&str; 6] = ["seq 4K", "seq 1M", "rand 4K", "rand 64K", "bursts", "mix"];
+const BURSTS: usize = 4;
+const LONG: usize = 1;
+const MEBIBYTE: Sectors = Sectors(2_048);
+const SPLITS: [u32; 3] = [20, 50, 80];
+/// A neighbour keeps at least so much of what its share is worth.
+const KEPT_MIN: f64 = 0.95;
+/// A start, in which buckets give what they had saved up, is not looked at.
+const SETTLED: Duration = Duration::from_secs(4);
+/// Windows of which each is to have its share.
+const WINDOW: Duration = Duration::from_secs(2);
+/// How far a share may be off in a window, in points.
+const WINDOW_ERROR_MAX: f64 = 2.0;
+
+/// What one of two neighbours had.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Had {
+    /// Requests a second.
+    iops: f64,
+    /// The furthest that its share was off its reserve in any window, in points.
+    window_error: f64,
+}
+
+/// The plan's drive, reserves and, of its workloads, these, one a volume.
+pub(super) fn pair(plan: &Plan, kinds: &[Option<usize>; 2], first: u32) -> Plan {
+    let reserves = [Share::from_percent(first), Share::from_percent(100 - first)];
+    let mut set = with_reserves(plan, &reserves);
+    set.workloads.clear();
+    for (volume, kind) in kinds.iter().enumerate() {
+        let Some(kind) = *kind else { continue };
+        let mut load = plan.workloads[kind].clone();
+        load.volume = VolumeIndex(volume);
+        if kind != BURSTS {
+            set.workloads.push(load);
+            continue;
+        }
+        // A second on, a second off.
+        let seconds = length(plan).as_nanos() / Duration::from_secs(1).as_nanos();
+        for second in (0..seconds).step_by(2) {
+            let start = Duration::from_secs(second);
+            let stop = Some(start + Duration::from_secs(1));
+            set.workloads.push(config::Workload { start, stop, ..load.clone() });
+        }
+    }
+    set
+}
+
+pub(super) fn measure(plan: &Plan) -> [Had; 2] {
+    let mut world = World::new(plan);
+    let (mut at, end) = (Instant::ZERO + SETTLED, Instant::ZERO + length(plan));
+    world.run_until(at);
+    let views = |world: &mut World| [0, 1].map(|volume| world.volume(VolumeIndex(volume)));
+    let (first, mut before) = (views(&mut world), views(&mut world));
+    let mut errors = [0.0_f64; 2];
+    while at < end {
+        at += WINDOW;
+        world.run_until(at);
+        let now = views(&mut world);
+        for volume in 0..2 {
+            let had = (now[volume].disk_time - before[volume].disk_time).as_secs_f64();
+            let reserve = plan.volumes[volume].contract.reserve.as_f64();
+            let off = (had / WINDOW.as_secs_f64() - reserve).abs() * 100.0;
+            errors[volume] = errors[volume].max(off);
+        }
+        before = now;
+    }
+    let seconds = at.since(Instant::ZERO + SETTLED).as_secs_f64();
+    [0, 1].map(|volume| {
+        #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+        let requests = (before[volume].requests - first[volume].requests) as f64;
+        Had { iops: requests / seconds, window_error: errors[volume] }
+    })
+}
+
+const COLUMNS: [&str; 6] =
+    ["first", "second", "reserve", "kept_first", "kept_second", "window_error_points"];
+
+/// The plan on a drive of the library.
+pub(super) fn on(drive: &str) -> Plan {
+    let text = SCENARIO.replace("deskstar-34gxp", drive);
+    let size = if drive == DRIVES[0] { "9GiB" } else { "3000GiB" };
+    scenario("vdisk-insulation.toml", &text.replace("9GiB", size))
+}
+
+/// The whole matrix on one drive: a row a pair and split.
+pub(super) fn matrix(plan: &Plan, name: &str, told: &mut dyn FnMut(f64)) -> Series {
+    let mut series = Series::new(name, &COLUMNS);
+    // Each place alone: the inner half of a disk is slower than the outer.
+    let alone = |kind: usize| {
+        let had = |kinds, first| measure(&pair(plan, &kinds, first));
+        [had([Some(kind), None], 100)[0].iops, had([None, Some(kind)], 0)[1].iops]
+    };
+    let alone: Vec<[f64; 2]> = (0..KINDS.len()).map(alone).collect();
+    let pairs = || (0..KINDS.len()).flat_map(|one| (0..KINDS.len()).map(move |two| (one, two)));
+    for (done, (one, two)) in (1_u32..).zip(pairs().filter(|(one, two)| one < two)) {
+        for first in SPLITS {
+            let had = measure(&pair(plan, &[Some(one), Some(two)], first));
+            let share = f64::from(first) / 100.0;
+            let kept = [
+                had[0].iops / (share * alone[one][0]),
+                had[1].iops / ((1.0 - share) * alone[two][1]),
+            ];
+            let error = had[0].window_error.max(had[1].window_error);
+            #[expect(clippy::cast_precision_loss, reason = "one of six")]
+            series.rows.push(vec![one as f64, two as f64, share, kept[0], kept[1], error]);
+        }
+        told(f64::from(done) / 15.0);
+    }
+    series
+}
+
+fn insulation(told: &mut dyn FnMut(f64)) -> Findings {
+    let (mut checks, mut all, mut plots) = (Vec::new(), Vec::new(), Vec::new());
+    for (place, drive) in (0_u32..).zip(DRIVES) {
+        let begun = f64::from(place) / 2.0;
+        let plan = on(drive);
+        let series = matrix(&plan, drive, &mut |part| told(begun + part / 2.0));
+        let kept = || series.rows.iter().flat_map(|row| [(row, row[3]), (row, row[4])]);
+        let (row, least) = kept().min_by(|a, b| a.1.total_cmp(&b.1)).expect("there are pairs");
+        let name = format!("{drive}: least of throughput ÷ (share × alone) ({})", named(row));
+        checks.push(Check::at_least(name, least, KEPT_MIN, "ratio"));
+        checks.extend(window_checks(&plan, &series));
+        checks.extend(changing_checks(&plan));
+        plots.push((if place == 0 { "-deskstar-34gxp" } else { "-hgst-7k8" }, plot(&series)));
+        all.push(series);
+    }
+    Findings { checks, series: all, plots }
+}
+
+/// How far shares are off in windows of two seconds, at worst.
+fn window_checks(plan: &Plan, series: &Series) -> Vec<Check> {
+    // Who bursts has no share of a window in which it does not ask for it. A command is charged when it ends: the one
+    // that is under way when a window begins or ends is in one of the two, and one of 1 MiB is long.
+    let longest = mechanical(&plan.disks[0]).worst_case(MEBIBYTE);
+    let long = WINDOW_ERROR_MAX + longest.as_secs_f64() / WINDOW.as_secs_f64() * 100.0;
+    let has_long = |row: &[f64]| [row[0], row[1]].map(kind).contains(&KINDS[LONG]);
+    let drive = &series.name;
+    [(false, "", WINDOW_ERROR_MAX), (true, ", beside commands of 1 MiB", long)]
+        .into_iter()
+        .map(|(with_long, what, bound)| {
+            let rows = series.rows.iter();
+            let counted = rows.filter(|row| !has_bursts(row) && has_long(row) == with_long);
+            let worst = counted.max_by(|a, b| a[5].total_cmp(&b[5])).expect("there are pairs");
+            let name = format!("{drive}: most that a share is off in 2 s{what} ({})", named(worst));
+            Check::at_most(name, worst[5], bound, "points")
+        })
+        .collect()
+}
+
+/// What the neighbour does in turn: everything but bursts, five seconds each.
+const PATTERNS: [usize; 5] = [0, 2, 1, 3, 5];
+const PATTERN: Duration = Duration::from_secs(5);
+/// So far may the requests of a victim in five seconds be off their mean.
+const RATE_ERROR_MAX: f64 = 10.0;
+
+/// A random and a sequential victim at 50/50 beside a neighbour that changes its pattern every 5 s.
+fn changing_checks(plan: &Plan) -> Vec<Check> {
+    let longest = mechanical(&plan.disks[0]).worst_case(MEBIBYTE);
+    let bound = WINDOW_ERROR_MAX + longest.as_secs_f64() / WINDOW.as_secs_f64() * 100.0;
+    let mut checks = Vec::new();
+    for victim in [0, 2] {
+        let (share, rate) = changing(plan, victim);
+        let name = |what: &str| {
+            let drive = &plan.disks[0].drive.name;
+            format!("{drive}: {} beside a neighbour that changes every 5 s: {what}", KINDS[victim])
+        };
+        checks.push(Check::at_most(name("share off in any 2 s"), share, bound, "points"));
+        let rates = name("requests in any 5 s off their mean");
+        checks.push(Check::at_most(rates, rate, RATE_ERROR_MAX, "%"));
+    }
+    checks
+}
+
+/// How far the victim's share is off in any window, in points, and its rate in any pattern's time, in hundredths.
+fn changing(plan: &Plan, victim: usize) -> (f64, f64) {
+    let mut set = pair(plan, &[Some(victim), None], 50);
+    let (turns, end) = (length(plan).as_nanos() / PATTERN.as_nanos(), length(plan));
+    for turn in 0..turns {
+        let kind = PATTERNS[usize::try_from(turn).expect("a few") % PATTERNS.len()];
+        let start = PATTERN * turn;
+        let (volume, stop) = (VolumeIndex(1), Some((start + PATTERN).min(end)));
+        set.workloads.push(config::Workload {
+            volume,
+            start,
+            stop,
+            ..plan.workloads[kind].clone()
+        });
+    }
+    let mut world = World::new(&set);
+    let step = WINDOW / 4;
+    let mut samples = Vec::new();
+    let mut at = Instant::ZERO + PATTERN;
+    while at <= Instant::ZERO + end {
+        world.run_until(at);
+        samples.push(world.volume(VolumeIndex(0)));
+        at += step;
+    }
+    let off = |pair: &[VolumeView]| {
+        let had = (pair[4].disk_time - pair[0].disk_time).as_secs_f64() / WINDOW.as_secs_f64();
+        (had - 0.5).abs() * 100.0
+    };
+    let share = samples.windows(5).map(off).fold(0.0, f64::max);
+    #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+    let done = |from: &VolumeView, to: &VolumeView| (to.requests - from.requests) as f64;
+    let whole = samples.len() - 1;
+    #[expect(clippy::cast_precision_loss, reason = "a few samples")]
+    let mean = done(&samples[0], &samples[whole]) * 10.0 / whole as f64;
+    let rates =
+        samples.windows(11).map(|window| (done(&window[0], &window[10]) / mean - 1.0).abs());
+    (share, rates.fold(0.0, f64::max) * 100.0)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "one of six")]
+fn kind(number: f64) -> &'static str {
+    KINDS[number as usize]
+}
+
+fn has_bursts(row: &[f64]) -> bool {
+    [row[0], row[1]].map(kind).contains(&KINDS[BURSTS])
+}
+
+fn named(row: &[f64]) -> String {
+    format!("{} beside {} at {:.0} %", kind(row[0]), kind(row[1]), row[2] * 100.0)
+}
+
+fn plot(series: &Series) -> Plot {
+    let line = |split: u32| {
+        let at = |row: &&Vec<f64>| (row[2] * 100.0 - f64::from(split)).abs() < 1e-9;
+        let least = |row: &Vec<f64>| row[3].min(row[4]);
+        let points = (1_u32..).zip(series.rows.iter().filter(at));
+        Line {
+            name: format!("{split}/{}", 100 - split),
+            points: points.map(|(pair, row)| (f64::from(pair), least(row))).collect(),
+            dashed: false,
+        }
+    };
+    let bound = Line {
+        name: "bound".into(),
+        points: vec![(1.0, KEPT_MIN), (15.0, KEPT_MIN)],
+        dashed: true,
+    };
+    Plot {
+        caption: format!(
+            "What the worse off of two neighbours keeps of its share's worth ({})",
+            series.name
+        ),
+        x: format!("pair, in the order of {}", KINDS.join(", ")),
+        y: "throughput ÷ (share × alone)".into(),
+        lines: SPLITS.into_iter().map(line).chain([bound]).collect(),
+        ..Plot::default()
+    }
+}

@@ -1,0 +1,185 @@
+//! One point of a figure: a run, and what of it the figures show.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use config::{Access, Arrival, DiskIndex, Drawn, Mix, Plan, ProfileRef, Requests, VolumeIndex};
+use engine::{Executed, Execution};
+use units::{Bytes, Duration, Instant, Op, Operation};
+
+use super::super::sample::{length, scenario};
+use super::kb;
+use sim::{Uninterrupted, World};
+
+const SCENARIO: &str = include_str!("../../../experiments/spio.toml");
+/// At least so many requests of higher priority are averaged over.
+const HIGH_LEAST: f64 = 200.0;
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Point {
+    pub(super) drive: &'static str,
+    pub(super) execution: Execution,
+    pub(super) low: Low,
+    /// Requests of higher priority, a second.
+    pub(super) rate: f64,
+    /// What the engine knows of the drive; nothing for what is assumed of it.
+    pub(super) profile: Option<ProfileRef>,
+}
+
+/// The requests of low priority.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Low {
+    /// From dice.
+    Drawn { op: Op, access: Access, block: Bytes },
+    /// None.
+    Nobody,
+    /// From a list, once.
+    Listed(Arc<[Operation]>),
+}
+
+/// What a run measured.
+#[derive(Clone, Debug)]
+pub(super) struct Measured {
+    /// The durations that waiting is made of.
+    pub(super) commands: Uninterrupted,
+    pub(super) executed: Executed,
+    /// What the low-priority requests brought, in MB/s.
+    pub(super) mb_per_s: f64,
+    /// The same with what was read in slack.
+    pub(super) mb_per_s_prefetching: f64,
+    /// Mean response of the high-priority requests, in ms.
+    pub(super) high_ms: f64,
+    /// Low-priority requests answered.
+    pub(super) requests: u64,
+}
+
+/// What was run already: figures that show two sides of the same runs need them once.
+static RUNS: Mutex<Vec<(Point, Measured)>> = Mutex::new(Vec::new());
+
+impl Point {
+    /// The paper's drive, requests of `size` kB at random places, first come first served, nobody of higher priority.
+    pub(super) fn new(execution: Execution, op: Op, size: u32) -> Self {
+        let low = Low::Drawn { op, access: Access::Random, block: kb(size) };
+        Self { drive: "st318437lw", execution, low, rate: 0.0, profile: None }
+    }
+
+    pub(super) fn with_access(mut self, wanted: Access) -> Self {
+        if let Low::Drawn { access, .. } = &mut self.low {
+            *access = wanted;
+        }
+        self
+    }
+
+    pub(super) fn with_rate(self, rate: f64) -> Self {
+        Self { rate, ..self }
+    }
+
+    pub(super) fn knowing(self, profile: Option<ProfileRef>) -> Self {
+        Self { profile, ..self }
+    }
+
+    /// Runs it, or remembers how it went.
+    pub(super) fn measure(&self) -> Measured {
+        let known = || RUNS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, measured)) = known().iter().find(|(point, _)| point == self) {
+            return measured.clone();
+        }
+        let measured = self.run();
+        known().push((self.clone(), measured.clone()));
+        measured
+    }
+
+    /// How long a request waits on the mean, in ms.
+    pub(super) fn wait(&self) -> f64 {
+        self.measure().wait()
+    }
+
+    fn plan(&self) -> Plan {
+        let mut plan = scenario("spio.toml", SCENARIO);
+        let disk = &mut plan.disks[0];
+        if self.drive != disk.drive.name {
+            let spec = config::drives::library(self.drive).expect("a drive of the library");
+            let model = Arc::new(spec.check().expect("the library's drives are sound"));
+            let size = Bytes(model.capacity().0 * units::SECTOR_BYTES);
+            disk.drive = config::DriveRef {
+                name: self.drive.into(),
+                model: drive::AnyModel::Mechanical(model),
+            };
+            plan.volumes.iter_mut().for_each(|volume| volume.size = size);
+        }
+        disk.execution = self.execution;
+        disk.profile.clone_from(&self.profile);
+        plan.workloads[0].requests = match &self.low {
+            Low::Drawn { op, access, block } => {
+                let arrival = Arrival::Closed { outstanding: 1, think: Duration::ZERO };
+                let mix = if *op == Op::Write { Mix::Write } else { Mix::Read };
+                Requests::Drawn(Drawn { mix, access: *access, block: *block, arrival })
+            }
+            Low::Listed(operations) => Requests::Listed(Arc::clone(operations)),
+            Low::Nobody => Requests::Listed(Arc::new([])),
+        };
+        if self.rate == 0.0 {
+            plan.workloads.truncate(1);
+        } else if let Requests::Drawn(high) = &mut plan.workloads[1].requests {
+            high.arrival = Arrival::Open { interval: interval(self.rate) };
+            let seconds = length(&plan).as_secs_f64().max(HIGH_LEAST / self.rate);
+            plan.duration = Some(interval(1.0) * whole(seconds));
+        }
+        plan
+    }
+
+    fn run(&self) -> Measured {
+        let plan = self.plan();
+        let mut world = World::new(&plan);
+        let mut end = Instant::ZERO + length(&plan);
+        if let Low::Listed(operations) = &self.low {
+            // To the second in which the last was answered: what is left of it is idle, and counted nowhere.
+            let all = operations.len() as u64;
+            end = Instant::ZERO;
+            while world.volume(VolumeIndex(0)).requests < all {
+                end += Duration::from_millis(100);
+                world.run_until(end);
+            }
+        }
+        world.run_until(end);
+        let report = world.report();
+        let [low, high] = &report.volumes[..] else { unreachable!("two volumes") };
+        let executed = world.executed(DiskIndex(0)).unwrap_or_default();
+        let prefetched = mb(executed.prefetched.bytes()) / end.since(Instant::ZERO).as_secs_f64();
+        Measured {
+            commands: world.uninterrupted(DiskIndex(0)).clone(),
+            executed,
+            mb_per_s: low.bytes_per_s / 1e6,
+            mb_per_s_prefetching: low.bytes_per_s / 1e6 + prefetched,
+            high_ms: high.latency_ms.mean,
+            requests: low.requests,
+        }
+    }
+}
+
+impl Measured {
+    /// How long a request that comes at any time waits on the mean, in ms (equation 2).
+    pub(super) fn wait(&self) -> f64 {
+        self.commands.expected_wait().as_millis_f64()
+    }
+}
+
+/// The part of `before` that is lost, in %.
+pub(super) fn lost(before: f64, after: f64) -> f64 {
+    (1.0 - after / before) * 100.0
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+fn mb(bytes: Bytes) -> f64 {
+    bytes.0 as f64 / 1e6
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few hundred")]
+fn whole(number: f64) -> u64 {
+    number.round() as u64
+}
+
+/// The time between two requests of so many a second.
+fn interval(rate: f64) -> Duration {
+    Duration::from_nanos(whole(1e9 / rate))
+}

@@ -1,0 +1,255 @@
+//! Figures 14 and 15: traces (FAST 2003 §4.1.2), as seeded equivalents: the paper's traces are not to be had.
+//!
+//! Made up from Table 1, counts, mean sizes and ranges of blocks, and from what the text says of them:
+//! `DV15`, 15 video clients served first come first served by one process: each in its turn gets 256 kB, half a
+//! second of a video of 4 Mbit/s, in the order of its file, as requests of 128 blocks; `Elevator15`, the same clients
+//! asking at once, each one request of 128 blocks, the 15 of them served by an elevator; `TPC`, a database of 20
+//! warehouses: requests of 128 blocks at random places. Every fiftieth request or so is longer or shorter, so that
+//! the mean is the paper's. Of TPC's 1,376,482 requests the first [`TPC_RUN`] are run. All of them read.
+
+use std::sync::Arc;
+
+use engine::Execution;
+use plot::{Line, Plot};
+use units::{Extent, Lba, Operation, Sectors, Share};
+
+use super::super::{Check, Experiment, Findings, Series};
+use super::point::{Low, Point, lost};
+use super::{PAPER, WHOLE, ours};
+use sim::Dice;
+
+pub(in super::super) const FIG14: Experiment = Experiment {
+    id: "spio-fig14",
+    title: "expected waiting with traces (seeded equivalents)",
+    run: fig14,
+};
+
+pub(in super::super) const FIG15: Experiment = Experiment {
+    id: "spio-fig15",
+    title: "throughput with traces (seeded equivalents)",
+    run: fig15,
+};
+
+/// What Table 1 says of a trace.
+struct Facts {
+    name: &'static str,
+    requests: usize,
+    /// Mean size, in tenths of a block.
+    tenths: u64,
+    block_max: u64,
+    make: fn(&Facts, Dice) -> Vec<Operation>,
+}
+
+const TRACES: [Facts; 3] = [
+    Facts { name: "DV15", requests: 10_800, tenths: 1_287, block_max: 28_442_272, make: by_turns },
+    Facts {
+        name: "Elevator15",
+        requests: 10_180,
+        tenths: 1_276,
+        block_max: 28_429_968,
+        make: swept,
+    },
+    Facts {
+        name: "TPC",
+        requests: 1_376_482,
+        tenths: 1_265,
+        block_max: 8_005_312,
+        make: scattered,
+    },
+];
+/// So many of TPC's requests are run.
+const TPC_RUN: usize = 20_000;
+const CLIENTS: usize = 15;
+/// Requests of one client's turn.
+const TURN: usize = 4;
+/// What nearly all requests are long, and what the others are.
+const USUAL: u64 = 128;
+const LONG: u64 = 256;
+const SHORT: u64 = 64;
+
+/// The video server's requests.
+pub(super) fn video_server() -> Low {
+    Low::Listed(made(&TRACES[0], 0))
+}
+
+/// The same where an elevator orders them.
+pub(super) fn video_server_by_elevator() -> Low {
+    Low::Listed(made(&TRACES[1], 1))
+}
+
+fn made(facts: &Facts, stream: u64) -> Arc<[Operation]> {
+    let mut list = (facts.make)(facts, Dice::new(1, stream));
+    // The one request of which the place is known.
+    let last = list.last_mut().expect("a trace has requests");
+    last.extent = Extent::new(Lba(facts.block_max - last.extent.len.0 + 1), last.extent.len);
+    list.into()
+}
+
+impl Facts {
+    /// A size such that the mean is the paper's.
+    fn size(&self, dice: &mut Dice) -> u64 {
+        let usual = USUAL * 10;
+        let (other, apart) = if self.tenths > usual {
+            (LONG, self.tenths - usual)
+        } else {
+            (SHORT, usual - self.tenths)
+        };
+        let ppb = apart * 100_000_000 / other.abs_diff(USUAL);
+        let odd = Share::from_ppb(u32::try_from(ppb).expect("a few hundredths"));
+        if dice.chance(odd) { other } else { USUAL }
+    }
+
+    /// How many are run.
+    fn run(&self) -> usize {
+        self.requests.min(if self.tenths == TRACES[2].tenths { TPC_RUN } else { self.requests })
+    }
+
+    /// Where each client's file begins, and from where it is read: a random place in its fifteenth of the blocks.
+    fn clients(&self, dice: &mut Dice) -> Vec<u64> {
+        let part = self.block_max / CLIENTS as u64;
+        let room = part - part / 4;
+        (0..CLIENTS as u64).map(|client| client * part + dice.below(room)).collect()
+    }
+
+    fn read(start: u64, len: u64) -> Operation {
+        Operation::read(Extent::new(Lba(start), Sectors(len)))
+    }
+}
+
+/// Each client's turn in a fixed order that is not that of the disk.
+fn by_turns(facts: &Facts, mut dice: Dice) -> Vec<Operation> {
+    let mut at = facts.clients(&mut dice);
+    for place in (1..CLIENTS).rev() {
+        let other = usize::try_from(dice.below(place as u64 + 1)).expect("under fifteen");
+        at.swap(place, other);
+    }
+    let mut next = |nth: usize| {
+        let client = nth / TURN % CLIENTS;
+        let len = facts.size(&mut dice);
+        at[client] += len;
+        Facts::read(at[client] - len, len)
+    };
+    (0..facts.run()).map(&mut next).collect()
+}
+
+/// One request of each client, in the order of the disk.
+fn swept(facts: &Facts, mut dice: Dice) -> Vec<Operation> {
+    let mut at = facts.clients(&mut dice);
+    let mut next = |nth: usize| {
+        let len = facts.size(&mut dice);
+        let client = nth % CLIENTS;
+        at[client] += len;
+        Facts::read(at[client] - len, len)
+    };
+    (0..facts.run()).map(&mut next).collect()
+}
+
+fn scattered(facts: &Facts, mut dice: Dice) -> Vec<Operation> {
+    let mut next = |_| {
+        let len = facts.size(&mut dice);
+        Facts::read(dice.below(facts.block_max - len), len)
+    };
+    (0..facts.run()).map(&mut next).collect()
+}
+
+/// Non-preemptible, the paper's, ours.
+fn ways() -> [Execution; 3] {
+    [WHOLE, PAPER, ours()]
+}
+
+/// A row of a table for each trace: what each way of executing it measures.
+fn each(told: &mut dyn FnMut(f64), of: fn(&Point) -> f64) -> Vec<[f64; 3]> {
+    let mut rows = Vec::new();
+    for (facts, stream) in TRACES.iter().zip(0..) {
+        let list = made(facts, stream);
+        let point = |execution| {
+            let low = Low::Listed(Arc::clone(&list));
+            Point { drive: "st318437lw", execution, low, rate: 0.0, profile: None }
+        };
+        rows.push(ways().map(|how| of(&point(how))));
+        told(f64::from(u32::try_from(stream).expect("three") + 1) / 3.0);
+    }
+    rows
+}
+
+fn fig14(told: &mut dyn FnMut(f64)) -> Findings {
+    let rows = each(told, Point::wait);
+    let spared: Vec<f64> = rows.iter().map(|row| lost(row[0], row[1])).collect();
+    let most = spared.iter().copied().fold(0.0, f64::max);
+    let video = rows[0][0] / rows[0][1];
+    let mut checks = counts();
+    checks.extend([
+        Check::within("most of the waiting spared by spIO, of three traces", most, 65.0, 13.0, "%"),
+        Check::at_least("the video server (DV15): waiting of npIO ÷ spIO", video, 2.1, "times")
+            .beside(2.1),
+    ]);
+    findings("waiting", "expected waiting, ms", "Expected waiting", &rows, checks)
+}
+
+fn fig15(told: &mut dyn FnMut(f64)) -> Findings {
+    let rows = each(told, |point| point.measure().mb_per_s);
+    let losses: Vec<f64> = rows.iter().map(|row| lost(row[0], row[1])).collect();
+    let most = losses.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let checks = vec![
+        Check::at_most("most throughput lost by spIO, of three traces", most, 10.0, "%")
+            .beside(10.0),
+        Check::at_most("the video server (DV15): lost", losses[0], 6.0, "%").beside(6.0),
+        Check::at_most("Elevator15 ÷ DV15, npIO", rows[1][0] / rows[0][0], 1.0, "ratio"),
+    ];
+    findings("throughput", "throughput, MB/s", "Throughput", &rows, checks)
+}
+
+/// The equivalents against Table 1.
+fn counts() -> Vec<Check> {
+    let mut checks = Vec::new();
+    for (facts, stream) in TRACES.iter().zip(0..) {
+        let list = made(facts, stream);
+        let sum: u64 = list.iter().map(|operation| operation.extent.len.0).sum();
+        let [sum, count, requests] = [sum, list.len() as u64, facts.requests as u64].map(number);
+        let last = list.iter().map(|operation| operation.extent.end().0 - 1).max().unwrap_or(0);
+        let name = |what: &str| format!("{}: {what}", facts.name);
+        let mean = number(facts.tenths) / 10.0;
+        checks.push(Check::within(name("mean size"), sum / count, mean, 0.3, "blocks"));
+        checks.push(Check::within(
+            name("largest block"),
+            number(last),
+            number(facts.block_max),
+            0.0,
+            "blocks",
+        ));
+        if facts.run() == facts.requests {
+            checks.push(Check::within(name("requests"), count, requests, 0.0, "requests"));
+        }
+    }
+    checks
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+fn number(count: u64) -> f64 {
+    count as f64
+}
+
+fn findings(name: &str, y: &str, what: &str, rows: &[[f64; 3]], checks: Vec<Check>) -> Findings {
+    let mut table = Series::new(name, &["trace", "npio", "spio", "ours"]);
+    for (row, nth) in rows.iter().zip(1_u32..) {
+        table.rows.push([&[f64::from(nth)][..], row].concat());
+    }
+    let line = |column: usize, name: &str| Line {
+        name: name.into(),
+        points: table.points(0, column),
+        dashed: false,
+    };
+    let plot = Plot {
+        caption: format!("{what} with seeded equivalents of the paper's traces (st318437lw)"),
+        x: "trace: 1 DV15, 2 Elevator15, 3 TPC".into(),
+        y: y.into(),
+        lines: vec![
+            line(1, "non-preemptible"),
+            line(2, "semi-preemptible, the paper's"),
+            line(3, "semi-preemptible, ours"),
+        ],
+        bars: true,
+        ..Plot::default()
+    };
+    Findings { checks, series: vec![table], plots: vec![("", plot)] }
+}

@@ -1,0 +1,100 @@
+//! `spindle-lab reproduce`: the papers' experiments.
+
+use anyhow::Context;
+use console::{ExitStatus, Progress, bad_input, eprintln, print, println, table};
+
+use crate::args;
+use crate::experiments::{Experiment, Outcome};
+
+pub(crate) fn run(args: &args::Reproduce, json: bool) -> anyhow::Result<ExitStatus> {
+    let experiments = choose(&args.ids)?;
+    // Before anything is run: what is known to have no place need not be computed.
+    std::fs::create_dir_all(&args.out)
+        .map_err(|error| bad_input(format!("{}: {error}", args.out.display())))?;
+    let mut outcomes = Vec::new();
+    for experiment in experiments {
+        let bar = Progress::new(experiment.id);
+        let outcome = experiment.run(&args.out, &mut |part| bar.set(part));
+        bar.finish();
+        let outcome = outcome.with_context(|| format!("{}", args.out.display()))?;
+        if !json {
+            print(&experiment, &outcome);
+        }
+        outcomes.push(outcome);
+    }
+    let held = outcomes.iter().all(Outcome::holds);
+    if json {
+        println!("{}", to_json(&outcomes)?);
+    }
+    Ok(held.into())
+}
+
+fn choose(ids: &[String]) -> anyhow::Result<Vec<Experiment>> {
+    if ids.is_empty() {
+        return Ok(Experiment::ALL.to_vec());
+    }
+    let find = |id: &String| {
+        Experiment::find(id).ok_or_else(|| {
+            let known: Vec<_> = Experiment::ALL.iter().map(|known| known.id).collect();
+            bad_input(format!("no experiment `{id}`: expected one of {}", known.join(", ")))
+        })
+    };
+    ids.iter().map(find).collect()
+}
+
+/// One object: the outcome itself for one experiment, or all of them in one.
+fn to_json(outcomes: &[Outcome]) -> serde_json::Result<String> {
+    if let [outcome] = outcomes {
+        return serde_json::to_string(outcome);
+    }
+    serde_json::to_string(&serde_json::json!({ "schema": stats::SCHEMA, "experiments": outcomes }))
+}
+
+fn print(experiment: &Experiment, outcome: &Outcome) {
+    println!("{}: {}", experiment.id, experiment.title);
+    let rows: Vec<Vec<String>> = outcome
+        .checks
+        .iter()
+        .map(|check| {
+            vec![
+                check.name.clone(),
+                format!("{:.3}", check.ours),
+                check.paper.map_or("-".into(), |paper| format!("{paper:.3}")),
+                check
+                    .bound
+                    .map_or("-".into(), |bound| format!("{} {}", check.relation, shown(bound))),
+                check.unit.into(),
+                match (check.holds, &check.reason) {
+                    (Some(true), _) => "holds",
+                    (Some(false), Some(_)) => "explained",
+                    (Some(false), None) => "MISSED",
+                    (None, _) => check.relation,
+                }
+                .into(),
+            ]
+        })
+        .collect();
+    print!("{}", table::text(&["check", "ours", "paper", "bound", "unit", ""], &rows));
+    for check in outcome.checks.iter().filter(|check| check.holds.is_none()) {
+        if let Some(remark) = &check.reason {
+            println!("{}: {remark}", check.name);
+        }
+    }
+    let mut told = Vec::new();
+    let explained = outcome.checks.iter().filter(|check| check.holds == Some(false));
+    for reason in explained.filter_map(|check| check.reason.as_ref()) {
+        if !told.contains(&reason) {
+            println!("explained: {reason}");
+            told.push(reason);
+        }
+    }
+    for file in &outcome.files {
+        eprintln!("wrote {file}");
+    }
+}
+
+/// A bound: three digits behind the point at most, and none that say nothing.
+fn shown(bound: f64) -> String {
+    let text = format!("{bound:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

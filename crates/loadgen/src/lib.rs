@@ -1,0 +1,196 @@
+//! Clients that load a volume over NBD as a workload says: the loops of the simulator, live.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use anyhow::Context;
+use config::{Requests, Workload};
+use daemon::Clock;
+use nbd::Address;
+use nbd::client::{Client, Receiver, Sender};
+use sim::{Dice, Generator};
+use stats::Latency;
+use units::{Duration, Instant, Op, Operation};
+
+/// A client at work on a thread of its own, in a closed loop.
+#[derive(Debug)]
+pub struct Load {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Load {
+    /// Connects to `export` and begins. When this returns, the client has opened the export.
+    pub fn start(
+        address: &Address,
+        export: &str,
+        workload: &Workload,
+        dice: Dice,
+    ) -> anyhow::Result<Self> {
+        let (client, generator) = open(address, export, workload, dice)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let work = move || drive(client, generator, &stopped);
+        let thread = std::thread::Builder::new().name(export.to_owned()).spawn(work)?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Sends no more, waits for what is under way, and says goodbye.
+    pub fn stop(self) -> anyhow::Result<()> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("a client does not panic")
+    }
+}
+
+fn open(
+    address: &Address,
+    export: &str,
+    workload: &Workload,
+    dice: Dice,
+) -> anyhow::Result<(Client, Generator)> {
+    let mut client = Client::connect(address).with_context(|| format!("{address}"))?;
+    let opened = client.go(export).with_context(|| format!("export {export}"))?;
+    let Requests::Drawn(drawn) = &workload.requests else {
+        anyhow::bail!("a trace is for simulation only")
+    };
+    let generator = Generator::new(drawn, opened.size.sectors_floor(), dice);
+    Ok((client, generator))
+}
+
+fn drive(mut client: Client, mut generator: Generator, stop: &AtomicBool) -> anyhow::Result<()> {
+    let outstanding = generator.outstanding().context("an open loop has a client of its own")?;
+    let mut payload = Vec::new();
+    let mut send = |client: &mut Client, cookie| {
+        let operation = generator.operation();
+        let writes = operation.op == Op::Write;
+        payload.resize(if writes { operation.extent.len.bytes_usize() } else { 0 }, 0);
+        client.send(cookie, operation, &payload)
+    };
+    for cookie in 0..u64::from(outstanding) {
+        send(&mut client, cookie)?;
+    }
+    let mut under_way = outstanding;
+    while under_way > 0 {
+        let completion = client.receive()?;
+        completion.result.map_err(|error| anyhow::anyhow!("a request failed: {error}"))?;
+        if stop.load(Ordering::Relaxed) {
+            under_way -= 1;
+        } else {
+            send(&mut client, completion.cookie)?;
+        }
+    }
+    client.disconnect().context("goodbye")
+}
+
+/// A client that sends when it is time, whatever is under way: one thread asks, another hears the answers.
+#[derive(Debug)]
+pub struct OpenLoad {
+    stop: mpsc::Sender<()>,
+    asking: JoinHandle<anyhow::Result<Sender>>,
+    hearing: JoinHandle<anyhow::Result<Latency>>,
+}
+
+/// What is sent next, and when; `None` at the end.
+type Next = Box<dyn FnMut() -> Option<(Instant, Operation)> + Send>;
+
+impl OpenLoad {
+    /// Connects to `export` and begins. When this returns, the client has opened the export.
+    pub fn start(
+        address: &Address,
+        export: &str,
+        workload: &Workload,
+        dice: Dice,
+    ) -> anyhow::Result<Self> {
+        let (client, mut generator) = open(address, export, workload, dice)?;
+        anyhow::ensure!(generator.outstanding().is_none(), "a closed loop has a client of its own");
+        let clock = Clock::start();
+        let mut due = clock.now();
+        let next = move || {
+            due += generator.pause();
+            Some((due, generator.operation()))
+        };
+        Self::with(client, export, clock, Box::new(next))
+    }
+
+    /// The same for a list whose times count from `from` on `clock`.
+    pub fn start_timed(
+        address: &Address,
+        export: &str,
+        timed: Arc<[(Duration, Operation)]>,
+        (clock, from): (Clock, Instant),
+    ) -> anyhow::Result<Self> {
+        let mut client = Client::connect(address).with_context(|| format!("{address}"))?;
+        client.go(export).with_context(|| format!("export {export}"))?;
+        let mut sent = 0;
+        let next = move || {
+            let (at, operation) = *timed.get(sent)?;
+            sent += 1;
+            Some((from + at, operation))
+        };
+        Self::with(client, export, clock, Box::new(next))
+    }
+
+    fn with(client: Client, export: &str, clock: Clock, next: Next) -> anyhow::Result<Self> {
+        let (sender, receiver) = client.split();
+        let (stop, stopped) = mpsc::channel();
+        let (sent, under_way) = mpsc::channel();
+        let thread = || std::thread::Builder::new().name(export.to_owned());
+        let ask = move || ask(sender, next, clock, &sent, &stopped);
+        let asking = thread().spawn(ask)?;
+        let hearing = thread().spawn(move || hear(receiver, clock, &under_way))?;
+        Ok(Self { stop, asking, hearing })
+    }
+
+    /// Sends no more, waits for what is under way, says goodbye, and tells how long answers took.
+    pub fn stop(self) -> anyhow::Result<Latency> {
+        // A client that has failed does not listen; it is joined below and says why.
+        let _ = self.stop.send(());
+        let sender = self.asking.join().expect("a client does not panic");
+        let latency = self.hearing.join().expect("a client does not panic")?;
+        sender?.disconnect().context("goodbye")?;
+        Ok(latency)
+    }
+}
+
+/// Sends until told to stop. A request's cookie is the time at which it was sent.
+fn ask(
+    mut sender: Sender,
+    mut next: Next,
+    clock: Clock,
+    sent: &mpsc::Sender<()>,
+    stopped: &mpsc::Receiver<()>,
+) -> anyhow::Result<Sender> {
+    while let Some((due, operation)) = next() {
+        let left = std::time::Duration::from_nanos(due.saturating_since(clock.now()).as_nanos());
+        if stopped.recv_timeout(left) != Err(mpsc::RecvTimeoutError::Timeout) {
+            return Ok(sender);
+        }
+        let payload = match operation.op {
+            Op::Write => vec![0; operation.extent.len.bytes_usize()],
+            _ => Vec::new(),
+        };
+        sender.send(clock.now().as_nanos(), operation, &payload)?;
+        sent.send(()).context("nobody hears the answers")?;
+    }
+    // Who stops it, or has gone.
+    let _ = stopped.recv();
+    Ok(sender)
+}
+
+/// Hears one answer for each request that was sent.
+fn hear(
+    mut receiver: Receiver,
+    clock: Clock,
+    under_way: &mpsc::Receiver<()>,
+) -> anyhow::Result<Latency> {
+    let mut latency = Latency::default();
+    while under_way.recv().is_ok() {
+        let completion = receiver.receive()?;
+        completion.result.map_err(|error| anyhow::anyhow!("a request failed: {error}"))?;
+        let took: Duration = clock.now().saturating_since(Instant::from_nanos(completion.cookie));
+        latency.record(took);
+    }
+    Ok(latency)
+}
