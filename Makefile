@@ -115,7 +115,7 @@ soak: fuzz
 
 # Malformed handshakes, requests and configs, from fixed seeds on.
 fuzz:
-	$(CARGO) run --release --locked -p spindle-nbd --example fuzz_session -- 1 2000000
+	$(CARGO) run --release --locked -p spindle-nbd --features fuzz --example fuzz_session -- 1 2000000
 	$(CARGO) run --release --locked -p spindle-config --example fuzz_config -- 1 3000000
 
 # What libFuzzer finds to say to a session, guided by coverage. The compiler's stable release can do that, without its
@@ -127,7 +127,7 @@ COVERAGE := -Cpasses=sancov-module -Ccodegen-units=1 -Cllvm-args=-sanitizer-cove
   -Cllvm-args=-sanitizer-coverage-trace-compares
 fuzz-guided:
 	mkdir -p fuzz/corpus fuzz/artifacts
-	$(CARGO) run --locked -p spindle-nbd --example fuzz_corpus -- fuzz/corpus 2000
+	$(CARGO) run --locked -p spindle-nbd --features fuzz --example fuzz_corpus -- fuzz/corpus 2000
 	RUSTFLAGS="$(COVERAGE)" $(CARGO) build --release --locked --manifest-path fuzz/Cargo.toml \
 	  --target $(TRIPLE) --target-dir $(TARGET)/fuzz
 	$(TARGET)/fuzz/$(TRIPLE)/release/session fuzz/corpus -dict=fuzz/nbd.dict -artifact_prefix=fuzz/artifacts/ \

@@ -16,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
-use nbd::{Address, Listening, Mode};
+use nbd::{Address, BoundSocket, SocketMode};
 use subtle::ConstantTimeEq;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
@@ -88,7 +88,7 @@ impl Token {
 
 #[derive(Debug)]
 enum Socket {
-    Unix(Listening),
+    Unix(BoundSocket),
     Tcp(StdTcpListener, Token),
 }
 
@@ -111,7 +111,7 @@ impl Bound {
             };
             match address {
                 Address::Unix(path) => {
-                    let listening = Listening::bind(path, Mode::Owner).map_err(named)?;
+                    let listening = BoundSocket::bind(path, SocketMode::Owner).map_err(named)?;
                     listening.listener.set_nonblocking(true)?;
                     Ok(Socket::Unix(listening))
                 }
@@ -190,7 +190,7 @@ async fn serve(bound: Bound, api: Api, stopped: oneshot::Receiver<()>) {
     for socket in bound.0 {
         let (places, graceful) = (Arc::clone(&places), Arc::clone(&graceful));
         let task = match socket {
-            Socket::Unix(Listening { listener, file }) => {
+            Socket::Unix(BoundSocket { listener, file }) => {
                 files.push(file);
                 let listener = UnixListener::from_std(listener).expect("within a runtime");
                 let listener = Arc::new(listener);

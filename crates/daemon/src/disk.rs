@@ -15,7 +15,7 @@ use engine::{
 use flight::Recorded;
 use host::{Clock, WakeupMargin};
 use nbd::limits::STATUS_SEGMENTS_MAX;
-use nbd::{Allocation, Errno, ExportId, Handle, Reply, Segment, Told};
+use nbd::{Allocation, Errno, ExportId, Handle, Reply, Segment, BlockStatusReply};
 use units::{DiskTime, Duration, Extent, Instant, Op, Operation};
 
 use crate::door::lock;
@@ -351,7 +351,7 @@ impl DiskThread {
             Message::Portion(portion) => self.take(portion, now),
             Message::Ask(id, extent) => {
                 let result = Ok(self.segments(extent));
-                self.handle.tell(Told { id, result });
+                self.handle.reply_block_status(BlockStatusReply { id, result });
             }
             // Who asked may have gone; then nobody wants to know.
             Message::Look(look, to) => drop(to.try_send(self.view(look, now))),

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use engine::VolumeId;
-use nbd::{ClientName, Errno, Export, ExportId, Exports, Query, Reply, Request, Sink};
+use nbd::{ClientName, Errno, Export, ExportId, Exports, BlockStatusRequest, Reply, Request, RequestHandler};
 use units::{Bytes, Instant, Op, Operation};
 use volume::VolumeMap;
 
@@ -198,7 +198,7 @@ impl Router {
     }
 }
 
-impl Sink for Router {
+impl RequestHandler for Router {
     fn submit(&mut self, request: Request) {
         let table = self.routes.read();
         // Whoever had it open is being sent away, by threads of which this one has not come to it yet.
@@ -222,7 +222,7 @@ impl Sink for Router {
         self.waiting[disk].push(Message::Request(incoming));
     }
 
-    fn ask(&mut self, query: Query) -> Option<Query> {
+    fn block_status(&mut self, query: BlockStatusRequest) -> Option<BlockStatusRequest> {
         let table = self.routes.read();
         let Some(route) = table.routes.get(&query.export) else { return Some(query) };
         match &route.home {
@@ -238,17 +238,17 @@ impl Sink for Router {
         None
     }
 
-    fn bells(&self) -> io::Result<Vec<OwnedFd>> {
+    fn completion_fds(&self) -> io::Result<Vec<OwnedFd>> {
         self.doors.iter().filter_map(Door::bell).collect()
     }
 
-    fn look(&mut self, answered: &mut Vec<Reply>) {
+    fn poll_completions(&mut self, answered: &mut Vec<Reply>) {
         for door in &self.doors {
             door.look(answered);
         }
     }
 
-    fn submitted_batch_end(&mut self, answered: &mut Vec<Reply>) {
+    fn flush_batch(&mut self, answered: &mut Vec<Reply>) {
         self.turn = None;
         answered.append(&mut self.late);
         for (door, messages) in self.doors.iter().zip(&mut self.waiting) {

@@ -313,8 +313,8 @@ fn settings(nbd: &config::Nbd) -> Result<Settings, TlsError> {
         export_connections_max: nbd.volume_connections,
         requests_max: nbd.requests,
         memory_max: nbd.memory,
-        handshake_max: nbd.handshake,
-        stall_max: nbd.stall,
+        handshake_timeout: nbd.handshake,
+        stall_timeout: nbd.stall,
         tls: nbd.tls.as_ref().map(read).transpose()?,
     })
 }

@@ -13,7 +13,10 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}; to repeat:");
-            eprintln!("cargo run -p spindle-nbd --example fuzz_session -- {} 1", failure.seed);
+            eprintln!(
+                "cargo run -p spindle-nbd --features fuzz --example fuzz_session -- {} 1",
+                failure.seed
+            );
             ExitCode::FAILURE
         }
     }

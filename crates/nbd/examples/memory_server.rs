@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
-use spindle_nbd::memory::{Fixed, Memory, Null};
+use spindle_nbd::memory::{FixedExports, MemoryHandler, NullHandler};
 use spindle_nbd::{Address, Export, ExportId, Listing, Server, Settings, Tls, TlsFiles};
 use units::{Bytes, Instant};
 
@@ -49,12 +49,14 @@ fn serve(arguments: &[String]) -> Result<(), String> {
             text => exports.push(export(exports.len(), text)?),
         }
     }
-    let exports = Fixed(exports);
+    let exports = FixedExports(exports);
     let address: Address = address.parse().map_err(|error| format!("{error}"))?;
     let server = Server::bind(&[address]).map_err(|error| error.to_string())?;
     let server = server.with_settings(settings)?;
-    let mut memory =
-        Memory::new(&Fixed(if null { Vec::new() } else { exports.0.clone() }), &server);
+    let mut memory = MemoryHandler::new(
+        &FixedExports(if null { Vec::new() } else { exports.0.clone() }),
+        &server,
+    );
     let handle = server.handle();
     std::thread::spawn(move || {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
@@ -63,7 +65,7 @@ fn serve(arguments: &[String]) -> Result<(), String> {
     // Time stands still here, so that no deadline is ever missed: only a daemon has a clock to read.
     let clock = || Instant::ZERO;
     let served = if null {
-        server.run(&exports, &mut Null::default(), &clock)
+        server.run(&exports, &mut NullHandler::default(), &clock)
     } else {
         server.run(&exports, &mut memory, &clock)
     };

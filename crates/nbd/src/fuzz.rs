@@ -13,18 +13,19 @@ use rustls::ServerConfig;
 use rustls::server::ResolvesServerCertUsingSni;
 use units::{Bytes, Extent, Lba, Op, Sectors};
 
-use crate::export::{Export, ExportId, Exports};
 use crate::limits::{
     BYTES_IN_FLIGHT_MAX, MEMORY_MIN, PAYLOAD_ACCEPTED_BYTES_MAX, PAYLOAD_SKIP_BYTES_MAX,
     RECEIVE_BYTES_MAX, REQUESTS_MAX,
 };
-use crate::request::{
-    Allocation, ClientRequestId, ConnectionId, Errno, Query, Request, Segment, Splice,
+use crate::proto::export::{Export, ExportId, Exports};
+use crate::proto::request::{
+    Allocation, BlockStatusRequest, ClientRequestId, ConnectionId, Errno, ReadModifyWrite, Request,
+    Segment,
 };
-use crate::session::{Budget, Event, Session, World};
-use crate::settings::{Listing, Settings};
-use crate::tls::{ClientName, Identity, Tls};
-use crate::wire::{RequestHeader, command, info, option, option_request};
+use crate::proto::session::{Budget, Event, Session, SessionContext};
+use crate::proto::settings::{Listing, Settings};
+use crate::proto::tls::{ClientName, Identity, Tls};
+use crate::proto::wire::{RequestHeader, command, info, option, option_request};
 
 /// A case that failed. Its text ends with the seed that repeats it alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,16 +149,16 @@ impl Dice {
 /// What the disk owes an answer to.
 enum Outstanding {
     Request(Request),
-    Splice(Splice),
-    Query(Query),
+    ReadModifyWrite(ReadModifyWrite),
+    BlockStatus(BlockStatusRequest),
 }
 
 impl Outstanding {
     fn id(&self) -> ClientRequestId {
         match self {
             Self::Request(request) => request.id,
-            Self::Splice(splice) => splice.id,
-            Self::Query(query) => query.id,
+            Self::ReadModifyWrite(splice) => splice.id,
+            Self::BlockStatus(query) => query.id,
         }
     }
 }
@@ -234,17 +235,17 @@ impl Case {
             }
             self.session.invariants();
         }
-        self.depart();
+        self.end();
     }
 
     /// Whatever happened, all memory comes back.
-    fn depart(self) {
+    fn end(self) {
         let Self { session, mut budget, memory, outstanding, .. } = self;
-        let mut in_flight = session.depart(&mut budget);
+        let mut in_flight = session.into_in_flight(&mut budget);
         assert_eq!(in_flight.count(), outstanding.len(), "each request is known until answered");
         for request in outstanding {
             let entry = in_flight.close(request.id().sequence).expect("an outstanding request");
-            budget.give(entry.bytes);
+            budget.release(entry.bytes);
         }
         assert_eq!(budget.free(), memory, "no memory is lost");
     }
@@ -253,7 +254,10 @@ impl Case {
         let mut events = Vec::new();
         let Self { session, exports, settings, opened, budget, .. } = self;
         let events_to = &mut events;
-        session.feed(bytes, &mut World { exports, settings, opened, budget, events: events_to });
+        session.feed(
+            bytes,
+            &mut SessionContext { exports, settings, opened, budget, events: events_to },
+        );
         self.note(events);
     }
 
@@ -261,14 +265,14 @@ impl Case {
         let mut events = Vec::new();
         let Self { session, exports, settings, opened, budget, dice, .. } = self;
         let events_to = &mut events;
-        let mut world = World { exports, settings, opened, budget, events: events_to };
+        let mut context = SessionContext { exports, settings, opened, budget, events: events_to };
         if session.blocked().is_some() {
-            session.resume(&mut world);
-        } else if let Some(space) = session.payload_space(world.budget) {
+            session.resume(&mut context);
+        } else if let Some(space) = session.payload_space(context.budget) {
             let count = space.len().min(1 + dice.size(100_000));
-            session.payload_filled(count, &mut world);
+            session.payload_filled(count, &mut context);
         } else if dice.one_in(200) {
-            session.leave();
+            session.begin_shutdown();
         }
         self.note(events);
     }
@@ -279,7 +283,7 @@ impl Case {
         self.session.take_backlog();
         let common_name = self.dice.one_in(2).then(|| "vm".to_owned());
         let client = Identity { common_name, fingerprint: [7; 32] };
-        self.session.secured(self.dice.one_in(2).then_some(client));
+        self.session.tls_established(self.dice.one_in(2).then_some(client));
     }
 
     fn note(&mut self, events: Vec<Event>) {
@@ -295,19 +299,19 @@ impl Case {
                     assert!(!operation.op.writes() || !self.exports.0.read_only, "it is writable");
                     self.outstanding.push(Outstanding::Request(request));
                 }
-                Event::Splice(splice) => {
-                    let Splice { span, data, .. } = &splice;
+                Event::ReadModifyWrite(splice) => {
+                    let ReadModifyWrite { span, data, .. } = &splice;
                     assert!(disk.contains(span.outer()), "a write lies inside the export");
                     assert!(!span.is_whole(), "it is of less than sectors");
                     let payload = data.as_ref().map_or(span.len.0, |data| data.len() as u64);
                     assert_eq!(payload, span.len.0, "it brings its data");
                     assert!(!self.exports.0.read_only, "it is writable");
                     assert_eq!(self.exports.0.block_min.0, 1, "it is aligned");
-                    self.outstanding.push(Outstanding::Splice(splice));
+                    self.outstanding.push(Outstanding::ReadModifyWrite(splice));
                 }
-                Event::Query(query) => {
+                Event::BlockStatus(query) => {
                     assert!(disk.contains(query.extent), "a question lies inside the export");
-                    self.outstanding.push(Outstanding::Query(query));
+                    self.outstanding.push(Outstanding::BlockStatus(query));
                 }
                 Event::StartTls => self.securing = true,
                 Event::Opened(_) => {
@@ -327,17 +331,20 @@ impl Case {
         let at = self.dice.size(self.outstanding.len());
         let (sequence, known) = match self.outstanding.swap_remove(at) {
             Outstanding::Request(request) => self.perform(request),
-            Outstanding::Splice(splice) => {
+            Outstanding::ReadModifyWrite(splice) => {
                 let failed = self.dice.one_in(8);
                 let result = if failed { Err(Errno::Io) } else { Ok(Vec::new()) };
                 let sequence = splice.id.sequence;
                 (sequence, self.session.reply(sequence, result, &mut self.budget))
             }
-            Outstanding::Query(query) => self.tell(query),
+            Outstanding::BlockStatus(query) => self.reply_block_status(query),
         };
         assert!(known, "it was outstanding");
         assert!(!self.session.reply(sequence, Ok(Vec::new()), &mut self.budget), "and is no more");
-        assert!(!self.session.tell(sequence, Ok(&[]), &mut self.budget), "in either way");
+        assert!(
+            !self.session.reply_block_status(sequence, Ok(&[]), &mut self.budget),
+            "in either way"
+        );
         self.session.reply(self.dice.next(), Err(Errno::Perm), &mut self.budget);
     }
 
@@ -358,7 +365,7 @@ impl Case {
         (sequence, self.session.reply(sequence, result, &mut self.budget))
     }
 
-    fn tell(&mut self, query: Query) -> (u64, bool) {
+    fn reply_block_status(&mut self, query: BlockStatusRequest) -> (u64, bool) {
         let segment = |dice: &mut Dice| Segment {
             len: Sectors(dice.among(&[0, 1, 8, 1 << 22, 1 << 40])),
             allocation: dice.among(&[Allocation::Data, Allocation::Zeroes, Allocation::Hole]),
@@ -370,7 +377,7 @@ impl Case {
         if self.dice.one_in(20) {
             return (sequence, self.session.reply(sequence, Ok(Vec::new()), &mut self.budget));
         }
-        (sequence, self.session.tell(sequence, result, &mut self.budget))
+        (sequence, self.session.reply_block_status(sequence, result, &mut self.budget))
     }
 
     fn send(&mut self) {

@@ -1,7 +1,7 @@
 //! Block protocols: an NBD server and a small NBD client.
 //!
 //! ```text
-//!  sockets ── bytes ──▶ Session ── Request ──▶ Sink (the disks)
+//!  sockets ── bytes ──▶ Session ── Request ──▶ RequestHandler (the disks)
 //!                          ▲                      │
 //!  sockets ◀── bytes ── Output ◀─── Reply ──── Handle
 //! ```
@@ -13,43 +13,45 @@
 //!
 //! Invariants:
 //! - whatever a client sends, nothing here panics, and memory stays under the bounds of [`limits`];
-//! - a request that reached the [`Sink`] lies inside its export, on sector borders, and a writing one only
+//! - a request that reached the [`RequestHandler`] lies inside its export, on sector borders, and a writing one only
 //!   reaches a writable export;
 //! - a request is answered at most once, and its memory is accounted for until that answer is sent.
 
+#![cfg_attr(
+    not(feature = "sockets"),
+    allow(dead_code, unused_imports, reason = "the server and the client use them")
+)]
+
+#[cfg(feature = "sockets")]
 mod address;
-mod connection;
-mod crew;
-mod event_loop;
-mod export;
-mod handle;
-mod listener;
-mod reply;
-mod request;
-mod server;
-mod settings;
-mod socket_file;
-mod span;
-mod splice;
-mod tls;
-mod vigil;
-mod wire;
-
-pub mod client;
-pub mod fuzz;
 pub mod limits;
-pub mod memory;
-pub mod session;
+mod proto;
+#[cfg(feature = "sockets")]
+mod server;
 
+#[cfg(feature = "sockets")]
+pub mod client;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
+
+#[cfg(feature = "sockets")]
 pub use address::{Address, AddressError};
-pub use export::{Export, ExportId, Exports};
-pub use handle::{Handle, InUse, ServerGone};
-pub use request::{
-    Allocation, ClientRequestId, ConnectionId, Errno, Query, Reply, Request, Segment, Sink, Splice,
-    Told,
+pub use proto::byte_range::ByteRange;
+pub use proto::export::{Export, ExportId, Exports};
+pub use proto::request::{
+    Allocation, BlockStatusReply, BlockStatusRequest, ClientRequestId, ConnectionId, Errno,
+    ReadModifyWrite, Reply, Request, Segment,
 };
-pub use server::Server;
-pub use settings::{Listing, Settings};
-pub use socket_file::{Listening, Mode};
-pub use span::Span;
-pub use tls::{ClientName, ClientNameError, Fingerprint, Identity, Tls, TlsError, TlsFiles};
+pub use proto::session;
+pub use proto::settings::{Listing, Settings};
+pub use proto::tls::{ClientName, ClientNameError, Fingerprint, Identity, Tls, TlsError, TlsFiles};
+#[cfg(feature = "sockets")]
+pub use server::handle::{Handle, InUse, ServerStopped};
+#[cfg(feature = "sockets")]
+pub use server::handler::RequestHandler;
+#[cfg(feature = "sockets")]
+pub use server::memory;
+#[cfg(feature = "sockets")]
+pub use server::socket_file::{BoundSocket, SocketMode};
+#[cfg(feature = "sockets")]
+pub use server::threads::Server;

@@ -43,16 +43,16 @@ pub const STATUS_PAYLOAD_BYTES_MAX: usize = 64;
 
 /// What a write to parts of sectors holds beside its payload: the first and the last sector, as they were read and as they
 /// are written.
-pub const SPLICE_BYTES: usize = 4 * SECTOR;
+pub const READ_MODIFY_WRITE_BYTES: usize = 4 * SECTOR;
 /// A sector's bytes, as an index into memory.
 pub(crate) const SECTOR: usize = 512;
 
 /// The largest buffer that is kept to be used again.
-pub const SPARE_BYTES_MAX: usize = 2 * MIB;
+pub const RECYCLED_BUFFER_BYTES_MAX: usize = 2 * MIB;
 /// The most spare buffers of each size, a power of two.
-pub const SPARES_MAX: usize = 64;
+pub const RECYCLED_BUFFERS_MAX: usize = 64;
 /// What all spare buffers of a server hold together at most; each of its threads has its part.
-pub const SPARES_BYTES_MAX: usize = 64 * MIB;
+pub const RECYCLED_BYTES_MAX: usize = 64 * MIB;
 
 /// The most requests of one connection that wait for an answer.
 pub const REQUESTS_MAX: usize = 256;
@@ -65,7 +65,7 @@ pub const HANDSHAKE_OUTPUT_BYTES_MAX: usize = 64 * KIB;
 /// What is read at once where a long payload is expected behind a head.
 pub const HEAD_BYTES: usize = 4 * KIB;
 /// What is read at once behind a payload that is read straight into its buffer: the longest head of a request.
-pub const AHEAD_BYTES: usize = 32;
+pub const NEXT_HEAD_BYTES: usize = 32;
 /// The most bytes handed to a session at once.
 pub const RECEIVE_BYTES_MAX: usize = 256 * KIB;
 
@@ -79,20 +79,20 @@ pub const LISTENERS_MAX: usize = 64;
 pub const PAYLOADS_BYTES_MAX: usize = 1_024 * MIB;
 
 /// How long a handshake may take, unless a config says otherwise.
-pub const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a message may stand still that has begun and not ended, on its way in or out, unless a config says
 /// otherwise: a client that is asleep, or gone without a word.
-pub const STALL_MAX: Duration = Duration::from_secs(60);
+pub const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest that either of the two can be set to.
-pub const PATIENCE_MAX: Duration = Duration::from_secs(86_400);
+pub const TIMEOUT_MAX: Duration = Duration::from_secs(86_400);
 /// The least memory that a connection can be held to: what the protocol wants a server to take in one piece.
 pub const MEMORY_MIN: Bytes = Bytes(1 << 20);
 /// Encrypted bytes that wait to be sent, besides the session's own output.
 pub const TLS_BYTES_MAX: usize = 256 * KIB;
 /// How long one message may hold memory, on its way in or out, while others wait for memory.
-pub const HOLD_MAX: Duration = Duration::from_secs(30);
+pub const MEMORY_HOLD_MAX: Duration = Duration::from_secs(30);
 /// How long a stopping server waits for a client to take its last answers.
-pub const STOP_MAX: Duration = Duration::from_secs(10);
+pub const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The smallest minimum block size an export can have. What is no whole number of sectors is made one here: everything
 /// behind the frontend counts sectors.
@@ -108,7 +108,7 @@ pub(crate) const LIST_BYTES_MAX: usize =
 /// One answer unsent, besides its data.
 pub(crate) const PIECE_BYTES_MAX: usize = 128;
 
-/// The most memory one session holds, whatever its client does: what [`crate::session::Session::memory`]
+/// The most memory one session holds, whatever its client does: what [`crate::proto::session::Session::memory`]
 /// never exceeds.
 ///
 /// Twice the payloads, because a buffer that is used again may be twice as large as what it is used for.
@@ -122,7 +122,8 @@ pub const SESSION_BYTES_MAX: usize = 2 * BYTES_IN_FLIGHT_MAX
 
 const _: () = assert!(SECTOR as u64 == units::SECTOR_BYTES);
 const _: () = assert!(
-    SPARE_BYTES_MAX.is_power_of_two() && SPARES_BYTES_MAX >= 8 * THREADS_MAX * SPARE_BYTES_MAX
+    RECYCLED_BUFFER_BYTES_MAX.is_power_of_two()
+        && RECYCLED_BYTES_MAX >= 8 * THREADS_MAX * RECYCLED_BUFFER_BYTES_MAX
 );
 const _: () =
     assert!(MEMORY_MIN.0 >= STATUS_BYTES_MAX as u64 && MEMORY_MIN.0 <= PAYLOAD_BYTES_MAX as u64);

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, channel};
 
 use spindle_nbd::client::{Client, Receiver as Answers, Sender};
-use spindle_nbd::memory::Fixed;
-use spindle_nbd::{Address, Export, ExportId, Handle, Reply, Request, Server, Sink, Span};
+use spindle_nbd::memory::FixedExports;
+use spindle_nbd::{
+    Address, ByteRange, Export, ExportId, Handle, Reply, Request, RequestHandler, Server,
+};
 use tempfile::TempDir;
 use units::{Bytes, Instant, Op};
 
@@ -32,7 +34,7 @@ impl Dice {
 #[derive(Clone)]
 struct Forward(std::sync::mpsc::Sender<Request>);
 
-impl Sink for Forward {
+impl RequestHandler for Forward {
     fn submit(&mut self, request: Request) {
         assert!(!request.operation.extent.is_empty(), "there is something to do");
         self.0.send(request).expect("somebody takes requests");
@@ -67,8 +69,8 @@ fn disk(requests: &Receiver<Request>, handle: &Handle, mut dice: Dice) {
     }
 }
 
-fn span(start: usize, len: usize) -> Span {
-    Span { start: Bytes(start as u64), len: Bytes(len as u64) }
+fn span(start: usize, len: usize) -> ByteRange {
+    ByteRange { start: Bytes(start as u64), len: Bytes(len as u64) }
 }
 
 struct Connection {
@@ -126,8 +128,8 @@ fn what_several_connections_write_into_one_sector_is_all_there() {
     std::thread::scope(|scope| {
         scope.spawn(move || disk(&requests, &handle, order));
         scope.spawn(move || {
-            let mut sinks = vec![Forward(sender); THREADS];
-            server.run_on_threads(&Fixed(vec![export]), &mut sinks, &|| Instant::ZERO)
+            let mut handlers = vec![Forward(sender); THREADS];
+            server.run_on_threads(&FixedExports(vec![export]), &mut handlers, &|| Instant::ZERO)
         });
         let open = |_| Connection::open(&address);
         let mut connections: Vec<_> = (0..CONNECTIONS).map(open).collect();

@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 
 use spindle_nbd::client::{Client, ClientError};
 use spindle_nbd::{
-    Address, ConnectionId, Errno, Export, ExportId, Exports, Handle, Reply, Request, Server,
-    Settings, Sink, limits,
+    Address, ConnectionId, Errno, Export, ExportId, Exports, Handle, Reply, Request,
+    RequestHandler, Server, Settings, limits,
 };
 use tempfile::TempDir;
 use units::{Bytes, Duration, Extent, Instant, Lba, Op, Operation, Sectors};
@@ -41,12 +41,12 @@ struct Forward {
     closed: Sender<ConnectionId>,
 }
 
-impl Sink for Forward {
+impl RequestHandler for Forward {
     fn submit(&mut self, request: Request) {
         self.requests.send(request).expect("somebody takes requests");
     }
 
-    fn closed(&mut self, connection: ConnectionId) {
+    fn connection_closed(&mut self, connection: ConnectionId) {
         let _ = self.closed.send(connection);
     }
 }
@@ -82,9 +82,9 @@ impl Running {
         let clock = Arc::new(AtomicU64::new(0));
         let time = Arc::clone(&clock);
         let thread = std::thread::spawn(move || {
-            let mut sink = Forward { requests, closed: closed_sender };
+            let mut handler = Forward { requests, closed: closed_sender };
             let now = || Instant::from_nanos(time.load(Ordering::SeqCst));
-            server.run(&Volumes, &mut sink, &now).expect("polls");
+            server.run(&Volumes, &mut handler, &now).expect("polls");
         });
         let thread = Some(thread);
         (Self { directory, handle, addresses, clock, closed, thread }, taken)
@@ -377,7 +377,7 @@ fn who_haggles_for_ever_is_dropped_and_who_is_in_is_not() {
     let mut client = running.client();
     let mut idler = UnixStream::connect(running.directory.path().join("socket")).expect("in");
     idler.read_exact(&mut [0; 18]).expect("greeted");
-    let late = limits::HANDSHAKE_MAX + Duration::from_millis(1);
+    let late = limits::HANDSHAKE_TIMEOUT + Duration::from_millis(1);
     running.clock.store(late.as_nanos(), Ordering::SeqCst);
     assert_eq!(idler.read(&mut [0]).expect("closed"), 0);
     client.read(extent(0, 1)).expect("read");
@@ -420,8 +420,8 @@ fn answer_all(handle: Handle, taken: Receiver<Request>) {
 fn promised_payloads_that_do_not_come_give_way_when_others_need_memory() {
     let (running, taken) = Running::start_small();
     answer_all(running.handle.clone(), taken);
-    let mut hogs: Vec<_> = (0..4).map(|_| running.raw()).collect();
-    for hog in &mut hogs {
+    let mut holds_memory_too_long: Vec<_> = (0..4).map(|_| running.raw()).collect();
+    for hog in &mut holds_memory_too_long {
         hog.write_all(&request_head(1, 0, 16 << 20)).expect("sent");
         hog.write_all(&vec![0; 15 * MIB]).expect("sent");
     }
@@ -430,7 +430,7 @@ fn promised_payloads_that_do_not_come_give_way_when_others_need_memory() {
     let (sender, answered) = channel();
     std::thread::spawn(move || sender.send(client.receive().expect("answered").result));
     assert_eq!(running.pass_time_until(&answered), Ok(vec![0; 4096]));
-    for mut hog in hogs {
+    for mut hog in holds_memory_too_long {
         assert!(matches!(hog.read(&mut [0]), Ok(0) | Err(_)), "hung up on");
     }
 }
@@ -497,7 +497,7 @@ fn a_payload_that_gets_the_memory_of_a_dropped_one_has_time_to_arrive() {
 /// Answers on the server's own thread, from within `submit`.
 struct Echo(Arc<Mutex<Option<Handle>>>);
 
-impl Sink for Echo {
+impl RequestHandler for Echo {
     fn submit(&mut self, request: Request) {
         let length = request.operation.extent.len.bytes_usize();
         let handle = self.0.lock().expect("not poisoned");

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, ThreadId};
 
 use spindle_nbd::client::Client;
-use spindle_nbd::memory::Fixed;
+use spindle_nbd::memory::FixedExports;
 use spindle_nbd::{
-    Address, ConnectionId, Errno, Export, ExportId, Handle, InUse, Reply, Request, Server,
-    Settings, Sink,
+    Address, ConnectionId, Errno, Export, ExportId, Handle, InUse, Reply, Request, RequestHandler,
+    Server, Settings,
 };
 use tempfile::TempDir;
 use units::{Bytes, Extent, Instant, Lba, Operation, Sectors};
@@ -17,7 +17,7 @@ const THREADS: usize = 3;
 /// Reads of this sector are answered when somebody reads another one.
 const WITHHELD: Lba = Lba(7);
 
-/// What the threads' sinks have in common.
+/// What the threads' handlers have in common.
 #[derive(Default)]
 struct Desk {
     answers: Vec<Reply>,
@@ -29,7 +29,7 @@ struct Desk {
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Desk>>);
 
-impl Sink for Shared {
+impl RequestHandler for Shared {
     fn submit(&mut self, request: Request) {
         let mut desk = self.0.lock().expect("whole");
         let thread = std::thread::current().id();
@@ -40,7 +40,7 @@ impl Sink for Shared {
         desk.answers.push(Reply { id: request.id, result: Ok(data) });
     }
 
-    fn submitted_batch_end(&mut self, answered: &mut Vec<Reply>) {
+    fn flush_batch(&mut self, answered: &mut Vec<Reply>) {
         let mut desk = self.0.lock().expect("whole");
         let held = |reply: &Reply| reply.result.as_ref().is_ok_and(|data| data[0] == 7);
         if !desk.answers.iter().all(held) {
@@ -65,10 +65,10 @@ impl Running {
         let server = server.with_threads(THREADS).expect("there are threads");
         let server = server.with_settings(settings).expect("allowed");
         let (handle, desk) = (server.handle(), Shared::default());
-        let mut sinks = vec![desk.clone(); THREADS];
+        let mut handlers = vec![desk.clone(); THREADS];
         let thread = std::thread::spawn(move || {
-            let exports = Fixed(vec![Export::new(ExportId(4), "vol", Bytes(1 << 20))]);
-            server.run_on_threads(&exports, &mut sinks, &|| Instant::ZERO).expect("polls");
+            let exports = FixedExports(vec![Export::new(ExportId(4), "vol", Bytes(1 << 20))]);
+            server.run_on_threads(&exports, &mut handlers, &|| Instant::ZERO).expect("polls");
         });
         Self { _directory: directory, address, handle, desk, thread }
     }

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use spindle_nbd::memory::{Fixed, Memory};
+use spindle_nbd::memory::{FixedExports, MemoryHandler};
 use spindle_nbd::{Address, ClientName, Export, ExportId, Handle, Server, Settings, Tls, TlsFiles};
 use tempfile::TempDir;
 use units::{Bytes, Instant};
@@ -99,7 +99,7 @@ impl Running {
         let export = |id, name: &str| Export::new(ExportId(id), name, Bytes(1 << 20));
         let mut secret = export(0, "secret");
         secret.clients = Some(vec![ClientName::CommonName("vm".into())]);
-        let exports = Fixed(vec![secret, export(1, "shared")]);
+        let exports = FixedExports(vec![secret, export(1, "shared")]);
         let files = TlsFiles {
             certificate: certificates.file("localhost.crt"),
             key: certificates.file("localhost.key"),
@@ -110,7 +110,7 @@ impl Running {
         let settings = Settings { tls, ..Settings::default() };
         let server = server.with_settings(settings).expect("within the limits");
         let address = server.addresses().expect("bound").remove(0);
-        let (handle, mut memory) = (server.handle(), Memory::new(&exports, &server));
+        let (handle, mut memory) = (server.handle(), MemoryHandler::new(&exports, &server));
         let thread = std::thread::spawn(move || {
             server.run(&exports, &mut memory, &|| Instant::ZERO).expect("polls");
         });

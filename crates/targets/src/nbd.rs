@@ -110,7 +110,7 @@ impl NbdTarget {
     pub fn open(uri: &str, writable: bool) -> Result<Self, NbdError> {
         let (address, name) = parse(uri).ok_or_else(|| NbdError::Uri(uri.to_owned()))?;
         let mut client = Client::connect(&address)?;
-        let tells_status = client.agree_on_status(&name)?;
+        let tells_status = client.negotiate_block_status(&name)?;
         let export = client.go(&name)?;
         if writable && export.is_read_only() {
             return Err(NbdError::ReadOnly);
@@ -201,7 +201,7 @@ impl Target for NbdTarget {
         }
         let asked = self.clock.now();
         let first = Extent::new(Lba(0), self.facts.block);
-        self.broken |= self.sender.send_status(ASKED, first).is_err();
+        self.broken |= self.sender.send_block_status(ASKED, first).is_err();
         let (cookie, done, at) = if self.broken { None } else { self.heard.recv().ok() }?;
         (done && cookie == ASKED).then(|| at.since(asked))
     }

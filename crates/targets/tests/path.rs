@@ -2,7 +2,7 @@
 
 use std::thread::JoinHandle;
 
-use nbd::memory::{Fixed, Memory};
+use nbd::memory::{FixedExports, MemoryHandler};
 use nbd::{Address, Export, ExportId, Handle, Server};
 use profiler::{Outcome, Tag, Target};
 use spindle_targets::NbdTarget;
@@ -21,10 +21,10 @@ impl Running {
         let directory = tempfile::tempdir().expect("a directory");
         let socket = directory.path().join("nbd.sock");
         let uri = format!("nbd+unix:///disk?socket={}", socket.display());
-        let exports = Fixed(vec![Export::new(ExportId(0), "disk", Bytes(1 << 20))]);
+        let exports = FixedExports(vec![Export::new(ExportId(0), "disk", Bytes(1 << 20))]);
         let server = Server::bind(&[Address::Unix(socket)]).expect("it is free");
         let handle = server.handle();
-        let mut memory = Memory::new(&exports, &server);
+        let mut memory = MemoryHandler::new(&exports, &server);
         let serve = move || server.run(&exports, &mut memory, &|| Instant::ZERO).expect("served");
         let thread = Some(std::thread::spawn(serve));
         Self { handle, thread, _directory: directory, uri }

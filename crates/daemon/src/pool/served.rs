@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use backend::Failure;
 use nbd::limits::STATUS_SEGMENTS_MAX;
-use nbd::{Allocation, Errno, ExportId, Handle, Query, Reply, Segment, Told};
+use nbd::{Allocation, Errno, ExportId, Handle, BlockStatusRequest, Reply, Segment, BlockStatusReply};
 use units::{Extent, Lba, Op, Operation, Sectors};
 use volume::DiskId;
 use volume::pool::flow::{
@@ -171,14 +171,14 @@ impl Served {
     }
 
     /// Tells a client which sectors of a volume have a place.
-    pub(crate) fn tell(&self, volume: PoolVolumeId, query: Query) {
+    pub(crate) fn tell(&self, volume: PoolVolumeId, query: BlockStatusRequest) {
         let inner = self.inner();
         // A volume that has shrunk or gone since is told as data: what is asked of it fails.
         let whole = |one: &volume::pool::Volume| Extent::new(Lba(0), one.size.sectors());
         let there = inner.flow.pool().state().volume(volume).map(whole);
         if !there.is_some_and(|whole| whole.contains(query.extent)) {
             let segment = Segment { len: query.extent.len, allocation: Allocation::Data };
-            return self.handle.tell(Told { id: query.id, result: Ok(vec![segment]) });
+            return self.handle.reply_block_status(BlockStatusReply { id: query.id, result: Ok(vec![segment]) });
         }
         let segment = |(extent, placed): (Extent, bool)| Segment {
             len: extent.len,
@@ -187,7 +187,7 @@ impl Served {
         let segments = inner.flow.allocation(volume, query.extent).map(segment);
         let segments = segments.take(STATUS_SEGMENTS_MAX).collect();
         drop(inner);
-        self.handle.tell(Told { id: query.id, result: Ok(segments) });
+        self.handle.reply_block_status(BlockStatusReply { id: query.id, result: Ok(segments) });
     }
 
     /// Changes the pool, and waits for it.

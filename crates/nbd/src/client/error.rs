@@ -1,0 +1,45 @@
+//! Why a request of the client failed.
+
+use core::fmt;
+use std::io;
+
+use crate::proto::request::Errno;
+
+/// Why something could not be done.
+#[derive(Debug)]
+pub enum ClientError {
+    /// The connection failed, or the server hung up. Is it running?
+    Io(io::Error),
+    /// The server said something that the protocol does not allow. It is no NBD server, or a wrong one.
+    Protocol(&'static str),
+    /// There is no export of that name; `list` says which there are.
+    UnknownExport,
+    /// The server does not do this option; the number is that of its error.
+    Refused(u32),
+    /// The request was refused or failed.
+    Failed(Errno),
+    /// A request of this cookie is outstanding already, or its extent is too long for the protocol. Use
+    /// another cookie, or shorter requests.
+    Unsendable,
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Protocol(what) => write!(f, "the server breaks the protocol: {what}"),
+            Self::UnknownExport => f.write_str("the server has no export of that name"),
+            Self::Refused(kind) => write!(f, "the server refuses the option with error {kind:#x}"),
+            Self::Failed(errno) => errno.fmt(f),
+            Self::Unsendable => f.write_str("the request cannot be sent as it is"),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}
+
+impl From<io::Error> for ClientError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}

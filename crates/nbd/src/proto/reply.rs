@@ -1,0 +1,194 @@
+//! The heads of replies, in each of the three ways that a client can have asked for (sections "Simple reply
+//! message", "Structured reply chunk message" and, of the extension, "Extended reply chunk message").
+
+use core::ops::Deref;
+
+use crate::proto::request::Errno;
+
+/// Before every simple reply.
+pub(crate) const SIMPLE_MAGIC: u32 = 0x6744_6698;
+/// Before every structured reply chunk.
+pub(crate) const STRUCTURED_MAGIC: u32 = 0x668e_33ef;
+/// Before every extended reply chunk.
+pub(crate) const EXTENDED_MAGIC: u32 = 0x6e8a_278c;
+
+pub(crate) const SIMPLE_BYTES: usize = 16;
+/// The longest head: an extended chunk's with the offset and length of a hole.
+const HEAD_BYTES_MAX: usize = 48;
+
+/// Set in the last chunk of a reply.
+const DONE: u16 = 1;
+
+/// Types of chunks (section "Structured reply types").
+pub(crate) mod kind {
+    pub(crate) const NONE: u16 = 0;
+    pub(crate) const OFFSET_DATA: u16 = 1;
+    pub(crate) const OFFSET_HOLE: u16 = 2;
+    pub(crate) const BLOCK_STATUS: u16 = 5;
+    pub(crate) const BLOCK_STATUS_EXT: u16 = 6;
+    pub(crate) const ERROR: u16 = (1 << 15) + 1;
+    pub(crate) const ERROR_OFFSET: u16 = (1 << 15) + 2;
+}
+
+/// How replies look on a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Style {
+    /// Nothing was agreed on.
+    #[default]
+    Simple,
+    /// After `NBD_OPT_STRUCTURED_REPLY`.
+    Structured,
+    /// After `NBD_OPT_EXTENDED_HEADERS`.
+    Extended,
+}
+
+/// Which request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RequestTag {
+    pub(crate) cookie: u64,
+    /// An extended reply repeats it, and a read's chunk says where its bytes belong.
+    pub(crate) offset: u64,
+}
+
+/// Why a request is not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) errno: Errno,
+    /// A sentence for people, or nothing: then the error's own name is told.
+    pub(crate) why: &'static str,
+    /// From which byte on it cannot be done, where that is known.
+    pub(crate) at: Option<u64>,
+}
+
+impl Refusal {
+    pub(crate) const fn new(errno: Errno, why: &'static str) -> Self {
+        Self { errno, why, at: None }
+    }
+}
+
+impl From<Errno> for Refusal {
+    fn from(errno: Errno) -> Self {
+        Self::new(errno, "")
+    }
+}
+
+/// A few bytes in place: a reply costs no memory of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    bytes: [u8; HEAD_BYTES_MAX],
+    len: usize,
+}
+
+impl Head {
+    const fn new() -> Self {
+        Self { bytes: [0; HEAD_BYTES_MAX], len: 0 }
+    }
+
+    fn push<const N: usize>(&mut self, field: [u8; N]) {
+        self.bytes[self.len..self.len + N].copy_from_slice(&field);
+        self.len += N;
+    }
+}
+
+impl Deref for Head {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// A simple reply; without structured replies the data of a successful read follows it.
+pub(crate) fn simple(cookie: u64, error: u32) -> Head {
+    let mut head = Head::new();
+    head.push(SIMPLE_MAGIC.to_be_bytes());
+    head.push(error.to_be_bytes());
+    head.push(cookie.to_be_bytes());
+    head
+}
+
+/// The head of the one chunk of a reply, `length` bytes of payload following.
+fn chunk(style: Style, kind: u16, asked: RequestTag, length: usize) -> Head {
+    let mut head = Head::new();
+    let magic = if style == Style::Extended { EXTENDED_MAGIC } else { STRUCTURED_MAGIC };
+    head.push(magic.to_be_bytes());
+    head.push(DONE.to_be_bytes());
+    head.push(kind.to_be_bytes());
+    head.push(asked.cookie.to_be_bytes());
+    if style == Style::Extended {
+        head.push(asked.offset.to_be_bytes());
+        head.push((length as u64).to_be_bytes());
+    } else {
+        head.push(u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
+    }
+    head
+}
+
+/// That all went well, and there is nothing else to say. Where the client understands it, a simple reply: it is the
+/// shortest ("a simple reply MAY be used as a reply to any request other than `NBD_CMD_READ`").
+pub(crate) fn done(style: Style, asked: RequestTag) -> Head {
+    match style {
+        Style::Simple | Style::Structured => simple(asked.cookie, 0),
+        Style::Extended => chunk(style, kind::NONE, asked, 0),
+    }
+}
+
+/// The end of an empty read: a simple reply would not be one to it.
+pub(crate) fn nothing_read(style: Style, asked: RequestTag) -> Head {
+    match style {
+        Style::Simple => simple(asked.cookie, 0),
+        Style::Structured | Style::Extended => chunk(style, kind::NONE, asked, 0),
+    }
+}
+
+/// Before the bytes of a read, all of them.
+pub(crate) fn data(style: Style, asked: RequestTag, length: usize) -> Head {
+    if style == Style::Simple {
+        return simple(asked.cookie, 0);
+    }
+    let mut head = chunk(style, kind::OFFSET_DATA, asked, 8 + length);
+    head.push(asked.offset.to_be_bytes());
+    head
+}
+
+/// In place of the bytes of a read that are all zeroes. Not for simple replies.
+pub(crate) fn hole(style: Style, asked: RequestTag, length: u32) -> Head {
+    let mut head = chunk(style, kind::OFFSET_HOLE, asked, 8 + 4);
+    head.push(asked.offset.to_be_bytes());
+    head.push(length.to_be_bytes());
+    head
+}
+
+/// Before the descriptors of a block status, `descriptors` of them.
+pub(crate) fn status(style: Style, asked: RequestTag, context: u32, descriptors: usize) -> Head {
+    let mut head;
+    if style == Style::Extended {
+        head = chunk(style, kind::BLOCK_STATUS_EXT, asked, 8 + 16 * descriptors);
+        head.push(context.to_be_bytes());
+        head.push(u32::try_from(descriptors).unwrap_or(u32::MAX).to_be_bytes());
+    } else {
+        head = chunk(style, kind::BLOCK_STATUS, asked, 4 + 8 * descriptors);
+        head.push(context.to_be_bytes());
+    }
+    head
+}
+
+/// An error, and what follows its head.
+pub(crate) fn error(style: Style, asked: RequestTag, refusal: Refusal) -> (Head, Vec<u8>) {
+    let code = refusal.errno.code();
+    if style == Style::Simple {
+        return (simple(asked.cookie, code), Vec::new());
+    }
+    let mut rest = refusal.why.as_bytes().to_vec();
+    let message_len = u16::try_from(rest.len()).unwrap_or(0).to_be_bytes();
+    let kind = if let Some(at) = refusal.at {
+        rest.extend_from_slice(&at.to_be_bytes());
+        kind::ERROR_OFFSET
+    } else {
+        kind::ERROR
+    };
+    let mut head = chunk(style, kind, asked, 6 + rest.len());
+    head.push(code.to_be_bytes());
+    head.push(message_len);
+    (head, rest)
+}

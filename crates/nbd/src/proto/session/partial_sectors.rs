@@ -1,0 +1,77 @@
+//! Requests for less than whole sectors: a read is of the sectors around it, a trim of those within it, and a write goes
+//! out as an [`Event::ReadModifyWrite`].
+
+use super::in_flight::ReplyKind;
+use super::state::{Blocked, Event, Payload, Phase, Session, SessionContext, Step};
+use crate::limits::{PAYLOAD_STEP_BYTES, READ_MODIFY_WRITE_BYTES};
+use crate::proto::byte_range::ByteRange;
+use crate::proto::reply::RequestTag;
+use crate::proto::request::{ClientRequestId, ReadModifyWrite};
+use crate::proto::wire::{RequestHeader, command, length};
+
+impl Session {
+    /// Lets a write to parts of sectors in if there is room for it.
+    pub(super) fn admit_read_modify_write(
+        &mut self,
+        header: &RequestHeader,
+        span: ByteRange,
+        rest: &[u8],
+        head: usize,
+        context: &mut SessionContext<'_>,
+    ) -> Step {
+        let writes = header.command == command::WRITE;
+        let bytes = if writes { length(header.length) } else { 0 };
+        // The first and the last sector come on top: else a request of the greatest length would wait for ever.
+        if !self.has_room(bytes, context) {
+            return Step::Blocked(Blocked::ConnectionLimit);
+        }
+        let here = rest.get(..bytes);
+        let taken = READ_MODIFY_WRITE_BYTES + if here.is_some() { bytes } else { 0 };
+        if !context.budget.acquire(taken) {
+            return Step::Blocked(Blocked::PayloadMemory);
+        }
+        let Some(here) = here else {
+            let (data, filled, beside) = (Vec::new(), 0, READ_MODIFY_WRITE_BYTES);
+            let header = *header;
+            self.begin_payload(Phase::Payload(Payload {
+                header,
+                data,
+                filled,
+                length: bytes,
+                beside,
+            }));
+            return Step::Took(head);
+        };
+        let data = writes.then(|| {
+            let mut data = context.budget.buffer(bytes);
+            data.extend_from_slice(here);
+            data
+        });
+        self.submit_read_modify_write(header, span, data, context);
+        Step::Took(head + bytes)
+    }
+
+    /// It is whole, and what it holds is taken.
+    pub(super) fn submit_read_modify_write(
+        &mut self,
+        header: &RequestHeader,
+        span: ByteRange,
+        data: Option<Vec<u8>>,
+        context: &mut SessionContext<'_>,
+    ) {
+        let asked = RequestTag { cookie: header.cookie, offset: header.offset };
+        let bytes = data.as_ref().map_or(0, Vec::len) + READ_MODIFY_WRITE_BYTES;
+        let sequence = self.in_flight.open(asked, bytes, ReplyKind::Change(span.outer()));
+        context.events.push(Event::ReadModifyWrite(ReadModifyWrite {
+            id: ClientRequestId { connection: self.connection, sequence },
+            export: self.target.id,
+            span,
+            fua: header.flags & command::FLAG_FUA != 0,
+            no_hole: data.is_none() && header.flags & command::FLAG_NO_HOLE != 0,
+            data,
+        }));
+    }
+}
+
+// The first payload bytes of a splice are no dearer to hold than those of any other write.
+const _: () = assert!(READ_MODIFY_WRITE_BYTES <= PAYLOAD_STEP_BYTES);

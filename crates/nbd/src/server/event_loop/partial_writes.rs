@@ -1,0 +1,143 @@
+//! A loop's part in writes of less than whole sectors: who is in whose way, and what the disks are asked on their behalf.
+
+use units::Extent;
+
+use super::state::{EventLoop, Slot};
+use crate::proto::export::ExportId;
+use crate::proto::request::{ClientRequestId, ConnectionId, ReadModifyWrite, Reply, Request};
+use crate::proto::session::InFlight;
+use crate::server::handle::ControlMessage;
+use crate::server::handler::RequestHandler;
+use crate::server::loop_id::LoopId;
+use crate::server::loop_id::slot as slot_of;
+use crate::server::read_modify_write::ReadModifyWriteQueue;
+
+impl Slot {
+    fn in_flight(&self) -> Option<(&InFlight, ConnectionId)> {
+        match self {
+            Self::Free => None,
+            Self::Live(connection) => Some((connection.session.in_flight(), connection.id)),
+            Self::Orphaned(id, in_flight) => Some((in_flight, *id)),
+        }
+    }
+}
+
+impl EventLoop<'_> {
+    /// Takes a write to parts of sectors, behind everything that came before it and changes them.
+    pub(super) fn begin_read_modify_write(
+        &mut self,
+        splice: ReadModifyWrite,
+        handler: &mut dyn RequestHandler,
+    ) {
+        let mut out = Vec::new();
+        let export = splice.export;
+        if !self.tracked_exports.contains(&export) {
+            let mut read_modify_writes = self.group.read_modify_writes();
+            self.tracked_exports.retain(|export| read_modify_writes.is_watched(*export));
+            let new = read_modify_writes.watch(export);
+            let before = |id: ClientRequestId| {
+                // A connection's numbers rise: what it sent later has not gone out yet.
+                id.connection != splice.id.connection || id.sequence < splice.id.sequence
+            };
+            let under_way = self.changing(export).filter(|(id, _)| before(*id));
+            read_modify_writes.told((self.loop_id, export), under_way, &mut out);
+            drop(read_modify_writes);
+            self.tracked_exports.push(export);
+            if new {
+                let others =
+                    LoopId::all(self.handle.members()).filter(|loop_id| *loop_id != self.loop_id);
+                for loop_id in others {
+                    self.handle.pass(loop_id, ControlMessage::TrackChanges(export));
+                }
+            }
+        }
+        self.group.read_modify_writes().begin(splice, &mut out);
+        for request in out {
+            handler.submit(request);
+        }
+    }
+
+    /// Another loop has had the first splice of an export.
+    pub(super) fn report_changes(&mut self, export: ExportId, handler: &mut dyn RequestHandler) {
+        if self.tracked_exports.contains(&export) {
+            return;
+        }
+        let mut out = Vec::new();
+        self.group.read_modify_writes().told(
+            (self.loop_id, export),
+            self.changing(export),
+            &mut out,
+        );
+        self.tracked_exports.push(export);
+        self.ask(out, handler);
+    }
+
+    /// What is under way that came through here and changes an export.
+    fn changing(&self, export: ExportId) -> impl Iterator<Item = (ClientRequestId, Extent)> {
+        let there = self.slots.iter().filter_map(Slot::in_flight);
+        let there = there.filter(move |(in_flight, _)| in_flight.export == export);
+        there.flat_map(|(in_flight, connection)| {
+            let id = move |sequence| ClientRequestId { connection, sequence };
+            in_flight.changing().map(move |(sequence, extent)| (id(sequence), extent))
+        })
+    }
+
+    /// Lets a request pass, or has it wait for splices that it would disturb.
+    pub(super) fn pass(&self, request: Request) -> Option<Request> {
+        if !request.operation.op.writes() || !self.tracked_exports.contains(&request.export) {
+            return Some(request);
+        }
+        self.group.read_modify_writes().pass(request)
+    }
+
+    /// Sees an answer on its way: some are for splices, and some are what those wait for. Gives back what is for a client.
+    pub(super) fn see(&self, reply: Reply, out: &mut Vec<Request>) -> Option<Reply> {
+        if ReadModifyWriteQueue::is_part(reply.id) {
+            return self.group.read_modify_writes().part_ended(reply.id, reply.result, out);
+        }
+        if !self.tracked_exports.is_empty()
+            && let Some(export) = self.changed_by(reply.id)
+        {
+            self.group.read_modify_writes().settled(export, reply.id, out);
+        }
+        Some(reply)
+    }
+
+    /// What a request that waits for its answer changes, if it changes something where parts of sectors are written.
+    fn changed_by(&self, id: ClientRequestId) -> Option<ExportId> {
+        let (in_flight, connection) = self.slots.get(slot_of(id.connection))?.in_flight()?;
+        let changes = connection == id.connection && in_flight.changed_by(id.sequence).is_some();
+        Some(in_flight.export).filter(|export| changes && self.tracked_exports.contains(export))
+    }
+
+    /// An export is gone: nothing more is asked of it.
+    pub(super) fn withdraw_read_modify_writes(&mut self, export: ExportId) {
+        let replies = self.group.read_modify_writes().withdraw(export);
+        let (own, mut foreign): (Vec<_>, _) =
+            replies.into_iter().partition(|reply| LoopId::of(reply.id.connection) == self.loop_id);
+        for reply in own {
+            self.give(reply);
+        }
+        self.handle.reply_many(&mut foreign);
+    }
+
+    /// This loop has ended: nobody waits for what it has to say.
+    pub(super) fn end_read_modify_writes(&mut self, handler: &mut dyn RequestHandler) {
+        let mut out = Vec::new();
+        self.group.read_modify_writes().ended(self.loop_id, &mut out);
+        self.ask(out, handler);
+    }
+
+    /// Asks the disks what has no batch of its own.
+    fn ask(&mut self, requests: Vec<Request>, handler: &mut dyn RequestHandler) {
+        if requests.is_empty() {
+            return;
+        }
+        for request in requests {
+            handler.submit(request);
+        }
+        let mut replies = Vec::new();
+        handler.flush_batch(&mut replies);
+        self.answer(&mut replies, handler);
+    }
+}

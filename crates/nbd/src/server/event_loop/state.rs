@@ -1,0 +1,595 @@
+//! One event loop: its state and its iterations.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, ErrorKind};
+
+use mio::{Events, Poll, Token};
+use units::{Duration, Instant};
+
+use crate::limits::{LISTENERS_MAX, MEMORY_HOLD_MAX, RECEIVE_BYTES_MAX, STOP_TIMEOUT};
+use crate::proto::export::{ExportId, Exports};
+use crate::proto::request::{BlockStatusReply, ClientRequestId, ConnectionId, Reply};
+use crate::proto::session::{Blocked, Budget, Event, InFlight, Session, SessionContext};
+use crate::proto::settings::Settings;
+use crate::server::busy_poll::{BusyPoll, listen_to, look};
+use crate::server::connection::{Connection, Progress, Sending, Stream};
+use crate::server::handle::{ControlMessage, Handle, Received};
+use crate::server::handler::RequestHandler;
+use crate::server::listener::Listener;
+use crate::server::loop_group::LoopGroup;
+use crate::server::loop_id::{LoopId, slot as slot_of};
+
+pub(crate) const WAKER: Token = Token(0);
+const LISTENER_FIRST: usize = 1;
+const CONNECTION_FIRST: usize = LISTENER_FIRST + LISTENERS_MAX;
+const EVENTS_MAX: usize = 1_024;
+/// How often deadlines are looked at, and the longest sleep.
+const TICK: std::time::Duration = std::time::Duration::from_secs(1);
+/// The most connections accepted in one turn, so that a storm of them does not starve those that are in.
+const ACCEPTS_PER_TURN_MAX: usize = 64;
+/// What those are told to be open who do not ask.
+static NOTHING_OPEN: BTreeMap<ExportId, usize> = BTreeMap::new();
+
+/// By what a listener is told from others.
+pub(crate) const fn listener_token(index: usize) -> Token {
+    Token(LISTENER_FIRST + index)
+}
+
+#[derive(Debug)]
+pub(super) enum Slot {
+    Free,
+    Live(Box<Connection>),
+    /// The client is gone; its requests are at the disks, and hold memory until they are answered.
+    Orphaned(ConnectionId, InFlight),
+}
+
+impl Slot {
+    /// What its client has open.
+    pub(super) fn export(&self) -> Option<ExportId> {
+        match self {
+            Self::Live(connection) => connection.session.export(),
+            Self::Free | Self::Orphaned(..) => None,
+        }
+    }
+}
+
+/// A connection was dropped because payloads waited for each other's memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DeadlockDrop {
+    at: Instant,
+    /// A waiting payload has got memory since: the drop resolved the shortage.
+    helped: bool,
+}
+
+impl DeadlockDrop {
+    /// Whether another connection may be dropped for the same reason: at the next tick if the memory
+    /// was not enough for any payload, else after the payloads have had time to arrive.
+    fn is_past(self, now: Instant) -> bool {
+        now > self.at && (!self.helped || now.saturating_since(self.at) >= MEMORY_HOLD_MAX)
+    }
+}
+
+/// One thread's.
+pub(crate) struct EventLoop<'a> {
+    pub(super) loop_id: LoopId,
+    pub(super) poll: Poll,
+    /// The first loop's; the others have none.
+    pub(super) listeners: Vec<Listener>,
+    pub(super) handle: Handle,
+    pub(super) exports: &'a dyn Exports,
+    pub(super) settings: &'a Settings,
+    pub(super) group: &'a LoopGroup,
+    pub(super) slots: Vec<Slot>,
+    pub(super) free: Vec<usize>,
+    pub(super) connections_made: u64,
+    pub(super) budget: Budget,
+    /// [`Budget::releases`] when the memory_blocked were last let try again.
+    pub(super) releases_seen: u64,
+    /// Slots that can go on reading, each once.
+    pub(super) ready: VecDeque<usize>,
+    /// Slots that wait for memory, each once.
+    pub(super) memory_blocked: VecDeque<usize>,
+    /// The last connection that was dropped to resolve a deadlock over payload memory.
+    pub(super) deadlock_drop: Option<DeadlockDrop>,
+    /// Slots that may have something to send in this turn.
+    pub(super) written: Vec<usize>,
+    pub(super) happened: Vec<Event>,
+    /// Answers that came about here to what was asked elsewhere.
+    pub(super) foreign: Vec<Reply>,
+    pub(super) buffer: Vec<u8>,
+    /// Since when it is stopping.
+    pub(super) stopping: Option<Instant>,
+    pub(super) now: Instant,
+    pub(super) ticked: Instant,
+    pub(super) busy_poll: BusyPoll,
+    /// What is asked of these goes through the read_modify_writes where it changes something.
+    pub(super) tracked_exports: Vec<ExportId>,
+}
+
+impl<'a> EventLoop<'a> {
+    pub(crate) fn new(
+        (loop_id, handle): (LoopId, Handle),
+        (poll, listeners): (Poll, Vec<Listener>),
+        (exports, settings, group): (&'a dyn Exports, &'a Settings, &'a LoopGroup),
+        payload_memory: usize,
+        now: Instant,
+    ) -> Self {
+        let budget = Budget::for_thread(payload_memory, handle.members());
+        Self {
+            loop_id,
+            poll,
+            listeners,
+            handle,
+            exports,
+            settings,
+            group,
+            slots: Vec::new(),
+            free: Vec::new(),
+            connections_made: 0,
+            budget,
+            releases_seen: 0,
+            ready: VecDeque::new(),
+            memory_blocked: VecDeque::new(),
+            deadlock_drop: None,
+            written: Vec::new(),
+            happened: Vec::new(),
+            foreign: Vec::new(),
+            buffer: vec![0; RECEIVE_BYTES_MAX],
+            stopping: None,
+            now,
+            ticked: Instant::ZERO,
+            busy_poll: BusyPoll::default(),
+            tracked_exports: Vec::new(),
+        }
+    }
+
+    pub(crate) const fn loop_id(&self) -> LoopId {
+        self.loop_id
+    }
+
+    /// Serves until told to stop. Where that fails, all loops are told to.
+    pub(crate) fn serve(
+        &mut self,
+        handler: &mut dyn RequestHandler,
+        clock: &dyn Fn() -> Instant,
+    ) -> io::Result<()> {
+        let ended = self.run(handler, clock);
+        self.handle.end(self.loop_id);
+        self.end_read_modify_writes(handler);
+        if ended.is_err() {
+            self.handle.stop();
+        }
+        ended
+    }
+
+    fn run(
+        &mut self,
+        handler: &mut dyn RequestHandler,
+        clock: &dyn Fn() -> Instant,
+    ) -> io::Result<()> {
+        // The first loop's alone: one bell would wake all. Open, and so listened to, until the end.
+        let first = self.loop_id == LoopId::FIRST;
+        let bells = if first { handler.completion_fds()? } else { Vec::new() };
+        let _bells = listen_to(&self.poll, bells)?;
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        let mut taken = Received::default();
+        loop {
+            self.sleep(&mut events, clock)?;
+            self.note(&events);
+            self.accept();
+            self.read(handler, &mut taken.replies);
+            handler.poll_completions(&mut taken.replies);
+            let stop = self.handle.take(self.loop_id, &mut taken);
+            taken.streams.drain(..).for_each(|stream| self.register_connection(stream));
+            self.answer(&mut taken.replies, handler);
+            taken.block_statuses.drain(..).for_each(|told| self.reply_block_status(&told));
+            taken.control.drain(..).for_each(|message| self.handle_control(message, handler));
+            if stop && self.stopping.is_none() {
+                self.begin_stop();
+            }
+            self.write(handler);
+            self.tick(handler);
+            // After the deadlines: memory that a dropped connection held is offered at once.
+            self.resume_memory_blocked();
+            if self.stopping.is_some() && self.is_done() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether nobody is left here. The first loop, which answers the bells, is the last to end.
+    fn is_done(&self) -> bool {
+        let here = self.slots.iter().all(|slot| matches!(slot, Slot::Free));
+        here && (self.loop_id != LoopId::FIRST || self.group.is_empty())
+    }
+
+    /// Until there is something to do, or a tick is over. Sets the time.
+    fn sleep(&mut self, events: &mut Events, clock: &dyn Fn() -> Instant) -> io::Result<()> {
+        let busy =
+            !self.ready.is_empty() || !self.handle.may_sleep(self.loop_id, self.stopping.is_some());
+        let outcome = if busy {
+            look(&mut self.poll, events, std::time::Duration::ZERO)
+        } else {
+            self.wait(events, clock)
+        };
+        self.handle.awake(self.loop_id);
+        self.now = clock();
+        outcome.map(drop)
+    }
+
+    /// Awake for a while, then asleep.
+    fn wait(&mut self, events: &mut Events, clock: &dyn Fn() -> Instant) -> io::Result<bool> {
+        let began = clock();
+        let seen = self
+            .busy_poll
+            .keep(clock, || look(&mut self.poll, events, std::time::Duration::ZERO))?
+            || look(&mut self.poll, events, TICK)?;
+        self.busy_poll.idle_for(clock().saturating_since(began));
+        Ok(seen)
+    }
+
+    /// Remembers which sockets are ready for what.
+    fn note(&mut self, events: &Events) {
+        for event in events {
+            let token = event.token().0;
+            if let Some(slot) = token.checked_sub(CONNECTION_FIRST) {
+                let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
+                connection.readiness.half_closed |= event.is_read_closed();
+                connection.readiness.readable |= event.is_readable() || event.is_read_closed();
+                if event.is_writable() || event.is_write_closed() || event.is_error() {
+                    connection.readiness.writable = true;
+                    self.written.push(slot);
+                }
+                self.make_ready(slot);
+            } else if let Some(index) = token.checked_sub(LISTENER_FIRST)
+                && let Some(listener) = self.listeners.get_mut(index)
+            {
+                listener.ready = true;
+            }
+        }
+    }
+
+    pub(super) fn make_ready(&mut self, slot: usize) {
+        let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { return };
+        if !connection.queued {
+            connection.queued = true;
+            self.ready.push_back(slot);
+        }
+    }
+
+    fn accept(&mut self) {
+        for index in 0..self.listeners.len() {
+            for _ in 0..ACCEPTS_PER_TURN_MAX {
+                let listener = &mut self.listeners[index];
+                if !listener.ready {
+                    break;
+                }
+                match listener.accept() {
+                    Ok(stream) => self.accept_connection(stream),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => listener.ready = false,
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    // Out of descriptors, or the client left already: whoever waits is looked at again at
+                    // the next turn or tick.
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+
+    /// Finds a loop_id for a new client; where there is none, dropping the stream closes it.
+    fn accept_connection(&mut self, stream: Stream) {
+        let Some(loop_id) = self.group.reserve_slot() else { return };
+        if loop_id == self.loop_id {
+            return self.register_connection(stream);
+        }
+        // One that has ended takes nobody: then the server is about to stop.
+        if let Err(stream) = self.handle.hand(loop_id, stream) {
+            self.group.reassign_slot_to_first(loop_id);
+            self.register_connection(stream);
+        }
+    }
+
+    /// Takes a client, for which a loop_id was taken.
+    fn register_connection(&mut self, mut stream: Stream) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::Free);
+            self.slots.len() - 1
+        });
+        if stream.register(self.poll.registry(), Token(CONNECTION_FIRST + slot)).is_err() {
+            return self.free(slot);
+        }
+        self.connections_made += 1;
+        let id = self.loop_id.number(self.connections_made, slot);
+        self.slots[slot] = Slot::Live(Box::new(Connection::new(id, stream, self.now)));
+        self.written.push(slot);
+        self.make_ready(slot);
+    }
+
+    /// A slot is nobody's any more.
+    fn free(&mut self, slot: usize) {
+        self.free.push(slot);
+        self.group.release_slot(self.loop_id);
+        if self.stopping.is_some() {
+            self.handle.pass(LoopId::FIRST, ControlMessage::Wake);
+        }
+    }
+
+    /// Reads from all that can go on, once round, and hands their requests over.
+    fn read(&mut self, handler: &mut dyn RequestHandler, answered: &mut Vec<Reply>) {
+        let mut submitted = false;
+        for _ in 0..self.ready.len() {
+            let Some(slot) = self.ready.pop_front() else { break };
+            let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
+            connection.queued = false;
+            let was_empty = connection.session.output().is_empty();
+            // Only who haggles asks what is open; nobody else opens anything before that is counted.
+            let mut opened = connection.session.is_in_handshake().then(|| self.group.opened());
+            let mut context = SessionContext {
+                exports: self.exports,
+                settings: self.settings,
+                opened: opened.as_deref().unwrap_or(&NOTHING_OPEN),
+                budget: &mut self.budget,
+                events: &mut self.happened,
+            };
+            let progress = connection.read(&mut self.buffer, &mut context, self.now);
+            let (requests, alive) = self.hand_over(slot, handler, opened.as_deref_mut());
+            drop(opened);
+            submitted |= requests;
+            if progress == Progress::Broken || !alive {
+                self.drop_connection(slot, handler);
+                continue;
+            }
+            let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
+            connection.output_began(was_empty, self.now);
+            if let Some(deadlock_drop) = &mut self.deadlock_drop {
+                deadlock_drop.helped |= connection.got_memory;
+            }
+            if connection.session.blocked() == Some(Blocked::PayloadMemory)
+                && !connection.memory_blocked
+            {
+                connection.memory_blocked = true;
+                self.memory_blocked.push_back(slot);
+            }
+            self.written.push(slot);
+            if progress == Progress::Unfinished {
+                self.make_ready(slot);
+            }
+        }
+        if submitted {
+            handler.flush_batch(answered);
+        }
+    }
+
+    /// Passes on what reading a connection brought. Says whether there were requests, and whether the connection goes on.
+    fn hand_over(
+        &mut self,
+        slot: usize,
+        handler: &mut dyn RequestHandler,
+        mut opened: Option<&mut BTreeMap<ExportId, usize>>,
+    ) -> (bool, bool) {
+        let (mut requests, mut alive) = (false, true);
+        let mut happened = core::mem::take(&mut self.happened);
+        for event in happened.drain(..) {
+            let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { break };
+            match event {
+                Event::Request(request) => {
+                    requests = true;
+                    if self.tracked_exports.is_empty() {
+                        handler.submit(request);
+                    } else if let Some(request) = self.pass(request) {
+                        handler.submit(request);
+                    }
+                }
+                Event::ReadModifyWrite(splice) => {
+                    requests = true;
+                    self.begin_read_modify_write(splice, handler);
+                }
+                Event::BlockStatus(query) => {
+                    requests = true;
+                    if let Some(unknown) = handler.block_status(query) {
+                        connection.session.reply_block_status(
+                            unknown.id.sequence,
+                            Ok(&[]),
+                            &mut self.budget,
+                        );
+                    }
+                }
+                Event::Opened(export) => {
+                    connection.opened = Some(export);
+                    let opened = opened.as_deref_mut().expect("who opens an export was haggling");
+                    *opened.entry(export).or_default() += 1;
+                }
+                Event::StartTls => {
+                    let config = self.settings.tls.as_ref().map(|tls| tls.config.clone());
+                    alive &=
+                        config.is_some_and(|config| connection.start_tls(config, &mut self.budget));
+                    self.ready.push_back(slot);
+                    connection.queued = true;
+                }
+                Event::Close(_) => alive = false,
+                Event::Disconnect => {}
+            }
+        }
+        self.happened = happened;
+        (requests, alive)
+    }
+
+    /// Queues what the disks answered.
+    pub(super) fn answer(&mut self, replies: &mut Vec<Reply>, handler: &mut dyn RequestHandler) {
+        let mut more = Vec::new();
+        loop {
+            for reply in replies.drain(..) {
+                if LoopId::of(reply.id.connection) != self.loop_id {
+                    self.foreign.push(reply);
+                } else if let Some(reply) = self.see(reply, &mut more) {
+                    self.give(reply);
+                }
+            }
+            if more.is_empty() {
+                break;
+            }
+            more.drain(..).for_each(|request| handler.submit(request));
+            handler.flush_batch(replies);
+        }
+        self.handle.reply_many(&mut self.foreign);
+    }
+
+    /// Queues one answer.
+    pub(super) fn give(&mut self, Reply { id, result }: Reply) {
+        if let Some(slot) = self.settle(id) {
+            self.queue(slot, |session, budget| {
+                session.reply(id.sequence, result, budget);
+            });
+        }
+    }
+
+    /// Queues what a disk knows of sectors.
+    pub(super) fn reply_block_status(&mut self, told: &BlockStatusReply) {
+        if let Some(slot) = self.settle(told.id) {
+            let result = told.result.as_deref().map_err(|errno| *errno);
+            self.queue(slot, |session, budget| {
+                session.reply_block_status(told.id.sequence, result, budget);
+            });
+        }
+    }
+
+    /// Finds the connection that a request is of. What one that is gone had at the disks is done with.
+    pub(super) fn settle(&mut self, id: ClientRequestId) -> Option<usize> {
+        let slot = slot_of(id.connection);
+        match self.slots.get_mut(slot)? {
+            Slot::Live(connection) if connection.id == id.connection => Some(slot),
+            Slot::Orphaned(departed, in_flight) if *departed == id.connection => {
+                if let Some(entry) = in_flight.close(id.sequence) {
+                    self.budget.release(entry.bytes);
+                }
+                if in_flight.count() == 0 {
+                    self.slots[slot] = Slot::Free;
+                    self.free(slot);
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn queue(&mut self, slot: usize, answer: impl FnOnce(&mut Session, &mut Budget)) {
+        let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { return };
+        let was_empty = connection.session.output().is_empty();
+        answer(&mut connection.session, &mut self.budget);
+        connection.output_began(was_empty, self.now);
+        let waits = connection.session.blocked() == Some(Blocked::ConnectionLimit);
+        if self.written.last() != Some(&slot) {
+            self.written.push(slot);
+        }
+        if waits {
+            self.make_ready(slot);
+        }
+    }
+
+    /// Sends what there is; closes those that are over; lets those go on that have room again.
+    fn write(&mut self, handler: &mut dyn RequestHandler) {
+        let mut written = core::mem::take(&mut self.written);
+        for slot in written.drain(..) {
+            let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
+            let sending = connection.write(&mut self.budget, self.now);
+            let token = Token(CONNECTION_FIRST + slot);
+            let watched = connection.watch(self.poll.registry(), token);
+            if sending == Sending::Broken || !watched || connection.is_over() {
+                self.drop_connection(slot, handler);
+            } else if sending == Sending::Something
+                && connection.session.blocked() == Some(Blocked::ConnectionLimit)
+            {
+                self.make_ready(slot);
+            }
+        }
+        self.written = written;
+    }
+
+    /// Lets those that wait for memory try again, if any was given back since.
+    fn resume_memory_blocked(&mut self) {
+        if self.memory_blocked.is_empty() || self.releases_seen == self.budget.releases() {
+            return;
+        }
+        self.releases_seen = self.budget.releases();
+        while let Some(slot) = self.memory_blocked.pop_front() {
+            if let Some(Slot::Live(connection)) = self.slots.get_mut(slot) {
+                connection.memory_blocked = false;
+            }
+            self.make_ready(slot);
+        }
+    }
+
+    /// Who haggles is told to leave. Who has an export open is read no further: what it has sent and was not read, it
+    /// can send again to the server that comes next, while an `NBD_ESHUTDOWN` is an error that a guest sees.
+    fn begin_stop(&mut self) {
+        self.stopping = Some(self.now);
+        // Who waits at a socket of ours gets an end and no error; at the service manager's it waits for the next server.
+        self.listeners.retain_mut(Listener::drain_backlog);
+        self.accept();
+        self.listeners.clear();
+        for slot in 0..self.slots.len() {
+            let Slot::Live(connection) = &mut self.slots[slot] else { continue };
+            if connection.session.is_in_handshake() {
+                connection.leave(self.now);
+            } else {
+                connection.session.finish(&mut self.budget);
+            }
+            self.written.push(slot);
+            self.make_ready(slot);
+        }
+    }
+
+    /// Looks at deadlines, at most once a tick.
+    fn tick(&mut self, handler: &mut dyn RequestHandler) {
+        let tick = Duration::from_nanos(u64::try_from(TICK.as_nanos()).unwrap_or(u64::MAX));
+        if self.now.saturating_since(self.ticked) < tick {
+            return;
+        }
+        self.ticked = self.now;
+        for slot in 0..self.slots.len() {
+            let Slot::Live(connection) = &self.slots[slot] else { continue };
+            let holds_memory_too_long =
+                !self.memory_blocked.is_empty() && connection.holds_memory_too_long(self.now);
+            let unresponsive =
+                self.stopping.is_some() && connection.is_unsent_for(STOP_TIMEOUT, self.now);
+            // Payloads that wait for each other's memory never get it: one connection is dropped, and
+            // the next one only if that did not help.
+            let deadlocked = connection.is_deadlocked(self.now)
+                && self.deadlock_drop.is_none_or(|deadlock_drop| deadlock_drop.is_past(self.now));
+            if deadlocked {
+                self.deadlock_drop = Some(DeadlockDrop { at: self.now, helped: false });
+            }
+            if holds_memory_too_long
+                || deadlocked
+                || unresponsive
+                || connection.is_late(self.settings, self.now)
+            {
+                self.drop_connection(slot, handler);
+            }
+        }
+    }
+
+    /// Closes a connection. What it has at the disks keeps its slot until it is answered.
+    pub(super) fn drop_connection(&mut self, slot: usize, handler: &mut dyn RequestHandler) {
+        let Slot::Live(mut connection) = core::mem::replace(&mut self.slots[slot], Slot::Free)
+        else {
+            return;
+        };
+        // Closing deregisters too; a failure here changes nothing.
+        let _ = connection.stream.deregister(self.poll.registry());
+        let id = connection.id;
+        if let Some(export) = connection.opened {
+            self.group.closed(export);
+        }
+        // The last word to a client that is being dropped is a courtesy: it may not fit.
+        connection.close_tls();
+        let _ = connection.write(&mut self.budget, self.now);
+        let in_flight = connection.session.into_in_flight(&mut self.budget);
+        if in_flight.count() == 0 {
+            self.free(slot);
+        } else {
+            self.slots[slot] = Slot::Orphaned(id, in_flight);
+        }
+        handler.connection_closed(id);
+    }
+}

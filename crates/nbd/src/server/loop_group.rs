@@ -1,0 +1,108 @@
+//! What the loops of one server share.
+//!
+//! Each loop has its own thread and its own connections. The first accepts all clients and hands each to the loop that has
+//! the fewest, itself before others; from then on a connection stays where it is.
+//!
+//! Invariants:
+//! - the loop_ids taken are those of all loops together, so that they are bounded as if there were one;
+//! - what is asked about an export, and that it is opened, is one step under the lock on [`LoopGroup::opened`].
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::proto::export::ExportId;
+use crate::server::loop_id::LoopId;
+use crate::server::read_modify_write::ReadModifyWriteQueue;
+
+/// What the loops share.
+#[derive(Debug)]
+pub(crate) struct LoopGroup {
+    /// How many connections each export has that are there, not merely at the disks.
+    opened: Mutex<BTreeMap<ExportId, usize>>,
+    /// Of each loop, how many clients it has, and clients that are gone with something left at the disks.
+    taken: Vec<AtomicUsize>,
+    connections_max: usize,
+    /// Writes to parts of sectors, of all loops.
+    read_modify_writes: Mutex<ReadModifyWriteQueue>,
+}
+
+impl LoopGroup {
+    pub(crate) fn new(loops: usize, connections_max: usize) -> Self {
+        let taken = (0..loops).map(|_| AtomicUsize::new(0)).collect();
+        let read_modify_writes = Mutex::new(ReadModifyWriteQueue::new(loops));
+        Self { opened: Mutex::default(), taken, connections_max, read_modify_writes }
+    }
+
+    /// Nobody panics while holding the lock; should it happen, the counts are still whole.
+    pub(crate) fn opened(&self) -> MutexGuard<'_, BTreeMap<ExportId, usize>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nobody panics while holding the lock who could have gone on without it.
+    pub(crate) fn read_modify_writes(&self) -> MutexGuard<'_, ReadModifyWriteQueue> {
+        self.read_modify_writes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection has an export open no more.
+    pub(crate) fn closed(&self, export: ExportId) {
+        let mut opened = self.opened();
+        if let Some(connections) = opened.get_mut(&export) {
+            *connections -= 1;
+            if *connections == 0 {
+                opened.remove(&export);
+            }
+        }
+    }
+
+    /// Takes a loop_id for a new client, with the loop that has the fewest; `None` if there are as many as may be. Called
+    /// by the first loop alone: others only give back.
+    pub(crate) fn reserve_slot(&self) -> Option<LoopId> {
+        let counts = || self.taken.iter().map(|taken| taken.load(Ordering::Relaxed));
+        if counts().sum::<usize>() >= self.connections_max {
+            return None;
+        }
+        let (loop_id, _) = counts().enumerate().min_by_key(|(_, count)| *count)?;
+        self.taken[loop_id].fetch_add(1, Ordering::Relaxed);
+        Some(LoopId::new(loop_id))
+    }
+
+    /// Whether no loop_id is taken.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.taken.iter().all(|taken| taken.load(Ordering::Relaxed) == 0)
+    }
+
+    /// Gives a loop_id back.
+    pub(crate) fn release_slot(&self, loop_id: LoopId) {
+        self.taken[loop_id.index()].fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The first loop keeps a client that was meant for this one.
+    pub(crate) fn reassign_slot_to_first(&self, meant: LoopId) {
+        self.release_slot(meant);
+        self.taken[0].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_go_where_the_fewest_are_and_no_more_come_than_may() {
+        let group = LoopGroup::new(3, 7);
+        let loop_ids: Vec<_> = (0..8).map(|_| group.reserve_slot().map(LoopId::index)).collect();
+        let expected = [0, 1, 2, 0, 1, 2, 0].map(Some);
+        assert_eq!((&loop_ids[..7], loop_ids[7]), (&expected[..], None));
+        group.release_slot(LoopId::new(2));
+        assert_eq!(group.reserve_slot(), Some(LoopId::new(2)), "one left");
+        group.release_slot(LoopId::new(1));
+        group.reassign_slot_to_first(LoopId::new(2));
+        assert_eq!(
+            group.reserve_slot(),
+            Some(LoopId::new(1)),
+            "the first has four, the others one each"
+        );
+        assert_eq!(group.reserve_slot(), None);
+    }
+}

@@ -1,0 +1,72 @@
+//! The identifier of an event loop, and the connection numbers that contain it.
+
+use crate::limits::THREADS_MAX;
+use crate::proto::request::ConnectionId;
+
+/// A connection's number: how many there were before, its loop, its slot there.
+const SLOT_BITS: u32 = 16;
+const PLACE_BITS: u32 = 4;
+
+const _: () = assert!(THREADS_MAX <= 1 << PLACE_BITS);
+
+/// Which of the loops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LoopId(usize);
+
+impl LoopId {
+    /// The one that accepts clients.
+    pub(crate) const FIRST: Self = Self(0);
+
+    pub(crate) const fn new(index: usize) -> Self {
+        Self(index)
+    }
+
+    /// The identifiers of `loops` event loops.
+    pub(crate) fn all(loops: usize) -> impl Iterator<Item = Self> {
+        (0..loops).map(Self)
+    }
+
+    /// The loop that has this connection.
+    pub(crate) fn of(id: ConnectionId) -> Self {
+        Self(low(id.0 >> SLOT_BITS, PLACE_BITS))
+    }
+
+    /// The next one, if there are so many.
+    pub(crate) fn next(self, loops: usize) -> Option<Self> {
+        Some(Self(self.0 + 1)).filter(|next| next.0 < loops)
+    }
+
+    /// The number of the `count`th connection here, in this slot.
+    pub(crate) const fn number(self, count: u64, slot: usize) -> ConnectionId {
+        let loop_id = count << PLACE_BITS | self.0 as u64;
+        ConnectionId(loop_id << SLOT_BITS | slot as u64)
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0
+    }
+}
+
+/// The slot of a connection in its loop.
+pub(crate) fn slot(id: ConnectionId) -> usize {
+    low(id.0, SLOT_BITS)
+}
+
+fn low(number: u64, bits: u32) -> usize {
+    usize::try_from(number & ((1 << bits) - 1)).expect("a few bits fit")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_says_where_its_connection_is() {
+        for loop_id in LoopId::all(THREADS_MAX) {
+            for (count, at) in [(1, 0), (1 << 40, 1_023), (77, 65_535)] {
+                let id = loop_id.number(count, at);
+                assert_eq!((LoopId::of(id), slot(id)), (loop_id, at));
+            }
+        }
+    }
+}

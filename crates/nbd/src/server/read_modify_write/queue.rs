@@ -1,0 +1,398 @@
+//! The queue of writes that each event loop shares.
+
+use std::collections::BTreeMap;
+
+use units::{Extent, Op, Operation, Sectors};
+
+use crate::limits::{SECTOR, THREADS_MAX};
+use crate::proto::byte_range::ByteRange;
+use crate::proto::export::ExportId;
+use crate::proto::request::{ClientRequestId, Errno, ReadModifyWrite, Reply, Request};
+use crate::server::loop_id::LoopId;
+
+/// A session's numbers stay under it; the bits above say which part of a splice something is.
+const PART_SHIFT: u32 = 60;
+
+/// Which part of a splice a request of its own is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    First = 1,
+    Last = 2,
+    Middle = 3,
+}
+
+fn part(id: ClientRequestId, part: Part) -> ClientRequestId {
+    ClientRequestId { sequence: id.sequence | (part as u64) << PART_SHIFT, ..id }
+}
+
+const fn whole(id: ClientRequestId) -> ClientRequestId {
+    ClientRequestId { sequence: id.sequence & ((1 << PART_SHIFT) - 1), ..id }
+}
+
+fn overlap(one: Extent, other: Extent) -> bool {
+    one.start < other.end() && other.start < one.end()
+}
+
+/// Something that waits for, or keeps others from, some sectors.
+#[derive(Debug)]
+pub(super) struct Job {
+    id: ClientRequestId,
+    extent: Extent,
+    /// Of what has passed, how much changes some of the sectors and is not answered; counted when all loops have been told.
+    ahead: usize,
+    begun: bool,
+    work: Work,
+}
+
+#[derive(Debug)]
+enum Work {
+    /// A request for whole sectors that came behind a splice; gone when it has begun.
+    Whole(Option<Request>),
+    ReadModifyWrite(SectorUpdate),
+}
+
+/// A splice on its way.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "two are flags of the protocol, set or not")]
+struct SectorUpdate {
+    span: ByteRange,
+    fua: bool,
+    no_hole: bool,
+    /// Zeroes with whole sectors among them: those are not written as data.
+    hollow: bool,
+    /// The sectors to be written; of hollow zeroes, the first and the last alone.
+    data: Vec<u8>,
+    /// Answers to come.
+    left: usize,
+    writing: bool,
+    failed: Option<Errno>,
+}
+
+/// An export to whose sectors parts are written.
+#[derive(Debug, Default)]
+pub(super) struct TrackedExport {
+    /// In the order in which they came.
+    pub(super) jobs: Vec<Job>,
+    /// What changes some of its sectors and has gone to the handler beside the jobs.
+    pub(super) passed: BTreeMap<ClientRequestId, Extent>,
+    /// Which loops have said what they had under way.
+    told: Loops,
+    /// Whether that is all that there are.
+    whole: bool,
+    /// Whether it is withdrawn: what has begun ends, and nothing else comes.
+    gone: bool,
+}
+
+/// All jobs of all exports.
+#[derive(Debug)]
+pub(crate) struct ReadModifyWriteQueue {
+    loops: usize,
+    ended: Loops,
+    pub(super) tracked: BTreeMap<ExportId, TrackedExport>,
+}
+
+/// A set of loops.
+#[derive(Clone, Copy, Debug, Default)]
+struct Loops(u8);
+
+const _: () = assert!(THREADS_MAX <= u8::BITS as usize);
+
+impl Loops {
+    const fn insert(&mut self, loop_id: LoopId) {
+        self.0 |= 1 << loop_id.index();
+    }
+
+    const fn count_with(self, other: Self) -> usize {
+        (self.0 | other.0).count_ones() as usize
+    }
+}
+
+impl ReadModifyWriteQueue {
+    /// For so many loops.
+    pub(crate) const fn new(loops: usize) -> Self {
+        Self { loops, ended: Loops(0), tracked: BTreeMap::new() }
+    }
+
+    /// Whether an answer is for this and not for a client.
+    pub(crate) const fn is_part(id: ClientRequestId) -> bool {
+        id.sequence >> PART_SHIFT != 0
+    }
+
+    /// From now on this export is tracked. True if it was not: then each loop is to be told.
+    pub(crate) fn watch(&mut self, export: ExportId) -> bool {
+        let new = !self.tracked.contains_key(&export);
+        self.tracked.entry(export).or_default();
+        new
+    }
+
+    /// Whether it still is.
+    pub(crate) fn is_watched(&self, export: ExportId) -> bool {
+        self.tracked.contains_key(&export)
+    }
+
+    /// A loop knows that the export is tracked, and this is what it had under way. What can go to the handler is in `out`
+    /// then.
+    pub(crate) fn told(
+        &mut self,
+        (loop_id, export): (LoopId, ExportId),
+        under_way: impl Iterator<Item = (ClientRequestId, Extent)>,
+        out: &mut Vec<Request>,
+    ) {
+        let Some(tracked) = self.tracked.get_mut(&export) else { return };
+        assert!(!tracked.whole, "a loop is told once");
+        tracked.told.insert(loop_id);
+        tracked.passed.extend(under_way);
+        tracked.see_whether_whole(export, (self.loops, self.ended), out);
+    }
+
+    /// A loop has ended, with nothing under way, and is told no more.
+    pub(crate) fn ended(&mut self, loop_id: LoopId, out: &mut Vec<Request>) {
+        self.ended.insert(loop_id);
+        for (export, tracked) in &mut self.tracked {
+            tracked.see_whether_whole(*export, (self.loops, self.ended), out);
+        }
+    }
+
+    /// Lets a request pass, or keeps it until what it would disturb is done.
+    pub(crate) fn pass(&mut self, request: Request) -> Option<Request> {
+        let Operation { op, extent, .. } = request.operation;
+        let Some(tracked) = self.tracked.get_mut(&request.export).filter(|_| op.writes()) else {
+            return Some(request);
+        };
+        if !tracked.jobs.iter().any(|job| overlap(job.extent, extent)) {
+            tracked.passed.insert(request.id, extent);
+            return Some(request);
+        }
+        let (id, work) = (request.id, Work::Whole(Some(request)));
+        tracked.jobs.push(Job { id, extent, ahead: 0, begun: false, work });
+        None
+    }
+
+    /// Takes a splice; what can go to the handler is in `out` then.
+    pub(crate) fn begin(&mut self, splice: ReadModifyWrite, out: &mut Vec<Request>) {
+        let (export, extent) = (splice.export, splice.span.outer());
+        let tracked = self.tracked.get_mut(&export).expect("its export is tracked by now");
+        let (id, ahead) = (splice.id, tracked.ahead_of(extent));
+        let work = Work::ReadModifyWrite(SectorUpdate::new(splice));
+        tracked.jobs.push(Job { id, extent, ahead, begun: false, work });
+        tracked.advance(export, extent, out);
+    }
+
+    /// A request of a client has been answered.
+    pub(crate) fn settled(
+        &mut self,
+        export: ExportId,
+        id: ClientRequestId,
+        out: &mut Vec<Request>,
+    ) {
+        let Some(tracked) = self.tracked.get_mut(&export) else { return };
+        let extent = if let Some(extent) = tracked.passed.remove(&id) {
+            let splice =
+                |job: &&mut Job| matches!(job.work, Work::ReadModifyWrite(_)) && !job.begun;
+            let jobs = tracked.jobs.iter_mut().filter(splice).filter(|_| tracked.whole);
+            for job in jobs.filter(|job| overlap(job.extent, extent)) {
+                // What comes behind a splice and is in its way is kept here: so this was ahead of it.
+                job.ahead = job.ahead.checked_sub(1).expect("it was counted when the splice came");
+            }
+            extent
+        } else if let Some(at) = tracked.jobs.iter().position(|job| job.id == id) {
+            tracked.jobs.remove(at).extent
+        } else {
+            return;
+        };
+        tracked.advance(export, extent, out);
+        self.forget(export);
+    }
+
+    /// A part of a splice has ended. What is to be answered, if that was the last.
+    pub(crate) fn part_ended(
+        &mut self,
+        id: ClientRequestId,
+        result: Result<Vec<u8>, Errno>,
+        out: &mut Vec<Request>,
+    ) -> Option<Reply> {
+        let (part, id) = (id.sequence >> PART_SHIFT, whole(id));
+        let found = self.tracked.iter_mut().find_map(|(export, tracked)| {
+            let at = tracked.jobs.iter().position(|job| job.id == id)?;
+            Some((*export, at, tracked))
+        });
+        let (export, at, tracked) = found.expect("a part ends once, before its whole");
+        let job = &mut tracked.jobs[at];
+        let Work::ReadModifyWrite(update) = &mut job.work else {
+            unreachable!("a request has no parts")
+        };
+        update.collect(part == Part::First as u64, result);
+        if update.left > 0 {
+            return None;
+        }
+        if !update.writing && update.failed.is_none() {
+            update.write(export, id, out);
+            return None;
+        }
+        let result = update.failed.map_or_else(|| Ok(core::mem::take(&mut update.data)), Err);
+        let extent = job.extent;
+        tracked.jobs.remove(at);
+        tracked.advance(export, extent, out);
+        self.forget(export);
+        Some(Reply { id, result })
+    }
+
+    /// Nothing of this export goes to the handler any more. What has not begun is answered; what has is not written.
+    pub(crate) fn withdraw(&mut self, export: ExportId) -> Vec<Reply> {
+        let Some(TrackedExport { jobs, gone, .. }) = self.tracked.get_mut(&export) else {
+            return Vec::new();
+        };
+        *gone = true;
+        let result = Err(Errno::Shutdown);
+        let waiting = jobs.extract_if(.., |job| !job.begun);
+        let replies = waiting.map(|job| Reply { id: job.id, result: result.clone() }).collect();
+        for job in jobs.iter_mut() {
+            if let Work::ReadModifyWrite(update) = &mut job.work
+                && !update.writing
+            {
+                update.failed = Some(Errno::Shutdown);
+            }
+        }
+        self.forget(export);
+        replies
+    }
+
+    fn forget(&mut self, export: ExportId) {
+        if self.tracked.get(&export).is_some_and(|tracked| tracked.gone && tracked.jobs.is_empty())
+        {
+            self.tracked.remove(&export);
+        }
+    }
+}
+
+impl TrackedExport {
+    fn see_whether_whole(
+        &mut self,
+        export: ExportId,
+        (loops, ended): (usize, Loops),
+        out: &mut Vec<Request>,
+    ) {
+        if self.whole || self.told.count_with(ended) < loops {
+            return;
+        }
+        self.whole = true;
+        // What is kept here has not passed, and what passed later is in nobody's way.
+        for at in 0..self.jobs.len() {
+            if matches!(self.jobs[at].work, Work::ReadModifyWrite(_)) {
+                self.jobs[at].ahead = self.ahead_of(self.jobs[at].extent);
+            }
+        }
+        for at in 0..self.jobs.len() {
+            self.advance(export, self.jobs[at].extent, out);
+        }
+    }
+
+    /// How much of what has passed changes some of these sectors.
+    fn ahead_of(&self, extent: Extent) -> usize {
+        self.passed.values().filter(|change| overlap(**change, extent)).count()
+    }
+
+    /// Begins what waits for nothing any more, of those that `extent` may have been in the way of.
+    fn advance(&mut self, export: ExportId, extent: Extent, out: &mut Vec<Request>) {
+        if !self.whole {
+            return;
+        }
+        for at in 0..self.jobs.len() {
+            let (earlier, rest) = self.jobs.split_at_mut(at);
+            let job = &mut rest[0];
+            let waits = job.begun || job.ahead > 0 || !overlap(job.extent, extent);
+            if waits || earlier.iter().any(|other| overlap(other.extent, job.extent)) {
+                continue;
+            }
+            job.begun = true;
+            match &mut job.work {
+                Work::Whole(request) => out.extend(request.take()),
+                Work::ReadModifyWrite(update) => update.read(export, job.id, out),
+            }
+        }
+    }
+}
+
+impl SectorUpdate {
+    fn new(splice: ReadModifyWrite) -> Self {
+        let ReadModifyWrite { span, data, fua, no_hole, .. } = splice;
+        let (sectors, inner) = (span.outer().len.bytes_usize(), span.inner());
+        let edges = usize::from(span.before() > 0) + usize::from(span.behind() > 0);
+        let hollow = data.is_none() && !inner.is_empty();
+        let data = match data {
+            None => vec![0; if hollow { edges * SECTOR } else { sectors }],
+            Some(mut data) => {
+                let length = data.len();
+                data.resize(sectors, 0);
+                data.copy_within(..length, span.before());
+                data
+            }
+        };
+        Self { span, fua, no_hole, hollow, data, left: 0, writing: false, failed: None }
+    }
+
+    /// The sectors of which a part is kept: the first, and the last unless that is the same one.
+    fn edges(&self) -> impl Iterator<Item = (Part, Extent)> + use<> {
+        let Extent { start, len } = self.span.outer();
+        let (before, behind) = (self.span.before() > 0, self.span.behind() > 0);
+        let first = before.then_some((Part::First, Extent::new(start, Sectors(1))));
+        let last = Extent::new(start + Sectors(len.0 - 1), Sectors(1));
+        let apart = behind && !(before && len == Sectors(1));
+        first.into_iter().chain(apart.then_some((Part::Last, last)))
+    }
+
+    fn read(&mut self, export: ExportId, id: ClientRequestId, out: &mut Vec<Request>) {
+        for (which, extent) in self.edges() {
+            let (id, operation) = (part(id, which), Operation::read(extent));
+            out.push(Request { id, export, operation, no_hole: false, data: Vec::new() });
+            self.left += 1;
+        }
+        assert!(self.left > 0, "a splice has a sector that it does not write whole");
+    }
+
+    /// Takes what was read of a sector that is kept in part, or that something was written.
+    fn collect(&mut self, first: bool, result: Result<Vec<u8>, Errno>) {
+        self.left -= 1;
+        match result {
+            Err(errno) => self.failed = self.failed.or(Some(errno)),
+            Ok(_) if self.writing => {}
+            Ok(read) if read.len() != SECTOR => self.failed = self.failed.or(Some(Errno::Io)),
+            Ok(read) => {
+                let (before, behind) = (self.span.before(), self.span.behind());
+                let end = self.data.len();
+                if first {
+                    self.data[..before].copy_from_slice(&read[..before]);
+                }
+                if !first || self.span.outer().len == Sectors(1) {
+                    self.data[end - behind..].copy_from_slice(&read[SECTOR - behind..]);
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, export: ExportId, id: ClientRequestId, out: &mut Vec<Request>) {
+        self.writing = true;
+        let mut ask = |which, op, extent, data, no_hole| {
+            let operation = Operation { op, extent, fua: self.fua };
+            out.push(Request { id: part(id, which), export, operation, no_hole, data });
+            self.left += 1;
+        };
+        if !self.hollow {
+            let data = core::mem::take(&mut self.data);
+            ask(Part::Middle, Op::Write, self.span.outer(), data, false);
+            return;
+        }
+        ask(Part::Middle, Op::WriteZeroes, self.span.inner(), Vec::new(), self.no_hole);
+        let (before, behind) = (self.span.before() > 0, self.span.behind() > 0);
+        let Extent { start, len } = self.span.outer();
+        if before {
+            let data = self.data[..SECTOR].to_vec();
+            ask(Part::First, Op::Write, Extent::new(start, Sectors(1)), data, false);
+        }
+        if behind {
+            let data = self.data[self.data.len() - SECTOR..].to_vec();
+            let last = Extent::new(start + Sectors(len.0 - 1), Sectors(1));
+            ask(Part::Last, Op::Write, last, data, false);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! A server: what it listens on, what it allows, and the threads that serve.
+//!
+//! ```text
+//!  listeners ─▶ first loop ─┬─▶ its own connections        each loop: see `event_loop`
+//!                           └─▶ the other loops' inboxes
+//! ```
+
+use std::io;
+use std::thread;
+
+use mio::{Poll, Waker};
+use units::{Bytes, Instant};
+
+use crate::address::Address;
+use crate::limits::{
+    BYTES_IN_FLIGHT_MAX, PAYLOADS_BYTES_MAX, READ_MODIFY_WRITE_BYTES, THREADS_MAX,
+};
+use crate::proto::export::Exports;
+use crate::proto::settings::Settings;
+use crate::server::event_loop::{EventLoop, WAKER, listener_token};
+use crate::server::handle::{Handle, waker_failed};
+use crate::server::handler::RequestHandler;
+use crate::server::listener::{Listener, check_count};
+use crate::server::loop_group::LoopGroup;
+use crate::server::loop_id::LoopId;
+
+/// A server that listens and does not serve yet.
+#[derive(Debug)]
+pub struct Server {
+    /// One of each thread's.
+    polls: Vec<Poll>,
+    listeners: Vec<Listener>,
+    handle: Handle,
+    payload_memory: usize,
+    settings: Settings,
+}
+
+impl Server {
+    /// Listens on all the addresses, or on none if one of them fails. A socket file that no server listens
+    /// on any more is replaced.
+    ///
+    /// # Errors
+    /// If an address is in use or cannot be listened on, or there are none or too many.
+    pub fn bind(addresses: &[Address]) -> io::Result<Self> {
+        check_count(addresses.len())?;
+        Self::on(addresses.iter().map(Listener::bind).collect::<io::Result<_>>()?)
+    }
+
+    /// Listens on the sockets that the service manager has opened (`LISTEN_FDS`), in loop_id of any address; without such,
+    /// as [`Server::bind`]. Clients that come while there is no server wait for the next one.
+    ///
+    /// # Errors
+    /// As [`Server::bind`]; or what was handed over is not a listening socket.
+    pub fn adopt_or_bind(addresses: &[Address]) -> io::Result<Self> {
+        let inherited = Listener::inherited()?;
+        if inherited.is_empty() {
+            return Self::bind(addresses);
+        }
+        check_count(inherited.len())?;
+        Self::on(inherited)
+    }
+
+    fn on(mut listeners: Vec<Listener>) -> io::Result<Self> {
+        let (polls, handle) = polls(1)?;
+        register(&mut listeners, &polls[0])?;
+        let (payload_memory, settings) = (PAYLOADS_BYTES_MAX, Settings::default());
+        Ok(Self { polls, listeners, handle, payload_memory, settings })
+    }
+
+    /// Serves on so many threads, each with connections of its own; to be said before anybody asks for its handle.
+    ///
+    /// # Errors
+    /// If the system does not give what a thread waits by.
+    ///
+    /// # Panics
+    /// Unless it is 1 to [`THREADS_MAX`] threads.
+    pub fn with_threads(mut self, threads: usize) -> io::Result<Self> {
+        assert!((1..=THREADS_MAX).contains(&threads), "1 to {THREADS_MAX} threads");
+        for listener in &mut self.listeners {
+            listener.deregister(self.polls[0].registry())?;
+        }
+        (self.polls, self.handle) = polls(threads)?;
+        register(&mut self.listeners, &self.polls[0])?;
+        Ok(self)
+    }
+
+    /// Allows clients this, and no more.
+    ///
+    /// # Errors
+    /// What of it is not within the limits.
+    pub fn with_settings(mut self, settings: Settings) -> Result<Self, &'static str> {
+        settings.check()?;
+        self.settings = settings;
+        Ok(self)
+    }
+
+    /// Gives the payloads of all connections together less memory than
+    /// [`PAYLOADS_BYTES_MAX`](crate::limits::PAYLOADS_BYTES_MAX), but on each thread no less than one connection may use.
+    #[must_use]
+    pub fn with_payload_memory(mut self, memory: Bytes) -> Self {
+        let wanted = usize::try_from(memory.0).unwrap_or(usize::MAX);
+        self.payload_memory =
+            wanted.clamp(BYTES_IN_FLIGHT_MAX + READ_MODIFY_WRITE_BYTES, PAYLOADS_BYTES_MAX);
+        self
+    }
+
+    /// Where it listens, in the order of [`Server::bind`]; for port 0, with the port that was chosen.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn addresses(&self) -> io::Result<Vec<Address>> {
+        self.listeners.iter().map(Listener::address).collect()
+    }
+
+    /// The way to send replies, and to stop it.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Serves on this thread until [`Handle::stop`]. Requests go to `handler`; `clock` tells the time for deadlines, once a
+    /// turn.
+    ///
+    /// # Errors
+    /// Only if the system's poll fails, or it has no descriptors for the disks' bells: what one client does is never an
+    /// error of the server.
+    ///
+    /// # Panics
+    /// If more threads were wanted.
+    pub fn run(
+        self,
+        exports: &dyn Exports,
+        handler: &mut dyn RequestHandler,
+        clock: &dyn Fn() -> Instant,
+    ) -> io::Result<()> {
+        let group = LoopGroup::new(self.polls.len(), self.settings.connections_max);
+        let settings = self.settings.clone();
+        let mut loops = self.loops(exports, &settings, &group, clock());
+        let (Some(mut only), None) = (loops.next(), loops.next()) else {
+            panic!("each thread has a handler of its own");
+        };
+        only.serve(handler, clock)
+    }
+
+    /// The same on as many threads as there are handlers, which is as many as were wanted; the first of them is this one.
+    ///
+    /// # Errors
+    /// As [`Server::run`]; or there are no threads to be had. All have ended then.
+    ///
+    /// # Panics
+    /// If there are more handlers or fewer than threads that were wanted.
+    pub fn run_on_threads<S: RequestHandler + Send>(
+        self,
+        exports: &dyn Exports,
+        handlers: &mut [S],
+        clock: &(dyn Fn() -> Instant + Sync),
+    ) -> io::Result<()> {
+        assert_eq!(self.polls.len(), handlers.len(), "each thread has a handler of its own");
+        let group = LoopGroup::new(self.polls.len(), self.settings.connections_max);
+        let (settings, handle) = (self.settings.clone(), self.handle());
+        let mut loops = self.loops(exports, &settings, &group, clock()).zip(handlers);
+        let (mut first, handler) = loops.next().expect("there is at least one thread");
+        thread::scope(|scope| {
+            let others = loops.map(|(mut other, handler)| {
+                let name = format!("nbd-{}", other.loop_id().index() + 1);
+                let work = move || other.serve(handler, clock);
+                thread::Builder::new().name(name).spawn_scoped(scope, work)
+            });
+            let started = others.collect::<io::Result<Vec<_>>>();
+            let others = started.inspect_err(|_| {
+                LoopId::all(handle.members()).for_each(|loop_id| handle.end(loop_id));
+                handle.stop();
+            })?;
+            let ended = first.serve(handler, clock);
+            let join = |other: thread::ScopedJoinHandle<'_, io::Result<()>>| {
+                other.join().expect("a thread of the server does not panic")
+            };
+            others.into_iter().map(join).fold(ended, io::Result::and)
+        })
+    }
+
+    fn loops<'a>(
+        self,
+        exports: &'a dyn Exports,
+        settings: &'a Settings,
+        group: &'a LoopGroup,
+        now: Instant,
+    ) -> impl Iterator<Item = EventLoop<'a>> {
+        let memory = (self.payload_memory / self.polls.len())
+            .max(BYTES_IN_FLIGHT_MAX + READ_MODIFY_WRITE_BYTES);
+        let Self { polls, mut listeners, handle, .. } = self;
+        let loop_ids = LoopId::all(polls.len());
+        loop_ids.zip(polls).map(move |(loop_id, poll)| {
+            // The first takes them all.
+            let listeners = core::mem::take(&mut listeners);
+            let (seat, context) = ((loop_id, handle.clone()), (exports, settings, group));
+            EventLoop::new(seat, (poll, listeners), context, memory, now)
+        })
+    }
+}
+
+/// What so many threads wait by, and how they are woken.
+fn polls(threads: usize) -> io::Result<(Vec<Poll>, Handle)> {
+    let polls = (0..threads).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;
+    let waker = |poll: &Poll| Waker::new(poll.registry(), WAKER);
+    let wakers = polls.iter().map(waker).collect::<io::Result<_>>();
+    Ok((polls, Handle::new(wakers.map_err(|error| waker_failed(&error))?)))
+}
+
+fn register(listeners: &mut [Listener], poll: &Poll) -> io::Result<()> {
+    for (index, listener) in listeners.iter_mut().enumerate() {
+        listener.register(poll.registry(), listener_token(index))?;
+    }
+    Ok(())
+}
