@@ -15,7 +15,7 @@ use engine::{
 use flight::Recorded;
 use host::{Clock, WakeupMargin};
 use nbd::limits::STATUS_SEGMENTS_MAX;
-use nbd::{Allocation, Errno, ExportId, Handle, Reply, Segment, BlockStatusReply};
+use nbd::{Allocation, BlockStatusReply, Errno, ExportId, Handle, Reply, Segment};
 use units::{DiskTime, Duration, Extent, Instant, Op, Operation};
 
 use crate::door::lock;

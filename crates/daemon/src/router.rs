@@ -9,7 +9,10 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use engine::VolumeId;
-use nbd::{ClientName, Errno, Export, ExportId, Exports, BlockStatusRequest, Reply, Request, RequestHandler};
+use nbd::{
+    BlockStatusRequest, ClientName, Errno, Export, ExportId, Exports, Reply, Request,
+    RequestHandler,
+};
 use units::{Bytes, Instant, Op, Operation};
 use volume::VolumeMap;
 

@@ -6,7 +6,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use backend::Failure;
 use nbd::limits::STATUS_SEGMENTS_MAX;
-use nbd::{Allocation, Errno, ExportId, Handle, BlockStatusRequest, Reply, Segment, BlockStatusReply};
+use nbd::{
+    Allocation, BlockStatusReply, BlockStatusRequest, Errno, ExportId, Handle, Reply, Segment,
+};
 use units::{Extent, Lba, Op, Operation, Sectors};
 use volume::DiskId;
 use volume::pool::flow::{
@@ -178,7 +180,9 @@ impl Served {
         let there = inner.flow.pool().state().volume(volume).map(whole);
         if !there.is_some_and(|whole| whole.contains(query.extent)) {
             let segment = Segment { len: query.extent.len, allocation: Allocation::Data };
-            return self.handle.reply_block_status(BlockStatusReply { id: query.id, result: Ok(vec![segment]) });
+            return self
+                .handle
+                .reply_block_status(BlockStatusReply { id: query.id, result: Ok(vec![segment]) });
         }
         let segment = |(extent, placed): (Extent, bool)| Segment {
             len: extent.len,
