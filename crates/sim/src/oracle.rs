@@ -1,16 +1,16 @@
-//! The oracles: what must be true of every run, watched while it runs.
+//! The oracles: what must be true of every run, checked while it runs.
 //!
-//! | oracle | says |
+//! | oracle | states |
 //! |---|---|
-//! | answered once | every request is answered exactly once, and not before its last command is done |
-//! | last write wins | a read sees, in each sector, the last write answered before it was sent, or one that overlaps it in time |
-//! | work conserved | the disk rests beside queued requests only while it waits for a run's next request or for a limit |
-//! | promise kept | at one command at a time, whoever had work for two periods or more got its reserve, less what may be lent |
-//! | deadlines met | under a policy that never misses no block of an admitted stream is late |
-//! | books | what is charged is the busy time; reserves add up (asked of the engine itself) |
+//! | answered once | every request is answered exactly once, after its last command has completed |
+//! | last write wins | a read returns, for each sector, the last write that was answered before the read was sent, or a write that overlaps the read in time |
+//! | work conservation | the disk idles beside queued requests only while it anticipates the next request of a sequential run, or while a limit holds |
+//! | reserve kept | at queue depth 1, a volume that was backlogged for two periods or more received its reserve, less a stated bound |
+//! | deadlines met | under a policy that never misses, no block of an admitted stream is late |
+//! | accounting | charged disk time equals busy time; reserves add up (checked by the engine itself) |
 //!
-//! A broken oracle panics: the message names the seed's instant, and the run can be repeated from its seed.
-//! For speed, data is watched in one sector of [`WATCH_STRIDE`].
+//! A violated oracle panics. The message names the instant, and the run can be repeated from its
+//! seed. For speed, data is checked in one sector of every [`WATCH_STRIDE`].
 
 use std::collections::BTreeMap;
 
@@ -19,46 +19,46 @@ use engine::{Command, Contract, Engine, Kept, PolicyName, Purpose, Settings, Vol
 use serde::Serialize;
 use units::{DiskTime, Duration, Extent, Instant, Lba, Op, Operation, Share};
 
-/// One sector of so many is watched.
+/// The data oracle watches one sector in each stretch of this length.
 const WATCH_STRIDE: u64 = 64;
 
-/// How much the oracles saw.
+/// What the oracles have checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Verdict {
     /// Requests answered exactly once.
     pub answered: u64,
     /// Reads of watched sectors that had been written.
     pub reads_checked: u64,
-    /// Moments at which the disk rested while requests were queued, each for a good reason.
+    /// Instants at which the disk idled while requests were queued, each with a valid reason.
     pub rests_checked: u64,
-    /// Stretches of two periods or more in which a volume with a reserve always had work.
+    /// Checks of volumes with a reserve that had been backlogged for two periods or more.
     pub promises_checked: u64,
-    /// Blocks of streams under a policy that never misses, none of them late.
+    /// Blocks of streams under a policy that never misses; none was late.
     pub deadlines_checked: u64,
 }
 
-/// What a write is known by: its place among all writes of the run. Zero: never written.
+/// The number of a write in the order of all writes of the run. Zero: never written.
 type Version = u64;
 
 #[derive(Debug, Default)]
 struct Sector {
-    /// On the disk now.
+    /// The version on the disk now.
     content: Version,
-    /// The last write that was answered, and the volume that it came through.
+    /// The last write that was answered, and the volume that issued it.
     answered: Version,
     through: Option<VolumeId>,
 }
 
-/// A request's data, as far as it is watched.
+/// The watched sectors of one request.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     version: Version,
-    /// For a read: each watched sector with what was known of it when the read was sent.
+    /// For a read: each watched sector with its last answered version when the read was sent.
     sent: Vec<(Lba, Version)>,
     seen: Vec<(Lba, Version)>,
 }
 
-/// Watches the data of one disk.
+/// Checks the data of one disk.
 #[derive(Debug, Default)]
 pub(crate) struct DataOracle {
     sectors: BTreeMap<Lba, Sector>,
@@ -87,7 +87,7 @@ impl DataOracle {
         }
     }
 
-    /// A command is done: this is when its data moved.
+    /// Records the data transfer of a completed command.
     pub(crate) fn moved(&mut self, command: &Command, request: &mut Watched) {
         if command.purpose != Purpose::Transfer {
             return;
@@ -96,10 +96,11 @@ impl DataOracle {
             Op::Write | Op::WriteZeroes => {
                 for lba in watched(command.operation.extent) {
                     let sector = self.sectors.entry(lba).or_default();
-                    // Two doors to one sector keep no order between them: a write that lands behind one which was
-                    // answered through the other overlaps it in time, and counts from its landing.
-                    let behind = request.version < sector.answered;
-                    sector.content = if behind && sector.through != Some(command.volume) {
+                    // Two volumes over one sector have no order between them. A write that
+                    // reaches the disk after a later one was answered through the other volume
+                    // overlaps that one in time, and counts from when it reaches the disk.
+                    let overtaken = request.version < sector.answered;
+                    sector.content = if overtaken && sector.through != Some(command.volume) {
                         self.writes += 1;
                         self.writes
                     } else {
@@ -129,7 +130,7 @@ impl DataOracle {
                 for lba in watched(operation.extent) {
                     let sector = self.sectors.get_mut(&lba);
                     let sector =
-                        sector.unwrap_or_else(|| panic!("at {now}: {lba} was answered unwritten"));
+                        sector.unwrap_or_else(|| panic!("at {now}: {lba} was answered but not written"));
                     if request.version > sector.answered {
                         (sector.answered, sector.through) = (request.version, Some(volume));
                     }
@@ -139,8 +140,8 @@ impl DataOracle {
                 for (lba, known) in &request.sent {
                     let seen = request.seen.iter().find(|(seen, _)| seen == lba).map(|(_, v)| *v);
                     let seen =
-                        seen.unwrap_or_else(|| panic!("at {now}: {lba} was answered unread"));
-                    // A later version is one that overlapped the read; an earlier one has been overwritten.
+                        seen.unwrap_or_else(|| panic!("at {now}: {lba} was answered but not read"));
+                    // A later version overlapped the read in time; an earlier one was overwritten.
                     assert!(seen >= *known, "at {now}: {lba} read write {seen} after {known}");
                     self.checked += 1;
                 }
@@ -150,90 +151,99 @@ impl DataOracle {
     }
 }
 
-/// Watches one volume's promise.
+/// Checks one volume's reserve.
 #[derive(Debug)]
-pub(crate) struct PromiseOracle {
+pub(crate) struct ReserveOracle {
     pub(crate) reserve: Share,
     pub(crate) since: Option<(Instant, DiskTime)>,
     pub(crate) checked: u64,
 }
 
-impl PromiseOracle {
+impl ReserveOracle {
     pub(crate) fn new(engine: &Engine, volume: VolumeId) -> Self {
         Self { reserve: engine.contract(volume).reserve, since: None, checked: 0 }
     }
 
-    /// The volume has nothing to do.
-    pub(crate) fn rests(&mut self) {
+    /// Records that the volume has no request in the engine.
+    pub(crate) fn on_idle(&mut self) {
         self.since = None;
     }
 
-    /// Looks at the volume at `now`; `work` says whether it has requests in the engine, `longest` is the
-    /// longest command so far.
-    pub(crate) fn look(&mut self, engine: &Engine, volume: VolumeId, work: bool, terms: Terms<'_>) {
-        let Terms { settings, longest, now, .. } = terms;
-        let had = engine.account(volume).disk_time;
-        if !work || self.reserve.is_none() {
+    /// Checks the volume at `terms.now`. `backlogged` states whether it has requests in the engine.
+    ///
+    /// # Panics
+    /// When the volume received less than its reserve by more than the bound.
+    pub(crate) fn check(
+        &mut self,
+        engine: &Engine,
+        volume: VolumeId,
+        backlogged: bool,
+        terms: ReserveTerms<'_>,
+    ) {
+        let ReserveTerms { settings, longest, now, .. } = terms;
+        let received = engine.account(volume).disk_time;
+        if !backlogged || self.reserve.is_none() {
             self.since = None;
             return;
         }
-        let (since, had_then) = *self.since.get_or_insert((now, had));
+        let (since, received_then) = *self.since.get_or_insert((now, received));
         let stretch = now.since(since);
-        // With several commands in the drive a client with few requests cannot fill its share of them.
+        // At a higher queue depth a client with few requests cannot fill its share of the depth.
         let promised = settings.policy == PolicyName::Utilization && settings.depth == 1;
         if stretch < settings.period * 2 || !promised {
             return;
         }
         self.checked += 1;
-        // Two periods' worth may be missing: what it owed when the stretch began, and what it is owed now. On top
-        // comes what it earns while each of the others has a batch before it (no batch takes a volume further than
-        // one period's worth under nothing, so all of them together take two periods at most), the estimate that
-        // it must have saved up, and the commands in service.
+        // Two periods' worth may be missing: the volume's debt when the stretch began, and its
+        // credit now. The bound adds what the reserve earns while each other volume has one batch
+        // (no batch takes a bucket further than one period's worth below zero, so all of them
+        // together take two periods at most), the estimate that the bucket must hold before a
+        // dispatch, and the commands in service.
         let others = u64::try_from(engine.volumes()).expect("volumes are few") - 1;
         let batches = (settings.batch * others).min(settings.period * 2) + longest * others;
-        // And what it earns while volumes of high priority spend what they had saved up.
+        // And what the reserve earns while high-priority volumes spend their credit.
         let before = settings.period * 2 + batches + terms.burst;
         let lent = self.reserve.of(before) + settings.estimates.random;
         let in_service = DiskTime::from(longest * (1 + u64::from(settings.depth)));
         let owed = self.reserve.of(stretch) - lent - in_service;
         assert!(
-            had - had_then >= owed,
-            "at {now}: volume {} with a reserve of {} had {} in {stretch}, promised {owed}",
+            received - received_then >= owed,
+            "at {now}: volume {} with a reserve of {} received {} in {stretch}, at least {owed} was due",
             volume.0,
             self.reserve,
-            had - had_then,
+            received - received_then,
         );
     }
 }
 
-/// The terms on which a promise is judged.
+/// What the bound of the reserve oracle depends on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms<'a> {
+pub(crate) struct ReserveTerms<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) longest: Duration,
-    /// How long volumes of high priority can keep the disk to themselves: see [`burst`].
+    /// How long high-priority volumes can occupy the disk: see [`burst`].
     pub(crate) burst: Duration,
     pub(crate) now: Instant,
 }
 
-/// How long volumes of high priority, of these contracts, can keep the disk to themselves.
+/// How long high-priority volumes with these contracts can occupy the disk without a break.
 ///
-/// They go first, and are admitted with their limits: in the long run they take no more of the disk. What they have
-/// saved up, at most one period's worth of reserve and of limit, comes on top, and lasts as long as it takes until
-/// what the others are left has made up for it.
+/// They are served first and are admitted with their limits, so in the long run they use no more
+/// than these. Their credit, at most one period's worth of reserve and of limit, comes on top. The
+/// burst lasts until the share of the other volumes has made up for it.
 pub(crate) fn burst(high: impl Iterator<Item = Contract>, period: Duration) -> Duration {
-    let (mut saved, mut left) = (DiskTime::ZERO, Share::ALL);
+    let (mut credit, mut rest) = (DiskTime::ZERO, Share::ALL);
     for contract in high {
-        saved += contract.reserve.of(period) + contract.limit.of(period);
-        left = left.saturating_sub(contract.limit);
+        credit += contract.reserve.of(period) + contract.limit.of(period);
+        rest = rest.saturating_sub(contract.limit);
     }
-    // With nothing left nobody else has a reserve that could be missed.
-    let nanos = u128::from(saved.as_nanos().unsigned_abs()) * u128::from(Share::ALL.ppb());
-    let nanos = nanos / u128::from(left.ppb().max(1));
+    // With no share left no other volume has a reserve that could be missed.
+    let nanos = u128::from(credit.as_nanos().unsigned_abs()) * u128::from(Share::ALL.ppb());
+    let nanos = nanos / u128::from(rest.ppb().max(1));
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX).min(BURST_MAX.as_nanos()))
 }
 
-/// Longer bursts count as this one: a day.
+/// The upper bound of a burst: one day.
 const BURST_MAX: Duration = Duration::from_secs(86_400);
 
 /// Whether no block of an admitted stream may be late here.
@@ -241,7 +251,7 @@ pub(crate) fn never_misses(settings: &Settings) -> bool {
     settings.policy.never_misses() && settings.deadlines.slack_range == Range::All
 }
 
-/// Checks that no block of `volume`'s stream has been late.
+/// Checks that no block of `volume`'s stream was late.
 pub(crate) fn assert_deadlines_kept(kept: Kept, settings: &Settings, volume: &str, now: Instant) {
     assert!(
         kept.missed == 0 || !never_misses(settings),
@@ -251,8 +261,9 @@ pub(crate) fn assert_deadlines_kept(kept: Kept, settings: &Settings, volume: &st
     );
 }
 
-/// Checks that the engine rests for a good reason: asked when it has nothing to do though requests are queued.
-pub(crate) fn assert_rest_is_justified(
+/// Checks that the engine idles for a valid reason. Called when it issues no command although
+/// requests are queued.
+pub(crate) fn assert_idle_is_justified(
     engine: &Engine,
     settings: &Settings,
     limited: bool,
@@ -263,21 +274,21 @@ pub(crate) fn assert_rest_is_justified(
     }
     let wakeup = engine.next_wakeup();
     if settings.policy.keeps_deadlines() {
-        // Best effort that fits into no slack waits until there is some: for somebody's release, or for ever.
+        // Best effort that fits into no slack waits for the next release, if there is one.
         assert!(wakeup.is_none_or(|until| until > now), "at {now}: the engine waits for the past");
         return;
     }
-    assert!(wakeup.is_some(), "at {now}: requests are queued, the disk rests, and nobody wakes it");
+    assert!(wakeup.is_some(), "at {now}: requests are queued, the disk idles, and no wake-up is set");
     let until = wakeup.expect("just asserted");
     assert!(until > now, "at {now}: the engine waits for the past");
     if engine.idles_until() == Some(until) {
         let longest = now + engine.turn() * 2;
-        assert!(until <= longest, "at {now}: it idles until {until} for a disk to turn");
+        assert!(until <= longest, "at {now}: it idles until {until}, longer than two revolutions");
         return;
     }
     if !limited {
         let longest = now + settings.linger;
-        assert!(until <= longest, "at {now}: the disk rests until {until}, past a linger");
+        assert!(until <= longest, "at {now}: the disk idles until {until}, longer than a linger");
         assert!(engine.running() == 0, "at {now}: it lingers though commands are in the drive");
     }
 }

@@ -1,4 +1,4 @@
-//! What happens when. Equal instants keep the order in which they were entered.
+//! The event queue of a simulation. Events at equal instants keep the order of their insertion.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use units::Instant;
 
 #[derive(Debug)]
-pub(crate) struct Calendar<T> {
+pub(crate) struct EventQueue<T> {
     entries: BinaryHeap<Reverse<Entry<T>>>,
     next: u64,
 }
@@ -15,30 +15,30 @@ pub(crate) struct Calendar<T> {
 struct Entry<T> {
     at: Instant,
     sequence: u64,
-    what: T,
+    event: T,
 }
 
-impl<T> Calendar<T> {
+impl<T> EventQueue<T> {
     pub(crate) fn new() -> Self {
         Self { entries: BinaryHeap::new(), next: 0 }
     }
 
-    pub(crate) fn enter(&mut self, at: Instant, what: T) {
+    pub(crate) fn schedule(&mut self, at: Instant, event: T) {
         let sequence = self.next;
         self.next += 1;
-        self.entries.push(Reverse(Entry { at, sequence, what }));
+        self.entries.push(Reverse(Entry { at, sequence, event }));
     }
 
     pub(crate) fn next_at(&self) -> Option<Instant> {
         self.entries.peek().map(|Reverse(entry)| entry.at)
     }
 
-    /// The next entry, if it is due at `now`.
+    /// Removes the next event, if it is due at `now`.
     pub(crate) fn take(&mut self, now: Instant) -> Option<T> {
         if self.next_at()? > now {
             return None;
         }
-        self.entries.pop().map(|Reverse(entry)| entry.what)
+        self.entries.pop().map(|Reverse(entry)| entry.event)
     }
 }
 
@@ -68,14 +68,14 @@ mod tests {
 
     #[test]
     fn equal_instants_keep_their_order() {
-        let mut calendar = Calendar::new();
+        let mut queue = EventQueue::new();
         let at = Instant::from_nanos(5);
-        for what in ["first", "second", "third"] {
-            calendar.enter(at, what);
+        for event in ["first", "second", "third"] {
+            queue.schedule(at, event);
         }
-        calendar.enter(Instant::from_nanos(4), "before them");
-        assert_eq!(calendar.take(Instant::from_nanos(3)), None);
-        let order: Vec<_> = std::iter::from_fn(|| calendar.take(at)).collect();
+        queue.schedule(Instant::from_nanos(4), "before them");
+        assert_eq!(queue.take(Instant::from_nanos(3)), None);
+        let order: Vec<_> = std::iter::from_fn(|| queue.take(at)).collect();
         assert_eq!(order, ["before them", "first", "second", "third"]);
     }
 }
