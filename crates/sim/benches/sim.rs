@@ -1,9 +1,9 @@
-//! How many simulated requests a second one core works out: `cargo bench -p spindle-sim --bench sim`.
+//! Simulated requests a second on one core: `cargo bench -p spindle-sim --bench sim`.
 //!
-//! Through all of it (workload, engine, drive, statistics, oracles), and through the drive model alone.
-//! Beside each stands the most that was aimed at, on a quiet core, and what DiskSim takes; a figure that misses is
-//! named and fails nothing, as a shared machine may be slow. `-- --json` prints one JSON object. Run as a test it
-//! only looks whether it runs: a debug build's figures say nothing.
+//! Through the whole simulation (workload, engine, drive, statistics, oracles), and through the
+//! drive model alone. Beside each figure stand its target on an idle core and DiskSim's figure. A
+//! missed target is named and fails nothing, as a shared machine may be slow. `-- --json` prints one
+//! JSON object. As a test the benchmark only runs: figures of a debug build mean nothing.
 
 #![expect(clippy::disallowed_methods, reason = "it measures itself by the wall clock")]
 #![expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
@@ -14,28 +14,29 @@ use std::sync::Arc;
 
 use config::Plan;
 use drive::{Choosing, Device, Discipline, FlashDevice, FlashModel, Model, Tag};
-use spindle_sim::{Dice, World};
+use spindle_sim::{Dice, Simulation};
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
 /// One sequential and one random stream on one disk, as in RTAS 2008, section 4.2.
 const SCENARIO: &str = include_str!("two-streams.toml");
 
-/// The same on many volumes with a random and a sequential stream each.
+/// The target of many volumes, each with a random and a sequential stream.
 const CROWD: u32 = 1_000;
 
-/// Through all of it.
+/// The whole simulation.
 const WORLD: Bar = Bar::Target(1_000.0);
-/// The model alone. DiskSim's figures are its CPU time for such a request, as its own runs took; it is not run here.
+/// The drive model alone. DiskSim's figures are its processor time for such a request in its own
+/// runs; it is not run here.
 const RANDOM: Bar = Bar::Beside { target: 300.0, disksim: 14_000.0 };
 const SEQUENTIAL: Bar = Bar::Beside { target: 300.0, disksim: 4_000.0 };
 const OF_16: Bar = Bar::Beside { target: 1_500.0, disksim: 27_000.0 };
-/// No target: a choice looks at every command that waits.
+/// No target: each choice prices every waiting command.
 const OF_64: Bar = Bar::Watched { disksim: 65_000.0 };
 
 const BLOCK: Sectors = Sectors(8);
 const ROUNDS: usize = 9;
 
-/// How much one round works out: virtual seconds of a world, requests of a lone drive.
+/// The size of one round: virtual seconds of a simulation, requests of a drive alone.
 #[derive(Clone, Copy)]
 struct Size {
     seconds: u64,
@@ -45,22 +46,22 @@ struct Size {
 const FULL: Size = Size { seconds: 60, requests: 200_000 };
 const TRIAL: Size = Size { seconds: 1, requests: 1_000 };
 
-/// What one round did.
+/// The result of one round.
 struct Round {
     requests: u64,
     took: core::time::Duration,
 }
 
-/// What a row is held against.
+/// The target of a row.
 #[derive(Clone, Copy)]
 enum Bar {
-    /// Nothing: it is there to be watched.
+    /// No target.
     None,
-    /// The most that a request may take, in ns.
+    /// The most time of a request, in ns.
     Target(f64),
-    /// The same, and what DiskSim takes for such a request.
+    /// The same, and DiskSim's time for such a request, in ns.
     Beside { target: f64, disksim: f64 },
-    /// What DiskSim takes, and nothing that was aimed at.
+    /// DiskSim's time alone, without a target.
     Watched { disksim: f64 },
 }
 
@@ -72,7 +73,7 @@ struct Row {
 }
 
 fn plan(text: &str) -> Plan {
-    Plan::parse(text, "bench", Path::new(".")).expect("the scenario is right")
+    Plan::parse(text, "bench", Path::new(".")).expect("the scenario is valid")
 }
 
 fn pair(policy: &str) -> Plan {
@@ -93,12 +94,12 @@ fn crowd() -> Plan {
     plan(&text)
 }
 
-fn world(plan: &Plan, size: Size) -> Round {
-    let mut world = World::new(plan);
+fn simulation(plan: &Plan, size: Size) -> Round {
+    let mut simulation = Simulation::new(plan);
     let began = std::time::Instant::now();
-    world.run_until(Instant::ZERO + Duration::from_secs(size.seconds));
+    simulation.run_until(Instant::ZERO + Duration::from_secs(size.seconds));
     let took = began.elapsed();
-    Round { requests: world.report().oracles.answered, took }
+    Round { requests: simulation.report().oracles.answered, took }
 }
 
 fn lone(model: &Arc<Model>, size: Size, mut place: impl FnMut(u64) -> u64) -> Round {
@@ -110,17 +111,17 @@ fn lone(model: &Arc<Model>, size: Size, mut place: impl FnMut(u64) -> u64) -> Ro
         let extent = Extent::new(Lba(place(blocks) * BLOCK.0), BLOCK);
         device.submit(now, Tag(request), Operation::read(extent));
         now = device.next_completion().expect("one is in service");
-        device.complete(now).expect("it is done");
+        device.complete(now).expect("the command completes");
     }
     Round { requests: size.requests, took: began.elapsed() }
 }
 
-/// Random reads of a flash drive, so many at a time.
+/// Random reads of a flash drive at a queue depth.
 fn flash(model: &Arc<FlashModel>, size: Size, depth: u64) -> Round {
     let mut device = FlashDevice::new(Arc::clone(model));
-    let mut dice = Dice::new(1, 0);
+    let mut rng = Dice::new(1, 0);
     let blocks = model.capacity().0 / BLOCK.0;
-    let mut read = || Operation::read(Extent::new(Lba(dice.below(blocks) * BLOCK.0), BLOCK));
+    let mut read = || Operation::read(Extent::new(Lba(rng.below(blocks) * BLOCK.0), BLOCK));
     for tag in 0..depth {
         device.submit(Instant::ZERO, Tag(tag), read());
     }
@@ -141,7 +142,7 @@ fn solid(name: &str) -> Arc<FlashModel> {
     Arc::clone(spec.check().expect("a drive").flash().expect("a flash drive"))
 }
 
-/// The drive with a queue that looks for what comes under the heads first.
+/// The drive with a shortest-positioning queue.
 fn choosing(model: &Model) -> Arc<Model> {
     let mut spec = model.spec().clone();
     spec.queue_depth_max = 64;
@@ -150,27 +151,27 @@ fn choosing(model: &Model) -> Arc<Model> {
         stream_hold: Duration::ZERO,
         lead: Duration::ZERO,
     });
-    Arc::new(spec.check().expect("it was a drive before"))
+    Arc::new(spec.check().expect("the spec was valid before"))
 }
 
-/// Random reads with `depth` of them inside the drive all the time.
+/// Random reads at a queue depth.
 fn queued(model: &Arc<Model>, size: Size, depth: u64) -> Round {
     let mut device = Device::new(Arc::clone(model));
-    let mut dice = Dice::new(1, 0);
+    let mut rng = Dice::new(1, 0);
     let blocks = model.capacity().0 / BLOCK.0;
-    let mut operation = || Operation::read(Extent::new(Lba(dice.below(blocks) * BLOCK.0), BLOCK));
+    let mut operation = || Operation::read(Extent::new(Lba(rng.below(blocks) * BLOCK.0), BLOCK));
     (0..depth).for_each(|tag| device.submit(Instant::ZERO, Tag(tag), operation()));
     let began = std::time::Instant::now();
     for request in 0..size.requests {
         let now = device.next_completion().expect("one is in service");
-        device.complete(now).expect("it is done");
+        device.complete(now).expect("the command completes");
         device.submit(now, Tag(depth + request), operation());
     }
     Round { requests: size.requests, took: began.elapsed() }
 }
 
 fn row(name: &'static str, bar: Bar, rounds: usize, mut run: impl FnMut() -> Round) -> Row {
-    // The least of them: whoever else is on the machine only ever adds.
+    // The minimum: other load on the machine only adds.
     let ns = (0..rounds)
         .map(|_| run())
         .map(|round| round.took.as_nanos() as f64 / round.requests as f64)
@@ -184,23 +185,23 @@ fn measure(rounds: usize, size: Size) -> Vec<Row> {
     let (sata, nvme) = (solid("samsung-870evo-1t"), solid("intel-p4500-2t"));
     let on_flash = SCENARIO.replace("deskstar-34gxp", "samsung-870evo-1t");
     let on_flash = plan(&on_flash.replace("POLICY", "utilization"));
-    // Some four hundred times as many requests a second as of the mechanical drive.
+    // About 400 times as many requests a second as on the mechanical drive.
     let short = Size { seconds: size.seconds.div_ceil(20), ..size };
-    let mut dice = Dice::new(1, 0);
+    let mut rng = Dice::new(1, 0);
     let choosing = choosing(model);
     let large = Arc::new(
         config::drives::library("nearline-20t").expect("in the library").check().expect("a drive"),
     );
     let mut next = 0;
     vec![
-        row("two volumes, utilization", WORLD, rounds, || world(&utilization, size)),
-        row("two volumes, fcfs", WORLD, rounds, || world(&fcfs, size)),
-        row("1,000 volumes, utilization", Bar::None, rounds, || world(&crowd, size)),
+        row("two volumes, utilization", WORLD, rounds, || simulation(&utilization, size)),
+        row("two volumes, fcfs", WORLD, rounds, || simulation(&fcfs, size)),
+        row("1,000 volumes, utilization", Bar::None, rounds, || simulation(&crowd, size)),
         row("drive alone, random 4 KiB", RANDOM, rounds, || {
-            lone(model, size, |blocks| dice.below(blocks))
+            lone(model, size, |blocks| rng.below(blocks))
         }),
         row("the same on nearline-20t", RANDOM, rounds, || {
-            lone(&large, size, |blocks| dice.below(blocks))
+            lone(&large, size, |blocks| rng.below(blocks))
         }),
         row("shortest positioning of 16", OF_16, rounds, || queued(&choosing, size, 16)),
         row("shortest positioning of 64", OF_64, rounds, || queued(&choosing, size, 64)),
@@ -213,7 +214,7 @@ fn measure(rounds: usize, size: Size) -> Vec<Row> {
         row("SATA flash alone, depth 1", Bar::None, rounds, || flash(&sata, size, 1)),
         row("SATA flash alone, depth 32", Bar::None, rounds, || flash(&sata, size, 32)),
         row("NVMe flash alone, depth 128", Bar::None, rounds, || flash(&nvme, size, 128)),
-        row("two volumes on SATA flash", Bar::None, rounds, || world(&on_flash, short)),
+        row("two volumes on SATA flash", Bar::None, rounds, || simulation(&on_flash, short)),
     ]
 }
 

@@ -1,11 +1,12 @@
-//! A day of mixed load in virtual time, with commands that fail and contracts that change, under every oracle:
-//! `cargo run --release -p spindle-sim --example day -- [HOURS]`. Memory is looked at each hour.
+//! A day of mixed load in virtual time under every oracle, with failing commands and changing
+//! contracts: `cargo run --release -p spindle-sim --example day -- [HOURS]`. Memory is checked each
+//! hour.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use config::Plan;
-use spindle_sim::World;
+use spindle_sim::Simulation;
 use units::{Duration, Instant, Share};
 
 const PLAN: &str = r#"
@@ -73,12 +74,13 @@ block = "8KiB"
 rate = "100/s"
 "#;
 const HOURS: u64 = 24;
-/// One command in so many fails.
+/// One command in this number fails.
 const FAIL_ONE_IN: u64 = 1_000;
-/// What `vm` and `log` reserve in turn, each for ten minutes.
+/// The reserves of `vm` and `log`, each pair for ten minutes.
 const RESERVES: [(u32, u32); 3] = [(40, 20), (20, 40), (60, 10)];
 const CHANGE_EVERY: Duration = Duration::from_secs(600);
-/// How much more memory the last hour may end with than the second: by then every sector that is watched was written.
+/// The most memory that the run may gain after the second hour, by which every watched sector was
+/// written.
 const GROWTH_MAX_KIB: u64 = 16 << 10;
 
 fn resident_kib() -> u64 {
@@ -93,23 +95,24 @@ fn main() -> ExitCode {
         eprintln!("usage: day [HOURS]");
         return ExitCode::from(2);
     };
-    let plan = Plan::parse(PLAN, "a day", Path::new(".")).expect("the plan is sound");
-    let mut world = World::new(&plan);
-    world.fail_one_in(FAIL_ONE_IN);
+    let plan = Plan::parse(PLAN, "a day", Path::new(".")).expect("the plan is valid");
+    let mut simulation = Simulation::new(&plan);
+    simulation.fail_one_in(FAIL_ONE_IN);
     let (mut now, mut settled) = (Instant::ZERO, None);
     for hour in 1..=hours {
         for reserves in RESERVES.iter().cycle().take(6) {
             let share = Share::from_percent;
-            world.change_reserves(&[(0, Share::NONE), (1, Share::NONE)]);
-            world.change_reserves(&[(0, share(reserves.0)), (1, share(reserves.1))]);
+            simulation.change_reserves(&[(0, Share::NONE), (1, Share::NONE)]);
+            simulation.change_reserves(&[(0, share(reserves.0)), (1, share(reserves.1))]);
             now += CHANGE_EVERY;
-            world.run_until(now);
+            simulation.run_until(now);
         }
-        let (report, resident) = (world.report(), resident_kib());
+        let (report, resident) = (simulation.report(), resident_kib());
         println!(
-            "hour {hour}: {} answered, {} of them failed, {} reads of what was written, {} promises; {resident} KiB resident",
+            "hour {hour}: {} answered, {} of them failed, {} reads of written data checked, \
+             {} reserves checked; {resident} KiB resident",
             report.oracles.answered,
-            world.failed(),
+            simulation.failed(),
             report.oracles.reads_checked,
             report.oracles.promises_checked
         );

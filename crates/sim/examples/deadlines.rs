@@ -1,22 +1,25 @@
-//! The search for missed deadlines: `cargo run --release -p spindle-sim --example deadlines -- POLICY FROM COUNT`. `paper` for
-//! POLICY is `delta-l` with the paper's range. Ends with 1 if a policy that never misses has missed.
+//! The search for missed deadlines:
+//! `cargo run --release -p spindle-sim --example deadlines -- POLICY FROM COUNT`. The policy `paper`
+//! is `delta-l` with the range of intervals of Clockwise (RTAS 2000). Exit code 1 if a policy that
+//! never misses has missed.
 
 use engine::PolicyName;
 use engine::stream::Range;
-use spindle_sim::search::{self, Asked, Found};
+use spindle_sim::search::{self, SearchParameters, SearchResult};
 use units::Duration;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let Some((name, asked, from, count)) = read(&arguments) else {
+    let Some((name, parameters, from, count)) = read(&arguments) else {
         eprintln!(
-            "usage: deadlines POLICY FROM COUNT: edf, lst, delta-l, delta-star or paper; the first seed, and how many"
+            "usage: deadlines POLICY FROM COUNT: edf, lst, delta-l, delta-star or paper; \
+             the first seed; the number of seeds"
         );
         std::process::exit(2);
     };
-    let (mut sum, mut missed, mut first) = (Found::default(), 0_u64, None);
+    let (mut sum, mut missed, mut first) = (SearchResult::default(), 0_u64, None);
     for seed in from..from.saturating_add(count) {
-        let found = search::run(seed, asked);
+        let found = search::run(seed, parameters);
         sum.streams += found.streams;
         sum.kept.met += found.kept.met;
         sum.kept.missed += found.kept.missed;
@@ -30,8 +33,8 @@ fn main() {
     }
     let mean = sum.latency.as_nanos().checked_div(sum.best_effort).map(Duration::from_nanos);
     println!(
-        "{name}: {count} cases from seed {from} on, {} streams, {} deadlines met, {} missed in {missed} cases (by {} at most); \
-         {} best-effort requests, {} on the mean",
+        "{name}: {count} cases from seed {from} on, {} streams, {} deadlines met, \
+         {} missed in {missed} cases (by {} at most); {} best-effort requests, {} on the mean",
         sum.streams,
         sum.kept.met,
         sum.kept.missed,
@@ -39,21 +42,21 @@ fn main() {
         sum.best_effort,
         mean.unwrap_or_default(),
     );
-    let never = asked.policy.never_misses() && asked.range == Range::All;
+    let never = parameters.policy.never_misses() && parameters.range == Range::All;
     if let Some(seed) = first {
-        let say =
+        let command =
             format!("cargo run --release -p spindle-sim --example deadlines -- {name} {seed} 1");
-        eprintln!("the first of them: {say}");
+        eprintln!("the first of them: {command}");
         std::process::exit(i32::from(never));
     }
 }
 
-fn read(arguments: &[String]) -> Option<(&str, Asked, u64, u64)> {
+fn read(arguments: &[String]) -> Option<(&str, SearchParameters, u64, u64)> {
     let [name, from, count] = arguments else { return None };
-    let asked = match name.as_str() {
-        "paper" => Asked { policy: PolicyName::DeltaL, range: Range::Paper },
-        name => Asked { policy: name.parse().ok()?, range: Range::All },
+    let parameters = match name.as_str() {
+        "paper" => SearchParameters { policy: PolicyName::DeltaL, range: Range::Paper },
+        name => SearchParameters { policy: name.parse().ok()?, range: Range::All },
     };
-    asked.policy.keeps_deadlines().then_some(())?;
-    Some((name, asked, from.parse().ok()?, count.parse().ok()?))
+    parameters.policy.keeps_deadlines().then_some(())?;
+    Some((name, parameters, from.parse().ok()?, count.parse().ok()?))
 }

@@ -1,4 +1,4 @@
-//! Many seeds under every oracle: `cargo run --release -p spindle-sim --example soak -- FROM COUNT`.
+//! Generated scenarios under every oracle: `cargo run --release -p spindle-sim --example soak -- FROM COUNT`.
 
 use spindle_sim::seeds;
 
@@ -6,7 +6,7 @@ fn main() {
     let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u64>());
     let (Some(Ok(from)), Some(Ok(count)), None) = (numbers.next(), numbers.next(), numbers.next())
     else {
-        eprintln!("usage: soak FROM COUNT: the first seed, and how many");
+        eprintln!("usage: soak FROM COUNT: the first seed, and the number of seeds");
         std::process::exit(2);
     };
     let scratch = tempfile::TempDir::new().expect("a scratch directory");

@@ -1,4 +1,4 @@
-//! The dice. Seeded, and rolled nowhere else.
+//! The rng. Seeded, and rolled nowhere else.
 //!
 //! The generator is PCG XSL RR 128/64, whose sequence is published and does not change with the library; how a
 //! roll becomes a number is written here, so that it does not change either.
@@ -12,7 +12,7 @@ use units::{Duration, Share};
 pub struct Dice(Pcg64);
 
 impl Dice {
-    /// The dice of `stream` in the run with this seed. Streams do not overlap.
+    /// The rng of `stream` in the run with this seed. Streams do not overlap.
     pub fn new(seed: u64, stream: u64) -> Self {
         Self(Pcg64::new(u128::from(seed), u128::from(stream)))
     }
@@ -79,8 +79,8 @@ mod tests {
 
     #[test]
     fn the_sequence_of_a_seed_never_changes() {
-        let mut dice = Dice::new(1, 0);
-        let rolls: Vec<u64> = (0..6).map(|_| dice.below(1_000_000)).collect();
+        let mut rng = Dice::new(1, 0);
+        let rolls: Vec<u64> = (0..6).map(|_| rng.below(1_000_000)).collect();
         assert_eq!(rolls, Dice::new(1, 0).take(6));
         assert_ne!(rolls, Dice::new(1, 1).take(6), "another stream, another sequence");
         assert_ne!(rolls, Dice::new(2, 0).take(6), "another seed, another sequence");
@@ -88,20 +88,20 @@ mod tests {
 
     #[test]
     fn rolls_are_even() {
-        let mut dice = Dice::new(7, 3);
+        let mut rng = Dice::new(7, 3);
         let mut counts = [0_u32; 10];
         for _ in 0..100_000 {
-            counts[usize::try_from(dice.below(10)).expect("under ten")] += 1;
+            counts[usize::try_from(rng.below(10)).expect("under ten")] += 1;
         }
         assert!(counts.iter().all(|count| (9_500..10_500).contains(count)), "{counts:?}");
     }
 
     #[test]
     fn times_between_independent_events_have_their_mean_and_their_deviation() {
-        let mut dice = Dice::new(3, 1);
+        let mut rng = Dice::new(3, 1);
         let mean = Duration::from_millis(20);
         let draws: Vec<f64> =
-            (0..100_000).map(|_| dice.exponential(mean).as_millis_f64() / 20.0).collect();
+            (0..100_000).map(|_| rng.exponential(mean).as_millis_f64() / 20.0).collect();
         let average = draws.iter().sum::<f64>() / 1e5;
         let square = draws.iter().map(|draw| (draw - average).powi(2)).sum::<f64>() / 1e5;
         let beyond = draws.iter().filter(|draw| **draw > 3.0).count();

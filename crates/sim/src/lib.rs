@@ -1,32 +1,33 @@
-//! Virtual time: the engine and the drive model, driven as fast as the processor goes.
+//! Simulation in virtual time: the engine and the drive model, driven as fast as the processor runs.
 //!
-//! A [`World`] is built from the same [`config::Plan`] that the daemon serves. It owns an engine and a drive a
-//! disk, the workloads that load them, a calendar, and the oracles that watch every run. The decisions are the
-//! engine's; the world only carries events to it and actions away.
+//! A [`Simulation`] is built from the same [`config::Plan`] that the daemon serves. It owns one
+//! engine and one drive model for each disk, the workloads, an event queue, and the oracles that
+//! check every run. The decisions are the engine's; the simulation carries events to the engine and
+//! its actions to the drive and the clients.
 //!
-//! Invariant: one seed, one result, on every machine, in debug and in release. Each workload has dice of its
-//! own, so that adding one changes no other.
+//! Invariant: one seed gives one result, on every machine, in debug and in release. Each workload
+//! has its own stream of random numbers, so adding a workload changes no other.
 
 mod bench_target;
-mod calendar;
-mod commands;
 pub mod datasheet;
 mod dice;
+mod event_queue;
 pub mod loads;
+mod non_preemptible;
 mod oracle;
 mod replay;
 mod run;
 pub mod search;
 pub mod seeds;
+mod simulation;
 mod slab;
 mod source;
 mod workload;
-mod world;
 
 pub use bench_target::{BenchTarget, Lateness};
-pub use commands::Uninterrupted;
 pub use dice::Dice;
-pub use oracle::Verdict;
+pub use non_preemptible::NonPreemptible;
+pub use oracle::OracleCounts;
 pub use run::{Report, TraceReport};
+pub use simulation::{Simulation, VolumeView};
 pub use workload::Generator;
-pub use world::{VolumeView, World};

@@ -14,7 +14,7 @@ const BINS: usize = 4_000;
 /// An interval is a command; or the whole request, where its commands follow each other without a
 /// scheduling decision between them.
 #[derive(Clone, Debug)]
-pub struct Uninterrupted {
+pub struct NonPreemptible {
     bins: Vec<u64>,
     count: u64,
     sum: Duration,
@@ -29,7 +29,7 @@ pub struct Uninterrupted {
     idle_since: Option<Instant>,
 }
 
-impl Uninterrupted {
+impl NonPreemptible {
     pub(crate) fn new(execution: Execution) -> Self {
         let whole_requests = matches!(execution, Execution::Whole { split: Some(_) });
         Self {
@@ -110,7 +110,8 @@ impl Uninterrupted {
         let first = usize::try_from(from.as_nanos() / BIN_WIDTH.as_nanos()).unwrap_or(BINS);
         let mut squares = 0_u128;
         for (bin, count) in (0_u128..).zip(&self.bins).skip(first) {
-            let middle = bin * u128::from(BIN_WIDTH.as_nanos()) + u128::from(BIN_WIDTH.as_nanos() / 2);
+            let middle =
+                bin * u128::from(BIN_WIDTH.as_nanos()) + u128::from(BIN_WIDTH.as_nanos() / 2);
             squares += middle * middle * u128::from(*count);
         }
         let time = u128::from(self.sum.as_nanos()) + u128::from(self.idle.as_nanos());
@@ -144,7 +145,8 @@ impl Uninterrupted {
     /// millisecond.
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
     pub fn fraction(&self, from: Duration, to: Duration) -> f64 {
-        let bin = |at: Duration| usize::try_from(at.as_nanos() / BIN_WIDTH.as_nanos()).unwrap_or(BINS);
+        let bin =
+            |at: Duration| usize::try_from(at.as_nanos() / BIN_WIDTH.as_nanos()).unwrap_or(BINS);
         let inside: u64 = self.bins[bin(from).min(BINS)..bin(to).min(BINS)].iter().sum();
         inside as f64 / self.count.max(1) as f64
     }

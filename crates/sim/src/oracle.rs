@@ -24,7 +24,7 @@ const WATCH_STRIDE: u64 = 64;
 
 /// What the oracles have checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Verdict {
+pub struct OracleCounts {
     /// Requests answered exactly once.
     pub answered: u64,
     /// Reads of watched sectors that had been written.
@@ -129,8 +129,8 @@ impl DataOracle {
             Op::Write | Op::WriteZeroes => {
                 for lba in watched(operation.extent) {
                     let sector = self.sectors.get_mut(&lba);
-                    let sector =
-                        sector.unwrap_or_else(|| panic!("at {now}: {lba} was answered but not written"));
+                    let sector = sector
+                        .unwrap_or_else(|| panic!("at {now}: {lba} was answered but not written"));
                     if request.version > sector.answered {
                         (sector.answered, sector.through) = (request.version, Some(volume));
                     }
@@ -278,7 +278,10 @@ pub(crate) fn assert_idle_is_justified(
         assert!(wakeup.is_none_or(|until| until > now), "at {now}: the engine waits for the past");
         return;
     }
-    assert!(wakeup.is_some(), "at {now}: requests are queued, the disk idles, and no wake-up is set");
+    assert!(
+        wakeup.is_some(),
+        "at {now}: requests are queued, the disk idles, and no wake-up is set"
+    );
     let until = wakeup.expect("just asserted");
     assert!(until > now, "at {now}: the engine waits for the past");
     if engine.idles_until() == Some(until) {

@@ -1,6 +1,6 @@
-//! A trace as a workload: its requests, when it says.
+//! A trace as a workload: its requests, at its times.
 //!
-//! One record is read ahead, so that the calendar knows when to come back; no more is ever held.
+//! One record is read ahead, so that the event queue has the time of the next one; no more is held.
 
 use config::Remap;
 use trace::{FileReader, Record, Scale, TraceError};
@@ -16,7 +16,7 @@ pub(crate) struct Replay {
     scale: Scale,
     remap: Remap,
     size: Sectors,
-    /// When the last one came.
+    /// The time of the last request.
     last: Duration,
     file: String,
     sent: u64,
@@ -30,7 +30,8 @@ impl Replay {
                 let next = reader.next();
                 (Some(reader), next)
             }
-            // The config's check opened it: it has gone since, which is told when it is to be sent.
+            // The config's check opened the file. It was removed since; the error is returned when its
+            // first request is due.
             Err(error) => (None, Some(Err(error))),
         };
         let (scale, remap, last) = (replay.scale, replay.remap, Duration::ZERO);
@@ -38,7 +39,7 @@ impl Replay {
         Self { reader, next, scale, remap, size, last, file, sent: 0 }
     }
 
-    /// What there is to tell of it so far.
+    /// The report of the replay so far.
     pub(crate) fn report(&self) -> TraceReport {
         TraceReport {
             file: self.file.clone(),
@@ -48,7 +49,8 @@ impl Replay {
         }
     }
 
-    /// When the next request comes, from the workload's start; `None` at the end. A fault is due at once.
+    /// The time of the next request, from the workload's start; `None` at the end. An error is due at
+    /// once.
     pub(crate) fn next_at(&self) -> Option<Duration> {
         let next = self.next.as_ref()?;
         Some(next.as_ref().map_or(self.last, |record| self.after(record)))
@@ -61,13 +63,13 @@ impl Replay {
     /// The next request, in the volume's addresses.
     ///
     /// # Panics
-    /// Behind the end.
+    /// Past the end of the trace.
     pub(crate) fn take(&mut self) -> Result<Operation, TraceError> {
-        let record = self.next.take().expect("the calendar has no entry behind the end")?;
+        let record = self.next.take().expect("no event is scheduled past the end")?;
         self.last = self.after(&record);
         let operation = record.operation;
         let fits = operation.extent.len <= self.size;
-        let reader = self.reader.as_mut().expect("it gave a record");
+        let reader = self.reader.as_mut().expect("the reader yielded a record");
         if !fits {
             let found = format!("a {} of {}", operation.op, operation.extent.len);
             return Err(reader.refuse(found, format!("at most the volume's {}", self.size)));
@@ -81,7 +83,7 @@ impl Replay {
     }
 }
 
-/// The extent's place modulo `size`, or the last one that holds it.
+/// The extent with its start modulo `size`, or the last start at which the extent fits.
 fn modulo(extent: Extent, size: Sectors) -> Extent {
     let last = size - extent.len;
     Extent::new(Lba((extent.start.0 % size.0).min(last.0)), extent.len)

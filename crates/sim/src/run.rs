@@ -1,20 +1,20 @@
-//! What a run has to tell, in the shape of `spindle sim run --json`.
+//! The report of a run, in the shape of `spindle sim run --json`.
 
 use serde::Serialize;
 use stats::{DiskReport, VolumeReport};
 
-use crate::Verdict;
+use crate::OracleCounts;
 
 /// One trace's replay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TraceReport {
-    /// Its file.
+    /// The trace's file.
     pub file: String,
-    /// Requests sent, those among them that were dropped included.
+    /// Requests sent, including those that were dropped.
     pub sent: u64,
-    /// Requests that began or ended within a sector, and were widened to all of it.
+    /// Requests that began or ended within a sector, and were widened to whole sectors.
     pub widened: u64,
-    /// Whether it was replayed to its end: a run may be too short for it.
+    /// Whether the trace was replayed to its end: the run may be shorter.
     pub whole: bool,
 }
 
@@ -23,9 +23,9 @@ pub struct TraceReport {
 pub struct Report {
     /// [`stats::SCHEMA`].
     pub schema: u32,
-    /// Where the dice started.
+    /// The seed of the random numbers.
     pub seed: u64,
-    /// How long the run was, in virtual seconds.
+    /// The length of the run, in virtual seconds.
     pub duration_s: f64,
     /// The disks, in the plan's order.
     pub disks: Vec<DiskReport>,
@@ -34,6 +34,6 @@ pub struct Report {
     /// The traces that were replayed, in the order of their workloads.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub traces: Vec<TraceReport>,
-    /// What the oracles watched, and how much of it.
-    pub oracles: Verdict,
+    /// What the oracles checked.
+    pub oracles: OracleCounts,
 }

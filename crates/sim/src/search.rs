@@ -1,12 +1,13 @@
-//! A search for missed deadlines: the real engine over an abstract disk, with admitted sets of tasks, times of arrival and
-//! best-effort loads drawn from seeds.
+//! A search for missed deadlines: the real engine over an abstract disk, with admitted task sets,
+//! arrival times and best-effort loads generated from seeds.
 //!
-//! The disk takes a millisecond for each sector and, in some cases, a positioning for whatever does not go on where the
-//! last command ended; or it takes less than that by a draw. There is no geometry, and nothing that could hide a mistake of
-//! the scheduler. Deadlines are worked out here a second time, from the arrivals alone, and compared with the engine's books.
+//! The disk takes one millisecond for each sector. In some cases a command that does not continue
+//! where the last one ended also takes a positioning time, and in some cases commands take less by
+//! a random amount. The disk has no geometry that could hide an error of the scheduler. Deadlines
+//! are computed here a second time, from the arrivals alone, and compared with the engine's.
 //!
-//! Half of all cases are made to be nasty: all streams release together just after best effort, or the stream with the
-//! longest block, has begun.
+//! Half of the cases are adversarial: all streams release together just after a best-effort
+//! request, or a request of the stream with the longest block, has begun.
 
 use engine::stream::{Range, Task};
 use engine::{
@@ -17,43 +18,43 @@ use units::{DiskTime, Duration, Extent, Instant, Lba, Operation, Sectors, Share}
 
 use crate::Dice;
 
-/// Of all that is drawn of a seed, the search has a stream of dice of its own.
+/// The random-number stream of the search.
 const STREAM: u64 = 1 << 41;
 const TASKS_MAX: u64 = 10;
-/// Blocks that one stream asks for at most in a case.
+/// The most blocks that one stream requests in a case.
 const BLOCKS_MAX: u64 = 60;
 
-/// What is asked of the search.
+/// What is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// Who schedules.
+pub struct SearchParameters {
+    /// The policy.
     pub policy: PolicyName,
-    /// Which intervals count for ΔL.
+    /// The intervals that ΔL is computed over.
     pub range: Range,
 }
 
-/// What became of one case.
+/// The result of one case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Found {
-    /// Streams that were admitted.
+pub struct SearchResult {
+    /// The number of admitted streams.
     pub streams: u64,
-    /// Their deadlines.
+    /// Deadlines met and missed.
     pub kept: Kept,
-    /// Best-effort requests answered, and how long they were in the engine in all.
+    /// The number of best-effort requests answered.
     pub best_effort: u64,
     /// The sum of their latencies.
     pub latency: Duration,
 }
 
-/// Somebody who sends requests.
+/// A client that sends requests.
 #[derive(Debug)]
 struct Client {
     volume: VolumeId,
     kind: Kind,
-    /// When the next request comes.
+    /// When the next request arrives.
     next: Instant,
     left: u64,
-    dice: Dice,
+    rng: Dice,
     sent: u64,
 }
 
@@ -62,44 +63,45 @@ enum Kind {
     Stream {
         task: Task,
         block: Sectors,
-        manner: Manner,
-        /// No release before then, as far as the arrivals tell: none where it joins late.
+        pattern: ArrivalPattern,
+        /// The earliest next release, as computed from the arrivals; unknown for a stream
+        /// that joins later.
         expected: Option<Instant>,
     },
-    /// So long a request every so often, or the next one as soon as the last is answered.
+    /// Requests of this length at an interval, or the next one at the answer of the last.
     Load { sectors: u64, every: Duration, closed: bool },
 }
 
-/// How a stream's requests come.
+/// The arrival pattern of a stream.
 #[derive(Clone, Copy, Debug)]
-enum Manner {
-    /// One a period.
+enum ArrivalPattern {
+    /// One request in each period.
     Periodic,
-    /// A period apart at least.
+    /// At least one period apart.
     Sporadic,
-    /// Several at once, in advance.
+    /// Several at once, ahead of their periods.
     Early,
-    /// A rest, and then one a period.
+    /// An idle time, then one request in each period.
     Resting,
 }
 
-/// A case under way.
+/// A running case.
 struct Case {
     engine: Engine,
     now: Instant,
     clients: Vec<Client>,
-    /// By request: whose, when it came, and when it is due if that can be told.
+    /// For each request its client, its arrival, and its deadline if it is known.
     sent: Vec<(usize, Instant, Option<Instant>)>,
     running: Option<(Command, Instant)>,
-    /// Whose request the last command was for: what goes on needs no positioning.
+    /// The request of the last command: its next command needs no positioning.
     last: Option<RequestId>,
     positioning: u64,
-    /// Whether commands take less than they may.
+    /// Whether commands take less than their worst case.
     shorter: bool,
-    dice: Dice,
+    rng: Dice,
     missed: u64,
-    found: Found,
-    /// A stream that is added, and a volume that goes over to best effort, at times.
+    result: SearchResult,
+    /// A stream that joins later. Below it: a volume that changes to best effort.
     later: Option<(Instant, Client, Contract)>,
     leaves: Option<(Instant, VolumeId)>,
 }
@@ -112,68 +114,68 @@ fn disk_time(millis: u64) -> DiskTime {
     ms(millis).into()
 }
 
-fn one_of<T: Copy>(dice: &mut Dice, of: &[T]) -> T {
-    of[usize::try_from(dice.below(of.len() as u64)).expect("an index")]
+fn one_of<T: Copy>(rng: &mut Dice, of: &[T]) -> T {
+    of[usize::try_from(rng.below(of.len() as u64)).expect("an index")]
 }
 
-/// How tasks are drawn.
-struct Draw {
+/// The distribution of the generated tasks.
+struct TaskDistribution {
     chunk: Option<u64>,
     positioning: u64,
     periods: (u64, u64),
     costs_max: u64,
 }
 
-impl Draw {
-    fn new(dice: &mut Dice) -> Self {
-        let chunk = (dice.below(5) == 0).then(|| 1 + dice.below(4));
-        let positioning = if chunk.is_some() { dice.below(3) } else { 0 };
-        let periods = one_of(dice, &[(10, 20), (10, 20), (14, 16), (10, 90), (5, 300), (40, 10)]);
-        Self { chunk, positioning, periods, costs_max: one_of(dice, &[3, 5, 8, 14, 40]) }
+impl TaskDistribution {
+    fn new(rng: &mut Dice) -> Self {
+        let chunk = (rng.below(5) == 0).then(|| 1 + rng.below(4));
+        let positioning = if chunk.is_some() { rng.below(3) } else { 0 };
+        let periods = one_of(rng, &[(10, 20), (10, 20), (14, 16), (10, 90), (5, 300), (40, 10)]);
+        Self { chunk, positioning, periods, costs_max: one_of(rng, &[3, 5, 8, 14, 40]) }
     }
 
-    /// A stream, as its contract has it, its block so many sectors.
-    fn stream(&self, dice: &mut Dice) -> Option<Stream> {
+    /// A stream's contract; its block's cost is its number of sectors in ms.
+    fn stream(&self, rng: &mut Dice) -> Option<Stream> {
         let (least, spread) = self.periods;
-        // Often not a whole number of milliseconds: floors and ceilings matter.
-        let odd = Duration::from_nanos(one_of(dice, &[0, 0, 1, 500_001]));
-        let period = ms(least + dice.below(spread)) + odd;
-        let sectors = 1 + dice.below(self.costs_max);
+        // Some periods are no whole number of milliseconds: rounding matters.
+        let odd = Duration::from_nanos(one_of(rng, &[0, 0, 1, 500_001]));
+        let period = ms(least + rng.below(spread)) + odd;
+        let sectors = 1 + rng.below(self.costs_max);
         let cost = disk_time(sectors + self.positioning);
         let longest = self.chunk.map_or(cost, |chunk| disk_time(chunk + self.positioning));
         let task = Task::new(period, cost, longest.min(cost)).ok()?;
         Some(Stream { task, block: Sectors(sectors), range: None })
     }
 
-    fn settings(&self, asked: Asked, dice: &mut Dice) -> Settings {
-        let best_effort = (dice.below(8) == 0).then(|| {
-            let share = Share::from_percent(one_of(dice, &[2, 5, 10]));
-            Server { share, period: ms(one_of(dice, &[100, 400])) }
+    fn settings(&self, parameters: SearchParameters, rng: &mut Dice) -> Settings {
+        let best_effort = (rng.below(8) == 0).then(|| {
+            let share = Share::from_percent(one_of(rng, &[2, 5, 10]));
+            Server { share, period: ms(one_of(rng, &[100, 400])) }
         });
         let preemption = disk_time(self.positioning);
         let worst = CommandBound { positioning: preemption, sector: disk_time(1) };
         let chunk = self.chunk.map(Sectors);
         let how = Preemptible { chunk, jit: None, ..Preemptible::default() };
         Settings {
-            policy: asked.policy,
-            period: ms(one_of(dice, &[100, 200])),
+            policy: parameters.policy,
+            period: ms(one_of(rng, &[100, 200])),
             batch: Duration::ZERO,
             execution: match chunk {
                 Some(_) => Execution::Preemptible(how),
                 None => Execution::Whole { split: None },
             },
-            deadlines: Deadlines { worst, preemption, slack_range: asked.range, best_effort },
+            deadlines: Deadlines { worst, preemption, slack_range: parameters.range, best_effort },
             ..Settings::default()
         }
     }
 }
 
 impl Case {
-    fn new(seed: u64, asked: Asked) -> Self {
-        let mut dice = Dice::new(seed, STREAM);
-        let draw = Draw::new(&mut dice);
-        let settings = draw.settings(asked, &mut dice);
-        let shorter = dice.below(3) == 0;
+    fn new(seed: u64, parameters: SearchParameters) -> Self {
+        let mut rng = Dice::new(seed, STREAM);
+        let tasks = TaskDistribution::new(&mut rng);
+        let settings = tasks.settings(parameters, &mut rng);
+        let shorter = rng.below(3) == 0;
         let mut case = Self {
             engine: Engine::new(settings, Instant::ZERO),
             now: Instant::ZERO,
@@ -181,92 +183,92 @@ impl Case {
             sent: Vec::new(),
             running: None,
             last: None,
-            positioning: draw.positioning,
+            positioning: tasks.positioning,
             shorter,
             missed: 0,
-            found: Found::default(),
+            result: SearchResult::default(),
             later: None,
             leaves: None,
-            dice: dice.clone(),
+            rng: rng.clone(),
         };
-        case.draw_streams(&draw, &mut dice);
-        case.draw_load(&settings, &mut dice);
+        case.generate_streams(&tasks, &mut rng);
+        case.generate_load(&settings, &mut rng);
         case
     }
 
-    fn draw_streams(&mut self, draw: &Draw, dice: &mut Dice) {
-        let wanted = 1 + dice.below(TASKS_MAX);
-        let together = dice.below(2) == 0;
+    fn generate_streams(&mut self, tasks: &TaskDistribution, rng: &mut Dice) {
+        let wanted = 1 + rng.below(TASKS_MAX);
+        let together = rng.below(2) == 0;
         let start = Instant::ZERO + ms(20);
         let mut longest: Option<(Duration, usize)> = None;
         for _ in 0..wanted * 2 {
-            if self.found.streams == wanted {
+            if self.result.streams == wanted {
                 break;
             }
-            let Some(stream) = draw.stream(dice) else { continue };
+            let Some(stream) = tasks.stream(rng) else { continue };
             let contract = Contract::stream(stream);
             let Ok(volume) = self.engine.add_volume(contract, Instant::ZERO) else { continue };
-            let offset = if together { Duration::ZERO } else { ms(dice.below(40)) };
-            let client = stream_client(volume, stream, start + offset, dice);
+            let offset = if together { Duration::ZERO } else { ms(rng.below(40)) };
+            let client = stream_client(volume, stream, start + offset, rng);
             if longest.is_none_or(|(period, _)| period < stream.task.period()) {
                 longest = Some((stream.task.period(), self.clients.len()));
             }
             self.clients.push(client);
-            self.found.streams += 1;
+            self.result.streams += 1;
         }
-        // Whoever has the longest period begins a moment before all others.
-        if let Some((_, index)) = longest.filter(|_| together && dice.below(2) == 0) {
+        // The stream with the longest period releases 1 ns before all others.
+        if let Some((_, index)) = longest.filter(|_| together && rng.below(2) == 0) {
             self.clients[index].next = start.saturating_sub(Duration::from_nanos(1));
         }
-        if dice.below(6) == 0
-            && let Some(stream) = draw.stream(dice)
+        if rng.below(6) == 0
+            && let Some(stream) = tasks.stream(rng)
         {
-            let at = start + ms(dice.below(300));
-            let mut client = stream_client(VolumeId(0), stream, at, dice);
+            let at = start + ms(rng.below(300));
+            let mut client = stream_client(VolumeId(0), stream, at, rng);
             if let Kind::Stream { expected, .. } = &mut client.kind {
                 *expected = None;
             }
             self.later = Some((at, client, Contract::stream(stream)));
-            if !self.clients.is_empty() && dice.below(2) == 0 {
-                let leaves = at.saturating_sub(Duration::from_nanos(dice.below(2)));
+            if !self.clients.is_empty() && rng.below(2) == 0 {
+                let leaves = at.saturating_sub(Duration::from_nanos(rng.below(2)));
                 self.leaves = Some((leaves, self.clients[0].volume));
             }
         }
     }
 
-    /// Best effort, and volumes with reserves.
-    fn draw_load(&mut self, settings: &Settings, dice: &mut Dice) {
+    /// Generates best-effort volumes and volumes with reserves.
+    fn generate_load(&mut self, settings: &Settings, rng: &mut Dice) {
         let range = settings.deadlines.slack_range;
         let slack = self.engine.tasks().map_or(DiskTime::ZERO, |tasks| tasks.slack_in(range));
         let slack = u64::try_from(slack.as_nanos() / 1_000_000).unwrap_or(0);
         let fits = slack.saturating_sub(self.positioning).clamp(1, 2_000);
         let mut start = Instant::ZERO + ms(20);
-        for _ in 0..dice.below(4) {
-            let contract = if dice.below(5) == 0 {
+        for _ in 0..rng.below(4) {
+            let contract = if rng.below(5) == 0 {
                 let weight = engine::Weight::ONE;
                 Contract { weight, ..Contract::reserve(Share::from_percent(5)) }
             } else {
                 Contract::BEST_EFFORT
             };
             let Ok(volume) = self.engine.add_volume(contract, Instant::ZERO) else { continue };
-            let sectors = match dice.below(5) {
+            let sectors = match rng.below(5) {
                 0 => 1,
-                1 => 1 + dice.below(4),
+                1 => 1 + rng.below(4),
                 2 => fits,
-                3 => 1 + dice.below(fits),
-                _ => 1 + dice.below(2 * fits + 4).min(400),
+                3 => 1 + rng.below(fits),
+                _ => 1 + rng.below(2 * fits + 4).min(400),
             };
-            start = start.saturating_sub(Duration::from_nanos(one_of(dice, &[0, 1, 1, 1_000_000])));
-            let next = if dice.below(2) == 0 { start } else { Instant::ZERO + ms(dice.below(60)) };
-            let (closed, every) = (dice.below(3) == 0, ms(1 + dice.below(100)));
+            start = start.saturating_sub(Duration::from_nanos(one_of(rng, &[0, 1, 1, 1_000_000])));
+            let next = if rng.below(2) == 0 { start } else { Instant::ZERO + ms(rng.below(60)) };
+            let (closed, every) = (rng.below(3) == 0, ms(1 + rng.below(100)));
             let kind = Kind::Load { sectors, every, closed };
-            let left = 1 + dice.below(BLOCKS_MAX);
-            let own = Dice::new(dice.below(u64::MAX), STREAM);
-            self.clients.push(Client { volume, kind, next, left, dice: own, sent: 0 });
+            let left = 1 + rng.below(BLOCKS_MAX);
+            let own = Dice::new(rng.below(u64::MAX), STREAM);
+            self.clients.push(Client { volume, kind, next, left, rng: own, sent: 0 });
         }
     }
 
-    fn run(mut self) -> Found {
+    fn run(mut self) -> SearchResult {
         loop {
             self.arrivals();
             self.poll();
@@ -281,20 +283,20 @@ impl Case {
         for index in 0..self.clients.len() {
             self.add_up(self.clients[index].volume);
         }
-        assert!(self.missed <= self.found.kept.missed, "the books know every miss");
-        self.found
+        assert!(self.missed <= self.result.kept.missed, "the engine counts every miss");
+        self.result
     }
 
     fn add_up(&mut self, volume: VolumeId) {
         let Some(kept) = self.engine.kept(volume) else { return };
-        let sum = &mut self.found.kept;
+        let sum = &mut self.result.kept;
         sum.met += kept.met;
         sum.missed += kept.missed;
         sum.lateness_max = sum.lateness_max.max(kept.lateness_max);
     }
 
     fn next_at(&self) -> Option<Instant> {
-        // Whoever waits for an answer sends nothing.
+        // A closed-loop client sends nothing while it waits for an answer.
         let sends = |client: &&Client| client.left > 0 && client.next < Instant::FAR_FUTURE;
         let clients = self.clients.iter().filter(sends);
         let changes = [
@@ -311,9 +313,9 @@ impl Case {
             let contract = Contract::BEST_EFFORT;
             self.engine.handle(Event::ContractChanged { volume, contract }, self.now);
             let index = self.clients.iter().position(|client| client.volume == volume);
-            let index = index.expect("it is there");
+            let index = index.expect("the volume has a client");
             self.clients[index].left = 0;
-            // What is still queued was promised a moment ago.
+            // The requests still queued were admitted under the old contract.
             for (_, _, due) in self.sent.iter_mut().filter(|(client, ..)| *client == index) {
                 *due = None;
             }
@@ -333,7 +335,7 @@ impl Case {
 
     fn send(&mut self, index: usize) {
         let client = &mut self.clients[index];
-        let (sectors, due) = client.sends(self.now);
+        let (sectors, due) = client.next_request(self.now);
         let id = RequestId(self.sent.len() as u64);
         let start = Lba(1 + id.0 * 4_096);
         let operation = Operation::read(Extent::new(start, Sectors(sectors)));
@@ -346,19 +348,22 @@ impl Case {
         while let Some(action) = self.engine.poll(self.now) {
             match action {
                 Action::Issue(command) => {
-                    let done = self.now + self.takes(&command);
-                    assert!(self.running.replace((command, done)).is_none(), "one at a time");
+                    let done = self.now + self.service_time(&command);
+                    assert!(
+                        self.running.replace((command, done)).is_none(),
+                        "one command at a time"
+                    );
                 }
                 Action::Reply(reply) => self.answer(reply.request),
             }
         }
     }
 
-    fn takes(&mut self, command: &Command) -> Duration {
+    fn service_time(&mut self, command: &Command) -> Duration {
         let on = self.last.replace(command.request) == Some(command.request);
         let positioning = if on { 0 } else { self.positioning };
         let most = ms(command.operation.extent.len.0 + positioning);
-        if self.shorter { Duration::from_nanos(1 + self.dice.below(most.as_nanos())) } else { most }
+        if self.shorter { Duration::from_nanos(1 + self.rng.below(most.as_nanos())) } else { most }
     }
 
     fn answer(&mut self, request: RequestId) {
@@ -367,8 +372,8 @@ impl Case {
         self.missed += u64::from(due.is_some_and(|due| self.now > due));
         let client = &mut self.clients[client];
         if let Kind::Load { closed, .. } = client.kind {
-            self.found.best_effort += 1;
-            self.found.latency += self.now.since(sent);
+            self.result.best_effort += 1;
+            self.result.latency += self.now.since(sent);
             if closed {
                 client.next = self.now;
             }
@@ -376,20 +381,25 @@ impl Case {
     }
 }
 
-fn stream_client(volume: VolumeId, stream: Stream, next: Instant, dice: &mut Dice) -> Client {
-    let manners =
-        [Manner::Periodic, Manner::Periodic, Manner::Sporadic, Manner::Early, Manner::Resting];
-    let manner = one_of(dice, &manners);
+fn stream_client(volume: VolumeId, stream: Stream, next: Instant, rng: &mut Dice) -> Client {
+    let patterns = [
+        ArrivalPattern::Periodic,
+        ArrivalPattern::Periodic,
+        ArrivalPattern::Sporadic,
+        ArrivalPattern::Early,
+        ArrivalPattern::Resting,
+    ];
+    let pattern = one_of(rng, &patterns);
     let (task, block) = (stream.task, stream.block);
-    let kind = Kind::Stream { task, block, manner, expected: Some(Instant::ZERO) };
-    let left = 5 + dice.below(BLOCKS_MAX);
-    let own = Dice::new(dice.below(u64::MAX), STREAM);
-    Client { volume, kind, next, left, dice: own, sent: 0 }
+    let kind = Kind::Stream { task, block, pattern, expected: Some(Instant::ZERO) };
+    let left = 5 + rng.below(BLOCKS_MAX);
+    let own = Dice::new(rng.below(u64::MAX), STREAM);
+    Client { volume, kind, next, left, rng: own, sent: 0 }
 }
 
 impl Client {
-    /// The length of the request that is sent now, and when it is due, if that can be told.
-    fn sends(&mut self, now: Instant) -> (u64, Option<Instant>) {
+    /// The length of the request that is sent now, and its deadline if it is known.
+    fn next_request(&mut self, now: Instant) -> (u64, Option<Instant>) {
         self.left -= 1;
         self.sent += 1;
         match &mut self.kind {
@@ -398,14 +408,18 @@ impl Client {
                 self.next = now + every;
                 (*sectors, None)
             }
-            Kind::Stream { task, block, manner, expected } => {
+            Kind::Stream { task, block, pattern, expected } => {
                 let period = task.period();
-                let pause = match manner {
-                    Manner::Sporadic if self.dice.below(3) == 0 => period + ms(self.dice.below(30)),
-                    Manner::Early if self.sent.is_multiple_of(4) => period * 4,
-                    Manner::Early => Duration::ZERO,
-                    Manner::Resting if self.sent.is_multiple_of(7) => period * 5,
-                    Manner::Periodic | Manner::Sporadic | Manner::Resting => period,
+                let pause = match pattern {
+                    ArrivalPattern::Sporadic if self.rng.below(3) == 0 => {
+                        period + ms(self.rng.below(30))
+                    }
+                    ArrivalPattern::Early if self.sent.is_multiple_of(4) => period * 4,
+                    ArrivalPattern::Early => Duration::ZERO,
+                    ArrivalPattern::Resting if self.sent.is_multiple_of(7) => period * 5,
+                    ArrivalPattern::Periodic
+                    | ArrivalPattern::Sporadic
+                    | ArrivalPattern::Resting => period,
                 };
                 self.next = now + pause;
                 let due = expected.map(|expected| now.max(expected) + period);
@@ -419,7 +433,7 @@ impl Client {
 /// Runs the case of a seed.
 ///
 /// # Panics
-/// When the engine's books and the arrivals tell different things.
-pub fn run(seed: u64, asked: Asked) -> Found {
-    Case::new(seed, asked).run()
+/// When the engine counts fewer misses than the arrivals show.
+pub fn run(seed: u64, parameters: SearchParameters) -> SearchResult {
+    Case::new(seed, parameters).run()
 }

@@ -1,7 +1,7 @@
-//! Scenarios drawn from a seed: the seed draws the options too.
+//! Scenarios generated from a seed: the seed chooses the options too.
 //!
-//! A drawn scenario is text, as a person would have written it, so that one that breaks an oracle can be kept,
-//! read, and run with `spindle sim run`. So are the traces that it replays.
+//! A generated scenario is text in the config's format, so that one that violates an oracle can be
+//! kept, read, and run with `spindle sim run`. The traces that it replays are text too.
 
 use core::fmt;
 use std::fmt::Write;
@@ -10,12 +10,12 @@ use std::path::Path;
 use config::Plan;
 use units::{Instant, Share};
 
-use crate::{Dice, Report, World};
+use crate::{Dice, Report, Simulation};
 
-/// The stream of the dice that draw scenarios; workloads count from zero.
+/// The random-number stream of generated scenarios; the workloads' streams count from zero.
 const STREAM: u64 = u64::MAX;
 
-/// Each with the most commands that are put into it.
+/// Drives, each with the largest queue depth that is generated for it.
 const DRIVES: [(&str, u64); 5] = [
     ("deskstar-34gxp", 1),
     ("st318437lw", 8),
@@ -23,16 +23,16 @@ const DRIVES: [(&str, u64); 5] = [
     ("barracuda-2t", 32),
     ("nearline-20t", 32),
 ];
-/// Sizes of volumes, as a person writes them and in sectors.
+/// Sizes of volumes, as text and in sectors.
 const SIZES: [(&str, u64); 3] = [("1MiB", 1 << 11), ("64MiB", 1 << 17), ("2GiB", 1 << 22)];
 const TRACE_RECORDS_MAX: u64 = 2_000;
 
-/// A scenario that was drawn, and the traces that stand beside it.
+/// A generated scenario and its traces.
 #[derive(Clone, Debug, Default)]
 pub struct Scenario {
-    /// The scenario.
+    /// The scenario, in the config's format.
     pub text: String,
-    /// Name and content of each trace.
+    /// The name and the content of each trace.
     pub traces: Vec<(String, String)>,
 }
 
@@ -43,40 +43,40 @@ impl fmt::Display for Scenario {
     }
 }
 
-fn one_of<T: Copy>(dice: &mut Dice, of: &[T]) -> T {
-    of[usize::try_from(dice.below(of.len() as u64)).expect("an index")]
+fn one_of<T: Copy>(rng: &mut Dice, of: &[T]) -> T {
+    of[usize::try_from(rng.below(of.len() as u64)).expect("an index")]
 }
 
 /// The scenario of a seed.
 pub fn scenario(seed: u64) -> Scenario {
-    let mut dice = Dice::new(seed, STREAM);
-    let text = format!("seed = {seed}\nduration = \"{}s\"\n", 2 + dice.below(9));
-    let mut drawn = Scenario { text, traces: Vec::new() };
-    let disks = 1 + dice.below(2);
+    let mut rng = Dice::new(seed, STREAM);
+    let text = format!("seed = {seed}\nduration = \"{}s\"\n", 2 + rng.below(9));
+    let mut generated = Scenario { text, traces: Vec::new() };
+    let disks = 1 + rng.below(2);
     let policies: Vec<_> =
-        (0..disks).map(|disk| draw_disk(&mut dice, &mut drawn.text, disk)).collect();
+        (0..disks).map(|disk| generate_disk(&mut rng, &mut generated.text, disk)).collect();
     for (disk, policy) in (0..).zip(policies) {
-        draw_volumes(&mut dice, &mut drawn, (disk, policy));
+        generate_volumes(&mut rng, &mut generated, (disk, policy));
     }
-    drawn
+    generated
 }
 
-/// What the shares of a disk are of.
+/// The unit of a disk's reserves and limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shares {
-    /// Its time.
+    /// Disk time.
     Time,
     /// [`NOMINAL`] requests a second.
     Rate,
-    /// Its time, beside streams.
+    /// Disk time, beside streams.
     Deadlines,
 }
 
-/// So many that half a request a second is a hundredth of it.
+/// The nominal rate in requests a second: 1 % of it is half a request a second.
 const NOMINAL: u64 = 50;
 
 impl Shares {
-    /// So many hundredths, as a config has them.
+    /// A percentage in the config's format.
     fn text(self, percent: u64) -> String {
         match self {
             Self::Time | Self::Deadlines => format!("{percent}%"),
@@ -85,29 +85,29 @@ impl Shares {
     }
 }
 
-fn draw_disk(dice: &mut Dice, text: &mut String, disk: u64) -> Shares {
-    let (drive, depth_max) = one_of(dice, &DRIVES);
-    if dice.below(5) == 0 {
-        return draw_deadlines(dice, text, (disk, drive));
+fn generate_disk(rng: &mut Dice, text: &mut String, disk: u64) -> Shares {
+    let (drive, depth_max) = one_of(rng, &DRIVES);
+    if rng.below(5) == 0 {
+        return generate_deadlines(rng, text, (disk, drive));
     }
-    let depth = if dice.chance(Share::from_percent(50)) { 1 } else { 1 + dice.below(depth_max) };
-    let policy = match dice.below(20) {
+    let depth = if rng.chance(Share::from_percent(50)) { 1 } else { 1 + rng.below(depth_max) };
+    let policy = match rng.below(20) {
         0..=1 => "fcfs",
         2..=3 => "throughput",
         _ => "utilization",
     };
-    let period = one_of(dice, &[200, 1_000, 1_000, 3_000]);
-    let batch = one_of(dice, &[0, 50, 200]);
-    let linger = one_of(dice, &[0, 1, 2, 10]);
-    let random = one_of(dice, &["20ms", "5ms"]);
+    let period = one_of(rng, &[200, 1_000, 1_000, 3_000]);
+    let batch = one_of(rng, &[0, 50, 200]);
+    let linger = one_of(rng, &[0, 1, 2, 10]);
+    let random = one_of(rng, &["20ms", "5ms"]);
     let _ = write!(
         text,
         "\n[[disk]]\nname = \"d{disk}\"\ndrive = \"{drive}\"\npolicy = \"{policy}\"\ndepth = {depth}\n\
          period = \"{period}ms\"\nbatch = \"{batch}ms\"\nlinger = \"{linger}ms\"\nestimate_random = \"{random}\"\n",
     );
-    let estimate = one_of(dice, &["constants", "constants", "profile", "learned"]);
+    let estimate = one_of(rng, &["constants", "constants", "profile", "learned"]);
     let _ = writeln!(text, "estimate = \"{estimate}\"");
-    draw_execution(dice, text, drive);
+    generate_execution(rng, text, drive);
     if policy == "throughput" {
         let _ = writeln!(text, "nominal_rate = \"{NOMINAL}/s\"");
         return Shares::Rate;
@@ -115,34 +115,34 @@ fn draw_disk(dice: &mut Dice, text: &mut String, disk: u64) -> Shares {
     Shares::Time
 }
 
-/// A disk on which requests have deadlines.
-fn draw_deadlines(dice: &mut Dice, text: &mut String, (disk, drive): (u64, &str)) -> Shares {
-    let policy = one_of(dice, &["edf", "lst", "delta-l", "delta-l", "delta-star", "delta-star"]);
-    let period = one_of(dice, &[1_000, 3_000]);
+/// Generates a disk on which requests have deadlines.
+fn generate_deadlines(rng: &mut Dice, text: &mut String, (disk, drive): (u64, &str)) -> Shares {
+    let policy = one_of(rng, &["edf", "lst", "delta-l", "delta-l", "delta-star", "delta-star"]);
+    let period = one_of(rng, &[1_000, 3_000]);
     let _ = writeln!(
         text,
         "\n[[disk]]\nname = \"d{disk}\"\ndrive = \"{drive}\"\npolicy = \"{policy}\"\nperiod = \"{period}ms\""
     );
-    if dice.chance(Share::from_percent(30)) {
+    if rng.chance(Share::from_percent(30)) {
         let _ = writeln!(text, "best_effort = {{ share = \"20%\", period = \"2s\" }}");
     }
-    if dice.chance(Share::from_percent(40)) {
-        let chunk = one_of(dice, &["64KiB", "256KiB"]);
+    if rng.chance(Share::from_percent(40)) {
+        let chunk = one_of(rng, &["64KiB", "256KiB"]);
         let _ = writeln!(text, "execution = \"preemptible\"\nchunk = \"{chunk}\"");
     }
     Shares::Deadlines
 }
 
-/// A volume with a stream, which plays it; now and then somebody reads beside it through the same volume.
-fn draw_stream(dice: &mut Dice, text: &mut String, name: &str) {
-    let bandwidth = one_of(dice, &["50KB/s", "100KB/s", "172KB/s"]);
-    let block = one_of(dice, &["128KiB", "256KiB"]);
-    let op = one_of(dice, &["read", "read", "write"]);
-    let span = match dice.below(4) {
-        0 => format!(", span = [\"{}ms\", \"{}s\"]", dice.below(2_000), 3 + dice.below(5)),
+/// Generates the stream of a volume and the workload that plays it.
+fn generate_stream(rng: &mut Dice, text: &mut String, name: &str) {
+    let bandwidth = one_of(rng, &["50KB/s", "100KB/s", "172KB/s"]);
+    let block = one_of(rng, &["128KiB", "256KiB"]);
+    let op = one_of(rng, &["read", "read", "write"]);
+    let span = match rng.below(4) {
+        0 => format!(", span = [\"{}ms\", \"{}s\"]", rng.below(2_000), 3 + rng.below(5)),
         _ => String::new(),
     };
-    let start = dice.below(1_500);
+    let start = rng.below(1_500);
     let _ = write!(
         text,
         "size = \"64MiB\"\nstream = {{ bandwidth = \"{bandwidth}\", block = \"{block}\"{span} }}\n\
@@ -150,55 +150,55 @@ fn draw_stream(dice: &mut Dice, text: &mut String, name: &str) {
     );
 }
 
-/// How requests become commands: as one, as several in a row, or as short ones.
-fn draw_execution(dice: &mut Dice, text: &mut String, drive: &str) {
-    match dice.below(5) {
+/// Generates the execution: a request as one command, as several in a row, or preemptible.
+fn generate_execution(rng: &mut Dice, text: &mut String, drive: &str) {
+    match rng.below(5) {
         0 => {
-            let split = one_of(dice, &["4KiB", "64KiB", "128KiB"]);
+            let split = one_of(rng, &["4KiB", "64KiB", "128KiB"]);
             let _ = writeln!(text, "execution = \"whole\"\nsplit = \"{split}\"");
             return;
         }
         1 | 2 => {}
         _ => return,
     }
-    let chunk = one_of(dice, &["auto", "auto", "4KiB", "25KiB", "256KiB"]);
-    let offset = one_of(dice, &["off", "0ms", "1ms", "1ms", "5ms"]);
-    let split = one_of(dice, &["\"off\"", "\"hidden\"", "\"hidden\"", "1000", "15000"]);
-    let (prefetch, writes) = (one_of(dice, &[true, false]), one_of(dice, &[true, true, false]));
+    let chunk = one_of(rng, &["auto", "auto", "4KiB", "25KiB", "256KiB"]);
+    let offset = one_of(rng, &["off", "0ms", "1ms", "1ms", "5ms"]);
+    let split = one_of(rng, &["\"off\"", "\"hidden\"", "\"hidden\"", "1000", "15000"]);
+    let (prefetch, writes) = (one_of(rng, &[true, false]), one_of(rng, &[true, true, false]));
     let _ = writeln!(
         text,
         "execution = \"preemptible\"\nchunk = \"{chunk}\"\njit_offset = \"{offset}\"\nseek_split = {split}\n\
          free_prefetch = {prefetch}\npreempt_writes = {writes}"
     );
-    // What drives of SCSI take, and others refuse.
+    // Only SCSI drives have a seek command.
     let approaches: &[&str] =
         if drive == "st318437lw" { &["ahead", "in-time"] } else { &["in-time"] };
-    let _ = writeln!(text, "approach = \"{}\"", one_of(dice, approaches));
+    let _ = writeln!(text, "approach = \"{}\"", one_of(rng, approaches));
 }
 
-fn draw_volumes(dice: &mut Dice, drawn: &mut Scenario, (disk, shares): (u64, Shares)) {
-    // Whatever is drawn has to fit, and streams take their part.
+fn generate_volumes(rng: &mut Dice, generated: &mut Scenario, (disk, shares): (u64, Shares)) {
+    // The generated reserves must fit beside the streams.
     let mut left = if shares == Shares::Deadlines { 10 } else { 100 };
-    // Those that others can be a second door to, with their sectors.
+    // The volumes that others can alias with `same_as`, with their sizes in sectors.
     let mut own: Vec<(String, u64)> = Vec::new();
-    for volume in 0..=dice.below(6) {
+    for volume in 0..=rng.below(6) {
         let name = format!("d{disk}v{volume}");
-        let reserve = dice.below(left + 1);
+        let reserve = rng.below(left + 1);
         left -= reserve;
-        let text = &mut drawn.text;
+        let text = &mut generated.text;
         let _ = write!(text, "\n[[volume]]\nname = \"{name}\"\ndisk = \"d{disk}\"\n");
-        if shares == Shares::Deadlines && dice.chance(Share::from_percent(60)) {
-            draw_stream(dice, text, &name);
+        if shares == Shares::Deadlines && rng.chance(Share::from_percent(60)) {
+            generate_stream(rng, text, &name);
             continue;
         }
-        let door = !own.is_empty() && dice.chance(Share::from_percent(20));
-        let sectors = if door {
-            let which = usize::try_from(dice.below(own.len() as u64)).expect("an index");
+        let is_alias = !own.is_empty() && rng.chance(Share::from_percent(20));
+        let sectors = if is_alias {
+            let which = usize::try_from(rng.below(own.len() as u64)).expect("an index");
             let (other, sectors) = &own[which];
             let _ = writeln!(text, "same_as = \"{other}\"");
             *sectors
         } else {
-            let (size, sectors) = one_of(dice, &SIZES);
+            let (size, sectors) = one_of(rng, &SIZES);
             let _ = writeln!(text, "size = \"{size}\"");
             own.push((name.clone(), sectors));
             sectors
@@ -207,109 +207,111 @@ fn draw_volumes(dice: &mut Dice, drawn: &mut Scenario, (disk, shares): (u64, Sha
             let _ = writeln!(text, "reserve = \"{}\"", shares.text(reserve));
         }
         if shares == Shares::Deadlines {
-            // Limits and classes are none there.
-        } else if reserve + left > 0 && dice.chance(Share::from_percent(25)) {
-            // Admitted with its limit: it goes before those with reserves up to that.
+            // The deadline policies have no limits and no priorities.
+        } else if reserve + left > 0 && rng.chance(Share::from_percent(25)) {
+            // A high-priority volume is admitted with its limit.
             let least = u64::from(reserve == 0);
-            let beyond = least + dice.below(left + 1 - least);
+            let beyond = least + rng.below(left + 1 - least);
             left -= beyond;
             let _ = writeln!(
                 text,
                 "limit = \"{}\"\npriority = \"high\"",
                 shares.text(reserve + beyond)
             );
-        } else if dice.chance(Share::from_percent(30)) {
+        } else if rng.chance(Share::from_percent(30)) {
             let least = reserve.max(1);
-            let _ = writeln!(text, "limit = \"{}\"", shares.text(least + dice.below(101 - least)));
+            let _ = writeln!(text, "limit = \"{}\"", shares.text(least + rng.below(101 - least)));
         }
-        for _ in 0..=dice.below(2) {
-            if dice.chance(Share::from_percent(15)) {
-                draw_trace(dice, drawn, &name, sectors);
+        for _ in 0..=rng.below(2) {
+            if rng.chance(Share::from_percent(15)) {
+                generate_trace(rng, generated, &name, sectors);
             } else {
-                draw_workload(dice, &mut drawn.text, &name);
+                generate_workload(rng, &mut generated.text, &name);
             }
         }
     }
 }
 
-fn draw_workload(dice: &mut Dice, text: &mut String, volume: &str) {
+fn generate_workload(rng: &mut Dice, text: &mut String, volume: &str) {
     let op =
-        one_of(dice, &["op = \"read\"", "op = \"write\"", "op = \"mix\"\nread_share = \"70%\""]);
-    let block = one_of(dice, &["512B", "4KiB", "4KiB", "64KiB", "1MiB"]);
-    let access = match dice.below(4) {
+        one_of(rng, &["op = \"read\"", "op = \"write\"", "op = \"mix\"\nread_share = \"70%\""]);
+    let block = one_of(rng, &["512B", "4KiB", "4KiB", "64KiB", "1MiB"]);
+    let access = match rng.below(4) {
         0 => "access = \"random\"".to_owned(),
-        1 => format!("access = \"random\"\nelevator = {}", 1 + dice.below(60)),
+        1 => format!("access = \"random\"\nelevator = {}", 1 + rng.below(60)),
         2 => "access = \"sequential\"".to_owned(),
-        _ => format!("access = \"sequential\"\nrun = {}", 1 + dice.below(2_000)),
+        _ => format!("access = \"sequential\"\nrun = {}", 1 + rng.below(2_000)),
     };
-    let arrival = if dice.chance(Share::from_percent(25)) {
-        let arrivals = one_of(dice, &["constant", "poisson"]);
-        format!("rate = \"{}/s\"\narrivals = \"{arrivals}\"", 1 + dice.below(100))
+    let arrival = if rng.chance(Share::from_percent(25)) {
+        let arrivals = one_of(rng, &["constant", "poisson"]);
+        format!("rate = \"{}/s\"\narrivals = \"{arrivals}\"", 1 + rng.below(100))
     } else {
-        let think = one_of(dice, &["0ms", "0ms", "100us", "5ms", "300ms"]);
-        format!("outstanding = {}\nthink = \"{think}\"", one_of(dice, &[1, 2, 16, 64]))
+        let think = one_of(rng, &["0ms", "0ms", "100us", "5ms", "300ms"]);
+        format!("outstanding = {}\nthink = \"{think}\"", one_of(rng, &[1, 2, 16, 64]))
     };
-    let start = dice.below(1_500);
+    let start = rng.below(1_500);
     let _ = write!(
         text,
         "\n[[workload]]\nvolume = \"{volume}\"\n{op}\n{access}\nblock = \"{block}\"\n{arrival}\nstart = \"{start}ms\"\n"
     );
-    if dice.chance(Share::from_percent(30)) {
-        let _ = writeln!(text, "stop = \"{}ms\"", start + 1 + dice.below(5_000));
+    if rng.chance(Share::from_percent(30)) {
+        let _ = writeln!(text, "stop = \"{}ms\"", start + 1 + rng.below(5_000));
     }
 }
 
-/// A workload that replays a drawn trace, whose addresses may lie past the volume and are folded in.
-fn draw_trace(dice: &mut Dice, drawn: &mut Scenario, volume: &str, sectors: u64) {
-    let file = format!("{volume}-{}.trace", drawn.traces.len());
-    let folded = dice.chance(Share::from_percent(50));
+/// Generates a workload that replays a generated trace. Its addresses may lie past the end of the
+/// volume and are then taken modulo its size.
+fn generate_trace(rng: &mut Dice, generated: &mut Scenario, volume: &str, sectors: u64) {
+    let file = format!("{volume}-{}.trace", generated.traces.len());
+    let folded = rng.chance(Share::from_percent(50));
     let (remap, range) = if folded { ("modulo", sectors * 8) } else { ("refuse", sectors) };
-    let scale = one_of(dice, &["0.5", "1", "3"]);
+    let scale = one_of(rng, &["0.5", "1", "3"]);
     let _ = write!(
-        drawn.text,
+        generated.text,
         "\n[[workload]]\nvolume = \"{volume}\"\naccess = \"trace\"\nfile = \"{file}\"\nremap = \"{remap}\"\n\
          scale = {scale}\nstart = \"{}ms\"\n",
-        dice.below(1_500)
+        rng.below(1_500)
     );
     let mut trace = String::from("spindle trace 1\n");
-    let pause = one_of(dice, &[100_000, 10_000_000, 100_000_000]);
+    let pause = one_of(rng, &[100_000, 10_000_000, 100_000_000]);
     let (mut at, mut next) = (0, 0);
-    for _ in 0..=dice.below(TRACE_RECORDS_MAX) {
-        // Half of them come in bursts.
-        at += if dice.chance(Share::from_percent(50)) { 0 } else { dice.below(pause) };
-        let longest = one_of(dice, &[8, 64, 1_024]);
-        let len = 1 + dice.below(longest);
-        let start = if dice.chance(Share::from_percent(50)) { next } else { dice.below(range) };
+    for _ in 0..=rng.below(TRACE_RECORDS_MAX) {
+        // Half of the requests arrive in bursts.
+        at += if rng.chance(Share::from_percent(50)) { 0 } else { rng.below(pause) };
+        let longest = one_of(rng, &[8, 64, 1_024]);
+        let len = 1 + rng.below(longest);
+        let start = if rng.chance(Share::from_percent(50)) { next } else { rng.below(range) };
         let start = start.min(range - len);
         next = start + len;
-        let op = one_of(dice, &["R", "R", "R", "W", "W", "W+", "Z", "T", "F"]);
+        let op = one_of(rng, &["R", "R", "R", "W", "W", "W+", "Z", "T", "F"]);
         let (start, len) = if op == "F" { (0, 0) } else { (start, len) };
         let _ = writeln!(trace, "{at} {op} {start} {len} 0");
     }
-    drawn.traces.push((file, trace));
+    generated.traces.push((file, trace));
 }
 
-/// Runs the scenario of a seed under every oracle. Its traces are written into `scratch`.
+/// Runs the scenario of a seed under every oracle. Its traces are written to `scratch`.
 ///
 /// # Panics
-/// When an oracle does not hold, or nothing can be written into `scratch`.
+/// When an oracle does not hold, or `scratch` cannot be written.
 pub fn run(seed: u64, scratch: &Path) -> Report {
-    let drawn = scenario(seed);
-    for (name, content) in &drawn.traces {
-        std::fs::write(scratch.join(name), content).expect("there is room for traces");
+    let generated = scenario(seed);
+    for (name, content) in &generated.traces {
+        std::fs::write(scratch.join(name), content).expect("the scratch directory has space");
     }
-    run_text(&drawn.text, &format!("seed {seed}"), scratch)
+    run_text(&generated.text, &format!("seed {seed}"), scratch)
 }
 
-/// Runs a scenario under every oracle; its traces stand in `base`.
+/// Runs a scenario under every oracle. Its traces are in `base`.
 ///
 /// # Panics
-/// When the scenario is not sound, a trace cannot be replayed, or an oracle does not hold.
+/// When the scenario is invalid, a trace cannot be replayed, or an oracle does not hold.
 pub fn run_text(text: &str, name: &str, base: &Path) -> Report {
     let plan = Plan::parse(text, name, base)
         .and_then(Plan::for_sim)
-        .unwrap_or_else(|error| panic!("a scenario is sound: {error}\n{text}"));
-    let mut world = World::new(&plan);
-    world.run_until(Instant::ZERO + plan.duration.expect("a drawn scenario says how long"));
-    world.report()
+        .unwrap_or_else(|error| panic!("the scenario is invalid: {error}\n{text}"));
+    let mut simulation = Simulation::new(&plan);
+    simulation
+        .run_until(Instant::ZERO + plan.duration.expect("a generated scenario has a duration"));
+    simulation.report()
 }

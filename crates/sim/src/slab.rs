@@ -1,10 +1,11 @@
-//! Requests under way: a name says where its request is kept, and each name is used once.
+//! A slab of requests in flight. A request's id holds its slot and the slot's generation, so each
+//! id is used once.
 
 use engine::RequestId;
 
-const PLACE_BITS: u32 = 32;
+const SLOT_BITS: u32 = 32;
 
-/// Requests by their names.
+/// Requests by their ids.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     entries: Vec<Entry<T>>,
@@ -13,9 +14,9 @@ pub(crate) struct Slab<T> {
 
 #[derive(Debug)]
 struct Entry<T> {
-    /// How many have been kept here before: a name of one of them is not taken for this one's.
-    before: u32,
-    what: Option<T>,
+    /// The number of earlier requests in this slot: their ids do not match this one.
+    generation: u32,
+    value: Option<T>,
 }
 
 impl<T> Slab<T> {
@@ -23,40 +24,40 @@ impl<T> Slab<T> {
         Self { entries: Vec::new(), free: Vec::new() }
     }
 
-    /// Keeps `what`, and names it.
-    pub(crate) fn enter(&mut self, what: T) -> RequestId {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Entry { before: 0, what: None });
+    /// Stores a request and returns its id.
+    pub(crate) fn insert(&mut self, value: T) -> RequestId {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(Entry { generation: 0, value: None });
             u32::try_from(self.entries.len() - 1).expect("requests are bounded by the engines")
         });
-        let entry = &mut self.entries[place as usize];
-        entry.what = Some(what);
-        RequestId(u64::from(entry.before) << PLACE_BITS | u64::from(place))
+        let entry = &mut self.entries[slot as usize];
+        entry.value = Some(value);
+        RequestId(u64::from(entry.generation) << SLOT_BITS | u64::from(slot))
     }
 
-    /// The one of this name, unless it has been taken.
-    pub(crate) fn named(&mut self, name: RequestId) -> Option<&mut T> {
-        self.entry(name)?.what.as_mut()
+    /// The request with this id, unless it was removed.
+    pub(crate) fn get_mut(&mut self, id: RequestId) -> Option<&mut T> {
+        self.entry(id)?.value.as_mut()
     }
 
-    /// Takes out the one of this name, unless it has been taken.
-    pub(crate) fn take(&mut self, name: RequestId) -> Option<T> {
-        let entry = self.entry(name)?;
-        let what = entry.what.take()?;
-        // After 2³² uses of a place its first names come again: their owners are long gone.
-        entry.before = entry.before.wrapping_add(1);
-        self.free.push(place(name));
-        Some(what)
+    /// Removes the request with this id, unless it was removed before.
+    pub(crate) fn remove(&mut self, id: RequestId) -> Option<T> {
+        let entry = self.entry(id)?;
+        let value = entry.value.take()?;
+        // The first ids of a slot come again after 2³² uses; their requests ended long before.
+        entry.generation = entry.generation.wrapping_add(1);
+        self.free.push(slot(id));
+        Some(value)
     }
 
-    fn entry(&mut self, name: RequestId) -> Option<&mut Entry<T>> {
-        let entry = self.entries.get_mut(place(name) as usize)?;
-        (u64::from(entry.before) == name.0 >> PLACE_BITS).then_some(entry)
+    fn entry(&mut self, id: RequestId) -> Option<&mut Entry<T>> {
+        let entry = self.entries.get_mut(slot(id) as usize)?;
+        (u64::from(entry.generation) == id.0 >> SLOT_BITS).then_some(entry)
     }
 }
 
-fn place(name: RequestId) -> u32 {
-    u32::try_from(name.0 & u64::from(u32::MAX)).expect("32 bits")
+fn slot(id: RequestId) -> u32 {
+    u32::try_from(id.0 & u64::from(u32::MAX)).expect("32 bits")
 }
 
 #[cfg(test)]
@@ -64,15 +65,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_good_once_though_its_place_is_used_again() {
+    fn an_id_is_valid_once_though_its_slot_is_reused() {
         let mut slab = Slab::new();
-        let (one, two) = (slab.enter("one"), slab.enter("two"));
-        assert_eq!(slab.take(one), Some("one"));
-        assert_eq!(slab.take(one), None);
-        let three = slab.enter("three");
-        assert_eq!(slab.named(one), None, "its place is another's now");
-        assert_eq!(slab.named(three), Some(&mut "three"));
-        assert_eq!(slab.take(two), Some("two"));
-        assert_eq!(slab.named(RequestId(9)), None);
+        let (one, two) = (slab.insert("one"), slab.insert("two"));
+        assert_eq!(slab.remove(one), Some("one"));
+        assert_eq!(slab.remove(one), None);
+        let three = slab.insert("three");
+        assert_eq!(slab.get_mut(one), None, "its slot holds another request now");
+        assert_eq!(slab.get_mut(three), Some(&mut "three"));
+        assert_eq!(slab.remove(two), Some("two"));
+        assert_eq!(slab.get_mut(RequestId(9)), None);
     }
 }

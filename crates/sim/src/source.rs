@@ -1,4 +1,4 @@
-//! Where a workload's requests come from: dice, a trace, or a list.
+//! The source of a workload's requests: a generator, a trace, or a list.
 
 use std::sync::Arc;
 
@@ -9,29 +9,29 @@ use units::{Duration, Instant, Operation, Sectors};
 use crate::replay::Replay;
 use crate::{Dice, Generator, TraceReport};
 
-/// One of the four.
+/// A workload's requests.
 #[derive(Debug)]
 pub(crate) enum Source {
     Drawn(Generator),
     Trace(Box<Replay>),
-    /// A list, and how many of it were sent.
+    /// A list, and the number of its requests that were sent.
     Listed(Arc<[Operation]>, usize),
-    /// The same with the time of each.
+    /// A list with the time of each request.
     Timed(Arc<[(Duration, Operation)]>, usize),
 }
 
 impl Source {
     /// The requests of a workload on a volume of `size`.
-    pub(crate) fn new(requests: &Requests, size: Sectors, dice: Dice) -> Self {
+    pub(crate) fn new(requests: &Requests, size: Sectors, rng: Dice) -> Self {
         match requests {
-            Requests::Drawn(drawn) => Self::Drawn(Generator::new(drawn, size, dice)),
+            Requests::Drawn(drawn) => Self::Drawn(Generator::new(drawn, size, rng)),
             Requests::Trace(replay) => Self::Trace(Box::new(Replay::new(replay, size))),
             Requests::Listed(operations) => Self::Listed(Arc::clone(operations), 0),
             Requests::Timed(timed) => Self::Timed(Arc::clone(timed), 0),
         }
     }
 
-    /// How many requests come first, and how long after the workload's start.
+    /// The number of first requests, and their time after the workload's start.
     pub(crate) fn first(&self) -> (u32, Duration) {
         match self {
             Self::Drawn(generator) => (generator.outstanding().unwrap_or(1), Duration::ZERO),
@@ -41,7 +41,7 @@ impl Source {
         }
     }
 
-    /// When the next request of an open loop that began at `start` comes, one being sent `now`.
+    /// The time of the next request of an open loop that began at `start`, when one is sent at `now`.
     pub(crate) fn next_at(&mut self, start: Instant, now: Instant) -> Option<Instant> {
         match self {
             Self::Drawn(generator) if generator.outstanding().is_some() => None,
@@ -52,7 +52,8 @@ impl Source {
         }
     }
 
-    /// What a trace, or a list with times, asks for now; nothing of what dice make up, which are rolled only for what is sent.
+    /// The request of a trace or of a list with times; `None` for generated requests, whose random
+    /// numbers are drawn only for requests that are sent.
     pub(crate) fn traced(&mut self) -> Result<Option<Operation>, TraceError> {
         match self {
             Self::Drawn(_) | Self::Listed(..) => Ok(None),
@@ -64,27 +65,29 @@ impl Source {
         }
     }
 
-    /// What dice make up, or a list has next.
+    /// The next generated or listed request.
     ///
     /// # Panics
-    /// On a trace, which was to be asked before, and behind the end of a list.
-    pub(crate) fn drawn(&mut self) -> Operation {
+    /// On a trace, whose request comes from [`Self::traced`], and past the end of a list.
+    pub(crate) fn generate(&mut self) -> Operation {
         match self {
             Self::Drawn(generator) => generator.operation(),
             Self::Listed(operations, sent) => {
                 *sent += 1;
                 operations[*sent - 1]
             }
-            Self::Trace(_) | Self::Timed(..) => unreachable!("a trace was asked before"),
+            Self::Trace(_) | Self::Timed(..) => {
+                unreachable!("a trace yields its request in `traced`")
+            }
         }
     }
 
-    /// Whether a list has nothing more.
-    pub(crate) fn is_at_its_end(&self) -> bool {
+    /// Whether a list has no more requests.
+    pub(crate) fn is_exhausted(&self) -> bool {
         matches!(self, Self::Listed(operations, sent) if *sent == operations.len())
     }
 
-    /// What there is to tell of a trace.
+    /// The report of a trace.
     pub(crate) fn report(&self) -> Option<TraceReport> {
         match self {
             Self::Drawn(_) | Self::Listed(..) | Self::Timed(..) => None,
@@ -92,7 +95,7 @@ impl Source {
         }
     }
 
-    /// How many requests are under way at once; `None` in an open loop.
+    /// The number of outstanding requests; `None` in an open loop.
     pub(crate) fn outstanding(&self) -> Option<u32> {
         match self {
             Self::Drawn(generator) => generator.outstanding(),
@@ -101,8 +104,8 @@ impl Source {
         }
     }
 
-    /// The pause behind an answer, in a closed loop.
-    pub(crate) fn think(&mut self) -> Option<Duration> {
+    /// The think time after an answer, in a closed loop.
+    pub(crate) fn think_time(&mut self) -> Option<Duration> {
         match self {
             Self::Drawn(generator) => {
                 generator.outstanding()?;

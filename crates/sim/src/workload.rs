@@ -1,40 +1,41 @@
-//! The paper's workload generator (RTAS 2008 §4.1): where the next request goes and when it comes.
+//! The workload generator of Zygaria (RTAS 2008, §4.1): the location and the arrival time of the
+//! next request.
 
 use config::{Access, Arrival, Drawn, Mix};
 use units::{Duration, Extent, Lba, Op, Operation, Sectors};
 
 use crate::Dice;
 
-/// Produces the requests of one workload, in the volume's own addresses.
+/// Generates the requests of one workload, in the volume's own addresses.
 #[derive(Clone, Debug)]
 pub struct Generator {
     mix: Mix,
     access: Access,
     block: Sectors,
-    /// Where the first block begins, and how many there are.
+    /// The start of the first block, and the number of blocks.
     first: Lba,
     blocks: u64,
-    /// The next block of a sequential run, and how many of the run are left.
-    next_block: u64,
+    /// The next block of a sequential run, and the number of blocks left in the run.
+    run_block: u64,
     run_left: Option<u64>,
     arrival: Arrival,
-    /// Places that an elevator has still to go to, the next one last.
+    /// Blocks that the elevator has not visited yet in this batch, the next one last.
     sorted: Vec<u64>,
-    dice: Dice,
+    rng: Dice,
 }
 
 impl Generator {
-    /// The generator of these requests on a volume of `size`.
+    /// A generator of these requests on a volume of `size`.
     ///
     /// # Panics
     /// If a block does not fit the volume: the config's check refuses that.
-    pub fn new(drawn: &Drawn, size: Sectors, dice: Dice) -> Self {
+    pub fn new(drawn: &Drawn, size: Sectors, rng: Dice) -> Self {
         let block = drawn.block.sectors_exact().expect("blocks are whole sectors");
-        let (first, room) = match drawn.access {
+        let (first, length) = match drawn.access {
             Access::Within { range } => (range.start, range.len),
             _ => (Lba(0), size),
         };
-        let blocks = room.0 / block.0;
+        let blocks = length.0 / block.0;
         assert!(blocks > 0, "a block fits the volume");
         let run_left = match drawn.access {
             Access::Sequential { run } => run.map(|_| 0),
@@ -47,27 +48,27 @@ impl Generator {
             block,
             first,
             blocks,
-            next_block: 0,
+            run_block: 0,
             run_left,
             arrival,
             sorted: Vec::new(),
-            dice,
+            rng,
         }
     }
 
-    /// What the next request asks for.
+    /// The next request.
     pub fn operation(&mut self) -> Operation {
-        let block = self.place();
+        let block = self.next_block();
         let extent = Extent::new(self.first + Sectors(block * self.block.0), self.block);
         let reads = match self.mix {
             Mix::Read => true,
             Mix::Write => false,
-            Mix::Mix { read_share } => self.dice.chance(read_share),
+            Mix::Mix { read_share } => self.rng.chance(read_share),
         };
         Operation { op: if reads { Op::Read } else { Op::Write }, extent, fua: false }
     }
 
-    /// How many requests are under way at once; `None` in an open loop.
+    /// The number of outstanding requests; `None` in an open loop.
     pub fn outstanding(&self) -> Option<u32> {
         match self.arrival {
             Arrival::Closed { outstanding, .. } => Some(outstanding),
@@ -75,42 +76,43 @@ impl Generator {
         }
     }
 
-    /// The pause before the next request: after an answer in a closed loop, after the last request in an open one.
+    /// The time before the next request: after an answer in a closed loop, after the previous request
+    /// in an open loop.
     pub fn pause(&mut self) -> Duration {
         match self.arrival {
             Arrival::Closed { think, .. } => think,
             Arrival::Open { interval } => interval,
-            Arrival::Poisson { interval } => self.dice.exponential(interval),
+            Arrival::Poisson { interval } => self.rng.exponential(interval),
         }
     }
 
-    fn place(&mut self) -> u64 {
+    fn next_block(&mut self) -> u64 {
         let run = match self.access {
             Access::Sequential { run } => run,
             Access::Within { .. } => None,
-            Access::Random => return self.dice.below(self.blocks),
-            Access::Elevator { batch } => return self.on_the_way(batch.get()),
+            Access::Random => return self.rng.below(self.blocks),
+            Access::Elevator { batch } => return self.next_of_sweep(batch.get()),
         };
         if self.run_left == Some(0) {
-            self.next_block = self.dice.below(self.blocks);
+            self.run_block = self.rng.below(self.blocks);
             self.run_left = run.map(core::num::NonZeroU64::get);
         }
         if let Some(left) = &mut self.run_left {
             *left -= 1;
         }
-        let block = self.next_block;
-        self.next_block = (block + 1) % self.blocks;
+        let block = self.run_block;
+        self.run_block = (block + 1) % self.blocks;
         block
     }
 
-    /// The next place of an elevator that goes up over `batch` places at a time.
-    fn on_the_way(&mut self, batch: u64) -> u64 {
+    /// The next block of an elevator that sweeps upwards over `batch` blocks at a time.
+    fn next_of_sweep(&mut self, batch: u64) -> u64 {
         if self.sorted.is_empty() {
-            let (dice, blocks) = (&mut self.dice, self.blocks);
-            self.sorted.extend((0..batch).map(|_| dice.below(blocks)));
+            let (rng, blocks) = (&mut self.rng, self.blocks);
+            self.sorted.extend((0..batch).map(|_| rng.below(blocks)));
             self.sorted.sort_unstable_by(|a, b| b.cmp(a));
         }
-        self.sorted.pop().expect("a batch has places")
+        self.sorted.pop().expect("a batch has blocks")
     }
 }
 
@@ -154,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn an_elevator_goes_up_over_a_batch_and_begins_anew() {
+    fn an_elevator_sweeps_up_over_a_batch_and_starts_again() {
         let batch = NonZeroU64::new(40).expect("some");
         let mut generator = generator(Access::Elevator { batch }, Mix::Read);
-        let places: Vec<u64> = (0..400).map(|_| generator.operation().extent.start.0).collect();
-        for batch in places.chunks(40) {
+        let blocks: Vec<u64> = (0..400).map(|_| generator.operation().extent.start.0).collect();
+        for batch in blocks.chunks(40) {
             assert!(batch.is_sorted(), "{batch:?}");
         }
-        assert_eq!(places.windows(2).filter(|pair| pair[1] < pair[0]).count(), 9);
+        assert_eq!(blocks.windows(2).filter(|pair| pair[1] < pair[0]).count(), 9);
     }
 
     #[test]

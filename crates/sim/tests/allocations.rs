@@ -1,14 +1,14 @@
-//! A request allocates nothing: neither in the drive model nor on its way through the whole simulation.
+//! A request allocates no memory, neither in the drive model nor in the whole simulation.
 //!
-//! What grows, grows while a world warms up (queues, the calendar, the histograms, what the oracles keep); after
-//! that more requests must not mean more allocations.
+//! Queues, the event queue, histograms and the oracles' tables grow while a simulation warms up;
+//! after that, more requests must not cause more allocations.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use config::Plan;
 use drive::{Choosing, Device, Discipline, Model, Tag};
-use spindle_sim::{Dice, World};
+use spindle_sim::{Dice, Simulation};
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
 const BLOCK: Sectors = Sectors(8);
@@ -20,13 +20,13 @@ fn model(discipline: Discipline) -> Arc<Model> {
     Arc::new(spec.check().expect("a drive"))
 }
 
-/// Reads and writes with `depth` of them inside the drive all the time, a flush now and then.
+/// Allocations of reads, writes and some flushes with `depth` commands in the drive.
 fn allocations(model: &Arc<Model>, depth: u64) -> u64 {
     let mut device = Device::new(Arc::clone(model));
-    let mut dice = Dice::new(1, 0);
+    let mut rng = Dice::new(1, 0);
     let blocks = model.capacity().0 / BLOCK.0;
     let mut operation = |nth: u64| {
-        let extent = Extent::new(Lba(dice.below(blocks) * BLOCK.0), BLOCK);
+        let extent = Extent::new(Lba(rng.below(blocks) * BLOCK.0), BLOCK);
         match nth % 16 {
             15 => Operation::flush(),
             _ if nth.is_multiple_of(3) => Operation::write(extent),
@@ -71,21 +71,22 @@ fn a_command_in_the_drive_allocates_nothing() {
     }
 }
 
-/// What the bench runs.
+/// The scenario of the benchmark.
 const SCENARIO: &str = include_str!("../benches/two-streams.toml");
 
 #[test]
 fn a_request_through_the_simulation_allocates_nothing() {
     for policy in ["utilization", "fcfs"] {
         let text = SCENARIO.replace("POLICY", policy);
-        let plan = Plan::parse(&text, "allocations", Path::new(".")).expect("it is right");
-        let mut world = World::new(&plan);
-        world.run_until(Instant::ZERO + Duration::from_secs(5));
-        let before = world.report().oracles.answered;
+        let plan =
+            Plan::parse(&text, "allocations", Path::new(".")).expect("the scenario is valid");
+        let mut simulation = Simulation::new(&plan);
+        simulation.run_until(Instant::ZERO + Duration::from_secs(5));
+        let before = simulation.report().oracles.answered;
         let counted = allocation_counter::measure(|| {
-            world.run_until(Instant::ZERO + Duration::from_secs(60));
+            simulation.run_until(Instant::ZERO + Duration::from_secs(60));
         });
-        let answered = world.report().oracles.answered - before;
+        let answered = simulation.report().oracles.answered - before;
         println!("{policy}: {} allocations, {answered} requests", counted.count_total);
         assert!(answered > 4_000);
         assert_eq!(counted.count_total, 0, "{policy}");

@@ -2,12 +2,12 @@
 
 use engine::PolicyName;
 use engine::stream::Range;
-use spindle_sim::search::{self, Asked, Found};
+use spindle_sim::search::{self, SearchParameters, SearchResult};
 
-fn all(policy: PolicyName, range: Range, seeds: core::ops::Range<u64>) -> (Found, u64) {
-    let (mut sum, mut cases) = (Found::default(), 0);
+fn all(policy: PolicyName, range: Range, seeds: core::ops::Range<u64>) -> (SearchResult, u64) {
+    let (mut sum, mut cases) = (SearchResult::default(), 0);
     for seed in seeds {
-        let found = search::run(seed, Asked { policy, range });
+        let found = search::run(seed, SearchParameters { policy, range });
         let never = policy.never_misses() && range == Range::All;
         assert!(
             !never || found.kept.missed == 0,
@@ -21,20 +21,21 @@ fn all(policy: PolicyName, range: Range, seeds: core::ops::Range<u64>) -> (Found
 }
 
 #[test]
-fn nobody_is_late_where_slack_is_of_every_state_or_of_the_present_one() {
+fn no_block_is_late_with_slack_of_every_state_or_of_the_present_one() {
     let (every, _) = all(PolicyName::DeltaL, Range::All, 0..2_000);
     let (present, _) = all(PolicyName::DeltaStar, Range::All, 0..2_000);
-    // A search that saw nothing has shown nothing.
+    // A search that checked nothing has shown nothing.
     assert!(every.kept.met > 200_000 && present.kept.met > 200_000, "{every:?} {present:?}");
     assert!(every.best_effort > 50_000, "{every:?}");
-    // The rest was longer than any slack there is.
+    // The other requests were longer than any slack.
     assert!(present.best_effort > every.best_effort, "{present:?} {every:?}");
 }
 
-/// Each of these once made somebody late: a refill spent in a job that had begun before it, the way back to a preempted
-/// request taken for a part of it, a stream that joined and was not in the slack that was known.
+/// Each of these seeds once missed a deadline: a refill spent in a job that had begun before it, the
+/// return seek to a preempted request counted as part of it, and a joining stream that was missing in
+/// the slack.
 #[test]
-fn what_the_search_once_found_stays_found_out() {
+fn seeds_that_once_missed_a_deadline_hold() {
     for seed in [219, 626, 3_334, 7_219, 11_944, 14_675, 24_837, 73_507] {
         all(PolicyName::DeltaStar, Range::All, seed..seed + 1);
     }
@@ -47,7 +48,7 @@ fn lst_is_late_beside_long_best_effort_requests() {
 }
 
 #[test]
-fn the_papers_range_of_intervals_is_too_short() {
+fn the_range_of_intervals_of_clockwise_is_too_short() {
     let (_, cases) = all(PolicyName::DeltaL, Range::Paper, 300..2_000);
     assert!(cases > 0, "no case");
 }

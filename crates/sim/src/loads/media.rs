@@ -1,18 +1,19 @@
-//! Streams of media as Clockwise's are (RTAS 2000 §4): Motion-JPEG video and CD-quality audio, in blocks.
+//! Media streams as in Clockwise (RTAS 2000, §4): Motion-JPEG video and CD-quality audio, in blocks.
 //!
-//! A coder puts out frames; a block is asked for when the frames that fill it are there. Sound comes evenly. A video
-//! frame is as large as what it shows: between half and one and a half times the mean here, which the paper says nothing
-//! of. Such a coder keeps its rate: what the frames so far had over the mean is taken from those of the next second.
+//! An encoder emits frames; a block is requested when the frames that fill it are complete. Audio
+//! has a constant rate. The size of a video frame depends on its content: between 0.5 and 1.5 times
+//! the mean here, which is not published. The encoder controls its rate: the excess of the frames so
+//! far over the mean is taken from those of the next second.
 
 use units::{Bytes, Duration};
 
 use crate::Dice;
 
-/// Frames a second of video, as PAL has them.
+/// Video frames a second (PAL).
 const FRAMES_A_SECOND: u64 = 25;
 const SECOND: u64 = 1_000_000_000;
 
-/// How evenly a stream's bytes come.
+/// The pacing of a stream's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// At a constant rate.
@@ -21,14 +22,14 @@ pub enum Pace {
     Frames,
 }
 
-/// One stream: when each of its blocks is there.
+/// One stream: the times at which its blocks are complete.
 #[derive(Clone, Debug)]
 pub struct Media {
     pace: Pace,
-    /// Bytes a second.
+    /// In bytes a second.
     rate: Bytes,
     block: Bytes,
-    dice: Dice,
+    rng: Dice,
     /// Frames so far, and their bytes.
     frames: u64,
     bytes: u64,
@@ -40,18 +41,19 @@ impl Media {
     /// A stream of `rate` bytes a second in blocks of `block`.
     ///
     /// # Panics
-    /// If either is nothing, or a frame would have no byte.
-    pub fn new(pace: Pace, rate: Bytes, block: Bytes, dice: Dice) -> Self {
+    /// If the block is empty, or a frame would have no byte.
+    pub fn new(pace: Pace, rate: Bytes, block: Bytes, rng: Dice) -> Self {
         assert!(rate.0 >= FRAMES_A_SECOND * 2 && block.0 > 0, "a frame and a block hold something");
-        Self { pace, rate, block, dice, frames: 0, bytes: 0, blocks: 0 }
+        Self { pace, rate, block, rng, frames: 0, bytes: 0, blocks: 0 }
     }
 
-    /// The time that a block takes on the mean: the period with which Clockwise admits the stream on one disk, `b / B`.
+    /// The mean time between blocks: the period with which Clockwise admits the stream on one disk,
+    /// `b / B`.
     pub fn period(&self) -> Duration {
         time_of(self.block.0, self.rate)
     }
 
-    /// When the next block is there, from the stream's beginning.
+    /// The time at which the next block is complete, from the start of the stream.
     pub fn next_block(&mut self) -> Duration {
         self.blocks += 1;
         let wanted = self.blocks * self.block.0;
@@ -65,11 +67,11 @@ impl Media {
         Duration::from_nanos(self.frames * (SECOND / FRAMES_A_SECOND))
     }
 
-    /// The next frame's bytes.
+    /// The size of the next frame in bytes.
     fn frame(&mut self) -> u64 {
         let mean = self.rate.0 / FRAMES_A_SECOND;
-        let drawn = mean / 2 + self.dice.below(mean + 1);
-        // What all frames should have had by now, against what they had.
+        let drawn = mean / 2 + self.rng.below(mean + 1);
+        // The bytes of all frames so far at the nominal rate, against their actual bytes.
         let fair = self.rate.0 * self.frames / FRAMES_A_SECOND;
         let (over, under) = (self.bytes.saturating_sub(fair), fair.saturating_sub(self.bytes));
         let kept = drawn + under / FRAMES_A_SECOND;
@@ -77,7 +79,7 @@ impl Media {
     }
 }
 
-/// The time in which so many bytes come, rounded down.
+/// The time of a number of bytes at a rate, rounded down.
 fn time_of(bytes: u64, rate: Bytes) -> Duration {
     let nanos = u128::from(bytes) * u128::from(SECOND) / u128::from(rate.0);
     Duration::from_nanos(u64::try_from(nanos).expect("streams are no longer than centuries"))
@@ -118,7 +120,7 @@ mod tests {
             let (least, most) =
                 apart.fold((f64::MAX, 0.0_f64), |(l, m), gap| (l.min(gap), m.max(gap)));
             assert!(most - least >= 40.0, "seed {seed}: blocks {least} to {most} ms apart");
-            // The rate is kept on the way, too: within half a second of the mean's.
+            // The rate holds throughout: each block is within half a second of the nominal time.
             for (block, at) in (1_u32..).zip(&blocks) {
                 let off = (at - period * f64::from(block)).abs();
                 assert!(off < 500.0, "seed {seed}: block {block} is off by {off} ms");

@@ -1,7 +1,8 @@
-//! Loads that are made up after what is published of real ones: streams of media, and a busy file server's disks.
+//! Synthetic loads after published figures of real ones: media streams, and the disks of a busy file
+//! server.
 //!
-//! Each is a list of requests with their times, drawn once from dice: the same list can be run in virtual time and
-//! sent to a live engine.
+//! Each is a list of requests with their times, generated once from a seed. The same list runs in
+//! virtual time and against a live engine.
 
 mod cello;
 mod media;
@@ -14,14 +15,14 @@ use units::{Duration, Lba, Op, Sectors};
 /// One request of a load, in its own addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timed {
-    /// When it comes, from the beginning of the load.
+    /// The arrival time, from the start of the load.
     pub at: Duration,
-    /// What it does: reads or writes.
+    /// Read or write.
     pub op: Op,
-    /// Which of the load's disks or files it goes to, counted from 0.
+    /// The index of its disk or file within the load, from 0.
     pub unit: u32,
-    /// Where it begins there.
+    /// Its start there.
     pub start: Lba,
-    /// How long it is.
+    /// Its length.
     pub len: Sectors,
 }

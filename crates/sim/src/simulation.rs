@@ -1,4 +1,4 @@
-//! The world: engines and drives in virtual time, and the plumbing between them.
+//! Engines and drive models in virtual time, and the event loop between them.
 
 use config::{Plan, Workload};
 use drive::{AnyDevice, Tag};
@@ -16,32 +16,32 @@ use units::{Bytes, DiskTime, Duration, Instant, Op, Operation, Share};
 use volume::{DiskExtent, DiskId, VolumeMap};
 
 use crate::Dice;
-use crate::calendar::Calendar;
-use crate::commands::Uninterrupted;
+use crate::event_queue::EventQueue;
+use crate::non_preemptible::NonPreemptible;
 use crate::oracle::{
-    DataOracle, PromiseOracle, Terms, Verdict, Watched, assert_deadlines_kept,
-    assert_rest_is_justified, burst, never_misses,
+    DataOracle, OracleCounts, ReserveOracle, ReserveTerms, Watched, assert_deadlines_kept,
+    assert_idle_is_justified, burst, never_misses,
 };
 use crate::run::Report;
 use crate::slab::Slab;
 use crate::source::Source;
 
-/// Requests of one open loop that may wait at a time; more are dropped, and counted.
+/// The most requests of one open loop that wait at a time; more are dropped and counted.
 const BACKLOG_MAX: u32 = 65_536;
 
-/// The requests in one engine from which on open loops' are dropped. The config sees to it that closed loops have
-/// fewer than that under way.
+/// The number of requests in one engine from which on requests of open loops are dropped. The
+/// config's checks keep the outstanding requests of closed loops below it.
 const DISK_BACKLOG_MAX: usize = REQUESTS_MAX / 2;
 
-/// How often the slow oracles look.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The interval between two checks of the slow oracles.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug)]
 enum Entry {
-    /// A workload sends a request: `loops` tells whether it schedules the next one of an open loop.
+    /// A workload sends a request.
     Send { load: usize },
-    /// The slow oracles look.
-    Look,
+    /// The slow oracles check.
+    Check,
 }
 
 #[derive(Debug)]
@@ -49,22 +49,22 @@ struct Disk {
     name: String,
     settings: Settings,
     engine: Engine,
-    /// Streams that come and end.
+    /// Streams that begin and end.
     agenda: Agenda,
     device: AnyDevice,
-    /// Commands in the drive, by tag, with the time of their issue.
+    /// The commands in the drive, with the time of their dispatch.
     running: Vec<(Command, Instant)>,
     data: DataOracle,
-    /// Whether one of its volumes has a limit. No contract's limit changes in a simulation.
+    /// Whether a volume of the disk has a limit. No limit changes during a simulation.
     limited: bool,
-    /// One command in so many fails, drawn by these dice.
+    /// The random numbers that decide which commands fail, and `n`: one command in `n` fails.
     failures: Option<(Dice, u64)>,
-    /// How long its volumes of high priority can keep it to themselves.
+    /// The longest time for which its high-priority volumes can occupy the disk.
     burst: Duration,
     longest: Duration,
     bytes: Bytes,
-    uninterrupted: Uninterrupted,
-    /// How far off its requests' estimates were.
+    non_preemptible: NonPreemptible,
+    /// The absolute error of the estimates of its requests.
     error: Latency,
 }
 
@@ -76,14 +76,14 @@ struct Volume {
     map: VolumeMap,
     latency: Latency,
     waiting: Latency,
-    /// How far off its requests' estimates were.
+    /// The absolute error of the estimates of its requests.
     error: Latency,
     runs: Runs,
     declared: Option<Declared>,
     bytes: Bytes,
     /// Requests in the engine.
-    inside: u32,
-    promise: PromiseOracle,
+    in_flight: u32,
+    reserve_oracle: ReserveOracle,
     dropped: u64,
 }
 
@@ -93,7 +93,7 @@ struct Load {
     source: Source,
     start: Instant,
     stop: Instant,
-    inside: u32,
+    in_flight: u32,
 }
 
 #[derive(Debug)]
@@ -104,41 +104,42 @@ struct Sent {
     watched: Watched,
 }
 
-/// A volume, as experiments sample it.
+/// A volume's state, as experiments sample it.
 #[derive(Clone, Copy, Debug)]
 pub struct VolumeView {
     /// Disk time charged so far.
     pub disk_time: DiskTime,
     /// Requests answered so far.
     pub requests: u64,
-    /// What it has saved up of its reserve, or owes; nothing under a policy that keeps no such books.
+    /// The level of its reserve bucket, negative for a debt; zero under a policy without buckets.
     pub balance: DiskTime,
 }
 
-/// The first of the dice's streams that say what fails; those before are the workloads'.
+/// The first of the random-number streams that decide which commands fail. Streams below it are
+/// the workloads'.
 const FAILURES: u64 = 1 << 32;
 
-/// A plan, running.
+/// The simulation of a plan.
 #[derive(Debug)]
-pub struct World {
+pub struct Simulation {
     seed: u64,
     now: Instant,
     disks: Vec<Disk>,
     volumes: Vec<Volume>,
     loads: Vec<Load>,
-    calendar: Calendar<Entry>,
+    events: EventQueue<Entry>,
     sent: Slab<Sent>,
-    verdict: Verdict,
+    counts: OracleCounts,
     failed: u64,
-    /// Why a trace cannot be replayed further.
+    /// Why a trace cannot be replayed any further.
     refused: Option<TraceError>,
 }
 
-impl World {
-    /// A world at its beginning.
+impl Simulation {
+    /// A simulation at virtual time zero.
     ///
     /// # Panics
-    /// On a plan that was not checked.
+    /// On an unchecked plan.
     pub fn new(plan: &Plan) -> Self {
         let mut disks: Vec<Disk> =
             (plan.seed..).zip(&plan.disks).map(|(seed, disk)| Disk::new(disk, seed)).collect();
@@ -155,20 +156,20 @@ impl World {
             .zip(&plan.workloads)
             .map(|(stream, workload)| Load::new(workload, &volumes, Dice::new(plan.seed, stream)))
             .collect();
-        let mut calendar = Calendar::new();
+        let mut events = EventQueue::new();
         for (index, load) in loads.iter().enumerate() {
-            load.begin(|at| calendar.enter(at, Entry::Send { load: index }));
+            load.schedule_first(|at| events.schedule(at, Entry::Send { load: index }));
         }
-        calendar.enter(Instant::ZERO + LOOK_EVERY, Entry::Look);
+        events.schedule(Instant::ZERO + CHECK_INTERVAL, Entry::Check);
         Self {
             seed: plan.seed,
             now: Instant::ZERO,
             disks,
             volumes,
             loads,
-            calendar,
+            events,
             sent: Slab::new(),
-            verdict: Verdict::default(),
+            counts: OracleCounts::default(),
             failed: 0,
             refused: None,
         }
@@ -177,21 +178,21 @@ impl World {
     /// From now on, one command in `of` fails on every disk.
     ///
     /// # Panics
-    /// On none.
+    /// If `of` is zero.
     pub fn fail_one_in(&mut self, of: u64) {
-        assert!(of > 0, "one in none");
+        assert!(of > 0, "one command in zero cannot fail");
         for (disk, stream) in self.disks.iter_mut().zip(FAILURES..) {
             disk.failures = Some((Dice::new(self.seed, stream), of));
         }
     }
 
-    /// Requests that were answered with a failure.
+    /// The number of requests that were answered with a failure.
     pub fn failed(&self) -> u64 {
         self.failed
     }
 
-    /// Gives volumes, by their places in the plan, other reserves from now on. Those of each disk still add up to what
-    /// the disk has.
+    /// Changes the reserves of volumes, by their index in the plan. The reserves of each disk must
+    /// still fit the disk.
     pub fn change_reserves(&mut self, reserves: &[(usize, Share)]) {
         for (index, reserve) in reserves {
             let volume = &mut self.volumes[*index];
@@ -199,12 +200,13 @@ impl World {
             let contract = Contract { reserve: *reserve, ..engine.contract(volume.id) };
             let changed = Event::ContractChanged { volume: volume.id, contract };
             engine.handle(changed, self.now);
-            let checked = volume.promise.checked;
-            volume.promise = PromiseOracle { checked, ..PromiseOracle::new(engine, volume.id) };
+            let checked = volume.reserve_oracle.checked;
+            volume.reserve_oracle =
+                ReserveOracle { checked, ..ReserveOracle::new(engine, volume.id) };
         }
     }
 
-    /// Lets time go by until `end`.
+    /// Runs until `end`.
     ///
     /// # Panics
     /// When an oracle does not hold, or a trace cannot be replayed.
@@ -212,10 +214,10 @@ impl World {
         self.advance(end).unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// Lets time go by until `end`, or until a trace cannot be replayed further; then it stands still.
+    /// Runs until `end`, or until a trace cannot be replayed any further.
     ///
     /// # Errors
-    /// What is wrong with the trace.
+    /// The error of the trace.
     ///
     /// # Panics
     /// When an oracle does not hold.
@@ -225,11 +227,11 @@ impl World {
             for disk in 0..self.disks.len() {
                 self.collect(disk);
             }
-            self.disks.iter_mut().for_each(|disk| disk.keep_agenda(at));
-            while let Some(entry) = self.calendar.take(at) {
+            self.disks.iter_mut().for_each(|disk| disk.apply_scheduled_contracts(at));
+            while let Some(entry) = self.events.take(at) {
                 match entry {
                     Entry::Send { load } => self.send(load),
-                    Entry::Look => self.look(),
+                    Entry::Check => self.check(),
                 }
             }
             for disk in 0..self.disks.len() {
@@ -243,7 +245,7 @@ impl World {
         Ok(())
     }
 
-    /// A volume of the plan, as it stands now.
+    /// A volume of the plan in its present state.
     pub fn volume(&mut self, volume: config::VolumeIndex) -> VolumeView {
         let volume = &self.volumes[volume.0];
         let engine = &mut self.disks[volume.disk].engine;
@@ -252,17 +254,17 @@ impl World {
         VolumeView { disk_time: account.disk_time, requests: account.requests, balance }
     }
 
-    /// What a disk of the plan was busy with that nobody could interrupt.
-    pub fn uninterrupted(&self, disk: config::DiskIndex) -> &Uninterrupted {
-        &self.disks[disk.0].uninterrupted
+    /// The non-preemptible intervals of a disk of the plan.
+    pub fn non_preemptible(&self, disk: config::DiskIndex) -> &NonPreemptible {
+        &self.disks[disk.0].non_preemptible
     }
 
-    /// What preemptible execution has done on a disk of the plan, if it is on.
+    /// The statistics of preemptible execution on a disk of the plan, if it is enabled.
     pub fn executed(&self, disk: config::DiskIndex) -> Option<engine::Executed> {
         self.disks[disk.0].engine.executed()
     }
 
-    /// What there is to tell of the time gone by.
+    /// The report of the run so far.
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
     pub fn report(&self) -> Report {
         let seconds = self.now.since(Instant::ZERO).as_secs_f64();
@@ -300,28 +302,28 @@ impl World {
         let (disks, volumes) = (disks.collect(), volumes.collect());
         let (schema, seed, duration_s) = (SCHEMA, self.seed, seconds);
         let traces = self.loads.iter().filter_map(|load| load.source.report()).collect();
-        let oracles = self.verdict();
+        let oracles = self.oracle_counts();
         Report { schema, seed, duration_s, disks, volumes, traces, oracles }
     }
 
-    fn verdict(&self) -> Verdict {
-        Verdict {
+    fn oracle_counts(&self) -> OracleCounts {
+        OracleCounts {
             reads_checked: self.disks.iter().map(|disk| disk.data.checked).sum(),
-            deadlines_checked: self.volumes.iter().map(|volume| self.kept(volume)).sum(),
-            promises_checked: self.volumes.iter().map(|volume| volume.promise.checked).sum(),
-            ..self.verdict
+            deadlines_checked: self.volumes.iter().map(|volume| self.deadlines_met(volume)).sum(),
+            promises_checked: self.volumes.iter().map(|volume| volume.reserve_oracle.checked).sum(),
+            ..self.counts
         }
     }
 
-    /// Blocks that were in time where none may be late.
-    fn kept(&self, volume: &Volume) -> u64 {
+    /// The number of blocks that met their deadline, under a policy that never misses one.
+    fn deadlines_met(&self, volume: &Volume) -> u64 {
         let disk = &self.disks[volume.disk];
         let kept = disk.engine.kept(volume.id).filter(|_| never_misses(&disk.settings));
         kept.map_or(0, |kept| kept.met)
     }
 
     fn next_at(&self) -> Option<Instant> {
-        let mut next = self.calendar.next_at();
+        let mut next = self.events.next_at();
         for disk in &self.disks {
             let agenda = disk.agenda.next_at();
             for at in [disk.device.next_completion(), disk.engine.next_wakeup(), agenda] {
@@ -333,7 +335,7 @@ impl World {
 
     fn send(&mut self, index: usize) {
         let load = &mut self.loads[index];
-        if self.now >= load.stop || load.source.is_at_its_end() {
+        if self.now >= load.stop || load.source.is_exhausted() {
             return;
         }
         let traced = match load.source.traced() {
@@ -344,57 +346,58 @@ impl World {
             }
         };
         if let Some(at) = load.source.next_at(load.start, self.now) {
-            self.calendar.enter(at, Entry::Send { load: index });
+            self.events.schedule(at, Entry::Send { load: index });
         }
         let volume = &mut self.volumes[load.volume];
         let closed = load.source.outstanding().is_some();
         let full = self.disks[volume.disk].engine.requests() >= DISK_BACKLOG_MAX;
-        if load.inside >= BACKLOG_MAX || full && !closed {
+        if load.in_flight >= BACKLOG_MAX || full && !closed {
             volume.dropped += 1;
             return;
         }
-        let wanted = traced.unwrap_or_else(|| load.source.drawn());
+        let wanted = traced.unwrap_or_else(|| load.source.generate());
         let extent = match wanted.op {
             Op::Flush => wanted.extent,
-            _ => volume.map.map(wanted.extent).next().expect("it is on a disk").extent,
+            _ => volume.map.map(wanted.extent).next().expect("a volume is mapped").extent,
         };
-        assert_eq!(extent.len, wanted.extent.len, "a volume is one piece");
+        assert_eq!(extent.len, wanted.extent.len, "a volume is one extent");
         let operation = Operation { extent, ..wanted };
-        load.inside += 1;
-        volume.inside += 1;
+        load.in_flight += 1;
+        volume.in_flight += 1;
         let disk = &mut self.disks[volume.disk];
         volume.runs.record(extent, SEQUENTIAL_WITHIN);
         let watched = disk.data.sent(&operation);
-        let id = self.sent.enter(Sent { load: index, at: self.now, operation, watched });
+        let id = self.sent.insert(Sent { load: index, at: self.now, operation, watched });
         disk.engine.handle(Event::Submit(Request { id, volume: volume.id, operation }), self.now);
     }
 
-    /// Carries the drive's completions to the engine.
+    /// Passes the drive's completions to the engine.
     fn collect(&mut self, index: usize) {
         let disk = &mut self.disks[index];
         while let Some(done) = disk.device.complete(self.now) {
-            let place = disk.running.iter().position(|(command, _)| command.id.0 == done.tag.0);
-            let (command, issued) = disk.running.swap_remove(place.expect("it was issued"));
+            let index = disk.running.iter().position(|(command, _)| command.id.0 == done.tag.0);
+            let (command, issued) =
+                disk.running.swap_remove(index.expect("the command was issued"));
             disk.longest = disk.longest.max(done.at.since(issued));
-            let sent = self.sent.named(command.request).expect("its request is not answered");
-            let failed = disk.failures.as_mut().is_some_and(|(dice, of)| dice.below(*of) == 0);
+            let sent = self.sent.get_mut(command.request).expect("the request is not answered");
+            let failed = disk.failures.as_mut().is_some_and(|(rng, of)| rng.below(*of) == 0);
             if !failed {
                 disk.data.moved(&command, &mut sent.watched);
             }
             let last = command.operation.extent.end() == sent.operation.extent.end();
-            disk.uninterrupted.completed(&command, issued, last, self.now);
+            disk.non_preemptible.completed(&command, issued, last, self.now);
             let outcome = if failed { Outcome::Failed } else { Outcome::Done };
             disk.engine.handle(Event::Completed { command: command.id, outcome }, self.now);
         }
     }
 
-    /// Carries the engine's decisions to the drive and to the clients.
+    /// Passes the engine's actions to the drive and to the clients.
     fn drain(&mut self, index: usize) {
         while let Some(action) = self.disks[index].engine.poll(self.now) {
             match action {
                 Action::Issue(command) => {
                     let disk = &mut self.disks[index];
-                    disk.uninterrupted.issued(&command, self.now);
+                    disk.non_preemptible.issued(&command, self.now);
                     disk.running.push((command, self.now));
                     disk.device.submit(self.now, Tag(command.id.0), command.operation);
                 }
@@ -403,24 +406,24 @@ impl World {
         }
         let disk = &mut self.disks[index];
         if disk.running.is_empty() {
-            disk.uninterrupted.rests(disk.engine.requests() > 0, self.now);
+            disk.non_preemptible.on_idle(disk.engine.requests() > 0, self.now);
         }
         if disk.engine.requests() > disk.engine.running() && disk.engine.queued() > 0 {
-            assert_rest_is_justified(&disk.engine, &disk.settings, disk.limited, self.now);
-            self.verdict.rests_checked += 1;
+            assert_idle_is_justified(&disk.engine, &disk.settings, disk.limited, self.now);
+            self.counts.rests_checked += 1;
         }
     }
 
     fn answer(&mut self, reply: Reply) {
         let Reply { request, disk_time, estimate, .. } = reply;
-        let sent = self.sent.take(request);
+        let sent = self.sent.remove(request);
         let Sent { load: index, at, operation, watched } =
-            sent.expect("a request is answered once");
-        self.verdict.answered += 1;
+            sent.expect("a request is answered exactly once");
+        self.counts.answered += 1;
         let load = &mut self.loads[index];
         let volume = &mut self.volumes[load.volume];
         let disk = &mut self.disks[volume.disk];
-        // What failed promises nothing of its data: it may have moved, or a part of it, or none.
+        // A failed request leaves its data undefined: all, a part or none of it was transferred.
         match reply.outcome {
             Outcome::Done => disk.data.answered(&operation, &watched, volume.id, self.now),
             Outcome::Failed => self.failed += 1,
@@ -431,10 +434,10 @@ impl World {
         };
         disk.bytes += bytes;
         volume.bytes += bytes;
-        volume.inside -= 1;
+        volume.in_flight -= 1;
         volume.latency.record(self.now.since(at));
         volume.waiting.record(reply.waited);
-        // Who estimates nothing is never off.
+        // A policy without estimates has no error.
         if estimate > DiskTime::ZERO {
             let off = Duration::from_nanos((disk_time - estimate).as_nanos().unsigned_abs());
             volume.error.record(off);
@@ -443,34 +446,34 @@ impl World {
         if let Some(kept) = disk.engine.kept(volume.id) {
             assert_deadlines_kept(kept, &disk.settings, &volume.name, self.now);
         }
-        load.inside -= 1;
+        load.in_flight -= 1;
         let volume = load.volume;
-        if let Some(pause) = load.source.think() {
+        if let Some(pause) = load.source.think_time() {
             if pause == Duration::ZERO {
                 self.send(index);
             } else {
-                self.calendar.enter(self.now + pause, Entry::Send { load: index });
+                self.events.schedule(self.now + pause, Entry::Send { load: index });
             }
         }
         let volume = &mut self.volumes[volume];
-        if volume.inside == 0 {
-            volume.promise.rests();
+        if volume.in_flight == 0 {
+            volume.reserve_oracle.on_idle();
         }
     }
 
-    fn look(&mut self) {
-        self.calendar.enter(self.now + LOOK_EVERY, Entry::Look);
+    fn check(&mut self) {
+        self.events.schedule(self.now + CHECK_INTERVAL, Entry::Check);
         for disk in &mut self.disks {
             disk.engine.invariants();
-            let under_way = disk.running.iter().map(|(_, issued)| self.now.since(*issued)).max();
-            let bound = disk.uninterrupted.longest_bound(self.now);
-            disk.longest = disk.longest.max(under_way.unwrap_or_default()).max(bound);
+            let in_service = disk.running.iter().map(|(_, issued)| self.now.since(*issued)).max();
+            let bound = disk.non_preemptible.longest_bound(self.now);
+            disk.longest = disk.longest.max(in_service.unwrap_or_default()).max(bound);
         }
         for volume in &mut self.volumes {
             let disk = &self.disks[volume.disk];
             let (settings, longest, burst) = (&disk.settings, disk.longest, disk.burst);
-            let terms = Terms { settings, longest, burst, now: self.now };
-            volume.promise.look(&disk.engine, volume.id, volume.inside > 0, terms);
+            let terms = ReserveTerms { settings, longest, burst, now: self.now };
+            volume.reserve_oracle.check(&disk.engine, volume.id, volume.in_flight > 0, terms);
         }
     }
 }
@@ -486,8 +489,8 @@ impl Disk {
         id
     }
 
-    /// Begins and ends the streams for which it is time.
-    fn keep_agenda(&mut self, now: Instant) {
+    /// Begins and ends the streams that are due.
+    fn apply_scheduled_contracts(&mut self, now: Instant) {
         while let Some((volume, stream)) = self.agenda.take(now) {
             let contract = Contract { stream, ..self.engine.contract(volume) };
             self.engine.handle(Event::ContractChanged { volume, contract }, now);
@@ -509,7 +512,7 @@ impl Disk {
             burst: Duration::ZERO,
             longest: Duration::ZERO,
             bytes: Bytes::ZERO,
-            uninterrupted: Uninterrupted::new(settings.execution),
+            non_preemptible: NonPreemptible::new(settings.execution),
             error: Latency::default(),
         }
     }
@@ -521,8 +524,8 @@ impl Volume {
         let id = disks[disk].add_volume(volume);
         disks[disk].engine.prioritise(id, volume.priority);
         disks[disk].limited |= volume.contract.limit < Share::ALL;
-        let place = DiskId(u32::try_from(disk).expect("disks are few"));
-        let map = VolumeMap::new(DiskExtent { disk: place, extent: volume.place });
+        let disk_id = DiskId(u32::try_from(disk).expect("disks are few"));
+        let map = VolumeMap::new(DiskExtent { disk: disk_id, extent: volume.place });
         Self {
             name: volume.name.clone(),
             disk,
@@ -534,28 +537,28 @@ impl Volume {
             runs: Runs::default(),
             declared: volume.declared,
             bytes: Bytes::ZERO,
-            inside: 0,
-            promise: PromiseOracle::new(&disks[disk].engine, id),
+            in_flight: 0,
+            reserve_oracle: ReserveOracle::new(&disks[disk].engine, id),
             dropped: 0,
         }
     }
 }
 
 impl Load {
-    fn new(workload: &Workload, volumes: &[Volume], dice: Dice) -> Self {
+    fn new(workload: &Workload, volumes: &[Volume], rng: Dice) -> Self {
         let volume = workload.volume.0;
         let size = volumes[volume].map.size();
         Self {
             volume,
-            source: Source::new(&workload.requests, size, dice),
+            source: Source::new(&workload.requests, size, rng),
             start: Instant::ZERO + workload.start,
             stop: workload.stop.map_or(Instant::FAR_FUTURE, |stop| Instant::ZERO + stop),
-            inside: 0,
+            in_flight: 0,
         }
     }
     /// Schedules its first requests.
-    fn begin(&self, mut enter: impl FnMut(Instant)) {
+    fn schedule_first(&self, mut schedule: impl FnMut(Instant)) {
         let (count, after) = self.source.first();
-        (0..count).for_each(|_| enter(self.start + after));
+        (0..count).for_each(|_| schedule(self.start + after));
     }
 }
