@@ -2,7 +2,7 @@
 
 use config::Plan;
 use console::{ExitStatus, Progress, bad_input, eprintln, print, println, table};
-use sim::World;
+use sim::Simulation;
 use units::{Duration, Instant};
 
 use crate::args;
@@ -19,17 +19,17 @@ pub(crate) fn run(args: &args::Run, json: bool) -> anyhow::Result<ExitStatus> {
     declared::say(&plan);
     let length = plan.duration.expect("a checked scenario says how long");
     let bar = Progress::new("simulating");
-    let mut world = World::new(&plan);
+    let mut simulation = Simulation::new(&plan);
     for step in 1..=STEPS {
         let end = Instant::ZERO + part(length, step);
-        world.advance(end).map_err(|error| {
+        simulation.advance(end).map_err(|error| {
             bar.finish();
             bad_input(error)
         })?;
         bar.set(f64::from(step) / f64::from(STEPS));
     }
     bar.finish();
-    let report = world.report();
+    let report = simulation.report();
     declared::warn(&report.volumes);
     if json {
         println!("{}", serde_json::to_string(&report)?);

@@ -14,7 +14,7 @@ use engine::PolicyName;
 use nbd::Address;
 use plot::{Line, Plot};
 use serde::Serialize;
-use sim::World;
+use sim::Simulation;
 use stats::SCHEMA;
 use units::{Duration, Instant};
 
@@ -118,9 +118,9 @@ impl Row {
 }
 
 fn simulate(plan: &Plan, length: Duration) -> Ran {
-    let mut world = World::new(plan);
-    world.run_until(Instant::ZERO + length + REST);
-    ran(&world.report().volumes)
+    let mut simulation = Simulation::new(plan);
+    simulation.run_until(Instant::ZERO + length + REST);
+    ran(&simulation.report().volumes)
 }
 
 /// Serves the plan and lets a client at each volume, which sends its list.

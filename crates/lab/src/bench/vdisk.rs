@@ -9,7 +9,7 @@ use console::{ExitStatus, LatenessUs, bad_input, eprintln, print, println, table
 use daemon::Status;
 use plot::{Line, Plot};
 use serde::Serialize;
-use sim::World;
+use sim::Simulation;
 use stats::SCHEMA;
 use units::{Duration, Instant, Share};
 
@@ -160,9 +160,9 @@ fn fig4(
 }
 
 fn simulated(plan: &Plan) -> Pair {
-    let mut world = World::new(plan);
-    world.run_until(Instant::ZERO + plan.duration.expect("the scenario says how long"));
-    let volumes = world.report().volumes;
+    let mut simulation = Simulation::new(plan);
+    simulation.run_until(Instant::ZERO + plan.duration.expect("the scenario says how long"));
+    let volumes = simulation.report().volumes;
     [0, 1].map(|stream: usize| (volumes[stream].disk_time_share, volumes[stream].iops))
 }
 
@@ -235,18 +235,18 @@ fn fig11(
 }
 
 fn progress(plan: &Plan, length: Duration) -> Progress {
-    let mut world = World::new(plan);
+    let mut simulation = Simulation::new(plan);
     let mut at = Instant::ZERO;
     let mut told = Progress::new();
     loop {
         let had = (0..plan.volumes.len())
-            .map(|volume| world.volume(VolumeIndex(volume)).disk_time.as_secs_f64());
+            .map(|volume| simulation.volume(VolumeIndex(volume)).disk_time.as_secs_f64());
         told.push((at.since(Instant::ZERO).as_secs_f64(), had.collect()));
         at += SAMPLE;
         if at > Instant::ZERO + length {
             return told;
         }
-        world.run_until(at);
+        simulation.run_until(at);
     }
 }
 

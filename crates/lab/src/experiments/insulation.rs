@@ -6,8 +6,8 @@ use units::{Duration, Instant, Sectors, Share};
 
 use super::sample::{length, mechanical, scenario, with_reserves};
 use super::{Check, Experiment, Findings, Series};
+use sim::Simulation;
 use sim::VolumeView;
-use sim::World;
 
 pub(super) const INSULATION: Experiment = Experiment {
     id: "vdisk-insulation",
@@ -66,16 +66,17 @@ pub(super) fn pair(plan: &Plan, kinds: &[Option<usize>; 2], first: u32) -> Plan 
 }
 
 pub(super) fn measure(plan: &Plan) -> [Had; 2] {
-    let mut world = World::new(plan);
+    let mut simulation = Simulation::new(plan);
     let (mut at, end) = (Instant::ZERO + SETTLED, Instant::ZERO + length(plan));
-    world.run_until(at);
-    let views = |world: &mut World| [0, 1].map(|volume| world.volume(VolumeIndex(volume)));
-    let (first, mut before) = (views(&mut world), views(&mut world));
+    simulation.run_until(at);
+    let views =
+        |simulation: &mut Simulation| [0, 1].map(|volume| simulation.volume(VolumeIndex(volume)));
+    let (first, mut before) = (views(&mut simulation), views(&mut simulation));
     let mut errors = [0.0_f64; 2];
     while at < end {
         at += WINDOW;
-        world.run_until(at);
-        let now = views(&mut world);
+        simulation.run_until(at);
+        let now = views(&mut simulation);
         for volume in 0..2 {
             let had = (now[volume].disk_time - before[volume].disk_time).as_secs_f64();
             let reserve = plan.volumes[volume].contract.reserve.as_f64();
@@ -206,13 +207,13 @@ fn changing(plan: &Plan, victim: usize) -> (f64, f64) {
             ..plan.workloads[kind].clone()
         });
     }
-    let mut world = World::new(&set);
+    let mut simulation = Simulation::new(&set);
     let step = WINDOW / 4;
     let mut samples = Vec::new();
     let mut at = Instant::ZERO + PATTERN;
     while at <= Instant::ZERO + end {
-        world.run_until(at);
-        samples.push(world.volume(VolumeIndex(0)));
+        simulation.run_until(at);
+        samples.push(simulation.volume(VolumeIndex(0)));
         at += step;
     }
     let off = |pair: &[VolumeView]| {

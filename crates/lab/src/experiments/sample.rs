@@ -4,7 +4,7 @@ use config::{Plan, VolumeIndex};
 use units::{Duration, Instant, Share};
 
 use super::Series;
-use sim::{Report, World};
+use sim::{Report, Simulation};
 
 /// The scenario of this text, which ships with the program.
 ///
@@ -40,9 +40,9 @@ pub(super) fn length(plan: &Plan) -> Duration {
 }
 
 pub(super) fn run(plan: &Plan) -> Report {
-    let mut world = World::new(plan);
-    world.run_until(Instant::ZERO + length(plan));
-    world.report()
+    let mut simulation = Simulation::new(plan);
+    simulation.run_until(Instant::ZERO + length(plan));
+    simulation.report()
 }
 
 /// The disk time that each volume has had, every `step`, behind it what each has saved up of its reserve, both in
@@ -55,13 +55,14 @@ pub(super) fn progress(plan: &Plan, step: Duration, told: &mut dyn FnMut(f64)) -
     };
     series.columns.extend(named("_s").chain(named("_balance_s")).chain(named("_requests")));
     series.rows.push(vec![0.0; series.columns.len()]);
-    let mut world = World::new(plan);
+    let mut simulation = Simulation::new(plan);
     let end = Instant::ZERO + length(plan);
     let mut at = Instant::ZERO;
     while at < end {
         at = end.min(at + step);
-        world.run_until(at);
-        let views: Vec<_> = (0..plan.volumes.len()).map(|v| world.volume(VolumeIndex(v))).collect();
+        simulation.run_until(at);
+        let views: Vec<_> =
+            (0..plan.volumes.len()).map(|v| simulation.volume(VolumeIndex(v))).collect();
         let had = views.iter().map(|view| view.disk_time.as_secs_f64());
         let saved = views.iter().map(|view| view.balance.as_secs_f64());
         let time = at.since(Instant::ZERO).as_secs_f64();

@@ -8,7 +8,7 @@ use super::super::sample::scenario;
 use super::SEED;
 use super::layout::{DISKS, Ground, Layout, SLOT, place};
 use sim::loads::{Cello, Timed};
-use sim::{Dice, World};
+use sim::{Dice, Simulation};
 
 const SCENARIO: &str = include_str!("../../../experiments/clockwise.toml");
 /// How long behind the last request a run goes on, so that all are answered.
@@ -82,9 +82,9 @@ impl Load {
     pub(super) fn under(&self, policy: PolicyName) -> Measured {
         let mut plan = self.plan.clone();
         plan.disks.iter_mut().for_each(|disk| disk.policy = policy);
-        let mut world = World::new(&plan);
-        world.run_until(Instant::ZERO + plan.duration.expect("it has one"));
-        let report = world.report();
+        let mut simulation = Simulation::new(&plan);
+        simulation.run_until(Instant::ZERO + plan.duration.expect("it has one"));
+        let report = simulation.report();
         let (best_effort, streams) = report.volumes.split_at(DISKS);
         let requests = best_effort.iter().map(|volume| volume.requests).sum();
         #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]

@@ -19,7 +19,7 @@ const SHOWN: f64 = 120.0;
 /// of them moves the arm. The paper's 0.168 is a distribution with it, whose chunks in the slack are commands, too.
 fn fig13(told: &mut dyn FnMut(f64)) -> Findings {
     let ms = Duration::from_millis;
-    let long = |measured: &Measured| measured.commands.part(ms(3), ms(16));
+    let long = |measured: &Measured| measured.commands.fraction(ms(3), ms(16));
     let columns = ["size_kb", "with_free_prefetching", "without", "paper", "mode_ms"];
     let mut table = Series::new("between_3_and_16_ms", &columns);
     let mut checks = Vec::new();

@@ -46,7 +46,7 @@ fn example(told: &mut dyn FnMut(f64)) -> Findings {
     told(1.0);
     let longest_on_disk = [&np, &sp].map(|measured| measured.commands.longest().as_millis_f64());
     let ms = Duration::from_millis;
-    let long = sp.commands.part(ms(LONG), ms(1_000));
+    let long = sp.commands.fraction(ms(LONG), ms(1_000));
     let name = |what| format!("st318437lw, {CYLINDERS} cylinders: {what}");
     let checks = vec![
         exactly("npIO: expected waiting", expected[0], 23.0),

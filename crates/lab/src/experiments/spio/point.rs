@@ -8,7 +8,7 @@ use units::{Bytes, Duration, Instant, Op, Operation};
 
 use super::super::sample::{length, scenario};
 use super::kb;
-use sim::{Uninterrupted, World};
+use sim::{NonPreemptible, Simulation};
 
 const SCENARIO: &str = include_str!("../../../experiments/spio.toml");
 /// At least so many requests of higher priority are averaged over.
@@ -41,7 +41,7 @@ pub(super) enum Low {
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     /// The durations that waiting is made of.
-    pub(super) commands: Uninterrupted,
+    pub(super) commands: NonPreemptible,
     pub(super) executed: Executed,
     /// What the low-priority requests brought, in MB/s.
     pub(super) mb_per_s: f64,
@@ -130,24 +130,24 @@ impl Point {
 
     fn run(&self) -> Measured {
         let plan = self.plan();
-        let mut world = World::new(&plan);
+        let mut simulation = Simulation::new(&plan);
         let mut end = Instant::ZERO + length(&plan);
         if let Low::Listed(operations) = &self.low {
             // To the second in which the last was answered: what is left of it is idle, and counted nowhere.
             let all = operations.len() as u64;
             end = Instant::ZERO;
-            while world.volume(VolumeIndex(0)).requests < all {
+            while simulation.volume(VolumeIndex(0)).requests < all {
                 end += Duration::from_millis(100);
-                world.run_until(end);
+                simulation.run_until(end);
             }
         }
-        world.run_until(end);
-        let report = world.report();
+        simulation.run_until(end);
+        let report = simulation.report();
         let [low, high] = &report.volumes[..] else { unreachable!("two volumes") };
-        let executed = world.executed(DiskIndex(0)).unwrap_or_default();
+        let executed = simulation.executed(DiskIndex(0)).unwrap_or_default();
         let prefetched = mb(executed.prefetched.bytes()) / end.since(Instant::ZERO).as_secs_f64();
         Measured {
-            commands: world.uninterrupted(DiskIndex(0)).clone(),
+            commands: simulation.non_preemptible(DiskIndex(0)).clone(),
             executed,
             mb_per_s: low.bytes_per_s / 1e6,
             mb_per_s_prefetching: low.bytes_per_s / 1e6 + prefetched,
