@@ -1,16 +1,14 @@
 //! Real clients against a live server: what they write they read back, whatever happens in between.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use common::{Scratch, Server, client, config, noise, run, succeed};
 use nbd::client::Client;
 use rustix::process::Signal;
 use serde_json::Value;
+use testkit::{Scratch, Server, client, config, noise, run, succeed};
 use units::{Extent, Lba, Operation, Sectors};
 
 const MIB: usize = 1 << 20;

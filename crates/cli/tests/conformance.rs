@@ -1,15 +1,13 @@
 //! Clients of other projects, each with all that it can ask of a server.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::{Scratch, Server, client, config, noise, run, succeed};
 use nbd::client::Client;
 use rustix::process::{Pid, Signal, kill_process};
+use testkit::{Scratch, Server, client, config, noise, run, succeed};
 use units::{Extent, Lba, Operation, Sectors};
 
 const MIB: usize = 1 << 20;

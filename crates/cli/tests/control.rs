@@ -1,16 +1,14 @@
 //! A daemon that is changed while it serves, by real processes over real sockets: no request is lost, nothing that was
 //! acknowledged is forgotten.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::{Child, Stdio};
 
 use api::{Answer, Client, ClientError};
-use common::{Scratch, Server, client, config, spindle};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use testkit::{Scratch, Server, client, config, spindle};
 
 /// The API's socket, where it is unless it is said otherwise.
 const SOCKET: &str = "spindle-api.sock";

@@ -1,11 +1,9 @@
 //! `spindle drive` as a script sees it: exit codes, the one message of a refusal, `--json`, and the files it writes.
 
-mod common;
-
 use std::path::Path;
 
-use common::{Ran, Scratch, spindle};
 use serde_json::Value;
+use testkit::{Ran, Scratch, spindle};
 
 const DISKSPECS: &str = "disksim_disk SMALL {
   Model = source x.model,
@@ -40,19 +38,9 @@ const MODEL: &str = "dm_disk SMALL_model {
 }
 ";
 
-const TRACE: &str = "R Hit 0 8 1500.0 20000.0
-R Hit 8 8 900.0 20000.0
-W Hit 9000 4 12000.0 100.0
-";
-
 fn scratch() -> Scratch {
     let scratch = Scratch::new();
-    let files = [
-        ("x.diskspecs", DISKSPECS),
-        ("x.model", MODEL),
-        ("x.seek", "1, 1.0\n99, 9.0\n"),
-        ("x.trace", TRACE),
-    ];
+    let files = [("x.diskspecs", DISKSPECS), ("x.model", MODEL), ("x.seek", "1, 1.0\n99, 9.0\n")];
     for (name, text) in files {
         scratch.write(name, text);
     }
@@ -72,13 +60,6 @@ fn json(ran: &Ran) -> Value {
     value
 }
 
-/// It is refused as bad input: one line on standard error, nothing on standard output. Gives the line.
-fn refused(ran: &Ran) -> &str {
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
-    assert_eq!(ran.stderr.lines().count(), 1, "one message: {}", ran.stderr);
-    ran.stderr.trim_end()
-}
-
 #[test]
 fn an_imported_drive_is_a_drive_file_that_does_the_same() {
     let scratch = scratch();
@@ -90,18 +71,12 @@ fn an_imported_drive_is_a_drive_file_that_does_the_same() {
     let printed = succeed(scratch.path(), &["drive", "import", "x.diskspecs"]);
     let written = std::fs::read_to_string(scratch.join("x.toml")).expect("it was written");
     assert_eq!(printed.stdout, written);
-    let validate = |drive| {
-        let args = ["drive", "validate", drive, "--trace", "x.trace", "--json"];
-        let mut told = json(&succeed(scratch.path(), &args));
-        told["drive"] = Value::Null;
-        told
+    let show = |drive| {
+        let mut shown = json(&succeed(scratch.path(), &["drive", "show", drive, "--json"]));
+        shown["name"] = Value::Null;
+        shown
     };
-    let (imported, file) = (validate("x.diskspecs"), validate("./x.toml"));
-    assert_eq!(imported, file);
-    assert_eq!(imported["all"]["requests"], 3);
-    assert_eq!(imported["reads"]["measured_mean_ms"], 1.2);
-    assert_eq!(imported["writes"]["requests"], 1);
-    assert_eq!(imported["classes"].as_array().map(Vec::len), Some(3));
+    assert_eq!(show("x.diskspecs"), show("./x.toml"));
 }
 
 #[test]
@@ -119,23 +94,15 @@ fn an_imported_drive_is_given_a_queue_on_request() {
 }
 
 #[test]
-fn figures_go_where_they_are_told_to() {
+fn a_drive_is_shown_with_its_zones_and_its_service_times() {
     let scratch = scratch();
-    let args = ["drive", "validate", "x.diskspecs", "--trace", "x.trace", "--out", "out"];
-    let validated = succeed(scratch.path(), &args);
-    assert!(validated.stdout.contains("demerit ms"), "{}", validated.stdout);
-    let shown =
-        json(&succeed(scratch.path(), &["drive", "show", "x.diskspecs", "--out", "out", "--json"]));
+    let shown = json(&succeed(scratch.path(), &["drive", "show", "x.diskspecs", "--json"]));
     assert_eq!(shown["zone_rates"][0]["sectors_per_track"], 50);
     assert_eq!(shown["full_stroke_ms"], 9.0);
     let times = &shown["service_times"];
     let columns = |key: &str| times[key].as_array().map(Vec::len);
     assert_eq!(columns("distance_cylinders"), columns("service_ms"));
     assert_eq!(times["service_ms"][0].as_array().map(Vec::len), columns("offset_turns"));
-    for name in ["x-validate.svg", "x-seek.svg", "x-zones.svg", "x-surface.svg"] {
-        let svg = std::fs::read_to_string(scratch.join("out").join(name)).expect(name);
-        assert!(svg.starts_with("<svg"), "{name}");
-    }
 }
 
 /// A read is done when its sector has gone by: as far ahead as it was when the read came, and whole turns later.
@@ -193,14 +160,11 @@ fn what_is_wrong_is_said_in_one_line_with_its_place() {
     let scratch = scratch();
     let spindle = |args: &[&str]| spindle(scratch.path(), args);
     let unknown = spindle(&["drive", "show", "no-such-drive"]);
-    assert!(refused(&unknown).contains("no drive `no-such-drive`: expected one of"), "{unknown:?}");
+    assert!(unknown.refusal().contains("no drive `no-such-drive`: expected one of"), "{unknown:?}");
     let missing = spindle(&["drive", "import", "y.parv"]);
-    assert!(refused(&missing).starts_with("spindle: y.parv:1: field `source`"), "{missing:?}");
+    assert!(missing.refusal().starts_with("spindle: y.parv:1: field `source`"), "{missing:?}");
     scratch.write("x.seek", "1, 1.0\n99, 0.1\n");
     let falls = spindle(&["drive", "import", "x.diskspecs"]);
-    assert!(refused(&falls).starts_with("spindle: x.seek:2: field `time`"), "{falls:?}");
+    assert!(falls.refusal().starts_with("spindle: x.seek:2: field `time`"), "{falls:?}");
     scratch.write("x.seek", "1, 1.0\n99, 9.0\n");
-    scratch.write("x.trace", "R Hit 0 8 1500.0 0\nR Hit 9996 8 1500.0 0\n");
-    let past = spindle(&["drive", "validate", "x.diskspecs", "--trace", "x.trace"]);
-    assert!(refused(&past).starts_with("spindle: x.trace:2: found 8 sectors at 9996"), "{past:?}");
 }

@@ -1,12 +1,10 @@
 //! What the protocol has beyond reading and writing, asked for by other projects' clients.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::{Scratch, Server, client, config, noise, run, succeed};
 use serde_json::Value;
+use testkit::{Scratch, Server, client, config, noise, run, succeed};
 
 const MIB: usize = 1 << 20;
 

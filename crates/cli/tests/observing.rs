@@ -1,14 +1,12 @@
 //! A daemon that is looked into while it serves: the slow-request log, `trace live`, flight records and their replay.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 
-use common::{Scratch, Server, spindle};
 use nbd::client::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use testkit::{Scratch, Server, spindle};
 use units::{Extent, Lba, Operation, Sectors};
 
 /// Three disks: requests as short commands, deadlines, and shares of disk time; the volumes of the first and the last limited or not.

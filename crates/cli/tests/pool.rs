@@ -1,11 +1,9 @@
 //! `spindle pool` over plain files: made, looked at, damaged, repaired; and what is refused leaves every file as it was.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::FileExt;
 
-use common::{Ran, Scratch, spindle};
+use testkit::{Ran, Scratch, spindle};
 
 const MIB: u64 = 1 << 20;
 

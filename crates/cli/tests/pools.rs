@@ -1,11 +1,9 @@
 //! A pool that is served, by real clients: what lies in it survives whatever is done to it.
 
-mod common;
-
 use std::process::{Child, Command, Stdio};
 
-use common::{Ran, Scratch, Server, client, spindle, succeed};
 use rustix::process::Signal;
+use testkit::{Ran, Scratch, Server, client, spindle, succeed};
 
 /// Three disks that are a pool and one that is not; `BACKING` is to be replaced. Flash, so that what is tested is not its time.
 const CONFIG: &str = r#"

@@ -1,10 +1,8 @@
 //! Preemptible execution under real clients: nothing is lost, and who goes first is counted.
 
-mod common;
-
-use common::{Scratch, Server, client, config, noise, run, spindle, succeed};
 use nbd::client::Client;
 use serde_json::Value;
+use testkit::{Scratch, Server, client, config, noise, run, spindle, succeed};
 use units::{Extent, Lba, Operation, Sectors};
 
 const MIB: usize = 1 << 20;
@@ -182,25 +180,4 @@ fn a_simulation_tells_of_waiting_and_of_what_preemption_did() {
     let waiting =
         |told: &Value| told["volumes"][1]["waiting_ms"]["mean"].as_f64().expect("a number");
     assert!(waiting(&preemptible) * 5.0 < waiting(&whole), "{preemptible}\n{whole}");
-}
-
-#[test]
-fn the_bench_tells_what_it_measured_and_exits_as_it_judges() {
-    let scratch = Scratch::new();
-    let ran = spindle(scratch.path(), &["bench", "preempt", "--seconds", "2", "--json"]);
-    let told = ran.json();
-    let holds = told["holds"].as_bool().expect("a judgement");
-    assert_eq!(ran.code, Some(i32::from(!holds)), "{told}");
-    let rows = told["rows"].as_array().expect("a list");
-    let shape = |row: &Value| {
-        let executed = row.get("executed").is_some();
-        (row["execution"].as_str() == Some("preemptible"), executed, row["requests_per_s"].as_u64())
-    };
-    let shapes: Vec<_> = rows.iter().map(shape).collect();
-    let expected = [(false, Some(1)), (true, Some(1)), (false, Some(10)), (true, Some(10))];
-    assert_eq!(shapes, expected.map(|(preemptible, rate)| (preemptible, preemptible, rate)));
-    let ratios = told["ratios"].as_array().expect("a list");
-    assert_eq!(holds, ratios.iter().all(|ratios| ratios["holds"] == true), "{told}");
-    let too_large = spindle(scratch.path(), &["bench", "preempt", "--size", "10GiB"]);
-    assert_eq!(too_large.code, Some(2), "{too_large:?}");
 }

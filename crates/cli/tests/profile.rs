@@ -1,13 +1,11 @@
 //! `spindle profile` as a script sees it: what it refuses, what it leaves behind, and what it says of files and models.
 
-mod common;
-
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Ran, Scratch, spindle};
 use rustix::process::{Pid, Signal, kill_process};
+use testkit::{Ran, Scratch, spindle};
 
 /// A scratch directory on a file system that takes direct access, with a file of 16 MiB that has no holes.
 fn scratch() -> Scratch {
@@ -95,10 +93,6 @@ fn a_file_is_measured_shown_compared_and_gone_on_with() {
     let json = succeed(scratch.path(), &["profile", "show", "p.toml", "--json"]).json();
     assert_eq!(json["schema"], 1);
     assert_eq!(json["profile"]["device"]["name"], "disk.img");
-    let plots = ["profile", "show", "p.toml", "--plots", "figures"];
-    succeed(scratch.path(), &plots);
-    let svg = std::fs::read_to_string(scratch.join("figures/p-rates.svg")).expect("a figure");
-    assert!(svg.contains("random reads against depth"));
 
     let same = succeed(scratch.path(), &["profile", "compare", "p.toml", "p.toml"]).stdout;
     assert!(same.contains("0 figures differ"), "{same}");

@@ -1,18 +1,16 @@
 //! Real disks, served to real clients: a file stands for one. What a disk wrote is there whatever becomes of the server and
 //! however its commands get to the kernel, and a client that reconnects sees a pause.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
 use api::Client as Api;
-use common::{Scratch, Server, client, noise, spindle, succeed};
 use nbd::Address;
 use nbd::client::Client;
 use rustix::process::Signal;
 use serde_json::Value;
+use testkit::{Scratch, Server, client, noise, spindle, succeed};
 use units::{Extent, Lba, Operation, SECTOR_BYTES, Sectors};
 
 const MIB: usize = 1 << 20;

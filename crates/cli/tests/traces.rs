@@ -1,12 +1,10 @@
 //! `spindle trace`, and traces in scenarios.
 
-mod common;
-
 use std::io::Write;
 use std::path::Path;
 
-use common::{Ran, Scratch, spindle};
 use serde_json::Value;
+use testkit::{Ran, Scratch, spindle};
 
 /// Requests to two devices, the last of them past a volume of 1 MiB.
 const TRACE: &str = "spindle trace 1\n0 R 0 8 0\n1000000 W+ 8 16 0 2000000\n2000000 F 0 0 0\n3000000 R 100 4 1\n\
@@ -17,12 +15,6 @@ const PLAN: &str = "duration = \"1s\"\n[[disk]]\nname = \"d0\"\ndrive = \"hgst-7
 
 fn run(scratch: &Scratch, args: &[&str]) -> Ran {
     spindle(scratch.path(), args)
-}
-
-fn refused(ran: &Ran) -> &str {
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
-    assert_eq!(ran.stderr.lines().count(), 1, "one message: {}", ran.stderr);
-    ran.stderr.trim_end()
 }
 
 fn numbers<const N: usize>(of: &Value, names: [&str; N]) -> [u64; N] {
@@ -88,17 +80,17 @@ fn a_conversion_that_is_refused_leaves_nothing_behind() {
     scratch.write("t.trace", format!("{TRACE}4 R 0 8 0\n"));
     let ran = run(&scratch, &["trace", "convert", "t.trace", "out", "--to", "spindle"]);
     let said = "spindle: t.trace:8: found a time of 4ns after one of 5ms, expected times that do not go back";
-    assert_eq!(refused(&ran), said);
+    assert_eq!(ran.refusal(), said);
     assert_eq!(scratch.names(), ["t.trace"]);
     let ran = run(&scratch, &["trace", "convert", "t.trace", "./t.trace", "--to", "spindle"]);
-    assert_eq!(refused(&ran), "spindle: ./t.trace: found the trace itself, expected another file");
+    assert_eq!(ran.refusal(), "spindle: ./t.trace: found the trace itself, expected another file");
 }
 
 #[test]
 fn a_last_record_that_is_cut_short_is_counted_when_asked() {
     let scratch = Scratch::new();
     scratch.write("t.trace", format!("{TRACE}9000000 R 0"));
-    let said = refused(&run(&scratch, &["trace", "stat", "t.trace", "--json"])).to_owned();
+    let said = run(&scratch, &["trace", "stat", "t.trace", "--json"]).refusal().to_owned();
     assert!(
         said.starts_with("spindle: t.trace:8: found `9000000 R 0`, where the file ends"),
         "{said}"
@@ -115,7 +107,7 @@ fn a_request_past_the_end_of_the_disk_is_refused_when_its_size_is_said() {
     scratch.write("t.trace", TRACE);
     let ran = run(&scratch, &["trace", "stat", "t.trace", "--capacity", "1MiB"]);
     let said = "spindle: t.trace:7: found a read of sectors 2040+16, expected a disk of 2048 sectors to hold them";
-    assert_eq!(refused(&ran), said);
+    assert_eq!(ran.refusal(), said);
 }
 
 #[test]
@@ -125,7 +117,7 @@ fn a_replay_ends_where_a_request_passes_the_end_of_its_volume() {
     scratch.write("plan.toml", PLAN);
     let ran = run(&scratch, &["sim", "run", "plan.toml", "--json"]);
     let said = "spindle: t.trace:7: found a read of sectors 2040+16, expected a disk of 2048 sectors to hold them";
-    assert_eq!(refused(&ran), said);
+    assert_eq!(ran.refusal(), said);
 }
 
 #[test]

@@ -1,12 +1,10 @@
 //! A daemon that is watched while fio loads it: what `top`, the API and `/metrics` say of the same volumes agrees.
 
-mod common;
-
 use std::process::Stdio;
 
 use api::Client;
-use common::{Scratch, Server, client, config, spindle};
 use serde_json::Value;
+use testkit::{Scratch, Server, client, config, spindle};
 
 /// The value of the sample that begins so.
 fn sample(text: &str, start: &str) -> f64 {

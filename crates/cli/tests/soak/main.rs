@@ -3,18 +3,16 @@
 //! A few rounds, or for as long as `SPINDLE_SOAK_SECONDS` says; `SPINDLE_SEED` repeats a run's dice. What a run does is drawn from
 //! them, but for how far its clients have come at the moment of an end: that is the machine's.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod range;
 
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use common::{Scratch, Server, spindle};
 use range::Range;
 use rustix::process::Signal;
 use sim::Dice;
+use testkit::{Scratch, Server, spindle};
 
 const PLAN: &str = r#"[[disk]]
 name = "d0"
