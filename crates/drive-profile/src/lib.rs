@@ -11,11 +11,13 @@
 //! | `band` | [`Band`]: logical blocks on tracks with one layout |
 //! | `seek` | [`SeekTable`]: seek time against distance |
 //! | `geometry` | from a logical block to a [`PhysicalAddress`], and times between addresses |
+//! | [`findings`] | what measuring has found so far, with errors and confidence |
 //! | `worst_case` | the longest service time of a command |
 //! | `example` | [`example_profile`]: a small disk with round numbers, for tests |
 
 mod band;
 mod example;
+pub mod findings;
 mod geometry;
 mod profile;
 mod seek;

@@ -5,20 +5,20 @@ use core::ops::ControlFlow;
 
 use units::{Duration, Instant, Lba, Operation};
 
-use crate::findings::{Findings, Outlier, Reason, Stage};
+use drive_profile::findings::{Findings, Outlier, OutlierReason, Stage};
 use crate::limits::DEPTH_MAX;
 use crate::target::{Completion, Facts, Outcome, Tag, Target};
 
 /// Why measuring stopped before it was done. What was found until then is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Halt {
+pub enum StopReason {
     /// The budget is spent.
     OutOfTime,
     /// Whoever watches asked for an end.
     Interrupted,
 }
 
-impl fmt::Display for Halt {
+impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::OutOfTime => "the time that was given is over",
@@ -27,7 +27,7 @@ impl fmt::Display for Halt {
     }
 }
 
-impl core::error::Error for Halt {}
+impl core::error::Error for StopReason {}
 
 /// How much of the drive's time may be spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub struct Progress<'n> {
 }
 
 /// Who is told of progress, at each operation, and may ask for an end.
-pub type Watcher<'a> = dyn FnMut(&Progress<'_>) -> ControlFlow<()> + 'a;
+pub type ProgressSink<'a> = dyn FnMut(&Progress<'_>) -> ControlFlow<()> + 'a;
 
 /// One operation that was timed on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub struct Bench<'a> {
     stage: Stage,
     /// Until when the present stage may go on.
     stage_end: Instant,
-    watcher: &'a mut Watcher<'a>,
+    watcher: &'a mut ProgressSink<'a>,
     next: u64,
     outstanding: u32,
     /// When the device was heard last, and how long nothing was heard of it: before the last operation, and in it.
@@ -119,7 +119,7 @@ impl<'a> Bench<'a> {
         target: &'a mut dyn Target,
         budget: Budget,
         findings: Findings,
-        watcher: &'a mut Watcher<'a>,
+        watcher: &'a mut ProgressSink<'a>,
     ) -> Self {
         let (facts, began) = (target.facts(), target.now());
         let stage_end = began + budget.total;
@@ -181,15 +181,15 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// If the time of the stage is over, or whoever watches asked for an end.
-    pub fn check(&mut self) -> Result<(), Halt> {
+    pub fn check(&mut self) -> Result<(), StopReason> {
         let now = self.target.now();
         let spent = now.since(self.began);
         let left = self.budget.total.saturating_sub(spent);
         let progress = Progress { stage: self.stage, spent, left, notes: &self.findings.notes };
         if (self.watcher)(&progress).is_break() {
-            return Err(Halt::Interrupted);
+            return Err(StopReason::Interrupted);
         }
-        if now >= self.stage_end { Err(Halt::OutOfTime) } else { Ok(()) }
+        if now >= self.stage_end { Err(StopReason::OutOfTime) } else { Ok(()) }
     }
 
     /// Hands a command to the drive now; its tag, and when that was.
@@ -199,7 +199,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Panics
     /// If [`Bench::depth_max`] commands are outstanding.
-    pub fn submit(&mut self, operation: Operation) -> Result<(Tag, Instant), Halt> {
+    pub fn submit(&mut self, operation: Operation) -> Result<(Tag, Instant), StopReason> {
         self.check()?;
         assert!(self.outstanding < self.depth_max(), "the drive's queue has room");
         let tag = Tag(self.next);
@@ -260,12 +260,12 @@ impl<'a> Bench<'a> {
     ///
     /// # Panics
     /// If something is outstanding.
-    pub fn time(&mut self, operation: Operation) -> Result<Timed, Halt> {
+    pub fn time(&mut self, operation: Operation) -> Result<Timed, StopReason> {
         assert_eq!(self.outstanding, 0, "one at a time");
         self.submit(operation)?;
         let Completion { submitted, completed, outcome, .. } = self.complete();
         if outcome == Outcome::Failed {
-            self.outlier(operation.extent.start, Reason::Failed);
+            self.outlier(operation.extent.start, OutlierReason::Failed);
         }
         self.silences = [submitted.saturating_since(self.heard), completed.since(submitted)];
         self.heard = completed;
@@ -280,7 +280,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Panics
     /// If something is outstanding.
-    pub fn path(&mut self, silence: Duration) -> Result<Option<Duration>, Halt> {
+    pub fn path(&mut self, silence: Duration) -> Result<Option<Duration>, StopReason> {
         assert_eq!(self.outstanding, 0, "one at a time");
         self.check()?;
         let at = self.target.now() + silence;
@@ -299,7 +299,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// As [`Bench::check`].
-    pub fn time_at(&mut self, at: Instant, operation: Operation) -> Result<Timed, Halt> {
+    pub fn time_at(&mut self, at: Instant, operation: Operation) -> Result<Timed, StopReason> {
         self.wait_until(at);
         self.time(operation)
     }
@@ -311,12 +311,12 @@ impl<'a> Bench<'a> {
     pub fn series(
         &mut self,
         operations: impl IntoIterator<Item = Operation>,
-    ) -> Result<Vec<Timed>, Halt> {
+    ) -> Result<Vec<Timed>, StopReason> {
         operations.into_iter().map(|operation| self.time(operation)).collect()
     }
 
     /// Lists something that was kept out of the figures.
-    pub fn outlier(&mut self, lba: Lba, reason: Reason) {
-        self.findings.outlier(Outlier { lba, stage: self.stage, reason });
+    pub fn outlier(&mut self, lba: Lba, reason: OutlierReason) {
+        self.findings.add_outlier(Outlier { lba, stage: self.stage, reason });
     }
 }

@@ -1,47 +1,50 @@
-//! What a drive is, from timed reads and writes alone.
+//! Measures what a drive is, by timed reads and writes alone.
 //!
-//! Everything that is measured goes through a [`Target`]: a simulated drive, an emulated one or a block device. The
-//! target says what time it is; the profiler has no clock, no files and no dice. A drive is a black box: what it
-//! buffers, reads ahead or moves elsewhere is found out or defeated, never asked for.
+//! All measurements go through a [`Target`]: a simulated drive, an emulated one or a block device.
+//! The target tells the time. The profiler has no clock, no files and no random numbers. It treats
+//! the drive as a black box: it measures or defeats caching, read-ahead and remapping, and never
+//! asks the drive for them.
 //!
-//! - [`Target`] is what is measured, [`Facts`] what it says of itself.
-//! - [`Bench`] times operations on it, inside a [`Budget`] of the drive's time, and reports [`Progress`].
-//! - [`Findings`] is what is known so far; every part of it may be missing, and every [`Figure`] has a confidence.
-//! - [`Stage`] names what is measured one after the other, so that an interrupted profile can be resumed.
+//! - [`Target`] is the device under measurement, [`Facts`] its stated properties.
+//! - [`Bench`] times operations on it within a [`Budget`] of drive time, and reports [`Progress`].
+//! - [`drive_profile::findings`] holds the results: every part may be missing, and each figure has
+//!   a confidence.
+//! - [`drive_profile::findings::Stage`] names the parts of a measurement, so that an interrupted
+//!   one can be resumed.
 //!
-//! Invariant: figures come from sums, products and quotients alone (no transcendental functions), so that one
-//! sequence of completions gives one profile on every machine.
+//! | module | measures |
+//! |---|---|
+//! | `rotation` | the rotation period and phase, or that nothing rotates |
+//! | `layout` | zones, tracks, heads, cylinders and skews |
+//! | `mechanics` | seeks, command overheads and the accuracy of predictions |
+//! | `cache` | the cache for reads, the write buffer, firmware policies |
+//! | `host_path` | the latency of the path between host and drive |
+//! | `throughput` | chunk sizes, queue depths, and the rates of devices that do not rotate |
+//! | `rate_limit` | token buckets |
+//! | `estimate` | the estimators that all of them share |
+//!
+//! Invariant: figures come from sums, products, quotients and square roots alone (no transcendental
+//! functions), so that one sequence of completions gives one profile on every machine.
 
-mod assemble;
 mod bench;
-mod boundary;
-mod circle;
+mod cache;
 pub mod dynamics;
-mod ends;
-mod findings;
+mod estimate;
 pub mod flash;
-mod forget;
-mod geometry;
-mod halved;
-mod heads;
-mod lattice;
+mod host_path;
+mod layout;
 pub mod limits;
-mod local;
-mod map;
-mod period;
-mod pieces;
-mod probe;
+mod measure_all;
+mod mechanics;
+mod rate_limit;
 mod rotation;
-mod skews;
-mod stairs;
-mod surfaces;
-mod sweep;
 mod target;
-mod whole;
+mod throughput;
 
-pub use bench::{Bench, Budget, Halt, Progress, Timed, Watcher};
-pub use findings::{Figure, Findings, Outlier, Reason, Stage};
-pub use geometry::{Geometry, Zone, geometry};
-pub use rotation::{Rotation, Spindle, rotation};
+pub use bench::{Bench, Budget, Progress, ProgressSink, StopReason, Timed};
+pub use layout::zones::geometry;
+pub use measure_all::measure;
+pub use rotation::measure::rotation;
 pub use target::{Completion, Facts, Outcome, Tag, Target};
-pub use whole::measure;
+pub use throughput::chunks::{CHUNK_STEPS, OPTIMAL_SHARE};
+pub use throughput::depth::STARVATION_WAIT;

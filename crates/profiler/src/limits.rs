@@ -1,14 +1,9 @@
-//! Limits of what is measured and kept.
+//! Limits of what is measured.
 
-/// Most commands that the profiler has outstanding at once.
+/// The most commands in flight.
 pub const DEPTH_MAX: u32 = 64;
-/// Most outliers that are listed; further ones are counted.
-pub const OUTLIERS_MAX: usize = 256;
-/// Most notes that are kept.
-pub const NOTES_MAX: usize = 64;
-/// Most blocks that are read in turn to make a drive forget each: drives keep fewer runs.
+/// The most blocks that are read in turn to evict each of them from the drive's cache: drives keep
+/// fewer segments.
 pub const REFERENCES_MAX: u32 = 128;
-/// Most pieces that a disk is taken to be laid out in.
-pub const PIECES_MAX: usize = 4_096;
-/// Most bands that a profile has.
-pub const BANDS_MAX: usize = 16_384;
+/// The most segments of a disk's layout.
+pub const SEGMENTS_MAX: usize = 4_096;

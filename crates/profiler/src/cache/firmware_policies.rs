@@ -1,0 +1,148 @@
+//! What firmware does with reads that no data sheet says: whether it waits for what is about to pass, whether what
+//! was read is there to be read again, and how much of a read comes off the media before the bus carries any.
+
+use units::{Angle, Duration, Extent, Lba, Operation, Sectors, Share};
+
+use crate::estimate::number::{at, duration, median, ns, part, small, whole};
+use crate::mechanics::prober::Prober;
+use drive_profile::findings::{Figure};
+use crate::bench::{StopReason};
+
+/// How often a question is asked.
+const ASKED: u32 = 7;
+/// Setups are tried so many times as often at most: some find the heads where they are of no use.
+const TRIES: u32 = 4;
+/// What a command costs before the arm moves has to be so much, in ns, for a sector to pass in it for certain.
+const OVERHEAD_LEAST: f64 = 250_000.0;
+/// When in that time the sector is to pass.
+const PASSES: f64 = 0.8;
+/// Reads that are timed for how much comes off the media first.
+const READS: u32 = 40;
+/// And at most so many sectors.
+const LONGEST: u64 = 1_024;
+/// The part of a track that each of them reads.
+const TRACK_PART: u64 = 4;
+/// How much later than side by side media and bus have to end to work one after the other, as part of the faster one's time.
+const APART: f64 = 0.1;
+
+/// Whether a read whose sector is about to pass is served when it does: a drive that is asked for it while it reads on
+/// there has no need to begin anew, and one that does loses a turn. Nothing where that cannot be told.
+///
+/// `base` is what passes from a command to when its sector may begin to pass, in ns; `ahead` how far the drive reads on.
+pub(crate) fn waits(
+    prober: &mut Prober<'_, '_>,
+    base: f64,
+    ahead: Sectors,
+) -> Result<Option<bool>, StopReason> {
+    if base < OVERHEAD_LEAST {
+        return Ok(None);
+    }
+    let (mut yes, mut no) = (0, 0);
+    for _ in 0..TRIES * ASKED {
+        if yes.max(no) > ASKED / 2 {
+            break;
+        }
+        let Some(begun) = begin(prober)? else { continue };
+        let Some(track) = prober.track_of(begun.start) else { continue };
+        let from = at(prober.bench.now()) + PASSES * base;
+        let (extent, pass) = prober.first_from(&track, from);
+        let on = begun.end().0..begun.end().0 + ahead.0.saturating_sub(extent.len.0);
+        if !on.contains(&extent.start.0) || pass - from > base * (1.0 - PASSES) / 2.0 {
+            continue;
+        }
+        let took = ns(prober.bench.time(Operation::read(extent))?.took());
+        let served = took < base + prober.spindle.period() / 2.0;
+        prober.lose();
+        if served { yes += 1 } else { no += 1 }
+    }
+    Ok((yes + no > ASKED / 2).then_some(yes > no))
+}
+
+/// Reads a block in the first half of a track that is not in memory; nothing if it was.
+fn begin(prober: &mut Prober<'_, '_>) -> Result<Option<Extent>, StopReason> {
+    let block = prober.block().0;
+    let anywhere = prober.anywhere(Sectors(block));
+    let Some(track) = prober.track_of(anywhere.start) else { return Ok(None) };
+    let into = whole(prober.draw()[1] * part(track.lbas.len.0) / 2.0);
+    let start = (track.lbas.start.0 + into).div_ceil(block) * block;
+    let extent = Extent::new(Lba(start), Sectors(block));
+    if extent.end() > track.lbas.end() {
+        return Ok(None);
+    }
+    Ok(prober.visit(extent)?.then_some(extent))
+}
+
+/// Whether what was read out of memory is there to be read again.
+pub(crate) fn keeps(prober: &mut Prober<'_, '_>) -> Result<Option<bool>, StopReason> {
+    let (mut yes, mut no) = (0, 0);
+    for _ in 0..TRIES * ASKED {
+        if yes.max(no) > ASKED / 2 {
+            break;
+        }
+        let Some(begun) = begin(prober)? else { continue };
+        let now = prober.bench.now();
+        prober.bench.wait_until(now + duration(2.0 * prober.spindle.period()));
+        let behind = Extent::new(begun.end(), begun.len);
+        prober.lose();
+        let first = ns(prober.bench.time(Operation::read(behind))?.took());
+        let again = ns(prober.bench.time(Operation::read(behind))?.took());
+        if first >= prober.hit_most {
+            continue;
+        }
+        if again < prober.hit_most { yes += 1 } else { no += 1 }
+    }
+    Ok((yes + no > ASKED / 2).then_some(yes > no))
+}
+
+/// How much of a read has come off the media before its data goes on the bus, where the two are not at work side by side.
+/// `bus` is one sector on the bus.
+pub(crate) fn share(
+    prober: &mut Prober<'_, '_>,
+    bus: Duration,
+) -> Result<Option<Figure<Share>>, StopReason> {
+    let block = prober.block().0;
+    let (bus, turn) = (ns(bus), prober.spindle.period());
+    // What media and bus take side by side is below a quarter of a turn and more, or there is nothing to be told.
+    let (mut shares, mut apart) = (Vec::new(), Vec::new());
+    let reads = if prober.bench.budget().quick { READS / 4 } else { READS };
+    for _ in 0..reads {
+        let anywhere = prober.anywhere(Sectors(block));
+        let Some(track) = prober.track_of(anywhere.start) else { continue };
+        let len = (track.lbas.len.0 / TRACK_PART / block * block).min(LONGEST);
+        let start = track.lbas.start.0.div_ceil(block) * block;
+        let extent = Extent::new(Lba(start), Sectors(len));
+        if len <= block || extent.end() > track.lbas.end() {
+            continue;
+        }
+        prober.lose();
+        let timed = prober.bench.time(Operation::read(extent))?;
+        let spot = prober.profile.locate(extent.start);
+        let sector = prober.spindle.sweep(spot.sector);
+        // When the read would have been seen complete if it ended with its first block.
+        let first = spot.angle + Angle(small(f64::from(spot.sector.0) * part(block)));
+        let first = prober.spindle.next(first, at(timed.submitted));
+        let rest = part(len - block);
+        let beside = rest * sector.max(bus);
+        let off = at(timed.completed) - first - beside + turn / 4.0;
+        let later = off - (off / turn).floor() * turn - turn / 4.0;
+        apart.push(later / (rest * sector.min(bus)));
+        shares.push((beside + later + part(block) * sector - rest * bus) / (part(len) * sector));
+    }
+    let samples = small(part(shares.len() as u64));
+    let (Some(middle), Some(apart)) = (median(shares.clone()), median(apart)) else {
+        return Ok(None);
+    };
+    if apart < APART {
+        return Ok(None);
+    }
+    let off = shares.iter().map(|share| (share - middle).abs()).collect();
+    // Of a normal distribution half lies within two thirds of its deviation.
+    let error = median(off).unwrap_or(0.0) * 1.5 * 1.25 / f64::from(samples).sqrt();
+    let share = |part: f64| Share::from_ppb(small(part.clamp(0.0, 1.0) * 1e9));
+    Ok(Some(Figure {
+        value: share(middle),
+        spread: share(error),
+        samples,
+        confidence: Share::from_percent(90),
+    }))
+}

@@ -1,0 +1,361 @@
+//! How long a movement takes, from whether sectors were caught.
+//!
+//! A read whose sector comes by at t, t + P, t + 2P … after its submission completes with the first of them that
+//! the heads are there for. That it was seen at R says that what came before the sector took at most R, and more
+//! than R − P: a fact that no noise of a fraction of a turn can blur. Estimates are weights over a grid of times,
+//! multiplied by what each such fact says of them; the next sector is chosen where half of the weight lies on either
+//! side. With a movement that always takes as long this is bisection, with one that varies it finds the
+//! median and its error.
+
+use units::Lba;
+
+/// How many times a grid has.
+const GRID: usize = 320;
+/// A part of all facts that may be wrong: a retry, a recalibration.
+const LAPSE: f64 = 0.01;
+/// On either side of the estimate so many times are looked at, to see by how much a movement varies.
+const TOLD_STEPS: i32 = 24;
+/// Up to so many standard deviations from it.
+const TOLD_REACH: f64 = 5.0;
+/// When this part of the weight lies at an end of the grid, the grid was in the wrong place.
+const EDGE: f64 = 0.05;
+/// What was found is believed before it is weighed anew, give or take so many errors.
+const AGAIN: f64 = 10.0;
+
+/// A fact that is less likely than this wherever the grid goes lies outside of it.
+const OUTSIDE: f64 = 0.02;
+/// After so many of them the grid is laid over all that they say.
+const OUTSIDE_MOST: u32 = 3;
+
+/// Student's distribution with four degrees of freedom: normal enough, with tails that forgive, and made of a square
+/// root and quotients alone.
+pub(crate) fn rises(x: f64) -> f64 {
+    let square = x * x / 4.0;
+    let root = (1.0 + square).sqrt();
+    let ratio = square / (1.0 + square);
+    0.5 + 0.375 * x / root * (1.0 - ratio / 3.0)
+}
+
+/// By how much the distribution above has to be narrowed to have the quartiles of a normal one.
+pub(crate) const NARROW: f64 = 0.91;
+
+/// What a read was seen to take: to the passing of its sector, and no more than `turn` less.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Fact {
+    /// What was enough, in ns.
+    pub(crate) reach: f64,
+    /// One turn, in ns.
+    pub(crate) turn: f64,
+    /// Where its sector was taken to pass.
+    pub(crate) place: Place,
+}
+
+/// An address, and by how much its sector was taken to come later than the map has it, in ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Place {
+    pub(crate) lba: Lba,
+    pub(crate) late: f64,
+}
+
+impl Fact {
+    /// How likely it is of a movement that takes `time`, and varies by `spread`.
+    pub(crate) fn likelihood(&self, time: f64, spread: f64) -> f64 {
+        let spread = spread * NARROW;
+        let enough = rises((self.reach - time) / spread);
+        let before = rises((self.reach - self.turn - time) / spread);
+        LAPSE / 4.0 + (1.0 - LAPSE) * (enough - before).max(0.0)
+    }
+}
+
+/// Weights over times.
+#[derive(Clone, Debug)]
+pub(crate) struct Threshold {
+    low: f64,
+    step: f64,
+    prior: Prior,
+    weights: Vec<f64>,
+    facts: Vec<Fact>,
+    spread: f64,
+    /// How many facts lay outside of the grid.
+    outside: u32,
+}
+
+/// What is believed before the first fact.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Prior {
+    /// Anything up to so long.
+    Upto(f64),
+    /// About so long, give or take so much.
+    About(f64, f64),
+}
+
+/// An estimate and its standard error, in ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Estimate {
+    pub(crate) time: f64,
+    pub(crate) error: f64,
+}
+
+impl Threshold {
+    /// Of a movement that varies by `spread` ns.
+    pub(crate) fn new(prior: Prior, spread: f64) -> Self {
+        let (low, high) = match prior {
+            Prior::Upto(high) => (0.0, high),
+            Prior::About(time, error) => (time - 6.0 * error, time + 6.0 * error),
+        };
+        let mut new = Self {
+            low,
+            step: 0.0,
+            prior,
+            weights: Vec::new(),
+            facts: Vec::new(),
+            spread,
+            outside: 0,
+        };
+        new.lay(low, high);
+        new
+    }
+
+    /// What the same facts say of a movement that varies by `spread` ns.
+    pub(crate) fn varied(&self, spread: f64) -> Self {
+        self.told_again(Self::new(self.prior, spread))
+    }
+
+    /// The same, looked at more closely where it seems to be.
+    pub(crate) fn varied_near(&self, spread: f64) -> Self {
+        let Estimate { time, error } = self.estimate();
+        let mut near = Self::new(Prior::About(time, AGAIN * error.max(spread)), spread);
+        near.prior = self.prior;
+        self.told_again(near)
+    }
+
+    /// Takes in what others found of the same movement, unless that is something else.
+    pub(crate) fn join(&mut self, other: &Self) {
+        let (own, others) = (self.estimate(), other.estimate());
+        let apart = own.error.max(self.spread) + others.error.max(other.spread);
+        if (own.time - others.time).abs() < apart {
+            other.facts.iter().for_each(|fact| self.learn(*fact));
+        }
+    }
+
+    /// What the same facts say of a movement that varies by `spread` if sectors come as late as is known by now.
+    pub(crate) fn placed(&self, spread: f64, late: impl Fn(Lba) -> f64) -> Self {
+        let mut placed = Self::new(self.prior, spread);
+        for fact in &self.facts {
+            let now = late(fact.place.lba);
+            let reach = fact.reach + now - fact.place.late;
+            placed.learn(Fact { reach, place: Place { late: now, ..fact.place }, ..*fact });
+        }
+        placed
+    }
+
+    fn told_again(&self, mut new: Self) -> Self {
+        self.facts.iter().for_each(|fact| new.learn(*fact));
+        new
+    }
+
+    /// How many facts there are.
+    pub(crate) fn count(&self) -> usize {
+        self.facts.len()
+    }
+
+    /// What it is taken to vary by.
+    pub(crate) const fn spread(&self) -> f64 {
+        self.spread
+    }
+
+    /// The facts.
+    pub(crate) fn facts(&self) -> &[Fact] {
+        &self.facts
+    }
+
+    /// Lays a grid from `low` to `high`, and weighs it anew.
+    fn lay(&mut self, low: f64, high: f64) {
+        let cells = crate::estimate::number::part(GRID as u64 - 1);
+        self.low = low.max(0.0);
+        self.step = (high - self.low).max(cells) / cells;
+        self.weights = (0..GRID).map(|nth| self.weight(self.time(nth))).collect();
+    }
+
+    fn time(&self, nth: usize) -> f64 {
+        self.low + crate::estimate::number::part(nth as u64) * self.step
+    }
+
+    /// How far from its middle anything was thought possible before the first fact.
+    pub(crate) fn range(&self) -> f64 {
+        match self.prior {
+            Prior::Upto(high) => high,
+            Prior::About(_, error) => 6.0 * error,
+        }
+    }
+
+    fn weight(&self, time: f64) -> f64 {
+        self.likelihood(time, self.spread)
+    }
+
+    /// How likely what was seen, and believed before, is of a movement that takes `time` and varies by `spread`.
+    pub(crate) fn likelihood(&self, time: f64, spread: f64) -> f64 {
+        let prior = match self.prior {
+            Prior::Upto(_) => 1.0,
+            Prior::About(about, error) => {
+                let off = (time - about) / error;
+                1.0 / (1.0 + off * off)
+            }
+        };
+        // Scaled, so that a hundred of them do not vanish.
+        self.facts.iter().fold(prior, |weight, fact| weight * 2.0 * fact.likelihood(time, spread))
+    }
+
+    /// How likely what was seen is of a movement that takes any time and varies by `spread`, as a logarithm; and what it
+    /// takes then.
+    pub(crate) fn told(&self, spread: f64) -> (f64, Estimate) {
+        let Estimate { time, error } = self.estimate();
+        let step = TOLD_REACH * error.max(spread) / f64::from(TOLD_STEPS);
+        let (mut sum, mut mean, mut square) = (f64::MIN_POSITIVE, 0.0, 0.0);
+        for nth in -TOLD_STEPS..=TOLD_STEPS {
+            let off = step * f64::from(nth);
+            let weight = self.likelihood(time + off, spread);
+            sum += weight;
+            mean += weight * off;
+            square += weight * off * off;
+        }
+        mean /= sum;
+        let error = (square / sum - mean * mean).max(step * step / 12.0).sqrt();
+        ((sum * step).ln(), Estimate { time: time + mean, error })
+    }
+
+    /// Takes a fact in.
+    pub(crate) fn learn(&mut self, fact: Fact) {
+        self.facts.push(fact);
+        let (low, step, spread) = (self.low, self.step, self.spread);
+        let mut best = 0.0_f64;
+        for (nth, weight) in self.weights.iter_mut().enumerate() {
+            let time = low + crate::estimate::number::part(nth as u64) * step;
+            let likelihood = fact.likelihood(time, spread);
+            best = best.max(likelihood);
+            *weight *= 2.0 * likelihood;
+        }
+        self.outside += u32::from(best < OUTSIDE);
+        if self.outside >= OUTSIDE_MOST {
+            self.outside = 0;
+            let far = self.facts.iter().map(|fact| fact.reach).fold(0.0, f64::max);
+            self.lay(0.0, far + 6.0 * spread);
+        }
+        self.follow();
+    }
+
+    /// Moves the grid to where the weight is.
+    fn follow(&mut self) {
+        for _ in 0..6 {
+            let Estimate { time, error } = self.estimate();
+            let high = self.time(GRID - 1);
+            let sum: f64 = self.weights.iter().sum();
+            let ends = GRID / 16;
+            let at_low: f64 = self.weights[..ends].iter().sum();
+            let at_high: f64 = self.weights[GRID - ends..].iter().sum();
+            let width = high - self.low;
+            if at_high > EDGE * sum && !matches!(self.prior, Prior::Upto(_)) {
+                self.lay(self.low, high + width);
+            } else if at_low > EDGE * sum && self.low > 0.0 {
+                self.lay(self.low - width, high);
+            } else if error * 40.0 < width && self.step > 500.0 {
+                let half = (error * 10.0).max(self.spread / 2.0);
+                if half * 2.0 > width * 0.8 {
+                    return;
+                }
+                self.lay(time - half, time + half);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// The mean and its standard error.
+    pub(crate) fn estimate(&self) -> Estimate {
+        let sum: f64 = self.weights.iter().sum();
+        if sum <= 0.0 {
+            return Estimate { time: self.time(GRID / 2), error: self.step * 100.0 };
+        }
+        let mut mean = 0.0;
+        let mut square = 0.0;
+        for (nth, weight) in self.weights.iter().enumerate() {
+            let off = crate::estimate::number::part(nth as u64);
+            mean += off * weight / sum;
+            square += off * off * weight / sum;
+        }
+        let error = (square - mean * mean).max(0.0).sqrt().max(0.3) * self.step;
+        Estimate { time: self.low + mean * self.step, error }
+    }
+
+    /// The time under and over which half of the weight lies.
+    pub(crate) fn median(&self) -> f64 {
+        let half = self.weights.iter().sum::<f64>() / 2.0;
+        let mut sum = 0.0;
+        for (nth, weight) in self.weights.iter().enumerate() {
+            if sum + weight >= half {
+                return self.time(nth) + self.step * ((half - sum) / weight.max(1e-300) - 0.5);
+            }
+            sum += weight;
+        }
+        self.time(GRID / 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TURN: f64 = 8e6;
+
+    /// What a movement of `time` says to one who asks at `gap`: the first passing that it is in time for.
+    fn fact(time: f64, gap: f64) -> Fact {
+        let missed = ((time - gap) / TURN).ceil();
+        Fact { reach: gap + missed * TURN, turn: TURN, place: Place::default() }
+    }
+
+    #[test]
+    fn a_movement_that_always_takes_as_long_is_found_by_halving() {
+        for true_time in [300_000.0, 1_234_567.0, 7_999_000.0, 21_000_000.0] {
+            let mut threshold = Threshold::new(Prior::Upto(32e6), 20_000.0);
+            for _ in 0..16 {
+                let gap = threshold.median();
+                threshold.learn(fact(true_time, gap));
+            }
+            let Estimate { time, error } = threshold.estimate();
+            assert!((time - true_time).abs() < 20_000.0, "{time} for {true_time}, ± {error}");
+        }
+    }
+
+    #[test]
+    fn a_guess_that_was_far_off_is_given_up() {
+        let mut threshold = Threshold::new(Prior::About(3e6, 50_000.0), 20_000.0);
+        for _ in 0..16 {
+            let gap = threshold.median();
+            threshold.learn(fact(5e6, gap));
+        }
+        let Estimate { time, error } = threshold.estimate();
+        assert!((time - 5e6).abs() < 30_000.0, "{time} ± {error}");
+    }
+
+    #[test]
+    fn answers_that_all_lie_elsewhere_are_believed_in_the_end() {
+        let mut threshold = Threshold::new(Prior::About(1e5, 50_000.0), 20_000.0);
+        for gap in [4e5, 2e5, 1e5, 5e4, 3e4] {
+            threshold.learn(Fact { reach: gap, turn: TURN, place: Place::default() });
+        }
+        for _ in 0..30 {
+            let gap = threshold.median();
+            threshold.learn(fact(15e6, gap));
+        }
+        let Estimate { time, error } = threshold.estimate();
+        assert!((time - 15e6).abs() < 30_000.0, "{time} ± {error}");
+    }
+
+    #[test]
+    fn the_distribution_is_one() {
+        assert!((rises(0.0) - 0.5).abs() < 1e-12);
+        assert!(rises(-50.0) < 1e-5 && rises(50.0) > 1.0 - 1e-5);
+        assert!((rises(0.740_697) - 0.75).abs() < 1e-4);
+        assert!((rises(1.0) + rises(-1.0) - 1.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,2 @@
+pub(crate) mod idle_latency;
+pub(crate) mod latency;

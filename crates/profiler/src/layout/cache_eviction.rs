@@ -1,0 +1,183 @@
+//! What makes a drive forget a block, so that it can be read off the media once more.
+//!
+//! A read that begins before all that is kept comes off the media as well, if it ends when its last block has passed the
+//! head. That is measured: a bus that is slower than the media goes on for longer, and a drive that begins with whichever
+//! sector comes first may end with another.
+//!
+//! Else as many reads elsewhere as its memory has runs for. Where blocks lie is not known yet, but a block that was read
+//! once comes by at the same phase again: of many that were, the next one is that which comes soonest.
+
+use crate::bench::StopReason;
+use crate::estimate::angle::{centre, part, real, whole, wrap};
+use crate::layout::probe::{Block, LONG_MAX, Probe, Sample};
+
+/// Blocks that are read in turn, for each read by which a drive forgets.
+const TIMES: u64 = 4;
+/// Blocks between two of them, at first: more where drives keep as much from one read.
+const APART: u64 = 1_024;
+/// Places by which it is seen how long a read may be.
+const PLACES: u32 = 24;
+/// The same in a quick measurement.
+const PLACES_QUICK: u32 = 8;
+/// By how much each of these reads is longer than the one before.
+const LONGER: u64 = 4;
+/// How often in a row a drive is made to forget though that did not help.
+const IN_VAIN_MAX: u32 = 3;
+/// By how much the ends of longer reads may be off on the mean, in standard deviations of it.
+const OFF_MAX: f64 = 2.8;
+
+/// Blocks that were read once, and when they come by.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pool {
+    from: Block,
+    apart: u64,
+    known: Vec<Known>,
+    /// Reads so far.
+    reads: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    at: Block,
+    phase: f64,
+    /// Which of the reads was its last.
+    read: u64,
+}
+
+impl Pool {
+    /// Which block comes by soonest at a phase, of those that were forgotten and are not near `at`: its place, and the
+    /// part of a turn until then.
+    fn soonest(&self, at: Block, phase: f64, forgets: u64) -> Option<(usize, f64)> {
+        let forgotten = |known: &Known| {
+            self.reads - known.read > TIMES / 2 * forgets && known.at.abs_diff(at) > self.apart
+        };
+        let all = self.known.iter().enumerate().filter(|(_, known)| forgotten(known));
+        all.map(|(nth, known)| (nth, part(known.phase - phase)))
+            .min_by(|one, other| one.1.total_cmp(&other.1))
+    }
+
+    /// Begins anew, with blocks so far apart.
+    fn anew(&mut self, apart: u64) {
+        self.apart = apart;
+        self.known.clear();
+    }
+}
+
+impl Probe<'_, '_> {
+    /// Finds how long a read may be that ends when its last block has passed the head.
+    ///
+    /// # Errors
+    /// As [`crate::Bench::check`].
+    pub(crate) fn trust_long(&mut self) -> Result<(), StopReason> {
+        let room = self.blocks.saturating_sub(LONG_MAX + 1);
+        if room == 0 || !self.forgets_late() {
+            return Ok(());
+        }
+        let places = if self.bench.budget().quick { PLACES_QUICK } else { PLACES };
+        let off_max = OFF_MAX * self.sigma * (2.0 / f64::from(places)).sqrt();
+        let mut alone = Vec::new();
+        for nth in 0..places {
+            let even = (f64::from(nth) + self.even()) / f64::from(places);
+            alone.extend(self.sample(LONG_MAX + whole(even * real(room)))?);
+        }
+        let mut longer = 2;
+        while longer <= LONG_MAX {
+            let mut off = Vec::new();
+            for one in &alone {
+                let read = self.read_from(one.at.saturating_sub(longer - 1), one.at)?;
+                let off_media = read.filter(|(took, _)| *took >= self.hit);
+                off.extend(off_media.map(|(_, end)| wrap(self.phase(&end) - self.phase(one))));
+            }
+            let reach = 5.0 * self.sigma;
+            let near: Vec<f64> = off.into_iter().filter(|off| off.abs() < reach).collect();
+            let mean = centre(&near, reach).map_or(1.0, |centre| wrap(centre.mean).abs());
+            // Some are noticed late.
+            if near.len() * 4 < alone.len() * 3 || mean > off_max {
+                break;
+            }
+            self.long_max = longer;
+            longer *= LONGER;
+        }
+        Ok(())
+    }
+
+    /// Reads these blocks off the media, from the last to the first; so they are given.
+    ///
+    /// What the drive has kept of them waits until it was made to forget all of it at once, where no longer read helps.
+    ///
+    /// # Errors
+    /// As [`crate::Bench::check`].
+    pub(crate) fn samples_of(&mut self, mut blocks: Vec<Block>) -> Result<Vec<Sample>, StopReason> {
+        let mut found = Vec::new();
+        if !self.forgets_late() || self.long_max == LONG_MAX {
+            for at in blocks {
+                found.extend(self.sample_again(at)?);
+            }
+            return Ok(found);
+        }
+        let mut in_vain = 0;
+        while in_vain < IN_VAIN_MAX {
+            let (before, mut kept) = (found.len(), Vec::new());
+            for at in blocks {
+                match self.read(at)? {
+                    Some((took, sample)) if took >= self.hit => found.push(sample),
+                    Some(_) => kept.push(at),
+                    None => {}
+                }
+            }
+            let Some(first) = kept.first() else { break };
+            in_vain = if found.len() > before { 0 } else { in_vain + 1 };
+            self.forget(*first)?;
+            blocks = kept;
+        }
+        found.sort_by_key(|sample| core::cmp::Reverse(sample.at));
+        Ok(found)
+    }
+
+    /// Reads a block that has nothing to do with `at`, one of many in turn. Whether there was one.
+    ///
+    /// # Errors
+    /// As [`crate::Bench::check`].
+    pub(crate) fn in_turn(&mut self, at: Block) -> Result<bool, StopReason> {
+        let (forgets, most) = (u64::from(self.forgets), self.blocks / 4);
+        let size = TIMES * forgets;
+        if self.pool.apart == 0 {
+            self.pool.anew(APART);
+        }
+        if size * self.pool.apart > most {
+            return Ok(false);
+        }
+        let len = self.pool.known.len() as u64;
+        if len == 0 {
+            // Beside what is looked at, so that the arm has no long way.
+            self.pool.from = (at + 2 * self.pool.apart).min(self.blocks - size * self.pool.apart);
+        }
+        self.pool.reads += 1;
+        let read = self.pool.reads;
+        if len < size {
+            let block = self.pool.from + len * self.pool.apart;
+            let Some((took, sample)) = self.read(block)? else { return Ok(false) };
+            if took < self.hit {
+                let apart = 2 * self.pool.apart;
+                self.pool.anew(apart);
+            } else {
+                let phase = self.phase(&sample);
+                self.pool.known.push(Known { at: block, phase, read });
+            }
+            return Ok(true);
+        }
+        let ready = (self.now() + self.lead) / self.period;
+        let Some((nth, wait)) = self.pool.soonest(at, ready, forgets) else { return Ok(false) };
+        let expected = self.lead + wait * self.period;
+        if let Some((took, sample)) = self.read(self.pool.known[nth].at)? {
+            self.lead_missed(took > expected + self.period / 2.0);
+            let phase = self.phase(&sample);
+            let known = &mut self.pool.known[nth];
+            known.read = read;
+            if took >= self.hit {
+                known.phase = phase;
+            }
+        }
+        Ok(true)
+    }
+}

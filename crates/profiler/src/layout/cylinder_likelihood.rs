@@ -1,0 +1,397 @@
+//! Which tracks are one cylinder, from what it takes to get from one track to another.
+//!
+//! ```text
+//! least lead                 ┌───────── two cylinders on
+//!                 ┌──────────┘          a way within the cylinder takes a change of heads, one out of it the arm too
+//!      ───────────┘
+//!      track  1 2 3 4 5 6 7 …           stairs: each as wide as a cylinder has tracks
+//! ```
+//!
+//! Each layout (so many heads, so many of them before the first track, an order) says which ways take equally long; how
+//! long is drawn from a smooth curve, give or take what the arm's curve has of its own. How likely the leads are under
+//! each layout, all curves weighed, makes layouts of few and of many heads comparable: one head is the layout in which every
+//! track is a step.
+
+use drive_profile::HeadOrder;
+
+use crate::estimate::angle::{real, signed};
+use crate::estimate::bisection::Estimate;
+use crate::layout::local_layout::HEADS_MAX;
+
+/// By how much a lead may vary from time to time, in ns.
+pub(crate) const SPREADS: [f64; 9] = [2e3, 4e3, 8e3, 16e3, 32e3, 48e3, 64e3, 96e3, 144e3];
+
+/// The least lead with which one track was reached from another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lead {
+    /// The track that the way begins on, from the first one.
+    pub(crate) from: i64,
+    /// How many tracks on it ends.
+    pub(crate) by: i64,
+    /// How likely what was seen is if it varies by each of [`SPREADS`], as a logarithm, and what it is then.
+    pub(crate) told: [(f64, Estimate); SPREADS.len()],
+}
+
+/// How tracks make cylinders.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Layout {
+    pub(crate) heads: u32,
+    /// How many tracks of its cylinder lie before the first track.
+    pub(crate) before: u32,
+    /// The order of heads, if it shows.
+    pub(crate) order: Option<HeadOrder>,
+    /// By how much later a track begins if a new cylinder does with it, in ns: what the lattice that leads were found by does
+    /// not know of; and its standard error.
+    pub(crate) extra: f64,
+    pub(crate) extra_error: f64,
+}
+
+impl Layout {
+    /// How far a track lies off what the mean of all says, in parts of what a new cylinder adds: like a tooth of a saw.
+    fn tooth(&self, track: i64) -> f64 {
+        let count = i64::from(self.heads);
+        -signed((track + i64::from(self.before)).rem_euclid(count)) / signed(count)
+    }
+}
+
+/// By how much less likely the next best number of heads has to be, as twice a logarithm: one in three thousand.
+const MARGIN: f64 = 16.0;
+/// The orders of heads: none that shows, and those that are used.
+const ORDERS: [Option<HeadOrder>; 3] = [None, Some(HeadOrder::Up), Some(HeadOrder::UpOnEven)];
+/// The same for an order of heads.
+const ORDER_MARGIN: f64 = 12.0;
+/// How much leads vary from drive to drive, in ns.
+const LEVEL: f64 = 500_000.0;
+/// How much they rise over a cylinder, in ns.
+const RISE: f64 = 100_000.0;
+/// How much later new cylinders begin, where angles do not show it, in ns.
+const EXTRA: f64 = 100_000.0;
+/// By how much leads that should be equal differ beyond what is known of each, in ns: one of these.
+const NOISES: [f64; 5] = [0.0, 4_000.0, 10_000.0, 25_000.0, 60_000.0];
+/// By how much a curve may leave its smooth shape at each distance, in ns: one of these.
+const BENDS: [f64; 5] = [0.0, 1_000.0, 4_000.0, 16_000.0, 64_000.0];
+
+/// What angles say of the same tracks: by how much each was seen off, in ns, where no cylinders are known of.
+#[derive(Clone, Debug)]
+pub(crate) struct Angles {
+    /// Tracks from the first one on, and what a block of theirs was off.
+    pub(crate) off: Vec<(i64, f64)>,
+    /// The standard deviation of that.
+    pub(crate) noise: f64,
+}
+
+/// What is believed of how much later new cylinders begin, in ns, and what speaks against the layout by that.
+#[derive(Clone, Copy, Debug)]
+struct Extra {
+    mean: f64,
+    precision: f64,
+    against: f64,
+}
+
+impl Angles {
+    /// What they say if cylinders are these: the tracks of each lie off like a tooth of a saw.
+    fn extra(&self, layout: &Layout) -> Extra {
+        let prior = 1.0 / (EXTRA * EXTRA);
+        let (mut n, mut sum, mut square, mut off, mut both) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        for (track, late) in &self.off {
+            let tooth = layout.tooth(*track);
+            n += 1.0;
+            sum += tooth;
+            square += tooth * tooth;
+            off += late;
+            both += tooth * late;
+        }
+        if layout.heads == 1 || n < 2.0 {
+            return Extra { mean: 0.0, precision: prior, against: 0.0 };
+        }
+        let variance = self.noise * self.noise;
+        let precision = prior + (square - sum * sum / n).max(0.0) / variance;
+        let mean = (both - sum * off / n) / variance / precision;
+        let against = (precision / prior).ln() - mean * mean * precision;
+        Extra { mean, precision, against }
+    }
+}
+
+/// The layout that explains the leads, if one does so much better than those with other numbers of heads.
+pub(crate) fn explain(leads: &[Lead], angles: &Angles) -> Option<Layout> {
+    let mut all: Vec<[(f64, Layout); 3]> = Vec::new();
+    let level = level(leads);
+    for heads in 1..=HEADS_MAX {
+        all.push(ORDERS.map(|order| likeliest((leads, angles), (heads, order), level)));
+    }
+    let least = |orders: &[(f64, Layout); 3]| orders[0].0.min(orders[1].0).min(orders[2].0);
+    all.sort_by(|one, other| least(one).total_cmp(&least(other)));
+    if least(&all[1]) - least(&all[0]) < MARGIN {
+        return None;
+    }
+    let mut orders = all[0];
+    orders.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let [(best, layout), (next, _), _] = orders;
+    let told = next - best > ORDER_MARGIN;
+    Some(Layout { order: layout.order.filter(|_| told), ..layout })
+}
+
+/// What leads are about.
+fn level(leads: &[Lead]) -> f64 {
+    let middle = SPREADS.len() / 2;
+    leads.iter().map(|lead| lead.told[middle].1.time).sum::<f64>() / real(leads.len() as u64)
+}
+
+/// The likeliest layout with so many heads in this order, and what speaks against it.
+fn likeliest(
+    (leads, angles): (&[Lead], &Angles),
+    (heads, order): (u32, Option<HeadOrder>),
+    level: f64,
+) -> (f64, Layout) {
+    let layout = |before| Layout { heads, before, order, extra: 0.0, extra_error: EXTRA };
+    // One of the many that there are lies right by chance.
+    let chance = 2.0 * f64::from(heads).ln();
+    (0..heads)
+        .flat_map(|before| {
+            let (against, ways) = ways(leads, layout(before), level);
+            let extra = angles.extra(&layout(before));
+            NOISES.map(|noise| {
+                let (more, layout) = weigh(&ways, (layout(before), extra), noise);
+                (against + extra.against + more + chance, layout)
+            })
+        })
+        .min_by(|one, other| one.0.total_cmp(&other.0))
+        .expect("a cylinder has a track")
+}
+
+/// What a layout says of a way, and its lead.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// Cylinders between its ends, and whether the head stays the same.
+    away: i64,
+    same: bool,
+    /// By how much more its end is turned than the lattice says, in parts of what a new cylinder adds.
+    turned: f64,
+    lead: Estimate,
+}
+
+/// What a layout says of all ways, and what speaks against how they vary then: alike, with those for which the arm does not
+/// move alike among themselves.
+fn ways(leads: &[Lead], layout: Layout, level: f64) -> (f64, Vec<Way>) {
+    let count = i64::from(layout.heads);
+    let spot = |track: i64| {
+        let track = track + i64::from(layout.before);
+        let (cylinder, head) = (track.div_euclid(count), track.rem_euclid(count));
+        let down = layout.order == Some(HeadOrder::UpOnEven) && cylinder % 2 != 0;
+        (cylinder, if down { count - 1 - head } else { head })
+    };
+    let mut likely = [[0.0; SPREADS.len()]; 2];
+    let mut ways = Vec::with_capacity(leads.len());
+    for lead in leads {
+        let (begin, end) = (spot(lead.from), spot(lead.from + lead.by));
+        let away = end.0 - begin.0;
+        for (sum, told) in likely[usize::from(away > 0)].iter_mut().zip(&lead.told) {
+            *sum += told.0;
+        }
+        let same = layout.order.is_some() && begin.1 == end.1;
+        // Leads are counted by the lattice, wherever the way began.
+        let turned = layout.tooth(lead.from + lead.by);
+        ways.push(Way { away, same, turned, lead: lead.told[0].1 });
+    }
+    let best = likely.map(|sums| {
+        let all = (0..).zip(sums);
+        all.max_by(|one, other| one.1.total_cmp(&other.1)).expect("there are some")
+    });
+    for (way, lead) in ways.iter_mut().zip(leads) {
+        let Estimate { time, error } = lead.told[best[usize::from(way.away > 0)].0].1;
+        way.lead = Estimate { time: time - level, error };
+    }
+    (-2.0 * (best[0].1 + best[1].1), ways)
+}
+
+/// Leads that should be equal, summed up.
+#[derive(Clone, Copy, Debug, Default)]
+struct Class {
+    /// Cylinders between the ends of the way, and whether the head stays the same.
+    away: i64,
+    same: bool,
+    /// Sums of weights, and of weights with leads and with how far tracks seem to be turned.
+    weight: f64,
+    lead: f64,
+    leads: f64,
+    turned: f64,
+    turneds: f64,
+    both: f64,
+}
+
+/// What speaks against what a layout says, as twice a logarithm, one constant aside, if leads that should be equal differ by
+/// so much more than is known of each; and by how much later its cylinders begin.
+fn weigh(ways: &[Way], (layout, known): (Layout, Extra), noise: f64) -> (f64, Layout) {
+    let (classes, errors) = classes(ways, noise);
+    // Within a class leads rise with the tracks by what the lattice does not know.
+    let (mut within, mut turneds, mut both) = (0.0, 0.0, 0.0);
+    for class in &classes {
+        within += (class.leads - class.lead * class.lead / class.weight).max(0.0);
+        turneds += (class.turneds - class.turned * class.turned / class.weight).max(0.0);
+        both += class.both - class.lead * class.turned / class.weight;
+    }
+    let (mut extra, precision) = (0.0, turneds + known.precision);
+    if layout.heads > 1 {
+        let believed = known.precision * known.mean;
+        extra = (believed - both) / precision;
+        within += believed * known.mean - extra * extra * precision;
+    }
+    let means: Vec<Mean> = classes
+        .iter()
+        .map(|class| Mean {
+            away: class.away,
+            same: class.same,
+            lead: (class.lead + extra * class.turned) / class.weight,
+            variance: 1.0 / class.weight,
+        })
+        .collect();
+    let combined: f64 = means.iter().map(|mean| -mean.variance.ln()).sum();
+    let shapes: [fn(f64) -> f64; 3] = [f64::sqrt, |away| (away - 1.0).sqrt(), |away| away];
+    let curve = |means: &[Mean]| {
+        let each = BENDS.iter().flat_map(|bend| shapes.map(|shape| (*bend, shape)));
+        each.map(|(bend, shape)| curved(means, bend, shape)).fold(f64::INFINITY, f64::min)
+    };
+    let (same, other): (Vec<Mean>, Vec<Mean>) = means.iter().partition(|mean| mean.same);
+    let against = errors + within + combined + curve(&other) + curve(&same);
+    let against = against + falling(&other) + falling(&same) + longer(&same, &other);
+    let extra_error = precision.sqrt().recip();
+    (against, Layout { extra, extra_error, ..layout })
+}
+
+/// The leads by what should be equal, and the logarithms of their variances.
+fn classes(ways: &[Way], noise: f64) -> (Vec<Class>, f64) {
+    let mut classes: Vec<Class> = Vec::new();
+    let mut errors = 0.0;
+    for Way { away, same, turned, lead } in ways {
+        let weight = 1.0 / (lead.error * lead.error + noise * noise);
+        errors -= weight.ln();
+        let nth = usize::try_from(2 * away + i64::from(*same)).expect("ways go on");
+        if nth >= classes.len() {
+            classes.resize(nth + 1, Class::default());
+        }
+        let class = &mut classes[nth];
+        (class.away, class.same) = (*away, *same);
+        class.weight += weight;
+        class.lead += weight * lead.time;
+        class.leads += weight * lead.time * lead.time;
+        class.turned += weight * turned;
+        class.turneds += weight * turned * turned;
+        class.both += weight * turned * lead.time;
+    }
+    classes.retain(|class| class.weight > 0.0);
+    (classes, errors)
+}
+
+/// What speaks against leads that fall with the distance, as an arm's do not.
+fn falling(means: &[Mean]) -> f64 {
+    let mut against = 0.0;
+    let mut most: Option<&Mean> = None;
+    for mean in means {
+        match most {
+            Some(most) if mean.lead < most.lead => against += apart(most, mean),
+            _ => most = Some(mean),
+        }
+    }
+    against
+}
+
+/// What speaks against ways that take longer if the head stays the same.
+fn longer(same: &[Mean], other: &[Mean]) -> f64 {
+    let beside = |mean: &Mean| {
+        let other = other.iter().find(|other| other.away == mean.away && other.lead < mean.lead);
+        other.map_or(0.0, |other| apart(mean, other))
+    };
+    same.iter().map(beside).sum()
+}
+
+/// The square of the difference of two means, in variances.
+fn apart(one: &Mean, other: &Mean) -> f64 {
+    (one.lead - other.lead).powi(2) / (one.variance + other.variance)
+}
+
+/// The mean lead of a class.
+#[derive(Clone, Copy, Debug)]
+struct Mean {
+    away: i64,
+    same: bool,
+    lead: f64,
+    variance: f64,
+}
+
+/// What speaks against leads that follow a curve of this shape, as twice a logarithm: one that begins anywhere and rises at
+/// any rate, and leaves its shape by `bend` at each distance. A way within its cylinder has a lead of its own.
+fn curved(means: &[Mean], bend: f64, shape: fn(f64) -> f64) -> f64 {
+    let mut against = 0.0;
+    // Sums of weights, by powers of the shape, and with leads, beside what was believed before.
+    let (mut weights, mut rises, mut squares) = (1.0 / (LEVEL * LEVEL), 0.0, 1.0 / (RISE * RISE));
+    let mut leads = (0.0, 0.0);
+    let (priors, mut any) = (weights * squares, false);
+    for mean in means {
+        if mean.away == 0 {
+            // One head has no such way, and is not the likelier for that.
+            against += mean.variance.ln();
+            continue;
+        }
+        any = true;
+        let (variance, rise) = (mean.variance + bend * bend, shape(signed(mean.away)));
+        against += variance.ln() + mean.lead * mean.lead / variance;
+        weights += 1.0 / variance;
+        rises += rise / variance;
+        squares += rise * rise / variance;
+        leads.0 += mean.lead / variance;
+        leads.1 += rise * mean.lead / variance;
+    }
+    if !any {
+        return against;
+    }
+    let determinant = weights * squares - rises * rises;
+    let (level, slope) = leads;
+    let explained = squares * level * level - 2.0 * rises * level * slope + weights * slope * slope;
+    against + (determinant / priors).ln() - explained / determinant
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NO_ANGLES: Angles = Angles { off: Vec::new(), noise: 1.0 };
+
+    /// Leads of a disk with so many heads, `before` tracks of the first cylinder before the first one, whose cylinders begin
+    /// `extra` ns later than the lattice says; each known to `error` ns, and off by a third of that either way.
+    fn leads((heads, before): (i64, i64), extra: f64, error: f64) -> Vec<Lead> {
+        let mut leads = Vec::new();
+        for nth in 0..36 {
+            let (from, by) = (nth * 31 % 577, nth % 6 + 1);
+            let end = from + by + before;
+            let away = end.div_euclid(heads) - (from + before).div_euclid(heads);
+            let arm = if away == 0 { 600e3 } else { 650e3 + 60e3 * signed(away).sqrt() };
+            let turned = extra * signed(end.rem_euclid(heads)) / signed(heads);
+            let off = error * signed(nth % 3 - 1) / 3.0;
+            let estimate = Estimate { time: arm + turned + off, error };
+            leads.push(Lead { from, by, told: [(0.0, estimate); SPREADS.len()] });
+        }
+        leads
+    }
+
+    #[test]
+    fn stairs_say_how_many_heads_there_are_and_where_cylinders_begin() {
+        for (heads, before) in [(2, 1), (5, 3), (9, 0), (18, 11)] {
+            let found = explain(&leads((heads, before), 40e3, 6e3), &NO_ANGLES).expect("a layout");
+            assert_eq!((i64::from(found.heads), i64::from(found.before)), (heads, before));
+            let off = (found.extra - 40e3).abs();
+            assert!(off < 4.0 * found.extra_error, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn where_every_track_is_a_step_there_is_one_head() {
+        let found = explain(&leads((1, 0), 0.0, 4e3), &NO_ANGLES).expect("a layout");
+        assert_eq!(found.heads, 1);
+    }
+
+    #[test]
+    fn leads_that_are_known_roughly_say_nothing_of_heads() {
+        assert_eq!(explain(&leads((5, 3), 0.0, 150e3), &NO_ANGLES), None);
+        assert_eq!(explain(&leads((1, 0), 0.0, 150e3), &NO_ANGLES), None);
+    }
+}

@@ -1,0 +1,15 @@
+pub(crate) mod bands;
+pub(crate) mod boundary;
+pub(crate) mod cache_eviction;
+pub(crate) mod cylinder_likelihood;
+pub(crate) mod cylinders;
+pub(crate) mod exact_heads;
+pub(crate) mod head_order;
+pub(crate) mod local_layout;
+pub(crate) mod probe;
+pub(crate) mod segment_boundaries;
+pub(crate) mod segments;
+pub(crate) mod skews;
+pub(crate) mod sweep;
+pub(crate) mod track_layout;
+pub(crate) mod zones;

@@ -1,0 +1,302 @@
+//! Where pieces begin and end: to the block, where they meet; and where their tracks begin, near both ends.
+//!
+//! What decides is small where two layouts lie near to one another, or where sectors were slipped: so levels are made sharp
+//! next to the end that was found, and if that has moved them, the end is looked for again.
+
+use crate::bench::StopReason;
+use crate::layout::boundary::{Boundary, Search, against, boundary, logarithm, weigh};
+use crate::estimate::angle::{centre, part, real, whole, wrap};
+use crate::layout::track_layout::Lattice;
+use crate::layout::local_layout::phases;
+use crate::layout::probe::{Block, Probe};
+use crate::layout::sweep::{CHECK, OFF_MAX, Piece};
+
+/// A piece's end may lie so many tracks before where checks say: near it they may hold by chance.
+const BACK: u64 = 48;
+/// Reads to find exactly where tracks begin.
+const SHARPEN: u32 = 100;
+/// Tracks at each end of a piece that its ends are measured on.
+const EDGE: u64 = 64;
+/// Blocks by which levels are made sharp on both sides of an end.
+const LEVEL: u32 = 24;
+/// Reads that are spread over where an end may be.
+const SPREAD: u32 = 32;
+/// So probable it may be that a piece ends, or its tracks begin, elsewhere: a disk has a few dozen of them, and none is to
+/// be wrong.
+const DOUBT: f64 = 1e-6;
+/// What speaks against a piece that begins inside a track, as a logarithm.
+const INSIDE: f64 = 4.6;
+/// What speaks against a sector that was slipped between an end and where tracks were seen to begin, as a logarithm.
+const SLIP: f64 = 2.5;
+/// So many tracks on either side of an end are read once more.
+const CONFIRM_TRACKS: u64 = 2;
+/// The most tracks of each of two lattices that are looked at where one may become the other.
+const BEGINS_MAX: usize = 1_024;
+/// So many blocks on either side of an end say where exactly it is, if slips have moved it.
+const NEAR: u64 = 8;
+/// If the two sides are so many standard deviations apart.
+const NEAR_APART: f64 = 2.5;
+/// So probable it may be that it is elsewhere.
+const NEAR_DOUBT: f64 = 1e-3;
+/// One of so many blocks on a track may have been slipped before it.
+const SLACK: u64 = 14;
+/// How often they are made sharp at most.
+const LEVELS: u32 = 3;
+/// A level that moves by less, in standard deviations, is sharp.
+const LEVEL_EXACT: f64 = 0.5;
+/// Tracks that [`LEVEL`] blocks lie on.
+const LEVEL_TRACKS: u64 = 24;
+
+/// Where a piece begins that begins with a track, from its first tracks alone: slips behind them have moved others.
+pub(crate) fn first_track(
+    probe: &mut Probe<'_, '_>,
+    piece: &mut Piece,
+    start: Block,
+) -> Result<Block, StopReason> {
+    let (track, sector) = piece.lattice.track(start);
+    if sector != 0 || track >= 0 {
+        return Ok(start);
+    }
+    let near = Lattice {
+        anchor: start,
+        phase: piece.lattice.at(start),
+        first: u32::try_from(
+            (track + i64::from(piece.lattice.first)).rem_euclid(i64::from(piece.lattice.heads)),
+        )
+        .expect("under the heads"),
+        gaps: None,
+        ..piece.lattice
+    };
+    let (sharp, sure) = sharpen(probe, near, (0, 12), 4)?;
+    if sure < 0.99 {
+        return Ok(start);
+    }
+    if sharp.anchor != start {
+        piece.lattice = piece.lattice.moved(sharp.anchor.cast_signed() - start.cast_signed());
+    }
+    Ok(sharp.anchor)
+}
+
+/// Where the lattice begins that is known up to a place, behind the piece before it, how sure that is, and whether blocks next to
+/// it say so.
+pub(crate) fn begin(
+    probe: &mut Probe<'_, '_>,
+    before: &Piece,
+    (lattice, to): (&Lattice, Block),
+) -> Result<(Block, f64, bool), StopReason> {
+    let back = BACK * before.ending.spt;
+    let from = before.to.saturating_sub(back).max(before.from + 1);
+    let (mut old, mut new) = (before.ending, *lattice);
+    let mut sides = (from, lattice.anchor.max(before.to));
+    let mut found = None;
+    for _ in 0..LEVELS {
+        let tracks = LEVEL_TRACKS * u64::from(probe.effort());
+        let low = sides.0.saturating_sub(tracks * old.spt).max(before.from);
+        let level = (old.phase, new.phase);
+        old = levelled(probe, old, (low, sides.0))?;
+        let high = (sides.1 + tracks * new.spt).min(to);
+        new = levelled(probe, new, (sides.1, high))?;
+        let moved = wrap(old.phase - level.0).abs().max(wrap(new.phase - level.1).abs());
+        if found.is_some() && moved < LEVEL_EXACT * probe.sigma {
+            break;
+        }
+        let at = between(probe, (&old, &new), (from, lattice.anchor.max(before.to).max(from)))?;
+        // Slips before it may have moved what lies next to it.
+        sides = (at.at.saturating_sub(2 * old.spt), at.at + 2 * new.spt);
+        found = Some(at);
+    }
+    let found = found.expect("looked for at least once");
+    let sharp = exactly(probe, (&old, &new), found.at)?;
+    let Boundary { at, sure, .. } = sharp.unwrap_or(found);
+    Ok((at, sure, sharp.is_some()))
+}
+
+/// Where exactly one lattice becomes the other, by blocks next to where it was found to: what was slipped on either side has
+/// moved the tracks by which that was judged, and next to it both run straight. None if that does not tell.
+fn exactly(
+    probe: &mut Probe<'_, '_>,
+    (old, new): (&Lattice, &Lattice),
+    at: Block,
+) -> Result<Option<Boundary>, StopReason> {
+    let (from, to) = (at.saturating_sub(NEAR), at + NEAR);
+    let plain = old.track(at).1 == 0 && new.track(at).1 == 0;
+    if plain || to + 1 >= probe.blocks || old.spt.min(new.spt) < 8 * NEAR {
+        return Ok(None);
+    }
+    let (left, right) = (old.at(from), new.at(to));
+    let before = |at: Block| left + (real(at) - real(from)) / real(old.spt);
+    let behind = |at: Block| right + (real(at) - real(to)) / real(new.spt);
+    if wrap(before(at) - behind(at)).abs() < NEAR_APART * probe.sigma {
+        return Ok(None);
+    }
+    let search = Search {
+        from,
+        to,
+        width: 1,
+        doubt: NEAR_DOUBT,
+        begins: &[],
+        slack: 0,
+        spread: 0,
+        reads_min: 12,
+        reads: 60 * probe.effort(),
+        sigma: probe.sigma * 1.2,
+        unsure: (0.0, 0.0),
+        confirm: 0,
+    };
+    let found = boundary(probe, &search, &before, &behind, &|_| 0.0)?;
+    let inside = found.at > from + 1 && found.at < to;
+    Ok((inside && 1.0 - found.sure <= NEAR_DOUBT).then_some(found))
+}
+
+/// Where one lattice becomes the other, between two places.
+fn between(
+    probe: &mut Probe<'_, '_>,
+    (old, new): (&Lattice, &Lattice),
+    (from, to): (Block, Block),
+) -> Result<Boundary, StopReason> {
+    let begins = begins(old, new, (from, to));
+    let search = Search {
+        from,
+        to,
+        width: 1,
+        doubt: DOUBT,
+        begins: &begins,
+        slack: old.spt.min(new.spt) / SLACK,
+        spread: SPREAD * probe.effort(),
+        reads_min: 16,
+        reads: 240 * probe.effort(),
+        sigma: probe.sigma * 1.3,
+        unsure: (level_error(probe, old), level_error(probe, new)),
+        confirm: CONFIRM_TRACKS * old.spt.max(new.spt),
+    };
+    // Most layouts begin with a track, and behind the end of one; half of them end with part of one, it may be. That a track
+    // of both begins somewhere is a chance of one in a track's blocks, if they do not for that reason. What was slipped between
+    // there and where tracks were seen to begin moves them: those of the old one seem to begin later, of the new one earlier.
+    let slipped = |blocks: u64| SLIP * real(blocks);
+    let (of_old, of_new) = (logarithm(real(old.spt)), logarithm(real(new.spt)) + INSIDE);
+    let likely = |at: Block| {
+        let (old_at, new_at) = (old.track(at).1, new.track(at).1);
+        let left = if old_at == 0 { 0 } else { old.spt - old_at };
+        -slipped(left).min(of_old) - slipped(new_at).min(of_new)
+    };
+    boundary(probe, &search, &|at| old.at(at), &|at| new.at(at), &likely)
+}
+
+/// Where either lattice has a track begin between two places, in order.
+fn begins(old: &Lattice, new: &Lattice, (from, to): (Block, Block)) -> Vec<Block> {
+    let of = |lattice: &Lattice| -> Vec<Block> {
+        let tracks = lattice.track(from).0 + 1..=lattice.track(to).0;
+        tracks.take(BEGINS_MAX).filter_map(|track| lattice.begins(track)).collect()
+    };
+    let mut begins = [of(old), of(new)].concat();
+    begins.sort_unstable();
+    begins
+}
+
+/// The lattice with its level as blocks from one up to another have it: where two lattices lie near to one another,
+/// the place where one becomes the other is told by little.
+fn levelled(
+    probe: &mut Probe<'_, '_>,
+    lattice: Lattice,
+    (from, to): (Block, Block),
+) -> Result<Lattice, StopReason> {
+    if to < from + lattice.spt || to > probe.blocks {
+        return Ok(lattice);
+    }
+    let count = LEVEL * probe.effort();
+    let samples = probe.samples(count, |part| from + whole(part * real(to - from)))?;
+    let off: Vec<f64> = samples.iter().map(|s| lattice.off(s.at, probe.phase(s))).collect();
+    let level = centre(&off, 4.0 * probe.sigma).filter(|level| level.count * 4 >= count * 3);
+    let moved = level.map_or(0.0, |level| wrap(level.mean));
+    // More than that is another lattice.
+    let moved = if moved.abs() < OFF_MAX { moved } else { 0.0 };
+    Ok(Lattice { phase: part(lattice.phase + moved), ..lattice })
+}
+
+/// By how much the level may be off that [`LEVEL`] blocks have told, a slipped sector among them, in turns.
+fn level_error(probe: &Probe<'_, '_>, lattice: &Lattice) -> f64 {
+    let read = probe.sigma / f64::from(LEVEL * probe.effort()).sqrt();
+    let slipped = 1.0 / real(lattice.spt);
+    (read * read + slipped * slipped).sqrt()
+}
+
+/// Finds exactly where tracks begin, near both ends of the piece.
+pub(crate) fn edges(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<(), StopReason> {
+    let (spt, anchor) = (piece.lattice.spt, piece.lattice.anchor);
+    let tracks = piece.lattice.track(piece.to.max(anchor)).0.cast_unsigned().max(12);
+    let reach = (spt / 50).clamp(6, 200).min(spt / 4);
+    piece.lattice = sharpened(probe, piece.lattice, (0, tracks.min(EDGE)), reach)?;
+    if tracks <= 2 * EDGE {
+        piece.ending = piece.lattice;
+        return Ok(());
+    }
+    let near = (tracks - EDGE, tracks - 2);
+    let high = piece.to - spt;
+    let low = high.saturating_sub(EDGE * spt).max(anchor);
+    let samples =
+        probe.samples(CHECK * probe.effort(), |part| low + whole(part * real(high - low)))?;
+    let found = phases(probe, &samples);
+    let ending = piece.lattice.fitted_level(&found, 5.0 * probe.sigma);
+    let (ending, _) = sharpen(probe, ending, near, spt / 4)?;
+    piece.ending = ending.fitted_level(&found, 5.0 * probe.sigma);
+    Ok(())
+}
+
+/// Finds exactly where tracks begin, give or take `reach` or a few times as much: an anchor that was found next to where
+/// something else ends may be that end, and what lies at the edge lies beyond it.
+fn sharpened(
+    probe: &mut Probe<'_, '_>,
+    lattice: Lattice,
+    tracks: (u64, u64),
+    mut reach: u64,
+) -> Result<Lattice, StopReason> {
+    loop {
+        let (sharp, _) = sharpen(probe, lattice, tracks, reach)?;
+        let moved = sharp.anchor.abs_diff(lattice.anchor);
+        if moved + 1 < reach || 3 * reach > lattice.spt / 4 {
+            return Ok(sharp);
+        }
+        reach *= 3;
+    }
+}
+
+/// Finds exactly where tracks begin, give or take `reach`, from boundaries between tracks: each read is at another.
+fn sharpen(
+    probe: &mut Probe<'_, '_>,
+    lattice: Lattice,
+    (low, high): (u64, u64),
+    reach: u64,
+) -> Result<(Lattice, f64), StopReason> {
+    let zero = reach;
+    let mut evidence = vec![0.0; usize::try_from(2 * reach + 1).expect("a part of a track")];
+    let mut best = weigh(0, &evidence);
+    let sigma = probe.sigma * 1.2;
+    let (mut reads, mut tries) = (0, 0);
+    let most = SHARPEN * probe.effort();
+    while reads < most && tries < 4 * most && (1.0 - best.sure > DOUBT || reads < 12) {
+        tries += 1;
+        let nth = low + 1 + whole(probe.even() * real((high - low).max(2) - 1));
+        let nth = nth.cast_signed();
+        let Some(track) = lattice.begins(nth) else { continue };
+        let spread = (probe.even() - 0.5) * 2.0 * real(best.width / 4 + 2);
+        let place = whole(real(best.at) + 0.5 + spread);
+        let at = (track + place).saturating_sub(zero);
+        if at + lattice.spt >= probe.blocks {
+            continue;
+        }
+        // Another track does as well as one that the drive has kept.
+        let kept = tries - reads > most;
+        let sample = if kept { probe.sample_again(at)? } else { probe.sample(at)? };
+        let Some(sample) = sample else { continue };
+        reads += 1;
+        let phase = probe.phase(&sample);
+        let inside = (real(at) - real(track)) / real(lattice.spt);
+        let (behind, before) = (lattice.on((nth, 0)) + inside, lattice.on((nth - 1, 0)) + inside);
+        let (if_before, if_behind) = (against(phase, before, sigma), against(phase, behind, sigma));
+        for (offset, evidence) in (0..).zip(&mut evidence) {
+            *evidence -= if place < offset { if_before } else { if_behind };
+        }
+        best = weigh(0, &evidence);
+    }
+    Ok((lattice.moved(best.at.cast_signed() - zero.cast_signed()), best.sure))
+}

@@ -1,0 +1,372 @@
+//! The two skews told apart, once it is known how many tracks make a cylinder.
+//!
+//! What a cylinder turns by is known from thousands of tracks; how much of it falls on the last of its steps is little beside
+//! noise. So sectors are asked for that are caught just in time or lost for a turn, which no noise hides, and the arm rests:
+//!
+//! ```text
+//! track    first ─────────────▶ last      one change of heads on one cylinder both ways, which takes as long: whatever
+//!           last ─────────────▶ first     the least lead of one is more than that of the other is the map's fault
+//! ```
+//!
+//! A movement of the arm varies by more than is to be told; a change of heads is the electronics' and does not. By how much
+//! it does, or the path to the drive, is seen on the way. Where that is more than the means of completions vary by, those
+//! of the first and the last tracks of cylinders beside one another are asked instead. Each place says what it says of
+//! itself, so that sectors that were slipped between places do not count.
+
+use crate::bench::StopReason;
+use crate::estimate::angle::{centre, part, real, signed, whole, wrap};
+use crate::estimate::bisection::{Estimate, Prior, Threshold};
+use crate::layout::cylinders::{under, with_heads};
+use crate::layout::track_layout::Lattice;
+use crate::layout::probe::Probe;
+use crate::layout::head_order::{LEAD_MAX, reached};
+use crate::layout::sweep::Piece;
+
+/// How many places of each zone are asked before it is looked whether that is enough.
+const ROUNDS: u32 = 4;
+/// Cylinders at a place where means of completions are asked, two reads each.
+const CYLINDERS: i64 = 8;
+/// Ways of each of the two kinds at a place at most, each on a cylinder of its own: nothing there was read lately.
+const WAYS: i64 = 15;
+/// By how much the least lead of a way may vary, in ns; the least is if nothing makes it.
+const SPREADS: [f64; 4] = [2_000.0, 8_000.0, 32_000.0, 128_000.0];
+/// A lead is known well enough: its error is this part of what it varies by.
+const ENOUGH: f64 = 0.45;
+/// One of fewer ways is not known.
+const WAYS_MIN: usize = 6;
+/// One that is not known so well after all ways is not known, in ns.
+const VAGUE: f64 = 60_000.0;
+/// No head is changed sooner, in ns; where that is seen slipped sectors have moved the tracks.
+const LEAST: f64 = 20_000.0;
+/// So many times as much as heads vary by leads vary only where sectors were slipped between tracks.
+const SLIPPED: f64 = 4.0;
+/// By how much leads of two places differ, in ns.
+const PLACES_APART: f64 = 60_000.0;
+/// The skews are known well enough: their error is this part of the shorter one.
+const TOLD: f64 = 0.002;
+/// From so many places on it is known by how much they differ.
+const PLACES_MIN: usize = 4;
+/// What the error of a median is, in that of a mean.
+const MEDIAN: f64 = 1.25;
+
+/// How often it is asked whether two tracks are on one cylinder: all but one have to agree.
+const ASKED: usize = 5;
+/// And tried.
+const TRIED: i64 = 12;
+/// The next cylinder takes so much longer to reach than the next head at least, in ns, if that is to tell where cylinders
+/// begin.
+const APART_MIN: f64 = 20_000.0;
+/// And so few are mistaken for the other then.
+const WRONG_MAX: u32 = 2;
+/// What phases may have against where cylinders begin, in squares of noise: reads of a few tracks more or less.
+const AGAINST: f64 = 30.0;
+
+/// What one place says of the step of a piece.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// By how much a track begins later than the one before it, in turns.
+    pub(crate) step: f64,
+    /// Its standard error, as far as the place alone shows it.
+    pub(crate) error: f64,
+}
+
+/// What is known of changing heads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Switch {
+    /// The least lead that was seen last, in ns.
+    least: Option<f64>,
+    /// By how much it varied at each place, in ns.
+    spreads: Vec<f64>,
+    /// Who is reached with this lead, in ns, is on the same cylinder; nothing if leads do not tell.
+    same: Option<f64>,
+}
+
+impl Switch {
+    /// By how much it varies, in ns.
+    fn spread(&self) -> f64 {
+        let mut spreads = self.spreads.clone();
+        spreads.sort_by(f64::total_cmp);
+        spreads.get(spreads.len() / 2).copied().unwrap_or(SPREADS[0])
+    }
+
+    /// Whether means of completions tell more of a step than changes of heads do, in as many reads.
+    fn is_blurred(&self, probe: &Probe<'_, '_>) -> bool {
+        let way = MEDIAN * self.spread() * 4.0_f64.sqrt();
+        let mean = probe.sigma * probe.period * 2.0;
+        self.spreads.len() >= PLACES_MIN && way > mean
+    }
+}
+
+/// The longest piece of each zone, which gives the zone its skews.
+pub(crate) fn longest(pieces: &[Piece]) -> Vec<usize> {
+    (0..pieces.len())
+        .filter(|nth| {
+            let length = |piece: &Piece| piece.to - piece.from;
+            let spt = pieces[*nth].spt;
+            let alike = |piece: &&Piece| piece.spt == spt;
+            pieces.iter().filter(alike).all(|other| length(other) <= length(&pieces[*nth]))
+        })
+        .collect()
+}
+
+/// Whether the skews of a piece are known well enough.
+pub(crate) fn is_told(piece: &Piece) -> bool {
+    let Lattice { step, extra, heads, .. } = piece.lattice;
+    let error = piece.step_error * f64::from(heads);
+    error < TOLD * part(step).min(part(step + extra))
+}
+
+/// Asks in the longest piece of each zone whose skews are not known yet, in turn. What there was no time for is left out.
+pub(crate) fn tell(
+    probe: &mut Probe<'_, '_>,
+    pieces: &mut [Piece],
+    (switch, end): (&mut Switch, f64),
+) -> Result<(), StopReason> {
+    let mut untold = longest(pieces);
+    untold.retain(|nth| !is_told(&pieces[*nth]));
+    for _ in 0..ROUNDS {
+        for nth in &untold {
+            if probe.now() > end {
+                return Ok(());
+            }
+            let piece = &mut pieces[*nth];
+            let blurred = switch.is_blurred(probe) || piece.steps_lost >= PLACES_MIN;
+            let place = if blurred { both(probe, piece)? } else { cross(probe, piece, switch)? };
+            match place {
+                Some(place) => piece.steps.push(place),
+                None => piece.steps_lost += 1,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Looks how much sooner another head of a cylinder is reached than the next cylinder, and by that where cylinders begin in
+/// the longest piece of each zone.
+pub(crate) fn aligned(
+    probe: &mut Probe<'_, '_>,
+    pieces: &mut [Piece],
+    switch: &mut Switch,
+) -> Result<(), StopReason> {
+    let Some(long) = pieces.iter().max_by_key(|piece| piece.to - piece.from) else { return Ok(()) };
+    switch.same = told_by(probe, long)?;
+    for nth in longest(pieces) {
+        let piece = &mut pieces[nth];
+        let Some(on) = on_cylinder(probe, piece, switch)? else { continue };
+        let Lattice { heads, first, .. } = piece.lattice;
+        let seen = under(i64::from(first) - i64::from(on), heads);
+        let with = |seen| {
+            with_heads(&Piece { first_seen: seen, ..piece.clone() }, (heads, None), probe.sigma).0
+        };
+        if seen == first || with(Some(first)) - with(Some(seen)) < AGAINST {
+            piece.first_seen = Some(seen);
+        }
+    }
+    Ok(())
+}
+
+/// A lead with which another head of a cylinder is reached and the next cylinder is not, if there is one.
+fn told_by(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<Option<f64>, StopReason> {
+    let lattice = &piece.lattice;
+    let heads = i64::from(lattice.heads);
+    // Of the tracks on either side of one, one at least is on its cylinder; the one a cylinder on is not.
+    let ways = [heads, 1, -1];
+    let upto = LEAD_MAX * probe.period;
+    let mut leads = ways.map(|_| Threshold::new(Prior::Upto(upto), SPREADS[1]));
+    let all = WAYS * 3;
+    if lattice.track(piece.to - 1).0 < heads * (all + 5) {
+        return Ok(None);
+    }
+    let base = drawn(probe, piece, all + 1) + heads;
+    for nth in (0..all).rev() {
+        let which = usize::try_from(nth % 3).expect("one of three");
+        let from = base + heads * nth;
+        let fact = reached(probe, lattice, (from, from + ways[which]), leads[which].median())?;
+        if let Some(fact) = fact {
+            leads[which].learn(fact);
+        }
+    }
+    let [cylinder, next, previous] = leads.map(|lead| varied([&lead]).1[0].time);
+    let (way, head) = if next < previous { (1, next) } else { (-1, previous) };
+    if cylinder - head < APART_MIN {
+        return Ok(None);
+    }
+    let lead = f64::midpoint(cylinder, head);
+    // Whether it tells one from the other each time: an arm that varies does not.
+    let base = drawn(probe, piece, all + 1) + heads;
+    let mut wrong = 0;
+    for nth in (0..all).rev() {
+        let from = base + heads * nth;
+        let (to, same) = if nth % 2 == 0 { (from + heads, false) } else { (from + way, true) };
+        let fact = reached(probe, lattice, (from, to), lead)?;
+        wrong += u32::from(fact.is_none_or(|fact| (fact.reach <= lead) != same));
+    }
+    Ok((wrong <= WRONG_MAX).then_some(lead))
+}
+
+/// How many tracks from the one on are on its cylinder that a piece takes for the first of one; nothing if leads do not tell.
+fn on_cylinder(
+    probe: &mut Probe<'_, '_>,
+    piece: &Piece,
+    switch: &Switch,
+) -> Result<Option<u32>, StopReason> {
+    let Some(lead) = switch.same else { return Ok(None) };
+    let lattice = &piece.lattice;
+    let heads = i64::from(lattice.heads);
+    if lattice.track(piece.to - 1).0 < heads * (TRIED + 3) {
+        return Ok(None);
+    }
+    let (mut same, mut other) = (1, heads + 1);
+    while other - same > 1 {
+        let tracks = i64::midpoint(same, other);
+        let base = drawn(probe, piece, TRIED);
+        let mut caught = Vec::new();
+        for nth in (0..TRIED).rev() {
+            let first = base + heads * nth;
+            if caught.len() < ASKED {
+                let fact = reached(probe, lattice, (first, first + tracks - 1), lead)?;
+                caught.extend(fact.map(|fact| fact.reach <= lead));
+            }
+        }
+        let all = caught.len();
+        let caught = caught.into_iter().filter(|caught| *caught).count();
+        if all < ASKED || caught.abs_diff(all - caught) + 2 < all {
+            return Ok(None);
+        }
+        if 2 * caught > all {
+            same = tracks;
+        } else {
+            other = tracks;
+        }
+    }
+    Ok(u32::try_from(same).ok())
+}
+
+/// The first track of a cylinder, drawn from those with so many cylinders of the piece behind them.
+fn drawn(probe: &mut Probe<'_, '_>, piece: &Piece, cylinders: i64) -> i64 {
+    let lattice = piece.lattice;
+    let heads = i64::from(lattice.heads);
+    let tracks = lattice.track(piece.to - 1).0 - heads * (cylinders + 2);
+    let base = whole(probe.even() * real(tracks.max(1).cast_unsigned())).cast_signed();
+    base - (base + i64::from(lattice.first)).rem_euclid(heads) + heads
+}
+
+/// The step as the first and the last tracks of cylinders beside one another have it; nothing if they do not tell.
+fn both(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<Option<Place>, StopReason> {
+    let lattice = &piece.lattice;
+    let heads = i64::from(lattice.heads);
+    let base = drawn(probe, piece, CYLINDERS);
+    let mut off = [Vec::new(), Vec::new()];
+    for cylinder in (0..CYLINDERS).rev() {
+        for (off, within) in off.iter_mut().zip([heads - 1, 0]) {
+            let track = base + heads * cylinder + within;
+            let inside = whole((0.1 + 0.8 * probe.even()) * real(lattice.spt));
+            let Some(at) = lattice.begins(track).map(|begin| begin + inside) else { continue };
+            if at >= piece.to {
+                continue;
+            }
+            let sample = probe.sample(at)?;
+            off.extend(sample.map(|sample| lattice.off(at, probe.phase(&sample))));
+        }
+    }
+    let [last, first] = off.map(|off| centre(&off, 5.0 * probe.sigma));
+    let (Some(last), Some(first)) = (last, first) else { return Ok(None) };
+    let steps = signed(heads - 1);
+    let count = 1.0 / f64::from(last.count) + 1.0 / f64::from(first.count);
+    let error = probe.sigma * count.sqrt() / steps;
+    Ok(Some(Place { step: lattice.step + wrap(last.mean - first.mean) / steps, error }))
+}
+
+/// The step as changes of heads at one place have it; nothing if they do not tell.
+fn cross(
+    probe: &mut Probe<'_, '_>,
+    piece: &Piece,
+    switch: &mut Switch,
+) -> Result<Option<Place>, StopReason> {
+    let lattice = &piece.lattice;
+    let heads = i64::from(lattice.heads);
+    if lattice.track(piece.to - 1).0 < heads * (2 * WAYS + 3) {
+        return Ok(None);
+    }
+    let base = drawn(probe, piece, 2 * WAYS);
+    let prior = match switch.least {
+        None => Prior::Upto(LEAD_MAX * probe.period),
+        Some(least) => Prior::About(least, PLACES_APART),
+    };
+    let spread = switch.spread();
+    let mut leads = [Threshold::new(prior, spread), Threshold::new(prior, spread)];
+    // The last first, so that nothing was read ahead of.
+    for nth in (0..2 * WAYS).rev() {
+        let first = base + heads * nth;
+        let last = first + heads - 1;
+        let (lead, way) = if nth % 2 == 1 {
+            (&mut leads[0], (first, last))
+        } else {
+            (&mut leads[1], (last, first))
+        };
+        if lead.count() < WAYS_MIN || lead.estimate().error > ENOUGH * spread {
+            let fact = reached(probe, lattice, way, lead.median())?;
+            if let Some(fact) = fact {
+                lead.learn(fact);
+            }
+        }
+    }
+    let (spread, [to_last, to_first]) = varied([&leads[0], &leads[1]]);
+    let few = leads.iter().any(|lead| lead.count() < WAYS_MIN);
+    if few || to_last.error.max(to_first.error) > VAGUE {
+        return Ok(None);
+    }
+    switch.spreads.push(spread);
+    let slipped = spread > SLIPPED * switch.spread().max(SPREADS[0]);
+    let edge = to_last.time.min(to_first.time) < LEAST;
+    if slipped || edge {
+        return Ok(None);
+    }
+    switch.least = Some(f64::midpoint(to_last.time, to_first.time));
+    let steps = signed(heads - 1) * probe.period;
+    Ok(Some(Place {
+        step: lattice.step - (to_last.time - to_first.time) / steps,
+        error: (to_last.error.powi(2) + to_first.error.powi(2)).sqrt() / steps,
+    }))
+}
+
+/// By how much leads vary, as what was caught and lost says, and what they are if they do.
+fn varied<const N: usize>(leads: [&Threshold; N]) -> (f64, [Estimate; N]) {
+    let of = |spread: f64| {
+        let anew = leads.map(|lead| lead.varied_near(spread));
+        let found = anew.each_ref().map(Threshold::estimate);
+        let likely =
+            anew.iter().zip(&found).map(|(lead, found)| lead.likelihood(found.time, spread));
+        (likely.product::<f64>(), spread, found)
+    };
+    let most = SPREADS.map(of).into_iter().max_by(|one, other| one.0.total_cmp(&other.0));
+    let (_, spread, found) = most.expect("there are spreads");
+    (spread, found)
+}
+
+/// By how much a track begins later than the one before it as all places of a piece tell, and its error, in turns. Nothing
+/// if they are too few.
+pub(crate) fn crossed(piece: &Piece) -> Option<(f64, f64)> {
+    if piece.steps.len() < PLACES_MIN {
+        return None;
+    }
+    let mut places = piece.steps.clone();
+    places.sort_by(|one, other| one.step.total_cmp(&other.step));
+    let count = real(places.len() as u64);
+    let middle = f64::midpoint(places[(places.len() - 1) / 2].step, places[places.len() / 2].step);
+    // Something slipped between the two tracks moves what one place tells, however exactly: so it is the middle one, and
+    // their distances as they are. Their mean is four fifths of the standard deviation.
+    let apart = places.iter().map(|place| (place.step - middle).abs()).sum::<f64>() / count;
+    let own = places.iter().map(|place| place.error).sum::<f64>() / count;
+    Some((middle, MEDIAN * (MEDIAN * apart).max(own) / count.sqrt()))
+}
+
+/// The error of a track's skew as phases alone tell it, in turns: that of the height of a saw tooth of so many steps, with
+/// what they lie off its teeth.
+pub(crate) fn phases_error(piece: &Piece, sigma: f64) -> f64 {
+    let heads = f64::from(piece.lattice.heads);
+    let steps = heads * heads / (heads * heads - 1.0).max(1.0);
+    let count = real(piece.phases.len().max(1) as u64);
+    let square = piece.lattice.misfit(&piece.phases, 5.0 * sigma) / count;
+    square.max(sigma * sigma).sqrt() * (12.0 * steps / count).sqrt() / heads
+}

@@ -1,0 +1,526 @@
+//! Reads and writes of single blocks whose sectors come by when they are wanted to.
+//!
+//! Every probe is the way from where the heads are to a block on a track that was not read lately, at a distance
+//! and at a gap that are chosen. The block it ends at is where the next probe begins. Since a drive reads on after
+//! each read, and a head that has begun to go to the next track goes there first, nobody sets out from the last part
+//! of a track.
+
+use drive_profile::Profile;
+use units::{Angle, Duration, Extent, Instant, Lba, Operation, Sectors};
+
+use crate::estimate::number::{at, fraction, instant, ns, part, small, whole};
+use crate::host_path::latency::Path;
+use crate::mechanics::residual_map::{PLACES, Places, angle};
+use crate::rotation::tracker::{Sighting, Spindle};
+use crate::estimate::bisection::{Fact, Place};
+use drive_profile::findings::{OutlierReason, Stage};
+use crate::bench::{Bench, StopReason};
+
+/// Between deciding and submitting, in ns.
+const LEAD: f64 = 20_000.0;
+/// By how much an instant may be off because it is a whole number of ns.
+const ROUNDING: f64 = 2.0;
+/// How long the arm is taken to stay with what it reads after a command came, before that is known, in ns.
+const TAKEOVER_FIRST: f64 = 1_500_000.0;
+/// Reads at random that the phase is first taken from.
+const ACQUIRE: u32 = 250;
+/// The same at a glance.
+const ACQUIRE_QUICK: u32 = 60;
+/// How many cylinders from the last are looked through for a whole one.
+const LAST_MAX: u32 = 1_000;
+/// How often a probe is begun before it is given up.
+const TRIES: u32 = 6;
+/// Nothing is read nearer to either end of a track than this part of it: slipped sectors have moved where tracks begin, and
+/// what is taken for the end of one may lie on another.
+const EDGE: f64 = 0.12;
+/// So many ways in a row that do not leave a place begin where the one before ended: what the map is off by there is in all
+/// of them.
+const STAYS: u32 = 4;
+/// Steps of sequences that fill a line and a plane evenly: the golden ratio, and two of its kin.
+const GOLDEN: f64 = 0.618_033_988_749_895;
+const SILVER: f64 = 0.754_877_666_246_693;
+const BRONZE: f64 = 0.569_840_290_998_053;
+
+/// Sectors in a row on one track.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Track {
+    pub(crate) lbas: Extent,
+    /// Where the first of them begins.
+    first: Angle,
+    sector: Angle,
+    /// By how much later than the map has it they are taken to come, in ns: in `first`.
+    late: f64,
+}
+
+impl Track {
+    /// Where it is, and how late.
+    const fn place(&self) -> Place {
+        Place { lba: self.lbas.start, late: self.late }
+    }
+}
+
+/// Where the heads are.
+#[derive(Clone, Copy, Debug)]
+struct Heads {
+    cylinder: u32,
+    surface: u32,
+    /// When the last sector of the track will have come by.
+    track_end: f64,
+}
+
+/// How far to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// So many cylinders, under the same head.
+    Cylinders(u32),
+    /// To the next head on the same cylinder.
+    Heads,
+}
+
+impl Way {
+    const fn distance(self) -> u32 {
+        match self {
+            Self::Cylinders(distance) => distance,
+            Self::Heads => 0,
+        }
+    }
+}
+
+/// What is to be done at the end of the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Errand {
+    Read,
+    /// A write that is answered when it is on the disk.
+    ForcedWrite,
+}
+
+/// Probes of one drive.
+#[derive(Debug)]
+pub(crate) struct Prober<'a, 'b> {
+    pub(crate) bench: &'a mut Bench<'b>,
+    pub(crate) profile: &'a Profile,
+    pub(crate) spindle: Spindle,
+    /// How long after a command's submission the heads may still follow what was read last, in ns.
+    pub(crate) takeover: f64,
+    /// What a hit takes at most, in ns.
+    pub(crate) hit_most: f64,
+    /// What the path took, whenever it was timed.
+    pub(crate) path: Path,
+    /// What a command takes longer that is asked for most of a turn after the one before, in ns, once that was looked at.
+    pub(crate) silence: Option<f64>,
+    heads: Option<Heads>,
+    /// By how much sectors come later than the map has it.
+    pub(crate) places: Places,
+    /// Ways since the heads were sent elsewhere.
+    stayed: u32,
+    /// The outermost and the innermost cylinder that have a track of one surface.
+    first: u32,
+    last: u32,
+    inward: bool,
+    drawn: u64,
+}
+
+impl<'a, 'b> Prober<'a, 'b> {
+    pub(crate) fn new(bench: &'a mut Bench<'b>, profile: &'a Profile) -> Self {
+        let counted = bench.findings.is_done(Stage::Zones);
+        let counted = if counted { bench.spent() } else { Duration::ZERO };
+        let spindle = Spindle::new(profile.rotation_period, counted);
+        let takeover = TAKEOVER_FIRST.min(spindle.period() / 4.0);
+        let last = profile.cylinders - 1;
+        let mut new = Self {
+            bench,
+            profile,
+            spindle,
+            takeover,
+            hit_most: 0.0,
+            path: Path::default(),
+            silence: None,
+            heads: None,
+            places: Places::new(profile),
+            stayed: 0,
+            first: 0,
+            last,
+            inward: true,
+            drawn: 0,
+        };
+        // A disk may begin and end with cylinders that hold little or nothing.
+        let has = |cylinder: u32, on: u32| new.track(cylinder, on).is_some();
+        let any = |cylinder: &u32| (0..profile.surfaces).any(|on| has(*cylinder, on));
+        let first = (0..=LAST_MAX.min(last)).find(any).unwrap_or(0);
+        let shared =
+            |cylinder: &u32| (0..profile.surfaces).any(|on| has(*cylinder, on) && has(first, on));
+        let last = (last.saturating_sub(LAST_MAX)..=last).rev().find(shared).unwrap_or(last);
+        (new.first, new.last) = (first, last);
+        new
+    }
+
+    pub(crate) fn block(&self) -> Sectors {
+        self.bench.facts().block
+    }
+
+    /// The next of a sequence that fills [0, 1) evenly, and of others that go with it.
+    pub(crate) fn draw(&mut self) -> [f64; 3] {
+        self.drawn += 1;
+        let nth = part(self.drawn);
+        [fraction(nth * GOLDEN), fraction(nth * SILVER), fraction(nth * BRONZE)]
+    }
+
+    /// `len` sectors, or as many as there are, at a place that is as likely as any other.
+    pub(crate) fn anywhere(&mut self, len: Sectors) -> Extent {
+        let block = self.block().0;
+        let sectors = self.profile.capacity().0;
+        let len = len.0.min(sectors) / block * block;
+        let room = (sectors - len) / block;
+        let nth = whole(self.draw()[0] * part(room)).min(room);
+        Extent::new(Lba(nth * block), Sectors(len))
+    }
+
+    /// The addresses on a track, or the longest run of them, as they are seen to come by.
+    pub(crate) fn track(&self, cylinder: u32, surface: u32) -> Option<Track> {
+        let track = self.track_on_map(cylinder, surface)?;
+        let late = self.places.late(track.lbas.start);
+        Some(Track { first: track.first + angle(late, self.spindle.period()), late, ..track })
+    }
+
+    /// The same as the map alone has it.
+    fn track_on_map(&self, cylinder: u32, surface: u32) -> Option<Track> {
+        let mut lba = self.profile.first_lba_on(cylinder);
+        let mut best: Option<Track> = None;
+        while lba.0 < self.profile.capacity().0 {
+            let spot = self.profile.locate(lba);
+            if spot.cylinder > cylinder {
+                break;
+            }
+            let here = spot.cylinder == cylinder && spot.surface == surface;
+            if here && best.is_none_or(|best| best.lbas.len < spot.run) {
+                let lbas = Extent::new(lba, spot.run);
+                best = Some(Track { lbas, first: spot.angle, sector: spot.sector, late: 0.0 });
+            }
+            lba = lba + spot.run;
+        }
+        best.filter(|track| track.lbas.len.0 >= 2 * self.block().0)
+    }
+
+    /// Where an extent on one track ends, as the map has it.
+    pub(crate) fn end_on_map(&self, extent: Extent) -> Angle {
+        let spot = self.profile.locate(extent.start);
+        spot.angle + Angle(small(f64::from(spot.sector.0) * part(extent.len.0)))
+    }
+
+    /// A read that ends at `end` was seen complete: what that says of its place, and of the turning of the disk.
+    fn sight(&mut self, extent: Extent, end: Angle, seen: Instant, foretold: f64) -> Sighting {
+        let on_map = self.end_on_map(extent);
+        let late = self.spindle.off(on_map, seen).filter(|_| self.spindle.is_settled());
+        if let Some(late) = late {
+            self.places.learn(extent.start, late, self.spindle.noise());
+        }
+        self.spindle.sight(end, seen, foretold)
+    }
+
+    /// The track on which an address lies.
+    pub(crate) fn track_of(&self, lba: Lba) -> Option<Track> {
+        let spot = self.profile.locate(lba);
+        self.track(spot.cylinder, spot.surface)
+    }
+
+    /// The same as the map alone has it, for whoever finds out on its own by how much that is off.
+    pub(crate) fn track_of_on_map(&self, lba: Lba) -> Option<Track> {
+        let spot = self.profile.locate(lba);
+        self.track_on_map(spot.cylinder, spot.surface)
+    }
+
+    /// How many sectors the track of an address has.
+    pub(crate) fn track_sectors(&self, lba: Lba) -> u64 {
+        self.profile.band(lba).sectors_per_track.into()
+    }
+
+    /// The first whole block of the track that begins to come by at `from` or later, and when.
+    pub(crate) fn first_from(&self, track: &Track, from: f64) -> (Extent, f64) {
+        self.first_of(track, track.lbas, from)
+    }
+
+    /// The same, away from the ends of the track.
+    fn inner_from(&self, track: &Track, from: f64) -> (Extent, f64) {
+        let edge = Sectors(whole(EDGE * part(track.lbas.len.0)));
+        let inner = Extent::new(track.lbas.start + edge, track.lbas.len - edge - edge);
+        let inner = if inner.len.0 < 2 * self.block().0 { track.lbas } else { inner };
+        self.first_of(track, inner, from)
+    }
+
+    /// The first whole block of these of the track.
+    fn first_of(&self, track: &Track, lbas: Extent, from: f64) -> (Extent, f64) {
+        let block = self.block().0;
+        let behind = self.spindle.angle(from) - track.first;
+        let nth = u64::from(behind.0).div_ceil(u64::from(track.sector.0));
+        // Blocks are counted from address 0, not from the track's first.
+        let aligned = (track.lbas.start.0 + nth).div_ceil(block) * block;
+        let inside = aligned >= lbas.start.0 && aligned + block <= lbas.end().0;
+        let aligned = if inside { aligned } else { lbas.start.0.div_ceil(block) * block };
+        let extent = Extent::new(Lba(aligned), Sectors(block));
+        (extent, self.spindle.next(Self::begins(track, extent), from))
+    }
+
+    fn begins(track: &Track, extent: Extent) -> Angle {
+        let nth = extent.start.0 - track.lbas.start.0;
+        track.first + Angle(small(part(nth) * f64::from(track.sector.0)))
+    }
+
+    fn ends(track: &Track, extent: Extent) -> Angle {
+        Self::begins(track, extent) + Angle(small(f64::from(track.sector.0) * part(extent.len.0)))
+    }
+
+    /// How long one block takes to come by.
+    fn passing(&self, track: &Track) -> f64 {
+        self.spindle.sweep(track.sector) * part(self.block().0)
+    }
+
+    /// Finds the disk's phase from reads all over it.
+    pub(crate) fn acquire(&mut self) -> Result<(), StopReason> {
+        let reads = if self.bench.budget().quick { ACQUIRE_QUICK } else { ACQUIRE };
+        for _ in 0..reads {
+            let extent = self.anywhere(self.block());
+            self.visit(extent)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a block, from wherever the heads are, and goes on from there. Whether it came off the media.
+    pub(crate) fn visit(&mut self, extent: Extent) -> Result<bool, StopReason> {
+        let spot = self.profile.locate(extent.start);
+        let Some(track) = self.track(spot.cylinder, spot.surface) else { return Ok(false) };
+        let timed = self.bench.time(Operation::read(extent))?;
+        if ns(timed.took()) < self.hit_most {
+            // Out of memory no arm moves, though it be at an instant at which the block passes too.
+            self.heads = None;
+            return Ok(false);
+        }
+        let end =
+            self.end_on_map(extent) + angle(self.places.late(extent.start), self.spindle.period());
+        let foretold = at(timed.submitted) + LEAD;
+        let sighting = self.sight(extent, end, timed.completed, foretold);
+        self.stand(&track, (spot.cylinder, spot.surface), timed.completed);
+        if !matches!(sighting, Sighting::Turns(_)) {
+            self.heads = None;
+        }
+        Ok(self.heads.is_some())
+    }
+
+    fn stand(&mut self, track: &Track, (cylinder, surface): (u32, u32), now: Instant) {
+        let sectors = part(track.lbas.len.0) * f64::from(track.sector.0);
+        let end = track.first + Angle(small(sectors.min(f64::from(u32::MAX))));
+        let track_end = self.spindle.next(end, at(now));
+        self.heads = Some(Heads { cylinder, surface, track_end });
+    }
+
+    /// By how much a block was seen later than was foretold, unless that is no passing of it.
+    pub(crate) fn off(&self, track: &Track, extent: Extent, seen: Instant) -> Option<f64> {
+        self.spindle.off(Self::ends(track, extent), seen)
+    }
+
+    /// Forgets where the heads are: something else was done meanwhile.
+    pub(crate) fn lose(&mut self) {
+        self.heads = None;
+    }
+
+    /// The longest way there is.
+    pub(crate) fn stroke(&self) -> u32 {
+        self.last - self.first
+    }
+
+    /// A track from which another one under the same head is `distance` away, on either side.
+    fn start(&mut self, distance: u32) -> Option<Track> {
+        let room = self.stroke().checked_sub(distance)?;
+        for _ in 0..TRIES {
+            let [one, two, three] = self.draw();
+            let from = self.first + small(one * part(u64::from(room)));
+            let surfaces = self.profile.surfaces;
+            let surface = small(two * part(surfaces.into()) - 0.5);
+            self.inward = three < 0.5;
+            let (from, to) =
+                if self.inward { (from, from + distance) } else { (from + distance, from) };
+            let pair = |nth: u32| {
+                let surface = (surface + nth) % surfaces;
+                self.track(to, surface)?;
+                self.track(from, surface)
+            };
+            let found = (0..surfaces).find_map(pair);
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// Goes to a track from which another one is `distance` away.
+    fn set_out(&mut self, distance: u32) -> Result<(), StopReason> {
+        for _ in 0..TRIES {
+            let Some(track) = self.start(distance) else { return Ok(()) };
+            let block = self.block().0;
+            let nth = whole((EDGE + self.draw()[2] * (0.6 - EDGE)) * part(track.lbas.len.0));
+            let start = (track.lbas.start.0 + nth).div_ceil(block) * block;
+            if start + block <= track.lbas.end().0
+                && self.visit(Extent::new(Lba(start), Sectors(block)))?
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A track so far from where the heads are, its cylinder and surface, and when the way there begins: as soon as
+    /// a block of it comes by `gap` later.
+    fn aim(&mut self, way: Way, gap: f64) -> Option<(Track, (u32, u32), f64)> {
+        let Heads { cylinder, mut surface, track_end } = self.heads?;
+        let distance = way.distance();
+        if way == Way::Heads {
+            surface = (surface + 1) % self.profile.surfaces;
+        }
+        let last = self.last;
+        let inner = cylinder.checked_add(distance).filter(|to| *to <= last);
+        let outer = cylinder.checked_sub(distance).filter(|to| *to >= self.first);
+        let to = if self.inward { inner.or(outer) } else { outer.or(inner) }?;
+        self.inward = to >= cylinder;
+        let track = self.track(to, surface)?;
+        let now = at(self.bench.now()) + LEAD;
+        let (_, pass) = self.inner_from(&track, now + gap);
+        let submit = pass - gap;
+        (submit + self.takeover < track_end).then_some((track, (to, surface), submit))
+    }
+
+    /// Goes so far, to a block that comes by `gap` ns after the command. What that says of the way, if
+    /// it says anything.
+    pub(crate) fn probe(
+        &mut self,
+        way: Way,
+        gap: f64,
+        errand: Errand,
+    ) -> Result<Option<Fact>, StopReason> {
+        let leaves = u64::from(way.distance()) * PLACES > u64::from(self.stroke());
+        if self.stayed >= STAYS && !leaves {
+            self.lose();
+        }
+        for _ in 0..TRIES {
+            let Some((track, to, submit)) = self.aim(way, gap) else {
+                self.set_out(way.distance())?;
+                self.stayed = 0;
+                continue;
+            };
+            self.stayed += 1;
+            self.bench.wait_awake(instant(submit));
+            // Whoever was woken late takes a block that comes later; a rounded instant is not late.
+            let now = at(self.bench.now());
+            let (extent, pass) = self.inner_from(&track, now + gap - ROUNDING);
+            let fact = self.go(&track, (extent, pass), errand)?;
+            if fact.is_some() && errand == Errand::Read {
+                let now = self.bench.now();
+                self.stand(&track, to, now);
+            } else {
+                self.lose();
+            }
+            return Ok(fact);
+        }
+        Ok(None)
+    }
+
+    /// Sends the command for a block that begins to come by at `pass`, and says after how long the heads were there for it.
+    pub(crate) fn go(
+        &mut self,
+        track: &Track,
+        (extent, pass): (Extent, f64),
+        errand: Errand,
+    ) -> Result<Option<Fact>, StopReason> {
+        let operation = match errand {
+            Errand::Read => Operation::read(extent),
+            Errand::ForcedWrite => Operation::write(extent).with_fua(),
+        };
+        let timed = self.bench.time(operation)?;
+        let submitted = at(timed.submitted);
+        // Sooner than the heads can have been there for the block that was asked for, and as soon as memory would.
+        if errand == Errand::Read
+            && ns(timed.took()) < self.hit_most
+            && pass - submitted > 2.0 * self.hit_most
+        {
+            return Ok(None);
+        }
+        // A block that was to come after more than a turn may be caught sooner.
+        let early = ((pass - submitted) / self.spindle.period()).floor().max(0.0);
+        let pass = pass - early * self.spindle.period();
+        let passing = self.passing(track);
+        let turn = self.spindle.period();
+        if errand == Errand::ForcedWrite {
+            // It ends with other messages than a read does: only whole turns are of interest.
+            let turns = ((at(timed.completed) - pass - passing) / turn + 0.5).floor().max(0.0);
+            let reach = pass - submitted + turns * turn;
+            return Ok(Some(Fact { reach, turn, place: track.place() }));
+        }
+        let end = Self::ends(track, extent);
+        match self.sight(extent, end, timed.completed, pass + passing) {
+            Sighting::Turns(turns) => {
+                let reach = pass - submitted + turns * turn;
+                Ok(Some(Fact { reach, turn, place: track.place() }))
+            }
+            Sighting::Early => Ok(None),
+            Sighting::Strange => {
+                self.bench.outlier(extent.start, OutlierReason::Remapped);
+                Ok(None)
+            }
+        }
+    }
+}
+
+impl Prober<'_, '_> {
+    /// Asks for a block of a track on which the heads stand, so that it begins to come by `gap` later.
+    pub(crate) fn ask(
+        &mut self,
+        track: &Track,
+        gap: f64,
+        errand: Errand,
+    ) -> Result<Option<Fact>, StopReason> {
+        let now = at(self.bench.now()) + LEAD;
+        let (extent, _) = self.first_from(track, now + gap);
+        self.ask_for(track, extent, gap, errand)
+    }
+
+    /// The same for a block that is given.
+    pub(crate) fn ask_for(
+        &mut self,
+        track: &Track,
+        extent: Extent,
+        gap: f64,
+        errand: Errand,
+    ) -> Result<Option<Fact>, StopReason> {
+        let begins = Self::begins(track, extent);
+        let now = at(self.bench.now()) + LEAD;
+        let pass = self.spindle.next(begins, now + gap);
+        self.bench.wait_awake(instant(pass - gap));
+        self.go(track, (extent, pass), errand)
+    }
+
+    /// Reads a block of a whole track that has none of it in memory, as far as anybody knows, so early on it that the end of
+    /// the track passes more than `gap` later. The track and its first block; nothing if it came to be otherwise.
+    pub(crate) fn before_end(&mut self, gap: f64) -> Result<Option<(Track, Extent)>, StopReason> {
+        let block = self.block();
+        let anywhere = self.anywhere(block);
+        let whole_track = |track: &Track, sectors: u64| {
+            track.lbas.len.0 == sectors && track.lbas.start.0.is_multiple_of(block.0)
+        };
+        let sectors = self.track_sectors(anywhere.start);
+        let Some(track) = self.track_of(anywhere.start).filter(|one| whole_track(one, sectors))
+        else {
+            return Ok(None);
+        };
+        // The first is asked for later, and the answer takes a moment.
+        let (begin, room) = (2 * block.0, (gap + TAKEOVER_FIRST / 2.0) / self.spindle.period());
+        let most = part(sectors) * (1.0 - room) - part(begin);
+        let into = begin + whole(self.draw()[2] * most);
+        let start = Lba((track.lbas.start.0 + into) / block.0 * block.0);
+        if most < 1.0 || !self.visit(Extent::new(start, block))? {
+            return Ok(None);
+        }
+        let first = Extent::new(track.lbas.start, block);
+        let begins = Self::begins(&track, first);
+        let now = at(self.bench.now()) + LEAD;
+        let in_time = self.spindle.next(begins, now) > now + gap;
+        Ok(in_time.then_some((track, first)))
+    }
+}

@@ -1,0 +1,310 @@
+//! By how much sectors come later than the map has it, place by place.
+//!
+//! A zone's first angle and its skews were found from a few dozen reads each, and where it ends the map is off by tens of µs.
+//! A map is a few hundred lattices at most: each slipped sector moves all behind it on by one, and a lattice is laid through
+//! the middle of what they do, so that here its sectors come by 0.1 ms too soon, there as much too late. All ways that end in
+//! one place are off by the same then, and more of them say nothing new.
+//!
+//! Every read off the media tells how late its place is, with the noise of one completion. So each zone has a level, slopes
+//! along it and along its cylinders and some bends, and each of many places has its own lateness beyond that, which is
+//! believed as far as places differ by more than noise.
+
+use drive_profile::{Band, Profile};
+use units::{Angle, Lba, Sectors};
+
+use crate::estimate::number::{fraction, part, small};
+
+/// Into how many places a disk is divided.
+pub(crate) const PLACES: u64 = 256;
+/// Where a zone may bend, as parts of its length, and how far a bend reaches on either side.
+const BENDS: [f64; 4] = [0.2, 0.4, 0.6, 0.8];
+const REACH: f64 = 0.2;
+/// A level, a slope along the zone and one along each cylinder, and bends.
+const TERMS: usize = 3 + BENDS.len();
+/// What each is thought to deviate by before anything was read, in ns: slopes at either end.
+const BELIEF: [f64; TERMS] = [60_000.0, 60_000.0, 30_000.0, 20_000.0, 20_000.0, 20_000.0, 20_000.0];
+/// What places are thought to differ by at first, and at least, in ns.
+const APART: (f64, f64) = (20_000.0, 5_000.0);
+/// After so many reads it is looked again by how much they do.
+const LOOKED: u32 = 128;
+/// A read so many deviations off says no more than one that is no further.
+const CLIPPED: f64 = 2.5;
+
+type Terms = [f64; TERMS];
+
+/// What a zone's sectors are late by.
+#[derive(Clone, Debug)]
+struct Zone {
+    first: Lba,
+    len: Sectors,
+    /// The normal equations, and what solves them.
+    products: [Terms; TERMS],
+    sums: Terms,
+    found: Terms,
+}
+
+impl Zone {
+    fn new(first: Lba, len: Sectors) -> Self {
+        let mut products = [[0.0; TERMS]; TERMS];
+        for (nth, belief) in BELIEF.iter().enumerate() {
+            products[nth][nth] = 1.0 / (belief * belief);
+        }
+        Self { first, len, products, sums: [0.0; TERMS], found: [0.0; TERMS] }
+    }
+
+    /// What it is like at an address, which lies so far along its cylinder: from -1 to 1.
+    fn terms(&self, lba: Lba, on_cylinder: f64) -> Terms {
+        let along = part(lba.0.saturating_sub(self.first.0)) / part(self.len.0.max(1));
+        let mut terms = [1.0; TERMS];
+        terms[1] = 2.0 * along - 1.0;
+        terms[2] = on_cylinder;
+        for (term, bend) in terms[3..].iter_mut().zip(BENDS) {
+            *term = (1.0 - (along - bend).abs() / REACH).max(0.0);
+        }
+        terms
+    }
+
+    fn late(&self, terms: Terms) -> f64 {
+        product(terms, self.found)
+    }
+
+    fn learn(&mut self, terms: Terms, late: f64, weight: f64) {
+        for (nth, one) in terms.iter().enumerate() {
+            self.sums[nth] += weight * one * late;
+            for (product, other) in self.products[nth].iter_mut().zip(terms) {
+                *product += weight * one * other;
+            }
+        }
+        self.found = solved(&self.products, self.sums);
+    }
+}
+
+fn product(one: Terms, other: Terms) -> f64 {
+    one.iter().zip(other).map(|(one, other)| one * other).sum()
+}
+
+/// The solution of normal equations, by Cholesky's method: what was believed before leaves none without.
+fn solved(products: &[Terms; TERMS], mut sums: Terms) -> Terms {
+    let mut root = [[0.0; TERMS]; TERMS];
+    for row in 0..TERMS {
+        for column in 0..=row {
+            let known: f64 = (0..column).map(|nth| root[row][nth] * root[column][nth]).sum();
+            let rest = products[row][column] - known;
+            root[row][column] =
+                if row == column { rest.sqrt() } else { rest / root[column][column] };
+        }
+        let known: f64 = (0..row).map(|nth| root[row][nth] * sums[nth]).sum();
+        sums[row] = (sums[row] - known) / root[row][row];
+    }
+    for row in (0..TERMS).rev() {
+        let known: f64 = (row + 1..TERMS).map(|nth| root[nth][row] * sums[nth]).sum();
+        sums[row] = (sums[row] - known) / root[row][row];
+    }
+    sums
+}
+
+/// What was seen of one place of a zone: sums, each read by its weight.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    weight: f64,
+    late: f64,
+    terms: Terms,
+}
+
+impl Seen {
+    /// What it was late by beyond what its zone is, summed up.
+    fn beyond(&self, zone: &Zone) -> f64 {
+        self.late - zone.late(self.terms)
+    }
+}
+
+/// Addresses in a row in one zone, and which sector of its first cylinder the first of them lies on.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: Lba,
+    first_sector: u64,
+    sectors_per_track: u64,
+    zone: usize,
+}
+
+/// What was seen of all zones and places.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    runs: Vec<Run>,
+    surfaces: u64,
+    zones: Vec<Zone>,
+    /// Sectors of one place.
+    each: u64,
+    /// By zone and place.
+    seen: Vec<Vec<Seen>>,
+    /// What places differ by beyond their zones, in ns.
+    apart: f64,
+    reads: u32,
+}
+
+/// Where an address lies.
+struct Spot {
+    zone: usize,
+    place: usize,
+    terms: Terms,
+}
+
+impl Places {
+    /// Nothing seen of a disk with such a map.
+    pub(crate) fn new(map: &Profile) -> Self {
+        Self::of(&map.bands, map.surfaces, map.capacity())
+    }
+
+    fn of(bands: &[Band], surfaces: u32, sectors: Sectors) -> Self {
+        let (mut runs, mut zones): (Vec<Run>, Vec<Zone>) = (Vec::new(), Vec::new());
+        for band in bands {
+            let sectors_per_track = u64::from(band.sectors_per_track);
+            let before = runs.last().map(|run| run.sectors_per_track);
+            match zones.last_mut() {
+                Some(zone) if before == Some(sectors_per_track) => {
+                    zone.len = Sectors(band.lbas.end().0 - zone.first.0);
+                }
+                _ => zones.push(Zone::new(band.lbas.start, band.lbas.len)),
+            }
+            let (first, first_sector) = (band.lbas.start, band.first_sector);
+            runs.push(Run { first, first_sector, sectors_per_track, zone: zones.len() - 1 });
+        }
+        let each = sectors.0.div_ceil(PLACES).max(1);
+        let places = |zone: &Zone| usize::try_from(zone.len.0.div_ceil(each)).expect("few").max(1);
+        let seen = zones.iter().map(|zone| vec![Seen::default(); places(zone)]).collect();
+        let surfaces = surfaces.into();
+        Self { runs, surfaces, zones, each, seen, apart: APART.0, reads: 0 }
+    }
+
+    fn spot(&self, lba: Lba) -> Option<Spot> {
+        let run = self.runs.partition_point(|run| run.first <= lba).checked_sub(1)?;
+        let Run { first, first_sector, sectors_per_track, zone } = self.runs[run];
+        let track = (first_sector + lba.0 - first.0) / sectors_per_track.max(1);
+        let last = self.surfaces.saturating_sub(1);
+        let on_cylinder = 2.0 * part(track % self.surfaces.max(1)) / part(last.max(1)) - 1.0;
+        let on_cylinder = if last == 0 { 0.0 } else { on_cylinder };
+        let place = usize::try_from((lba.0 - self.zones[zone].first.0) / self.each).ok()?;
+        let place = place.min(self.seen[zone].len() - 1);
+        Some(Spot { zone, place, terms: self.zones[zone].terms(lba, on_cylinder) })
+    }
+
+    /// By how much sectors of a place are believed to come later than the map has it, in ns.
+    pub(crate) fn late(&self, lba: Lba) -> f64 {
+        let Some(Spot { zone, place, terms }) = self.spot(lba) else { return 0.0 };
+        let (seen, zone) = (&self.seen[zone][place], &self.zones[zone]);
+        zone.late(terms) + seen.beyond(zone) / (seen.weight + 1.0 / (self.apart * self.apart))
+    }
+
+    /// A read of a place came so much later than the map has it, as completions with such a noise tell; in ns.
+    pub(crate) fn learn(&mut self, lba: Lba, late: f64, noise: f64) {
+        let Some(Spot { zone, place, terms }) = self.spot(lba) else { return };
+        let (known, weight) = (self.late(lba), 1.0 / (noise * noise));
+        let late = late.clamp(known - CLIPPED * noise, known + CLIPPED * noise);
+        self.zones[zone].learn(terms, late, weight);
+        let seen = &mut self.seen[zone][place];
+        seen.weight += weight;
+        seen.late += weight * late;
+        for (sum, term) in seen.terms.iter_mut().zip(terms) {
+            *sum += weight * term;
+        }
+        self.reads += 1;
+        if self.reads.is_multiple_of(LOOKED) {
+            self.look();
+        }
+    }
+
+    /// By how much places differ: by what their sums vary more than noise has it.
+    fn look(&mut self) {
+        let (mut squares, mut weights) = (0.0, 0.0);
+        for (places, zone) in self.seen.iter().zip(&self.zones) {
+            for seen in places {
+                let beyond = seen.beyond(zone);
+                squares += beyond * beyond - seen.weight;
+                weights += seen.weight * seen.weight;
+            }
+        }
+        self.apart = (squares / weights).max(APART.1 * APART.1).sqrt();
+    }
+}
+
+/// How far a disk turns in so many ns, for a turn of `period` ns.
+pub(crate) fn angle(late: f64, period: f64) -> Angle {
+    Angle(small(fraction(late / period) * part(1 << 32)))
+}
+
+#[cfg(test)]
+mod tests {
+    use drive_profile::{HeadOrder, Skew};
+    use units::Extent;
+
+    use super::*;
+
+    const NOISE: f64 = 200_000.0;
+
+    /// A disk of one zone, of a million sectors.
+    fn places() -> Places {
+        let lbas = Extent::new(Lba(0), Sectors(1_000_000));
+        let band = Band {
+            lbas,
+            first_sector: 0,
+            first_cylinder: 0,
+            sectors_per_track: 500,
+            track_skew: Skew(0),
+            cylinder_skew: Skew(0),
+            first_angle: Angle(0),
+            heads: HeadOrder::Up,
+            chunk_read: Sectors(1),
+            chunk_write: Sectors(1),
+        };
+        Places::of(&[band], 4, Sectors(1_000_000))
+    }
+
+    /// About normal.
+    fn noise(nth: u64) -> f64 {
+        let draw = |nth: u64| fraction(part(nth) * 0.569_840_290_998_053);
+        NOISE * ((1..=12).map(|salt| draw(nth * 12 + salt)).sum::<f64>() - 6.0)
+    }
+
+    /// By how much what is known after so many reads is off at most, if sectors are so late.
+    fn worst(reads: u64, is: impl Fn(u64) -> f64) -> f64 {
+        let mut places = places();
+        for nth in 1..=reads {
+            let lba = nth * 618_034 % 1_000_000;
+            places.learn(Lba(lba), is(lba) + noise(nth), NOISE);
+        }
+        let off = |lba: u64| (places.late(Lba(lba)) - is(lba)).abs();
+        (0..1_000_000).step_by(9_973).map(off).fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn a_zone_that_drifts_away_from_the_map_is_followed() {
+        let off = worst(2_000, |lba| 60e3 - 0.12 * part(lba));
+        assert!(off < 25e3, "{off} ns off");
+    }
+
+    #[test]
+    fn places_that_differ_are_told_apart() {
+        // Ten places one way, ten the other.
+        let ten = 10 * 1_000_000_u64.div_ceil(PLACES);
+        let off = worst(40_000, |lba| if (lba / ten).is_multiple_of(2) { 80e3 } else { -80e3 });
+        assert!(off < 60e3, "{off} ns off");
+    }
+
+    #[test]
+    fn tracks_of_a_cylinder_are_told_apart() {
+        let off = worst(2_000, |lba| 20e3 * part(lba / 500 % 4));
+        assert!(off < 25e3, "{off} ns off");
+    }
+
+    #[test]
+    fn what_is_in_order_stays_where_it_is() {
+        let mut places = places();
+        assert!(places.late(Lba(500)).abs() < 1e-9);
+        places.learn(Lba(500), 100e3, NOISE);
+        let once = places.late(Lba(500));
+        assert!(once > 5e3 && once < 30e3, "{once} ns after one read");
+        // A hundredth of a turn.
+        let angle = f64::from(angle(places.late(Lba(500)), 100.0 * once).0) / 4_294_967_296.0;
+        assert!((angle - 0.01).abs() < 1e-6, "{angle} turns");
+    }
+}

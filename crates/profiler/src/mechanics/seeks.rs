@@ -1,0 +1,578 @@
+//! The seek curve.
+//!
+//! Distances close to each other where curves bend (short ones: every cylinder, then a few per cent apart) and evenly
+//! spaced where they are straight, each at a few probes: in coarse strides first, so that every later one has
+//! neighbours to be guessed from. Then wherever the lines from left and right do not meet on the line between two
+//! neighbours, another point is measured in between, until they do; and where movements vary so much
+//! that a point is not yet known well enough, it gets more probes for as long as there is time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::estimate::number::{at, duration, small};
+use crate::mechanics::overheads::Base;
+use crate::mechanics::prober::{Errand, Prober, Way};
+use crate::estimate::curve_smoothing::{AGREES, Sample, smooth};
+use crate::estimate::bisection::{Estimate, Prior, Threshold};
+use crate::estimate::variation::variation;
+use crate::bench::StopReason;
+
+/// Every distance up to this is measured.
+const EACH: u32 = 24;
+/// Beyond, each is longer by this part than the one before.
+const RATIO: u32 = 24;
+/// No two lie further apart than this part of the stroke.
+const PARTS: u32 = 400;
+/// The same at a glance.
+const QUICK: (u32, u32, u32) = (4, 5, 24);
+/// What a point is wanted to: a part of the curve, but at least some ns.
+pub(crate) const WITHIN: (f64, f64) = (0.03, 50_000.0);
+/// The standard error of a point is to be this part of that.
+const ERROR_PART: f64 = 0.14;
+/// Probes of one point at a time.
+pub(crate) const PROBES: usize = 14;
+/// A point that may be off by this part of its time, and by more than some ns, says nothing.
+const UNKNOWN: (f64, f64) = (0.1, 200_000.0);
+/// And how often so many, until it is not more uncertain than what it is wanted to, or than single movements are.
+const TIMES: usize = 3;
+/// The standard error that a point is to have on its own, as part of what it is wanted to, as long as time allows: what
+/// neighbours say of it is off where the curve bends, by as much as goes unnoticed.
+const ALONE_PART: f64 = 0.2;
+/// What a line between two points may be off, as part of what a point is wanted to.
+const BEND: f64 = 0.3;
+/// Rounds of points in between.
+const ROUNDS: u32 = 12;
+/// Distances at which the variation of single movements is looked for, after their middles are known, are probed in turn,
+/// so many times: the path is longer and shorter for seconds, and is to be so for all of them.
+const PILOT_ROUNDS: u32 = 12;
+/// And each so many times in its turn, at the same places about its middle.
+const PILOT_TIMES: u32 = 2;
+/// Rounds of more probes for points on their own: time ends them.
+const ROUNDS_ALONE: u32 = 200;
+/// How many of them until it is looked again where sectors lie.
+const PLACED: u32 = 8;
+/// How many deviations from the middle they ask.
+const ASIDE: [f64; 5] = [-1.0, 2.5, 0.0, 1.0, -2.5];
+/// After so long a way of no length is looked at again, in ns, by default and at a glance; by so many probes.
+const BESIDE: [f64; 2] = [1.5e9, 1e9];
+const BESIDE_PROBES: usize = 4;
+/// What movements vary by, as far as the phase is uncertain, in ns.
+pub(crate) const SPREAD_LEAST: f64 = 25_000.0;
+/// Movements that vary by more than the phase does, in ns.
+pub(crate) const VARIES: f64 = 3.0 * SPREAD_LEAST;
+/// Who asks where the answer is most in doubt is less certain of it than one who asks evenly, by this factor.
+pub(crate) const ADAPTIVE: f64 = 1.4;
+/// How many errors of a narrower line a wider one may be off, where movements vary.
+pub(crate) const AGREES_VARIED: f64 = 2.6;
+
+/// A curve under measurement.
+#[derive(Clone, Debug)]
+pub(crate) struct Curve {
+    errand: Errand,
+    points: BTreeMap<u32, Threshold>,
+    /// Distances that were asked anew.
+    asked: BTreeSet<u32>,
+    /// Distances and the standard deviations of movements there.
+    pub(crate) spreads: Vec<(u32, f64)>,
+    /// What a way of no distance takes.
+    base: f64,
+    /// When that was looked at last.
+    rested: f64,
+    quick: bool,
+}
+
+/// The distances that are measured in any case.
+fn distances(cylinders: u32, (each, ratio, parts): (u32, u32, u32)) -> Vec<u32> {
+    let last = cylinders - 1;
+    let most = (last / parts).max(1);
+    let mut list = Vec::new();
+    let mut distance = 1;
+    while distance < last {
+        list.push(distance);
+        distance += if distance < each { 1 } else { (distance / ratio).clamp(1, most) };
+    }
+    // What lies beyond the last is foretold from the last two: they are not to lie close to each other.
+    if list.len() > 1 && list.last().is_some_and(|before| last - before < most / 2) {
+        list.pop();
+    }
+    if last > 0 {
+        list.push(last);
+    }
+    list
+}
+
+impl Curve {
+    /// Nothing measured; `base` is what a way of no distance takes, in ns.
+    pub(crate) fn new(errand: Errand, base: f64, quick: bool) -> Self {
+        Self {
+            errand,
+            points: BTreeMap::new(),
+            asked: BTreeSet::new(),
+            spreads: Vec::new(),
+            base,
+            rested: 0.0,
+            quick,
+        }
+    }
+
+    /// Looks again what a way of no length takes, if that is some time ago.
+    pub(crate) fn rest(
+        &mut self,
+        prober: &mut Prober<'_, '_>,
+        base: &mut Base,
+    ) -> Result<(), StopReason> {
+        let now = at(prober.bench.now());
+        if now - self.rested < BESIDE[usize::from(self.quick)] {
+            return Ok(());
+        }
+        base.some(prober, BESIDE_PROBES)?;
+        self.rested = at(prober.bench.now());
+        Ok(())
+    }
+
+    /// What a way of no length takes, as it is known better now.
+    pub(crate) const fn rest_on(&mut self, base: f64) {
+        self.base = base;
+    }
+
+    /// How many movements were looked at.
+    pub(crate) fn samples(&self) -> u32 {
+        u32::try_from(self.points.values().map(Threshold::count).sum::<usize>()).unwrap_or(u32::MAX)
+    }
+
+    /// Measures until it is done or the time is over; what was measured is kept either way. What a way of no length takes
+    /// is measured beside it.
+    pub(crate) fn measure(
+        &mut self,
+        prober: &mut Prober<'_, '_>,
+        base: &mut Base,
+    ) -> Result<(), StopReason> {
+        let ended = self.measure_all(prober, base);
+        if let Some(found) = base.estimate() {
+            self.base = found.time;
+        }
+        ended
+    }
+
+    fn measure_all(&mut self, prober: &mut Prober<'_, '_>, base: &mut Base) -> Result<(), StopReason> {
+        let shape = if self.quick { QUICK } else { (EACH, RATIO, PARTS) };
+        // Over the whole stroke there are two tracks, and soon both are in memory.
+        let stroke = prober.stroke();
+        let list = distances(stroke - stroke / PARTS + 1, shape);
+        if list.is_empty() {
+            return Ok(());
+        }
+        self.pilot(prober, &list, base)?;
+        let mut stride = list.len().next_power_of_two();
+        while stride > 0 {
+            for nth in (0..list.len()).step_by(stride).chain([list.len() - 1]) {
+                self.point(prober, list[nth])?;
+                self.rest(prober, base)?;
+            }
+            stride /= 2;
+        }
+        self.place(prober, base);
+        if !self.quick {
+            self.ask_again(prober, base)?;
+        }
+        for _ in 0..ROUNDS {
+            let wanted = self.between();
+            if wanted.is_empty() {
+                break;
+            }
+            for distance in wanted {
+                self.point(prober, distance)?;
+                self.rest(prober, base)?;
+            }
+        }
+        if self.quick {
+            return Ok(());
+        }
+        self.place(prober, base);
+        self.ask_again(prober, base)?;
+        self.place(prober, base);
+        self.sharpen(prober, base)
+    }
+
+    /// Weighs all that was seen anew, by what is known by now of where sectors lie.
+    pub(crate) fn place(&mut self, prober: &Prober<'_, '_>, base: &mut Base) {
+        let late = |lba| prober.places.late(lba);
+        let spreads: Vec<f64> = self.points.keys().map(|distance| self.spread(*distance)).collect();
+        for (threshold, spread) in self.points.values_mut().zip(spreads) {
+            *threshold = threshold.placed(spread, late);
+        }
+        base.place(prober);
+        if let Some(found) = base.estimate() {
+            self.base = found.time;
+        }
+    }
+
+    /// More probes for the points that are known least on their own, for as long as there is time.
+    pub(crate) fn sharpen_alone(
+        &mut self,
+        prober: &mut Prober<'_, '_>,
+        base: &mut Base,
+    ) -> Result<(), StopReason> {
+        for nth in 0..ROUNDS_ALONE {
+            if nth % PLACED == 0 {
+                self.place(prober, base);
+            }
+            let alone = |(distance, threshold): (&u32, &Threshold)| {
+                let Estimate { time, error } = threshold.estimate();
+                (ADAPTIVE * error / self.within(time), *distance)
+            };
+            let vague: Vec<(f64, u32)> =
+                self.points.iter().map(alone).filter(|(doubt, _)| *doubt > ALONE_PART).collect();
+            if vague.is_empty() {
+                break;
+            }
+            self.refine_worst(prober, base, vague)?;
+        }
+        self.ask_again(prober, base)
+    }
+
+    /// Refines the worst quarter of some points, in the order of distances.
+    fn refine_worst(
+        &mut self,
+        prober: &mut Prober<'_, '_>,
+        base: &mut Base,
+        mut vague: Vec<(f64, u32)>,
+    ) -> Result<(), StopReason> {
+        vague.sort_unstable_by(|one, other| other.0.total_cmp(&one.0));
+        vague.truncate((self.points.len() / 4).max(1));
+        vague.sort_unstable_by_key(|(_, distance)| *distance);
+        for (_, distance) in vague {
+            let Some(mut threshold) = self.points.get(&distance).cloned() else { continue };
+            let ended = self.refine(prober, distance, &mut threshold, PROBES / 2);
+            self.points.insert(distance, threshold);
+            ended?;
+            self.rest(prober, base)?;
+        }
+        Ok(())
+    }
+
+    /// Measures points anew that lie far from the line between their neighbours: a wrong answer early on leads halving
+    /// astray, and bends are real. What two of three say holds.
+    fn ask_again(&mut self, prober: &mut Prober<'_, '_>, base: &mut Base) -> Result<(), StopReason> {
+        let known: Vec<(u32, Estimate)> =
+            self.points.iter().map(|(distance, one)| (*distance, one.estimate())).collect();
+        for three in known.windows(3) {
+            let [(low, below), (distance, found), (high, above)] = *three else { continue };
+            let along = f64::from(distance - low) / f64::from(high - low);
+            let line = below.time + (above.time - below.time) * along;
+            let doubt = 2.0 * (found.error + below.error.max(above.error));
+            if (found.time - line).abs() < BEND * self.within(line) + doubt {
+                continue;
+            }
+            if !self.asked.insert(distance) {
+                continue;
+            }
+            let Some(first) = self.points.remove(&distance) else { continue };
+            let mut tries = vec![first];
+            while tries.len() < 3 {
+                let ended = self.point(prober, distance);
+                if ended.is_err() {
+                    // What was known of it is known still.
+                    self.points.insert(distance, tries.swap_remove(0));
+                    return ended;
+                }
+                tries.extend(self.points.remove(&distance));
+            }
+            tries.sort_by(|one, other| one.estimate().time.total_cmp(&other.estimate().time));
+            let mut middle = tries.swap_remove(1);
+            for one in tries {
+                middle.join(&one);
+            }
+            self.points.insert(distance, middle);
+            self.rest(prober, base)?;
+        }
+        Ok(())
+    }
+
+    /// What a point at this time is wanted to.
+    fn within(&self, time: f64) -> f64 {
+        (WITHIN.0 * (time - self.base)).max(WITHIN.1)
+    }
+
+    /// What movements over this distance vary by.
+    fn spread(&self, distance: u32) -> f64 {
+        let above = self.spreads.partition_point(|known| known.0 < distance);
+        let below = above.checked_sub(1).and_then(|below| self.spreads.get(below));
+        match (below, self.spreads.get(above)) {
+            (None, None) => 100_000.0,
+            (Some((_, spread)), None) | (None, Some((_, spread))) => *spread,
+            (Some(low), Some(high)) => {
+                let root = |distance: u32| f64::from(distance).sqrt();
+                let along = (root(distance) - root(low.0)) / (root(high.0) - root(low.0));
+                low.1 + (high.1 - low.1) * along
+            }
+        }
+    }
+
+    /// What is believed of a distance from those around it.
+    fn prior(&self, distance: u32, turn: f64) -> Prior {
+        let below = self.points.range(..distance).next_back();
+        let above = self.points.range(distance + 1..).next();
+        let (Some((low, below)), Some((high, above))) = (below, above) else {
+            return Prior::Upto(self.base + 5.0 * turn);
+        };
+        let (below, above) = (below.estimate().time, above.estimate().time);
+        let along = f64::from(distance - low) / f64::from(high - low);
+        let error = (above - below).abs() * 0.12;
+        let about = below + (above - below) * along;
+        Prior::About(about, error.max(60_000.0).max(0.01 * about))
+    }
+
+    /// Probes a distance until it is known well enough, or often enough for once.
+    fn point(&mut self, prober: &mut Prober<'_, '_>, distance: u32) -> Result<(), StopReason> {
+        if self.points.contains_key(&distance) {
+            return Ok(());
+        }
+        let prior = self.prior(distance, prober.spindle.period());
+        let mut threshold = Threshold::new(prior, self.spread(distance));
+        let most = if self.quick { PROBES / 2 } else { PROBES };
+        let mut ended = Ok(());
+        for _ in 0..if self.quick { 1 } else { TIMES } {
+            ended = self.refine(prober, distance, &mut threshold, most);
+            let Estimate { time, error } = threshold.estimate();
+            // A wrong answer early on leads halving astray: it is not at its end then.
+            if ended.is_err() || error < self.within(time).max(self.spread(distance)) {
+                break;
+            }
+        }
+        if threshold.count() > 2 {
+            self.points.insert(distance, threshold);
+        }
+        ended
+    }
+
+    pub(crate) fn refine(
+        &self,
+        prober: &mut Prober<'_, '_>,
+        distance: u32,
+        threshold: &mut Threshold,
+        most: usize,
+    ) -> Result<(), StopReason> {
+        let enough = threshold.count() + most;
+        // What says nothing is tried again, but not for ever.
+        for _ in 0..2 * most {
+            let Estimate { time, error } = threshold.estimate();
+            let coarse = if self.quick { 2.0 } else { 1.0 };
+            if threshold.count() >= enough
+                || threshold.count() > 2 && error < coarse * ERROR_PART * self.within(time)
+            {
+                break;
+            }
+            if let Some(fact) =
+                prober.probe(Way::Cylinders(distance), threshold.median(), self.errand)?
+            {
+                threshold.learn(fact);
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out by how much single movements vary, at some distances.
+    fn pilot(
+        &mut self,
+        prober: &mut Prober<'_, '_>,
+        list: &[u32],
+        base: &mut Base,
+    ) -> Result<(), StopReason> {
+        let last = list[list.len() - 1];
+        // Each further than the one before by the same factor: the eighth root of the stroke, or its square.
+        let factor = f64::from(last).sqrt().sqrt().sqrt();
+        let factor = if self.quick { factor * factor * factor * factor } else { factor };
+        let mut pilots = Vec::new();
+        let mut next = 1.0;
+        while next < 1.01 * f64::from(last) {
+            let distance = small(next).clamp(1, last);
+            next *= factor.max(1.5);
+            let prior = Prior::Upto(self.base + 5.0 * prober.spindle.period());
+            let mut threshold = Threshold::new(prior, 60_000.0);
+            self.refine(prober, distance, &mut threshold, PROBES)?;
+            pilots.push((distance, threshold));
+        }
+        let rounds = if self.quick { PILOT_ROUNDS / 3 } else { PILOT_ROUNDS };
+        for _ in 0..rounds {
+            for (distance, threshold) in &mut pilots {
+                self.ask_aside(prober, *distance, threshold)?;
+                self.rest(prober, base)?;
+            }
+        }
+        let settled = |(distance, threshold): (u32, Threshold)| {
+            let (spread, time) = (variation(&threshold), threshold.estimate().time);
+            let mut settled = Threshold::new(Prior::About(time, 0.1 * time + 100_000.0), spread);
+            threshold.facts().iter().for_each(|fact| settled.learn(*fact));
+            (distance, spread, settled)
+        };
+        let found: Vec<_> = pilots.into_iter().map(settled).collect();
+        let spreads: Vec<f64> = found.iter().map(|(_, spread, _)| *spread).collect();
+        for (nth, (distance, spread, threshold)) in found.into_iter().enumerate() {
+            // One that varies far more than those beside it was answered wrong.
+            let beside = [nth.checked_sub(1), Some(nth + 1)].into_iter().flatten();
+            let beside = beside.filter_map(|nth| spreads.get(nth)).copied().fold(0.0, f64::max);
+            let spread = if beside > 0.0 { spread.min(2.0 * beside) } else { spread };
+            self.spreads.push((distance, spread));
+            if spread < f64::midpoint(spreads[nth], spread) {
+                continue;
+            }
+            self.points.insert(distance, threshold);
+        }
+        self.spreads.dedup_by_key(|known| known.0);
+        Ok(())
+    }
+
+    /// Asks a distance at and beside its middle, some times each.
+    fn ask_aside(
+        &self,
+        prober: &mut Prober<'_, '_>,
+        distance: u32,
+        threshold: &mut Threshold,
+    ) -> Result<(), StopReason> {
+        for _ in 0..PILOT_TIMES {
+            let spread = variation(threshold);
+            for aside in ASIDE {
+                let gap = (threshold.median() + aside * spread).max(self.base / 2.0);
+                if let Some(fact) = prober.probe(Way::Cylinders(distance), gap, self.errand)? {
+                    threshold.learn(fact);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether most movements vary, not some that were answered wrong.
+    fn varies(&self) -> bool {
+        let spreads = self.spreads.iter().map(|(_, spread)| *spread).collect();
+        crate::estimate::number::median(spreads).is_some_and(|spread| spread > VARIES)
+    }
+
+    /// Distances at which the line between two neighbours may be wrong by what matters.
+    fn between(&self) -> Vec<u32> {
+        let known: Vec<(f64, f64, f64)> = self
+            .points
+            .iter()
+            .map(|(distance, threshold)| {
+                let Estimate { time, error } = threshold.estimate();
+                (f64::from(*distance), time, error)
+            })
+            .collect();
+        let line = |a: (f64, f64, f64), b: (f64, f64, f64), x: f64| {
+            a.1 + (b.1 - a.1) * (x - a.0) / (b.0 - a.0)
+        };
+        let mut wanted = Vec::new();
+        for nth in 1..known.len().saturating_sub(2) {
+            let [before, low, high, behind] =
+                [known[nth - 1], known[nth], known[nth + 1], known[nth + 2]];
+            if high.0 - low.0 < 1.5 {
+                continue;
+            }
+            let middle = f64::midpoint(low.0, high.0);
+            let slope = |a: (f64, f64, f64), b: (f64, f64, f64)| (b.1 - a.1) / (b.0 - a.0);
+            let (left, right) = (slope(before, low), slope(high, behind));
+            // Where the lines from both sides meet is the bend, if there is one only.
+            let meet = (high.1 - low.1 + left * low.0 - right * high.0) / (left - right);
+            let inside = meet > low.0 && meet < high.0;
+            let x = if inside { meet } else { middle };
+            let straight = line(low, high, x);
+            let off = (line(before, low, x) - straight).abs();
+            let off = if inside { off } else { off.max((line(high, behind, x) - straight).abs()) };
+            let doubt =
+                (low.2 + high.2 + before.2.max(behind.2)) * if self.varies() { 2.0 } else { 1.0 };
+            if off > BEND * self.within(straight) + doubt {
+                let between = small(x).clamp(small(low.0) + 1, small(high.0) - 1);
+                wanted.push(between);
+            }
+        }
+        wanted
+    }
+
+    /// More probes for the points that are known least well, until all are known well enough.
+    fn sharpen(&mut self, prober: &mut Prober<'_, '_>, base: &mut Base) -> Result<(), StopReason> {
+        for _ in 0..400 {
+            let smoothed = self.smoothed();
+            let vague: Vec<(f64, u32)> = smoothed
+                .iter()
+                .map(|sample| (sample.error / self.within(sample.time), small(sample.distance)))
+                .filter(|(doubt, _)| *doubt > ERROR_PART)
+                .collect();
+            if vague.is_empty() {
+                break;
+            }
+            self.refine_worst(prober, base, vague)?;
+        }
+        Ok(())
+    }
+
+    /// The points, each with what its neighbours say of it, in ns with all that is beside the arm.
+    pub(crate) fn smoothed(&self) -> Vec<Sample> {
+        let varies = self.varies();
+        let samples: Vec<Sample> = self
+            .points
+            .iter()
+            .map(|(distance, threshold)| {
+                let Estimate { time, error } = threshold.estimate();
+                let error = if varies { ADAPTIVE * error } else { error };
+                Sample { distance: f64::from(*distance), time, error }
+            })
+            .collect();
+        smooth(&samples, if varies { AGREES_VARIED } else { AGREES })
+    }
+
+    /// The curve, as long as anything was measured of it.
+    pub(crate) fn seeks(&self, cylinders: u32) -> Option<drive_profile::findings::Seeks> {
+        let is_known = |sample: &&Sample| {
+            sample.error < (UNKNOWN.0 * (sample.time - self.base)).max(UNKNOWN.1)
+        };
+        let points: Vec<drive_profile::findings::SeekPoint> = self
+            .smoothed()
+            .iter()
+            .filter(is_known)
+            .map(|sample| drive_profile::findings::SeekPoint {
+                distance: small(sample.distance),
+                time: duration(sample.time - self.base),
+                error: duration(sample.error),
+                variation: duration(self.spread(small(sample.distance))),
+            })
+            .collect();
+        (!points.is_empty()).then(|| of_points(points, cylinders, self.samples()))
+    }
+}
+
+/// A curve through points.
+pub(crate) fn of_points(
+    points: Vec<drive_profile::findings::SeekPoint>,
+    cylinders: u32,
+    samples: u32,
+) -> drive_profile::findings::Seeks {
+    let curve = drive_profile::SeekTable {
+        points: points.iter().map(|point| (point.distance, point.time)).collect(),
+    };
+    let all = f64::from(cylinders);
+    let sum: f64 = (1..cylinders)
+        .map(|distance| (all - f64::from(distance)) * crate::estimate::number::ns(curve.time(distance)))
+        .sum();
+    drive_profile::findings::Seeks {
+        least: curve.time(1),
+        mean: duration(2.0 * sum / (all * all)),
+        full_stroke: curve.time(cylinders.saturating_sub(1)),
+        points,
+        samples,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_distances_are_all_there_and_long_ones_close_enough() {
+        let list = distances(10_022, (EACH, RATIO, PARTS));
+        assert_eq!(list[..24], (1..=24).collect::<Vec<u32>>());
+        assert_eq!(list.last(), Some(&10_021));
+        assert!(list.windows(2).all(|pair| pair[1] - pair[0] <= 33 && pair[1] > pair[0]));
+        assert!(list.len() < 500, "{}", list.len());
+        assert_eq!(distances(2, (EACH, RATIO, PARTS)), [1]);
+        assert!(distances(1, (EACH, RATIO, PARTS)).is_empty());
+    }
+}

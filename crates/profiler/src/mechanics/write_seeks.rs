@@ -1,0 +1,77 @@
+//! The seek curve before writes.
+
+use crate::estimate::number::{duration, ns};
+use crate::mechanics::overheads::Base;
+use crate::mechanics::prober::{Errand, Prober};
+use crate::mechanics::seeks::{ADAPTIVE, AGREES_VARIED, Curve, PROBES, SPREAD_LEAST, VARIES, of_points};
+use crate::estimate::curve_smoothing::{AGREES, Sample, level, smooth};
+use crate::estimate::bisection::{Estimate, Prior, Threshold};
+use crate::bench::StopReason;
+
+/// Distances at which ways before writes are compared with ways before reads.
+const WRITES: usize = 36;
+
+/// The curve before writes: the one before reads, and by how much the two differ, at far fewer distances. What a write
+/// over no distance takes is measured beside it.
+pub(crate) fn before_writes(
+    prober: &mut Prober<'_, '_>,
+    reads: &drive_profile::findings::Seeks,
+    base: &Base,
+) -> Result<Option<drive_profile::findings::Seeks>, StopReason> {
+    let mut base = base.again();
+    base.find(prober, PROBES)?;
+    let quick = prober.bench.budget().quick;
+    let known = &reads.points;
+    let varies = known.iter().any(|point| ns(point.variation) > VARIES);
+    let step = known.len().div_ceil(if quick { WRITES / 4 } else { WRITES }).max(1);
+    let Some(standing) = base.estimate() else { return Ok(None) };
+    let mut curve = Curve::new(Errand::ForcedWrite, standing.time, quick);
+    let mut apart: Vec<Sample> = Vec::new();
+    let mut samples = 0;
+    let last = known.len().saturating_sub(1);
+    for (nth, read) in known.iter().enumerate() {
+        // Counted from the longest, beyond which their line goes on: no two there lie close to each other.
+        if !(last - nth).is_multiple_of(step) && nth != 0 {
+            continue;
+        }
+        let seek = ns(read.time);
+        let expected = seek + apart.last().map_or(standing.time, |last| last.time);
+        let spread = ns(read.variation).max(SPREAD_LEAST);
+        let mut threshold = Threshold::new(Prior::About(expected, 250_000.0), spread);
+        let ended = curve.refine(prober, read.distance, &mut threshold, 2 * PROBES);
+        let Estimate { time, error } = threshold.estimate();
+        if threshold.count() > 2 {
+            samples += u32::try_from(threshold.count()).unwrap_or(0);
+            let error = if varies { ADAPTIVE * error } else { error };
+            apart.push(Sample { distance: f64::from(read.distance), time: time - seek, error });
+        }
+        match ended.and_then(|()| curve.rest(prober, &mut base)) {
+            Err(StopReason::OutOfTime) if apart.len() > WRITES / 8 => break,
+            ended => ended?,
+        }
+    }
+    let agrees = if varies { AGREES_VARIED } else { AGREES };
+    let apart = level(&apart, SPREAD_LEAST).unwrap_or_else(|| smooth(&apart, agrees));
+    let base = base.estimate().unwrap_or(standing).time;
+    let points: Vec<drive_profile::findings::SeekPoint> = known
+        .iter()
+        .map(|read| {
+            let apart = at_distance(&apart, f64::from(read.distance)) - base;
+            drive_profile::findings::SeekPoint { time: duration(ns(read.time) + apart), ..*read }
+        })
+        .collect();
+    Ok((!points.is_empty()).then(|| of_points(points, prober.profile.cylinders, samples)))
+}
+
+/// The difference at a distance: linear between samples, level beyond.
+fn at_distance(samples: &[Sample], distance: f64) -> f64 {
+    let above = samples.partition_point(|sample| sample.distance < distance);
+    match (above.checked_sub(1).and_then(|below| samples.get(below)), samples.get(above)) {
+        (None, None) => 0.0,
+        (Some(one), None) | (None, Some(one)) => one.time,
+        (Some(low), Some(high)) => {
+            let along = (distance - low.distance) / (high.distance - low.distance);
+            low.time + (high.time - low.time) * along
+        }
+    }
+}

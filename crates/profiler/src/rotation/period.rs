@@ -1,0 +1,250 @@
+//! The length of a turn, out of instants that are whole turns apart, some of them noticed late.
+//!
+//! A busy host notices completions late, by milliseconds now and then, and never early. Means over intervals suffer from
+//! that; so the search asks for the share of phases that lie together, to which a late one is one that does not.
+//! Phases that lie together at a frequency do so at its multiples too, and at no part of it: of all frequencies that are
+//! as good the lowest is the spindle's.
+
+use crate::estimate::angle::{real, wrap};
+
+/// The slowest and the fastest spindle that is looked for, in Hz: 2,400 and 36,000 turns a minute.
+const FREQUENCIES: (f64, f64) = (40.0, 600.0);
+/// Phases lie together from here on: 1 if all are one, 0 if they are anywhere.
+const TOGETHER_MIN: f64 = 0.4;
+/// Less than this comes about by chance.
+const CHANCE: f64 = 0.3;
+/// So good a part of the best is as good.
+const AS_GOOD: f64 = 0.9;
+/// And so good a part may yet turn out to be.
+const DOUBTED: f64 = 0.6;
+/// Frequencies are alike within this part.
+const ALIKE: f64 = 0.002;
+/// Instants of one place, at least, that say anything.
+const INSTANTS_MIN: usize = 4;
+
+/// What a search came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Found {
+    /// One turn, in ns.
+    Period(f64),
+    /// More instants would tell.
+    Undecided,
+    /// No period.
+    Nothing,
+}
+
+/// The longest time of which all instants of each place are multiples apart.
+pub(crate) fn search<'a>(places: impl Iterator<Item = &'a [f64]>) -> Found {
+    let places: Vec<&[f64]> = places.filter(|times| times.len() >= INSTANTS_MIN).collect();
+    let span = places.iter().map(|times| times[times.len() - 1] - times[0]).fold(0.0, f64::max);
+    if span <= 0.0 {
+        return Found::Nothing;
+    }
+    // A peak is as wide as one over the span.
+    let step = 0.2e9 / span;
+    let mut peaks: Vec<(f64, f64)> = Vec::new();
+    let (mut hertz, mut rising, mut last) = (FREQUENCIES.0, true, (0.0, 0.0));
+    while hertz < FREQUENCIES.1 {
+        let now = together(&places, hertz);
+        if rising && now < last.1 && last.1 > 0.5 * CHANCE {
+            peaks.push(sharpened(&places, last.0, step));
+        }
+        (rising, last, hertz) = (now > last.1, (hertz, now), hertz + step);
+    }
+    decided(&peaks)
+}
+
+/// The lowest frequency that is a part of the best peak's, and as good.
+///
+/// Rounds of reads that take about equally long make side peaks, which are lower, and the less so the fewer rounds there
+/// are: one that is nearly as high as the best, or a part of it that is not quite as good, asks for more reads.
+fn decided(peaks: &[(f64, f64)]) -> Found {
+    let most = peaks.iter().copied().max_by(|one, other| one.1.total_cmp(&other.1));
+    let Some((hertz, best)) = most.filter(|(_, together)| *together >= CHANCE) else {
+        return Found::Nothing;
+    };
+    if best < TOGETHER_MIN {
+        return Found::Undecided;
+    }
+    // Parts and multiples of one turn are at whole multiples of each other's frequency.
+    let multiple = |of: f64, one: f64| {
+        let times = of / one;
+        (times - (times + 0.5).floor()).abs() < ALIKE * times
+    };
+    let lowest = peaks.iter().find(|peak| peak.1 >= AS_GOOD * best && multiple(hertz, peak.0));
+    let Some(&(chosen, _)) = lowest else { return Found::Undecided };
+    let rival = |peak: &&(f64, f64)| {
+        let below = peak.0 < chosen * (1.0 - ALIKE) && multiple(chosen, peak.0);
+        let aside = !multiple(peak.0, chosen) && peak.1 >= AS_GOOD * best;
+        aside || below && peak.1 >= DOUBTED * best
+    };
+    if peaks.iter().any(|peak| rival(&peak)) {
+        return Found::Undecided;
+    }
+    Found::Period(1e9 / chosen)
+}
+
+/// The peak next to a frequency, and its height.
+fn sharpened(places: &[&[f64]], hertz: f64, step: f64) -> (f64, f64) {
+    let mut best = (hertz, 0.0);
+    let mut width = step;
+    for _ in 0..3 {
+        let middle = best.0;
+        for nth in -10..=10 {
+            let near = middle + width * f64::from(nth) / 10.0;
+            let found = together(places, near);
+            if found > best.1 {
+                best = (near, found);
+            }
+        }
+        width /= 5.0;
+    }
+    best
+}
+
+/// How much the phases of each place lie together at a frequency: the square of their mean arrow, less what so few have by
+/// chance.
+fn together(places: &[&[f64]], hertz: f64) -> f64 {
+    let (mut sum, mut weight) = (0.0, 0.0);
+    for times in places {
+        let (mut across, mut along) = (0.0, 0.0);
+        for time in *times {
+            let turns = (time - times[0]) * hertz / 1e9;
+            across += sine(turns);
+            along += sine(turns + 0.25);
+        }
+        let count = real(times.len() as u64);
+        sum += (across * across + along * along) / count - 1.0;
+        weight += count - 1.0;
+    }
+    sum / weight
+}
+
+/// A parabola for each half of a sine: the same on every machine.
+fn sine(turns: f64) -> f64 {
+    let phase = wrap(turns);
+    8.0 * phase * (1.0 - 2.0 * phase.abs())
+}
+
+/// Most often a line is laid anew through what lies near it.
+const ROUNDS: u32 = 6;
+/// What lies so many deviations off the line is none of its points; a deviation is taken from the half that lies nearest,
+/// which late ones do not move.
+const FAR: f64 = 3.5;
+/// The standard deviation of a normal distribution in its median distance from the middle.
+const DEVIATION: f64 = 1.4826;
+/// Nothing is timed more exactly, in ns.
+const EXACT: f64 = 1_000.0;
+
+/// The slope of lines through points (time, turns), one line for each place, all of one slope. Points that lie far off
+/// all others are left out, so that those that were noticed late do not tilt it.
+pub(crate) fn slope(places: &[&[(f64, f64)]]) -> Option<f64> {
+    let mut kept: Vec<Vec<(f64, f64)>> = places.iter().map(|reads| reads.to_vec()).collect();
+    let mut slope = least_squares(&kept)?;
+    for _ in 0..ROUNDS {
+        let levels: Vec<f64> = places
+            .iter()
+            .map(|reads| median(reads.iter().map(|(time, turns)| time - slope * turns)))
+            .collect();
+        let off = |level: f64, read: &(f64, f64)| (read.0 - slope * read.1 - level).abs();
+        let all = places.iter().zip(&levels);
+        let distances = all.flat_map(|(reads, level)| reads.iter().map(|read| off(*level, read)));
+        let reach = FAR * (DEVIATION * median(distances)).max(EXACT);
+        for ((reads, level), kept) in places.iter().zip(&levels).zip(&mut kept) {
+            *kept = reads.iter().filter(|read| off(*level, read) < reach).copied().collect();
+        }
+        slope = least_squares(&kept)?;
+    }
+    Some(slope)
+}
+
+fn least_squares(places: &[Vec<(f64, f64)>]) -> Option<f64> {
+    let (mut products, mut squares) = (0.0, 0.0);
+    for reads in places {
+        let count = real(reads.len().max(1) as u64);
+        let time = reads.iter().map(|read| read.0).sum::<f64>() / count;
+        let turns = reads.iter().map(|read| read.1).sum::<f64>() / count;
+        for read in reads {
+            products += (read.0 - time) * (read.1 - turns);
+            squares += (read.1 - turns) * (read.1 - turns);
+        }
+    }
+    (squares > 0.0).then(|| products / squares)
+}
+
+/// The middle one; 0 of none.
+pub(crate) fn median(numbers: impl Iterator<Item = f64>) -> f64 {
+    let mut numbers: Vec<f64> = numbers.collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers.get(numbers.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// The deviation by which a search that cuts distances off at five of it finds its own: that of a normal distribution,
+/// and more where some are late, as much as these need.
+pub(crate) fn deviation(distances: &[f64]) -> f64 {
+    let count = real(distances.len().max(1) as u64);
+    let mut square = distances.iter().map(|off| off * off).sum::<f64>() / count;
+    for _ in 0..64 {
+        let most = 25.0 * square;
+        square = distances.iter().map(|off| (off * off).min(most)).sum::<f64>() / count;
+    }
+    square.sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Instants that are 1 to 16 turns apart, each late by what `late` says.
+    fn instants(turn: f64, count: u32, late: impl Fn(u32) -> f64) -> Vec<f64> {
+        let (mut turns, mut word) = (0_u32, 12_345_u32);
+        (0..count)
+            .map(|nth| {
+                word = word.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                turns += 1 + (word >> 28);
+                f64::from(turns) * turn + late(nth)
+            })
+            .collect()
+    }
+
+    fn of_two(places: &[Vec<f64>; 2]) -> Found {
+        search(places.iter().map(Vec::as_slice))
+    }
+
+    #[test]
+    fn a_harmonic_is_never_taken_for_the_turn_however_exact_instants_are() {
+        for turn in [4e6, 5_997_000.0, 8_333_333.0, 11_111_111.0, 16_666_667.0] {
+            for late in [0.0, 20e3, 1e6] {
+                let of = |nth: u32| f64::from(nth % 7 / 5) * late;
+                let found = of_two(&[instants(turn, 32, of), instants(turn, 31, of)]);
+                let Found::Period(found) = found else { panic!("{turn} {late}: {found:?}") };
+                assert!((found / turn - 1.0).abs() < 1e-3, "{turn} {late}: {found}");
+            }
+        }
+    }
+
+    #[test]
+    fn instants_that_follow_nothing_have_no_period() {
+        for seed in 1..=20_u32 {
+            let of = |nth: u32| {
+                let word = (nth + 100 * seed).wrapping_mul(2_654_435_761);
+                f64::from((word ^ (word >> 15)).wrapping_mul(2_246_822_519)) / 1e2
+            };
+            let found = of_two(&[instants(43e6, 32, of), instants(43e6, 31, |nth| of(nth + 50))]);
+            assert!(!matches!(found, Found::Period(_)), "seed {seed}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn late_points_do_not_tilt_a_line() {
+        let line: Vec<(f64, f64)> = (0..400_u32)
+            .map(|nth| {
+                // The later half is on a loaded host: every third is late by a millisecond or two.
+                let late = if nth > 200 && nth % 3 == 0 { 2e6 } else { 0.0 };
+                (f64::from(nth) * 6e6 + late, f64::from(nth))
+            })
+            .collect();
+        let found = slope(&[&line]).expect("a line");
+        assert!((found / 6e6 - 1.0).abs() < 1e-9, "{found}");
+    }
+}

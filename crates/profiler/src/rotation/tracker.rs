@@ -1,0 +1,260 @@
+//! When a sector comes by: the disk's turning, followed from the completions of reads off the media.
+//!
+//! A completion is seen when its last sector has passed, some time later that is always the same, and with noise.
+//! That time cannot be told from where the disk stands, and need not be: all instants here are those at which a
+//! read *would be seen complete*, so that it cancels wherever two of them are compared.
+//!
+//! The turn's length is known from before to some parts in a million; what is left is a line through the
+//! differences between foretold and seen, in which old ones count less and less.
+
+use units::{Angle, Duration, Instant};
+
+use crate::estimate::number::{at, ns, part};
+
+/// One turn in 2⁻³² of a turn.
+const TURN: f64 = 4_294_967_296.0;
+/// After so many completions one counts for less than half.
+const MEMORY: f64 = 2_500.0;
+/// What the turn's length is believed from before: as if so many s² of evidence were there. A noise of 0.2 ms and
+/// an uncertainty of 20 parts in a million make 100.
+const BELIEF: f64 = 100e18;
+/// Who counted turns for a while knows their length as well as two means of forty completions so far apart: six times the
+/// square of that while.
+const COUNTED: f64 = 6.0;
+/// But no more than that: speed has its own ways in the long run.
+const BELIEF_MOST: f64 = 250_000e18;
+/// How far off a completion may be before anything is known of the noise.
+const NOISE_FIRST: f64 = 300_000.0;
+/// What a map of sectors is off by at least, in ns.
+const NOISE_LEAST: f64 = 25_000.0;
+/// A completion so many deviations off is none of the media, or from a sector that lies elsewhere.
+const OUTLIER: f64 = 4.5;
+/// One so many deviations off counts as if it were no further.
+const CLIPPED: f64 = 2.5;
+/// After so many of them in a row it is rather the disk that was lost.
+const LOST: u32 = 12;
+/// So many completions make a phase.
+const SETTLED: u32 = 24;
+
+/// Where the disk is.
+#[derive(Clone, Debug)]
+pub(crate) struct Spindle {
+    period: f64,
+    /// When angle 0 would be seen, once.
+    origin: f64,
+    /// The line's origin, and weighted sums of times since and differences there.
+    mean_at: f64,
+    weight: f64,
+    times: f64,
+    squares: f64,
+    offs: f64,
+    products: f64,
+    /// The mean square of what is left.
+    noise: f64,
+    belief: f64,
+    seen: u32,
+    strange: u32,
+}
+
+/// What a completion says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Sighting {
+    /// It fits: so many turns after the one that was foretold.
+    Turns(f64),
+    /// It came before what was asked for can have passed: not from the media.
+    Early,
+    /// It fits no turn.
+    Strange,
+}
+
+impl Spindle {
+    /// Of which turns of about this length were counted for so long before.
+    pub(crate) fn new(period: Duration, counted: Duration) -> Self {
+        let counted = ns(counted);
+        Self {
+            period: ns(period),
+            belief: (COUNTED * counted * counted).clamp(BELIEF, BELIEF_MOST),
+            origin: 0.0,
+            mean_at: 0.0,
+            weight: 0.0,
+            times: 0.0,
+            squares: 0.0,
+            offs: 0.0,
+            products: 0.0,
+            noise: NOISE_FIRST * NOISE_FIRST / 4.0,
+            seen: 0,
+            strange: 0,
+        }
+    }
+
+    /// One turn, in ns.
+    pub(crate) fn period(&self) -> f64 {
+        self.period * (1.0 + self.slope())
+    }
+
+    /// The standard deviation of completions about what was foretold, in ns.
+    pub(crate) fn noise(&self) -> f64 {
+        self.noise.sqrt().max(NOISE_LEAST)
+    }
+
+    /// Whether enough was seen to foretell anything.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.seen >= SETTLED
+    }
+
+    fn slope(&self) -> f64 {
+        if self.weight < 1.0 {
+            return 0.0;
+        }
+        let (time, off) = (self.times / self.weight, self.offs / self.weight);
+        let spread = self.squares - self.times * time;
+        (self.products - self.times * off) / (spread + self.belief)
+    }
+
+    /// By how much what comes at `time` comes later than a steady turn from the first sighting on would have it.
+    fn drift(&self, time: f64) -> f64 {
+        if self.weight < 1.0 {
+            return 0.0;
+        }
+        let mean = self.times / self.weight;
+        self.offs / self.weight + self.slope() * (time - self.mean_at - mean)
+    }
+
+    /// How long a sector's angle takes.
+    pub(crate) fn sweep(&self, angle: Angle) -> f64 {
+        f64::from(angle.0) / TURN * self.period
+    }
+
+    /// The first time not before `from` at which `angle` would be seen.
+    pub(crate) fn next(&self, angle: Angle, from: f64) -> f64 {
+        // Steady turns; by how much the real ones are longer is in the drift.
+        let base = self.origin + self.drift(from) + self.sweep(angle);
+        base + ((from - base) / self.period).ceil() * self.period
+    }
+
+    /// What is under the head when it is `time`.
+    pub(crate) fn angle(&self, time: f64) -> Angle {
+        let turns = (time - self.origin - self.drift(time)) / self.period;
+        let angle = (turns - turns.floor()) * TURN;
+        Angle(u32::try_from(crate::estimate::number::whole(angle) % (1 << 32)).expect("a part of a turn"))
+    }
+
+    /// By how much what ends at `end` was seen later than foretold; nothing if it is so far off that it was no passing of
+    /// that place.
+    pub(crate) fn off(&self, end: Angle, seen: Instant) -> Option<f64> {
+        let seen = at(seen);
+        let off = seen - self.next(end, seen - self.period / 2.0);
+        (off.abs() <= OUTLIER * self.noise()).then_some(off)
+    }
+
+    /// A read of which the end lies at `end` was seen complete at `seen`; the first time at which that could be
+    /// was foretold as `foretold`. Learns from it, and says what it was.
+    pub(crate) fn sight(&mut self, end: Angle, seen: Instant, foretold: f64) -> Sighting {
+        let seen = at(seen);
+        if self.seen == 0 {
+            self.origin = seen - self.sweep(end);
+            self.mean_at = seen;
+            self.observe(seen, 0.0);
+            return Sighting::Turns(0.0);
+        }
+        let half = self.period / 2.0;
+        let off = seen - self.next(end, seen - half);
+        let limit = (OUTLIER * self.noise()).min(half);
+        if off.abs() > limit && self.is_settled() {
+            self.strange += 1;
+            if self.strange >= LOST {
+                *self = Self {
+                    noise: self.noise,
+                    belief: self.belief,
+                    ..Self::new(
+                        Duration::from_nanos(crate::estimate::number::whole(self.period)),
+                        Duration::ZERO,
+                    )
+                };
+            }
+            return if seen < foretold - limit { Sighting::Early } else { Sighting::Strange };
+        }
+        self.strange = 0;
+        let turns = ((seen - off - foretold) / self.period + 0.5).floor();
+        if turns < 0.0 {
+            return Sighting::Early;
+        }
+        let share = 1.0 / part(u64::from(self.seen + 1)).min(MEMORY);
+        let clip = CLIPPED * self.noise();
+        let off = off.clamp(-clip, clip);
+        // What is clipped is missing from the squares: a twentieth of a normal distribution's.
+        self.noise += (1.05 * off * off - self.noise) * share.min(0.05);
+        self.observe(seen, off + self.drift(seen));
+        Sighting::Turns(turns)
+    }
+
+    fn observe(&mut self, seen: f64, off: f64) {
+        let moved = seen - self.mean_at;
+        // The line's origin goes with the latest completion, so that squares stay small.
+        self.squares += moved * moved * self.weight - 2.0 * moved * self.times;
+        self.products -= moved * self.offs;
+        self.times -= moved * self.weight;
+        self.mean_at = seen;
+        let keep = 1.0 - 1.0 / MEMORY;
+        for sum in [
+            &mut self.weight,
+            &mut self.times,
+            &mut self.squares,
+            &mut self.offs,
+            &mut self.products,
+        ] {
+            *sum *= keep;
+        }
+        // The latest is at the line's origin: it adds to the sums that do not hold its time.
+        self.weight += 1.0;
+        self.offs += off;
+        self.seen = self.seen.saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Completions of a disk whose turn is `ppm` longer than was believed, noisy by a tent of ± `noise` ns.
+    fn followed(ppm: f64, noise: f64) -> (Spindle, f64) {
+        let believed = Duration::from_millis(8);
+        let period = 8e6 * (1.0 + ppm / 1e6);
+        let mut spindle = Spindle::new(believed, Duration::ZERO);
+        let (mut worst, mut now) = (0.0_f64, 3e6);
+        for nth in 0..4_000_u64 {
+            let angle = Angle(u32::try_from(nth * 2_654_435_761 % (1 << 32)).expect("small"));
+            let pass = |from: f64| {
+                let base = f64::from(angle.0) / TURN * period;
+                base + ((from - base) / period).ceil() * period
+            };
+            let true_pass = pass(now + 4e6);
+            let foretold = spindle.next(angle, now + 4e6);
+            if nth > 2_000 {
+                let off = (foretold - true_pass + period / 2.0).rem_euclid(period) - period / 2.0;
+                worst = worst.max(off.abs());
+            }
+            let draw =
+                |salt: u64| crate::estimate::number::fraction(part(nth + salt) * 0.618_033_988_749_895);
+            let off = (draw(0) + crate::estimate::number::fraction(part(nth) * 0.754_877_666_246_693)
+                - 1.0)
+                * noise;
+            now = true_pass + off;
+            spindle.sight(angle, crate::estimate::number::instant(now), foretold);
+        }
+        (spindle, worst)
+    }
+
+    #[test]
+    fn sectors_are_foretold_to_a_tenth_of_the_noise() {
+        let (spindle, worst) = followed(9.0, 400_000.0);
+        assert!(worst < 40_000.0, "{worst} ns off");
+        assert!((spindle.period() / 8e6 - 1.0 - 9e-6).abs() < 4e-6, "{}", spindle.period());
+    }
+
+    #[test]
+    fn without_noise_only_the_turn_s_own_error_is_left() {
+        let (_, worst) = followed(7.0, 0.0);
+        assert!(worst < 2_000.0, "{worst} ns off");
+    }
+}

@@ -1,0 +1,134 @@
+//! What the drive's own queue does: random reads a second at rising depths, and how long a random read waits beside a
+//! sequential stream. Firmware that always takes what is nearest lets it starve.
+
+use units::{Duration, Extent, Lba, Operation, Sectors};
+
+use drive_profile::findings::{DepthPoint, Starvation};
+use crate::estimate::number::{at, ns, part, whole};
+use crate::mechanics::prober::Prober;
+use crate::bench::{StopReason};
+use crate::target::{Tag};
+
+/// Depths that are looked at.
+const DEPTHS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
+/// Depths at which a read may starve.
+const STARVING: [u32; 5] = [1, 2, 4, 8, 32];
+/// How long random reads are counted.
+const TIME: Duration = Duration::from_millis(1_200);
+/// How long starvation is looked for at one depth.
+const STARVATION: Duration = Duration::from_millis(5_000);
+/// The same at a glance.
+const QUICK: (Duration, Duration) = (Duration::from_millis(120), Duration::from_millis(700));
+/// And the deepest.
+const QUICK_DEEPEST: u32 = 4;
+/// Who waits so long starves.
+pub const STARVATION_WAIT: Duration = Duration::from_millis(500);
+/// Random reads are of so many sectors: 4 KiB.
+const RANDOM: Sectors = Sectors(8);
+/// The stream's, 128 KiB.
+const STREAM: Sectors = Sectors(256);
+
+/// Random reads a second.
+pub(crate) fn random(prober: &mut Prober<'_, '_>) -> Result<Vec<DepthPoint>, StopReason> {
+    let mut points = Vec::new();
+    let deepest = prober.bench.depth_max();
+    let time = if prober.bench.budget().quick { QUICK.0 } else { TIME };
+    prober.lose();
+    for depth in DEPTHS.into_iter().filter(|depth| *depth <= deepest) {
+        let len = Sectors(RANDOM.0.max(prober.block().0));
+        let began = at(prober.bench.now());
+        let mut done = 0_u32;
+        let mut counted = began;
+        while prober.bench.outstanding() > 0 || at(prober.bench.now()) - began < ns(time) {
+            let open = at(prober.bench.now()) - began < ns(time);
+            while open && prober.bench.outstanding() < depth {
+                let extent = prober.anywhere(len);
+                prober.bench.submit(Operation::read(extent)).inspect_err(|_| ())?;
+            }
+            prober.bench.complete();
+            if open {
+                done += 1;
+                counted = at(prober.bench.now());
+            }
+        }
+        let per_1000_s = whole(f64::from(done) * 1e12 / (counted - began).max(1.0));
+        points.push(DepthPoint { depth, per_1000_s, samples: done });
+    }
+    Ok(points)
+}
+
+/// A stream and one random read at a time.
+struct Beside {
+    stream: u64,
+    random: Option<(Tag, f64)>,
+    longest: f64,
+    reads: u32,
+}
+
+impl Beside {
+    fn feed(&mut self, prober: &mut Prober<'_, '_>, depth: u32) -> Result<(), StopReason> {
+        // At depth 1 the two take turns.
+        let alone = depth == 1 && self.reads % 2 == 1;
+        if self.random.is_none() && (depth > 1 || !alone) && prober.bench.outstanding() < depth {
+            let len = Sectors(RANDOM.0.max(prober.block().0));
+            let extent = prober.anywhere(len);
+            let (tag, submitted) = prober.bench.submit(Operation::read(extent))?;
+            self.random = Some((tag, at(submitted)));
+        }
+        while prober.bench.outstanding() < depth {
+            if self.stream + STREAM.0 > prober.profile.capacity().0 {
+                self.stream = 0;
+            }
+            let extent = Extent::new(Lba(self.stream), STREAM);
+            prober.bench.submit(Operation::read(extent))?;
+            self.stream += STREAM.0;
+        }
+        Ok(())
+    }
+
+    /// Runs for `time`, and for as long as the last random read still waits.
+    fn run(&mut self, prober: &mut Prober<'_, '_>, depth: u32, time: Duration) -> Result<(), StopReason> {
+        let end = at(prober.bench.now()) + ns(time);
+        loop {
+            let over = at(prober.bench.now()) >= end;
+            if over && self.random.is_none() {
+                return Ok(());
+            }
+            self.feed(prober, depth)?;
+            let completion = prober.bench.complete();
+            if let Some((tag, submitted)) = self.random
+                && tag == completion.tag
+            {
+                self.longest = self.longest.max(at(completion.completed) - submitted);
+                self.random = None;
+            }
+            self.reads += 1;
+        }
+    }
+}
+
+/// How long a random read waits at rising depths, itself among them.
+pub(crate) fn starvation(prober: &mut Prober<'_, '_>) -> Result<Starvation, StopReason> {
+    let mut found = Starvation { waits: Vec::new(), safe_depth: 0 };
+    let deepest = prober.bench.depth_max();
+    let quick = prober.bench.budget().quick;
+    let deepest = if quick { deepest.min(QUICK_DEEPEST) } else { deepest };
+    let time = if quick { QUICK.1 } else { STARVATION };
+    prober.lose();
+    let mut safe = true;
+    let start = whole(part(prober.profile.capacity().0) / 3.0) / STREAM.0 * STREAM.0;
+    for depth in STARVING.into_iter().filter(|depth| *depth <= deepest) {
+        let mut beside = Beside { stream: start, random: None, longest: 0.0, reads: 0 };
+        let time = if depth == 1 { time / 4 } else { time };
+        let ended = beside.run(prober, depth, time);
+        prober.bench.drain();
+        ended?;
+        let longest = crate::estimate::number::duration(beside.longest);
+        found.waits.push((depth, longest));
+        safe &= longest < STARVATION_WAIT;
+        if safe {
+            found.safe_depth = depth;
+        }
+    }
+    Ok(found)
+}

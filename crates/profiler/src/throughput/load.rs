@@ -1,0 +1,183 @@
+//! A closed loop of commands: so many outstanding, a new one for each that ends.
+
+use drive_profile::findings::AccessPattern;
+use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
+
+use crate::bench::{Bench, StopReason};
+use drive_profile::findings::OutlierReason;
+use crate::target::{Completion, Outcome, Tag};
+
+/// A sequence of places.
+#[derive(Debug)]
+pub(crate) struct Addresses {
+    access: AccessPattern,
+    len: Sectors,
+    /// Addresses of this length on the device.
+    count: u64,
+    next: u64,
+}
+
+impl Addresses {
+    /// Addresses of `len` on a device of so many sectors; random ones differ from those of another `stream`.
+    pub(crate) fn new(access: AccessPattern, len: Sectors, sectors: Sectors, stream: u64) -> Self {
+        let count = (sectors.0 / len.0).max(1);
+        let next = match access {
+            AccessPattern::Sequential => mixed(stream) % count,
+            AccessPattern::Random => stream << 32,
+        };
+        Self { access, len, count, next }
+    }
+
+    /// The next place.
+    pub(crate) fn take(&mut self) -> Extent {
+        let nth = match self.access {
+            AccessPattern::Sequential => self.next % self.count,
+            AccessPattern::Random => mixed(self.next) % self.count,
+        };
+        self.next = self.next.wrapping_add(1);
+        Extent::new(Lba(nth * self.len.0), self.len)
+    }
+}
+
+/// The bits of a number, mixed until no neighbours look alike (Steele, Lea and Flood, Fast splittable pseudorandom number
+/// generators, 2014: `SplitMix`'s output function).
+const fn mixed(number: u64) -> u64 {
+    let mut bits = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+/// How a loop ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Until {
+    /// After so long.
+    pub(crate) time: Duration,
+    /// Or after so many commands.
+    pub(crate) commands: usize,
+}
+
+/// What a loop saw.
+#[derive(Clone, Debug)]
+pub(crate) struct Loaded {
+    pub(crate) began: Instant,
+    /// In the order in which they were noticed; those that failed are left out.
+    pub(crate) done: Vec<Completion>,
+    /// Where each of them was.
+    pub(crate) places: Vec<Lba>,
+}
+
+impl Loaded {
+    /// The latencies.
+    pub(crate) fn latencies(&self) -> Vec<Duration> {
+        self.done.iter().map(|done| done.completed.since(done.submitted)).collect()
+    }
+
+    /// The mean time between two ends. What was outstanding when no more was asked for does not count: nothing took the
+    /// place of what ended.
+    pub(crate) fn interval(&self) -> Option<Duration> {
+        let (first, last) = (self.done.first()?, self.done.last()?);
+        let more = u64::try_from(self.done.len()).ok()?.checked_sub(1).filter(|more| *more > 0)?;
+        Some(last.completed.since(first.completed) / more)
+    }
+}
+
+/// Keeps `depth` commands out of `operations` at the drive.
+///
+/// # Errors
+/// As [`Bench::check`]; nothing is outstanding then.
+pub(crate) fn load(
+    bench: &mut Bench<'_>,
+    depth: u32,
+    until: Until,
+    mut operations: impl FnMut() -> Operation,
+) -> Result<Loaded, StopReason> {
+    let began = bench.now();
+    let end = began + until.time;
+    let depth = depth.clamp(1, bench.depth_max());
+    let mut loaded = Loaded { began, done: Vec::new(), places: Vec::new() };
+    let mut under_way = Vec::new();
+    let mut asked = 0;
+    let mut more = |bench: &mut Bench<'_>, under_way: &mut Vec<(Tag, Lba)>| {
+        if asked == until.commands {
+            return Ok(());
+        }
+        asked += 1;
+        let operation = operations();
+        let (tag, _) = bench.submit(operation).inspect_err(|_| bench.drain())?;
+        under_way.push((tag, operation.extent.start));
+        Ok(())
+    };
+    for _ in 0..depth {
+        more(bench, &mut under_way)?;
+    }
+    while bench.outstanding() > 0 {
+        let completion = bench.complete();
+        let known = under_way.iter().position(|(tag, _)| *tag == completion.tag);
+        let (_, lba) = under_way.swap_remove(known.expect("it was submitted"));
+        if completion.outcome == Outcome::Failed {
+            bench.outlier(lba, OutlierReason::Failed);
+        } else {
+            loaded.done.push(completion);
+            loaded.places.push(lba);
+        }
+        if completion.completed >= end {
+            break;
+        }
+        more(bench, &mut under_way)?;
+    }
+    bench.drain();
+    Ok(loaded)
+}
+
+/// Loads it with reads.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn read(
+    bench: &mut Bench<'_>,
+    depth: u32,
+    until: Until,
+    places: &mut Addresses,
+) -> Result<Loaded, StopReason> {
+    load(bench, depth, until, || Operation::read(places.take()))
+}
+
+/// Rests for so long.
+///
+/// # Errors
+/// As [`Bench::check`].
+pub(crate) fn rest(bench: &mut Bench<'_>, time: Duration) -> Result<(), StopReason> {
+    bench.check()?;
+    let until = bench.now() + time;
+    bench.wait_until(until);
+    Ok(())
+}
+
+/// Looks at the clock so often, to see how often somebody else has the processor.
+const LOOKS: u32 = 1 << 19;
+/// But for no longer, and for no more than this part of what a stage has left.
+const LOOKS_TIME: Duration = Duration::from_secs(1);
+const LOOKS_PART: u64 = 16;
+/// Whoever sees so much of the clock pass at once was not there meanwhile.
+const ABSENT: Duration = Duration::from_micros(500);
+
+/// The percentage of the time for which whoever is busy here is kept waiting for a processor.
+pub(crate) fn absent_percent(bench: &mut Bench<'_>) -> u64 {
+    let most = LOOKS_TIME.min(bench.left() / LOOKS_PART);
+    let began = bench.now();
+    let (mut last, mut absent) = (began, Duration::ZERO);
+    for _ in 0..LOOKS {
+        let now = bench.now();
+        let passed = now.since(last);
+        if passed > ABSENT {
+            absent += passed;
+        }
+        last = now;
+        if last.since(began) > most {
+            break;
+        }
+    }
+    let all = last.since(began).as_nanos();
+    (absent.as_nanos() * 100).checked_div(all).unwrap_or(0)
+}
