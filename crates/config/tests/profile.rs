@@ -5,12 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use drive::Model;
-use profiler::dynamics::{
+use drive_profile::findings::{
+    AccessPattern, Flash, FlushTime, LimitedQuantity, Rate, RateLimit, ReadsDuringWrites,
+    RotationTest, RotationVerdict,
+};
+use drive_profile::findings::{
     ChunkPoint, Chunks, DepthPoint, Dynamics, Overheads, Prediction, ReadBuffer, SeekPoint, Seeks,
     Starvation, WriteBuffer,
 };
-use profiler::flash::{Access, Allowance, Beside, Flash, Flush, Limit, Rate, Turning, Verdict};
-use profiler::{Figure, Findings, Geometry, Outlier, Reason, Rotation, Spindle, Stage, Zone};
+use drive_profile::findings::{
+    Figure, Findings, Geometry, Outlier, OutlierReason, Rotation, Spindle, Stage, Zone,
+};
 use spindle_config::profile::{Device, Measured, Processor, Run, assumed};
 use spindle_config::{Plan, drives};
 use units::{Bytes, Duration, Lba, Op, Sectors, Share};
@@ -134,19 +139,19 @@ fn dynamics(model: &Model) -> Dynamics {
 fn truth(name: &str) -> Measured {
     let model = drives::library(name).expect("in it").check().expect("a drive");
     let spec = model.spec();
-    let spindle = Spindle::Turns(Rotation {
+    let spindle = Spindle::Rotating(Rotation {
         period: Figure { spread: Duration::from_nanos(3), ..time(model.period().as_nanos()) },
         period_picos: model.period().as_nanos() * 1_000 + 333,
         noise: Duration::from_micros(200),
         wander: Duration::from_nanos(80),
-        forgets: 40,
+        eviction_reads: 40,
         hit_below: Duration::from_millis(1),
     });
     let findings = Findings {
         done: vec![Stage::Rotation, Stage::Zones],
         outliers: vec![
-            Outlier { lba: Lba(12_345), stage: Stage::Zones, reason: Reason::Elsewhere },
-            Outlier { lba: Lba(0), stage: Stage::Seeks, reason: Reason::Failed },
+            Outlier { lba: Lba(12_345), stage: Stage::Zones, reason: OutlierReason::Remapped },
+            Outlier { lba: Lba(0), stage: Stage::Seeks, reason: OutlierReason::Failed },
         ],
         outliers_more: 3,
         spindle: Some(spindle),
@@ -178,7 +183,7 @@ fn truth(name: &str) -> Measured {
 fn flash() -> Flash {
     let rate = Rate {
         op: Op::Write,
-        access: Access::Sequential,
+        access: AccessPattern::Sequential,
         len: Sectors(128),
         depth: 8,
         interval: time(10_204),
@@ -187,26 +192,26 @@ fn flash() -> Flash {
         latency_max: Duration::from_millis(2),
     };
     Flash {
-        turning: Some(Turning {
-            verdict: Verdict::AtOnce,
+        rotation_test: Some(RotationTest {
+            verdict: RotationVerdict::TooFast,
             median: Duration::from_nanos(76_925),
             spread: Duration::from_nanos(1),
             samples: 48,
         }),
-        limits: vec![Limit {
-            of: Allowance::Commands,
+        limits: vec![RateLimit {
+            of: LimitedQuantity::Commands,
             per_second: figure(3_000, 2),
             burst: figure(20_000, 150),
         }],
-        rates: vec![rate.clone(), Rate { op: Op::Read, access: Access::Random, ..rate }],
+        rates: vec![rate.clone(), Rate { op: Op::Read, access: AccessPattern::Random, ..rate }],
         write_buffer: Some(figure(Sectors(32_768), Sectors(64))),
-        beside: Some(Beside {
+        reads_during_writes: Some(ReadsDuringWrites {
             alone: time(76_925),
             mean: time(2_003_265),
             p99: Duration::from_millis(3),
             max: Duration::from_millis(4),
         }),
-        flushes: vec![Flush { writes: 8, time: time(960_893) }],
+        flushes: vec![FlushTime { writes: 8, time: time(960_893) }],
     }
 }
 
@@ -224,7 +229,7 @@ fn what_is_written_is_read_back() {
     }
     let mut measured = truth("cheetah9LP");
     measured.findings =
-        Findings { flash: flash(), spindle: Some(Spindle::Still), ..Findings::default() };
+        Findings { flash: flash(), spindle: Some(Spindle::NotRotating), ..Findings::default() };
     measured.run = Run::default();
     measured.device.model = None;
     same(&measured);
@@ -335,7 +340,9 @@ fn config(lines: &str, profile: &str) -> Result<Plan, spindle_config::ConfigErro
 #[test]
 fn a_disk_with_a_profile_is_scheduled_by_it() {
     let mut measured = truth("st318437lw");
-    let Some(Spindle::Turns(rotation)) = &mut measured.findings.spindle else { panic!("it turns") };
+    let Some(Spindle::Rotating(rotation)) = &mut measured.findings.spindle else {
+        panic!("it turns")
+    };
     rotation.period.value = Duration::from_nanos(8_400_000);
     measured.findings.geometry.as_mut().expect("a map").bands[0].chunk_read = Sectors(77);
     let lines = "drive = \"st318437lw\"\nprofile = \"measured.toml\"\nestimate = \"profile\"";
@@ -370,7 +377,7 @@ fn a_profile_makes_a_drive_where_no_other_is_named() {
 #[test]
 fn a_profile_that_is_none_or_of_another_drive_is_refused() {
     let mut still = truth("cheetah9LP");
-    still.findings.spindle = Some(Spindle::Still);
+    still.findings.spindle = Some(Spindle::NotRotating);
     let mut seekless = truth("cheetah9LP");
     seekless.findings.dynamics.seek = None;
     let good = truth("cheetah9LP").to_toml();
@@ -401,7 +408,7 @@ fn a_profile_of_flash_makes_a_drive_whose_file_is_read_back() {
     let mut measured = truth("cheetah9LP");
     let rates = [(1, 76_925), (32, 10_204)].map(|(depth, interval)| Rate {
         op: Op::Read,
-        access: Access::Random,
+        access: AccessPattern::Random,
         len: Sectors(8),
         depth,
         interval: time(interval),
@@ -411,7 +418,7 @@ fn a_profile_of_flash_makes_a_drive_whose_file_is_read_back() {
     });
     measured.findings = Findings {
         flash: Flash { rates: rates.to_vec(), ..Flash::default() },
-        spindle: Some(Spindle::Still),
+        spindle: Some(Spindle::NotRotating),
         ..Findings::default()
     };
     let spec = measured.flash_spec().expect("what it takes");

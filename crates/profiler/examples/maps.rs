@@ -10,10 +10,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use drive::{AnyModel, Model};
+use drive_profile::findings::Geometry;
 use judged::drawn::{drawn, invented};
 use judged::{NOISE, SKEWS_OFF_MAX, held, mapped, period_off, runs, skews_off};
 use sim::BenchTarget;
-use spindle_profiler::{Budget, Geometry};
+use spindle_profiler::Budget;
 
 /// Whether the whole map of this drive was found, with noise of this seed.
 fn run(name: &str, model: &Arc<Model>, seed: u64) -> bool {

@@ -12,13 +12,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use drive::{AnyModel, Model};
+use drive_profile::findings::{Findings, Spindle, Stage};
 use judged::drawn::invented;
 use judged::dynamics::{
     missed_of_buffers, missed_of_chunks, missed_of_glance, worst, worst_of_writes,
 };
 use judged::{SKEWS_OFF_MAX, held, real, runs};
 use sim::BenchTarget;
-use spindle_profiler::{Bench, Budget, Findings, Progress, Spindle, Stage, measure};
+use spindle_profiler::{Bench, Budget, Progress, measure};
 use units::Duration;
 
 const NOISE: Duration = Duration::from_micros(200);
@@ -30,7 +31,7 @@ const TIME_QUICK: Duration = Duration::from_secs(60);
 
 /// What a glance says that is not so.
 fn missed_at_a_glance(model: &Arc<Model>, found: &Findings) -> Vec<String> {
-    let Some(Spindle::Turns(_)) = found.spindle else { return vec!["no turn".to_owned()] };
+    let Some(Spindle::Rotating(_)) = found.spindle else { return vec!["no turn".to_owned()] };
     let dynamics = &found.dynamics;
     let mut missed = missed_of_glance(model, found);
     missed.extend(missed_of_chunks(model, dynamics));
@@ -41,7 +42,7 @@ fn missed_at_a_glance(model: &Arc<Model>, found: &Findings) -> Vec<String> {
 /// What a profile misses of the drive's own figures.
 fn missed(model: &Arc<Model>, found: &Findings) -> Vec<String> {
     let mut missed = Vec::new();
-    let Some(Spindle::Turns(turns)) = found.spindle else { return vec!["no turn".to_owned()] };
+    let Some(Spindle::Rotating(turns)) = found.spindle else { return vec!["no turn".to_owned()] };
     let turn = real(model.period().as_nanos()) * 1e3;
     let off = (real(turns.period_picos) / turn - 1.0) * 1e6;
     if off.abs() > 10.0 {

@@ -5,9 +5,9 @@ use core::ops::ControlFlow;
 
 use units::{Duration, Instant, Lba, Operation};
 
-use drive_profile::findings::{Findings, Outlier, OutlierReason, Stage};
 use crate::limits::DEPTH_MAX;
 use crate::target::{Completion, Facts, Outcome, Tag, Target};
+use drive_profile::findings::{Findings, Outlier, OutlierReason, Stage};
 
 /// Why measuring stopped before it was done. What was found until then is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,21 +3,21 @@
 use drive_profile::Profile;
 use units::{Duration, Instant, Sectors};
 
-use crate::mechanics::write_seeks;
-use crate::cache::read_buffer::{self, Memory};
-use crate::throughput::chunks::{FILLED_MAX, chunks};
+use crate::bench::{Bench, StopReason};
 use crate::cache::firmware_policies;
 use crate::cache::hit_timing::{self, Hits};
+use crate::cache::read_buffer::{self, Memory};
+use crate::cache::write_buffer;
 use crate::estimate::number::ns;
+use crate::host_path::idle_latency;
 use crate::mechanics::overheads::{self, Base, Own};
+use crate::mechanics::prediction;
 use crate::mechanics::prober::{Errand, Prober};
 use crate::mechanics::seeks::Curve;
-use crate::cache::write_buffer;
-use crate::host_path::idle_latency;
-use crate::mechanics::prediction;
+use crate::mechanics::write_seeks;
+use crate::throughput::chunks::{FILLED_MAX, chunks};
 use crate::throughput::depth;
 use drive_profile::findings::{Figure, Stage};
-use crate::bench::{Bench, StopReason};
 
 /// What a stage may take, by default and at a glance.
 const fn time(stage: Stage) -> [Duration; 2] {
@@ -107,10 +107,9 @@ pub fn measure(bench: &mut Bench<'_>, map: &Profile) -> Result<(), StopReason> {
         match ended {
             Ok(()) => run.prober.bench.findings.finish(stage),
             Err(StopReason::OutOfTime) if run.prober.bench.has_time() => {
-                run.prober
-                    .bench
-                    .findings
-                    .add_note(format!("{stage}: not all of it was measured in the time that it has"));
+                run.prober.bench.findings.add_note(format!(
+                    "{stage}: not all of it was measured in the time that it has"
+                ));
             }
             Err(halt) => return Err(halt),
         }
@@ -266,7 +265,8 @@ impl Run<'_, '_> {
     /// What its firmware does with reads.
     fn habits(&mut self) -> Result<(), StopReason> {
         if let Some(mut memory) = self.prober.bench.findings.dynamics.read_buffer {
-            memory.waits = firmware_policies::waits(&mut self.prober, self.base, memory.ahead.value)?;
+            memory.waits =
+                firmware_policies::waits(&mut self.prober, self.base, memory.ahead.value)?;
             memory.keeps = firmware_policies::keeps(&mut self.prober)?;
             self.prober.bench.findings.dynamics.read_buffer = Some(memory);
         }
@@ -295,7 +295,8 @@ impl Run<'_, '_> {
         let segments = memory.map_or(SEGMENTS_FIRST, |memory| memory.segments.value);
         let bus = self.writes.or(self.hits).filter(|_| errand == Errand::ForcedWrite);
         // The heads may be there before the data is, which comes over the bus.
-        let data = bus.map_or(0.0, |hits| hits.sector * crate::estimate::number::part(self.prober.block().0));
+        let data = bus
+            .map_or(0.0, |hits| hits.sector * crate::estimate::number::part(self.prober.block().0));
         Base::new(&self.prober, errand, segments, data).knowing(self.own)
     }
 

@@ -44,6 +44,7 @@ mod throughput;
 pub use bench::{Bench, Budget, Progress, ProgressSink, StopReason, Timed};
 pub use layout::zones::geometry;
 pub use measure_all::measure;
+pub use rotation::detection::test_rotation;
 pub use rotation::measure::rotation;
 pub use target::{Completion, Facts, Outcome, Tag, Target};
 pub use throughput::chunks::{CHUNK_STEPS, OPTIMAL_SHARE};

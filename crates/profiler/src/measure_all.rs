@@ -2,11 +2,11 @@
 
 use crate::bench::{Bench, StopReason};
 use crate::dynamics;
-use drive_profile::findings::{RotationVerdict, Spindle, Stage};
 use crate::flash;
-use crate::rotation::detection::test_rotation;
 use crate::layout::zones::geometry;
+use crate::rotation::detection::test_rotation;
 use crate::rotation::measure::rotation;
+use drive_profile::findings::{RotationVerdict, Spindle, Stage};
 
 /// Measures what the findings do not have: first what kind of device it is, then what its kind has to tell. Stages that are
 /// done are left as they are.
@@ -29,7 +29,9 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<(), StopReason> {
         bench.findings.spindle = Some(rotation(bench)?);
         bench.findings.finish(Stage::Rotation);
     }
-    let Some(Spindle::Rotating(turns)) = bench.findings.spindle else { return flash::measure(bench) };
+    let Some(Spindle::Rotating(turns)) = bench.findings.spindle else {
+        return flash::measure(bench);
+    };
     if !bench.findings.is_done(Stage::Zones) {
         match geometry(bench, &turns) {
             // It has had its share; what was found until then is what the rest stands on.

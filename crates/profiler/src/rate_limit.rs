@@ -18,11 +18,11 @@
 
 use units::{Bytes, Duration, Instant, Sectors};
 
-use crate::throughput::load::{Loaded, Addresses, Until, absent_percent, read, rest};
-use crate::throughput::service_times::{confidence, median};
 use crate::bench::{Bench, StopReason};
-use drive_profile::findings::{AccessPattern, Figure, LimitedQuantity, RateLimit};
 use crate::target::Completion;
+use crate::throughput::load::{Addresses, Loaded, Until, absent_percent, read, rest};
+use crate::throughput::service_times::{confidence, median};
+use drive_profile::findings::{AccessPattern, Figure, LimitedQuantity, RateLimit};
 
 /// The lengths under which commands and bytes are told apart.
 const SHORT: Sectors = Sectors(8);
@@ -341,7 +341,8 @@ fn alike(bench: &mut Bench<'_>) -> Result<Option<RateLimit>, StopReason> {
             if depth == 0 || facts.sectors.0 < len.0 * u64::from(depth) {
                 return Ok(None);
             }
-            let mut places = Addresses::new(AccessPattern::Random, len, facts.sectors, u64::from(depth));
+            let mut places =
+                Addresses::new(AccessPattern::Random, len, facts.sectors, u64::from(depth));
             let until = Until { time: ALIKE_TIME, commands: COMMANDS_MAX };
             let mut seen = read(bench, depth, until, &mut places)?;
             if seen.done.len() < ALIKE_FEW {

@@ -3,8 +3,9 @@
 use core::ops::ControlFlow;
 
 use config::drives;
+use drive_profile::findings::Findings;
 use sim::BenchTarget;
-use spindle_profiler::{Bench, Budget, Findings, Halt, Progress};
+use spindle_profiler::{Bench, Budget, Progress, StopReason};
 use units::{Duration, Extent, Lba, Operation, Sectors};
 
 fn target(noise: Duration) -> BenchTarget {
@@ -29,7 +30,7 @@ fn measuring_ends_when_the_budget_does_or_somebody_says_so() {
             break halt;
         }
     };
-    assert_eq!(halt, Halt::OutOfTime);
+    assert_eq!(halt, StopReason::OutOfTime);
     assert!(bench.spent() < Duration::from_millis(1_050), "{}", bench.spent());
 
     let mut calls = 0;
@@ -39,7 +40,7 @@ fn measuring_ends_when_the_budget_does_or_somebody_says_so() {
     };
     let mut bench = Bench::new(&mut quiet, budget, Findings::default(), &mut watcher);
     let ended = bench.series((0..100).map(|nth| read(nth * 1_000_003)));
-    assert_eq!(ended, Err(Halt::Interrupted));
+    assert_eq!(ended, Err(StopReason::Interrupted));
 }
 
 #[test]

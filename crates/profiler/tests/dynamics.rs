@@ -9,10 +9,12 @@ use std::sync::Arc;
 
 use config::{drives, profile};
 use drive::{AnyModel, Model};
+use drive_profile::findings::Findings;
 use judged::dynamics::{missed_of_buffers, missed_of_chunks, true_range, worst, worst_of_writes};
 use sim::{BenchTarget, Dice, Lateness};
-use spindle_profiler::dynamics::{self, STEPS};
-use spindle_profiler::{Bench, Budget, Findings, Progress};
+use spindle_profiler::CHUNK_STEPS;
+use spindle_profiler::dynamics::{self};
+use spindle_profiler::{Bench, Budget, Progress};
 use units::Duration;
 
 /// How late or early completions are seen.
@@ -172,7 +174,7 @@ fn drives_are_found_though_the_path_to_them_wanders() {
             // Commands are to be longer through a path that nobody can time apart: 128 sectors take 5.4 % more by it.
             if name == "atlas-ii" {
                 let chunks = dynamics.chunks_read.as_ref().expect("found");
-                let found = STEPS.iter().position(|step| *step == chunks.optimal.0.0);
+                let found = CHUNK_STEPS.iter().position(|step| *step == chunks.optimal.0.0);
                 let (first, _) = true_range(&model, false);
                 let late = found.expect("a step").checked_sub(first);
                 assert!(late.is_some_and(|late| late <= 2), "{name}, seed {seed}: {late:?}");

@@ -4,11 +4,13 @@ use core::ops::ControlFlow;
 use std::collections::VecDeque;
 
 use config::drives;
+use drive_profile::findings::{Findings, Spindle, Stage};
+use drive_profile::findings::{LimitedQuantity, RotationTest, RotationVerdict};
 use sim::{BenchTarget, Dice, Lateness};
-use spindle_profiler::flash::{Allowance, Turning, Verdict, measure, turning};
+use spindle_profiler::flash::measure;
+use spindle_profiler::test_rotation;
 use spindle_profiler::{
-    Bench, Budget, Completion, Facts, Findings, Outcome, Progress, Spindle, Stage, Tag, Target,
-    rotation,
+    Bench, Budget, Completion, Facts, Outcome, Progress, Tag, Target, rotation,
 };
 use units::{Duration, Instant, Op, Operation, Sectors, Share};
 
@@ -64,7 +66,7 @@ impl Target for Memory {
 /// A disk as a provider sells it: commands go on as there are tokens.
 struct Rationed<T> {
     inner: T,
-    of: Allowance,
+    of: LimitedQuantity,
     per_second: u64,
     bucket: u64,
     /// When the bucket would have been empty, had nothing been taken of it since.
@@ -75,7 +77,7 @@ struct Rationed<T> {
 }
 
 impl<T: Target> Rationed<T> {
-    fn new(inner: T, of: Allowance, per_second: u64, bucket: u64) -> Self {
+    fn new(inner: T, of: LimitedQuantity, per_second: u64, bucket: u64) -> Self {
         let full = i128::from(bucket) * 1_000_000_000 / i128::from(per_second);
         let (waiting, asked, done) = (VecDeque::new(), Vec::new(), VecDeque::new());
         Self { inner, of, per_second, bucket, empty_at: -full, waiting, asked, done }
@@ -84,8 +86,8 @@ impl<T: Target> Rationed<T> {
     /// When a command that comes now may go on.
     fn taken(&mut self, operation: Operation, now: Instant) -> Instant {
         let tokens = match self.of {
-            Allowance::Commands => 1,
-            Allowance::Bytes => operation.extent.len.bytes().0,
+            LimitedQuantity::Commands => 1,
+            LimitedQuantity::Bytes => operation.extent.len.bytes().0,
         };
         let nanos = |tokens: u64| i128::from(tokens) * 1_000_000_000 / i128::from(self.per_second);
         let now = i128::from(now.as_nanos());
@@ -230,10 +232,10 @@ fn drive(name: &str) -> BenchTarget {
 }
 
 /// Everything about it, in the time of a glance.
-fn findings(target: &mut dyn Target) -> (Turning, Findings) {
+fn findings(target: &mut dyn Target) -> (RotationTest, Findings) {
     let mut watcher = |_: &Progress| ControlFlow::Continue(());
     let mut bench = Bench::new(target, Budget::QUICK, Findings::default(), &mut watcher);
-    let turns = turning(&mut bench).expect("in time");
+    let turns = test_rotation(&mut bench).expect("in time");
     measure(&mut bench).expect("in time");
     assert!(bench.spent() < Duration::from_secs(60), "{}", bench.spent());
     (turns, bench.findings.clone())
@@ -246,24 +248,24 @@ fn within(found: u64, truth: u64, percent: u64) -> bool {
 #[test]
 fn memory_does_not_turn_and_is_not_rationed() {
     let (turns, found) = findings(&mut Memory::new());
-    assert!(turns.verdict == Verdict::AtOnce, "{turns}");
+    assert!(turns.verdict == RotationVerdict::TooFast, "{turns}");
     assert_eq!(found.flash.limits, [], "{:?}", found.notes);
     let one = found.flash.rates.iter().find(|rate| rate.depth == 1).expect("it was measured");
     assert_eq!(one.latency.value, Duration::from_nanos(4_480));
     assert!(found.flash.write_buffer.is_none());
-    assert!(found.is_done(Stage::Rates) && found.is_done(Stage::Provisioned));
+    assert!(found.is_done(Stage::Rates) && found.is_done(Stage::RateLimit));
 }
 
 #[test]
 fn flash_of_the_library_does_not_turn_and_is_not_rationed() {
     for (name, reads) in [("samsung-870evo-1t", 13_000), ("intel-p4500-2t", 0)] {
         let (turns, found) = findings(&mut drive(name));
-        assert!(turns.verdict == Verdict::AtOnce, "{name}: {turns}");
+        assert!(turns.verdict == RotationVerdict::TooFast, "{name}: {turns}");
         assert_eq!(found.flash.limits, [], "{name}: {:?}", found.notes);
         let alone = found.flash.rates.iter().find(|rate| rate.depth == 1 && rate.op == Op::Read);
         let per_second = 1_000_000_000 / alone.expect("measured").interval.value.as_nanos();
         assert!(reads == 0 || within(per_second, reads, 5), "{name}: {per_second} reads a second");
-        let beside = found.flash.beside.expect("it was measured");
+        let beside = found.flash.reads_during_writes.expect("it was measured");
         assert!(beside.mean.value > beside.alone.value, "{name}: {beside:?}");
         assert_eq!(found.flash.flushes.len(), 4, "{name}");
     }
@@ -275,8 +277,8 @@ fn mechanical_drives_may_turn() {
         let mut target = drive(name).read_only();
         let mut watcher = |_: &Progress| ControlFlow::Continue(());
         let mut bench = Bench::new(&mut target, Budget::QUICK, Findings::default(), &mut watcher);
-        let turns = turning(&mut bench).expect("in time");
-        assert_eq!(turns.verdict, Verdict::Perhaps, "{name}: {turns}");
+        let turns = test_rotation(&mut bench).expect("in time");
+        assert_eq!(turns.verdict, RotationVerdict::MayRotate, "{name}: {turns}");
         measure(&mut bench).expect("in time");
         assert_eq!(bench.findings.flash.limits, [], "{name}: {:?}", bench.findings.notes);
     }
@@ -285,11 +287,12 @@ fn mechanical_drives_may_turn() {
 #[test]
 fn rationed_commands_are_told_with_their_rate_and_burst() {
     for (rate, bucket) in [(100, 1), (500, 300), (3_000, 20_000), (16_000, 1), (20_000, 1)] {
-        let mut target = Rationed::new(drive("intel-p4500-2t"), Allowance::Commands, rate, bucket);
+        let mut target =
+            Rationed::new(drive("intel-p4500-2t"), LimitedQuantity::Commands, rate, bucket);
         let (turns, found) = findings(&mut target);
-        assert!(turns.verdict == Verdict::AtOnce, "{rate}: {turns}");
+        assert!(turns.verdict == RotationVerdict::TooFast, "{rate}: {turns}");
         let [limit] = found.flash.limits[..] else { panic!("{rate}: {:?}", found.flash.limits) };
-        assert_eq!(limit.of, Allowance::Commands, "{rate}");
+        assert_eq!(limit.of, LimitedQuantity::Commands, "{rate}");
         assert!(within(limit.per_second.value, rate, 3), "{rate}: {limit:?}");
         assert!(bucket == 1 || within(limit.burst.value, bucket, 10), "{bucket}: {limit:?}");
         assert!(found.notes.iter().any(|note| note.contains("rate limited at")));
@@ -299,10 +302,11 @@ fn rationed_commands_are_told_with_their_rate_and_burst() {
 #[test]
 fn rationed_bytes_are_told_with_their_rate_and_burst() {
     for (rate, bucket) in [(10_000_000, 1 << 20), (125_000_000, 500_000_000)] {
-        let mut target = Rationed::new(drive("intel-p4500-2t"), Allowance::Bytes, rate, bucket);
+        let mut target =
+            Rationed::new(drive("intel-p4500-2t"), LimitedQuantity::Bytes, rate, bucket);
         let (_, found) = findings(&mut target);
         let [limit] = found.flash.limits[..] else { panic!("{rate}: {:?}", found.flash.limits) };
-        assert_eq!(limit.of, Allowance::Bytes, "{rate}");
+        assert_eq!(limit.of, LimitedQuantity::Bytes, "{rate}");
         assert!(within(limit.per_second.value, rate, 3), "{rate}: {limit:?}");
         // Four commands are no burst that can be seen.
         assert!(bucket == 1 << 20 || within(limit.burst.value, bucket, 10), "{bucket}: {limit:?}");
@@ -321,13 +325,13 @@ fn what_turns_is_told_from_what_does_not_though_most_answers_are_noticed_late() 
         let mut target = drive(name).read_only().with_lateness(late, seed);
         let mut watcher = |_: &Progress| ControlFlow::Continue(());
         let mut bench = Bench::new(&mut target, Budget::QUICK, Findings::default(), &mut watcher);
-        turning(&mut bench).expect("in time")
+        test_rotation(&mut bench).expect("in time")
     };
     for seed in 1..=4 {
         for name in drives::names() {
             let turns = verdict(name, seed);
             let arm = drives::library(name).is_some();
-            let expected = if arm { Verdict::Perhaps } else { Verdict::AtOnce };
+            let expected = if arm { RotationVerdict::MayRotate } else { RotationVerdict::TooFast };
             assert_eq!(turns.verdict, expected, "{name}, seed {seed}: {turns}");
         }
     }
@@ -370,7 +374,7 @@ fn the_ticks_of_a_clock_are_no_spindle() {
         for target in [&mut Ticking(Memory::new()) as &mut dyn Target, &mut { host }] {
             let mut watcher = |_: &Progress| ControlFlow::Continue(());
             let mut bench = Bench::new(target, Budget::QUICK, Findings::default(), &mut watcher);
-            assert_eq!(rotation(&mut bench), Ok(Spindle::Still), "seed {seed}");
+            assert_eq!(rotation(&mut bench), Ok(Spindle::NotRotating), "seed {seed}");
             let notes = &bench.findings.notes;
             assert!(notes.iter().any(|note| note.contains("not rotating")), "{notes:?}");
         }
@@ -380,7 +384,7 @@ fn the_ticks_of_a_clock_are_no_spindle() {
 /// Alone such a device is slow, too: what it does of each length is all that tells.
 #[test]
 fn rations_that_are_handed_out_with_the_ticks_of_a_clock_are_told() {
-    for (of, rate) in [(Allowance::Commands, 500), (Allowance::Bytes, 10 << 20)] {
+    for (of, rate) in [(LimitedQuantity::Commands, 500), (LimitedQuantity::Bytes, 10 << 20)] {
         let (_, found) = findings(&mut Ticking(Rationed::new(Memory::new(), of, rate, 1)));
         let [limit] = found.flash.limits[..] else { panic!("{of:?}: {:?}", found.flash.limits) };
         assert_eq!(limit.of, of, "{limit:?}");
@@ -392,7 +396,7 @@ fn rations_that_are_handed_out_with_the_ticks_of_a_clock_are_told() {
 fn what_a_starved_host_sees_of_memory_neither_turns_nor_is_rationed() {
     for seed in 1..=8 {
         let (turns, found) = findings(&mut Starved::new(Memory::new(), seed));
-        assert_eq!(turns.verdict, Verdict::AtOnce, "seed {seed}: {turns}");
+        assert_eq!(turns.verdict, RotationVerdict::TooFast, "seed {seed}: {turns}");
         assert_eq!(found.flash.limits, [], "seed {seed}: {:?}", found.notes);
     }
 }
@@ -400,16 +404,20 @@ fn what_a_starved_host_sees_of_memory_neither_turns_nor_is_rationed() {
 #[test]
 fn a_starved_host_sees_rations_as_they_are() {
     let rations = [
-        (Allowance::Commands, 100, 1),
-        (Allowance::Commands, 500, 1_000),
-        (Allowance::Bytes, 10 << 20, 20 << 20),
-        (Allowance::Bytes, 10 << 20, 1 << 20),
+        (LimitedQuantity::Commands, 100, 1),
+        (LimitedQuantity::Commands, 500, 1_000),
+        (LimitedQuantity::Bytes, 10 << 20, 20 << 20),
+        (LimitedQuantity::Bytes, 10 << 20, 1 << 20),
     ];
     for (of, rate, bucket) in rations {
         for seed in 1..=4 {
             let mut target = Starved::new(Rationed::new(Memory::new(), of, rate, bucket), seed);
             let (turns, found) = findings(&mut target);
-            assert_eq!(turns.verdict, Verdict::AtOnce, "seed {seed}, {rate} {of:?}: {turns}");
+            assert_eq!(
+                turns.verdict,
+                RotationVerdict::TooFast,
+                "seed {seed}, {rate} {of:?}: {turns}"
+            );
             let [limit] = found.flash.limits[..] else {
                 panic!("seed {seed}, {rate} {of:?}: {:?}", found.flash.limits)
             };

@@ -5,12 +5,13 @@ mod judged;
 use std::sync::Arc;
 
 use drive::AnyModel;
+use drive_profile::findings::Geometry;
 use judged::drawn::drawn;
 use judged::{
     Measured, SKEWS_OFF_MAX, assert_held, held, library, measured, measured_by, period_off,
 };
 use sim::BenchTarget;
-use spindle_profiler::{Budget, Geometry};
+use spindle_profiler::Budget;
 use units::{Angle, Duration, Lba};
 
 fn map(measured: &Measured) -> &Geometry {

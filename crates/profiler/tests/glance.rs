@@ -8,12 +8,13 @@ mod judged;
 use std::sync::Arc;
 
 use drive::{AnyModel, Model};
+use drive_profile::findings::SeekPoint;
+use drive_profile::findings::{Findings, Spindle};
 use judged::drawn::drawn;
 use judged::dynamics::behind;
 use judged::{library, profiled};
 use sim::{BenchTarget, Lateness};
-use spindle_profiler::dynamics::SeekPoint;
-use spindle_profiler::{Budget, Findings, Spindle};
+use spindle_profiler::Budget;
 use units::{Duration, Lba};
 
 /// The longest way to the drive and back: all that [`Lateness::URGENT`] has, but for those that are late beyond it.
@@ -37,7 +38,8 @@ fn glance(model: &Arc<Model>, seed: u64) -> Findings {
 
 /// Whether the map has nearly all addresses on their cylinders and under their heads, as far as it goes.
 fn is_right(findings: &Findings, model: &Model) -> bool {
-    let (Some(map), Some(Spindle::Turns(turns))) = (&findings.geometry, &findings.spindle) else {
+    let (Some(map), Some(Spindle::Rotating(turns))) = (&findings.geometry, &findings.spindle)
+    else {
         return false;
     };
     let map = map.profile(&turns.period);

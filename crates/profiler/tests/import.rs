@@ -7,10 +7,9 @@ use config::drives;
 use config::profile::{Device, Measured, Run, assumed};
 use drive::{AnyModel, Model};
 use drive_profile::Profile;
+use drive_profile::findings::{Figure, Findings, Geometry, Rotation, Spindle, Stage};
 use sim::{BenchTarget, Dice};
-use spindle_profiler::{
-    Bench, Budget, Figure, Findings, Geometry, Progress, Rotation, Spindle, Stage, dynamics,
-};
+use spindle_profiler::{Bench, Budget, Progress, dynamics};
 use units::{Duration, Extent, Lba, Operation, Sectors, Share};
 
 /// How late or early the profiler sees completions.
@@ -39,7 +38,7 @@ fn map(model: &Model) -> (Findings, Profile) {
         period_picos: model.period().as_nanos() * 1_000,
         noise: NOISE,
         wander: Duration::ZERO,
-        forgets: 40,
+        eviction_reads: 40,
         hit_below: Duration::from_millis(1),
     };
     let heads = Figure { value: known.surfaces, spread: 0, samples: 1, confidence: Share::ALL };
@@ -53,7 +52,7 @@ fn map(model: &Model) -> (Findings, Profile) {
     };
     let findings = Findings {
         done: vec![Stage::Rotation, Stage::Zones],
-        spindle: Some(Spindle::Turns(rotation)),
+        spindle: Some(Spindle::Rotating(rotation)),
         geometry: Some(geometry),
         ..Findings::default()
     };

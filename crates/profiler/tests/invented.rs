@@ -5,9 +5,10 @@ mod judged;
 use std::sync::Arc;
 
 use drive::{Model, Skip};
+use drive_profile::findings::Geometry;
 use judged::drawn::invented;
 use judged::{Measured, SKEWS_OFF_MAX, assert_held, held, measured};
-use spindle_profiler::{Budget, Geometry};
+use spindle_profiler::Budget;
 use units::Duration;
 
 /// The drive of a seed, and its map through noise of the same.

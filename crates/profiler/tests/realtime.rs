@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use config::drives;
 use drive::AnyModel;
+use drive_profile::findings::{Findings, Spindle};
 use judged::{SKEWS_OFF_MAX, held, library, measured_by, period_off};
 use sim::{BenchTarget, Lateness};
-use spindle_profiler::{Bench, Budget, Findings, Progress, Spindle, rotation};
+use spindle_profiler::{Bench, Budget, Progress, rotation};
 use units::{Duration, Share};
 
 /// Twice as bad as a loaded host: every fifth is late.
@@ -30,7 +31,7 @@ fn off(name: &str, lateness: Lateness, quick: bool, seed: u64) -> f64 {
         .with_lateness(lateness, seed);
     let mut watcher = |_: &Progress| ControlFlow::Continue(());
     let mut bench = Bench::new(&mut target, budget, Findings::default(), &mut watcher);
-    let Ok(Spindle::Turns(turns)) = rotation(&mut bench) else {
+    let Ok(Spindle::Rotating(turns)) = rotation(&mut bench) else {
         panic!("{name}, seed {seed}: it turns, but: {:?}", bench.findings.notes)
     };
     let off = (real(turns.period_picos) / truth - 1.0) * 1e6;
@@ -74,7 +75,7 @@ fn reads_out_of_memory_are_not_taken_for_noise() {
         let mut target = BenchTarget::new(AnyModel::from(model), noise, seed).read_only();
         let mut watcher = |_: &Progress| ControlFlow::Continue(());
         let mut bench = Bench::new(&mut target, Budget::DEFAULT, Findings::default(), &mut watcher);
-        let Ok(Spindle::Turns(turns)) = rotation(&mut bench) else {
+        let Ok(Spindle::Rotating(turns)) = rotation(&mut bench) else {
             panic!("seed {seed}: it turns")
         };
         let off = real(turns.noise.as_nanos()) / real(noise.as_nanos()) - 1.0;

@@ -5,10 +5,11 @@ mod judged;
 use std::sync::Arc;
 
 use drive::{AnyModel, Model};
+use drive_profile::findings::{Findings, Stage};
 use judged::dynamics::{worst, worst_of_writes};
 use judged::{NOISE, library};
 use sim::BenchTarget;
-use spindle_profiler::{Budget, Findings, Stage};
+use spindle_profiler::Budget;
 use units::Duration;
 
 /// What is found of a drive, noticed with 0.2 ms of noise, and what that took of its time.

@@ -1,7 +1,7 @@
 //! `spindle profile compare`: what two profiles say differently, by more than both may be off.
 
 use console::{ExitStatus, print, println, table};
-use profiler::dynamics::Seeks;
+use drive_profile::findings::Seeks;
 use serde::Serialize;
 use serde_json::Value;
 use stats::SCHEMA;

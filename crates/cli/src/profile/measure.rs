@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use config::profile::{Measured, Run};
 use console::{ExitStatus, bad_input, eprintln, print, println};
+use drive_profile::findings::Findings;
 use host::CpuLatencyRequest;
 use indicatif::{ProgressBar, ProgressStyle};
-use profiler::{Bench, Budget, Findings, Halt, Progress};
+use profiler::{Bench, Budget, Progress, StopReason};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use stats::SCHEMA;
@@ -79,7 +80,7 @@ fn kept(
     if (run.quick && !args.quick) || (now.written && !device.written) {
         findings.done.clear();
     }
-    let doubted = findings.doubted(args.at_least.unwrap_or(Share::NONE));
+    let doubted = findings.uncertain_stages(args.at_least.unwrap_or(Share::NONE));
     findings.done.retain(|stage| !doubted.contains(stage));
     Ok((findings, run))
 }
@@ -95,7 +96,7 @@ pub(super) fn run(args: &Measure, json: bool) -> anyhow::Result<ExitStatus> {
     let device = open.device(name);
     let (mut findings, earlier) = kept(before, &device, path, args)?;
     if let Some(warning) = open.warning(args.buffered) {
-        findings.note(warning.to_owned());
+        findings.add_note(warning.to_owned());
     }
     let (findings, spent, ended) = measured(&mut open, budget, findings)?;
     let run = Run {
@@ -123,7 +124,7 @@ pub(super) fn run(args: &Measure, json: bool) -> anyhow::Result<ExitStatus> {
     } else {
         print!("{text}");
     }
-    Ok(ExitStatus::from(ended != Err(Halt::Interrupted)))
+    Ok(ExitStatus::from(ended != Err(StopReason::Interrupted)))
 }
 
 /// Measures until all is measured, the budget is spent, or somebody wants an end.
@@ -131,7 +132,7 @@ fn measured(
     open: &mut Open,
     budget: Budget,
     findings: Findings,
-) -> anyhow::Result<(Findings, Duration, Result<(), Halt>)> {
+) -> anyhow::Result<(Findings, Duration, Result<(), StopReason>)> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // The second one ends it at once.

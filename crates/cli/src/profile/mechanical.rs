@@ -2,8 +2,8 @@
 
 use config::profile::Measured;
 use console::table;
-use profiler::dynamics::{Chunks, Dynamics, Prediction, Seeks};
-use profiler::{Figure, Findings, Geometry, Spindle, Zone};
+use drive_profile::findings::{Chunks, Dynamics, Prediction, Seeks};
+use drive_profile::findings::{Figure, Findings, Geometry, Spindle, Zone};
 use units::{Duration, Sectors};
 
 use super::show::{FIGURE, figure, section};
@@ -40,7 +40,7 @@ fn figures(found: &Findings) -> String {
     let mut row =
         |name: &str, cells: Vec<String>| rows.push([vec![name.to_owned()], cells].concat());
     let plain = |text: String| vec![text, String::new(), String::new(), String::new()];
-    if let Some(Spindle::Turns(rotation)) = &found.spindle {
+    if let Some(Spindle::Rotating(rotation)) = &found.spindle {
         row("one turn", figure(&rotation.period));
         let rpm = 60e12 / rotation.period_picos.max(1) as f64;
         row("turns a minute", plain(format!("{rpm:.4}")));
@@ -149,7 +149,7 @@ fn curve(name: &str, seeks: &Seeks) -> String {
 fn throughput(name: &str, chunks: &Chunks) -> String {
     let title = format!("{name} in a row, by command");
     let rate = |bytes: units::Bytes| format!("{:.2}", bytes.0 as f64 / 1e6);
-    let row = |at: &profiler::dynamics::ChunkPoint| {
+    let row = |at: &drive_profile::findings::ChunkPoint| {
         vec![at.chunk.bytes().to_string(), rate(at.seen), rate(at.drive)]
     };
     let rows: Vec<_> = chunks.points.iter().map(row).collect();

@@ -2,8 +2,8 @@
 
 use config::profile::Measured;
 use console::{ExitStatus, print, println, table};
-use profiler::Figure;
-use profiler::flash::{Access, Allowance, Flash, Rate};
+use drive_profile::findings::Figure;
+use drive_profile::findings::{AccessPattern, Flash, LimitedQuantity, Rate};
 use serde::Serialize;
 use stats::SCHEMA;
 use units::{Bytes, Duration};
@@ -85,8 +85,8 @@ fn flash(flash: &Flash) -> String {
     let mut row = |name: String, cells: Vec<String>| rows.push([vec![name], cells].concat());
     for limit in &flash.limits {
         let (what, shown): (_, fn(u64) -> String) = match limit.of {
-            Allowance::Commands => ("commands", |count| count.to_string()),
-            Allowance::Bytes => ("bytes", |bytes| Bytes(bytes).to_string()),
+            LimitedQuantity::Commands => ("commands", |count| count.to_string()),
+            LimitedQuantity::Bytes => ("bytes", |bytes| Bytes(bytes).to_string()),
         };
         let cells = |of: &Figure<u64>| {
             let Figure { value, spread, samples, confidence } = *of;
@@ -100,7 +100,7 @@ fn flash(flash: &Flash) -> String {
         let (value, spread) = (value.bytes(), spread.bytes());
         row("write buffer".to_owned(), figure(&Figure { value, spread, samples, confidence }));
     }
-    if let Some(beside) = &flash.beside {
+    if let Some(beside) = &flash.reads_during_writes {
         row("random read, alone".to_owned(), figure(&beside.alone));
         row("random read, beside writes".to_owned(), figure(&beside.mean));
     }
@@ -126,8 +126,8 @@ fn rates(rates: &[Rate]) -> String {
     let head = ["rates", "length", "depth", "IOPS", "MB/s", "mean", "p99", "max", "sure"];
     let row = |rate: &Rate| {
         let access = match rate.access {
-            Access::Random => "random",
-            Access::Sequential => "sequential",
+            AccessPattern::Random => "random",
+            AccessPattern::Sequential => "sequential",
         };
         let (commands, megabytes) = pace(rate);
         vec![
@@ -170,11 +170,11 @@ fn outliers(measured: &Measured) -> String {
     if count == 0 {
         return String::new();
     }
-    let row = |outlier: &profiler::Outlier| {
+    let row = |outlier: &drive_profile::findings::Outlier| {
         let why = match outlier.reason {
-            profiler::Reason::Failed => "failed",
-            profiler::Reason::Late => "took much longer than its like",
-            profiler::Reason::Elsewhere => "lies elsewhere",
+            drive_profile::findings::OutlierReason::Failed => "failed",
+            drive_profile::findings::OutlierReason::Late => "took much longer than its like",
+            drive_profile::findings::OutlierReason::Remapped => "lies elsewhere",
         };
         vec![why.to_owned(), outlier.lba.0.to_string(), outlier.stage.to_string()]
     };

@@ -7,11 +7,11 @@ use ::drive::{
     AnySpec, Arm, Bus, Discipline, Firmware, Mapping, Overheads, ReadAhead, ReadBuffer, SeekCurve,
     Skip, Spec, Zone,
 };
+use drive_profile::findings::{CHUNK_MIN, Chunks, Dynamics, Seeks};
 use drive_profile::{Band, Extremes, HeadOrder, Profile, Skew};
-use profiler::dynamics::{CHUNK_MIN, Chunks, Dynamics, Seeks};
 use units::{Angle, Duration, SECTOR_BYTES, Sectors, Share};
 
-use super::{Device, Measured, queue};
+use super::{Measured, queue};
 
 /// By how much a movement that was measured may be off, in parts of it and at least.
 const OFF_PARTS: u64 = 20;
@@ -58,7 +58,7 @@ impl Measured {
     /// # Errors
     /// Says what was not measured.
     pub fn any_spec(&self) -> Result<AnySpec, Lacks> {
-        if self.findings.spindle == Some(profiler::Spindle::Still) {
+        if self.findings.spindle == Some(drive_profile::findings::Spindle::NotRotating) {
             return self.flash_spec().map(|spec| AnySpec::Flash(Box::new(spec)));
         }
         self.spec().map(|spec| AnySpec::Mechanical(Box::new(spec)))
@@ -71,17 +71,18 @@ impl Measured {
     pub fn profile(&self) -> Result<Profile, Lacks> {
         let found = &self.findings;
         let rotation = match found.spindle {
-            Some(profiler::Spindle::Turns(rotation)) => rotation,
-            Some(profiler::Spindle::Still) => return Err(Lacks::Still),
+            Some(drive_profile::findings::Spindle::Rotating(rotation)) => rotation,
+            Some(drive_profile::findings::Spindle::NotRotating) => return Err(Lacks::Still),
             None => return Err(Lacks::Rotation),
         };
-        let whole = |found: &&profiler::Geometry| found.is_whole(self.device.capacity);
+        let whole =
+            |found: &&drive_profile::findings::Geometry| found.is_complete(self.device.capacity);
         let geometry = found.geometry.as_ref().filter(whole).ok_or(Lacks::Map)?;
         if found.dynamics.seek.is_none() {
             return Err(Lacks::Seeks);
         }
         let mut profile = geometry.profile(&rotation.period);
-        found.dynamics.apply(&mut profile, &facts(&self.device));
+        found.dynamics.apply(&mut profile, self.device.block, self.device.seeks);
         // What stands in the file holds, so that it can be changed there.
         for (band, found) in profile.bands.iter_mut().zip(&geometry.bands) {
             if found.chunk_read >= CHUNK_MIN {
@@ -100,8 +101,9 @@ impl Measured {
         let all = &self.findings.dynamics.overheads;
         let figures = [all.hit, all.read, all.cached, all.write, all.seek].into_iter().flatten();
         let most = figures.map(|figure| figure.value + (figure.spread + noise) * 3).max();
-        let elsewhere =
-            |outlier: &&profiler::Outlier| outlier.reason == profiler::Reason::Elsewhere;
+        let elsewhere = |outlier: &&drive_profile::findings::Outlier| {
+            outlier.reason == drive_profile::findings::OutlierReason::Remapped
+        };
         let seen = self.findings.outliers.iter().filter(elsewhere).count() as u64;
         Extremes {
             command: most.unwrap_or(profile.overheads.read),
@@ -171,19 +173,6 @@ impl Measured {
             arm: Arm { seek_command: self.device.seeks, variation: profile.seek_variation },
         };
         Ok(Spec { discipline: queue::discipline(&spec, dynamics), ..spec })
-    }
-}
-
-/// What the device says of itself, as the profiler asks for it.
-fn facts(device: &Device) -> profiler::Facts {
-    profiler::Facts {
-        sectors: device.capacity,
-        block: device.block,
-        writable: device.written,
-        flushes: device.written,
-        forces: device.written,
-        seeks: device.seeks,
-        depth_max: device.depth_max,
     }
 }
 

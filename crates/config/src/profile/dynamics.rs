@@ -1,8 +1,8 @@
 //! How the drive moves and what it remembers: `[found.dynamics]`.
 
 use drive::MOVE_MAX;
-use profiler::Findings;
-use profiler::dynamics::{
+use drive_profile::findings::Findings;
+use drive_profile::findings::{
     ChunkPoint, Chunks, DepthPoint, Dynamics, Overheads, Prediction, ReadBuffer, SeekPoint, Seeks,
     Starvation, WriteBuffer,
 };

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use profiler::{Findings, Outlier, Reason, Stage};
+use drive_profile::findings::{Findings, Outlier, OutlierReason, Stage};
 use serde::Serialize;
 use units::{Duration, Lba, Sectors};
 
@@ -181,19 +181,19 @@ impl Record for Findings {
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), ConfigError> {
         form.values("done", &mut self.done, Stage::ALL.len())?;
-        form.values("notes", &mut self.notes, profiler::limits::NOTES_MAX)?;
+        form.values("notes", &mut self.notes, drive_profile::findings::limits::NOTES_MAX)?;
         form.field("outliers_more", &mut self.outliers_more)?;
         super::rotation::visit(self, form)?;
         super::geometry::visit(self, form)?;
         super::dynamics::visit(self, form)?;
         super::flash::visit(self, form)?;
-        form.tables("outlier", &mut self.outliers, profiler::limits::OUTLIERS_MAX)
+        form.tables("outlier", &mut self.outliers, drive_profile::findings::limits::OUTLIERS_MAX)
     }
 }
 
 impl Record for Outlier {
     fn blank() -> Self {
-        Self { lba: Lba(0), stage: Stage::Rotation, reason: Reason::Failed }
+        Self { lba: Lba(0), stage: Stage::Rotation, reason: OutlierReason::Failed }
     }
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), ConfigError> {

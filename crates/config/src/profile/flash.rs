@@ -1,7 +1,10 @@
 //! What is found of a device on which nothing turns: `[found.flash]`.
 
-use profiler::flash::{Access, Allowance, Beside, Flash, Flush, Limit, Rate, Turning, Verdict};
-use profiler::{Figure, Findings};
+use drive_profile::findings::{
+    AccessPattern, Flash, FlushTime, LimitedQuantity, Rate, RateLimit, ReadsDuringWrites,
+    RotationTest, RotationVerdict,
+};
+use drive_profile::findings::{Figure, Findings};
 use units::{Duration, Op, Sectors, Share};
 
 use super::form::{Form, Record};
@@ -36,18 +39,18 @@ impl Record for Flash {
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), ConfigError> {
         form.figure("write_buffer", &mut self.write_buffer)?;
-        form.table("random_reads", &mut self.turning)?;
+        form.table("random_reads", &mut self.rotation_test)?;
         form.tables("limit", &mut self.limits, LIMITS_MAX)?;
-        form.table("read_beside_writes", &mut self.beside)?;
+        form.table("read_beside_writes", &mut self.reads_during_writes)?;
         form.tables("flush", &mut self.flushes, FLUSHES_MAX)?;
         form.tables("rate", &mut self.rates, RATES_MAX)
     }
 }
 
-impl Record for Turning {
+impl Record for RotationTest {
     fn blank() -> Self {
         let (median, spread) = (Duration::ZERO, Duration::ZERO);
-        Self { verdict: Verdict::Perhaps, median, spread, samples: 0 }
+        Self { verdict: RotationVerdict::MayRotate, median, spread, samples: 0 }
     }
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), ConfigError> {
@@ -58,9 +61,9 @@ impl Record for Turning {
     }
 }
 
-impl Record for Limit {
+impl Record for RateLimit {
     fn blank() -> Self {
-        let (of, per_second, burst) = (Allowance::Commands, unknown(0, 0), unknown(0, 0));
+        let (of, per_second, burst) = (LimitedQuantity::Commands, unknown(0, 0), unknown(0, 0));
         Self { of, per_second, burst }
     }
 
@@ -71,7 +74,7 @@ impl Record for Limit {
     }
 }
 
-impl Record for Beside {
+impl Record for ReadsDuringWrites {
     fn blank() -> Self {
         let (p99, max) = (Duration::ZERO, Duration::ZERO);
         Self { alone: no_time(), mean: no_time(), p99, max }
@@ -85,7 +88,7 @@ impl Record for Beside {
     }
 }
 
-impl Record for Flush {
+impl Record for FlushTime {
     fn blank() -> Self {
         Self { writes: 0, time: no_time() }
     }
@@ -100,7 +103,7 @@ impl Record for Rate {
     fn blank() -> Self {
         Self {
             op: Op::Read,
-            access: Access::Random,
+            access: AccessPattern::Random,
             len: Sectors::ZERO,
             depth: 0,
             interval: no_time(),

@@ -7,7 +7,7 @@ use ::drive::{
     Amplification, FLASH_BUFFER_MAX, FlashSpec, Host, LATENCY_MAX, Memory, Nand, RATE_MAX,
     RATE_MIN, Suspend,
 };
-use profiler::flash::{Access, Flash, Rate};
+use drive_profile::findings::{AccessPattern, Flash, Rate};
 use units::{Bytes, Duration, Op, Sectors};
 
 use super::drive::Lacks;
@@ -39,7 +39,7 @@ impl Measured {
 }
 
 /// What a kind of command of one block does, alone and at the greatest depth.
-fn blocks(rates: &[Rate], op: Op, access: Access) -> Option<(&Rate, &Rate)> {
+fn blocks(rates: &[Rate], op: Op, access: AccessPattern) -> Option<(&Rate, &Rate)> {
     let all = rates.iter().filter(|rate| (rate.op, rate.access, rate.len) == (op, access, BLOCK));
     let alone = all.clone().find(|rate| rate.depth == 1)?;
     Some((alone, all.max_by_key(|rate| rate.depth)?))
@@ -62,7 +62,7 @@ fn spec(device: &Device, flash: &Flash) -> Option<FlashSpec> {
     let rate = |bytes: u64| Bytes(bytes.clamp(RATE_MIN.0, RATE_MAX.0));
     let read_rate = rate(fastest(Op::Read)?);
     let write_rate = fastest(Op::Write).map_or(read_rate, rate);
-    let (read, deep) = blocks(&flash.rates, Op::Read, Access::Random)?;
+    let (read, deep) = blocks(&flash.rates, Op::Read, AccessPattern::Random)?;
     // What the link takes for a command at depth, and what is left of one alone.
     let part = |alone: &Rate, deep: &Rate, rate: Bytes| {
         let command = deep.interval.value.saturating_sub(way(BLOCK, rate));
@@ -72,14 +72,14 @@ fn spec(device: &Device, flash: &Flash) -> Option<FlashSpec> {
     let (read_command, rest) = part(read, deep, read_rate);
     let rest = rest.saturating_sub(way(BLOCK, CHANNEL_RATE));
     let sense = SENSE.min(rest / 2).max(Duration::from_nanos(1));
-    let write = blocks(&flash.rates, Op::Write, Access::Sequential);
+    let write = blocks(&flash.rates, Op::Write, AccessPattern::Sequential);
     let (write_command, write_latency) =
         write.map_or((read_command, rest / 2), |(alone, deep)| part(alone, deep, write_rate));
-    let random = blocks(&flash.rates, Op::Write, Access::Random).zip(write);
+    let random = blocks(&flash.rates, Op::Write, AccessPattern::Random).zip(write);
     let write_random = random.map_or(Duration::ZERO, |((random, _), (row, _))| {
         random.latency.value.saturating_sub(row.latency.value)
     });
-    let row = blocks(&flash.rates, Op::Read, Access::Sequential);
+    let row = blocks(&flash.rates, Op::Read, AccessPattern::Sequential);
     let ahead = row.is_some_and(|(row, _)| {
         row.latency.value.as_nanos() * 10 < read.latency.value.as_nanos() * 7
     });
@@ -127,7 +127,7 @@ fn spec(device: &Device, flash: &Flash) -> Option<FlashSpec> {
 /// the link.
 fn program(flash: &Flash, stripe: Sectors, write_rate: Bytes) -> Duration {
     let dies = u64::from(CHANNELS * DIES_PER_CHANNEL);
-    let long = |rate: &&Rate| rate.op == Op::Write && rate.access == Access::Random;
+    let long = |rate: &&Rate| rate.op == Op::Write && rate.access == AccessPattern::Random;
     let slowest = flash.rates.iter().filter(long).max_by_key(|rate| (rate.len, rate.depth));
     let sustained = match (flash.write_buffer, slowest) {
         (Some(_), Some(rate)) => Bytes(per_second(rate).max(1)),

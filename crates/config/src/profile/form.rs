@@ -5,7 +5,7 @@
 
 use core::fmt::Write;
 
-use profiler::Figure;
+use drive_profile::findings::Figure;
 use units::Share;
 
 use super::written::Written;

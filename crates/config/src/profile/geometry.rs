@@ -1,9 +1,9 @@
 //! Where sectors lie: `[found.geometry]`.
 
 use drive::{CYLINDERS_MAX, SECTORS_PER_TRACK_MAX, SURFACES_MAX, ZONES_MAX};
+use drive_profile::findings::limits::BANDS_MAX;
+use drive_profile::findings::{Findings, Geometry, Zone};
 use drive_profile::{Band, HeadOrder, Skew};
-use profiler::limits::BANDS_MAX;
-use profiler::{Findings, Geometry, Zone};
 use units::{Angle, Extent, Lba, Sectors, Share};
 
 use super::flash::{no_time, unknown};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ::drive::{Choosing, Device, Discipline, Model, Spec, Tag};
-use profiler::dynamics::{DepthPoint, Dynamics};
+use drive_profile::findings::{DepthPoint, Dynamics};
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
 /// What firmware is taken to let a command wait, where it was not seen to: as the drives of the library.

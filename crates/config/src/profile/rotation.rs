@@ -1,7 +1,7 @@
 //! The spindle: `[found.rotation]`, or `still = true` where nothing turns.
 
 use drive::{PERIOD_MAX, PERIOD_MIN};
-use profiler::{Findings, Rotation, Spindle};
+use drive_profile::findings::{Findings, Rotation, Spindle};
 use units::Duration;
 
 use super::flash::no_time;
@@ -12,14 +12,14 @@ use crate::error::ConfigError;
 pub(super) fn visit(findings: &mut Findings, form: &mut Form<'_>) -> Result<(), ConfigError> {
     let (mut still, mut rotation) = match findings.spindle {
         None => (None, None),
-        Some(Spindle::Still) => (Some(true), None),
-        Some(Spindle::Turns(rotation)) => (None, Some(rotation)),
+        Some(Spindle::NotRotating) => (Some(true), None),
+        Some(Spindle::Rotating(rotation)) => (None, Some(rotation)),
     };
     form.maybe("still", &mut still)?;
     form.table("rotation", &mut rotation)?;
     findings.spindle = match (rotation, still) {
-        (Some(rotation), _) => Some(Spindle::Turns(rotation)),
-        (None, Some(true)) => Some(Spindle::Still),
+        (Some(rotation), _) => Some(Spindle::Rotating(rotation)),
+        (None, Some(true)) => Some(Spindle::NotRotating),
         (None, _) => None,
     };
     Ok(())
@@ -32,7 +32,7 @@ impl Record for Rotation {
             period_picos: 0,
             noise: Duration::ZERO,
             wander: Duration::ZERO,
-            forgets: 0,
+            eviction_reads: 0,
             hit_below: Duration::ZERO,
         }
     }
@@ -44,7 +44,7 @@ impl Record for Rotation {
         form.field("period_ps", &mut self.period_picos)?;
         form.field("noise", &mut self.noise)?;
         form.field("wander", &mut self.wander)?;
-        form.field("forgets", &mut self.forgets)?;
+        form.field("forgets", &mut self.eviction_reads)?;
         form.field("hit_below", &mut self.hit_below)
     }
 }

@@ -1,7 +1,7 @@
 //! Values of a profile, as they are written and read.
 
-use profiler::flash::{Access, Allowance, Verdict};
-use profiler::{Reason, Stage};
+use drive_profile::findings::{AccessPattern, LimitedQuantity, RotationVerdict};
+use drive_profile::findings::{OutlierReason, Stage};
 use units::{Angle, Bytes, Duration, Lba, Op, Sectors, Share};
 
 use crate::drives;
@@ -188,26 +188,31 @@ by_name!(
     Op::WriteZeroes = "write-zeroes",
     Op::Seek = "seek",
 );
-by_name!(Access, "where commands go", Access::Sequential = "sequential", Access::Random = "random",);
 by_name!(
-    Allowance,
+    AccessPattern,
+    "where commands go",
+    AccessPattern::Sequential = "sequential",
+    AccessPattern::Random = "random",
+);
+by_name!(
+    LimitedQuantity,
     "what is counted",
-    Allowance::Commands = "commands",
-    Allowance::Bytes = "bytes",
+    LimitedQuantity::Commands = "commands",
+    LimitedQuantity::Bytes = "bytes",
 );
 by_name!(
-    Verdict,
+    RotationVerdict,
     "whether anything turns",
-    Verdict::AtOnce = "not-rotating-at-once",
-    Verdict::Level = "not-rotating-level",
-    Verdict::Perhaps = "may-be-rotating",
+    RotationVerdict::TooFast = "not-rotating-at-once",
+    RotationVerdict::Uniform = "not-rotating-level",
+    RotationVerdict::MayRotate = "may-be-rotating",
 );
 by_name!(
-    Reason,
+    OutlierReason,
     "why it was kept out",
-    Reason::Failed = "failed",
-    Reason::Late = "late",
-    Reason::Elsewhere = "elsewhere",
+    OutlierReason::Failed = "failed",
+    OutlierReason::Late = "late",
+    OutlierReason::Remapped = "elsewhere",
 );
 
 impl Written for Stage {

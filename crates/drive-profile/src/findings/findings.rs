@@ -70,8 +70,11 @@ impl Findings {
         }
         let zones = self.geometry.iter().flat_map(|map| &map.zones);
         all.extend(zones.map(|zone| (Stage::Zones, zone.begins)));
-        let mut uncertain: Vec<Stage> =
-            all.into_iter().filter(|(_, confidence)| *confidence < confidence_min).map(|(stage, _)| stage).collect();
+        let mut uncertain: Vec<Stage> = all
+            .into_iter()
+            .filter(|(_, confidence)| *confidence < confidence_min)
+            .map(|(stage, _)| stage)
+            .collect();
         uncertain.sort_unstable();
         uncertain.dedup();
         uncertain

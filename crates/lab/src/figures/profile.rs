@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use config::profile::Measured;
 use console::bad_input;
+use drive_profile::findings::{Chunks, Seeks};
+use drive_profile::findings::{Geometry, Rotation, Spindle};
 use plot::{Line, Plot};
-use profiler::dynamics::{Chunks, Seeks};
-use profiler::{Geometry, Rotation, Spindle};
 use units::Duration;
 
 /// How long after it was seen last a sector's passing is foretold in the figure, in s.
@@ -19,8 +19,8 @@ pub(super) fn write(path: &Path, out: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let stem = &path.file_stem().unwrap_or_default().to_string_lossy();
     let found = &measured.findings;
     let rotation = match &found.spindle {
-        Some(Spindle::Turns(rotation)) => Some(rotation),
-        Some(Spindle::Still) | None => None,
+        Some(Spindle::Rotating(rotation)) => Some(rotation),
+        Some(Spindle::NotRotating) | None => None,
     };
     let dynamics = &found.dynamics;
     let plots = [
@@ -48,10 +48,11 @@ fn line(name: &str, points: Vec<(f64, f64)>, dashed: bool) -> Line {
 }
 
 fn seeks(name: &str, read: &Seeks, write: Option<&Seeks>) -> Plot {
-    let curve = |seeks: &Seeks, of: fn(&profiler::dynamics::SeekPoint) -> Duration| -> Vec<_> {
-        let points = seeks.points.iter();
-        points.map(|point| (f64::from(point.distance), of(point).as_millis_f64())).collect()
-    };
+    let curve =
+        |seeks: &Seeks, of: fn(&drive_profile::findings::SeekPoint) -> Duration| -> Vec<_> {
+            let points = seeks.points.iter();
+            points.map(|point| (f64::from(point.distance), of(point).as_millis_f64())).collect()
+        };
     let below = curve(read, |point| point.time.saturating_sub(point.variation));
     let above = curve(read, |point| point.time + point.variation);
     // There and back, as one line: both ends of the band have the colour of the curve.
@@ -76,8 +77,8 @@ fn seeks(name: &str, read: &Seeks, write: Option<&Seeks>) -> Plot {
 
 #[expect(clippy::cast_precision_loss, reason = "drawn, never computed with")]
 fn zones(name: &str, geometry: &Geometry) -> Plot {
-    let line_of = |what: &str, rate: fn(&profiler::Zone) -> u64, dashed| {
-        let ends = |zone: &profiler::Zone| {
+    let line_of = |what: &str, rate: fn(&drive_profile::findings::Zone) -> u64, dashed| {
+        let ends = |zone: &drive_profile::findings::Zone| {
             let rate = rate(zone) as f64 / 1e6;
             [zone.lbas.start, zone.lbas.end()].map(|lba| (lba.0 as f64 * 512.0 / 1e9, rate))
         };
@@ -100,7 +101,7 @@ fn chunks(name: &str, read: Option<&Chunks>, write: Option<&Chunks>) -> Option<P
     let mut lines = Vec::new();
     for (what, chunks) in [("reads", read), ("writes", write)] {
         let Some(chunks) = chunks else { continue };
-        let curve = |of: fn(&profiler::dynamics::ChunkPoint) -> u64| {
+        let curve = |of: fn(&drive_profile::findings::ChunkPoint) -> u64| {
             let points = chunks.points.iter();
             points.map(|at| (at.chunk.bytes().0 as f64 / 1024.0, of(at) as f64 / 1e6)).collect()
         };
@@ -146,10 +147,11 @@ fn foretold(name: &str, turn: &Rotation, map: Option<&Geometry>) -> Plot {
 /// Random reads against depth, by length.
 #[expect(clippy::cast_precision_loss, reason = "drawn, never computed with")]
 fn rates(name: &str, measured: &Measured) -> Option<Plot> {
-    use profiler::flash::Access;
+    use drive_profile::findings::AccessPattern;
     let all = &measured.findings.flash.rates;
-    let random =
-        |rate: &&profiler::flash::Rate| rate.access == Access::Random && rate.op == units::Op::Read;
+    let random = |rate: &&drive_profile::findings::Rate| {
+        rate.access == AccessPattern::Random && rate.op == units::Op::Read
+    };
     let mut lengths: Vec<_> = all.iter().filter(random).map(|rate| rate.len).collect();
     lengths.sort_unstable();
     lengths.dedup();

@@ -3,10 +3,10 @@
 
 use units::{Angle, Duration, Extent, Lba, Operation, Sectors, Share};
 
+use crate::bench::StopReason;
 use crate::estimate::number::{at, duration, median, ns, part, small, whole};
 use crate::mechanics::prober::Prober;
-use drive_profile::findings::{Figure};
-use crate::bench::{StopReason};
+use drive_profile::findings::Figure;
 
 /// How often a question is asked.
 const ASKED: u32 = 7;

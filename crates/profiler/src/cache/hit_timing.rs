@@ -5,11 +5,11 @@
 
 use units::{Duration, Extent, Lba, Operation, Sectors, Share};
 
+use crate::bench::StopReason;
 use crate::estimate::number::{MIDDLE, at, duration, median, ns, part};
 use crate::host_path::latency::Path;
 use crate::mechanics::prober::Prober;
-use drive_profile::findings::{Figure};
-use crate::bench::{StopReason};
+use drive_profile::findings::Figure;
 
 /// The standard error that is enough, as a part of the middle. A chunk follows from an overhead, and whether a request of two
 /// chunks is one command or two from a chunk's last sector.
@@ -155,7 +155,10 @@ impl Times {
 }
 
 /// What a read that memory serves takes, from what is read ahead, of which there are `ahead` sectors.
-pub(crate) fn reads(prober: &mut Prober<'_, '_>, ahead: Sectors) -> Result<Option<Hits>, StopReason> {
+pub(crate) fn reads(
+    prober: &mut Prober<'_, '_>,
+    ahead: Sectors,
+) -> Result<Option<Hits>, StopReason> {
     let block = prober.block();
     let long = Sectors((ahead.0 / 2).min(LONG) / block.0 * block.0);
     if long <= block {
@@ -196,7 +199,10 @@ fn read_some(
 }
 
 /// Reads a block and lets the drive read on for as long as it does: behind what comes back so much is in memory.
-pub(crate) fn read_ahead(prober: &mut Prober<'_, '_>, ahead: Sectors) -> Result<Extent, StopReason> {
+pub(crate) fn read_ahead(
+    prober: &mut Prober<'_, '_>,
+    ahead: Sectors,
+) -> Result<Extent, StopReason> {
     let block = prober.block();
     let room = prober.anywhere(Sectors(ahead.0 + 2 * block.0));
     let first = Extent::new(room.start, block);

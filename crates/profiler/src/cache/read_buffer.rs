@@ -6,12 +6,12 @@
 
 use units::{Extent, Lba, Operation, Sectors, Share};
 
-use drive_profile::findings::ReadBuffer;
+use crate::bench::StopReason;
 use crate::estimate::number::{at, duration, instant, median, ns, part, whole};
-use crate::mechanics::prober::Prober;
 use crate::estimate::sequential_test::{Votes, unit};
-use drive_profile::findings::{Figure};
-use crate::bench::{StopReason};
+use crate::mechanics::prober::Prober;
+use drive_profile::findings::Figure;
+use drive_profile::findings::ReadBuffer;
 
 /// Most segments that are looked for.
 pub(crate) const SEGMENTS_MAX: u32 = 64;

@@ -7,13 +7,13 @@
 
 use units::{Duration, Extent, Lba, Operation, Sectors, Share};
 
-use drive_profile::findings::WriteBuffer;
+use crate::bench::StopReason;
 use crate::cache::hit_timing::Hits;
 use crate::estimate::number::{at, duration, instant, mean, ns, part, whole};
-use crate::mechanics::prober::Prober;
 use crate::estimate::sequential_test::{Votes, unit};
-use drive_profile::findings::{Figure};
-use crate::bench::{StopReason};
+use crate::mechanics::prober::Prober;
+use drive_profile::findings::Figure;
+use drive_profile::findings::WriteBuffer;
 
 /// Lengths of scattered writes, in blocks of 8 sectors: the first with which the buffer fills counts.
 const LENGTHS: [u64; 4] = [1, 8, 64, 256];

@@ -3,9 +3,9 @@
 
 use units::Share;
 
+use crate::bench::StopReason;
 use crate::estimate::number::small;
-use drive_profile::findings::{Figure};
-use crate::bench::{StopReason};
+use drive_profile::findings::Figure;
 
 /// By how many answers one side has to lead, by default and at a glance.
 const LEAD: [u32; 2] = [2, 1];

@@ -1,8 +1,8 @@
 //! By how much movements over one distance vary.
 
+use crate::estimate::bisection::Threshold;
 use crate::estimate::number::part;
 use crate::mechanics::seeks::SPREAD_LEAST;
-use crate::estimate::bisection::Threshold;
 
 /// The most that is looked for, in ns.
 const SPREAD_MOST: f64 = 4_000_000.0;

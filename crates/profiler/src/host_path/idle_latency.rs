@@ -8,10 +8,10 @@
 
 use units::{Duration, Extent, Lba, Operation, Sectors};
 
+use crate::bench::StopReason;
 use crate::cache::hit_timing::{MISS, read_ahead};
 use crate::estimate::number::{at, duration, median, middle, ns};
 use crate::mechanics::prober::Prober;
-use crate::bench::StopReason;
 
 /// How long it is looked at, by default and at a glance, in ns.
 const TIME: [f64; 2] = [2.5e9, 0.6e9];
@@ -68,8 +68,8 @@ fn more(later: &[f64], at_once: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::estimate::number::part;
     use super::*;
+    use crate::estimate::number::part;
 
     #[test]
     fn what_noise_makes_is_nothing() {

@@ -10,10 +10,10 @@
 
 use units::{Duration, Share};
 
+use crate::bench::StopReason;
 use crate::estimate::number::{duration, mean, median, middle, ns};
 use crate::mechanics::prober::Prober;
-use drive_profile::findings::{Figure};
-use crate::bench::{StopReason};
+use drive_profile::findings::Figure;
 
 /// Ways that are remembered at most, of each silence.
 const WAYS_MAX: usize = 2_048;
@@ -110,8 +110,8 @@ fn of(ways: &[&[f64]; 3]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::estimate::number::part;
     use super::*;
+    use crate::estimate::number::part;
 
     #[test]
     fn late_ways_move_no_middle_and_a_path_that_wanders_is_known_less() {

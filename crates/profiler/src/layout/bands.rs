@@ -4,10 +4,10 @@ use drive_profile::{Band, HeadOrder};
 use units::{Angle, Extent, Lba, Sectors};
 
 use crate::estimate::angle::{part, real, whole};
-use crate::layout::zones::skew;
-use crate::layout::track_layout::Lattice;
-use drive_profile::findings::limits::BANDS_MAX;
 use crate::layout::sweep::Piece;
+use crate::layout::track_layout::Lattice;
+use crate::layout::zones::skew;
+use drive_profile::findings::limits::BANDS_MAX;
 
 /// The bands of a disk whose cylinders have so many tracks, and its cylinders.
 pub(crate) fn bands(

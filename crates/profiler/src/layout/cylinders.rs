@@ -6,12 +6,12 @@
 use units::Share;
 
 use crate::estimate::angle::{real, wrap};
-use drive_profile::findings::Figure;
-use crate::layout::track_layout::Lattice;
+use crate::layout::head_order::Surfaces;
 use crate::layout::local_layout::HEADS_MAX;
 use crate::layout::skews::{crossed, phases_error};
-use crate::layout::head_order::Surfaces;
 use crate::layout::sweep::Piece;
+use crate::layout::track_layout::Lattice;
+use drive_profile::findings::Figure;
 
 /// By how much the squares of all phases must become smaller for a number of heads to be believed, in those of noise.
 const GAIN_MIN: f64 = 40.0;

@@ -8,11 +8,11 @@ use units::Share;
 
 use crate::bench::StopReason;
 use crate::estimate::angle::real;
-use drive_profile::findings::Figure;
-use crate::layout::track_layout::Lattice;
+use crate::layout::head_order::{LEAD_MAX, reached};
 use crate::layout::local_layout::HEADS_MAX;
 use crate::layout::probe::Probe;
-use crate::layout::head_order::{LEAD_MAX, reached};
+use crate::layout::track_layout::Lattice;
+use drive_profile::findings::Figure;
 
 /// How exactly leads are found, in ns.
 const STEP: f64 = 500.0;

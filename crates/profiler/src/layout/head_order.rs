@@ -12,13 +12,13 @@ use units::Share;
 use crate::bench::StopReason;
 use crate::estimate::angle::{part, real, whole, wrap};
 use crate::estimate::bisection::{Estimate, Fact, Place, Prior, Threshold};
-use drive_profile::findings::Figure;
+use crate::layout::cylinder_likelihood::{Angles, Layout, Lead, SPREADS, explain};
 use crate::layout::cylinders::under;
-use crate::layout::track_layout::Lattice;
 use crate::layout::local_layout::HEADS_MAX;
 use crate::layout::probe::{Block, Probe};
-use crate::layout::cylinder_likelihood::{Angles, Layout, Lead, SPREADS, explain};
 use crate::layout::sweep::Piece;
+use crate::layout::track_layout::Lattice;
+use drive_profile::findings::Figure;
 
 /// What passes between the source's end and the command that follows it, in ns: more than anybody notices late.
 const GAP: f64 = 1.3e6;

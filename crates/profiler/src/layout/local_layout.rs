@@ -7,10 +7,10 @@
 //! 4. Blocks on many tracks in a row show by how much each is turned, and which of them begin a cylinder: [`levels`].
 
 use crate::bench::StopReason;
-use crate::layout::boundary::{Boundary, Search, boundary};
 use crate::estimate::angle::{centre, nearest, part, real, whole, wrap};
-use crate::layout::track_layout::Lattice;
+use crate::layout::boundary::{Boundary, Search, boundary};
 use crate::layout::probe::{Block, Probe, Sample};
+use crate::layout::track_layout::Lattice;
 
 /// The shortest distance of a pair: tracks have at least three times as many blocks.
 const PAIR_MIN: u64 = 8;
@@ -299,7 +299,11 @@ fn find_within(
 }
 
 /// A boundary between tracks, and exactly how many blocks are on a track.
-fn count(probe: &mut Probe<'_, '_>, first: Block, spt: f64) -> Result<Option<(Block, u64)>, StopReason> {
+fn count(
+    probe: &mut Probe<'_, '_>,
+    first: Block,
+    spt: f64,
+) -> Result<Option<(Block, u64)>, StopReason> {
     let wide = whole(spt * 0.12).max(4);
     let coarse = whole(spt / 100.0).max(1);
     let Some(anchor) = find(probe, first, wide, spt, coarse)? else { return Ok(None) };

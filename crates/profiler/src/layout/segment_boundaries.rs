@@ -4,12 +4,12 @@
 //! next to the end that was found, and if that has moved them, the end is looked for again.
 
 use crate::bench::StopReason;
-use crate::layout::boundary::{Boundary, Search, against, boundary, logarithm, weigh};
 use crate::estimate::angle::{centre, part, real, whole, wrap};
-use crate::layout::track_layout::Lattice;
+use crate::layout::boundary::{Boundary, Search, against, boundary, logarithm, weigh};
 use crate::layout::local_layout::phases;
 use crate::layout::probe::{Block, Probe};
 use crate::layout::sweep::{CHECK, OFF_MAX, Piece};
+use crate::layout::track_layout::Lattice;
 
 /// A piece's end may lie so many tracks before where checks say: near it they may hold by chance.
 const BACK: u64 = 48;

@@ -4,13 +4,13 @@
 //! ends within a few tracks, and the next piece, which goes on for long, explains what it had been made for.
 
 use crate::bench::StopReason;
-use crate::layout::boundary::against;
 use crate::estimate::angle::{real, signed, whole};
-use crate::layout::segment_boundaries::{begin, edges, first_track};
-use crate::layout::track_layout::{Gaps, Lattice};
+use crate::layout::boundary::against;
 use crate::layout::local_layout::{Phases, fits, phases};
 use crate::layout::probe::{Block, Probe};
+use crate::layout::segment_boundaries::{begin, edges, first_track};
 use crate::layout::sweep::{Piece, Verdict, check, extend, verdict};
+use crate::layout::track_layout::{Gaps, Lattice};
 
 /// A gap has fewer whole tracks.
 const GAP_TRACKS_MAX: u64 = 64;
@@ -254,7 +254,10 @@ pub(crate) fn grouped(pieces: &mut Vec<Piece>, sigma: f64) -> bool {
 }
 
 /// Gives the last piece the gaps of one before it, if it has them too: as many tracks between gaps, and as much in each.
-pub(crate) fn grouped_alike(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<bool, StopReason> {
+pub(crate) fn grouped_alike(
+    probe: &mut Probe<'_, '_>,
+    pieces: &mut [Piece],
+) -> Result<bool, StopReason> {
     let Some((last, before)) = pieces.split_last_mut() else { return Ok(false) };
     let like = before.iter().rev().find_map(|p| p.lattice.gaps.map(|gaps| (p.lattice.spt, gaps)));
     let Some((like_spt, gaps)) = like.filter(|_| last.lattice.gaps.is_none()) else {

@@ -17,10 +17,10 @@ use crate::bench::StopReason;
 use crate::estimate::angle::{centre, part, real, signed, whole, wrap};
 use crate::estimate::bisection::{Estimate, Prior, Threshold};
 use crate::layout::cylinders::{under, with_heads};
-use crate::layout::track_layout::Lattice;
-use crate::layout::probe::Probe;
 use crate::layout::head_order::{LEAD_MAX, reached};
+use crate::layout::probe::Probe;
 use crate::layout::sweep::Piece;
+use crate::layout::track_layout::Lattice;
 
 /// How many places of each zone are asked before it is looked whether that is enough.
 const ROUNDS: u32 = 4;

@@ -6,17 +6,19 @@
 //! not the size of the disk.
 
 use crate::bench::StopReason;
-use crate::layout::boundary::{against, logarithm};
 use crate::estimate::angle::{centre, part, real, whole, wrap};
-use crate::layout::segment_boundaries::edges;
-use drive_profile::findings::OutlierReason;
+use crate::layout::boundary::{against, logarithm};
 use crate::layout::cylinders::with_heads;
+use crate::layout::local_layout::{self, HEADS_MAX, Phases, find, fits, phases};
+use crate::layout::probe::{Block, Probe};
+use crate::layout::segment_boundaries::edges;
+use crate::layout::segments::{
+    absorb, follow_group, grouped, grouped_alike, join, recount, settle,
+};
+use crate::layout::skews::Place;
 use crate::layout::track_layout::Lattice;
 use crate::limits::SEGMENTS_MAX;
-use crate::layout::local_layout::{self, HEADS_MAX, Phases, find, fits, phases};
-use crate::layout::segments::{absorb, follow_group, grouped, grouped_alike, join, recount, settle};
-use crate::layout::probe::{Block, Probe};
-use crate::layout::skews::Place;
+use drive_profile::findings::OutlierReason;
 
 /// Blocks in a check.
 pub(crate) const CHECK: u32 = 8;
@@ -285,7 +287,10 @@ pub(crate) fn check(
 }
 
 /// Follows the piece as far as it goes; what is behind its end, if the disk does not end with it.
-pub(crate) fn extend(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<Option<Block>, StopReason> {
+pub(crate) fn extend(
+    probe: &mut Probe<'_, '_>,
+    piece: &mut Piece,
+) -> Result<Option<Block>, StopReason> {
     let spt = piece.lattice.spt;
     let known = piece.phases.iter().map(|(at, _)| *at).max().unwrap_or(piece.lattice.anchor);
     let mut good = known.max(piece.lattice.anchor);
@@ -413,7 +418,8 @@ fn same_again(
     // Where tracks begin: half a track of samples on each side of everywhere.
     let real_spt = real(spt);
     let middle = from + spt;
-    let Some((first, _)) = local_layout::scan(probe, (middle, middle + spt * 6 / 5), real_spt, 0)? else {
+    let Some((first, _)) = local_layout::scan(probe, (middle, middle + spt * 6 / 5), real_spt, 0)?
+    else {
         return Ok(None);
     };
     let Some(anchor) = find(probe, first, spt / 12, real_spt, 1)? else { return Ok(None) };

@@ -3,19 +3,19 @@
 use drive_profile::{HeadOrder, Skew};
 use units::{Duration, Extent, Lba, Sectors, Share};
 
-use crate::layout::bands;
 use crate::bench::{Bench, StopReason};
 use crate::estimate::angle::{centre, nearest, part, real, whole, wrap};
-use drive_profile::findings::{Figure, Geometry, Rotation, Spindle, Stage, Zone};
-use crate::layout::exact_heads;
+use crate::layout::bands;
 use crate::layout::cylinders;
-use crate::layout::track_layout::Lattice;
-use crate::layout::local_layout;
-use crate::layout::segments::{settle_again, zoned};
-use crate::layout::probe::Probe;
-use crate::layout::skews::{self, Switch};
+use crate::layout::exact_heads;
 use crate::layout::head_order::{Surfaces, surfaces};
+use crate::layout::local_layout;
+use crate::layout::probe::Probe;
+use crate::layout::segments::{settle_again, zoned};
+use crate::layout::skews::{self, Switch};
 use crate::layout::sweep::{Piece, sweep};
+use crate::layout::track_layout::Lattice;
+use drive_profile::findings::{Figure, Geometry, Rotation, Spindle, Stage, Zone};
 
 /// How much of the time is spent on exact zones, at most, before the rest of the disk is looked at roughly.
 const FULL_SHARE: f64 = 0.85;
@@ -219,7 +219,10 @@ fn asked(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<(Lattice, f64), Sto
 }
 
 /// HeadOrder and their order, where leads are the same each time.
-fn exactly(probe: &mut Probe<'_, '_>, pieces: &[Piece]) -> Result<Option<exact_heads::Told>, StopReason> {
+fn exactly(
+    probe: &mut Probe<'_, '_>,
+    pieces: &[Piece],
+) -> Result<Option<exact_heads::Told>, StopReason> {
     let Some(nth) = longest(pieces) else { return Ok(None) };
     let (lattice, until) = asked(probe, &pieces[nth])?;
     let tracks = lattice.track(pieces[nth].to).0;
@@ -227,7 +230,10 @@ fn exactly(probe: &mut Probe<'_, '_>, pieces: &[Piece]) -> Result<Option<exact_h
 }
 
 /// What leads say of heads in the longest piece, which keeps where its cylinders begin.
-fn reached(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<Option<Surfaces>, StopReason> {
+fn reached(
+    probe: &mut Probe<'_, '_>,
+    pieces: &mut [Piece],
+) -> Result<Option<Surfaces>, StopReason> {
     let Some(nth) = longest(pieces) else { return Ok(None) };
     let piece = &mut pieces[nth];
     let (lattice, until) = asked(probe, piece)?;

@@ -8,15 +8,15 @@
 
 use units::{Duration, Extent, Lba, Operation, Sectors, Share};
 
+use crate::bench::StopReason;
 use crate::cache::hit_timing::Times;
+use crate::estimate::bisection::{Estimate, Fact, Prior, Threshold};
 use crate::estimate::number::duration;
+use crate::estimate::variation::variation;
 use crate::host_path::latency::Path;
 use crate::mechanics::prober::{Errand, Prober, Track, Way};
 use crate::mechanics::seeks::{ADAPTIVE, SPREAD_LEAST};
-use crate::estimate::bisection::{Estimate, Fact, Prior, Threshold};
-use crate::estimate::variation::variation;
-use drive_profile::findings::{Figure};
-use crate::bench::{StopReason};
+use drive_profile::findings::Figure;
 
 /// Seek commands in a row.
 const SEEKS: u32 = 200;
@@ -57,7 +57,9 @@ const PROBE_PARTS: u64 = 24;
 pub(crate) const SILENT_PART: f64 = 23.0 / 24.0;
 
 /// What a seek command over no distance takes.
-pub(crate) fn seek_command(prober: &mut Prober<'_, '_>) -> Result<Option<Figure<Duration>>, StopReason> {
+pub(crate) fn seek_command(
+    prober: &mut Prober<'_, '_>,
+) -> Result<Option<Figure<Duration>>, StopReason> {
     if !prober.bench.facts().seeks {
         return Ok(None);
     }
@@ -195,7 +197,11 @@ impl Base {
     }
 
     /// Probes until there are so many, or it is known well.
-    pub(crate) fn find(&mut self, prober: &mut Prober<'_, '_>, probes: usize) -> Result<(), StopReason> {
+    pub(crate) fn find(
+        &mut self,
+        prober: &mut Prober<'_, '_>,
+        probes: usize,
+    ) -> Result<(), StopReason> {
         let (seeks, well) = (prober.bench.facts().seeks, probes > PROBES_FIRST);
         self.look(prober, PHASE_READS[usize::from(well)])?;
         // From place to place the map is off by something else.
@@ -212,7 +218,11 @@ impl Base {
     }
 
     /// Some probes more, from wherever the heads are.
-    pub(crate) fn some(&mut self, prober: &mut Prober<'_, '_>, probes: usize) -> Result<(), StopReason> {
+    pub(crate) fn some(
+        &mut self,
+        prober: &mut Prober<'_, '_>,
+        probes: usize,
+    ) -> Result<(), StopReason> {
         if let Some(last) = &mut self.last_track {
             last.there = false;
         }
@@ -249,7 +259,11 @@ impl Base {
 }
 
 /// Moves the heads to a track by a command that transfers nothing, and asks for a block of it.
-fn after_seek(prober: &mut Prober<'_, '_>, gap: f64, errand: Errand) -> Result<Option<Fact>, StopReason> {
+fn after_seek(
+    prober: &mut Prober<'_, '_>,
+    gap: f64,
+    errand: Errand,
+) -> Result<Option<Fact>, StopReason> {
     let extent = prober.anywhere(prober.block());
     let Some(track) = prober.track_of(extent.start) else { return Ok(None) };
     let _ = prober.bench.time(Operation::seek(track.lbas.start))?;
@@ -260,7 +274,11 @@ fn after_seek(prober: &mut Prober<'_, '_>, gap: f64, errand: Errand) -> Result<O
 ///
 /// The drive reads on meanwhile, and whatever it does at the end of the track it does not before: a command that is
 /// ready by then finds the heads where they are, and one that is not finds them gone or the block passed.
-fn around(prober: &mut Prober<'_, '_>, gap: f64, errand: Errand) -> Result<Option<Fact>, StopReason> {
+fn around(
+    prober: &mut Prober<'_, '_>,
+    gap: f64,
+    errand: Errand,
+) -> Result<Option<Fact>, StopReason> {
     let gap = gap.min(AROUND_MAX * prober.spindle.period());
     for _ in 0..AROUND_TRIES {
         if let Some((track, first)) = prober.before_end(gap)? {
@@ -319,7 +337,12 @@ impl LastTrack {
 
     /// More reads of which it is learnt by how much sectors of this track come later than the map and the turning of the disk have
     /// it.
-    fn look(&mut self, prober: &mut Prober<'_, '_>, own: &mut Own, reads: u32) -> Result<(), StopReason> {
+    fn look(
+        &mut self,
+        prober: &mut Prober<'_, '_>,
+        own: &mut Own,
+        reads: u32,
+    ) -> Result<(), StopReason> {
         for _ in 0..reads {
             let extent = self.next(prober, PHASE_PARTS)?;
             let seen = prober.bench.time(Operation::read(extent))?.completed;

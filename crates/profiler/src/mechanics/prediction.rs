@@ -2,10 +2,10 @@
 
 use units::Share;
 
-use drive_profile::findings::Prediction;
+use crate::bench::StopReason;
 use crate::estimate::number::{duration, ns, part, small};
 use crate::mechanics::prober::{Errand, Prober, Way};
-use crate::bench::StopReason;
+use drive_profile::findings::Prediction;
 
 /// How long before its sector the heads are to arrive: the paper's offset, 1 ms.
 const OFFSET: f64 = 1_000_000.0;

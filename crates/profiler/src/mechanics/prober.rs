@@ -8,13 +8,13 @@
 use drive_profile::Profile;
 use units::{Angle, Duration, Extent, Instant, Lba, Operation, Sectors};
 
+use crate::bench::{Bench, StopReason};
+use crate::estimate::bisection::{Fact, Place};
 use crate::estimate::number::{at, fraction, instant, ns, part, small, whole};
 use crate::host_path::latency::Path;
 use crate::mechanics::residual_map::{PLACES, Places, angle};
 use crate::rotation::tracker::{Sighting, Spindle};
-use crate::estimate::bisection::{Fact, Place};
 use drive_profile::findings::{OutlierReason, Stage};
-use crate::bench::{Bench, StopReason};
 
 /// Between deciding and submitting, in ns.
 const LEAD: f64 = 20_000.0;

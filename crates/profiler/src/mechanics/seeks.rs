@@ -8,13 +8,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::bench::StopReason;
+use crate::estimate::bisection::{Estimate, Prior, Threshold};
+use crate::estimate::curve_smoothing::{AGREES, Sample, smooth};
 use crate::estimate::number::{at, duration, small};
+use crate::estimate::variation::variation;
 use crate::mechanics::overheads::Base;
 use crate::mechanics::prober::{Errand, Prober, Way};
-use crate::estimate::curve_smoothing::{AGREES, Sample, smooth};
-use crate::estimate::bisection::{Estimate, Prior, Threshold};
-use crate::estimate::variation::variation;
-use crate::bench::StopReason;
 
 /// Every distance up to this is measured.
 const EACH: u32 = 24;
@@ -153,7 +153,11 @@ impl Curve {
         ended
     }
 
-    fn measure_all(&mut self, prober: &mut Prober<'_, '_>, base: &mut Base) -> Result<(), StopReason> {
+    fn measure_all(
+        &mut self,
+        prober: &mut Prober<'_, '_>,
+        base: &mut Base,
+    ) -> Result<(), StopReason> {
         let shape = if self.quick { QUICK } else { (EACH, RATIO, PARTS) };
         // Over the whole stroke there are two tracks, and soon both are in memory.
         let stroke = prober.stroke();
@@ -252,7 +256,11 @@ impl Curve {
 
     /// Measures points anew that lie far from the line between their neighbours: a wrong answer early on leads halving
     /// astray, and bends are real. What two of three say holds.
-    fn ask_again(&mut self, prober: &mut Prober<'_, '_>, base: &mut Base) -> Result<(), StopReason> {
+    fn ask_again(
+        &mut self,
+        prober: &mut Prober<'_, '_>,
+        base: &mut Base,
+    ) -> Result<(), StopReason> {
         let known: Vec<(u32, Estimate)> =
             self.points.iter().map(|(distance, one)| (*distance, one.estimate())).collect();
         for three in known.windows(3) {
@@ -550,7 +558,9 @@ pub(crate) fn of_points(
     };
     let all = f64::from(cylinders);
     let sum: f64 = (1..cylinders)
-        .map(|distance| (all - f64::from(distance)) * crate::estimate::number::ns(curve.time(distance)))
+        .map(|distance| {
+            (all - f64::from(distance)) * crate::estimate::number::ns(curve.time(distance))
+        })
         .sum();
     drive_profile::findings::Seeks {
         least: curve.time(1),

@@ -1,12 +1,14 @@
 //! The seek curve before writes.
 
+use crate::bench::StopReason;
+use crate::estimate::bisection::{Estimate, Prior, Threshold};
+use crate::estimate::curve_smoothing::{AGREES, Sample, level, smooth};
 use crate::estimate::number::{duration, ns};
 use crate::mechanics::overheads::Base;
 use crate::mechanics::prober::{Errand, Prober};
-use crate::mechanics::seeks::{ADAPTIVE, AGREES_VARIED, Curve, PROBES, SPREAD_LEAST, VARIES, of_points};
-use crate::estimate::curve_smoothing::{AGREES, Sample, level, smooth};
-use crate::estimate::bisection::{Estimate, Prior, Threshold};
-use crate::bench::StopReason;
+use crate::mechanics::seeks::{
+    ADAPTIVE, AGREES_VARIED, Curve, PROBES, SPREAD_LEAST, VARIES, of_points,
+};
 
 /// Distances at which ways before writes are compared with ways before reads.
 const WRITES: usize = 36;

@@ -10,9 +10,9 @@
 use drive_profile::findings::{AccessPattern, RotationTest, RotationVerdict};
 use units::{Duration, Sectors, Share};
 
+use crate::bench::{Bench, StopReason};
 use crate::throughput::load::{Addresses, Until, read, rest};
 use crate::throughput::service_times::quantile;
-use crate::bench::{Bench, StopReason};
 
 /// Faster than this no arm is at a random place: half of the fastest drives' half turn.
 const ARM_MIN: Duration = Duration::from_micros(700);
@@ -31,7 +31,7 @@ const READS_OF_A_BUFFER: usize = 8;
 ///
 /// # Errors
 /// As [`Bench::check`].
-pub(crate) fn test_rotation(bench: &mut Bench<'_>) -> Result<RotationTest, StopReason> {
+pub fn test_rotation(bench: &mut Bench<'_>) -> Result<RotationTest, StopReason> {
     let block = bench.facts().block.max(Sectors(8));
     let mut places = Addresses::new(AccessPattern::Random, block, bench.facts().sectors, 1);
     let mut latencies = Vec::new();

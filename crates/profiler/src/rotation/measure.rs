@@ -8,10 +8,10 @@ use units::{Duration, Share};
 
 use crate::bench::{Bench, StopReason};
 use crate::estimate::angle::{centre, nearest, real, whole, wrap};
-use drive_profile::findings::{Figure, OutlierReason, Rotation, Spindle, Stage};
+use crate::layout::probe::{Block, Probe, Sample};
 use crate::limits::REFERENCES_MAX;
 use crate::rotation::period::{self, Found, deviation, median};
-use crate::layout::probe::{Block, Probe, Sample};
+use drive_profile::findings::{Figure, OutlierReason, Rotation, Spindle, Stage};
 
 /// Reads that a period is looked for in, at least.
 const SEARCH_READS: u32 = 64;

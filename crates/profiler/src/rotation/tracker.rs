@@ -136,7 +136,10 @@ impl Spindle {
     pub(crate) fn angle(&self, time: f64) -> Angle {
         let turns = (time - self.origin - self.drift(time)) / self.period;
         let angle = (turns - turns.floor()) * TURN;
-        Angle(u32::try_from(crate::estimate::number::whole(angle) % (1 << 32)).expect("a part of a turn"))
+        Angle(
+            u32::try_from(crate::estimate::number::whole(angle) % (1 << 32))
+                .expect("a part of a turn"),
+        )
     }
 
     /// By how much what ends at `end` was seen later than foretold; nothing if it is so far off that it was no passing of
@@ -234,9 +237,11 @@ mod tests {
                 let off = (foretold - true_pass + period / 2.0).rem_euclid(period) - period / 2.0;
                 worst = worst.max(off.abs());
             }
-            let draw =
-                |salt: u64| crate::estimate::number::fraction(part(nth + salt) * 0.618_033_988_749_895);
-            let off = (draw(0) + crate::estimate::number::fraction(part(nth) * 0.754_877_666_246_693)
+            let draw = |salt: u64| {
+                crate::estimate::number::fraction(part(nth + salt) * 0.618_033_988_749_895)
+            };
+            let off = (draw(0)
+                + crate::estimate::number::fraction(part(nth) * 0.754_877_666_246_693)
                 - 1.0)
                 * noise;
             now = true_pass + off;

@@ -7,11 +7,11 @@
 
 use units::{Bytes, Extent, Instant, Lba, Operation, SECTOR_BYTES, Sectors, Share};
 
-use drive_profile::findings::{ChunkPoint, Chunks};
+use crate::bench::StopReason;
 use crate::cache::hit_timing::Hits;
 use crate::estimate::number::{at, part, small, whole};
 use crate::mechanics::prober::Prober;
-use crate::bench::StopReason;
+use drive_profile::findings::{ChunkPoint, Chunks};
 
 /// The lengths, in sectors: from 8 on each is a third or half as long again as the one before, from 512 on twice.
 pub const CHUNK_STEPS: [u64; 17] =

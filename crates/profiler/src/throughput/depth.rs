@@ -3,11 +3,11 @@
 
 use units::{Duration, Extent, Lba, Operation, Sectors};
 
-use drive_profile::findings::{DepthPoint, Starvation};
+use crate::bench::StopReason;
 use crate::estimate::number::{at, ns, part, whole};
 use crate::mechanics::prober::Prober;
-use crate::bench::{StopReason};
-use crate::target::{Tag};
+use crate::target::Tag;
+use drive_profile::findings::{DepthPoint, Starvation};
 
 /// Depths that are looked at.
 const DEPTHS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
@@ -87,7 +87,12 @@ impl Beside {
     }
 
     /// Runs for `time`, and for as long as the last random read still waits.
-    fn run(&mut self, prober: &mut Prober<'_, '_>, depth: u32, time: Duration) -> Result<(), StopReason> {
+    fn run(
+        &mut self,
+        prober: &mut Prober<'_, '_>,
+        depth: u32,
+        time: Duration,
+    ) -> Result<(), StopReason> {
         let end = at(prober.bench.now()) + ns(time);
         loop {
             let over = at(prober.bench.now()) >= end;

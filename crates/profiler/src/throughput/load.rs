@@ -4,8 +4,8 @@ use drive_profile::findings::AccessPattern;
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
 use crate::bench::{Bench, StopReason};
-use drive_profile::findings::OutlierReason;
 use crate::target::{Completion, Outcome, Tag};
+use drive_profile::findings::OutlierReason;
 
 /// A sequence of places.
 #[derive(Debug)]

@@ -2,9 +2,9 @@
 
 use units::{Duration, Op, Operation, Sectors, Share};
 
+use crate::bench::{Bench, StopReason};
 use crate::throughput::load::{Addresses, Until, load};
 use crate::throughput::service_times::{confidence, is_late, median, quantile, usual};
-use crate::bench::{Bench, StopReason};
 use drive_profile::findings::{AccessPattern, Figure, OutlierReason, Rate};
 
 /// Lengths that are tried.

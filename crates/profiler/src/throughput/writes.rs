@@ -3,9 +3,9 @@
 
 use units::{Duration, Op, Operation, Sectors, Share};
 
-use crate::throughput::load::{Loaded, Addresses, Until, load, read, rest};
-use crate::throughput::service_times::{confidence, mean, quantile, usual};
 use crate::bench::{Bench, StopReason};
+use crate::throughput::load::{Addresses, Loaded, Until, load, read, rest};
+use crate::throughput::service_times::{confidence, mean, quantile, usual};
 use drive_profile::findings::{AccessPattern, Figure, FlushTime, ReadsDuringWrites};
 
 /// Writes that fill a buffer, and writes beside which others read.
@@ -104,7 +104,8 @@ pub(crate) fn beside(bench: &mut Bench<'_>) -> Result<(), StopReason> {
     let both = (usual(&alone), mean(&latencies), quantile(&latencies, Share::from_percent(99)));
     if let (Some(alone), Some(mean), Some(p99)) = both {
         let max = latencies.into_iter().max().expect("there is one");
-        bench.findings.flash.reads_during_writes = Some(ReadsDuringWrites { alone, mean, p99, max });
+        bench.findings.flash.reads_during_writes =
+            Some(ReadsDuringWrites { alone, mean, p99, max });
     }
     Ok(())
 }
@@ -151,7 +152,8 @@ pub(crate) fn flushes(bench: &mut Bench<'_>) -> Result<(), StopReason> {
         return Ok(());
     }
     let times = if bench.budget().quick { FLUSHES_QUICK } else { FLUSHES };
-    let mut places = Addresses::new(AccessPattern::Random, BLOCK.max(facts.block), facts.sectors, 11);
+    let mut places =
+        Addresses::new(AccessPattern::Random, BLOCK.max(facts.block), facts.sectors, 11);
     let mut found = Vec::new();
     for writes in UNFLUSHED {
         let mut took = Vec::new();

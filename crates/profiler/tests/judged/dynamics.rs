@@ -4,9 +4,11 @@ use core::ops::ControlFlow;
 use std::sync::Arc;
 
 use drive::{AnyModel, Model, Spec};
+use drive_profile::findings::Findings;
+use drive_profile::findings::{Dynamics, Seeks};
 use sim::BenchTarget;
-use spindle_profiler::dynamics::{Dynamics, OPTIMAL, STEPS, Seeks};
-use spindle_profiler::{Bench, Budget, Findings, Progress};
+use spindle_profiler::{Bench, Budget, Progress};
+use spindle_profiler::{CHUNK_STEPS, OPTIMAL_SHARE};
 use units::{Duration, Extent, Lba, Operation, Sectors};
 
 /// The worst of a found curve: at which distance, by how many µs, and by which part of what is allowed, which is 3 % or
@@ -50,11 +52,11 @@ pub(crate) fn streamed(model: &Arc<Model>, chunk: u64, writes: bool) -> u64 {
 
 /// The steps at which the true range begins and ends.
 pub(crate) fn true_range(model: &Arc<Model>, writes: bool) -> (usize, usize) {
-    let rates: Vec<u64> = STEPS.iter().map(|chunk| streamed(model, *chunk, writes)).collect();
+    let rates: Vec<u64> = CHUNK_STEPS.iter().map(|chunk| streamed(model, *chunk, writes)).collect();
     let best = rates.iter().copied().max().expect("some");
     let optimal = |rate: &u64| {
         Duration::from_nanos(*rate).as_secs_f64()
-            >= OPTIMAL * Duration::from_nanos(best).as_secs_f64()
+            >= OPTIMAL_SHARE * Duration::from_nanos(best).as_secs_f64()
     };
     // The first of the longest runs of good ones.
     let runs = (0..rates.len()).map(|first| {
@@ -75,11 +77,13 @@ pub(crate) fn missed_of_chunks(model: &Arc<Model>, found: &Dynamics) -> Vec<Stri
             continue;
         };
         let (first, last) = true_range(model, writes);
-        let step = |chunk: Sectors| STEPS.iter().position(|step| *step == chunk.0).expect("a step");
+        let step =
+            |chunk: Sectors| CHUNK_STEPS.iter().position(|step| *step == chunk.0).expect("a step");
         let found = (step(chunks.optimal.0), step(chunks.optimal.1));
         if first.abs_diff(found.0) > 1 || last.abs_diff(found.1) > 1 {
-            let shown =
-                |(first, last): (usize, usize)| format!("{}..{}", STEPS[first], STEPS[last]);
+            let shown = |(first, last): (usize, usize)| {
+                format!("{}..{}", CHUNK_STEPS[first], CHUNK_STEPS[last])
+            };
             missed.push(format!("{what}: {} for {}", shown(found), shown((first, last))));
         }
     }

@@ -11,11 +11,9 @@ use std::sync::Arc;
 
 use config::drives;
 use drive::{AnyModel, Model, Spec};
+use drive_profile::findings::{Findings, Geometry, Rotation, Spindle, Stage};
 use sim::BenchTarget;
-use spindle_profiler::{
-    Bench, Budget, Findings, Geometry, Halt, Progress, Rotation, Spindle, Stage, geometry, measure,
-    rotation,
-};
+use spindle_profiler::{Bench, Budget, Progress, StopReason, geometry, measure, rotation};
 use units::{Angle, Duration};
 
 pub(crate) const NOISE: Duration = Duration::from_micros(200);
@@ -46,12 +44,12 @@ pub(crate) fn measured_by(target: BenchTarget, budget: Budget) -> Measured {
 pub(crate) fn mapped(mut target: BenchTarget, budget: Budget) -> Option<Measured> {
     let mut watcher = |_: &Progress| ControlFlow::Continue(());
     let mut bench = Bench::new(&mut target, budget, Findings::default(), &mut watcher);
-    let Ok(Spindle::Turns(turns)) = rotation(&mut bench) else { return None };
+    let Ok(Spindle::Rotating(turns)) = rotation(&mut bench) else { return None };
     let ended = geometry(&mut bench, &turns);
     let spent = bench.spent();
     let findings = bench.findings;
     assert_eq!(ended.is_ok(), findings.is_done(Stage::Zones));
-    let Some(Spindle::Turns(rotation)) = findings.spindle else { panic!("it still turns") };
+    let Some(Spindle::Rotating(rotation)) = findings.spindle else { panic!("it still turns") };
     Some(Measured { findings, rotation, spent })
 }
 
@@ -59,7 +57,7 @@ pub(crate) fn mapped(mut target: BenchTarget, budget: Budget) -> Option<Measured
 pub(crate) fn profiled(
     mut target: BenchTarget,
     budget: Budget,
-) -> (Findings, Duration, Result<(), Halt>) {
+) -> (Findings, Duration, Result<(), StopReason>) {
     let mut watcher = |_: &Progress| ControlFlow::Continue(());
     let mut bench = Bench::new(&mut target, budget, Findings::default(), &mut watcher);
     let ended = measure(&mut bench);
@@ -135,7 +133,11 @@ pub(crate) struct Held {
 }
 
 /// By how much the skews that were found are off, in parts.
-pub(crate) fn skews_off(found: &spindle_profiler::Zone, zone: &drive::Zone, model: &Model) -> f64 {
+pub(crate) fn skews_off(
+    found: &drive_profile::findings::Zone,
+    zone: &drive::Zone,
+    model: &Model,
+) -> f64 {
     let turn = real(model.period().as_nanos());
     let off = |figure: Duration, sectors: u32, rest: Angle| {
         let part = f64::from(sectors) / f64::from(zone.sectors_per_track);
@@ -160,7 +162,7 @@ pub(crate) fn held(geometry: &Geometry, model: &Model) -> Held {
         }
         before = zone.sectors_per_track;
         held.zones += 1;
-        let begins = |found: &&spindle_profiler::Zone| found.lbas.start == facts.lbas.start;
+        let begins = |found: &&drive_profile::findings::Zone| found.lbas.start == facts.lbas.start;
         let Some(found) = geometry.zones.iter().find(begins) else { continue };
         if found.sectors_per_track.value != before {
             continue;

@@ -11,9 +11,10 @@ use config::Document;
 use console::{ExitStatus, bad_input, eprintln, print, println, table, uri};
 use daemon::Daemon;
 use drive::{AnyModel, Model};
+use drive_profile::findings::Findings;
 use host::CpuLatencyRequest;
 use nbd::Address;
-use profiler::{Bench, Budget, Findings, Halt, Progress};
+use profiler::{Bench, Budget, Progress, StopReason};
 use serde::Serialize;
 use sim::BenchTarget;
 use stats::SCHEMA;
@@ -103,8 +104,8 @@ fn profiled(drive: &str, model: &Model, quick: bool) -> anyhow::Result<(Findings
     drop(bench);
     drop(target);
     daemon.stop().context("the sockets")?;
-    if let Err(halt @ (Halt::OutOfTime | Halt::Interrupted)) = ended {
-        findings.note(halt.to_string());
+    if let Err(halt @ (StopReason::OutOfTime | StopReason::Interrupted)) = ended {
+        findings.add_note(halt.to_string());
     }
     Ok((findings, spent))
 }

@@ -2,8 +2,9 @@
 
 use drive::{Model, ReadAhead, SeekCurve, Zone};
 use drive_profile::SeekTable;
-use profiler::dynamics::{Chunks, Overheads, STEPS, Seeks};
-use profiler::{Figure, Findings, Geometry, Spindle};
+use drive_profile::findings::{Chunks, Overheads, Seeks};
+use drive_profile::findings::{Figure, Findings, Geometry, Spindle};
+use profiler::CHUNK_STEPS;
 use serde::Serialize;
 use units::{Angle, Duration, Sectors};
 
@@ -99,7 +100,7 @@ pub(super) fn rows(findings: &Findings, model: &Model, simulated: &Findings) -> 
 }
 
 fn turn(findings: &Findings, model: &Model) -> Row {
-    let Some(Spindle::Turns(turns)) = findings.spindle else {
+    let Some(Spindle::Rotating(turns)) = findings.spindle else {
         return Row::exact("one turn", None, model.period().as_nanos());
     };
     let off = apart(turns.period_picos, model.period().as_nanos() * 1_000) * 1e6;
@@ -124,8 +125,8 @@ fn zones(map: &Geometry, model: &Model) -> Vec<Row> {
         }
         before = zone.sectors_per_track;
         all += 1;
-        let begins = |found: &&profiler::Zone| found.lbas.start == facts.lbas.start;
-        let same = |found: &&profiler::Zone| found.sectors_per_track.value == before;
+        let begins = |found: &&drive_profile::findings::Zone| found.lbas.start == facts.lbas.start;
+        let same = |found: &&drive_profile::findings::Zone| found.sectors_per_track.value == before;
         let Some(found) = map.zones.iter().find(begins).filter(same) else { continue };
         exact += 1;
         for (name, found, is) in [
@@ -225,7 +226,7 @@ fn memory(findings: &Findings, model: &Model, simulated: &Findings) -> Vec<Row> 
 /// Ranges of chunks that are as good as any begin and end within a step of each other.
 fn range(what: &str, found: Option<&Chunks>, is: Option<&Chunks>) -> Option<Row> {
     let (found, is) = (found?.optimal, is?.optimal);
-    let step = |chunk: Sectors| STEPS.iter().position(|step| *step == chunk.0).unwrap_or(0);
+    let step = |chunk: Sectors| CHUNK_STEPS.iter().position(|step| *step == chunk.0).unwrap_or(0);
     let off =
         [(found.0, is.0), (found.1, is.1)].map(|(one, other)| step(one).abs_diff(step(other)));
     let shown = |(from, to): (Sectors, Sectors)| format!("{} to {}", from.bytes(), to.bytes());

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use config::ProfileRef;
 use drive::{AnyModel, Model};
 use drive_profile::Profile;
+use drive_profile::findings::Findings as Found;
 use engine::Execution;
-use profiler::{Bench, Budget, Findings as Found, Progress, dynamics};
+use profiler::{Bench, Budget, Progress, dynamics};
 use units::{Duration, Op};
 
 use super::super::{Check, Experiment, Findings, Series};
@@ -122,7 +123,7 @@ fn profile(model: &Arc<Model>, seed: u64) -> Profile {
     let mut bench = Bench::new(&mut target, Budget::DEFAULT, Found::default(), &mut watcher);
     dynamics::measure(&mut bench, &profile).expect("within ten minutes");
     let facts = *bench.facts();
-    bench.findings.dynamics.apply(&mut profile, &facts);
+    bench.findings.dynamics.apply(&mut profile, facts.block, facts.seeks);
     profile
 }
 
