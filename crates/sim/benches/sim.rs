@@ -2,8 +2,8 @@
 //!
 //! Through the whole simulation (workload, engine, drive, statistics, oracles), and through the
 //! drive model alone. Beside each figure stand its target on an idle core and DiskSim's figure. A
-//! missed target is named and fails nothing, as a shared machine may be slow. `-- --json` prints one
-//! JSON object. As a test the benchmark only runs: figures of a debug build mean nothing.
+//! missed target is named and fails nothing, as a shared machine may be slow. `-- --json` prints
+//! one JSON object. As a test the benchmark only runs: figures of a debug build mean nothing.
 
 #![expect(clippy::disallowed_methods, reason = "it measures itself by the wall clock")]
 #![expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
@@ -236,7 +236,8 @@ impl Bar {
 
 fn table(rows: &[Row]) -> String {
     let mut text = String::from(
-        "what                           ns a request  million a second  at most             DiskSim ns\n",
+        "what                           ns a request  million a second  at most             \
+         DiskSim ns\n",
     );
     for Row { name, ns, bar } in rows {
         let judged = bar.target().map_or(String::new(), |target| {

@@ -1,7 +1,6 @@
-//! The search for missed deadlines:
-//! `cargo run --release -p spindle-sim --example deadlines -- POLICY FROM COUNT`. The policy `paper`
-//! is `delta-l` with the range of intervals of Clockwise (RTAS 2000). Exit code 1 if a policy that
-//! never misses has missed.
+//! The search for missed deadlines: `cargo run --release -p spindle-sim --example deadlines --
+//! POLICY FROM COUNT`. The policy `paper` is `delta-l` with the range of intervals of Clockwise
+//! (RTAS 2000). Exit code 1 if a policy that never misses has missed.
 
 use engine::PolicyName;
 use engine::stream::Range;

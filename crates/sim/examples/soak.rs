@@ -1,4 +1,5 @@
-//! Generated scenarios under every oracle: `cargo run --release -p spindle-sim --example soak -- FROM COUNT`.
+//! Generated scenarios under every oracle: `cargo run --release -p spindle-sim --example soak --
+//! FROM COUNT`.
 
 use spindle_sim::seeds;
 

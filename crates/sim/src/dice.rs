@@ -1,7 +1,7 @@
 //! The rng. Seeded, and rolled nowhere else.
 //!
-//! The generator is PCG XSL RR 128/64, whose sequence is published and does not change with the library; how a
-//! roll becomes a number is written here, so that it does not change either.
+//! The generator is PCG XSL RR 128/64, whose sequence is published and does not change with the
+//! library; how a roll becomes a number is written here, so that it does not change either.
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;
@@ -23,8 +23,8 @@ impl Dice {
     /// On a bound of zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "there is no number under zero");
-        // Lemire's multiplication, rejecting the few rolls that would favour some numbers; which those are has to
-        // be worked out for few rolls only.
+        // Lemire's multiplication, rejecting the few rolls that would favour some numbers; which
+        // those are has to be worked out for few rolls only.
         loop {
             let product = u128::from(self.0.next_u64()) * u128::from(bound);
             let low = u64::try_from(product & u128::from(u64::MAX)).expect("64 bits");
@@ -36,8 +36,8 @@ impl Dice {
 
     /// A time between two events that come independently of one another, `mean` apart on the mean.
     ///
-    /// Drawn by von Neumann's comparison of uniform rolls, which needs no logarithm: the same nanoseconds on every
-    /// machine.
+    /// Drawn by von Neumann's comparison of uniform rolls, which needs no logarithm: the same
+    /// nanoseconds on every machine.
     pub fn exponential(&mut self, mean: Duration) -> Duration {
         let mut whole = 0_u64;
         loop {

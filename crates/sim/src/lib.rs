@@ -1,4 +1,5 @@
-//! Simulation in virtual time: the engine and the drive model, driven as fast as the processor runs.
+//! Simulation in virtual time: the engine and the drive model, driven as fast as the processor
+//! runs.
 //!
 //! A [`Simulation`] is built from the same [`config::Plan`] that the daemon serves. It owns one
 //! engine and one drive model for each disk, the workloads, an event queue, and the oracles that

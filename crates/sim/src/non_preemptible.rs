@@ -104,8 +104,8 @@ impl NonPreemptible {
         Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX))
     }
 
-    /// The part of [`Self::expected_wait`] that is caused by intervals of `from` or longer, in whole
-    /// tenths of a millisecond, to the width of one bin.
+    /// The part of [`Self::expected_wait`] that is caused by intervals of `from` or longer, in
+    /// whole tenths of a millisecond, to the width of one bin.
     pub fn wait_for(&self, from: Duration) -> Duration {
         let first = usize::try_from(from.as_nanos() / BIN_WIDTH.as_nanos()).unwrap_or(BINS);
         let mut squares = 0_u128;

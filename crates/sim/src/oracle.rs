@@ -1,13 +1,14 @@
 //! The oracles: what must be true of every run, checked while it runs.
 //!
-//! | oracle | states |
-//! |---|---|
-//! | answered once | every request is answered exactly once, after its last command has completed |
-//! | last write wins | a read returns, for each sector, the last write that was answered before the read was sent, or a write that overlaps the read in time |
-//! | work conservation | the disk idles beside queued requests only while it anticipates the next request of a sequential run, or while a limit holds |
-//! | reserve kept | at queue depth 1, a volume that was backlogged for two periods or more received its reserve, less a stated bound |
-//! | deadlines met | under a policy that never misses, no block of an admitted stream is late |
-//! | accounting | charged disk time equals busy time; reserves add up (checked by the engine itself) |
+//! - Answered once: every request is answered exactly once, after its last command has completed.
+//! - Last write wins: a read returns, for each sector, the last write that was answered before the
+//!   read was sent, or a write that overlaps the read in time.
+//! - Work conservation: the disk idles beside queued requests only while it anticipates the next
+//!   request of a sequential run, or while a limit holds.
+//! - Reserve kept: at queue depth 1, a volume that was backlogged for two periods or more received
+//!   its reserve, less a stated bound.
+//! - Deadlines met: under a policy that never misses, no block of an admitted stream is late.
+//! - Accounting: charged disk time equals busy time, and reserves add up (checked by the engine).
 //!
 //! A violated oracle panics. The message names the instant, and the run can be repeated from its
 //! seed. For speed, data is checked in one sector of every [`WATCH_STRIDE`].
@@ -208,7 +209,7 @@ impl ReserveOracle {
         let owed = self.reserve.of(stretch) - lent - in_service;
         assert!(
             received - received_then >= owed,
-            "at {now}: volume {} with a reserve of {} received {} in {stretch}, at least {owed} was due",
+            "at {now}: volume {} with a reserve of {} received {} in {stretch}, {owed} was due",
             volume.0,
             self.reserve,
             received - received_then,

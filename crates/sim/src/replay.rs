@@ -30,8 +30,8 @@ impl Replay {
                 let next = reader.next();
                 (Some(reader), next)
             }
-            // The config's check opened the file. It was removed since; the error is returned when its
-            // first request is due.
+            // The config's check opened the file. It was removed since; the error is returned when
+            // its first request is due.
             Err(error) => (None, Some(Err(error))),
         };
         let (scale, remap, last) = (replay.scale, replay.remap, Duration::ZERO);
@@ -49,8 +49,8 @@ impl Replay {
         }
     }
 
-    /// The time of the next request, from the workload's start; `None` at the end. An error is due at
-    /// once.
+    /// The time of the next request, from the workload's start; `None` at the end. An error is due
+    /// at once.
     pub(crate) fn next_at(&self) -> Option<Duration> {
         let next = self.next.as_ref()?;
         Some(next.as_ref().map_or(self.last, |record| self.after(record)))

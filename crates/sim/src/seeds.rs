@@ -102,8 +102,10 @@ fn generate_disk(rng: &mut Dice, text: &mut String, disk: u64) -> Shares {
     let random = one_of(rng, &["20ms", "5ms"]);
     let _ = write!(
         text,
-        "\n[[disk]]\nname = \"d{disk}\"\ndrive = \"{drive}\"\npolicy = \"{policy}\"\ndepth = {depth}\n\
-         period = \"{period}ms\"\nbatch = \"{batch}ms\"\nlinger = \"{linger}ms\"\nestimate_random = \"{random}\"\n",
+        "\n[[disk]]\nname = \"d{disk}\"\ndrive = \"{drive}\"\npolicy = \"{policy}\"\n\
+         depth = {depth}\n\
+         period = \"{period}ms\"\nbatch = \"{batch}ms\"\nlinger = \"{linger}ms\"\n\
+         estimate_random = \"{random}\"\n",
     );
     let estimate = one_of(rng, &["constants", "constants", "profile", "learned"]);
     let _ = writeln!(text, "estimate = \"{estimate}\"");
@@ -121,7 +123,8 @@ fn generate_deadlines(rng: &mut Dice, text: &mut String, (disk, drive): (u64, &s
     let period = one_of(rng, &[1_000, 3_000]);
     let _ = writeln!(
         text,
-        "\n[[disk]]\nname = \"d{disk}\"\ndrive = \"{drive}\"\npolicy = \"{policy}\"\nperiod = \"{period}ms\""
+        "\n[[disk]]\nname = \"d{disk}\"\ndrive = \"{drive}\"\npolicy = \"{policy}\"\n\
+         period = \"{period}ms\""
     );
     if rng.chance(Share::from_percent(30)) {
         let _ = writeln!(text, "best_effort = {{ share = \"20%\", period = \"2s\" }}");
@@ -146,7 +149,8 @@ fn generate_stream(rng: &mut Dice, text: &mut String, name: &str) {
     let _ = write!(
         text,
         "size = \"64MiB\"\nstream = {{ bandwidth = \"{bandwidth}\", block = \"{block}\"{span} }}\n\
-         \n[[workload]]\nvolume = \"{name}\"\nop = \"{op}\"\naccess = \"stream\"\nstart = \"{start}ms\"\n"
+         \n[[workload]]\nvolume = \"{name}\"\nop = \"{op}\"\naccess = \"stream\"\n\
+         start = \"{start}ms\"\n"
     );
 }
 
@@ -167,7 +171,8 @@ fn generate_execution(rng: &mut Dice, text: &mut String, drive: &str) {
     let (prefetch, writes) = (one_of(rng, &[true, false]), one_of(rng, &[true, true, false]));
     let _ = writeln!(
         text,
-        "execution = \"preemptible\"\nchunk = \"{chunk}\"\njit_offset = \"{offset}\"\nseek_split = {split}\n\
+        "execution = \"preemptible\"\nchunk = \"{chunk}\"\njit_offset = \"{offset}\"\n\
+         seek_split = {split}\n\
          free_prefetch = {prefetch}\npreempt_writes = {writes}"
     );
     // Only SCSI drives have a seek command.
@@ -252,7 +257,8 @@ fn generate_workload(rng: &mut Dice, text: &mut String, volume: &str) {
     let start = rng.below(1_500);
     let _ = write!(
         text,
-        "\n[[workload]]\nvolume = \"{volume}\"\n{op}\n{access}\nblock = \"{block}\"\n{arrival}\nstart = \"{start}ms\"\n"
+        "\n[[workload]]\nvolume = \"{volume}\"\n{op}\n{access}\nblock = \"{block}\"\n\
+         {arrival}\nstart = \"{start}ms\"\n"
     );
     if rng.chance(Share::from_percent(30)) {
         let _ = writeln!(text, "stop = \"{}ms\"", start + 1 + rng.below(5_000));
@@ -268,7 +274,8 @@ fn generate_trace(rng: &mut Dice, generated: &mut Scenario, volume: &str, sector
     let scale = one_of(rng, &["0.5", "1", "3"]);
     let _ = write!(
         generated.text,
-        "\n[[workload]]\nvolume = \"{volume}\"\naccess = \"trace\"\nfile = \"{file}\"\nremap = \"{remap}\"\n\
+        "\n[[workload]]\nvolume = \"{volume}\"\naccess = \"trace\"\nfile = \"{file}\"\n\
+         remap = \"{remap}\"\n\
          scale = {scale}\nstart = \"{}ms\"\n",
         rng.below(1_500)
     );

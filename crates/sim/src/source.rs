@@ -41,7 +41,8 @@ impl Source {
         }
     }
 
-    /// The time of the next request of an open loop that began at `start`, when one is sent at `now`.
+    /// The time of the next request of an open loop that began at `start`, when one is sent at
+    /// `now`.
     pub(crate) fn next_at(&mut self, start: Instant, now: Instant) -> Option<Instant> {
         match self {
             Self::Drawn(generator) if generator.outstanding().is_some() => None,

@@ -76,8 +76,8 @@ impl Generator {
         }
     }
 
-    /// The time before the next request: after an answer in a closed loop, after the previous request
-    /// in an open loop.
+    /// The time before the next request: after an answer in a closed loop, after the previous
+    /// request in an open loop.
     pub fn pause(&mut self) -> Duration {
         match self.arrival {
             Arrival::Closed { think, .. } => think,

@@ -11,7 +11,8 @@ fn all(policy: PolicyName, range: Range, seeds: core::ops::Range<u64>) -> (Searc
         let never = policy.never_misses() && range == Range::All;
         assert!(
             !never || found.kept.missed == 0,
-            "{found:?}\nrepeat with: cargo run --release -p spindle-sim --example deadlines -- {policy} {seed} 1"
+            "{found:?}\nrepeat with: cargo run --release -p spindle-sim --example deadlines -- \
+             {policy} {seed} 1"
         );
         cases += u64::from(found.kept.missed > 0);
         sum.kept.met += found.kept.met;
@@ -31,9 +32,9 @@ fn no_block_is_late_with_slack_of_every_state_or_of_the_present_one() {
     assert!(present.best_effort > every.best_effort, "{present:?} {every:?}");
 }
 
-/// Each of these seeds once missed a deadline: a refill spent in a job that had begun before it, the
-/// return seek to a preempted request counted as part of it, and a joining stream that was missing in
-/// the slack.
+/// Each of these seeds once missed a deadline: a refill spent in a job that had begun before it,
+/// the return seek to a preempted request counted as part of it, and a joining stream that was
+/// missing in the slack.
 #[test]
 fn seeds_that_once_missed_a_deadline_hold() {
     for seed in [219, 626, 3_334, 7_219, 11_944, 14_675, 24_837, 73_507] {

@@ -25,7 +25,8 @@ fn every_oracle_holds_over_generated_scenarios() {
     let scratch = TempDir::new().expect("a scratch directory");
     let (mut reads, mut rests, mut promises, mut replayed, mut deadlines) = (0, 0, 0, 0, 0);
     for seed in 0..60 {
-        let report = std::panic::catch_unwind(|| seeds::run(seed, scratch.path())).unwrap_or_else(|_| {
+        let run = std::panic::catch_unwind(|| seeds::run(seed, scratch.path()));
+        let report = run.unwrap_or_else(|_| {
             panic!(
                 "{}\nrepeat with: cargo run --release -p spindle-sim --example soak -- {seed} 1",
                 seeds::scenario(seed)
@@ -57,7 +58,8 @@ fn open_loops_that_overload_a_disk_are_dropped_and_counted() {
     let mut text = "duration = \"4s\"\n[[disk]]\nname = \"d\"\ndrive = \"deskstar-34gxp\"\n\
                     [[volume]]\nname = \"v\"\ndisk = \"d\"\nsize = \"1GiB\"\n"
         .to_owned();
-    let load = "[[workload]]\nvolume = \"v\"\nop = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\nrate = \"50000/s\"\n";
+    let load = "[[workload]]\nvolume = \"v\"\nop = \"read\"\naccess = \"random\"\n\
+        block = \"4KiB\"\nrate = \"50000/s\"\n";
     text += &load.repeat(20);
     let plan = config::Plan::parse(&text, "overload", std::path::Path::new(".")).expect("valid");
     let mut simulation = spindle_sim::Simulation::new(&plan);

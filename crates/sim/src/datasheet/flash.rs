@@ -118,12 +118,12 @@ struct Measured {
 /// Keeps a load on the drive, and measures it once writes have filled the buffer.
 fn measure(model: &Arc<FlashModel>, load: Load, warm: Duration) -> Measured {
     let mut device = FlashDevice::new(Arc::clone(model));
-    let mut dice = Dice::new(SEED, 0);
+    let mut rng = Dice::new(SEED, 0);
     let len = load.len.min(model.capacity());
     let blocks = (model.capacity().0 / len.0).max(1);
     let mut sent = 0;
     let mut send = |device: &mut FlashDevice, now, write: bool| {
-        let block = if load.random { dice.below(blocks) } else { sent % blocks };
+        let block = if load.random { rng.below(blocks) } else { sent % blocks };
         let extent = Extent::new(Lba(block * len.0), len);
         let operation = if write { Operation::write(extent) } else { Operation::read(extent) };
         device.submit(now, Tag(sent | if write { WRITE_TAG } else { 0 }), operation);
@@ -173,11 +173,11 @@ fn alone(device: &mut FlashDevice, now: Instant, operation: Operation) -> Instan
 #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
 fn flush_ms(model: &Arc<FlashModel>) -> f64 {
     let mut device = FlashDevice::new(Arc::clone(model));
-    let mut dice = Dice::new(SEED, 0);
+    let mut rng = Dice::new(SEED, 0);
     let blocks = (model.capacity().0 / BLOCK.0).max(1);
     let (mut now, mut waited) = (Instant::ZERO, Duration::ZERO);
     for _ in 0..FLUSHES {
-        let extent = Extent::new(Lba(dice.below(blocks) * BLOCK.0), BLOCK);
+        let extent = Extent::new(Lba(rng.below(blocks) * BLOCK.0), BLOCK);
         let written = alone(&mut device, now, Operation::write(extent));
         now = alone(&mut device, written, Operation::flush());
         waited += now.since(written);

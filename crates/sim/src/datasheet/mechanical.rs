@@ -106,10 +106,10 @@ impl Mechanical {
     /// If the model has no zone: a checked drive has one.
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
     pub fn of(name: &str, model: &Arc<Model>) -> Self {
-        let mut dice = Dice::new(SEED, 0);
+        let mut rng = Dice::new(SEED, 0);
         let blocks = (model.capacity().0 / BLOCK.0).max(1);
         let len = Sectors(BLOCK.0.min(model.capacity().0));
-        let random = (0..RANDOM_READS).map(|_| Extent::new(Lba(dice.below(blocks) * len.0), len));
+        let random = (0..RANDOM_READS).map(|_| Extent::new(Lba(rng.below(blocks) * len.0), len));
         let (outer, inner) = (model.zones().next(), model.zones().last());
         let (outer, inner) = (outer.expect("a zone").lbas, inner.expect("a zone").lbas);
         Self {

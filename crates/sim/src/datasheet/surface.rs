@@ -74,7 +74,8 @@ fn target(model: &Model, home: Position, distance: u32) -> Option<Lba> {
     (0..zone.sectors_per_track).find_map(|sector| model.lba(Position { cylinder, sector, ..home }))
 }
 
-/// The service time of a read of `lba` that comes when it is `offset` ahead of heads over the first track.
+/// The service time of a read of `lba` that comes when it is `offset` ahead of heads over the first
+/// track.
 fn service(model: &Arc<Model>, lba: Lba, offset: Angle) -> Duration {
     let mut device = Device::new(Arc::clone(model));
     let one = Extent::new(Lba(0), Sectors(1));

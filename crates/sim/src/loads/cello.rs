@@ -1,5 +1,5 @@
-//! A synthetic load like that of CELLO, the file server of the HP traces that Clockwise was measured
-//! with (RTAS 2000, §4).
+//! A synthetic load like that of CELLO, the file server of the HP traces that Clockwise was
+//! measured with (RTAS 2000, §4).
 //!
 //! The trace is not available. The published figures of its busiest day are met exactly:
 //!
@@ -8,7 +8,7 @@
 //! | 8 disks, requests of 4 KB | [`Cello::DISKS`], [`Cello::BLOCK`] |
 //! | 801,007 requests on June 1st, 1992 | [`Cello::REQUESTS`] in [`MINUTES_A_DAY`] minutes |
 //! | peak loads of almost 3,000 a minute | [`Cello::MINUTE_MAX`] in the busiest one |
-//! | 53,752 requests in the busiest 20 minutes | [`Cello::BUSIEST_REQUESTS`] in [`Cello::busiest`] |
+//! | 53,752 requests in the busiest 20 min | [`Cello::BUSIEST_REQUESTS`], [`Cello::busiest`] |
 //! | a peak of 207 requests a second among those | [`Cello::SECOND_MAX`] |
 //!
 //! The other figures come from a trace of the same laboratory and year, `ajw.1week.srt` with 44,519

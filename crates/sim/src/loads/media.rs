@@ -1,9 +1,10 @@
-//! Media streams as in Clockwise (RTAS 2000, §4): Motion-JPEG video and CD-quality audio, in blocks.
+//! Media streams as in Clockwise (RTAS 2000, §4): Motion-JPEG video and CD-quality audio, in
+//! blocks.
 //!
 //! An encoder emits frames; a block is requested when the frames that fill it are complete. Audio
 //! has a constant rate. The size of a video frame depends on its content: between 0.5 and 1.5 times
-//! the mean here, which is not published. The encoder controls its rate: the excess of the frames so
-//! far over the mean is taken from those of the next second.
+//! the mean here, which is not published. The encoder controls its rate: the excess of the frames
+//! so far over the mean is taken from those of the next second.
 
 use units::{Bytes, Duration};
 

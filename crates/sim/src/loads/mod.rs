@@ -1,5 +1,5 @@
-//! Synthetic loads after published figures of real ones: media streams, and the disks of a busy file
-//! server.
+//! Synthetic loads after published figures of real ones: media streams, and the disks of a busy
+//! file server.
 //!
 //! Each is a list of requests with their times, generated once from a seed. The same list runs in
 //! virtual time and against a live engine.
