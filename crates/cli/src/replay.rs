@@ -5,7 +5,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 use console::{ExitStatus, bad_input, eprintln, println};
-use flight::{End, Reader, Replayed};
+use flight::{End, Reader, ReplayOutcome};
 use serde::Serialize;
 use stats::SCHEMA;
 use units::Instant;
@@ -71,7 +71,7 @@ fn replay(file: &Path) -> Result<RecordReport, String> {
     let done = flight::replay(&mut reader).map_err(|error| words(&error))?;
     let header = reader.header();
     let nanos = |at: Instant| at.since(Instant::ZERO).as_nanos();
-    let Replayed { events, decisions, commands, replies, until, end, difference } = done;
+    let ReplayOutcome { events, decisions, commands, replies, until, end, difference } = done;
     let (end, torn_bytes) = match end {
         None => (None, 0),
         Some(End::Closed) => (Some("closed"), 0),
@@ -83,7 +83,7 @@ fn replay(file: &Path) -> Result<RecordReport, String> {
         program: header.program.clone(),
         disk: header.disk.clone(),
         policy: header.settings.policy.as_str(),
-        from_ns: nanos(header.begun),
+        from_ns: nanos(header.started_at),
         until_ns: nanos(until),
         events,
         decisions,

@@ -160,7 +160,7 @@ fn a_live_run_with_changes_in_the_middle_is_decided_the_same_again() {
 
     let (header, mut entries) = entries(&bytes);
     let place = entries.iter().rposition(|(_, entry)| issues(entry)).expect("commands");
-    let flight::Entry::Decided(flight::Said::Act(engine::Action::Issue(command))) =
+    let flight::Entry::Decision(flight::Decision::Act(engine::Action::Issue(command))) =
         &mut entries[place].1
     else {
         panic!("it is one");
@@ -179,7 +179,7 @@ fn a_live_run_with_changes_in_the_middle_is_decided_the_same_again() {
 }
 
 fn issues(entry: &flight::Entry) -> bool {
-    matches!(entry, flight::Entry::Decided(flight::Said::Act(engine::Action::Issue(_))))
+    matches!(entry, flight::Entry::Decision(flight::Decision::Act(engine::Action::Issue(_))))
 }
 
 fn entries(bytes: &[u8]) -> (flight::Header, Vec<(units::Instant, flight::Entry)>) {

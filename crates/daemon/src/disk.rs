@@ -12,7 +12,7 @@ use engine::{
     Action, Agenda, Command, CommandId, Contract, Declared, Event, Outcome, Priority, Request,
     VolumeId,
 };
-use flight::Recorded;
+use flight::RecordedEngine;
 use host::{Clock, WakeupMargin};
 use nbd::limits::STATUS_SEGMENTS_MAX;
 use nbd::{Allocation, BlockStatusReply, Errno, ExportId, Handle, Reply, Segment};
@@ -33,7 +33,7 @@ const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// A disk's engine, and what its thread knows of its volumes beside it.
 pub(crate) struct Brain {
-    pub(crate) engine: Recorded,
+    pub(crate) engine: RecordedEngine,
     pub(crate) seats: Seats,
     pub(crate) agenda: Agenda,
 }

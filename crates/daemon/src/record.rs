@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use config::{Disk, Plan, Record};
-use flight::{Gone, Header, Recorded, Sink};
+use flight::{Header, RecordSink, RecordedEngine, SinkClosed};
 use units::Instant;
 
 /// Blocks that may wait to be written: 4 MiB.
@@ -43,14 +43,14 @@ struct Way {
     ended: Arc<AtomicBool>,
 }
 
-impl Sink for Way {
-    fn take(&mut self, bytes: Vec<u8>) -> Result<(), Gone> {
+impl RecordSink for Way {
+    fn write(&mut self, bytes: Vec<u8>) -> Result<(), SinkClosed> {
         if self.ended.load(Ordering::Relaxed) {
-            return Err(Gone);
+            return Err(SinkClosed);
         }
         self.to.try_send(Block { disk: self.disk, bytes }).map_err(|_| {
             eprintln!("flight record: it ends here: blocks come faster than they are written");
-            Gone
+            SinkClosed
         })
     }
 }
@@ -146,7 +146,13 @@ impl Recorder {
     }
 
     /// An engine of this disk, recorded from its beginning on.
-    pub(crate) fn engine(&self, plan: &Plan, place: usize, disk: &Disk, now: Instant) -> Recorded {
+    pub(crate) fn engine(
+        &self,
+        plan: &Plan,
+        place: usize,
+        disk: &Disk,
+        now: Instant,
+    ) -> RecordedEngine {
         // For people: the engine is made of the values beside it. A plan that was made up has no file.
         let config = fs::read_to_string(Path::new(&plan.file)).unwrap_or_default();
         let header = Header {
@@ -155,10 +161,11 @@ impl Recorder {
             config,
             settings: disk.settings(),
             profile: disk.knowledge_on_host(),
-            begun: now,
+            started_at: now,
         };
         let way = Way { disk: place, to: self.to.clone(), ended: self.ended.clone() };
-        Recorded::new(&header, Box::new(way)).unwrap_or_else(|Gone| disk.engine_on_host(now).into())
+        RecordedEngine::new(&header, Box::new(way))
+            .unwrap_or_else(|SinkClosed| disk.engine_on_host(now).into())
     }
 
     /// Waits until all that was handed over is written. The disks' threads have ended.

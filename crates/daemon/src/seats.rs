@@ -5,7 +5,7 @@
 use std::sync::mpsc::SyncSender;
 
 use engine::{Declared, SEQUENTIAL_WITHIN, VolumeId};
-use flight::Recorded;
+use flight::RecordedEngine;
 use nbd::ExportId;
 use stats::{Latency, Runs};
 use units::{Extent, Instant};
@@ -132,7 +132,7 @@ impl Seats {
 
     pub(crate) fn view(
         &self,
-        engine: &mut Recorded,
+        engine: &mut RecordedEngine,
         look: Look,
         now: Instant,
     ) -> Vec<(ExportId, VolumeView)> {

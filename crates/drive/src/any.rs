@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use units::{Instant, Operation, Sectors};
 
-use crate::device::{Done, Tag};
+use crate::completion::{Done, Tag};
 use crate::flash::{FlashDevice, FlashModel, FlashSpec};
 use crate::{Device, Model, Spec, SpecError};
 

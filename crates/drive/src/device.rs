@@ -22,51 +22,15 @@ use std::sync::Arc;
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
 use crate::Model;
-use crate::begun::Begun;
+use crate::completion::{Done, Parts, Tag};
 use crate::firmware::{Firmware, MediaCache};
+use crate::in_progress::InProgressCommand;
 use crate::mechanism::{Access, Feed, Mechanism, Order as Transfer};
 use crate::media_cache::Log;
 use crate::queue::{Choice, Command, Order, Queue, Scene};
 use crate::read_buffer::{Found, ReadBuffer};
-use crate::sway::Sway;
+use crate::seek_jitter::SeekJitter;
 use crate::write_buffer::WriteBuffer;
-
-/// The name that the submitter gives a command.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tag(pub u64);
-
-/// A command that is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Done {
-    /// Which.
-    pub tag: Tag,
-    /// When.
-    pub at: Instant,
-    /// What it waited for, from its submission on.
-    pub parts: Parts,
-}
-
-/// What the time between submission and completion went into; the parts add up to it exactly.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Parts {
-    /// Waiting for other commands, for a background operation under way, or for room in the write buffer.
-    pub queue: Duration,
-    /// The electronics, as far as they do not work beside the command before.
-    pub overhead: Duration,
-    /// Arm movement, head switch and settling before the first sector.
-    pub seek: Duration,
-    /// From there until the first sector is under the head.
-    pub rotation: Duration,
-    /// The media, with changes of track on the way, and the bus.
-    pub transfer: Duration,
-}
-
-impl Parts {
-    /// All of them.
-    pub fn sum(&self) -> Duration {
-        self.queue + self.overhead + self.seek + self.rotation + self.transfer
-    }
-}
 
 /// One drive, with all its state.
 #[derive(Clone, Debug)]
@@ -101,7 +65,10 @@ impl Device {
         Self {
             queue: Queue::new(&model),
             serving: None,
-            mechanism: Mechanism::new(model.spin(), Sway::of_model(&model, 0)),
+            mechanism: Mechanism::new(
+                model.rotation(),
+                SeekJitter::new(model.spec().arm.variation, 0),
+            ),
             reads: ReadBuffer::new(&model),
             writes: WriteBuffer::new(model.write_buffer(), model.firmware().write_segments),
             log: Log::default(),
@@ -120,7 +87,7 @@ impl Device {
     /// The same drive, its arm's movements varied from this seed on rather than from zero.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
-        self.mechanism.set_sway(Sway::of_model(&self.model, seed));
+        self.mechanism.set_seek_jitter(SeekJitter::new(self.model.spec().arm.variation, seed));
         self
     }
 
@@ -284,8 +251,8 @@ impl Device {
             Op::Trim => {
                 // Where a mapping is all that changes, nothing moves; what was read ahead reads as before.
                 let overhead = self.model.overheads(self.after_write).control;
-                let begun = self.begin(command, extent, start, overhead);
-                (begun.ready, begun.parts)
+                let in_progress = self.begin(command, extent, start, overhead);
+                (in_progress.ready, in_progress.parts)
             }
         }
     }
@@ -298,13 +265,13 @@ impl Device {
         extent: Extent,
         start: Instant,
         overhead: Duration,
-    ) -> Begun {
+    ) -> InProgressCommand {
         let decoded = command.submitted.max(self.electronics_free) + overhead;
         self.electronics_free = decoded;
         let ready = decoded.max(start);
         let queue = start.since(command.submitted);
         let parts = Parts { queue, overhead: ready.since(start), ..Parts::default() };
-        Begun { extent, ready, parts }
+        InProgressCommand { extent, ready, parts }
     }
 
     fn read(&mut self, command: &Command, start: Instant, fua: bool) -> (Instant, Parts) {
@@ -319,31 +286,31 @@ impl Device {
         let end = firmware.bus.read_done;
         let done = match found {
             _ if dirty && !fua => {
-                let begun = self.begin(command, extent, start, overheads.read_hit);
-                begun.transferred(begun.ready + bus + end)
+                let in_progress = self.begin(command, extent, start, overheads.read_hit);
+                in_progress.transferred(in_progress.ready + bus + end)
             }
             Found::All => {
-                let begun = self.begin(command, extent, start, overheads.read_hit);
+                let in_progress = self.begin(command, extent, start, overheads.read_hit);
                 self.reads.hit(&self.model, &mut self.mechanism, extent, start);
-                begun.transferred(begun.ready + bus + end)
+                in_progress.transferred(in_progress.ready + bus + end)
             }
             Found::Arriving => {
-                let begun = self.begin(command, extent, start, overheads.read_hit);
+                let in_progress = self.begin(command, extent, start, overheads.read_hit);
                 self.reads.arrive(&self.model, &mut self.mechanism, extent, start);
                 let last = self.mechanism.free() + one;
-                begun.transferred(last.max(begun.ready + bus) + end)
+                in_progress.transferred(last.max(in_progress.ready + bus) + end)
             }
             Found::Head(segment, end) => {
                 // What is there goes on the bus at once, where the firmware knows of hits.
                 let hit =
                     if firmware.strict_hits { overheads.read_hit } else { overheads.read_miss };
-                let begun = self.begin(command, extent, start, hit);
-                let arm = begun.ready + overheads.read_miss.saturating_sub(hit);
-                self.read_media(&begun, (start, arm), end, Some(segment))
+                let in_progress = self.begin(command, extent, start, hit);
+                let arm = in_progress.ready + overheads.read_miss.saturating_sub(hit);
+                self.read_media(&in_progress, (start, arm), end, Some(segment))
             }
             Found::Miss => {
-                let begun = self.begin(command, extent, start, overheads.read_miss);
-                self.read_media(&begun, (start, begun.ready), extent.start, None)
+                let in_progress = self.begin(command, extent, start, overheads.read_miss);
+                self.read_media(&in_progress, (start, in_progress.ready), extent.start, None)
             }
         };
         self.reads.hold_until(done.0 + self.model.period());
@@ -359,12 +326,12 @@ impl Device {
     /// Reads what is not in the buffer, from `from` on.
     fn read_media(
         &mut self,
-        begun: &Begun,
+        in_progress: &InProgressCommand,
         (seen, arm): (Instant, Instant),
         from: Lba,
         head: Option<usize>,
     ) -> (Instant, Parts) {
-        let Begun { extent, ready, .. } = *begun;
+        let InProgressCommand { extent, ready, .. } = *in_progress;
         let Firmware { bus, zero_latency_read: zero_latency, .. } = *self.model.firmware();
         // The last read goes on until this one needs the arm, or, where hits are strict, until it is seen.
         let stop = if self.model.firmware().strict_hits { seen } else { arm };
@@ -388,7 +355,7 @@ impl Device {
         // It follows the media, one sector behind it, and carries no more than it can.
         let carried = on.max(access.marked) + self.model.bus(missing.len);
         let all = on + self.model.bus(extent.len);
-        begun.accessed(&access, (access.end + one).max(carried).max(all) + bus.read_done)
+        in_progress.accessed(&access, (access.end + one).max(carried).max(all) + bus.read_done)
     }
 
     fn write(&mut self, command: &Command, start: Instant) -> (Instant, Parts) {
@@ -402,14 +369,14 @@ impl Device {
             let elsewhere = self.after_write && self.written != Some(extent.start);
             let detour = self.model.firmware().bus.detour.filter(|_| elsewhere);
             let overhead = detour.map_or(overheads.write_media, |detour| detour.command);
-            let begun = self.begin(command, extent, start, overhead);
-            let done = self.write_media(&begun, carried, elsewhere);
+            let in_progress = self.begin(command, extent, start, overhead);
+            let done = self.write_media(&in_progress, carried, elsewhere);
             self.reads.written(&self.model, extent);
             return done;
         }
-        let begun = self.begin(command, extent, start, overheads.write_cached);
-        self.background(begun.ready);
-        let room = self.make_room(extent, begun.ready);
+        let in_progress = self.begin(command, extent, start, overheads.write_cached);
+        self.background(in_progress.ready);
+        let room = self.make_room(extent, in_progress.ready);
         let bus = self.model.firmware().bus;
         let data = room + bus.prepare;
         let at = data + self.model.bus_write(carried) + bus.write_done;
@@ -421,8 +388,8 @@ impl Device {
             self.writes.insert(extent, at);
         }
         self.reads.written(&self.model, extent);
-        let mut parts = begun.parts;
-        parts.queue += room.since(begun.ready);
+        let mut parts = in_progress.parts;
+        parts.queue += room.since(in_progress.ready);
         parts.transfer = at.since(room);
         (at, parts)
     }
@@ -448,14 +415,14 @@ impl Device {
     /// Writes onto the disk, `carried` sectors of it over the bus meanwhile.
     fn write_media(
         &mut self,
-        begun: &Begun,
+        in_progress: &InProgressCommand,
         carried: Sectors,
         elsewhere: bool,
     ) -> (Instant, Parts) {
-        let ready = begun.ready;
+        let ready = in_progress.ready;
         self.background(ready);
         self.reads.stop();
-        let extent = self.writes.take_with(begun.extent);
+        let extent = self.writes.take_with(in_progress.extent);
         let firmware = *self.model.firmware();
         let bus = firmware.bus;
         // A write that follows one elsewhere gives the bus up before its data, too.
@@ -479,30 +446,30 @@ impl Device {
         let order = Transfer { write: true, at: arm, settled, feed, mark: 0, zero_latency };
         let access = self.mechanism.access(&self.model, extent, &order);
         let carried = data + self.model.bus_write(carried) + release;
-        begun.accessed(&access, access.end.max(carried) + reselect + bus.write_done)
+        in_progress.accessed(&access, access.end.max(carried) + reselect + bus.write_done)
     }
 
     /// Moves the arm, and lets it stay there. What was being read ahead is given up, as for any other movement.
     fn seek(&mut self, command: &Command, start: Instant) -> (Instant, Parts) {
         let extent = command.operation.extent;
         let overhead = self.model.overheads(self.after_write).control;
-        let begun = self.begin(command, extent, start, overhead);
-        self.background(begun.ready);
-        self.reads.advance(&self.model, &mut self.mechanism, begun.ready);
+        let in_progress = self.begin(command, extent, start, overhead);
+        self.background(in_progress.ready);
+        self.reads.advance(&self.model, &mut self.mechanism, in_progress.ready);
         self.reads.stop();
-        let (begin, settled) = self.mechanism.seek(&self.model, extent.start, begun.ready);
-        let mut parts = begun.parts;
-        parts.queue += begin.since(begun.ready);
+        let (begin, settled) = self.mechanism.seek(&self.model, extent.start, in_progress.ready);
+        let mut parts = in_progress.parts;
+        parts.queue += begin.since(in_progress.ready);
         parts.seek = settled.since(begin);
         (settled, parts)
     }
 
     fn flush(&mut self, command: &Command, start: Instant) -> (Instant, Parts) {
         let overhead = self.model.overheads(self.after_write).control;
-        let begun = self.begin(command, command.operation.extent, start, overhead);
-        self.background(begun.ready);
-        let mut at = begun.ready;
-        let mut parts = begun.parts;
+        let in_progress = self.begin(command, command.operation.extent, start, overhead);
+        self.background(in_progress.ready);
+        let mut at = in_progress.ready;
+        let mut parts = in_progress.parts;
         if let Some((_, end)) = self.writes.under_way(at) {
             parts.queue += end.since(at);
             at = end;
@@ -517,7 +484,7 @@ impl Device {
         if let Some(cache) = &self.model.firmware().media_cache {
             let took = self.log.close(cache);
             if took > Duration::ZERO {
-                let closed = self.mechanism.stay(self.model.spin(), at, took);
+                let closed = self.mechanism.stay(self.model.rotation(), at, took);
                 parts.queue += closed.begin.since(at);
                 parts.transfer += closed.transfer();
                 at = closed.end;
@@ -566,7 +533,7 @@ impl Device {
         let access = match cache {
             Some(cache) if self.is_logged(&cache, extent, at) => {
                 self.log.append(&cache);
-                self.mechanism.stay(self.model.spin(), at, cache.append)
+                self.mechanism.stay(self.model.rotation(), at, cache.append)
             }
             _ => {
                 let order = Transfer { write: true, at, ..Transfer::default() };

@@ -13,8 +13,8 @@
 
 use units::{Angle, Extent, FULL_REVOLUTION, Lba, Sectors};
 
+use crate::rotation::Sweep;
 use crate::spec::{Mapping, Remap, Spec};
-use crate::spin::Sweep;
 
 /// Where a sector lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

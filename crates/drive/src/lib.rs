@@ -51,8 +51,8 @@
 //! Invariant: no clock, no files, no floating point, and no randomness but a seeded sequence in the drive's own state.
 
 mod any;
-mod begun;
 mod check;
+mod completion;
 mod device;
 #[cfg(test)]
 mod device_firmware_tests;
@@ -62,6 +62,7 @@ mod device_properties;
 mod device_tests;
 mod firmware;
 mod flash;
+mod in_progress;
 mod layout;
 mod mechanism;
 mod media_cache;
@@ -70,17 +71,18 @@ mod queue;
 #[cfg(test)]
 mod queue_tests;
 mod read_buffer;
+mod rotation;
 #[cfg(test)]
 mod samples;
 mod seek;
+mod seek_jitter;
 mod spec;
-mod spin;
-mod sway;
 mod write_buffer;
 
 pub use any::{AnyDevice, AnyModel, AnySpec, Unmeasured};
 pub use check::{Field, SpecError};
-pub use device::{Device, Done, Parts, Tag};
+pub use completion::{Done, Parts, Tag};
+pub use device::Device;
 pub use firmware::{Bus, Detour, Firmware, LOG_RECORDS_MAX, MediaCache, ReadAhead, WriteAhead};
 pub use flash::{
     AMPLIFICATION_MAX, Amplification, CHANNELS_MAX, DIES_PER_CHANNEL_MAX, FLASH_BUFFER_MAX,

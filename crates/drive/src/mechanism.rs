@@ -8,8 +8,8 @@ use units::{Angle, Duration, Extent, FULL_REVOLUTION, Instant, Lba, Sectors};
 use crate::Model;
 use crate::layout::Place;
 use crate::model::Move;
-use crate::spin::{Phase, Spin, Sweep};
-use crate::sway::Sway;
+use crate::rotation::{Phase, Rotation, Sweep};
+use crate::seek_jitter::SeekJitter;
 
 /// Where the heads are, and since when.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Mechanism {
     ahead: u64,
     sector: Sweep,
     /// How its movements vary; nothing in a drive that always takes as long as its curve says.
-    sway: Option<Sway>,
+    jitter: Option<SeekJitter>,
 }
 
 /// A transfer that has been worked out.
@@ -75,19 +75,19 @@ pub(crate) struct Feed {
 impl Feed {
     /// How many of `run` sectors, from the `done`th on, can be written when the first begins at `from`: the
     /// media must not overtake the bus.
-    fn count(&self, spin: Spin, from: Phase, sweep: Sweep, done: u64, run: u64) -> u64 {
-        let media = spin.time(sweep);
+    fn count(&self, rotation: Rotation, from: Phase, sweep: Sweep, done: u64, run: u64) -> u64 {
+        let media = rotation.time(sweep);
         if self.sector <= media {
             return run;
         }
         let arrives = self.first + self.sector * done;
-        let slack = spin.instant(from).saturating_since(arrives);
+        let slack = rotation.instant(from).saturating_since(arrives);
         (1 + slack.as_nanos() / (self.sector - media).as_nanos()).min(run)
     }
 
     /// How far the disk has turned when the `nth` sector has arrived.
-    fn phase(&self, spin: Spin, nth: u64) -> Phase {
-        spin.phase(self.first + self.sector * nth)
+    fn phase(&self, rotation: Rotation, nth: u64) -> Phase {
+        rotation.phase(self.first + self.sector * nth)
     }
 }
 
@@ -117,8 +117,8 @@ impl Access {
 
 impl Mechanism {
     /// At rest over the first track when the world begins.
-    pub(crate) fn new(spin: Spin, sway: Option<Sway>) -> Self {
-        let phase = spin.phase(Instant::ZERO);
+    pub(crate) fn new(rotation: Rotation, jitter: Option<SeekJitter>) -> Self {
+        let phase = rotation.phase(Instant::ZERO);
         Self {
             cylinder: 0,
             surface: 0,
@@ -127,12 +127,12 @@ impl Mechanism {
             behind: Lba(0),
             ahead: 0,
             sector: Sweep(0),
-            sway,
+            jitter,
         }
     }
 
-    pub(crate) fn set_sway(&mut self, sway: Option<Sway>) {
-        self.sway = sway;
+    pub(crate) fn set_seek_jitter(&mut self, jitter: Option<SeekJitter>) {
+        self.jitter = jitter;
     }
 
     /// When the last transfer ended or will end.
@@ -145,16 +145,16 @@ impl Mechanism {
     }
 
     /// The heads at `at`, or when they are free.
-    pub(crate) fn heads(&self, spin: Spin, at: Instant) -> Heads {
+    pub(crate) fn heads(&self, rotation: Rotation, at: Instant) -> Heads {
         let (at, phase) =
-            if at > self.free { (at, spin.phase(at)) } else { (self.free, self.phase) };
+            if at > self.free { (at, rotation.phase(at)) } else { (self.free, self.phase) };
         Heads { cylinder: self.cylinder, surface: self.surface, at, angle: phase.angle() }
     }
 
     /// Lets the disk turn on until `at`, if it has not come so far.
-    pub(crate) fn rest_until(&mut self, spin: Spin, at: Instant) {
+    pub(crate) fn rest_until(&mut self, rotation: Rotation, at: Instant) {
         if at > self.free {
-            self.phase = spin.phase(at);
+            self.phase = rotation.phase(at);
             self.free = at;
             self.ahead = 0;
         }
@@ -162,21 +162,21 @@ impl Mechanism {
 
     /// Keeps the heads where they are for `time`, from `at` on or from when they are free: what is written there
     /// is the drive's own affair.
-    pub(crate) fn stay(&mut self, spin: Spin, at: Instant, time: Duration) -> Access {
+    pub(crate) fn stay(&mut self, rotation: Rotation, at: Instant, time: Duration) -> Access {
         let begin = at.max(self.free);
-        self.rest_until(spin, begin + time);
+        self.rest_until(rotation, begin + time);
         Access { begin, settled: begin, first: begin, end: self.free, marked: self.free, passed: 0 }
     }
 
     /// Moves to `extent` from `order.at` on (or from when the mechanism is free) and transfers it. No sector
     /// is written before it has arrived.
     pub(crate) fn access(&mut self, model: &Model, extent: Extent, order: &Order) -> Access {
-        let spin = model.spin();
+        let rotation = model.rotation();
         let begin = order.at.max(self.free);
         let place = model.place(extent.start);
         let settled = (begin + self.movement(model, place, order.write)).max(order.settled);
         // Movement and waiting are rounded once; where they take no time the exact phase is left alone.
-        self.rest_until(spin, settled.max(order.feed.gate));
+        self.rest_until(rotation, settled.max(order.feed.gate));
         (self.cylinder, self.surface) = (place.position.cylinder, place.position.surface);
         let landed = self.phase;
         let start = landed.until(place.position.angle);
@@ -186,9 +186,9 @@ impl Mechanism {
         let mut done = 0;
         loop {
             let run = next.run.min(extent.len.0 - done);
-            let count = order.feed.count(spin, from, next.sector, done, run);
+            let count = order.feed.count(rotation, from, next.sector, done, run);
             if done < order.mark && order.mark <= done + count {
-                marked = Some(spin.instant(from + Sweep(next.sector.0 * (order.mark - done))));
+                marked = Some(rotation.instant(from + Sweep(next.sector.0 * (order.mark - done))));
             }
             self.pass(next, from, count, extent.start + Sectors(done));
             if done == 0 && count == run && order.zero_latency {
@@ -198,11 +198,11 @@ impl Mechanism {
             if done >= extent.len.0 {
                 break;
             }
-            self.phase = self.phase.max(order.feed.phase(spin, done));
+            self.phase = self.phase.max(order.feed.phase(rotation, done));
             (next, from) = self.next(model, self.behind, order.write);
         }
-        self.free = spin.instant(self.phase);
-        let first = spin.instant(start);
+        self.free = rotation.instant(self.phase);
+        let first = rotation.instant(start);
         Access {
             begin,
             settled,
@@ -219,7 +219,7 @@ impl Mechanism {
         let begin = at.max(self.free);
         let place = model.place(lba);
         let settled = begin + self.movement(model, place, false);
-        self.rest_until(model.spin(), settled);
+        self.rest_until(model.rotation(), settled);
         (self.cylinder, self.surface) = (place.position.cylinder, place.position.surface);
         (self.behind, self.ahead) = (lba, 0);
         (begin, settled)
@@ -229,8 +229,8 @@ impl Mechanism {
     fn movement(&mut self, model: &Model, place: Place, write: bool) -> Duration {
         let to = self.move_to(place, write);
         let time = model.movement(to);
-        match &mut self.sway {
-            Some(sway) if to.distance > 0 => sway.of(time),
+        match &mut self.jitter {
+            Some(jitter) if to.distance > 0 => jitter.of(time),
             _ => time,
         }
     }
@@ -255,8 +255,8 @@ impl Mechanism {
         limit: Lba,
         stop: Option<Instant>,
     ) -> Lba {
-        let spin = model.spin();
-        let stop = stop.map(|at| spin.phase(at));
+        let rotation = model.rotation();
+        let stop = stop.map(|at| rotation.phase(at));
         let mut next = lba;
         if lba == self.behind && self.ahead > 0 && lba < limit {
             // On the same track: no need to look up where.
@@ -283,7 +283,7 @@ impl Mechanism {
             self.pass(place, start, count, next);
             next = self.behind;
         }
-        self.free = spin.instant(self.phase);
+        self.free = rotation.instant(self.phase);
         next
     }
 
@@ -292,7 +292,7 @@ impl Mechanism {
     fn head_for(&mut self, model: &Model, place: Place) {
         let to = self.move_to(place, false);
         if to.distance > 0 || to.head_differs {
-            self.phase += model.spin().sweep(model.movement(to));
+            self.phase += model.rotation().sweep(model.movement(to));
             (self.cylinder, self.surface) = (place.position.cylinder, place.position.surface);
         }
     }
@@ -303,7 +303,7 @@ impl Mechanism {
         let to = self.move_to(place, write);
         let mut phase = self.phase;
         if to.distance > 0 || to.head_differs {
-            phase += model.spin().sweep(model.movement(to));
+            phase += model.rotation().sweep(model.movement(to));
         }
         (place, phase.until(place.position.angle))
     }

@@ -6,17 +6,17 @@ use units::{Angle, Bytes, Duration, Extent, FULL_REVOLUTION, Lba, SECTOR_BYTES, 
 
 use crate::firmware::Firmware;
 use crate::layout::{Layout, Place, Position, ZoneTable};
+use crate::rotation::{Rotation, Sweep};
 use crate::seek::SeekTable;
+use crate::seek_jitter::JITTER_DEVIATIONS_MAX;
 use crate::spec::{Discipline, Overheads, ReadBuffer, Spec};
-use crate::spin::{Spin, Sweep};
-use crate::sway::SWAY_MAX;
 
 /// A checked drive. Made by [`Spec::check`].
 #[derive(Clone, Debug)]
 pub struct Model {
     spec: Spec,
     layout: Layout,
-    spin: Spin,
+    rotation: Rotation,
     seek: SeekTable,
     /// None where reads and writes share a curve.
     seek_write: Option<SeekTable>,
@@ -50,7 +50,7 @@ impl Model {
         let layout = Layout::of_checked(&spec);
         let cylinders = layout.cylinders();
         Self {
-            spin: Spin::new(spec.period),
+            rotation: Rotation::new(spec.period),
             seek: SeekTable::of(&spec.seek, cylinders),
             seek_write: spec.seek_write.as_ref().map(|curve| SeekTable::of(curve, cylinders)),
             layout,
@@ -70,7 +70,7 @@ impl Model {
 
     /// One turn.
     pub fn period(&self) -> Duration {
-        self.spin.period()
+        self.rotation.period()
     }
 
     /// Cylinders on the disk.
@@ -191,7 +191,7 @@ impl Model {
             + u128::from(changes - of_cylinders) * u128::from(track)
             + u128::from(crossed) * u128::from(boundary.saturating_sub(track))
             + irregular;
-        self.spin.time(Sweep(u64::try_from(sweep).unwrap_or(u64::MAX)))
+        self.rotation.time(Sweep(u64::try_from(sweep).unwrap_or(u64::MAX)))
     }
 
     /// How much further than over its skews the disk turns at most in a transfer of so many sectors where the
@@ -200,8 +200,8 @@ impl Model {
         let (turns, remaps) = zone.irregular();
         let most = |count: usize| u128::from(len.0).min(count as u128);
         let change = self.change(1, false).max(self.change(1, true));
-        let change = u128::from(self.spin.sweep(change).0 + FULL_REVOLUTION + 1);
-        let way = u128::from(self.spin.sweep(self.longest_move()).0 + FULL_REVOLUTION + 1);
+        let change = u128::from(self.rotation.sweep(change).0 + FULL_REVOLUTION + 1);
+        let way = u128::from(self.rotation.sweep(self.longest_move()).0 + FULL_REVOLUTION + 1);
         most(turns) * change + most(remaps) * 2 * way
     }
 
@@ -221,7 +221,7 @@ impl Model {
     /// How far the disk turns from the end of one track to the start of the next that begins `gap` later,
     /// when the heads take `change` to get there.
     fn change_sweep(&self, gap: u64, change: Duration) -> u64 {
-        let needed = self.spin.sweep(change).0 + 1;
+        let needed = self.rotation.sweep(change).0 + 1;
         if change == Duration::ZERO || gap >= needed {
             return gap;
         }
@@ -239,7 +239,7 @@ impl Model {
         let write = self.seek_write.as_ref().unwrap_or(&self.seek).longest();
         let read = self.seek.longest().max(self.spec.head_switch);
         let write = write.max(self.spec.head_switch) + self.spec.write_settle;
-        read.max(write).max(self.write_move_min()) + self.spec.arm.variation * SWAY_MAX
+        read.max(write).max(self.write_move_min()) + self.spec.arm.variation * JITTER_DEVIATIONS_MAX
     }
 
     /// The most that electronics and the messages of the bus take of one command, beside its data.
@@ -284,8 +284,8 @@ impl Model {
         self.layout.place(lba)
     }
 
-    pub(crate) const fn spin(&self) -> Spin {
-        self.spin
+    pub(crate) const fn rotation(&self) -> Rotation {
+        self.rotation
     }
 
     /// The time for so many sectors on the bus.

@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use units::{Angle, Duration, Extent, Instant, Op, Operation};
 
 use crate::Model;
-use crate::device::Tag;
+use crate::completion::Tag;
 use crate::mechanism::Mechanism;
 use crate::model::Move;
 use crate::read_buffer::{Found, ReadBuffer};
@@ -204,7 +204,7 @@ impl Queue {
 
     /// The first that memory can serve, else the one that the heads reach first; and which of the two it is.
     fn cheapest(&self, scene: &Scene<'_>, lead: Duration) -> (usize, bool) {
-        let heads = scene.mechanism.heads(scene.model.spin(), scene.at);
+        let heads = scene.mechanism.heads(scene.model.rotation(), scene.at);
         let angle = heads.angle - Self::angle(self.sweep(lead));
         let blind = matches!(self.discipline, Discipline::ShortestSeek(_));
         let (mut best, mut best_cost) = (0, u64::MAX);

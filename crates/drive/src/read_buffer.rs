@@ -183,7 +183,7 @@ impl ReadBuffer {
         let limit = room(model, extent).min(stream.boundary);
         if rests && limit > stream.limit {
             // It stood still, full, and the disk has turned meanwhile.
-            mechanism.rest_until(model.spin(), at);
+            mechanism.rest_until(model.rotation(), at);
         }
         stream.limit = stream.limit.max(limit);
     }

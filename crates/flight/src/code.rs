@@ -1,7 +1,7 @@
 //! Numbers as bytes, both ways.
 //!
 //! Whole numbers are in groups of seven bits, the lowest first, each byte but the last with its high bit set (LEB128); signed
-//! ones are folded before (0, −1, 1, −2, …). A value that ends early, or is none, is a [`Fault`].
+//! ones are folded before (0, −1, 1, −2, …). A value that ends early, or is none, is a [`FormatError`].
 
 use core::num::NonZeroU32;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use crate::limits::LIST_MAX;
 
 /// Bytes that are not what they should be: what was expected there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault(pub &'static str);
+pub struct FormatError(pub &'static str);
 
-impl core::fmt::Display for Fault {
+impl core::fmt::Display for FormatError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "expected {}", self.0)
     }
@@ -25,19 +25,19 @@ impl core::fmt::Display for Fault {
 pub(crate) struct Source<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Source<'a> {
-    pub(crate) fn byte(&mut self) -> Result<u8, Fault> {
-        let (first, rest) = self.0.split_first().ok_or(Fault("another byte"))?;
+    pub(crate) fn byte(&mut self) -> Result<u8, FormatError> {
+        let (first, rest) = self.0.split_first().ok_or(FormatError("another byte"))?;
         self.0 = rest;
         Ok(*first)
     }
 
-    pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], Fault> {
-        let (bytes, rest) = self.0.split_at_checked(len).ok_or(Fault("more bytes"))?;
+    pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], FormatError> {
+        let (bytes, rest) = self.0.split_at_checked(len).ok_or(FormatError("more bytes"))?;
         self.0 = rest;
         Ok(bytes)
     }
 
-    pub(crate) fn number(&mut self) -> Result<u64, Fault> {
+    pub(crate) fn number(&mut self) -> Result<u64, FormatError> {
         let mut number = 0_u64;
         for shift in (0..u64::BITS).step_by(7) {
             let byte = self.byte()?;
@@ -50,10 +50,10 @@ impl<'a> Source<'a> {
                 return Ok(number);
             }
         }
-        Err(Fault("a number of at most 64 bits"))
+        Err(FormatError("a number of at most 64 bits"))
     }
 
-    pub(crate) fn signed(&mut self) -> Result<i64, Fault> {
+    pub(crate) fn signed(&mut self) -> Result<i64, FormatError> {
         let folded = self.number()?;
         let half = (folded >> 1).cast_signed();
         Ok(if folded & 1 == 0 { half } else { !half })
@@ -75,7 +75,7 @@ pub(crate) fn put_signed(number: i64, to: &mut Vec<u8>) {
 /// A value as bytes.
 pub(crate) trait Coded: Sized {
     fn put(&self, to: &mut Vec<u8>);
-    fn take(from: &mut Source<'_>) -> Result<Self, Fault>;
+    fn take(from: &mut Source<'_>) -> Result<Self, FormatError>;
 }
 
 /// A record is its fields, one after the other: one list of them writes and reads it, and the compiler knows whether it is
@@ -87,7 +87,7 @@ macro_rules! fields {
                 let Self { $($field),* } = self;
                 $($field.put(to);)*
             }
-            fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+            fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
                 $(let $field = Coded::take(from)?;)*
                 Ok(Self { $($field),* })
             }
@@ -105,9 +105,9 @@ macro_rules! choices {
                 let place = all.iter().position(|choice| choice == self).expect("it is in the list");
                 to.push(u8::try_from(place).expect("choices are few"));
             }
-            fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+            fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
                 let all = [$($choice),*];
-                all.get(usize::from(from.byte()?)).copied().ok_or(Fault($what))
+                all.get(usize::from(from.byte()?)).copied().ok_or(FormatError($what))
             }
         }
     )* };
@@ -121,15 +121,15 @@ macro_rules! numbers {
             fn put(&self, to: &mut Vec<u8>) {
                 put_number($to(self), to);
             }
-            fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+            fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
                 from.number().and_then($from)
             }
         }
     )* };
 }
 
-fn small(number: u64) -> Result<u32, Fault> {
-    u32::try_from(number).map_err(|_| Fault("a number of at most 32 bits"))
+fn small(number: u64) -> Result<u32, FormatError> {
+    u32::try_from(number).map_err(|_| FormatError("a number of at most 32 bits"))
 }
 
 numbers! {
@@ -139,9 +139,9 @@ numbers! {
     Lba, |n: &Lba| n.0, |n| Ok(Lba(n));
     Sectors, |n: &Sectors| n.0, |n| Ok(Sectors(n));
     Angle, |n: &Angle| u64::from(n.0), |n| small(n).map(Angle);
-    NonZeroU32, |n: &NonZeroU32| u64::from(n.get()), |n| small(n).and_then(|n| NonZeroU32::new(n).ok_or(Fault("a number above 0")));
+    NonZeroU32, |n: &NonZeroU32| u64::from(n.get()), |n| small(n).and_then(|n| NonZeroU32::new(n).ok_or(FormatError("a number above 0")));
     Share, |n: &Share| u64::from(n.ppb()), |n| {
-        small(n).ok().filter(|ppb| *ppb <= Share::ALL.ppb()).map(Share::from_ppb).ok_or(Fault("a share of at most the whole"))
+        small(n).ok().filter(|ppb| *ppb <= Share::ALL.ppb()).map(Share::from_ppb).ok_or(FormatError("a share of at most the whole"))
     };
 }
 
@@ -149,7 +149,7 @@ impl Coded for u64 {
     fn put(&self, to: &mut Vec<u8>) {
         put_number(*self, to);
     }
-    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+    fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
         from.number()
     }
 }
@@ -158,7 +158,7 @@ impl Coded for DiskTime {
     fn put(&self, to: &mut Vec<u8>) {
         put_signed(self.as_nanos(), to);
     }
-    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+    fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
         from.signed().map(Self::from_nanos)
     }
 }
@@ -167,11 +167,11 @@ impl Coded for bool {
     fn put(&self, to: &mut Vec<u8>) {
         to.push(u8::from(*self));
     }
-    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+    fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
         match from.byte()? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(Fault("0 or 1")),
+            _ => Err(FormatError("0 or 1")),
         }
     }
 }
@@ -181,13 +181,13 @@ impl Coded for Extent {
         self.start.put(to);
         self.len.put(to);
     }
-    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+    fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
         let (start, len) = (Lba::take(from)?, Sectors::take(from)?);
         start
             .0
             .checked_add(len.0)
             .map(|_| Self::new(start, len))
-            .ok_or(Fault("sectors that a disk can have"))
+            .ok_or(FormatError("sectors that a disk can have"))
     }
 }
 
@@ -198,7 +198,7 @@ impl<T: Coded> Coded for Option<T> {
             value.put(to);
         }
     }
-    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+    fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
         bool::take(from)?.then(|| T::take(from)).transpose()
     }
 }
@@ -207,7 +207,7 @@ impl<T: Coded> Coded for Arc<T> {
     fn put(&self, to: &mut Vec<u8>) {
         T::put(self, to);
     }
-    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+    fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
         T::take(from).map(Self::new)
     }
 }
@@ -217,7 +217,7 @@ impl<A: Coded, B: Coded> Coded for (A, B) {
         self.0.put(to);
         self.1.put(to);
     }
-    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+    fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
         Ok((A::take(from)?, B::take(from)?))
     }
 }
@@ -229,9 +229,9 @@ impl<T: Coded> Coded for Vec<T> {
             value.put(to);
         }
     }
-    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+    fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
         let len = usize::try_from(from.number()?).ok().filter(|len| *len <= LIST_MAX);
-        (0..len.ok_or(Fault("a shorter list"))?).map(|_| T::take(from)).collect()
+        (0..len.ok_or(FormatError("a shorter list"))?).map(|_| T::take(from)).collect()
     }
 }
 
@@ -241,9 +241,9 @@ impl<T: Coded + Copy, const N: usize> Coded for [T; N] {
             value.put(to);
         }
     }
-    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+    fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
         let values = (0..N).map(|_| T::take(from)).collect::<Result<Vec<T>, _>>()?;
-        values.try_into().map_err(|_| Fault("as many values as there are"))
+        values.try_into().map_err(|_| FormatError("as many values as there are"))
     }
 }
 
@@ -252,9 +252,10 @@ impl Coded for String {
         (self.len() as u64).put(to);
         to.extend_from_slice(self.as_bytes());
     }
-    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
-        let len = usize::try_from(from.number()?).map_err(|_| Fault("a shorter text"))?;
-        let text = core::str::from_utf8(from.bytes(len)?).map_err(|_| Fault("text in UTF-8"))?;
+    fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
+        let len = usize::try_from(from.number()?).map_err(|_| FormatError("a shorter text"))?;
+        let text =
+            core::str::from_utf8(from.bytes(len)?).map_err(|_| FormatError("text in UTF-8"))?;
         Ok(text.to_owned())
     }
 }
@@ -280,8 +281,8 @@ mod tests {
     #[test]
     fn a_number_of_more_than_64_bits_is_none() {
         let ten = [[0x80; 9].as_slice(), &[2]].concat();
-        assert_eq!(Source(&ten).number(), Err(Fault("a number of at most 64 bits")));
-        assert_eq!(Source(&[0x80; 12]).number(), Err(Fault("a number of at most 64 bits")));
-        assert_eq!(Source(&[0x80]).number(), Err(Fault("another byte")));
+        assert_eq!(Source(&ten).number(), Err(FormatError("a number of at most 64 bits")));
+        assert_eq!(Source(&[0x80; 12]).number(), Err(FormatError("a number of at most 64 bits")));
+        assert_eq!(Source(&[0x80]).number(), Err(FormatError("another byte")));
     }
 }

@@ -13,7 +13,7 @@ use engine::{
 };
 use units::{DiskTime, Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
-use crate::code::{Coded, Fault, Source, choices, fields, put_number, put_signed};
+use crate::code::{Coded, FormatError, Source, choices, fields, put_number, put_signed};
 
 /// Something that the engine was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,14 +21,14 @@ pub enum Input {
     /// Through [`engine::Engine::handle`].
     Event(Event),
     /// A volume was added, and had this number.
-    Join {
+    AddVolume {
         /// What it is promised.
         contract: Contract,
         /// The number.
         volume: VolumeId,
     },
     /// A volume was put into another class.
-    Prioritise {
+    SetPriority {
         /// Which.
         volume: VolumeId,
         /// The class.
@@ -45,21 +45,21 @@ pub enum Input {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// Somebody told the engine something.
-    Told(Input),
+    Input(Input),
     /// It was asked, and decided.
-    Decided(Said),
+    Decision(Decision),
 }
 
 /// What an engine said when it was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum Decision {
     /// To do something.
     Act(Action),
     /// Nothing to do; when it wants to be asked again though nothing happens.
-    Rest(Option<Instant>),
+    Wait(Option<Instant>),
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Act(Action::Issue(command)) => {
@@ -81,8 +81,8 @@ impl fmt::Display for Said {
                     request.0, volume.0
                 )
             }
-            Self::Rest(None) => f.write_str("nothing, until something happens"),
-            Self::Rest(Some(until)) => write!(f, "nothing, until {until}"),
+            Self::Wait(None) => f.write_str("nothing, until something happens"),
+            Self::Wait(Some(until)) => write!(f, "nothing, until {until}"),
         }
     }
 }
@@ -123,7 +123,7 @@ impl Coded for VolumeId {
     fn put(&self, to: &mut Vec<u8>) {
         self.0.put(to);
     }
-    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+    fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
         u32::take(from).map(Self)
     }
 }
@@ -132,7 +132,7 @@ impl Coded for RequestId {
     fn put(&self, to: &mut Vec<u8>) {
         self.0.put(to);
     }
-    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+    fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
         u64::take(from).map(Self)
     }
 }
@@ -141,8 +141,8 @@ impl Coded for Weight {
     fn put(&self, to: &mut Vec<u8>) {
         self.as_u32().put(to);
     }
-    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
-        Self::new(u32::take(from)?).ok_or(Fault("a weight"))
+    fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
+        Self::new(u32::take(from)?).ok_or(FormatError("a weight"))
     }
 }
 
@@ -152,9 +152,9 @@ impl Coded for Task {
         self.cost().put(to);
         self.longest().put(to);
     }
-    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+    fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
         let (period, cost) = (Duration::take(from)?, DiskTime::take(from)?);
-        Self::new(period, cost, DiskTime::take(from)?).map_err(|_| Fault("a task"))
+        Self::new(period, cost, DiskTime::take(from)?).map_err(|_| FormatError("a task"))
     }
 }
 
@@ -176,11 +176,11 @@ fn put_operation(operation: &Operation, last: &mut Last, to: &mut Vec<u8>) {
     last.end = extent.start.0.wrapping_add(extent.len.0);
 }
 
-fn take_operation(from: &mut Source<'_>, last: &mut Last) -> Result<Operation, Fault> {
+fn take_operation(from: &mut Source<'_>, last: &mut Last) -> Result<Operation, FormatError> {
     let (op, fua) = (Op::take(from)?, bool::take(from)?);
     let start = last.end.wrapping_add(from.signed()?.cast_unsigned());
     let len = Sectors::take(from)?;
-    last.end = start.checked_add(len.0).ok_or(Fault("sectors that a disk can have"))?;
+    last.end = start.checked_add(len.0).ok_or(FormatError("sectors that a disk can have"))?;
     Ok(Operation { op, extent: Extent::new(Lba(start), len), fua })
 }
 
@@ -189,7 +189,7 @@ fn put_command(id: CommandId, last: &mut Last, to: &mut Vec<u8>) {
     last.command = id.0;
 }
 
-fn take_command(from: &mut Source<'_>, last: &mut Last) -> Result<CommandId, Fault> {
+fn take_command(from: &mut Source<'_>, last: &mut Last) -> Result<CommandId, FormatError> {
     last.command = last.command.wrapping_add(from.signed()?.cast_unsigned());
     Ok(CommandId(last.command))
 }
@@ -201,7 +201,7 @@ pub(crate) fn put_end(to: &mut Vec<u8>) {
 
 fn kind_of(entry: &Entry) -> u8 {
     match entry {
-        Entry::Told(Input::Event(event)) => match event {
+        Entry::Input(Input::Event(event)) => match event {
             Event::Submit(_) => kind::SUBMIT,
             Event::Completed { outcome: Outcome::Done, .. } => kind::DONE,
             Event::Completed { outcome: Outcome::Failed, .. } => kind::FAILED,
@@ -209,13 +209,13 @@ fn kind_of(entry: &Entry) -> u8 {
             Event::VolumeRemoved { .. } => kind::REMOVED,
             Event::PeriodChanged { .. } => kind::PERIOD,
         },
-        Entry::Told(Input::Join { .. }) => kind::JOIN,
-        Entry::Told(Input::Prioritise { .. }) => kind::PRIORITISE,
-        Entry::Told(Input::Balance { .. }) => kind::BALANCE,
-        Entry::Decided(Said::Act(Action::Issue(_))) => kind::ISSUE,
-        Entry::Decided(Said::Act(Action::Reply(_))) => kind::REPLY,
-        Entry::Decided(Said::Rest(None)) => kind::REST,
-        Entry::Decided(Said::Rest(Some(_))) => kind::REST_UNTIL,
+        Entry::Input(Input::AddVolume { .. }) => kind::JOIN,
+        Entry::Input(Input::SetPriority { .. }) => kind::PRIORITISE,
+        Entry::Input(Input::Balance { .. }) => kind::BALANCE,
+        Entry::Decision(Decision::Act(Action::Issue(_))) => kind::ISSUE,
+        Entry::Decision(Decision::Act(Action::Reply(_))) => kind::REPLY,
+        Entry::Decision(Decision::Wait(None)) => kind::REST,
+        Entry::Decision(Decision::Wait(Some(_))) => kind::REST_UNTIL,
     }
 }
 
@@ -228,17 +228,17 @@ pub(crate) fn put(at: Instant, entry: &Entry, last: &mut Last, to: &mut Vec<u8>)
         later.put(to);
     }
     match entry {
-        Entry::Told(Input::Event(event)) => put_event(event, last, to),
-        Entry::Told(Input::Join { contract, volume }) => {
+        Entry::Input(Input::Event(event)) => put_event(event, last, to),
+        Entry::Input(Input::AddVolume { contract, volume }) => {
             contract.put(to);
             volume.put(to);
         }
-        Entry::Told(Input::Prioritise { volume, priority }) => {
+        Entry::Input(Input::SetPriority { volume, priority }) => {
             volume.put(to);
             priority.put(to);
         }
-        Entry::Told(Input::Balance { volume }) => volume.put(to),
-        Entry::Decided(Said::Act(Action::Issue(command))) => {
+        Entry::Input(Input::Balance { volume }) => volume.put(to),
+        Entry::Decision(Decision::Act(Action::Issue(command))) => {
             let Command { id, request, volume, operation, offset, purpose } = command;
             put_command(*id, last, to);
             request.put(to);
@@ -247,7 +247,7 @@ pub(crate) fn put(at: Instant, entry: &Entry, last: &mut Last, to: &mut Vec<u8>)
             offset.put(to);
             purpose.put(to);
         }
-        Entry::Decided(Said::Act(Action::Reply(reply))) => {
+        Entry::Decision(Decision::Act(Action::Reply(reply))) => {
             let Reply { request, volume, outcome, disk_time, estimate, waited } = reply;
             request.put(to);
             volume.put(to);
@@ -256,8 +256,8 @@ pub(crate) fn put(at: Instant, entry: &Entry, last: &mut Last, to: &mut Vec<u8>)
             estimate.put(to);
             waited.put(to);
         }
-        Entry::Decided(Said::Rest(None)) => {}
-        Entry::Decided(Said::Rest(Some(until))) => {
+        Entry::Decision(Decision::Wait(None)) => {}
+        Entry::Decision(Decision::Wait(Some(until))) => {
             put_signed(until.as_nanos().wrapping_sub(at.as_nanos()).cast_signed(), to);
         }
     }
@@ -287,13 +287,13 @@ fn put_event(event: &Event, last: &mut Last, to: &mut Vec<u8>) {
 pub(crate) fn take(
     from: &mut Source<'_>,
     last: &mut Last,
-) -> Result<Option<(Instant, Entry)>, Fault> {
+) -> Result<Option<(Instant, Entry)>, FormatError> {
     let first = from.byte()?;
     if first & kind::LATER != 0 {
         let nanos = last.at.as_nanos().checked_add(from.number()?);
-        last.at = Instant::from_nanos(nanos.ok_or(Fault("a time within 584 years"))?);
+        last.at = Instant::from_nanos(nanos.ok_or(FormatError("a time within 584 years"))?);
     }
-    let told = |event| Entry::Told(Input::Event(event));
+    let told = |event| Entry::Input(Input::Event(event));
     let entry = match first & !kind::LATER {
         kind::SUBMIT => {
             let (id, volume) = (Coded::take(from)?, Coded::take(from)?);
@@ -313,23 +313,24 @@ pub(crate) fn take(
         kind::PERIOD => {
             told(Event::PeriodChanged { period: Coded::take(from)?, batch: Coded::take(from)? })
         }
-        kind::JOIN => {
-            Entry::Told(Input::Join { contract: Coded::take(from)?, volume: Coded::take(from)? })
-        }
-        kind::PRIORITISE => Entry::Told(Input::Prioritise {
+        kind::JOIN => Entry::Input(Input::AddVolume {
+            contract: Coded::take(from)?,
+            volume: Coded::take(from)?,
+        }),
+        kind::PRIORITISE => Entry::Input(Input::SetPriority {
             volume: Coded::take(from)?,
             priority: Coded::take(from)?,
         }),
-        kind::BALANCE => Entry::Told(Input::Balance { volume: Coded::take(from)? }),
+        kind::BALANCE => Entry::Input(Input::Balance { volume: Coded::take(from)? }),
         kind::ISSUE => {
             let id = take_command(from, last)?;
             let (request, volume) = (Coded::take(from)?, Coded::take(from)?);
             let operation = take_operation(from, last)?;
             let (offset, purpose) = (Coded::take(from)?, Coded::take(from)?);
             let command = Command { id, request, volume, operation, offset, purpose };
-            Entry::Decided(Said::Act(Action::Issue(command)))
+            Entry::Decision(Decision::Act(Action::Issue(command)))
         }
-        kind::REPLY => Entry::Decided(Said::Act(Action::Reply(Reply {
+        kind::REPLY => Entry::Decision(Decision::Act(Action::Reply(Reply {
             request: Coded::take(from)?,
             volume: Coded::take(from)?,
             outcome: Coded::take(from)?,
@@ -337,14 +338,14 @@ pub(crate) fn take(
             estimate: Coded::take(from)?,
             waited: Coded::take(from)?,
         }))),
-        kind::REST => Entry::Decided(Said::Rest(None)),
+        kind::REST => Entry::Decision(Decision::Wait(None)),
         kind::REST_UNTIL => {
             let off = from.signed()?.cast_unsigned();
             let until = Instant::from_nanos(last.at.as_nanos().wrapping_add(off));
-            Entry::Decided(Said::Rest(Some(until)))
+            Entry::Decision(Decision::Wait(Some(until)))
         }
         kind::END => return Ok(None),
-        _ => return Err(Fault("an entry of a kind that is known")),
+        _ => return Err(FormatError("an entry of a kind that is known")),
     };
     Ok(Some((last.at, entry)))
 }

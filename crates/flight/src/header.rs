@@ -10,7 +10,7 @@ use engine::{
 };
 use units::Instant;
 
-use crate::code::{Coded, Fault, Source, choices, fields};
+use crate::code::{Coded, FormatError, Source, choices, fields};
 
 /// The first bytes of a record.
 pub const MAGIC: [u8; 8] = *b"SPFLIGHT";
@@ -31,11 +31,11 @@ pub struct Header {
     /// What is known of it, where the engine was told.
     pub profile: Option<Arc<Profile>>,
     /// When the engine was made.
-    pub begun: Instant,
+    pub started_at: Instant,
 }
 
 fields! {
-    Header { program, disk, config, settings, profile, begun }
+    Header { program, disk, config, settings, profile, started_at }
     Settings { policy, depth, period, batch, linger, estimates, unreserved, nominal, command_max, execution, deadlines }
     Deadlines { worst, preemption, slack_range, best_effort }
     Server { share, period }
@@ -72,7 +72,7 @@ impl Coded for Skew {
     fn put(&self, to: &mut Vec<u8>) {
         self.0.put(to);
     }
-    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+    fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
         u64::take(from).map(Self)
     }
 }
@@ -85,7 +85,7 @@ impl Coded for SeekSplit {
         };
         always.put(to);
     }
-    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+    fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
         let always: Option<u32> = Coded::take(from)?;
         Ok(always.map_or(Self::Hidden, Self::Always))
     }
@@ -104,7 +104,7 @@ impl Coded for Execution {
             }
         }
     }
-    fn take(from: &mut Source<'_>) -> Result<Self, Fault> {
+    fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
         if bool::take(from)? {
             return Preemptible::take(from).map(Self::Preemptible);
         }
@@ -117,11 +117,11 @@ impl Header {
     ///
     /// # Errors
     /// What it began with is nothing that an engine can begin with.
-    pub fn engine(&self) -> Result<Engine, Fault> {
-        self.settings.check().map_err(Fault)?;
-        let engine = Engine::new(self.settings, self.begun);
+    pub fn engine(&self) -> Result<Engine, FormatError> {
+        self.settings.check().map_err(FormatError)?;
+        let engine = Engine::new(self.settings, self.started_at);
         let Some(profile) = &self.profile else { return Ok(engine) };
-        profile.check().map_err(Fault)?;
+        profile.check().map_err(FormatError)?;
         Ok(engine.with_profile(Arc::clone(profile)))
     }
 }

@@ -1,6 +1,6 @@
 //! A flight record: everything that one disk's engine was told, and everything that it decided, each with its time.
 //!
-//! An engine cannot tell the time, rolls no dice and does no I/O: what it decides follows from what it began with and from
+//! An engine cannot tell the time, rolls no rng and does no I/O: what it decides follows from what it began with and from
 //! what it was told. So a record of a live run, given to the same engine again, makes the same decisions, and a decision
 //! that hurt can be looked at as often as one likes.
 //!
@@ -25,9 +25,9 @@ mod replay;
 pub mod limits;
 
 pub use block::Encoder;
-pub use code::Fault;
-pub use entry::{Entry, Input, Said};
+pub use code::FormatError;
+pub use entry::{Decision, Entry, Input};
 pub use header::{Header, MAGIC, VERSION};
 pub use read::{Damage, End, ReadError, Reader};
-pub use recorded::{Gone, Recorded, Sink};
-pub use replay::{Difference, ReplayError, Replayed, replay};
+pub use recorded::{RecordSink, RecordedEngine, SinkClosed};
+pub use replay::{Difference, ReplayError, ReplayOutcome, replay};

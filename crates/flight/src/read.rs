@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use units::Instant;
 
 use crate::block::{HEAD_BYTES, checksum};
-use crate::code::{Coded, Fault, Source};
+use crate::code::{Coded, FormatError, Source};
 use crate::entry::{self, Entry, Last};
 use crate::header::{Header, MAGIC, VERSION};
 use crate::limits::BLOCK_BYTES_MAX;
@@ -31,7 +31,7 @@ pub struct Damage {
     /// The first byte of the block, counted from the file's beginning.
     pub at: u64,
     /// What was expected there.
-    pub fault: Fault,
+    pub fault: FormatError,
 }
 
 /// Why a record cannot be read on.
@@ -40,7 +40,7 @@ pub enum ReadError {
     /// The file cannot be read. Cure: as the reason says.
     Io(io::Error),
     /// It is no flight record, or one of another version. Cure: another file, or the program that wrote it.
-    Stranger(Fault),
+    Stranger(FormatError),
     /// It is not what was written. Cure: a whole copy of it.
     Damaged(Damage),
 }
@@ -103,10 +103,12 @@ impl<R: Read> Reader<R> {
         let mut start = [0; MAGIC.len() + 4];
         let filled = fill(&mut source, &mut start)?;
         if filled < start.len() || start[..MAGIC.len()] != MAGIC {
-            return Err(ReadError::Stranger(Fault("a flight record, which begins with SPFLIGHT")));
+            return Err(ReadError::Stranger(FormatError(
+                "a flight record, which begins with SPFLIGHT",
+            )));
         }
         if start[MAGIC.len()..] != VERSION.to_le_bytes() {
-            return Err(ReadError::Stranger(Fault("a flight record of version 1")));
+            return Err(ReadError::Stranger(FormatError("a flight record of version 1")));
         }
         let header = Header {
             program: String::new(),
@@ -114,18 +116,24 @@ impl<R: Read> Reader<R> {
             config: String::new(),
             settings: engine::Settings::default(),
             profile: None,
-            begun: Instant::ZERO,
+            started_at: Instant::ZERO,
         };
         let (block, last, at) = (Vec::new(), Last::default(), start.len() as u64);
         let mut reader = Self { source, header, block, place: 0, last, checksum: 0, at, end: None };
         let place = reader.at;
         if !reader.load()? {
-            return Err(ReadError::Stranger(Fault("a flight record whose first block is whole")));
+            return Err(ReadError::Stranger(FormatError(
+                "a flight record whose first block is whole",
+            )));
         }
         let mut from = Source(&reader.block);
         let header = Header::take(&mut from);
         let header = header.and_then(|header| {
-            if from.0.is_empty() { Ok(header) } else { Err(Fault("nothing behind the header")) }
+            if from.0.is_empty() {
+                Ok(header)
+            } else {
+                Err(FormatError("nothing behind the header"))
+            }
         });
         reader.header = header.map_err(|fault| ReadError::Damaged(Damage { at: place, fault }))?;
         reader.place = reader.block.len();
@@ -160,7 +168,7 @@ impl<R: Read> Reader<R> {
         self.place = self.block.len() - from.0.len();
         if entry.is_none() {
             if self.place != self.block.len() || fill(&mut self.source, &mut [0])? != 0 {
-                return Err(damaged(Fault("nothing behind the end")));
+                return Err(damaged(FormatError("nothing behind the end")));
             }
             self.end = Some(End::Closed);
         }
@@ -181,7 +189,7 @@ impl<R: Read> Reader<R> {
         let len = u32::from_le_bytes(*len) as usize;
         let sum = u64::from_le_bytes(sum.try_into().expect("eight are left"));
         if len == 0 || len > BLOCK_BYTES_MAX {
-            return Err(damaged(Fault("a block of 1 byte to 16 MiB")));
+            return Err(damaged(FormatError("a block of 1 byte to 16 MiB")));
         }
         // Read piece by piece: of a length that is a lie no memory is taken for more than there is.
         self.block.clear();
@@ -201,7 +209,9 @@ impl<R: Read> Reader<R> {
                 self.place = 0;
                 return Ok(false);
             }
-            return Err(damaged(Fault("a block with its checksum, behind the one before it")));
+            return Err(damaged(FormatError(
+                "a block with its checksum, behind the one before it",
+            )));
         }
         self.at += (HEAD_BYTES + len) as u64;
         (self.checksum, self.place, self.last) = (sum, 0, Last::default());

@@ -7,30 +7,30 @@ use engine::{Action, Contract, Engine, Event, Priority, Refusal, VolumeId};
 use units::{DiskTime, Duration, Instant};
 
 use crate::block::Encoder;
-use crate::entry::{Entry, Input, Said};
+use crate::entry::{Decision, Entry, Input};
 use crate::header::Header;
 
 /// An entry waits in memory for at most so long, as far as somebody comes by: what a process that is killed takes with it.
 const HELD_MAX: Duration = Duration::from_secs(1);
 
 /// Where a record's bytes go. It does not wait.
-pub trait Sink: fmt::Debug + Send {
+pub trait RecordSink: fmt::Debug + Send {
     /// Takes what comes next.
     ///
     /// # Errors
     /// It takes nothing any more. A record with a gap could not be replayed, so that is its end.
-    fn take(&mut self, bytes: Vec<u8>) -> Result<(), Gone>;
+    fn write(&mut self, bytes: Vec<u8>) -> Result<(), SinkClosed>;
 }
 
 /// A sink takes nothing any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gone;
+pub struct SinkClosed;
 
 /// An engine, and the record of it, if there is one.
 ///
 /// What changes an engine goes through here; all else can be asked of it as of any. So nothing is left out of a record.
 #[derive(Debug)]
-pub struct Recorded {
+pub struct RecordedEngine {
     engine: Engine,
     record: Option<Record>,
 }
@@ -38,17 +38,17 @@ pub struct Recorded {
 #[derive(Debug)]
 struct Record {
     encoder: Encoder,
-    sink: Box<dyn Sink>,
+    sink: Box<dyn RecordSink>,
 }
 
 impl Record {
-    fn put(&mut self, at: Instant, entry: Entry) -> Result<(), Gone> {
+    fn put(&mut self, at: Instant, entry: Entry) -> Result<(), SinkClosed> {
         let full = self.encoder.put(at, &entry);
-        full.map_or(Ok(()), |block| self.sink.take(block))
+        full.map_or(Ok(()), |block| self.sink.write(block))
     }
 }
 
-impl Deref for Recorded {
+impl Deref for RecordedEngine {
     type Target = Engine;
 
     fn deref(&self) -> &Engine {
@@ -56,13 +56,13 @@ impl Deref for Recorded {
     }
 }
 
-impl From<Engine> for Recorded {
+impl From<Engine> for RecordedEngine {
     fn from(engine: Engine) -> Self {
         Self { engine, record: None }
     }
 }
 
-impl Recorded {
+impl RecordedEngine {
     /// An engine that begins with what `header` says, which is recorded.
     ///
     /// # Errors
@@ -70,10 +70,10 @@ impl Recorded {
     ///
     /// # Panics
     /// If no engine can begin so.
-    pub fn new(header: &Header, mut sink: Box<dyn Sink>) -> Result<Self, Gone> {
+    pub fn new(header: &Header, mut sink: Box<dyn RecordSink>) -> Result<Self, SinkClosed> {
         let engine = header.engine().expect("an engine can begin so");
         let (encoder, start) = Encoder::new(header);
-        sink.take(start)?;
+        sink.write(start)?;
         Ok(Self { engine, record: Some(Record { encoder, sink }) })
     }
 
@@ -93,7 +93,7 @@ impl Recorded {
 
     /// As [`Engine::handle`].
     pub fn handle(&mut self, event: Event, now: Instant) {
-        self.note(now, |_| Entry::Told(Input::Event(event)));
+        self.note(now, |_| Entry::Input(Input::Event(event)));
         self.engine.handle(event, now);
     }
 
@@ -101,7 +101,9 @@ impl Recorded {
     pub fn poll(&mut self, now: Instant) -> Option<Action> {
         let action = self.engine.poll(now);
         self.note(now, |engine| {
-            Entry::Decided(action.map_or_else(|| Said::Rest(engine.next_wakeup()), Said::Act))
+            Entry::Decision(
+                action.map_or_else(|| Decision::Wait(engine.next_wakeup()), Decision::Act),
+            )
         });
         action
     }
@@ -112,19 +114,19 @@ impl Recorded {
     /// See there.
     pub fn add_volume(&mut self, contract: Contract, now: Instant) -> Result<VolumeId, Refusal> {
         let volume = self.engine.add_volume(contract, now)?;
-        self.note(now, |_| Entry::Told(Input::Join { contract, volume }));
+        self.note(now, |_| Entry::Input(Input::AddVolume { contract, volume }));
         Ok(volume)
     }
 
     /// As [`Engine::prioritise`].
     pub fn prioritise(&mut self, volume: VolumeId, priority: Priority, now: Instant) {
-        self.note(now, |_| Entry::Told(Input::Prioritise { volume, priority }));
+        self.note(now, |_| Entry::Input(Input::SetPriority { volume, priority }));
         self.engine.prioritise(volume, priority);
     }
 
     /// As [`Engine::balance`].
     pub fn balance(&mut self, volume: VolumeId, now: Instant) -> Option<DiskTime> {
-        self.note(now, |_| Entry::Told(Input::Balance { volume }));
+        self.note(now, |_| Entry::Input(Input::Balance { volume }));
         self.engine.balance(volume, now)
     }
 
@@ -139,7 +141,7 @@ impl Recorded {
         if let Some(record) = &mut self.record
             && old(record)
             && let Some(block) = record.encoder.flush()
-            && record.sink.take(block).is_err()
+            && record.sink.write(block).is_err()
         {
             self.record = None;
         }
@@ -149,7 +151,7 @@ impl Recorded {
     pub fn close(&mut self) {
         if let Some(Record { encoder, mut sink }) = self.record.take() {
             // A sink that takes nothing any more leaves a record that is open at its end, which says so.
-            let _ = sink.take(encoder.end());
+            let _ = sink.write(encoder.end());
         }
     }
 }

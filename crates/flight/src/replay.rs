@@ -8,14 +8,14 @@ use engine::limits::{REQUESTS_MAX, VOLUMES_MAX};
 use engine::{Action, CommandId, Contract, Engine, Event, RequestId, Settings, VolumeId};
 use units::{Duration, Instant, Lba, Op, Sectors};
 
-use crate::code::Fault;
-use crate::entry::{Entry, Input, Said};
+use crate::code::FormatError;
+use crate::entry::{Decision, Entry, Input};
 use crate::header::Header;
 use crate::read::{End, ReadError, Reader};
 
 /// What was replayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replayed {
+pub struct ReplayOutcome {
     /// What the engine was told.
     pub events: u64,
     /// What it decided, doing nothing included.
@@ -40,9 +40,9 @@ pub struct Difference {
     /// When.
     pub at: Instant,
     /// What is recorded.
-    pub recorded: Said,
+    pub recorded: Decision,
     /// What the engine says now.
-    pub decided: Said,
+    pub decided: Decision,
 }
 
 /// Why a record could not be replayed to its end.
@@ -51,7 +51,7 @@ pub enum ReplayError {
     /// It cannot be read.
     Read(ReadError),
     /// What it began with is nothing that an engine can begin with.
-    Header(Fault),
+    Header(FormatError),
     /// It tells an engine what cannot be.
     Impossible {
         /// The number of the entry, from 1.
@@ -59,7 +59,7 @@ pub enum ReplayError {
         /// When.
         at: Instant,
         /// What was expected.
-        fault: Fault,
+        fault: FormatError,
     },
 }
 
@@ -87,7 +87,7 @@ impl From<ReadError> for ReplayError {
 const SECTORS_MAX: u64 = 1 << 48;
 
 /// What an engine would take for granted: it is asked here, so that a record that was made up is refused.
-struct Edge {
+struct Preconditions {
     volumes: BTreeSet<VolumeId>,
     requests: BTreeMap<RequestId, VolumeId>,
     commands: BTreeSet<CommandId>,
@@ -95,13 +95,13 @@ struct Edge {
     settings: Settings,
 }
 
-type Possible = Result<(), Fault>;
+type Possible = Result<(), FormatError>;
 
 fn must(holds: bool, expected: &'static str) -> Possible {
-    if holds { Ok(()) } else { Err(Fault(expected)) }
+    if holds { Ok(()) } else { Err(FormatError(expected)) }
 }
 
-impl Edge {
+impl Preconditions {
     fn new(header: &Header) -> Self {
         let known = header.profile.as_ref().map(|profile| profile.capacity());
         Self {
@@ -150,44 +150,49 @@ impl Edge {
             }
             Event::PeriodChanged { period, batch } => {
                 let (period, batch) = (*period, *batch);
-                Settings { period, batch, ..self.settings }.check().map_err(Fault)
+                Settings { period, batch, ..self.settings }.check().map_err(FormatError)
             }
         }
     }
 
-    fn said(&mut self, said: &Said) {
+    fn said(&mut self, said: &Decision) {
         match said {
-            Said::Act(Action::Issue(command)) => {
+            Decision::Act(Action::Issue(command)) => {
                 self.commands.insert(command.id);
             }
-            Said::Act(Action::Reply(reply)) => {
+            Decision::Act(Action::Reply(reply)) => {
                 self.requests.remove(&reply.request);
             }
-            Said::Rest(_) => {}
+            Decision::Wait(_) => {}
         }
     }
 }
 
 /// Tells the engine something.
-fn tell(engine: &mut Engine, edge: &mut Edge, input: Input, now: Instant) -> Possible {
+fn tell(
+    engine: &mut Engine,
+    preconditions: &mut Preconditions,
+    input: Input,
+    now: Instant,
+) -> Possible {
     match input {
         Input::Event(event) => {
-            edge.event(&event, engine)?;
+            preconditions.event(&event, engine)?;
             engine.handle(event, now);
         }
-        Input::Join { contract, volume } => {
+        Input::AddVolume { contract, volume } => {
             must(engine.volumes() < VOLUMES_MAX, "fewer volumes")?;
-            edge.promised(&contract)?;
+            preconditions.promised(&contract)?;
             let given = engine.add_volume(contract, now);
             must(given == Ok(volume), "a volume that fits, and has the next number")?;
-            edge.volumes.insert(volume);
+            preconditions.volumes.insert(volume);
         }
-        Input::Prioritise { volume, priority } => {
-            edge.there(volume)?;
+        Input::SetPriority { volume, priority } => {
+            preconditions.there(volume)?;
             engine.prioritise(volume, priority);
         }
         Input::Balance { volume } => {
-            edge.there(volume)?;
+            preconditions.there(volume)?;
             engine.balance(volume, now);
         }
     }
@@ -198,36 +203,39 @@ fn tell(engine: &mut Engine, edge: &mut Edge, input: Input, now: Instant) -> Pos
 ///
 /// # Errors
 /// See [`ReplayError`].
-pub fn replay<R: Read>(reader: &mut Reader<R>) -> Result<Replayed, ReplayError> {
+pub fn replay<R: Read>(reader: &mut Reader<R>) -> Result<ReplayOutcome, ReplayError> {
     let header = reader.header();
     let mut engine = header.engine().map_err(ReplayError::Header)?;
-    let (mut edge, begun) = (Edge::new(header), header.begun);
+    let (mut preconditions, started_at) = (Preconditions::new(header), header.started_at);
     let (events, decisions, commands, replies) = (0, 0, 0, 0);
-    let (until, end, difference) = (begun, None, None);
-    let mut done = Replayed { events, decisions, commands, replies, until, end, difference };
+    let (until, end, difference) = (started_at, None, None);
+    let mut done = ReplayOutcome { events, decisions, commands, replies, until, end, difference };
     while let Some((at, entry)) = reader.next_entry()? {
         let number = done.events + done.decisions + 1;
         let impossible = |fault| ReplayError::Impossible { entry: number, at, fault };
-        if at < done.until || at.since(begun) > RECORD_TIME_MAX {
-            return Err(impossible(Fault("a time that is not before the last one's, nor too far")));
+        if at < done.until || at.since(started_at) > RECORD_TIME_MAX {
+            return Err(impossible(FormatError(
+                "a time that is not before the last one's, nor too far",
+            )));
         }
         done.until = at;
         match entry {
-            Entry::Told(input) => {
-                tell(&mut engine, &mut edge, input, at).map_err(impossible)?;
+            Entry::Input(input) => {
+                tell(&mut engine, &mut preconditions, input, at).map_err(impossible)?;
                 done.events += 1;
             }
-            Entry::Decided(recorded) => {
+            Entry::Decision(recorded) => {
                 let action = engine.poll(at);
-                let decided = action.map_or_else(|| Said::Rest(engine.next_wakeup()), Said::Act);
+                let decided =
+                    action.map_or_else(|| Decision::Wait(engine.next_wakeup()), Decision::Act);
                 if decided != recorded {
                     done.difference = Some(Difference { entry: number, at, recorded, decided });
                     return Ok(done);
                 }
-                edge.said(&decided);
+                preconditions.said(&decided);
                 done.decisions += 1;
-                done.commands += u64::from(matches!(decided, Said::Act(Action::Issue(_))));
-                done.replies += u64::from(matches!(decided, Said::Act(Action::Reply(_))));
+                done.commands += u64::from(matches!(decided, Decision::Act(Action::Issue(_))));
+                done.replies += u64::from(matches!(decided, Decision::Act(Action::Reply(_))));
             }
         }
     }

@@ -8,8 +8,8 @@ use drive::AnyDevice;
 use engine::{Action, Contract, Event, Outcome, Priority, Request, RequestId, VolumeId};
 use proptest::prelude::*;
 use spindle_flight::{
-    Encoder, End, Entry, Gone, Header, Input, ReadError, Reader, Recorded, ReplayError, Replayed,
-    Said, Sink, replay,
+    Decision, Encoder, End, Entry, Header, Input, ReadError, Reader, RecordSink, RecordedEngine,
+    ReplayError, ReplayOutcome, SinkClosed, replay,
 };
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors, Share};
 
@@ -17,16 +17,16 @@ use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors, Share};
 #[derive(Clone, Debug, Default)]
 struct Memory(Arc<Mutex<Vec<u8>>>);
 
-impl Sink for Memory {
-    fn take(&mut self, bytes: Vec<u8>) -> Result<(), Gone> {
+impl RecordSink for Memory {
+    fn write(&mut self, bytes: Vec<u8>) -> Result<(), SinkClosed> {
         self.0.lock().expect("nobody panics").extend(bytes);
         Ok(())
     }
 }
 
-struct Dice(u64);
+struct SeededRng(u64);
 
-impl Dice {
+impl SeededRng {
     fn below(&mut self, end: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -34,8 +34,8 @@ impl Dice {
     }
 }
 
-fn place(dice: &mut Dice, len: usize) -> usize {
-    usize::try_from(dice.below(len as u64)).expect("it is small")
+fn place(rng: &mut SeededRng, len: usize) -> usize {
+    usize::try_from(rng.below(len as u64)).expect("it is small")
 }
 
 const DISKS: [&str; 7] = [
@@ -58,7 +58,7 @@ fn header(disk: &str) -> (Header, AnyDevice) {
         config: text,
         settings: disk.settings(),
         profile: disk.knowledge_on_host(),
-        begun: Instant::from_nanos(123_456),
+        started_at: Instant::from_nanos(123_456),
     };
     (header, AnyDevice::new(disk.drive.model.clone()))
 }
@@ -66,9 +66,10 @@ fn header(disk: &str) -> (Header, AnyDevice) {
 /// Serves a disk for so many turns of its loop, as a daemon's thread does. Gives the bytes of its record.
 fn serve(disk: &str, seed: u64, turns: u64) -> Vec<u8> {
     let (header, mut device) = header(disk);
-    let (memory, mut dice) = (Memory::default(), Dice(seed));
-    let mut engine = Recorded::new(&header, Box::new(memory.clone())).expect("memory takes all");
-    let mut now = header.begun;
+    let (memory, mut rng) = (Memory::default(), SeededRng(seed));
+    let mut engine =
+        RecordedEngine::new(&header, Box::new(memory.clone())).expect("memory takes all");
+    let mut now = header.started_at;
     let reserve = |percent| Contract::reserve(Share::from_percent(percent));
     for percent in [40, 10, 0] {
         engine.add_volume(reserve(percent), now).expect("it fits");
@@ -93,22 +94,22 @@ fn serve(disk: &str, seed: u64, turns: u64) -> Vec<u8> {
             }
         }
         while open.iter().flatten().count() < 6 {
-            let volume = VolumeId(u32::try_from(dice.below(3)).expect("small"));
+            let volume = VolumeId(u32::try_from(rng.below(3)).expect("small"));
             let slot = open.iter().position(Option::is_none).unwrap_or(open.len());
             if slot == open.len() {
                 open.push(None);
             }
             open[slot] = Some(volume);
-            let op = [Op::Read, Op::Read, Op::Write, Op::Trim, Op::Flush][place(&mut dice, 5)];
-            let extent = Extent::new(Lba(dice.below(30_000_000)), Sectors(8 << dice.below(9)));
+            let op = [Op::Read, Op::Read, Op::Write, Op::Trim, Op::Flush][place(&mut rng, 5)];
+            let extent = Extent::new(Lba(rng.below(30_000_000)), Sectors(8 << rng.below(9)));
             let none = Extent::new(Lba(0), Sectors::ZERO);
             let extent = if op == Op::Flush { none } else { extent };
-            let operation = Operation { op, extent, fua: dice.below(9) == 0 };
+            let operation = Operation { op, extent, fua: rng.below(9) == 0 };
             let id = RequestId(slot as u64);
             engine.handle(Event::Submit(Request { id, volume, operation }), now);
         }
         while let Some(done) = device.complete(now) {
-            let outcome = if dice.below(50) == 0 { Outcome::Failed } else { Outcome::Done };
+            let outcome = if rng.below(50) == 0 { Outcome::Failed } else { Outcome::Done };
             let command = engine::CommandId(done.tag.0);
             engine.handle(Event::Completed { command, outcome }, now);
         }
@@ -125,14 +126,14 @@ fn serve(disk: &str, seed: u64, turns: u64) -> Vec<u8> {
         engine.keep(now);
         let next = [device.next_completion(), engine.next_wakeup()].into_iter().flatten().min();
         let next = next.map_or(now, |next| next.max(now));
-        now = next + Duration::from_nanos(1 + dice.below(400_000));
+        now = next + Duration::from_nanos(1 + rng.below(400_000));
     }
     engine.close();
 
     memory.0.lock().expect("nobody panics").clone()
 }
 
-fn replayed(bytes: &[u8]) -> Result<Replayed, ReplayError> {
+fn replayed(bytes: &[u8]) -> Result<ReplayOutcome, ReplayError> {
     replay(&mut Reader::new(bytes)?)
 }
 
@@ -178,28 +179,30 @@ fn a_decision_that_was_changed_is_the_first_difference_and_so_is_what_follows_fr
     let bytes = serve(DISKS[3], 5, 600);
     let (header, entries) = entries(&bytes);
     let issued = |(_, entry): &(Instant, Entry)| {
-        matches!(entry, Entry::Decided(Said::Act(Action::Issue(_))))
+        matches!(entry, Entry::Decision(Decision::Act(Action::Issue(_))))
     };
     let place =
         entries.len() / 2 + entries[entries.len() / 2..].iter().position(issued).expect("some");
     let mut changed = entries.clone();
-    let Entry::Decided(Said::Act(Action::Issue(command))) = &mut changed[place].1 else { panic!() };
+    let Entry::Decision(Decision::Act(Action::Issue(command))) = &mut changed[place].1 else {
+        panic!()
+    };
     command.operation.extent.start = Lba(command.operation.extent.start.0 + 1);
     let done = replayed(&written(&header, &changed)).expect("it can be replayed");
     let difference = done.difference.expect("one is told");
     assert_eq!(difference.entry, place as u64 + 1);
     assert_eq!(
-        (Entry::Decided(difference.recorded), Entry::Decided(difference.decided)),
+        (Entry::Decision(difference.recorded), Entry::Decision(difference.decided)),
         (changed[place].1, entries[place].1)
     );
     let mut later = entries;
     let reads = |(_, entry): &(Instant, Entry)| {
-        let Entry::Told(Input::Event(Event::Submit(request))) = entry else { return false };
+        let Entry::Input(Input::Event(Event::Submit(request))) = entry else { return false };
         request.operation.op == Op::Read
     };
     let place = later.len() / 2;
     let place = place + later[place..].iter().position(reads).expect("there are reads");
-    let Entry::Told(Input::Event(Event::Submit(request))) = &mut later[place].1 else { panic!() };
+    let Entry::Input(Input::Event(Event::Submit(request))) = &mut later[place].1 else { panic!() };
     request.operation.extent.len = Sectors(request.operation.extent.len.0 + 1);
     let told = replayed(&written(&header, &later));
     assert!(told.is_ok_and(|done| done.difference.is_some_and(|d| d.entry > place as u64)));
@@ -210,9 +213,9 @@ fn wherever_a_record_is_torn_all_before_is_replayed_and_the_end_is_told() {
     let bytes = serve(DISKS[2], 2, 2_500);
     let whole = replayed(&bytes).expect("it is whole");
     let first = 12 + 12 + u32::from_le_bytes(bytes[12..16].try_into().expect("four")) as usize;
-    let mut dice = Dice(1);
+    let mut rng = SeededRng(1);
     for _ in 0..200 {
-        let end = first + place(&mut dice, bytes.len() - first);
+        let end = first + place(&mut rng, bytes.len() - first);
         let done = replayed(&bytes[..end]).unwrap_or_else(|error| panic!("cut at {end}: {error}"));
         assert_eq!(done.difference, None, "cut at {end}");
         assert!(matches!(done.end, Some(End::Open | End::Torn { .. })), "cut at {end}: {done:?}");
@@ -227,11 +230,11 @@ fn wherever_a_record_is_torn_all_before_is_replayed_and_the_end_is_told() {
 #[test]
 fn a_byte_that_is_another_is_noticed_wherever_it_is() {
     let bytes = serve(DISKS[0], 4, 2_500);
-    let mut dice = Dice(8);
+    let mut rng = SeededRng(8);
     for _ in 0..300 {
         let mut damaged = bytes.clone();
-        let at = place(&mut dice, bytes.len());
-        damaged[at] ^= 1 << dice.below(8);
+        let at = place(&mut rng, bytes.len());
+        damaged[at] ^= 1 << rng.below(8);
         let told = match replayed(&damaged) {
             Err(ReplayError::Read(_)) => true,
             // A length or a last block that is wrong is as if the rest had been torn off.
@@ -259,10 +262,10 @@ proptest! {
     #[test]
     fn entries_that_were_made_up_are_refused_or_differ(seed: u64, disk in 0..DISKS.len()) {
         let (header, mut entries) = entries(&serve(DISKS[disk], seed % 5, 120));
-        let mut dice = Dice(seed);
-        for _ in 0..=dice.below(3) {
-            let (one, other) = (place(&mut dice, entries.len()), place(&mut dice, entries.len()));
-            match dice.below(3) {
+        let mut rng = SeededRng(seed);
+        for _ in 0..=rng.below(3) {
+            let (one, other) = (place(&mut rng, entries.len()), place(&mut rng, entries.len()));
+            match rng.below(3) {
                 0 => {
                     let entry = entries[one].1;
                     entries[other].1 = entry;

@@ -6,25 +6,22 @@ use std::sync::Arc;
 
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
-use super::agenda::{Agenda, Event, What};
-use super::ahead::{Look, ReadBuffer, Stream, Streams, Stripe};
-use super::buffer::{UnitId, WriteBuffer};
-use super::dies::{Dies, Outcome, Owner};
+use super::dies::{Dies, Outcome};
+use super::event_queue::{Event, EventKind, EventQueue};
 use super::model::FlashModel;
+use super::pieces::{Owner, Slot, Stripe};
+use super::read_buffer::{Lookup, ReadBuffer, Stream, Streams};
 use super::spec::Amplification;
-use crate::device::{Done, Parts, Tag};
+use super::write_buffer::{UnitId, WriteBuffer};
+use crate::completion::{Done, Parts, Tag};
 
 /// Pieces of one read that are under way at once: a longer read goes on as its first pieces leave.
 const PIECES_MAX: u32 = 64;
-/// What a change of the mapping takes in the write buffer.
+/// EventKind a change of the mapping takes in the write buffer.
 const RECORD: Sectors = Sectors(8);
 /// With more events to come than this the next one is what there is to wait for; with fewer each is asked how
 /// soon it can answer somebody, which saves the caller from being woken for nothing.
 const ASKED_MAX: usize = 48;
-
-/// A command's place in the drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Slot(u32);
 
 #[derive(Clone, Copy, Debug)]
 struct Command {
@@ -39,7 +36,7 @@ struct Command {
     left: Sectors,
     /// The run that it continues.
     stream: Option<Stream>,
-    /// What the last piece would take if it were alone.
+    /// EventKind the last piece would take if it were alone.
     alone: Duration,
 }
 
@@ -47,7 +44,7 @@ struct Command {
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     slot: Slot,
-    /// What of it may be read; empty for a record of the mapping.
+    /// EventKind of it may be read; empty for a record of the mapping.
     extent: Extent,
     len: Sectors,
     amplification: Amplification,
@@ -73,7 +70,7 @@ enum Until {
 #[derive(Clone, Debug)]
 pub struct FlashDevice {
     model: Arc<FlashModel>,
-    agenda: Agenda,
+    events: EventQueue,
     dies: Dies,
     commands: Vec<Command>,
     vacant: Vec<Slot>,
@@ -104,7 +101,7 @@ impl FlashDevice {
         let depth = model.queue_depth_max() as usize;
         let memory = model.spec().memory;
         Self {
-            agenda: Agenda::new(2 * (depth + model.dies() as usize)),
+            events: EventQueue::new(2 * (depth + model.dies() as usize)),
             dies: Dies::new(&model),
             commands: Vec::with_capacity(depth),
             vacant: Vec::with_capacity(depth),
@@ -131,7 +128,7 @@ impl FlashDevice {
         self.model.capacity()
     }
 
-    /// What the drive is.
+    /// EventKind the drive is.
     pub fn model(&self) -> &Arc<FlashModel> {
         &self.model
     }
@@ -203,9 +200,9 @@ impl FlashDevice {
         if self.outstanding() == 0 {
             return None;
         }
-        let events = self.agenda.iter();
+        let events = self.events.iter();
         if events.len() > ASKED_MAX {
-            return self.agenda.next_at();
+            return self.events.next_at();
         }
         // Nobody but a read waits for a die, unless there is a write that waits for room or to be durable.
         let stores_wait = !self.stores.is_empty() || !self.waiters.is_empty();
@@ -228,7 +225,7 @@ impl FlashDevice {
     /// If time runs backwards.
     pub fn advance(&mut self, now: Instant) {
         assert!(now >= self.clock, "time runs backwards: {now} after {}", self.clock);
-        while let Some(event) = self.agenda.take(now) {
+        while let Some(event) = self.events.take(now) {
             self.clock = event.at;
             self.happen(event);
         }
@@ -242,10 +239,10 @@ impl FlashDevice {
 
     /// Whether nothing is left to do. An open unit waits for more to be written, or for a flush.
     pub fn is_quiescent(&self) -> bool {
-        self.outstanding() == 0 && self.agenda.next_at().is_none()
+        self.outstanding() == 0 && self.events.next_at().is_none()
     }
 
-    /// What always holds.
+    /// EventKind always holds.
     ///
     /// # Panics
     /// If it does not.
@@ -266,9 +263,9 @@ impl FlashDevice {
 
     fn happen(&mut self, event: Event) {
         let now = event.at;
-        match event.what {
-            What::Array(die, turn) => {
-                match self.dies.array(&self.model, &mut self.agenda, (now, die, turn)) {
+        match event.kind {
+            EventKind::Array(die, turn) => {
+                match self.dies.array(&self.model, &mut self.events, (now, die, turn)) {
                     Outcome::Programmed(unit) => {
                         self.writes.retire(unit);
                         self.settle(now);
@@ -277,8 +274,8 @@ impl FlashDevice {
                     Outcome::Nothing => {}
                 }
             }
-            What::Left(die) => {
-                let op = self.dies.left(&self.model, &mut self.agenda, (now, die));
+            EventKind::Left(die) => {
+                let op = self.dies.left(&self.model, &mut self.events, (now, die));
                 match op.owner {
                     Owner::Command(slot) => {
                         let sensed = self.model.spec().nand.read + self.model.channel.of(op.len);
@@ -289,8 +286,8 @@ impl FlashDevice {
                     Owner::Ahead(stripe) => self.arrive_ahead(stripe, now),
                 }
             }
-            What::Arrived => self.arrived(now),
-            What::Answered(slot) => self.answered(slot, now),
+            EventKind::Arrived => self.arrived(now),
+            EventKind::Answered(slot) => self.answered(slot, now),
         }
     }
 
@@ -307,22 +304,22 @@ impl FlashDevice {
             let piece = Extent::new(command.cursor, Sectors(until.0 - command.cursor.0));
             command.cursor = until;
             let (forced, stream) = (command.operation.fua, command.stream);
-            let look = if forced { Look::Taken } else { self.ahead.look(stripe, stream) };
-            if look == Look::Here || !forced && self.writes.holds(piece) {
+            let look = if forced { Lookup::Taken } else { self.ahead.look(stripe, stream) };
+            if look == Lookup::Here || !forced && self.writes.holds(piece) {
                 self.send(slot, piece.len, Duration::ZERO, now);
                 continue;
             }
             self.commands[slot.0 as usize].pieces += 1;
             let op = self.dies.ops.enter(Owner::Command(slot), piece.len);
             match (look, stream) {
-                (Look::Coming, _) => self.dies.ops.append(self.ahead.waiting(stripe), op),
-                (Look::Free, Some(stream)) => {
+                (Lookup::Coming, _) => self.dies.ops.append(self.ahead.waiting(stripe), op),
+                (Lookup::Free, Some(stream)) => {
                     self.fetch(stripe, stream, now);
                     self.dies.ops.append(self.ahead.waiting(stripe), op);
                 }
                 _ => {
                     let die = self.dies.die_of(stripe);
-                    self.dies.read(&self.model, &mut self.agenda, (now, die, op));
+                    self.dies.read(&self.model, &mut self.events, (now, die, op));
                 }
             }
         }
@@ -333,7 +330,7 @@ impl FlashDevice {
         self.ahead.expect(stripe, stream);
         let op = self.dies.ops.enter(Owner::Ahead(stripe), self.model.stripe());
         let die = self.dies.die_of(stripe);
-        self.dies.read(&self.model, &mut self.agenda, (now, die, op));
+        self.dies.read(&self.model, &mut self.events, (now, die, op));
     }
 
     fn read_ahead(&mut self, extent: Extent, stream: Stream, now: Instant) {
@@ -343,7 +340,7 @@ impl FlashDevice {
         // No further than that what was read ahead before is still there when it is asked for.
         let held = Stripe::of(extent.start, len).0 + self.ahead.stream_max();
         for stripe in first..end.0.div_ceil(len.0).min(held) {
-            if self.ahead.look(Stripe(stripe), Some(stream)) == Look::Free {
+            if self.ahead.look(Stripe(stripe), Some(stream)) == Lookup::Free {
                 self.fetch(Stripe(stripe), stream, now);
             }
         }
@@ -379,7 +376,7 @@ impl FlashDevice {
         if command.left == Sectors::ZERO {
             command.alone = sensed + takes;
             let at = ends + host.read_latency;
-            self.agenda.enter(at, What::Answered(slot), Some(Duration::ZERO));
+            self.events.enter(at, EventKind::Answered(slot), Some(Duration::ZERO));
         }
     }
 
@@ -468,7 +465,7 @@ impl FlashDevice {
         }
         self.reserved += 1;
         self.arriving.push_back(piece);
-        self.agenda.enter(ends, What::Arrived, Some(self.model.stored_least));
+        self.events.enter(ends, EventKind::Arrived, Some(self.model.stored_least));
         true
     }
 
@@ -483,7 +480,7 @@ impl FlashDevice {
             self.arriving.pop_front().expect("it was on the link");
         self.stored += 1;
         if let Some(closed) = self.writes.put(extent, len, amplification) {
-            self.dies.program(&self.model, &mut self.agenda, (now, closed));
+            self.dies.program(&self.model, &mut self.events, (now, closed));
         }
         if is_last {
             if self.is_late(&self.commands[slot.0 as usize].operation) {
@@ -491,7 +488,7 @@ impl FlashDevice {
                 self.waiters.push(Waiter { slot, until });
             } else {
                 let at = now + self.latency(&self.commands[slot.0 as usize]);
-                self.agenda.enter(at, What::Answered(slot), Some(Duration::ZERO));
+                self.events.enter(at, EventKind::Answered(slot), Some(Duration::ZERO));
             }
         }
         self.settle(now);
@@ -501,7 +498,7 @@ impl FlashDevice {
     /// Closes the open unit, and gives the first that is not closed.
     fn close(&mut self, now: Instant) -> UnitId {
         if let Some(closed) = self.writes.close() {
-            self.dies.program(&self.model, &mut self.agenda, (now, closed));
+            self.dies.program(&self.model, &mut self.events, (now, closed));
         }
         self.writes.closed_end()
     }
@@ -527,11 +524,11 @@ impl FlashDevice {
             }
             self.waiters.remove(place);
             let after = self.latency(&self.commands[slot.0 as usize]);
-            self.agenda.enter(now + after, What::Answered(slot), Some(Duration::ZERO));
+            self.events.enter(now + after, EventKind::Answered(slot), Some(Duration::ZERO));
         }
     }
 
-    /// What a command takes beside others, once its data is where it belongs.
+    /// EventKind a command takes beside others, once its data is where it belongs.
     fn latency(&self, command: &Command) -> Duration {
         let host = &self.model.spec().host;
         match command.operation.op {

@@ -13,99 +13,13 @@ use std::collections::VecDeque;
 
 use units::{Duration, Instant, Sectors};
 
-use super::agenda::{Agenda, What};
-use super::ahead::Stripe;
-use super::buffer::{Closed, UnitId};
-use super::device::Slot;
+use super::event_queue::{EventKind, EventQueue};
 use super::model::FlashModel;
+use super::pieces::{DieId, List, Op, OpId, Ops, Owner, Stripe};
 use super::spec::Suspend;
+use super::write_buffer::{Closed, UnitId};
 
-/// One of the dies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct DieId(pub(super) u32);
-
-/// A piece of a read under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct OpId(u32);
-
-/// For whom a piece is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
-    /// A command.
-    Command(Slot),
-    /// The read buffer.
-    Ahead(Stripe),
-}
-
-/// A piece of a read: all of it lies on one die.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Op {
-    pub(super) owner: Owner,
-    pub(super) len: Sectors,
-    next: Option<OpId>,
-}
-
-/// Pieces in a row.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct List {
-    first: Option<OpId>,
-    last: Option<OpId>,
-}
-
-impl List {
-    pub(super) const fn first(&self) -> Option<OpId> {
-        self.first
-    }
-}
-
-/// All pieces, and the places of those that are done.
-#[derive(Clone, Debug)]
-pub(super) struct Ops {
-    all: Vec<Op>,
-    free: Vec<OpId>,
-}
-
-impl Ops {
-    pub(super) fn new(capacity: usize) -> Self {
-        Self { all: Vec::with_capacity(capacity), free: Vec::with_capacity(capacity) }
-    }
-
-    pub(super) fn enter(&mut self, owner: Owner, len: Sectors) -> OpId {
-        let op = Op { owner, len, next: None };
-        if let Some(id) = self.free.pop() {
-            self.all[id.0 as usize] = op;
-            return id;
-        }
-        self.all.push(op);
-        OpId(u32::try_from(self.all.len() - 1).expect("pieces are few"))
-    }
-
-    /// It is done: gives it and the one behind it in its row.
-    pub(super) fn leave(&mut self, id: OpId) -> (Op, Option<OpId>) {
-        self.free.push(id);
-        let op = self.all[id.0 as usize];
-        (op, op.next)
-    }
-
-    pub(super) fn append(&mut self, list: &mut List, id: OpId) {
-        match list.last {
-            Some(last) => self.all[last.0 as usize].next = Some(id),
-            None => list.first = Some(id),
-        }
-        list.last = Some(id);
-    }
-
-    fn pop(&mut self, list: &mut List) -> Option<OpId> {
-        let first = list.first?;
-        list.first = self.all[first.0 as usize].next.take();
-        if list.first.is_none() {
-            list.last = None;
-        }
-        Some(first)
-    }
-}
-
-/// What keeps a die from reads.
+/// EventKind keeps a die from reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Unit(UnitId),
@@ -147,7 +61,7 @@ struct Die {
     passed: u32,
 }
 
-/// What came of an event.
+/// EventKind came of an event.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Outcome {
     Nothing,
@@ -196,13 +110,13 @@ impl Dies {
     pub(super) fn read(
         &mut self,
         model: &FlashModel,
-        agenda: &mut Agenda,
+        events: &mut EventQueue,
         (now, at, op): (Instant, DieId, OpId),
     ) {
         let die = &mut self.all[at.0 as usize];
         self.ops.append(&mut die.reads, op);
         match die.doing {
-            Doing::Rest => self.go_on(model, agenda, (now, at)),
+            Doing::Rest => self.go_on(model, events, (now, at)),
             Doing::Work { work, begins, ends, suspended } => {
                 let Some(Suspend { enter, count_max, .. }) = model.spec().nand.suspend else {
                     return;
@@ -213,7 +127,7 @@ impl Dies {
                     die.doing = Doing::Suspending(Kept { work, left, suspended: suspended + 1 });
                     die.turn = die.turn.wrapping_add(1);
                     let least = Some(model.sensed_least);
-                    agenda.enter(stops, What::Array(at, die.turn), least);
+                    events.enter(stops, EventKind::Array(at, die.turn), least);
                 }
             }
             Doing::Sense(_) | Doing::Send(_) | Doing::Suspending(_) => {}
@@ -224,7 +138,7 @@ impl Dies {
     pub(super) fn program(
         &mut self,
         model: &FlashModel,
-        agenda: &mut Agenda,
+        events: &mut EventQueue,
         (now, closed): (Instant, Closed),
     ) {
         let at = DieId(self.next);
@@ -232,7 +146,7 @@ impl Dies {
         let die = &mut self.all[at.0 as usize];
         die.units.push_back(closed);
         if matches!(die.doing, Doing::Rest) {
-            self.go_on(model, agenda, (now, at));
+            self.go_on(model, events, (now, at));
         }
     }
 
@@ -240,7 +154,7 @@ impl Dies {
     pub(super) fn array(
         &mut self,
         model: &FlashModel,
-        agenda: &mut Agenda,
+        events: &mut EventQueue,
         (now, at, turn): (Instant, DieId, u32),
     ) -> Outcome {
         let die = &mut self.all[at.0 as usize];
@@ -249,16 +163,16 @@ impl Dies {
         }
         match die.doing {
             Doing::Sense(op) => {
-                let Op { owner, len, .. } = self.ops.all[op.0 as usize];
+                let Op { owner, len, .. } = *self.ops.get(op);
                 die.doing = Doing::Send(op);
                 let left = self.carry(model, (now, at, len));
                 let least = sent_least(model, owner, len);
-                agenda.enter(left, What::Left(at), Some(least));
+                events.enter(left, EventKind::Left(at), Some(least));
                 Outcome::Nothing
             }
             Doing::Work { work, .. } => {
                 die.doing = Doing::Rest;
-                self.go_on(model, agenda, (now, at));
+                self.go_on(model, events, (now, at));
                 match work {
                     Work::Unit(unit) => Outcome::Programmed(unit),
                     Work::Collect | Work::Erase => Outcome::Nothing,
@@ -267,25 +181,25 @@ impl Dies {
             Doing::Suspending(kept) => {
                 die.kept = Some(kept);
                 die.doing = Doing::Rest;
-                self.go_on(model, agenda, (now, at));
+                self.go_on(model, events, (now, at));
                 Outcome::Nothing
             }
             Doing::Rest | Doing::Send(_) => unreachable!("the cells were told to do something"),
         }
     }
 
-    /// What a die read has left it: gives the piece, and the die goes on.
+    /// EventKind a die read has left it: gives the piece, and the die goes on.
     pub(super) fn left(
         &mut self,
         model: &FlashModel,
-        agenda: &mut Agenda,
+        events: &mut EventQueue,
         (now, at): (Instant, DieId),
     ) -> Op {
         let die = &mut self.all[at.0 as usize];
         let Doing::Send(id) = die.doing else { unreachable!("it was sending") };
         die.doing = Doing::Rest;
         let (op, _) = self.ops.leave(id);
-        self.go_on(model, agenda, (now, at));
+        self.go_on(model, events, (now, at));
         op
     }
 
@@ -298,7 +212,7 @@ impl Dies {
     }
 
     /// A die at rest takes up the next thing, if there is one.
-    fn go_on(&mut self, model: &FlashModel, agenda: &mut Agenda, (now, at): (Instant, DieId)) {
+    fn go_on(&mut self, model: &FlashModel, events: &mut EventQueue, (now, at): (Instant, DieId)) {
         let die = &mut self.all[at.0 as usize];
         let work_waits = die.kept.is_some() || die.collect > 0 || !die.units.is_empty();
         let reads_go = !work_waits || die.passed < model.spec().nand.reads_before_program;
@@ -306,16 +220,16 @@ impl Dies {
             die.passed += u32::from(work_waits);
             die.doing = Doing::Sense(op);
             die.turn = die.turn.wrapping_add(1);
-            let Op { owner, len, .. } = self.ops.all[op.0 as usize];
+            let Op { owner, len, .. } = *self.ops.get(op);
             let least = model.channel.of(len) + sent_least(model, owner, len);
-            agenda.enter(now + model.spec().nand.read, What::Array(at, die.turn), Some(least));
+            events.enter(now + model.spec().nand.read, EventKind::Array(at, die.turn), Some(least));
         } else if work_waits {
             die.passed = 0;
-            self.work(model, agenda, (now, at));
+            self.work(model, events, (now, at));
         }
     }
 
-    fn work(&mut self, model: &FlashModel, agenda: &mut Agenda, (now, at): (Instant, DieId)) {
+    fn work(&mut self, model: &FlashModel, events: &mut EventQueue, (now, at): (Instant, DieId)) {
         let nand = &model.spec().nand;
         let die = &mut self.all[at.0 as usize];
         die.turn = die.turn.wrapping_add(1);
@@ -341,7 +255,7 @@ impl Dies {
             (work, begins, begins + nand.program, 0)
         };
         self.all[at.0 as usize].doing = Doing::Work { work, begins, ends, suspended };
-        agenda.enter(ends, What::Array(at, turn), None);
+        events.enter(ends, EventKind::Array(at, turn), None);
     }
 }
 

@@ -17,23 +17,25 @@
 //!   and wait until all is programmed.
 //! - A trim, and a write of zeroes, change the mapping: one record of 4 KiB goes through the write buffer.
 //!
-//! What is not in it: the fast cells that some drives write first, wear, read retries, thermal limits, power
+//! EventKind is not in it: the fast cells that some drives write first, wear, read retries, thermal limits, power
 //! states, the mapping table's own misses, and writing out a part of a unit because the drive is idle.
 //!
 //! Invariants: as [`crate::Device`]'s. Commands may be answered in another order than they came in; writes whose
 //! sectors overlap are answered in theirs. The buffer never holds more than its size.
 
-mod agenda;
-mod ahead;
-mod buffer;
+mod check;
 mod device;
 mod dies;
+mod event_queue;
 mod model;
+mod pieces;
 #[cfg(test)]
 mod properties;
+mod read_buffer;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod write_buffer;
 
 pub use device::FlashDevice;
 pub use model::FlashModel;

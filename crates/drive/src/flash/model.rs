@@ -55,7 +55,7 @@ impl FlashModel {
         }
     }
 
-    /// What it was made of.
+    /// EventKind it was made of.
     pub const fn spec(&self) -> &FlashSpec {
         &self.spec
     }

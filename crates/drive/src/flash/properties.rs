@@ -1,4 +1,4 @@
-//! What holds of a flash drive whatever commands come.
+//! EventKind holds of a flash drive whatever commands come.
 
 use proptest::prelude::*;
 use units::{Duration, Instant, Op, Operation, Sectors};
@@ -232,5 +232,5 @@ fn the_same_commands_give_the_same_nanoseconds_on_every_machine_and_in_every_bui
     assert_eq!(sum, GOLDEN);
 }
 
-/// What the commands of the test above gave when it was written.
+/// EventKind the commands of the test above gave when it was written.
 const GOLDEN: u64 = 17_118_642_911_163_291_668;

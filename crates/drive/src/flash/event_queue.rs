@@ -1,19 +1,18 @@
-//! What will happen inside the drive, in the order of time.
+//! EventKind will happen inside the drive, in the order of time.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use units::{Duration, Instant};
 
-use super::device::Slot;
-use super::dies::DieId;
+use super::pieces::{DieId, Slot};
 
-/// What happens.
+/// EventKind happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum What {
+pub(super) enum EventKind {
     /// The cells of a die are done with what they did, unless its turn has passed since.
     Array(DieId, u32),
-    /// What a die read has left its register.
+    /// EventKind a die read has left its register.
     Left(DieId),
     /// The next piece from the host is in the buffer.
     Arrived,
@@ -24,28 +23,28 @@ pub(super) enum What {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Event {
     pub(super) at: Instant,
-    /// What was entered first happens first.
+    /// EventKind was entered first happens first.
     sequence: u64,
-    pub(super) what: What,
+    pub(super) kind: EventKind,
     /// How much later, at the soonest, a read is answered because of it. None: that depends on who waits.
     pub(super) least: Option<Duration>,
 }
 
 /// The events to come.
 #[derive(Clone, Debug)]
-pub(super) struct Agenda {
+pub(super) struct EventQueue {
     events: BinaryHeap<Reverse<Event>>,
     entered: u64,
 }
 
-impl Agenda {
+impl EventQueue {
     pub(super) fn new(capacity: usize) -> Self {
         Self { events: BinaryHeap::with_capacity(capacity), entered: 0 }
     }
 
-    pub(super) fn enter(&mut self, at: Instant, what: What, least: Option<Duration>) {
+    pub(super) fn enter(&mut self, at: Instant, kind: EventKind, least: Option<Duration>) {
         self.entered += 1;
-        self.events.push(Reverse(Event { at, sequence: self.entered, what, least }));
+        self.events.push(Reverse(Event { at, sequence: self.entered, kind, least }));
     }
 
     /// The next event, if it happens by `now`.

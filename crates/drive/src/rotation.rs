@@ -4,7 +4,7 @@
 //! the end of one track and the start of the next are compared in the unit they are laid out in, and a
 //! drive without skews does not lose a turn to a rounded nanosecond.
 //!
-//! Invariant: `spin.instant(spin.phase(t)) == t` rounded up, never early by a nanosecond or more.
+//! Invariant: `rotation.instant(rotation.phase(t)) == t` rounded up, never early by a nanosecond or more.
 
 use core::ops::{Add, AddAssign};
 
@@ -20,7 +20,7 @@ pub(crate) struct Sweep(pub(crate) u64);
 
 /// The rotation of one drive.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spin {
+pub(crate) struct Rotation {
     /// One turn in ns, under 2³¹ so that an angle times it fits 64 bits.
     period: u64,
 }
@@ -56,7 +56,7 @@ impl AddAssign<Sweep> for Phase {
     }
 }
 
-impl Spin {
+impl Rotation {
     /// A disk that turns once a `period`; the caller has checked that 0 < period < 2³¹ ns.
     pub(crate) fn new(period: Duration) -> Self {
         let period = period.as_nanos();
@@ -103,20 +103,20 @@ mod tests {
 
     #[test]
     fn an_instant_survives_the_way_through_the_phase() {
-        let spin = Spin::new(Duration::from_nanos(8_333_333));
+        let rotation = Rotation::new(Duration::from_nanos(8_333_333));
         for nanos in [0, 1, 8_333_332, 8_333_333, 123_456_789_012_345, u64::MAX / 4] {
             let at = Instant::from_nanos(nanos);
-            assert_eq!(spin.instant(spin.phase(at)), at);
+            assert_eq!(rotation.instant(rotation.phase(at)), at);
         }
     }
 
     #[test]
     fn the_angle_is_the_one_of_the_vocabulary() {
         let period = Duration::from_nanos(5_985_037);
-        let spin = Spin::new(period);
+        let rotation = Rotation::new(period);
         for nanos in [0, 77, 5_985_036, 99_999_999_999] {
             let turned = Angle::turned(Duration::from_nanos(nanos), period);
-            assert_eq!(spin.phase(Instant::from_nanos(nanos)).angle(), turned);
+            assert_eq!(rotation.phase(Instant::from_nanos(nanos)).angle(), turned);
         }
     }
 

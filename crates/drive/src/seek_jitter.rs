@@ -6,32 +6,26 @@
 
 use units::Duration;
 
-use crate::Model;
-
 /// Of a movement's time the variation is at most this part: a short one cannot vary by as much as a long one.
 const PART: u64 = 8;
 /// No movement is longer than on the mean by more standard deviations than this: twelve draws from [0, 1) less 6.
-pub(crate) const SWAY_MAX: u64 = 6;
+pub(crate) const JITTER_DEVIATIONS_MAX: u64 = 6;
 /// How many uniform draws are added up to one that is about normal.
 const DRAWS: u32 = 12;
 
 /// How the arm's movements vary: about normally, with a standard deviation of `spread` or an eighth of the
 /// movement, whichever is less, and never by more than six of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sway {
+pub(crate) struct SeekJitter {
     spread: Duration,
     state: u64,
 }
 
-impl Sway {
-    /// How the arm of this drive varies, drawn from `seed`; `None` if it does not.
-    pub(crate) fn of_model(model: &Model, seed: u64) -> Option<Self> {
-        let spread = model.spec().arm.variation;
-        (spread > Duration::ZERO).then(|| Self::new(spread, seed))
-    }
-
-    const fn new(spread: Duration, seed: u64) -> Self {
-        Self { spread, state: seed }
+impl SeekJitter {
+    /// Variation with a standard deviation of `spread`, from the sequence that begins at `seed`; `None` if
+    /// the spread is zero.
+    pub(crate) fn new(spread: Duration, seed: u64) -> Option<Self> {
+        (spread > Duration::ZERO).then_some(Self { spread, state: seed })
     }
 
     /// What a movement that takes `time` on the mean takes now.
@@ -41,8 +35,8 @@ impl Sway {
         let sum: u64 = (0..DRAWS).map(|_| self.draw() >> 32).sum();
         let deviation = i128::from(sum) - (i128::from(DRAWS) << 31);
         let by = (deviation * i128::from(spread)) >> 32;
-        let swayed = (i128::from(time.as_nanos()) + by).max(0);
-        Duration::from_nanos(u64::try_from(swayed).expect("a time, not below zero"))
+        let varied = (i128::from(time.as_nanos()) + by).max(0);
+        Duration::from_nanos(u64::try_from(varied).expect("a time, not below zero"))
     }
 
     /// The next of a sequence that passes the usual tests of randomness (Steele, Lea and Flood, 2014).
@@ -62,10 +56,11 @@ mod tests {
     #[test]
     fn movements_vary_about_their_mean_as_told_and_short_ones_less() {
         for (time, expected) in [(10_000_u64, 500.0), (800, 100.0)] {
-            let mut sway = Sway::new(Duration::from_micros(500), 7);
+            let mut jitter =
+                SeekJitter::new(Duration::from_micros(500), 7).expect("a spread above zero");
             let count = 40_000;
             let draws: Vec<f64> = (0..count)
-                .map(|_| sway.of(Duration::from_micros(time)).as_millis_f64() * 1e3)
+                .map(|_| jitter.of(Duration::from_micros(time)).as_millis_f64() * 1e3)
                 .collect();
             let mean = draws.iter().sum::<f64>() / f64::from(count);
             let square = draws.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / f64::from(count);
@@ -78,9 +73,10 @@ mod tests {
 
     #[test]
     fn one_seed_one_sequence() {
-        let mut ones = Sway::new(Duration::from_micros(500), 1);
+        let mut ones = SeekJitter::new(Duration::from_micros(500), 1).expect("a spread above zero");
         let mut same = ones;
-        let mut others = Sway::new(Duration::from_micros(500), 2);
+        let mut others =
+            SeekJitter::new(Duration::from_micros(500), 2).expect("a spread above zero");
         let time = Duration::from_millis(9);
         assert!((0..100).all(|_| ones.of(time) == same.of(time)));
         assert!((0..100).any(|_| ones.of(time) != others.of(time)));

@@ -2,19 +2,19 @@
 
 use units::{Extent, Instant};
 
-use crate::device::Parts;
+use crate::completion::Parts;
 use crate::mechanism::Access;
 
 /// A command whose electronics are done.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Begun {
+pub(crate) struct InProgressCommand {
     pub(crate) extent: Extent,
     /// When they were done.
     pub(crate) ready: Instant,
     pub(crate) parts: Parts,
 }
 
-impl Begun {
+impl InProgressCommand {
     /// Done at `at`, all the rest of it being transfer.
     pub(crate) fn transferred(&self, at: Instant) -> (Instant, Parts) {
         (at, Parts { transfer: at.since(self.ready), ..self.parts })

@@ -2,7 +2,7 @@
 
 use units::{Extent, Lba, Sectors};
 
-use super::dies::{List, OpId};
+use super::pieces::{List, OpId, Stripe};
 
 /// How many streams each way are told apart.
 pub(super) const STREAMS: usize = 8;
@@ -38,16 +38,6 @@ impl Streams {
     }
 }
 
-/// A stripe of the drive, counted from its first sector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Stripe(pub(super) u64);
-
-impl Stripe {
-    pub(super) const fn of(lba: Lba, len: Sectors) -> Self {
-        Self(lba.0 / len.0)
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// On its way from the die.
@@ -66,7 +56,7 @@ struct Held {
 
 /// How a stripe stands with the read buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum Lookup {
     /// It is there.
     Here,
     /// It is on its way; one may wait for it.
@@ -112,31 +102,31 @@ impl ReadBuffer {
     }
 
     /// How a stripe stands, for a reader who goes on as `stream`, or for one who is alone.
-    pub(super) fn look(&self, stripe: Stripe, stream: Option<Stream>) -> Look {
+    pub(super) fn look(&self, stripe: Stripe, stream: Option<Stream>) -> Lookup {
         if let Some(place) = self.find(stripe) {
             return match self.places[place].as_ref().expect("it was found").state {
-                State::Here => Look::Here,
-                State::Coming => Look::Coming,
-                State::Stale => Look::Taken,
+                State::Here => Lookup::Here,
+                State::Coming => Lookup::Coming,
+                State::Stale => Lookup::Taken,
             };
         }
         let (Some(Stream(stream)), Some(offset)) = (stream, self.offset(stripe)) else {
-            return Look::Taken;
+            return Lookup::Taken;
         };
         match &self.places[stream * self.segment + offset] {
-            Some(Held { state: State::Coming | State::Stale, .. }) => Look::Taken,
-            Some(_) | None => Look::Free,
+            Some(Held { state: State::Coming | State::Stale, .. }) => Lookup::Taken,
+            Some(_) | None => Lookup::Free,
         }
     }
 
-    /// A stripe that is [`Look::Free`] is on its way.
+    /// A stripe that is [`Lookup::Free`] is on its way.
     pub(super) fn expect(&mut self, stripe: Stripe, stream: Stream) {
-        assert_eq!(self.look(stripe, Some(stream)), Look::Free, "there is a place for it");
+        assert_eq!(self.look(stripe, Some(stream)), Lookup::Free, "there is a place for it");
         let place = stream.0 * self.segment + self.offset(stripe).expect("it is free");
         self.places[place] = Some(Held { stripe, state: State::Coming, waiting: List::default() });
     }
 
-    /// Those who wait for a stripe that is [`Look::Coming`].
+    /// Those who wait for a stripe that is [`Lookup::Coming`].
     pub(super) fn waiting(&mut self, stripe: Stripe) -> &mut List {
         let place = self.find(stripe).expect("it is expected");
         &mut self.places[place].as_mut().expect("it was found").waiting
