@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use rng::WeylRng;
 use units::{Duration, Extent, Instant, Op, Sectors, Share};
 
 use crate::{Allocation, Completion, Disk, Failure, Job, Parts, ServiceTimes, Tag, Waker};
@@ -32,7 +33,7 @@ pub struct FaultRates {
 pub struct RandomFaults {
     disk: Box<dyn Disk>,
     odds: FaultRates,
-    dice: u64,
+    rng: WeylRng,
     taken: u64,
     /// With when they begin, the earliest first.
     stalled: VecDeque<(Instant, Job)>,
@@ -45,20 +46,7 @@ impl RandomFaults {
     /// The disk, which fails so often from now on.
     pub fn new(disk: Box<dyn Disk>, odds: FaultRates) -> Self {
         let (stalled, failed) = (VecDeque::new(), VecDeque::new());
-        Self { disk, odds, dice: odds.seed, taken: 0, stalled, failed, doomed: Vec::new() }
-    }
-
-    /// A Weyl sequence, scrambled by multiplications and shifts.
-    fn draw(&mut self) -> u64 {
-        self.dice = self.dice.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.dice ^ (self.dice >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        mixed ^ (mixed >> 32)
-    }
-
-    /// Whether it happens this time.
-    fn strikes(&mut self, odds: Share) -> bool {
-        self.draw() % u64::from(Share::ALL.ppb()) < u64::from(odds.ppb())
+        Self { disk, odds, rng: WeylRng::new(odds.seed), taken: 0, stalled, failed, doomed: Vec::new() }
     }
 
     fn begin(&mut self, job: Job, now: Instant) {
@@ -68,9 +56,9 @@ impl RandomFaults {
             Op::Flush => self.odds.flush,
             Op::Seek => Share::NONE,
         };
-        if !self.strikes(odds) {
+        if !self.rng.chance(odds) {
             self.disk.submit(job, now);
-        } else if job.operation.op.writes() && self.draw().is_multiple_of(2) {
+        } else if job.operation.op.writes() && self.rng.draw().is_multiple_of(2) {
             self.doomed.push(job.tag);
             self.disk.submit(job, now);
         } else {
@@ -93,7 +81,7 @@ impl Disk for RandomFaults {
         self.taken = self.taken.saturating_add(1);
         if self.odds.vanish_after.is_some_and(|last| self.taken > last) {
             self.fail(&job, Failure::Offline, now);
-        } else if self.strikes(self.odds.stall) {
+        } else if self.rng.chance(self.odds.stall) {
             self.stalled.push_back((now + self.odds.stall_for, job));
         } else {
             self.begin(job, now);
@@ -139,7 +127,7 @@ impl Disk for RandomFaults {
     }
 
     fn reopen(&mut self) {
-        (self.dice, self.taken) = (self.odds.seed, 0);
+        (self.rng, self.taken) = (WeylRng::new(self.odds.seed), 0);
         self.disk.reopen();
     }
 

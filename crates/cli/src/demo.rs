@@ -11,7 +11,7 @@ use daemon::{Daemon, Status};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use nbd::Address;
 use serde::Serialize;
-use sim::Dice;
+use sim::SeededRng;
 use stats::{SCHEMA, VolumeReport};
 use units::{Duration, Instant};
 
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &args::Demo, json: bool) -> anyhow::Result<ExitStatus> {
     let mut loads = Vec::new();
     for (stream, workload) in (0..).zip(&plan.workloads) {
         let export = &plan.volumes[workload.volume.0].name;
-        loads.push(Load::start(&address, export, workload, Dice::new(plan.seed, stream))?);
+        loads.push(Load::start(&address, export, workload, SeededRng::new(plan.seed, stream))?);
     }
     let samples = watch(&daemon, &plan, Duration::from_secs(args.seconds));
     loads.into_iter().try_for_each(Load::stop)?;

@@ -2,7 +2,7 @@
 //! or out of place without being noticed.
 
 use units::Instant;
-use volume::pool::crc64;
+use checksum::crc64;
 
 use crate::code::Coded;
 use crate::entry::{self, Entry, Last};

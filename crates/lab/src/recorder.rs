@@ -18,7 +18,7 @@ use engine::{Contract, PolicyName};
 use nbd::Address;
 use nbd::client::{Client, Receiver, Sender};
 use serde::Serialize;
-use sim::{Dice, Generator};
+use sim::{SeededRng, Generator};
 use stats::SCHEMA;
 use units::{Bytes, Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Recorder, json: bool) -> anyhow::Result<ExitStatus> {
     let (mut loads, mut players) = (Vec::new(), Vec::new());
     for (stream, workload) in (0..).zip(&plan.workloads) {
         let name = &plan.volumes[workload.volume.0].name;
-        let dice = Dice::new(plan.seed, stream);
+        let dice = SeededRng::new(plan.seed, stream);
         if is_stream(workload) {
             players.push(Player::start(&address, name, workload, dice)?);
         } else {
@@ -198,7 +198,7 @@ impl Player {
         address: &Address,
         name: &str,
         workload: &Workload,
-        dice: Dice,
+        dice: SeededRng,
     ) -> anyhow::Result<Self> {
         let mut client = Client::connect(address).with_context(|| format!("{address}"))?;
         let size = client.go(name).with_context(|| format!("export {name}"))?.size;

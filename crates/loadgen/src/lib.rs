@@ -10,7 +10,7 @@ use config::{Requests, Workload};
 use daemon::Clock;
 use nbd::Address;
 use nbd::client::{Client, Receiver, Sender};
-use sim::{Dice, Generator};
+use sim::{SeededRng, Generator};
 use stats::Latency;
 use units::{Duration, Instant, Op, Operation};
 
@@ -27,7 +27,7 @@ impl Load {
         address: &Address,
         export: &str,
         workload: &Workload,
-        dice: Dice,
+        dice: SeededRng,
     ) -> anyhow::Result<Self> {
         let (client, generator) = open(address, export, workload, dice)?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -48,7 +48,7 @@ fn open(
     address: &Address,
     export: &str,
     workload: &Workload,
-    dice: Dice,
+    dice: SeededRng,
 ) -> anyhow::Result<(Client, Generator)> {
     let mut client = Client::connect(address).with_context(|| format!("{address}"))?;
     let opened = client.go(export).with_context(|| format!("export {export}"))?;
@@ -101,7 +101,7 @@ impl OpenLoad {
         address: &Address,
         export: &str,
         workload: &Workload,
-        dice: Dice,
+        dice: SeededRng,
     ) -> anyhow::Result<Self> {
         let (client, mut generator) = open(address, export, workload, dice)?;
         anyhow::ensure!(generator.outstanding().is_none(), "a closed loop has a client of its own");

@@ -11,7 +11,7 @@ use config::{drives, profile};
 use drive::{AnyModel, Model};
 use drive_profile::findings::Findings;
 use judged::dynamics::{missed_of_buffers, missed_of_chunks, true_range, worst, worst_of_writes};
-use sim::{BenchTarget, Dice, Lateness};
+use sim::{BenchTarget, SeededRng, Lateness};
 use spindle_profiler::CHUNK_STEPS;
 use spindle_profiler::dynamics::{self};
 use spindle_profiler::{Bench, Budget, Progress};
@@ -97,7 +97,7 @@ fn a_glance_is_half_a_minute() {
 }
 
 /// A drive of no library: one that is in it, with another arm, spindle, memory and electronics.
-fn foreign(name: &str, dice: &mut Dice) -> Model {
+fn foreign(name: &str, dice: &mut SeededRng) -> Model {
     let mut spec = drives::library(name).expect("in it");
     let mut part =
         |time: Duration, least: u64, most: u64| time * (least + dice.below(most - least)) / 100;
@@ -116,7 +116,7 @@ fn foreign(name: &str, dice: &mut Dice) -> Model {
 #[test]
 fn drives_outside_of_the_library_are_found_as_well() {
     for seed in 1..=3 * seeds() {
-        let mut dice = Dice::new(seed, 5);
+        let mut dice = SeededRng::new(seed, 5);
         for name in ["atlas-ii", "cheetah9LP", "hgst-7k8", "hp_c3323a"] {
             let model = Arc::new(foreign(name, &mut dice));
             let (found, spent) = measured(&model, BUDGET, seed);

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use config::drives;
 use drive_profile::findings::{Findings, Spindle, Stage};
 use drive_profile::findings::{LimitedQuantity, RotationTest, RotationVerdict};
-use sim::{BenchTarget, Dice, Lateness};
+use sim::{BenchTarget, SeededRng, Lateness};
 use spindle_profiler::flash::measure;
 use spindle_profiler::test_rotation;
 use spindle_profiler::{
@@ -151,7 +151,7 @@ impl<T: Target> Target for Rationed<T> {
 /// ended meanwhile; who has slept is woken at once, mostly.
 struct Starved<T> {
     inner: T,
-    dice: Dice,
+    dice: SeededRng,
     busy: Duration,
     /// Since when it runs again.
     back: Instant,
@@ -166,7 +166,7 @@ impl<T: Target> Starved<T> {
     const SLEPT: Duration = Duration::from_micros(500);
 
     fn new(inner: T, seed: u64) -> Self {
-        let (dice, busy) = (Dice::new(seed, 9), Duration::ZERO);
+        let (dice, busy) = (SeededRng::new(seed, 9), Duration::ZERO);
         Self { inner, dice, busy, back: Instant::ZERO }
     }
 

@@ -8,7 +8,7 @@ use config::profile::{Device, Measured, Run, assumed};
 use drive::{AnyModel, Model};
 use drive_profile::Profile;
 use drive_profile::findings::{Figure, Findings, Geometry, Rotation, Spindle, Stage};
-use sim::{BenchTarget, Dice};
+use sim::{BenchTarget, SeededRng};
 use spindle_profiler::{Bench, Budget, Progress, dynamics};
 use units::{Duration, Extent, Lba, Operation, Sectors, Share};
 
@@ -125,7 +125,7 @@ fn takes(model: &Arc<Model>, load: Load) -> Duration {
         Load::Random { len, writes } => (len, 3_000, writes),
         Load::AtOnce { .. } => (8, 3_000, false),
     };
-    let mut dice = Dice::new(7, 7);
+    let mut dice = SeededRng::new(7, 7);
     let mut began = bench.now();
     let depth = if let Load::AtOnce { depth } = load { depth.min(bench.depth_max()) } else { 1 };
     for nth in 0..2 * count {

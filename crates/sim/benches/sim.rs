@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use config::Plan;
 use drive::{Choosing, Device, Discipline, FlashDevice, FlashModel, Model, Tag};
-use spindle_sim::{Dice, Simulation};
+use spindle_sim::{SeededRng, Simulation};
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
 /// One sequential and one random stream on one disk, as in RTAS 2008, section 4.2.
@@ -119,7 +119,7 @@ fn lone(model: &Arc<Model>, size: Size, mut place: impl FnMut(u64) -> u64) -> Ro
 /// Random reads of a flash drive at a queue depth.
 fn flash(model: &Arc<FlashModel>, size: Size, depth: u64) -> Round {
     let mut device = FlashDevice::new(Arc::clone(model));
-    let mut rng = Dice::new(1, 0);
+    let mut rng = SeededRng::new(1, 0);
     let blocks = model.capacity().0 / BLOCK.0;
     let mut read = || Operation::read(Extent::new(Lba(rng.below(blocks) * BLOCK.0), BLOCK));
     for tag in 0..depth {
@@ -157,7 +157,7 @@ fn choosing(model: &Model) -> Arc<Model> {
 /// Random reads at a queue depth.
 fn queued(model: &Arc<Model>, size: Size, depth: u64) -> Round {
     let mut device = Device::new(Arc::clone(model));
-    let mut rng = Dice::new(1, 0);
+    let mut rng = SeededRng::new(1, 0);
     let blocks = model.capacity().0 / BLOCK.0;
     let mut operation = || Operation::read(Extent::new(Lba(rng.below(blocks) * BLOCK.0), BLOCK));
     (0..depth).for_each(|tag| device.submit(Instant::ZERO, Tag(tag), operation()));
@@ -187,7 +187,7 @@ fn measure(rounds: usize, size: Size) -> Vec<Row> {
     let on_flash = plan(&on_flash.replace("POLICY", "utilization"));
     // About 400 times as many requests a second as on the mechanical drive.
     let short = Size { seconds: size.seconds.div_ceil(20), ..size };
-    let mut rng = Dice::new(1, 0);
+    let mut rng = SeededRng::new(1, 0);
     let choosing = choosing(model);
     let large = Arc::new(
         config::drives::library("nearline-20t").expect("in the library").check().expect("a drive"),

@@ -6,7 +6,7 @@ use drive::{AnyDevice, AnyModel};
 use profiler::{Completion, Facts, Outcome, Tag, Target};
 use units::{Duration, Instant, Op, Operation, Sectors, Share};
 
-use crate::dice::Dice;
+use rng::SeededRng;
 
 /// The number of uniform draws whose sum is about normally distributed with a deviation of one.
 const DRAWS: u64 = 12;
@@ -80,8 +80,8 @@ pub struct BenchTarget {
     device: AnyDevice,
     facts: Facts,
     noise: Duration,
-    rng: Dice,
-    late: Option<(Lateness, Dice)>,
+    rng: SeededRng,
+    late: Option<(Lateness, SeededRng)>,
     /// Whether the path can be timed without the disk.
     answers: bool,
     /// The present level shift, and its end.
@@ -109,7 +109,7 @@ impl BenchTarget {
             device: AnyDevice::new(model).with_seed(seed),
             facts,
             noise,
-            rng: Dice::new(seed, STREAM),
+            rng: SeededRng::new(seed, STREAM),
             late: None,
             answers: false,
             level: (Duration::ZERO, Instant::ZERO),
@@ -137,7 +137,7 @@ impl BenchTarget {
     /// The same target on a busy host, seeded.
     #[must_use]
     pub fn with_lateness(mut self, lateness: Lateness, seed: u64) -> Self {
-        self.late = Some((lateness, Dice::new(seed, STREAM_LATE)));
+        self.late = Some((lateness, SeededRng::new(seed, STREAM_LATE)));
         self
     }
 
@@ -213,7 +213,7 @@ impl BenchTarget {
 }
 
 /// A uniform duration up to a maximum.
-fn up_to(rng: &mut Dice, most: Duration) -> Duration {
+fn up_to(rng: &mut SeededRng, most: Duration) -> Duration {
     Duration::from_nanos(rng.below(most.as_nanos().saturating_add(1)))
 }
 

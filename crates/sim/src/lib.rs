@@ -11,7 +11,6 @@
 
 mod bench_target;
 pub mod datasheet;
-mod dice;
 mod event_queue;
 pub mod loads;
 mod non_preemptible;
@@ -26,7 +25,7 @@ mod source;
 mod workload;
 
 pub use bench_target::{BenchTarget, Lateness};
-pub use dice::Dice;
+pub use rng::SeededRng;
 pub use non_preemptible::NonPreemptible;
 pub use oracle::OracleCounts;
 pub use run::{Report, TraceReport};

@@ -16,7 +16,7 @@ use engine::{
 };
 use units::{DiskTime, Duration, Extent, Instant, Lba, Operation, Sectors, Share};
 
-use crate::Dice;
+use crate::SeededRng;
 
 /// The random-number stream of the search.
 const STREAM: u64 = 1 << 41;
@@ -54,7 +54,7 @@ struct Client {
     /// When the next request arrives.
     next: Instant,
     left: u64,
-    rng: Dice,
+    rng: SeededRng,
     sent: u64,
 }
 
@@ -98,7 +98,7 @@ struct Case {
     positioning: u64,
     /// Whether commands take less than their worst case.
     shorter: bool,
-    rng: Dice,
+    rng: SeededRng,
     missed: u64,
     result: SearchResult,
     /// A stream that joins later. Below it: a volume that changes to best effort.
@@ -114,7 +114,7 @@ fn disk_time(millis: u64) -> DiskTime {
     ms(millis).into()
 }
 
-fn one_of<T: Copy>(rng: &mut Dice, of: &[T]) -> T {
+fn one_of<T: Copy>(rng: &mut SeededRng, of: &[T]) -> T {
     of[usize::try_from(rng.below(of.len() as u64)).expect("an index")]
 }
 
@@ -127,7 +127,7 @@ struct TaskDistribution {
 }
 
 impl TaskDistribution {
-    fn new(rng: &mut Dice) -> Self {
+    fn new(rng: &mut SeededRng) -> Self {
         let chunk = (rng.below(5) == 0).then(|| 1 + rng.below(4));
         let positioning = if chunk.is_some() { rng.below(3) } else { 0 };
         let periods = one_of(rng, &[(10, 20), (10, 20), (14, 16), (10, 90), (5, 300), (40, 10)]);
@@ -135,7 +135,7 @@ impl TaskDistribution {
     }
 
     /// A stream's contract; its block's cost is its number of sectors in ms.
-    fn stream(&self, rng: &mut Dice) -> Option<Stream> {
+    fn stream(&self, rng: &mut SeededRng) -> Option<Stream> {
         let (least, spread) = self.periods;
         // Some periods are no whole number of milliseconds: rounding matters.
         let odd = Duration::from_nanos(one_of(rng, &[0, 0, 1, 500_001]));
@@ -147,7 +147,7 @@ impl TaskDistribution {
         Some(Stream { task, block: Sectors(sectors), range: None })
     }
 
-    fn settings(&self, parameters: SearchParameters, rng: &mut Dice) -> Settings {
+    fn settings(&self, parameters: SearchParameters, rng: &mut SeededRng) -> Settings {
         let best_effort = (rng.below(8) == 0).then(|| {
             let share = Share::from_percent(one_of(rng, &[2, 5, 10]));
             Server { share, period: ms(one_of(rng, &[100, 400])) }
@@ -172,7 +172,7 @@ impl TaskDistribution {
 
 impl Case {
     fn new(seed: u64, parameters: SearchParameters) -> Self {
-        let mut rng = Dice::new(seed, STREAM);
+        let mut rng = SeededRng::new(seed, STREAM);
         let tasks = TaskDistribution::new(&mut rng);
         let settings = tasks.settings(parameters, &mut rng);
         let shorter = rng.below(3) == 0;
@@ -196,7 +196,7 @@ impl Case {
         case
     }
 
-    fn generate_streams(&mut self, tasks: &TaskDistribution, rng: &mut Dice) {
+    fn generate_streams(&mut self, tasks: &TaskDistribution, rng: &mut SeededRng) {
         let wanted = 1 + rng.below(TASKS_MAX);
         let together = rng.below(2) == 0;
         let start = Instant::ZERO + ms(20);
@@ -237,7 +237,7 @@ impl Case {
     }
 
     /// Generates best-effort volumes and volumes with reserves.
-    fn generate_load(&mut self, settings: &Settings, rng: &mut Dice) {
+    fn generate_load(&mut self, settings: &Settings, rng: &mut SeededRng) {
         let range = settings.deadlines.slack_range;
         let slack = self.engine.tasks().map_or(DiskTime::ZERO, |tasks| tasks.slack_in(range));
         let slack = u64::try_from(slack.as_nanos() / 1_000_000).unwrap_or(0);
@@ -263,7 +263,7 @@ impl Case {
             let (closed, every) = (rng.below(3) == 0, ms(1 + rng.below(100)));
             let kind = Kind::Load { sectors, every, closed };
             let left = 1 + rng.below(BLOCKS_MAX);
-            let own = Dice::new(rng.below(u64::MAX), STREAM);
+            let own = SeededRng::new(rng.below(u64::MAX), STREAM);
             self.clients.push(Client { volume, kind, next, left, rng: own, sent: 0 });
         }
     }
@@ -381,7 +381,7 @@ impl Case {
     }
 }
 
-fn stream_client(volume: VolumeId, stream: Stream, next: Instant, rng: &mut Dice) -> Client {
+fn stream_client(volume: VolumeId, stream: Stream, next: Instant, rng: &mut SeededRng) -> Client {
     let patterns = [
         ArrivalPattern::Periodic,
         ArrivalPattern::Periodic,
@@ -393,7 +393,7 @@ fn stream_client(volume: VolumeId, stream: Stream, next: Instant, rng: &mut Dice
     let (task, block) = (stream.task, stream.block);
     let kind = Kind::Stream { task, block, pattern, expected: Some(Instant::ZERO) };
     let left = 5 + rng.below(BLOCKS_MAX);
-    let own = Dice::new(rng.below(u64::MAX), STREAM);
+    let own = SeededRng::new(rng.below(u64::MAX), STREAM);
     Client { volume, kind, next, left, rng: own, sent: 0 }
 }
 

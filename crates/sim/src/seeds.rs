@@ -10,7 +10,7 @@ use std::path::Path;
 use config::Plan;
 use units::{Instant, Share};
 
-use crate::{Dice, Report, Simulation};
+use crate::{SeededRng, Report, Simulation};
 
 /// The random-number stream of generated scenarios; the workloads' streams count from zero.
 const STREAM: u64 = u64::MAX;
@@ -43,13 +43,13 @@ impl fmt::Display for Scenario {
     }
 }
 
-fn one_of<T: Copy>(rng: &mut Dice, of: &[T]) -> T {
+fn one_of<T: Copy>(rng: &mut SeededRng, of: &[T]) -> T {
     of[usize::try_from(rng.below(of.len() as u64)).expect("an index")]
 }
 
 /// The scenario of a seed.
 pub fn scenario(seed: u64) -> Scenario {
-    let mut rng = Dice::new(seed, STREAM);
+    let mut rng = SeededRng::new(seed, STREAM);
     let text = format!("seed = {seed}\nduration = \"{}s\"\n", 2 + rng.below(9));
     let mut generated = Scenario { text, traces: Vec::new() };
     let disks = 1 + rng.below(2);
@@ -85,7 +85,7 @@ impl Shares {
     }
 }
 
-fn generate_disk(rng: &mut Dice, text: &mut String, disk: u64) -> Shares {
+fn generate_disk(rng: &mut SeededRng, text: &mut String, disk: u64) -> Shares {
     let (drive, depth_max) = one_of(rng, &DRIVES);
     if rng.below(5) == 0 {
         return generate_deadlines(rng, text, (disk, drive));
@@ -118,7 +118,7 @@ fn generate_disk(rng: &mut Dice, text: &mut String, disk: u64) -> Shares {
 }
 
 /// Generates a disk on which requests have deadlines.
-fn generate_deadlines(rng: &mut Dice, text: &mut String, (disk, drive): (u64, &str)) -> Shares {
+fn generate_deadlines(rng: &mut SeededRng, text: &mut String, (disk, drive): (u64, &str)) -> Shares {
     let policy = one_of(rng, &["edf", "lst", "delta-l", "delta-l", "delta-star", "delta-star"]);
     let period = one_of(rng, &[1_000, 3_000]);
     let _ = writeln!(
@@ -137,7 +137,7 @@ fn generate_deadlines(rng: &mut Dice, text: &mut String, (disk, drive): (u64, &s
 }
 
 /// Generates the stream of a volume and the workload that plays it.
-fn generate_stream(rng: &mut Dice, text: &mut String, name: &str) {
+fn generate_stream(rng: &mut SeededRng, text: &mut String, name: &str) {
     let bandwidth = one_of(rng, &["50KB/s", "100KB/s", "172KB/s"]);
     let block = one_of(rng, &["128KiB", "256KiB"]);
     let op = one_of(rng, &["read", "read", "write"]);
@@ -155,7 +155,7 @@ fn generate_stream(rng: &mut Dice, text: &mut String, name: &str) {
 }
 
 /// Generates the execution: a request as one command, as several in a row, or preemptible.
-fn generate_execution(rng: &mut Dice, text: &mut String, drive: &str) {
+fn generate_execution(rng: &mut SeededRng, text: &mut String, drive: &str) {
     match rng.below(5) {
         0 => {
             let split = one_of(rng, &["4KiB", "64KiB", "128KiB"]);
@@ -181,7 +181,7 @@ fn generate_execution(rng: &mut Dice, text: &mut String, drive: &str) {
     let _ = writeln!(text, "approach = \"{}\"", one_of(rng, approaches));
 }
 
-fn generate_volumes(rng: &mut Dice, generated: &mut Scenario, (disk, shares): (u64, Shares)) {
+fn generate_volumes(rng: &mut SeededRng, generated: &mut Scenario, (disk, shares): (u64, Shares)) {
     // The generated reserves must fit beside the streams.
     let mut left = if shares == Shares::Deadlines { 10 } else { 100 };
     // The volumes that others can alias with `same_as`, with their sizes in sectors.
@@ -237,7 +237,7 @@ fn generate_volumes(rng: &mut Dice, generated: &mut Scenario, (disk, shares): (u
     }
 }
 
-fn generate_workload(rng: &mut Dice, text: &mut String, volume: &str) {
+fn generate_workload(rng: &mut SeededRng, text: &mut String, volume: &str) {
     let op =
         one_of(rng, &["op = \"read\"", "op = \"write\"", "op = \"mix\"\nread_share = \"70%\""]);
     let block = one_of(rng, &["512B", "4KiB", "4KiB", "64KiB", "1MiB"]);
@@ -267,7 +267,7 @@ fn generate_workload(rng: &mut Dice, text: &mut String, volume: &str) {
 
 /// Generates a workload that replays a generated trace. Its addresses may lie past the end of the
 /// volume and are then taken modulo its size.
-fn generate_trace(rng: &mut Dice, generated: &mut Scenario, volume: &str, sectors: u64) {
+fn generate_trace(rng: &mut SeededRng, generated: &mut Scenario, volume: &str, sectors: u64) {
     let file = format!("{volume}-{}.trace", generated.traces.len());
     let folded = rng.chance(Share::from_percent(50));
     let (remap, range) = if folded { ("modulo", sectors * 8) } else { ("refuse", sectors) };

@@ -15,7 +15,7 @@ use trace::TraceError;
 use units::{Bytes, DiskTime, Duration, Instant, Op, Operation, Share};
 use volume::{DiskExtent, DiskId, VolumeMap};
 
-use crate::Dice;
+use crate::SeededRng;
 use crate::event_queue::EventQueue;
 use crate::non_preemptible::NonPreemptible;
 use crate::oracle::{
@@ -58,7 +58,7 @@ struct Disk {
     /// Whether a volume of the disk has a limit. No limit changes during a simulation.
     limited: bool,
     /// The random numbers that decide which commands fail, and `n`: one command in `n` fails.
-    failures: Option<(Dice, u64)>,
+    failures: Option<(SeededRng, u64)>,
     /// The longest time for which its high-priority volumes can occupy the disk.
     burst: Duration,
     longest: Duration,
@@ -154,7 +154,7 @@ impl Simulation {
             plan.volumes.iter().map(|volume| Volume::new(volume, &mut disks)).collect();
         let loads: Vec<Load> = (0..)
             .zip(&plan.workloads)
-            .map(|(stream, workload)| Load::new(workload, &volumes, Dice::new(plan.seed, stream)))
+            .map(|(stream, workload)| Load::new(workload, &volumes, SeededRng::new(plan.seed, stream)))
             .collect();
         let mut events = EventQueue::new();
         for (index, load) in loads.iter().enumerate() {
@@ -182,7 +182,7 @@ impl Simulation {
     pub fn fail_one_in(&mut self, of: u64) {
         assert!(of > 0, "one command in zero cannot fail");
         for (disk, stream) in self.disks.iter_mut().zip(FAILURES..) {
-            disk.failures = Some((Dice::new(self.seed, stream), of));
+            disk.failures = Some((SeededRng::new(self.seed, stream), of));
         }
     }
 
@@ -545,7 +545,7 @@ impl Volume {
 }
 
 impl Load {
-    fn new(workload: &Workload, volumes: &[Volume], rng: Dice) -> Self {
+    fn new(workload: &Workload, volumes: &[Volume], rng: SeededRng) -> Self {
         let volume = workload.volume.0;
         let size = volumes[volume].map.size();
         Self {

@@ -7,7 +7,7 @@ use trace::TraceError;
 use units::{Duration, Instant, Operation, Sectors};
 
 use crate::replay::Replay;
-use crate::{Dice, Generator, TraceReport};
+use crate::{SeededRng, Generator, TraceReport};
 
 /// A workload's requests.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) enum Source {
 
 impl Source {
     /// The requests of a workload on a volume of `size`.
-    pub(crate) fn new(requests: &Requests, size: Sectors, rng: Dice) -> Self {
+    pub(crate) fn new(requests: &Requests, size: Sectors, rng: SeededRng) -> Self {
         match requests {
             Requests::Drawn(drawn) => Self::Drawn(Generator::new(drawn, size, rng)),
             Requests::Trace(replay) => Self::Trace(Box::new(Replay::new(replay, size))),

@@ -4,7 +4,7 @@
 use config::{Access, Arrival, Drawn, Mix};
 use units::{Duration, Extent, Lba, Op, Operation, Sectors};
 
-use crate::Dice;
+use crate::SeededRng;
 
 /// Generates the requests of one workload, in the volume's own addresses.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub struct Generator {
     arrival: Arrival,
     /// Blocks that the elevator has not visited yet in this batch, the next one last.
     sorted: Vec<u64>,
-    rng: Dice,
+    rng: SeededRng,
 }
 
 impl Generator {
@@ -29,7 +29,7 @@ impl Generator {
     ///
     /// # Panics
     /// If a block does not fit the volume: the config's check refuses that.
-    pub fn new(drawn: &Drawn, size: Sectors, rng: Dice) -> Self {
+    pub fn new(drawn: &Drawn, size: Sectors, rng: SeededRng) -> Self {
         let block = drawn.block.sectors_exact().expect("blocks are whole sectors");
         let (first, length) = match drawn.access {
             Access::Within { range } => (range.start, range.len),
@@ -125,7 +125,7 @@ mod tests {
     fn generator(access: Access, mix: Mix) -> Generator {
         let arrival = Arrival::Closed { outstanding: 1, think: Duration::ZERO };
         let drawn = Drawn { mix, access, block: Bytes(4_096), arrival };
-        Generator::new(&drawn, Sectors(8 * 1_000), Dice::new(1, 0))
+        Generator::new(&drawn, Sectors(8 * 1_000), SeededRng::new(1, 0))
     }
 
     #[test]

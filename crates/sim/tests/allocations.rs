@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use config::Plan;
 use drive::{Choosing, Device, Discipline, Model, Tag};
-use spindle_sim::{Dice, Simulation};
+use spindle_sim::{SeededRng, Simulation};
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
 const BLOCK: Sectors = Sectors(8);
@@ -23,7 +23,7 @@ fn model(discipline: Discipline) -> Arc<Model> {
 /// Allocations of reads, writes and some flushes with `depth` commands in the drive.
 fn allocations(model: &Arc<Model>, depth: u64) -> u64 {
     let mut device = Device::new(Arc::clone(model));
-    let mut rng = Dice::new(1, 0);
+    let mut rng = SeededRng::new(1, 0);
     let blocks = model.capacity().0 / BLOCK.0;
     let mut operation = |nth: u64| {
         let extent = Extent::new(Lba(rng.below(blocks) * BLOCK.0), BLOCK);

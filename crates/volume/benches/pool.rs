@@ -17,11 +17,12 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use rng::SplitMix64;
 use spindle_volume::DiskId;
 use spindle_volume::pool::format::Geometry;
 use spindle_volume::pool::{
     Action, Blocks, DiskUid, Layout, Media, NewVolume, Operation, Pool, PoolOutput, PoolUid,
-    SplitMix64, State, Unreadable, Volume, VolumeBlock, Zone, find,
+    State, Unreadable, Volume, VolumeBlock, Zone, find,
 };
 use units::{Extent, Sectors};
 

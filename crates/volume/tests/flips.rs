@@ -131,7 +131,7 @@ fn a_change_that_is_lost_before_another_is_refused() {
 /// both copies lost, which a crash looks like too.
 #[test]
 fn two_damaged_bytes_never_make_another_state_but_the_one_before() {
-    let mut dice = spindle_volume::pool::SplitMix64::new(3);
+    let mut dice = rng::SplitMix64::new(3);
     for operations in [1, 2, 5] {
         let (disks, state) = golden(1, operations);
         let bytes: Vec<u64> = places(state.geometry)

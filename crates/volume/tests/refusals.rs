@@ -9,8 +9,9 @@ use spindle_volume::DiskId;
 use spindle_volume::pool::format::{DecodeError, Geometry, Label, label_places};
 use spindle_volume::pool::{
     Blocks, Layout, NewVolume, OpenError, Operation, Pool, PoolUid, PoolVolumeId, Refusal,
-    VolumeBlock, Zone, crc64, find,
+    VolumeBlock, Zone, find,
 };
+use checksum::crc64;
 use units::Sectors;
 
 const OTHER: u8 = 200;

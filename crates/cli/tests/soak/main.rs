@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use range::Range;
 use rustix::process::Signal;
-use sim::Dice;
+use sim::SeededRng;
 use testkit::{Scratch, Server, spindle};
 
 const PLAN: &str = r#"[[disk]]
@@ -72,7 +72,7 @@ fn goes_on(round: u32, since: Instant) -> bool {
 }
 
 /// What goes wrong in a round: nothing in every fourth one, and in every fifth a disk goes away.
-fn faults(round: u32, dice: &mut Dice) -> [String; 2] {
+fn faults(round: u32, dice: &mut SeededRng) -> [String; 2] {
     [0, 1].map(|disk| {
         let seed = dice.below(1 << 32);
         let gone = match (round + 2 * disk) % 5 {
@@ -104,7 +104,7 @@ fn put_faults(scratch: &Scratch, faults: &[String; 2]) {
     scratch.write("plan.toml", lines.join("\n") + "\n");
 }
 
-fn changes_contract(directory: &Path, dice: &mut Dice) {
+fn changes_contract(directory: &Path, dice: &mut SeededRng) {
     let reserve = format!("{}%", 10 + 10 * dice.below(5));
     let ran = spindle(directory, &["vol", "set", "a", "--reserve", &reserve]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -115,11 +115,11 @@ fn whatever_ends_a_daemon_what_it_acknowledged_is_kept_and_no_request_goes_unans
     let seed = std::env::var("SPINDLE_SEED").map_or(1, |seed| seed.parse().expect("a seed"));
     let soak = std::env::var_os("SPINDLE_SOAK_SECONDS").is_some();
     println!("seed {seed}");
-    let mut dice = Dice::new(seed, 0);
+    let mut dice = SeededRng::new(seed, 0);
     let scratch = Scratch::new();
     let plan = scratch.write("plan.toml", PLAN);
     let part =
-        |(number, stream)| Range::new(VOLUMES[number / 2], number % 2, Dice::new(seed, stream));
+        |(number, stream)| Range::new(VOLUMES[number / 2], number % 2, SeededRng::new(seed, stream));
     let mut ranges: Vec<Range> = (0..2 * VOLUMES.len()).zip(1..).map(part).collect();
     #[expect(clippy::disallowed_methods, reason = "a soak lasts as long as it was asked to")]
     let since = Instant::now();

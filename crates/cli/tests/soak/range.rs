@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc;
 
 use nbd::client::{Client, Receiver, Sender};
-use sim::Dice;
+use sim::SeededRng;
 use units::{Extent, Lba, Op, Operation, Sectors};
 
 const SECTOR: usize = 512;
@@ -53,7 +53,7 @@ pub(crate) struct Range {
     /// Where it begins, in blocks.
     start: u64,
     blocks: Vec<Block>,
-    dice: Dice,
+    dice: SeededRng,
     written: Content,
     cookie: u64,
     pub(crate) answered: u64,
@@ -73,7 +73,7 @@ fn sector(content: Content, lba: u64) -> [u8; SECTOR] {
 }
 
 impl Range {
-    pub(crate) fn new(volume: &'static str, part: usize, dice: Dice) -> Self {
+    pub(crate) fn new(volume: &'static str, part: usize, dice: SeededRng) -> Self {
         let blocks = vec![Block::default(); usize::try_from(BLOCKS).expect("small")];
         let (written, cookie, answered, errors, cuts, open) = (0, 0, 0, 0, 0, 0);
         let start = part as u64 * BLOCKS;

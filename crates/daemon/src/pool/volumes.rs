@@ -192,7 +192,7 @@ impl Live {
         let name = planned.name.clone();
         let &PoolVolume { layout, zone, thin, .. } = planned;
         // What is random about it is that it differs from its neighbours.
-        let seed = volume::pool::crc64(name.as_bytes());
+        let seed = checksum::crc64(name.as_bytes());
         let size = planned.blocks();
         let new = NewVolume { name, size, layout, zone, thin, seed, disks };
         self.change_pool(Operation::Create(new)).inspect_err(|_| self.unseat(&tenant))?;

@@ -9,7 +9,7 @@ use daemon::{Daemon, Status};
 use engine::Execution;
 use nbd::Address;
 use serde::Serialize;
-use sim::Dice;
+use sim::SeededRng;
 use stats::{ExecutionReport, LatencyMs, SCHEMA};
 use units::{Duration, Sectors};
 
@@ -120,7 +120,7 @@ fn measure(
     let address = Address::Unix(dir.path().join("nbd.sock"));
     let daemon = Daemon::start(plan, &[address]).map_err(bad_input)?;
     let address = daemon.addresses()[0].clone();
-    let dice = |stream| Dice::new(plan.seed, stream);
+    let dice = |stream| SeededRng::new(plan.seed, stream);
     let name = |volume: usize| plan.volumes[volume].name.as_str();
     let big = Load::start(&address, name(BIG), &plan.workloads[BIG], dice(0))?;
     pause(RAMP);

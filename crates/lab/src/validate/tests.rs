@@ -95,7 +95,7 @@ fn one_at_a_time_the_published_drives_take_as_long_as_in_disksim() {
         let whole = model.capacity().0;
         let stated = STATED.iter().find(|(known, _)| *known == name).map_or(whole, |(_, n)| *n);
         for sectors in [whole, stated] {
-            let mut dice = sim::Dice::new(1, 0);
+            let mut dice = sim::SeededRng::new(1, 0);
             let at = |block| Extent::new(Lba(block * 8), Sectors(8));
             let found = [
                 mean_ms(&model, |_| units::Operation::read(at(dice.below(sectors / 8)))),
@@ -131,7 +131,7 @@ fn shortest_positioning_in_the_imported_cheetah_does_what_it_does_in_disksim() {
     for (depth, expected) in SHORTEST_POSITIONING {
         let spec = config::disksim::with_shortest_positioning(imported.clone(), 64);
         let model = Arc::new(spec.check().expect("a drive"));
-        let mut dice = sim::Dice::new(1, 0);
+        let mut dice = sim::SeededRng::new(1, 0);
         let blocks = model.capacity().0 / 8;
         let mut random =
             || units::Operation::read(Extent::new(Lba(dice.below(blocks) * 8), Sectors(8)));

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
-use sim::Dice;
+use sim::SeededRng;
 
 const DRIVES: [&str; 5] = ["atlas10k", "barracuda", "cheetah9LP", "hp_c2247a", "hp_c3323a"];
 const SEEDS: u64 = 300;
@@ -61,7 +61,7 @@ fn a_published_drive_with_other_settings_is_refused_in_words_or_replays_its_trac
     }
     let mut replayed = 0;
     for seed in 0..SEEDS {
-        let mut dice = Dice::new(seed, 0);
+        let mut dice = SeededRng::new(seed, 0);
         let mut pick = |len: usize| usize::try_from(dice.below(len as u64)).expect("small");
         let name = DRIVES[pick(DRIVES.len())];
         let mut settings = Vec::new();

@@ -2,14 +2,14 @@
 
 use config::drives;
 use drive::{Mapping, ReadAhead, SeekCurve, Skip, Spec, Zone};
-use sim::Dice;
+use sim::SeededRng;
 use units::{Angle, Duration, Sectors};
 
 use super::real;
 
 /// A drive that nobody has built: zones, skews, heads and speed as dice have it.
 pub(crate) fn drawn(seed: u64) -> Spec {
-    let mut dice = Dice::new(seed, 77);
+    let mut dice = SeededRng::new(seed, 77);
     let mut between = |low: u64, high: u64| low + dice.below(high - low + 1);
     let small = |number: u64| u32::try_from(number).expect("small");
     let mut spec = drives::library("st318437lw").expect("in it");
@@ -100,7 +100,7 @@ const AGES: [Age; 3] = [
 /// A whole drive of any age with a library drive's firmware and all else as dice have it: heads, zones, spares, skews, arm,
 /// electronics and memory. Its skews are as long as a change of track takes, as an engineer would have them.
 pub(crate) fn invented(seed: u64) -> (String, Spec) {
-    let mut dice = Dice::new(seed, 78);
+    let mut dice = SeededRng::new(seed, 78);
     let age = &AGES[index(&mut dice, AGES.len())];
     let like = age.like[index(&mut dice, age.like.len())];
     let mut spec = drives::library(like).expect("in it");
@@ -114,24 +114,24 @@ pub(crate) fn invented(seed: u64) -> (String, Spec) {
     (format!("{seed}, like {like}"), spec)
 }
 
-fn index(dice: &mut Dice, len: usize) -> usize {
+fn index(dice: &mut SeededRng, len: usize) -> usize {
     usize::try_from(dice.below(len as u64)).expect("small")
 }
 
-fn between(dice: &mut Dice, (low, high): (u64, u64)) -> u64 {
+fn between(dice: &mut SeededRng, (low, high): (u64, u64)) -> u64 {
     low + dice.below(high - low + 1)
 }
 
-fn between_32(dice: &mut Dice, range: (u64, u64)) -> u32 {
+fn between_32(dice: &mut SeededRng, range: (u64, u64)) -> u32 {
     u32::try_from(between(dice, range)).expect("small")
 }
 
-fn micros(dice: &mut Dice, range: (u64, u64)) -> Duration {
+fn micros(dice: &mut SeededRng, range: (u64, u64)) -> Duration {
     Duration::from_micros(between(dice, range))
 }
 
-fn electronics(spec: &mut Spec, age: &Age, dice: &mut Dice) {
-    let part = |time: Duration, dice: &mut Dice| time * between(dice, (60, 150)) / 100;
+fn electronics(spec: &mut Spec, age: &Age, dice: &mut SeededRng) {
+    let part = |time: Duration, dice: &mut SeededRng| time * between(dice, (60, 150)) / 100;
     for times in [&mut spec.overheads, &mut spec.overheads_after_write] {
         times.read_hit = part(times.read_hit, dice);
         times.read_miss = part(times.read_miss, dice);
@@ -150,7 +150,7 @@ fn electronics(spec: &mut Spec, age: &Age, dice: &mut Dice) {
 }
 
 /// Times rise as a power of the distance, as in drives' data sheets.
-fn arm(spec: &mut Spec, age: &Age, dice: &mut Dice) {
+fn arm(spec: &mut Spec, age: &Age, dice: &mut SeededRng) {
     let high = 2 * age.cylinders.1;
     let reach = real(high / 2);
     let head_switch = between(dice, (300, 1_200));
@@ -172,7 +172,7 @@ fn arm(spec: &mut Spec, age: &Age, dice: &mut Dice) {
     spec.seek_write = None;
 }
 
-fn zones(spec: &mut Spec, age: &Age, dice: &mut Dice) {
+fn zones(spec: &mut Spec, age: &Age, dice: &mut SeededRng) {
     let count = between(dice, age.zones);
     let cylinders = between(dice, age.cylinders);
     let mut sectors = between(dice, age.sectors);

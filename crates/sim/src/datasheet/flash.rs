@@ -7,7 +7,7 @@ use serde::Serialize;
 use stats::Latency;
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
-use crate::Dice;
+use crate::SeededRng;
 
 /// The block of random reads and writes.
 const BLOCK: Sectors = Sectors(8);
@@ -118,7 +118,7 @@ struct Measured {
 /// Keeps a load on the drive, and measures it once writes have filled the buffer.
 fn measure(model: &Arc<FlashModel>, load: Load, warm: Duration) -> Measured {
     let mut device = FlashDevice::new(Arc::clone(model));
-    let mut rng = Dice::new(SEED, 0);
+    let mut rng = SeededRng::new(SEED, 0);
     let len = load.len.min(model.capacity());
     let blocks = (model.capacity().0 / len.0).max(1);
     let mut sent = 0;
@@ -173,7 +173,7 @@ fn alone(device: &mut FlashDevice, now: Instant, operation: Operation) -> Instan
 #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
 fn flush_ms(model: &Arc<FlashModel>) -> f64 {
     let mut device = FlashDevice::new(Arc::clone(model));
-    let mut rng = Dice::new(SEED, 0);
+    let mut rng = SeededRng::new(SEED, 0);
     let blocks = (model.capacity().0 / BLOCK.0).max(1);
     let (mut now, mut waited) = (Instant::ZERO, Duration::ZERO);
     for _ in 0..FLUSHES {

@@ -6,7 +6,7 @@ use drive::{Device, Model, Tag};
 use serde::Serialize;
 use units::{Extent, Instant, Lba, Operation, Sectors};
 
-use crate::Dice;
+use crate::SeededRng;
 
 /// The block of the random reads.
 const BLOCK: Sectors = Sectors(8);
@@ -106,7 +106,7 @@ impl Mechanical {
     /// If the model has no zone: a checked drive has one.
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
     pub fn of(name: &str, model: &Arc<Model>) -> Self {
-        let mut rng = Dice::new(SEED, 0);
+        let mut rng = SeededRng::new(SEED, 0);
         let blocks = (model.capacity().0 / BLOCK.0).max(1);
         let len = Sectors(BLOCK.0.min(model.capacity().0));
         let random = (0..RANDOM_READS).map(|_| Extent::new(Lba(rng.below(blocks) * len.0), len));

@@ -30,7 +30,7 @@ use core::ops::Range;
 use units::{Bytes, Duration, Lba, Op, Sectors, Share};
 
 use super::Timed;
-use crate::Dice;
+use crate::SeededRng;
 
 /// The minutes of a day.
 pub const MINUTES_A_DAY: u32 = 1_440;
@@ -92,7 +92,7 @@ impl Cello {
 
     /// The day of this seed.
     pub fn new(seed: u64) -> Self {
-        let mut rng = Dice::new(seed, u64::from(MINUTES_A_DAY));
+        let mut rng = SeededRng::new(seed, u64::from(MINUTES_A_DAY));
         let busiest = Self::busiest();
         let twenty = busiest.end - busiest.start;
         let mut minutes = vec![0_u32; MINUTES_A_DAY as usize];
@@ -139,7 +139,7 @@ impl Cello {
     /// # Panics
     /// If the day has no such minute.
     pub fn minute(&self, minute: u32) -> Vec<Timed> {
-        let mut rng = Dice::new(self.seed, minute.into());
+        let mut rng = SeededRng::new(self.seed, minute.into());
         let mut capacity = MinuteCapacity::new(minute);
         let mut left = self.requests(minute);
         let mut timed = Vec::with_capacity(left as usize);
@@ -184,7 +184,7 @@ fn distribute(minutes: &mut [u32], indices: &[usize], weights: &[u64], total: u3
 }
 
 /// The number of requests in a burst: geometrically distributed, with one of two means.
-fn burst_length(rng: &mut Dice) -> u32 {
+fn burst_length(rng: &mut SeededRng) -> u32 {
     let mean = LENGTHS[usize::from(rng.chance(LONG))];
     let mut length = 1;
     while rng.below(mean) != 0 {
@@ -206,7 +206,7 @@ impl MinuteCapacity {
     }
 
     /// The times of a burst's requests, in seconds with capacity left.
-    fn times(&mut self, length: u32, rng: &mut Dice) -> Vec<Duration> {
+    fn times(&mut self, length: u32, rng: &mut SeededRng) -> Vec<Duration> {
         let minute = SECOND * SECONDS_A_MINUTE as u64;
         for _ in 0..TRIES_MAX {
             let mut at = rng.below(minute);
@@ -238,13 +238,13 @@ struct Burst {
 }
 
 impl Burst {
-    fn new(rng: &mut Dice) -> Self {
+    fn new(rng: &mut SeededRng) -> Self {
         let op = if rng.chance(READS) { Op::Read } else { Op::Write };
         let unit = u32::try_from(rng.below(Cello::DISKS.into())).expect("eight");
         Self { op, unit, area: area(rng) }
     }
 
-    fn request(&mut self, at: Duration, rng: &mut Dice) -> Timed {
+    fn request(&mut self, at: Duration, rng: &mut SeededRng) -> Timed {
         if !rng.chance(STAYS) {
             self.area = area(rng);
         }
@@ -256,7 +256,7 @@ impl Burst {
 
 /// An area: each power of two of popularity ranks is equally likely, and ranks are spread over the
 /// disk.
-fn area(rng: &mut Dice) -> u64 {
+fn area(rng: &mut SeededRng) -> u64 {
     /// An odd number near the golden section of the areas: neighbouring ranks lie far apart.
     const SPREAD: u64 = 633;
     let power = rng.below(AREAS_LOG.into());
@@ -318,7 +318,7 @@ mod tests {
         let timed: Vec<Timed> = (180..240).flat_map(|minute| cello.minute(minute)).collect();
         let number = |of: usize| f64::from(u32::try_from(of).expect("few"));
         let part = |of: usize| number(of) / number(timed.len()) * 100.0;
-        let mut rng = Dice::new(1, 0);
+        let mut rng = SeededRng::new(1, 0);
         let lengths: Vec<f64> = (0..20_000).map(|_| f64::from(burst_length(&mut rng))).collect();
         let (sum, squares): (f64, f64) =
             lengths.iter().fold((0.0, 0.0), |(s, q), length| (s + length, q + length * length));

@@ -8,7 +8,7 @@
 
 use units::{Bytes, Duration};
 
-use crate::Dice;
+use crate::SeededRng;
 
 /// Video frames a second (PAL).
 const FRAMES_A_SECOND: u64 = 25;
@@ -30,7 +30,7 @@ pub struct Media {
     /// In bytes a second.
     rate: Bytes,
     block: Bytes,
-    rng: Dice,
+    rng: SeededRng,
     /// Frames so far, and their bytes.
     frames: u64,
     bytes: u64,
@@ -43,7 +43,7 @@ impl Media {
     ///
     /// # Panics
     /// If the block is empty, or a frame would have no byte.
-    pub fn new(pace: Pace, rate: Bytes, block: Bytes, rng: Dice) -> Self {
+    pub fn new(pace: Pace, rate: Bytes, block: Bytes, rng: SeededRng) -> Self {
         assert!(rate.0 >= FRAMES_A_SECOND * 2 && block.0 > 0, "a frame and a block hold something");
         Self { pace, rate, block, rng, frames: 0, bytes: 0, blocks: 0 }
     }
@@ -95,7 +95,7 @@ mod tests {
             Pace::Even => (Bytes(172 << 10), Bytes(256 << 10)),
             Pace::Frames => (Bytes(817 << 10), Bytes(1 << 20)),
         };
-        Media::new(pace, rate, block, Dice::new(seed, 0))
+        Media::new(pace, rate, block, SeededRng::new(seed, 0))
     }
 
     #[test]

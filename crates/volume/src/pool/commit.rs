@@ -5,7 +5,7 @@ use std::sync::Arc;
 use units::Bytes;
 
 use super::change::{self, Change, Effects};
-use super::checksum::crc64;
+use checksum::crc64;
 use super::format::{Header, Label, Record, Slot, label_places};
 use super::image;
 use super::limits::UNIT_BYTES;

@@ -13,7 +13,7 @@
 
 use units::{Bytes, Extent, Lba, SECTOR_BYTES, Sectors};
 
-use super::checksum::crc64;
+use checksum::crc64;
 use super::limits::{
     BLOCK_SECTORS, BLOCK_UNITS, DISK_BLOCKS_MAX, IMAGE_UNITS_MAX, IMAGE_UNITS_MIN, LOG_UNITS_MAX,
     LOG_UNITS_MIN, UNIT_BYTES,

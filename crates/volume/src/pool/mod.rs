@@ -7,10 +7,8 @@
 //! disks, which grow, shrink and are laid elsewhere while they are used.
 
 mod change;
-mod checksum;
 mod codec;
 mod commit;
-mod dice;
 mod error;
 pub mod flow;
 pub mod format;
@@ -29,9 +27,7 @@ mod state;
 mod status;
 
 pub use change::Change;
-pub use checksum::crc64;
 pub use codec::Malformed;
-pub use dice::SplitMix64;
 pub use error::{Damage, Finding, OpenError, Refusal};
 pub use flow::Flow;
 pub use fsck::{Report, check};

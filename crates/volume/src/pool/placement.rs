@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::dice::SplitMix64;
+use rng::SplitMix64;
 use super::error::Refusal;
 use super::machine::{Pool, give_back};
 use super::names::{BlockExtent, Layout, PoolVolumeId, VolumeBlock, Zone};

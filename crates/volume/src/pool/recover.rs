@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use units::{Extent, Sectors};
 
 use super::change;
-use super::checksum::crc64;
+use checksum::crc64;
 use super::error::{Damage, Finding, OpenError};
 use super::format::{
     DecodeError, Geometry, Header, Label, Record, Slot, disk_blocks, label_places,

@@ -418,7 +418,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::pool::dice::SplitMix64;
+    use rng::SplitMix64;
 
     /// Against a map of single rows: the same rows lie at the same places, whatever was inserted and removed.
     #[test]

@@ -262,7 +262,7 @@ impl Space {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::dice::SplitMix64;
+    use rng::SplitMix64;
 
     const DISK: DiskId = DiskId(0);
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use spindle_volume::pool::SplitMix64;
+use rng::SplitMix64;
 use units::{Extent, Lba, Sectors};
 
 type Sector = Arc<[u8; 512]>;

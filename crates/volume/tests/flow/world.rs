@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rng::SplitMix64;
 use spindle_volume::DiskId;
 use spindle_volume::pool::flow::{
     ChangeId, ChangeOutcome, ChargeTo, CopyId, Fault, Flow, Output, Piece, PoolRequestId, Work,
 };
 use spindle_volume::pool::format::Geometry;
 use spindle_volume::pool::{
-    Blocks, FoundPool, Operation, Pool, PoolVolumeId, SplitMix64, State, VolumeBlock,
+    Blocks, FoundPool, Operation, Pool, PoolVolumeId, State, VolumeBlock,
 };
 use units::{Extent, Lba, Op, Sectors};
 

@@ -4,7 +4,7 @@ use drive_profile::{Profile, TransferKind};
 use engine::stream::{Task, TaskId, TaskSet};
 use units::{Bytes, DiskTime, Duration, Extent, Lba, Sectors};
 
-use sim::Dice;
+use sim::SeededRng;
 use sim::loads::{Media, Pace};
 
 /// The disks.
@@ -98,7 +98,7 @@ impl Layout {
 
 impl Stream {
     /// When its blocks are there.
-    pub(super) fn media(&self, dice: Dice) -> Media {
+    pub(super) fn media(&self, dice: SeededRng) -> Media {
         Media::new(self.kind.pace(), self.kind.rate(), self.block, dice)
     }
 
@@ -136,7 +136,7 @@ impl<'a> Ground<'a> {
             let mut slots: Vec<Lba> =
                 (0..profile.capacity().0 / SLOT.0).map(|slot| Lba(slot * SLOT.0)).collect();
             if layout == Layout::Random {
-                Dice::new(seed, disk).shuffle(&mut slots);
+                SeededRng::new(seed, disk).shuffle(&mut slots);
             }
             slots.into()
         });
@@ -218,7 +218,7 @@ fn sectors(block: Bytes) -> Sectors {
 
 /// `T = b / B`.
 fn period(kind: Kind, block: Bytes) -> Duration {
-    Media::new(kind.pace(), kind.rate(), block, Dice::new(0, 0)).period()
+    Media::new(kind.pace(), kind.rate(), block, SeededRng::new(0, 0)).period()
 }
 
 /// `C`: the worst that a block's transfer takes in any of the zones that `slots` touch.

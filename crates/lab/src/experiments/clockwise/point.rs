@@ -8,7 +8,7 @@ use super::super::sample::scenario;
 use super::SEED;
 use super::layout::{DISKS, Ground, Layout, SLOT, place};
 use sim::loads::{Cello, Timed};
-use sim::{Dice, Simulation};
+use sim::{SeededRng, Simulation};
 
 const SCENARIO: &str = include_str!("../../../experiments/clockwise.toml");
 /// How long behind the last request a run goes on, so that all are answered.
@@ -156,7 +156,7 @@ fn partitioned(ground: &mut Ground<'_>, timed: &[Timed]) -> Vec<Vec<(Duration, O
 fn add_stream(plan: &mut Plan, ground: &Ground<'_>, nth: usize, length: Duration) {
     let stream = &ground.streams()[nth];
     // All streams begin at once: the worst that can happen to them, and what ΔL is worked out for.
-    let mut media = stream.media(Dice::new(SEED, MEDIA_DICE + nth as u64));
+    let mut media = stream.media(SeededRng::new(SEED, MEDIA_DICE + nth as u64));
     let mut lists = vec![Vec::new(); DISKS];
     for block in 0.. {
         let at = media.next_block();

@@ -16,7 +16,7 @@ use units::{Extent, Lba, Operation, Sectors, Share};
 use super::super::{Check, Experiment, Findings, Series};
 use super::point::{Low, Point, lost};
 use super::{PAPER, WHOLE, ours};
-use sim::Dice;
+use sim::SeededRng;
 
 pub(in super::super) const FIG14: Experiment = Experiment {
     id: "spio-fig14",
@@ -37,7 +37,7 @@ struct Facts {
     /// Mean size, in tenths of a block.
     tenths: u64,
     block_max: u64,
-    make: fn(&Facts, Dice) -> Vec<Operation>,
+    make: fn(&Facts, SeededRng) -> Vec<Operation>,
 }
 
 const TRACES: [Facts; 3] = [
@@ -78,7 +78,7 @@ pub(super) fn video_server_by_elevator() -> Low {
 }
 
 fn made(facts: &Facts, stream: u64) -> Arc<[Operation]> {
-    let mut list = (facts.make)(facts, Dice::new(1, stream));
+    let mut list = (facts.make)(facts, SeededRng::new(1, stream));
     // The one request of which the place is known.
     let last = list.last_mut().expect("a trace has requests");
     last.extent = Extent::new(Lba(facts.block_max - last.extent.len.0 + 1), last.extent.len);
@@ -87,7 +87,7 @@ fn made(facts: &Facts, stream: u64) -> Arc<[Operation]> {
 
 impl Facts {
     /// A size such that the mean is the paper's.
-    fn size(&self, dice: &mut Dice) -> u64 {
+    fn size(&self, dice: &mut SeededRng) -> u64 {
         let usual = USUAL * 10;
         let (other, apart) = if self.tenths > usual {
             (LONG, self.tenths - usual)
@@ -105,7 +105,7 @@ impl Facts {
     }
 
     /// Where each client's file begins, and from where it is read: a random place in its fifteenth of the blocks.
-    fn clients(&self, dice: &mut Dice) -> Vec<u64> {
+    fn clients(&self, dice: &mut SeededRng) -> Vec<u64> {
         let part = self.block_max / CLIENTS as u64;
         let room = part - part / 4;
         (0..CLIENTS as u64).map(|client| client * part + dice.below(room)).collect()
@@ -117,7 +117,7 @@ impl Facts {
 }
 
 /// Each client's turn in a fixed order that is not that of the disk.
-fn by_turns(facts: &Facts, mut dice: Dice) -> Vec<Operation> {
+fn by_turns(facts: &Facts, mut dice: SeededRng) -> Vec<Operation> {
     let mut at = facts.clients(&mut dice);
     for place in (1..CLIENTS).rev() {
         let other = usize::try_from(dice.below(place as u64 + 1)).expect("under fifteen");
@@ -133,7 +133,7 @@ fn by_turns(facts: &Facts, mut dice: Dice) -> Vec<Operation> {
 }
 
 /// One request of each client, in the order of the disk.
-fn swept(facts: &Facts, mut dice: Dice) -> Vec<Operation> {
+fn swept(facts: &Facts, mut dice: SeededRng) -> Vec<Operation> {
     let mut at = facts.clients(&mut dice);
     let mut next = |nth: usize| {
         let len = facts.size(&mut dice);
@@ -144,7 +144,7 @@ fn swept(facts: &Facts, mut dice: Dice) -> Vec<Operation> {
     (0..facts.run()).map(&mut next).collect()
 }
 
-fn scattered(facts: &Facts, mut dice: Dice) -> Vec<Operation> {
+fn scattered(facts: &Facts, mut dice: SeededRng) -> Vec<Operation> {
     let mut next = |_| {
         let len = facts.size(&mut dice);
         Facts::read(dice.below(facts.block_max - len), len)

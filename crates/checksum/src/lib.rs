@@ -1,6 +1,7 @@
-//! CRC-64/XZ (ECMA-182, reflected): finds every burst of up to 64 bits, and misses other damage once in 2⁶⁴.
+//! CRC-64/XZ (ECMA-182, reflected): detects every burst error of up to 64 bits, and misses other
+//! damage with probability 2⁻⁶⁴. The pool's metadata and flight records carry it.
 //!
-//! Eight bytes a step: an image of 64 MiB is to be checked in a small part of a second.
+//! Slicing by eight: a pool image of 64 MiB is verified in a small part of a second.
 
 const POLYNOMIAL: u64 = 0xC96C_5795_D787_0F42;
 
@@ -55,13 +56,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_published_one() {
+    fn it_is_the_published_crc() {
         assert_eq!(crc64(b"123456789"), 0x995D_C9BB_DF19_39FA, "the catalogue's check value");
         assert_eq!(crc64(b""), 0);
     }
 
     #[test]
-    fn every_flipped_bit_is_seen() {
+    fn every_flipped_bit_is_detected() {
         let mut bytes: Vec<u8> = (0..=255).cycle().take(1_003).collect();
         let whole = crc64(&bytes);
         for bit in 0..bytes.len() * 8 {
