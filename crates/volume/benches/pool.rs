@@ -21,8 +21,8 @@ use rng::SplitMix64;
 use spindle_volume::DiskId;
 use spindle_volume::pool::format::Geometry;
 use spindle_volume::pool::{
-    Action, Blocks, DiskUid, Layout, Media, NewVolume, Operation, Pool, PoolOutput, PoolUid,
-    State, Unreadable, Volume, VolumeBlock, Zone, find,
+    Action, Blocks, DiskUid, Layout, Media, NewVolume, Operation, Pool, PoolOutput, PoolUid, State,
+    Unreadable, Volume, VolumeBlock, Zone, find,
 };
 use units::{Extent, Sectors};
 

@@ -2,6 +2,7 @@
 
 mod common;
 
+use checksum::crc64;
 use common::disk::Disk;
 use common::media;
 use common::world::{BLOCKS, World, uid};
@@ -11,7 +12,6 @@ use spindle_volume::pool::{
     Blocks, Layout, NewVolume, OpenError, Operation, Pool, PoolUid, PoolVolumeId, Refusal,
     VolumeBlock, Zone, find,
 };
-use checksum::crc64;
 use units::Sectors;
 
 const OTHER: u8 = 200;

@@ -2,8 +2,6 @@
 
 use units::Sectors;
 
-use super::format::{IMAGE_DISK_BYTES, IMAGE_HEAD_BYTES, IMAGE_VOLUME_BYTES, RUN_BYTES};
-
 /// Sectors in a block, the unit of allocation: 1 MiB, so that the way to a block is a tenth of what reading it takes.
 pub const BLOCK_SECTORS: Sectors = Sectors(2_048);
 
@@ -55,17 +53,4 @@ pub const GAPS_SEEN_MAX: usize = 1_024;
 /// Findings that a check lists; it counts the rest.
 pub const FINDINGS_MAX: usize = 1_024;
 
-// The largest pool fits the largest image.
-const _: () = assert!(
-    IMAGE_HEAD_BYTES
-        + DISKS_MAX * IMAGE_DISK_BYTES
-        + VOLUMES_MAX * (IMAGE_VOLUME_BYTES + DISKS_MAX * 4)
-        + EXTENTS_MAX * RUN_BYTES
-        <= IMAGE_UNITS_MAX as usize * UNIT_BYTES
-);
-// The smallest image holds a pool of one disk and one volume.
-const _: () = assert!(
-    IMAGE_HEAD_BYTES + IMAGE_DISK_BYTES + IMAGE_VOLUME_BYTES + 4 + RUN_BYTES
-        <= IMAGE_UNITS_MIN as usize * UNIT_BYTES
-);
 const _: () = assert!(BLOCK_UNITS as u64 * UNIT_BYTES as u64 == BLOCK_SECTORS.0 * 512);

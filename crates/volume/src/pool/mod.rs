@@ -6,36 +6,26 @@
 //! Clockwise's dynamic partitions (RTAS 2000, §2) are the volumes here: ordered lists of 1 MiB blocks over one or more
 //! disks, which grow, shrink and are laid elsewhere while they are used.
 
-mod change;
-mod codec;
-mod commit;
-mod error;
 pub mod flow;
 pub mod format;
-mod fsck;
-mod image;
 pub mod limits;
-mod machine;
 mod names;
 mod operation;
-mod placement;
-mod recover;
-mod runs;
-mod script;
-mod space;
+mod recovery;
 mod state;
-mod status;
 
-pub use change::Change;
-pub use codec::Malformed;
-pub use error::{Damage, Finding, OpenError, Refusal};
 pub use flow::Flow;
-pub use fsck::{Report, check};
-pub use machine::{Failure, OperationId, Pool, PoolOutput};
+pub use format::codec::Malformed;
 pub use names::{BlockExtent, Blocks, DiskUid, Layout, PoolUid, PoolVolumeId, VolumeBlock, Zone};
-pub use operation::{NewVolume, Operation};
-pub use recover::{FoundPool, Media, Unreadable, find};
-pub use runs::{ExtentMap, Mapping};
-pub use script::{Action, StepId};
-pub use state::{Disk, MappedExtent, Overlap, State, Volume};
-pub use status::{Status, Writability};
+pub use operation::kinds::{NewVolume, Operation};
+pub use operation::machine::{Failure, OperationId, Pool, PoolOutput};
+pub use operation::refusal::Refusal;
+pub use operation::script::{Action, StepId};
+pub use operation::status::{Status, Writability};
+pub use recovery::check::{Report, check};
+pub use recovery::error::{Damage, Finding, OpenError};
+pub use recovery::search::{FoundPool, Media, Unreadable, find};
+pub use state::change::Change;
+pub use state::extent_map::{ExtentMap, Mapping};
+pub use state::metadata::{Overlap, State};
+pub use state::volume::{Disk, MappedExtent, Volume};

@@ -4,8 +4,8 @@ use core::fmt;
 
 use units::{Extent, Lba, Sectors};
 
-use super::limits::BLOCK_SECTORS;
-use crate::DiskId;
+use crate::location::DiskId;
+use crate::pool::limits::BLOCK_SECTORS;
 
 /// A pool's identity: 128 bits of chance, from whoever creates it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,8 +8,8 @@ use spindle_volume::DiskId;
 use spindle_volume::pool::format::Geometry;
 use spindle_volume::pool::{
     Action, Blocks, DiskUid, FoundPool, Layout, NewVolume, OpenError, Operation, OperationId, Pool,
-    PoolOutput, PoolUid, PoolVolumeId, Refusal, State, StepId, VolumeBlock,
-    Writability, Zone, check, find,
+    PoolOutput, PoolUid, PoolVolumeId, Refusal, State, StepId, VolumeBlock, Writability, Zone,
+    check, find,
 };
 use units::{Extent, Sectors};
 

@@ -9,9 +9,7 @@ use spindle_volume::pool::flow::{
     ChangeId, ChangeOutcome, ChargeTo, CopyId, Fault, Flow, Output, Piece, PoolRequestId, Work,
 };
 use spindle_volume::pool::format::Geometry;
-use spindle_volume::pool::{
-    Blocks, FoundPool, Operation, Pool, PoolVolumeId, State, VolumeBlock,
-};
+use spindle_volume::pool::{Blocks, FoundPool, Operation, Pool, PoolVolumeId, State, VolumeBlock};
 use units::{Extent, Lba, Op, Sectors};
 
 use crate::common::disk::Disk;

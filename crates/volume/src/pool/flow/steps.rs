@@ -1,14 +1,13 @@
-//! A pool's steps, as pieces: metadata, erased blocks, and copies, of which few are in memory at a time.
+//! The pool's steps under way, and the copies that some of them are made of.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use units::Extent;
 
-use super::super::limits::BLOCK_SECTORS;
-use super::super::machine::OperationId;
-use super::super::script::{Action, StepId};
-use super::{ChargeTo, CopyId, Fault, Flow, Owner, Work};
-use crate::DiskId;
+use crate::location::DiskId;
+use crate::pool::flow::values::{ChargeTo, CopyId};
+use crate::pool::operation::machine::OperationId;
+use crate::pool::operation::script::StepId;
 
 /// Steps that a pool has under way at a time.
 pub const STEPS_MAX: usize = 256;
@@ -18,140 +17,32 @@ pub const COPIES_MAX: usize = 8;
 
 /// A step that copies, cut to blocks.
 #[derive(Clone, Debug)]
-struct Job {
-    payer: ChargeTo,
-    source: DiskId,
-    target: DiskId,
+pub(crate) struct CopyJob {
+    pub(crate) payer: ChargeTo,
+    pub(crate) source: DiskId,
+    pub(crate) target: DiskId,
     /// What is not begun yet, and where it goes.
-    from: Extent,
-    to: Extent,
-    running: usize,
-    well: bool,
+    pub(crate) from: Extent,
+    pub(crate) to: Extent,
+    pub(crate) running: usize,
+    pub(crate) well: bool,
 }
 
 /// A copy that is read or written.
 #[derive(Clone, Copy, Debug)]
-struct Copy {
-    step: StepId,
-    to: Extent,
+pub(crate) struct BlockCopy {
+    pub(crate) step: StepId,
+    pub(crate) to: Extent,
 }
 
 /// The steps under way.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Steps {
+pub(crate) struct Steps {
     /// Whose each is, unless it commits.
-    owners: BTreeMap<StepId, Option<OperationId>>,
-    jobs: BTreeMap<StepId, Job>,
+    pub(crate) owners: BTreeMap<StepId, Option<OperationId>>,
+    pub(crate) jobs: BTreeMap<StepId, CopyJob>,
     /// Jobs with something not begun.
-    waiting: VecDeque<StepId>,
-    copies: BTreeMap<CopyId, Copy>,
-    numbers: u64,
-}
-
-impl Flow {
-    /// Gives the pool's steps out, as far as there may be more of them. Says whether there were any.
-    pub(super) fn give_out(&mut self) -> bool {
-        let mut some = false;
-        while self.steps.owners.len() < STEPS_MAX {
-            let Some((step, ticket, action)) = self.pool.step() else { break };
-            some = true;
-            self.steps.owners.insert(step, ticket);
-            let payer = ticket.and_then(|ticket| self.tickets.get(&ticket));
-            let payer = payer.map_or(ChargeTo::Metadata, |under| under.payer);
-            let owner = Owner::Step(step);
-            match action {
-                Action::Write { disk, extent, bytes } => {
-                    self.issue(owner, disk, ChargeTo::Metadata, Work::Metadata { extent, bytes });
-                }
-                Action::Flush { disk } => self.issue(owner, disk, ChargeTo::Metadata, Work::Flush),
-                Action::Erase { placed } => {
-                    self.issue(owner, placed.disk, payer, Work::Erase { extent: placed.extent });
-                }
-                Action::Copy { from, to } => {
-                    let (source, target) = (from.disk, to.disk);
-                    let (from, to) = (from.extent, to.extent);
-                    let job = Job { payer, source, target, from, to, running: 0, well: true };
-                    self.steps.jobs.insert(step, job);
-                    self.steps.waiting.push_back(step);
-                }
-            }
-        }
-        self.copy();
-        some
-    }
-
-    /// Begins copies, as far as there may be more of them; each job has one at a time before any has two.
-    fn copy(&mut self) {
-        while self.steps.copies.len() < COPIES_MAX
-            && let Some(step) = self.steps.waiting.pop_front()
-        {
-            let Some(job) = self.steps.jobs.get_mut(&step) else { continue };
-            let (from, more) = job.from.split_at(BLOCK_SECTORS);
-            let (to, behind) = job.to.split_at(BLOCK_SECTORS);
-            (job.from, job.to) = (more, behind);
-            job.running += 1;
-            let (source, payer) = (job.source, job.payer);
-            if !more.is_empty() {
-                self.steps.waiting.push_back(step);
-            }
-            let copy = CopyId(self.steps.numbers);
-            self.steps.numbers += 1;
-            self.steps.copies.insert(copy, Copy { step, to });
-            self.issue(Owner::Load(copy), source, payer, Work::Load { copy, extent: from });
-        }
-    }
-
-    /// What was to be copied is read, or not.
-    pub(super) fn loaded(&mut self, id: CopyId, end: Result<(), Fault>) {
-        let Copy { step, to } = self.steps.copies[&id];
-        let job = &self.steps.jobs[&step];
-        let (target, payer) = (job.target, job.payer);
-        if end.is_err() {
-            return self.stored(id, end);
-        }
-        self.issue(Owner::Store(id), target, payer, Work::Store { copy: id, extent: to });
-    }
-
-    /// A copy is written, or came to nothing.
-    pub(super) fn stored(&mut self, id: CopyId, end: Result<(), Fault>) {
-        let Copy { step, .. } = self.steps.copies.remove(&id).expect("a copy ends once");
-        let job = self.steps.jobs.get_mut(&step).expect("a job outlives its copies");
-        job.running -= 1;
-        if let Err(fault) = end {
-            job.well = false;
-            // What is not begun stays undone.
-            (job.from, _) = job.from.split_at(units::Sectors::ZERO);
-            self.steps.waiting.retain(|other| *other != step);
-            self.blame(step, fault);
-        }
-        let job = &self.steps.jobs[&step];
-        if job.running == 0 && job.from.is_empty() {
-            let well = job.well;
-            self.steps.jobs.remove(&step);
-            self.end_step(step, well);
-        }
-        self.copy();
-    }
-
-    /// A step of one piece has ended.
-    pub(super) fn stepped(&mut self, step: StepId, end: Result<(), Fault>) {
-        if let Err(fault) = end {
-            self.blame(step, fault);
-        }
-        self.end_step(step, end.is_ok());
-    }
-
-    fn end_step(&mut self, step: StepId, well: bool) {
-        self.steps.owners.remove(&step);
-        self.pool.done(step, well);
-        self.stirred = true;
-    }
-
-    /// Remembers why an operation came to nothing.
-    fn blame(&mut self, step: StepId, fault: Fault) {
-        let ticket = self.steps.owners.get(&step).copied().flatten();
-        if let Some(under) = ticket.and_then(|ticket| self.tickets.get_mut(&ticket)) {
-            under.fault.get_or_insert(fault);
-        }
-    }
+    pub(crate) waiting: VecDeque<StepId>,
+    pub(crate) copies: BTreeMap<CopyId, BlockCopy>,
+    pub(crate) numbers: u64,
 }

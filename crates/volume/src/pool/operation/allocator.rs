@@ -6,19 +6,21 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::limits::GAPS_SEEN_MAX;
-use super::names::{BlockExtent, Zone};
-use crate::DiskId;
+use crate::location::DiskId;
+use crate::pool::limits::GAPS_SEEN_MAX;
+use crate::pool::names::{BlockExtent, Zone};
+use crate::pool::state::metadata::State;
+use crate::pool::state::volume::Disk;
 
 /// A part of a disk has too few free blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TooFew {
-    pub(super) left: u32,
+pub(crate) struct TooFew {
+    pub(crate) left: u32,
 }
 
 /// The blocks of one disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Space {
+pub(crate) struct BlockAllocator {
     disk: DiskId,
     /// The blocks that can be given out.
     data: Range<u32>,
@@ -31,15 +33,15 @@ pub(super) struct Space {
     free_blocks: u32,
 }
 
-impl Space {
-    pub(super) fn new(disk: DiskId, data: Range<u32>, fast_end: u32) -> Self {
+impl BlockAllocator {
+    pub(crate) fn new(disk: DiskId, data: Range<u32>, fast_end: u32) -> Self {
         let free_blocks = data.end - data.start;
         let free = BTreeMap::from([(data.start, free_blocks)]);
         Self { disk, refs: BTreeMap::from([(data.start, 0)]), free, free_blocks, data, fast_end }
     }
 
     /// The space of a disk with these places held, each as often as it is there. They are to lie within the disk.
-    pub(super) fn build(
+    pub(crate) fn build(
         disk: DiskId,
         data: Range<u32>,
         fast_end: u32,
@@ -78,16 +80,16 @@ impl Space {
         Self { disk, data, fast_end, refs: steps.into_iter().collect(), free, free_blocks }
     }
 
-    pub(super) fn data(&self) -> Range<u32> {
+    pub(crate) fn data(&self) -> Range<u32> {
         self.data.clone()
     }
 
-    pub(super) fn free_blocks(&self) -> u32 {
+    pub(crate) fn free_blocks(&self) -> u32 {
         self.free_blocks
     }
 
     /// The parts of a disk that a zone means, in the order in which they are filled.
-    pub(super) fn parts(&self, zone: Zone) -> Vec<Range<u32>> {
+    pub(crate) fn parts(&self, zone: Zone) -> Vec<Range<u32>> {
         let (fast, slow) = (self.data.start..self.fast_end, self.fast_end..self.data.end);
         match zone {
             Zone::Fast => vec![fast],
@@ -97,18 +99,18 @@ impl Space {
     }
 
     /// How many blocks of a zone nobody holds.
-    pub(super) fn left(&self, zone: Zone) -> u32 {
+    pub(crate) fn left(&self, zone: Zone) -> u32 {
         self.parts(zone).into_iter().flat_map(|part| self.gaps(part)).map(|gap| gap.len).sum()
     }
 
     /// How many hold `block`.
-    pub(super) fn refs(&self, block: u32) -> u32 {
+    pub(crate) fn refs(&self, block: u32) -> u32 {
         let step = self.refs.range(..=block).next_back();
         *step.expect("the disk's first block is a step").1
     }
 
     /// Whether `place` is held, and all of it once.
-    pub(super) fn is_alone(&self, place: BlockExtent) -> bool {
+    pub(crate) fn is_alone(&self, place: BlockExtent) -> bool {
         self.refs(place.block) == 1
             && self.refs.range(place.block..place.end()).all(|(_, refs)| *refs == 1)
     }
@@ -126,7 +128,7 @@ impl Space {
 
     /// Blocks for a run of `count`: at `near` if it is free there, else the first gap of the zone that holds it whole, else
     /// the first gaps. It holds nothing yet.
-    pub(super) fn find(
+    pub(crate) fn find(
         &self,
         zone: Zone,
         count: u32,
@@ -161,7 +163,7 @@ impl Space {
     }
 
     /// The first free block of a zone at or behind `target` of the way through it, or else before.
-    pub(super) fn find_at(&self, zone: Zone, target: u32) -> Option<BlockExtent> {
+    pub(crate) fn find_at(&self, zone: Zone, target: u32) -> Option<BlockExtent> {
         let whole = match zone {
             Zone::Fast => self.data.start..self.fast_end,
             Zone::Slow => self.fast_end..self.data.end,
@@ -176,12 +178,12 @@ impl Space {
     }
 
     /// One more holds `place`.
-    pub(super) fn hold(&mut self, place: BlockExtent) {
+    pub(crate) fn hold(&mut self, place: BlockExtent) {
         self.change(place, true);
     }
 
     /// One less holds `place`; what nobody holds is free.
-    pub(super) fn release(&mut self, place: BlockExtent) {
+    pub(crate) fn release(&mut self, place: BlockExtent) {
         self.change(place, false);
     }
 
@@ -259,6 +261,27 @@ impl Space {
     }
 }
 
+/// One less holds these places.
+pub(crate) fn give_back(spaces: &mut BTreeMap<DiskId, BlockAllocator>, places: &[BlockExtent]) {
+    for place in places {
+        if let Some(space) = spaces.get_mut(&place.disk) {
+            space.release(*place);
+        }
+    }
+}
+
+pub(crate) fn allocator_of(
+    state: &State,
+    id: DiskId,
+    disk: &Disk,
+    held: &[BlockExtent],
+) -> BlockAllocator {
+    if held.is_empty() {
+        return BlockAllocator::new(id, state.data(disk), disk.fast_end);
+    }
+    BlockAllocator::build(id, state.data(disk), disk.fast_end, held)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,7 +298,7 @@ mod tests {
     fn the_books_are_those_of_a_count_from_scratch() {
         for seed in 0..20 {
             let mut dice = SplitMix64::new(seed);
-            let mut space = Space::new(DISK, 5..205, 100);
+            let mut space = BlockAllocator::new(DISK, 5..205, 100);
             let mut held = Vec::new();
             for _ in 0..1_000 {
                 if dice.below(2) == 0 || held.is_empty() {
@@ -288,14 +311,14 @@ mod tests {
                     let place = held.swap_remove(dice.below(len) as usize);
                     space.release(place);
                 }
-                assert_eq!(space, Space::build(DISK, 5..205, 100, &held), "seed {seed}");
+                assert_eq!(space, BlockAllocator::build(DISK, 5..205, 100, &held), "seed {seed}");
             }
         }
     }
 
     #[test]
     fn a_zone_is_a_promise_and_any_leaves_the_fast_one_alone() {
-        let mut space = Space::new(DISK, 0..100, 50);
+        let mut space = BlockAllocator::new(DISK, 0..100, 50);
         assert_eq!(space.find(Zone::Any, 10, None), Ok(vec![place(50, 10)]));
         assert_eq!(space.find(Zone::Fast, 51, None), Err(TooFew { left: 50 }));
         space.hold(place(10, 30));

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use crate::location::DiskId;
+use crate::pool::names::{BlockExtent, Layout, PoolVolumeId, VolumeBlock, Zone};
+use crate::pool::operation::allocator::BlockAllocator;
+use crate::pool::operation::allocator::give_back;
+use crate::pool::operation::machine::Pool;
+use crate::pool::operation::refusal::Refusal;
+use crate::pool::state::extent_map::Mapping;
+use crate::pool::state::volume::Volume;
 use rng::SplitMix64;
-use super::error::Refusal;
-use super::machine::{Pool, give_back};
-use super::names::{BlockExtent, Layout, PoolVolumeId, VolumeBlock, Zone};
-use super::runs::Mapping;
-use super::space::Space;
-use super::state::Volume;
-use crate::DiskId;
 
 /// Blocks that are looked at first, in each column: more only where nothing was found.
 const WINDOW_MIN: u32 = 64;
@@ -33,7 +34,7 @@ impl Pool {
     }
 
     /// Whether a block lies somewhere, and not where it is to lie.
-    pub(super) fn is_misplaced(&self, id: PoolVolumeId, block: VolumeBlock) -> bool {
+    pub(crate) fn is_misplaced(&self, id: PoolVolumeId, block: VolumeBlock) -> bool {
         let there = self.state.volume(id).is_some_and(|volume| block.0 < volume.size.0);
         there && self.misplaced_in(id, block.0..block.0 + 1).next().is_some()
     }
@@ -81,8 +82,8 @@ impl Pool {
 }
 
 /// Places for rows of a column, held from here on. Where there are too few, none is held.
-pub(super) fn place(
-    spaces: &mut BTreeMap<DiskId, Space>,
+pub(crate) fn place(
+    spaces: &mut BTreeMap<DiskId, BlockAllocator>,
     volume: &Volume,
     column: usize,
     rows: Range<u32>,
@@ -105,7 +106,7 @@ pub(super) fn place(
 
 /// Rows on these disks, one after the other, behind the row before them where that is free.
 fn place_in_turn(
-    spaces: &mut BTreeMap<DiskId, Space>,
+    spaces: &mut BTreeMap<DiskId, BlockAllocator>,
     volume: &Volume,
     disks: &[DiskId],
     column: usize,
@@ -138,7 +139,7 @@ fn place_in_turn(
 
 /// Each row on a disk and at a place that the seed says, or at the next that is free.
 fn place_at_random(
-    spaces: &mut BTreeMap<DiskId, Space>,
+    spaces: &mut BTreeMap<DiskId, BlockAllocator>,
     volume: &Volume,
     rows: Range<u32>,
     runs: &mut Vec<Mapping>,
@@ -160,7 +161,7 @@ fn place_at_random(
 }
 
 /// The rows of the blocks from `first` on that lie nowhere.
-pub(super) fn holes(volume: &Volume, first: u32, count: u32) -> Vec<(usize, Range<u32>)> {
+pub(crate) fn holes(volume: &Volume, first: u32, count: u32) -> Vec<(usize, Range<u32>)> {
     let mut holes = Vec::new();
     for (column, map) in volume.columns.iter().enumerate() {
         let rows = volume.rows(column, first, count);

@@ -2,41 +2,26 @@
 //!
 //! Nothing is kept of it on the disks: what a volume declares and where its blocks lie say what is left to do.
 
-use super::super::names::{PoolVolumeId, VolumeBlock};
-use super::super::operation::Operation;
-use super::change::Change;
-use super::{ChangeOutcome, Flow, RelocationProgress};
-
-/// Blocks that are moved at a time.
-pub const MOVES_MAX: usize = 2;
-
-/// The way of one volume's blocks.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Course {
-    /// The next block to look at.
-    cursor: u32,
-    /// Blocks that are on their way.
-    running: usize,
-    moved: u64,
-    /// Blocks since the beginning of this pass that could not be moved, one after the other.
-    failures: usize,
-    /// Why the last of those could not.
-    why: Option<ChangeOutcome>,
-    /// Nothing can be moved until something has changed.
-    stuck: bool,
-}
+use crate::pool::flow::change::PendingChange;
+use crate::pool::flow::core::Flow;
+use crate::pool::flow::relocation::RELOCATIONS_MAX;
+use crate::pool::flow::relocation::Relocation;
+use crate::pool::flow::values::ChangeOutcome;
+use crate::pool::flow::values::RelocationProgress;
+use crate::pool::names::{PoolVolumeId, VolumeBlock};
+use crate::pool::operation::kinds::Operation;
 
 impl Flow {
     /// Whether blocks that are to lie elsewhere stay for now where they are. Those on their way arrive.
     pub fn pause_relocation(&mut self, paused: bool) {
         self.paused = paused;
-        self.courses.values_mut().for_each(Course::begin_again);
+        self.courses.values_mut().for_each(Relocation::begin_again);
         self.stirred = true;
     }
 
     /// The volumes with blocks that are to lie elsewhere. Takes as long as it takes to look at all their extents.
     pub fn relocations(&self) -> Vec<RelocationProgress> {
-        let progress = |(volume, course): (&PoolVolumeId, &Course)| {
+        let progress = |(volume, course): (&PoolVolumeId, &Relocation)| {
             let stuck = course.why.clone().filter(|_| course.stuck);
             let misplaced = self.pool.misplaced_blocks(*volume);
             let progress =
@@ -47,13 +32,13 @@ impl Flow {
     }
 
     /// A volume's blocks may be to lie elsewhere.
-    pub(super) fn set_out(&mut self, volume: PoolVolumeId) {
+    pub(crate) fn set_out(&mut self, volume: PoolVolumeId) {
         self.courses.entry(volume).or_default().begin_again();
         self.stirred = true;
     }
 
     /// There may be room where there was none.
-    pub(super) fn encourage(&mut self) {
+    pub(crate) fn encourage(&mut self) {
         for course in self.courses.values_mut().filter(|course| course.stuck) {
             if matches!(course.why, Some(ChangeOutcome::Refused(_))) {
                 course.begin_again();
@@ -63,14 +48,14 @@ impl Flow {
     }
 
     /// Sends blocks on their way, as far as there may be more of them. Says whether any went.
-    pub(super) fn send_out(&mut self) -> bool {
+    pub(crate) fn send_out(&mut self) -> bool {
         if self.paused {
             return false;
         }
         let mut some = false;
         let mut running = self.changes.values().filter(|change| change.course.is_some()).count();
         for volume in self.courses.keys().copied().collect::<Vec<_>>() {
-            while running < MOVES_MAX && !self.courses[&volume].stuck {
+            while running < RELOCATIONS_MAX && !self.courses[&volume].stuck {
                 let from = VolumeBlock(self.courses[&volume].cursor);
                 let next = self.pool.misplaced(volume, from);
                 let course = self.courses.get_mut(&volume).expect("it is listed");
@@ -86,7 +71,7 @@ impl Flow {
                 some = true;
                 let id = self.number_change();
                 let operation = Operation::Move { volume, block };
-                self.changes.insert(id, Change::new(operation, Some(volume)));
+                self.changes.insert(id, PendingChange::new(operation, Some(volume)));
             }
         }
         some
@@ -112,14 +97,14 @@ impl Flow {
     }
 
     /// A block need not be moved any more.
-    pub(super) fn stayed(&mut self, volume: PoolVolumeId) {
+    pub(crate) fn stayed(&mut self, volume: PoolVolumeId) {
         if let Some(course) = self.courses.get_mut(&volume) {
             course.running -= 1;
         }
     }
 
     /// A block has arrived, or stays.
-    pub(super) fn moved(&mut self, volume: PoolVolumeId, block: VolumeBlock, end: ChangeOutcome) {
+    pub(crate) fn moved(&mut self, volume: PoolVolumeId, block: VolumeBlock, end: ChangeOutcome) {
         let widths = self.pool.state().volume(volume).map_or(1, |volume| volume.disks.len());
         let Some(course) = self.courses.get_mut(&volume) else { return };
         course.running -= 1;
@@ -136,11 +121,5 @@ impl Flow {
             course.stuck = true;
             course.cursor = course.cursor.min(block.0);
         }
-    }
-}
-
-impl Course {
-    fn begin_again(&mut self) {
-        (self.cursor, self.failures, self.why, self.stuck) = (0, 0, None, false);
     }
 }

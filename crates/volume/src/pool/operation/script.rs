@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use units::Extent;
 
-use crate::{DiskExtent, DiskId};
+use crate::location::{DiskExtent, DiskId};
 
 /// A thing to do to a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,27 +40,27 @@ pub enum Action {
 
 /// One action under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct StepId(pub(super) u64);
+pub struct StepId(pub(crate) u64);
 
 /// What of its phases is done.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Script {
+pub(crate) struct Script {
     phases: VecDeque<Vec<Action>>,
     /// What of the first phase is not given out yet, from the back.
     waiting: Vec<Action>,
     running: BTreeSet<StepId>,
-    pub(super) failed: bool,
+    pub(crate) failed: bool,
 }
 
 impl Script {
-    pub(super) fn new(phases: impl IntoIterator<Item = Vec<Action>>) -> Self {
+    pub(crate) fn new(phases: impl IntoIterator<Item = Vec<Action>>) -> Self {
         let mut script = Self { phases: phases.into_iter().collect(), ..Self::default() };
         script.turn();
         script
     }
 
     /// The next action that may begin.
-    pub(super) fn next(&mut self, id: StepId) -> Option<Action> {
+    pub(crate) fn next(&mut self, id: StepId) -> Option<Action> {
         if self.failed {
             return None;
         }
@@ -69,12 +69,12 @@ impl Script {
         Some(action)
     }
 
-    pub(super) fn runs(&self, id: StepId) -> bool {
+    pub(crate) fn runs(&self, id: StepId) -> bool {
         self.running.contains(&id)
     }
 
     /// An action has ended.
-    pub(super) fn done(&mut self, id: StepId, well: bool) {
+    pub(crate) fn done(&mut self, id: StepId, well: bool) {
         assert!(self.running.remove(&id), "a step ends once");
         self.failed |= !well;
         if self.running.is_empty() && self.waiting.is_empty() && !self.failed {
@@ -83,12 +83,12 @@ impl Script {
     }
 
     /// Nothing begins any more.
-    pub(super) fn abandon(&mut self) {
+    pub(crate) fn abandon(&mut self) {
         self.failed = true;
     }
 
     /// Whether nothing runs and nothing will.
-    pub(super) fn ended(&self) -> bool {
+    pub(crate) fn ended(&self) -> bool {
         self.running.is_empty()
             && (self.failed || (self.waiting.is_empty() && self.phases.is_empty()))
     }

@@ -15,18 +15,24 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
-use super::change::{self, Change, Effects};
-use super::error::Refusal;
-use super::format::{Geometry, Slot};
-use super::limits::OPERATIONS_MAX;
-use super::names::{BlockExtent, DiskUid, PoolUid};
-use super::recover::FoundPool;
-use super::script::{Action, Script, StepId};
-use super::space::Space;
-use super::state::{Disk, State};
-use crate::DiskId;
+use crate::pool::operation::allocator::{allocator_of, give_back};
+use crate::pool::operation::plan::{Plan, new_disk};
+use crate::pool::recovery::error::Damage;
+use crate::pool::state::change;
 
-use super::operation::{Lock, Operation, Plan};
+use crate::location::DiskId;
+use crate::pool::format::geometry::{Geometry, Slot};
+use crate::pool::limits::OPERATIONS_MAX;
+use crate::pool::names::{BlockExtent, DiskUid, PoolUid};
+use crate::pool::operation::allocator::BlockAllocator;
+use crate::pool::operation::refusal::Refusal;
+use crate::pool::operation::script::{Action, Script, StepId};
+use crate::pool::recovery::search::FoundPool;
+use crate::pool::state::apply::Effects;
+use crate::pool::state::change::Change;
+use crate::pool::state::metadata::State;
+
+use crate::pool::operation::kinds::{Lock, Operation};
 
 /// An operation under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,22 +60,22 @@ pub enum Failure {
 
 /// An operation from its beginning to its release.
 #[derive(Clone, Debug)]
-pub(super) struct Pending {
-    pub(super) changes: Vec<Change>,
-    pub(super) locks: Vec<Lock>,
+pub(crate) struct Pending {
+    pub(crate) changes: Vec<Change>,
+    pub(crate) locks: Vec<Lock>,
     /// Blocks that it holds.
-    pub(super) holds: Vec<BlockExtent>,
+    pub(crate) holds: Vec<BlockExtent>,
     /// Bytes by which the image may grow.
-    pub(super) growth: usize,
-    pub(super) script: Script,
-    pub(super) stage: Stage,
-    pub(super) cancelled: bool,
+    pub(crate) growth: usize,
+    pub(crate) script: Script,
+    pub(crate) stage: Stage,
+    pub(crate) cancelled: bool,
     /// Whether blocks that clients may read are among those it holds.
-    pub(super) gave_back: bool,
+    pub(crate) gave_back: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     Preparing,
     Ready,
     Committing,
@@ -78,13 +84,13 @@ pub(super) enum Stage {
 
 /// What is being written to all disks.
 #[derive(Clone, Debug)]
-pub(super) struct Commit {
-    pub(super) kind: Kind,
-    pub(super) script: Script,
+pub(crate) struct Commit {
+    pub(crate) kind: Kind,
+    pub(crate) script: Script,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// So many units of the log.
     Record { units: u32, tickets: Vec<OperationId> },
     /// An image of what is, in the slot that is not in use.
@@ -96,22 +102,22 @@ pub(super) enum Kind {
 /// A pool that is open.
 #[derive(Clone, Debug)]
 pub struct Pool {
-    pub(super) state: State,
-    pub(super) spaces: BTreeMap<DiskId, Space>,
+    pub(crate) state: State,
+    pub(crate) spaces: BTreeMap<DiskId, BlockAllocator>,
     /// Disks that were not there when it was opened.
-    pub(super) missing: BTreeSet<DiskId>,
-    pub(super) poisoned: bool,
-    pub(super) generation: u64,
+    pub(crate) missing: BTreeSet<DiskId>,
+    pub(crate) poisoned: bool,
+    pub(crate) generation: u64,
     /// The slot of each disk whose log is written.
-    pub(super) active: BTreeMap<DiskId, Slot>,
-    pub(super) log_used: u32,
-    pub(super) pending: BTreeMap<OperationId, Pending>,
-    pub(super) commit: Option<Commit>,
-    pub(super) finished: VecDeque<(OperationId, Result<(), Failure>)>,
-    pub(super) tickets: u64,
-    pub(super) steps: u64,
+    pub(crate) active: BTreeMap<DiskId, Slot>,
+    pub(crate) log_used: u32,
+    pub(crate) pending: BTreeMap<OperationId, Pending>,
+    pub(crate) commit: Option<Commit>,
+    pub(crate) finished: VecDeque<(OperationId, Result<(), Failure>)>,
+    pub(crate) tickets: u64,
+    pub(crate) steps: u64,
     /// The operation of which a step was given out last.
-    pub(super) served: OperationId,
+    pub(crate) served: OperationId,
 }
 
 impl Pool {
@@ -134,7 +140,8 @@ impl Pool {
             let change = Change::AddDisk { number, disk };
             state.apply(&change, &mut Effects::default()).map_err(|_| Refusal::Disks)?;
         }
-        let spaces = state.disks().map(|(id, disk)| (id, space(&state, id, disk, &[]))).collect();
+        let spaces =
+            state.disks().map(|(id, disk)| (id, allocator_of(&state, id, disk, &[]))).collect();
         let active = state.disks().map(|(id, _)| (id, Slot::B)).collect();
         let mut pool = Self::with(state, spaces, 0, active);
         let labels = pool.state.disks().map(|(id, _)| id).collect::<Vec<_>>();
@@ -150,13 +157,12 @@ impl Pool {
         let FoundPool { state, missing, held, generation, best, findings, .. } = found;
         let none = Vec::new();
         let of = |id: &DiskId| held.get(id).unwrap_or(&none);
-        let spaces = state.disks().map(|(id, disk)| (id, space(&state, id, disk, of(&id))));
+        let spaces = state.disks().map(|(id, disk)| (id, allocator_of(&state, id, disk, of(&id))));
         let spaces = spaces.collect();
         let mut pool = Self::with(state, spaces, generation, best);
         pool.missing = missing.into_iter().map(|(id, _)| id).collect();
         if pool.missing.is_empty() {
-            let damaged =
-                findings.iter().any(|one| matches!(one.what, super::Damage::Label { .. }));
+            let damaged = findings.iter().any(|one| matches!(one.what, Damage::Label { .. }));
             let disks = pool.state.disks().map(|(id, _)| id).collect::<Vec<_>>();
             let labels: Vec<_> = disks.into_iter().map(|id| pool.label_phase(id)).collect();
             let labels = if damaged { vec![labels.concat(), pool.flushes()] } else { Vec::new() };
@@ -167,7 +173,7 @@ impl Pool {
 
     fn with(
         state: State,
-        spaces: BTreeMap<DiskId, Space>,
+        spaces: BTreeMap<DiskId, BlockAllocator>,
         generation: u64,
         active: BTreeMap<DiskId, Slot>,
     ) -> Self {
@@ -251,7 +257,7 @@ impl Pool {
     }
 
     /// Whether an operation has for itself what `lock` asks for.
-    pub(super) fn is_locked(&self, lock: &Lock) -> bool {
+    pub(crate) fn is_locked(&self, lock: &Lock) -> bool {
         self.pending.values().flat_map(|one| &one.locks).any(|held| held.meets(lock))
     }
 
@@ -274,17 +280,17 @@ impl Pool {
     }
 
     /// Whether a finished operation gave blocks back that somebody may be reading.
-    pub(super) fn gave_back(&self, ticket: OperationId) -> bool {
+    pub(crate) fn gave_back(&self, ticket: OperationId) -> bool {
         self.pending.get(&ticket).is_some_and(|one| one.gave_back)
     }
 
     /// The oldest operation that is not released.
-    pub(super) fn oldest(&self) -> Option<OperationId> {
+    pub(crate) fn oldest(&self) -> Option<OperationId> {
         self.pending.first_key_value().map(|(ticket, _)| *ticket)
     }
 
     /// The one that begins next.
-    pub(super) fn next_ticket(&self) -> OperationId {
+    pub(crate) fn next_ticket(&self) -> OperationId {
         OperationId(self.tickets)
     }
 
@@ -298,12 +304,12 @@ impl Pool {
     }
 
     /// The next operation of which the end is to be told.
-    pub(super) fn ended(&mut self) -> Option<(OperationId, Result<(), Failure>)> {
+    pub(crate) fn ended(&mut self) -> Option<(OperationId, Result<(), Failure>)> {
         self.finished.pop_front()
     }
 
     /// The next step, and which operation it prepares; none if it commits.
-    pub(super) fn step(&mut self) -> Option<(StepId, Option<OperationId>, Action)> {
+    pub(crate) fn step(&mut self) -> Option<(StepId, Option<OperationId>, Action)> {
         if self.commit.is_none() && !self.poisoned {
             self.commit_ready();
         }
@@ -350,7 +356,7 @@ impl Pool {
     }
 
     /// An operation whose preparation may have ended.
-    pub(super) fn look_after(&mut self, ticket: OperationId) {
+    pub(crate) fn look_after(&mut self, ticket: OperationId) {
         let one = self.pending.get_mut(&ticket).expect("it is under way");
         if !one.script.ended() {
             return;
@@ -363,14 +369,14 @@ impl Pool {
         }
     }
 
-    pub(super) fn end(&mut self, ticket: OperationId, end: Result<(), Failure>) {
+    pub(crate) fn end(&mut self, ticket: OperationId, end: Result<(), Failure>) {
         let one = self.pending.get_mut(&ticket).expect("it is under way");
         one.stage = Stage::Finished;
         (one.locks, one.changes, one.growth) = (Vec::new(), Vec::new(), 0);
         self.finished.push_back((ticket, end));
     }
 
-    pub(super) fn give_back(&mut self, places: &[BlockExtent]) {
+    pub(crate) fn give_back(&mut self, places: &[BlockExtent]) {
         give_back(&mut self.spaces, places);
     }
 
@@ -385,42 +391,9 @@ impl Pool {
         }
         for (id, disk) in self.state.disks() {
             let places = held.remove(&id).unwrap_or_default();
-            let books = space(&self.state, id, disk, &places);
+            let books = allocator_of(&self.state, id, disk, &places);
             assert!(self.spaces[&id] == books, "the books of disk {} are right", id.0);
         }
         assert!(self.spaces.len() == self.state.disks.len(), "a space each");
     }
-}
-
-/// One less holds these places.
-pub(super) fn give_back(spaces: &mut BTreeMap<DiskId, Space>, places: &[BlockExtent]) {
-    for place in places {
-        if let Some(space) = spaces.get_mut(&place.disk) {
-            space.release(*place);
-        }
-    }
-}
-
-/// What a disk that joins becomes.
-pub(super) fn new_disk(
-    state: &State,
-    uid: DiskUid,
-    blocks: u32,
-) -> Result<(DiskId, Disk), Refusal> {
-    let first = state.geometry.first_block();
-    if blocks < first + 2 {
-        return Err(Refusal::TooSmall { blocks: first + 2 });
-    }
-    if state.disks.values().any(|disk| disk.uid == uid) {
-        return Err(Refusal::Known);
-    }
-    let fast_end = state.geometry.fast_end(blocks);
-    Ok((DiskId(state.next_disk), Disk { uid, blocks, fast_end, draining: false }))
-}
-
-pub(super) fn space(state: &State, id: DiskId, disk: &Disk, held: &[BlockExtent]) -> Space {
-    if held.is_empty() {
-        return Space::new(id, state.data(disk), disk.fast_end);
-    }
-    Space::build(id, state.data(disk), disk.fast_end, held)
 }

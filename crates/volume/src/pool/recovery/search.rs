@@ -11,17 +11,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use units::{Extent, Sectors};
 
-use super::change;
+use crate::location::DiskId;
+use crate::pool::format::geometry::{Geometry, Slot, disk_blocks, label_places};
+use crate::pool::format::structures::{DecodeError, Header, Label, Record};
+use crate::pool::format::{changes, image};
+use crate::pool::limits::UNIT_BYTES;
+use crate::pool::names::{BlockExtent, DiskUid, PoolUid};
+use crate::pool::recovery::error::{Damage, Finding, OpenError};
+use crate::pool::state::metadata::State;
 use checksum::crc64;
-use super::error::{Damage, Finding, OpenError};
-use super::format::{
-    DecodeError, Geometry, Header, Label, Record, Slot, disk_blocks, label_places,
-};
-use super::image;
-use super::limits::UNIT_BYTES;
-use super::names::{BlockExtent, DiskUid, PoolUid};
-use super::state::State;
-use crate::DiskId;
 
 /// A disk, or a file in its place, to read a pool's metadata from.
 pub trait Media {
@@ -53,11 +51,11 @@ pub struct FoundPool {
     /// What is damaged, and can be repaired from what is whole.
     pub findings: Vec<Finding>,
     /// What each disk's blocks are held by.
-    pub(super) held: BTreeMap<DiskId, Vec<BlockExtent>>,
+    pub(crate) held: BTreeMap<DiskId, Vec<BlockExtent>>,
     /// The newest generation of which there is a trace.
-    pub(super) generation: u64,
+    pub(crate) generation: u64,
     /// The slot of each disk that is to be kept until the other is whole.
-    pub(super) best: BTreeMap<DiskId, Slot>,
+    pub(crate) best: BTreeMap<DiskId, Slot>,
 }
 
 /// One image and the changes since, as far as traces of them were found.
@@ -89,7 +87,7 @@ pub fn find(media: &[&dyn Media]) -> Result<FoundPool, OpenError> {
 }
 
 /// The same, with every copy read and checked.
-pub(super) fn search(media: &[&dyn Media], thorough: bool) -> Result<FoundPool, OpenError> {
+pub(crate) fn search(media: &[&dyn Media], thorough: bool) -> Result<FoundPool, OpenError> {
     let mut search = Search::begin(media)?;
     for device in 0..media.len() {
         for slot in Slot::BOTH {
@@ -272,7 +270,7 @@ impl<'a> Search<'a> {
                 let sequence = state.sequence + 1;
                 return Err(OpenError::RecordLost { generation: number, sequence });
             }
-            let changes = change::decode(&record.body)
+            let changes = changes::decode(&record.body)
                 .map_err(|why| OpenError::Record { sequence: *sequence, what: why.what })?;
             state
                 .advance(&changes)

@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 
-use super::names::BlockExtent;
-use crate::DiskId;
+use crate::location::DiskId;
+use crate::pool::names::BlockExtent;
 
 /// Extents in a leaf, at most: four cache lines, which are asked for at once instead of one after the other.
 const LEAF_MAX: usize = 16;
@@ -235,7 +235,7 @@ impl ExtentMap {
     }
 
     /// Appends an extent behind all others; says whether it does lie behind them.
-    pub(super) fn push(&mut self, run: Mapping) -> bool {
+    pub(crate) fn push(&mut self, run: Mapping) -> bool {
         if let Some(last) = self.index.len().checked_sub(1) {
             let leaf = self.leaf(last);
             let len = leaf.len();
@@ -262,7 +262,7 @@ impl ExtentMap {
     }
 
     /// Takes `len` rows from `row` on out of the map, and returns where they lay.
-    pub(super) fn remove(&mut self, row: u32, len: u32) -> Vec<Mapping> {
+    pub(crate) fn remove(&mut self, row: u32, len: u32) -> Vec<Mapping> {
         let end = row.saturating_add(len);
         let mut removed = Vec::new();
         while let Some((leaf, at)) = self.position(row) {
@@ -283,7 +283,7 @@ impl ExtentMap {
     }
 
     /// Lays rows somewhere that lay nowhere.
-    pub(super) fn insert(&mut self, mut run: Mapping) {
+    pub(crate) fn insert(&mut self, mut run: Mapping) {
         if let Some(before) = run.row.checked_sub(1).and_then(|row| self.get(row))
             && run.continues(before)
         {
@@ -402,7 +402,7 @@ impl ExtentMap {
 
 /// A run of `len` rows from `row` on, at `block` of `disk`.
 #[cfg(test)]
-pub(super) fn run(row: u32, len: u32, disk: u32, block: u32) -> Mapping {
+pub(crate) fn run(row: u32, len: u32, disk: u32, block: u32) -> Mapping {
     Mapping { row, place: BlockExtent { disk: DiskId(disk), block, len } }
 }
 

@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use super::codec::{Malformed, Reader, Writer};
-use super::format::Geometry;
-use super::limits::{
+use crate::location::DiskId;
+use crate::pool::format::codec::{Malformed, Reader, Writer};
+use crate::pool::format::geometry::Geometry;
+use crate::pool::limits::{
     DISKS_MAX, EXTENTS_MAX, NAME_BYTES_MAX, SNAPSHOTS_MAX, VOLUME_BLOCKS_MAX, VOLUMES_MAX,
 };
-use super::names::{BlockExtent, Blocks, DiskUid, Layout, PoolUid, PoolVolumeId, Zone};
-use super::runs::{ExtentMap, Mapping};
-use super::state::{Disk, State, Volume};
-use crate::DiskId;
+use crate::pool::names::{BlockExtent, Blocks, DiskUid, Layout, PoolUid, PoolVolumeId, Zone};
+use crate::pool::state::extent_map::{ExtentMap, Mapping};
+use crate::pool::state::metadata::State;
+use crate::pool::state::volume::{Disk, Volume};
 
 const DRAINING: u32 = 1;
 
 /// The image of a state.
-pub(super) fn encode(state: &State) -> Vec<u8> {
+pub(crate) fn encode(state: &State) -> Vec<u8> {
     let mut out = Writer(Vec::with_capacity(state.image_bytes()));
     out.u64(state.sequence);
     out.count(state.disks.len());
@@ -62,7 +63,7 @@ fn write_volume(out: &mut Writer, id: PoolVolumeId, volume: &Volume) {
 }
 
 /// The state that an image says, which is to be that of sequence `sequence`.
-pub(super) fn decode(
+pub(crate) fn decode(
     body: &[u8],
     pool: PoolUid,
     geometry: Geometry,
@@ -197,7 +198,7 @@ fn read_column(from: &mut Reader<'_>, extents: &mut usize) -> Result<ExtentMap, 
     Ok(map)
 }
 
-pub(super) fn write_run(out: &mut Writer, run: Mapping) {
+pub(crate) fn write_run(out: &mut Writer, run: Mapping) {
     out.u32(run.row);
     out.u32(run.place.len);
     out.u32(run.place.disk.0);
@@ -205,7 +206,7 @@ pub(super) fn write_run(out: &mut Writer, run: Mapping) {
 }
 
 /// A run that ends within 32 bits, on either side.
-pub(super) fn read_run(from: &mut Reader<'_>) -> Result<Mapping, Malformed> {
+pub(crate) fn read_run(from: &mut Reader<'_>) -> Result<Mapping, Malformed> {
     let (row, len) = (from.u32()?, from.u32()?);
     let (disk, block) = (DiskId(from.u32()?), from.u32()?);
     if len == 0 || row.checked_add(len).is_none() || block.checked_add(len).is_none() {
@@ -214,12 +215,12 @@ pub(super) fn read_run(from: &mut Reader<'_>) -> Result<Mapping, Malformed> {
     Ok(Mapping { row, place: BlockExtent { disk, block, len } })
 }
 
-pub(super) fn write_name(out: &mut Writer, name: &str) {
+pub(crate) fn write_name(out: &mut Writer, name: &str) {
     out.u8(u8::try_from(name.len()).expect("a name is short"));
     out.bytes(name.as_bytes());
 }
 
-pub(super) fn read_name(from: &mut Reader<'_>) -> Result<String, Malformed> {
+pub(crate) fn read_name(from: &mut Reader<'_>) -> Result<String, Malformed> {
     let len = usize::from(from.u8()?);
     text(from, len)
 }
@@ -230,19 +231,19 @@ fn text(from: &mut Reader<'_>, len: usize) -> Result<String, Malformed> {
     text.map(str::to_owned).ok_or(from.refuse("a name that is empty or no UTF-8"))
 }
 
-pub(super) fn write_disks(out: &mut Writer, disks: &[DiskId]) {
+pub(crate) fn write_disks(out: &mut Writer, disks: &[DiskId]) {
     out.count(disks.len());
     for disk in disks {
         out.u32(disk.0);
     }
 }
 
-pub(super) fn read_disks(from: &mut Reader<'_>) -> Result<Vec<DiskId>, Malformed> {
+pub(crate) fn read_disks(from: &mut Reader<'_>) -> Result<Vec<DiskId>, Malformed> {
     let count = from.count(DISKS_MAX, "more disks than a pool has")?;
     (0..count).map(|_| Ok(DiskId(from.u32()?))).collect()
 }
 
-pub(super) const fn layout_code(layout: Layout) -> u8 {
+pub(crate) const fn layout_code(layout: Layout) -> u8 {
     match layout {
         Layout::Single => 0,
         Layout::Stripe => 1,
@@ -250,7 +251,7 @@ pub(super) const fn layout_code(layout: Layout) -> u8 {
     }
 }
 
-pub(super) fn layout_of(from: &mut Reader<'_>) -> Result<Layout, Malformed> {
+pub(crate) fn layout_of(from: &mut Reader<'_>) -> Result<Layout, Malformed> {
     Ok(match from.u8()? {
         0 => Layout::Single,
         1 => Layout::Stripe,
@@ -259,7 +260,7 @@ pub(super) fn layout_of(from: &mut Reader<'_>) -> Result<Layout, Malformed> {
     })
 }
 
-pub(super) const fn zone_code(zone: Zone) -> u8 {
+pub(crate) const fn zone_code(zone: Zone) -> u8 {
     match zone {
         Zone::Fast => 0,
         Zone::Slow => 1,
@@ -267,7 +268,7 @@ pub(super) const fn zone_code(zone: Zone) -> u8 {
     }
 }
 
-pub(super) fn zone_of(from: &mut Reader<'_>) -> Result<Zone, Malformed> {
+pub(crate) fn zone_of(from: &mut Reader<'_>) -> Result<Zone, Malformed> {
     Ok(match from.u8()? {
         0 => Zone::Fast,
         1 => Zone::Slow,
@@ -279,12 +280,13 @@ pub(super) fn zone_of(from: &mut Reader<'_>) -> Result<Zone, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::change::{Change, Effects};
-    use crate::pool::format::{
+    use crate::pool::format::fields::{
         Field, IMAGE_DISK_BYTES, IMAGE_DISK_FIELDS, IMAGE_HEAD_BYTES, IMAGE_HEAD_FIELDS,
         IMAGE_VOLUME_BYTES, IMAGE_VOLUME_FIELDS, RUN_FIELDS,
     };
-    use crate::pool::runs::run;
+    use crate::pool::state::apply::Effects;
+    use crate::pool::state::change::Change;
+    use crate::pool::state::extent_map::run;
 
     /// A pool of one disk with one stripe of one block, every field of which is another number.
     fn state() -> State {

@@ -1,9 +1,9 @@
 //! Checking a pool: every copy of its metadata is read, and what is not whole is named. Nothing is guessed: what no copy
 //! has is an error, and stays one. Opening a pool whose report is not empty repairs it ([`Pool::open`](super::Pool::open)).
 
-use super::error::{Finding, OpenError};
-use super::limits::FINDINGS_MAX;
-use super::recover::{FoundPool, Media, search};
+use crate::pool::limits::FINDINGS_MAX;
+use crate::pool::recovery::error::{Finding, OpenError};
+use crate::pool::recovery::search::{FoundPool, Media, search};
 
 /// What a check found.
 #[derive(Debug)]

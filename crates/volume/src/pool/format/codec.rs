@@ -21,91 +21,91 @@ impl core::error::Error for Malformed {}
 
 /// Appends numbers.
 #[derive(Debug, Default)]
-pub(super) struct Writer(pub(super) Vec<u8>);
+pub(crate) struct Writer(pub(crate) Vec<u8>);
 
 impl Writer {
-    pub(super) fn u8(&mut self, value: u8) {
+    pub(crate) fn u8(&mut self, value: u8) {
         self.0.push(value);
     }
 
-    pub(super) fn u32(&mut self, value: u32) {
+    pub(crate) fn u32(&mut self, value: u32) {
         self.0.extend(value.to_le_bytes());
     }
 
-    pub(super) fn u64(&mut self, value: u64) {
+    pub(crate) fn u64(&mut self, value: u64) {
         self.0.extend(value.to_le_bytes());
     }
 
-    pub(super) fn bytes(&mut self, value: &[u8]) {
+    pub(crate) fn bytes(&mut self, value: &[u8]) {
         self.0.extend(value);
     }
 
     /// `value`, then zeroes up to `width`.
-    pub(super) fn padded(&mut self, value: &[u8], width: usize) {
+    pub(crate) fn padded(&mut self, value: &[u8], width: usize) {
         assert!(value.len() <= width, "a field holds its value");
         self.0.extend(value);
         self.0.resize(self.0.len() + width - value.len(), 0);
     }
 
     /// A count, which a limit keeps far under 2³².
-    pub(super) fn count(&mut self, value: usize) {
+    pub(crate) fn count(&mut self, value: usize) {
         self.u32(u32::try_from(value).expect("every count has a limit"));
     }
 }
 
 /// Takes numbers from the front.
 #[derive(Debug)]
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
-    pub(super) fn refuse(&self, what: &'static str) -> Malformed {
+    pub(crate) fn refuse(&self, what: &'static str) -> Malformed {
         Malformed { at: self.at, what }
     }
 
-    pub(super) fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+    pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         let rest = &self.bytes[self.at..];
         let (head, _) = rest.split_at_checked(len).ok_or(self.refuse("ends too early"))?;
         self.at += len;
         Ok(head)
     }
 
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         let bytes = self.take(N)?;
         Ok(bytes.try_into().expect("as many as were taken"))
     }
 
-    pub(super) fn u8(&mut self) -> Result<u8, Malformed> {
+    pub(crate) fn u8(&mut self) -> Result<u8, Malformed> {
         Ok(self.array::<1>()?[0])
     }
 
-    pub(super) fn u32(&mut self) -> Result<u32, Malformed> {
+    pub(crate) fn u32(&mut self) -> Result<u32, Malformed> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    pub(super) fn u64(&mut self) -> Result<u64, Malformed> {
+    pub(crate) fn u64(&mut self) -> Result<u64, Malformed> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
     /// A count of at most `max`.
-    pub(super) fn count(&mut self, max: usize, what: &'static str) -> Result<usize, Malformed> {
+    pub(crate) fn count(&mut self, max: usize, what: &'static str) -> Result<usize, Malformed> {
         let count = self.u32()? as usize;
         if count > max { Err(self.refuse(what)) } else { Ok(count) }
     }
 
     /// `width` bytes that are all zero.
-    pub(super) fn zeroes(&mut self, width: usize) -> Result<(), Malformed> {
+    pub(crate) fn zeroes(&mut self, width: usize) -> Result<(), Malformed> {
         let bytes = self.take(width)?;
         if bytes.iter().all(|byte| *byte == 0) { Ok(()) } else { Err(self.refuse("is to be zero")) }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.at == self.bytes.len()
     }
 }

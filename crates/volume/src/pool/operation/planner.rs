@@ -1,244 +1,22 @@
-//! What can be asked of a pool, and what each asks of the disks before it is committed.
+//! What each operation asks of the disks before it is committed.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::change::Change;
-use super::error::Refusal;
-use super::limits::{DISKS_MAX, NAME_BYTES_MAX, VOLUME_BLOCKS_MAX};
-use super::machine::{Pool, give_back, new_disk};
-use super::names::{BlockExtent, Blocks, DiskUid, Layout, PoolVolumeId, VolumeBlock, Zone};
-use super::placement::{holes, place};
-use super::runs::{ExtentMap, Mapping};
-use super::script::Action;
-use super::space::Space;
-use super::state::{State, Volume};
-use crate::{DiskExtent, DiskId};
-
-/// A volume that is wanted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewVolume {
-    /// What it is called.
-    pub name: String,
-    /// Its size.
-    pub size: Blocks,
-    /// How its blocks follow each other.
-    pub layout: Layout,
-    /// On which part of its disks.
-    pub zone: Zone,
-    /// Whether blocks appear when they are first written.
-    pub thin: bool,
-    /// What a random layout follows from.
-    pub seed: u64,
-    /// On which disks.
-    pub disks: Vec<DiskId>,
-}
-
-/// Something to do to a pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// A new volume.
-    Create(NewVolume),
-    /// A volume grows, or loses its tail.
-    Resize {
-        /// Which.
-        volume: PoolVolumeId,
-        /// Its new size.
-        size: Blocks,
-    },
-    /// A volume without snapshots, or a snapshot, goes.
-    Remove {
-        /// Which.
-        volume: PoolVolumeId,
-    },
-    /// Blocks are about to be written: those that lie nowhere get a place, those that a snapshot shares a copy.
-    Allocate {
-        /// Of which volume.
-        volume: PoolVolumeId,
-        /// The first.
-        first: VolumeBlock,
-        /// How many.
-        count: Blocks,
-    },
-    /// Blocks of a thin volume are no longer needed.
-    Trim {
-        /// Of which volume.
-        volume: PoolVolumeId,
-        /// The first.
-        first: VolumeBlock,
-        /// How many.
-        count: Blocks,
-    },
-    /// What a volume holds is kept. Its writes are to rest until this is finished.
-    Snapshot {
-        /// Of which volume.
-        volume: PoolVolumeId,
-        /// What it is called.
-        name: String,
-    },
-    /// A volume holds again what its snapshot holds, its size included. It is to rest until this is finished.
-    RollBack {
-        /// Which snapshot.
-        snapshot: PoolVolumeId,
-    },
-    /// A volume's blocks are to lie elsewhere; [`Pool::misplaced`] says which do not.
-    Relocate {
-        /// Which volume; its snapshots go with it.
-        volume: PoolVolumeId,
-        /// On which part of the disks.
-        zone: Zone,
-        /// On which disks; as many as before for a stripe.
-        disks: Vec<DiskId>,
-    },
-    /// A block goes to where it is to lie. Its writes are to rest until this is finished.
-    Move {
-        /// Of which volume.
-        volume: PoolVolumeId,
-        /// Which.
-        block: VolumeBlock,
-    },
-    /// A disk joins.
-    AddDisk {
-        /// Which.
-        uid: DiskUid,
-        /// How many blocks it has.
-        blocks: u32,
-    },
-    /// A disk is to be emptied: its volumes are to lie on others.
-    DrainDisk {
-        /// Which.
-        disk: DiskId,
-    },
-    /// A disk that was to be emptied stays. What has been laid elsewhere stays there.
-    KeepDisk {
-        /// Which.
-        disk: DiskId,
-    },
-    /// An empty disk goes; its labels are wiped.
-    RemoveDisk {
-        /// Which.
-        disk: DiskId,
-    },
-    /// The alarm is raised at another level.
-    SetAlarm {
-        /// Hundredths of the pool's blocks.
-        percent: u8,
-    },
-}
-
-/// What an operation must have for itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Lock {
-    /// Everything.
-    Pool,
-    /// The list of volumes.
-    Table,
-    /// A volume and its snapshots.
-    Family(PoolVolumeId),
-    /// Some blocks of them.
-    Blocks(PoolVolumeId, Range<u32>),
-}
-
-impl Lock {
-    pub(super) fn meets(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Pool, _) | (_, Self::Pool) | (Self::Table, Self::Table) => true,
-            (Self::Blocks(one, first), Self::Blocks(two, second)) => {
-                one == two && first.start < second.end && second.start < first.end
-            }
-            (
-                Self::Family(one) | Self::Blocks(one, _),
-                Self::Family(two) | Self::Blocks(two, _),
-            ) => one == two,
-            _ => false,
-        }
-    }
-}
-
-/// What an operation comes to.
-#[derive(Debug, Default)]
-pub(super) struct Plan {
-    pub(super) changes: Vec<Change>,
-    pub(super) phases: Vec<Vec<Action>>,
-    pub(super) holds: Vec<BlockExtent>,
-}
-
-impl Plan {
-    fn of(changes: Vec<Change>) -> Self {
-        Self { changes, ..Self::default() }
-    }
-
-    /// These actions, then flushes of the disks that they wrote to.
-    fn prepare(&mut self, actions: Vec<Action>) {
-        let mut disks: Vec<DiskId> = self.holds.iter().map(|place| place.disk).collect();
-        disks.sort_unstable();
-        disks.dedup();
-        let flushes = disks.into_iter().map(|disk| Action::Flush { disk });
-        self.phases = vec![actions, flushes.collect()];
-    }
-}
-
-fn erase(run: &Mapping) -> Action {
-    Action::Erase { placed: placed(run.place) }
-}
-
-fn placed(place: BlockExtent) -> DiskExtent {
-    DiskExtent { disk: place.disk, extent: place.extent() }
-}
-
-fn copy(from: BlockExtent, to: BlockExtent) -> Action {
-    Action::Copy { from: placed(from), to: placed(to) }
-}
-
-impl Operation {
-    /// What it must have for itself.
-    pub(super) fn locks(&self, state: &State) -> Result<Vec<Lock>, Refusal> {
-        let family = |id: &PoolVolumeId| match state.volume(*id) {
-            Some(_) => Ok(state.family(*id)),
-            None => Err(Refusal::NoSuchVolume(*id)),
-        };
-        let blocks = |id: &PoolVolumeId, first: &VolumeBlock, count: &Blocks| {
-            let end = first.0.checked_add(count.0).ok_or(Refusal::Size)?;
-            let volume = state.volume(*id).ok_or(Refusal::NoSuchVolume(*id))?;
-            if volume.origin.is_some() {
-                return Err(Refusal::IsSnapshot);
-            }
-            if count.0 == 0 || end > volume.size.0 {
-                return Err(Refusal::Size);
-            }
-            Ok(vec![Lock::Blocks(*id, first.0..end)])
-        };
-        match self {
-            Self::Create(_) => Ok(vec![Lock::Table]),
-            Self::Snapshot { volume, .. } | Self::Remove { volume } => {
-                Ok(vec![Lock::Table, Lock::Family(family(volume)?)])
-            }
-            Self::Resize { volume, size } => {
-                let before = state.volume(*volume).ok_or(Refusal::NoSuchVolume(*volume))?.size;
-                // What stays goes on being used.
-                Ok(vec![Lock::Blocks(family(volume)?, before.0.min(size.0)..u32::MAX)])
-            }
-            Self::Relocate { volume, .. } | Self::RollBack { snapshot: volume } => {
-                Ok(vec![Lock::Family(family(volume)?)])
-            }
-            Self::Allocate { volume, first, count } | Self::Trim { volume, first, count } => {
-                blocks(volume, first, count)
-            }
-            Self::Move { volume, block } => {
-                let size = state.volume(*volume).ok_or(Refusal::NoSuchVolume(*volume))?.size;
-                if block.0 >= size.0 {
-                    return Err(Refusal::Size);
-                }
-                Ok(vec![Lock::Blocks(family(volume)?, block.0..block.0 + 1)])
-            }
-            Self::AddDisk { .. }
-            | Self::DrainDisk { .. }
-            | Self::KeepDisk { .. }
-            | Self::RemoveDisk { .. }
-            | Self::SetAlarm { .. } => Ok(vec![Lock::Pool]),
-        }
-    }
-}
+use crate::location::{DiskExtent, DiskId};
+use crate::pool::limits::{DISKS_MAX, NAME_BYTES_MAX, VOLUME_BLOCKS_MAX};
+use crate::pool::names::{BlockExtent, Blocks, Layout, PoolVolumeId, VolumeBlock, Zone};
+use crate::pool::operation::allocator::{BlockAllocator, give_back};
+use crate::pool::operation::kinds::{NewVolume, Operation};
+use crate::pool::operation::machine::Pool;
+use crate::pool::operation::placement::{holes, place};
+use crate::pool::operation::plan::{Plan, new_disk};
+use crate::pool::operation::refusal::Refusal;
+use crate::pool::operation::script::Action;
+use crate::pool::state::change::Change;
+use crate::pool::state::extent_map::{ExtentMap, Mapping};
+use crate::pool::state::metadata::State;
+use crate::pool::state::volume::Volume;
 
 /// A name that a volume may have.
 fn name(state: &State, name: &str) -> Result<(), Refusal> {
@@ -266,7 +44,7 @@ fn disks(state: &State, disks: &[DiskId]) -> Result<(), Refusal> {
 
 impl Pool {
     /// What an operation comes to; the blocks that it takes are held from here on.
-    pub(super) fn plan(&mut self, operation: &Operation) -> Result<Plan, Refusal> {
+    pub(crate) fn plan(&mut self, operation: &Operation) -> Result<Plan, Refusal> {
         match operation {
             Operation::Create(volume) => self.plan_create(volume),
             Operation::Resize { volume, size } => self.plan_resize(*volume, *size),
@@ -399,7 +177,7 @@ impl Pool {
     }
 
     /// The parts of a run of a volume that a snapshot of it has at the same place.
-    pub(super) fn shared(&self, id: PoolVolumeId, column: usize, run: Mapping) -> Vec<Mapping> {
+    pub(crate) fn shared(&self, id: PoolVolumeId, column: usize, run: Mapping) -> Vec<Mapping> {
         let mut rows: BTreeMap<u32, u32> = BTreeMap::new();
         for (_, other) in self.state.snapshots(id) {
             for theirs in other.columns[column].within(run.row, run.place.len) {
@@ -517,7 +295,7 @@ impl Pool {
 
 /// Places for these rows, which are erased.
 fn lay(
-    spaces: &mut BTreeMap<DiskId, Space>,
+    spaces: &mut BTreeMap<DiskId, BlockAllocator>,
     id: PoolVolumeId,
     volume: &Volume,
     rows: Vec<(usize, Range<u32>)>,
@@ -543,4 +321,16 @@ fn lay(
 
 fn map(id: PoolVolumeId, column: usize, run: Mapping) -> Change {
     Change::Map { id, column: u32::try_from(column).expect("few disks"), run }
+}
+
+fn erase(run: &Mapping) -> Action {
+    Action::Erase { placed: placed(run.place) }
+}
+
+fn placed(place: BlockExtent) -> DiskExtent {
+    DiskExtent { disk: place.disk, extent: place.extent() }
+}
+
+fn copy(from: BlockExtent, to: BlockExtent) -> Action {
+    Action::Copy { from: placed(from), to: placed(to) }
 }

@@ -2,12 +2,12 @@
 
 use units::Extent;
 
-use super::limits::BLOCK_SECTORS;
-use super::machine::Pool;
-use super::names::{Blocks, PoolVolumeId, VolumeBlock};
-use super::operation::Lock;
-use super::runs::Mapping;
-use crate::DiskId;
+use crate::location::DiskId;
+use crate::pool::limits::BLOCK_SECTORS;
+use crate::pool::names::{Blocks, PoolVolumeId, VolumeBlock};
+use crate::pool::operation::kinds::Lock;
+use crate::pool::operation::machine::Pool;
+use crate::pool::state::extent_map::Mapping;
 
 /// How full a pool is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::super::machine::{OperationId, Pool};
-use super::super::names::PoolVolumeId;
-use crate::DiskId;
+use crate::location::DiskId;
+use crate::pool::names::PoolVolumeId;
+use crate::pool::operation::machine::{OperationId, Pool};
 
 /// Requests that found their places between two ends of operations.
 #[derive(Clone, Debug, Default)]
@@ -17,17 +17,17 @@ struct Epoch {
 
 /// A volume and its snapshots, under way.
 #[derive(Clone, Debug)]
-pub(super) struct Family {
+pub(crate) struct SnapshotGroup {
     /// Disks that their data can be on, and that a flush goes to.
-    pub(super) disks: BTreeSet<DiskId>,
+    pub(crate) disks: BTreeSet<DiskId>,
     /// The number of the first epoch.
     first: u64,
     /// The last one is the present.
     epochs: VecDeque<Epoch>,
 }
 
-impl Family {
-    pub(super) fn new(pool: &Pool, id: PoolVolumeId) -> Self {
+impl SnapshotGroup {
+    pub(crate) fn new(pool: &Pool, id: PoolVolumeId) -> Self {
         let mut family =
             Self { disks: BTreeSet::new(), first: 0, epochs: VecDeque::from([Epoch::default()]) };
         family.look(pool, id);
@@ -35,7 +35,7 @@ impl Family {
     }
 
     /// Finds its disks anew. Takes a look at each extent.
-    pub(super) fn look(&mut self, pool: &Pool, id: PoolVolumeId) {
+    pub(crate) fn look(&mut self, pool: &Pool, id: PoolVolumeId) {
         self.disks.clear();
         for (_, volume) in pool.state().relatives(id) {
             self.disks.extend(&volume.disks);
@@ -44,27 +44,27 @@ impl Family {
     }
 
     /// A request has found its places; returns in which epoch.
-    pub(super) fn enter(&mut self) -> u64 {
+    pub(crate) fn enter(&mut self) -> u64 {
         let last = self.epochs.back_mut().expect("there is always a present");
         last.flying += 1;
         self.first + self.epochs.len() as u64 - 1
     }
 
     /// A request of that epoch has ended. Returns what nobody reads any more.
-    pub(super) fn leave(&mut self, epoch: u64) -> Vec<OperationId> {
+    pub(crate) fn leave(&mut self, epoch: u64) -> Vec<OperationId> {
         let at = usize::try_from(epoch - self.first).expect("few epochs are under way");
         self.epochs[at].flying -= 1;
         self.settle()
     }
 
     /// An operation that gave blocks back has ended. Returns what nobody reads any more.
-    pub(super) fn end(&mut self, ticket: OperationId) -> Vec<OperationId> {
+    pub(crate) fn end(&mut self, ticket: OperationId) -> Vec<OperationId> {
         self.epochs.back_mut().expect("there is always a present").ended.push(ticket);
         self.epochs.push_back(Epoch::default());
         self.settle()
     }
 
-    pub(super) fn is_at_rest(&self) -> bool {
+    pub(crate) fn is_at_rest(&self) -> bool {
         self.epochs.len() == 1 && self.epochs[0].flying == 0
     }
 

@@ -4,19 +4,23 @@ use std::sync::Arc;
 
 use units::Bytes;
 
-use super::change::{self, Change, Effects};
+use crate::location::DiskId;
+use crate::pool::format::geometry::{Slot, label_places};
+use crate::pool::format::structures::{Header, Label, Record};
+use crate::pool::format::{changes, image};
+use crate::pool::limits::UNIT_BYTES;
+use crate::pool::operation::allocator::allocator_of;
+use crate::pool::operation::machine::{Commit, Failure, Kind, OperationId, Pending, Pool, Stage};
+use crate::pool::operation::script::{Action, Script};
+use crate::pool::state::apply::Effects;
+use crate::pool::state::change::Change;
+use crate::pool::state::metadata::State;
+use crate::pool::state::volume::Disk;
 use checksum::crc64;
-use super::format::{Header, Label, Record, Slot, label_places};
-use super::image;
-use super::limits::UNIT_BYTES;
-use super::machine::{Commit, Failure, Kind, OperationId, Pending, Pool, Stage, space};
-use super::script::{Action, Script};
-use super::state::{Disk, State};
-use crate::DiskId;
 
 impl Pool {
     /// Begins to commit what is ready, if anything is.
-    pub(super) fn commit_ready(&mut self) {
+    pub(crate) fn commit_ready(&mut self) {
         let ready = self.pending.iter().filter(|(_, one)| one.stage == Stage::Ready);
         let ready: Vec<OperationId> = ready.map(|(ticket, _)| *ticket).collect();
         let Some(first) = ready.first() else { return };
@@ -30,14 +34,14 @@ impl Pool {
         for ticket in ready.iter().filter(|ticket| !alone(ticket)) {
             let more = [changes.as_slice(), &self.pending[ticket].changes].concat();
             if !tickets.is_empty()
-                && change::encode(&more).len() > self.state.geometry.record_bytes()
+                && changes::encode(&more).len() > self.state.geometry.record_bytes()
             {
                 break;
             }
             changes = more;
             tickets.push(*ticket);
         }
-        let body = change::encode(&changes);
+        let body = changes::encode(&changes);
         if body.len() > self.state.geometry.record_bytes() {
             return self.commit_images(tickets);
         }
@@ -112,7 +116,7 @@ impl Pool {
     }
 
     /// Writes what is to both slots of every disk, the one that is not in use first.
-    pub(super) fn write_both(&mut self, mut phases: Vec<Vec<Action>>, tickets: Vec<OperationId>) {
+    pub(crate) fn write_both(&mut self, mut phases: Vec<Vec<Action>>, tickets: Vec<OperationId>) {
         phases.push(self.images(&self.state, self.generation + 1, false, Slot::other));
         phases.push(self.flushes());
         phases.push(self.images(&self.state, self.generation + 2, false, |slot| slot));
@@ -120,7 +124,7 @@ impl Pool {
         self.commit = Some(Commit { kind: Kind::Images { tickets }, script: Script::new(phases) });
     }
 
-    pub(super) fn committed(&mut self) {
+    pub(crate) fn committed(&mut self) {
         let Commit { kind, script } = self.commit.take().expect("it has ended");
         if script.failed {
             return self.poison(kind);
@@ -171,7 +175,7 @@ impl Pool {
             for change in &changes {
                 self.state.apply(change, &mut effects).expect("it was planned on this state");
                 if let Change::AddDisk { number, disk } = change {
-                    self.spaces.insert(*number, space(&self.state, *number, disk, &[]));
+                    self.spaces.insert(*number, allocator_of(&self.state, *number, disk, &[]));
                 }
                 if let Change::RemoveDisk { number } = change {
                     self.spaces.remove(number);
@@ -225,11 +229,11 @@ impl Pool {
         state.disks.iter().flat_map(write).collect()
     }
 
-    pub(super) fn flushes(&self) -> Vec<Action> {
+    pub(crate) fn flushes(&self) -> Vec<Action> {
         self.state.disks.keys().map(|disk| Action::Flush { disk: *disk }).collect()
     }
 
-    pub(super) fn label_phase(&self, id: DiskId) -> Vec<Action> {
+    pub(crate) fn label_phase(&self, id: DiskId) -> Vec<Action> {
         label_writes(&self.state, id)
     }
 }

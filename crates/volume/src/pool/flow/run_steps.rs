@@ -1,0 +1,122 @@
+//! A pool's steps, as pieces: metadata, erased blocks, and copies, of which few are in memory at a time.
+
+use crate::pool::flow::core::Flow;
+use crate::pool::flow::steps::BlockCopy;
+use crate::pool::flow::steps::COPIES_MAX;
+use crate::pool::flow::steps::CopyJob;
+use crate::pool::flow::steps::STEPS_MAX;
+use crate::pool::flow::values::ChargeTo;
+use crate::pool::flow::values::CopyId;
+use crate::pool::flow::values::Fault;
+use crate::pool::flow::values::Owner;
+use crate::pool::flow::values::Work;
+use crate::pool::limits::BLOCK_SECTORS;
+use crate::pool::operation::script::{Action, StepId};
+
+impl Flow {
+    /// Gives the pool's steps out, as far as there may be more of them. Says whether there were any.
+    pub(crate) fn give_out(&mut self) -> bool {
+        let mut some = false;
+        while self.steps.owners.len() < STEPS_MAX {
+            let Some((step, ticket, action)) = self.pool.step() else { break };
+            some = true;
+            self.steps.owners.insert(step, ticket);
+            let payer = ticket.and_then(|ticket| self.tickets.get(&ticket));
+            let payer = payer.map_or(ChargeTo::Metadata, |under| under.payer);
+            let owner = Owner::Step(step);
+            match action {
+                Action::Write { disk, extent, bytes } => {
+                    self.issue(owner, disk, ChargeTo::Metadata, Work::Metadata { extent, bytes });
+                }
+                Action::Flush { disk } => self.issue(owner, disk, ChargeTo::Metadata, Work::Flush),
+                Action::Erase { placed } => {
+                    self.issue(owner, placed.disk, payer, Work::Erase { extent: placed.extent });
+                }
+                Action::Copy { from, to } => {
+                    let (source, target) = (from.disk, to.disk);
+                    let (from, to) = (from.extent, to.extent);
+                    let job = CopyJob { payer, source, target, from, to, running: 0, well: true };
+                    self.steps.jobs.insert(step, job);
+                    self.steps.waiting.push_back(step);
+                }
+            }
+        }
+        self.copy();
+        some
+    }
+
+    /// Begins copies, as far as there may be more of them; each job has one at a time before any has two.
+    fn copy(&mut self) {
+        while self.steps.copies.len() < COPIES_MAX
+            && let Some(step) = self.steps.waiting.pop_front()
+        {
+            let Some(job) = self.steps.jobs.get_mut(&step) else { continue };
+            let (from, more) = job.from.split_at(BLOCK_SECTORS);
+            let (to, behind) = job.to.split_at(BLOCK_SECTORS);
+            (job.from, job.to) = (more, behind);
+            job.running += 1;
+            let (source, payer) = (job.source, job.payer);
+            if !more.is_empty() {
+                self.steps.waiting.push_back(step);
+            }
+            let copy = CopyId(self.steps.numbers);
+            self.steps.numbers += 1;
+            self.steps.copies.insert(copy, BlockCopy { step, to });
+            self.issue(Owner::Load(copy), source, payer, Work::Load { copy, extent: from });
+        }
+    }
+
+    /// What was to be copied is read, or not.
+    pub(crate) fn loaded(&mut self, id: CopyId, end: Result<(), Fault>) {
+        let BlockCopy { step, to } = self.steps.copies[&id];
+        let job = &self.steps.jobs[&step];
+        let (target, payer) = (job.target, job.payer);
+        if end.is_err() {
+            return self.stored(id, end);
+        }
+        self.issue(Owner::Store(id), target, payer, Work::Store { copy: id, extent: to });
+    }
+
+    /// A copy is written, or came to nothing.
+    pub(crate) fn stored(&mut self, id: CopyId, end: Result<(), Fault>) {
+        let BlockCopy { step, .. } = self.steps.copies.remove(&id).expect("a copy ends once");
+        let job = self.steps.jobs.get_mut(&step).expect("a job outlives its copies");
+        job.running -= 1;
+        if let Err(fault) = end {
+            job.well = false;
+            // What is not begun stays undone.
+            (job.from, _) = job.from.split_at(units::Sectors::ZERO);
+            self.steps.waiting.retain(|other| *other != step);
+            self.blame(step, fault);
+        }
+        let job = &self.steps.jobs[&step];
+        if job.running == 0 && job.from.is_empty() {
+            let well = job.well;
+            self.steps.jobs.remove(&step);
+            self.end_step(step, well);
+        }
+        self.copy();
+    }
+
+    /// A step of one piece has ended.
+    pub(crate) fn stepped(&mut self, step: StepId, end: Result<(), Fault>) {
+        if let Err(fault) = end {
+            self.blame(step, fault);
+        }
+        self.end_step(step, end.is_ok());
+    }
+
+    fn end_step(&mut self, step: StepId, well: bool) {
+        self.steps.owners.remove(&step);
+        self.pool.done(step, well);
+        self.stirred = true;
+    }
+
+    /// Remembers why an operation came to nothing.
+    fn blame(&mut self, step: StepId, fault: Fault) {
+        let ticket = self.steps.owners.get(&step).copied().flatten();
+        if let Some(under) = ticket.and_then(|ticket| self.tickets.get_mut(&ticket)) {
+            under.fault.get_or_insert(fault);
+        }
+    }
+}

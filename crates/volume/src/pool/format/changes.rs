@@ -1,0 +1,162 @@
+//! The bytes of changes: the body of a record in the log.
+
+use crate::location::DiskId;
+use crate::pool::format::codec::{Malformed, Reader, Writer};
+use crate::pool::format::image::{
+    layout_code, layout_of, read_disks, read_name, read_run, write_disks, write_name, write_run,
+    zone_code, zone_of,
+};
+use crate::pool::limits::EXTENTS_MAX;
+use crate::pool::names::{Blocks, DiskUid, PoolVolumeId};
+use crate::pool::state::change::Change;
+use crate::pool::state::volume::{Disk, Volume};
+
+/// The bytes of changes, as the body of a record.
+pub(crate) fn encode(changes: &[Change]) -> Vec<u8> {
+    let mut out = Writer::default();
+    out.count(changes.len());
+    for change in changes {
+        write_change(change, &mut out);
+    }
+    out.0
+}
+
+/// The changes in the body of a record.
+pub(crate) fn decode(body: &[u8]) -> Result<Vec<Change>, Malformed> {
+    let mut from = Reader::new(body);
+    let count = from.count(EXTENTS_MAX, "more changes than extents")?;
+    let changes = (0..count).map(|_| read_change(&mut from)).collect::<Result<_, _>>()?;
+    if from.is_empty() { Ok(changes) } else { Err(from.refuse("more than its changes")) }
+}
+
+fn write_change(change: &Change, out: &mut Writer) {
+    match change {
+        Change::Create { id, volume } => {
+            out.u8(1);
+            out.u32(id.0);
+            out.u32(volume.size.0);
+            out.u8(layout_code(volume.layout));
+            out.u8(zone_code(volume.zone));
+            out.u8(u8::from(volume.thin));
+            out.u64(volume.seed);
+            write_name(out, &volume.name);
+            write_disks(out, &volume.disks);
+        }
+        Change::Resize { id, size } => {
+            out.u8(2);
+            out.u32(id.0);
+            out.u32(size.0);
+        }
+        Change::Remove { id } => {
+            out.u8(3);
+            out.u32(id.0);
+        }
+        Change::Map { id, column, run } => {
+            out.u8(4);
+            out.u32(id.0);
+            out.u32(*column);
+            write_run(out, *run);
+        }
+        Change::Unmap { id, column, row, rows } => {
+            out.u8(5);
+            out.u32(id.0);
+            out.u32(*column);
+            out.u32(*row);
+            out.u32(*rows);
+        }
+        Change::Snapshot { id, origin, name } => {
+            out.u8(6);
+            out.u32(id.0);
+            out.u32(origin.0);
+            write_name(out, name);
+        }
+        Change::RollBack { snapshot } => {
+            out.u8(7);
+            out.u32(snapshot.0);
+        }
+        Change::SetPlacement { id, zone, disks } => {
+            out.u8(8);
+            out.u32(id.0);
+            out.u8(zone_code(*zone));
+            write_disks(out, disks);
+        }
+        Change::AddDisk { number, disk } => {
+            out.u8(9);
+            out.u32(number.0);
+            write_disk(out, disk);
+        }
+        Change::SetDraining { number, draining } => {
+            out.u8(10);
+            out.u32(number.0);
+            out.u8(u8::from(*draining));
+        }
+        Change::RemoveDisk { number } => {
+            out.u8(11);
+            out.u32(number.0);
+        }
+        Change::SetAlarm { percent } => {
+            out.u8(12);
+            out.u8(*percent);
+        }
+    }
+}
+
+fn read_change(from: &mut Reader<'_>) -> Result<Change, Malformed> {
+    let tag = from.u8()?;
+    Ok(match tag {
+        1 => Change::Create { id: PoolVolumeId(from.u32()?), volume: read_plan(from)? },
+        2 => Change::Resize { id: PoolVolumeId(from.u32()?), size: Blocks(from.u32()?) },
+        3 => Change::Remove { id: PoolVolumeId(from.u32()?) },
+        4 => {
+            Change::Map { id: PoolVolumeId(from.u32()?), column: from.u32()?, run: read_run(from)? }
+        }
+        5 => Change::Unmap {
+            id: PoolVolumeId(from.u32()?),
+            column: from.u32()?,
+            row: from.u32()?,
+            rows: from.u32()?,
+        },
+        6 => Change::Snapshot {
+            id: PoolVolumeId(from.u32()?),
+            origin: PoolVolumeId(from.u32()?),
+            name: read_name(from)?,
+        },
+        7 => Change::RollBack { snapshot: PoolVolumeId(from.u32()?) },
+        8 => Change::SetPlacement {
+            id: PoolVolumeId(from.u32()?),
+            zone: zone_of(from)?,
+            disks: read_disks(from)?,
+        },
+        9 => Change::AddDisk { number: DiskId(from.u32()?), disk: read_disk(from)? },
+        10 => Change::SetDraining { number: DiskId(from.u32()?), draining: flag(from)? },
+        11 => Change::RemoveDisk { number: DiskId(from.u32()?) },
+        12 => Change::SetAlarm { percent: from.u8()? },
+        _ => return Err(from.refuse("a change of an unknown kind (1 to 12)")),
+    })
+}
+
+fn flag(from: &mut Reader<'_>) -> Result<bool, Malformed> {
+    match from.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(from.refuse("a flag that is neither 0 nor 1")),
+    }
+}
+
+fn write_disk(out: &mut Writer, disk: &Disk) {
+    out.bytes(&disk.uid.0);
+    out.u32(disk.blocks);
+    out.u32(disk.fast_end);
+}
+
+fn read_disk(from: &mut Reader<'_>) -> Result<Disk, Malformed> {
+    let (uid, blocks, fast_end) = (DiskUid(from.array()?), from.u32()?, from.u32()?);
+    Ok(Disk { uid, blocks, fast_end, draining: false })
+}
+
+fn read_plan(from: &mut Reader<'_>) -> Result<Volume, Malformed> {
+    let size = Blocks(from.u32()?);
+    let (layout, zone, thin) = (layout_of(from)?, zone_of(from)?, flag(from)?);
+    let (seed, name, disks) = (from.u64()?, read_name(from)?, read_disks(from)?);
+    Ok(Volume { name, size, layout, zone, thin, seed, disks, origin: None, columns: Vec::new() })
+}

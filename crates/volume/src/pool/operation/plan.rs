@@ -1,0 +1,49 @@
+//! What an operation comes to: changes, and the actions that prepare them.
+
+use crate::location::DiskId;
+use crate::pool::names::{BlockExtent, DiskUid};
+use crate::pool::operation::refusal::Refusal;
+use crate::pool::operation::script::Action;
+use crate::pool::state::change::Change;
+use crate::pool::state::metadata::State;
+use crate::pool::state::volume::Disk;
+
+/// What an operation comes to.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) changes: Vec<Change>,
+    pub(crate) phases: Vec<Vec<Action>>,
+    pub(crate) holds: Vec<BlockExtent>,
+}
+
+impl Plan {
+    pub(crate) fn of(changes: Vec<Change>) -> Self {
+        Self { changes, ..Self::default() }
+    }
+
+    /// These actions, then flushes of the disks that they wrote to.
+    pub(crate) fn prepare(&mut self, actions: Vec<Action>) {
+        let mut disks: Vec<DiskId> = self.holds.iter().map(|place| place.disk).collect();
+        disks.sort_unstable();
+        disks.dedup();
+        let flushes = disks.into_iter().map(|disk| Action::Flush { disk });
+        self.phases = vec![actions, flushes.collect()];
+    }
+}
+
+/// What a disk that joins becomes.
+pub(crate) fn new_disk(
+    state: &State,
+    uid: DiskUid,
+    blocks: u32,
+) -> Result<(DiskId, Disk), Refusal> {
+    let first = state.geometry.first_block();
+    if blocks < first + 2 {
+        return Err(Refusal::TooSmall { blocks: first + 2 });
+    }
+    if state.disks.values().any(|disk| disk.uid == uid) {
+        return Err(Refusal::Known);
+    }
+    let fast_end = state.geometry.fast_end(blocks);
+    Ok((DiskId(state.next_disk), Disk { uid, blocks, fast_end, draining: false }))
+}

@@ -1,0 +1,238 @@
+//! What changes do to a pool's metadata.
+
+use crate::location::DiskId;
+use crate::pool::limits::{DISKS_MAX, SNAPSHOTS_MAX, VOLUME_BLOCKS_MAX, VOLUMES_MAX};
+use crate::pool::names::{BlockExtent, Blocks, Layout, PoolVolumeId};
+use crate::pool::state::change::Change;
+use crate::pool::state::extent_map::{ExtentMap, Mapping};
+use crate::pool::state::metadata::State;
+use crate::pool::state::volume::{Disk, Volume};
+
+/// What changes did to the disks' blocks.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    pub(crate) gained: Vec<BlockExtent>,
+    pub(crate) lost: Vec<BlockExtent>,
+}
+
+impl Effects {
+    fn lose(&mut self, runs: impl IntoIterator<Item = Mapping>) {
+        self.lost.extend(runs.into_iter().map(|run| run.place));
+    }
+
+    fn gain(&mut self, runs: impl IntoIterator<Item = Mapping>) {
+        self.gained.extend(runs.into_iter().map(|run| run.place));
+    }
+}
+
+impl State {
+    /// Goes through one change.
+    pub(crate) fn apply(
+        &mut self,
+        change: &Change,
+        effects: &mut Effects,
+    ) -> Result<(), &'static str> {
+        match change {
+            Change::Create { id, volume } => self.create(*id, volume),
+            Change::Resize { id, size } => self.resize(*id, *size, effects),
+            Change::Remove { id } => self.remove(*id, effects),
+            Change::Map { id, column, run } => self.lay(*id, *column, *run, effects),
+            Change::Unmap { id, column, row, rows } => {
+                let map = self.column(*id, *column)?;
+                effects.lose(map.remove(*row, *rows));
+                Ok(())
+            }
+            Change::Snapshot { id, origin, name } => self.snapshot(*id, *origin, name, effects),
+            Change::RollBack { snapshot } => self.roll_back(*snapshot, effects),
+            Change::SetPlacement { id, zone, disks } => {
+                if disks.iter().any(|disk| !self.disks.contains_key(disk)) {
+                    return Err("lays a volume on a disk that is not there");
+                }
+                let volume = self.volumes.get_mut(id).ok_or("names a volume that is not there")?;
+                if disks.is_empty()
+                    || (volume.layout == Layout::Stripe && disks.len() != volume.disks.len())
+                {
+                    return Err("has as many disks as a stripe has columns");
+                }
+                (volume.zone, volume.disks) = (*zone, disks.clone());
+                Ok(())
+            }
+            Change::AddDisk { number, disk } => self.add_disk(*number, *disk),
+            Change::SetDraining { number, draining } => {
+                let disk = self.disks.get_mut(number).ok_or("names a disk that is not there")?;
+                disk.draining = *draining;
+                Ok(())
+            }
+            Change::RemoveDisk { number } => {
+                let used = self.volumes.values().any(|volume| {
+                    volume.disks.contains(number) || volume.places().any(|at| at.disk == *number)
+                });
+                if used {
+                    return Err("removes a disk that volumes lie on");
+                }
+                self.disks.remove(number).map(drop).ok_or("names a disk that is not there")
+            }
+            Change::SetAlarm { percent } if *percent <= 100 => {
+                self.alarm = *percent;
+                Ok(())
+            }
+            Change::SetAlarm { .. } => Err("has an alarm beyond 100 %"),
+        }
+    }
+
+    fn column(&mut self, id: PoolVolumeId, column: u32) -> Result<&mut ExtentMap, &'static str> {
+        let volume = self.volumes.get_mut(&id).ok_or("names a volume that is not there")?;
+        volume.columns.get_mut(column as usize).ok_or("names a column that is not there")
+    }
+
+    fn admit(&mut self, id: PoolVolumeId, name: &str) -> Result<(), &'static str> {
+        if id.0 != self.next_volume {
+            return Err("gives a volume another number than the next");
+        }
+        if self.named(name).is_some() {
+            return Err("gives a name twice");
+        }
+        if self.volumes.len() >= VOLUMES_MAX {
+            return Err("makes more volumes than a pool has");
+        }
+        self.next_volume = self.next_volume.checked_add(1).ok_or("numbers too many volumes")?;
+        Ok(())
+    }
+
+    fn create(&mut self, id: PoolVolumeId, volume: &Volume) -> Result<(), &'static str> {
+        if volume.disks.is_empty() || volume.disks.iter().any(|disk| !self.disks.contains_key(disk))
+        {
+            return Err("lays a volume on a disk that is not there");
+        }
+        if volume.size.0 == 0 || volume.size.0 > VOLUME_BLOCKS_MAX {
+            return Err("gives a volume a size beyond the limits");
+        }
+        self.admit(id, &volume.name)?;
+        let columns = if volume.layout == Layout::Stripe { volume.disks.len() } else { 1 };
+        let columns = vec![ExtentMap::default(); columns];
+        self.enter(id, Volume { columns, ..volume.clone() });
+        Ok(())
+    }
+
+    fn resize(
+        &mut self,
+        id: PoolVolumeId,
+        size: Blocks,
+        effects: &mut Effects,
+    ) -> Result<(), &'static str> {
+        let volume = self.volumes.get_mut(&id).ok_or("names a volume that is not there")?;
+        if size.0 == 0 || size.0 > VOLUME_BLOCKS_MAX {
+            return Err("gives a volume a size beyond the limits");
+        }
+        for column in 0..volume.columns.len() {
+            let kept = volume.rows(column, 0, size.0).end;
+            effects.lose(volume.columns[column].remove(kept, u32::MAX - kept));
+        }
+        volume.size = size;
+        Ok(())
+    }
+
+    fn remove(&mut self, id: PoolVolumeId, effects: &mut Effects) -> Result<(), &'static str> {
+        if self.snapshots(id).next().is_some() {
+            return Err("removes a volume that has snapshots");
+        }
+        let volume = self.strike(id).ok_or("names a volume that is not there")?;
+        effects.lost.extend(volume.places());
+        Ok(())
+    }
+
+    fn lay(
+        &mut self,
+        id: PoolVolumeId,
+        column: u32,
+        run: Mapping,
+        effects: &mut Effects,
+    ) -> Result<(), &'static str> {
+        let disk = self.disks.get(&run.disk()).ok_or("lays a block on a disk that is not there")?;
+        let data = self.data(disk);
+        let end = run.place.block.checked_add(run.place.len);
+        if run.place.block < data.start || end.is_none_or(|end| end > data.end) {
+            return Err("lays a block outside its disk");
+        }
+        let volume = self.volumes.get(&id).ok_or("names a volume that is not there")?;
+        let rows = volume.rows(column as usize, 0, volume.size.0);
+        let end = run.row.checked_add(run.place.len);
+        if run.place.len == 0 || end.is_none_or(|end| end > rows.end) {
+            return Err("lays a block behind its volume's end");
+        }
+        let map = self.column(id, column)?;
+        effects.lose(map.remove(run.row, run.place.len));
+        map.insert(run);
+        effects.gain([run]);
+        Ok(())
+    }
+
+    fn snapshot(
+        &mut self,
+        id: PoolVolumeId,
+        origin: PoolVolumeId,
+        name: &str,
+        effects: &mut Effects,
+    ) -> Result<(), &'static str> {
+        if self.snapshots(origin).count() >= SNAPSHOTS_MAX {
+            return Err("makes more snapshots than a volume has");
+        }
+        let volume = self.volumes.get(&origin).ok_or("names a volume that is not there")?;
+        if volume.origin.is_some() {
+            return Err("makes a snapshot of a snapshot");
+        }
+        let snapshot = Volume { name: name.to_owned(), origin: Some(origin), ..volume.clone() };
+        self.admit(id, name)?;
+        effects.gained.extend(snapshot.places());
+        self.enter(id, snapshot);
+        Ok(())
+    }
+
+    fn roll_back(
+        &mut self,
+        snapshot: PoolVolumeId,
+        effects: &mut Effects,
+    ) -> Result<(), &'static str> {
+        let from = self.volumes.get(&snapshot).ok_or("names a snapshot that is not there")?;
+        let origin = from.origin.ok_or("rolls back to what is no snapshot")?;
+        let (columns, size) = (from.columns.clone(), from.size);
+        effects.gained.extend(from.places());
+        let volume =
+            self.volumes.get_mut(&origin).ok_or("rolls back a volume that is not there")?;
+        effects.lost.extend(volume.places());
+        (volume.columns, volume.size) = (columns, size);
+        Ok(())
+    }
+
+    fn add_disk(&mut self, number: DiskId, disk: Disk) -> Result<(), &'static str> {
+        if number.0 != self.next_disk {
+            return Err("gives a disk another number than the next");
+        }
+        let data = self.geometry.first_block()..disk.blocks.saturating_sub(1);
+        if data.is_empty() || disk.fast_end < data.start || disk.fast_end > data.end {
+            return Err("adds a disk of an impossible size");
+        }
+        if self.disks.len() >= DISKS_MAX {
+            return Err("makes more disks than a pool has");
+        }
+        if self.disks.values().any(|other| other.uid == disk.uid) {
+            return Err("adds a disk twice");
+        }
+        self.next_disk = self.next_disk.checked_add(1).ok_or("numbers too many disks")?;
+        self.disks.insert(number, disk);
+        Ok(())
+    }
+
+    /// The same after `changes`, one step further.
+    ///
+    /// # Errors
+    /// What of them is impossible here; the state is of no use then.
+    pub(crate) fn advance(&mut self, changes: &[Change]) -> Result<Effects, &'static str> {
+        let mut effects = Effects::default();
+        for change in changes {
+            self.apply(change, &mut effects)?;
+        }
+        self.sequence += 1;
+        Ok(effects)
+    }
+}
