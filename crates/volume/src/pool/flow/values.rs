@@ -5,11 +5,7 @@ use std::sync::Arc;
 use units::{Extent, Op, Sectors};
 
 use crate::location::DiskId;
-#[cfg(doc)]
-use crate::pool::flow::core::Flow;
 use crate::pool::names::PoolVolumeId;
-#[cfg(doc)]
-use crate::pool::operation::kinds::Operation;
 use crate::pool::operation::machine::Failure;
 use crate::pool::operation::refusal::Refusal;
 use crate::pool::operation::script::StepId;
@@ -91,12 +87,12 @@ pub enum Work {
     },
 }
 
-/// One command to one disk. [`Flow::done`] wants to know its end.
+/// One command to one disk. [`Flow::done`](crate::pool::Flow::done) wants to know its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// Its number.
     pub id: PieceId,
-    /// To which disk. One that [`Flow::pool`]'s state does not have yet is [`Flow::joining`].
+    /// To which disk. One that [`Flow::pool`](crate::pool::Flow::pool)'s state does not have yet is [`Flow::joining`](crate::pool::Flow::joining).
     pub disk: DiskId,
     /// On whose account.
     pub payer: ChargeTo,
@@ -107,11 +103,11 @@ pub struct Piece {
 /// What a flow wants of its world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Do this, and say [`Flow::done`].
+    /// Do this, and say [`Flow::done`](crate::pool::Flow::done).
     Issue(Piece),
     /// A request has ended. Sectors of a read for which there was no piece are zeroes.
     Answer(PoolRequestId, Result<(), Fault>),
-    /// A change has ended. After [`Operation::RemoveDisk`] no piece to that disk is under way.
+    /// A change has ended. After [`Operation::RemoveDisk`](crate::pool::Operation::RemoveDisk) no piece to that disk is under way.
     Ended(ChangeId, ChangeOutcome),
 }
 
