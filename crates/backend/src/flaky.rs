@@ -46,7 +46,15 @@ impl RandomFaults {
     /// The disk, which fails so often from now on.
     pub fn new(disk: Box<dyn Disk>, odds: FaultRates) -> Self {
         let (stalled, failed) = (VecDeque::new(), VecDeque::new());
-        Self { disk, odds, rng: WeylRng::new(odds.seed), taken: 0, stalled, failed, doomed: Vec::new() }
+        Self {
+            disk,
+            odds,
+            rng: WeylRng::new(odds.seed),
+            taken: 0,
+            stalled,
+            failed,
+            doomed: Vec::new(),
+        }
     }
 
     fn begin(&mut self, job: Job, now: Instant) {

@@ -1,8 +1,8 @@
 //! A record's blocks: bytes with their length and a checksum that also covers the block before, so that none can be missing
 //! or out of place without being noticed.
 
-use units::Instant;
 use checksum::crc64;
+use units::Instant;
 
 use crate::code::Coded;
 use crate::entry::{self, Entry, Last};

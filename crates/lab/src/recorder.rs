@@ -18,7 +18,7 @@ use engine::{Contract, PolicyName};
 use nbd::Address;
 use nbd::client::{Client, Receiver, Sender};
 use serde::Serialize;
-use sim::{SeededRng, Generator};
+use sim::{Generator, SeededRng};
 use stats::SCHEMA;
 use units::{Bytes, Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 

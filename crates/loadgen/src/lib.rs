@@ -10,7 +10,7 @@ use config::{Requests, Workload};
 use daemon::Clock;
 use nbd::Address;
 use nbd::client::{Client, Receiver, Sender};
-use sim::{SeededRng, Generator};
+use sim::{Generator, SeededRng};
 use stats::Latency;
 use units::{Duration, Instant, Op, Operation};
 

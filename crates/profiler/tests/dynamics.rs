@@ -11,7 +11,7 @@ use config::{drives, profile};
 use drive::{AnyModel, Model};
 use drive_profile::findings::Findings;
 use judged::dynamics::{missed_of_buffers, missed_of_chunks, true_range, worst, worst_of_writes};
-use sim::{BenchTarget, SeededRng, Lateness};
+use sim::{BenchTarget, Lateness, SeededRng};
 use spindle_profiler::CHUNK_STEPS;
 use spindle_profiler::dynamics::{self};
 use spindle_profiler::{Bench, Budget, Progress};

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use config::drives;
 use drive_profile::findings::{Findings, Spindle, Stage};
 use drive_profile::findings::{LimitedQuantity, RotationTest, RotationVerdict};
-use sim::{BenchTarget, SeededRng, Lateness};
+use sim::{BenchTarget, Lateness, SeededRng};
 use spindle_profiler::flash::measure;
 use spindle_profiler::test_rotation;
 use spindle_profiler::{

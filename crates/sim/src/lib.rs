@@ -25,9 +25,9 @@ mod source;
 mod workload;
 
 pub use bench_target::{BenchTarget, Lateness};
-pub use rng::SeededRng;
 pub use non_preemptible::NonPreemptible;
 pub use oracle::OracleCounts;
+pub use rng::SeededRng;
 pub use run::{Report, TraceReport};
 pub use simulation::{Simulation, VolumeView};
 pub use workload::Generator;

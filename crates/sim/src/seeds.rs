@@ -10,7 +10,7 @@ use std::path::Path;
 use config::Plan;
 use units::{Instant, Share};
 
-use crate::{SeededRng, Report, Simulation};
+use crate::{Report, SeededRng, Simulation};
 
 /// The random-number stream of generated scenarios; the workloads' streams count from zero.
 const STREAM: u64 = u64::MAX;
@@ -118,7 +118,11 @@ fn generate_disk(rng: &mut SeededRng, text: &mut String, disk: u64) -> Shares {
 }
 
 /// Generates a disk on which requests have deadlines.
-fn generate_deadlines(rng: &mut SeededRng, text: &mut String, (disk, drive): (u64, &str)) -> Shares {
+fn generate_deadlines(
+    rng: &mut SeededRng,
+    text: &mut String,
+    (disk, drive): (u64, &str),
+) -> Shares {
     let policy = one_of(rng, &["edf", "lst", "delta-l", "delta-l", "delta-star", "delta-star"]);
     let period = one_of(rng, &[1_000, 3_000]);
     let _ = writeln!(

@@ -154,7 +154,9 @@ impl Simulation {
             plan.volumes.iter().map(|volume| Volume::new(volume, &mut disks)).collect();
         let loads: Vec<Load> = (0..)
             .zip(&plan.workloads)
-            .map(|(stream, workload)| Load::new(workload, &volumes, SeededRng::new(plan.seed, stream)))
+            .map(|(stream, workload)| {
+                Load::new(workload, &volumes, SeededRng::new(plan.seed, stream))
+            })
             .collect();
         let mut events = EventQueue::new();
         for (index, load) in loads.iter().enumerate() {

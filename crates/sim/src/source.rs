@@ -7,7 +7,7 @@ use trace::TraceError;
 use units::{Duration, Instant, Operation, Sectors};
 
 use crate::replay::Replay;
-use crate::{SeededRng, Generator, TraceReport};
+use crate::{Generator, SeededRng, TraceReport};
 
 /// A workload's requests.
 #[derive(Debug)]

@@ -118,8 +118,9 @@ fn whatever_ends_a_daemon_what_it_acknowledged_is_kept_and_no_request_goes_unans
     let mut dice = SeededRng::new(seed, 0);
     let scratch = Scratch::new();
     let plan = scratch.write("plan.toml", PLAN);
-    let part =
-        |(number, stream)| Range::new(VOLUMES[number / 2], number % 2, SeededRng::new(seed, stream));
+    let part = |(number, stream)| {
+        Range::new(VOLUMES[number / 2], number % 2, SeededRng::new(seed, stream))
+    };
     let mut ranges: Vec<Range> = (0..2 * VOLUMES.len()).zip(1..).map(part).collect();
     #[expect(clippy::disallowed_methods, reason = "a soak lasts as long as it was asked to")]
     let since = Instant::now();
