@@ -5,14 +5,14 @@ use units::{Duration, Instant, Sectors};
 
 use crate::bench::{Bench, StopReason};
 use crate::cache::firmware_policies;
-use crate::cache::hit_timing::{self, Hits};
+use crate::cache::hit_timing::{self, HitTime};
 use crate::cache::read_buffer::{self, Memory};
 use crate::cache::write_buffer;
 use crate::estimate::number::ns;
 use crate::host_path::idle_latency;
-use crate::mechanics::overheads::{self, Base, Own};
+use crate::mechanics::overheads::{self, TrackDelay, ZeroDistance};
 use crate::mechanics::prediction;
-use crate::mechanics::prober::{Errand, Prober};
+use crate::mechanics::prober::{ProbeKind, Prober};
 use crate::mechanics::seeks::Curve;
 use crate::mechanics::write_seeks;
 use crate::throughput::chunks::{FILLED_MAX, chunks};
@@ -87,7 +87,7 @@ pub fn measure(bench: &mut Bench<'_>, map: &Profile) -> Result<(), StopReason> {
         base: 0.0,
         writes: None,
         writes_timed: false,
-        own: Own::default(),
+        own: TrackDelay::default(),
     };
     let acquiring = run.time(Stage::Seeks);
     run.prober.bench.begin(Stage::Seeks, acquiring);
@@ -103,7 +103,7 @@ pub fn measure(bench: &mut Bench<'_>, map: &Profile) -> Result<(), StopReason> {
         run.path();
         run.chunks_of_bands();
         run.prober.bench.drain();
-        run.prober.lose();
+        run.prober.clear_head_position();
         match ended {
             Ok(()) => run.prober.bench.findings.finish(stage),
             Err(StopReason::OutOfTime) if run.prober.bench.has_time() => {
@@ -120,14 +120,14 @@ pub fn measure(bench: &mut Bench<'_>, map: &Profile) -> Result<(), StopReason> {
 struct Run<'a, 'b> {
     prober: Prober<'a, 'b>,
     began: Instant,
-    hits: Option<Hits>,
-    writes: Option<Hits>,
+    hits: Option<HitTime>,
+    writes: Option<HitTime>,
     /// Whether it is known if there are any.
     writes_timed: bool,
     /// What a read over no distance takes, in ns.
     base: f64,
     /// What is known of the phase of the disk's last track.
-    own: Own,
+    own: TrackDelay,
 }
 
 impl Run<'_, '_> {
@@ -181,7 +181,7 @@ impl Run<'_, '_> {
         let path = found.path.map_or(0.0, |path| ns(path.value));
         let line = |overhead: Option<Figure<Duration>>, sector: Option<Figure<Duration>>| {
             let (overhead, sector) = (overhead?, sector?);
-            Some(Hits {
+            Some(HitTime {
                 overhead: ns(overhead.value) + path,
                 sector: ns(sector.value),
                 errors: (ns(overhead.spread), ns(sector.spread)),
@@ -224,9 +224,9 @@ impl Run<'_, '_> {
         found.seek = overheads::seek_command(&mut self.prober)?;
         self.prober.bench.findings.dynamics.overheads = found;
         self.silence()?;
-        let mut base = self.base_of(Errand::Read);
+        let mut base = self.base_of(ProbeKind::Read);
         base.find(&mut self.prober, overheads::PROBES_FIRST)?;
-        found.head_switch = overheads::head_switch(&mut self.prober, Errand::Read, &base)?;
+        found.head_switch = overheads::head_switch(&mut self.prober, ProbeKind::Read, &base)?;
         self.prober.bench.findings.dynamics.overheads = found;
         self.habits()?;
         let facts = *self.prober.bench.facts();
@@ -252,11 +252,11 @@ impl Run<'_, '_> {
     }
 
     fn forced_writes(&mut self) -> Result<(), StopReason> {
-        let mut base = self.base_of(Errand::ForcedWrite);
+        let mut base = self.base_of(ProbeKind::ForcedWrite);
         base.find(&mut self.prober, overheads::PROBES)?;
         let mut found = self.prober.bench.findings.dynamics.overheads;
         found.write = base.figure();
-        let switch = overheads::head_switch(&mut self.prober, Errand::ForcedWrite, &base)?;
+        let switch = overheads::head_switch(&mut self.prober, ProbeKind::ForcedWrite, &base)?;
         found.head_switch_write = switch;
         self.prober.bench.findings.dynamics.overheads = found;
         self.seeks_before_writes(&base)
@@ -282,7 +282,7 @@ impl Run<'_, '_> {
     fn silence(&mut self) -> Result<(), StopReason> {
         let Some(memory) = self.prober.bench.findings.dynamics.read_buffer else { return Ok(()) };
         if self.prober.silence.is_none() && !self.prober.bench.facts().seeks {
-            let silent = overheads::SILENT_PART * self.prober.spindle.period();
+            let silent = overheads::SILENT_PART * self.prober.rotation.period();
             let more = idle_latency::after(&mut self.prober, silent, memory.ahead.value)?;
             self.prober.silence = Some(more);
         }
@@ -290,14 +290,14 @@ impl Run<'_, '_> {
     }
 
     /// What a way of no distance takes, with all that comes before the arm moves: to be measured.
-    fn base_of(&self, errand: Errand) -> Base {
+    fn base_of(&self, kind: ProbeKind) -> ZeroDistance {
         let memory = self.prober.bench.findings.dynamics.read_buffer;
         let segments = memory.map_or(SEGMENTS_FIRST, |memory| memory.segments.value);
-        let bus = self.writes.or(self.hits).filter(|_| errand == Errand::ForcedWrite);
+        let bus = self.writes.or(self.hits).filter(|_| kind == ProbeKind::ForcedWrite);
         // The heads may be there before the data is, which comes over the bus.
         let data = bus
-            .map_or(0.0, |hits| hits.sector * crate::estimate::number::part(self.prober.block().0));
-        Base::new(&self.prober, errand, segments, data).knowing(self.own)
+            .map_or(0.0, |hits| hits.sector * crate::estimate::number::real(self.prober.block().0));
+        ZeroDistance::new(&self.prober, kind, segments, data).knowing(self.own)
     }
 
     /// What the path takes, as far as it was timed.
@@ -310,7 +310,7 @@ impl Run<'_, '_> {
     fn seeks(&mut self) -> Result<(), StopReason> {
         let cylinders = self.prober.profile.cylinders;
         self.silence()?;
-        let mut base = self.base_of(Errand::Read);
+        let mut base = self.base_of(ProbeKind::Read);
         base.find(&mut self.prober, overheads::PROBES_FIRST)?;
         if let Some(base) = base.estimate() {
             self.base = base.time;
@@ -328,7 +328,7 @@ impl Run<'_, '_> {
             let note = format!("seeks: of {cylinders} cylinders, as far as the map goes");
             self.prober.bench.findings.add_note(note);
         }
-        let mut curve = Curve::new(Errand::Read, self.base, quick);
+        let mut curve = Curve::new(ProbeKind::Read, self.base, quick);
         let ended = curve.measure(&mut self.prober, &mut base);
         self.prober.bench.findings.dynamics.seek = curve.seeks(cylinders);
         if ended == Err(StopReason::Interrupted) {
@@ -354,7 +354,7 @@ impl Run<'_, '_> {
     }
 
     /// Makes the curve sharper in time that nothing else needs.
-    fn spare(&mut self, curve: &mut Curve, base: &mut Base) -> Result<(), StopReason> {
+    fn spare(&mut self, curve: &mut Curve, base: &mut ZeroDistance) -> Result<(), StopReason> {
         let spare = self.left().saturating_sub(BEHIND);
         if spare == Duration::ZERO {
             return Ok(());
@@ -384,7 +384,7 @@ impl Run<'_, '_> {
         }
     }
 
-    fn seeks_before_writes(&mut self, base: &Base) -> Result<(), StopReason> {
+    fn seeks_before_writes(&mut self, base: &ZeroDistance) -> Result<(), StopReason> {
         let reads = self.prober.bench.findings.dynamics.seek.clone();
         let Some(reads) = reads else { return Ok(()) };
         let more = self.more(Stage::Overheads);

@@ -34,7 +34,7 @@ pub mod flash;
 mod host_path;
 mod layout;
 pub mod limits;
-mod measure_all;
+mod measure;
 mod mechanics;
 mod rate_limit;
 mod rotation;
@@ -43,7 +43,7 @@ mod throughput;
 
 pub use bench::{Bench, Budget, Progress, ProgressSink, StopReason, Timed};
 pub use layout::zones::geometry;
-pub use measure_all::measure;
+pub use measure::measure;
 pub use rotation::detection::test_rotation;
 pub use rotation::measure::rotation;
 pub use target::{Completion, Facts, Outcome, Tag, Target};

@@ -4,7 +4,7 @@
 use units::{Angle, Duration, Extent, Lba, Operation, Sectors, Share};
 
 use crate::bench::StopReason;
-use crate::estimate::number::{at, duration, median, ns, part, small, whole};
+use crate::estimate::number::{duration, instant_ns, median, ns, real, round, round_u32};
 use crate::mechanics::prober::Prober;
 use drive_profile::findings::Figure;
 
@@ -44,15 +44,15 @@ pub(crate) fn waits(
         }
         let Some(begun) = begin(prober)? else { continue };
         let Some(track) = prober.track_of(begun.start) else { continue };
-        let from = at(prober.bench.now()) + PASSES * base;
+        let from = instant_ns(prober.bench.now()) + PASSES * base;
         let (extent, pass) = prober.first_from(&track, from);
         let on = begun.end().0..begun.end().0 + ahead.0.saturating_sub(extent.len.0);
         if !on.contains(&extent.start.0) || pass - from > base * (1.0 - PASSES) / 2.0 {
             continue;
         }
         let took = ns(prober.bench.time(Operation::read(extent))?.took());
-        let served = took < base + prober.spindle.period() / 2.0;
-        prober.lose();
+        let served = took < base + prober.rotation.period() / 2.0;
+        prober.clear_head_position();
         if served { yes += 1 } else { no += 1 }
     }
     Ok((yes + no > ASKED / 2).then_some(yes > no))
@@ -61,15 +61,15 @@ pub(crate) fn waits(
 /// Reads a block in the first half of a track that is not in memory; nothing if it was.
 fn begin(prober: &mut Prober<'_, '_>) -> Result<Option<Extent>, StopReason> {
     let block = prober.block().0;
-    let anywhere = prober.anywhere(Sectors(block));
-    let Some(track) = prober.track_of(anywhere.start) else { return Ok(None) };
-    let into = whole(prober.draw()[1] * part(track.lbas.len.0) / 2.0);
+    let random = prober.random_extent(Sectors(block));
+    let Some(track) = prober.track_of(random.start) else { return Ok(None) };
+    let into = round(prober.draw()[1] * real(track.lbas.len.0) / 2.0);
     let start = (track.lbas.start.0 + into).div_ceil(block) * block;
     let extent = Extent::new(Lba(start), Sectors(block));
     if extent.end() > track.lbas.end() {
         return Ok(None);
     }
-    Ok(prober.visit(extent)?.then_some(extent))
+    Ok(prober.read_block(extent)?.then_some(extent))
 }
 
 /// Whether what was read out of memory is there to be read again.
@@ -81,9 +81,9 @@ pub(crate) fn keeps(prober: &mut Prober<'_, '_>) -> Result<Option<bool>, StopRea
         }
         let Some(begun) = begin(prober)? else { continue };
         let now = prober.bench.now();
-        prober.bench.wait_until(now + duration(2.0 * prober.spindle.period()));
+        prober.bench.wait_until(now + duration(2.0 * prober.rotation.period()));
         let behind = Extent::new(begun.end(), begun.len);
-        prober.lose();
+        prober.clear_head_position();
         let first = ns(prober.bench.time(Operation::read(behind))?.took());
         let again = ns(prober.bench.time(Operation::read(behind))?.took());
         if first >= prober.hit_most {
@@ -101,34 +101,34 @@ pub(crate) fn share(
     bus: Duration,
 ) -> Result<Option<Figure<Share>>, StopReason> {
     let block = prober.block().0;
-    let (bus, turn) = (ns(bus), prober.spindle.period());
+    let (bus, period) = (ns(bus), prober.rotation.period());
     // What media and bus take side by side is below a quarter of a turn and more, or there is nothing to be told.
     let (mut shares, mut apart) = (Vec::new(), Vec::new());
     let reads = if prober.bench.budget().quick { READS / 4 } else { READS };
     for _ in 0..reads {
-        let anywhere = prober.anywhere(Sectors(block));
-        let Some(track) = prober.track_of(anywhere.start) else { continue };
+        let random = prober.random_extent(Sectors(block));
+        let Some(track) = prober.track_of(random.start) else { continue };
         let len = (track.lbas.len.0 / TRACK_PART / block * block).min(LONGEST);
         let start = track.lbas.start.0.div_ceil(block) * block;
         let extent = Extent::new(Lba(start), Sectors(len));
         if len <= block || extent.end() > track.lbas.end() {
             continue;
         }
-        prober.lose();
+        prober.clear_head_position();
         let timed = prober.bench.time(Operation::read(extent))?;
         let spot = prober.profile.locate(extent.start);
-        let sector = prober.spindle.sweep(spot.sector);
+        let sector = prober.rotation.sweep(spot.sector);
         // When the read would have been seen complete if it ended with its first block.
-        let first = spot.angle + Angle(small(f64::from(spot.sector.0) * part(block)));
-        let first = prober.spindle.next(first, at(timed.submitted));
-        let rest = part(len - block);
+        let first = spot.angle + Angle(round_u32(f64::from(spot.sector.0) * real(block)));
+        let first = prober.rotation.next(first, instant_ns(timed.submitted));
+        let rest = real(len - block);
         let beside = rest * sector.max(bus);
-        let off = at(timed.completed) - first - beside + turn / 4.0;
-        let later = off - (off / turn).floor() * turn - turn / 4.0;
+        let off = instant_ns(timed.completed) - first - beside + period / 4.0;
+        let later = off - (off / period).floor() * period - period / 4.0;
         apart.push(later / (rest * sector.min(bus)));
-        shares.push((beside + later + part(block) * sector - rest * bus) / (part(len) * sector));
+        shares.push((beside + later + real(block) * sector - rest * bus) / (real(len) * sector));
     }
-    let samples = small(part(shares.len() as u64));
+    let samples = round_u32(real(shares.len() as u64));
     let (Some(middle), Some(apart)) = (median(shares.clone()), median(apart)) else {
         return Ok(None);
     };
@@ -138,7 +138,7 @@ pub(crate) fn share(
     let off = shares.iter().map(|share| (share - middle).abs()).collect();
     // Of a normal distribution half lies within two thirds of its deviation.
     let error = median(off).unwrap_or(0.0) * 1.5 * 1.25 / f64::from(samples).sqrt();
-    let share = |part: f64| Share::from_ppb(small(part.clamp(0.0, 1.0) * 1e9));
+    let share = |part: f64| Share::from_ppb(round_u32(part.clamp(0.0, 1.0) * 1e9));
     Ok(Some(Figure {
         value: share(middle),
         spread: share(error),

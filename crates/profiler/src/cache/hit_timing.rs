@@ -6,8 +6,8 @@
 use units::{Duration, Extent, Lba, Operation, Sectors, Share};
 
 use crate::bench::StopReason;
-use crate::estimate::number::{MIDDLE, at, duration, median, ns, part};
-use crate::host_path::latency::Path;
+use crate::estimate::number::{MEDIAN_ERROR_FACTOR, duration, instant_ns, median, ns, real};
+use crate::host_path::latency::PathLatency;
 use crate::mechanics::prober::Prober;
 use drive_profile::findings::Figure;
 
@@ -35,7 +35,7 @@ const WAYS: u32 = 18;
 
 /// Times of hits by their length: a line, height and slope in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Hits {
+pub(crate) struct HitTime {
     pub(crate) overhead: f64,
     pub(crate) sector: f64,
     /// Standard errors of both.
@@ -45,23 +45,23 @@ pub(crate) struct Hits {
     pub(crate) path: f64,
 }
 
-impl Hits {
+impl HitTime {
     /// What a hit of so many sectors takes.
     pub(crate) fn time(&self, len: Sectors) -> f64 {
-        self.overhead + self.sector * part(len.0)
+        self.overhead + self.sector * real(len.0)
     }
 
     /// The line through two lengths.
-    fn of(short: (Sectors, &Times), long: (Sectors, &Times)) -> Option<Self> {
+    fn of(short: (Sectors, &TimeSamples), long: (Sectors, &TimeSamples)) -> Option<Self> {
         let samples = u32::try_from(short.1.all.len() + long.1.all.len()).unwrap_or(u32::MAX);
-        let ((low, low_error), (high, high_error)) = (short.1.middle()?, long.1.middle()?);
-        let run = part(long.0.0 - short.0.0);
+        let ((low, low_error), (high, high_error)) = (short.1.median()?, long.1.median()?);
+        let run = real(long.0.0 - short.0.0);
         // Each beside its own path: what that was longer for one length is no sector's.
-        let apart = short.1.path.middle() - long.1.path.middle();
+        let apart = short.1.path.median() - long.1.path.median();
         let sector = ((high - low + apart) / run).max(0.0);
         let error = (low_error * low_error + high_error * high_error).sqrt() / run;
-        let overhead = (low - sector * part(short.0.0)).max(0.0);
-        let path = short.1.path.middle();
+        let overhead = (low - sector * real(short.0.0)).max(0.0);
+        let path = short.1.path.median();
         Some(Self { overhead, sector, errors: (low_error, error), samples, path })
     }
 
@@ -84,17 +84,17 @@ fn figure(value: f64, error: f64, samples: u32) -> Figure<Duration> {
 
 /// Times of commands of one length.
 #[derive(Debug)]
-pub(crate) struct Times {
+pub(crate) struct TimeSamples {
     all: Vec<f64>,
     /// What is above this had to wait; of so many times.
     late: f64,
     known: usize,
     /// Until when there is time for more.
     until: f64,
-    path: Path,
+    path: PathLatency,
 }
 
-impl Times {
+impl TimeSamples {
     /// None yet, and time for some from now on.
     pub(crate) fn begin(prober: &mut Prober<'_, '_>) -> Self {
         Self::begin_of(prober, 1)
@@ -103,8 +103,8 @@ impl Times {
     /// The same of so many lengths in turn.
     fn begin_of(prober: &mut Prober<'_, '_>, lengths: u32) -> Self {
         let time = TIME[usize::from(prober.bench.budget().quick)] * f64::from(lengths);
-        let until = at(prober.bench.now()) + time;
-        Self { all: Vec::new(), late: f64::MAX, known: 0, until, path: Path::default() }
+        let until = instant_ns(prober.bench.now()) + time;
+        Self { all: Vec::new(), late: f64::MAX, known: 0, until, path: PathLatency::default() }
     }
 
     /// Takes one in, and says whether it had to wait.
@@ -129,25 +129,25 @@ impl Times {
     /// Whether there are as many as it takes, or as there is time for.
     pub(crate) fn enough(&self, prober: &mut Prober<'_, '_>) -> bool {
         let known = |(middle, error): (f64, f64)| error < (ENOUGH * middle).max(ENOUGH_LEAST);
-        at(prober.bench.now()) >= self.until
-            || self.all.len() >= LEAST && self.middle().is_some_and(known)
+        instant_ns(prober.bench.now()) >= self.until
+            || self.all.len() >= LEAST && self.median().is_some_and(known)
     }
 
     /// The middle, and its standard error.
-    fn middle(&self) -> Option<(f64, f64)> {
+    fn median(&self) -> Option<(f64, f64)> {
         let late = median(self.all.clone())? + MISS;
         let hits: Vec<f64> = self.all.iter().copied().filter(|time| *time < late).collect();
-        let count = part(hits.len() as u64);
+        let count = real(hits.len() as u64);
         let middle = median(hits.clone())?;
         let square = hits.iter().map(|time| (time - middle).powi(2)).sum::<f64>() / count;
-        Some((middle, MIDDLE * (square / count).sqrt()))
+        Some((middle, MEDIAN_ERROR_FACTOR * (square / count).sqrt()))
     }
 
     /// As a figure.
     pub(crate) fn figure(&self) -> Option<Figure<Duration>> {
-        let (middle, error) = self.middle()?;
+        let (middle, error) = self.median()?;
         Some(figure(
-            (middle - self.path.middle()).max(0.0),
+            (middle - self.path.median()).max(0.0),
             error,
             u32::try_from(self.all.len()).unwrap_or(u32::MAX),
         ))
@@ -158,14 +158,14 @@ impl Times {
 pub(crate) fn reads(
     prober: &mut Prober<'_, '_>,
     ahead: Sectors,
-) -> Result<Option<Hits>, StopReason> {
+) -> Result<Option<HitTime>, StopReason> {
     let block = prober.block();
     let long = Sectors((ahead.0 / 2).min(LONG) / block.0 * block.0);
     if long <= block {
         return Ok(None);
     }
-    let mut short_times = Times::begin_of(prober, 2);
-    let mut long_times = Times::begin_of(prober, 2);
+    let mut short_times = TimeSamples::begin_of(prober, 2);
+    let mut long_times = TimeSamples::begin_of(prober, 2);
     // In turn, so that the path is as long for one as for the other.
     loop {
         let enough = (short_times.enough(prober), long_times.enough(prober));
@@ -176,7 +176,7 @@ pub(crate) fn reads(
             read_some(prober, ahead, long, &mut long_times)?;
         }
         if enough == (true, true) {
-            return Ok(Hits::of((block, &short_times), (long, &long_times)));
+            return Ok(HitTime::of((block, &short_times), (long, &long_times)));
         }
     }
 }
@@ -186,7 +186,7 @@ fn read_some(
     prober: &mut Prober<'_, '_>,
     ahead: Sectors,
     len: Sectors,
-    times: &mut Times,
+    times: &mut TimeSamples,
 ) -> Result<(), StopReason> {
     let block = prober.block();
     let each = ((ahead.0 - block.0) / len.0).min(READ_MAX);
@@ -204,12 +204,12 @@ pub(crate) fn read_ahead(
     ahead: Sectors,
 ) -> Result<Extent, StopReason> {
     let block = prober.block();
-    let room = prober.anywhere(Sectors(ahead.0 + 2 * block.0));
+    let room = prober.random_extent(Sectors(ahead.0 + 2 * block.0));
     let first = Extent::new(room.start, block);
-    prober.lose();
+    prober.clear_head_position();
     let timed = prober.bench.time(Operation::read(first))?;
-    let turns = 3.0 + part(ahead.0) / part(prober.track_sectors(first.start));
-    rest(prober, timed.completed, prober.spindle.period() * turns * 1.2);
+    let revolutions = 3.0 + real(ahead.0) / real(prober.track_sectors(first.start));
+    rest(prober, timed.completed, prober.rotation.period() * revolutions * 1.2);
     Ok(first)
 }
 
@@ -218,19 +218,19 @@ fn rest(prober: &mut Prober<'_, '_>, from: units::Instant, nanos: f64) {
 }
 
 /// What a cached write takes.
-pub(crate) fn writes(prober: &mut Prober<'_, '_>) -> Result<Option<Hits>, StopReason> {
+pub(crate) fn writes(prober: &mut Prober<'_, '_>) -> Result<Option<HitTime>, StopReason> {
     let block = prober.block();
-    let turns = 4.0 * prober.spindle.period();
+    let revolutions = 4.0 * prober.rotation.period();
     let some = |prober: &mut Prober<'_, '_>, count: u64, len: Sectors| {
         let mut times = Vec::new();
         for _ in 0..count {
-            let extent = prober.anywhere(len);
-            prober.lose();
+            let extent = prober.random_extent(len);
+            prober.clear_head_position();
             let timed = prober.bench.time(Operation::write(extent))?;
             times.push(ns(timed.took()));
-            rest(prober, timed.completed, turns);
+            rest(prober, timed.completed, revolutions);
         }
-        Ok(median(times).is_some_and(|time| time < prober.spindle.period() / 3.0))
+        Ok(median(times).is_some_and(|time| time < prober.rotation.period() / 3.0))
     };
     // The longer, the better a fast bus is known; a slow one or a small buffer makes long writes wait.
     let fast = some(prober, 5, Sectors(WRITTEN))?;
@@ -239,18 +239,18 @@ pub(crate) fn writes(prober: &mut Prober<'_, '_>) -> Result<Option<Hits>, StopRe
     }
     let long = Sectors((if fast { LONG } else { LONG / 4 }) / block.0 * block.0);
     let (short_times, long_times) = (write_times(prober, block)?, write_times(prober, long)?);
-    Ok(Hits::of((block, &short_times), (long, &long_times)))
+    Ok(HitTime::of((block, &short_times), (long, &long_times)))
 }
 
 /// Writes in a row, in bursts that become longer until one of them has to wait for memory.
-fn write_times(prober: &mut Prober<'_, '_>, len: Sectors) -> Result<Times, StopReason> {
-    let mut times = Times::begin(prober);
+fn write_times(prober: &mut Prober<'_, '_>, len: Sectors) -> Result<TimeSamples, StopReason> {
+    let mut times = TimeSamples::begin(prober);
     let mut count = (WRITTEN / len.0).clamp(1, 64);
     let mut grows = true;
     while !times.enough(prober) {
-        let room = prober.anywhere(Sectors(count * len.0));
+        let room = prober.random_extent(Sectors(count * len.0));
         let count_now = room.len.0 / len.0;
-        prober.lose();
+        prober.clear_head_position();
         let mut waited = false;
         for nth in 0..count_now {
             let extent = Extent::new(Lba(room.start.0 + nth * len.0), len);
@@ -267,9 +267,9 @@ fn write_times(prober: &mut Prober<'_, '_>, len: Sectors) -> Result<Times, StopR
             (false, false) => count,
         };
         // All of it is to be on the disk before the next: two turns to get there, and twice what it takes to pass.
-        let passes = part(room.len.0) / part(prober.track_sectors(room.start));
+        let passes = real(room.len.0) / real(prober.track_sectors(room.start));
         let now = prober.bench.now();
-        rest(prober, now, prober.spindle.period() * (4.0 + 2.0 * passes));
+        rest(prober, now, prober.rotation.period() * (4.0 + 2.0 * passes));
     }
     Ok(times)
 }
@@ -278,9 +278,14 @@ fn write_times(prober: &mut Prober<'_, '_>, len: Sectors) -> Result<Times, StopR
 mod tests {
     use super::*;
 
-    fn times(all: &[f64]) -> Times {
-        let mut times =
-            Times { all: Vec::new(), late: f64::MAX, known: 0, until: 0.0, path: Path::default() };
+    fn times(all: &[f64]) -> TimeSamples {
+        let mut times = TimeSamples {
+            all: Vec::new(),
+            late: f64::MAX,
+            known: 0,
+            until: 0.0,
+            path: PathLatency::default(),
+        };
         for time in all {
             times.push(duration(*time));
         }
@@ -293,7 +298,7 @@ mod tests {
         all.push(9_000_000.0);
         let short = times(&all);
         let long: Vec<f64> = all.iter().map(|time| time + 255.0 * 3_000.0).collect();
-        let hits = Hits::of((Sectors(1), &short), (Sectors(256), &times(&long))).expect("some");
+        let hits = HitTime::of((Sectors(1), &short), (Sectors(256), &times(&long))).expect("some");
         assert!((hits.overhead - 447_000.0).abs() < 1.0, "{hits:?}");
         assert!((hits.sector - 3_000.0).abs() < 1e-6, "{hits:?}");
     }

@@ -7,8 +7,8 @@
 use units::{Extent, Lba, Operation, Sectors, Share};
 
 use crate::bench::StopReason;
-use crate::estimate::number::{at, duration, instant, median, ns, part, whole};
-use crate::estimate::sequential_test::{Votes, unit};
+use crate::estimate::number::{duration, instant, instant_ns, median, ns, real, round};
+use crate::estimate::sequential_test::{SequentialTest, unit};
 use crate::mechanics::prober::Prober;
 use drive_profile::findings::Figure;
 use drive_profile::findings::ReadBuffer;
@@ -46,19 +46,19 @@ impl Memory {
         let mut times = Vec::new();
         let setups = if prober.bench.budget().quick { 5 } else { 10 };
         for _ in 0..setups {
-            let room = prober.anywhere(Sectors(8 * block.0));
-            prober.lose();
+            let room = prober.random_extent(Sectors(8 * block.0));
+            prober.clear_head_position();
             let _ = prober.bench.time(Operation::read(Extent::new(room.start, block)))?;
             let now = prober.bench.now();
-            prober.bench.wait_until(now + duration(3.0 * prober.spindle.period()));
+            prober.bench.wait_until(now + duration(3.0 * prober.rotation.period()));
             for nth in 1..4 {
                 let extent = Extent::new(Lba(room.start.0 + nth * block.0), block);
                 times.push(ns(prober.bench.time(Operation::read(extent))?.took()));
             }
         }
         let middle = median(times).unwrap_or(f64::MAX);
-        let margin = (4.0 * prober.spindle.noise()).max(prober.spindle.period() / 12.0);
-        let period = prober.spindle.period();
+        let margin = (4.0 * prober.rotation.noise()).max(prober.rotation.period() / 12.0);
+        let period = prober.rotation.period();
         let quick = usize::from(prober.bench.budget().quick);
         let fine = FINE[quick];
         let limit = middle + margin.min(period / 6.0);
@@ -68,11 +68,11 @@ impl Memory {
     /// Whether a block is in memory, by a read that ends most of a turn later if it is not.
     fn holds(&self, prober: &mut Prober<'_, '_>, lba: Lba) -> Result<bool, StopReason> {
         let extent = Extent::new(lba, prober.block());
-        prober.lose();
+        prober.clear_head_position();
         let end = prober.end_on_map(extent);
-        let passed = PASSED * prober.spindle.period();
-        let now = at(prober.bench.now());
-        let seen = prober.spindle.next(end, now + passed);
+        let passed = PASSED * prober.rotation.period();
+        let now = instant_ns(prober.bench.now());
+        let seen = prober.rotation.next(end, now + passed);
         prober.bench.wait_until(instant(seen - passed));
         let took = ns(prober.bench.time(Operation::read(extent))?.took());
         Ok(took < f64::midpoint(self.middle, passed))
@@ -91,7 +91,7 @@ enum On {
 struct Look<'p, 'a, 'b> {
     prober: &'p mut Prober<'a, 'b>,
     memory: Memory,
-    votes: Votes,
+    test: SequentialTest,
 }
 
 impl Look<'_, '_, '_> {
@@ -106,14 +106,14 @@ impl Look<'_, '_, '_> {
         most: u64,
         mut ask: impl FnMut(&mut Prober<'_, '_>, &Memory, u64) -> Result<bool, StopReason>,
     ) -> Result<u64, StopReason> {
-        let Self { prober, memory, votes } = self;
-        votes.largest(unit, (most, memory.fine), |len| ask(prober, memory, len))
+        let Self { prober, memory, test } = self;
+        test.largest(unit, (most, memory.fine), |len| ask(prober, memory, len))
     }
 
     /// A length that was found to its last unit, or to a small part.
     fn length(&mut self, unit: u64, len: u64) -> Figure<Sectors> {
         let off = (unit / 2).max(len / self.memory.fine / 2).max(1);
-        self.votes.figure(Sectors(len), Sectors(off))
+        self.test.figure(Sectors(len), Sectors(off))
     }
 
     /// How far behind a block the drive reads on.
@@ -139,16 +139,16 @@ impl Look<'_, '_, '_> {
     /// How many runs are kept: so many reads elsewhere do not push out what was read before them.
     fn segments(&mut self) -> Result<u32, StopReason> {
         let block = self.block();
-        let Self { prober, memory, votes } = self;
-        let kept = votes.largest(1, (SEGMENTS_MAX.into(), FINE[0]), |count| {
+        let Self { prober, memory, test } = self;
+        let kept = test.largest(1, (SEGMENTS_MAX.into(), FINE[0]), |count| {
             let mut first = None;
             for _ in 0..count {
-                let room = prober.anywhere(Sectors(4 * block));
-                prober.visit(Extent::new(room.start, Sectors(block)))?;
+                let room = prober.random_extent(Sectors(4 * block));
+                prober.read_block(Extent::new(room.start, Sectors(block)))?;
                 // Long enough for the next block to have been read ahead.
-                let track = part(prober.track_sectors(room.start));
+                let track = real(prober.track_sectors(room.start));
                 let now = prober.bench.now();
-                let passed = prober.spindle.period() * part(3 * block) / track;
+                let passed = prober.rotation.period() * real(3 * block) / track;
                 prober.bench.wait_until(now + duration(passed));
                 first.get_or_insert(Lba(room.start.0 + block));
             }
@@ -196,9 +196,9 @@ impl Look<'_, '_, '_> {
 
 /// Lets the drive read on for as long as so many sectors behind `lba` take it, and some.
 fn read_on(prober: &mut Prober<'_, '_>, lba: Lba, ahead: u64) {
-    let turns = 2.0 + 1.4 * part(ahead) / part(prober.track_sectors(lba));
+    let revolutions = 2.0 + 1.4 * real(ahead) / real(prober.track_sectors(lba));
     let now = prober.bench.now();
-    prober.bench.wait_until(now + duration(turns * prober.spindle.period()));
+    prober.bench.wait_until(now + duration(revolutions * prober.rotation.period()));
 }
 
 /// Reads `len` sectors in a row, up to the middle of a track, and lets the drive read on behind them for as long as it
@@ -227,7 +227,7 @@ fn one_of_many(prober: &mut Prober<'_, '_>, len: u64) -> (u64, u64) {
     let long = prober.track_sectors(Lba(sample));
     for _ in 0..TRACKS_TRIED {
         let [one, ..] = prober.draw();
-        let lba = Lba((sample + whole(one * part(sectors / SAMPLE / 4))).min(sectors - 1));
+        let lba = Lba((sample + round(one * real(sectors / SAMPLE / 4))).min(sectors - 1));
         let track = prober.track_of(lba).filter(|_| prober.track_sectors(lba) == long);
         if let Some(track) = track.filter(|track| track.lbas.len.0 * 10 > long * 9) {
             return (track.lbas.start.0, track.lbas.len.0);
@@ -241,8 +241,8 @@ pub(crate) fn read_buffer(
     prober: &mut Prober<'_, '_>,
     memory: Memory,
 ) -> Result<(ReadBuffer, Result<(), StopReason>), StopReason> {
-    let votes = Votes::new(prober.bench.budget().quick);
-    let mut look = Look { prober, memory, votes };
+    let test = SequentialTest::new(prober.bench.budget().quick);
+    let mut look = Look { prober, memory, test };
     let block = look.block();
     let from_start = look.ahead(On::Start)?;
     let from_middle = look.ahead(On::Middle)?;
@@ -252,7 +252,7 @@ pub(crate) fn read_buffer(
     let farthest = from_start.max(from_middle);
     let ahead = look.length(block, farthest);
     let count = look.segments()?;
-    let segments = look.votes.figure(count, 0);
+    let segments = look.test.figure(count, 0);
     // What was read ahead of a single block was kept, too.
     let mut longest = farthest.max(from_end);
     let ended = look.segment(longest, &mut longest);

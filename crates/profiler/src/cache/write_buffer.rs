@@ -8,9 +8,9 @@
 use units::{Duration, Extent, Lba, Operation, Sectors, Share};
 
 use crate::bench::StopReason;
-use crate::cache::hit_timing::Hits;
-use crate::estimate::number::{at, duration, instant, mean, ns, part, whole};
-use crate::estimate::sequential_test::{Votes, unit};
+use crate::cache::hit_timing::HitTime;
+use crate::estimate::number::{duration, instant, instant_ns, mean, ns, real, round};
+use crate::estimate::sequential_test::{SequentialTest, unit};
 use crate::mechanics::prober::Prober;
 use drive_profile::findings::Figure;
 use drive_profile::findings::WriteBuffer;
@@ -45,7 +45,7 @@ struct Burst {
 }
 
 fn settle(prober: &mut Prober<'_, '_>) -> Result<(), StopReason> {
-    prober.lose();
+    prober.clear_head_position();
     if prober.bench.facts().flushes {
         prober.bench.time(Operation::flush())?;
     } else {
@@ -55,18 +55,18 @@ fn settle(prober: &mut Prober<'_, '_>) -> Result<(), StopReason> {
     Ok(())
 }
 
-fn burst(prober: &mut Prober<'_, '_>, hits: &Hits, len: Sectors) -> Result<Burst, StopReason> {
+fn burst(prober: &mut Prober<'_, '_>, hits: &HitTime, len: Sectors) -> Result<Burst, StopReason> {
     settle(prober)?;
-    let began = at(prober.bench.now());
+    let began = instant_ns(prober.bench.now());
     for taken in 0..BURST {
-        let extent = prober.anywhere(len);
+        let extent = prober.random_extent(len);
         let took = ns(prober.bench.time(Operation::write(extent))?.took());
         if took > hits.time(len) + WAITED {
-            let took = at(prober.bench.now()) - took - began;
+            let took = instant_ns(prober.bench.now()) - took - began;
             return Ok(Burst { taken, took, waited: true });
         }
     }
-    Ok(Burst { taken: BURST, took: at(prober.bench.now()) - began, waited: false })
+    Ok(Burst { taken: BURST, took: instant_ns(prober.bench.now()) - began, waited: false })
 }
 
 /// What one more scattered write costs a flush, and what the first does.
@@ -80,14 +80,14 @@ fn destage(prober: &mut Prober<'_, '_>) -> Result<Option<Figure<Duration>>, Stop
         let mut times = [0.0; 2];
         for (count, time) in FLUSHED.into_iter().zip(&mut times) {
             settle(prober)?;
-            let began = at(prober.bench.now());
+            let began = instant_ns(prober.bench.now());
             scatter(prober, count)?;
             prober.bench.time(Operation::flush())?;
-            *time = at(prober.bench.now()) - began;
+            *time = instant_ns(prober.bench.now()) - began;
         }
-        each.push((times[1] - times[0]) / part(FLUSHED[1] - FLUSHED[0]));
+        each.push((times[1] - times[0]) / real(FLUSHED[1] - FLUSHED[0]));
     }
-    let count = part(each.len() as u64);
+    let count = real(each.len() as u64);
     let mean = each.iter().sum::<f64>() / count;
     let square = each.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / count;
     Ok(Some(Figure {
@@ -101,7 +101,7 @@ fn destage(prober: &mut Prober<'_, '_>) -> Result<Option<Figure<Duration>>, Stop
 fn scatter(prober: &mut Prober<'_, '_>, count: u64) -> Result<(), StopReason> {
     let len = Sectors(8.max(prober.block().0));
     for _ in 0..count {
-        let extent = prober.anywhere(len);
+        let extent = prober.random_extent(len);
         prober.bench.time(Operation::write(extent))?;
     }
     Ok(())
@@ -114,37 +114,38 @@ fn when_idle(prober: &mut Prober<'_, '_>, each: Duration) -> Result<bool, StopRe
     let now = prober.bench.now();
     prober.bench.wait_until(now + Duration::from_secs(1));
     let took = prober.bench.time(Operation::flush())?.took();
-    Ok(ns(took) < ns(each) * part(FLUSHED[1]) / 2.0)
+    Ok(ns(took) < ns(each) * real(FLUSHED[1]) / 2.0)
 }
 
 /// The longest write that is answered as fast as it comes over the bus.
 ///
 /// One that goes to the disk ends when its last sector passes, and is begun so that this is just before the bus is done: it
 /// ends three quarters of a turn later, if not more.
-fn single(prober: &mut Prober<'_, '_>, hits: &Hits) -> Result<Figure<Sectors>, StopReason> {
+fn single(prober: &mut Prober<'_, '_>, hits: &HitTime) -> Result<Figure<Sectors>, StopReason> {
     let block = prober.block().0;
-    let mut votes = Votes::new(prober.bench.budget().quick);
-    let longest = votes.largest(unit(block), (SINGLE_MAX, FINE), |len| {
+    let mut test = SequentialTest::new(prober.bench.budget().quick);
+    let longest = test.largest(unit(block), (SINGLE_MAX, FINE), |len| {
         settle(prober)?;
-        let away = prober.anywhere(Sectors(block));
+        let away = prober.random_extent(Sectors(block));
         prober.bench.time(Operation::read(away))?;
-        let extent = prober.anywhere(Sectors(len));
+        let extent = prober.random_extent(Sectors(len));
         let last = Extent::new(Lba(extent.end().0 - block), Sectors(block));
         let end = prober.end_on_map(last);
-        let (bus, turn) = (hits.time(extent.len), prober.spindle.period());
-        let passes = prober.spindle.next(end, at(prober.bench.now()) + bus - PASSED * turn);
-        prober.bench.wait_until(instant(passes - bus + PASSED * turn));
+        let (bus, period) = (hits.time(extent.len), prober.rotation.period());
+        let passes =
+            prober.rotation.next(end, instant_ns(prober.bench.now()) + bus - PASSED * period);
+        prober.bench.wait_until(instant(passes - bus + PASSED * period));
         let took = ns(prober.bench.time(Operation::write(extent))?.took());
-        Ok(took - bus < turn * (1.0 - PASSED) / 2.0)
+        Ok(took - bus < period * (1.0 - PASSED) / 2.0)
     })?;
     let off = (unit(block) / 2).max(longest / FINE / 2).max(1);
-    Ok(votes.figure(Sectors(longest), Sectors(off)))
+    Ok(test.figure(Sectors(longest), Sectors(off)))
 }
 
 /// All of it. `hits` is what a write that is answered early takes; nothing where none is.
 pub(crate) fn write_buffer(
     prober: &mut Prober<'_, '_>,
-    hits: Option<&Hits>,
+    hits: Option<&HitTime>,
 ) -> Result<WriteBuffer, StopReason> {
     let Some(hits) = hits else {
         return Ok(WriteBuffer {
@@ -160,7 +161,7 @@ pub(crate) fn write_buffer(
         Some(each) => when_idle(prober, each.value)?,
         None => true,
     };
-    let service = each.map_or(0.0, |each| ns(each.value)).max(prober.spindle.period() / 2.0);
+    let service = each.map_or(0.0, |each| ns(each.value)).max(prober.rotation.period() / 2.0);
     let (size, runs) = fill(prober, hits, service)?;
     Ok(WriteBuffer { answers_early: true, size, runs, destage: each, destages_when_idle })
 }
@@ -168,7 +169,7 @@ pub(crate) fn write_buffer(
 /// How much it takes, and how many scattered writes if that is less.
 fn fill(
     prober: &mut Prober<'_, '_>,
-    hits: &Hits,
+    hits: &HitTime,
     service: f64,
 ) -> Result<(Option<Figure<Sectors>>, Option<u32>), StopReason> {
     let unit = 8.max(prober.block().0);
@@ -196,14 +197,14 @@ fn fill(
 /// How much memory takes, from a burst that filled it, and some more if there is time for them.
 fn size(
     prober: &mut Prober<'_, '_>,
-    hits: &Hits,
+    hits: &HitTime,
     (len, service): (Sectors, f64),
     once: (Burst, Duration),
 ) -> Result<Figure<Sectors>, StopReason> {
     let bursts = BURSTS[usize::from(prober.bench.budget().quick)];
     // What the arm took away meanwhile was not in memory at the end.
-    let gone = |burst: &Burst| (burst.took / service).min(part(burst.taken) / 2.0);
-    let size = |burst: &Burst| part(len.0) * (part(burst.taken) - gone(burst));
+    let gone = |burst: &Burst| (burst.took / service).min(real(burst.taken) / 2.0);
+    let size = |burst: &Burst| real(len.0) * (real(burst.taken) - gone(burst));
     let (once, mut last) = once;
     let mut sizes = vec![size(&once)];
     while sizes.len() < bursts && prober.bench.left() > last + last {
@@ -215,11 +216,11 @@ fn size(
         last = prober.bench.now().since(began);
     }
     let (mean, error) = mean(&sizes);
-    let known = if sizes.len() > 1 { error } else { gone(&once) * part(len.0) / 2.0 };
+    let known = if sizes.len() > 1 { error } else { gone(&once) * real(len.0) / 2.0 };
     // The last of them may have been there in part.
     Ok(Figure {
-        value: Sectors(whole(mean)),
-        spread: Sectors(whole(known.max(part(len.0) / 2.0))),
+        value: Sectors(round(mean)),
+        spread: Sectors(round(known.max(real(len.0) / 2.0))),
         samples: u32::try_from(sizes.len()).unwrap_or(u32::MAX),
         confidence: Share::from_percent(90),
     })

@@ -1,35 +1,6 @@
-//! Arithmetic on a circle: phases are parts of a turn, and only their differences mean anything.
+//! Arithmetic on a circle: phases are parts of a revolution, and only their differences mean anything.
 
-/// As a floating-point number.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "addresses and times are far under 2^53 or rounded harmlessly"
-)]
-pub(crate) const fn real(number: u64) -> f64 {
-    number as f64
-}
-
-/// A signed one as a floating-point number.
-#[expect(clippy::cast_precision_loss, reason = "as above")]
-pub(crate) const fn signed(number: i64) -> f64 {
-    number as f64
-}
-
-/// The whole part of a number that is not negative.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as said")]
-pub(crate) fn whole(number: f64) -> u64 {
-    number.max(0.0) as u64
-}
-
-/// The nearest whole number to one that is not negative.
-pub(crate) fn nearest(number: f64) -> u64 {
-    whole(number + 0.5)
-}
-
-/// A phase from 0 up to a turn.
-pub(crate) fn part(phase: f64) -> f64 {
-    phase - phase.floor()
-}
+use crate::estimate::number::fraction;
 
 /// A difference of phases, from minus half a turn up to half a turn.
 pub(crate) fn wrap(difference: f64) -> f64 {
@@ -66,46 +37,7 @@ pub(crate) fn centre(phases: &[f64], reach: f64) -> Option<Centre> {
     }
     let mean = best.1 + near.iter().sum::<f64>() / f64::from(count);
     let all = u32::try_from(phases.len()).unwrap_or(u32::MAX);
-    Some(Centre { mean: part(mean), scatter: off(mean) / f64::from(all), count })
-}
-
-/// The parameters that fit best, in the sense of least squares, to rows of `N` weights and an outcome. None if the
-/// rows do not tell.
-pub(crate) fn fit<const N: usize>(rows: &[([f64; N], f64)]) -> Option<[f64; N]> {
-    let mut matrix = [[0.0_f64; N]; N];
-    let mut outcome = [0.0_f64; N];
-    for (weights, value) in rows {
-        for row in 0..N {
-            outcome[row] += weights[row] * value;
-            for column in 0..N {
-                matrix[row][column] += weights[row] * weights[column];
-            }
-        }
-    }
-    for pivot in 0..N {
-        let largest = (pivot..N)
-            .max_by(|a, b| matrix[*a][pivot].abs().total_cmp(&matrix[*b][pivot].abs()))?;
-        matrix.swap(pivot, largest);
-        outcome.swap(pivot, largest);
-        if matrix[pivot][pivot].abs() < 1e-9 {
-            return None;
-        }
-        for row in 0..N {
-            if row != pivot {
-                let by = matrix[row][pivot] / matrix[pivot][pivot];
-                let of = matrix[pivot];
-                for (cell, above) in matrix[row].iter_mut().zip(of) {
-                    *cell -= by * above;
-                }
-                outcome[row] -= by * outcome[pivot];
-            }
-        }
-    }
-    let mut parameters = [0.0; N];
-    for (nth, parameter) in parameters.iter_mut().enumerate() {
-        *parameter = outcome[nth] / matrix[nth][nth];
-    }
-    Some(parameters)
+    Some(Centre { mean: fraction(mean), scatter: off(mean) / f64::from(all), count })
 }
 
 #[cfg(test)]
@@ -118,14 +50,5 @@ mod tests {
         assert!(wrap(found.mean).abs() < 1e-9, "{found:?}");
         assert_eq!(found.count, 4);
         assert_eq!(centre(&[], 0.1), None);
-    }
-
-    #[test]
-    fn a_line_is_found_again() {
-        let rows: Vec<([f64; 2], f64)> =
-            (0..9_u32).map(f64::from).map(|x| ([1.0, x], 3.0 - 0.25 * x)).collect();
-        let [level, slope] = fit(&rows).expect("a line");
-        assert!((level - 3.0).abs() < 1e-12 && (slope + 0.25).abs() < 1e-12);
-        assert_eq!(fit::<2>(&rows[..1]), None);
     }
 }

@@ -12,7 +12,7 @@ use units::Lba;
 /// How many times a grid has.
 const GRID: usize = 320;
 /// A part of all facts that may be wrong: a retry, a recalibration.
-const LAPSE: f64 = 0.01;
+const LAPSE_RATE: f64 = 0.01;
 /// On either side of the estimate so many times are looked at, to see by how much a movement varies.
 const TOLD_STEPS: i32 = 24;
 /// Up to so many standard deviations from it.
@@ -29,7 +29,7 @@ const OUTSIDE_MOST: u32 = 3;
 
 /// Student's distribution with four degrees of freedom: normal enough, with tails that forgive, and made of a square
 /// root and quotients alone.
-pub(crate) fn rises(x: f64) -> f64 {
+pub(crate) fn student_cdf(x: f64) -> f64 {
     let square = x * x / 4.0;
     let root = (1.0 + square).sqrt();
     let ratio = square / (1.0 + square);
@@ -37,44 +37,44 @@ pub(crate) fn rises(x: f64) -> f64 {
 }
 
 /// By how much the distribution above has to be narrowed to have the quartiles of a normal one.
-pub(crate) const NARROW: f64 = 0.91;
+pub(crate) const STUDENT_SCALE: f64 = 0.91;
 
-/// What a read was seen to take: to the passing of its sector, and no more than `turn` less.
+/// What a read was seen to take: to the passing of its sector, and no more than `period` less.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Fact {
+pub(crate) struct ReachBound {
     /// What was enough, in ns.
     pub(crate) reach: f64,
     /// One turn, in ns.
-    pub(crate) turn: f64,
+    pub(crate) period: f64,
     /// Where its sector was taken to pass.
-    pub(crate) place: Place,
+    pub(crate) sector: SectorDelay,
 }
 
 /// An address, and by how much its sector was taken to come later than the map has it, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct SectorDelay {
     pub(crate) lba: Lba,
-    pub(crate) late: f64,
+    pub(crate) delay: f64,
 }
 
-impl Fact {
+impl ReachBound {
     /// How likely it is of a movement that takes `time`, and varies by `spread`.
     pub(crate) fn likelihood(&self, time: f64, spread: f64) -> f64 {
-        let spread = spread * NARROW;
-        let enough = rises((self.reach - time) / spread);
-        let before = rises((self.reach - self.turn - time) / spread);
-        LAPSE / 4.0 + (1.0 - LAPSE) * (enough - before).max(0.0)
+        let spread = spread * STUDENT_SCALE;
+        let enough = student_cdf((self.reach - time) / spread);
+        let before = student_cdf((self.reach - self.period - time) / spread);
+        LAPSE_RATE / 4.0 + (1.0 - LAPSE_RATE) * (enough - before).max(0.0)
     }
 }
 
 /// Weights over times.
 #[derive(Clone, Debug)]
-pub(crate) struct Threshold {
+pub(crate) struct BisectionEstimator {
     low: f64,
     step: f64,
     prior: Prior,
     weights: Vec<f64>,
-    facts: Vec<Fact>,
+    bounds: Vec<ReachBound>,
     spread: f64,
     /// How many facts lay outside of the grid.
     outside: u32,
@@ -96,7 +96,7 @@ pub(crate) struct Estimate {
     pub(crate) error: f64,
 }
 
-impl Threshold {
+impl BisectionEstimator {
     /// Of a movement that varies by `spread` ns.
     pub(crate) fn new(prior: Prior, spread: f64) -> Self {
         let (low, high) = match prior {
@@ -108,55 +108,59 @@ impl Threshold {
             step: 0.0,
             prior,
             weights: Vec::new(),
-            facts: Vec::new(),
+            bounds: Vec::new(),
             spread,
             outside: 0,
         };
-        new.lay(low, high);
+        new.set_grid(low, high);
         new
     }
 
     /// What the same facts say of a movement that varies by `spread` ns.
-    pub(crate) fn varied(&self, spread: f64) -> Self {
-        self.told_again(Self::new(self.prior, spread))
+    pub(crate) fn with_spread(&self, spread: f64) -> Self {
+        self.with_bounds_of(Self::new(self.prior, spread))
     }
 
     /// The same, looked at more closely where it seems to be.
-    pub(crate) fn varied_near(&self, spread: f64) -> Self {
+    pub(crate) fn with_spread_near(&self, spread: f64) -> Self {
         let Estimate { time, error } = self.estimate();
         let mut near = Self::new(Prior::About(time, AGAIN * error.max(spread)), spread);
         near.prior = self.prior;
-        self.told_again(near)
+        self.with_bounds_of(near)
     }
 
     /// Takes in what others found of the same movement, unless that is something else.
-    pub(crate) fn join(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         let (own, others) = (self.estimate(), other.estimate());
         let apart = own.error.max(self.spread) + others.error.max(other.spread);
         if (own.time - others.time).abs() < apart {
-            other.facts.iter().for_each(|fact| self.learn(*fact));
+            other.bounds.iter().for_each(|bound| self.learn(*bound));
         }
     }
 
     /// What the same facts say of a movement that varies by `spread` if sectors come as late as is known by now.
-    pub(crate) fn placed(&self, spread: f64, late: impl Fn(Lba) -> f64) -> Self {
-        let mut placed = Self::new(self.prior, spread);
-        for fact in &self.facts {
-            let now = late(fact.place.lba);
-            let reach = fact.reach + now - fact.place.late;
-            placed.learn(Fact { reach, place: Place { late: now, ..fact.place }, ..*fact });
+    pub(crate) fn with_delays(&self, spread: f64, delay: impl Fn(Lba) -> f64) -> Self {
+        let mut moved = Self::new(self.prior, spread);
+        for bound in &self.bounds {
+            let now = delay(bound.sector.lba);
+            let reach = bound.reach + now - bound.sector.delay;
+            moved.learn(ReachBound {
+                reach,
+                sector: SectorDelay { delay: now, ..bound.sector },
+                ..*bound
+            });
         }
-        placed
+        moved
     }
 
-    fn told_again(&self, mut new: Self) -> Self {
-        self.facts.iter().for_each(|fact| new.learn(*fact));
+    fn with_bounds_of(&self, mut new: Self) -> Self {
+        self.bounds.iter().for_each(|bound| new.learn(*bound));
         new
     }
 
     /// How many facts there are.
     pub(crate) fn count(&self) -> usize {
-        self.facts.len()
+        self.bounds.len()
     }
 
     /// What it is taken to vary by.
@@ -165,20 +169,20 @@ impl Threshold {
     }
 
     /// The facts.
-    pub(crate) fn facts(&self) -> &[Fact] {
-        &self.facts
+    pub(crate) fn bounds(&self) -> &[ReachBound] {
+        &self.bounds
     }
 
     /// Lays a grid from `low` to `high`, and weighs it anew.
-    fn lay(&mut self, low: f64, high: f64) {
-        let cells = crate::estimate::number::part(GRID as u64 - 1);
+    fn set_grid(&mut self, low: f64, high: f64) {
+        let cells = crate::estimate::number::real(GRID as u64 - 1);
         self.low = low.max(0.0);
         self.step = (high - self.low).max(cells) / cells;
         self.weights = (0..GRID).map(|nth| self.weight(self.time(nth))).collect();
     }
 
     fn time(&self, nth: usize) -> f64 {
-        self.low + crate::estimate::number::part(nth as u64) * self.step
+        self.low + crate::estimate::number::real(nth as u64) * self.step
     }
 
     /// How far from its middle anything was thought possible before the first fact.
@@ -203,12 +207,14 @@ impl Threshold {
             }
         };
         // Scaled, so that a hundred of them do not vanish.
-        self.facts.iter().fold(prior, |weight, fact| weight * 2.0 * fact.likelihood(time, spread))
+        self.bounds
+            .iter()
+            .fold(prior, |weight, bound| weight * 2.0 * bound.likelihood(time, spread))
     }
 
     /// How likely what was seen is of a movement that takes any time and varies by `spread`, as a logarithm; and what it
     /// takes then.
-    pub(crate) fn told(&self, spread: f64) -> (f64, Estimate) {
+    pub(crate) fn marginal_likelihood(&self, spread: f64) -> (f64, Estimate) {
         let Estimate { time, error } = self.estimate();
         let step = TOLD_REACH * error.max(spread) / f64::from(TOLD_STEPS);
         let (mut sum, mut mean, mut square) = (f64::MIN_POSITIVE, 0.0, 0.0);
@@ -225,27 +231,27 @@ impl Threshold {
     }
 
     /// Takes a fact in.
-    pub(crate) fn learn(&mut self, fact: Fact) {
-        self.facts.push(fact);
+    pub(crate) fn learn(&mut self, bound: ReachBound) {
+        self.bounds.push(bound);
         let (low, step, spread) = (self.low, self.step, self.spread);
         let mut best = 0.0_f64;
         for (nth, weight) in self.weights.iter_mut().enumerate() {
-            let time = low + crate::estimate::number::part(nth as u64) * step;
-            let likelihood = fact.likelihood(time, spread);
+            let time = low + crate::estimate::number::real(nth as u64) * step;
+            let likelihood = bound.likelihood(time, spread);
             best = best.max(likelihood);
             *weight *= 2.0 * likelihood;
         }
         self.outside += u32::from(best < OUTSIDE);
         if self.outside >= OUTSIDE_MOST {
             self.outside = 0;
-            let far = self.facts.iter().map(|fact| fact.reach).fold(0.0, f64::max);
-            self.lay(0.0, far + 6.0 * spread);
+            let far = self.bounds.iter().map(|bound| bound.reach).fold(0.0, f64::max);
+            self.set_grid(0.0, far + 6.0 * spread);
         }
-        self.follow();
+        self.recentre();
     }
 
     /// Moves the grid to where the weight is.
-    fn follow(&mut self) {
+    fn recentre(&mut self) {
         for _ in 0..6 {
             let Estimate { time, error } = self.estimate();
             let high = self.time(GRID - 1);
@@ -255,15 +261,15 @@ impl Threshold {
             let at_high: f64 = self.weights[GRID - ends..].iter().sum();
             let width = high - self.low;
             if at_high > EDGE * sum && !matches!(self.prior, Prior::Upto(_)) {
-                self.lay(self.low, high + width);
+                self.set_grid(self.low, high + width);
             } else if at_low > EDGE * sum && self.low > 0.0 {
-                self.lay(self.low - width, high);
+                self.set_grid(self.low - width, high);
             } else if error * 40.0 < width && self.step > 500.0 {
                 let half = (error * 10.0).max(self.spread / 2.0);
                 if half * 2.0 > width * 0.8 {
                     return;
                 }
-                self.lay(time - half, time + half);
+                self.set_grid(time - half, time + half);
             } else {
                 return;
             }
@@ -279,7 +285,7 @@ impl Threshold {
         let mut mean = 0.0;
         let mut square = 0.0;
         for (nth, weight) in self.weights.iter().enumerate() {
-            let off = crate::estimate::number::part(nth as u64);
+            let off = crate::estimate::number::real(nth as u64);
             mean += off * weight / sum;
             square += off * off * weight / sum;
         }
@@ -305,57 +311,61 @@ impl Threshold {
 mod tests {
     use super::*;
 
-    const TURN: f64 = 8e6;
+    const PERIOD: f64 = 8e6;
 
     /// What a movement of `time` says to one who asks at `gap`: the first passing that it is in time for.
-    fn fact(time: f64, gap: f64) -> Fact {
-        let missed = ((time - gap) / TURN).ceil();
-        Fact { reach: gap + missed * TURN, turn: TURN, place: Place::default() }
+    fn bound(time: f64, gap: f64) -> ReachBound {
+        let missed = ((time - gap) / PERIOD).ceil();
+        ReachBound { reach: gap + missed * PERIOD, period: PERIOD, sector: SectorDelay::default() }
     }
 
     #[test]
     fn a_movement_that_always_takes_as_long_is_found_by_halving() {
         for true_time in [300_000.0, 1_234_567.0, 7_999_000.0, 21_000_000.0] {
-            let mut threshold = Threshold::new(Prior::Upto(32e6), 20_000.0);
+            let mut estimator = BisectionEstimator::new(Prior::Upto(32e6), 20_000.0);
             for _ in 0..16 {
-                let gap = threshold.median();
-                threshold.learn(fact(true_time, gap));
+                let gap = estimator.median();
+                estimator.learn(bound(true_time, gap));
             }
-            let Estimate { time, error } = threshold.estimate();
+            let Estimate { time, error } = estimator.estimate();
             assert!((time - true_time).abs() < 20_000.0, "{time} for {true_time}, ± {error}");
         }
     }
 
     #[test]
     fn a_guess_that_was_far_off_is_given_up() {
-        let mut threshold = Threshold::new(Prior::About(3e6, 50_000.0), 20_000.0);
+        let mut estimator = BisectionEstimator::new(Prior::About(3e6, 50_000.0), 20_000.0);
         for _ in 0..16 {
-            let gap = threshold.median();
-            threshold.learn(fact(5e6, gap));
+            let gap = estimator.median();
+            estimator.learn(bound(5e6, gap));
         }
-        let Estimate { time, error } = threshold.estimate();
+        let Estimate { time, error } = estimator.estimate();
         assert!((time - 5e6).abs() < 30_000.0, "{time} ± {error}");
     }
 
     #[test]
     fn answers_that_all_lie_elsewhere_are_believed_in_the_end() {
-        let mut threshold = Threshold::new(Prior::About(1e5, 50_000.0), 20_000.0);
+        let mut estimator = BisectionEstimator::new(Prior::About(1e5, 50_000.0), 20_000.0);
         for gap in [4e5, 2e5, 1e5, 5e4, 3e4] {
-            threshold.learn(Fact { reach: gap, turn: TURN, place: Place::default() });
+            estimator.learn(ReachBound {
+                reach: gap,
+                period: PERIOD,
+                sector: SectorDelay::default(),
+            });
         }
         for _ in 0..30 {
-            let gap = threshold.median();
-            threshold.learn(fact(15e6, gap));
+            let gap = estimator.median();
+            estimator.learn(bound(15e6, gap));
         }
-        let Estimate { time, error } = threshold.estimate();
+        let Estimate { time, error } = estimator.estimate();
         assert!((time - 15e6).abs() < 30_000.0, "{time} ± {error}");
     }
 
     #[test]
     fn the_distribution_is_one() {
-        assert!((rises(0.0) - 0.5).abs() < 1e-12);
-        assert!(rises(-50.0) < 1e-5 && rises(50.0) > 1.0 - 1e-5);
-        assert!((rises(0.740_697) - 0.75).abs() < 1e-4);
-        assert!((rises(1.0) + rises(-1.0) - 1.0).abs() < 1e-12);
+        assert!((student_cdf(0.0) - 0.5).abs() < 1e-12);
+        assert!(student_cdf(-50.0) < 1e-5 && student_cdf(50.0) > 1.0 - 1e-5);
+        assert!((student_cdf(0.740_697) - 0.75).abs() < 1e-4);
+        assert!((student_cdf(1.0) + student_cdf(-1.0) - 1.0).abs() < 1e-12);
     }
 }

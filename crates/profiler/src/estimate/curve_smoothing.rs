@@ -4,7 +4,7 @@
 //! still within the error of all narrower ones (Lepski's rule): where a curve is straight, or
 //! movements vary much, many points share their probes; where it bends, or each point is known well, few.
 
-use crate::estimate::number::part;
+use crate::estimate::number::real;
 
 /// One point and its standard error, in cylinders and ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,7 +38,7 @@ pub(crate) fn level(samples: &[Sample], least: f64) -> Option<Vec<Sample>> {
     let mean = samples.iter().map(|sample| weight(sample) * sample.time).sum::<f64>() / all;
     let squares: f64 =
         samples.iter().map(|sample| weight(sample) * (sample.time - mean).powi(2)).sum();
-    let free = part(samples.len() as u64) - 1.0;
+    let free = real(samples.len() as u64) - 1.0;
     let agrees = free > 1.0 && by_chance(squares, free);
     let at_mean = |sample: &Sample| Sample { time: mean, error: all.powf(-0.5), ..*sample };
     agrees.then(|| samples.iter().map(at_mean).collect())
@@ -119,7 +119,7 @@ fn straight(samples: &[Sample]) -> bool {
         .map(|sample| (sample.time - height - slope * sample.distance.sqrt()) / sample.error)
         .map(|off| off * off)
         .sum();
-    let free = part(samples.len() as u64) - 2.0;
+    let free = real(samples.len() as u64) - 2.0;
     by_chance(squares, free)
 }
 
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     fn noise(nth: u64) -> f64 {
-        let draw = |step: f64| crate::estimate::number::fraction(part(nth + 1) * step);
+        let draw = |step: f64| crate::estimate::number::fraction(real(nth + 1) * step);
         draw(0.618_033_988_749_895) + draw(0.754_877_666_246_693) - 1.0
     }
 
@@ -141,8 +141,8 @@ mod tests {
     fn what_is_the_same_everywhere_is_known_best_and_a_slope_is_none() {
         let samples = |slope: f64| -> Vec<Sample> {
             let one = |nth| {
-                let time = 200.0 + slope * part(nth) + 50.0 * noise(nth);
-                Sample { distance: part(nth), time, error: 20.0 }
+                let time = 200.0 + slope * real(nth) + 50.0 * noise(nth);
+                Sample { distance: real(nth), time, error: 20.0 }
             };
             (0..40).map(one).collect()
         };
@@ -156,7 +156,7 @@ mod tests {
         let curve = |x: f64| if x < 50.0 { x } else { x + 1_000.0 };
         let samples: Vec<Sample> = (0..100)
             .map(|nth| {
-                let x = part(nth);
+                let x = real(nth);
                 Sample { distance: x, time: curve(x) + 50.0 * noise(nth), error: 20.0 }
             })
             .collect();

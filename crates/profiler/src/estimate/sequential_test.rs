@@ -4,7 +4,7 @@
 use units::Share;
 
 use crate::bench::StopReason;
-use crate::estimate::number::small;
+use crate::estimate::number::round_u32;
 use drive_profile::findings::Figure;
 
 /// By how many answers one side has to lead, by default and at a glance.
@@ -16,7 +16,7 @@ const SURE: (f64, f64) = (99.0, 1.0);
 
 /// What was asked and answered.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Votes {
+pub(crate) struct SequentialTest {
     /// By how many answers one side has to lead.
     lead: u32,
     questions: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Votes {
     outvoted: u32,
 }
 
-impl Votes {
+impl SequentialTest {
     /// None yet.
     pub(crate) fn new(quick: bool) -> Self {
         Self { lead: LEAD[usize::from(quick)], questions: 0, answers: 0, outvoted: 0 }
@@ -73,7 +73,7 @@ impl Votes {
         let odds = wrong / (1.0 - wrong).max(wrong);
         let decided = (0..self.lead).fold(1.0, |chance, _| chance * odds);
         let right = 1.0 - f64::from(self.questions) * decided / (1.0 + decided);
-        Share::from_percent(small((right * 100.0).floor().clamp(SURE.1, SURE.0)))
+        Share::from_percent(round_u32((right * 100.0).floor().clamp(SURE.1, SURE.0)))
     }
 
     /// What was found by all that was asked since the last figure.
@@ -97,28 +97,28 @@ mod tests {
     #[test]
     fn the_largest_is_found_to_its_last_unit_or_a_small_part() {
         for limit in [0_u64, 1, 2, 3, 63, 64, 100, 255] {
-            let mut votes = Votes::new(false);
-            let found = votes.largest(1, (1_000_000, 256), |asked| Ok(asked <= limit));
+            let mut test = SequentialTest::new(false);
+            let found = test.largest(1, (1_000_000, 256), |asked| Ok(asked <= limit));
             assert_eq!(found.expect("in time"), limit);
-            assert!(votes.figure(0, 0).confidence >= Share::from_percent(95));
+            assert!(test.figure(0, 0).confidence >= Share::from_percent(95));
         }
-        let mut votes = Votes::new(true);
-        let found = votes.largest(8, (1_000_000, 256), |asked| Ok(asked <= 70_000));
+        let mut test = SequentialTest::new(true);
+        let found = test.largest(8, (1_000_000, 256), |asked| Ok(asked <= 70_000));
         let found = found.expect("in time");
         assert!((69_700..=70_000).contains(&found), "{found}");
-        assert_eq!(votes.largest(1, (64, 256), |_| Ok(true)).expect("in time"), 64);
+        assert_eq!(test.largest(1, (64, 256), |_| Ok(true)).expect("in time"), 64);
     }
 
     #[test]
     fn an_answer_in_ten_that_is_wrong_is_outvoted_and_costs_confidence() {
-        let mut votes = Votes::new(false);
+        let mut test = SequentialTest::new(false);
         let mut nth = 0;
-        let found = votes.largest(1, (1_000_000, 256), |asked| {
+        let found = test.largest(1, (1_000_000, 256), |asked| {
             nth += 1;
             Ok((asked <= 100) != (nth % 10 == 0))
         });
         assert_eq!(found.expect("in time"), 100);
-        let sure = votes.figure(0, 0).confidence;
+        let sure = test.figure(0, 0).confidence;
         assert!(sure < Share::from_percent(95), "{sure}");
     }
 }

@@ -1,17 +1,17 @@
 //! By how much movements over one distance vary.
 
-use crate::estimate::bisection::Threshold;
-use crate::estimate::number::part;
+use crate::estimate::bisection::BisectionEstimator;
+use crate::estimate::number::real;
 use crate::mechanics::seeks::SPREAD_LEAST;
 
 /// The most that is looked for, in ns.
 const SPREAD_MOST: f64 = 4_000_000.0;
 
 /// The standard deviation of movements that explains what was seen best, wherever their middle is.
-pub(crate) fn variation(threshold: &Threshold) -> f64 {
+pub(crate) fn variation(estimator: &BisectionEstimator) -> f64 {
     let (mut best, mut spread) = ((0.0, SPREAD_LEAST), SPREAD_LEAST);
     while spread < SPREAD_MOST {
-        let evidence = evidence(threshold, spread);
+        let evidence = evidence(estimator, spread);
         if evidence > best.0 {
             best = (evidence, spread);
         }
@@ -24,14 +24,14 @@ pub(crate) fn variation(threshold: &Threshold) -> f64 {
 ///
 /// Over all middles that were thought possible before anything was seen: halving comes near the middle whatever
 /// movements vary by, and who looks near it only finds every spread as likely.
-fn evidence(threshold: &Threshold, spread: f64) -> f64 {
-    let time = threshold.estimate().time;
-    let half = threshold.range();
+fn evidence(estimator: &BisectionEstimator, spread: f64) -> f64 {
+    let time = estimator.estimate().time;
+    let half = estimator.range();
     let nodes = |nth: u64| {
         // Close to each other in the middle, far from each other at the ends.
-        let along = part(nth) / 40.0 - 1.0;
+        let along = real(nth) / 40.0 - 1.0;
         let middle = time + half * along * along * along;
-        (threshold.likelihood(middle, spread), along * along + 1e-4)
+        (estimator.likelihood(middle, spread), along * along + 1e-4)
     };
     (0..81).map(nodes).map(|(likelihood, width)| likelihood * width).sum()
 }

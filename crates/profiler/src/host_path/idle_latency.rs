@@ -10,7 +10,7 @@ use units::{Duration, Extent, Lba, Operation, Sectors};
 
 use crate::bench::StopReason;
 use crate::cache::hit_timing::{MISS, read_ahead};
-use crate::estimate::number::{at, duration, median, middle, ns};
+use crate::estimate::number::{duration, instant_ns, median, median_with_error, ns};
 use crate::mechanics::prober::Prober;
 
 /// How long it is looked at, by default and at a glance, in ns.
@@ -34,9 +34,9 @@ pub(crate) fn after(
     if each < 3 || prober.bench.path(Duration::ZERO)?.is_some() {
         return Ok(0.0);
     }
-    let until = at(prober.bench.now()) + TIME[usize::from(prober.bench.budget().quick)];
+    let until = instant_ns(prober.bench.now()) + TIME[usize::from(prober.bench.budget().quick)];
     let (mut at_once, mut later) = (Vec::new(), Vec::new());
-    while at(prober.bench.now()) < until {
+    while instant_ns(prober.bench.now()) < until {
         let first = read_ahead(prober, ahead)?;
         for nth in 0..each {
             if nth % 2 == 0 {
@@ -61,7 +61,8 @@ fn more(later: &[f64], at_once: &[f64]) -> f64 {
     if later.len().min(at_once.len()) < LEAST {
         return 0.0;
     }
-    let ((later, error), (at_once, other)) = (middle(&later), middle(&at_once));
+    let ((later, error), (at_once, other)) =
+        (median_with_error(&later), median_with_error(&at_once));
     let more = later - at_once;
     if more > TELLS * error.hypot(other) { more } else { 0.0 }
 }
@@ -69,12 +70,12 @@ fn more(later: &[f64], at_once: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::estimate::number::part;
+    use crate::estimate::number::real;
 
     #[test]
     fn what_noise_makes_is_nothing() {
         let hits =
-            |from: f64| (0..60_u64).map(|nth| from + part(nth * 7 % 60) * 1e3).collect::<Vec<_>>();
+            |from: f64| (0..60_u64).map(|nth| from + real(nth * 7 % 60) * 1e3).collect::<Vec<_>>();
         assert!(more(&hits(400e3), &hits(395e3)).abs() < 1.0, "5 us of hits that vary by 60");
         assert!((more(&hits(480e3), &hits(400e3)) - 80e3).abs() < 1.0);
         let mut one_missed = hits(480e3);

@@ -11,12 +11,12 @@
 use units::{Duration, Share};
 
 use crate::bench::StopReason;
-use crate::estimate::number::{duration, mean, median, middle, ns};
+use crate::estimate::number::{duration, mean, median, median_with_error, ns};
 use crate::mechanics::prober::Prober;
 use drive_profile::findings::Figure;
 
 /// Ways that are remembered at most, of each silence.
-const WAYS_MAX: usize = 2_048;
+const SAMPLES_MAX: usize = 2_048;
 /// Parts of all ways, one after the other, whose middles tell how the path wanders.
 const PARTS: usize = 8;
 /// Fewer ways of each silence say nothing.
@@ -29,44 +29,44 @@ const TELLS: f64 = 3.0;
 
 /// Ways that were timed, in ns.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Path {
+pub(crate) struct PathLatency {
     /// After none, after that before operations, and after that in them.
-    ways: [Vec<f64>; 3],
+    samples: [Vec<f64>; 3],
     count: usize,
 }
 
-impl Path {
+impl PathLatency {
     /// Times one more, beside the operation that was just timed.
     pub(crate) fn time(&mut self, prober: &mut Prober<'_, '_>) -> Result<(), StopReason> {
         let [before, within] = prober.bench.silences();
-        let silence = [Duration::ZERO, before, within][self.turn()].min(SILENCE_MAX);
-        if let Some(way) = prober.bench.path(silence)? {
-            let turn = self.turn();
-            self.push(turn, way);
-            prober.path.push(turn, way);
+        let silence = [Duration::ZERO, before, within][self.slot()].min(SILENCE_MAX);
+        if let Some(latency) = prober.bench.path(silence)? {
+            let slot = self.slot();
+            self.push(slot, latency);
+            prober.path.push(slot, latency);
         }
         Ok(())
     }
 
     /// Which of the silences is next.
-    const fn turn(&self) -> usize {
+    const fn slot(&self) -> usize {
         self.count % 3
     }
 
-    fn push(&mut self, turn: usize, way: Duration) {
-        if self.ways[turn].len() < WAYS_MAX {
-            self.ways[turn].push(ns(way));
+    fn push(&mut self, slot: usize, latency: Duration) {
+        if self.samples[slot].len() < SAMPLES_MAX {
+            self.samples[slot].push(ns(latency));
         }
         self.count += 1;
     }
 
     /// The middle one, in ns; nothing where there is no path that could be timed.
-    pub(crate) fn middle(&self) -> f64 {
-        if self.is_known() { of(&self.ways.each_ref().map(Vec::as_slice)) } else { 0.0 }
+    pub(crate) fn median(&self) -> f64 {
+        if self.is_known() { of(&self.samples.each_ref().map(Vec::as_slice)) } else { 0.0 }
     }
 
     fn is_known(&self) -> bool {
-        self.ways.iter().all(|ways| ways.len() >= LEAST)
+        self.samples.iter().all(|samples| samples.len() >= LEAST)
     }
 
     /// As a figure: what parts of it that were timed one after the other differ by says how far it is known.
@@ -74,19 +74,19 @@ impl Path {
         if !self.is_known() {
             return None;
         }
-        let parts = PARTS.min(self.ways.iter().map(Vec::len).min().unwrap_or(0));
-        let part = |nth: usize, ways: &[f64]| {
-            let (first, end) = (nth * ways.len() / parts, (nth + 1) * ways.len() / parts);
-            ways[first..end].to_vec()
+        let parts = PARTS.min(self.samples.iter().map(Vec::len).min().unwrap_or(0));
+        let section = |nth: usize, samples: &[f64]| {
+            let (first, end) = (nth * samples.len() / parts, (nth + 1) * samples.len() / parts);
+            samples[first..end].to_vec()
         };
         let middles = (0..parts).map(|nth| {
-            let ways = self.ways.each_ref().map(|ways| part(nth, ways));
-            of(&ways.each_ref().map(Vec::as_slice))
+            let samples = self.samples.each_ref().map(|samples| section(nth, samples));
+            of(&samples.each_ref().map(Vec::as_slice))
         });
         let middles: Vec<f64> = middles.collect();
-        let count = self.ways.iter().map(Vec::len).sum::<usize>();
+        let count = self.samples.iter().map(Vec::len).sum::<usize>();
         Some(Figure {
-            value: duration(self.middle()),
+            value: duration(self.median()),
             spread: duration(mean(&middles).1.max(1.0)),
             samples: u32::try_from(count).unwrap_or(u32::MAX),
             confidence: Share::from_percent(90),
@@ -96,44 +96,50 @@ impl Path {
 
 /// The way there and back, of ways after none, one and another silence. What a silence makes is told from what ways vary
 /// by, or is nothing: then all of them say what there is without.
-fn of(ways: &[&[f64]; 3]) -> f64 {
-    let known = ways.map(middle);
+fn of(samples: &[&[f64]; 3]) -> f64 {
+    let known = samples.map(median_with_error);
     let (none, error) = known[0];
-    let made = known.map(|(way, other)| {
-        let made = way - none;
+    let made = known.map(|(latency, other)| {
+        let made = latency - none;
         if made.abs() > TELLS * error.hypot(other) { made } else { 0.0 }
     });
-    let without =
-        ways.iter().zip(made).flat_map(|(ways, made)| ways.iter().map(move |way| way - made));
+    let without = samples
+        .iter()
+        .zip(made)
+        .flat_map(|(samples, made)| samples.iter().map(move |latency| latency - made));
     (median(without.collect()).unwrap_or(0.0) + made.iter().sum::<f64>()).max(0.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::estimate::number::part;
+    use crate::estimate::number::real;
 
     #[test]
     fn late_ways_move_no_middle_and_a_path_that_wanders_is_known_less() {
         let path = |wander: f64| {
-            let way = |nth: u64| {
+            let latency = |nth: u64| {
                 let level = if nth.is_multiple_of(64) { 2e6 } else { 90_000.0 };
-                level + wander * part(nth / 50 % 2)
+                level + wander * real(nth / 50 % 2)
             };
-            let ways: Vec<f64> = (0..400).map(way).collect();
-            Path { ways: [ways.clone(), ways.clone(), ways], count: 1_200 }
+            let samples: Vec<f64> = (0..400).map(latency).collect();
+            PathLatency { samples: [samples.clone(), samples.clone(), samples], count: 1_200 }
         };
         let (steady, wanders) = (path(0.0).figure(), path(40_000.0).figure());
         let (steady, wanders) = (steady.expect("enough"), wanders.expect("enough"));
         assert_eq!(steady.value, Duration::from_micros(90));
         assert!(wanders.spread > steady.spread + Duration::from_micros(5), "{wanders:?}");
-        let ways = vec![1.0; LEAST - 1];
-        assert!(Path { ways: [ways.clone(), ways.clone(), ways], count: 0 }.figure().is_none());
+        let samples = vec![1.0; LEAST - 1];
+        assert!(
+            PathLatency { samples: [samples.clone(), samples.clone(), samples], count: 0 }
+                .figure()
+                .is_none()
+        );
     }
 
     #[test]
     fn what_silence_makes_of_the_way_there_it_makes_of_the_way_back() {
-        let ways = [60_000.0, 130_000.0, 75_000.0].map(|way| vec![way; 20]);
-        assert!((Path { ways, count: 60 }.middle() - 145_000.0).abs() < 1.0);
+        let samples = [60_000.0, 130_000.0, 75_000.0].map(|latency| vec![latency; 20]);
+        assert!((PathLatency { samples, count: 60 }.median() - 145_000.0).abs() < 1.0);
     }
 }

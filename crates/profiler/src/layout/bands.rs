@@ -3,42 +3,42 @@
 use drive_profile::{Band, HeadOrder};
 use units::{Angle, Extent, Lba, Sectors};
 
-use crate::estimate::angle::{part, real, whole};
-use crate::layout::sweep::Piece;
-use crate::layout::track_layout::Lattice;
+use crate::estimate::number::{floor, fraction, real};
+use crate::layout::sweep::Segment;
+use crate::layout::track_layout::TrackLayout;
 use crate::layout::zones::skew;
 use drive_profile::findings::limits::BANDS_MAX;
 
 /// The bands of a disk whose cylinders have so many tracks, and its cylinders.
 pub(crate) fn bands(
-    pieces: &[Piece],
+    segments: &[Segment],
     (heads, order): (u32, Option<HeadOrder>),
     block: u64,
 ) -> (Vec<Band>, u32) {
     let mut bands = Vec::new();
     let mut cylinder = 0_u32;
-    for (nth, piece) in pieces.iter().enumerate() {
-        let (from, to) = (piece.from, piece.to.max(piece.from + 1));
-        let lattice = piece.lattice;
+    for (nth, segment) in segments.iter().enumerate() {
+        let (from, to) = (segment.from, segment.to.max(segment.from + 1));
+        let layout = segment.layout;
         // Where angles do not tell where cylinders begin, zones are taken to begin with one.
-        let told = lattice.heads > 1;
-        let first_track = lattice.track(from).0;
+        let told = layout.heads > 1;
+        let first_track = layout.track(from).0;
         let before = if told {
-            (first_track + i64::from(lattice.first)).rem_euclid(i64::from(lattice.heads))
+            (first_track + i64::from(layout.first)).rem_euclid(i64::from(layout.heads))
         } else {
-            let same = nth > 0 && pieces[nth - 1].lattice.spt == lattice.spt;
-            if same { carried(&pieces[nth - 1], heads) } else { 0 }
+            let same = nth > 0 && segments[nth - 1].layout.spt == layout.spt;
+            if same { carried(&segments[nth - 1], heads) } else { 0 }
         };
         if nth > 0 && before == 0 {
             cylinder += 1;
         }
         let base = first_track - before;
-        let last_track = lattice.track(to - 1).0;
-        for (start, end) in runs(&lattice, from, to) {
+        let last_track = layout.track(to - 1).0;
+        for (start, end) in runs(&layout, from, to) {
             if bands.len() >= BANDS_MAX {
                 break;
             }
-            let band = band(&lattice, (start, end), (base, cylinder), block);
+            let band = band(&layout, (start, end), (base, cylinder), block);
             bands.push(Band { heads: order.unwrap_or_default(), ..band });
         }
         let cylinders = (last_track - base) / i64::from(heads.max(1));
@@ -48,18 +48,18 @@ pub(crate) fn bands(
 }
 
 /// How many tracks of its last cylinder a piece has begun, its end not known to be one.
-fn carried(piece: &Piece, heads: u32) -> i64 {
-    let tracks = piece.lattice.track(piece.to).0 - piece.lattice.track(piece.from).0;
+fn carried(segment: &Segment, heads: u32) -> i64 {
+    let tracks = segment.layout.track(segment.to).0 - segment.layout.track(segment.from).0;
     tracks.rem_euclid(i64::from(heads.max(1)))
 }
 
 /// Stretches of addresses without a gap.
-fn runs(lattice: &Lattice, from: u64, to: u64) -> Vec<(u64, u64)> {
-    let Some(gaps) = lattice.gaps else { return vec![(from, to)] };
+fn runs(layout: &TrackLayout, from: u64, to: u64) -> Vec<(u64, u64)> {
+    let Some(gaps) = layout.gaps else { return vec![(from, to)] };
     let mut runs = Vec::new();
     let mut start = from;
     while start < to && runs.len() < BANDS_MAX {
-        let inside = (start + gaps.inside + gaps.every - lattice.anchor % gaps.every) % gaps.every;
+        let inside = (start + gaps.inside + gaps.every - layout.anchor % gaps.every) % gaps.every;
         let end = (start + gaps.every - inside).min(to);
         runs.push((start, end));
         start = end;
@@ -69,24 +69,24 @@ fn runs(lattice: &Lattice, from: u64, to: u64) -> Vec<(u64, u64)> {
 
 /// One band, on a grid that begins with the cylinder in which track `base` is the first.
 fn band(
-    lattice: &Lattice,
+    layout: &TrackLayout,
     (from, to): (u64, u64),
     (base, cylinder): (i64, u32),
     block: u64,
 ) -> Band {
-    let (track, sector) = lattice.track(from);
-    let into = u64::try_from(track - base).unwrap_or(0) * lattice.spt + sector;
-    let extra = if lattice.heads > 1 { lattice.extra } else { 0.0 };
+    let (track, sector) = layout.track(from);
+    let into = u64::try_from(track - base).unwrap_or(0) * layout.spt + sector;
+    let extra = if layout.heads > 1 { layout.extra } else { 0.0 };
     // A read ends when its block has passed; the angle is that at which it begins.
-    let begins = part(lattice.on((base, 0)) - 1.0 / real(lattice.spt));
+    let begins = fraction(layout.on((base, 0)) - 1.0 / real(layout.spt));
     Band {
         lbas: Extent::new(Lba(from * block), Sectors((to - from) * block)),
         first_sector: into * block,
         first_cylinder: cylinder,
-        sectors_per_track: u32::try_from(lattice.spt * block).unwrap_or(u32::MAX),
-        track_skew: skew(lattice.step),
-        cylinder_skew: skew(lattice.step + extra),
-        first_angle: Angle(u32::try_from(whole(begins * real(1 << 32))).unwrap_or(u32::MAX)),
+        sectors_per_track: u32::try_from(layout.spt * block).unwrap_or(u32::MAX),
+        track_skew: skew(layout.step),
+        cylinder_skew: skew(layout.step + extra),
+        first_angle: Angle(u32::try_from(floor(begins * real(1 << 32))).unwrap_or(u32::MAX)),
         heads: HeadOrder::Up,
         chunk_read: Sectors(1),
         chunk_write: Sectors(1),

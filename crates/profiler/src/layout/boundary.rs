@@ -5,7 +5,8 @@
 //! single ones are.
 
 use crate::bench::StopReason;
-use crate::estimate::angle::{nearest, real, whole, wrap};
+use crate::estimate::angle::wrap;
+use crate::estimate::number::{floor, real, round};
 use crate::layout::probe::{Block, Probe};
 
 /// A single read is never evidence of more than this against a rule: some are late for reasons of their own.
@@ -221,7 +222,7 @@ pub(crate) fn boundary(
         behind: off_near(phase, (behind, at), search),
     };
     let length = real(search.to.saturating_sub(search.from));
-    let first = probe.samples(search.spread, |part| search.from + whole(part * length))?;
+    let first = probe.samples(search.spread, |part| search.from + floor(part * length))?;
     for sample in first.iter().filter(|sample| apart(sample.at) > search.apart_least()) {
         known.add(read(sample.at, probe.phase(sample)));
     }
@@ -234,7 +235,7 @@ pub(crate) fn boundary(
         }
         let low = at.saturating_sub(search.confirm).max(search.from);
         let length = real((at + search.confirm).min(search.to).saturating_sub(low));
-        for sample in probe.samples(CONFIRM, |part| low + whole(part * length))? {
+        for sample in probe.samples(CONFIRM, |part| low + floor(part * length))? {
             if apart(sample.at) > search.apart_least() {
                 known.add(read(sample.at, probe.phase(&sample)));
             }
@@ -333,14 +334,14 @@ fn candidates(
         } else {
             // Near what is in question, evenly.
             let reach = real(best.width / 2 + 2);
-            nearest(real(best.at) - 0.5 + (probe.even() - 0.5) * 2.0 * reach)
+            round(real(best.at) - 0.5 + (probe.even() - 0.5) * 2.0 * reach)
         };
         // A block just before a place tells as much of it as one just behind it.
         found.push(at.saturating_sub(nth / 2 % 2));
     }
     // From one of these to the next the rules are equally far apart, but for little.
     for stretch in search.begins.windows(2) {
-        found.push(stretch[0] + whole(probe.even() * real(stretch[1] - stretch[0])));
+        found.push(stretch[0] + floor(probe.even() * real(stretch[1] - stretch[0])));
     }
     found
 }

@@ -8,7 +8,8 @@
 //! once comes by at the same phase again: of many that were, the next one is that which comes soonest.
 
 use crate::bench::StopReason;
-use crate::estimate::angle::{centre, part, real, whole, wrap};
+use crate::estimate::angle::{centre, wrap};
+use crate::estimate::number::{floor, fraction, real};
 use crate::layout::probe::{Block, LONG_MAX, Probe, Sample};
 
 /// Blocks that are read in turn, for each read by which a drive forgets.
@@ -28,7 +29,7 @@ const OFF_MAX: f64 = 2.8;
 
 /// Blocks that were read once, and when they come by.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pool {
+pub(crate) struct ReferencePool {
     from: Block,
     apart: u64,
     known: Vec<Known>,
@@ -44,7 +45,7 @@ struct Known {
     read: u64,
 }
 
-impl Pool {
+impl ReferencePool {
     /// Which block comes by soonest at a phase, of those that were forgotten and are not near `at`: its place, and the
     /// part of a turn until then.
     fn soonest(&self, at: Block, phase: f64, forgets: u64) -> Option<(usize, f64)> {
@@ -52,7 +53,7 @@ impl Pool {
             self.reads - known.read > TIMES / 2 * forgets && known.at.abs_diff(at) > self.apart
         };
         let all = self.known.iter().enumerate().filter(|(_, known)| forgotten(known));
-        all.map(|(nth, known)| (nth, part(known.phase - phase)))
+        all.map(|(nth, known)| (nth, fraction(known.phase - phase)))
             .min_by(|one, other| one.1.total_cmp(&other.1))
     }
 
@@ -78,7 +79,7 @@ impl Probe<'_, '_> {
         let mut alone = Vec::new();
         for nth in 0..places {
             let even = (f64::from(nth) + self.even()) / f64::from(places);
-            alone.extend(self.sample(LONG_MAX + whole(even * real(room)))?);
+            alone.extend(self.sample(LONG_MAX + floor(even * real(room)))?);
         }
         let mut longer = 2;
         while longer <= LONG_MAX {

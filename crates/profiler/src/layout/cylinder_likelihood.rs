@@ -14,8 +14,8 @@
 
 use drive_profile::HeadOrder;
 
-use crate::estimate::angle::{real, signed};
 use crate::estimate::bisection::Estimate;
+use crate::estimate::number::{real, signed};
 use crate::layout::local_layout::HEADS_MAX;
 
 /// By how much a lead may vary from time to time, in ns.
@@ -29,12 +29,12 @@ pub(crate) struct Lead {
     /// How many tracks on it ends.
     pub(crate) by: i64,
     /// How likely what was seen is if it varies by each of [`SPREADS`], as a logarithm, and what it is then.
-    pub(crate) told: [(f64, Estimate); SPREADS.len()],
+    pub(crate) by_spread: [(f64, Estimate); SPREADS.len()],
 }
 
 /// How tracks make cylinders.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Layout {
+pub(crate) struct HeadLayout {
     pub(crate) heads: u32,
     /// How many tracks of its cylinder lie before the first track.
     pub(crate) before: u32,
@@ -46,7 +46,7 @@ pub(crate) struct Layout {
     pub(crate) extra_error: f64,
 }
 
-impl Layout {
+impl HeadLayout {
     /// How far a track lies off what the mean of all says, in parts of what a new cylinder adds: like a tooth of a saw.
     fn tooth(&self, track: i64) -> f64 {
         let count = i64::from(self.heads);
@@ -90,18 +90,18 @@ struct Extra {
 
 impl Angles {
     /// What they say if cylinders are these: the tracks of each lie off like a tooth of a saw.
-    fn extra(&self, layout: &Layout) -> Extra {
+    fn extra(&self, head_layout: &HeadLayout) -> Extra {
         let prior = 1.0 / (EXTRA * EXTRA);
         let (mut n, mut sum, mut square, mut off, mut both) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for (track, late) in &self.off {
-            let tooth = layout.tooth(*track);
+            let tooth = head_layout.tooth(*track);
             n += 1.0;
             sum += tooth;
             square += tooth * tooth;
             off += late;
             both += tooth * late;
         }
-        if layout.heads == 1 || n < 2.0 {
+        if head_layout.heads == 1 || n < 2.0 {
             return Extra { mean: 0.0, precision: prior, against: 0.0 };
         }
         let variance = self.noise * self.noise;
@@ -113,28 +113,28 @@ impl Angles {
 }
 
 /// The layout that explains the leads, if one does so much better than those with other numbers of heads.
-pub(crate) fn explain(leads: &[Lead], angles: &Angles) -> Option<Layout> {
-    let mut all: Vec<[(f64, Layout); 3]> = Vec::new();
+pub(crate) fn explain(leads: &[Lead], angles: &Angles) -> Option<HeadLayout> {
+    let mut all: Vec<[(f64, HeadLayout); 3]> = Vec::new();
     let level = level(leads);
     for heads in 1..=HEADS_MAX {
         all.push(ORDERS.map(|order| likeliest((leads, angles), (heads, order), level)));
     }
-    let least = |orders: &[(f64, Layout); 3]| orders[0].0.min(orders[1].0).min(orders[2].0);
+    let least = |orders: &[(f64, HeadLayout); 3]| orders[0].0.min(orders[1].0).min(orders[2].0);
     all.sort_by(|one, other| least(one).total_cmp(&least(other)));
     if least(&all[1]) - least(&all[0]) < MARGIN {
         return None;
     }
     let mut orders = all[0];
     orders.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let [(best, layout), (next, _), _] = orders;
-    let told = next - best > ORDER_MARGIN;
-    Some(Layout { order: layout.order.filter(|_| told), ..layout })
+    let [(best, head_layout), (next, _), _] = orders;
+    let by_spread = next - best > ORDER_MARGIN;
+    Some(HeadLayout { order: head_layout.order.filter(|_| by_spread), ..head_layout })
 }
 
 /// What leads are about.
 fn level(leads: &[Lead]) -> f64 {
     let middle = SPREADS.len() / 2;
-    leads.iter().map(|lead| lead.told[middle].1.time).sum::<f64>() / real(leads.len() as u64)
+    leads.iter().map(|lead| lead.by_spread[middle].1.time).sum::<f64>() / real(leads.len() as u64)
 }
 
 /// The likeliest layout with so many heads in this order, and what speaks against it.
@@ -142,17 +142,17 @@ fn likeliest(
     (leads, angles): (&[Lead], &Angles),
     (heads, order): (u32, Option<HeadOrder>),
     level: f64,
-) -> (f64, Layout) {
-    let layout = |before| Layout { heads, before, order, extra: 0.0, extra_error: EXTRA };
+) -> (f64, HeadLayout) {
+    let head_layout = |before| HeadLayout { heads, before, order, extra: 0.0, extra_error: EXTRA };
     // One of the many that there are lies right by chance.
     let chance = 2.0 * f64::from(heads).ln();
     (0..heads)
         .flat_map(|before| {
-            let (against, ways) = ways(leads, layout(before), level);
-            let extra = angles.extra(&layout(before));
+            let (against, ways) = ways(leads, head_layout(before), level);
+            let extra = angles.extra(&head_layout(before));
             NOISES.map(|noise| {
-                let (more, layout) = weigh(&ways, (layout(before), extra), noise);
-                (against + extra.against + more + chance, layout)
+                let (more, head_layout) = weigh(&ways, (head_layout(before), extra), noise);
+                (against + extra.against + more + chance, head_layout)
             })
         })
         .min_by(|one, other| one.0.total_cmp(&other.0))
@@ -166,18 +166,18 @@ struct Way {
     away: i64,
     same: bool,
     /// By how much more its end is turned than the lattice says, in parts of what a new cylinder adds.
-    turned: f64,
+    rotated: f64,
     lead: Estimate,
 }
 
 /// What a layout says of all ways, and what speaks against how they vary then: alike, with those for which the arm does not
 /// move alike among themselves.
-fn ways(leads: &[Lead], layout: Layout, level: f64) -> (f64, Vec<Way>) {
-    let count = i64::from(layout.heads);
+fn ways(leads: &[Lead], head_layout: HeadLayout, level: f64) -> (f64, Vec<Way>) {
+    let count = i64::from(head_layout.heads);
     let spot = |track: i64| {
-        let track = track + i64::from(layout.before);
+        let track = track + i64::from(head_layout.before);
         let (cylinder, head) = (track.div_euclid(count), track.rem_euclid(count));
-        let down = layout.order == Some(HeadOrder::UpOnEven) && cylinder % 2 != 0;
+        let down = head_layout.order == Some(HeadOrder::UpOnEven) && cylinder % 2 != 0;
         (cylinder, if down { count - 1 - head } else { head })
     };
     let mut likely = [[0.0; SPREADS.len()]; 2];
@@ -185,20 +185,20 @@ fn ways(leads: &[Lead], layout: Layout, level: f64) -> (f64, Vec<Way>) {
     for lead in leads {
         let (begin, end) = (spot(lead.from), spot(lead.from + lead.by));
         let away = end.0 - begin.0;
-        for (sum, told) in likely[usize::from(away > 0)].iter_mut().zip(&lead.told) {
-            *sum += told.0;
+        for (sum, by_spread) in likely[usize::from(away > 0)].iter_mut().zip(&lead.by_spread) {
+            *sum += by_spread.0;
         }
-        let same = layout.order.is_some() && begin.1 == end.1;
+        let same = head_layout.order.is_some() && begin.1 == end.1;
         // Leads are counted by the lattice, wherever the way began.
-        let turned = layout.tooth(lead.from + lead.by);
-        ways.push(Way { away, same, turned, lead: lead.told[0].1 });
+        let rotated = head_layout.tooth(lead.from + lead.by);
+        ways.push(Way { away, same, rotated, lead: lead.by_spread[0].1 });
     }
     let best = likely.map(|sums| {
         let all = (0..).zip(sums);
         all.max_by(|one, other| one.1.total_cmp(&other.1)).expect("there are some")
     });
     for (way, lead) in ways.iter_mut().zip(leads) {
-        let Estimate { time, error } = lead.told[best[usize::from(way.away > 0)].0].1;
+        let Estimate { time, error } = lead.by_spread[best[usize::from(way.away > 0)].0].1;
         way.lead = Estimate { time: time - level, error };
     }
     (-2.0 * (best[0].1 + best[1].1), ways)
@@ -214,24 +214,25 @@ struct Class {
     weight: f64,
     lead: f64,
     leads: f64,
-    turned: f64,
-    turneds: f64,
+    rotated: f64,
+    rotated_squares: f64,
     both: f64,
 }
 
 /// What speaks against what a layout says, as twice a logarithm, one constant aside, if leads that should be equal differ by
 /// so much more than is known of each; and by how much later its cylinders begin.
-fn weigh(ways: &[Way], (layout, known): (Layout, Extra), noise: f64) -> (f64, Layout) {
+fn weigh(ways: &[Way], (head_layout, known): (HeadLayout, Extra), noise: f64) -> (f64, HeadLayout) {
     let (classes, errors) = classes(ways, noise);
     // Within a class leads rise with the tracks by what the lattice does not know.
-    let (mut within, mut turneds, mut both) = (0.0, 0.0, 0.0);
+    let (mut within, mut rotated_squares, mut both) = (0.0, 0.0, 0.0);
     for class in &classes {
         within += (class.leads - class.lead * class.lead / class.weight).max(0.0);
-        turneds += (class.turneds - class.turned * class.turned / class.weight).max(0.0);
-        both += class.both - class.lead * class.turned / class.weight;
+        rotated_squares +=
+            (class.rotated_squares - class.rotated * class.rotated / class.weight).max(0.0);
+        both += class.both - class.lead * class.rotated / class.weight;
     }
-    let (mut extra, precision) = (0.0, turneds + known.precision);
-    if layout.heads > 1 {
+    let (mut extra, precision) = (0.0, rotated_squares + known.precision);
+    if head_layout.heads > 1 {
         let believed = known.precision * known.mean;
         extra = (believed - both) / precision;
         within += believed * known.mean - extra * extra * precision;
@@ -241,7 +242,7 @@ fn weigh(ways: &[Way], (layout, known): (Layout, Extra), noise: f64) -> (f64, La
         .map(|class| Mean {
             away: class.away,
             same: class.same,
-            lead: (class.lead + extra * class.turned) / class.weight,
+            lead: (class.lead + extra * class.rotated) / class.weight,
             variance: 1.0 / class.weight,
         })
         .collect();
@@ -255,14 +256,14 @@ fn weigh(ways: &[Way], (layout, known): (Layout, Extra), noise: f64) -> (f64, La
     let against = errors + within + combined + curve(&other) + curve(&same);
     let against = against + falling(&other) + falling(&same) + longer(&same, &other);
     let extra_error = precision.sqrt().recip();
-    (against, Layout { extra, extra_error, ..layout })
+    (against, HeadLayout { extra, extra_error, ..head_layout })
 }
 
 /// The leads by what should be equal, and the logarithms of their variances.
 fn classes(ways: &[Way], noise: f64) -> (Vec<Class>, f64) {
     let mut classes: Vec<Class> = Vec::new();
     let mut errors = 0.0;
-    for Way { away, same, turned, lead } in ways {
+    for Way { away, same, rotated, lead } in ways {
         let weight = 1.0 / (lead.error * lead.error + noise * noise);
         errors -= weight.ln();
         let nth = usize::try_from(2 * away + i64::from(*same)).expect("ways go on");
@@ -274,9 +275,9 @@ fn classes(ways: &[Way], noise: f64) -> (Vec<Class>, f64) {
         class.weight += weight;
         class.lead += weight * lead.time;
         class.leads += weight * lead.time * lead.time;
-        class.turned += weight * turned;
-        class.turneds += weight * turned * turned;
-        class.both += weight * turned * lead.time;
+        class.rotated += weight * rotated;
+        class.rotated_squares += weight * rotated * rotated;
+        class.both += weight * rotated * lead.time;
     }
     classes.retain(|class| class.weight > 0.0);
     (classes, errors)
@@ -365,10 +366,10 @@ mod tests {
             let end = from + by + before;
             let away = end.div_euclid(heads) - (from + before).div_euclid(heads);
             let arm = if away == 0 { 600e3 } else { 650e3 + 60e3 * signed(away).sqrt() };
-            let turned = extra * signed(end.rem_euclid(heads)) / signed(heads);
+            let rotated = extra * signed(end.rem_euclid(heads)) / signed(heads);
             let off = error * signed(nth % 3 - 1) / 3.0;
-            let estimate = Estimate { time: arm + turned + off, error };
-            leads.push(Lead { from, by, told: [(0.0, estimate); SPREADS.len()] });
+            let estimate = Estimate { time: arm + rotated + off, error };
+            leads.push(Lead { from, by, by_spread: [(0.0, estimate); SPREADS.len()] });
         }
         leads
     }
@@ -376,7 +377,8 @@ mod tests {
     #[test]
     fn stairs_say_how_many_heads_there_are_and_where_cylinders_begin() {
         for (heads, before) in [(2, 1), (5, 3), (9, 0), (18, 11)] {
-            let found = explain(&leads((heads, before), 40e3, 6e3), &NO_ANGLES).expect("a layout");
+            let found =
+                explain(&leads((heads, before), 40e3, 6e3), &NO_ANGLES).expect("a head_layout");
             assert_eq!((i64::from(found.heads), i64::from(found.before)), (heads, before));
             let off = (found.extra - 40e3).abs();
             assert!(off < 4.0 * found.extra_error, "{found:?}");
@@ -385,7 +387,7 @@ mod tests {
 
     #[test]
     fn where_every_track_is_a_step_there_is_one_head() {
-        let found = explain(&leads((1, 0), 0.0, 4e3), &NO_ANGLES).expect("a layout");
+        let found = explain(&leads((1, 0), 0.0, 4e3), &NO_ANGLES).expect("a head_layout");
         assert_eq!(found.heads, 1);
     }
 

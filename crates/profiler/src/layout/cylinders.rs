@@ -5,12 +5,13 @@
 
 use units::Share;
 
-use crate::estimate::angle::{real, wrap};
+use crate::estimate::angle::wrap;
+use crate::estimate::number::real;
 use crate::layout::head_order::Surfaces;
 use crate::layout::local_layout::HEADS_MAX;
 use crate::layout::skews::{crossed, phases_error};
-use crate::layout::sweep::Piece;
-use crate::layout::track_layout::Lattice;
+use crate::layout::sweep::Segment;
+use crate::layout::track_layout::TrackLayout;
 use drive_profile::findings::Figure;
 
 /// By how much the squares of all phases must become smaller for a number of heads to be believed, in those of noise.
@@ -34,25 +35,25 @@ const NEXT_AGAINST: f64 = 6.0;
 
 /// Finds the number of heads, if it is not `known`, and gives every piece its two skews.
 pub(crate) fn told(
-    pieces: &mut [Piece],
+    segments: &mut [Segment],
     sigma: f64,
     known: Option<Figure<u32>>,
 ) -> Option<Figure<u32>> {
-    let samples: usize = pieces.iter().map(|piece| piece.phases.len()).sum();
-    let (_, heads, lattices) = likeliest(pieces, sigma, known)
+    let samples: usize = segments.iter().map(|segment| segment.phases.len()).sum();
+    let (_, heads, layouts) = likeliest(segments, sigma, known)
         .filter(|(gain, _, _)| *gain > GAIN_MIN || known.is_some())?;
-    for (piece, lattice) in pieces.iter_mut().zip(lattices) {
-        let moved = lattice.mean_step() - piece.lattice.mean_step();
+    for (segment, layout) in segments.iter_mut().zip(layouts) {
+        let moved = layout.mean_step() - segment.layout.mean_step();
         debug_assert!(moved.abs() < 0.5, "the same tracks");
-        piece.ending = piece.ending.turned_as(&lattice, piece.to);
-        piece.lattice = lattice;
+        segment.ending = segment.ending.turned_as(&layout, segment.to);
+        segment.layout = layout;
     }
-    for piece in &mut *pieces {
-        weighed(piece, sigma);
+    for segment in &mut *segments {
+        weighed(segment, sigma);
     }
     // Of what each piece says itself: the mean of all, which `shrink` draws it to, may be nearer to another whole number.
-    whole_sectors(pieces);
-    shrink(pieces);
+    whole_sectors(segments);
+    shrink(segments);
     let seen = Figure {
         value: heads,
         spread: 0,
@@ -63,28 +64,28 @@ pub(crate) fn told(
 }
 
 /// Whether phases show a number of heads, for sure or not.
-pub(crate) fn seem_told(pieces: &[Piece], sigma: f64) -> bool {
-    likeliest(pieces, sigma, None).is_some_and(|(gain, _, _)| gain > 0.0)
+pub(crate) fn seem_told(segments: &[Segment], sigma: f64) -> bool {
+    likeliest(segments, sigma, None).is_some_and(|(gain, _, _)| gain > 0.0)
 }
 
 /// The likeliest number of heads, if it is not `known`, what speaks for it in squares of noise, and the lattices with it.
 fn likeliest(
-    pieces: &[Piece],
+    segments: &[Segment],
     sigma: f64,
     known: Option<Figure<u32>>,
-) -> Option<(f64, u32, Vec<Lattice>)> {
-    let mut best: Option<(f64, u32, Vec<Lattice>)> = None;
-    for heads in known.map_or_else(|| candidates(pieces), |known| vec![known.value]) {
-        let fitted = all_with_heads(pieces, heads, sigma);
+) -> Option<(f64, u32, Vec<TrackLayout>)> {
+    let mut best: Option<(f64, u32, Vec<TrackLayout>)> = None;
+    for heads in known.map_or_else(|| candidates(segments), |known| vec![known.value]) {
+        let fitted = all_with_heads(segments, heads, sigma);
         // Noise alone makes skews that differ this way and that way; real ones differ alike.
         let sum = |of: fn(f64) -> f64| {
             fitted.iter().map(|(gain, l)| gain.max(0.0) * of(l.extra)).sum::<f64>()
         };
         let alike = sum(|extra| extra).abs() / sum(f64::abs).max(1e-9);
-        let chance = CHANCE * real(pieces.len() as u64);
+        let chance = CHANCE * real(segments.len() as u64);
         let gain = alike * (fitted.iter().map(|(gain, _)| gain.max(0.0)).sum::<f64>()) - chance;
         if best.as_ref().is_none_or(|(most, _, _)| gain > *most) {
-            best = Some((gain, heads, fitted.into_iter().map(|(_, lattice)| lattice).collect()));
+            best = Some((gain, heads, fitted.into_iter().map(|(_, layout)| layout).collect()));
         }
     }
     best
@@ -92,32 +93,32 @@ fn likeliest(
 
 /// Numbers of heads that come into question: what most samples say already, or any. Of many pieces one shows cylinders by
 /// chance, and those behind it are held to it.
-fn candidates(pieces: &[Piece]) -> Vec<u32> {
-    let mut votes = vec![0; HEADS_MAX as usize + 1];
-    for piece in pieces.iter().filter(|piece| piece.lattice.heads > 1) {
-        votes[piece.lattice.heads as usize] += piece.phases.len();
+fn candidates(segments: &[Segment]) -> Vec<u32> {
+    let mut test = vec![0; HEADS_MAX as usize + 1];
+    for segment in segments.iter().filter(|segment| segment.layout.heads > 1) {
+        test[segment.layout.heads as usize] += segment.phases.len();
     }
-    let most = votes.iter().copied().max().unwrap_or(0);
-    let all: usize = pieces.iter().map(|piece| piece.phases.len()).sum();
+    let most = test.iter().copied().max().unwrap_or(0);
+    let all: usize = segments.iter().map(|segment| segment.phases.len()).sum();
     if most * 2 <= all {
         return (2..=HEADS_MAX).collect();
     }
-    (2..=HEADS_MAX).filter(|heads| votes[*heads as usize] * 2 >= most).collect()
+    (2..=HEADS_MAX).filter(|heads| test[*heads as usize] * 2 >= most).collect()
 }
 
 /// What [`with_heads`] says of every piece. Cylinders begin with a zone, and go on where nothing but a few sectors lies
 /// between two pieces of one zone.
-fn all_with_heads(pieces: &[Piece], heads: u32, sigma: f64) -> Vec<(f64, Lattice)> {
-    let mut fitted: Vec<(f64, Lattice)> = Vec::new();
-    for (nth, piece) in pieces.iter().enumerate() {
-        let before = nth.checked_sub(1).map(|nth| (&pieces[nth], fitted[nth].1));
+fn all_with_heads(segments: &[Segment], heads: u32, sigma: f64) -> Vec<(f64, TrackLayout)> {
+    let mut fitted: Vec<(f64, TrackLayout)> = Vec::new();
+    for (nth, segment) in segments.iter().enumerate() {
+        let before = nth.checked_sub(1).map(|nth| (&segments[nth], fitted[nth].1));
         let goes_on =
-            before.filter(|(before, _)| before.spt == piece.spt).map(|(before, lattice)| {
-                let (track, sector) = before.ending.track(piece.lattice.anchor);
+            before.filter(|(before, _)| before.spt == segment.spt).map(|(before, layout)| {
+                let (track, sector) = before.ending.track(segment.layout.anchor);
                 let nearest = track + i64::from(sector > before.ending.spt / 2);
-                under(nearest + i64::from(lattice.first), heads)
+                under(nearest + i64::from(layout.first), heads)
             });
-        fitted.push(with_heads(piece, (heads, goes_on), sigma));
+        fitted.push(with_heads(segment, (heads, goes_on), sigma));
     }
     fitted
 }
@@ -130,127 +131,136 @@ pub(crate) fn under(tracks: i64, heads: u32) -> u32 {
 /// The piece's lattice with so many heads, and by how much better it fits than without, in squares of noise. Likely so
 /// many tracks of its cylinder lie before the anchor's as are said; if nothing is, the piece begins with a cylinder.
 pub(crate) fn with_heads(
-    piece: &Piece,
+    segment: &Segment,
     (heads, likely): (u32, Option<u32>),
     sigma: f64,
-) -> (f64, Lattice) {
+) -> (f64, TrackLayout) {
     let reach = 5.0 * sigma;
-    let fitted = |lattice: Lattice| {
-        lattice.fitted(&piece.phases, reach.max(REACH_FIRST)).fitted(&piece.phases, reach)
+    let fitted = |layout: TrackLayout| {
+        layout.fitted(&segment.phases, reach.max(REACH_FIRST)).fitted(&segment.phases, reach)
     };
-    let mean = piece.lattice.mean_step();
-    let plain = Lattice { heads: 1, first: 0, extra: 0.0, step: mean, ..piece.lattice };
+    let mean = segment.layout.mean_step();
+    let plain = TrackLayout { heads: 1, first: 0, extra: 0.0, step: mean, ..segment.layout };
     let plain = fitted(plain);
-    let without = plain.misfit(&piece.phases, reach);
-    let likely = likely.unwrap_or_else(|| under(-piece.lattice.track(piece.from).0, heads));
-    let seen = piece.first_seen.filter(|first| *first < heads);
+    let without = plain.misfit(&segment.phases, reach);
+    let likely = likely.unwrap_or_else(|| under(-segment.layout.track(segment.from).0, heads));
+    let seen = segment.first_seen.filter(|first| *first < heads);
     let mut best = (f64::INFINITY, plain);
     for first in seen.map_or(0..heads, |seen| seen..seen + 1) {
-        let start = if piece.lattice.heads == heads && piece.lattice.first == first {
-            piece.lattice
+        let start = if segment.layout.heads == heads && segment.layout.first == first {
+            segment.layout
         } else {
-            Lattice { heads, first, ..plain }
+            TrackLayout { heads, first, ..plain }
         };
-        let lattice = fitted(start);
+        let layout = fitted(start);
         let unlikely = if first == likely { 0.0 } else { BEGINS * sigma * sigma };
-        let misfit = lattice.misfit(&piece.phases, reach) + unlikely;
+        let misfit = layout.misfit(&segment.phases, reach) + unlikely;
         if misfit < best.0 {
-            best = (misfit, lattice);
+            best = (misfit, layout);
         }
     }
     ((without - best.0) / (sigma * sigma), best.1)
 }
 
 /// Weighs what phases say of the step of a piece against what was caught and lost in it.
-fn weighed(piece: &mut Piece, sigma: f64) {
-    let phases = phases_error(piece, sigma);
-    piece.step_error = phases;
-    let Some((step, error)) = crossed(piece) else { return };
+fn weighed(segment: &mut Segment, sigma: f64) {
+    let phases = phases_error(segment, sigma);
+    segment.step_error = phases;
+    let Some((step, error)) = crossed(segment) else { return };
     let trust = phases * phases / (phases * phases + error * error);
-    let step = piece.lattice.step + trust * wrap(step - piece.lattice.step);
-    piece.step_error = error * trust.sqrt();
-    (piece.lattice, piece.ending) = (piece.lattice.with_step(step), piece.ending.with_step(step));
+    let step = segment.layout.step + trust * wrap(step - segment.layout.step);
+    segment.step_error = error * trust.sqrt();
+    (segment.layout, segment.ending) =
+        (segment.layout.with_step(step), segment.ending.with_step(step));
 }
 
 /// Takes what leads to other cylinders said of the skews into the pieces of which less is known.
 ///
 /// By how much more a new cylinder is turned takes the same time in every zone, but for whole sectors.
-pub(crate) fn led(pieces: &mut [Piece], seen: &Surfaces, period: f64) {
-    let heads = f64::from(seen.layout.heads);
-    let (extra, error) = (seen.layout.extra / period, seen.layout.extra_error / period);
-    for piece in &mut *pieces {
-        let error = error.hypot(ROUNDED / real(piece.lattice.spt)) / heads;
-        if error < piece.step_error {
-            let step = piece.lattice.mean_step() - extra / heads;
-            piece.step_error = error;
-            (piece.lattice, piece.ending) =
-                (piece.lattice.with_step(step), piece.ending.with_step(step));
+pub(crate) fn led(segments: &mut [Segment], seen: &Surfaces, period: f64) {
+    let heads = f64::from(seen.head_layout.heads);
+    let (extra, error) = (seen.head_layout.extra / period, seen.head_layout.extra_error / period);
+    for segment in &mut *segments {
+        let error = error.hypot(ROUNDED / real(segment.layout.spt)) / heads;
+        if error < segment.step_error {
+            let step = segment.layout.mean_step() - extra / heads;
+            segment.step_error = error;
+            (segment.layout, segment.ending) =
+                (segment.layout.with_step(step), segment.ending.with_step(step));
         }
     }
-    whole_sectors(pieces);
+    whole_sectors(segments);
 }
 
 /// A skew takes the electronics and the arm the same time in every zone, nearly: what each piece says of the difference is
 /// weighed against what all say, by how sure each is.
-fn shrink(pieces: &mut [Piece]) {
-    let variance = |piece: &Piece| (f64::from(piece.lattice.heads) * piece.step_error).powi(2);
-    let weights: f64 = pieces.iter().map(|piece| 1.0 / variance(piece)).sum();
-    let mean =
-        pieces.iter().map(|piece| piece.lattice.extra / variance(piece)).sum::<f64>() / weights;
+fn shrink(segments: &mut [Segment]) {
+    let variance =
+        |segment: &Segment| (f64::from(segment.layout.heads) * segment.step_error).powi(2);
+    let weights: f64 = segments.iter().map(|segment| 1.0 / variance(segment)).sum();
+    let mean = segments.iter().map(|segment| segment.layout.extra / variance(segment)).sum::<f64>()
+        / weights;
     // How much the pieces differ beyond what noise explains.
-    let count = real(pieces.len() as u64);
-    let spread = pieces.iter().map(|p| (p.lattice.extra - mean).powi(2) / variance(p)).sum::<f64>();
+    let count = real(segments.len() as u64);
+    let spread =
+        segments.iter().map(|p| (p.layout.extra - mean).powi(2) / variance(p)).sum::<f64>();
     let typical = count / weights;
     let more = (count - 1.0).max(1.0);
     // Two standard deviations of that come about by chance.
     let excess = (spread / more - 1.0 - 2.0 * (2.0 / more).sqrt()).max(0.0);
     let between = (excess * typical).max(1e-7);
-    for piece in pieces {
-        let own = variance(piece);
+    for segment in segments {
+        let own = variance(segment);
         let trust = between / (between + own);
-        let extra = mean + trust * (piece.lattice.extra - mean);
+        let extra = mean + trust * (segment.layout.extra - mean);
         // What a whole cylinder turns by is known better than either skew.
-        let step = piece.lattice.mean_step() - extra / f64::from(piece.lattice.heads);
-        (piece.lattice, piece.ending) =
-            (piece.lattice.with_step(step), piece.ending.with_step(step));
+        let step = segment.layout.mean_step() - extra / f64::from(segment.layout.heads);
+        (segment.layout, segment.ending) =
+            (segment.layout.with_step(step), segment.ending.with_step(step));
     }
 }
 
 /// Skews are whole sectors on most drives. Where nearly all pieces say so, each takes the whole numbers next to what was
 /// measured.
-fn whole_sectors(pieces: &mut [Piece]) {
+fn whole_sectors(segments: &mut [Segment]) {
     // What seemed so when less was known does not stand.
-    for piece in &mut *pieces {
-        piece.skews = None;
+    for segment in &mut *segments {
+        segment.skews = None;
     }
     let near = |number: f64| (number - (number + 0.5).floor()).abs();
     // What a cylinder turns by, and a track, in sectors; and how well the second is known.
-    let sectors = |piece: &Piece| {
-        let (spt, heads) = (real(piece.lattice.spt), f64::from(piece.lattice.heads));
-        (spt * piece.lattice.mean_step() * heads, spt * piece.lattice.step, spt * piece.step_error)
+    let sectors = |segment: &Segment| {
+        let (spt, heads) = (real(segment.layout.spt), f64::from(segment.layout.heads));
+        (
+            spt * segment.layout.mean_step() * heads,
+            spt * segment.layout.step,
+            spt * segment.step_error,
+        )
     };
-    let exact =
-        |piece: &&Piece| sectors(piece).2 < TRACK_ERROR_MAX && piece.spt == piece.lattice.spt;
-    let alike = |piece: &Piece| {
-        let (cylinder, track, _) = sectors(piece);
+    let exact = |segment: &&Segment| {
+        sectors(segment).2 < TRACK_ERROR_MAX && segment.spt == segment.layout.spt
+    };
+    let alike = |segment: &Segment| {
+        let (cylinder, track, _) = sectors(segment);
         near(cylinder) < CYLINDER_OFF_MAX && near(track) < 0.25
     };
     // A piece of which little is known may begin its cylinders elsewhere: those count by what is known of them.
-    let samples = |piece: &Piece| piece.phases.len();
-    let known: usize = pieces.iter().filter(exact).map(samples).sum();
-    let whole: usize = pieces.iter().filter(exact).filter(|piece| alike(piece)).map(samples).sum();
-    if pieces.iter().filter(exact).count() < 2 || whole * 10 < known * 7 {
+    let samples = |segment: &Segment| segment.phases.len();
+    let known: usize = segments.iter().filter(exact).map(samples).sum();
+    let whole: usize =
+        segments.iter().filter(exact).filter(|segment| alike(segment)).map(samples).sum();
+    if segments.iter().filter(exact).count() < 2 || whole * 10 < known * 7 {
         return;
     }
-    for piece in pieces {
-        let (cylinder, track, error) = sectors(piece);
+    for segment in segments {
+        let (cylinder, track, error) = sectors(segment);
         let next = (1.0 - 2.0 * near(track)) / (2.0 * error * error);
         if near(cylinder) >= CYLINDER_OFF_MAX || next < NEXT_AGAINST {
             continue;
         }
         let (cylinder, track) = ((cylinder + 0.5).floor(), (track + 0.5).floor());
-        let (spt, heads) = (real(piece.lattice.spt), f64::from(piece.lattice.heads));
+        let (spt, heads) = (real(segment.layout.spt), f64::from(segment.layout.heads));
         // The lattice stays as it is: slips on the way have stretched it.
-        piece.skews = Some((track / spt, wrap((cylinder - heads * track) / spt)));
+        segment.skews = Some((track / spt, wrap((cylinder - heads * track) / spt)));
     }
 }

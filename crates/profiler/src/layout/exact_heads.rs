@@ -7,11 +7,11 @@ use drive_profile::HeadOrder;
 use units::Share;
 
 use crate::bench::StopReason;
-use crate::estimate::angle::real;
+use crate::estimate::number::real;
 use crate::layout::head_order::{LEAD_MAX, reached};
 use crate::layout::local_layout::HEADS_MAX;
 use crate::layout::probe::Probe;
-use crate::layout::track_layout::Lattice;
+use crate::layout::track_layout::TrackLayout;
 use drive_profile::findings::Figure;
 
 /// How exactly leads are found, in ns.
@@ -50,7 +50,7 @@ impl Bracket {
 /// By how much leads that were found by halving vary, as a standard deviation in ns: some are looked for anew.
 fn vary(
     probe: &mut Probe<'_, '_>,
-    lattice: &Lattice,
+    layout: &TrackLayout,
     at: (i64, f64),
     brackets: &[Bracket],
 ) -> Result<f64, StopReason> {
@@ -58,7 +58,7 @@ fn vary(
     let some = brackets.len().div_ceil(ANEW);
     let few: Vec<Bracket> = brackets.iter().step_by(some).copied().collect();
     let mut anew: Vec<Bracket> = few.iter().map(|b| Bracket { low: 0.0, high, ..*b }).collect();
-    halve(probe, lattice, at, &mut anew)?;
+    halve(probe, layout, at, &mut anew)?;
     let apart = |(one, other): (&Bracket, &Bracket)| Some(one.lead()? - other.lead()?);
     let mut apart: Vec<f64> = few.iter().zip(&anew).filter_map(apart).collect();
     apart.sort_by(f64::total_cmp);
@@ -73,7 +73,7 @@ fn vary(
 /// Halves the brackets of all tracks in turn, the last first, so that no track was read ahead of or not long ago.
 fn halve(
     probe: &mut Probe<'_, '_>,
-    lattice: &Lattice,
+    layout: &TrackLayout,
     (base, until): (i64, f64),
     brackets: &mut [Bracket],
 ) -> Result<(), StopReason> {
@@ -83,9 +83,9 @@ fn halve(
                 return Ok(());
             }
             let lead = f64::midpoint(bracket.low, bracket.high);
-            match reached(probe, lattice, (base, base + bracket.track), lead)? {
+            match reached(probe, layout, (base, base + bracket.track), lead)? {
                 None => {}
-                Some(fact) if fact.reach <= lead => bracket.high = lead,
+                Some(bound) if bound.reach <= lead => bracket.high = lead,
                 Some(_) => bracket.low = lead,
             }
         }
@@ -100,7 +100,7 @@ fn halve(
 /// As [`crate::Bench::check`].
 pub(crate) fn heads(
     probe: &mut Probe<'_, '_>,
-    lattice: &Lattice,
+    layout: &TrackLayout,
     (tracks, until): (i64, f64),
 ) -> Result<Option<Told>, StopReason> {
     let base = tracks / 2;
@@ -111,8 +111,8 @@ pub(crate) fn heads(
         let high = LEAD_MAX * probe.period;
         let more = known.cast_signed() + 1..=count.min(tracks - base - 2);
         let mut more: Vec<Bracket> = more.map(|track| Bracket { track, low: 0.0, high }).collect();
-        halve(probe, lattice, (base, until), &mut more)?;
-        let vary = vary(probe, lattice, (base, until), &more)?;
+        halve(probe, layout, (base, until), &mut more)?;
+        let vary = vary(probe, layout, (base, until), &more)?;
         if vary > VARIES {
             return Ok(None);
         }

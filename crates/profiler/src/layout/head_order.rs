@@ -10,14 +10,15 @@ use core::ops::RangeInclusive;
 use units::Share;
 
 use crate::bench::StopReason;
-use crate::estimate::angle::{part, real, whole, wrap};
-use crate::estimate::bisection::{Estimate, Fact, Place, Prior, Threshold};
-use crate::layout::cylinder_likelihood::{Angles, Layout, Lead, SPREADS, explain};
+use crate::estimate::angle::wrap;
+use crate::estimate::bisection::{BisectionEstimator, Estimate, Prior, ReachBound, SectorDelay};
+use crate::estimate::number::{floor, fraction, real};
+use crate::layout::cylinder_likelihood::{Angles, HeadLayout, Lead, SPREADS, explain};
 use crate::layout::cylinders::under;
 use crate::layout::local_layout::HEADS_MAX;
 use crate::layout::probe::{Block, Probe};
-use crate::layout::sweep::Piece;
-use crate::layout::track_layout::Lattice;
+use crate::layout::sweep::Segment;
+use crate::layout::track_layout::TrackLayout;
 use drive_profile::findings::Figure;
 
 /// What passes between the source's end and the command that follows it, in ns: more than anybody notices late.
@@ -59,7 +60,7 @@ const STAGES: [(RangeInclusive<i64>, u32, f64); 3] =
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surfaces {
     /// How tracks make cylinders, from a track on.
-    pub(crate) layout: Layout,
+    pub(crate) head_layout: HeadLayout,
     pub(crate) track: i64,
     /// By how many reads.
     pub(crate) samples: u32,
@@ -68,12 +69,12 @@ pub(crate) struct Surfaces {
 impl Surfaces {
     /// How many tracks of its cylinder lie before the lattice's first one.
     pub(crate) fn first(&self) -> u32 {
-        under(i64::from(self.layout.before) - self.track, self.layout.heads)
+        under(i64::from(self.head_layout.before) - self.track, self.head_layout.heads)
     }
 
     /// Tracks on a cylinder.
     pub(crate) fn heads(&self) -> Figure<u32> {
-        let (value, samples) = (self.layout.heads, self.samples);
+        let (value, samples) = (self.head_layout.heads, self.samples);
         Figure { value, spread: 0, samples, confidence: Share::from_percent(95) }
     }
 }
@@ -82,27 +83,27 @@ impl Surfaces {
 /// command, in whole turns more or less. None if that could not be seen.
 pub(crate) fn reached(
     probe: &mut Probe<'_, '_>,
-    lattice: &Lattice,
+    layout: &TrackLayout,
     (from, to): (i64, i64),
     lead: f64,
-) -> Result<Option<Fact>, StopReason> {
-    let spt = real(lattice.spt);
-    let (Some(begins), Some(target)) = (lattice.begins(from), lattice.begins(to)) else {
+) -> Result<Option<ReachBound>, StopReason> {
+    let spt = real(layout.spt);
+    let (Some(begins), Some(target)) = (layout.begins(from), layout.begins(to)) else {
         return Ok(None);
     };
     // Where the target comes by when the source has ended, and the gap and the lead have passed.
-    let later = part(lattice.on((from, 0)) - lattice.on((to, 0)) + (GAP + lead) / probe.period);
+    let later = fraction(layout.on((from, 0)) - layout.on((to, 0)) + (GAP + lead) / probe.period);
     let inside = (0..DRAWS)
         .map(|_| SOURCE.0 + (SOURCE.1 - SOURCE.0) * probe.even())
-        .find(|inside| (EDGE..1.0 - EDGE).contains(&part(inside + later)));
+        .find(|inside| (EDGE..1.0 - EDGE).contains(&fraction(inside + later)));
     let Some(inside) = inside else { return Ok(None) };
-    let source = begins + whole(inside * spt);
+    let source = begins + floor(inside * spt);
     let Some(sample) = probe.sample_again(source)? else { return Ok(None) };
-    let late = wrap(probe.phase(&sample) - lattice.at(source)) * probe.period;
+    let late = wrap(probe.phase(&sample) - layout.at(source)) * probe.period;
     let sent = sample.time - late + GAP;
     // The first block of the target's track that ends so much later; and the command later by what it ends later.
-    let phase = part((sent + lead) / probe.period);
-    let sector = part(phase - lattice.on((to, 0))) * spt;
+    let phase = fraction((sent + lead) / probe.period);
+    let sector = fraction(phase - layout.on((to, 0))) * spt;
     let block = sector.ceil();
     if block >= spt {
         return Ok(None);
@@ -112,17 +113,17 @@ pub(crate) fn reached(
         return Ok(None);
     }
     probe.bench.wait_until(probe.instant(sent));
-    let Some((took, sample)) = probe.read(target + whole(block))? else { return Ok(None) };
+    let Some((took, sample)) = probe.read(target + floor(block))? else { return Ok(None) };
     // What comes out of memory comes as soon as it comes.
     let foretold = (took - lead).abs() < 4.0 * probe.sigma * probe.period;
     if took < probe.hit && !foretold {
         return Ok(None);
     }
-    let turns = ((sample.time - sent - lead) / probe.period + 0.5).floor();
-    Ok(Some(Fact {
-        reach: lead + turns * probe.period,
-        turn: probe.period,
-        place: Place::default(),
+    let revolutions = ((sample.time - sent - lead) / probe.period + 0.5).floor();
+    Ok(Some(ReachBound {
+        reach: lead + revolutions * probe.period,
+        period: probe.period,
+        sector: SectorDelay::default(),
     }))
 }
 
@@ -131,7 +132,7 @@ pub(crate) fn reached(
 struct Way {
     from: i64,
     by: i64,
-    lead: Threshold,
+    lead: BisectionEstimator,
     /// What it varies by, roughly, in ns.
     spread: f64,
 }
@@ -150,9 +151,9 @@ impl Ways {
         (tracks, times): (RangeInclusive<i64>, u32),
         (room, about): (i64, f64),
     ) {
-        let lead = Threshold::new(Prior::About(about, AROUND), SPREAD_FIRST);
+        let lead = BisectionEstimator::new(Prior::About(about, AROUND), SPREAD_FIRST);
         for by in (0..times).flat_map(|_| tracks.clone()) {
-            let from = whole(probe.even() * real((room - by).max(1).cast_unsigned()));
+            let from = floor(probe.even() * real((room - by).max(1).cast_unsigned()));
             self.all.push(Way {
                 from: from.cast_signed(),
                 by,
@@ -166,7 +167,7 @@ impl Ways {
     fn ask(
         &mut self,
         probe: &mut Probe<'_, '_>,
-        lattice: &Lattice,
+        layout: &TrackLayout,
         (base, until): (i64, f64),
     ) -> Result<(), StopReason> {
         for way in &mut self.all {
@@ -177,9 +178,9 @@ impl Ways {
             // Beside the middle as well: halving alone does not show by how much leads vary.
             let aside = ASIDE[way.lead.count() % ASIDE.len()] * way.spread;
             let lead = way.lead.median() + aside;
-            let fact = reached(probe, lattice, (from, from + way.by), lead)?;
-            if let Some(fact) = fact {
-                way.lead.learn(fact);
+            let bound = reached(probe, layout, (from, from + way.by), lead)?;
+            if let Some(bound) = bound {
+                way.lead.learn(bound);
             }
         }
         Ok(())
@@ -189,17 +190,17 @@ impl Ways {
     fn leads(&mut self) -> Vec<Lead> {
         let mut leads = Vec::new();
         for way in &mut self.all {
-            let told = SPREADS.map(|spread| way.lead.told(spread));
+            let told = SPREADS.map(|spread| way.lead.marginal_likelihood(spread));
             let spreads = told.iter().zip(SPREADS).map(|(told, spread)| (told.0, spread));
             let best = spreads.max_by(|one, other| one.0.total_cmp(&other.0));
             let spread = best.map_or(SPREAD_FIRST, |(_, spread)| spread);
             if (spread - way.spread).abs() > EXACT {
                 way.spread = spread;
-                way.lead = way.lead.varied(spread);
+                way.lead = way.lead.with_spread(spread);
             }
             // What is known roughly leans towards what was believed before.
             if way.lead.estimate().error < EXACT + spread / 2.0 {
-                leads.push(Lead { from: way.from, by: way.by, told: told.map(exact) });
+                leads.push(Lead { from: way.from, by: way.by, by_spread: told.map(exact) });
             }
         }
         leads
@@ -217,27 +218,30 @@ fn exact((likely, Estimate { time, error }): (f64, Estimate)) -> (f64, Estimate)
 }
 
 /// What was seen of a piece's angles, beside a lattice without cylinders.
-fn angles(probe: &Probe<'_, '_>, (lattice, piece): (&Lattice, &Piece), base: i64) -> Angles {
+fn angles(probe: &Probe<'_, '_>, (layout, segment): (&TrackLayout, &Segment), base: i64) -> Angles {
     let reach = ANGLES_REACH * probe.sigma;
-    let lattice = lattice.fitted(&piece.phases, reach);
+    let layout = layout.fitted(&segment.phases, reach);
     let off = |(at, phase): &(Block, f64)| {
-        let off = lattice.off(*at, *phase);
-        (off.abs() < reach).then(|| (lattice.track(*at).0 - base, off * probe.period))
+        let off = layout.off(*at, *phase);
+        (off.abs() < reach).then(|| (layout.track(*at).0 - base, off * probe.period))
     };
-    Angles { off: piece.phases.iter().filter_map(off).collect(), noise: probe.sigma * probe.period }
+    Angles {
+        off: segment.phases.iter().filter_map(off).collect(),
+        noise: probe.sigma * probe.period,
+    }
 }
 
 /// The least lead to a next track, roughly; none if that is not to be seen.
 fn first(
     probe: &mut Probe<'_, '_>,
-    lattice: &Lattice,
+    layout: &TrackLayout,
     (base, room): (i64, i64),
 ) -> Result<Option<f64>, StopReason> {
-    let mut lead = Threshold::new(Prior::Upto(LEAD_MAX * probe.period), SPREAD_FIRST);
+    let mut lead = BisectionEstimator::new(Prior::Upto(LEAD_MAX * probe.period), SPREAD_FIRST);
     for _ in 0..FIRST_READS {
-        let from = base + whole(probe.even() * real(room.max(1).cast_unsigned())).cast_signed();
-        if let Some(fact) = reached(probe, lattice, (from, from + 1), lead.median())? {
-            lead.learn(fact);
+        let from = base + floor(probe.even() * real(room.max(1).cast_unsigned())).cast_signed();
+        if let Some(bound) = reached(probe, layout, (from, from + 1), lead.median())? {
+            lead.learn(bound);
         }
         if lead.estimate().error < AROUND {
             return Ok(Some(lead.estimate().time));
@@ -249,15 +253,15 @@ fn first(
 /// Heads, from leads between tracks in the middle of a piece and the angles that were seen in it; none if they do not show.
 pub(crate) fn surfaces(
     probe: &mut Probe<'_, '_>,
-    (lattice, piece): (&Lattice, &Piece),
+    (layout, segment): (&TrackLayout, &Segment),
     until: f64,
 ) -> Result<Option<Surfaces>, StopReason> {
-    let tracks = lattice.track(piece.to).0;
+    let tracks = layout.track(segment.to).0;
     let room = (tracks - 2).min(ROOM);
     let base = (tracks - room) / 2;
     let began = probe.now();
-    let angles = angles(probe, (lattice, piece), base);
-    let Some(about) = first(probe, lattice, (base, room))? else { return Ok(None) };
+    let angles = angles(probe, (layout, segment), base);
+    let Some(about) = first(probe, layout, (base, room))? else { return Ok(None) };
     let mut ways = Ways { all: Vec::new() };
     for (tracks, times, share) in STAGES {
         let last = (*tracks.end()).min(room / 2);
@@ -265,15 +269,15 @@ pub(crate) fn surfaces(
         let until = began + (until - began) * share;
         while probe.now() < until {
             for _ in 0..FACTS_MIN.max(ways.count() / ways.all.len() / FACTS_MORE) {
-                ways.ask(probe, lattice, (base, until))?;
+                ways.ask(probe, layout, (base, until))?;
             }
             let leads = ways.leads();
             if leads.len() < LEADS_MIN {
                 continue;
             }
-            let Some(layout) = explain(&leads, &angles) else { continue };
+            let Some(head_layout) = explain(&leads, &angles) else { continue };
             let samples = u32::try_from(ways.count()).unwrap_or(u32::MAX);
-            return Ok(Some(Surfaces { layout, track: base, samples }));
+            return Ok(Some(Surfaces { head_layout, track: base, samples }));
         }
     }
     Ok(None)

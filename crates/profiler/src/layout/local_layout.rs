@@ -7,10 +7,11 @@
 //! 4. Blocks on many tracks in a row show by how much each is turned, and which of them begin a cylinder: [`levels`].
 
 use crate::bench::StopReason;
-use crate::estimate::angle::{centre, nearest, part, real, whole, wrap};
+use crate::estimate::angle::{centre, wrap};
+use crate::estimate::number::{floor, fraction, real, round};
 use crate::layout::boundary::{Boundary, Search, boundary};
 use crate::layout::probe::{Block, Probe, Sample};
-use crate::layout::track_layout::Lattice;
+use crate::layout::track_layout::TrackLayout;
 
 /// The shortest distance of a pair: tracks have at least three times as many blocks.
 const PAIR_MIN: u64 = 8;
@@ -51,8 +52,8 @@ pub(crate) fn phases(probe: &Probe<'_, '_>, samples: &[Sample]) -> Phases {
 pub(crate) fn local(
     probe: &mut Probe<'_, '_>,
     from: Block,
-    (like, heads): (Option<&Lattice>, Option<u32>),
-) -> Result<Option<(Lattice, Phases)>, StopReason> {
+    (like, heads): (Option<&TrackLayout>, Option<u32>),
+) -> Result<Option<(TrackLayout, Phases)>, StopReason> {
     for attempt in 0..ATTEMPTS {
         let from = from + u64::from(attempt) * like.map_or(4_096, |like| 5 * like.spt);
         let found = attempt_at(probe, from, (like, heads))?;
@@ -66,15 +67,15 @@ pub(crate) fn local(
 fn attempt_at(
     probe: &mut Probe<'_, '_>,
     from: Block,
-    (like, heads): (Option<&Lattice>, Option<u32>),
-) -> Result<Option<(Lattice, Phases)>, StopReason> {
+    (like, heads): (Option<&TrackLayout>, Option<u32>),
+) -> Result<Option<(TrackLayout, Phases)>, StopReason> {
     let prior = like.map(|like| real(like.spt));
     let Some(spt) = spacing(probe, from, prior)? else { return Ok(None) };
-    let Some((first, spt)) = scan(probe, (from, from + whole(1.25 * spt)), spt, 12)? else {
+    let Some((first, spt)) = scan(probe, (from, from + floor(1.25 * spt)), spt, 12)? else {
         return Ok(None);
     };
-    let low = first.saturating_sub(whole(0.6 * spt));
-    let Some((first, spt)) = scan(probe, (low, low + whole(1.2 * spt)), spt, 5)? else {
+    let low = first.saturating_sub(floor(0.6 * spt));
+    let Some((first, spt)) = scan(probe, (low, low + floor(1.2 * spt)), spt, 5)? else {
         return Ok(None);
     };
     let Some((anchor, spt)) = count(probe, first, spt)? else { return Ok(None) };
@@ -88,7 +89,7 @@ pub(crate) fn roughly(
     like: Option<f64>,
 ) -> Result<Option<f64>, StopReason> {
     let Some(spt) = spacing(probe, at, like)? else { return Ok(None) };
-    let found = scan(probe, (at, at + whole(1.25 * spt)), spt, 12)?;
+    let found = scan(probe, (at, at + floor(1.25 * spt)), spt, 12)?;
     Ok(found.map(|(_, spt)| spt))
 }
 
@@ -98,34 +99,34 @@ pub(crate) fn spacing(
     from: Block,
     prior: Option<f64>,
 ) -> Result<Option<f64>, StopReason> {
-    let mut apart = prior.map_or(PAIR_MIN, |spt| whole(spt * 0.3).max(2));
+    let mut apart = prior.map_or(PAIR_MIN, |spt| floor(spt * 0.3).max(2));
     let mut expected = prior.map(|spt| real(apart) / spt);
     let mut place = (from, prior.map_or(16_384.0, |spt| 24.0 * spt), PAIRS * probe.effort());
-    let kept = |turned: &Vec<f64>, pairs: u32| turned.len() < pairs as usize / 2;
+    let kept = |rotated: &Vec<f64>, pairs: u32| rotated.len() < pairs as usize / 2;
     while real(apart) < SPT_MAX / 2.0 {
-        let mut turned = pairs(probe, place, apart)?;
-        if kept(&turned, place.2) {
+        let mut rotated = pairs(probe, place, apart)?;
+        if kept(&rotated, place.2) {
             // It keeps what lies before a block, too. After so many reads it has forgotten that.
             let count = place.2.max(probe.forgets + 4);
             place = (from, place.1.max(FORGETTING * f64::from(count)), count);
-            turned = pairs(probe, place, apart)?;
+            rotated = pairs(probe, place, apart)?;
         }
         let reach = 4.0 * probe.sigma;
         if let Some(expected) = expected {
-            turned.retain(|turned| wrap(turned - expected).abs() < 0.25);
+            rotated.retain(|rotated| wrap(rotated - expected).abs() < 0.25);
         }
-        let Some(found) = centre(&turned, reach).filter(|found| found.count >= 4) else {
+        let Some(found) = centre(&rotated, reach).filter(|found| found.count >= 4) else {
             return Ok(None);
         };
         // The first pair spans under half a turn.
-        let turn =
+        let angle =
             expected.map_or(wrap(found.mean), |expected| expected + wrap(found.mean - expected));
-        if turn > 0.25 {
-            probe.track = real(apart) / turn;
+        if angle > 0.25 {
+            probe.track = real(apart) / angle;
             return Ok(Some(probe.track));
         }
         apart *= 2;
-        expected = Some(2.0 * turn);
+        expected = Some(2.0 * angle);
     }
     Ok(None)
 }
@@ -139,20 +140,20 @@ fn pairs(
 ) -> Result<Vec<f64>, StopReason> {
     let region = region.min(real(probe.blocks) / 4.0);
     let mut pairs: Vec<Block> = (0..count)
-        .map(|nth| from + whole((f64::from(nth) + probe.even()) / f64::from(count) * region))
+        .map(|nth| from + floor((f64::from(nth) + probe.even()) / f64::from(count) * region))
         .collect();
     pairs.retain(|at| at + apart < probe.blocks);
     let mut ends = Vec::new();
     for at in pairs.iter().rev() {
         ends.push(probe.sample(at + apart)?);
     }
-    let mut turned = Vec::new();
+    let mut rotated = Vec::new();
     for (at, end) in pairs.iter().rev().zip(ends) {
         if let (Some(begin), Some(end)) = (probe.sample(*at)?, end) {
-            turned.push(wrap(probe.phase(&end) - probe.phase(&begin)));
+            rotated.push(wrap(probe.phase(&end) - probe.phase(&begin)));
         }
     }
-    Ok(turned)
+    Ok(rotated)
 }
 
 /// A boundary between tracks inside a stretch, and blocks on a track, both to a few hundredths of a track; those on a
@@ -166,7 +167,7 @@ pub(crate) fn scan(
     let mut read = Phases::new();
     let mut found = None;
     for _ in 0..probe.effort() {
-        let samples = probe.samples(SCAN, |part| from + whole(part * real(to - from)))?;
+        let samples = probe.samples(SCAN, |part| from + floor(part * real(to - from)))?;
         read.extend(phases(probe, &samples));
         found = jump(&read, (from, to), (spt, stretches), probe.sigma);
         // A boundary that leaps to the eye needs no more reads, however noisy they are.
@@ -218,7 +219,7 @@ fn jump(
             if jump > 1.5 * sigma && best.is_none_or(|best| misfit < best.0) {
                 let error = sigma * (1.0 / before.2 + 1.0 / behind.2).sqrt();
                 let clear = jump > CLEAR * error && misfit < sigma * (before.2 + behind.2);
-                best = Some((misfit, Jump { at: from + whole(split), spt, clear }));
+                best = Some((misfit, Jump { at: from + floor(split), spt, clear }));
             }
         }
     }
@@ -242,7 +243,7 @@ pub(crate) fn find(
             return Ok(Some(found));
         }
         // What lies at the edge lies beyond it.
-        half = whole(real(half * 3).min(0.31 * spt)).max(half + 2);
+        half = floor(real(half * 3).min(0.31 * spt)).max(half + 2);
     }
     Ok(None)
 }
@@ -255,15 +256,15 @@ fn find_within(
     width: u64,
 ) -> Result<Option<Boundary>, StopReason> {
     let room = (0.4 * spt).min(spt - 2.0 * real(half)).max(spt * 0.1);
-    let low = guess.saturating_sub(half + whole(room));
+    let low = guess.saturating_sub(half + floor(room));
     let straight = |at: Block| real(at) / spt;
     let (mut before, mut behind) = (Vec::new(), Vec::new());
     let (mut level, mut jump) = (0.0, 0.0);
     for _ in 0..SIDES_AGAIN * probe.effort() {
-        let more = probe.samples(SIDES, |part| guess + half + whole(part * room))?;
-        behind.extend(more.iter().map(|s| part(probe.phase(s) - straight(s.at))));
-        let more = probe.samples(SIDES, |part| low + whole(part * room))?;
-        before.extend(more.iter().map(|s| part(probe.phase(s) - straight(s.at))));
+        let more = probe.samples(SIDES, |part| guess + half + floor(part * room))?;
+        behind.extend(more.iter().map(|s| fraction(probe.phase(s) - straight(s.at))));
+        let more = probe.samples(SIDES, |part| low + floor(part * room))?;
+        before.extend(more.iter().map(|s| fraction(probe.phase(s) - straight(s.at))));
         let reach = 4.0 * probe.sigma;
         let (Some(left), Some(right)) = (centre(&before, reach), centre(&behind, reach)) else {
             return Ok(None);
@@ -304,15 +305,15 @@ fn count(
     first: Block,
     spt: f64,
 ) -> Result<Option<(Block, u64)>, StopReason> {
-    let wide = whole(spt * 0.12).max(4);
-    let coarse = whole(spt / 100.0).max(1);
+    let wide = floor(spt * 0.12).max(4);
+    let coarse = floor(spt / 100.0).max(1);
     let Some(anchor) = find(probe, first, wide, spt, coarse)? else { return Ok(None) };
     let mut spt = spt;
     let mut error = spt * 0.04;
     let mut tracks = 1_u32;
     while tracks <= 4_096 {
-        let guess = anchor.at + nearest(spt * f64::from(tracks));
-        let half = whole(error * f64::from(tracks)).max(anchor.width).max(3) + 2;
+        let guess = anchor.at + round(spt * f64::from(tracks));
+        let half = floor(error * f64::from(tracks)).max(anchor.width).max(3) + 2;
         if real(half) > 0.45 * spt {
             return Ok(None);
         }
@@ -324,9 +325,9 @@ fn count(
         let sharp = found.width.max(anchor.width) == 1;
         let off = if sharp { 0.3 } else { real(found.width + anchor.width) / 1.5 };
         error = off / f64::from(tracks);
-        let off = (spt - real(nearest(spt))).abs();
+        let off = (spt - real(round(spt))).abs();
         if error < 0.12 && off < 0.2 {
-            return Ok(Some((anchor.at, nearest(spt))));
+            return Ok(Some((anchor.at, round(spt))));
         }
         tracks *= if error * 6.0 < spt * 0.02 { 4 } else { 2 };
     }
@@ -340,7 +341,7 @@ pub(crate) fn levels(
     anchor: Block,
     spt: u64,
     heads: Option<u32>,
-) -> Result<Option<(Lattice, Phases)>, StopReason> {
+) -> Result<Option<(TrackLayout, Phases)>, StopReason> {
     let all = heads.map_or(2 * HEADS_MAX, |heads| (3 * heads).max(16));
     let (mut phases, mut best, mut tracks) = (Phases::new(), None, 0);
     while tracks < all {
@@ -350,7 +351,7 @@ pub(crate) fn levels(
             let inside = |part: f64| 0.02 + 0.96 * part;
             let mut blocks: Vec<Block> = (tracks..behind)
                 .map(|track| {
-                    anchor + u64::from(track) * spt + whole(inside(probe.even()) * real(spt))
+                    anchor + u64::from(track) * spt + floor(inside(probe.even()) * real(spt))
                 })
                 .collect();
             blocks.retain(|at| *at < probe.blocks);
@@ -367,8 +368,8 @@ pub(crate) fn levels(
 }
 
 /// Whether phases lie about a lattice as noise alone would have them.
-pub(crate) fn fits(lattice: &Lattice, phases: &Phases, sigma: f64) -> bool {
-    lattice.misfit(phases, 5.0 * sigma) < MISFIT_MAX * sigma * sigma * real(phases.len() as u64)
+pub(crate) fn fits(layout: &TrackLayout, phases: &Phases, sigma: f64) -> bool {
+    layout.misfit(phases, 5.0 * sigma) < MISFIT_MAX * sigma * sigma * real(phases.len() as u64)
 }
 
 /// The lattice that fits these phases best.
@@ -377,23 +378,31 @@ fn best_of(
     (anchor, spt): (Block, u64),
     heads: Option<u32>,
     (tracks, sigma): (u32, f64),
-) -> Option<Lattice> {
-    let plain =
-        Lattice { spt, anchor, phase: 0.0, step: 0.0, extra: 0.0, heads: 1, first: 0, gaps: None };
+) -> Option<TrackLayout> {
+    let plain = TrackLayout {
+        spt,
+        anchor,
+        phase: 0.0,
+        step: 0.0,
+        extra: 0.0,
+        heads: 1,
+        first: 0,
+        gaps: None,
+    };
     let reach = 5.0 * sigma;
     // What each track is turned by, and by how much more than the one before it.
-    let mut turned: Vec<(i64, Vec<f64>)> = Vec::new();
+    let mut rotated: Vec<(i64, Vec<f64>)> = Vec::new();
     for (at, phase) in phases {
         let (track, off) = (plain.track(*at).0, plain.off(*at, *phase));
-        match turned.iter_mut().find(|(other, _)| *other == track) {
+        match rotated.iter_mut().find(|(other, _)| *other == track) {
             Some((_, offs)) => offs.push(off),
-            None => turned.push((track, vec![off])),
+            None => rotated.push((track, vec![off])),
         }
     }
-    turned.sort_by_key(|(track, _)| *track);
+    rotated.sort_by_key(|(track, _)| *track);
     let level = |offs: &Vec<f64>| centre(offs, reach).map(|centre| centre.mean);
     let levels: Vec<(i64, f64)> =
-        turned.iter().filter_map(|(track, offs)| Some((*track, level(offs)?))).collect();
+        rotated.iter().filter_map(|(track, offs)| Some((*track, level(offs)?))).collect();
     let steps: Vec<(i64, f64)> = levels
         .windows(2)
         .filter(|pair| pair[1].0 == pair[0].0 + 1)
@@ -402,20 +411,20 @@ fn best_of(
     let all: Vec<f64> = steps.iter().map(|(_, step)| *step).collect();
     let common = centre(&all, reach)?;
     let start = levels.first()?.1;
-    let mut best: Option<(f64, Lattice)> = None;
-    let offer = |best: &mut Option<(f64, Lattice)>, lattice: Lattice, price: f64| {
-        let lattice = unrolled(&lattice, phases, sigma);
-        let misfit = lattice.misfit(phases, reach) / (sigma * sigma) + price;
+    let mut best: Option<(f64, TrackLayout)> = None;
+    let offer = |best: &mut Option<(f64, TrackLayout)>, layout: TrackLayout, price: f64| {
+        let layout = unrolled(&layout, phases, sigma);
+        let misfit = layout.misfit(phases, reach) / (sigma * sigma) + price;
         if best.is_none_or(|(least, _)| misfit < least) {
-            *best = Some((misfit, lattice));
+            *best = Some((misfit, layout));
         }
     };
     let mean = |of: &[f64]| centre(of, reach).map(|centre| centre.mean);
-    offer(&mut best, Lattice { phase: start, step: common.mean, ..plain }, 0.0);
+    offer(&mut best, TrackLayout { phase: start, step: common.mean, ..plain }, 0.0);
     // What plain tracks explain needs no cylinders; faint ones show over many more tracks.
     let plain_fits = best.is_some_and(|(misfit, _)| misfit < 1.3 * real(phases.len() as u64));
     if plain_fits && heads.is_none() {
-        return best.map(|(_, lattice)| lattice);
+        return best.map(|(_, layout)| layout);
     }
     let price = if heads.is_some() { 12.0 } else { 30.0 };
     let range = heads.map_or(2..=HEADS_MAX.min(tracks), |heads| heads..=heads);
@@ -429,24 +438,28 @@ fn best_of(
                 continue;
             };
             let extra = wrap(new - step);
-            offer(&mut best, Lattice { phase: start, step, extra, heads, first, ..plain }, price);
+            offer(
+                &mut best,
+                TrackLayout { phase: start, step, extra, heads, first, ..plain },
+                price,
+            );
         }
     }
-    best.map(|(_, lattice)| lattice)
+    best.map(|(_, layout)| layout)
 }
 
 /// Fits a lattice to more and more tracks, so that no whole turns are lost on the way.
-fn unrolled(lattice: &Lattice, phases: &Phases, sigma: f64) -> Lattice {
-    let mut lattice = *lattice;
-    let most = phases.iter().map(|(at, _)| lattice.track(*at).0).max().unwrap_or(0);
+fn unrolled(layout: &TrackLayout, phases: &Phases, sigma: f64) -> TrackLayout {
+    let mut layout = *layout;
+    let most = phases.iter().map(|(at, _)| layout.track(*at).0).max().unwrap_or(0);
     let mut tracks = 8;
     loop {
         let near: Phases =
-            phases.iter().filter(|(at, _)| lattice.track(*at).0 < tracks).copied().collect();
+            phases.iter().filter(|(at, _)| layout.track(*at).0 < tracks).copied().collect();
         let reach = if tracks == 8 { 0.25 } else { (8.0 * sigma).min(0.2) };
-        lattice = lattice.fitted(&near, reach);
+        layout = layout.fitted(&near, reach);
         if tracks > most {
-            return lattice;
+            return layout;
         }
         tracks *= 2;
     }

@@ -9,9 +9,9 @@ use std::collections::VecDeque;
 use units::{Extent, Instant, Lba, Operation, Sectors};
 
 use crate::bench::{Bench, StopReason};
-use crate::estimate::angle::{part, real, whole};
-use crate::layout::cache_eviction::Pool;
-use crate::layout::track_layout::Lattice;
+use crate::estimate::number::{floor, fraction, real};
+use crate::layout::cache_eviction::ReferencePool;
+use crate::layout::track_layout::TrackLayout;
 use crate::limits::REFERENCES_MAX;
 use drive_profile::findings::Rotation;
 
@@ -76,14 +76,14 @@ pub(crate) struct Probe<'b, 'a> {
     /// Where the runs began that the drive may keep, the last used last.
     recent: VecDeque<Block>,
     /// Addresses whose lattice is known, to read from where the arm is about to be anyway.
-    pub(crate) ground: Option<(Lattice, Block, Block)>,
+    pub(crate) ground: Option<(TrackLayout, Block, Block)>,
     /// How soon a block elsewhere can be read, in ns.
     pub(crate) lead: f64,
     /// The block of known ground that was read last, and how soon one beside it can be read.
     walked: Block,
     lead_beside: f64,
     /// Blocks that are read in turn to make the drive forget, where no ground is known.
-    pub(crate) pool: Pool,
+    pub(crate) pool: ReferencePool,
     /// How long a read may be, in blocks, that ends when its last block has passed the head.
     pub(crate) long_max: u64,
     /// Blocks on a track where it reads, roughly; nothing until that is known.
@@ -116,7 +116,7 @@ impl<'b, 'a> Probe<'b, 'a> {
             recent: VecDeque::new(),
             ground: None,
             lead: 2e6,
-            pool: Pool::default(),
+            pool: ReferencePool::default(),
             long_max: 0,
             walked: 0,
             lead_beside: 2e6,
@@ -143,7 +143,7 @@ impl<'b, 'a> Probe<'b, 'a> {
     /// How many reads it takes where one did if noise were a fortieth of a turn.
     pub(crate) fn effort(&self) -> u32 {
         let times = (self.sigma / NOISE_EASY).powi(2);
-        u32::try_from(whole(times.ceil())).unwrap_or(EFFORT_MAX).clamp(1, EFFORT_MAX)
+        u32::try_from(floor(times.ceil())).unwrap_or(EFFORT_MAX).clamp(1, EFFORT_MAX)
     }
 
     /// The address of a block.
@@ -153,7 +153,7 @@ impl<'b, 'a> Probe<'b, 'a> {
 
     /// The instant so many ns after the probe began.
     pub(crate) fn instant(&self, time: f64) -> Instant {
-        self.origin + units::Duration::from_nanos(whole(time))
+        self.origin + units::Duration::from_nanos(floor(time))
     }
 
     /// So many ns after the probe began it is now.
@@ -198,7 +198,7 @@ impl<'b, 'a> Probe<'b, 'a> {
     /// What a read of so many blocks more than one takes longer at least if they pass the head, in ns; nothing as long as
     /// no track is known.
     fn passing(&self, more: u64) -> f64 {
-        let track = self.ground.map_or(self.track, |(lattice, _, _)| real(lattice.spt));
+        let track = self.ground.map_or(self.track, |(layout, _, _)| real(layout.spt));
         if track > 0.0 { PASSED_MIN * real(more) / track * self.period } else { 0.0 }
     }
 
@@ -255,8 +255,8 @@ impl<'b, 'a> Probe<'b, 'a> {
         if !self.forgets_late() || self.track <= 0.0 || !pays {
             return None;
         }
-        let cheap = whole(self.away * f64::from(self.forgets) / self.period * self.track);
-        self.run = self.run.max(whole(self.track));
+        let cheap = floor(self.away * f64::from(self.forgets) / self.period * self.track);
+        self.run = self.run.max(floor(self.track));
         let low = (at + 2).saturating_sub(self.long_max.min(cheap).min(self.run)).max(1);
         let near = self.recent.iter().filter(|from| (low..=at).contains(from)).min();
         near.map(|near| near - 1)
@@ -283,7 +283,7 @@ impl<'b, 'a> Probe<'b, 'a> {
 
     /// Reads a block that has nothing to do with `at`: one that comes under the head soon, where that is known of enough.
     fn elsewhere(&mut self, at: Block, nth: u64) -> Result<(), StopReason> {
-        let Some((lattice, from, to)) = self.ground else {
+        let Some((layout, from, to)) = self.ground else {
             if self.forgets_late() && self.in_turn(at)? {
                 return Ok(());
             }
@@ -292,7 +292,7 @@ impl<'b, 'a> Probe<'b, 'a> {
             return Ok(());
         };
         // Each a little before the one before it, and none soon again: so ways are short, and nothing is still kept.
-        let stride = ((to - from) / (u64::from(self.forgets) + 2)).max(4 * lattice.spt);
+        let stride = ((to - from) / (u64::from(self.forgets) + 2)).max(4 * layout.spt);
         if !(from + stride..=to).contains(&self.walked) {
             self.walked = to;
         }
@@ -302,9 +302,9 @@ impl<'b, 'a> Probe<'b, 'a> {
         let lead = if nth > 1 { self.lead_beside } else { self.lead };
         let mut best = (f64::INFINITY, low);
         for _ in 0..24 {
-            let block = low + whole(self.even() * real(stride - 2 * lattice.spt));
-            let wait = part(lattice.at(block) - (now + lead) / self.period);
-            if wait < best.0 && block.abs_diff(at) > 2 * lattice.spt {
+            let block = low + floor(self.even() * real(stride - 2 * layout.spt));
+            let wait = fraction(layout.at(block) - (now + lead) / self.period);
+            if wait < best.0 && block.abs_diff(at) > 2 * layout.spt {
                 best = (wait, block);
             }
         }
@@ -357,7 +357,7 @@ impl<'b, 'a> Probe<'b, 'a> {
 
     /// The phase at which a sample ended.
     pub(crate) fn phase(&self, sample: &Sample) -> f64 {
-        part(sample.time / self.period)
+        fraction(sample.time / self.period)
     }
 
     /// The next of a sequence that is evenly spread under one, the same for every target: places are chosen by it.

@@ -4,12 +4,13 @@
 //! next to the end that was found, and if that has moved them, the end is looked for again.
 
 use crate::bench::StopReason;
-use crate::estimate::angle::{centre, part, real, whole, wrap};
+use crate::estimate::angle::{centre, wrap};
+use crate::estimate::number::{floor, fraction, real};
 use crate::layout::boundary::{Boundary, Search, against, boundary, logarithm, weigh};
 use crate::layout::local_layout::phases;
 use crate::layout::probe::{Block, Probe};
-use crate::layout::sweep::{CHECK, OFF_MAX, Piece};
-use crate::layout::track_layout::Lattice;
+use crate::layout::sweep::{CHECK, OFF_MAX, Segment};
+use crate::layout::track_layout::TrackLayout;
 
 /// A piece's end may lie so many tracks before where checks say: near it they may hold by chance.
 const BACK: u64 = 48;
@@ -50,29 +51,29 @@ const LEVEL_TRACKS: u64 = 24;
 /// Where a piece begins that begins with a track, from its first tracks alone: slips behind them have moved others.
 pub(crate) fn first_track(
     probe: &mut Probe<'_, '_>,
-    piece: &mut Piece,
+    segment: &mut Segment,
     start: Block,
 ) -> Result<Block, StopReason> {
-    let (track, sector) = piece.lattice.track(start);
+    let (track, sector) = segment.layout.track(start);
     if sector != 0 || track >= 0 {
         return Ok(start);
     }
-    let near = Lattice {
+    let near = TrackLayout {
         anchor: start,
-        phase: piece.lattice.at(start),
+        phase: segment.layout.at(start),
         first: u32::try_from(
-            (track + i64::from(piece.lattice.first)).rem_euclid(i64::from(piece.lattice.heads)),
+            (track + i64::from(segment.layout.first)).rem_euclid(i64::from(segment.layout.heads)),
         )
         .expect("under the heads"),
         gaps: None,
-        ..piece.lattice
+        ..segment.layout
     };
     let (sharp, sure) = sharpen(probe, near, (0, 12), 4)?;
     if sure < 0.99 {
         return Ok(start);
     }
     if sharp.anchor != start {
-        piece.lattice = piece.lattice.moved(sharp.anchor.cast_signed() - start.cast_signed());
+        segment.layout = segment.layout.moved(sharp.anchor.cast_signed() - start.cast_signed());
     }
     Ok(sharp.anchor)
 }
@@ -81,13 +82,13 @@ pub(crate) fn first_track(
 /// it say so.
 pub(crate) fn begin(
     probe: &mut Probe<'_, '_>,
-    before: &Piece,
-    (lattice, to): (&Lattice, Block),
+    before: &Segment,
+    (layout, to): (&TrackLayout, Block),
 ) -> Result<(Block, f64, bool), StopReason> {
     let back = BACK * before.ending.spt;
     let from = before.to.saturating_sub(back).max(before.from + 1);
-    let (mut old, mut new) = (before.ending, *lattice);
-    let mut sides = (from, lattice.anchor.max(before.to));
+    let (mut old, mut new) = (before.ending, *layout);
+    let mut sides = (from, layout.anchor.max(before.to));
     let mut found = None;
     for _ in 0..LEVELS {
         let tracks = LEVEL_TRACKS * u64::from(probe.effort());
@@ -100,7 +101,7 @@ pub(crate) fn begin(
         if found.is_some() && moved < LEVEL_EXACT * probe.sigma {
             break;
         }
-        let at = between(probe, (&old, &new), (from, lattice.anchor.max(before.to).max(from)))?;
+        let at = between(probe, (&old, &new), (from, layout.anchor.max(before.to).max(from)))?;
         // Slips before it may have moved what lies next to it.
         sides = (at.at.saturating_sub(2 * old.spt), at.at + 2 * new.spt);
         found = Some(at);
@@ -115,7 +116,7 @@ pub(crate) fn begin(
 /// moved the tracks by which that was judged, and next to it both run straight. None if that does not tell.
 fn exactly(
     probe: &mut Probe<'_, '_>,
-    (old, new): (&Lattice, &Lattice),
+    (old, new): (&TrackLayout, &TrackLayout),
     at: Block,
 ) -> Result<Option<Boundary>, StopReason> {
     let (from, to) = (at.saturating_sub(NEAR), at + NEAR);
@@ -151,7 +152,7 @@ fn exactly(
 /// Where one lattice becomes the other, between two places.
 fn between(
     probe: &mut Probe<'_, '_>,
-    (old, new): (&Lattice, &Lattice),
+    (old, new): (&TrackLayout, &TrackLayout),
     (from, to): (Block, Block),
 ) -> Result<Boundary, StopReason> {
     let begins = begins(old, new, (from, to));
@@ -183,10 +184,10 @@ fn between(
 }
 
 /// Where either lattice has a track begin between two places, in order.
-fn begins(old: &Lattice, new: &Lattice, (from, to): (Block, Block)) -> Vec<Block> {
-    let of = |lattice: &Lattice| -> Vec<Block> {
-        let tracks = lattice.track(from).0 + 1..=lattice.track(to).0;
-        tracks.take(BEGINS_MAX).filter_map(|track| lattice.begins(track)).collect()
+fn begins(old: &TrackLayout, new: &TrackLayout, (from, to): (Block, Block)) -> Vec<Block> {
+    let of = |layout: &TrackLayout| -> Vec<Block> {
+        let tracks = layout.track(from).0 + 1..=layout.track(to).0;
+        tracks.take(BEGINS_MAX).filter_map(|track| layout.begins(track)).collect()
     };
     let mut begins = [of(old), of(new)].concat();
     begins.sort_unstable();
@@ -197,48 +198,48 @@ fn begins(old: &Lattice, new: &Lattice, (from, to): (Block, Block)) -> Vec<Block
 /// the place where one becomes the other is told by little.
 fn levelled(
     probe: &mut Probe<'_, '_>,
-    lattice: Lattice,
+    layout: TrackLayout,
     (from, to): (Block, Block),
-) -> Result<Lattice, StopReason> {
-    if to < from + lattice.spt || to > probe.blocks {
-        return Ok(lattice);
+) -> Result<TrackLayout, StopReason> {
+    if to < from + layout.spt || to > probe.blocks {
+        return Ok(layout);
     }
     let count = LEVEL * probe.effort();
-    let samples = probe.samples(count, |part| from + whole(part * real(to - from)))?;
-    let off: Vec<f64> = samples.iter().map(|s| lattice.off(s.at, probe.phase(s))).collect();
+    let samples = probe.samples(count, |part| from + floor(part * real(to - from)))?;
+    let off: Vec<f64> = samples.iter().map(|s| layout.off(s.at, probe.phase(s))).collect();
     let level = centre(&off, 4.0 * probe.sigma).filter(|level| level.count * 4 >= count * 3);
     let moved = level.map_or(0.0, |level| wrap(level.mean));
     // More than that is another lattice.
     let moved = if moved.abs() < OFF_MAX { moved } else { 0.0 };
-    Ok(Lattice { phase: part(lattice.phase + moved), ..lattice })
+    Ok(TrackLayout { phase: fraction(layout.phase + moved), ..layout })
 }
 
 /// By how much the level may be off that [`LEVEL`] blocks have told, a slipped sector among them, in turns.
-fn level_error(probe: &Probe<'_, '_>, lattice: &Lattice) -> f64 {
+fn level_error(probe: &Probe<'_, '_>, layout: &TrackLayout) -> f64 {
     let read = probe.sigma / f64::from(LEVEL * probe.effort()).sqrt();
-    let slipped = 1.0 / real(lattice.spt);
+    let slipped = 1.0 / real(layout.spt);
     (read * read + slipped * slipped).sqrt()
 }
 
 /// Finds exactly where tracks begin, near both ends of the piece.
-pub(crate) fn edges(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<(), StopReason> {
-    let (spt, anchor) = (piece.lattice.spt, piece.lattice.anchor);
-    let tracks = piece.lattice.track(piece.to.max(anchor)).0.cast_unsigned().max(12);
+pub(crate) fn edges(probe: &mut Probe<'_, '_>, segment: &mut Segment) -> Result<(), StopReason> {
+    let (spt, anchor) = (segment.layout.spt, segment.layout.anchor);
+    let tracks = segment.layout.track(segment.to.max(anchor)).0.cast_unsigned().max(12);
     let reach = (spt / 50).clamp(6, 200).min(spt / 4);
-    piece.lattice = sharpened(probe, piece.lattice, (0, tracks.min(EDGE)), reach)?;
+    segment.layout = sharpened(probe, segment.layout, (0, tracks.min(EDGE)), reach)?;
     if tracks <= 2 * EDGE {
-        piece.ending = piece.lattice;
+        segment.ending = segment.layout;
         return Ok(());
     }
     let near = (tracks - EDGE, tracks - 2);
-    let high = piece.to - spt;
+    let high = segment.to - spt;
     let low = high.saturating_sub(EDGE * spt).max(anchor);
     let samples =
-        probe.samples(CHECK * probe.effort(), |part| low + whole(part * real(high - low)))?;
+        probe.samples(CHECK * probe.effort(), |part| low + floor(part * real(high - low)))?;
     let found = phases(probe, &samples);
-    let ending = piece.lattice.fitted_level(&found, 5.0 * probe.sigma);
+    let ending = segment.layout.fitted_level(&found, 5.0 * probe.sigma);
     let (ending, _) = sharpen(probe, ending, near, spt / 4)?;
-    piece.ending = ending.fitted_level(&found, 5.0 * probe.sigma);
+    segment.ending = ending.fitted_level(&found, 5.0 * probe.sigma);
     Ok(())
 }
 
@@ -246,14 +247,14 @@ pub(crate) fn edges(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<(), 
 /// something else ends may be that end, and what lies at the edge lies beyond it.
 fn sharpened(
     probe: &mut Probe<'_, '_>,
-    lattice: Lattice,
+    layout: TrackLayout,
     tracks: (u64, u64),
     mut reach: u64,
-) -> Result<Lattice, StopReason> {
+) -> Result<TrackLayout, StopReason> {
     loop {
-        let (sharp, _) = sharpen(probe, lattice, tracks, reach)?;
-        let moved = sharp.anchor.abs_diff(lattice.anchor);
-        if moved + 1 < reach || 3 * reach > lattice.spt / 4 {
+        let (sharp, _) = sharpen(probe, layout, tracks, reach)?;
+        let moved = sharp.anchor.abs_diff(layout.anchor);
+        if moved + 1 < reach || 3 * reach > layout.spt / 4 {
             return Ok(sharp);
         }
         reach *= 3;
@@ -263,10 +264,10 @@ fn sharpened(
 /// Finds exactly where tracks begin, give or take `reach`, from boundaries between tracks: each read is at another.
 fn sharpen(
     probe: &mut Probe<'_, '_>,
-    lattice: Lattice,
+    layout: TrackLayout,
     (low, high): (u64, u64),
     reach: u64,
-) -> Result<(Lattice, f64), StopReason> {
+) -> Result<(TrackLayout, f64), StopReason> {
     let zero = reach;
     let mut evidence = vec![0.0; usize::try_from(2 * reach + 1).expect("a part of a track")];
     let mut best = weigh(0, &evidence);
@@ -275,13 +276,13 @@ fn sharpen(
     let most = SHARPEN * probe.effort();
     while reads < most && tries < 4 * most && (1.0 - best.sure > DOUBT || reads < 12) {
         tries += 1;
-        let nth = low + 1 + whole(probe.even() * real((high - low).max(2) - 1));
+        let nth = low + 1 + floor(probe.even() * real((high - low).max(2) - 1));
         let nth = nth.cast_signed();
-        let Some(track) = lattice.begins(nth) else { continue };
+        let Some(track) = layout.begins(nth) else { continue };
         let spread = (probe.even() - 0.5) * 2.0 * real(best.width / 4 + 2);
-        let place = whole(real(best.at) + 0.5 + spread);
+        let place = floor(real(best.at) + 0.5 + spread);
         let at = (track + place).saturating_sub(zero);
-        if at + lattice.spt >= probe.blocks {
+        if at + layout.spt >= probe.blocks {
             continue;
         }
         // Another track does as well as one that the drive has kept.
@@ -290,13 +291,13 @@ fn sharpen(
         let Some(sample) = sample else { continue };
         reads += 1;
         let phase = probe.phase(&sample);
-        let inside = (real(at) - real(track)) / real(lattice.spt);
-        let (behind, before) = (lattice.on((nth, 0)) + inside, lattice.on((nth - 1, 0)) + inside);
+        let inside = (real(at) - real(track)) / real(layout.spt);
+        let (behind, before) = (layout.on((nth, 0)) + inside, layout.on((nth - 1, 0)) + inside);
         let (if_before, if_behind) = (against(phase, before, sigma), against(phase, behind, sigma));
         for (offset, evidence) in (0..).zip(&mut evidence) {
             *evidence -= if place < offset { if_before } else { if_behind };
         }
         best = weigh(0, &evidence);
     }
-    Ok((lattice.moved(best.at.cast_signed() - zero.cast_signed()), best.sure))
+    Ok((layout.moved(best.at.cast_signed() - zero.cast_signed()), best.sure))
 }

@@ -14,13 +14,14 @@
 //! itself, so that sectors that were slipped between places do not count.
 
 use crate::bench::StopReason;
-use crate::estimate::angle::{centre, part, real, signed, whole, wrap};
-use crate::estimate::bisection::{Estimate, Prior, Threshold};
+use crate::estimate::angle::{centre, wrap};
+use crate::estimate::bisection::{BisectionEstimator, Estimate, Prior};
+use crate::estimate::number::{floor, fraction, real, signed};
 use crate::layout::cylinders::{under, with_heads};
 use crate::layout::head_order::{LEAD_MAX, reached};
 use crate::layout::probe::Probe;
-use crate::layout::sweep::Piece;
-use crate::layout::track_layout::Lattice;
+use crate::layout::sweep::Segment;
+use crate::layout::track_layout::TrackLayout;
 
 /// How many places of each zone are asked before it is looked whether that is enough.
 const ROUNDS: u32 = 4;
@@ -98,43 +99,44 @@ impl Switch {
 }
 
 /// The longest piece of each zone, which gives the zone its skews.
-pub(crate) fn longest(pieces: &[Piece]) -> Vec<usize> {
-    (0..pieces.len())
+pub(crate) fn longest(segments: &[Segment]) -> Vec<usize> {
+    (0..segments.len())
         .filter(|nth| {
-            let length = |piece: &Piece| piece.to - piece.from;
-            let spt = pieces[*nth].spt;
-            let alike = |piece: &&Piece| piece.spt == spt;
-            pieces.iter().filter(alike).all(|other| length(other) <= length(&pieces[*nth]))
+            let length = |segment: &Segment| segment.to - segment.from;
+            let spt = segments[*nth].spt;
+            let alike = |segment: &&Segment| segment.spt == spt;
+            segments.iter().filter(alike).all(|other| length(other) <= length(&segments[*nth]))
         })
         .collect()
 }
 
 /// Whether the skews of a piece are known well enough.
-pub(crate) fn is_told(piece: &Piece) -> bool {
-    let Lattice { step, extra, heads, .. } = piece.lattice;
-    let error = piece.step_error * f64::from(heads);
-    error < TOLD * part(step).min(part(step + extra))
+pub(crate) fn is_told(segment: &Segment) -> bool {
+    let TrackLayout { step, extra, heads, .. } = segment.layout;
+    let error = segment.step_error * f64::from(heads);
+    error < TOLD * fraction(step).min(fraction(step + extra))
 }
 
 /// Asks in the longest piece of each zone whose skews are not known yet, in turn. What there was no time for is left out.
 pub(crate) fn tell(
     probe: &mut Probe<'_, '_>,
-    pieces: &mut [Piece],
+    segments: &mut [Segment],
     (switch, end): (&mut Switch, f64),
 ) -> Result<(), StopReason> {
-    let mut untold = longest(pieces);
-    untold.retain(|nth| !is_told(&pieces[*nth]));
+    let mut untold = longest(segments);
+    untold.retain(|nth| !is_told(&segments[*nth]));
     for _ in 0..ROUNDS {
         for nth in &untold {
             if probe.now() > end {
                 return Ok(());
             }
-            let piece = &mut pieces[*nth];
-            let blurred = switch.is_blurred(probe) || piece.steps_lost >= PLACES_MIN;
-            let place = if blurred { both(probe, piece)? } else { cross(probe, piece, switch)? };
+            let segment = &mut segments[*nth];
+            let blurred = switch.is_blurred(probe) || segment.steps_lost >= PLACES_MIN;
+            let place =
+                if blurred { both(probe, segment)? } else { cross(probe, segment, switch)? };
             match place {
-                Some(place) => piece.steps.push(place),
-                None => piece.steps_lost += 1,
+                Some(place) => segment.steps.push(place),
+                None => segment.steps_lost += 1,
             }
         }
     }
@@ -145,45 +147,48 @@ pub(crate) fn tell(
 /// the longest piece of each zone.
 pub(crate) fn aligned(
     probe: &mut Probe<'_, '_>,
-    pieces: &mut [Piece],
+    segments: &mut [Segment],
     switch: &mut Switch,
 ) -> Result<(), StopReason> {
-    let Some(long) = pieces.iter().max_by_key(|piece| piece.to - piece.from) else { return Ok(()) };
+    let Some(long) = segments.iter().max_by_key(|segment| segment.to - segment.from) else {
+        return Ok(());
+    };
     switch.same = told_by(probe, long)?;
-    for nth in longest(pieces) {
-        let piece = &mut pieces[nth];
-        let Some(on) = on_cylinder(probe, piece, switch)? else { continue };
-        let Lattice { heads, first, .. } = piece.lattice;
+    for nth in longest(segments) {
+        let segment = &mut segments[nth];
+        let Some(on) = on_cylinder(probe, segment, switch)? else { continue };
+        let TrackLayout { heads, first, .. } = segment.layout;
         let seen = under(i64::from(first) - i64::from(on), heads);
         let with = |seen| {
-            with_heads(&Piece { first_seen: seen, ..piece.clone() }, (heads, None), probe.sigma).0
+            with_heads(&Segment { first_seen: seen, ..segment.clone() }, (heads, None), probe.sigma)
+                .0
         };
         if seen == first || with(Some(first)) - with(Some(seen)) < AGAINST {
-            piece.first_seen = Some(seen);
+            segment.first_seen = Some(seen);
         }
     }
     Ok(())
 }
 
 /// A lead with which another head of a cylinder is reached and the next cylinder is not, if there is one.
-fn told_by(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<Option<f64>, StopReason> {
-    let lattice = &piece.lattice;
-    let heads = i64::from(lattice.heads);
+fn told_by(probe: &mut Probe<'_, '_>, segment: &Segment) -> Result<Option<f64>, StopReason> {
+    let layout = &segment.layout;
+    let heads = i64::from(layout.heads);
     // Of the tracks on either side of one, one at least is on its cylinder; the one a cylinder on is not.
     let ways = [heads, 1, -1];
     let upto = LEAD_MAX * probe.period;
-    let mut leads = ways.map(|_| Threshold::new(Prior::Upto(upto), SPREADS[1]));
+    let mut leads = ways.map(|_| BisectionEstimator::new(Prior::Upto(upto), SPREADS[1]));
     let all = WAYS * 3;
-    if lattice.track(piece.to - 1).0 < heads * (all + 5) {
+    if layout.track(segment.to - 1).0 < heads * (all + 5) {
         return Ok(None);
     }
-    let base = drawn(probe, piece, all + 1) + heads;
+    let base = drawn(probe, segment, all + 1) + heads;
     for nth in (0..all).rev() {
         let which = usize::try_from(nth % 3).expect("one of three");
         let from = base + heads * nth;
-        let fact = reached(probe, lattice, (from, from + ways[which]), leads[which].median())?;
-        if let Some(fact) = fact {
-            leads[which].learn(fact);
+        let bound = reached(probe, layout, (from, from + ways[which]), leads[which].median())?;
+        if let Some(bound) = bound {
+            leads[which].learn(bound);
         }
     }
     let [cylinder, next, previous] = leads.map(|lead| varied([&lead]).1[0].time);
@@ -193,13 +198,13 @@ fn told_by(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<Option<f64>, Stop
     }
     let lead = f64::midpoint(cylinder, head);
     // Whether it tells one from the other each time: an arm that varies does not.
-    let base = drawn(probe, piece, all + 1) + heads;
+    let base = drawn(probe, segment, all + 1) + heads;
     let mut wrong = 0;
     for nth in (0..all).rev() {
         let from = base + heads * nth;
         let (to, same) = if nth % 2 == 0 { (from + heads, false) } else { (from + way, true) };
-        let fact = reached(probe, lattice, (from, to), lead)?;
-        wrong += u32::from(fact.is_none_or(|fact| (fact.reach <= lead) != same));
+        let bound = reached(probe, layout, (from, to), lead)?;
+        wrong += u32::from(bound.is_none_or(|bound| (bound.reach <= lead) != same));
     }
     Ok((wrong <= WRONG_MAX).then_some(lead))
 }
@@ -207,25 +212,25 @@ fn told_by(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<Option<f64>, Stop
 /// How many tracks from the one on are on its cylinder that a piece takes for the first of one; nothing if leads do not tell.
 fn on_cylinder(
     probe: &mut Probe<'_, '_>,
-    piece: &Piece,
+    segment: &Segment,
     switch: &Switch,
 ) -> Result<Option<u32>, StopReason> {
     let Some(lead) = switch.same else { return Ok(None) };
-    let lattice = &piece.lattice;
-    let heads = i64::from(lattice.heads);
-    if lattice.track(piece.to - 1).0 < heads * (TRIED + 3) {
+    let layout = &segment.layout;
+    let heads = i64::from(layout.heads);
+    if layout.track(segment.to - 1).0 < heads * (TRIED + 3) {
         return Ok(None);
     }
     let (mut same, mut other) = (1, heads + 1);
     while other - same > 1 {
         let tracks = i64::midpoint(same, other);
-        let base = drawn(probe, piece, TRIED);
+        let base = drawn(probe, segment, TRIED);
         let mut caught = Vec::new();
         for nth in (0..TRIED).rev() {
             let first = base + heads * nth;
             if caught.len() < ASKED {
-                let fact = reached(probe, lattice, (first, first + tracks - 1), lead)?;
-                caught.extend(fact.map(|fact| fact.reach <= lead));
+                let bound = reached(probe, layout, (first, first + tracks - 1), lead)?;
+                caught.extend(bound.map(|bound| bound.reach <= lead));
             }
         }
         let all = caught.len();
@@ -243,30 +248,30 @@ fn on_cylinder(
 }
 
 /// The first track of a cylinder, drawn from those with so many cylinders of the piece behind them.
-fn drawn(probe: &mut Probe<'_, '_>, piece: &Piece, cylinders: i64) -> i64 {
-    let lattice = piece.lattice;
-    let heads = i64::from(lattice.heads);
-    let tracks = lattice.track(piece.to - 1).0 - heads * (cylinders + 2);
-    let base = whole(probe.even() * real(tracks.max(1).cast_unsigned())).cast_signed();
-    base - (base + i64::from(lattice.first)).rem_euclid(heads) + heads
+fn drawn(probe: &mut Probe<'_, '_>, segment: &Segment, cylinders: i64) -> i64 {
+    let layout = segment.layout;
+    let heads = i64::from(layout.heads);
+    let tracks = layout.track(segment.to - 1).0 - heads * (cylinders + 2);
+    let base = floor(probe.even() * real(tracks.max(1).cast_unsigned())).cast_signed();
+    base - (base + i64::from(layout.first)).rem_euclid(heads) + heads
 }
 
 /// The step as the first and the last tracks of cylinders beside one another have it; nothing if they do not tell.
-fn both(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<Option<Place>, StopReason> {
-    let lattice = &piece.lattice;
-    let heads = i64::from(lattice.heads);
-    let base = drawn(probe, piece, CYLINDERS);
+fn both(probe: &mut Probe<'_, '_>, segment: &Segment) -> Result<Option<Place>, StopReason> {
+    let layout = &segment.layout;
+    let heads = i64::from(layout.heads);
+    let base = drawn(probe, segment, CYLINDERS);
     let mut off = [Vec::new(), Vec::new()];
     for cylinder in (0..CYLINDERS).rev() {
         for (off, within) in off.iter_mut().zip([heads - 1, 0]) {
             let track = base + heads * cylinder + within;
-            let inside = whole((0.1 + 0.8 * probe.even()) * real(lattice.spt));
-            let Some(at) = lattice.begins(track).map(|begin| begin + inside) else { continue };
-            if at >= piece.to {
+            let inside = floor((0.1 + 0.8 * probe.even()) * real(layout.spt));
+            let Some(at) = layout.begins(track).map(|begin| begin + inside) else { continue };
+            if at >= segment.to {
                 continue;
             }
             let sample = probe.sample(at)?;
-            off.extend(sample.map(|sample| lattice.off(at, probe.phase(&sample))));
+            off.extend(sample.map(|sample| layout.off(at, probe.phase(&sample))));
         }
     }
     let [last, first] = off.map(|off| centre(&off, 5.0 * probe.sigma));
@@ -274,27 +279,28 @@ fn both(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<Option<Place>, StopR
     let steps = signed(heads - 1);
     let count = 1.0 / f64::from(last.count) + 1.0 / f64::from(first.count);
     let error = probe.sigma * count.sqrt() / steps;
-    Ok(Some(Place { step: lattice.step + wrap(last.mean - first.mean) / steps, error }))
+    Ok(Some(Place { step: layout.step + wrap(last.mean - first.mean) / steps, error }))
 }
 
 /// The step as changes of heads at one place have it; nothing if they do not tell.
 fn cross(
     probe: &mut Probe<'_, '_>,
-    piece: &Piece,
+    segment: &Segment,
     switch: &mut Switch,
 ) -> Result<Option<Place>, StopReason> {
-    let lattice = &piece.lattice;
-    let heads = i64::from(lattice.heads);
-    if lattice.track(piece.to - 1).0 < heads * (2 * WAYS + 3) {
+    let layout = &segment.layout;
+    let heads = i64::from(layout.heads);
+    if layout.track(segment.to - 1).0 < heads * (2 * WAYS + 3) {
         return Ok(None);
     }
-    let base = drawn(probe, piece, 2 * WAYS);
+    let base = drawn(probe, segment, 2 * WAYS);
     let prior = match switch.least {
         None => Prior::Upto(LEAD_MAX * probe.period),
         Some(least) => Prior::About(least, PLACES_APART),
     };
     let spread = switch.spread();
-    let mut leads = [Threshold::new(prior, spread), Threshold::new(prior, spread)];
+    let mut leads =
+        [BisectionEstimator::new(prior, spread), BisectionEstimator::new(prior, spread)];
     // The last first, so that nothing was read ahead of.
     for nth in (0..2 * WAYS).rev() {
         let first = base + heads * nth;
@@ -305,9 +311,9 @@ fn cross(
             (&mut leads[1], (last, first))
         };
         if lead.count() < WAYS_MIN || lead.estimate().error > ENOUGH * spread {
-            let fact = reached(probe, lattice, way, lead.median())?;
-            if let Some(fact) = fact {
-                lead.learn(fact);
+            let bound = reached(probe, layout, way, lead.median())?;
+            if let Some(bound) = bound {
+                lead.learn(bound);
             }
         }
     }
@@ -325,16 +331,16 @@ fn cross(
     switch.least = Some(f64::midpoint(to_last.time, to_first.time));
     let steps = signed(heads - 1) * probe.period;
     Ok(Some(Place {
-        step: lattice.step - (to_last.time - to_first.time) / steps,
+        step: layout.step - (to_last.time - to_first.time) / steps,
         error: (to_last.error.powi(2) + to_first.error.powi(2)).sqrt() / steps,
     }))
 }
 
 /// By how much leads vary, as what was caught and lost says, and what they are if they do.
-fn varied<const N: usize>(leads: [&Threshold; N]) -> (f64, [Estimate; N]) {
+fn varied<const N: usize>(leads: [&BisectionEstimator; N]) -> (f64, [Estimate; N]) {
     let of = |spread: f64| {
-        let anew = leads.map(|lead| lead.varied_near(spread));
-        let found = anew.each_ref().map(Threshold::estimate);
+        let anew = leads.map(|lead| lead.with_spread_near(spread));
+        let found = anew.each_ref().map(BisectionEstimator::estimate);
         let likely =
             anew.iter().zip(&found).map(|(lead, found)| lead.likelihood(found.time, spread));
         (likely.product::<f64>(), spread, found)
@@ -346,11 +352,11 @@ fn varied<const N: usize>(leads: [&Threshold; N]) -> (f64, [Estimate; N]) {
 
 /// By how much a track begins later than the one before it as all places of a piece tell, and its error, in turns. Nothing
 /// if they are too few.
-pub(crate) fn crossed(piece: &Piece) -> Option<(f64, f64)> {
-    if piece.steps.len() < PLACES_MIN {
+pub(crate) fn crossed(segment: &Segment) -> Option<(f64, f64)> {
+    if segment.steps.len() < PLACES_MIN {
         return None;
     }
-    let mut places = piece.steps.clone();
+    let mut places = segment.steps.clone();
     places.sort_by(|one, other| one.step.total_cmp(&other.step));
     let count = real(places.len() as u64);
     let middle = f64::midpoint(places[(places.len() - 1) / 2].step, places[places.len() / 2].step);
@@ -363,10 +369,10 @@ pub(crate) fn crossed(piece: &Piece) -> Option<(f64, f64)> {
 
 /// The error of a track's skew as phases alone tell it, in turns: that of the height of a saw tooth of so many steps, with
 /// what they lie off its teeth.
-pub(crate) fn phases_error(piece: &Piece, sigma: f64) -> f64 {
-    let heads = f64::from(piece.lattice.heads);
+pub(crate) fn phases_error(segment: &Segment, sigma: f64) -> f64 {
+    let heads = f64::from(segment.layout.heads);
     let steps = heads * heads / (heads * heads - 1.0).max(1.0);
-    let count = real(piece.phases.len().max(1) as u64);
-    let square = piece.lattice.misfit(&piece.phases, 5.0 * sigma) / count;
+    let count = real(segment.phases.len().max(1) as u64);
+    let square = segment.layout.misfit(&segment.phases, 5.0 * sigma) / count;
     square.max(sigma * sigma).sqrt() * (12.0 * steps / count).sqrt() / heads
 }

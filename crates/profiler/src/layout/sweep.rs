@@ -6,7 +6,8 @@
 //! not the size of the disk.
 
 use crate::bench::StopReason;
-use crate::estimate::angle::{centre, part, real, whole, wrap};
+use crate::estimate::angle::{centre, wrap};
+use crate::estimate::number::{floor, fraction, real};
 use crate::layout::boundary::{against, logarithm};
 use crate::layout::cylinders::with_heads;
 use crate::layout::local_layout::{self, HEADS_MAX, Phases, find, fits, phases};
@@ -16,7 +17,7 @@ use crate::layout::segments::{
     absorb, follow_group, grouped, grouped_alike, join, recount, settle,
 };
 use crate::layout::skews::Place;
-use crate::layout::track_layout::Lattice;
+use crate::layout::track_layout::TrackLayout;
 use crate::limits::SEGMENTS_MAX;
 use drive_profile::findings::OutlierReason;
 
@@ -51,7 +52,7 @@ const SCATTER_DOUBTFUL: f64 = 1.1;
 
 /// Addresses in a row on one lattice.
 #[derive(Clone, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct Segment {
     /// The first block.
     pub(crate) from: Block,
     /// How sure that is.
@@ -60,13 +61,13 @@ pub(crate) struct Piece {
     pub(crate) settled_by_cylinders: bool,
     /// The first block behind it, or behind what is known of it.
     pub(crate) to: Block,
-    pub(crate) lattice: Lattice,
+    pub(crate) layout: TrackLayout,
     /// How many tracks of its cylinder lie before the anchor's, if the arm told it.
     pub(crate) first_seen: Option<u32>,
     /// Blocks on a track of the zone that it is part of.
     pub(crate) spt: u64,
     /// The same lattice near its end: what was slipped in between has moved it.
-    pub(crate) ending: Lattice,
+    pub(crate) ending: TrackLayout,
     /// What was measured in it.
     pub(crate) phases: Phases,
     /// The step of its lattice and what a new cylinder adds, if they are whole sectors.
@@ -80,7 +81,7 @@ pub(crate) struct Piece {
     pub(crate) time: f64,
 }
 
-impl Piece {
+impl Segment {
     /// By how much the mean phase of a check of `own` blocks at `at` may be off, as a standard deviation: that of its
     /// own blocks, and that of a line through all that was measured.
     fn error(&self, (at, own): (Block, usize), sigma: f64) -> f64 {
@@ -94,16 +95,19 @@ impl Piece {
     }
 }
 
-/// Sweeps the disk into `pieces`, from the end of the last of them on.
+/// Sweeps the disk into `segments`, from the end of the last of them on.
 ///
 /// # Errors
 /// As [`crate::Bench::check`]; the pieces that were found until then stand.
-pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Result<(), StopReason> {
-    let mut from = pieces.last().map_or(0, |piece| piece.to);
+pub(crate) fn sweep(
+    probe: &mut Probe<'_, '_>,
+    segments: &mut Vec<Segment>,
+) -> Result<(), StopReason> {
+    let mut from = segments.last().map_or(0, |segment| segment.to);
     let (mut lost, mut joins) = (0_u32, 0);
-    while pieces.len() < SEGMENTS_MAX && probe.now() < probe.until {
-        let heads = known_heads(pieces);
-        let last = pieces.last().map(|last| last.lattice);
+    while segments.len() < SEGMENTS_MAX && probe.now() < probe.until {
+        let heads = known_heads(segments);
+        let last = segments.last().map(|last| last.layout);
         let again = match &last {
             Some(last) => same_again(probe, from, last)?,
             None => None,
@@ -112,32 +116,32 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
             Some(found) => Some(found),
             None => local_layout::local(probe, from, (last.as_ref(), heads))?,
         };
-        let Some((lattice, phases)) = found else {
+        let Some((layout, phases)) = found else {
             // Nothing regular here: look further on, each time twice as far.
             let spt = last.map_or(4_096, |last| last.spt);
             from += (16 * spt) << lost.min(24);
             lost += 1;
             if from + 8 * spt >= probe.blocks {
-                last_tracks(probe, pieces);
+                last_tracks(probe, segments);
                 return Ok(());
             }
             continue;
         };
         lost = 0;
         let joined = joins < JOINS_MAX
-            && pieces.last_mut().is_some_and(|last| join(last, &phases, probe.sigma));
+            && segments.last_mut().is_some_and(|last| join(last, &phases, probe.sigma));
         joins = if joined { joins + 1 } else { 0 };
         if !joined {
-            let from = lattice.anchor;
-            let ending = lattice;
-            pieces.push(Piece {
+            let from = layout.anchor;
+            let ending = layout;
+            segments.push(Segment {
                 from,
                 sure: 0.0,
                 settled_by_cylinders: false,
                 to: from,
-                lattice,
+                layout,
                 first_seen: None,
-                spt: lattice.spt,
+                spt: layout.spt,
                 ending,
                 phases,
                 skews: None,
@@ -147,48 +151,48 @@ pub(crate) fn sweep(probe: &mut Probe<'_, '_>, pieces: &mut Vec<Piece>) -> Resul
                 time: probe.now(),
             });
         }
-        let nth = pieces.len() - 1;
+        let nth = segments.len() - 1;
         if let Some(heads) = heads {
-            shown(&mut pieces[nth], heads, probe.sigma);
+            shown(&mut segments[nth], heads, probe.sigma);
         }
-        let bad = follow(probe, &mut pieces[nth])?;
+        let bad = follow(probe, &mut segments[nth])?;
         if !joined {
-            settle(probe, pieces)?;
+            settle(probe, segments)?;
         }
-        absorb(probe, pieces)?;
+        absorb(probe, segments)?;
         let Some(bad) = bad else { return Ok(()) };
         from = bad;
-        if grouped_alike(probe, pieces)? || grouped(pieces, probe.sigma) {
-            match follow_group(probe, pieces)? {
+        if grouped_alike(probe, segments)? || grouped(segments, probe.sigma) {
+            match follow_group(probe, segments)? {
                 None => return Ok(()),
                 Some(behind) => from = behind,
             }
-            absorb(probe, pieces)?;
+            absorb(probe, segments)?;
         }
     }
     Ok(())
 }
 
 /// Follows a piece from where it is known to both its ends; what is behind it, if the disk does not end with it.
-fn follow(probe: &mut Probe<'_, '_>, piece: &mut Piece) -> Result<Option<Block>, StopReason> {
-    let mut bad = extend(probe, piece)?;
-    if recount(probe, piece)? {
-        bad = extend(probe, piece)?;
+fn follow(probe: &mut Probe<'_, '_>, segment: &mut Segment) -> Result<Option<Block>, StopReason> {
+    let mut bad = extend(probe, segment)?;
+    if recount(probe, segment)? {
+        bad = extend(probe, segment)?;
     }
     if bad.is_none() {
-        piece.to = probe.blocks;
+        segment.to = probe.blocks;
     }
-    ground(probe, piece);
-    edges(probe, piece)?;
+    ground(probe, segment);
+    edges(probe, segment)?;
     Ok(bad)
 }
 
 /// The last tracks of a disk are too few to show how they are laid out if something was slipped there: they go with what
 /// is before them.
-fn last_tracks(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) {
-    let Some(last) = pieces.last_mut() else { return };
+fn last_tracks(probe: &mut Probe<'_, '_>, segments: &mut [Segment]) {
+    let Some(last) = segments.last_mut() else { return };
     let left = probe.blocks - last.to;
-    if left < 2 * TRACKS_LEFT * last.lattice.spt {
+    if left < 2 * TRACKS_LEFT * last.layout.spt {
         let lba = probe.lba(last.to);
         probe.bench.outlier(lba, OutlierReason::Remapped);
         last.to = probe.blocks;
@@ -196,10 +200,10 @@ fn last_tracks(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) {
 }
 
 /// Tracks on a cylinder, as most of what was found shows them.
-fn known_heads(pieces: &[Piece]) -> Option<u32> {
+fn known_heads(segments: &[Segment]) -> Option<u32> {
     let mut blocks = [0; HEADS_MAX as usize + 1];
-    for piece in pieces.iter().filter(|piece| piece.lattice.heads > 1) {
-        blocks[piece.lattice.heads as usize] += piece.to - piece.from;
+    for segment in segments.iter().filter(|segment| segment.layout.heads > 1) {
+        blocks[segment.layout.heads as usize] += segment.to - segment.from;
     }
     (2..=HEADS_MAX)
         .max_by_key(|heads| blocks[*heads as usize])
@@ -207,22 +211,22 @@ fn known_heads(pieces: &[Piece]) -> Option<u32> {
 }
 
 /// Gives the piece cylinders of so many tracks, if what was measured of it shows them.
-fn shown(piece: &mut Piece, heads: u32, sigma: f64) {
-    if piece.lattice.heads == heads || piece.lattice.gaps.is_some() {
+fn shown(segment: &mut Segment, heads: u32, sigma: f64) {
+    if segment.layout.heads == heads || segment.layout.gaps.is_some() {
         return;
     }
-    let (gain, lattice) = with_heads(piece, (heads, None), sigma);
+    let (gain, layout) = with_heads(segment, (heads, None), sigma);
     if gain > HEADS_GAIN {
-        piece.lattice = lattice;
+        segment.layout = layout;
     }
 }
 
 /// The last tracks of a piece are known ground.
-fn ground(probe: &mut Probe<'_, '_>, piece: &Piece) {
-    let spt = piece.lattice.spt;
-    let to = piece.to.saturating_sub(8 * spt);
-    let from = to.saturating_sub(GROUND * spt).max(piece.lattice.anchor);
-    probe.ground = (to > from + 16 * spt).then_some((piece.lattice, from, to)).or(probe.ground);
+fn ground(probe: &mut Probe<'_, '_>, segment: &Segment) {
+    let spt = segment.layout.spt;
+    let to = segment.to.saturating_sub(8 * spt);
+    let from = to.saturating_sub(GROUND * spt).max(segment.layout.anchor);
+    probe.ground = (to > from + 16 * spt).then_some((segment.layout, from, to)).or(probe.ground);
 }
 
 /// What blocks say of whether they lie where a piece says.
@@ -233,9 +237,9 @@ pub(crate) enum Verdict {
     Fails,
 }
 
-pub(crate) fn verdict(piece: &Piece, phases: &Phases, (at, sigma): (Block, f64)) -> Verdict {
+pub(crate) fn verdict(segment: &Segment, phases: &Phases, (at, sigma): (Block, f64)) -> Verdict {
     let mut off: Vec<f64> =
-        phases.iter().map(|(at, phase)| piece.lattice.off(*at, *phase)).collect();
+        phases.iter().map(|(at, phase)| segment.layout.off(*at, *phase)).collect();
     if off.len() < 4 {
         return Verdict::Fails;
     }
@@ -246,8 +250,8 @@ pub(crate) fn verdict(piece: &Piece, phases: &Phases, (at, sigma): (Block, f64))
     let alone = alone.iter().any(|off| wrap(off - found.mean).abs() > 4.0 * sigma);
     let scatter =
         off.iter().map(|off| wrap(off - found.mean).abs()).sum::<f64>() / real(off.len() as u64);
-    let error = piece.error((at, phases.len()), sigma);
-    let may = (4.0 * error + 2.0 / real(piece.lattice.spt)).min(OFF_MAX);
+    let error = segment.error((at, phases.len()), sigma);
+    let may = (4.0 * error + 2.0 / real(segment.layout.spt)).min(OFF_MAX);
     let moved = wrap(found.mean).abs();
     if scatter > SCATTER_MAX * sigma || moved > may {
         return Verdict::Fails;
@@ -259,66 +263,66 @@ pub(crate) fn verdict(piece: &Piece, phases: &Phases, (at, sigma): (Block, f64))
 /// Whether the blocks from `at` on, over so many, lie where the piece says; if so they are added to it.
 pub(crate) fn check(
     probe: &mut Probe<'_, '_>,
-    piece: &mut Piece,
+    segment: &mut Segment,
     (at, span): (Block, u64),
 ) -> Result<bool, StopReason> {
     let mut phases = Phases::new();
     for count in [CHECK, CHECK_AGAIN] {
         let samples =
-            probe.samples(count * probe.effort(), |part| at + whole(part * real(span)))?;
+            probe.samples(count * probe.effort(), |part| at + floor(part * real(span)))?;
         phases.extend(samples.iter().map(|sample| (sample.at, probe.phase(sample))));
-        match verdict(piece, &phases, (at, probe.sigma)) {
+        match verdict(segment, &phases, (at, probe.sigma)) {
             // Most of it may lie right by chance: more blocks tell.
             Verdict::Doubtful if count == CHECK => {}
             Verdict::Holds | Verdict::Doubtful => break,
             Verdict::Fails => return Ok(false),
         }
     }
-    let before = piece.phases.len();
-    piece.phases.extend(phases);
-    let lattice = piece.lattice.fitted(&piece.phases, 0.15);
-    if !fits(&lattice, &piece.phases, probe.sigma) {
+    let before = segment.phases.len();
+    segment.phases.extend(phases);
+    let layout = segment.layout.fitted(&segment.phases, 0.15);
+    if !fits(&layout, &segment.phases, probe.sigma) {
         // It was by chance, or at the price of all that lies between.
-        piece.phases.truncate(before);
+        segment.phases.truncate(before);
         return Ok(false);
     }
-    piece.lattice = lattice;
+    segment.layout = layout;
     Ok(true)
 }
 
 /// Follows the piece as far as it goes; what is behind its end, if the disk does not end with it.
 pub(crate) fn extend(
     probe: &mut Probe<'_, '_>,
-    piece: &mut Piece,
+    segment: &mut Segment,
 ) -> Result<Option<Block>, StopReason> {
-    let spt = piece.lattice.spt;
-    let known = piece.phases.iter().map(|(at, _)| *at).max().unwrap_or(piece.lattice.anchor);
-    let mut good = known.max(piece.lattice.anchor);
-    let mut step = ((good - piece.lattice.anchor) / spt).max(16) * spt;
+    let spt = segment.layout.spt;
+    let known = segment.phases.iter().map(|(at, _)| *at).max().unwrap_or(segment.layout.anchor);
+    let mut good = known.max(segment.layout.anchor);
+    let mut step = ((good - segment.layout.anchor) / spt).max(16) * spt;
     let end = probe.blocks;
     let mut bad = None;
     while bad.is_none() && good + 2 * spt < end {
         let span = (step / 2).clamp(spt, span_max(probe) * spt);
         let at = (good + step).min(end.saturating_sub(span + 1)).max(good);
         // Twice: what noise made fail does not fail again.
-        if check(probe, piece, (at, span))? || check(probe, piece, (at, span))? {
+        if check(probe, segment, (at, span))? || check(probe, segment, (at, span))? {
             good = at + span;
-            piece.to = good.min(end);
+            segment.to = good.min(end);
             step *= FURTHER;
         } else {
             bad = Some((at + span).min(end));
         }
     }
     if let Some(bad) = &mut bad {
-        halve(probe, piece, good, bad)?;
+        halve(probe, segment, good, bad)?;
     }
     for _ in 0..ASTRAY_MAX {
-        let Some((good, mut off)) = astray(probe, piece)? else { break };
+        let Some((good, mut off)) = astray(probe, segment)? else { break };
         // Checks behind it held by chance.
-        piece.phases.retain(|(at, _)| *at <= good);
-        piece.lattice = piece.lattice.fitted(&piece.phases, 0.15);
-        piece.to = good;
-        halve(probe, piece, good, &mut off)?;
+        segment.phases.retain(|(at, _)| *at <= good);
+        segment.layout = segment.layout.fitted(&segment.phases, 0.15);
+        segment.to = good;
+        halve(probe, segment, good, &mut off)?;
         bad = Some(off);
     }
     Ok(bad)
@@ -332,20 +336,21 @@ fn span_max(probe: &Probe<'_, '_>) -> u64 {
 /// Halves what lies between `good`, up to where the piece goes, and `bad`, where it has ended.
 fn halve(
     probe: &mut Probe<'_, '_>,
-    piece: &mut Piece,
+    segment: &mut Segment,
     mut good: Block,
     bad: &mut Block,
 ) -> Result<(), StopReason> {
-    let spt = piece.lattice.spt;
+    let spt = segment.layout.spt;
     while *bad - good > TRACKS_LEFT * spt {
         let span = ((*bad - good) / 4).min(span_max(probe) * spt);
         let at = good + (*bad - good - span) / 2;
         // Tracks that are turned nearly alike may lie right at one place; they do not at another.
-        let other = at - whole(probe.even() * real(at - good) / 2.0);
-        let held = check(probe, piece, (at, span))? || check(probe, piece, (at, span))?;
-        if held && (check(probe, piece, (other, span))? || check(probe, piece, (other, span))?) {
+        let other = at - floor(probe.even() * real(at - good) / 2.0);
+        let held = check(probe, segment, (at, span))? || check(probe, segment, (at, span))?;
+        if held && (check(probe, segment, (other, span))? || check(probe, segment, (other, span))?)
+        {
             good = at + span;
-            piece.to = good;
+            segment.to = good;
         } else {
             *bad = at + span;
         }
@@ -355,13 +360,16 @@ fn halve(
 
 /// Reads all over a piece that were not made to fit it: the last place before they do not fit, and a place where
 /// they do not. None if they do all over.
-fn astray(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<Option<(Block, Block)>, StopReason> {
-    let (from, to) = (piece.lattice.anchor, piece.to);
-    if to < from + TRACKS_LEFT * piece.lattice.spt {
+fn astray(
+    probe: &mut Probe<'_, '_>,
+    segment: &Segment,
+) -> Result<Option<(Block, Block)>, StopReason> {
+    let (from, to) = (segment.layout.anchor, segment.to);
+    if to < from + TRACKS_LEFT * segment.layout.spt {
         return Ok(None);
     }
     let samples =
-        probe.samples(ASTRAY * probe.effort(), |part| from + whole(part * real(to - from)))?;
+        probe.samples(ASTRAY * probe.effort(), |part| from + floor(part * real(to - from)))?;
     let mut phases = phases(probe, &samples);
     phases.reverse();
     let sigma = probe.sigma * 1.3;
@@ -373,7 +381,7 @@ fn astray(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<Option<(Block, Blo
         if sum <= 0.0 {
             (sum, begins) = (0.0, nth);
         }
-        sum += against(*phase, piece.lattice.at(*at), sigma) - anywhere;
+        sum += against(*phase, segment.layout.at(*at), sigma) - anywhere;
         if sum > most.0 {
             most = (sum, Some(begins));
         }
@@ -388,8 +396,8 @@ fn astray(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<Option<(Block, Blo
 fn same_again(
     probe: &mut Probe<'_, '_>,
     from: Block,
-    like: &Lattice,
-) -> Result<Option<(Lattice, Phases)>, StopReason> {
+    like: &TrackLayout,
+) -> Result<Option<(TrackLayout, Phases)>, StopReason> {
     let spt = like.spt;
     let tracks = (2 * u64::from(like.heads)).clamp(16, 32);
     if from + (tracks + 3) * spt > probe.blocks {
@@ -401,18 +409,18 @@ fn same_again(
         .flat_map(|nth| (0..tracks).rev().map(move |track| from + track * spt + nth));
     let samples = probe.samples_of(all.collect())?;
     let found = phases(probe, &samples);
-    let mut best: Option<(f64, Lattice)> = None;
+    let mut best: Option<(f64, TrackLayout)> = None;
     for first in 0..like.heads {
-        let free = Lattice { anchor: from, first, phase: 0.0, gaps: None, ..*like };
+        let free = TrackLayout { anchor: from, first, phase: 0.0, gaps: None, ..*like };
         let off: Vec<f64> = found.iter().map(|(at, phase)| free.off(*at, *phase)).collect();
         let Some(level) = centre(&off, 5.0 * probe.sigma) else { continue };
-        let lattice = Lattice { phase: level.mean, ..free };
-        let misfit = lattice.misfit(&found, 0.25);
+        let layout = TrackLayout { phase: level.mean, ..free };
+        let misfit = layout.misfit(&found, 0.25);
         if best.is_none_or(|(least, _)| misfit < least) {
-            best = Some((misfit, lattice));
+            best = Some((misfit, layout));
         }
     }
-    let Some((_, rough)) = best.filter(|(_, lattice)| fits(lattice, &found, probe.sigma)) else {
+    let Some((_, rough)) = best.filter(|(_, layout)| fits(layout, &found, probe.sigma)) else {
         return Ok(None);
     };
     // Where tracks begin: half a track of samples on each side of everywhere.
@@ -431,8 +439,8 @@ fn same_again(
     let heads = rough.heads;
     let first = if offset == 0 { rough.first } else { (rough.first + 1) % heads };
     let wrapped = if heads > 1 && offset != 0 && first == 0 { rough.extra } else { 0.0 };
-    let phase = part(rough.phase - sector + turned * rough.step + wrapped);
-    let lattice = Lattice { anchor, phase, first, ..rough };
-    let lattice = lattice.fitted_level(&found, 0.2);
-    Ok(fits(&lattice, &found, probe.sigma).then_some((lattice, found)))
+    let phase = fraction(rough.phase - sector + turned * rough.step + wrapped);
+    let layout = TrackLayout { anchor, phase, first, ..rough };
+    let layout = layout.fitted_level(&found, 0.2);
+    Ok(fits(&layout, &found, probe.sigma).then_some((layout, found)))
 }

@@ -8,12 +8,14 @@
 //! phase(x) = phase + sector/spt + step * track + extra * cylinder      (whole turns do not count)
 //! ```
 
-use crate::estimate::angle::{centre, fit, part, real, signed, wrap};
+use crate::estimate::angle::{centre, wrap};
+use crate::estimate::least_squares::fit;
+use crate::estimate::number::{fraction, real, signed};
 use crate::layout::probe::Block;
 
 /// A lattice, anchored at the first block of a track.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Lattice {
+pub(crate) struct TrackLayout {
     /// Blocks on a track.
     pub(crate) spt: u64,
     /// The first block of some track.
@@ -48,7 +50,7 @@ fn long(number: u64) -> i64 {
     i64::try_from(number).expect("under 2^63")
 }
 
-impl Lattice {
+impl TrackLayout {
     /// The track of a block, counted from the anchor's, and its block there.
     pub(crate) fn track(&self, at: Block) -> (i64, u64) {
         let from = at.cast_signed() - self.anchor.cast_signed();
@@ -94,9 +96,9 @@ impl Lattice {
 
     /// The phase at which a read of a track's sector should end; sectors past the track's end go on as on it.
     pub(crate) fn on(&self, (track, sector): (i64, u64)) -> f64 {
-        let turned = part(self.step * signed(track));
+        let turned = fraction(self.step * signed(track));
         let extra = if self.heads > 1 { self.extra * signed(self.cylinders(track)) } else { 0.0 };
-        part(self.phase + real(sector) / real(self.spt) + turned + extra)
+        fraction(self.phase + real(sector) / real(self.spt) + turned + extra)
     }
 
     /// By how much later a read of a block ended than it should have.
@@ -124,14 +126,14 @@ impl Lattice {
                 ([1.0, signed(*track), signed(self.cylinders(*track))], *off)
             };
             if let Some([level, step, extra]) = fit(&near.iter().map(row).collect::<Vec<_>>()) {
-                fitted.phase = part(fitted.phase + level);
+                fitted.phase = fraction(fitted.phase + level);
                 fitted.step += step;
                 fitted.extra += extra;
             }
         } else {
             let row = |(track, off): &(i64, f64)| ([1.0, signed(*track)], *off);
             if let Some([level, step]) = fit(&near.iter().map(row).collect::<Vec<_>>()) {
-                fitted.phase = part(fitted.phase + level);
+                fitted.phase = fraction(fitted.phase + level);
                 fitted.step += step;
             }
         }
@@ -143,14 +145,14 @@ impl Lattice {
     pub(crate) fn fitted_level(&self, phases: &[(Block, f64)], reach: f64) -> Self {
         let off: Vec<f64> = phases.iter().map(|(at, phase)| self.off(*at, *phase)).collect();
         let level = centre(&off, reach).map_or(0.0, |centre| centre.mean);
-        Self { phase: part(self.phase + level), ..*self }
+        Self { phase: fraction(self.phase + level), ..*self }
     }
 
     /// The same lattice, its tracks beginning so many blocks later.
     #[must_use]
     pub(crate) fn moved(&self, by: i64) -> Self {
         let anchor = self.anchor.checked_add_signed(by).unwrap_or(self.anchor);
-        let phase = part(self.phase + signed(by) / real(self.spt));
+        let phase = fraction(self.phase + signed(by) / real(self.spt));
         Self { anchor, phase, ..*self }
     }
 
@@ -164,7 +166,7 @@ impl Lattice {
             .map(|track| wrap(self.on((track, 0)) - turned.on((track, 0))))
             .collect();
         let moved = centre(&off, 0.5).map_or(0.0, |centre| centre.mean);
-        Self { phase: part(turned.phase + moved), ..turned }
+        Self { phase: fraction(turned.phase + moved), ..turned }
     }
 
     /// The same lattice, its tracks turned by another step; what a cylinder turns by stays, and so does the mean of its tracks.
@@ -172,7 +174,7 @@ impl Lattice {
     pub(crate) fn with_step(&self, step: f64) -> Self {
         let (heads, more) = (f64::from(self.heads), step - self.step);
         let middle = (heads - 1.0) / 2.0 - f64::from(self.first);
-        let phase = part(self.phase - more * middle);
+        let phase = fraction(self.phase - more * middle);
         Self { phase, step, extra: self.extra - heads * more, ..*self }
     }
 

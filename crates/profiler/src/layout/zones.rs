@@ -4,7 +4,8 @@ use drive_profile::{HeadOrder, Skew};
 use units::{Duration, Extent, Lba, Sectors, Share};
 
 use crate::bench::{Bench, StopReason};
-use crate::estimate::angle::{centre, nearest, part, real, whole, wrap};
+use crate::estimate::angle::{centre, wrap};
+use crate::estimate::number::{floor, fraction, real, round};
 use crate::layout::bands;
 use crate::layout::cylinders;
 use crate::layout::exact_heads;
@@ -13,8 +14,8 @@ use crate::layout::local_layout;
 use crate::layout::probe::Probe;
 use crate::layout::segments::{settle_again, zoned};
 use crate::layout::skews::{self, Switch};
-use crate::layout::sweep::{Piece, sweep};
-use crate::layout::track_layout::Lattice;
+use crate::layout::sweep::{Segment, sweep};
+use crate::layout::track_layout::TrackLayout;
 use drive_profile::findings::{Figure, Geometry, Rotation, Spindle, Stage, Zone};
 
 /// How much of the time is spent on exact zones, at most, before the rest of the disk is looked at roughly.
@@ -55,97 +56,97 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), StopRe
     let nanos = |time: Duration| real(time.as_nanos());
     let rest = nanos(bench.budget().total) * share;
     let at_most = (nanos(left) - rest).max(nanos(left) * SHARE_LEAST);
-    bench.begin(Stage::Zones, Duration::from_nanos(whole(at_most)));
+    bench.begin(Stage::Zones, Duration::from_nanos(floor(at_most)));
     let mut probe = Probe::of(bench, rotation);
     probe.trust_long()?;
-    let mut pieces = Vec::new();
+    let mut segments = Vec::new();
     let left = probe.bench.left();
     let part = if quick { QUICK_SHARE } else { FULL_SHARE };
     probe.until = probe.now() + real(left.as_nanos()) * part;
-    let swept = sweep(&mut probe, &mut pieces);
-    in_a_row(&mut pieces);
-    let coarse = coarse(&mut probe, &pieces);
-    let steadied = swept.and_then(|()| steady(&mut probe, &mut pieces));
+    let swept = sweep(&mut probe, &mut segments);
+    in_a_row(&mut segments);
+    let coarse = coarse(&mut probe, &segments);
+    let steadied = swept.and_then(|()| steady(&mut probe, &mut segments));
     let period = steadied.as_ref().map_or(probe.period, |period| *period);
     probe.period = period;
-    zoned(&mut pieces);
+    zoned(&mut segments);
     let (block, sigma) = (probe.block, probe.sigma);
-    let mut heads = cylinders::told(&mut pieces, sigma, None);
-    if steadied.is_ok() && heads.is_none() && !quick && cylinders::seem_told(&pieces, sigma) {
+    let mut heads = cylinders::told(&mut segments, sigma, None);
+    if steadied.is_ok() && heads.is_none() && !quick && cylinders::seem_told(&segments, sigma) {
         // What there was no time for does not tell.
-        let _ = look_again(&mut probe, &mut pieces);
-        heads = cylinders::told(&mut pieces, sigma, None);
+        let _ = look_again(&mut probe, &mut segments);
+        heads = cylinders::told(&mut segments, sigma, None);
     }
     let (mut seen, mut order) = (None, None);
     let mut ended = steadied.map(|_| ());
     if ended.is_ok() && heads.is_none() && !quick {
-        let exact = exactly(&mut probe, &pieces);
+        let exact = exactly(&mut probe, &segments);
         (heads, order) =
             exact.ok().flatten().map_or((None, None), |(heads, order)| (Some(heads), order));
         ended = exact.map(|_| ());
     }
     if ended.is_ok() && heads.is_none() && !quick {
-        let reached = reached(&mut probe, &mut pieces);
+        let reached = reached(&mut probe, &mut segments);
         seen = reached.ok().flatten();
         ended = reached.map(|_| ());
         heads = seen.map(|seen| seen.heads());
     }
     // With one head there is one skew.
     if let Some(heads) = heads.filter(|heads| heads.value > 1 && ended.is_ok() && !quick) {
-        let _ = cylinders::told(&mut pieces, sigma, Some(heads));
-        told_apart(&mut probe, &mut pieces, heads);
+        let _ = cylinders::told(&mut segments, sigma, Some(heads));
+        told_apart(&mut probe, &mut segments, heads);
         if let Some(seen) = &seen {
-            cylinders::led(&mut pieces, seen, period);
+            cylinders::led(&mut segments, seen, period);
         }
     }
-    let order = order.or(seen.and_then(|seen| seen.layout.order));
-    publish(bench, (&pieces, &coarse), (heads, order), (period, block, sigma));
+    let order = order.or(seen.and_then(|seen| seen.head_layout.order));
+    publish(bench, (&segments, &coarse), (heads, order), (period, block, sigma));
     ended?;
     bench.findings.finish(Stage::Zones);
     Ok(())
 }
 
 /// Reads more all over the longest piece of each zone: what phases show of heads grows with their number.
-fn look_again(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<(), StopReason> {
-    for nth in skews::longest(pieces) {
-        let (lattice, to) = (pieces[nth].lattice, pieces[nth].to);
-        let length = real(to - lattice.anchor);
-        let samples = probe.samples(LOOK_AGAIN, |part| lattice.anchor + whole(part * length))?;
-        pieces[nth].phases.extend(local_layout::phases(probe, &samples));
+fn look_again(probe: &mut Probe<'_, '_>, segments: &mut [Segment]) -> Result<(), StopReason> {
+    for nth in skews::longest(segments) {
+        let (layout, to) = (segments[nth].layout, segments[nth].to);
+        let length = real(to - layout.anchor);
+        let samples = probe.samples(LOOK_AGAIN, |part| layout.anchor + floor(part * length))?;
+        segments[nth].phases.extend(local_layout::phases(probe, &samples));
     }
     Ok(())
 }
 
 /// Leaves out what time was over for before it was known where it begins.
-fn in_a_row(pieces: &mut Vec<Piece>) {
-    if let Some(first) = pieces.first_mut() {
+fn in_a_row(segments: &mut Vec<Segment>) {
+    if let Some(first) = segments.first_mut() {
         first.from = 0;
     }
-    let meet = |pair: &[Piece]| pair[0].to == pair[1].from && pair[1].from < pair[1].to;
-    if let Some(last) = pieces.windows(2).position(|pair| !meet(pair)) {
-        pieces.truncate(last + 1);
+    let meet = |pair: &[Segment]| pair[0].to == pair[1].from && pair[1].from < pair[1].to;
+    if let Some(last) = segments.windows(2).position(|pair| !meet(pair)) {
+        segments.truncate(last + 1);
     }
 }
 
 /// Tells the skews of zones apart, as well as time allows; then zones begin where the cylinders say that are known now.
-fn told_apart(probe: &mut Probe<'_, '_>, pieces: &mut [Piece], heads: Figure<u32>) {
+fn told_apart(probe: &mut Probe<'_, '_>, segments: &mut [Segment], heads: Figure<u32>) {
     let whole = real(probe.bench.budget().total.as_nanos());
     let end = probe.now() + whole * SKEWS_SHARE;
     let mut switch = Switch::default();
     // Cylinders begin where they seemed to, if there is no time.
-    let _ = skews::aligned(probe, pieces, &mut switch);
-    let _ = cylinders::told(pieces, probe.sigma, Some(heads));
+    let _ = skews::aligned(probe, segments, &mut switch);
+    let _ = cylinders::told(segments, probe.sigma, Some(heads));
     for _ in 0..SKEWS_BATCHES {
-        let more = skews::tell(probe, pieces, (&mut switch, end));
-        let _ = cylinders::told(pieces, probe.sigma, Some(heads));
-        let told = skews::longest(pieces).iter().all(|nth| skews::is_told(&pieces[*nth]));
+        let more = skews::tell(probe, segments, (&mut switch, end));
+        let _ = cylinders::told(segments, probe.sigma, Some(heads));
+        let told = skews::longest(segments).iter().all(|nth| skews::is_told(&segments[*nth]));
         if more.is_err() || probe.now() > end || told {
             break;
         }
     }
     let until = probe.now() + whole * SETTLE_SHARE;
     // What there was no time for begins where it was seen to begin.
-    let _ = settle_again(probe, pieces, until);
+    let _ = settle_again(probe, segments, until);
 }
 
 /// Blocks on a track at a place, to a few hundredths.
@@ -156,12 +157,12 @@ struct Coarse {
 }
 
 /// Looks at places behind what was swept, evenly spread, if something is left.
-fn coarse(probe: &mut Probe<'_, '_>, pieces: &[Piece]) -> Vec<Coarse> {
-    let known = pieces.last().map_or(0, |piece| piece.to);
+fn coarse(probe: &mut Probe<'_, '_>, segments: &[Segment]) -> Vec<Coarse> {
+    let known = segments.last().map_or(0, |segment| segment.to);
     let left = probe.blocks.saturating_sub(known);
     let mut found = Vec::new();
-    let mut like = pieces.last().map(|piece| real(piece.lattice.spt));
-    if left < 64 * pieces.last().map_or(1_024, |piece| piece.lattice.spt) {
+    let mut like = segments.last().map(|segment| real(segment.layout.spt));
+    if left < 64 * segments.last().map_or(1_024, |segment| segment.layout.spt) {
         return found;
     }
     for nth in 0..COARSE_PLACES {
@@ -186,13 +187,13 @@ fn roughly(zones: &mut Vec<Zone>, coarse: &[Coarse], (known, all): (u64, u64), b
         let between = |a: &Coarse, b: &Coarse| a.at.midpoint(b.at) * block;
         let start = if nth == 0 { known } else { between(&coarse[nth - 1], place) };
         let end = coarse.get(nth + 1).map_or(all, |next| between(place, next));
-        let spt = u32::try_from(nearest(place.spt))
+        let spt = u32::try_from(round(place.spt))
             .unwrap_or(u32::MAX)
             .saturating_mul(u32::try_from(block).unwrap_or(1));
         let value =
             Figure { value: spt, spread: spt / 25 + 1, samples: 1, confidence: COARSE_SURE };
         let scaled = |rate: u64| {
-            nearest(real(rate) * f64::from(spt) / f64::from(last.sectors_per_track.value))
+            round(real(rate) * f64::from(spt) / f64::from(last.sectors_per_track.value))
         };
         zones.push(Zone {
             lbas: Extent::new(Lba(start), Sectors(end - start)),
@@ -208,73 +209,73 @@ fn roughly(zones: &mut Vec<Zone>, coarse: &[Coarse], (known, all): (u64, u64), b
 }
 
 /// The longest piece of all.
-fn longest(pieces: &[Piece]) -> Option<usize> {
-    (0..pieces.len()).max_by_key(|nth| pieces[*nth].to - pieces[*nth].from)
+fn longest(segments: &[Segment]) -> Option<usize> {
+    (0..segments.len()).max_by_key(|nth| segments[*nth].to - segments[*nth].from)
 }
 
 /// The lattice by which leads are asked for in a piece, its phase as it is now, and until when that may go on.
-fn asked(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<(Lattice, f64), StopReason> {
+fn asked(probe: &mut Probe<'_, '_>, segment: &Segment) -> Result<(TrackLayout, f64), StopReason> {
     let until = probe.now() + real(probe.bench.budget().total.as_nanos()) * SURFACES_SHARE;
-    Ok((local_again(probe, piece)?, until))
+    Ok((local_again(probe, segment)?, until))
 }
 
 /// HeadOrder and their order, where leads are the same each time.
 fn exactly(
     probe: &mut Probe<'_, '_>,
-    pieces: &[Piece],
+    segments: &[Segment],
 ) -> Result<Option<exact_heads::Told>, StopReason> {
-    let Some(nth) = longest(pieces) else { return Ok(None) };
-    let (lattice, until) = asked(probe, &pieces[nth])?;
-    let tracks = lattice.track(pieces[nth].to).0;
-    exact_heads::heads(probe, &lattice, (tracks, until))
+    let Some(nth) = longest(segments) else { return Ok(None) };
+    let (layout, until) = asked(probe, &segments[nth])?;
+    let tracks = layout.track(segments[nth].to).0;
+    exact_heads::heads(probe, &layout, (tracks, until))
 }
 
 /// What leads say of heads in the longest piece, which keeps where its cylinders begin.
 fn reached(
     probe: &mut Probe<'_, '_>,
-    pieces: &mut [Piece],
+    segments: &mut [Segment],
 ) -> Result<Option<Surfaces>, StopReason> {
-    let Some(nth) = longest(pieces) else { return Ok(None) };
-    let piece = &mut pieces[nth];
-    let (lattice, until) = asked(probe, piece)?;
+    let Some(nth) = longest(segments) else { return Ok(None) };
+    let segment = &mut segments[nth];
+    let (layout, until) = asked(probe, segment)?;
     // What single pieces take for cylinders was not believed.
-    let step = lattice.mean_step();
-    let lattice = Lattice { step, extra: 0.0, heads: 1, first: 0, ..lattice };
-    let seen = surfaces(probe, (&lattice, piece), until)?;
-    piece.first_seen = seen.map(|seen| seen.first());
+    let step = layout.mean_step();
+    let layout = TrackLayout { step, extra: 0.0, heads: 1, first: 0, ..layout };
+    let seen = surfaces(probe, (&layout, segment), until)?;
+    segment.first_seen = seen.map(|seen| seen.first());
     Ok(seen)
 }
 
 /// The piece's lattice, its phase as it is now at the middle of the piece.
-fn local_again(probe: &mut Probe<'_, '_>, piece: &Piece) -> Result<Lattice, StopReason> {
-    let spt = piece.lattice.spt;
-    let middle = piece.lattice.anchor + (piece.to - piece.lattice.anchor) / 2;
-    let samples = probe.samples(2 * AGAIN, |part| middle + whole(part * real(64 * spt)))?;
+fn local_again(probe: &mut Probe<'_, '_>, segment: &Segment) -> Result<TrackLayout, StopReason> {
+    let spt = segment.layout.spt;
+    let middle = segment.layout.anchor + (segment.to - segment.layout.anchor) / 2;
+    let samples = probe.samples(2 * AGAIN, |part| middle + floor(part * real(64 * spt)))?;
     let phases = local_layout::phases(probe, &samples);
-    Ok(piece.lattice.fitted_level(&phases, 5.0 * probe.sigma))
+    Ok(segment.layout.fitted_level(&phases, 5.0 * probe.sigma))
 }
 
 /// Counts the turns since the first piece was measured: the period becomes as sharp as the whole measurement is
 /// long, and pieces that were measured one after the other are put on one clock.
-fn steady(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<f64, StopReason> {
-    let Some(first) = pieces.first() else { return Ok(probe.period) };
-    let (from, to) = (first.lattice.anchor, first.to);
-    let (lattice, began) = (first.lattice, first.time);
-    let length = real((to - from).min(64 * lattice.spt));
-    let samples = probe.samples(AGAIN, |part| from + whole(part * length))?;
-    let phases: Vec<f64> = samples.iter().map(|s| lattice.off(s.at, probe.phase(s))).collect();
+fn steady(probe: &mut Probe<'_, '_>, segments: &mut [Segment]) -> Result<f64, StopReason> {
+    let Some(first) = segments.first() else { return Ok(probe.period) };
+    let (from, to) = (first.layout.anchor, first.to);
+    let (layout, began) = (first.layout, first.time);
+    let length = real((to - from).min(64 * layout.spt));
+    let samples = probe.samples(AGAIN, |part| from + floor(part * length))?;
+    let phases: Vec<f64> = samples.iter().map(|s| layout.off(s.at, probe.phase(s))).collect();
     let Some(off) = centre(&phases, 5.0 * probe.sigma) else { return Ok(probe.period) };
-    let turns = (probe.now() - began) / probe.period;
-    if turns < 1_000.0 {
+    let revolutions = (probe.now() - began) / probe.period;
+    if revolutions < 1_000.0 {
         return Ok(probe.period);
     }
-    let stretch = wrap(off.mean) / turns;
-    for piece in pieces {
+    let stretch = wrap(off.mean) / revolutions;
+    for segment in segments {
         // On the clock of the longer turn, which begins when the probe did.
-        let drift = piece.time / probe.period * stretch;
-        piece.phases.iter_mut().for_each(|(_, phase)| *phase = part(*phase - drift));
-        for lattice in [&mut piece.lattice, &mut piece.ending] {
-            lattice.phase = part(lattice.phase - drift);
+        let drift = segment.time / probe.period * stretch;
+        segment.phases.iter_mut().for_each(|(_, phase)| *phase = fraction(*phase - drift));
+        for layout in [&mut segment.layout, &mut segment.ending] {
+            layout.phase = fraction(layout.phase - drift);
         }
     }
     Ok(probe.period * (1.0 + stretch))
@@ -283,22 +284,22 @@ fn steady(probe: &mut Probe<'_, '_>, pieces: &mut [Piece]) -> Result<f64, StopRe
 /// Puts what was found among the findings.
 fn publish(
     bench: &mut Bench<'_>,
-    (pieces, coarse): (&[Piece], &[Coarse]),
+    (segments, coarse): (&[Segment], &[Coarse]),
     (heads, order): (Option<Figure<u32>>, Option<HeadOrder>),
     (period, block, sigma): (f64, u64, f64),
 ) {
     if let Some(Spindle::Rotating(rotation)) = &mut bench.findings.spindle {
-        rotation.period_picos = nearest(period * 1e3);
-        rotation.period.value = Duration::from_nanos(nearest(period));
+        rotation.period_picos = round(period * 1e3);
+        rotation.period.value = Duration::from_nanos(round(period));
     }
-    if pieces.is_empty() {
+    if segments.is_empty() {
         bench.findings.add_note("nothing regular was found where sectors lie".into());
         return;
     }
-    let known = pieces.last().map_or(0, |piece| piece.to * block);
+    let known = segments.last().map_or(0, |segment| segment.to * block);
     let (bands, cylinders) =
-        bands::bands(pieces, (heads.map_or(1, |heads| heads.value), order), block);
-    let mut zones = zones(pieces, (period, block, sigma));
+        bands::bands(segments, (heads.map_or(1, |heads| heads.value), order), block);
+    let mut zones = zones(segments, (period, block, sigma));
     let all = bench.facts().sectors.0;
     roughly(&mut zones, coarse, (known, all), block);
     bench.findings.geometry =
@@ -306,14 +307,15 @@ fn publish(
 }
 
 /// Zones: pieces in a row with equally many sectors on each track.
-fn zones(pieces: &[Piece], (period, block, sigma): (f64, u64, f64)) -> Vec<Zone> {
+fn zones(segments: &[Segment], (period, block, sigma): (f64, u64, f64)) -> Vec<Zone> {
     let mut zones: Vec<Zone> = Vec::new();
     let mut best = (false, 0);
-    for piece in pieces {
-        let lbas = Extent::new(Lba(piece.from * block), Sectors((piece.to - piece.from) * block));
-        let spt = u32::try_from(piece.spt * block).unwrap_or(u32::MAX);
+    for segment in segments {
+        let lbas =
+            Extent::new(Lba(segment.from * block), Sectors((segment.to - segment.from) * block));
+        let spt = u32::try_from(segment.spt * block).unwrap_or(u32::MAX);
         let known = zones.last_mut().filter(|zone| zone.sectors_per_track.value == spt);
-        let told = (skews::is_told(piece), lbas.len.0);
+        let told = (skews::is_told(segment), lbas.len.0);
         let more = known.is_none() || told > best;
         if let Some(zone) = known {
             zone.lbas.len += lbas.len;
@@ -323,7 +325,7 @@ fn zones(pieces: &[Piece], (period, block, sigma): (f64, u64, f64)) -> Vec<Zone>
         }
         best = told;
         // The skews of a zone are those of its longest piece of which they are known.
-        let zone = zone_of(piece, lbas, spt, (period, sigma));
+        let zone = zone_of(segment, lbas, spt, (period, sigma));
         match zones.last_mut().filter(|last| last.sectors_per_track.value == spt) {
             Some(last) => *last = Zone { lbas: last.lbas, begins: last.begins, ..zone },
             None => zones.push(zone),
@@ -332,50 +334,50 @@ fn zones(pieces: &[Piece], (period, block, sigma): (f64, u64, f64)) -> Vec<Zone>
     zones
 }
 
-fn zone_of(piece: &Piece, lbas: Extent, spt: u32, (period, sigma): (f64, f64)) -> Zone {
-    let lattice = &piece.lattice;
-    let samples = u32::try_from(piece.phases.len()).unwrap_or(u32::MAX);
-    let nanos = |turns: f64| Duration::from_nanos(nearest(turns * period));
+fn zone_of(segment: &Segment, lbas: Extent, spt: u32, (period, sigma): (f64, f64)) -> Zone {
+    let layout = &segment.layout;
+    let samples = u32::try_from(segment.phases.len()).unwrap_or(u32::MAX);
+    let nanos = |revolutions: f64| Duration::from_nanos(round(revolutions * period));
     let count = f64::from(samples.max(1));
-    let heads = f64::from(lattice.heads);
-    let apart = lattice.heads > 1;
+    let heads = f64::from(layout.heads);
+    let apart = layout.heads > 1;
     // What is seen of the difference of the skews is a saw tooth; without one there is their mean alone, exactly.
-    let error = if apart { piece.step_error } else { sigma / count };
-    let (step, extra) = piece.skews.unwrap_or((lattice.step, lattice.extra));
-    let error = if piece.skews.is_some() { 0.0 } else { error };
+    let error = if apart { segment.step_error } else { sigma / count };
+    let (step, extra) = segment.skews.unwrap_or((layout.step, layout.extra));
+    let error = if segment.skews.is_some() { 0.0 } else { error };
     let track = Figure {
-        value: nanos(part(step)),
+        value: nanos(fraction(step)),
         spread: nanos(error),
         samples,
         // The mean of two skews is neither of them, however well it is known.
         confidence: Share::from_percent(if apart { 95 } else { 60 }),
     };
     let cylinder = Figure {
-        value: nanos(part(step + if apart { extra } else { 0.0 })),
+        value: nanos(fraction(step + if apart { extra } else { 0.0 })),
         spread: nanos(if apart { error * heads } else { error }),
         ..track
     };
-    let rate = |turns: f64| nearest(f64::from(spt) * 512.0 * 1e9 / (turns * period));
+    let rate = |revolutions: f64| round(f64::from(spt) * 512.0 * 1e9 / (revolutions * period));
     Zone {
         lbas,
-        begins: percent(piece.sure),
+        begins: percent(segment.sure),
         sectors_per_track: Figure { value: spt, spread: 0, samples, confidence: percent(0.99) },
         track_skew: track,
         cylinder_skew: cylinder,
         skews_apart: apart,
         media_rate: rate(1.0),
-        sustained_rate: rate(1.0 + part(lattice.mean_step())),
+        sustained_rate: rate(1.0 + fraction(layout.mean_step())),
     }
 }
 
 /// A probability as a share.
 fn percent(probability: f64) -> Share {
-    Share::from_percent(u32::try_from(whole(probability.clamp(0.0, 1.0) * 100.0)).unwrap_or(100))
+    Share::from_percent(u32::try_from(floor(probability.clamp(0.0, 1.0) * 100.0)).unwrap_or(100))
 }
 
 /// A part of a turn as a skew.
-pub(crate) fn skew(turns: f64) -> Skew {
+pub(crate) fn skew(revolutions: f64) -> Skew {
     // Two halves of 32 bits: a double holds 53.
-    let fine = whole(part(turns) * real(1 << 52));
+    let fine = floor(fraction(revolutions) * real(1 << 52));
     Skew(fine << 12)
 }

@@ -9,12 +9,12 @@
 use units::{Duration, Extent, Lba, Operation, Sectors, Share};
 
 use crate::bench::StopReason;
-use crate::cache::hit_timing::Times;
-use crate::estimate::bisection::{Estimate, Fact, Prior, Threshold};
+use crate::cache::hit_timing::TimeSamples;
+use crate::estimate::bisection::{BisectionEstimator, Estimate, Prior, ReachBound};
 use crate::estimate::number::duration;
 use crate::estimate::variation::variation;
-use crate::host_path::latency::Path;
-use crate::mechanics::prober::{Errand, Prober, Track, Way};
+use crate::host_path::latency::PathLatency;
+use crate::mechanics::prober::{ProbeKind, Prober, SeekDistance, Track};
 use crate::mechanics::seeks::{ADAPTIVE, SPREAD_LEAST};
 use drive_profile::findings::Figure;
 
@@ -63,10 +63,10 @@ pub(crate) fn seek_command(
     if !prober.bench.facts().seeks {
         return Ok(None);
     }
-    let extent = prober.anywhere(prober.block());
-    prober.lose();
+    let extent = prober.random_extent(prober.block());
+    prober.clear_head_position();
     let _ = prober.bench.time(Operation::seek(extent.start))?;
-    let mut times = Times::begin(prober);
+    let mut times = TimeSamples::begin(prober);
     while !times.enough(prober) {
         times.way(prober)?;
         for _ in 0..SEEKS {
@@ -81,11 +81,11 @@ pub(crate) fn seek_command(
 /// The path to a drive is longer and shorter for seconds each time. So this is measured beside what stands on it, a few
 /// probes at a time, and not once before.
 #[derive(Debug)]
-pub(crate) struct Base {
-    errand: Errand,
-    threshold: Threshold,
+pub(crate) struct ZeroDistance {
+    kind: ProbeKind,
+    estimator: BisectionEstimator,
     last_track: Option<LastTrack>,
-    own: Own,
+    own: TrackDelay,
     /// Whether it was known before about how long it takes, and how much that varies.
     again: bool,
     /// What of it is the way of a write's data over the bus, in ns: while an arm moves, data comes beside it.
@@ -93,19 +93,19 @@ pub(crate) struct Base {
     /// And what comes of the silence before it, in ns: see [`crate::host_path::idle_latency`].
     silence: f64,
     /// What the path took meanwhile.
-    path: Path,
+    path: PathLatency,
 }
 
 /// By how much sectors of the disk's last track come later than foretold: all answers of one track are off by what the map is
 /// off there, however many there are.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Own {
+pub(crate) struct TrackDelay {
     sum: f64,
     squares: f64,
     count: u32,
 }
 
-impl Own {
+impl TrackDelay {
     /// A read was so late, in ns; nothing if that could not be seen.
     fn learn(&mut self, off: Option<f64>) {
         if let Some(off) = off {
@@ -126,35 +126,35 @@ impl Own {
     }
 }
 
-impl Base {
+impl ZeroDistance {
     /// Nothing measured yet. `segments` is how many reads push everything out of the drive's memory, `data` what a write's
     /// data takes over the bus, in ns.
-    pub(crate) fn new(prober: &Prober<'_, '_>, errand: Errand, segments: u32, data: f64) -> Self {
-        let prior = Prior::Upto(2.0 * prober.spindle.period());
+    pub(crate) fn new(prober: &Prober<'_, '_>, kind: ProbeKind, segments: u32, data: f64) -> Self {
+        let prior = Prior::Upto(2.0 * prober.rotation.period());
         let last_track = LastTrack::new(prober, segments);
-        let threshold = Threshold::new(prior, SPREAD);
-        let (own, path) = (Own::default(), Path::default());
+        let estimator = BisectionEstimator::new(prior, SPREAD);
+        let (own, path) = (TrackDelay::default(), PathLatency::default());
         // A write is asked for at once.
-        let silence = prober.silence.filter(|_| errand == Errand::Read).unwrap_or(0.0);
-        Self { errand, threshold, last_track, own, again: false, data, silence, path }
+        let silence = prober.silence.filter(|_| kind == ProbeKind::Read).unwrap_or(0.0);
+        Self { kind, estimator, last_track, own, again: false, data, silence, path }
     }
 
     /// The same, measured anew from what is known of it.
     pub(crate) fn again(&self) -> Self {
-        let prior = Prior::About(self.threshold.estimate().time, 4.0 * SPREAD);
+        let prior = Prior::About(self.estimator.estimate().time, 4.0 * SPREAD);
         let last_track = self.last_track.clone();
-        let threshold = Threshold::new(prior, self.threshold.spread());
-        Self { threshold, last_track, path: Path::default(), again: true, ..*self }
+        let estimator = BisectionEstimator::new(prior, self.estimator.spread());
+        Self { estimator, last_track, path: PathLatency::default(), again: true, ..*self }
     }
 
     /// How many probes it was found from.
     pub(crate) fn count(&self) -> usize {
-        self.threshold.count()
+        self.estimator.count()
     }
 
     /// In ns, with the path; nothing where it was not found.
     pub(crate) fn estimate(&self) -> Option<Estimate> {
-        let Estimate { time, error } = self.threshold.estimate();
+        let Estimate { time, error } = self.estimator.estimate();
         let own = self.own.estimate();
         let time = (time + own.time - self.data - self.silence).max(0.0);
         let error = (error * error + own.error * own.error).sqrt();
@@ -163,25 +163,26 @@ impl Base {
 
     /// As a figure of the drive's own: without the path, where that could be timed.
     pub(crate) fn figure(&self) -> Option<Figure<Duration>> {
-        let own = |found: Estimate| Estimate { time: found.time - self.path.middle(), ..found };
+        let own = |found: Estimate| Estimate { time: found.time - self.path.median(), ..found };
         self.estimate().map(|found| figure(own(found), self.count()))
     }
 
     /// The same, of whose track so much is known.
-    pub(crate) fn knowing(self, own: Own) -> Self {
+    pub(crate) fn knowing(self, own: TrackDelay) -> Self {
         Self { own, ..self }
     }
 
     /// What is known of the track's own phase.
-    pub(crate) const fn own(&self) -> Own {
+    pub(crate) const fn own(&self) -> TrackDelay {
         self.own
     }
 
     /// Weighs all probes anew, by what is known by now of where sectors lie: the last track has its own phase.
     pub(crate) fn place(&mut self, prober: &Prober<'_, '_>) {
         if prober.bench.facts().seeks || self.last_track.is_none() {
-            self.threshold =
-                self.threshold.placed(self.threshold.spread(), |lba| prober.places.late(lba));
+            self.estimator = self
+                .estimator
+                .with_delays(self.estimator.spread(), |lba| prober.residuals.delay(lba));
         }
     }
 
@@ -207,13 +208,13 @@ impl Base {
         // From place to place the map is off by something else.
         let (most, doubt) = if seeks && well { (PROBES_MOST, ADAPTIVE) } else { (probes, 1.0) };
         for _ in 0..4 * most {
-            let known = self.count() > LEAST && doubt * self.threshold.estimate().error < ENOUGH;
+            let known = self.count() > LEAST && doubt * self.estimator.estimate().error < ENOUGH;
             if self.count() >= most || known {
                 break;
             }
             self.probe(prober)?;
         }
-        prober.lose();
+        prober.clear_head_position();
         Ok(())
     }
 
@@ -235,23 +236,23 @@ impl Base {
             }
             self.probe(prober)?;
         }
-        prober.lose();
+        prober.clear_head_position();
         Ok(())
     }
 
     fn probe(&mut self, prober: &mut Prober<'_, '_>) -> Result<(), StopReason> {
-        let (gap, errand) = (self.threshold.median(), self.errand);
-        let fact = match &mut self.last_track {
-            _ if prober.bench.facts().seeks => after_seek(prober, gap, errand)?,
-            Some(last) => last.probe(prober, gap, errand)?,
-            None => around(prober, gap, errand)?,
+        let (gap, kind) = (self.estimator.median(), self.kind);
+        let bound = match &mut self.last_track {
+            _ if prober.bench.facts().seeks => after_seek(prober, gap, kind)?,
+            Some(last) => last.probe(prober, gap, kind)?,
+            None => around(prober, gap, kind)?,
         };
-        if let Some(fact) = fact {
-            self.threshold.learn(fact);
+        if let Some(bound) = bound {
+            self.estimator.learn(bound);
             // Who asks near the middle from the first on sees nothing of how much they vary.
             let anew = prober.bench.facts().seeks && !self.again;
             if anew && self.count().is_multiple_of(BATCH) {
-                self.threshold = self.threshold.varied(variation(&self.threshold));
+                self.estimator = self.estimator.with_spread(variation(&self.estimator));
             }
         }
         self.path.time(prober)
@@ -262,12 +263,12 @@ impl Base {
 fn after_seek(
     prober: &mut Prober<'_, '_>,
     gap: f64,
-    errand: Errand,
-) -> Result<Option<Fact>, StopReason> {
-    let extent = prober.anywhere(prober.block());
+    kind: ProbeKind,
+) -> Result<Option<ReachBound>, StopReason> {
+    let extent = prober.random_extent(prober.block());
     let Some(track) = prober.track_of(extent.start) else { return Ok(None) };
     let _ = prober.bench.time(Operation::seek(track.lbas.start))?;
-    prober.ask(&track, gap, errand)
+    prober.probe_track(&track, gap, kind)
 }
 
 /// Asks for the first block of a track on which something was read, so that it passes right behind the last one.
@@ -277,12 +278,12 @@ fn after_seek(
 fn around(
     prober: &mut Prober<'_, '_>,
     gap: f64,
-    errand: Errand,
-) -> Result<Option<Fact>, StopReason> {
-    let gap = gap.min(AROUND_MAX * prober.spindle.period());
+    kind: ProbeKind,
+) -> Result<Option<ReachBound>, StopReason> {
+    let gap = gap.min(AROUND_MAX * prober.rotation.period());
     for _ in 0..AROUND_TRIES {
         if let Some((track, first)) = prober.before_end(gap)? {
-            return prober.ask_for(&track, first, gap, errand);
+            return prober.probe_block(&track, first, gap, kind);
         }
     }
     Ok(None)
@@ -321,15 +322,15 @@ impl LastTrack {
         let step = (self.track.lbas.len.0 / parts / block).max(1) * block;
         if self.known_from.0 < self.track.lbas.start.0 + 3 * step {
             for _ in 0..self.segments + 2 {
-                let extent = prober.anywhere(prober.block());
-                prober.visit(extent)?;
+                let extent = prober.random_extent(prober.block());
+                prober.read_block(extent)?;
             }
             self.known_from = self.last.start;
-            prober.lose();
+            prober.clear_head_position();
             let _ = prober.bench.time(Operation::read(self.last))?;
         } else if !self.there {
             let before = self.before(step, block);
-            prober.visit(before)?;
+            prober.read_block(before)?;
         }
         self.there = true;
         Ok(self.before(step, block))
@@ -340,7 +341,7 @@ impl LastTrack {
     fn look(
         &mut self,
         prober: &mut Prober<'_, '_>,
-        own: &mut Own,
+        own: &mut TrackDelay,
         reads: u32,
     ) -> Result<(), StopReason> {
         for _ in 0..reads {
@@ -355,15 +356,15 @@ impl LastTrack {
         &mut self,
         prober: &mut Prober<'_, '_>,
         gap: f64,
-        errand: Errand,
-    ) -> Result<Option<Fact>, StopReason> {
-        if errand != Errand::Read {
-            prober.lose();
+        kind: ProbeKind,
+    ) -> Result<Option<ReachBound>, StopReason> {
+        if kind != ProbeKind::Read {
+            prober.clear_head_position();
             let _ = prober.bench.time(Operation::read(self.last))?;
-            return prober.ask(&self.track, gap, errand);
+            return prober.probe_track(&self.track, gap, kind);
         }
         let extent = self.next(prober, PROBE_PARTS)?;
-        prober.ask_for(&self.track, extent, gap, errand)
+        prober.probe_block(&self.track, extent, gap, kind)
     }
 
     /// A block that is in nobody's memory, so much before the one asked for last.
@@ -378,37 +379,37 @@ impl LastTrack {
 /// long for one as for the other.
 pub(crate) fn head_switch(
     prober: &mut Prober<'_, '_>,
-    errand: Errand,
-    base: &Base,
+    kind: ProbeKind,
+    base: &ZeroDistance,
 ) -> Result<Option<Figure<Duration>>, StopReason> {
     let (Some(known), true) = (base.estimate(), prober.profile.surfaces > 1) else {
         return Ok(None);
     };
     let mut base = base.again();
-    let prior = Prior::Upto(known.time + 2.0 * prober.spindle.period());
-    let mut threshold = Threshold::new(prior, SPREAD);
+    let prior = Prior::Upto(known.time + 2.0 * prober.rotation.period());
+    let mut estimator = BisectionEstimator::new(prior, SPREAD);
     for nth in 0..2 * PROBES {
-        let error = threshold.estimate().error.max(base.threshold.estimate().error);
-        let known = threshold.count() > LEAST && base.count() > LEAST && error < ENOUGH;
-        if threshold.count() >= PROBES || known {
+        let error = estimator.estimate().error.max(base.estimator.estimate().error);
+        let known = estimator.count() > LEAST && base.count() > LEAST && error < ENOUGH;
+        if estimator.count() >= PROBES || known {
             break;
         }
-        if let Some(fact) = prober.probe(Way::Heads, threshold.median(), errand)? {
-            threshold.learn(fact);
+        if let Some(bound) = prober.probe(SeekDistance::HeadSwitch, estimator.median(), kind)? {
+            estimator.learn(bound);
         }
         // The way back would end on a track that is in memory.
-        prober.lose();
+        prober.clear_head_position();
         if nth % IN_TURN == IN_TURN - 1 {
             base.some(prober, IN_TURN)?;
         }
     }
-    let Some(base) = base.estimate().filter(|_| threshold.count() > LEAST) else {
+    let Some(base) = base.estimate().filter(|_| estimator.count() > LEAST) else {
         return Ok(None);
     };
-    let switch = threshold.estimate();
+    let switch = estimator.estimate();
     let error = (switch.error * switch.error + base.error * base.error).sqrt();
     let switch = Estimate { time: switch.time - base.time, error };
-    Ok(Some(figure(switch, threshold.count())))
+    Ok(Some(figure(switch, estimator.count())))
 }
 
 /// An estimate as a figure.

@@ -3,8 +3,8 @@
 use units::Share;
 
 use crate::bench::StopReason;
-use crate::estimate::number::{duration, ns, part, small};
-use crate::mechanics::prober::{Errand, Prober, Way};
+use crate::estimate::number::{duration, ns, real, round_u32};
+use crate::mechanics::prober::{ProbeKind, Prober, SeekDistance};
 use drive_profile::findings::Prediction;
 
 /// How long before its sector the heads are to arrive: the paper's offset, 1 ms.
@@ -28,20 +28,22 @@ pub(crate) fn prediction(
         let last = prober.stroke();
         // Ways between places drawn evenly are short more often than long.
         let [one, two, _] = prober.draw();
-        let distance = small((one - two).abs() * f64::from(last)).clamp(1, last.max(1));
+        let distance = round_u32((one - two).abs() * f64::from(last)).clamp(1, last.max(1));
         let gap = base + ns(curve.time(distance)) + OFFSET;
-        if let Some(fact) = prober.probe(Way::Cylinders(distance), gap, Errand::Read)? {
+        if let Some(bound) =
+            prober.probe(SeekDistance::Cylinders(distance), gap, ProbeKind::Read)?
+        {
             samples += 1;
-            missed += u32::from(fact.reach > gap + prober.spindle.period() / 2.0);
+            missed += u32::from(bound.reach > gap + prober.rotation.period() / 2.0);
         }
     }
-    let share = part(missed.into()) / part(samples.max(1).into());
-    let missed = Share::from_ppb(small(share * 1e9).min(1_000_000_000));
+    let share = real(missed.into()) / real(samples.max(1).into());
+    let missed = Share::from_ppb(round_u32(share * 1e9).min(1_000_000_000));
     Ok(Prediction {
-        noise: duration(prober.spindle.noise()),
+        noise: duration(prober.rotation.noise()),
         offset: duration(OFFSET),
         missed,
         samples,
-        worth_it: samples > 0 && missed.ppb() <= WORTH && prober.spindle.is_settled(),
+        worth_it: samples > 0 && missed.ppb() <= WORTH && prober.rotation.is_settled(),
     })
 }

@@ -9,11 +9,11 @@ use drive_profile::Profile;
 use units::{Angle, Duration, Extent, Instant, Lba, Operation, Sectors};
 
 use crate::bench::{Bench, StopReason};
-use crate::estimate::bisection::{Fact, Place};
-use crate::estimate::number::{at, fraction, instant, ns, part, small, whole};
-use crate::host_path::latency::Path;
-use crate::mechanics::residual_map::{PLACES, Places, angle};
-use crate::rotation::tracker::{Sighting, Spindle};
+use crate::estimate::bisection::{ReachBound, SectorDelay};
+use crate::estimate::number::{fraction, instant, instant_ns, ns, real, round, round_u32};
+use crate::host_path::latency::PathLatency;
+use crate::mechanics::residual_map::{CELLS, ResidualMap, angle};
+use crate::rotation::tracker::{Observation, RotationTracker};
 use drive_profile::findings::{OutlierReason, Stage};
 
 /// Between deciding and submitting, in ns.
@@ -49,13 +49,13 @@ pub(crate) struct Track {
     first: Angle,
     sector: Angle,
     /// By how much later than the map has it they are taken to come, in ns: in `first`.
-    late: f64,
+    delay: f64,
 }
 
 impl Track {
     /// Where it is, and how late.
-    const fn place(&self) -> Place {
-        Place { lba: self.lbas.start, late: self.late }
+    const fn sector_delay(&self) -> SectorDelay {
+        SectorDelay { lba: self.lbas.start, delay: self.delay }
     }
 }
 
@@ -70,25 +70,25 @@ struct Heads {
 
 /// How far to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum SeekDistance {
     /// So many cylinders, under the same head.
     Cylinders(u32),
     /// To the next head on the same cylinder.
-    Heads,
+    HeadSwitch,
 }
 
-impl Way {
+impl SeekDistance {
     const fn distance(self) -> u32 {
         match self {
             Self::Cylinders(distance) => distance,
-            Self::Heads => 0,
+            Self::HeadSwitch => 0,
         }
     }
 }
 
 /// What is to be done at the end of the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Errand {
+pub(crate) enum ProbeKind {
     Read,
     /// A write that is answered when it is on the disk.
     ForcedWrite,
@@ -99,18 +99,18 @@ pub(crate) enum Errand {
 pub(crate) struct Prober<'a, 'b> {
     pub(crate) bench: &'a mut Bench<'b>,
     pub(crate) profile: &'a Profile,
-    pub(crate) spindle: Spindle,
+    pub(crate) rotation: RotationTracker,
     /// How long after a command's submission the heads may still follow what was read last, in ns.
     pub(crate) takeover: f64,
     /// What a hit takes at most, in ns.
     pub(crate) hit_most: f64,
     /// What the path took, whenever it was timed.
-    pub(crate) path: Path,
+    pub(crate) path: PathLatency,
     /// What a command takes longer that is asked for most of a turn after the one before, in ns, once that was looked at.
     pub(crate) silence: Option<f64>,
     heads: Option<Heads>,
     /// By how much sectors come later than the map has it.
-    pub(crate) places: Places,
+    pub(crate) residuals: ResidualMap,
     /// Ways since the heads were sent elsewhere.
     stayed: u32,
     /// The outermost and the innermost cylinder that have a track of one surface.
@@ -124,19 +124,19 @@ impl<'a, 'b> Prober<'a, 'b> {
     pub(crate) fn new(bench: &'a mut Bench<'b>, profile: &'a Profile) -> Self {
         let counted = bench.findings.is_done(Stage::Zones);
         let counted = if counted { bench.spent() } else { Duration::ZERO };
-        let spindle = Spindle::new(profile.rotation_period, counted);
-        let takeover = TAKEOVER_FIRST.min(spindle.period() / 4.0);
+        let rotation = RotationTracker::new(profile.rotation_period, counted);
+        let takeover = TAKEOVER_FIRST.min(rotation.period() / 4.0);
         let last = profile.cylinders - 1;
         let mut new = Self {
             bench,
             profile,
-            spindle,
+            rotation,
             takeover,
             hit_most: 0.0,
-            path: Path::default(),
+            path: PathLatency::default(),
             silence: None,
             heads: None,
-            places: Places::new(profile),
+            residuals: ResidualMap::new(profile),
             stayed: 0,
             first: 0,
             last,
@@ -161,25 +161,25 @@ impl<'a, 'b> Prober<'a, 'b> {
     /// The next of a sequence that fills [0, 1) evenly, and of others that go with it.
     pub(crate) fn draw(&mut self) -> [f64; 3] {
         self.drawn += 1;
-        let nth = part(self.drawn);
+        let nth = real(self.drawn);
         [fraction(nth * GOLDEN), fraction(nth * SILVER), fraction(nth * BRONZE)]
     }
 
     /// `len` sectors, or as many as there are, at a place that is as likely as any other.
-    pub(crate) fn anywhere(&mut self, len: Sectors) -> Extent {
+    pub(crate) fn random_extent(&mut self, len: Sectors) -> Extent {
         let block = self.block().0;
         let sectors = self.profile.capacity().0;
         let len = len.0.min(sectors) / block * block;
         let room = (sectors - len) / block;
-        let nth = whole(self.draw()[0] * part(room)).min(room);
+        let nth = round(self.draw()[0] * real(room)).min(room);
         Extent::new(Lba(nth * block), Sectors(len))
     }
 
     /// The addresses on a track, or the longest run of them, as they are seen to come by.
     pub(crate) fn track(&self, cylinder: u32, surface: u32) -> Option<Track> {
         let track = self.track_on_map(cylinder, surface)?;
-        let late = self.places.late(track.lbas.start);
-        Some(Track { first: track.first + angle(late, self.spindle.period()), late, ..track })
+        let delay = self.residuals.delay(track.lbas.start);
+        Some(Track { first: track.first + angle(delay, self.rotation.period()), delay, ..track })
     }
 
     /// The same as the map alone has it.
@@ -194,7 +194,7 @@ impl<'a, 'b> Prober<'a, 'b> {
             let here = spot.cylinder == cylinder && spot.surface == surface;
             if here && best.is_none_or(|best| best.lbas.len < spot.run) {
                 let lbas = Extent::new(lba, spot.run);
-                best = Some(Track { lbas, first: spot.angle, sector: spot.sector, late: 0.0 });
+                best = Some(Track { lbas, first: spot.angle, sector: spot.sector, delay: 0.0 });
             }
             lba = lba + spot.run;
         }
@@ -204,17 +204,23 @@ impl<'a, 'b> Prober<'a, 'b> {
     /// Where an extent on one track ends, as the map has it.
     pub(crate) fn end_on_map(&self, extent: Extent) -> Angle {
         let spot = self.profile.locate(extent.start);
-        spot.angle + Angle(small(f64::from(spot.sector.0) * part(extent.len.0)))
+        spot.angle + Angle(round_u32(f64::from(spot.sector.0) * real(extent.len.0)))
     }
 
     /// A read that ends at `end` was seen complete: what that says of its place, and of the turning of the disk.
-    fn sight(&mut self, extent: Extent, end: Angle, seen: Instant, foretold: f64) -> Sighting {
+    fn observe(
+        &mut self,
+        extent: Extent,
+        end: Angle,
+        seen: Instant,
+        predicted: f64,
+    ) -> Observation {
         let on_map = self.end_on_map(extent);
-        let late = self.spindle.off(on_map, seen).filter(|_| self.spindle.is_settled());
-        if let Some(late) = late {
-            self.places.learn(extent.start, late, self.spindle.noise());
+        let delay = self.rotation.off(on_map, seen).filter(|_| self.rotation.is_settled());
+        if let Some(delay) = delay {
+            self.residuals.learn(extent.start, delay, self.rotation.noise());
         }
-        self.spindle.sight(end, seen, foretold)
+        self.rotation.observe(end, seen, predicted)
     }
 
     /// The track on which an address lies.
@@ -241,7 +247,7 @@ impl<'a, 'b> Prober<'a, 'b> {
 
     /// The same, away from the ends of the track.
     fn inner_from(&self, track: &Track, from: f64) -> (Extent, f64) {
-        let edge = Sectors(whole(EDGE * part(track.lbas.len.0)));
+        let edge = Sectors(round(EDGE * real(track.lbas.len.0)));
         let inner = Extent::new(track.lbas.start + edge, track.lbas.len - edge - edge);
         let inner = if inner.len.0 < 2 * self.block().0 { track.lbas } else { inner };
         self.first_of(track, inner, from)
@@ -250,42 +256,43 @@ impl<'a, 'b> Prober<'a, 'b> {
     /// The first whole block of these of the track.
     fn first_of(&self, track: &Track, lbas: Extent, from: f64) -> (Extent, f64) {
         let block = self.block().0;
-        let behind = self.spindle.angle(from) - track.first;
+        let behind = self.rotation.angle(from) - track.first;
         let nth = u64::from(behind.0).div_ceil(u64::from(track.sector.0));
         // Blocks are counted from address 0, not from the track's first.
         let aligned = (track.lbas.start.0 + nth).div_ceil(block) * block;
         let inside = aligned >= lbas.start.0 && aligned + block <= lbas.end().0;
         let aligned = if inside { aligned } else { lbas.start.0.div_ceil(block) * block };
         let extent = Extent::new(Lba(aligned), Sectors(block));
-        (extent, self.spindle.next(Self::begins(track, extent), from))
+        (extent, self.rotation.next(Self::begins(track, extent), from))
     }
 
     fn begins(track: &Track, extent: Extent) -> Angle {
         let nth = extent.start.0 - track.lbas.start.0;
-        track.first + Angle(small(part(nth) * f64::from(track.sector.0)))
+        track.first + Angle(round_u32(real(nth) * f64::from(track.sector.0)))
     }
 
     fn ends(track: &Track, extent: Extent) -> Angle {
-        Self::begins(track, extent) + Angle(small(f64::from(track.sector.0) * part(extent.len.0)))
+        Self::begins(track, extent)
+            + Angle(round_u32(f64::from(track.sector.0) * real(extent.len.0)))
     }
 
     /// How long one block takes to come by.
     fn passing(&self, track: &Track) -> f64 {
-        self.spindle.sweep(track.sector) * part(self.block().0)
+        self.rotation.sweep(track.sector) * real(self.block().0)
     }
 
     /// Finds the disk's phase from reads all over it.
     pub(crate) fn acquire(&mut self) -> Result<(), StopReason> {
         let reads = if self.bench.budget().quick { ACQUIRE_QUICK } else { ACQUIRE };
         for _ in 0..reads {
-            let extent = self.anywhere(self.block());
-            self.visit(extent)?;
+            let extent = self.random_extent(self.block());
+            self.read_block(extent)?;
         }
         Ok(())
     }
 
     /// Reads a block, from wherever the heads are, and goes on from there. Whether it came off the media.
-    pub(crate) fn visit(&mut self, extent: Extent) -> Result<bool, StopReason> {
+    pub(crate) fn read_block(&mut self, extent: Extent) -> Result<bool, StopReason> {
         let spot = self.profile.locate(extent.start);
         let Some(track) = self.track(spot.cylinder, spot.surface) else { return Ok(false) };
         let timed = self.bench.time(Operation::read(extent))?;
@@ -294,31 +301,31 @@ impl<'a, 'b> Prober<'a, 'b> {
             self.heads = None;
             return Ok(false);
         }
-        let end =
-            self.end_on_map(extent) + angle(self.places.late(extent.start), self.spindle.period());
-        let foretold = at(timed.submitted) + LEAD;
-        let sighting = self.sight(extent, end, timed.completed, foretold);
-        self.stand(&track, (spot.cylinder, spot.surface), timed.completed);
-        if !matches!(sighting, Sighting::Turns(_)) {
+        let end = self.end_on_map(extent)
+            + angle(self.residuals.delay(extent.start), self.rotation.period());
+        let predicted = instant_ns(timed.submitted) + LEAD;
+        let sighting = self.observe(extent, end, timed.completed, predicted);
+        self.set_head_position(&track, (spot.cylinder, spot.surface), timed.completed);
+        if !matches!(sighting, Observation::Revolutions(_)) {
             self.heads = None;
         }
         Ok(self.heads.is_some())
     }
 
-    fn stand(&mut self, track: &Track, (cylinder, surface): (u32, u32), now: Instant) {
-        let sectors = part(track.lbas.len.0) * f64::from(track.sector.0);
-        let end = track.first + Angle(small(sectors.min(f64::from(u32::MAX))));
-        let track_end = self.spindle.next(end, at(now));
+    fn set_head_position(&mut self, track: &Track, (cylinder, surface): (u32, u32), now: Instant) {
+        let sectors = real(track.lbas.len.0) * f64::from(track.sector.0);
+        let end = track.first + Angle(round_u32(sectors.min(f64::from(u32::MAX))));
+        let track_end = self.rotation.next(end, instant_ns(now));
         self.heads = Some(Heads { cylinder, surface, track_end });
     }
 
     /// By how much a block was seen later than was foretold, unless that is no passing of it.
     pub(crate) fn off(&self, track: &Track, extent: Extent, seen: Instant) -> Option<f64> {
-        self.spindle.off(Self::ends(track, extent), seen)
+        self.rotation.off(Self::ends(track, extent), seen)
     }
 
     /// Forgets where the heads are: something else was done meanwhile.
-    pub(crate) fn lose(&mut self) {
+    pub(crate) fn clear_head_position(&mut self) {
         self.heads = None;
     }
 
@@ -332,9 +339,9 @@ impl<'a, 'b> Prober<'a, 'b> {
         let room = self.stroke().checked_sub(distance)?;
         for _ in 0..TRIES {
             let [one, two, three] = self.draw();
-            let from = self.first + small(one * part(u64::from(room)));
+            let from = self.first + round_u32(one * real(u64::from(room)));
             let surfaces = self.profile.surfaces;
-            let surface = small(two * part(surfaces.into()) - 0.5);
+            let surface = round_u32(two * real(surfaces.into()) - 0.5);
             self.inward = three < 0.5;
             let (from, to) =
                 if self.inward { (from, from + distance) } else { (from + distance, from) };
@@ -352,14 +359,14 @@ impl<'a, 'b> Prober<'a, 'b> {
     }
 
     /// Goes to a track from which another one is `distance` away.
-    fn set_out(&mut self, distance: u32) -> Result<(), StopReason> {
+    fn go_to_start(&mut self, distance: u32) -> Result<(), StopReason> {
         for _ in 0..TRIES {
             let Some(track) = self.start(distance) else { return Ok(()) };
             let block = self.block().0;
-            let nth = whole((EDGE + self.draw()[2] * (0.6 - EDGE)) * part(track.lbas.len.0));
+            let nth = round((EDGE + self.draw()[2] * (0.6 - EDGE)) * real(track.lbas.len.0));
             let start = (track.lbas.start.0 + nth).div_ceil(block) * block;
             if start + block <= track.lbas.end().0
-                && self.visit(Extent::new(Lba(start), Sectors(block)))?
+                && self.read_block(Extent::new(Lba(start), Sectors(block)))?
             {
                 break;
             }
@@ -369,10 +376,10 @@ impl<'a, 'b> Prober<'a, 'b> {
 
     /// A track so far from where the heads are, its cylinder and surface, and when the way there begins: as soon as
     /// a block of it comes by `gap` later.
-    fn aim(&mut self, way: Way, gap: f64) -> Option<(Track, (u32, u32), f64)> {
+    fn plan(&mut self, way: SeekDistance, gap: f64) -> Option<(Track, (u32, u32), f64)> {
         let Heads { cylinder, mut surface, track_end } = self.heads?;
         let distance = way.distance();
-        if way == Way::Heads {
+        if way == SeekDistance::HeadSwitch {
             surface = (surface + 1) % self.profile.surfaces;
         }
         let last = self.last;
@@ -381,7 +388,7 @@ impl<'a, 'b> Prober<'a, 'b> {
         let to = if self.inward { inner.or(outer) } else { outer.or(inner) }?;
         self.inward = to >= cylinder;
         let track = self.track(to, surface)?;
-        let now = at(self.bench.now()) + LEAD;
+        let now = instant_ns(self.bench.now()) + LEAD;
         let (_, pass) = self.inner_from(&track, now + gap);
         let submit = pass - gap;
         (submit + self.takeover < track_end).then_some((track, (to, surface), submit))
@@ -391,76 +398,77 @@ impl<'a, 'b> Prober<'a, 'b> {
     /// it says anything.
     pub(crate) fn probe(
         &mut self,
-        way: Way,
+        way: SeekDistance,
         gap: f64,
-        errand: Errand,
-    ) -> Result<Option<Fact>, StopReason> {
-        let leaves = u64::from(way.distance()) * PLACES > u64::from(self.stroke());
+        kind: ProbeKind,
+    ) -> Result<Option<ReachBound>, StopReason> {
+        let leaves = u64::from(way.distance()) * CELLS > u64::from(self.stroke());
         if self.stayed >= STAYS && !leaves {
-            self.lose();
+            self.clear_head_position();
         }
         for _ in 0..TRIES {
-            let Some((track, to, submit)) = self.aim(way, gap) else {
-                self.set_out(way.distance())?;
+            let Some((track, to, submit)) = self.plan(way, gap) else {
+                self.go_to_start(way.distance())?;
                 self.stayed = 0;
                 continue;
             };
             self.stayed += 1;
             self.bench.wait_awake(instant(submit));
             // Whoever was woken late takes a block that comes later; a rounded instant is not late.
-            let now = at(self.bench.now());
+            let now = instant_ns(self.bench.now());
             let (extent, pass) = self.inner_from(&track, now + gap - ROUNDING);
-            let fact = self.go(&track, (extent, pass), errand)?;
-            if fact.is_some() && errand == Errand::Read {
+            let bound = self.issue(&track, (extent, pass), kind)?;
+            if bound.is_some() && kind == ProbeKind::Read {
                 let now = self.bench.now();
-                self.stand(&track, to, now);
+                self.set_head_position(&track, to, now);
             } else {
-                self.lose();
+                self.clear_head_position();
             }
-            return Ok(fact);
+            return Ok(bound);
         }
         Ok(None)
     }
 
     /// Sends the command for a block that begins to come by at `pass`, and says after how long the heads were there for it.
-    pub(crate) fn go(
+    pub(crate) fn issue(
         &mut self,
         track: &Track,
         (extent, pass): (Extent, f64),
-        errand: Errand,
-    ) -> Result<Option<Fact>, StopReason> {
-        let operation = match errand {
-            Errand::Read => Operation::read(extent),
-            Errand::ForcedWrite => Operation::write(extent).with_fua(),
+        kind: ProbeKind,
+    ) -> Result<Option<ReachBound>, StopReason> {
+        let operation = match kind {
+            ProbeKind::Read => Operation::read(extent),
+            ProbeKind::ForcedWrite => Operation::write(extent).with_fua(),
         };
         let timed = self.bench.time(operation)?;
-        let submitted = at(timed.submitted);
+        let submitted = instant_ns(timed.submitted);
         // Sooner than the heads can have been there for the block that was asked for, and as soon as memory would.
-        if errand == Errand::Read
+        if kind == ProbeKind::Read
             && ns(timed.took()) < self.hit_most
             && pass - submitted > 2.0 * self.hit_most
         {
             return Ok(None);
         }
         // A block that was to come after more than a turn may be caught sooner.
-        let early = ((pass - submitted) / self.spindle.period()).floor().max(0.0);
-        let pass = pass - early * self.spindle.period();
+        let early = ((pass - submitted) / self.rotation.period()).floor().max(0.0);
+        let pass = pass - early * self.rotation.period();
         let passing = self.passing(track);
-        let turn = self.spindle.period();
-        if errand == Errand::ForcedWrite {
+        let period = self.rotation.period();
+        if kind == ProbeKind::ForcedWrite {
             // It ends with other messages than a read does: only whole turns are of interest.
-            let turns = ((at(timed.completed) - pass - passing) / turn + 0.5).floor().max(0.0);
-            let reach = pass - submitted + turns * turn;
-            return Ok(Some(Fact { reach, turn, place: track.place() }));
+            let revolutions =
+                ((instant_ns(timed.completed) - pass - passing) / period + 0.5).floor().max(0.0);
+            let reach = pass - submitted + revolutions * period;
+            return Ok(Some(ReachBound { reach, period, sector: track.sector_delay() }));
         }
         let end = Self::ends(track, extent);
-        match self.sight(extent, end, timed.completed, pass + passing) {
-            Sighting::Turns(turns) => {
-                let reach = pass - submitted + turns * turn;
-                Ok(Some(Fact { reach, turn, place: track.place() }))
+        match self.observe(extent, end, timed.completed, pass + passing) {
+            Observation::Revolutions(revolutions) => {
+                let reach = pass - submitted + revolutions * period;
+                Ok(Some(ReachBound { reach, period, sector: track.sector_delay() }))
             }
-            Sighting::Early => Ok(None),
-            Sighting::Strange => {
+            Observation::Early => Ok(None),
+            Observation::Outlier => {
                 self.bench.outlier(extent.start, OutlierReason::Remapped);
                 Ok(None)
             }
@@ -470,57 +478,57 @@ impl<'a, 'b> Prober<'a, 'b> {
 
 impl Prober<'_, '_> {
     /// Asks for a block of a track on which the heads stand, so that it begins to come by `gap` later.
-    pub(crate) fn ask(
+    pub(crate) fn probe_track(
         &mut self,
         track: &Track,
         gap: f64,
-        errand: Errand,
-    ) -> Result<Option<Fact>, StopReason> {
-        let now = at(self.bench.now()) + LEAD;
+        kind: ProbeKind,
+    ) -> Result<Option<ReachBound>, StopReason> {
+        let now = instant_ns(self.bench.now()) + LEAD;
         let (extent, _) = self.first_from(track, now + gap);
-        self.ask_for(track, extent, gap, errand)
+        self.probe_block(track, extent, gap, kind)
     }
 
     /// The same for a block that is given.
-    pub(crate) fn ask_for(
+    pub(crate) fn probe_block(
         &mut self,
         track: &Track,
         extent: Extent,
         gap: f64,
-        errand: Errand,
-    ) -> Result<Option<Fact>, StopReason> {
+        kind: ProbeKind,
+    ) -> Result<Option<ReachBound>, StopReason> {
         let begins = Self::begins(track, extent);
-        let now = at(self.bench.now()) + LEAD;
-        let pass = self.spindle.next(begins, now + gap);
+        let now = instant_ns(self.bench.now()) + LEAD;
+        let pass = self.rotation.next(begins, now + gap);
         self.bench.wait_awake(instant(pass - gap));
-        self.go(track, (extent, pass), errand)
+        self.issue(track, (extent, pass), kind)
     }
 
     /// Reads a block of a whole track that has none of it in memory, as far as anybody knows, so early on it that the end of
     /// the track passes more than `gap` later. The track and its first block; nothing if it came to be otherwise.
     pub(crate) fn before_end(&mut self, gap: f64) -> Result<Option<(Track, Extent)>, StopReason> {
         let block = self.block();
-        let anywhere = self.anywhere(block);
+        let random = self.random_extent(block);
         let whole_track = |track: &Track, sectors: u64| {
             track.lbas.len.0 == sectors && track.lbas.start.0.is_multiple_of(block.0)
         };
-        let sectors = self.track_sectors(anywhere.start);
-        let Some(track) = self.track_of(anywhere.start).filter(|one| whole_track(one, sectors))
+        let sectors = self.track_sectors(random.start);
+        let Some(track) = self.track_of(random.start).filter(|one| whole_track(one, sectors))
         else {
             return Ok(None);
         };
         // The first is asked for later, and the answer takes a moment.
-        let (begin, room) = (2 * block.0, (gap + TAKEOVER_FIRST / 2.0) / self.spindle.period());
-        let most = part(sectors) * (1.0 - room) - part(begin);
-        let into = begin + whole(self.draw()[2] * most);
+        let (begin, room) = (2 * block.0, (gap + TAKEOVER_FIRST / 2.0) / self.rotation.period());
+        let most = real(sectors) * (1.0 - room) - real(begin);
+        let into = begin + round(self.draw()[2] * most);
         let start = Lba((track.lbas.start.0 + into) / block.0 * block.0);
-        if most < 1.0 || !self.visit(Extent::new(start, block))? {
+        if most < 1.0 || !self.read_block(Extent::new(start, block))? {
             return Ok(None);
         }
         let first = Extent::new(track.lbas.start, block);
         let begins = Self::begins(&track, first);
-        let now = at(self.bench.now()) + LEAD;
-        let in_time = self.spindle.next(begins, now) > now + gap;
+        let now = instant_ns(self.bench.now()) + LEAD;
+        let in_time = self.rotation.next(begins, now) > now + gap;
         Ok(in_time.then_some((track, first)))
     }
 }

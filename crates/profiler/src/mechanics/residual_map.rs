@@ -12,21 +12,22 @@
 use drive_profile::{Band, Profile};
 use units::{Angle, Lba, Sectors};
 
-use crate::estimate::number::{fraction, part, small};
+use crate::estimate::number::{fraction, real, round_u32};
 
 /// Into how many places a disk is divided.
-pub(crate) const PLACES: u64 = 256;
+pub(crate) const CELLS: u64 = 256;
 /// Where a zone may bend, as parts of its length, and how far a bend reaches on either side.
 const BENDS: [f64; 4] = [0.2, 0.4, 0.6, 0.8];
 const REACH: f64 = 0.2;
 /// A level, a slope along the zone and one along each cylinder, and bends.
 const TERMS: usize = 3 + BENDS.len();
 /// What each is thought to deviate by before anything was read, in ns: slopes at either end.
-const BELIEF: [f64; TERMS] = [60_000.0, 60_000.0, 30_000.0, 20_000.0, 20_000.0, 20_000.0, 20_000.0];
+const PRIOR_DEVIATIONS: [f64; TERMS] =
+    [60_000.0, 60_000.0, 30_000.0, 20_000.0, 20_000.0, 20_000.0, 20_000.0];
 /// What places are thought to differ by at first, and at least, in ns.
-const APART: (f64, f64) = (20_000.0, 5_000.0);
+const CELL_DEVIATION: (f64, f64) = (20_000.0, 5_000.0);
 /// After so many reads it is looked again by how much they do.
-const LOOKED: u32 = 128;
+const UPDATE_EVERY: u32 = 128;
 /// A read so many deviations off says no more than one that is no further.
 const CLIPPED: f64 = 2.5;
 
@@ -34,7 +35,7 @@ type Terms = [f64; TERMS];
 
 /// What a zone's sectors are late by.
 #[derive(Clone, Debug)]
-struct Zone {
+struct ZoneResidual {
     first: Lba,
     len: Sectors,
     /// The normal equations, and what solves them.
@@ -43,18 +44,18 @@ struct Zone {
     found: Terms,
 }
 
-impl Zone {
+impl ZoneResidual {
     fn new(first: Lba, len: Sectors) -> Self {
         let mut products = [[0.0; TERMS]; TERMS];
-        for (nth, belief) in BELIEF.iter().enumerate() {
-            products[nth][nth] = 1.0 / (belief * belief);
+        for (nth, deviation) in PRIOR_DEVIATIONS.iter().enumerate() {
+            products[nth][nth] = 1.0 / (deviation * deviation);
         }
         Self { first, len, products, sums: [0.0; TERMS], found: [0.0; TERMS] }
     }
 
     /// What it is like at an address, which lies so far along its cylinder: from -1 to 1.
     fn terms(&self, lba: Lba, on_cylinder: f64) -> Terms {
-        let along = part(lba.0.saturating_sub(self.first.0)) / part(self.len.0.max(1));
+        let along = real(lba.0.saturating_sub(self.first.0)) / real(self.len.0.max(1));
         let mut terms = [1.0; TERMS];
         terms[1] = 2.0 * along - 1.0;
         terms[2] = on_cylinder;
@@ -64,13 +65,13 @@ impl Zone {
         terms
     }
 
-    fn late(&self, terms: Terms) -> f64 {
+    fn delay(&self, terms: Terms) -> f64 {
         product(terms, self.found)
     }
 
-    fn learn(&mut self, terms: Terms, late: f64, weight: f64) {
+    fn learn(&mut self, terms: Terms, delay: f64, weight: f64) {
         for (nth, one) in terms.iter().enumerate() {
-            self.sums[nth] += weight * one * late;
+            self.sums[nth] += weight * one * delay;
             for (product, other) in self.products[nth].iter_mut().zip(terms) {
                 *product += weight * one * other;
             }
@@ -105,16 +106,16 @@ fn solved(products: &[Terms; TERMS], mut sums: Terms) -> Terms {
 
 /// What was seen of one place of a zone: sums, each read by its weight.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct CellSums {
     weight: f64,
-    late: f64,
+    delay: f64,
     terms: Terms,
 }
 
-impl Seen {
+impl CellSums {
     /// What it was late by beyond what its zone is, summed up.
-    fn beyond(&self, zone: &Zone) -> f64 {
-        self.late - zone.late(self.terms)
+    fn beyond(&self, zone: &ZoneResidual) -> f64 {
+        self.delay - zone.delay(self.terms)
     }
 }
 
@@ -129,34 +130,34 @@ struct Run {
 
 /// What was seen of all zones and places.
 #[derive(Clone, Debug)]
-pub(crate) struct Places {
+pub(crate) struct ResidualMap {
     runs: Vec<Run>,
     surfaces: u64,
-    zones: Vec<Zone>,
+    zones: Vec<ZoneResidual>,
     /// Sectors of one place.
     each: u64,
     /// By zone and place.
-    seen: Vec<Vec<Seen>>,
+    seen: Vec<Vec<CellSums>>,
     /// What places differ by beyond their zones, in ns.
-    apart: f64,
+    cell_deviation: f64,
     reads: u32,
 }
 
 /// Where an address lies.
-struct Spot {
+struct Cell {
     zone: usize,
-    place: usize,
+    cell: usize,
     terms: Terms,
 }
 
-impl Places {
+impl ResidualMap {
     /// Nothing seen of a disk with such a map.
     pub(crate) fn new(map: &Profile) -> Self {
         Self::of(&map.bands, map.surfaces, map.capacity())
     }
 
     fn of(bands: &[Band], surfaces: u32, sectors: Sectors) -> Self {
-        let (mut runs, mut zones): (Vec<Run>, Vec<Zone>) = (Vec::new(), Vec::new());
+        let (mut runs, mut zones): (Vec<Run>, Vec<ZoneResidual>) = (Vec::new(), Vec::new());
         for band in bands {
             let sectors_per_track = u64::from(band.sectors_per_track);
             let before = runs.last().map(|run| run.sectors_per_track);
@@ -164,72 +165,74 @@ impl Places {
                 Some(zone) if before == Some(sectors_per_track) => {
                     zone.len = Sectors(band.lbas.end().0 - zone.first.0);
                 }
-                _ => zones.push(Zone::new(band.lbas.start, band.lbas.len)),
+                _ => zones.push(ZoneResidual::new(band.lbas.start, band.lbas.len)),
             }
             let (first, first_sector) = (band.lbas.start, band.first_sector);
             runs.push(Run { first, first_sector, sectors_per_track, zone: zones.len() - 1 });
         }
-        let each = sectors.0.div_ceil(PLACES).max(1);
-        let places = |zone: &Zone| usize::try_from(zone.len.0.div_ceil(each)).expect("few").max(1);
-        let seen = zones.iter().map(|zone| vec![Seen::default(); places(zone)]).collect();
+        let each = sectors.0.div_ceil(CELLS).max(1);
+        let cells =
+            |zone: &ZoneResidual| usize::try_from(zone.len.0.div_ceil(each)).expect("few").max(1);
+        let seen = zones.iter().map(|zone| vec![CellSums::default(); cells(zone)]).collect();
         let surfaces = surfaces.into();
-        Self { runs, surfaces, zones, each, seen, apart: APART.0, reads: 0 }
+        Self { runs, surfaces, zones, each, seen, cell_deviation: CELL_DEVIATION.0, reads: 0 }
     }
 
-    fn spot(&self, lba: Lba) -> Option<Spot> {
+    fn cell_of(&self, lba: Lba) -> Option<Cell> {
         let run = self.runs.partition_point(|run| run.first <= lba).checked_sub(1)?;
         let Run { first, first_sector, sectors_per_track, zone } = self.runs[run];
         let track = (first_sector + lba.0 - first.0) / sectors_per_track.max(1);
         let last = self.surfaces.saturating_sub(1);
-        let on_cylinder = 2.0 * part(track % self.surfaces.max(1)) / part(last.max(1)) - 1.0;
+        let on_cylinder = 2.0 * real(track % self.surfaces.max(1)) / real(last.max(1)) - 1.0;
         let on_cylinder = if last == 0 { 0.0 } else { on_cylinder };
-        let place = usize::try_from((lba.0 - self.zones[zone].first.0) / self.each).ok()?;
-        let place = place.min(self.seen[zone].len() - 1);
-        Some(Spot { zone, place, terms: self.zones[zone].terms(lba, on_cylinder) })
+        let cell = usize::try_from((lba.0 - self.zones[zone].first.0) / self.each).ok()?;
+        let cell = cell.min(self.seen[zone].len() - 1);
+        Some(Cell { zone, cell, terms: self.zones[zone].terms(lba, on_cylinder) })
     }
 
     /// By how much sectors of a place are believed to come later than the map has it, in ns.
-    pub(crate) fn late(&self, lba: Lba) -> f64 {
-        let Some(Spot { zone, place, terms }) = self.spot(lba) else { return 0.0 };
-        let (seen, zone) = (&self.seen[zone][place], &self.zones[zone]);
-        zone.late(terms) + seen.beyond(zone) / (seen.weight + 1.0 / (self.apart * self.apart))
+    pub(crate) fn delay(&self, lba: Lba) -> f64 {
+        let Some(Cell { zone, cell, terms }) = self.cell_of(lba) else { return 0.0 };
+        let (seen, zone) = (&self.seen[zone][cell], &self.zones[zone]);
+        zone.delay(terms)
+            + seen.beyond(zone) / (seen.weight + 1.0 / (self.cell_deviation * self.cell_deviation))
     }
 
     /// A read of a place came so much later than the map has it, as completions with such a noise tell; in ns.
-    pub(crate) fn learn(&mut self, lba: Lba, late: f64, noise: f64) {
-        let Some(Spot { zone, place, terms }) = self.spot(lba) else { return };
-        let (known, weight) = (self.late(lba), 1.0 / (noise * noise));
-        let late = late.clamp(known - CLIPPED * noise, known + CLIPPED * noise);
-        self.zones[zone].learn(terms, late, weight);
-        let seen = &mut self.seen[zone][place];
+    pub(crate) fn learn(&mut self, lba: Lba, delay: f64, noise: f64) {
+        let Some(Cell { zone, cell, terms }) = self.cell_of(lba) else { return };
+        let (known, weight) = (self.delay(lba), 1.0 / (noise * noise));
+        let delay = delay.clamp(known - CLIPPED * noise, known + CLIPPED * noise);
+        self.zones[zone].learn(terms, delay, weight);
+        let seen = &mut self.seen[zone][cell];
         seen.weight += weight;
-        seen.late += weight * late;
+        seen.delay += weight * delay;
         for (sum, term) in seen.terms.iter_mut().zip(terms) {
             *sum += weight * term;
         }
         self.reads += 1;
-        if self.reads.is_multiple_of(LOOKED) {
-            self.look();
+        if self.reads.is_multiple_of(UPDATE_EVERY) {
+            self.update_cell_deviation();
         }
     }
 
     /// By how much places differ: by what their sums vary more than noise has it.
-    fn look(&mut self) {
+    fn update_cell_deviation(&mut self) {
         let (mut squares, mut weights) = (0.0, 0.0);
-        for (places, zone) in self.seen.iter().zip(&self.zones) {
-            for seen in places {
+        for (cells, zone) in self.seen.iter().zip(&self.zones) {
+            for seen in cells {
                 let beyond = seen.beyond(zone);
                 squares += beyond * beyond - seen.weight;
                 weights += seen.weight * seen.weight;
             }
         }
-        self.apart = (squares / weights).max(APART.1 * APART.1).sqrt();
+        self.cell_deviation = (squares / weights).max(CELL_DEVIATION.1 * CELL_DEVIATION.1).sqrt();
     }
 }
 
 /// How far a disk turns in so many ns, for a turn of `period` ns.
-pub(crate) fn angle(late: f64, period: f64) -> Angle {
-    Angle(small(fraction(late / period) * part(1 << 32)))
+pub(crate) fn angle(delay: f64, period: f64) -> Angle {
+    Angle(round_u32(fraction(delay / period) * real(1 << 32)))
 }
 
 #[cfg(test)]
@@ -242,7 +245,7 @@ mod tests {
     const NOISE: f64 = 200_000.0;
 
     /// A disk of one zone, of a million sectors.
-    fn places() -> Places {
+    fn cells() -> ResidualMap {
         let lbas = Extent::new(Lba(0), Sectors(1_000_000));
         let band = Band {
             lbas,
@@ -256,55 +259,55 @@ mod tests {
             chunk_read: Sectors(1),
             chunk_write: Sectors(1),
         };
-        Places::of(&[band], 4, Sectors(1_000_000))
+        ResidualMap::of(&[band], 4, Sectors(1_000_000))
     }
 
     /// About normal.
     fn noise(nth: u64) -> f64 {
-        let draw = |nth: u64| fraction(part(nth) * 0.569_840_290_998_053);
+        let draw = |nth: u64| fraction(real(nth) * 0.569_840_290_998_053);
         NOISE * ((1..=12).map(|salt| draw(nth * 12 + salt)).sum::<f64>() - 6.0)
     }
 
     /// By how much what is known after so many reads is off at most, if sectors are so late.
     fn worst(reads: u64, is: impl Fn(u64) -> f64) -> f64 {
-        let mut places = places();
+        let mut cells = cells();
         for nth in 1..=reads {
             let lba = nth * 618_034 % 1_000_000;
-            places.learn(Lba(lba), is(lba) + noise(nth), NOISE);
+            cells.learn(Lba(lba), is(lba) + noise(nth), NOISE);
         }
-        let off = |lba: u64| (places.late(Lba(lba)) - is(lba)).abs();
+        let off = |lba: u64| (cells.delay(Lba(lba)) - is(lba)).abs();
         (0..1_000_000).step_by(9_973).map(off).fold(0.0, f64::max)
     }
 
     #[test]
     fn a_zone_that_drifts_away_from_the_map_is_followed() {
-        let off = worst(2_000, |lba| 60e3 - 0.12 * part(lba));
+        let off = worst(2_000, |lba| 60e3 - 0.12 * real(lba));
         assert!(off < 25e3, "{off} ns off");
     }
 
     #[test]
     fn places_that_differ_are_told_apart() {
         // Ten places one way, ten the other.
-        let ten = 10 * 1_000_000_u64.div_ceil(PLACES);
+        let ten = 10 * 1_000_000_u64.div_ceil(CELLS);
         let off = worst(40_000, |lba| if (lba / ten).is_multiple_of(2) { 80e3 } else { -80e3 });
         assert!(off < 60e3, "{off} ns off");
     }
 
     #[test]
     fn tracks_of_a_cylinder_are_told_apart() {
-        let off = worst(2_000, |lba| 20e3 * part(lba / 500 % 4));
+        let off = worst(2_000, |lba| 20e3 * real(lba / 500 % 4));
         assert!(off < 25e3, "{off} ns off");
     }
 
     #[test]
     fn what_is_in_order_stays_where_it_is() {
-        let mut places = places();
-        assert!(places.late(Lba(500)).abs() < 1e-9);
-        places.learn(Lba(500), 100e3, NOISE);
-        let once = places.late(Lba(500));
+        let mut cells = cells();
+        assert!(cells.delay(Lba(500)).abs() < 1e-9);
+        cells.learn(Lba(500), 100e3, NOISE);
+        let once = cells.delay(Lba(500));
         assert!(once > 5e3 && once < 30e3, "{once} ns after one read");
         // A hundredth of a turn.
-        let angle = f64::from(angle(places.late(Lba(500)), 100.0 * once).0) / 4_294_967_296.0;
-        assert!((angle - 0.01).abs() < 1e-6, "{angle} turns");
+        let angle = f64::from(angle(cells.delay(Lba(500)), 100.0 * once).0) / 4_294_967_296.0;
+        assert!((angle - 0.01).abs() < 1e-6, "{angle} revolutions");
     }
 }

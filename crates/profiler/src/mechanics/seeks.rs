@@ -9,12 +9,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bench::StopReason;
-use crate::estimate::bisection::{Estimate, Prior, Threshold};
+use crate::estimate::bisection::{BisectionEstimator, Estimate, Prior};
 use crate::estimate::curve_smoothing::{AGREES, Sample, smooth};
-use crate::estimate::number::{at, duration, small};
+use crate::estimate::number::{duration, instant_ns, round_u32};
 use crate::estimate::variation::variation;
-use crate::mechanics::overheads::Base;
-use crate::mechanics::prober::{Errand, Prober, Way};
+use crate::mechanics::overheads::ZeroDistance;
+use crate::mechanics::prober::{ProbeKind, Prober, SeekDistance};
 
 /// Every distance up to this is measured.
 const EACH: u32 = 24;
@@ -67,8 +67,8 @@ pub(crate) const AGREES_VARIED: f64 = 2.6;
 /// A curve under measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
-    errand: Errand,
-    points: BTreeMap<u32, Threshold>,
+    kind: ProbeKind,
+    points: BTreeMap<u32, BisectionEstimator>,
     /// Distances that were asked anew.
     asked: BTreeSet<u32>,
     /// Distances and the standard deviations of movements there.
@@ -102,9 +102,9 @@ fn distances(cylinders: u32, (each, ratio, parts): (u32, u32, u32)) -> Vec<u32> 
 
 impl Curve {
     /// Nothing measured; `base` is what a way of no distance takes, in ns.
-    pub(crate) fn new(errand: Errand, base: f64, quick: bool) -> Self {
+    pub(crate) fn new(kind: ProbeKind, base: f64, quick: bool) -> Self {
         Self {
-            errand,
+            kind,
             points: BTreeMap::new(),
             asked: BTreeSet::new(),
             spreads: Vec::new(),
@@ -118,14 +118,14 @@ impl Curve {
     pub(crate) fn rest(
         &mut self,
         prober: &mut Prober<'_, '_>,
-        base: &mut Base,
+        base: &mut ZeroDistance,
     ) -> Result<(), StopReason> {
-        let now = at(prober.bench.now());
+        let now = instant_ns(prober.bench.now());
         if now - self.rested < BESIDE[usize::from(self.quick)] {
             return Ok(());
         }
         base.some(prober, BESIDE_PROBES)?;
-        self.rested = at(prober.bench.now());
+        self.rested = instant_ns(prober.bench.now());
         Ok(())
     }
 
@@ -136,7 +136,8 @@ impl Curve {
 
     /// How many movements were looked at.
     pub(crate) fn samples(&self) -> u32 {
-        u32::try_from(self.points.values().map(Threshold::count).sum::<usize>()).unwrap_or(u32::MAX)
+        u32::try_from(self.points.values().map(BisectionEstimator::count).sum::<usize>())
+            .unwrap_or(u32::MAX)
     }
 
     /// Measures until it is done or the time is over; what was measured is kept either way. What a way of no length takes
@@ -144,7 +145,7 @@ impl Curve {
     pub(crate) fn measure(
         &mut self,
         prober: &mut Prober<'_, '_>,
-        base: &mut Base,
+        base: &mut ZeroDistance,
     ) -> Result<(), StopReason> {
         let ended = self.measure_all(prober, base);
         if let Some(found) = base.estimate() {
@@ -156,7 +157,7 @@ impl Curve {
     fn measure_all(
         &mut self,
         prober: &mut Prober<'_, '_>,
-        base: &mut Base,
+        base: &mut ZeroDistance,
     ) -> Result<(), StopReason> {
         let shape = if self.quick { QUICK } else { (EACH, RATIO, PARTS) };
         // Over the whole stroke there are two tracks, and soon both are in memory.
@@ -198,11 +199,11 @@ impl Curve {
     }
 
     /// Weighs all that was seen anew, by what is known by now of where sectors lie.
-    pub(crate) fn place(&mut self, prober: &Prober<'_, '_>, base: &mut Base) {
-        let late = |lba| prober.places.late(lba);
+    pub(crate) fn place(&mut self, prober: &Prober<'_, '_>, base: &mut ZeroDistance) {
+        let late = |lba| prober.residuals.delay(lba);
         let spreads: Vec<f64> = self.points.keys().map(|distance| self.spread(*distance)).collect();
-        for (threshold, spread) in self.points.values_mut().zip(spreads) {
-            *threshold = threshold.placed(spread, late);
+        for (estimator, spread) in self.points.values_mut().zip(spreads) {
+            *estimator = estimator.with_delays(spread, late);
         }
         base.place(prober);
         if let Some(found) = base.estimate() {
@@ -214,14 +215,14 @@ impl Curve {
     pub(crate) fn sharpen_alone(
         &mut self,
         prober: &mut Prober<'_, '_>,
-        base: &mut Base,
+        base: &mut ZeroDistance,
     ) -> Result<(), StopReason> {
         for nth in 0..ROUNDS_ALONE {
             if nth % PLACED == 0 {
                 self.place(prober, base);
             }
-            let alone = |(distance, threshold): (&u32, &Threshold)| {
-                let Estimate { time, error } = threshold.estimate();
+            let alone = |(distance, estimator): (&u32, &BisectionEstimator)| {
+                let Estimate { time, error } = estimator.estimate();
                 (ADAPTIVE * error / self.within(time), *distance)
             };
             let vague: Vec<(f64, u32)> =
@@ -238,16 +239,16 @@ impl Curve {
     fn refine_worst(
         &mut self,
         prober: &mut Prober<'_, '_>,
-        base: &mut Base,
+        base: &mut ZeroDistance,
         mut vague: Vec<(f64, u32)>,
     ) -> Result<(), StopReason> {
         vague.sort_unstable_by(|one, other| other.0.total_cmp(&one.0));
         vague.truncate((self.points.len() / 4).max(1));
         vague.sort_unstable_by_key(|(_, distance)| *distance);
         for (_, distance) in vague {
-            let Some(mut threshold) = self.points.get(&distance).cloned() else { continue };
-            let ended = self.refine(prober, distance, &mut threshold, PROBES / 2);
-            self.points.insert(distance, threshold);
+            let Some(mut estimator) = self.points.get(&distance).cloned() else { continue };
+            let ended = self.refine(prober, distance, &mut estimator, PROBES / 2);
+            self.points.insert(distance, estimator);
             ended?;
             self.rest(prober, base)?;
         }
@@ -259,7 +260,7 @@ impl Curve {
     fn ask_again(
         &mut self,
         prober: &mut Prober<'_, '_>,
-        base: &mut Base,
+        base: &mut ZeroDistance,
     ) -> Result<(), StopReason> {
         let known: Vec<(u32, Estimate)> =
             self.points.iter().map(|(distance, one)| (*distance, one.estimate())).collect();
@@ -288,7 +289,7 @@ impl Curve {
             tries.sort_by(|one, other| one.estimate().time.total_cmp(&other.estimate().time));
             let mut middle = tries.swap_remove(1);
             for one in tries {
-                middle.join(&one);
+                middle.merge(&one);
             }
             self.points.insert(distance, middle);
             self.rest(prober, base)?;
@@ -317,11 +318,11 @@ impl Curve {
     }
 
     /// What is believed of a distance from those around it.
-    fn prior(&self, distance: u32, turn: f64) -> Prior {
+    fn prior(&self, distance: u32, period: f64) -> Prior {
         let below = self.points.range(..distance).next_back();
         let above = self.points.range(distance + 1..).next();
         let (Some((low, below)), Some((high, above))) = (below, above) else {
-            return Prior::Upto(self.base + 5.0 * turn);
+            return Prior::Upto(self.base + 5.0 * period);
         };
         let (below, above) = (below.estimate().time, above.estimate().time);
         let along = f64::from(distance - low) / f64::from(high - low);
@@ -335,20 +336,20 @@ impl Curve {
         if self.points.contains_key(&distance) {
             return Ok(());
         }
-        let prior = self.prior(distance, prober.spindle.period());
-        let mut threshold = Threshold::new(prior, self.spread(distance));
+        let prior = self.prior(distance, prober.rotation.period());
+        let mut estimator = BisectionEstimator::new(prior, self.spread(distance));
         let most = if self.quick { PROBES / 2 } else { PROBES };
         let mut ended = Ok(());
         for _ in 0..if self.quick { 1 } else { TIMES } {
-            ended = self.refine(prober, distance, &mut threshold, most);
-            let Estimate { time, error } = threshold.estimate();
+            ended = self.refine(prober, distance, &mut estimator, most);
+            let Estimate { time, error } = estimator.estimate();
             // A wrong answer early on leads halving astray: it is not at its end then.
             if ended.is_err() || error < self.within(time).max(self.spread(distance)) {
                 break;
             }
         }
-        if threshold.count() > 2 {
-            self.points.insert(distance, threshold);
+        if estimator.count() > 2 {
+            self.points.insert(distance, estimator);
         }
         ended
     }
@@ -357,23 +358,23 @@ impl Curve {
         &self,
         prober: &mut Prober<'_, '_>,
         distance: u32,
-        threshold: &mut Threshold,
+        estimator: &mut BisectionEstimator,
         most: usize,
     ) -> Result<(), StopReason> {
-        let enough = threshold.count() + most;
+        let enough = estimator.count() + most;
         // What says nothing is tried again, but not for ever.
         for _ in 0..2 * most {
-            let Estimate { time, error } = threshold.estimate();
+            let Estimate { time, error } = estimator.estimate();
             let coarse = if self.quick { 2.0 } else { 1.0 };
-            if threshold.count() >= enough
-                || threshold.count() > 2 && error < coarse * ERROR_PART * self.within(time)
+            if estimator.count() >= enough
+                || estimator.count() > 2 && error < coarse * ERROR_PART * self.within(time)
             {
                 break;
             }
-            if let Some(fact) =
-                prober.probe(Way::Cylinders(distance), threshold.median(), self.errand)?
+            if let Some(bound) =
+                prober.probe(SeekDistance::Cylinders(distance), estimator.median(), self.kind)?
             {
-                threshold.learn(fact);
+                estimator.learn(bound);
             }
         }
         Ok(())
@@ -384,7 +385,7 @@ impl Curve {
         &mut self,
         prober: &mut Prober<'_, '_>,
         list: &[u32],
-        base: &mut Base,
+        base: &mut ZeroDistance,
     ) -> Result<(), StopReason> {
         let last = list[list.len() - 1];
         // Each further than the one before by the same factor: the eighth root of the stroke, or its square.
@@ -393,29 +394,30 @@ impl Curve {
         let mut pilots = Vec::new();
         let mut next = 1.0;
         while next < 1.01 * f64::from(last) {
-            let distance = small(next).clamp(1, last);
+            let distance = round_u32(next).clamp(1, last);
             next *= factor.max(1.5);
-            let prior = Prior::Upto(self.base + 5.0 * prober.spindle.period());
-            let mut threshold = Threshold::new(prior, 60_000.0);
-            self.refine(prober, distance, &mut threshold, PROBES)?;
-            pilots.push((distance, threshold));
+            let prior = Prior::Upto(self.base + 5.0 * prober.rotation.period());
+            let mut estimator = BisectionEstimator::new(prior, 60_000.0);
+            self.refine(prober, distance, &mut estimator, PROBES)?;
+            pilots.push((distance, estimator));
         }
         let rounds = if self.quick { PILOT_ROUNDS / 3 } else { PILOT_ROUNDS };
         for _ in 0..rounds {
-            for (distance, threshold) in &mut pilots {
-                self.ask_aside(prober, *distance, threshold)?;
+            for (distance, estimator) in &mut pilots {
+                self.ask_aside(prober, *distance, estimator)?;
                 self.rest(prober, base)?;
             }
         }
-        let settled = |(distance, threshold): (u32, Threshold)| {
-            let (spread, time) = (variation(&threshold), threshold.estimate().time);
-            let mut settled = Threshold::new(Prior::About(time, 0.1 * time + 100_000.0), spread);
-            threshold.facts().iter().for_each(|fact| settled.learn(*fact));
+        let settled = |(distance, estimator): (u32, BisectionEstimator)| {
+            let (spread, time) = (variation(&estimator), estimator.estimate().time);
+            let mut settled =
+                BisectionEstimator::new(Prior::About(time, 0.1 * time + 100_000.0), spread);
+            estimator.bounds().iter().for_each(|bound| settled.learn(*bound));
             (distance, spread, settled)
         };
         let found: Vec<_> = pilots.into_iter().map(settled).collect();
         let spreads: Vec<f64> = found.iter().map(|(_, spread, _)| *spread).collect();
-        for (nth, (distance, spread, threshold)) in found.into_iter().enumerate() {
+        for (nth, (distance, spread, estimator)) in found.into_iter().enumerate() {
             // One that varies far more than those beside it was answered wrong.
             let beside = [nth.checked_sub(1), Some(nth + 1)].into_iter().flatten();
             let beside = beside.filter_map(|nth| spreads.get(nth)).copied().fold(0.0, f64::max);
@@ -424,7 +426,7 @@ impl Curve {
             if spread < f64::midpoint(spreads[nth], spread) {
                 continue;
             }
-            self.points.insert(distance, threshold);
+            self.points.insert(distance, estimator);
         }
         self.spreads.dedup_by_key(|known| known.0);
         Ok(())
@@ -435,14 +437,16 @@ impl Curve {
         &self,
         prober: &mut Prober<'_, '_>,
         distance: u32,
-        threshold: &mut Threshold,
+        estimator: &mut BisectionEstimator,
     ) -> Result<(), StopReason> {
         for _ in 0..PILOT_TIMES {
-            let spread = variation(threshold);
+            let spread = variation(estimator);
             for aside in ASIDE {
-                let gap = (threshold.median() + aside * spread).max(self.base / 2.0);
-                if let Some(fact) = prober.probe(Way::Cylinders(distance), gap, self.errand)? {
-                    threshold.learn(fact);
+                let gap = (estimator.median() + aside * spread).max(self.base / 2.0);
+                if let Some(bound) =
+                    prober.probe(SeekDistance::Cylinders(distance), gap, self.kind)?
+                {
+                    estimator.learn(bound);
                 }
             }
         }
@@ -460,8 +464,8 @@ impl Curve {
         let known: Vec<(f64, f64, f64)> = self
             .points
             .iter()
-            .map(|(distance, threshold)| {
-                let Estimate { time, error } = threshold.estimate();
+            .map(|(distance, estimator)| {
+                let Estimate { time, error } = estimator.estimate();
                 (f64::from(*distance), time, error)
             })
             .collect();
@@ -488,7 +492,7 @@ impl Curve {
             let doubt =
                 (low.2 + high.2 + before.2.max(behind.2)) * if self.varies() { 2.0 } else { 1.0 };
             if off > BEND * self.within(straight) + doubt {
-                let between = small(x).clamp(small(low.0) + 1, small(high.0) - 1);
+                let between = round_u32(x).clamp(round_u32(low.0) + 1, round_u32(high.0) - 1);
                 wanted.push(between);
             }
         }
@@ -496,12 +500,16 @@ impl Curve {
     }
 
     /// More probes for the points that are known least well, until all are known well enough.
-    fn sharpen(&mut self, prober: &mut Prober<'_, '_>, base: &mut Base) -> Result<(), StopReason> {
+    fn sharpen(
+        &mut self,
+        prober: &mut Prober<'_, '_>,
+        base: &mut ZeroDistance,
+    ) -> Result<(), StopReason> {
         for _ in 0..400 {
             let smoothed = self.smoothed();
             let vague: Vec<(f64, u32)> = smoothed
                 .iter()
-                .map(|sample| (sample.error / self.within(sample.time), small(sample.distance)))
+                .map(|sample| (sample.error / self.within(sample.time), round_u32(sample.distance)))
                 .filter(|(doubt, _)| *doubt > ERROR_PART)
                 .collect();
             if vague.is_empty() {
@@ -518,8 +526,8 @@ impl Curve {
         let samples: Vec<Sample> = self
             .points
             .iter()
-            .map(|(distance, threshold)| {
-                let Estimate { time, error } = threshold.estimate();
+            .map(|(distance, estimator)| {
+                let Estimate { time, error } = estimator.estimate();
                 let error = if varies { ADAPTIVE * error } else { error };
                 Sample { distance: f64::from(*distance), time, error }
             })
@@ -537,10 +545,10 @@ impl Curve {
             .iter()
             .filter(is_known)
             .map(|sample| drive_profile::findings::SeekPoint {
-                distance: small(sample.distance),
+                distance: round_u32(sample.distance),
                 time: duration(sample.time - self.base),
                 error: duration(sample.error),
-                variation: duration(self.spread(small(sample.distance))),
+                variation: duration(self.spread(round_u32(sample.distance))),
             })
             .collect();
         (!points.is_empty()).then(|| of_points(points, cylinders, self.samples()))

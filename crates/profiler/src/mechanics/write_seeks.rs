@@ -1,11 +1,11 @@
 //! The seek curve before writes.
 
 use crate::bench::StopReason;
-use crate::estimate::bisection::{Estimate, Prior, Threshold};
+use crate::estimate::bisection::{BisectionEstimator, Estimate, Prior};
 use crate::estimate::curve_smoothing::{AGREES, Sample, level, smooth};
 use crate::estimate::number::{duration, ns};
-use crate::mechanics::overheads::Base;
-use crate::mechanics::prober::{Errand, Prober};
+use crate::mechanics::overheads::ZeroDistance;
+use crate::mechanics::prober::{ProbeKind, Prober};
 use crate::mechanics::seeks::{
     ADAPTIVE, AGREES_VARIED, Curve, PROBES, SPREAD_LEAST, VARIES, of_points,
 };
@@ -18,7 +18,7 @@ const WRITES: usize = 36;
 pub(crate) fn before_writes(
     prober: &mut Prober<'_, '_>,
     reads: &drive_profile::findings::Seeks,
-    base: &Base,
+    base: &ZeroDistance,
 ) -> Result<Option<drive_profile::findings::Seeks>, StopReason> {
     let mut base = base.again();
     base.find(prober, PROBES)?;
@@ -27,7 +27,7 @@ pub(crate) fn before_writes(
     let varies = known.iter().any(|point| ns(point.variation) > VARIES);
     let step = known.len().div_ceil(if quick { WRITES / 4 } else { WRITES }).max(1);
     let Some(standing) = base.estimate() else { return Ok(None) };
-    let mut curve = Curve::new(Errand::ForcedWrite, standing.time, quick);
+    let mut curve = Curve::new(ProbeKind::ForcedWrite, standing.time, quick);
     let mut apart: Vec<Sample> = Vec::new();
     let mut samples = 0;
     let last = known.len().saturating_sub(1);
@@ -39,11 +39,11 @@ pub(crate) fn before_writes(
         let seek = ns(read.time);
         let expected = seek + apart.last().map_or(standing.time, |last| last.time);
         let spread = ns(read.variation).max(SPREAD_LEAST);
-        let mut threshold = Threshold::new(Prior::About(expected, 250_000.0), spread);
-        let ended = curve.refine(prober, read.distance, &mut threshold, 2 * PROBES);
-        let Estimate { time, error } = threshold.estimate();
-        if threshold.count() > 2 {
-            samples += u32::try_from(threshold.count()).unwrap_or(0);
+        let mut estimator = BisectionEstimator::new(Prior::About(expected, 250_000.0), spread);
+        let ended = curve.refine(prober, read.distance, &mut estimator, 2 * PROBES);
+        let Estimate { time, error } = estimator.estimate();
+        if estimator.count() > 2 {
+            samples += u32::try_from(estimator.count()).unwrap_or(0);
             let error = if varies { ADAPTIVE * error } else { error };
             apart.push(Sample { distance: f64::from(read.distance), time: time - seek, error });
         }

@@ -7,7 +7,8 @@
 use units::{Duration, Share};
 
 use crate::bench::{Bench, StopReason};
-use crate::estimate::angle::{centre, nearest, real, whole, wrap};
+use crate::estimate::angle::{centre, wrap};
+use crate::estimate::number::{floor, real, round};
 use crate::layout::probe::{Block, Probe, Sample};
 use crate::limits::REFERENCES_MAX;
 use crate::rotation::period::{self, Found, deviation, median};
@@ -48,13 +49,13 @@ const ONE_PHASE: f64 = 0.15;
 /// Blocks anywhere by which that is seen.
 const ANYWHERE: u32 = 30;
 /// How long a turn is looked for.
-const LOOKED: Duration = Duration::from_secs(120);
+const SEARCH_TIME: Duration = Duration::from_secs(120);
 /// The same in a quick measurement.
-const LOOKED_QUICK: Duration = Duration::from_secs(25);
+const SEARCH_TIME_QUICK: Duration = Duration::from_secs(25);
 /// How long turns are counted.
-const COUNTED: Duration = Duration::from_secs(15);
+const COUNT_TIME: Duration = Duration::from_secs(15);
 /// The same in a quick measurement.
-const COUNTED_QUICK: Duration = Duration::from_secs(6);
+const COUNT_TIME_QUICK: Duration = Duration::from_secs(6);
 
 /// Reads of one reference block, and the turns until each.
 #[derive(Clone, Debug, Default)]
@@ -83,31 +84,31 @@ struct Reads {
 /// less, and leaves the rest of a device's figures theirs.
 pub fn rotation(bench: &mut Bench<'_>) -> Result<Spindle, StopReason> {
     let quick = bench.budget().quick;
-    bench.begin(Stage::Rotation, if quick { LOOKED_QUICK } else { LOOKED });
+    bench.begin(Stage::Rotation, if quick { SEARCH_TIME_QUICK } else { SEARCH_TIME });
     let mut probe = Probe::new(bench);
     let found = match look(&mut probe) {
         Err(StopReason::OutOfTime) if probe.bench.spent() < probe.bench.budget().total => {
-            Looked::Undecided
+            SearchResult::Undecided
         }
         found => found?,
     };
     let left = probe.bench.budget().total.saturating_sub(probe.bench.spent());
     probe.bench.begin(Stage::Rotation, left);
     let still = match found {
-        Looked::Turns(references) => {
-            let counted = if quick { COUNTED_QUICK } else { COUNTED };
-            let turns = Spindle::Rotating(refine(&mut probe, references, counted)?);
-            bench.findings.spindle = Some(turns);
+        SearchResult::Rotating(references) => {
+            let counted = if quick { COUNT_TIME_QUICK } else { COUNT_TIME };
+            let revolutions = Spindle::Rotating(refine(&mut probe, references, counted)?);
+            bench.findings.spindle = Some(revolutions);
             bench.findings.finish(Stage::Rotation);
-            return Ok(turns);
+            return Ok(revolutions);
         }
-        Looked::Undecided => {
-            "rotation: undecided, too many completions came late or out of turn".to_owned()
+        SearchResult::Undecided => {
+            "rotation: undecided, too many completions came late or out of revolution".to_owned()
         }
-        Looked::Still => "not rotating: reads of one place follow no period".to_owned(),
-        Looked::Ticks => format!(
+        SearchResult::NotRotating => "not rotating: reads of one place follow no period".to_owned(),
+        SearchResult::Ticks => format!(
             "not rotating: reads end with the ticks of a clock, {} apart, wherever they are",
-            Duration::from_nanos(nearest(probe.period))
+            Duration::from_nanos(round(probe.period))
         ),
     };
     bench.findings.add_note(still);
@@ -117,11 +118,11 @@ pub fn rotation(bench: &mut Bench<'_>) -> Result<Spindle, StopReason> {
 }
 
 /// What looking for a turn comes to.
-enum Looked {
+enum SearchResult {
     /// There is one, the probe's period, and these come off the media each time.
-    Turns(Vec<Reference>),
+    Rotating(Vec<Reference>),
     /// There is none.
-    Still,
+    NotRotating,
     /// There is one, the probe's period, and nothing turns: a clock ticks, which hands out what was read.
     Ticks,
     /// It does not tell.
@@ -129,7 +130,7 @@ enum Looked {
 }
 
 /// Looks for a turn in more and more places, until none of them is kept in memory.
-fn look(probe: &mut Probe<'_, '_>) -> Result<Looked, StopReason> {
+fn look(probe: &mut Probe<'_, '_>) -> Result<SearchResult, StopReason> {
     let mut count = 2;
     let (mut found, mut undecided) = (None, false);
     while count <= REFERENCES_MAX {
@@ -153,7 +154,7 @@ fn look(probe: &mut Probe<'_, '_>) -> Result<Looked, StopReason> {
             if let Some(phase) = one_phase(&reads, period)
                 && everywhere(probe, phase)?
             {
-                return Ok(Looked::Ticks);
+                return Ok(SearchResult::Ticks);
             }
             found = Some(references);
             if !some_kept(&reads, period) {
@@ -164,9 +165,9 @@ fn look(probe: &mut Probe<'_, '_>) -> Result<Looked, StopReason> {
         count += (count / 2).max(1);
     }
     Ok(match (found, undecided) {
-        (Some(references), _) => Looked::Turns(references),
-        (None, true) => Looked::Undecided,
-        (None, false) => Looked::Still,
+        (Some(references), _) => SearchResult::Rotating(references),
+        (None, true) => SearchResult::Undecided,
+        (None, false) => SearchResult::NotRotating,
     })
 }
 
@@ -187,7 +188,7 @@ fn everywhere(probe: &mut Probe<'_, '_>, phase: f64) -> Result<bool, StopReason>
     for _ in 0..ANYWHERE {
         let until = probe.now() + probe.even() * PAUSE;
         probe.bench.wait_until(probe.instant(until));
-        let at = whole(probe.even() * real(probe.blocks - 1));
+        let at = floor(probe.even() * real(probe.blocks - 1));
         let Some((_, sample)) = probe.read(at)? else { continue };
         let near = wrap(sample.time / probe.period - phase).abs() < ONE_PHASE;
         *(if near { &mut on } else { &mut off }) += 1;
@@ -245,9 +246,9 @@ fn some_kept(reads: &[Reads], period: f64) -> bool {
     let (mut on, mut off) = (Vec::new(), Vec::new());
     for reads in reads {
         let phases: Vec<f64> = reads.ends.iter().map(|end| end / period).collect();
-        let Some(turn) = centre(&phases, LATE) else { continue };
+        let Some(revolution) = centre(&phases, LATE) else { continue };
         for (phase, took) in phases.iter().zip(&reads.took) {
-            let kind = if wrap(phase - turn.mean).abs() > LATE { &mut off } else { &mut on };
+            let kind = if wrap(phase - revolution.mean).abs() > LATE { &mut off } else { &mut on };
             kind.push(*took);
         }
     }
@@ -293,9 +294,9 @@ fn refine(
 
 /// Adds a read to those of its reference, unless it is off.
 fn count(probe: &mut Probe<'_, '_>, reference: &mut Reference, sample: &Sample) {
-    let turns = match reference.reads.last() {
+    let revolutions = match reference.reads.last() {
         None => 0.0,
-        Some((time, turns)) => {
+        Some((time, revolutions)) => {
             let more = (sample.time - time) / probe.period;
             if wrap(more).abs() > LATE {
                 reference.late += 1;
@@ -309,11 +310,11 @@ fn count(probe: &mut Probe<'_, '_>, reference: &mut Reference, sample: &Sample) 
                 probe.bench.outlier(lba, OutlierReason::Late);
                 return;
             }
-            turns + real(nearest(more))
+            revolutions + real(round(more))
         }
     };
     reference.late_in_a_row = 0;
-    reference.reads.push((sample.time, turns));
+    reference.reads.push((sample.time, revolutions));
 }
 
 /// The time of a turn that fits all references best. Of few reads it cannot be told which came late.
@@ -354,16 +355,16 @@ fn summary(probe: &mut Probe<'_, '_>, references: &[Reference], hit: f64) -> Rot
     let error = noise * (12.0 / of).sqrt() / span.max(1.0);
     let wander = wander(&residuals, noise);
     probe.sigma = noise / probe.period;
-    let nanos = |time: f64| Duration::from_nanos(nearest(time));
+    let nanos = |time: f64| Duration::from_nanos(round(time));
     let sure = if error / probe.period < 5e-6 { 99 } else { 90 };
     Rotation {
         period: Figure {
             value: nanos(probe.period),
-            spread: Duration::from_nanos(whole(error) + 1),
+            spread: Duration::from_nanos(floor(error) + 1),
             samples: count,
             confidence: Share::from_percent(if count < 100 { 50 } else { sure }),
         },
-        period_picos: nearest(probe.period * 1e3),
+        period_picos: round(probe.period * 1e3),
         noise: nanos(noise),
         wander: nanos(wander),
         eviction_reads: u32::try_from(references.len()).unwrap_or(u32::MAX),

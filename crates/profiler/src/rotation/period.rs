@@ -5,7 +5,8 @@
 //! Phases that lie together at a frequency do so at its multiples too, and at no part of it: of all frequencies that are
 //! as good the lowest is the spindle's.
 
-use crate::estimate::angle::{real, wrap};
+use crate::estimate::angle::wrap;
+use crate::estimate::number::real;
 
 /// The slowest and the fastest spindle that is looked for, in Hz: 2,400 and 36,000 turns a minute.
 const FREQUENCIES: (f64, f64) = (40.0, 600.0);
@@ -109,9 +110,9 @@ fn together(places: &[&[f64]], hertz: f64) -> f64 {
     for times in places {
         let (mut across, mut along) = (0.0, 0.0);
         for time in *times {
-            let turns = (time - times[0]) * hertz / 1e9;
-            across += sine(turns);
-            along += sine(turns + 0.25);
+            let revolutions = (time - times[0]) * hertz / 1e9;
+            across += sine(revolutions);
+            along += sine(revolutions + 0.25);
         }
         let count = real(times.len() as u64);
         sum += (across * across + along * along) / count - 1.0;
@@ -121,8 +122,8 @@ fn together(places: &[&[f64]], hertz: f64) -> f64 {
 }
 
 /// A parabola for each half of a sine: the same on every machine.
-fn sine(turns: f64) -> f64 {
-    let phase = wrap(turns);
+fn sine(revolutions: f64) -> f64 {
+    let phase = wrap(revolutions);
     8.0 * phase * (1.0 - 2.0 * phase.abs())
 }
 
@@ -144,7 +145,7 @@ pub(crate) fn slope(places: &[&[(f64, f64)]]) -> Option<f64> {
     for _ in 0..ROUNDS {
         let levels: Vec<f64> = places
             .iter()
-            .map(|reads| median(reads.iter().map(|(time, turns)| time - slope * turns)))
+            .map(|reads| median(reads.iter().map(|(time, revolutions)| time - slope * revolutions)))
             .collect();
         let off = |level: f64, read: &(f64, f64)| (read.0 - slope * read.1 - level).abs();
         let all = places.iter().zip(&levels);
@@ -163,10 +164,10 @@ fn least_squares(places: &[Vec<(f64, f64)>]) -> Option<f64> {
     for reads in places {
         let count = real(reads.len().max(1) as u64);
         let time = reads.iter().map(|read| read.0).sum::<f64>() / count;
-        let turns = reads.iter().map(|read| read.1).sum::<f64>() / count;
+        let revolutions = reads.iter().map(|read| read.1).sum::<f64>() / count;
         for read in reads {
-            products += (read.0 - time) * (read.1 - turns);
-            squares += (read.1 - turns) * (read.1 - turns);
+            products += (read.0 - time) * (read.1 - revolutions);
+            squares += (read.1 - revolutions) * (read.1 - revolutions);
         }
     }
     (squares > 0.0).then(|| products / squares)
@@ -196,29 +197,29 @@ mod tests {
     use super::*;
 
     /// Instants that are 1 to 16 turns apart, each late by what `late` says.
-    fn instants(turn: f64, count: u32, late: impl Fn(u32) -> f64) -> Vec<f64> {
-        let (mut turns, mut word) = (0_u32, 12_345_u32);
+    fn instants(period: f64, count: u32, late: impl Fn(u32) -> f64) -> Vec<f64> {
+        let (mut revolutions, mut word) = (0_u32, 12_345_u32);
         (0..count)
             .map(|nth| {
                 word = word.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                turns += 1 + (word >> 28);
-                f64::from(turns) * turn + late(nth)
+                revolutions += 1 + (word >> 28);
+                f64::from(revolutions) * period + late(nth)
             })
             .collect()
     }
 
-    fn of_two(places: &[Vec<f64>; 2]) -> Found {
+    fn search_two(places: &[Vec<f64>; 2]) -> Found {
         search(places.iter().map(Vec::as_slice))
     }
 
     #[test]
     fn a_harmonic_is_never_taken_for_the_turn_however_exact_instants_are() {
-        for turn in [4e6, 5_997_000.0, 8_333_333.0, 11_111_111.0, 16_666_667.0] {
+        for period in [4e6, 5_997_000.0, 8_333_333.0, 11_111_111.0, 16_666_667.0] {
             for late in [0.0, 20e3, 1e6] {
                 let of = |nth: u32| f64::from(nth % 7 / 5) * late;
-                let found = of_two(&[instants(turn, 32, of), instants(turn, 31, of)]);
-                let Found::Period(found) = found else { panic!("{turn} {late}: {found:?}") };
-                assert!((found / turn - 1.0).abs() < 1e-3, "{turn} {late}: {found}");
+                let found = search_two(&[instants(period, 32, of), instants(period, 31, of)]);
+                let Found::Period(found) = found else { panic!("{period} {late}: {found:?}") };
+                assert!((found / period - 1.0).abs() < 1e-3, "{period} {late}: {found}");
             }
         }
     }
@@ -230,7 +231,8 @@ mod tests {
                 let word = (nth + 100 * seed).wrapping_mul(2_654_435_761);
                 f64::from((word ^ (word >> 15)).wrapping_mul(2_246_822_519)) / 1e2
             };
-            let found = of_two(&[instants(43e6, 32, of), instants(43e6, 31, |nth| of(nth + 50))]);
+            let found =
+                search_two(&[instants(43e6, 32, of), instants(43e6, 31, |nth| of(nth + 50))]);
             assert!(!matches!(found, Found::Period(_)), "seed {seed}: {found:?}");
         }
     }

@@ -9,20 +9,20 @@
 
 use units::{Angle, Duration, Instant};
 
-use crate::estimate::number::{at, ns, part};
+use crate::estimate::number::{instant_ns, ns, real};
 
 /// One turn in 2⁻³² of a turn.
-const TURN: f64 = 4_294_967_296.0;
+const FULL_REVOLUTION: f64 = 4_294_967_296.0;
 /// After so many completions one counts for less than half.
 const MEMORY: f64 = 2_500.0;
 /// What the turn's length is believed from before: as if so many s² of evidence were there. A noise of 0.2 ms and
 /// an uncertainty of 20 parts in a million make 100.
-const BELIEF: f64 = 100e18;
+const PRIOR_MIN: f64 = 100e18;
 /// Who counted turns for a while knows their length as well as two means of forty completions so far apart: six times the
 /// square of that while.
 const COUNTED: f64 = 6.0;
 /// But no more than that: speed has its own ways in the long run.
-const BELIEF_MOST: f64 = 250_000e18;
+const PRIOR_MAX: f64 = 250_000e18;
 /// How far off a completion may be before anything is known of the noise.
 const NOISE_FIRST: f64 = 300_000.0;
 /// What a map of sectors is off by at least, in ns.
@@ -38,7 +38,7 @@ const SETTLED: u32 = 24;
 
 /// Where the disk is.
 #[derive(Clone, Debug)]
-pub(crate) struct Spindle {
+pub(crate) struct RotationTracker {
     period: f64,
     /// When angle 0 would be seen, once.
     origin: f64,
@@ -51,29 +51,29 @@ pub(crate) struct Spindle {
     products: f64,
     /// The mean square of what is left.
     noise: f64,
-    belief: f64,
+    prior: f64,
     seen: u32,
-    strange: u32,
+    outliers: u32,
 }
 
 /// What a completion says.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Sighting {
+pub(crate) enum Observation {
     /// It fits: so many turns after the one that was foretold.
-    Turns(f64),
+    Revolutions(f64),
     /// It came before what was asked for can have passed: not from the media.
     Early,
     /// It fits no turn.
-    Strange,
+    Outlier,
 }
 
-impl Spindle {
+impl RotationTracker {
     /// Of which turns of about this length were counted for so long before.
     pub(crate) fn new(period: Duration, counted: Duration) -> Self {
         let counted = ns(counted);
         Self {
             period: ns(period),
-            belief: (COUNTED * counted * counted).clamp(BELIEF, BELIEF_MOST),
+            prior: (COUNTED * counted * counted).clamp(PRIOR_MIN, PRIOR_MAX),
             origin: 0.0,
             mean_at: 0.0,
             weight: 0.0,
@@ -83,7 +83,7 @@ impl Spindle {
             products: 0.0,
             noise: NOISE_FIRST * NOISE_FIRST / 4.0,
             seen: 0,
-            strange: 0,
+            outliers: 0,
         }
     }
 
@@ -108,7 +108,7 @@ impl Spindle {
         }
         let (time, off) = (self.times / self.weight, self.offs / self.weight);
         let spread = self.squares - self.times * time;
-        (self.products - self.times * off) / (spread + self.belief)
+        (self.products - self.times * off) / (spread + self.prior)
     }
 
     /// By how much what comes at `time` comes later than a steady turn from the first sighting on would have it.
@@ -122,7 +122,7 @@ impl Spindle {
 
     /// How long a sector's angle takes.
     pub(crate) fn sweep(&self, angle: Angle) -> f64 {
-        f64::from(angle.0) / TURN * self.period
+        f64::from(angle.0) / FULL_REVOLUTION * self.period
     }
 
     /// The first time not before `from` at which `angle` would be seen.
@@ -134,10 +134,10 @@ impl Spindle {
 
     /// What is under the head when it is `time`.
     pub(crate) fn angle(&self, time: f64) -> Angle {
-        let turns = (time - self.origin - self.drift(time)) / self.period;
-        let angle = (turns - turns.floor()) * TURN;
+        let revolutions = (time - self.origin - self.drift(time)) / self.period;
+        let angle = (revolutions - revolutions.floor()) * FULL_REVOLUTION;
         Angle(
-            u32::try_from(crate::estimate::number::whole(angle) % (1 << 32))
+            u32::try_from(crate::estimate::number::round(angle) % (1 << 32))
                 .expect("a part of a turn"),
         )
     }
@@ -145,53 +145,57 @@ impl Spindle {
     /// By how much what ends at `end` was seen later than foretold; nothing if it is so far off that it was no passing of
     /// that place.
     pub(crate) fn off(&self, end: Angle, seen: Instant) -> Option<f64> {
-        let seen = at(seen);
+        let seen = instant_ns(seen);
         let off = seen - self.next(end, seen - self.period / 2.0);
         (off.abs() <= OUTLIER * self.noise()).then_some(off)
     }
 
     /// A read of which the end lies at `end` was seen complete at `seen`; the first time at which that could be
-    /// was foretold as `foretold`. Learns from it, and says what it was.
-    pub(crate) fn sight(&mut self, end: Angle, seen: Instant, foretold: f64) -> Sighting {
-        let seen = at(seen);
+    /// was foretold as `predicted`. Learns from it, and says what it was.
+    pub(crate) fn observe(&mut self, end: Angle, seen: Instant, predicted: f64) -> Observation {
+        let seen = instant_ns(seen);
         if self.seen == 0 {
             self.origin = seen - self.sweep(end);
             self.mean_at = seen;
-            self.observe(seen, 0.0);
-            return Sighting::Turns(0.0);
+            self.accumulate(seen, 0.0);
+            return Observation::Revolutions(0.0);
         }
         let half = self.period / 2.0;
         let off = seen - self.next(end, seen - half);
         let limit = (OUTLIER * self.noise()).min(half);
         if off.abs() > limit && self.is_settled() {
-            self.strange += 1;
-            if self.strange >= LOST {
+            self.outliers += 1;
+            if self.outliers >= LOST {
                 *self = Self {
                     noise: self.noise,
-                    belief: self.belief,
+                    prior: self.prior,
                     ..Self::new(
-                        Duration::from_nanos(crate::estimate::number::whole(self.period)),
+                        Duration::from_nanos(crate::estimate::number::round(self.period)),
                         Duration::ZERO,
                     )
                 };
             }
-            return if seen < foretold - limit { Sighting::Early } else { Sighting::Strange };
+            return if seen < predicted - limit {
+                Observation::Early
+            } else {
+                Observation::Outlier
+            };
         }
-        self.strange = 0;
-        let turns = ((seen - off - foretold) / self.period + 0.5).floor();
-        if turns < 0.0 {
-            return Sighting::Early;
+        self.outliers = 0;
+        let revolutions = ((seen - off - predicted) / self.period + 0.5).floor();
+        if revolutions < 0.0 {
+            return Observation::Early;
         }
-        let share = 1.0 / part(u64::from(self.seen + 1)).min(MEMORY);
+        let share = 1.0 / real(u64::from(self.seen + 1)).min(MEMORY);
         let clip = CLIPPED * self.noise();
         let off = off.clamp(-clip, clip);
         // What is clipped is missing from the squares: a twentieth of a normal distribution's.
         self.noise += (1.05 * off * off - self.noise) * share.min(0.05);
-        self.observe(seen, off + self.drift(seen));
-        Sighting::Turns(turns)
+        self.accumulate(seen, off + self.drift(seen));
+        Observation::Revolutions(revolutions)
     }
 
-    fn observe(&mut self, seen: f64, off: f64) {
+    fn accumulate(&mut self, seen: f64, off: f64) {
         let moved = seen - self.mean_at;
         // The line's origin goes with the latest completion, so that squares stay small.
         self.squares += moved * moved * self.weight - 2.0 * moved * self.times;
@@ -220,41 +224,41 @@ mod tests {
     use super::*;
 
     /// Completions of a disk whose turn is `ppm` longer than was believed, noisy by a tent of ± `noise` ns.
-    fn followed(ppm: f64, noise: f64) -> (Spindle, f64) {
+    fn followed(ppm: f64, noise: f64) -> (RotationTracker, f64) {
         let believed = Duration::from_millis(8);
         let period = 8e6 * (1.0 + ppm / 1e6);
-        let mut spindle = Spindle::new(believed, Duration::ZERO);
+        let mut rotation = RotationTracker::new(believed, Duration::ZERO);
         let (mut worst, mut now) = (0.0_f64, 3e6);
         for nth in 0..4_000_u64 {
             let angle = Angle(u32::try_from(nth * 2_654_435_761 % (1 << 32)).expect("small"));
             let pass = |from: f64| {
-                let base = f64::from(angle.0) / TURN * period;
+                let base = f64::from(angle.0) / FULL_REVOLUTION * period;
                 base + ((from - base) / period).ceil() * period
             };
             let true_pass = pass(now + 4e6);
-            let foretold = spindle.next(angle, now + 4e6);
+            let predicted = rotation.next(angle, now + 4e6);
             if nth > 2_000 {
-                let off = (foretold - true_pass + period / 2.0).rem_euclid(period) - period / 2.0;
+                let off = (predicted - true_pass + period / 2.0).rem_euclid(period) - period / 2.0;
                 worst = worst.max(off.abs());
             }
             let draw = |salt: u64| {
-                crate::estimate::number::fraction(part(nth + salt) * 0.618_033_988_749_895)
+                crate::estimate::number::fraction(real(nth + salt) * 0.618_033_988_749_895)
             };
             let off = (draw(0)
-                + crate::estimate::number::fraction(part(nth) * 0.754_877_666_246_693)
+                + crate::estimate::number::fraction(real(nth) * 0.754_877_666_246_693)
                 - 1.0)
                 * noise;
             now = true_pass + off;
-            spindle.sight(angle, crate::estimate::number::instant(now), foretold);
+            rotation.observe(angle, crate::estimate::number::instant(now), predicted);
         }
-        (spindle, worst)
+        (rotation, worst)
     }
 
     #[test]
     fn sectors_are_foretold_to_a_tenth_of_the_noise() {
-        let (spindle, worst) = followed(9.0, 400_000.0);
+        let (rotation, worst) = followed(9.0, 400_000.0);
         assert!(worst < 40_000.0, "{worst} ns off");
-        assert!((spindle.period() / 8e6 - 1.0 - 9e-6).abs() < 4e-6, "{}", spindle.period());
+        assert!((rotation.period() / 8e6 - 1.0 - 9e-6).abs() < 4e-6, "{}", rotation.period());
     }
 
     #[test]

@@ -8,8 +8,8 @@
 use units::{Bytes, Extent, Instant, Lba, Operation, SECTOR_BYTES, Sectors, Share};
 
 use crate::bench::StopReason;
-use crate::cache::hit_timing::Hits;
-use crate::estimate::number::{at, part, small, whole};
+use crate::cache::hit_timing::HitTime;
+use crate::estimate::number::{instant_ns, real, round, round_u32};
 use crate::mechanics::prober::Prober;
 use drive_profile::findings::{ChunkPoint, Chunks};
 
@@ -51,10 +51,10 @@ const LATE_PART: f64 = 0.01;
 pub(crate) fn chunks(
     prober: &mut Prober<'_, '_>,
     (writes, buffer): (bool, Sectors),
-    hits: Option<&Hits>,
+    hits: Option<&HitTime>,
     until: Instant,
 ) -> Result<Chunks, StopReason> {
-    prober.lose();
+    prober.clear_head_position();
     let block = prober.block().0;
     let quick = prober.bench.budget().quick;
     let every = if quick { 2 } else { 1 };
@@ -66,10 +66,10 @@ pub(crate) fn chunks(
     let fill = if writes { (2 * buffer.0).min(FILLED_MAX.0) } else { 2 * most };
     let mut filled = 0;
     while filled < fill {
-        filled += stream.go(prober, most)?;
+        filled += stream.issue(prober, most)?;
     }
     // And the way to the drive and back, where it is known.
-    let late = LATE * prober.spindle.noise() + prober.path.middle();
+    let late = LATE * prober.rotation.noise() + prober.path.median();
     // From the longest down: memory stays full.
     for nth in (0..seen.len()).rev() {
         // Of a stream of which most lengths are known, those that are left are the short ones that nobody wants.
@@ -79,8 +79,8 @@ pub(crate) fn chunks(
         }
     }
     seen.retain(|seen| !seen.parts.is_empty());
-    let host = Host { late, noise: prober.spindle.noise(), hits: hits.copied() };
-    while at(prober.bench.now()) < at(until) && !quick {
+    let host = Host { late, noise: prober.rotation.noise(), hits: hits.copied() };
+    while instant_ns(prober.bench.now()) < instant_ns(until) && !quick {
         let Some(nth) = host.doubted(&seen) else { break };
         match stream.measure(prober, &mut seen[nth]) {
             Err(StopReason::OutOfTime) => break,
@@ -114,20 +114,20 @@ impl Stream {
             self.next = 0;
         }
         for nth in 0..=parts {
-            let began = at(prober.bench.now());
+            let began = instant_ns(prober.bench.now());
             let (mut sectors, mut commands) = (0, 0);
-            while commands < least || at(prober.bench.now()) - began < time {
-                sectors += self.go(prober, seen.chunk)?;
+            while commands < least || instant_ns(prober.bench.now()) - began < time {
+                sectors += self.issue(prober, seen.chunk)?;
                 commands += 1;
             }
             if nth > 0 {
-                seen.parts.push((part(sectors), at(prober.bench.now()) - began));
+                seen.parts.push((real(sectors), instant_ns(prober.bench.now()) - began));
             }
         }
         Ok(())
     }
 
-    fn go(&mut self, prober: &mut Prober<'_, '_>, len: u64) -> Result<u64, StopReason> {
+    fn issue(&mut self, prober: &mut Prober<'_, '_>, len: u64) -> Result<u64, StopReason> {
         if self.next + len > self.end {
             self.next = 0;
         }
@@ -159,7 +159,7 @@ impl Seen {
 
     /// In sectors a ns, and its standard error.
     fn rate(&self) -> (f64, f64) {
-        let count = part(self.parts.len() as u64);
+        let count = real(self.parts.len() as u64);
         let (sectors, time) = (self.parts.iter().map(|part| part.0).sum::<f64>(), self.time());
         let rate = sectors / time.max(1.0);
         let off = |part: &(f64, f64)| (part.0 - rate * part.1).powi(2);
@@ -175,7 +175,7 @@ struct Host {
     late: f64,
     noise: f64,
     /// What commands take that memory answers.
-    hits: Option<Hits>,
+    hits: Option<HitTime>,
 }
 
 /// A length without the host's delays: its rate and the error, in sectors a ns.
@@ -214,7 +214,7 @@ impl Host {
     /// and no turn is lost, since it needs no more memory. Only of short ones is lateness a part to speak of.
     fn punctual(&self, seen: &[Seen]) -> Vec<Punctual> {
         let (best, _) = Self::best(seen);
-        let passes = |seen: &Seen| part(seen.chunk) / best;
+        let passes = |seen: &Seen| real(seen.chunk) / best;
         let answered = |chunk: u64| self.hits.map(|hits| hits.time(Sectors(chunk)) - hits.path);
         let spare = |seen: &Seen| answered(seen.chunk).map_or(f64::MIN, |hit| passes(seen) - hit);
         let keeps_up =
@@ -225,8 +225,8 @@ impl Host {
             if nth < longer && spare(seen) >= 0.0 && self.late > LATE_PART * passes(seen) {
                 return Punctual { rate: best, error: 0.0, follows: true };
             }
-            let cycle = part(seen.chunk) / rate;
-            let own = part(seen.chunk) / (cycle - self.late).max(cycle / 4.0);
+            let cycle = real(seen.chunk) / rate;
+            let own = real(seen.chunk) / (cycle - self.late).max(cycle / 4.0);
             Punctual { rate: own.min(best), error: error * own / rate, follows: false }
         };
         seen.iter().enumerate().map(one).collect()
@@ -272,7 +272,7 @@ impl Host {
                 (first, last, longest) = (begun, nth, nth + 1 - begun);
             }
         }
-        let bytes = |rate: f64| Bytes(whole(rate * part(SECTOR_BYTES) * 1e9));
+        let bytes = |rate: f64| Bytes(round(rate * real(SECTOR_BYTES) * 1e9));
         let chunk = |nth: usize| seen.get(nth).map_or(Sectors::ZERO, |seen| Sectors(seen.chunk));
         let point = |(seen, one): (&Seen, &Punctual)| ChunkPoint {
             chunk: Sectors(seen.chunk),
@@ -295,7 +295,7 @@ impl Host {
             1.0 / (1.0 + (-1.702 * errors).exp())
         };
         let all: f64 = punctual.iter().map(side).product();
-        Share::from_percent(small(all * 100.0 - 0.5).min(99))
+        Share::from_percent(round_u32(all * 100.0 - 0.5).min(99))
     }
 }
 

@@ -4,7 +4,7 @@
 use units::{Duration, Extent, Lba, Operation, Sectors};
 
 use crate::bench::StopReason;
-use crate::estimate::number::{at, ns, part, whole};
+use crate::estimate::number::{instant_ns, ns, real, round};
 use crate::mechanics::prober::Prober;
 use crate::target::Tag;
 use drive_profile::findings::{DepthPoint, Starvation};
@@ -33,25 +33,25 @@ pub(crate) fn random(prober: &mut Prober<'_, '_>) -> Result<Vec<DepthPoint>, Sto
     let mut points = Vec::new();
     let deepest = prober.bench.depth_max();
     let time = if prober.bench.budget().quick { QUICK.0 } else { TIME };
-    prober.lose();
+    prober.clear_head_position();
     for depth in DEPTHS.into_iter().filter(|depth| *depth <= deepest) {
         let len = Sectors(RANDOM.0.max(prober.block().0));
-        let began = at(prober.bench.now());
+        let began = instant_ns(prober.bench.now());
         let mut done = 0_u32;
         let mut counted = began;
-        while prober.bench.outstanding() > 0 || at(prober.bench.now()) - began < ns(time) {
-            let open = at(prober.bench.now()) - began < ns(time);
+        while prober.bench.outstanding() > 0 || instant_ns(prober.bench.now()) - began < ns(time) {
+            let open = instant_ns(prober.bench.now()) - began < ns(time);
             while open && prober.bench.outstanding() < depth {
-                let extent = prober.anywhere(len);
+                let extent = prober.random_extent(len);
                 prober.bench.submit(Operation::read(extent)).inspect_err(|_| ())?;
             }
             prober.bench.complete();
             if open {
                 done += 1;
-                counted = at(prober.bench.now());
+                counted = instant_ns(prober.bench.now());
             }
         }
-        let per_1000_s = whole(f64::from(done) * 1e12 / (counted - began).max(1.0));
+        let per_1000_s = round(f64::from(done) * 1e12 / (counted - began).max(1.0));
         points.push(DepthPoint { depth, per_1000_s, samples: done });
     }
     Ok(points)
@@ -71,9 +71,9 @@ impl Beside {
         let alone = depth == 1 && self.reads % 2 == 1;
         if self.random.is_none() && (depth > 1 || !alone) && prober.bench.outstanding() < depth {
             let len = Sectors(RANDOM.0.max(prober.block().0));
-            let extent = prober.anywhere(len);
+            let extent = prober.random_extent(len);
             let (tag, submitted) = prober.bench.submit(Operation::read(extent))?;
-            self.random = Some((tag, at(submitted)));
+            self.random = Some((tag, instant_ns(submitted)));
         }
         while prober.bench.outstanding() < depth {
             if self.stream + STREAM.0 > prober.profile.capacity().0 {
@@ -93,9 +93,9 @@ impl Beside {
         depth: u32,
         time: Duration,
     ) -> Result<(), StopReason> {
-        let end = at(prober.bench.now()) + ns(time);
+        let end = instant_ns(prober.bench.now()) + ns(time);
         loop {
-            let over = at(prober.bench.now()) >= end;
+            let over = instant_ns(prober.bench.now()) >= end;
             if over && self.random.is_none() {
                 return Ok(());
             }
@@ -104,7 +104,7 @@ impl Beside {
             if let Some((tag, submitted)) = self.random
                 && tag == completion.tag
             {
-                self.longest = self.longest.max(at(completion.completed) - submitted);
+                self.longest = self.longest.max(instant_ns(completion.completed) - submitted);
                 self.random = None;
             }
             self.reads += 1;
@@ -119,9 +119,9 @@ pub(crate) fn starvation(prober: &mut Prober<'_, '_>) -> Result<Starvation, Stop
     let quick = prober.bench.budget().quick;
     let deepest = if quick { deepest.min(QUICK_DEEPEST) } else { deepest };
     let time = if quick { QUICK.1 } else { STARVATION };
-    prober.lose();
+    prober.clear_head_position();
     let mut safe = true;
-    let start = whole(part(prober.profile.capacity().0) / 3.0) / STREAM.0 * STREAM.0;
+    let start = round(real(prober.profile.capacity().0) / 3.0) / STREAM.0 * STREAM.0;
     for depth in STARVING.into_iter().filter(|depth| *depth <= deepest) {
         let mut beside = Beside { stream: start, random: None, longest: 0.0, reads: 0 };
         let time = if depth == 1 { time / 4 } else { time };

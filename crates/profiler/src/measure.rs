@@ -17,10 +17,10 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<(), StopReason> {
     if !bench.findings.is_done(Stage::Rotation) || bench.findings.flash.rotation_test.is_none() {
         let left = bench.left();
         bench.begin(Stage::Rotation, left);
-        let turning = test_rotation(bench)?;
-        bench.findings.flash.rotation_test = Some(turning);
-        if turning.verdict != RotationVerdict::MayRotate {
-            bench.findings.add_note(turning.to_string());
+        let test = test_rotation(bench)?;
+        bench.findings.flash.rotation_test = Some(test);
+        if test.verdict != RotationVerdict::MayRotate {
+            bench.findings.add_note(test.to_string());
             bench.findings.spindle = Some(Spindle::NotRotating);
             bench.findings.finish(Stage::Rotation);
         }
@@ -29,11 +29,11 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<(), StopReason> {
         bench.findings.spindle = Some(rotation(bench)?);
         bench.findings.finish(Stage::Rotation);
     }
-    let Some(Spindle::Rotating(turns)) = bench.findings.spindle else {
+    let Some(Spindle::Rotating(rotating)) = bench.findings.spindle else {
         return flash::measure(bench);
     };
     if !bench.findings.is_done(Stage::Zones) {
-        match geometry(bench, &turns) {
+        match geometry(bench, &rotating) {
             // It has had its share; what was found until then is what the rest stands on.
             Err(StopReason::OutOfTime) if bench.has_time() => {
                 let note =
@@ -44,10 +44,10 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<(), StopReason> {
         }
     }
     // The zone map counts turns for longer than the spindle's own stage did.
-    let Some(Spindle::Rotating(turns)) = bench.findings.spindle else { return Ok(()) };
+    let Some(Spindle::Rotating(rotating)) = bench.findings.spindle else { return Ok(()) };
     match &bench.findings.geometry {
         Some(found) if !found.bands.is_empty() => {
-            let map = found.profile(&turns.period);
+            let map = found.profile(&rotating.period);
             dynamics::measure(bench, &map)
         }
         // Something turns, and nobody knows where sectors lie: rates are what there is to be had.
