@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use config::{Document, Plan, StreamEdit, VolumeEdit};
 use daemon::{DiskStatus, Operator, PoolView, Status, VolumeStatus};
-use engine::stream::{Asked, Span, Task};
-use engine::{Admission as Promised, Kept};
+use engine::stream::{RequestedStream, Span, Task};
+use engine::{Admission as Promised, DeadlineStats};
 use nbd::ExportId;
 use units::{Bytes, Instant, SECTOR_BYTES, Sectors};
 use volume::{DiskExtent, DiskId, FreeSpace, NoSpace};
@@ -72,7 +72,7 @@ struct About<'a> {
     on: String,
     size: Bytes,
     at: Option<Bytes>,
-    stream: Option<(Asked, Span, Task)>,
+    stream: Option<(RequestedStream, Span, Task)>,
     pool: Option<PoolVolume>,
 }
 
@@ -155,7 +155,7 @@ fn room_of(room: config::Room) -> Room {
     }
 }
 
-fn stream_of((asked, span, task): (Asked, Span, Task), kept: Kept) -> Stream {
+fn stream_of((asked, span, task): (RequestedStream, Span, Task), kept: DeadlineStats) -> Stream {
     let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
     let end = Some(span.end).filter(|end| *end < Instant::FAR_FUTURE);
     Stream {
@@ -167,7 +167,7 @@ fn stream_of((asked, span, task): (Asked, Span, Task), kept: Kept) -> Stream {
         until_s: end.map(seconds),
         met: kept.met,
         missed: kept.missed,
-        lateness_max_ms: kept.lateness_max.as_millis_f64(),
+        lateness_max_ms: kept.max_lateness.as_millis_f64(),
     }
 }
 
@@ -196,7 +196,7 @@ pub(crate) fn disks(operator: &Operator) -> Vec<Disk> {
             period: disk.period.to_string(),
             volumes: volumes_on(plan, index),
             reserved: disk.share_text(promised.reserved()),
-            left: disk.share_text(promised.left()),
+            left: disk.share_text(promised.available()),
             capacity_bytes: disk.drive.model.capacity().bytes().0,
             free_bytes: left.bytes().0,
             gap_bytes: gap.bytes().0,
@@ -282,7 +282,7 @@ pub(crate) fn admission(operator: &Operator, spec: VolumeSpec) -> Result<Admissi
     Ok(Admission {
         fits: reason.is_none(),
         reason,
-        reserve_max: plan.disks[index].share_text(promised.left()),
+        reserve_max: plan.disks[index].share_text(promised.available()),
         size_max: config::size_text(size_max),
         size_max_bytes: size_max.0,
         room: room.map(room_of),

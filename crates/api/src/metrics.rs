@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use daemon::{
     Buckets, DiskState, DiskStatus, Operator, PoolView, Status, TimeSum, Traffic, VolumeStatus,
 };
-use engine::Executed;
+use engine::PreemptionStats;
 use nbd::ExportId;
 use units::{DiskTime, Duration, Share};
 
@@ -184,7 +184,7 @@ const VOLUME: &[Family<Volume>] = &[
     counter(
         "lingered_seconds_total",
         "Of the time charged, what the disk was kept waiting for its next request.",
-        |v| charged(v.told.account.lingered),
+        |v| charged(v.told.account.anticipation),
     ),
     counter("deadlines_met_total", "Blocks of its streams that were answered in time.", |v| {
         Value::Whole(v.told.kept.met)
@@ -195,7 +195,7 @@ const VOLUME: &[Family<Volume>] = &[
     gauge(
         "deadline_lateness_max_seconds",
         "The latest answer to a block after its deadline.",
-        |v| Value::Part(v.told.kept.lateness_max.as_secs_f64()),
+        |v| Value::Part(v.told.kept.max_lateness.as_secs_f64()),
     ),
 ];
 
@@ -257,25 +257,25 @@ const TIME: (&str, &str) = (
     "What its time went into: idle, and of an emulated drive with an arm overhead, seek, rotation and transfer.",
 );
 
-const EXECUTED: &[Family<Executed>] = &[
+const EXECUTED: &[Family<PreemptionStats>] = &[
     counter("jit_seeks_total", "Times that the arm's arrival was foretold and waited for.", |e| {
-        Value::Whole(e.timed)
+        Value::Whole(e.jit_transfers)
     }),
     counter("jit_seeks_missed_total", "Of these, times that it came late.", |e| {
         Value::Whole(e.missed)
     }),
     counter("jit_seeks_distrusted_total", "Times that just-in-time seeks were given up.", |e| {
-        Value::Whole(e.distrusted)
+        Value::Whole(e.jit_disabled_count)
     }),
     gauge("jit_seeks_trusted", "Whether just-in-time seeks are on now: 1 or 0.", |e| {
-        Value::Whole(u64::from(e.trusted))
+        Value::Whole(u64::from(e.jit_enabled))
     }),
     counter("split_seeks_total", "Movements of the arm that were made in several parts.", |e| {
-        Value::Whole(e.split)
+        Value::Whole(e.split_seeks)
     }),
-    counter("seek_commands_total", "Seek commands.", |e| Value::Whole(e.seeks)),
+    counter("seek_commands_total", "Seek commands.", |e| Value::Whole(e.seek_commands)),
     counter("preempted_total", "Requests that one of a higher class cut into.", |e| {
-        Value::Whole(e.preempted)
+        Value::Whole(e.preemptions)
     }),
     counter("prefetched_bytes_total", "Bytes read while waiting for the disk to turn.", |e| {
         Value::Whole(e.prefetched.bytes().0)
@@ -283,7 +283,7 @@ const EXECUTED: &[Family<Executed>] = &[
     counter(
         "rotation_slack_seconds_total",
         "Idle time made by waiting for the disk to turn.",
-        |e| charged(e.slack),
+        |e| charged(e.rotational_wait),
     ),
 ];
 

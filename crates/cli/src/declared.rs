@@ -8,7 +8,7 @@ use stats::VolumeReport;
 pub(crate) fn reserve(volume: &Volume) -> String {
     let reserve = volume.contract.reserve;
     let Some(declared) = volume.declared else { return format!("reserve {reserve}") };
-    let demand = declared.demand;
+    let demand = declared.requirement;
     let iops = 1.0 / demand.interval.as_secs_f64();
     format!(
         "reserve {reserve} for {iops:.0} IOPS in runs of {} × {}",

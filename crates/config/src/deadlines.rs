@@ -4,8 +4,8 @@ use engine::limits::{PERIOD_MAX, SERVER_PERIOD_MIN};
 use std::sync::Arc;
 
 use drive_profile::Profile;
-use engine::stream::Range;
-use engine::{Execution, PolicyName, Server};
+use engine::stream::SlackRange;
+use engine::{BestEffortServer, Execution, PolicyName};
 use units::Duration;
 
 use crate::error::ConfigError;
@@ -23,10 +23,10 @@ const HOST_LATENESS_DEFAULT: Duration = Duration::from_millis(1);
 pub(crate) fn check(
     table: &Table<'_>,
     policy: PolicyName,
-) -> Result<(Duration, Option<Server>, Range), ConfigError> {
+) -> Result<(Duration, Option<BestEffortServer>, SlackRange), ConfigError> {
     const CURE: &str = "no such field, or a policy that serves deadlines";
     let strange = KEYS.iter().find_map(|key| table.value(key));
-    if let Some(value) = strange.filter(|_| !policy.keeps_deadlines()) {
+    if let Some(value) = strange.filter(|_| !policy.has_deadlines()) {
         return Err(value.refuse(CURE));
     }
     let most = Duration::ZERO..=HOST_LATENESS_MAX;
@@ -34,7 +34,7 @@ pub(crate) fn check(
     Ok((host_lateness, best_effort(table)?, range(table, policy)?))
 }
 
-fn best_effort(table: &Table<'_>) -> Result<Option<Server>, ConfigError> {
+fn best_effort(table: &Table<'_>) -> Result<Option<BestEffortServer>, ConfigError> {
     let Some(value) = table.value("best_effort") else { return Ok(None) };
     let fields = value.table(&["share", "period"])?;
     let share = fields.require("share", "a share such as 5%")?;
@@ -44,32 +44,32 @@ fn best_effort(table: &Table<'_>) -> Result<Option<Server>, ConfigError> {
     }
     let period =
         fields.duration("period", SERVER_PERIOD_MIN..=PERIOD_MAX, "", Duration::from_secs(1))?;
-    Ok(Some(Server { share: part, period }))
+    Ok(Some(BestEffortServer { share: part, period }))
 }
 
-fn range(table: &Table<'_>, policy: PolicyName) -> Result<Range, ConfigError> {
+fn range(table: &Table<'_>, policy: PolicyName) -> Result<SlackRange, ConfigError> {
     const EXPECTED: &str = "\"all\", or for experiments \"paper\"";
-    let Some(value) = table.value("range") else { return Ok(Range::All) };
+    let Some(value) = table.value("range") else { return Ok(SlackRange::All) };
     if policy != PolicyName::DeltaL {
         return Err(value.refuse("no such field, or policy = \"delta-l\""));
     }
     match value.text(EXPECTED)? {
-        "all" => Ok(Range::All),
-        "paper" => Ok(Range::Paper),
+        "all" => Ok(SlackRange::All),
+        "paper" => Ok(SlackRange::Published),
         _ => Err(value.refuse(EXPECTED)),
     }
 }
 
 /// What deadlines are reckoned with, of each disk whose policy serves them.
 pub(crate) fn profiles(disks: &[Disk]) -> Vec<Option<Profile>> {
-    let profile = |disk: &Disk| disk.profile().filter(|_| disk.policy.keeps_deadlines());
+    let profile = |disk: &Disk| disk.profile().filter(|_| disk.policy.has_deadlines());
     disks.iter().map(profile).collect()
 }
 
 /// Refuses of a volume what a policy that serves deadlines does not know.
 pub(crate) fn unlimited(table: &Table<'_>, disk: &Disk) -> Result<(), ConfigError> {
     for key in ["limit", "priority"] {
-        if let Some(value) = table.value(key).filter(|_| disk.policy.keeps_deadlines()) {
+        if let Some(value) = table.value(key).filter(|_| disk.policy.has_deadlines()) {
             let (policy, name) = (disk.policy, &disk.name);
             return Err(value.refuse(format_args!(
                 "no {key} on disk \"{name}\": under \"{policy}\" deadlines say who goes first"
@@ -81,7 +81,7 @@ pub(crate) fn unlimited(table: &Table<'_>, disk: &Disk) -> Result<(), ConfigErro
 
 /// Refuses a disk whose policy serves deadlines and whose commands nothing bounds.
 pub(crate) fn bounded(table: &Table<'_>, disk: &Disk) -> Result<(), ConfigError> {
-    if !disk.policy.keeps_deadlines() {
+    if !disk.policy.has_deadlines() {
         return Ok(());
     }
     let refused = |key, expected: &str| {

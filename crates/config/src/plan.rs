@@ -12,7 +12,9 @@ use core::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::{Contract, Declared, EstimatorName, Execution, PolicyName, Priority, Server};
+use engine::{
+    BestEffortServer, Contract, EstimatorName, Execution, PolicyName, Priority, RateContract,
+};
 use units::{Bytes, Duration, Extent, Operation, Rate, Share};
 
 use crate::faults::Faults;
@@ -92,9 +94,9 @@ pub struct Disk {
     /// command.
     pub host_lateness: Duration,
     /// The server that keeps best effort from starving where deadlines leave it nothing.
-    pub best_effort: Option<Server>,
+    pub best_effort: Option<BestEffortServer>,
     /// Which intervals [`PolicyName::DeltaL`] takes its slack from: all, but for experiments.
-    pub slack_range: engine::stream::Range,
+    pub slack_range: engine::stream::SlackRange,
     /// What goes wrong on it, where it is to.
     pub faults: Option<Faults>,
     /// The line of its table, from 1.
@@ -193,7 +195,7 @@ pub struct Volume {
     /// reserves fit together.
     pub contract: Contract,
     /// What its reserve was worked out from, if it asked for requests or bytes a second.
-    pub declared: Option<Declared>,
+    pub declared: Option<RateContract>,
     /// The volume whose sectors it has, if it is a second door to another's: the same data under a contract of its own.
     pub same_as: Option<VolumeIndex>,
     /// Whether it goes before everybody of a lower class.

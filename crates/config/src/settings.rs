@@ -23,7 +23,7 @@ impl Disk {
             estimates: Estimates {
                 sequential: self.estimate_sequential.into(),
                 random: self.estimate_random.into(),
-                by: self.estimate,
+                estimator: self.estimate,
                 table: self
                     .drive
                     .model
@@ -35,8 +35,8 @@ impl Disk {
                     }),
             },
             execution: self.execution,
-            nominal: self.nominal.interval.into(),
-            unreserved: self.unreserved,
+            nominal_cost: self.nominal.interval.into(),
+            headroom: self.unreserved,
             deadlines: self.deadlines(),
             ..Settings::default()
         }
@@ -80,7 +80,7 @@ impl Disk {
     }
 
     fn knowledge(&self, adapt: fn(Profile) -> Profile) -> Option<Arc<Profile>> {
-        if let Some(profile) = self.profile().filter(|_| self.policy.keeps_deadlines()) {
+        if let Some(profile) = self.profile().filter(|_| self.policy.has_deadlines()) {
             return Some(Arc::new(adapt(profile)));
         }
         let model = self.drive.model.mechanical();
@@ -105,7 +105,7 @@ impl Disk {
         let sector = slowest.max().expect("a drive has zones").max(model.spec().bus_sector);
         Some(Mechanics {
             seek_max: model.full_stroke(),
-            period: model.period(),
+            rotation_period: model.period(),
             overhead: overheads.read_miss,
             hit: overheads.read_hit,
             sector,
@@ -166,7 +166,7 @@ fn slowest_sector(profile: &Profile) -> Duration {
 fn measured_mechanics(profile: &Profile) -> Mechanics {
     Mechanics {
         seek_max: seek_max(profile),
-        period: profile.rotation_period,
+        rotation_period: profile.rotation_period,
         overhead: profile.overheads.read,
         hit: profile.overheads.hit,
         sector: slowest_sector(profile),

@@ -7,7 +7,7 @@
 
 use drive_profile::{Profile, TransferKind};
 use engine::limits::{COMMAND_MAX, STREAM_PERIOD_MAX};
-use engine::stream::{Asked, Span, Task};
+use engine::stream::{RequestedStream, Span, Task};
 use engine::{Execution, PolicyName};
 use units::{Bytes, DiskTime, Duration, Extent, Instant, Lba, SECTOR_BYTES, Sectors};
 
@@ -22,13 +22,13 @@ const KEYS: &[&str] = &["bandwidth", "block", "range", "span"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
     /// Bytes a second, and bytes a request.
-    pub asked: Asked,
+    pub asked: RequestedStream,
     /// The sectors of the volume that it may ask for in time.
     pub range: Extent,
     /// When, from the start of the run or of the daemon.
     pub span: Span,
     /// What that asks of the disk.
-    pub promised: engine::Stream,
+    pub promised: engine::StreamContract,
 }
 
 /// The time of a block on a disk.
@@ -77,7 +77,7 @@ impl Disk {
 /// What a stream asks of a disk; nothing for one that it cannot have at all.
 pub(crate) fn task(
     (disk, profile): (&Disk, &Profile),
-    asked: Asked,
+    asked: RequestedStream,
     range: Extent,
 ) -> Option<Task> {
     if asked.block < BLOCK_MIN || asked.block.sectors_floor() > range.len || asked.bandwidth.0 == 0
@@ -108,13 +108,13 @@ pub(crate) fn check(
         return Err(too_seldom(&fields, asked));
     };
     let block = Sectors(asked.block.0.div_ceil(SECTOR_BYTES));
-    let promised = engine::Stream { task, block, range: Some(on_disk) };
+    let promised = engine::StreamContract { task, block, range: Some(on_disk) };
     Ok(Some(Stream { asked, range, span, promised }))
 }
 
 /// An error about a stream on a disk whose policy knows none.
 pub(crate) fn knows_no_deadlines(value: &Value<'_>, disk: &Disk) -> ConfigError {
-    let known = PolicyName::ALL.into_iter().filter(|policy| policy.keeps_deadlines());
+    let known = PolicyName::ALL.into_iter().filter(|policy| policy.has_deadlines());
     let known: Vec<_> = known.map(|policy| format!("\"{policy}\"")).collect();
     let (known, policy, name) = (known.join(", "), disk.policy, &disk.name);
     value.refuse(format_args!(
@@ -123,7 +123,7 @@ pub(crate) fn knows_no_deadlines(value: &Value<'_>, disk: &Disk) -> ConfigError 
 }
 
 /// An error about a stream whose blocks come more seldom than any may.
-pub(crate) fn too_seldom(fields: &Table<'_>, asked: Asked) -> ConfigError {
+pub(crate) fn too_seldom(fields: &Table<'_>, asked: RequestedStream) -> ConfigError {
     let least = u128::from(asked.block.0) * 1_000_000_000;
     let least = least.div_ceil(u128::from(STREAM_PERIOD_MAX.as_nanos()));
     let (longest, block) = (time(STREAM_PERIOD_MAX), size(asked.block));
@@ -133,7 +133,7 @@ pub(crate) fn too_seldom(fields: &Table<'_>, asked: Asked) -> ConfigError {
 }
 
 /// The bandwidth and the block of the stream of the volume `table`.
-pub(crate) fn asked(table: &Table<'_>, fields: &Table<'_>) -> Result<Asked, ConfigError> {
+pub(crate) fn asked(table: &Table<'_>, fields: &Table<'_>) -> Result<RequestedStream, ConfigError> {
     for key in ["reserve", "iops", "bandwidth"] {
         if let Some(value) = table.value(key) {
             return Err(value.refuse(format_args!(
@@ -142,7 +142,7 @@ pub(crate) fn asked(table: &Table<'_>, fields: &Table<'_>) -> Result<Asked, Conf
         }
     }
     let bandwidth = fields.require("bandwidth", "bytes a second such as 817KB/s")?;
-    Ok(Asked { bandwidth: bandwidth.bytes_per_second()?, block: block(fields)? })
+    Ok(RequestedStream { bandwidth: bandwidth.bytes_per_second()?, block: block(fields)? })
 }
 
 /// A block need not be whole sectors: its time is that of all that it touches.

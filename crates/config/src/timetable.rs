@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use drive_profile::Profile;
 use engine::stream::{
-    Asked, Beside, Booking, CounterOffers, Span, Task, TaskId, Timetable, Violation,
+    BlockingTask, Booking, CounterOffers, RequestedStream, Span, Task, TaskId, Timetable, Violation,
 };
 use engine::{BEST_EFFORT_TASK, Contract};
 use units::{Bytes, DiskTime, Duration, Extent, Instant, Sectors};
@@ -113,7 +113,7 @@ impl<'a> Askers<'a> {
     }
 
     /// What its stream asks for, if it has one.
-    fn asked(self, number: usize) -> Option<Asked> {
+    fn asked(self, number: usize) -> Option<RequestedStream> {
         match self {
             Self::Volumes(volumes) => Some(volumes.get(number)?.stream?.asked),
             Self::Pool(pool) => {
@@ -127,7 +127,7 @@ impl<'a> Askers<'a> {
         self,
         number: usize,
         (disk, index, profile): (&Disk, DiskIndex, &Profile),
-        asked: Asked,
+        asked: RequestedStream,
     ) -> Option<Task> {
         match self {
             Self::Volumes(volumes) => {
@@ -149,7 +149,7 @@ impl Plan {
     /// its volumes behind two of the pool itself; nothing if the disk's policy serves no deadlines.
     pub fn timetable(&self, disk: DiskIndex) -> Option<Timetable> {
         let there = &self.disks[disk.0];
-        let profile = there.profile().filter(|_| there.policy.keeps_deadlines())?;
+        let profile = there.profile().filter(|_| there.policy.has_deadlines())?;
         let tasks = Tasks::of((there, disk), Askers::of(self, disk), &profile);
         Some(tasks.timetable(tasks.bookings.len()))
     }
@@ -157,7 +157,7 @@ impl Plan {
     /// What the tasks of a disk leave at `now`; nothing if its policy serves no deadlines.
     pub fn room(&self, disk: DiskIndex, now: Instant) -> Option<Room> {
         let moment = Span { start: now, end: now + Duration::from_nanos(1) };
-        let set = self.timetable(disk)?.during(moment);
+        let set = self.timetable(disk)?.tasks_during(moment);
         let utilization_ppb = set.utilization().ppb();
         Some(Room { tasks: set.len(), utilization_ppb, slack: set.slack() })
     }
@@ -253,7 +253,7 @@ impl<'a> Tasks<'a> {
         }
         let Booking { id, task, span } = self.bookings[fits];
         let before = self.timetable(fits);
-        let (stretch, violation) = before.verdict(task, span).err()?;
+        let (stretch, violation) = before.check_with(task, span).err()?;
         // The server of best effort is nobody's fault.
         let number = usize::try_from(id.0).ok().filter(|_| id != BEST_EFFORT_TASK)?;
         let offers = self.askers.asked(number).map_or_else(CounterOffers::default, |asked| {
@@ -263,7 +263,7 @@ impl<'a> Tasks<'a> {
     }
 
     fn blocker(&self, violation: Violation) -> Option<Blocker> {
-        let Violation::Blocked { beside: Beside::Task(id), .. } = violation else {
+        let Violation::Blocked { beside: BlockingTask::Task(id), .. } = violation else {
             return None;
         };
         let number = usize::try_from(id.0).ok().filter(|_| id != BEST_EFFORT_TASK);
@@ -278,14 +278,14 @@ impl<'a> Tasks<'a> {
         &self,
         profile: &Profile,
         (beside, span): (&Timetable, Span),
-        (number, asked): (usize, Asked),
+        (number, asked): (usize, RequestedStream),
     ) -> CounterOffers {
         let task = |asked| self.askers.task(number, (self.disk, self.index, profile), asked);
         let offers = beside.counter_offers(span, asked, task);
         let round = offers.bandwidth.map(|exact| {
             let bandwidth = rounded(exact);
-            let asked = Asked { bandwidth, ..asked };
-            let fits = task(asked).is_some_and(|task| beside.verdict(task, span).is_ok());
+            let asked = RequestedStream { bandwidth, ..asked };
+            let fits = task(asked).is_some_and(|task| beside.check_with(task, span).is_ok());
             if fits { bandwidth } else { exact }
         });
         CounterOffers { bandwidth: round, ..offers }

@@ -6,7 +6,9 @@
 use core::num::NonZeroU64;
 
 use engine::limits::WEIGHT_MAX;
-use engine::{Admission, Contract, Declared, Demand, PolicyName, Priority, Refusal, Weight};
+use engine::{
+    Admission, Contract, PolicyName, Priority, RateContract, RateRequirement, Refusal, Weight,
+};
 use units::{Bytes, Duration, Extent, Lba, Share};
 use volume::{DiskExtent, DiskId, FreeSpace, NoSpace};
 
@@ -79,7 +81,7 @@ pub(crate) fn check<'a>(
     }
     let profiles = deadlines::profiles(disks);
     let mut admissions: Vec<Admission> =
-        disks.iter().map(|disk| Admission::keeping(disk.unreserved)).collect();
+        disks.iter().map(|disk| Admission::with_headroom(disk.unreserved)).collect();
     let mut volumes: Vec<Volume> = Vec::with_capacity(tables.len());
     for Wanted { table, name, disk, place, same_as } in wanted {
         let place = match (place, same_as) {
@@ -184,7 +186,7 @@ fn allocated(
 }
 
 /// What the volume asks for in requests or bytes a second, where it does, and the share that this takes.
-fn declared(table: &Table<'_>, disk: &Disk) -> Result<Option<Declared>, ConfigError> {
+fn declared(table: &Table<'_>, disk: &Disk) -> Result<Option<RateContract>, ConfigError> {
     let (iops, bandwidth) = (table.value("iops"), table.value("bandwidth"));
     let asked = match (&iops, &bandwidth) {
         (None, None) => {
@@ -210,7 +212,7 @@ fn declared(table: &Table<'_>, disk: &Disk) -> Result<Option<Declared>, ConfigEr
     let run = table.value("run").map_or(Ok(1), |run| run.integer(1..=RUN_MAX, ""))?;
     let run = NonZeroU64::new(run).expect("it is at least one");
     let block = block.sectors_exact().expect("sizes are whole sectors");
-    let demand = Demand { interval, run, block };
+    let demand = RateRequirement { interval, run, block };
     let Some(mechanics) = disk.mechanics() else {
         return Err(asked.refuse("a `reserve` instead: this drive has no arm to reckon with"));
     };
@@ -220,7 +222,7 @@ fn declared(table: &Table<'_>, disk: &Disk) -> Result<Option<Declared>, ConfigEr
         let expected = format!("at most {most}/s in such runs (all of disk \"{}\")", disk.name);
         return Err(asked.refuse(expected));
     };
-    Ok(Some(Declared { demand, share, mechanics, batch: disk.batch }))
+    Ok(Some(RateContract { requirement: demand, share, mechanics, batch: disk.batch }))
 }
 
 /// Whole events a second, rounded down.
@@ -272,7 +274,7 @@ const SLIP: u128 = 50;
 pub(crate) fn contract(
     table: &Table<'_>,
     disk: &Disk,
-    declared: Option<Declared>,
+    declared: Option<RateContract>,
     admission: &mut Admission,
 ) -> Result<Contract, ConfigError> {
     let (reserve, limit) = (table.value("reserve"), table.value("limit"));
@@ -289,17 +291,17 @@ pub(crate) fn contract(
     let taken =
         declared.map_or_else(String::new, |declared| format!("; it takes {}", declared.share));
     admission.admit(contract).map(|()| contract).or_else(|refusal| match refusal {
-        Refusal::OverReserved { left, .. } => Err(at(reserve, "reserve")?
+        Refusal::OverReserved { available: left, .. } => Err(at(reserve, "reserve")?
             .refuse(format_args!(
                 "at most {} (what is left of disk \"{}\"{taken})",
                 disk.share_text(left),
                 disk.name
             ))
             .for_want_of_room()),
-        Refusal::LimitUnderReserve { reserve, .. } => Err(at(limit, "limit")?.refuse(
+        Refusal::LimitBelowReserve { reserve, .. } => Err(at(limit, "limit")?.refuse(
             format_args!("at least {} (the reserve of the volume)", disk.share_text(reserve)),
         )),
-        Refusal::LimitOfNothing => {
+        Refusal::ZeroLimit => {
             Err(at(limit, "limit")?.refuse("a share above 0%: nothing lets no request through"))
         }
         Refusal::Deadlines(violation) => {
@@ -337,7 +339,7 @@ impl Plan {
             let of = |volume: &PoolVolume| (volume.contract(disk), volume.priority);
             promises.extend(pool.volumes.iter().map(of));
         }
-        let mut admission = Admission::keeping(there.unreserved);
+        let mut admission = Admission::with_headroom(there.unreserved);
         for (contract, priority) in promises {
             let beyond = beyond_reserve(contract, priority, there);
             for contract in [Contract { stream: None, ..contract }, Contract::reserve(beyond)] {
@@ -375,7 +377,7 @@ pub(crate) fn priority(
     if admission.admit(Contract::reserve(beyond)).is_ok() {
         return Ok(Priority::High);
     }
-    let most = admission.left().checked_add(contract.reserve);
+    let most = admission.available().checked_add(contract.reserve);
     let most = disk.share_text(most.unwrap_or(Share::ALL));
     let (key, name) = ("limit", &disk.name);
     let expected = format!(

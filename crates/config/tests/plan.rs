@@ -45,7 +45,7 @@ fn disks() -> Vec<Disk> {
         nominal: Rate { interval: worst },
         host_lateness: Duration::from_millis(1),
         best_effort: None,
-        slack_range: engine::stream::Range::All,
+        slack_range: engine::stream::SlackRange::All,
         faults: None,
         line: 7,
     };
@@ -274,7 +274,7 @@ fn a_rate_with_its_runs_becomes_the_share_that_gives_it() {
     let [runs, bytes] = [0, 1].map(|volume| plan.volumes[volume].declared.expect("it was"));
     assert_eq!(plan.volumes[0].contract, Contract::reserve(runs.share));
     assert_eq!(
-        (runs.demand.block, bytes.demand.interval),
+        (runs.requirement.block, bytes.requirement.interval),
         (Sectors(8), Duration::from_nanos(3_906_250))
     );
     // 900 a second in runs of 64 are 14 runs: each half a full stroke, half a turn and 64 transfers, 30 ms or so.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use engine::stream::{Asked, Span};
+use engine::stream::{RequestedStream, Span};
 use engine::{Contract, Priority, Weight};
 use spindle_config::{DiskIndex, Part, Plan, Pool, PoolStream, PoolVolume, Whereabouts};
 use units::{Bytes, Duration, Extent, Instant, Sectors, Share};
@@ -63,7 +63,7 @@ fn a_full_pool_is_the_plan_that_it_says() {
     assert_eq!(promised.block, BLOCK_SECTORS);
     assert_eq!(promised.range, Some(plan.disks[2].zone(Zone::Slow)));
     let end = Instant::ZERO + Duration::from_secs(7_200);
-    let asked = Asked { bandwidth: Bytes(512 << 10), block: Bytes(1 << 20) };
+    let asked = RequestedStream { bandwidth: Bytes(512 << 10), block: Bytes(1 << 20) };
     let expected = Pool {
         disks: vec![D2, D0, D1],
         metadata: Share::from_percent(2),

@@ -353,7 +353,7 @@ fn a_disk_with_a_profile_is_scheduled_by_it() {
     assert_eq!(known.overheads.hit, Duration::from_micros(395));
     assert_eq!(known.bands[0].chunk_read, Sectors(77));
     assert!(known.extremes.read_share >= Share::from_percent(75), "and what it may be off");
-    assert_eq!(disk.mechanics().expect("an arm").period, known.rotation_period);
+    assert_eq!(disk.mechanics().expect("an arm").rotation_period, known.rotation_period);
     let plain =
         config("drive = \"st318437lw\"\nestimate = \"profile\"", "").expect("a good config");
     let ways = |plan: &Plan| plan.disks[0].settings().estimates.table.expect("a table").positioning;

@@ -1,6 +1,6 @@
 //! Tables for people.
 
-use engine::Executed;
+use engine::PreemptionStats;
 use stats::VolumeReport;
 
 /// Rows of cells under a head, in columns as wide as they need to be. The first column is words, the rest numbers.
@@ -50,9 +50,15 @@ pub fn volumes(volumes: &[VolumeReport]) -> String {
 }
 
 /// What preemptible execution did on a disk, in a line.
-pub fn executed(executed: &Executed) -> String {
-    let Executed { preempted, timed, missed, split, .. } = executed;
-    let just_in_time = if executed.trusted { "on" } else { "off" };
+pub fn executed(executed: &PreemptionStats) -> String {
+    let PreemptionStats {
+        preemptions: preempted,
+        jit_transfers: timed,
+        missed,
+        split_seeks: split,
+        ..
+    } = executed;
+    let just_in_time = if executed.jit_enabled { "on" } else { "off" };
     format!(
         "{preempted} times somebody went before a request under way; of {timed} arrivals foretold {missed} were missed; \
          {split} movements split; just-in-time seeks {just_in_time}"

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use backend::{Completion, Disk, Failure, HealthMonitor, Job, Tag};
 use engine::stream::Span;
 use engine::{
-    Action, Agenda, Command, CommandId, Contract, Declared, Event, Outcome, Priority, Request,
-    VolumeId,
+    Action, Command, CommandId, Contract, ContractSchedule, Event, Outcome, Priority, RateContract,
+    Request, VolumeId,
 };
 use flight::RecordedEngine;
 use host::{Clock, WakeupMargin};
@@ -35,7 +35,7 @@ const SLEEP_MAX: Duration = Duration::from_secs(1);
 pub(crate) struct Brain {
     pub(crate) engine: RecordedEngine,
     pub(crate) seats: Seats,
-    pub(crate) agenda: Agenda,
+    pub(crate) agenda: ContractSchedule,
 }
 
 /// What a volume brings when it joins: it was admitted.
@@ -43,7 +43,7 @@ pub(crate) struct Brain {
 pub(crate) struct Joins {
     pub(crate) contract: Contract,
     pub(crate) span: Span,
-    pub(crate) declared: Option<Declared>,
+    pub(crate) declared: Option<RateContract>,
     pub(crate) priority: Priority,
 }
 
@@ -61,11 +61,11 @@ impl Brain {
         let Joins { contract, span, declared, priority } = joins;
         let none = Contract { stream: None, ..contract };
         let id = self.engine.add_volume(none, now).expect("the config has room");
-        let contract = self.agenda.book(id, contract, span, now);
+        let contract = self.agenda.schedule(id, contract, span, now);
         if contract != none {
             self.engine.handle(Event::ContractChanged { volume: id, contract }, now);
         }
-        self.engine.prioritise(id, priority, now);
+        self.engine.set_priority(id, priority, now);
         self.seats.add(id, export, declared);
         id
     }
@@ -74,7 +74,7 @@ impl Brain {
     /// else a stop would wait for it for ever.
     fn release(&mut self, now: Instant) {
         for volume in self.seats.numbers() {
-            self.agenda.forget(volume);
+            self.agenda.remove(volume);
             let contract = self.engine.contract(volume);
             if contract.stream.is_some() {
                 let contract = Contract { stream: None, ..contract };
@@ -87,7 +87,7 @@ impl Brain {
     fn promise(&mut self, volume: VolumeId, joins: Joins, now: Instant) {
         let Joins { contract, span, declared, .. } = joins;
         self.seats.declare(volume, declared);
-        let contract = self.agenda.book(volume, contract, span, now);
+        let contract = self.agenda.schedule(volume, contract, span, now);
         self.engine.handle(Event::ContractChanged { volume, contract }, now);
     }
 }
@@ -162,7 +162,7 @@ impl DiskThread {
             Some(bell) if pool.is_none() => Bell::Theirs(Arc::new(bell)),
             Some(bell) => Bell::Ours(Arc::new(bell)),
         };
-        let trusted = brain.engine.executed().is_some_and(|executed| executed.trusted);
+        let trusted = brain.engine.preemption_stats().is_some_and(|executed| executed.jit_enabled);
         let woken = Arc::clone(&inbox);
         disk.set_waker(Arc::new(move || woken.nudge()));
         Ok(Self {
@@ -264,7 +264,7 @@ impl DiskThread {
             self.receive(message, now);
         }
         self.reap(now);
-        while let Some((volume, stream)) = self.brain.agenda.take(now) {
+        while let Some((volume, stream)) = self.brain.agenda.take_due(now) {
             let contract = Contract { stream, ..self.brain.engine.contract(volume) };
             self.brain.engine.handle(Event::ContractChanged { volume, contract }, now);
         }
@@ -290,12 +290,12 @@ impl DiskThread {
 
     /// Says when just-in-time seeks are given up or taken up again: what clients see of the disk changes with it.
     fn tell_of_trust(&mut self) {
-        let Some(executed) = self.brain.engine.executed() else { return };
-        if executed.trusted == core::mem::replace(&mut self.trusted, executed.trusted) {
+        let Some(executed) = self.brain.engine.preemption_stats() else { return };
+        if executed.jit_enabled == core::mem::replace(&mut self.trusted, executed.jit_enabled) {
             return;
         }
-        let (name, missed, timed) = (&self.name, executed.missed, executed.timed);
-        if executed.trusted {
+        let (name, missed, timed) = (&self.name, executed.missed, executed.jit_transfers);
+        if executed.jit_enabled {
             eprintln!("disk {name}: just-in-time seeks are on again: predictions come true");
         } else {
             eprintln!(
@@ -326,8 +326,11 @@ impl DiskThread {
 
     /// When there is something to do though nothing comes.
     fn due(&self) -> Option<Instant> {
-        let moments =
-            [self.disk.next_event(), self.brain.engine.next_wakeup(), self.brain.agenda.next_at()];
+        let moments = [
+            self.disk.next_event(),
+            self.brain.engine.next_wakeup(),
+            self.brain.agenda.next_change(),
+        ];
         moments.into_iter().flatten().min()
     }
 
@@ -437,7 +440,7 @@ impl DiskThread {
             Change::Drain { volume } => return self.brain.seats.drain(volume, to),
             Change::Remove { volume } => {
                 self.brain.seats.remove(volume);
-                self.brain.agenda.forget(volume);
+                self.brain.agenda.remove(volume);
                 self.brain.engine.handle(Event::VolumeRemoved { volume }, now);
                 volume
             }
@@ -536,15 +539,15 @@ impl DiskThread {
         DiskView {
             at: now,
             busy: self.brain.engine.busy(),
-            slack: self.brain.engine.slack_of_all(),
+            slack: self.brain.engine.total_slack(),
             lateness: self.lateness.clone(),
             traffic: self.brain.seats.traffic(now),
             idle: if self.running.is_empty() { self.idle(now) } else { self.idle },
             times: self.disk.times(),
             health: self.disk.health(now),
             access: self.disk.io_method(),
-            executed: self.brain.engine.executed(),
-            stream_slack: self.brain.engine.slack_of_streams(),
+            executed: self.brain.engine.preemption_stats(),
+            stream_slack: self.brain.engine.static_slack(),
             recorded: self.brain.engine.records(),
             volumes,
         }

@@ -4,7 +4,7 @@
 
 use std::sync::mpsc::SyncSender;
 
-use engine::{Declared, SEQUENTIAL_WITHIN, VolumeId};
+use engine::{RateContract, SEQUENTIAL_WITHIN, VolumeId};
 use flight::RecordedEngine;
 use nbd::ExportId;
 use stats::{Latency, Runs};
@@ -24,7 +24,7 @@ struct Seat {
     /// The runs that its clients' requests came in.
     runs: Runs,
     /// What its reserve was worked out from, if from a rate.
-    declared: Option<Declared>,
+    declared: Option<RateContract>,
     traffic: Traffic,
     /// Who waits until there are none.
     drained: Option<SyncSender<Changed>>,
@@ -39,7 +39,7 @@ pub(crate) struct Seats {
 }
 
 impl Seats {
-    pub(crate) fn add(&mut self, volume: VolumeId, export: ExportId, declared: Option<Declared>) {
+    pub(crate) fn add(&mut self, volume: VolumeId, export: ExportId, declared: Option<RateContract>) {
         let index = volume.0 as usize;
         if self.seats.len() <= index {
             self.seats.resize_with(index + 1, || None);
@@ -61,7 +61,7 @@ impl Seats {
     }
 
     /// What its reserve is worked out from, from now on.
-    pub(crate) fn declare(&mut self, volume: VolumeId, declared: Option<Declared>) {
+    pub(crate) fn declare(&mut self, volume: VolumeId, declared: Option<RateContract>) {
         self.seat(volume).declared = declared;
     }
 
@@ -143,10 +143,10 @@ impl Seats {
             let latencies = if told { seat.latencies.clone() } else { Latencies::default() };
             let error = if told { seat.error.clone() } else { Latency::default() };
             let (runs, declared) = (seat.runs, seat.declared);
-            let (contract, account) = (engine.contract(volume), *engine.account(volume));
+            let (contract, account) = (engine.contract(volume), *engine.usage(volume));
             let (balance, slack) = (engine.balance(volume, now), engine.slack(volume));
             let traffic = seat.traffic.at(now);
-            let kept = engine.kept(volume).unwrap_or_default();
+            let kept = engine.deadline_stats(volume).unwrap_or_default();
             let view = VolumeView {
                 contract,
                 account,

@@ -10,7 +10,7 @@ use backend::{
     RandomFaults, RealDisk, RealOptions,
 };
 use config::{Backing, Document, Plan};
-use engine::Agenda;
+use engine::ContractSchedule;
 use nbd::{Address, Listing, Server, Settings, Tls, TlsError, TlsFiles};
 use units::Instant;
 
@@ -406,7 +406,7 @@ fn open(
             disk.name
         );
     }
-    let brain = Brain { engine, seats: Seats::default(), agenda: Agenda::default() };
+    let brain = Brain { engine, seats: Seats::default(), agenda: ContractSchedule::default() };
     Ok(Opened { brain, disk: behind })
 }
 

@@ -1,7 +1,7 @@
 //! How things stand, as the daemon tells it.
 
 use backend::{Health, IoMethod, ServiceTimes};
-use engine::{Account, Contract, Declared, Executed, Kept};
+use engine::{Contract, DeadlineStats, PreemptionStats, RateContract, VolumeUsage};
 use nbd::ExportId;
 use stats::{DeclaredReport, Latency, Runs, VolumeReport};
 use units::{Bytes, DiskTime, Duration, Instant};
@@ -39,15 +39,15 @@ pub(crate) struct Latencies {
 #[derive(Clone, Debug)]
 pub(crate) struct VolumeView {
     pub(crate) contract: Contract,
-    pub(crate) account: Account,
+    pub(crate) account: VolumeUsage,
     pub(crate) balance: Option<DiskTime>,
     pub(crate) slack: DiskTime,
     pub(crate) latencies: Latencies,
     pub(crate) traffic: Traffic,
     pub(crate) error: Latency,
     pub(crate) runs: Runs,
-    pub(crate) declared: Option<Declared>,
-    pub(crate) kept: Kept,
+    pub(crate) declared: Option<RateContract>,
+    pub(crate) kept: DeadlineStats,
 }
 
 impl VolumeView {
@@ -55,7 +55,7 @@ impl VolumeView {
     pub(crate) fn beside(mut self, other: &Self) -> Self {
         let (mine, more) = (&mut self.account, other.account);
         mine.disk_time += more.disk_time;
-        mine.lingered += more.lingered;
+        mine.anticipation += more.anticipation;
         mine.requests += more.requests;
         mine.failures += more.failures;
         mine.sectors += more.sectors;
@@ -68,7 +68,7 @@ impl VolumeView {
         self.traffic = self.traffic.beside(&other.traffic);
         self.kept.met += other.kept.met;
         self.kept.missed += other.kept.missed;
-        self.kept.lateness_max = self.kept.lateness_max.max(other.kept.lateness_max);
+        self.kept.max_lateness = self.kept.max_lateness.max(other.kept.max_lateness);
         self
     }
 }
@@ -85,7 +85,7 @@ pub(crate) struct DiskView {
     pub(crate) times: Option<ServiceTimes>,
     pub(crate) health: Health,
     pub(crate) access: Option<IoMethod>,
-    pub(crate) executed: Option<Executed>,
+    pub(crate) executed: Option<PreemptionStats>,
     pub(crate) stream_slack: Option<DiskTime>,
     pub(crate) recorded: bool,
     /// In no order that means anything.
@@ -116,7 +116,7 @@ pub struct DiskStatus {
     /// How a real disk's commands get to the kernel.
     pub access: Option<IoMethod>,
     /// What preemptible execution has done; `None` if requests are executed whole.
-    pub executed: Option<Executed>,
+    pub executed: Option<PreemptionStats>,
     /// The disk time that what is promised by deadlines leaves to best effort at any moment (ΔL of RTAS 2000); `None` where
     /// deadlines are not kept.
     pub stream_slack: Option<DiskTime>,
@@ -139,7 +139,7 @@ pub struct VolumeStatus {
     /// What it is promised.
     pub contract: Contract,
     /// What it has had.
-    pub account: Account,
+    pub account: VolumeUsage,
     /// What it has saved up of its reserve, or owes if negative; `None` where its policy keeps no such books.
     pub balance: Option<DiskTime>,
     /// Of the disk time that it has had, what came out of the slack.
@@ -155,9 +155,9 @@ pub struct VolumeStatus {
     /// The runs that its requests came in.
     pub runs: Runs,
     /// What its reserve was worked out from, if from a rate.
-    pub declared: Option<Declared>,
+    pub declared: Option<RateContract>,
     /// What became of the deadlines of its streams.
-    pub kept: Kept,
+    pub kept: DeadlineStats,
 }
 
 /// Everything: disks in the config's order, volumes in the order in which they came.
@@ -196,7 +196,7 @@ impl VolumeStatus {
         // A share of each of its disks.
         let disk_seconds = seconds * self.disks.len() as f64;
         // Who came later has had nothing before.
-        let before = earlier.map_or_else(Account::default, |earlier| earlier.account);
+        let before = earlier.map_or_else(VolumeUsage::default, |earlier| earlier.account);
         let disk_time = self.account.disk_time - before.disk_time;
         let bytes = Bytes(self.account.sectors.bytes().0 - before.sectors.bytes().0);
         let requests = self.account.requests - before.requests;
@@ -212,7 +212,7 @@ impl VolumeStatus {
             latency_ms: self.latency.millis(),
             waiting_ms: self.waiting.millis(),
             deadline_misses: self.kept.missed - earlier.map_or(0, |earlier| earlier.kept.missed),
-            deadlines: (self.kept != Kept::default()).then(|| self.kept.into()),
+            deadlines: (self.kept != DeadlineStats::default()).then(|| self.kept.into()),
             dropped: 0,
             estimate_error_ms: self.error.error(),
             declared: self.declared_since(earlier),

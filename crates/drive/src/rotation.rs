@@ -115,7 +115,7 @@ mod tests {
         let period = Duration::from_nanos(5_985_037);
         let rotation = Rotation::new(period);
         for nanos in [0, 77, 5_985_036, 99_999_999_999] {
-            let turned = Angle::turned(Duration::from_nanos(nanos), period);
+            let turned = Angle::swept(Duration::from_nanos(nanos), period);
             assert_eq!(rotation.phase(Instant::from_nanos(nanos)).angle(), turned);
         }
     }

@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::process::ExitCode;
 
-use spindle_engine::stream::{Booking, Range, Span, Task, TaskId, TaskSet, Timetable};
+use spindle_engine::stream::{Booking, SlackRange, Span, Task, TaskId, TaskSet, Timetable};
 use units::{DiskTime, Duration, Instant};
 
 const STREAMS: [u32; 4] = [10, 100, 1_000, 10_000];
@@ -73,7 +73,7 @@ fn candidate(round: usize, longest: DiskTime) -> Task {
 
 /// The longest command beside these streams: the slack, and what now blocks where there is least of it.
 fn longest(set: &TaskSet) -> DiskTime {
-    let tightest = set.tightest(Range::All).expect("they fit");
+    let tightest = set.tightest(SlackRange::All).expect("they fit");
     let blocking = set.iter().find(|(id, _)| Some(*id) == tightest.beside);
     tightest.room + blocking.map_or(DiskTime::from_nanos(1), |(_, task)| task.longest())
 }
@@ -132,13 +132,13 @@ fn measure(rounds: usize, streams: u32, percent: u32, walks: bool) -> Row {
     let mut refused = 0;
     for round in 0..rounds {
         let candidate = candidate(round, longest);
-        verdicts.push(micros(|| refused += usize::from(set.verdict(candidate).is_err())));
-        booked.push(micros(|| table.verdict(candidate, Span::ALWAYS)));
+        verdicts.push(micros(|| refused += usize::from(set.check_with(candidate).is_err())));
+        booked.push(micros(|| table.check_with(candidate, Span::ALWAYS)));
         slacks.push(micros(|| set.slack()));
     }
     let admitted = (0..ROUNDS)
         .map(|round| candidate(round, longest))
-        .find(|&candidate| set.verdict(candidate).is_ok());
+        .find(|&candidate| set.check_with(candidate).is_ok());
     let walk = (walks && streams <= WALKED_MAX)
         .then(|| micros(|| admitted.map(|candidate| walk(&set, candidate))) * WALK_STEP as f64);
     let (verdict, booked, slack) = (median(verdicts), median(booked), median(slacks));

@@ -14,36 +14,30 @@
 //! state, only completions; every request is answered exactly once; what the volumes are charged adds up to
 //! the disk's busy time.
 
-mod admission;
-mod agenda;
-mod bucket;
+mod accounting;
 mod contract;
 mod engine;
-mod estimate;
-mod execute;
 pub mod limits;
-mod meter;
-mod order;
-mod pending;
 mod policy;
+mod preempt;
 mod request;
 mod settings;
 pub mod stream;
-mod translate;
-mod usage;
 
-pub use admission::{Admission, Refusal};
-pub use agenda::Agenda;
-pub use contract::{Contract, PolicyName, Priority, Stream, UnknownPolicy, VolumeId, Weight};
-pub use engine::{BEST_EFFORT_TASK, Engine, Rest};
-pub use estimate::{
+pub use accounting::estimate::{
     DriveTable, Estimates, EstimatorName, SEQUENTIAL_WITHIN, TABLE_POINTS, UnknownEstimator,
 };
-pub use execute::{
-    Approach, Executed, Execution, Jit, Preemptible, Purpose, SeekSplit, expected_wait,
+pub use contract::{
+    Admission, Contract, ContractSchedule, Mechanics, Priority, RateContract, RateRequirement,
+    Refusal, StreamContract, VolumeId, Weight,
+};
+pub use engine::{BEST_EFFORT_TASK, Engine, IdleReason};
+pub use policy::{PolicyName, UnknownPolicy};
+pub use preempt::{
+    Approach, Execution, Jit, Preemptible, PreemptionStats, Purpose, SeekSplit, expected_wait,
 };
 pub use request::{
-    Account, Action, Command, CommandId, Event, Kept, Outcome, Reply, Request, RequestId,
+    Action, Command, CommandId, DeadlineStats, Event, Outcome, Reply, Request, RequestId,
+    VolumeUsage,
 };
-pub use settings::{CommandBound, Deadlines, Server, Settings};
-pub use translate::{Declared, Demand, Mechanics};
+pub use settings::{BestEffortServer, CommandBound, Deadlines, Settings};

@@ -45,7 +45,7 @@ pub struct Command {
 pub enum Outcome {
     /// As asked.
     Done,
-    /// The disk could not; its data is not to be trusted. Never retried: the client decides.
+    /// The disk could not; its data is not to be jit_enabled. Never retried: the client decides.
     Failed,
 }
 
@@ -111,11 +111,11 @@ pub enum Action {
 
 /// What a volume has had so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Account {
+pub struct VolumeUsage {
     /// Disk time charged, by completions; what was estimated but has not completed is not in it.
     pub disk_time: DiskTime,
     /// Of that, time in which the disk was kept waiting for this volume's next request.
-    pub lingered: DiskTime,
+    pub anticipation: DiskTime,
     /// Requests answered.
     pub requests: u64,
     /// Requests that failed; they are in `requests` too.
@@ -128,23 +128,23 @@ pub struct Account {
 
 /// What became of a stream's deadlines so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct DeadlineStats {
     /// Blocks answered by their deadline.
     pub met: u64,
     /// Blocks answered later.
     pub missed: u64,
     /// The latest answer after its deadline.
-    pub lateness_max: Duration,
+    pub max_lateness: Duration,
 }
 
-impl Kept {
+impl DeadlineStats {
     /// A request that was due at `deadline` is answered.
     pub(crate) fn answered(&mut self, deadline: Instant, now: Instant) {
         if now <= deadline {
             self.met += 1;
         } else {
             self.missed += 1;
-            self.lateness_max = self.lateness_max.max(now.since(deadline));
+            self.max_lateness = self.max_lateness.max(now.since(deadline));
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use units::{DiskTime, Duration, Sectors, Share};
 
-use crate::estimate::Estimates;
+use crate::accounting::estimate::Estimates;
 use crate::limits;
-use crate::stream::Range;
+use crate::stream::SlackRange;
 use crate::{Execution, PolicyName, limits::COMMAND_MAX};
 
 /// The settings of one engine. Whoever reads them from outside checks them there; inside they are asserted.
@@ -24,14 +24,14 @@ pub struct Settings {
     /// What a command is taken to cost until it has completed.
     pub estimates: Estimates,
     /// What of the disk's time (or of its nominal rate) is promised to nobody.
-    pub unreserved: Share,
+    pub headroom: Share,
     /// What one command counts under [`PolicyName::Throughput`]: a second divided by the nominal rate.
-    pub nominal: DiskTime,
+    pub nominal_cost: DiskTime,
     /// The most that one command reads or writes.
     pub command_max: Sectors,
     /// How requests become commands.
     pub execution: Execution,
-    /// What policies that [keep deadlines](PolicyName::keeps_deadlines) need to know.
+    /// What policies that [keep deadlines](PolicyName::has_deadlines) need to know.
     pub deadlines: Deadlines,
 }
 
@@ -43,16 +43,16 @@ pub struct Deadlines {
     /// What a preemption costs whoever preempts: the positioning for what was interrupted. Zero where requests are
     /// executed whole.
     pub preemption: DiskTime,
-    /// Which intervals count for the slack of [`PolicyName::DeltaL`]. [`Range::Paper`] is for experiments: it misses.
-    pub slack_range: Range,
+    /// Which intervals count for the slack of [`PolicyName::DeltaL`]. [`SlackRange::Published`] is for experiments: it misses.
+    pub slack_range: SlackRange,
     /// The periodic server (RTAS 2000 §3.3) that keeps best effort from starving where there is no slack: admitted
     /// beside the streams, and spent by best effort as real-time work.
-    pub best_effort: Option<Server>,
+    pub best_effort: Option<BestEffortServer>,
 }
 
 /// So much of the disk's time in every period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Server {
+pub struct BestEffortServer {
     /// The share.
     pub share: Share,
     /// The period.
@@ -77,7 +77,7 @@ impl Default for Deadlines {
                 sector: DiskTime::from_micros(50),
             },
             preemption: DiskTime::ZERO,
-            slack_range: Range::All,
+            slack_range: SlackRange::All,
             best_effort: None,
         }
     }
@@ -92,8 +92,8 @@ impl Default for Settings {
             batch: Duration::from_millis(250),
             linger: Duration::from_millis(2),
             estimates: Estimates::default(),
-            unreserved: Share::NONE,
-            nominal: Self::NOMINAL_DEFAULT,
+            headroom: Share::NONE,
+            nominal_cost: Self::NOMINAL_DEFAULT,
             command_max: COMMAND_MAX,
             execution: Execution::Whole { split: None },
             deadlines: Deadlines::default(),
@@ -123,8 +123,8 @@ impl Settings {
             (period, "a period from 100 ms to 10 s"),
             (self.batch <= self.period, "a batch that lasts at most a period"),
             (self.linger <= limits::LINGER_MAX, "lingering of at most 20 ms"),
-            (self.nominal > DiskTime::ZERO, "a nominal command that counts"),
-            (self.nominal <= self.period.into(), "a nominal command that a bucket holds"),
+            (self.nominal_cost > DiskTime::ZERO, "a nominal command that counts"),
+            (self.nominal_cost <= self.period.into(), "a nominal command that a bucket holds"),
             (self.command_max > Sectors::ZERO, "commands that move something"),
             (self.command_max <= limits::COMMAND_MAX, "commands of at most 1 MiB"),
             (execution, "pieces that move something"),
@@ -136,7 +136,7 @@ impl Settings {
 
     /// What a policy that keeps deadlines wants beside.
     fn deadline_checks(&self) -> [(bool, &'static str); 5] {
-        let others = !self.policy.keeps_deadlines();
+        let others = !self.policy.has_deadlines();
         let atomic = matches!(self.execution, Execution::Whole { split: Some(_) });
         let Deadlines { worst, preemption, best_effort, .. } = self.deadlines;
         let periods = limits::SERVER_PERIOD_MIN..=limits::PERIOD_MAX;
@@ -154,7 +154,7 @@ impl Settings {
         ]
     }
 
-    pub(crate) fn assert_sane(&self) {
+    pub(crate) fn assert_valid(&self) {
         assert_eq!(self.check(), Ok(()), "settings are refused at the edge");
     }
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::abstract_disk::{Dice, Load, first_miss, task};
-use spindle_engine::stream::{Beside, Range, Task, TaskId, TaskSet, Violation};
+use spindle_engine::stream::{BlockingTask, SlackRange, Task, TaskId, TaskSet, Violation};
 use units::DiskTime;
 
 /// A sample in CI; `make soak` asks for more.
@@ -24,7 +24,7 @@ fn ticks(n: u64) -> DiskTime {
     DiskTime::from_nanos(i64::try_from(n).expect("small"))
 }
 
-fn slack(set: &TaskSet, range: Range) -> u64 {
+fn slack(set: &TaskSet, range: SlackRange) -> u64 {
     u64::try_from(set.slack_in(range).as_nanos()).expect("it is never below zero")
 }
 
@@ -133,7 +133,7 @@ fn the_verdict_and_the_slack_are_what_walking_every_interval_finds() {
                 assert!(!walked.over, "seed {seed}");
                 assert_eq!(short.as_nanos(), -room, "seed {seed}: {tasks:?}");
                 let length = DiskTime::from(interval).as_nanos();
-                let place = set.iter().position(|(id, _)| Beside::Task(id) == beside);
+                let place = set.iter().position(|(id, _)| BlockingTask::Task(id) == beside);
                 let named = q(&tasks, place.expect("it is in the set"), length);
                 assert_eq!(named, room, "seed {seed}: {tasks:?}");
             }
@@ -141,9 +141,9 @@ fn the_verdict_and_the_slack_are_what_walking_every_interval_finds() {
                 assert!(!walked.over, "seed {seed}");
                 admitted += 1;
                 assert_eq!(set.slack().as_nanos(), walked.slack, "seed {seed}: {tasks:?}");
-                let paper = set.slack_in(Range::Paper).as_nanos();
+                let paper = set.slack_in(SlackRange::Published).as_nanos();
                 assert_eq!(paper, walked.slack_paper, "seed {seed}: {tasks:?}");
-                let tightest = set.tightest(Range::All).expect("it fits");
+                let tightest = set.tightest(SlackRange::All).expect("it fits");
                 assert!(tightest.exact, "seed {seed}");
             }
             (verdict, blocked) => panic!("seed {seed}: {verdict:?} and {blocked:?} of {tasks:?}"),
@@ -161,14 +161,14 @@ fn a_verdict_on_a_candidate_is_that_on_the_set_with_it() {
         let mut without = whole.clone();
         without.remove(id);
         let named = |violation: Violation| match violation {
-            Violation::Blocked { interval, beside, short } if beside == Beside::Task(id) => {
-                Violation::Blocked { interval, beside: Beside::Candidate, short }
+            Violation::Blocked { interval, beside, short } if beside == BlockingTask::Task(id) => {
+                Violation::Blocked { interval, beside: BlockingTask::Candidate, short }
             }
             other => other,
         };
         let before = without.clone();
         assert_eq!(
-            without.verdict(candidate).map_err(strip),
+            without.check_with(candidate).map_err(strip),
             whole.check().map_err(named).map_err(strip),
             "seed {seed}"
         );
@@ -180,7 +180,7 @@ fn a_verdict_on_a_candidate_is_that_on_the_set_with_it() {
 fn strip(violation: Violation) -> Violation {
     match violation {
         Violation::Blocked { interval, short, .. } => {
-            Violation::Blocked { interval, beside: Beside::Candidate, short }
+            Violation::Blocked { interval, beside: BlockingTask::Candidate, short }
         }
         other => other,
     }
@@ -203,8 +203,8 @@ fn the_papers_range_makes_a_request_late_and_all_intervals_do_not() {
             tasks.iter().map(|&(period, cost)| task(period, cost, cost)).collect();
         let set = set(0, &tasks);
         assert_eq!(set.check(), Ok(()));
-        assert_eq!(slack(&set, Range::Paper), paper);
-        assert_eq!(slack(&set, Range::All), truth);
+        assert_eq!(slack(&set, SlackRange::Published), paper);
+        assert_eq!(slack(&set, SlackRange::All), truth);
         let with = |slack: u64| Load {
             offsets: vec![0; tasks.len()],
             below_worst: None,
@@ -243,7 +243,7 @@ fn nobody_is_late_with_the_slack_and_somebody_is_with_the_papers() {
             continue;
         }
         admitted += 1;
-        let slacks = [Range::All, Range::Paper].map(|range| slack(&set, range));
+        let slacks = [SlackRange::All, SlackRange::Published].map(|range| slack(&set, range));
         for (place, slack) in slacks.into_iter().enumerate() {
             let load = load(&mut dice.clone(), &set, slack);
             let miss = first_miss(&set, slack, &load);
@@ -258,7 +258,7 @@ fn nobody_is_late_with_the_slack_and_somebody_is_with_the_papers() {
 /// The pattern that a violated condition names: the blocking request first, everybody else's 1 ns later.
 fn adversary(set: &TaskSet, violation: Violation) -> Load {
     let first = match violation {
-        Violation::Blocked { beside: Beside::Task(id), .. } => {
+        Violation::Blocked { beside: BlockingTask::Task(id), .. } => {
             set.iter().position(|(other, _)| other == id)
         }
         _ => None,

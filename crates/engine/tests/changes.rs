@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use common::{Closed, Timeline, block, ms, percent, reserve};
 use proptest::prelude::*;
 use spindle_engine::{
-    Action, Command, Contract, Deadlines, Event, Outcome, PolicyName, Priority, RequestId, Server,
-    Settings, VolumeId, Weight,
+    Action, BestEffortServer, Command, Contract, Deadlines, Event, Outcome, PolicyName, Priority,
+    RequestId, Settings, VolumeId, Weight,
 };
 use units::{DiskTime, Duration, Share};
 
@@ -28,7 +28,7 @@ enum Step {
 /// Every policy, with ways back that are shared and with commands that nobody can tell apart.
 fn disks() -> impl Strategy<Value = (PolicyName, u32)> {
     (prop::sample::select(PolicyName::ALL.to_vec()), prop::sample::select(vec![1, 4]))
-        .prop_map(|(policy, depth)| (policy, if policy.keeps_deadlines() { 1 } else { depth }))
+        .prop_map(|(policy, depth)| (policy, if policy.has_deadlines() { 1 } else { depth }))
 }
 
 fn contracts() -> impl Strategy<Value = Contract> {
@@ -67,7 +67,7 @@ struct World {
 impl World {
     fn new((policy, depth): (PolicyName, u32)) -> Self {
         // Under deadlines somebody has to see to it that best effort does not starve.
-        let best_effort = Some(Server { share: percent(5), period: ms(1_000) });
+        let best_effort = Some(BestEffortServer { share: percent(5), period: ms(1_000) });
         let deadlines = Deadlines { best_effort, ..Deadlines::default() };
         let settings = Settings { policy, depth, deadlines, ..Settings::default() };
         let timeline = Timeline::new(settings, &[]);
@@ -152,7 +152,7 @@ impl World {
                 self.timeline.engine.handle(Event::VolumeRemoved { volume }, now);
             }
             Step::Prioritise { volume, priority } if count > 0 => {
-                self.timeline.engine.prioritise(self.volumes[volume % count], priority);
+                self.timeline.engine.set_priority(self.volumes[volume % count], priority);
             }
             Step::Period { millis } => {
                 let (period, batch) = (ms(millis), ms(millis.min(250)));
@@ -254,7 +254,8 @@ fn a_number_is_given_again_and_nothing_of_the_one_who_had_it_stays() {
 #[test]
 fn under_throughput_a_reserve_that_is_changed_holds_too_and_weights_share_the_slack() {
     let nominal = DiskTime::from_millis(20);
-    let settings = Settings { policy: PolicyName::Throughput, nominal, ..Settings::default() };
+    let settings =
+        Settings { policy: PolicyName::Throughput, nominal_cost: nominal, ..Settings::default() };
     let weighed = |reserve, weight| Contract {
         weight: Weight::new(weight).expect("within its bounds"),
         ..Contract::reserve(percent(reserve))

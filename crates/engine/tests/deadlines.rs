@@ -3,10 +3,10 @@
 mod common;
 
 use common::{Timeline, ms};
-use spindle_engine::stream::{Range, Task};
+use spindle_engine::stream::{SlackRange, Task};
 use spindle_engine::{
-    Action, CommandBound, Contract, Deadlines, Event, Execution, Outcome, PolicyName, Preemptible,
-    Refusal, Server, Settings, Stream, VolumeId,
+    Action, BestEffortServer, CommandBound, Contract, Deadlines, Event, Execution, Outcome,
+    PolicyName, Preemptible, Refusal, Settings, StreamContract, VolumeId,
 };
 use units::{DiskTime, Duration, Extent, Lba, Op, Operation, Sectors, Share};
 
@@ -22,7 +22,7 @@ fn settings(policy: PolicyName) -> Settings {
 
 fn stream(period: u64, cost: u32) -> Contract {
     let task = Task::whole(ms(period), DiskTime::from_millis(cost.into())).expect("a task");
-    Contract::stream(Stream { task, block: Sectors(cost.into()), range: None })
+    Contract::stream(StreamContract { task, block: Sectors(cost.into()), range: None })
 }
 
 /// A read that takes so many milliseconds.
@@ -48,7 +48,7 @@ fn released_requests_go_by_deadline() {
     line.submit(0, read(5));
     line.submit(1, read(5));
     assert_eq!(serve_all(&mut line), [1, 0]);
-    let kept = line.engine.kept(VolumeId(0)).expect("a stream");
+    let kept = line.engine.deadline_stats(VolumeId(0)).expect("a stream");
     assert_eq!((kept.met, kept.missed), (1, 0));
 }
 
@@ -69,7 +69,11 @@ fn who_comes_early_is_best_effort_until_he_was_expected_and_who_comes_late_start
     let command = line.issued();
     line.after(ms(40)).complete(&command, Outcome::Done);
     line.replied();
-    assert_eq!(line.engine.kept(VolumeId(0)).expect("a stream").missed, 0, "by 240 is in time");
+    assert_eq!(
+        line.engine.deadline_stats(VolumeId(0)).expect("a stream").missed,
+        0,
+        "by 240 is in time"
+    );
 }
 
 #[test]
@@ -78,7 +82,7 @@ fn a_request_that_is_none_of_the_streams_is_best_effort() {
     line.submit(0, read(6));
     line.submit(1, read(5));
     assert_eq!(serve_all(&mut line), [1, 0]);
-    assert_eq!(line.engine.kept(VolumeId(0)).expect("a stream").met, 0);
+    assert_eq!(line.engine.deadline_stats(VolumeId(0)).expect("a stream").met, 0);
 }
 
 #[test]
@@ -132,13 +136,13 @@ fn the_papers_range_makes_the_first_stream_late() {
             periodic(&mut line, tasks, 2_000);
             (0..tasks.len())
                 .filter_map(|volume| {
-                    line.engine.kept(VolumeId(u32::try_from(volume).expect("few")))
+                    line.engine.deadline_stats(VolumeId(u32::try_from(volume).expect("few")))
                 })
                 .map(|kept| kept.missed)
                 .sum::<u64>()
         };
-        assert!(missed(Range::Paper) > 0, "{tasks:?}");
-        assert_eq!(missed(Range::All), 0, "{tasks:?}");
+        assert!(missed(SlackRange::Published) > 0, "{tasks:?}");
+        assert_eq!(missed(SlackRange::All), 0, "{tasks:?}");
     }
 }
 
@@ -146,7 +150,7 @@ fn the_papers_range_makes_the_first_stream_late() {
 fn tiny(period: u64, cost: u32) -> Contract {
     let cost_time = DiskTime::from_nanos(cost.into());
     let task = Task::whole(Duration::from_nanos(period), cost_time).expect("a task");
-    Contract::stream(Stream { task, block: Sectors(cost.into()), range: None })
+    Contract::stream(StreamContract { task, block: Sectors(cost.into()), range: None })
 }
 
 /// Every task asks for a block a period from now on, for so many nanoseconds; the disk takes what it may.
@@ -201,7 +205,7 @@ fn a_new_stream_releases_nothing_beside_what_was_begun_without_it() {
     line.replied();
     // It joins at 500, is due at 560, and best effort may have its 40 ms first.
     assert_eq!(serve_all(&mut line), [0, volume.0]);
-    let kept = line.engine.kept(volume).expect("a stream");
+    let kept = line.engine.deadline_stats(volume).expect("a stream");
     assert_eq!((kept.met, kept.missed), (1, 0));
 }
 
@@ -220,7 +224,7 @@ fn who_leaves_gives_back_his_slack() {
 fn a_server_keeps_best_effort_from_starving() {
     let mut settings = settings(PolicyName::DeltaL);
     settings.deadlines.best_effort =
-        Some(Server { share: Share::from_percent(10), period: ms(100) });
+        Some(BestEffortServer { share: Share::from_percent(10), period: ms(100) });
     // With the server there is no slack: 50 of 100 ms, 40 of 100 and 10 of 100.
     let contracts = [stream(100, 50), stream(100, 40), Contract::BEST_EFFORT];
     let mut line = Timeline::new(settings, &contracts);
@@ -229,7 +233,7 @@ fn a_server_keeps_best_effort_from_starving() {
     line.submit(2, read(10));
     assert_eq!(serve_all(&mut line).len(), 3);
     assert_eq!(line.now.as_nanos(), ms(100).as_nanos());
-    assert_eq!(line.engine.kept(VolumeId(1)).expect("a stream").missed, 0);
+    assert_eq!(line.engine.deadline_stats(VolumeId(1)).expect("a stream").missed, 0);
 }
 
 #[test]
@@ -268,7 +272,7 @@ fn a_request_in_pieces_gives_way_to_an_earlier_deadline_between_two() {
         Settings { execution: Execution::Preemptible(how), ..settings(PolicyName::DeltaStar) };
     let task =
         Task::new(ms(100), DiskTime::from_millis(40), DiskTime::from_millis(4)).expect("a task");
-    let long = Contract::stream(Stream { task, block: Sectors(40), range: None });
+    let long = Contract::stream(StreamContract { task, block: Sectors(40), range: None });
     // Beside whole requests of 40 ms nobody could have a period of 10.
     let mut line = Timeline::new(settings, &[long, stream(10, 3)]);
     line.submit(0, read(40));

@@ -13,8 +13,8 @@ use common::{limit, ms, percent, reserve};
 use proptest::prelude::*;
 use spindle_engine::limits::PREEMPTIONS_MAX;
 use spindle_engine::{
-    Action, Approach, Command, Deadlines, Engine, Event, Execution, Jit, Outcome, PolicyName,
-    Preemptible, Priority, Purpose, Request, RequestId, SeekSplit, Server, Settings, VolumeId,
+    Action, Approach, BestEffortServer, Command, Deadlines, Engine, Event, Execution, Jit, Outcome,
+    PolicyName, Preemptible, Priority, Purpose, Request, RequestId, SeekSplit, Settings, VolumeId,
     expected_wait,
 };
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
@@ -70,9 +70,9 @@ fn settings() -> impl Strategy<Value = Settings> {
     );
     let execution = prop_oneof![1 => whole, 6 => preemptible];
     (policy, execution).prop_map(|(policy, execution)| {
-        let cut = execution.preemptible().is_some() || !policy.keeps_deadlines();
+        let cut = execution.preemptible().is_some() || !policy.has_deadlines();
         // Under deadlines somebody has to see to it that best effort does not starve.
-        let best_effort = Some(Server { share: percent(30), period: ms(1_000) });
+        let best_effort = Some(BestEffortServer { share: percent(30), period: ms(1_000) });
         Settings {
             policy,
             execution: if cut { execution } else { Execution::Whole { split: None } },
@@ -87,7 +87,7 @@ fn engine(settings: Settings) -> Engine {
     for contract in [reserve(40), reserve(20), limit(30)] {
         engine.add_volume(contract, Instant::ZERO).expect("it fits");
     }
-    engine.prioritise(VolumeId(2), Priority::High);
+    engine.set_priority(VolumeId(2), Priority::High);
     engine
 }
 
@@ -285,7 +285,7 @@ fn somebody_of_a_higher_class_goes_before_the_rest_of_a_request_and_it_resumes_w
     assert!(run.requests[&long].1.done < Sectors(400));
     run.run_until(run.now + ms(500));
     assert_eq!(run.requests[&long].1.done, Sectors(400));
-    assert_eq!(run.engine.executed().expect("it is on").preempted, 1);
+    assert_eq!(run.engine.preemption_stats().expect("it is on").preemptions, 1);
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn the_same_waits_for_the_whole_request_where_execution_is_whole() {
     run.run_until(run.now + ms(500));
     let (long, short) = (&run.requests[&long].1, &run.requests[&short].1);
     assert_eq!((long.done, short.done), (Sectors(400), Sectors(8)));
-    assert_eq!(run.engine.executed(), None);
+    assert_eq!(run.engine.preemption_stats(), None);
 }
 
 /// Two requests cannot preempt each other for ever: whoever was put off [`PREEMPTIONS_MAX`] times since it last made
@@ -314,7 +314,7 @@ fn a_request_makes_headway_whatever_arrives_whenever_it_sets_out() {
         // As soon as the disk turns to the long one (it idles for it, or moves the arm for it), a short one arrives.
         run.drain();
         let turned = run.serving.as_ref().is_some_and(|(command, _)| command.request == long);
-        if turned || run.engine.idles_until().is_some() {
+        if turned || run.engine.rotational_wait_until().is_some() {
             let place = if short.is_multiple_of(2) { 190_000 } else { 1_000 };
             run.submit(arrival(2, read(place, 1)));
             (short, since) = (short + 1, since + 1);
@@ -347,8 +347,8 @@ fn predictions_that_do_not_come_true_switch_just_in_time_seeks_off() {
         run.submit(arrival(0, read(place % 199_000, 8)));
         run.run_until(run.now + ms(200));
     }
-    let executed = run.engine.executed().expect("it is on");
-    assert!(!executed.trusted && executed.distrusted > 0, "{executed:?}");
+    let executed = run.engine.preemption_stats().expect("it is on");
+    assert!(!executed.jit_enabled && executed.jit_disabled_count > 0, "{executed:?}");
     assert_eq!(run.answered, 300);
 }
 
@@ -361,9 +361,9 @@ fn a_foretold_disk_is_hit_just_in_time() {
         run.submit(arrival(0, read(place % 199_000, 8)));
         run.run_until(run.now + ms(200));
     }
-    let executed = run.engine.executed().expect("it is on");
-    assert!(executed.trusted && executed.timed > 200, "{executed:?}");
-    assert!(executed.missed * 50 <= executed.timed, "{executed:?}");
+    let executed = run.engine.preemption_stats().expect("it is on");
+    assert!(executed.jit_enabled && executed.jit_transfers > 200, "{executed:?}");
+    assert!(executed.missed * 50 <= executed.jit_transfers, "{executed:?}");
 }
 
 /// Each part of a split movement was split again: 23 seeks for one chunk.

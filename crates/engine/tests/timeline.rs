@@ -49,7 +49,7 @@ fn a_failed_piece_fails_its_request_and_nobody_elses() {
     let other = line.issued();
     line.after(ms(5)).complete(&other, Outcome::Done);
     assert_eq!(line.replied().outcome, Outcome::Done);
-    let account = line.engine.account(VolumeId(0));
+    let account = line.engine.usage(VolumeId(0));
     assert_eq!((account.requests, account.failures, account.sectors), (2, 1, Sectors(8)));
 }
 
@@ -218,7 +218,7 @@ fn the_disk_waits_a_moment_for_a_quick_client_in_a_run_and_charges_it_for_that()
     assert_eq!(before - after, DiskTime::from_micros(50));
     assert_eq!(line.serve(ms(1)), VolumeId(0));
     assert_eq!(line.had(0) - had, DiskTime::from_micros(1_100));
-    assert_eq!(line.engine.account(VolumeId(0)).lingered, DiskTime::from_micros(100));
+    assert_eq!(line.engine.usage(VolumeId(0)).anticipation, DiskTime::from_micros(100));
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn who_was_waited_for_in_vain_is_not_waited_for_again() {
     let wakeup = line.engine.next_wakeup().expect("it waits");
     line.now = wakeup;
     assert_eq!(line.serve(ms(10)), VolumeId(1), "others go on");
-    assert_eq!(line.engine.account(VolumeId(0)).lingered, DiskTime::from_millis(2));
+    assert_eq!(line.engine.usage(VolumeId(0)).anticipation, DiskTime::from_millis(2));
     line.submit(0, block(5));
     while line.serve(ms(10)) != VolumeId(0) {}
     assert!(matches!(line.poll(), Some(Action::Issue(command)) if command.volume == VolumeId(1)));
@@ -250,7 +250,7 @@ fn a_contract_that_does_not_fit_is_refused_and_one_that_does_takes_effect() {
     line.engine.admits(VolumeId(1), reserve(40)).expect("20 and what is left");
     let (volume, contract) = (VolumeId(1), reserve(40));
     line.engine.handle(Event::ContractChanged { volume, contract }, line.now);
-    assert_eq!(line.engine.admission().left(), percent(0));
+    assert_eq!(line.engine.admission().available(), percent(0));
     line.quiet();
 }
 
@@ -358,7 +358,7 @@ fn the_way_back_of_an_interrupted_run_is_paid_by_all_who_share() {
 
 fn throughput() -> Settings {
     let nominal = DiskTime::from_millis(10);
-    Settings { policy: PolicyName::Throughput, nominal, ..Settings::default() }
+    Settings { policy: PolicyName::Throughput, nominal_cost: nominal, ..Settings::default() }
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn a_limit_under_throughput_is_a_rate_too() {
 #[test]
 fn who_goes_before_its_turn_pays_its_own_way_and_all_pay_the_way_back_of_whom_it_broke_in_on() {
     let mut line = Timeline::new(utilization(), &[reserve(50), reserve(30), limit(20)]);
-    line.engine.prioritise(VolumeId(2), Priority::High);
+    line.engine.set_priority(VolumeId(2), Priority::High);
     for number in 0..2_000 {
         line.submit(0, block(number));
     }
@@ -435,9 +435,9 @@ fn who_goes_before_its_turn_pays_its_own_way_and_all_pay_the_way_back_of_whom_it
 fn a_volume_may_change_its_class_while_its_requests_wait() {
     let mut line = Timeline::new(fcfs(), &[limit(100), limit(100)]);
     line.submit(0, block(1));
-    line.engine.prioritise(VolumeId(1), Priority::High);
+    line.engine.set_priority(VolumeId(1), Priority::High);
     line.submit(1, block(2));
-    line.engine.prioritise(VolumeId(1), Priority::Normal);
+    line.engine.set_priority(VolumeId(1), Priority::Normal);
     line.submit(0, block(3));
     line.submit(1, block(4));
     let order: Vec<u32> = (0..4).map(|_| line.serve(ms(1)).0).collect();

@@ -4,7 +4,8 @@ mod common;
 
 use common::abstract_disk::{Dice, Load, first_miss, task};
 use spindle_engine::stream::{
-    Asked, Booking, CounterOffers, Span, Task, TaskId, TaskSet, Timetable, Violation, all_or_none,
+    Booking, CounterOffers, RequestedStream, Span, Task, TaskId, TaskSet, Timetable, Violation,
+    book_all,
 };
 use units::{Bytes, DiskTime, Duration, Instant};
 
@@ -54,10 +55,10 @@ fn who_takes_over_from_another_is_looked_at_together_with_them() {
         table.insert(booking(id, task, span));
     }
     for stretch in [span(0, HANDOVER), span(HANDOVER, 400)] {
-        assert_eq!(table.during(stretch).check(), Ok(()), "each of the times fits");
+        assert_eq!(table.tasks_during(stretch).check(), Ok(()), "each of the times fits");
     }
     let late = table.remove(TaskId(1)).expect("it was booked");
-    let refused = table.verdict(late.task, late.span).expect_err("but not the change");
+    let refused = table.check_with(late.task, late.span).expect_err("but not the change");
     assert!(matches!(refused.1, Violation::Blocked { .. }), "{refused:?}");
     // And rightly: the one with the longest command begins 1 ns before the others of the same interval.
     let offsets = everybody.iter().map(|(id, _)| match id.0 {
@@ -96,7 +97,7 @@ fn generated_handover(dice: &mut Dice) -> Option<Timetable> {
             let task = task(periods[place], costs[place], longest.min(costs[place]));
             table.insert(booking(id, task, spans[place]));
         }
-        let halves = [&spans[0], &spans[1]].map(|half| table.during(*half).check());
+        let halves = [&spans[0], &spans[1]].map(|half| table.tasks_during(*half).check());
         halves.iter().all(Result::is_ok).then_some(table)
     };
     let mut costs = [1, 1, 1, command];
@@ -157,8 +158,9 @@ fn a_recording_may_follow_on_another_though_there_is_no_room_for_both() {
     table.insert(booking(0, task(100, 60, 20), span(0, 10_000)));
     table.insert(booking(1, task(150, 45, 20), span(0, 20_000)));
     let next = task(100, 60, 20);
-    assert_eq!(table.verdict(next, span(10_000, 20_000)), Ok(()));
-    let (stretch, violation) = table.verdict(next, span(9_999, 20_000)).expect_err("1 ns too soon");
+    assert_eq!(table.check_with(next, span(10_000, 20_000)), Ok(()));
+    let (stretch, violation) =
+        table.check_with(next, span(9_999, 20_000)).expect_err("1 ns too soon");
     assert_eq!(stretch, span(9_999, 10_000));
     assert!(matches!(violation, Violation::Utilization { .. }));
 }
@@ -179,7 +181,7 @@ fn generated(dice: &mut Dice) -> (Timetable, u64) {
             2 => span(dice.between(0, 100), dice.between(101, 200)),
             _ => span(0, 200),
         };
-        match table.verdict(task, span) {
+        match table.check_with(task, span) {
             Ok(()) => table.insert(booking(id, task, span)),
             Err(_) => refused += 1,
         }
@@ -223,12 +225,12 @@ fn a_stream_over_two_disks_is_booked_on_both_or_on_none() {
     let before = (one.clone(), other.clone());
     let part = booking(8, task(100, 50, 10), Span::ALWAYS);
     let (place, stretch, violation) =
-        all_or_none(&mut [(&mut one, part), (&mut other, part)]).expect_err("the second is full");
+        book_all(&mut [(&mut one, part), (&mut other, part)]).expect_err("the second is full");
     assert_eq!((place, stretch), (1, Span::ALWAYS));
     assert!(matches!(violation, Violation::Utilization { over_ppb: 100_000_000, .. }));
     assert_eq!((&one, &other), (&before.0, &before.1), "neither has changed");
     let less = booking(8, task(100, 40, 10), Span::ALWAYS);
-    all_or_none(&mut [(&mut one, part), (&mut other, less)]).expect("now both have room");
+    book_all(&mut [(&mut one, part), (&mut other, less)]).expect("now both have room");
     assert_eq!(other.slack(Instant::ZERO), DiskTime::ZERO, "and the second is full");
 }
 
@@ -238,7 +240,7 @@ fn the_slack_is_that_of_the_set_where_nothing_changes() {
     for (id, (task, _)) in (0..).zip(&handover()[2..]) {
         table.insert(booking(id, *task, Span::ALWAYS));
     }
-    assert_eq!(table.slack(Instant::from_nanos(5)), table.during(Span::ALWAYS).slack());
+    assert_eq!(table.slack(Instant::from_nanos(5)), table.tasks_during(Span::ALWAYS).slack());
     assert_eq!(table.next_change(Instant::ZERO), None);
 }
 
@@ -248,22 +250,22 @@ fn what_is_offered_for_a_time_fits_all_of_it() {
     let mut table = Timetable::default();
     let busy = task(ms(100), ms(50), ms(10));
     table.insert(booking(0, busy, span(ms(60_000), ms(120_000))));
-    let asked = Asked { bandwidth: Bytes(40_000_000), block: Bytes(1_000_000) };
+    let asked = RequestedStream { bandwidth: Bytes(40_000_000), block: Bytes(1_000_000) };
     let stream = |asked| stream(asked, Bytes(250_000));
     let candidate = stream(asked).expect("a task");
-    assert_eq!(table.verdict(candidate, span(0, ms(60_000))), Ok(()), "before, it fits");
+    assert_eq!(table.check_with(candidate, span(0, ms(60_000))), Ok(()), "before, it fits");
     let over = span(0, ms(120_000));
-    let (stretch, _) = table.verdict(candidate, over).expect_err("not beside the other");
+    let (stretch, _) = table.check_with(candidate, over).expect_err("not beside the other");
     assert_eq!(stretch, span(ms(60_000), ms(120_000)));
     let offers = table.counter_offers(over, asked, stream);
     let bandwidth = offers.bandwidth.expect("half of the disk is left");
     assert_eq!(bandwidth, Bytes(25_000_000), "20 ms a block of 1 MB");
-    let less = stream(Asked { bandwidth, ..asked }).expect("a task");
-    assert_eq!(table.verdict(less, over), Ok(()));
+    let less = stream(RequestedStream { bandwidth, ..asked }).expect("a task");
+    assert_eq!(table.check_with(less, over), Ok(()));
 }
 
 /// A stream on a disk that takes 10 ms to get there and 10 ms a MB.
-fn stream(asked: Asked, command: Bytes) -> Option<Task> {
+fn stream(asked: RequestedStream, command: Bytes) -> Option<Task> {
     let bytes = i64::try_from(asked.block.0).expect("small");
     let period = u128::from(asked.block.0) * 1_000_000_000 / u128::from(asked.bandwidth.0);
     let longest =
@@ -285,31 +287,31 @@ fn what_is_offered_fits_and_no_more_does() {
         for id in 0..u32::try_from(dice.between(1, 30)).expect("small") {
             let block = Bytes(1 << dice.between(16, 21));
             let bandwidth = Bytes(dice.between(200_000, 8_000_000));
-            if let Some(task) = stream(Asked { bandwidth, block }) {
+            if let Some(task) = stream(RequestedStream { bandwidth, block }) {
                 let _ = set.admit(TaskId(id), task);
             }
         }
         let block = Bytes(1 << dice.between(16, 24));
-        let asked = Asked { bandwidth: Bytes(dice.between(200_000, 80_000_000)), block };
-        if stream(asked).is_some_and(|task| set.verdict(task).is_ok()) {
+        let asked = RequestedStream { bandwidth: Bytes(dice.between(200_000, 80_000_000)), block };
+        if stream(asked).is_some_and(|task| set.check_with(task).is_ok()) {
             continue;
         }
         let offers = CounterOffers::find(&set, asked, stream);
-        let fits = |asked| stream(asked).is_some_and(|task| set.verdict(task).is_ok());
+        let fits = |asked| stream(asked).is_some_and(|task| set.check_with(task).is_ok());
         if let Some(block) = offers.block {
             blocks += 1;
-            assert!(block < asked.block && fits(Asked { block, ..asked }), "seed {seed}");
-            assert!(!fits(Asked { block: Bytes(block.0 * 2), ..asked }), "seed {seed}");
+            assert!(block < asked.block && fits(RequestedStream { block, ..asked }), "seed {seed}");
+            assert!(!fits(RequestedStream { block: Bytes(block.0 * 2), ..asked }), "seed {seed}");
         }
         if let Some(bandwidth) = offers.bandwidth {
             bandwidths += 1;
             assert!(
-                bandwidth < asked.bandwidth && fits(Asked { bandwidth, ..asked }),
+                bandwidth < asked.bandwidth && fits(RequestedStream { bandwidth, ..asked }),
                 "seed {seed}"
             );
             let more = Bytes(bandwidth.0 + 1 + bandwidth.0 / 1_000);
             assert!(
-                !fits(Asked { bandwidth: more, ..asked }),
+                !fits(RequestedStream { bandwidth: more, ..asked }),
                 "seed {seed}: {more:?} would fit too"
             );
         }

@@ -9,7 +9,7 @@ use core::fmt;
 use engine::stream::Task;
 use engine::{
     Action, Command, CommandId, Contract, Event, Outcome, Priority, Purpose, Reply, Request,
-    RequestId, Stream, VolumeId, Weight,
+    RequestId, StreamContract, VolumeId, Weight,
 };
 use units::{DiskTime, Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
@@ -109,7 +109,7 @@ mod kind {
 
 fields! {
     Contract { reserve, limit, weight, stream }
-    Stream { task, block, range }
+    StreamContract { task, block, range }
 }
 
 choices! {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use drive_profile::{Band, CommandOverheads, Extremes, HeadOrder, Profile, SeekTable, Skew};
-use engine::stream::Range;
+use engine::stream::SlackRange;
 use engine::{
     Approach, CommandBound, Deadlines, DriveTable, Engine, Estimates, EstimatorName, Execution,
-    Jit, PolicyName, Preemptible, SeekSplit, Server, Settings,
+    Jit, PolicyName, Preemptible, SeekSplit, BestEffortServer, Settings,
 };
 use units::Instant;
 
@@ -36,11 +36,11 @@ pub struct Header {
 
 fields! {
     Header { program, disk, config, settings, profile, started_at }
-    Settings { policy, depth, period, batch, linger, estimates, unreserved, nominal, command_max, execution, deadlines }
+    Settings { policy, depth, period, batch, linger, estimates, headroom, nominal_cost, command_max, execution, deadlines }
     Deadlines { worst, preemption, slack_range, best_effort }
-    Server { share, period }
+    BestEffortServer { share, period }
     CommandBound { positioning, sector }
-    Estimates { sequential, random, by, table }
+    Estimates { sequential, random, estimator, table }
     DriveTable { positioning, zones, hit, bus_sector }
     Preemptible { chunk, jit, seek_split, free_prefetch, preempt_writes }
     Jit { offset, approach }
@@ -63,7 +63,7 @@ choices! {
         PolicyName::DeltaL, PolicyName::DeltaStar,
     }
     EstimatorName as "an estimator" { EstimatorName::Constants, EstimatorName::Profile, EstimatorName::Learned }
-    Range as "a range of intervals" { Range::All, Range::Paper }
+    SlackRange as "a range of intervals" { SlackRange::All, SlackRange::Published }
     Approach as "an approach" { Approach::InTime, Approach::Ahead }
     HeadOrder as "an order of heads" { HeadOrder::Up, HeadOrder::UpOnEven, HeadOrder::DownOnEven }
 }

@@ -119,9 +119,9 @@ impl RecordedEngine {
     }
 
     /// As [`Engine::prioritise`].
-    pub fn prioritise(&mut self, volume: VolumeId, priority: Priority, now: Instant) {
+    pub fn set_priority(&mut self, volume: VolumeId, priority: Priority, now: Instant) {
         self.note(now, |_| Entry::Input(Input::SetPriority { volume, priority }));
-        self.engine.prioritise(volume, priority);
+        self.engine.set_priority(volume, priority);
     }
 
     /// As [`Engine::balance`].

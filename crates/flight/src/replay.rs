@@ -189,7 +189,7 @@ fn tell(
         }
         Input::SetPriority { volume, priority } => {
             preconditions.there(volume)?;
-            engine.prioritise(volume, priority);
+            engine.set_priority(volume, priority);
         }
         Input::Balance { volume } => {
             preconditions.there(volume)?;

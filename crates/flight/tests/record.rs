@@ -74,8 +74,8 @@ fn serve(disk: &str, seed: u64, turns: u64) -> Vec<u8> {
     for percent in [40, 10, 0] {
         engine.add_volume(reserve(percent), now).expect("it fits");
     }
-    if !header.settings.policy.keeps_deadlines() {
-        engine.prioritise(VolumeId(2), Priority::High, now);
+    if !header.settings.policy.has_deadlines() {
+        engine.set_priority(VolumeId(2), Priority::High, now);
     }
     let mut open: Vec<Option<VolumeId>> = Vec::new();
     for turn in 0..turns {

@@ -126,7 +126,7 @@ pub(crate) fn run(args: &Recorder, json: bool) -> anyhow::Result<ExitStatus> {
 fn under(plan: &mut Plan, policy: Option<PolicyName>) {
     let Some(policy) = policy else { return };
     plan.disks[0].policy = policy;
-    if policy.keeps_deadlines() {
+    if policy.has_deadlines() {
         return;
     }
     plan.disks[0].best_effort = None;

@@ -3,7 +3,7 @@
 //! (RTAS 2000). Exit code 1 if a policy that never misses has missed.
 
 use engine::PolicyName;
-use engine::stream::Range;
+use engine::stream::SlackRange;
 use spindle_sim::search::{self, SearchParameters, SearchResult};
 use units::Duration;
 
@@ -22,7 +22,7 @@ fn main() {
         sum.streams += found.streams;
         sum.kept.met += found.kept.met;
         sum.kept.missed += found.kept.missed;
-        sum.kept.lateness_max = sum.kept.lateness_max.max(found.kept.lateness_max);
+        sum.kept.max_lateness = sum.kept.max_lateness.max(found.kept.max_lateness);
         sum.best_effort += found.best_effort;
         sum.latency += found.latency;
         if found.kept.missed > 0 {
@@ -37,11 +37,11 @@ fn main() {
         sum.streams,
         sum.kept.met,
         sum.kept.missed,
-        sum.kept.lateness_max,
+        sum.kept.max_lateness,
         sum.best_effort,
         mean.unwrap_or_default(),
     );
-    let never = parameters.policy.never_misses() && parameters.range == Range::All;
+    let never = parameters.policy.guarantees_deadlines() && parameters.range == SlackRange::All;
     if let Some(seed) = first {
         let command =
             format!("cargo run --release -p spindle-sim --example deadlines -- {name} {seed} 1");
@@ -53,9 +53,9 @@ fn main() {
 fn read(arguments: &[String]) -> Option<(&str, SearchParameters, u64, u64)> {
     let [name, from, count] = arguments else { return None };
     let parameters = match name.as_str() {
-        "paper" => SearchParameters { policy: PolicyName::DeltaL, range: Range::Paper },
-        name => SearchParameters { policy: name.parse().ok()?, range: Range::All },
+        "paper" => SearchParameters { policy: PolicyName::DeltaL, range: SlackRange::Published },
+        name => SearchParameters { policy: name.parse().ok()?, range: SlackRange::All },
     };
-    parameters.policy.keeps_deadlines().then_some(())?;
+    parameters.policy.has_deadlines().then_some(())?;
     Some((name, parameters, from.parse().ok()?, count.parse().ok()?))
 }

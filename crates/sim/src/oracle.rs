@@ -15,8 +15,8 @@
 
 use std::collections::BTreeMap;
 
-use engine::stream::Range;
-use engine::{Command, Contract, Engine, Kept, PolicyName, Purpose, Settings, VolumeId};
+use engine::stream::SlackRange;
+use engine::{Command, Contract, DeadlineStats, Engine, PolicyName, Purpose, Settings, VolumeId};
 use serde::Serialize;
 use units::{DiskTime, Duration, Extent, Instant, Lba, Op, Operation, Share};
 
@@ -182,7 +182,7 @@ impl ReserveOracle {
         terms: ReserveTerms<'_>,
     ) {
         let ReserveTerms { settings, longest, now, .. } = terms;
-        let received = engine.account(volume).disk_time;
+        let received = engine.usage(volume).disk_time;
         if !backlogged || self.reserve.is_none() {
             self.since = None;
             return;
@@ -249,15 +249,20 @@ const BURST_MAX: Duration = Duration::from_secs(86_400);
 
 /// Whether no block of an admitted stream may be late here.
 pub(crate) fn never_misses(settings: &Settings) -> bool {
-    settings.policy.never_misses() && settings.deadlines.slack_range == Range::All
+    settings.policy.guarantees_deadlines() && settings.deadlines.slack_range == SlackRange::All
 }
 
 /// Checks that no block of `volume`'s stream was late.
-pub(crate) fn assert_deadlines_kept(kept: Kept, settings: &Settings, volume: &str, now: Instant) {
+pub(crate) fn assert_deadlines_kept(
+    kept: DeadlineStats,
+    settings: &Settings,
+    volume: &str,
+    now: Instant,
+) {
     assert!(
         kept.missed == 0 || !never_misses(settings),
         "at {now}: a block of {volume} was late by {} under {}",
-        kept.lateness_max,
+        kept.max_lateness,
         settings.policy,
     );
 }
@@ -274,7 +279,7 @@ pub(crate) fn assert_idle_is_justified(
         return;
     }
     let wakeup = engine.next_wakeup();
-    if settings.policy.keeps_deadlines() {
+    if settings.policy.has_deadlines() {
         // Best effort that fits into no slack waits for the next release, if there is one.
         assert!(wakeup.is_none_or(|until| until > now), "at {now}: the engine waits for the past");
         return;
@@ -285,8 +290,8 @@ pub(crate) fn assert_idle_is_justified(
     );
     let until = wakeup.expect("just asserted");
     assert!(until > now, "at {now}: the engine waits for the past");
-    if engine.idles_until() == Some(until) {
-        let longest = now + engine.turn() * 2;
+    if engine.rotational_wait_until() == Some(until) {
+        let longest = now + engine.rotation_period() * 2;
         assert!(until <= longest, "at {now}: it idles until {until}, longer than two revolutions");
         return;
     }

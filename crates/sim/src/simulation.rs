@@ -4,8 +4,8 @@ use config::{Plan, Workload};
 use drive::{AnyDevice, Tag};
 use engine::limits::REQUESTS_MAX;
 use engine::{
-    Action, Agenda, Command, Contract, Declared, Engine, Event, Outcome, Priority, Reply, Request,
-    SEQUENTIAL_WITHIN, Settings, VolumeId,
+    Action, Command, Contract, ContractSchedule, Engine, Event, Outcome, Priority, RateContract,
+    Reply, Request, SEQUENTIAL_WITHIN, Settings, VolumeId,
 };
 use stats::{
     DeadlinesReport, DeclaredReport, DiskReport, ExecutionReport, Latency, Runs, SCHEMA,
@@ -50,7 +50,7 @@ struct Disk {
     settings: Settings,
     engine: Engine,
     /// Streams that begin and end.
-    agenda: Agenda,
+    agenda: ContractSchedule,
     device: AnyDevice,
     /// The commands in the drive, with the time of their dispatch.
     running: Vec<(Command, Instant)>,
@@ -79,7 +79,7 @@ struct Volume {
     /// The absolute error of the estimates of its requests.
     error: Latency,
     runs: Runs,
-    declared: Option<Declared>,
+    declared: Option<RateContract>,
     bytes: Bytes,
     /// Requests in the engine.
     in_flight: u32,
@@ -252,7 +252,7 @@ impl Simulation {
         let volume = &self.volumes[volume.0];
         let engine = &mut self.disks[volume.disk].engine;
         let balance = engine.balance(volume.id, self.now).unwrap_or_default();
-        let account = engine.account(volume.id);
+        let account = engine.usage(volume.id);
         VolumeView { disk_time: account.disk_time, requests: account.requests, balance }
     }
 
@@ -262,8 +262,8 @@ impl Simulation {
     }
 
     /// The statistics of preemptible execution on a disk of the plan, if it is enabled.
-    pub fn executed(&self, disk: config::DiskIndex) -> Option<engine::Executed> {
-        self.disks[disk.0].engine.executed()
+    pub fn executed(&self, disk: config::DiskIndex) -> Option<engine::PreemptionStats> {
+        self.disks[disk.0].engine.preemption_stats()
     }
 
     /// The report of the run so far.
@@ -274,13 +274,13 @@ impl Simulation {
             name: disk.name.clone(),
             busy_share: disk.engine.busy().as_secs_f64() / seconds,
             bytes_per_s: disk.bytes.0 as f64 / seconds,
-            execution: disk.engine.executed().map(ExecutionReport::from),
+            execution: disk.engine.preemption_stats().map(ExecutionReport::from),
             estimate_error_ms: disk.error.error(),
         });
         let volumes = self.volumes.iter().map(|volume| {
             let engine = &self.disks[volume.disk].engine;
-            let (contract, account) = (engine.contract(volume.id), engine.account(volume.id));
-            let kept = engine.kept(volume.id);
+            let (contract, account) = (engine.contract(volume.id), engine.usage(volume.id));
+            let kept = engine.deadline_stats(volume.id);
             VolumeReport {
                 name: volume.name.clone(),
                 reserve: contract.reserve.as_f64(),
@@ -320,14 +320,14 @@ impl Simulation {
     /// The number of blocks that met their deadline, under a policy that never misses one.
     fn deadlines_met(&self, volume: &Volume) -> u64 {
         let disk = &self.disks[volume.disk];
-        let kept = disk.engine.kept(volume.id).filter(|_| never_misses(&disk.settings));
+        let kept = disk.engine.deadline_stats(volume.id).filter(|_| never_misses(&disk.settings));
         kept.map_or(0, |kept| kept.met)
     }
 
     fn next_at(&self) -> Option<Instant> {
         let mut next = self.events.next_at();
         for disk in &self.disks {
-            let agenda = disk.agenda.next_at();
+            let agenda = disk.agenda.next_change();
             for at in [disk.device.next_completion(), disk.engine.next_wakeup(), agenda] {
                 next = at.map(|at| next.map_or(at, |next| next.min(at))).or(next);
             }
@@ -445,7 +445,7 @@ impl Simulation {
             volume.error.record(off);
             disk.error.record(off);
         }
-        if let Some(kept) = disk.engine.kept(volume.id) {
+        if let Some(kept) = disk.engine.deadline_stats(volume.id) {
             assert_deadlines_kept(kept, &disk.settings, &volume.name, self.now);
         }
         load.in_flight -= 1;
@@ -484,7 +484,7 @@ impl Disk {
     fn add_volume(&mut self, volume: &config::Volume) -> VolumeId {
         let none = Contract { stream: None, ..volume.contract };
         let id = self.engine.add_volume(none, Instant::ZERO).expect("the plan's reserves fit");
-        let contract = self.agenda.book(id, volume.contract, volume.span(), Instant::ZERO);
+        let contract = self.agenda.schedule(id, volume.contract, volume.span(), Instant::ZERO);
         if contract != none {
             self.engine.handle(Event::ContractChanged { volume: id, contract }, Instant::ZERO);
         }
@@ -493,7 +493,7 @@ impl Disk {
 
     /// Begins and ends the streams that are due.
     fn apply_scheduled_contracts(&mut self, now: Instant) {
-        while let Some((volume, stream)) = self.agenda.take(now) {
+        while let Some((volume, stream)) = self.agenda.take_due(now) {
             let contract = Contract { stream, ..self.engine.contract(volume) };
             self.engine.handle(Event::ContractChanged { volume, contract }, now);
         }
@@ -505,7 +505,7 @@ impl Disk {
             name: disk.name.clone(),
             settings,
             engine: disk.engine(Instant::ZERO),
-            agenda: Agenda::default(),
+            agenda: ContractSchedule::default(),
             device: AnyDevice::new(disk.drive.model.clone()).with_seed(seed),
             running: Vec::new(),
             data: DataOracle::default(),
@@ -524,7 +524,7 @@ impl Volume {
     fn new(volume: &config::Volume, disks: &mut [Disk]) -> Self {
         let disk = volume.disk.0;
         let id = disks[disk].add_volume(volume);
-        disks[disk].engine.prioritise(id, volume.priority);
+        disks[disk].engine.set_priority(id, volume.priority);
         disks[disk].limited |= volume.contract.limit < Share::ALL;
         let disk_id = DiskId(u32::try_from(disk).expect("disks are few"));
         let map = VolumeMap::new(DiskExtent { disk: disk_id, extent: volume.place });

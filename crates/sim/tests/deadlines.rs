@@ -1,14 +1,14 @@
 //! A sample of the search for missed deadlines that `make soak` runs over a million cases.
 
 use engine::PolicyName;
-use engine::stream::Range;
+use engine::stream::SlackRange;
 use spindle_sim::search::{self, SearchParameters, SearchResult};
 
-fn all(policy: PolicyName, range: Range, seeds: core::ops::Range<u64>) -> (SearchResult, u64) {
+fn all(policy: PolicyName, range: SlackRange, seeds: core::ops::Range<u64>) -> (SearchResult, u64) {
     let (mut sum, mut cases) = (SearchResult::default(), 0);
     for seed in seeds {
         let found = search::run(seed, SearchParameters { policy, range });
-        let never = policy.never_misses() && range == Range::All;
+        let never = policy.guarantees_deadlines() && range == SlackRange::All;
         assert!(
             !never || found.kept.missed == 0,
             "{found:?}\nrepeat with: cargo run --release -p spindle-sim --example deadlines -- \
@@ -23,8 +23,8 @@ fn all(policy: PolicyName, range: Range, seeds: core::ops::Range<u64>) -> (Searc
 
 #[test]
 fn no_block_is_late_with_slack_of_every_state_or_of_the_present_one() {
-    let (every, _) = all(PolicyName::DeltaL, Range::All, 0..2_000);
-    let (present, _) = all(PolicyName::DeltaStar, Range::All, 0..2_000);
+    let (every, _) = all(PolicyName::DeltaL, SlackRange::All, 0..2_000);
+    let (present, _) = all(PolicyName::DeltaStar, SlackRange::All, 0..2_000);
     // A search that checked nothing has shown nothing.
     assert!(every.kept.met > 200_000 && present.kept.met > 200_000, "{every:?} {present:?}");
     assert!(every.best_effort > 50_000, "{every:?}");
@@ -38,18 +38,18 @@ fn no_block_is_late_with_slack_of_every_state_or_of_the_present_one() {
 #[test]
 fn seeds_that_once_missed_a_deadline_hold() {
     for seed in [219, 626, 3_334, 7_219, 11_944, 14_675, 24_837, 73_507] {
-        all(PolicyName::DeltaStar, Range::All, seed..seed + 1);
+        all(PolicyName::DeltaStar, SlackRange::All, seed..seed + 1);
     }
 }
 
 #[test]
 fn lst_is_late_beside_long_best_effort_requests() {
-    let (_, cases) = all(PolicyName::Lst, Range::All, 0..300);
+    let (_, cases) = all(PolicyName::Lst, SlackRange::All, 0..300);
     assert!(cases > 10, "{cases} cases");
 }
 
 #[test]
 fn the_range_of_intervals_of_clockwise_is_too_short() {
-    let (_, cases) = all(PolicyName::DeltaL, Range::Paper, 300..2_000);
+    let (_, cases) = all(PolicyName::DeltaL, SlackRange::Published, 300..2_000);
     assert!(cases > 0, "no case");
 }

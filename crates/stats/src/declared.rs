@@ -1,6 +1,6 @@
 //! What a volume declared, what it does, and what its share is worth then (RTAS 2008 §2.4).
 
-use engine::{Declared, Demand};
+use engine::{RateContract, RateRequirement};
 use serde::Serialize;
 use units::Duration;
 
@@ -32,16 +32,18 @@ const REQUESTS_MIN: u64 = 100;
 
 impl DeclaredReport {
     /// Holds what was seen against what was declared.
-    pub fn new(declared: &Declared, seen: &Runs) -> Self {
-        let Demand { interval, run, block } = declared.demand;
+    pub fn new(declared: &RateContract, seen: &Runs) -> Self {
+        let RateRequirement { interval, run, block } = declared.requirement;
         let (run, block) = (run.get(), block.bytes().0);
         let per_second = |interval: Duration| 1.0 / interval.as_secs_f64();
         let known = seen.requests() >= REQUESTS_MIN;
         let iops = per_second(interval);
         let seen_run = seen.mean().filter(|_| known).map(core::num::NonZeroU64::get);
         let seen_block = seen.block().filter(|_| known).map(|block| block.bytes().0);
-        let gives =
-            seen.mean().zip(seen.block()).and_then(|(run, block)| declared.gives(run, block));
+        let gives = seen
+            .mean()
+            .zip(seen.block())
+            .and_then(|(run, block)| declared.achievable_interval(run, block));
         let gives_iops = gives.filter(|_| known).map(per_second);
         let short = gives_iops.filter(|gives| *gives < FITS * iops);
         let warning = short.map(|gives| {
@@ -64,21 +66,21 @@ mod tests {
     use super::*;
 
     /// A disk with 12 ms of way a run and 1 ms a block; 380 a second take 45.13 % of it.
-    fn declared() -> Declared {
+    fn declared() -> RateContract {
         let mechanics = Mechanics {
             seek_max: Duration::from_millis(16),
-            period: Duration::from_millis(8),
+            rotation_period: Duration::from_millis(8),
             overhead: Duration::ZERO,
             hit: Duration::from_micros(100),
             sector: Duration::from_micros(125),
         };
         let run = core::num::NonZeroU64::new(64).expect("some");
         let interval = Duration::from_nanos(2_631_579);
-        let demand = Demand { interval, run, block: Sectors(8) };
+        let demand = RateRequirement { interval, run, block: Sectors(8) };
         let batch = Duration::from_millis(250);
         let share = mechanics.share(demand, batch).expect("it fits");
         assert_eq!(share, Share::from_ppb(451_300_000));
-        Declared { demand, share, mechanics, batch }
+        RateContract { requirement: demand, share, mechanics, batch }
     }
 
     fn seen(requests: u64, run: u64, block: u64) -> Runs {

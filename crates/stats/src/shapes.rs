@@ -1,6 +1,6 @@
 //! The shapes that every command prints alike with `--json`.
 
-use engine::Executed;
+use engine::PreemptionStats;
 use serde::Serialize;
 
 use crate::{DeclaredReport, ErrorMs, LatencyMs};
@@ -48,18 +48,18 @@ pub struct ExecutionReport {
     pub just_in_time: bool,
 }
 
-impl From<Executed> for ExecutionReport {
-    fn from(done: Executed) -> Self {
+impl From<PreemptionStats> for ExecutionReport {
+    fn from(done: PreemptionStats) -> Self {
         Self {
-            timed: done.timed,
+            timed: done.jit_transfers,
             missed: done.missed,
-            split: done.split,
-            seeks: done.seeks,
-            preempted: done.preempted,
+            split: done.split_seeks,
+            seeks: done.seek_commands,
+            preempted: done.preemptions,
             prefetched_bytes: done.prefetched.bytes().0,
-            slack_s: done.slack.as_secs_f64(),
-            distrusted: done.distrusted,
-            just_in_time: done.trusted,
+            slack_s: done.rotational_wait.as_secs_f64(),
+            distrusted: done.jit_disabled_count,
+            just_in_time: done.jit_enabled,
         }
     }
 }
@@ -75,9 +75,9 @@ pub struct DeadlinesReport {
     pub lateness_max_ms: f64,
 }
 
-impl From<engine::Kept> for DeadlinesReport {
-    fn from(kept: engine::Kept) -> Self {
-        let lateness_max_ms = kept.lateness_max.as_millis_f64();
+impl From<engine::DeadlineStats> for DeadlinesReport {
+    fn from(kept: engine::DeadlineStats) -> Self {
+        let lateness_max_ms = kept.max_lateness.as_millis_f64();
         Self { met: kept.met, missed: kept.missed, lateness_max_ms }
     }
 }

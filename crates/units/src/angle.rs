@@ -19,7 +19,7 @@ impl Angle {
     ///
     /// # Panics
     /// If the period is zero: a disk that stands has no angle.
-    pub fn turned(after: Duration, period: Duration) -> Self {
+    pub fn swept(after: Duration, period: Duration) -> Self {
         assert!(period > Duration::ZERO, "a turn takes time");
         let part = u128::from(after.as_nanos() % period.as_nanos()) * u128::from(FULL_REVOLUTION);
         Self(u32::try_from(part / u128::from(period.as_nanos())).expect("a part of a turn"))
@@ -64,7 +64,7 @@ mod tests {
         let period = Duration::from_nanos(8_333_333);
         for target in [1_u32, 77, 1 << 31, u32::MAX] {
             let waited = Angle(target).time(period);
-            let reached = Angle::turned(waited, period);
+            let reached = Angle::swept(waited, period);
             let early = waited < period && reached.0 < target;
             assert!(!early || target - reached.0 < 600, "{target}: {reached:?}");
         }
@@ -74,7 +74,7 @@ mod tests {
     fn angles_wrap() {
         assert_eq!(Angle(3) - Angle(5), Angle(u32::MAX - 1));
         assert_eq!(
-            Angle::turned(Duration::from_millis(15), Duration::from_millis(10)),
+            Angle::swept(Duration::from_millis(15), Duration::from_millis(10)),
             Angle(1 << 31)
         );
     }

@@ -61,7 +61,7 @@ impl Share {
 
     /// How long this share takes to earn `amount`, rounded up; `None` if the share is nothing and the
     /// amount is not. What is owned already takes no time.
-    pub fn time_to_earn(self, amount: DiskTime) -> Option<Duration> {
+    pub fn time_to_accrue(self, amount: DiskTime) -> Option<Duration> {
         let Ok(nanos @ 1..) = u64::try_from(amount.as_nanos()) else { return Some(Duration::ZERO) };
         if self.0 == 0 {
             return None;
@@ -103,12 +103,12 @@ mod tests {
         for ppb in [1, 3, 300_000_000, 999_999_999, WHOLE] {
             for nanos in [1_i64, 300_000, 20_000_000, 1_000_000_000] {
                 let share = Share::from_ppb(ppb);
-                let wall = share.time_to_earn(DiskTime::from_nanos(nanos)).expect("not nothing");
+                let wall = share.time_to_accrue(DiskTime::from_nanos(nanos)).expect("not nothing");
                 assert!(share.of(wall).as_nanos() >= nanos, "{share} {nanos}");
             }
         }
-        assert_eq!(Share::NONE.time_to_earn(DiskTime::from_nanos(1)), None);
-        assert_eq!(Share::NONE.time_to_earn(DiskTime::from_nanos(-1)), Some(Duration::ZERO));
+        assert_eq!(Share::NONE.time_to_accrue(DiskTime::from_nanos(1)), None);
+        assert_eq!(Share::NONE.time_to_accrue(DiskTime::from_nanos(-1)), Some(Duration::ZERO));
     }
 
     #[test]

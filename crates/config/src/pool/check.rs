@@ -57,7 +57,7 @@ pub(crate) fn check<'a>(
     mut pool: Pool,
     names: &mut Names<'a>,
 ) -> Result<Pool, ConfigError> {
-    let keeping = |disk: &Disk| Admission::keeping(disk.unreserved);
+    let keeping = |disk: &Disk| Admission::with_headroom(disk.unreserved);
     let mut admissions: Vec<Admission> = disks.iter().map(keeping).collect();
     for &DiskIndex(index) in &pool.disks {
         let (disk, admission) = (&disks[index], &mut admissions[index]);
@@ -65,7 +65,7 @@ pub(crate) fn check<'a>(
             [("metadata", pool.metadata_contract()), ("reorganise", pool.reorganise_contract(disk))]
         {
             admission.admit(contract).map_err(|_| {
-                let (left, name) = (admission.left(), &disk.name);
+                let (left, name) = (admission.available(), &disk.name);
                 let expected = format!("at most {left} (what is left of disk \"{name}\")");
                 refused(table, key, &expected).for_want_of_room()
             })?;

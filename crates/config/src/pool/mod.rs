@@ -13,7 +13,7 @@ pub(crate) use check::{KEYS, VOLUME_KEYS, check, head};
 pub use check::{layout_text, zone_text};
 pub(crate) use stream::{Spread, task};
 
-use engine::stream::{Asked, Span};
+use engine::stream::{RequestedStream, Span};
 use engine::{Contract, Priority};
 use units::{Bytes, Extent, Lba, Sectors, Share};
 use volume::pool::format::Geometry;
@@ -101,7 +101,7 @@ pub struct Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolStream {
     /// Bytes a second, and bytes a request.
-    pub asked: Asked,
+    pub asked: RequestedStream,
     /// When, from the start of the daemon.
     pub span: Span,
 }
@@ -115,7 +115,7 @@ impl Pool {
     /// What moving blocks has of `disk`. Under a policy that serves deadlines nobody has a limit, and what is above the reserve is best effort.
     pub fn reorganise_contract(&self, disk: &Disk) -> Contract {
         let reserve = Contract::reserve(self.reorganise);
-        if disk.policy.keeps_deadlines() {
+        if disk.policy.has_deadlines() {
             return reserve;
         }
         Contract { limit: self.reorganise, ..reserve }

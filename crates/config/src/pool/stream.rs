@@ -7,7 +7,7 @@
 //! ```
 
 use drive_profile::Profile;
-use engine::stream::{Asked, Task};
+use engine::stream::{RequestedStream, Task};
 use units::{Bytes, Duration, Extent, SECTOR_BYTES, Sectors};
 use volume::pool::limits::BLOCK_SECTORS;
 use volume::pool::{Layout, Zone};
@@ -107,7 +107,7 @@ pub(crate) fn check(
         return Err(thin.refuse("false beside a stream: it keeps no time for placing blocks"));
     }
     let spread = Spread::of(volume).disks();
-    if let Some(disk) = spread.iter().find(|disk| !disks[disk.0].policy.keeps_deadlines()) {
+    if let Some(disk) = spread.iter().find(|disk| !disks[disk.0].policy.has_deadlines()) {
         return Err(knows_no_deadlines(&value, &disks[disk.0]));
     }
     if let Some(range) = fields.value("range") {
@@ -128,19 +128,19 @@ pub(crate) fn part(
     stream: PoolStream,
     spread: &Spread<'_>,
     index: DiskIndex,
-) -> Result<engine::Stream, ConfigError> {
+) -> Result<engine::StreamContract, ConfigError> {
     let Some(task) = task((disk, profile), stream.asked, spread, index) else {
         let value = table.require("stream", "a stream")?;
         return Err(too_seldom(&value.table(KEYS)?, stream.asked));
     };
     let range = Some(spread.reach(disk, index));
-    Ok(engine::Stream { task, block: piece(stream.asked.block), range })
+    Ok(engine::StreamContract { task, block: piece(stream.asked.block), range })
 }
 
 /// What a stream asks of a disk; nothing for one that it cannot have at all.
 pub(crate) fn task(
     (disk, profile): (&Disk, &Profile),
-    asked: Asked,
+    asked: RequestedStream,
     spread: &Spread<'_>,
     index: DiskIndex,
 ) -> Option<Task> {

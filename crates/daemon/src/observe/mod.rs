@@ -21,7 +21,7 @@ mod watchers;
 use std::sync::Arc;
 
 use backend::Parts;
-use engine::{Command, CommandId, Engine, Rest, VolumeId};
+use engine::{Command, CommandId, Engine, IdleReason, VolumeId};
 use nbd::ExportId;
 use units::{Duration, Instant, Operation};
 
@@ -90,7 +90,7 @@ pub(crate) struct Observer {
     open: Vec<Option<Open>>,
     running: Vec<Running>,
     /// Why nothing is running.
-    rest: Option<Rest>,
+    rest: Option<IdleReason>,
     /// Since when that is so, or the commands are running that are.
     since: Instant,
     /// Time in which the disk idled for nobody though there was work.
@@ -204,8 +204,8 @@ impl Observer {
             return;
         }
         self.close(now);
-        self.rest = engine.rests();
-        if let Some(Rest::Turns { request, .. }) = self.rest {
+        self.rest = engine.idle_reason();
+        if let Some(IdleReason::RotationalWait { request, .. }) = self.rest {
             let withheld = self.withheld;
             if let Some(open) = self.opened(request.0) {
                 open.waited(withheld, now);
@@ -285,9 +285,11 @@ impl Observer {
             return self.history.served((from, now), volumes);
         }
         match self.rest {
-            Some(Rest::Withheld) => self.withheld += time,
-            Some(Rest::Lingers(volume)) => self.history.served((from, now), [volume].into_iter()),
-            Some(Rest::Turns { request, volume }) => {
+            Some(IdleReason::Ineligible) => self.withheld += time,
+            Some(IdleReason::Anticipation(volume)) => {
+                self.history.served((from, now), [volume].into_iter())
+            }
+            Some(IdleReason::RotationalWait { request, volume }) => {
                 self.history.served((from, now), [volume].into_iter());
                 let withheld = self.withheld;
                 if let Some(open) = self.opened(request.0) {

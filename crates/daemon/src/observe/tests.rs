@@ -60,7 +60,7 @@ impl World {
         let limit = Share::from_percent(limit);
         let contract = Contract { limit, ..Contract::reserve(Share::from_percent(reserve)) };
         let id = self.engine.add_volume(contract, self.now).expect("it fits");
-        self.engine.prioritise(id, priority);
+        self.engine.set_priority(id, priority);
     }
 
     fn ask(&mut self, volume: VolumeId) {

@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use units::{DiskTime, Duration, Share};
 
-use super::Engine;
-use crate::policy::Worst;
-use crate::request::Kept;
-use crate::stream::{Range, Task, TaskId, TaskSet};
-use crate::{Contract, Execution, Refusal, Server, Settings, VolumeId};
+use crate::policy::WorstCase;
+use crate::stream::{SlackRange, Task, TaskId, TaskSet};
+use crate::{BestEffortServer, Contract, Execution, Refusal, Settings, VolumeId};
 use drive_profile::{Profile, TransferKind};
 
 /// Best effort's server among the tasks; all others are named like their volumes.
@@ -17,13 +15,13 @@ pub const BEST_EFFORT_TASK: TaskId = TaskId(u32::MAX);
 /// The tasks of a disk whose policy keeps deadlines.
 #[derive(Debug)]
 pub(super) struct Tasks {
-    set: TaskSet,
+    pub(super) set: TaskSet,
     period: Duration,
-    longest: DiskTime,
+    pub(super) longest: DiskTime,
     /// Whether the policy has yet to be told what slack they leave.
     changed: bool,
     /// What it was told last.
-    slack: Option<DiskTime>,
+    pub(super) slack: Option<DiskTime>,
 }
 
 impl Settings {
@@ -31,8 +29,8 @@ impl Settings {
     /// be forced, and lose a turn.
     pub fn longest_command(&self, profile: Option<&Arc<Profile>>) -> DiskTime {
         let worst = match profile {
-            Some(profile) => Worst::Profile(Arc::clone(profile)),
-            None => Worst::Bound(self.deadlines.worst),
+            Some(profile) => WorstCase::Profile(Arc::clone(profile)),
+            None => WorstCase::Bound(self.deadlines.worst),
         };
         let read = match self.execution {
             Execution::Preemptible(how) => how.chunk.unwrap_or(self.command_max),
@@ -54,7 +52,7 @@ impl Contract {
     }
 }
 
-impl Server {
+impl BestEffortServer {
     /// What admission takes it for, its commands taking at most `longest`; none of a share that comes to nothing.
     pub fn task(&self, longest: DiskTime) -> Option<Task> {
         server_task(self.share, self.period, longest)
@@ -78,7 +76,7 @@ impl Tasks {
             set.insert(BEST_EFFORT_TASK, server);
         }
         let tasks = Self { set, period, longest, changed: true, slack: None };
-        settings.policy.keeps_deadlines().then_some(tasks)
+        settings.policy.has_deadlines().then_some(tasks)
     }
 
     /// Lets `contract` in if it fits beside all but what `volume` had before.
@@ -104,7 +102,7 @@ impl Tasks {
         let Some(task) = contract.task(self.period, self.longest) else { return Ok(()) };
         let mut others = self.set.clone();
         others.remove(TaskId(volume.0));
-        others.verdict(task).map_err(Refusal::Deadlines)
+        others.check_with(task).map_err(Refusal::Deadlines)
     }
 
     pub(super) fn release(&mut self, volume: VolumeId) {
@@ -127,49 +125,12 @@ impl Tasks {
     }
 
     /// What slack there is, if that may have changed since the last call.
-    pub(super) fn new_slack(&mut self, range: Range) -> Option<DiskTime> {
+    pub(super) fn new_slack(&mut self, range: SlackRange) -> Option<DiskTime> {
         if !core::mem::take(&mut self.changed) {
             return None;
         }
         self.slack = Some(self.set.slack_in(range));
         self.slack
-    }
-}
-
-impl Engine {
-    /// What is promised by deadlines; none if the policy keeps none.
-    pub fn tasks(&self) -> Option<&TaskSet> {
-        self.tasks.as_ref().map(|tasks| &tasks.set)
-    }
-
-    /// ΔL (RTAS 2000): the disk time that what is promised by deadlines leaves to best effort at any moment, as of the last
-    /// [`Engine::poll`]; none if the policy keeps no deadlines.
-    pub fn slack_of_streams(&self) -> Option<DiskTime> {
-        self.tasks.as_ref().and_then(|tasks| tasks.slack)
-    }
-
-    /// What became of the deadlines of `volume`'s streams so far; none if it has had none that deadlines are kept of.
-    pub fn kept(&self, volume: VolumeId) -> Option<Kept> {
-        self.policy.kept(volume)
-    }
-
-    /// Tells the policy what it has to know of the disk.
-    pub(super) fn tell(&mut self, profile: &Arc<Profile>) {
-        self.policy.knows(profile);
-        if let Some(tasks) = &mut self.tasks {
-            assert_eq!(self.volumes.len(), 0, "a disk is known before its volumes");
-            tasks.longest = self.settings.longest_command(Some(profile));
-            let server = self.settings.deadlines.best_effort;
-            if let Some(server) = server.and_then(|server| server.task(tasks.longest)) {
-                tasks.set.remove(BEST_EFFORT_TASK);
-                tasks.set.insert(BEST_EFFORT_TASK, server);
-            }
-        }
-    }
-
-    /// Whether requests have deadlines.
-    pub(super) fn keeps_deadlines(&self) -> bool {
-        self.tasks.is_some()
     }
 }
 

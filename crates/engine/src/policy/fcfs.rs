@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use units::{DiskTime, Instant, Operation};
 
-use super::{Dispatch, Pick, Policy, Ticket};
+use super::interface::{Dispatch, DispatchRecord, Pick, Policy};
 use crate::{Contract, Settings, VolumeId};
 
 /// The order in which requests came. A request that needs several commands keeps its place until the last.
@@ -18,7 +18,7 @@ impl Policy for Fcfs {
 
     fn change(&mut self, _: VolumeId, _: Contract, _: Instant) {}
 
-    fn begin_anew(&mut self, _: VolumeId, _: Contract, _: Instant) {}
+    fn reset_volume(&mut self, _: VolumeId, _: Contract, _: Instant) {}
 
     fn change_period(&mut self, _: &Settings, _: Instant) {}
 
@@ -30,17 +30,23 @@ impl Policy for Fcfs {
         self.arrivals.front().map_or(Pick::Nothing, |volume| Pick::Volume(*volume))
     }
 
-    fn dispatched(&mut self, dispatch: Dispatch<'_>, _: Instant) -> Ticket {
+    fn dispatched(&mut self, dispatch: Dispatch<'_>, _: Instant) -> DispatchRecord {
         let place = self.arrivals.iter().position(|volume| *volume == dispatch.volume);
         let place = place.expect("who is served has come");
         assert!(place == 0 || dispatch.urgent, "first come, first served");
         if dispatch.ends_request {
             self.arrivals.remove(place);
         }
-        Ticket::new(DiskTime::ZERO, true)
+        DispatchRecord::new(DiskTime::ZERO, true)
     }
 
-    fn completed(&mut self, _: VolumeId, _: Ticket, took: DiskTime, _: Instant) -> DiskTime {
+    fn completed(
+        &mut self,
+        _: VolumeId,
+        _: DispatchRecord,
+        took: DiskTime,
+        _: Instant,
+    ) -> DiskTime {
         took
     }
 }

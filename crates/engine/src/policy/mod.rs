@@ -4,165 +4,17 @@
 //! command it would issue) and keeps whatever order it likes. One disk, one policy.
 
 mod deadline;
+mod factory;
 mod fcfs;
+mod indexed_heap;
+mod interface;
+mod name;
+mod round_robin;
+mod switch_costs;
 mod throughput;
-mod turns;
 mod utilization;
-mod ways;
 
-use std::sync::Arc;
-
-use units::{DiskTime, Instant, Operation};
-
-use crate::estimate::Class;
-use crate::request::Kept;
-use crate::{Contract, PolicyName, Settings, VolumeId};
-use drive_profile::Profile;
-
-pub(crate) use deadline::{Deadline, Worst};
-pub(crate) use fcfs::Fcfs;
-pub(crate) use throughput::Throughput;
-pub(crate) use utilization::Utilization;
-pub(crate) use ways::Way;
-
-/// Whose head goes next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pick {
-    /// This volume's.
-    Volume(VolumeId),
-    /// Nobody's before then, unless something is submitted or completes.
-    Wait(Instant),
-    /// Nobody's: no volume has anything to do.
-    Nothing,
-}
-
-/// What a policy said of a command when it was dispatched, to be put right when it completes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket {
-    /// What the volume was debited.
-    pub(crate) estimate: DiskTime,
-    /// Whether the time came out of the slack: nobody else's reserve was waiting for it.
-    pub(crate) slack: bool,
-    /// What kind of command it was taken for: whoever learns from completions learns about this kind.
-    pub(crate) class: Class,
-    /// How its volume came to the arm.
-    pub(crate) way: Way,
-}
-
-impl Ticket {
-    /// A ticket of somebody who learns nothing.
-    pub(crate) fn new(estimate: DiskTime, slack: bool) -> Self {
-        Self { estimate, slack, class: Class::default(), way: Way::Own }
-    }
-}
-
-/// A head that goes to the drive.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Dispatch<'a> {
-    /// Whose it is.
-    pub(crate) volume: VolumeId,
-    /// What the drive is told to do.
-    pub(crate) command: &'a Operation,
-    /// Whether it is the last command of its request.
-    pub(crate) ends_request: bool,
-    /// The volume's next head.
-    pub(crate) next: Option<&'a Operation>,
-    /// Whether it goes before its turn, for its class.
-    pub(crate) urgent: bool,
-}
-
-pub(crate) trait Policy: core::fmt::Debug + Send {
-    /// A volume joins; its number is the next one.
-    fn add(&mut self, contract: Contract, now: Instant);
-
-    /// A volume's contract changes.
-    fn change(&mut self, volume: VolumeId, contract: Contract, now: Instant);
-
-    /// A number that a volume had is another's now: one with this contract and nothing queued or in service. Nothing of
-    /// the old one is left.
-    fn begin_anew(&mut self, volume: VolumeId, contract: Contract, now: Instant);
-
-    /// The settings have another period, over which shares are kept, and other batches.
-    fn change_period(&mut self, settings: &Settings, now: Instant);
-
-    /// What is known of the disk.
-    fn knows(&mut self, profile: &Arc<Profile>) {
-        let _ = profile;
-    }
-
-    /// What is admitted leaves so much slack from now on (RTAS 2000's ΔL).
-    fn slack_is(&mut self, slack: DiskTime) {
-        let _ = slack;
-    }
-
-    /// What became of a stream's deadlines; `None` if the policy keeps none for it.
-    fn kept(&self, volume: VolumeId) -> Option<Kept> {
-        let _ = volume;
-        None
-    }
-
-    /// A request for `asked` came to `volume`'s queue. `head` is its head if the queue was empty before.
-    fn queued(
-        &mut self,
-        volume: VolumeId,
-        asked: &Operation,
-        head: Option<&Operation>,
-        now: Instant,
-    );
-
-    /// Whose head goes next, given that the drive can take one and that `running` commands are in it.
-    fn pick(&mut self, running: usize, now: Instant) -> Pick;
-
-    /// The head that [`Policy::pick`] named is on its way.
-    fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> Ticket;
-
-    /// A command of `volume` took `took`. What it is charged for it.
-    fn completed(
-        &mut self,
-        volume: VolumeId,
-        ticket: Ticket,
-        took: DiskTime,
-        now: Instant,
-    ) -> DiskTime;
-
-    /// What commands took and nobody has been charged yet.
-    fn unassigned(&self) -> DiskTime {
-        DiskTime::ZERO
-    }
-
-    /// Whether `volume`, which has a head, may go before its turn.
-    fn may_go(&mut self, volume: VolumeId, now: Instant) -> bool {
-        let _ = (volume, now);
-        true
-    }
-
-    /// What is in the volume's reserve bucket; `None` if the policy keeps none.
-    fn balance(&mut self, volume: VolumeId, now: Instant) -> Option<DiskTime> {
-        let _ = (volume, now);
-        None
-    }
-
-    /// Whether the disk is being kept waiting, and for whom.
-    fn lingers_for(&self) -> Option<VolumeId> {
-        None
-    }
-
-    /// The disk was kept waiting for `volume` for so long.
-    fn lingered(&mut self, volume: VolumeId, waited: DiskTime, now: Instant) {
-        let _ = (volume, waited, now);
-    }
-
-    /// Panics if the policy's own books do not agree.
-    fn invariants(&self) {}
-}
-
-pub(crate) fn make(settings: &Settings, now: Instant) -> Box<dyn Policy> {
-    match settings.policy {
-        PolicyName::Fcfs => Box::new(Fcfs::default()),
-        PolicyName::Throughput => Box::new(Throughput::new(settings, now)),
-        PolicyName::Utilization => Box::new(Utilization::new(settings, now)),
-        PolicyName::Edf | PolicyName::Lst | PolicyName::DeltaL | PolicyName::DeltaStar => {
-            Box::new(Deadline::new(settings, now))
-        }
-    }
-}
+pub(crate) use deadline::WorstCase;
+pub(crate) use factory::make;
+pub(crate) use interface::{Dispatch, DispatchRecord, Pick, Policy};
+pub use name::{PolicyName, UnknownPolicy};

@@ -15,10 +15,10 @@
 
 use units::{DiskTime, Duration, Instant, Operation};
 
-use super::{Dispatch, Pick, Policy, Ticket};
-use crate::bucket::{Bucket, Moment};
-use crate::order::Order;
-use crate::usage::{Usage, Weights};
+use super::indexed_heap::IndexedHeap;
+use super::interface::{Dispatch, DispatchRecord, Pick, Policy};
+use crate::accounting::bucket::{Bucket, SignedInstant};
+use crate::accounting::usage::{DecayClock, RecentUsage};
 use crate::{Contract, Settings, VolumeId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ struct Volume {
     /// In nominal commands, as the time that each takes at the nominal rate.
     reserve: Bucket,
     limit: Option<Bucket>,
-    usage: Usage,
+    usage: RecentUsage,
     state: State,
     running: u32,
 }
@@ -47,24 +47,24 @@ pub(crate) struct Throughput {
     unit: DiskTime,
     volumes: Vec<Volume>,
     /// Ready volumes with a reserve, by the deadline of their head.
-    deadlines: Order<Moment>,
+    deadlines: IndexedHeap<SignedInstant>,
     /// Ready volumes, by recent usage.
-    slack: Order<Usage>,
+    slack: IndexedHeap<RecentUsage>,
     /// Throttled volumes, by when their limit, or their reserve, lets them in again.
-    throttled: Order<Moment>,
-    weights: Weights,
+    throttled: IndexedHeap<SignedInstant>,
+    weights: DecayClock,
 }
 
 impl Throughput {
     pub(crate) fn new(settings: &Settings, now: Instant) -> Self {
         Self {
             period: settings.period,
-            unit: settings.nominal,
+            unit: settings.nominal_cost,
             volumes: Vec::new(),
-            deadlines: Order::new(),
-            slack: Order::new(),
-            throttled: Order::new(),
-            weights: Weights::new(now),
+            deadlines: IndexedHeap::new(),
+            slack: IndexedHeap::new(),
+            throttled: IndexedHeap::new(),
+            weights: DecayClock::new(now),
         }
     }
 
@@ -80,7 +80,7 @@ impl Throughput {
     fn fresh(&self, contract: Contract, now: Instant) -> Volume {
         let limit = self.limit(contract, now);
         let reserve = Bucket::full(contract.reserve, self.period, now);
-        let (usage, state) = (Usage::default(), State::Empty);
+        let (usage, state) = (RecentUsage::default(), State::Empty);
         Volume { contract, reserve, limit, usage, state, running: 0 }
     }
 
@@ -103,11 +103,13 @@ impl Throughput {
             entry.state = if barred.is_some() { State::Throttled } else { State::Ready };
         }
         let (state, usage) = (entry.state, entry.usage);
-        let set = |order: &mut Order<Moment>, moment: Option<Moment>| match moment {
-            Some(moment) => order.set(volume, moment),
-            None => order.remove(volume),
-        };
-        let comes = |barred: Moment| deadline.map_or(barred, |deadline| deadline.min(barred));
+        let set =
+            |order: &mut IndexedHeap<SignedInstant>, moment: Option<SignedInstant>| match moment {
+                Some(moment) => order.set(volume, moment),
+                None => order.remove(volume),
+            };
+        let comes =
+            |barred: SignedInstant| deadline.map_or(barred, |deadline| deadline.min(barred));
         set(&mut self.throttled, barred.map(comes));
         set(&mut self.deadlines, deadline.filter(|_| state == State::Ready));
         if state == State::Ready {
@@ -120,7 +122,7 @@ impl Throughput {
     /// Lets in the volumes whose limit, or whose reserve, has something for them again.
     fn release(&mut self, now: Instant) {
         while let Some((moment, volume)) = self.throttled.first() {
-            if moment > Moment::at(now) {
+            if moment > SignedInstant::at(now) {
                 return;
             }
             self.place(volume, now);
@@ -129,7 +131,7 @@ impl Throughput {
 
     fn due(&self, now: Instant) -> Option<VolumeId> {
         let (moment, volume) = self.deadlines.first()?;
-        (moment <= Moment::at(now)).then_some(volume)
+        (moment <= SignedInstant::at(now)).then_some(volume)
     }
 
     fn scale_back(&mut self, now: Instant) {
@@ -151,7 +153,7 @@ impl Policy for Throughput {
         self.volumes.push(fresh);
     }
 
-    fn begin_anew(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
+    fn reset_volume(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
         assert_eq!(self.volume(volume).state, State::Empty, "a volume leaves with nothing queued");
         *self.volume(volume) = self.fresh(contract, now);
     }
@@ -198,7 +200,7 @@ impl Policy for Throughput {
         self.throttled.first().map_or(Pick::Nothing, |(moment, _)| Pick::Wait(moment.instant()))
     }
 
-    fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> Ticket {
+    fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> DispatchRecord {
         let (volume, unit) = (dispatch.volume, self.unit);
         let slack = self.due(now).is_none();
         let entry = &mut self.volumes[volume.0 as usize];
@@ -218,16 +220,22 @@ impl Policy for Throughput {
             entry.state = State::Empty;
         }
         self.place(volume, now);
-        Ticket::new(unit, slack)
+        DispatchRecord::new(unit, slack)
     }
 
-    fn completed(&mut self, volume: VolumeId, _: Ticket, took: DiskTime, now: Instant) -> DiskTime {
+    fn completed(
+        &mut self,
+        volume: VolumeId,
+        _: DispatchRecord,
+        took: DiskTime,
+        now: Instant,
+    ) -> DiskTime {
         self.volume(volume).running -= 1;
         self.place(volume, now);
         took
     }
 
-    fn may_go(&mut self, volume: VolumeId, now: Instant) -> bool {
+    fn is_eligible(&mut self, volume: VolumeId, now: Instant) -> bool {
         self.release(now);
         self.volume(volume).state == State::Ready
     }

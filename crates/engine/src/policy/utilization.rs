@@ -30,13 +30,13 @@
 
 use units::{DiskTime, Duration, Instant, Lba, Operation};
 
-use super::turns::Turns;
-use super::ways::{Charge, Way, Ways};
-use super::{Dispatch, Pick, Policy, Ticket};
-use crate::bucket::{Bucket, Moment};
-use crate::estimate::{Estimates, Estimator, is_sequential};
-use crate::order::Order;
-use crate::usage::{Usage, Weights};
+use super::indexed_heap::IndexedHeap;
+use super::interface::{Dispatch, DispatchRecord, Pick, Policy};
+use super::round_robin::RoundRobin;
+use super::switch_costs::{Charge, Positioning, SwitchCosts};
+use crate::accounting::bucket::{Bucket, SignedInstant};
+use crate::accounting::estimate::{Estimates, Estimator, is_sequential};
+use crate::accounting::usage::{DecayClock, RecentUsage};
 use crate::{Contract, Settings, VolumeId, Weight};
 
 /// The smallest amount of disk time: a limit bucket that holds so much lets a volume in.
@@ -51,13 +51,13 @@ enum State {
 
 /// Where a volume stands at a moment.
 #[derive(Clone, Copy, Debug)]
-enum Standing {
+enum Eligibility {
     /// Nothing is queued.
     Empty,
     /// At its limit, until then.
-    Throttled(Moment),
+    Throttled(SignedInstant),
     /// Its reserve pays for its head then: the deadline.
-    Due(Moment),
+    Due(SignedInstant),
     /// It has no reserve, and may have slack.
     Unpromised,
 }
@@ -70,7 +70,7 @@ struct Volume {
     weight: Weight,
     reserve: Bucket,
     limit: Option<Box<Bucket>>,
-    usage: Usage,
+    usage: RecentUsage,
     state: State,
     /// Whether the head goes on where the volume's last command ended.
     sequential: bool,
@@ -117,15 +117,15 @@ pub(crate) struct Utilization {
     estimator: Estimator,
     volumes: Vec<Volume>,
     /// Ready volumes with a reserve, by the deadline of their head.
-    deadlines: Order<Moment>,
+    deadlines: IndexedHeap<SignedInstant>,
     /// Ready volumes, by recent usage.
-    slack: Order<Usage>,
+    slack: IndexedHeap<RecentUsage>,
     /// Throttled volumes, by when their limit lets them in again.
-    throttled: Order<Moment>,
-    weights: Weights,
+    throttled: IndexedHeap<SignedInstant>,
+    weights: DecayClock,
     batch: Option<Batch>,
-    turns: Turns,
-    ways: Ways,
+    turns: RoundRobin,
+    ways: SwitchCosts,
 }
 
 impl Volume {
@@ -144,13 +144,13 @@ impl Utilization {
             estimates: settings.estimates,
             estimator: Estimator::new(&settings.estimates),
             volumes: Vec::new(),
-            deadlines: Order::new(),
-            slack: Order::new(),
-            throttled: Order::new(),
-            weights: Weights::new(now),
+            deadlines: IndexedHeap::new(),
+            slack: IndexedHeap::new(),
+            throttled: IndexedHeap::new(),
+            weights: DecayClock::new(now),
             batch: None,
-            turns: Turns::new(),
-            ways: Ways::new(settings),
+            turns: RoundRobin::new(),
+            ways: SwitchCosts::new(settings),
         }
     }
 
@@ -192,7 +192,7 @@ impl Utilization {
             // As if it had been idle for long: one period's worth is there at a start, never more.
             reserve: Bucket::full(contract.reserve, self.period, now),
             limit: self.limit(contract, now),
-            usage: Usage::default(),
+            usage: RecentUsage::default(),
             state: State::Empty,
             sequential: false,
             quick: false,
@@ -209,22 +209,23 @@ impl Utilization {
     /// Puts `volume` where its queue, its buckets and its batch say it belongs.
     fn place(&mut self, volume: VolumeId, now: Instant) {
         let standing = self.standing(volume, now);
-        let put = |order: &mut Order<Moment>, moment: Option<Moment>| match moment {
-            Some(moment) => order.set(volume, moment),
-            None => order.remove(volume),
-        };
+        let put =
+            |order: &mut IndexedHeap<SignedInstant>, moment: Option<SignedInstant>| match moment {
+                Some(moment) => order.set(volume, moment),
+                None => order.remove(volume),
+            };
         let (due, throttled) = match standing {
-            Standing::Empty | Standing::Unpromised => (None, None),
-            Standing::Due(moment) => (Some(moment), None),
-            Standing::Throttled(moment) => (None, Some(moment)),
+            Eligibility::Empty | Eligibility::Unpromised => (None, None),
+            Eligibility::Due(moment) => (Some(moment), None),
+            Eligibility::Throttled(moment) => (None, Some(moment)),
         };
         put(&mut self.deadlines, due);
         put(&mut self.throttled, throttled);
         let entry = &mut self.volumes[volume.0 as usize];
         entry.state = match standing {
-            Standing::Empty => State::Empty,
-            Standing::Throttled(_) => State::Throttled,
-            Standing::Due(_) | Standing::Unpromised => State::Ready,
+            Eligibility::Empty => State::Empty,
+            Eligibility::Throttled(_) => State::Throttled,
+            Eligibility::Due(_) | Eligibility::Unpromised => State::Ready,
         };
         if entry.state == State::Ready {
             self.slack.set(volume, entry.usage);
@@ -233,13 +234,13 @@ impl Utilization {
         }
     }
 
-    fn standing(&mut self, volume: VolumeId, now: Instant) -> Standing {
+    fn standing(&mut self, volume: VolumeId, now: Instant) -> Eligibility {
         let holds = self.batch.is_some_and(|batch| batch.volume == volume);
         let estimates = self.estimates;
         let entry = self.volume(volume);
         entry.reserve.work(entry.state != State::Empty || entry.running > 0, now);
         if entry.state == State::Empty {
-            return Standing::Empty;
+            return Eligibility::Empty;
         }
         let cost = estimates.of(entry.sequential && holds);
         let deadline = entry.reserve.holds_at(cost);
@@ -250,15 +251,17 @@ impl Utilization {
             && limit.level(now) < ANYTHING
         {
             let moment = limit.holds_at(ANYTHING).expect("a limit is above nothing");
-            return Standing::Throttled(deadline.map_or(moment, |deadline| deadline.min(moment)));
+            return Eligibility::Throttled(
+                deadline.map_or(moment, |deadline| deadline.min(moment)),
+            );
         }
-        deadline.map_or(Standing::Unpromised, Standing::Due)
+        deadline.map_or(Eligibility::Unpromised, Eligibility::Due)
     }
 
     /// Lets in the volumes whose limit, or whose reserve, has something for them again.
     fn release(&mut self, now: Instant) {
         while let Some((moment, volume)) = self.throttled.first() {
-            if moment > Moment::at(now) {
+            if moment > SignedInstant::at(now) {
                 return;
             }
             self.place(volume, now);
@@ -267,7 +270,7 @@ impl Utilization {
 
     fn due(&self, now: Instant) -> Option<VolumeId> {
         let (moment, volume) = self.deadlines.first()?;
-        (moment <= Moment::at(now)).then_some(volume)
+        (moment <= SignedInstant::at(now)).then_some(volume)
     }
 
     /// Who of those that are due goes next. Without batches each command is a turn, and deadlines alone decide.
@@ -324,27 +327,29 @@ impl Utilization {
 
     /// How `volume`, whose head goes now, comes to the arm. Who goes before its turn comes of itself, and its turn, with
     /// the way back that this will take, is still to come.
-    fn way(&mut self, volume: VolumeId, urgent: bool) -> Way {
+    fn way(&mut self, volume: VolumeId, urgent: bool) -> Positioning {
         let holder = self.batch.filter(|batch| batch.volume == volume);
         let entry = self.volume(volume);
         if urgent && holder.is_none() {
-            return Way::Own;
+            return Positioning::OwnCost;
         }
         let interrupted = core::mem::take(&mut entry.interrupted);
         let returning = holder.is_some_and(|batch| batch.returning);
         match (holder, interrupted) {
-            _ if entry.sequential && (interrupted || returning) => Way::BackToRun,
-            (_, true) => Way::Back,
-            (Some(_), false) => Way::None,
-            (None, false) => Way::Own,
+            _ if entry.sequential && (interrupted || returning) => {
+                Positioning::ReturnToSequentialRun
+            }
+            (_, true) => Positioning::ReturnCost,
+            (Some(_), false) => Positioning::Continues,
+            (None, false) => Positioning::OwnCost,
         }
     }
 
     /// Whose command went to the drive has the arm, and pays for it. Who goes before its turn leaves the arm to whom it
     /// had, and leaves that one a way back.
-    fn give_arm(&mut self, (volume, urgent): (VolumeId, bool), ticket: Ticket) {
-        let Ticket { estimate, slack, way, .. } = ticket;
-        let returning = way == Way::BackToRun;
+    fn give_arm(&mut self, (volume, urgent): (VolumeId, bool), ticket: DispatchRecord) {
+        let DispatchRecord { estimate, slack, way, .. } = ticket;
+        let returning = way == Positioning::ReturnToSequentialRun;
         match &mut self.batch {
             Some(batch) if batch.volume == volume => {
                 batch.spent += estimate;
@@ -383,12 +388,12 @@ impl Policy for Utilization {
         self.turns.add();
     }
 
-    fn begin_anew(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
+    fn reset_volume(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
         assert_eq!(self.volume(volume).state, State::Empty, "a volume leaves with nothing queued");
         if self.batch.is_some_and(|batch| batch.volume == volume) {
             self.end_batch(now);
         }
-        self.turns.begin_anew(volume);
+        self.turns.reset_volume(volume);
         *self.volume(volume) = self.fresh(contract, now);
     }
 
@@ -454,7 +459,7 @@ impl Policy for Utilization {
         self.throttled.first().map_or(Pick::Nothing, |(moment, _)| Pick::Wait(moment.instant()))
     }
 
-    fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> Ticket {
+    fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> DispatchRecord {
         let volume = dispatch.volume;
         let holds = self.batch.is_some_and(|batch| batch.volume == volume);
         let entry = &self.volumes[volume.0 as usize];
@@ -465,7 +470,7 @@ impl Policy for Utilization {
         let slack = if dispatch.urgent { nobody_due } else { self.is_slack(volume, now) };
         let way = self.way(volume, dispatch.urgent);
         let entry = self.volume(volume);
-        let ticket = Ticket { estimate, slack, class, way };
+        let ticket = DispatchRecord { estimate, slack, class, way };
         // The rest of a request that nobody may preempt goes on though its volume has come to its limit meanwhile.
         assert_ne!(entry.state, State::Empty, "a volume that goes has something to do");
         entry.reserve.take(ticket.estimate, now);
@@ -489,12 +494,12 @@ impl Policy for Utilization {
     fn completed(
         &mut self,
         volume: VolumeId,
-        ticket: Ticket,
+        ticket: DispatchRecord,
         took: DiskTime,
         now: Instant,
     ) -> DiskTime {
         self.scale_back(now);
-        let Ticket { estimate, slack, class, way } = ticket;
+        let DispatchRecord { estimate, slack, class, way } = ticket;
         self.estimator.learn(class, took);
         let usual = &mut self.volumes[volume.0 as usize].usual;
         let Charge { amount: actual, was_way } = self.ways.charge(way, took, usual);
@@ -521,11 +526,11 @@ impl Policy for Utilization {
         actual
     }
 
-    fn unassigned(&self) -> DiskTime {
-        self.ways.unassigned()
+    fn uncharged(&self) -> DiskTime {
+        self.ways.uncharged()
     }
 
-    fn may_go(&mut self, volume: VolumeId, now: Instant) -> bool {
+    fn is_eligible(&mut self, volume: VolumeId, now: Instant) -> bool {
         self.release(now);
         self.volume(volume).state == State::Ready
     }
@@ -534,7 +539,7 @@ impl Policy for Utilization {
         Some(self.volume(volume).reserve.level(now))
     }
 
-    fn lingers_for(&self) -> Option<VolumeId> {
+    fn anticipating(&self) -> Option<VolumeId> {
         self.batch.filter(|batch| batch.lingering).map(|batch| batch.volume)
     }
 

@@ -15,33 +15,34 @@
 
 use units::{DiskTime, Duration, Instant};
 
-use super::demand::{Candidate, Demand, Stairs, nanos};
+use super::demand_bound::{BlockingFunction, Candidate, DemandBound, nanos};
 use super::set::check;
-use super::{Beside, Span, Task, Violation};
+use super::span::Span;
+use super::{BlockingTask, Task, Violation};
 use crate::limits::STREAM_WORK_MAX;
 
 /// A task and when it is there; its cost is with its preemptions.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Present {
-    pub(super) whose: Beside,
+pub(super) struct BookedTask {
+    pub(super) whose: BlockingTask,
     pub(super) task: Task,
     pub(super) span: Span,
 }
 
 /// The tasks of `all` that are there at some moment of `span`. They stay sorted by period.
-pub(super) fn within(all: &[Present], span: Span) -> Vec<Present> {
+pub(super) fn within(all: &[BookedTask], span: Span) -> Vec<BookedTask> {
     all.iter().filter(|present| present.span.overlaps(&span)).copied().collect()
 }
 
 /// Whether they fit, all at once.
-pub(super) fn together(tasks: &[Present], counts: Candidate) -> Result<(), Violation> {
+pub(super) fn together(tasks: &[BookedTask], counts: Candidate) -> Result<(), Violation> {
     let tasks = tasks.iter().map(|present| (present.whose, present.task));
-    check(&Demand::new(tasks, DiskTime::ZERO, counts))
+    check(&DemandBound::new(tasks, DiskTime::ZERO, counts))
 }
 
 /// Whether no interval around `end`, where a task leaves, is short. `all` is sorted by period.
 pub(super) fn fits_around(
-    all: &[Present],
+    all: &[BookedTask],
     end: Instant,
     counts: Candidate,
     work: &mut u64,
@@ -63,8 +64,8 @@ pub(super) fn fits_around(
 }
 
 /// Where an interval may begin that has as much demand of a task that ends as it can, or is blocked by it.
-fn beginnings(leaving: &Present, longest: Duration) -> impl Iterator<Item = Instant> {
-    let Present { task, span, .. } = *leaving;
+fn beginnings(leaving: &BookedTask, longest: Duration) -> impl Iterator<Item = Instant> {
+    let BookedTask { task, span, .. } = *leaving;
     let whole = (1..=longest.as_nanos() / task.period().as_nanos()).map_while(move |requests| {
         let back = task.period() * requests;
         (span.end.since(span.start) >= back).then(|| span.end.saturating_sub(back))
@@ -75,16 +76,16 @@ fn beginnings(leaving: &Present, longest: Duration) -> impl Iterator<Item = Inst
 
 /// Condition (2) for the intervals that begin at `from`.
 fn blocked_from(
-    tasks: &[Present],
+    tasks: &[BookedTask],
     from: Instant,
     counts: Candidate,
     work: &mut u64,
 ) -> Result<(), Violation> {
-    let mut stairs = Stairs::default();
-    for Present { whose, task, span } in tasks {
+    let mut stairs = BlockingFunction::default();
+    for BookedTask { whose, task, span } in tasks {
         // It began 1 ns before, and is due when its time is over.
         let due = from.as_nanos().saturating_add(task.period().as_nanos()).saturating_sub(1);
-        let counts = *whose != Beside::Candidate || counts == Candidate::Whole;
+        let counts = *whose != BlockingTask::Candidate || counts == Candidate::Whole;
         if counts && span.start < from && due <= span.end.as_nanos() {
             stairs.push(*whose, task);
         }
@@ -112,9 +113,9 @@ fn blocked_from(
 }
 
 /// What may be released and due from `from` until t ns later, of each task in its own time.
-fn demand_from(tasks: &[Present], from: Instant, t: i64) -> i64 {
+fn demand_from(tasks: &[BookedTask], from: Instant, t: i64) -> i64 {
     let until = from + duration(t);
-    let of = |present: &Present| {
+    let of = |present: &BookedTask| {
         let (start, end) = (present.span.start.max(from), present.span.end.min(until));
         let requests = end.saturating_since(start).as_nanos() / nanos(&present.task).unsigned_abs();
         i64::try_from(requests).expect("it is at most t") * present.task.cost().as_nanos()

@@ -2,7 +2,7 @@
 //!
 //! A [`Task`] asks for at most `cost` of disk time in every `period` and has it by the period's end; its longest
 //! command that nobody can preempt takes `longest`. A [`TaskSet`] is the tasks of one disk at one time: it tells
-//! whether a further one fits ([`TaskSet::verdict`]), why not ([`Violation`]), and how much best effort may take at
+//! whether a further one fits ([`TaskSet::check_with`]), why not ([`Violation`]), and how much best effort may take at
 //! any moment without anybody's being late ([`TaskSet::slack`], the paper's ΔL). A [`Timetable`] is the tasks of one
 //! disk over time. [`CounterOffers`] says what would fit instead of what did not.
 //!
@@ -27,14 +27,14 @@
 //! and back from its deadline d to the last moment o before which nothing waits that is due by d. From o to d the disk is
 //! busy with what was released since o and is due by d, `demand(d − o)` at most; with one command at most that began
 //! before o and is due after d, `b(d − o)` of it at most after o; and with s. So nobody is late if s ≤ room(t) for *every*
-//! t ≥ T₁: `slack = min room(t)`. The paper looks at T₁ ≤ t ≤ Tₙ only. That is not enough: see [`Range::Paper`].
+//! t ≥ T₁: `slack = min room(t)`. The paper looks at T₁ ≤ t ≤ Tₙ only. That is not enough: see [`SlackRange::Published`].
 //!
 //! Beyond Tₙ nothing blocks, and room(t) = t − demand(t) ≥ t·(1 − U). So nothing beyond t = m ÷ (1 − U) has less room
 //! than an m that was found already. With U = 1 all periods come round together at some time, and the slack is 0.
 //!
 //! # The search
 //!
-//! Demand grows, and blocking shrinks, at few points; and room(t) for one t tells of many below it: for t′ < t
+//! DemandBound grows, and blocking shrinks, at few points; and room(t) for one t tells of many below it: for t′ < t
 //! `demand(t′) ≤ demand(t)`, so that every t′ with `t′ − b(t′) ≥ demand(t) + m` has a room of m at least. The search
 //! goes backwards and leaps over all of those (Quick Processor-demand Analysis, Zhang and Burns 2009, which decides for
 //! m = 0; here m is the least room so far). One value of demand takes one division for each value of ⌊t ÷ Tⱼ⌋: costs are
@@ -52,16 +52,18 @@
 //! it was drawn on, so that in any t it takes at most what a task would. So is the server that keeps best effort alive
 //! where there is no slack. See [`Task::server`].
 
-mod demand;
+mod counter_offer;
+mod demand_bound;
 mod handover;
-mod offer;
 mod set;
+mod span;
 mod task;
 mod timetable;
 mod violation;
 
-pub use offer::{Asked, CounterOffers};
-pub use set::{Range, TaskSet, Tightest};
-pub use task::{BadTask, Task, TaskId, Utilization};
-pub use timetable::{Booking, Span, Timetable, all_or_none};
-pub use violation::{Beside, Violation};
+pub use counter_offer::{CounterOffers, RequestedStream};
+pub use set::{SlackRange, TaskSet, Tightest};
+pub use span::Span;
+pub use task::{InvalidTask, Task, TaskId, Utilization};
+pub use timetable::{Booking, Timetable, book_all};
+pub use violation::{BlockingTask, Violation};

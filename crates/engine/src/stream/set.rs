@@ -4,8 +4,8 @@ use core::cmp::Ordering;
 
 use units::{DiskTime, Duration};
 
-use super::demand::{Candidate, Demand, HORIZON_MAX, Least, Searched};
-use super::{Beside, Task, TaskId, Utilization, Violation};
+use super::demand_bound::{Candidate, DemandBound, HORIZON_MAX, Minimum, Searched};
+use super::{BlockingTask, Task, TaskId, Utilization, Violation};
 use crate::limits::{STREAM_PERIOD_MAX, STREAM_TASKS_MAX};
 
 /// Tasks that share a disk, sorted by period.
@@ -17,14 +17,14 @@ pub struct TaskSet {
 
 /// Which intervals count for the slack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Range {
+pub enum SlackRange {
     /// All of them.
     #[default]
     All,
     /// Those from the shortest to the longest period, as the paper has it (Definition 1): too few. Periods and costs of
     /// (15, 5), (25, 5), (27, 6), (29, 5) ms have a slack of 5 ms by it, and whoever takes that makes the first task late
     /// at 30 ms. For comparison only: admission cannot ask for it.
-    Paper,
+    Published,
 }
 
 /// The interval with the least room.
@@ -101,7 +101,7 @@ impl TaskSet {
     /// # Panics
     /// If the set has the name already.
     pub fn admit(&mut self, id: TaskId, task: Task) -> Result<(), Violation> {
-        self.verdict(task)?;
+        self.check_with(task)?;
         self.insert(id, task);
         Ok(())
     }
@@ -118,12 +118,16 @@ impl TaskSet {
     ///
     /// # Errors
     /// The constraint that is short by most.
-    pub fn verdict(&self, candidate: Task) -> Result<(), Violation> {
-        self.verdict_on(candidate, Candidate::Whole)
+    pub fn check_with(&self, candidate: Task) -> Result<(), Violation> {
+        self.check_candidate(candidate, Candidate::Whole)
     }
 
     /// The same; or the candidate's demand alone, as if its commands were in nobody's way.
-    pub(super) fn verdict_on(&self, candidate: Task, counts: Candidate) -> Result<(), Violation> {
+    pub(super) fn check_candidate(
+        &self,
+        candidate: Task,
+        counts: Candidate,
+    ) -> Result<(), Violation> {
         if self.tasks.len() >= STREAM_TASKS_MAX {
             return Err(Violation::Full);
         }
@@ -134,11 +138,11 @@ impl TaskSet {
     /// one, without making any request late. Zero for a set that does not fit. At most, and for no tasks at all,
     /// [`STREAM_PERIOD_MAX`].
     pub fn slack(&self) -> DiskTime {
-        self.slack_in(Range::All)
+        self.slack_in(SlackRange::All)
     }
 
     /// The slack as it would be if only these intervals counted.
-    pub fn slack_in(&self, range: Range) -> DiskTime {
+    pub fn slack_in(&self, range: SlackRange) -> DiskTime {
         if self.is_empty() {
             return STREAM_PERIOD_MAX.into();
         }
@@ -146,13 +150,13 @@ impl TaskSet {
     }
 
     /// The interval that the slack comes from; none for no tasks, or for a set that does not fit.
-    pub fn tightest(&self, range: Range) -> Option<Tightest> {
+    pub fn tightest(&self, range: SlackRange) -> Option<Tightest> {
         let demand = self.demand();
         check(&demand).ok()?;
         let (least, exact) = least(&demand, range)?;
         let beside = match least.beside {
-            Some(Beside::Task(id)) => Some(id),
-            Some(Beside::Candidate) | None => None,
+            Some(BlockingTask::Task(id)) => Some(id),
+            Some(BlockingTask::Candidate) | None => None,
         };
         let room = DiskTime::from_nanos(least.room.max(0));
         Some(Tightest { interval: duration(least.at), beside, room, exact })
@@ -163,32 +167,32 @@ impl TaskSet {
         self.demand().utilization()
     }
 
-    fn demand(&self) -> Demand {
-        let tasks = self.tasks.iter().map(|&(task, id)| (Beside::Task(id), task));
-        Demand::new(tasks, self.preemption, Candidate::Whole)
+    fn demand(&self) -> DemandBound {
+        let tasks = self.tasks.iter().map(|&(task, id)| (BlockingTask::Task(id), task));
+        DemandBound::new(tasks, self.preemption, Candidate::Whole)
     }
 
-    fn demand_with(&self, candidate: Task, counts: Candidate) -> Demand {
+    fn demand_with(&self, candidate: Task, counts: Candidate) -> DemandBound {
         let place = self.tasks.partition_point(|(task, _)| *task <= candidate);
         let (before, after) = self.tasks.split_at(place);
-        let named = |&(task, id): &(Task, TaskId)| (Beside::Task(id), task);
+        let named = |&(task, id): &(Task, TaskId)| (BlockingTask::Task(id), task);
         let tasks = before
             .iter()
             .map(named)
-            .chain(core::iter::once((Beside::Candidate, candidate)))
+            .chain(core::iter::once((BlockingTask::Candidate, candidate)))
             .chain(after.iter().map(named));
-        Demand::new(tasks, self.preemption, counts)
+        DemandBound::new(tasks, self.preemption, counts)
     }
 }
 
 /// Conditions (1) and (2).
-pub(super) fn check(demand: &Demand) -> Result<(), Violation> {
+pub(super) fn check(demand: &DemandBound) -> Result<(), Violation> {
     if demand.load() == Ordering::Greater {
         let asked = demand.utilization();
         return Err(Violation::Utilization { asked, over_ppb: asked.excess_ppb() });
     }
     let Some((first, last)) = demand.ends() else { return Ok(()) };
-    let mut least = Least { at: first, room: 0, beside: None };
+    let mut least = Minimum { at: first, room: 0, beside: None };
     let searched = demand.search(first, last - 2, &mut least, &mut 0);
     if let (true, Some(beside)) = (least.room < 0, least.beside) {
         let short = DiskTime::from_nanos(-least.room);
@@ -201,20 +205,20 @@ pub(super) fn check(demand: &Demand) -> Result<(), Violation> {
 }
 
 /// The least room of a set that fits, and whether it is exact.
-fn least(demand: &Demand, range: Range) -> Option<(Least, bool)> {
+fn least(demand: &DemandBound, range: SlackRange) -> Option<(Minimum, bool)> {
     let (first, last) = demand.ends()?;
     let mut least = demand.at_first()?;
     let mut work = 0;
     let searched = demand.search(first, last, &mut least, &mut work);
     if let Searched::DownTo(_) = searched {
         // Unreachable for a set that was just checked within the same work, but for the few intervals around Tₙ.
-        return Some((Least { room: 0, ..least }, false));
+        return Some((Minimum { room: 0, ..least }, false));
     }
-    if range == Range::Paper {
+    if range == SlackRange::Published {
         return Some((least, true));
     }
     if demand.load() == Ordering::Equal {
-        return Some((Least { room: 0, ..least }, true));
+        return Some((Minimum { room: 0, ..least }, true));
     }
     let idle = demand.utilization().idle();
     let mut low = last + 1;
@@ -228,7 +232,7 @@ fn least(demand: &Demand, range: Range) -> Option<(Least, bool)> {
         if searched != Searched::Whole || high == HORIZON_MAX {
             // From `low` on there is at least what the mean demand leaves.
             let room = least.room.min(demand.utilization().leaves(duration(low)).as_nanos());
-            return Some((Least { room, ..least }, false));
+            return Some((Minimum { room, ..least }, false));
         }
         low = high + 1;
     }
@@ -275,7 +279,7 @@ mod tests {
         assert_eq!(full.check(), Ok(()));
         assert_eq!(full.slack(), DiskTime::ZERO);
         let day = STREAM_PERIOD_MAX.as_nanos();
-        let refused = full.verdict(fluid(day, 1)).expect_err("a ns a day is too much");
+        let refused = full.check_with(fluid(day, 1)).expect_err("a ns a day is too much");
         assert!(matches!(refused, Violation::Utilization { over_ppb: 1, .. }), "{refused:?}");
         assert_eq!(full.utilization().to_string(), "100%");
     }
@@ -291,7 +295,7 @@ mod tests {
         let at = Duration::from_nanos(100);
         let room = DiskTime::from_nanos(70);
         let tightest = Tightest { interval: at, beside: None, room, exact: true };
-        assert_eq!(set.tightest(Range::All), Some(tightest));
+        assert_eq!(set.tightest(SlackRange::All), Some(tightest));
     }
 
     #[test]
@@ -299,14 +303,14 @@ mod tests {
         let set = set(&[whole(10_000, 2_000), whole(100_000, 8_001)]);
         let blocked = Violation::Blocked {
             interval: Duration::from_nanos(10_001),
-            beside: Beside::Candidate,
+            beside: BlockingTask::Candidate,
             short: DiskTime::from_nanos(2_000),
         };
-        assert_eq!(set.verdict(whole(1_000_000, 10_001)), Err(blocked));
-        let cam = Beside::Task(TaskId(1));
+        assert_eq!(set.check_with(whole(1_000_000, 10_001)), Err(blocked));
+        let cam = BlockingTask::Task(TaskId(1));
         let (interval, short) = (Duration::from_nanos(10_001), DiskTime::from_nanos(2_000));
         let blocked = Violation::Blocked { interval, beside: cam, short };
-        assert_eq!(set.verdict(whole(9_000, 2_000)), Err(blocked));
+        assert_eq!(set.check_with(whole(9_000, 2_000)), Err(blocked));
         assert_eq!(blocked.to_string(), "at L = 10.001us, beside task 1: short by 2us");
     }
 
@@ -337,9 +341,9 @@ mod tests {
         tasks.push(fluid(10_000_000_000, i64::try_from(left).expect("small") - 1));
         let set = set(&tasks);
         assert_eq!(set.check(), Ok(()));
-        let tightest = set.tightest(Range::All).expect("it fits");
+        let tightest = set.tightest(SlackRange::All).expect("it fits");
         assert!(!tightest.exact);
-        assert!(tightest.room <= set.slack_in(Range::Paper));
+        assert!(tightest.room <= set.slack_in(SlackRange::Published));
     }
 
     #[test]
@@ -351,7 +355,7 @@ mod tests {
             .map(|id| (Task::whole(Duration::from_nanos(1), cost).expect("a task"), TaskId(id)))
             .collect();
         assert!(matches!(set.check(), Err(Violation::Utilization { .. })));
-        assert_eq!(set.verdict(whole(day, 1)), Err(Violation::Full));
+        assert_eq!(set.check_with(whole(day, 1)), Err(Violation::Full));
         set.tasks = (0..20_000).map(|id| (fluid(day, 4_000_000_000), TaskId(id))).collect();
         assert_eq!(set.check(), Ok(()));
         assert_eq!(set.slack().as_nanos(), 86_400_000_000_000 - 80_000_000_000_000);

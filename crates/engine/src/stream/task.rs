@@ -20,7 +20,7 @@ pub struct Task {
 
 /// Why there is no such task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadTask {
+pub enum InvalidTask {
     /// The period is 0 or over [`STREAM_PERIOD_MAX`]. Cure: another block size or bandwidth.
     Period(Duration),
     /// The cost is 0 or below, or over [`STREAM_PERIOD_MAX`]. Cure: another block size.
@@ -29,7 +29,7 @@ pub enum BadTask {
     Longest(DiskTime),
 }
 
-impl fmt::Display for BadTask {
+impl fmt::Display for InvalidTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Period(period) => {
@@ -48,23 +48,23 @@ impl fmt::Display for BadTask {
     }
 }
 
-impl std::error::Error for BadTask {}
+impl std::error::Error for InvalidTask {}
 
 impl Task {
     /// A task of which `longest` ≤ `cost` can't be preempted: the longest of its chunks, its seeks or sub-seeks, and its
     /// ways back after a preemption, whatever is sent to the disk as one command. A cost above the period is a task that fits nowhere.
     ///
     /// # Errors
-    /// See [`BadTask`].
-    pub fn new(period: Duration, cost: DiskTime, longest: DiskTime) -> Result<Self, BadTask> {
+    /// See [`InvalidTask`].
+    pub fn new(period: Duration, cost: DiskTime, longest: DiskTime) -> Result<Self, InvalidTask> {
         if period == Duration::ZERO || period > STREAM_PERIOD_MAX {
-            return Err(BadTask::Period(period));
+            return Err(InvalidTask::Period(period));
         }
         if cost <= DiskTime::ZERO || cost > STREAM_PERIOD_MAX.into() {
-            return Err(BadTask::Cost(cost));
+            return Err(InvalidTask::Cost(cost));
         }
         if longest <= DiskTime::ZERO || longest > cost {
-            return Err(BadTask::Longest(longest));
+            return Err(InvalidTask::Longest(longest));
         }
         Ok(Self { period, cost, longest })
     }
@@ -72,8 +72,8 @@ impl Task {
     /// A task whose request is one command that nobody preempts: q = C.
     ///
     /// # Errors
-    /// See [`BadTask`].
-    pub fn whole(period: Duration, cost: DiskTime) -> Result<Self, BadTask> {
+    /// See [`InvalidTask`].
+    pub fn whole(period: Duration, cost: DiskTime) -> Result<Self, InvalidTask> {
         Self::new(period, cost, cost)
     }
 
@@ -81,10 +81,10 @@ impl Task {
     /// `longest`. What the share amounts to is rounded down, and is at least one command.
     ///
     /// # Errors
-    /// See [`BadTask`].
-    pub fn server(share: Share, period: Duration, longest: DiskTime) -> Result<Self, BadTask> {
+    /// See [`InvalidTask`].
+    pub fn server(share: Share, period: Duration, longest: DiskTime) -> Result<Self, InvalidTask> {
         if period == Duration::ZERO || period > STREAM_PERIOD_MAX {
-            return Err(BadTask::Period(period));
+            return Err(InvalidTask::Period(period));
         }
         Self::new(period, share.of(period).max(longest), longest)
     }

@@ -2,22 +2,16 @@
 
 use units::{DiskTime, Duration, Instant};
 
-use super::demand::Candidate;
-use super::handover::{Present, fits_around, together, within};
-use super::{Asked, Beside, CounterOffers, Task, TaskId, TaskSet, Utilization, Violation};
+use super::demand_bound::Candidate;
+use super::handover::{BookedTask, fits_around, together, within};
+use super::span::Span;
+use super::{
+    BlockingTask, CounterOffers, RequestedStream, Task, TaskId, TaskSet, Utilization, Violation,
+};
 use crate::limits::{BOOKED_TIMES_MAX, BOOKINGS_MAX};
 
 /// Intervals of up to so many of the longest periods are looked at for the slack of a time that does not last.
 const SLACK_PERIODS: u64 = 8;
-
-/// From `start` to before `end`. Every request of the task is released in it, and due in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Span {
-    /// When the first request may be released.
-    pub start: Instant,
-    /// When the last request is due: [`Instant::FAR_FUTURE`] for a task that stays.
-    pub end: Instant,
-}
 
 /// A task and when it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,21 +31,6 @@ pub struct Timetable {
     bookings: Vec<Booking>,
 }
 
-impl Span {
-    /// All of time.
-    pub const ALWAYS: Self = Self { start: Instant::ZERO, end: Instant::FAR_FUTURE };
-
-    /// Whether there is a moment in both.
-    pub fn overlaps(&self, other: &Self) -> bool {
-        self.start < other.end && other.start < self.end
-    }
-
-    /// Whether there is no moment in it.
-    pub fn is_empty(&self) -> bool {
-        self.start >= self.end
-    }
-}
-
 impl Timetable {
     /// No bookings, on a disk where a preemption costs so much more: see [`TaskSet::new`].
     pub fn new(preemption: DiskTime) -> Self {
@@ -63,7 +42,7 @@ impl Timetable {
         self.bookings.iter()
     }
 
-    /// Adds a booking, whether it fits or not: admission is [`Timetable::verdict`] first.
+    /// Adds a booking, whether it fits or not: admission is [`Timetable::check_with`] first.
     ///
     /// # Panics
     /// If there is no room, no time in the span, or the name is there already.
@@ -81,14 +60,14 @@ impl Timetable {
     }
 
     /// Takes out what ended so long before `now` that it says nothing about the slack any more: eight of the longest periods.
-    pub fn forget_before(&mut self, now: Instant) {
+    pub fn remove_expired(&mut self, now: Instant) {
         let longest = self.bookings.iter().map(|booking| booking.task.period()).max();
         let reach = longest.unwrap_or_default() * SLACK_PERIODS;
         self.bookings.retain(|booking| booking.span.end + reach > now);
     }
 
     /// The tasks that are there at some moment of `span`.
-    pub fn during(&self, span: Span) -> TaskSet {
+    pub fn tasks_during(&self, span: Span) -> TaskSet {
         let there = self.bookings.iter().filter(|booking| booking.span.overlaps(&span));
         TaskSet::of(there.map(|booking| (booking.id, booking.task)), self.preemption)
     }
@@ -105,8 +84,8 @@ impl Timetable {
     ///
     /// # Errors
     /// A stretch of time where it does not fit, and why.
-    pub fn verdict(&self, candidate: Task, span: Span) -> Result<(), (Span, Violation)> {
-        self.verdict_on(candidate, span, Candidate::Whole)
+    pub fn check_with(&self, candidate: Task, span: Span) -> Result<(), (Span, Violation)> {
+        self.check_candidate(candidate, span, Candidate::Whole)
     }
 
     /// Whether all bookings fit, at all times.
@@ -121,14 +100,14 @@ impl Timetable {
     pub fn counter_offers(
         &self,
         span: Span,
-        asked: Asked,
-        task: impl FnMut(Asked) -> Option<Task>,
+        asked: RequestedStream,
+        task: impl FnMut(RequestedStream) -> Option<Task>,
     ) -> CounterOffers {
-        let fits = |task, counts| self.verdict_on(task, span, counts).is_ok();
+        let fits = |task, counts| self.check_candidate(task, span, counts).is_ok();
         CounterOffers::find_by(asked, task, fits)
     }
 
-    fn verdict_on(
+    fn check_candidate(
         &self,
         candidate: Task,
         span: Span,
@@ -164,25 +143,25 @@ impl Timetable {
     }
 
     /// All bookings with their preemptions, and one more, sorted by period.
-    fn present(&self, candidate: Option<(Task, Span)>) -> Vec<Present> {
-        let booked = self.bookings.iter().map(|booking| Present {
-            whose: Beside::Task(booking.id),
+    fn present(&self, candidate: Option<(Task, Span)>) -> Vec<BookedTask> {
+        let booked = self.bookings.iter().map(|booking| BookedTask {
+            whose: BlockingTask::Task(booking.id),
             task: booking.task.with_more(self.preemption),
             span: booking.span,
         });
-        let candidate = candidate.map(|(task, span)| Present {
-            whose: Beside::Candidate,
+        let candidate = candidate.map(|(task, span)| BookedTask {
+            whose: BlockingTask::Candidate,
             task: task.with_more(self.preemption),
             span,
         });
-        let mut all: Vec<Present> = booked.chain(candidate).collect();
+        let mut all: Vec<BookedTask> = booked.chain(candidate).collect();
         all.sort_by_key(|present| present.task);
         all
     }
 }
 
 /// Whether all of these fit at all times of `span`, and around them.
-fn look(all: &[Present], span: Span, counts: Candidate) -> Result<(), (Span, Violation)> {
+fn look(all: &[BookedTask], span: Span, counts: Candidate) -> Result<(), (Span, Violation)> {
     let longest = all.last().map_or(Duration::ZERO, |present| present.task.period());
     let near = Span { start: span.start.saturating_sub(longest), end: span.end + longest };
     let all = within(all, near);
@@ -206,7 +185,7 @@ fn look(all: &[Present], span: Span, counts: Candidate) -> Result<(), (Span, Vio
 }
 
 /// The moments of `span` at which a task comes or goes, with its ends.
-fn cuts(all: &[Present], span: Span) -> Vec<Instant> {
+fn cuts(all: &[BookedTask], span: Span) -> Vec<Instant> {
     let changes = all.iter().flat_map(|present| [present.span.start, present.span.end]);
     let inside = changes.filter(|&at| at > span.start && at < span.end);
     let mut cuts: Vec<Instant> = inside.chain([span.start, span.end]).collect();
@@ -216,9 +195,9 @@ fn cuts(all: &[Present], span: Span) -> Vec<Instant> {
 }
 
 /// The most that is asked for at any one time.
-fn busiest(all: &[Present]) -> Utilization {
+fn busiest(all: &[BookedTask]) -> Utilization {
     let mut changes: Vec<(Instant, bool, u128)> = Vec::new();
-    for Present { task, span, .. } in all {
+    for BookedTask { task, span, .. } in all {
         let share = Utilization::of(task).0;
         // Who goes makes room for who comes at the same time: `false` is sorted first.
         changes.extend([(span.end, false, share), (span.start, true, share)]);
@@ -236,11 +215,9 @@ fn busiest(all: &[Present]) -> Utilization {
 ///
 /// # Errors
 /// The place of the first part that does not fit, the stretch of time, and why. Nothing was changed.
-pub fn all_or_none(
-    parts: &mut [(&mut Timetable, Booking)],
-) -> Result<(), (usize, Span, Violation)> {
+pub fn book_all(parts: &mut [(&mut Timetable, Booking)]) -> Result<(), (usize, Span, Violation)> {
     for (place, (timetable, booking)) in parts.iter().enumerate() {
-        let verdict = timetable.verdict(booking.task, booking.span);
+        let verdict = timetable.check_with(booking.task, booking.span);
         verdict.map_err(|(stretch, violation)| (place, stretch, violation))?;
     }
     for (timetable, booking) in parts {

@@ -8,7 +8,7 @@ use super::{TaskId, Utilization};
 
 /// Whose command is in the way, or whose demand it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beside {
+pub enum BlockingTask {
     /// The task that the verdict is about.
     Candidate,
     /// One that is in the set.
@@ -35,7 +35,7 @@ pub enum Violation {
         /// L of condition (2).
         interval: Duration,
         /// Whose command is in the way.
-        beside: Beside,
+        beside: BlockingTask,
         /// How much time is missing.
         short: DiskTime,
     },
@@ -55,10 +55,10 @@ impl fmt::Display for Violation {
             Self::Utilization { asked, .. } => {
                 write!(f, "{asked} of the disk's time is asked for")
             }
-            Self::Blocked { interval, beside: Beside::Task(TaskId(id)), short } => {
+            Self::Blocked { interval, beside: BlockingTask::Task(TaskId(id)), short } => {
                 write!(f, "at L = {interval}, beside task {id}: short by {short}")
             }
-            Self::Blocked { interval, beside: Beside::Candidate, short } => {
+            Self::Blocked { interval, beside: BlockingTask::Candidate, short } => {
                 write!(f, "at L = {interval}, beside its own requests: short by {short}")
             }
             Self::Undecided { interval } => {

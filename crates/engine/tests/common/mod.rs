@@ -103,7 +103,7 @@ impl Timeline {
     }
 
     pub fn had(&self, volume: u32) -> DiskTime {
-        self.engine.account(VolumeId(volume)).disk_time
+        self.engine.usage(VolumeId(volume)).disk_time
     }
 }
 

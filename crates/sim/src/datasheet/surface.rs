@@ -80,7 +80,7 @@ fn service(model: &Arc<Model>, lba: Lba, offset: Angle) -> Duration {
     let mut device = Device::new(Arc::clone(model));
     let one = Extent::new(Lba(0), Sectors(1));
     let arrived = run(&mut device, Instant::ZERO, one);
-    let turned = Angle::turned(arrived.since(Instant::ZERO), model.period());
+    let turned = Angle::swept(arrived.since(Instant::ZERO), model.period());
     let wait = model.position(lba).angle - offset - turned;
     let at = arrived + wait.time(model.period());
     let len = Sectors(BLOCK.0.min(model.capacity().0 - lba.0));

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use units::{DiskTime, Instant, Operation};
 
-use crate::Stream;
+use crate::StreamContract;
 
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct QueuedRequest {
     at: Instant,
     /// Whether it is one of the stream's blocks.
     covered: bool,
@@ -15,9 +15,9 @@ struct Asked {
 
 #[derive(Debug)]
 pub(super) struct Blocks {
-    pub(super) stream: Stream,
+    pub(super) stream: StreamContract,
     /// The requests in the volume's queue.
-    asked: VecDeque<Asked>,
+    asked: VecDeque<QueuedRequest>,
     /// When the first of them is released, if it is a block, and the stream has begun.
     release: Option<Instant>,
     /// No release after that one is sooner.
@@ -31,7 +31,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    pub(super) fn new(stream: Stream) -> Self {
+    pub(super) fn new(stream: StreamContract) -> Self {
         Self {
             stream,
             asked: VecDeque::new(),
@@ -45,7 +45,7 @@ impl Blocks {
 
     /// A request comes to the queue.
     pub(super) fn comes(&mut self, operation: &Operation, now: Instant) {
-        self.asked.push_back(Asked { at: now, covered: self.stream.covers(operation) });
+        self.asked.push_back(QueuedRequest { at: now, covered: self.stream.covers(operation) });
         if self.asked.len() == 1 {
             self.head_comes(Instant::ZERO);
         }
@@ -53,7 +53,7 @@ impl Blocks {
 
     /// Requests that were queued before the stream was there are none of it.
     pub(super) fn takes_over(&mut self, queued: usize) {
-        let other = Asked { at: Instant::ZERO, covered: false };
+        let other = QueuedRequest { at: Instant::ZERO, covered: false };
         self.asked = (0..queued).map(|_| other).collect();
     }
 

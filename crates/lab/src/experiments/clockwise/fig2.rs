@@ -1,7 +1,7 @@
 //! Figure 2: the slack ΔL against the admitted load (RTAS 2000 §4.1).
 
 use drive_profile::{Profile, TransferKind};
-use engine::stream::Range;
+use engine::stream::SlackRange;
 use plot::{Line, Plot};
 use units::{DiskTime, Extent, Lba};
 
@@ -38,7 +38,7 @@ fn fig2(told: &mut dyn FnMut(f64)) -> Findings {
                 slacks.map(|set| set.slack_in(range)).min().expect("a disk has a stream")
             };
             let streams = f64::from(u32::try_from(ground.streams().len()).expect("few"));
-            let (all, paper) = (ms(least(Range::All)), ms(least(Range::Paper)));
+            let (all, paper) = (ms(least(SlackRange::All)), ms(least(SlackRange::Published)));
             table.rows.push(vec![streams, ground.load(), all, paper]);
         }
         tables.push(table);

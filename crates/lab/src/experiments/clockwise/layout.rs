@@ -103,8 +103,8 @@ impl Stream {
     }
 
     /// What it is promised by one of its disks.
-    pub(super) fn promised(&self, part: &Part) -> engine::Stream {
-        engine::Stream { task: part.task, block: sectors(self.block), range: None }
+    pub(super) fn promised(&self, part: &Part) -> engine::StreamContract {
+        engine::StreamContract { task: part.task, block: sectors(self.block), range: None }
     }
 
     /// Its `nth` block: the disk and the place there.

@@ -158,8 +158,8 @@ fn row(np: &Measured, it: &Measured) -> [f64; 6] {
         it.wait(),
         np.wait() / it.wait(),
         lost(np.mb_per_s, it.mb_per_s),
-        percent(executed.missed, executed.timed),
-        percent(executed.split, it.requests),
+        percent(executed.missed, executed.jit_transfers),
+        percent(executed.split_seeks, it.requests),
         it.mb_per_s_prefetching - it.mb_per_s,
     ]
 }

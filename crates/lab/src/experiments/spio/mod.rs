@@ -53,7 +53,7 @@ const HALF_THE_CYLINDERS: u32 = 15_137;
 /// Non-preemptible: commands of 128 kB, and none of anybody else's between those of a request.
 const WHOLE: Execution = Execution::Whole { split: Some(Sectors(256)) };
 /// The paper's prototype.
-const PAPER: Execution = Execution::of_the_paper(CHUNK, HALF_THE_CYLINDERS);
+const PAPER: Execution = Execution::as_published(CHUNK, HALF_THE_CYLINDERS);
 /// The same with free prefetching.
 const PAPER_PREFETCHING: Execution =
     Execution::Preemptible(Preemptible { free_prefetch: true, ..of_the_paper(Some(JIT), SPLIT) });

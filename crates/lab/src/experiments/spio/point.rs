@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use config::{Access, Arrival, DiskIndex, Drawn, Mix, Plan, ProfileRef, Requests, VolumeIndex};
-use engine::{Executed, Execution};
+use engine::{Execution, PreemptionStats};
 use units::{Bytes, Duration, Instant, Op, Operation};
 
 use super::super::sample::{length, scenario};
@@ -42,7 +42,7 @@ pub(super) enum Low {
 pub(super) struct Measured {
     /// The durations that waiting is made of.
     pub(super) commands: NonPreemptible,
-    pub(super) executed: Executed,
+    pub(super) executed: PreemptionStats,
     /// What the low-priority requests brought, in MB/s.
     pub(super) mb_per_s: f64,
     /// The same with what was read in slack.

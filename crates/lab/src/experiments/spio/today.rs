@@ -38,7 +38,7 @@ fn hgst(told: &mut dyn FnMut(f64)) -> Findings {
             ([WHOLE, ours()].map(|how| of(how, 0.0)), [WHOLE, ours()].map(|how| of(how, 1.0)));
         let executed = sp.executed;
         #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
-        let missed = executed.missed as f64 / executed.timed.max(1) as f64 * 100.0;
+        let missed = executed.missed as f64 / executed.jit_transfers.max(1) as f64 * 100.0;
         let (wait, high) = ([np.wait(), sp.wait()], [np_high.high_ms, sp_high.high_ms]);
         let rate = [np.mb_per_s, sp.mb_per_s];
         let rest = [lost(rate[0], rate[1]), missed];

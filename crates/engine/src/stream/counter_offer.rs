@@ -2,12 +2,12 @@
 
 use units::Bytes;
 
-use super::demand::Candidate;
+use super::demand_bound::Candidate;
 use super::{Task, TaskSet};
 
 /// What a stream asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestedStream {
     /// Bytes a second.
     pub bandwidth: Bytes,
     /// Bytes a request.
@@ -27,20 +27,25 @@ impl CounterOffers {
     /// Looks for what would fit beside `set`. `task` says what a stream asks of the disk; `None` is a stream that the disk
     /// can't have at all, such as one with a block that is no whole number of sectors. With a smaller bandwidth the period
     /// must not be shorter, and the cost the same.
-    pub fn find(set: &TaskSet, asked: Asked, task: impl FnMut(Asked) -> Option<Task>) -> Self {
-        Self::find_by(asked, task, |task, counts| set.verdict_on(task, counts).is_ok())
+    pub fn find(
+        set: &TaskSet,
+        asked: RequestedStream,
+        task: impl FnMut(RequestedStream) -> Option<Task>,
+    ) -> Self {
+        Self::find_by(asked, task, |task, counts| set.check_candidate(task, counts).is_ok())
     }
 
     pub(super) fn find_by(
-        asked: Asked,
-        mut task: impl FnMut(Asked) -> Option<Task>,
+        asked: RequestedStream,
+        mut task: impl FnMut(RequestedStream) -> Option<Task>,
         fits: impl Fn(Task, Candidate) -> bool,
     ) -> Self {
         let halves = core::iter::successors(Some(asked.block.0 / 2), |block| Some(block / 2));
         let block = halves.take_while(|&block| block > 0).map(Bytes).find(|&block| {
-            task(Asked { block, ..asked }).is_some_and(|task| fits(task, Candidate::Whole))
+            task(RequestedStream { block, ..asked })
+                .is_some_and(|task| fits(task, Candidate::Whole))
         });
-        let with = |bandwidth: u64| task(Asked { bandwidth: Bytes(bandwidth), ..asked });
+        let with = |bandwidth: u64| task(RequestedStream { bandwidth: Bytes(bandwidth), ..asked });
         Self { block, bandwidth: largest_bandwidth(asked.bandwidth, with, fits) }
     }
 }

@@ -7,21 +7,21 @@
 
 use units::{Duration, Instant};
 
+use super::indexed_heap::IndexedHeap;
 use crate::VolumeId;
-use crate::bucket::Moment;
-use crate::order::Order;
+use crate::accounting::bucket::SignedInstant;
 
 /// So many deadlines are looked at, and who has had none of the last so many turns goes without a look at the others.
 const LOOK: u32 = 4;
 
 /// When each volume had its last turn, in turns.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct RoundRobin {
     taken: u64,
     last: Vec<Option<u64>>,
 }
 
-impl Turns {
+impl RoundRobin {
     pub(crate) const fn new() -> Self {
         Self { taken: 0, last: Vec::new() }
     }
@@ -31,7 +31,7 @@ impl Turns {
         self.last.push(None);
     }
 
-    pub(crate) fn begin_anew(&mut self, volume: VolumeId) {
+    pub(crate) fn reset_volume(&mut self, volume: VolumeId) {
         self.last[volume.0 as usize] = None;
     }
 
@@ -44,12 +44,12 @@ impl Turns {
     /// no more than half a `period` behind has waited for longer.
     pub(crate) fn next(
         &self,
-        deadlines: &mut Order<Moment>,
+        deadlines: &mut IndexedHeap<SignedInstant>,
         period: Duration,
         now: Instant,
     ) -> Option<VolumeId> {
-        let due = |first: Option<(Moment, VolumeId)>| {
-            first.filter(|(moment, _)| *moment <= Moment::at(now))
+        let due = |first: Option<(SignedInstant, VolumeId)>| {
+            first.filter(|(moment, _)| *moment <= SignedInstant::at(now))
         };
         let (earliest, first) = due(deadlines.first())?;
         let last = |volume: VolumeId| self.last[volume.0 as usize];

@@ -2,8 +2,8 @@
 
 use units::{DiskTime, Instant, Op, Operation, Sectors};
 
-use crate::execute::Executor;
 use crate::limits::TRIM_MAX;
+use crate::preempt::Executor;
 use crate::request::{Outcome, Request};
 use crate::{Execution, Settings};
 
@@ -22,7 +22,7 @@ pub(crate) struct Pending {
     /// Commands in the drive.
     pub(crate) running: u16,
     /// How often others went before it since it last transferred something.
-    pub(crate) thrown: u8,
+    pub(crate) preemptions: u8,
     /// Whether a flush ends it: its pieces rode the drive's memory, and it is to be durable.
     pub(crate) owes_flush: bool,
     /// Whether its volume was of a higher class when it came.
@@ -47,21 +47,21 @@ impl Pending {
             && !self.owes_flush
     }
 
-    pub(crate) fn left(&self) -> Left {
+    pub(crate) fn left(&self) -> Remainder {
         let (operation, issued) = (self.request.operation, self.issued);
-        Left { operation, issued, owes_flush: self.owes_flush }
+        Remainder { operation, issued, owes_flush: self.owes_flush }
     }
 }
 
 /// What is left to issue of a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Left {
+pub(crate) struct Remainder {
     pub(crate) operation: Operation,
     pub(crate) issued: Sectors,
     pub(crate) owes_flush: bool,
 }
 
-impl Left {
+impl Remainder {
     /// The command that the request goes on with.
     pub(crate) fn piece(&self, settings: &Settings, executor: Option<&Executor>) -> Operation {
         let operation = self.operation;
@@ -71,7 +71,7 @@ impl Left {
         }
         let writes = operation.op == Op::Write;
         // Under deadlines every write is done in its own time: nobody pays for what the drive would still have to write.
-        let timely = settings.policy.keeps_deadlines();
+        let timely = settings.policy.has_deadlines();
         let longest = match operation.op {
             Op::Trim => TRIM_MAX,
             Op::Read | Op::Write | Op::Flush | Op::WriteZeroes | Op::Seek => settings.command_max,

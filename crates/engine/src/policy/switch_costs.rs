@@ -9,7 +9,7 @@
 //! How long the way was, nobody can see. It is taken to be what the command took above what the volume's commands take
 //! on the mean while it has the arm, and never more than a random request.
 //!
-//! Invariant: what is charged and what is still to be charged ([`Ways::unassigned`]) add up to what was taken.
+//! Invariant: what is charged and what is still to be charged ([`SwitchCosts::uncharged`]) add up to what was taken.
 
 use units::{DiskTime, Duration};
 
@@ -17,16 +17,16 @@ use crate::Settings;
 
 /// How a command's volume came to the arm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Positioning {
     /// It had it.
-    None,
+    Continues,
     /// It came of itself.
     #[default]
-    Own,
+    OwnCost,
     /// It came back to what it had been doing when the arm was taken from it.
-    Back,
+    ReturnCost,
     /// The same, on a run: what the drive has read ahead is there without a way, which then comes later.
-    BackToRun,
+    ReturnToSequentialRun,
 }
 
 /// What a command is charged.
@@ -37,9 +37,9 @@ pub(crate) struct Charge {
     pub(crate) was_way: bool,
 }
 
-/// Ways back that have not been charged yet.
+/// SwitchCosts back that have not been charged yet.
 #[derive(Debug)]
-pub(crate) struct Ways {
+pub(crate) struct SwitchCosts {
     pool: DiskTime,
     period: Duration,
     way_max: DiskTime,
@@ -53,7 +53,7 @@ const MEMORY: i64 = 16;
 /// more than a change of track, less than a seek and half a turn.
 const MOVED: i64 = 8;
 
-impl Ways {
+impl SwitchCosts {
     pub(crate) fn new(settings: &Settings) -> Self {
         Self {
             pool: DiskTime::ZERO,
@@ -70,39 +70,46 @@ impl Ways {
     }
 
     /// What was taken and not charged to anybody yet; below nothing if more was charged.
-    pub(crate) fn unassigned(&self) -> DiskTime {
+    pub(crate) fn uncharged(&self) -> DiskTime {
         self.pool
     }
 
     /// What a command is charged that took `took`, of a volume whose commands usually take `usual`.
-    pub(crate) fn charge(&mut self, way: Way, took: DiskTime, usual: &mut DiskTime) -> Charge {
+    pub(crate) fn charge(
+        &mut self,
+        way: Positioning,
+        took: DiskTime,
+        usual: &mut DiskTime,
+    ) -> Charge {
         if !self.one_at_a_time {
             return Charge { amount: took, was_way: true };
         }
         let known = *usual > DiskTime::ZERO;
         let moved = (took - *usual).as_nanos() > self.way_max.as_nanos() / MOVED;
         let way = match way {
-            Way::BackToRun if known && moved => Way::Back,
-            Way::BackToRun => Way::None,
+            Positioning::ReturnToSequentialRun if known && moved => Positioning::ReturnCost,
+            Positioning::ReturnToSequentialRun => Positioning::Continues,
             other => other,
         };
         let own = match way {
-            Way::None => {
+            Positioning::Continues => {
                 let before = if known { *usual } else { took };
                 *usual = before + part(took - before, 1, MEMORY);
                 took
             }
-            Way::Back if known => {
+            Positioning::ReturnCost if known => {
                 let way = (took - *usual).min(self.way_max);
                 self.pool += way;
                 took - way
             }
-            Way::Own | Way::Back | Way::BackToRun => took,
+            Positioning::OwnCost | Positioning::ReturnCost | Positioning::ReturnToSequentialRun => {
+                took
+            }
         };
         let period = i64::try_from(self.period.as_nanos()).expect("a period is short");
         let share = part(own, self.pool.as_nanos(), period).min(self.pool).max(DiskTime::ZERO);
         self.pool += -share;
-        Charge { amount: own + share, was_way: way == Way::Back }
+        Charge { amount: own + share, was_way: way == Positioning::ReturnCost }
     }
 }
 

@@ -18,9 +18,9 @@ pub(crate) const CREDIT_MAX: DiskTime = DiskTime::from_millis(1_000);
 
 /// A moment as a signed number of nanoseconds since the beginning: a deadline may lie before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(pub(crate) i64);
+pub(crate) struct SignedInstant(pub(crate) i64);
 
-impl Moment {
+impl SignedInstant {
     pub(crate) fn at(instant: Instant) -> Self {
         Self(i64::try_from(instant.as_nanos()).unwrap_or(i64::MAX))
     }
@@ -122,7 +122,7 @@ impl Bucket {
 
     /// When the bucket holds `amount`, if nothing is taken until then; in the past if it already does. `None`
     /// if it never will, because it fills at nothing.
-    pub(crate) fn holds_at(&self, amount: DiskTime) -> Option<Moment> {
+    pub(crate) fn holds_at(&self, amount: DiskTime) -> Option<SignedInstant> {
         let ppb = i64::from(self.share.ppb());
         if ppb == 0 {
             return None;
@@ -132,19 +132,19 @@ impl Bucket {
     }
 
     /// When it has earned `missing`, if no step of the sum passes 64 bits: one of 128 costs ten times as much.
-    fn holds_soon(&self, missing: DiskTime, ppb: i64) -> Option<Moment> {
+    fn holds_soon(&self, missing: DiskTime, ppb: i64) -> Option<SignedInstant> {
         let missing = missing.as_nanos().checked_mul(i64::from(WHOLE))?;
         let wait = missing / ppb + i64::from(missing % ppb > 0);
-        i64::try_from(self.at.as_nanos()).ok()?.checked_add(wait).map(Moment)
+        i64::try_from(self.at.as_nanos()).ok()?.checked_add(wait).map(SignedInstant)
     }
 
     /// The same for any amount.
-    fn holds_ever(&self, missing: DiskTime, ppb: i64) -> Moment {
+    fn holds_ever(&self, missing: DiskTime, ppb: i64) -> SignedInstant {
         let missing = i128::from(missing.as_nanos()) * i128::from(WHOLE);
         let ppb = i128::from(ppb);
         let wait = missing / ppb + i128::from(missing % ppb > 0);
         let moment = i128::from(self.at.as_nanos()) + wait;
-        Moment(i64::try_from(moment).unwrap_or(i64::MAX))
+        SignedInstant(i64::try_from(moment).unwrap_or(i64::MAX))
     }
 
     /// From now on it holds so much as it earns in `period`. What is in it stays, up to that.
@@ -195,10 +195,10 @@ mod tests {
     fn a_deadline_lies_in_the_past_when_the_bucket_can_pay_already() {
         let mut bucket = Bucket::full(Share::from_percent(50), SECOND, Instant::ZERO);
         let moment = bucket.holds_at(DiskTime::from_millis(20)).expect("it fills");
-        assert_eq!(moment, Moment(-960_000_000));
+        assert_eq!(moment, SignedInstant(-960_000_000));
         bucket.take(DiskTime::from_millis(500), Instant::ZERO);
         let moment = bucket.holds_at(DiskTime::from_millis(20)).expect("it fills");
-        assert_eq!(moment, Moment(40_000_000));
+        assert_eq!(moment, SignedInstant(40_000_000));
         let nothing = Bucket::full(Share::NONE, SECOND, Instant::ZERO);
         assert_eq!(nothing.holds_at(DiskTime::from_nanos(1)), None);
     }

@@ -5,24 +5,28 @@ use std::sync::Arc;
 
 use units::{DiskTime, Duration, Instant, Op, Operation, Sectors};
 
-use crate::execute::{Executor, Step};
+use self::pending::{Pending, Remainder, Slot};
+use crate::accounting::meter::Meter;
 use crate::limits::{PREEMPTIONS_MAX, REQUESTS_MAX};
-use crate::meter::Meter;
-use crate::pending::{Left, Pending, Slot};
-use crate::policy::{self, Dispatch, Pick, Policy, Ticket};
-use crate::request::{Account, Action, Command, CommandId, Event, Outcome, Reply, Request};
-use crate::{Admission, Contract, Executed, Execution, Priority, Purpose, Settings, VolumeId};
+use crate::policy::{self, Dispatch, DispatchRecord, Pick, Policy};
+use crate::preempt::{Executor, Step};
+use crate::request::{Action, Command, CommandId, Event, Outcome, Reply, Request, VolumeUsage};
+use crate::{
+    Admission, Contract, Execution, PreemptionStats, Priority, Purpose, Settings, VolumeId,
+};
 use drive_profile::Profile;
 
-mod change;
-mod rest;
+mod deadlines;
+mod idle;
+pub(crate) mod pending;
 mod tasks;
+mod volumes;
 
-pub use rest::Rest;
+pub use idle::IdleReason;
 pub use tasks::BEST_EFFORT_TASK;
 
 /// No request.
-const NOBODY: Slot = Slot::MAX;
+const NO_SLOT: Slot = Slot::MAX;
 
 #[derive(Debug)]
 struct Issued {
@@ -31,19 +35,19 @@ struct Issued {
     operation: Operation,
     purpose: Purpose,
     /// What the policy said; nothing of a command that it was not asked for.
-    ticket: Option<Ticket>,
+    ticket: Option<DispatchRecord>,
 }
 
 /// Whose turn it is, and whether out of turn.
 #[derive(Clone, Copy, Debug)]
-struct Turn {
+struct Selection {
     volume: VolumeId,
     urgent: bool,
 }
 
 /// A request that has the disk, though no command of it need be in the drive.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct ActiveRequest {
     volume: VolumeId,
     slot: Slot,
     /// Whether the disk idles for it, until it has turned.
@@ -57,11 +61,11 @@ struct Held {
 struct Volume {
     first: Slot,
     last: Slot,
-    account: Account,
+    account: VolumeUsage,
 }
 
 const _: () = assert!(size_of::<Volume>() == 64);
-const _: () = assert!(REQUESTS_MAX < NOBODY as usize);
+const _: () = assert!(REQUESTS_MAX < NO_SLOT as usize);
 
 /// One disk's scheduler. See the crate's text for how it is driven.
 #[derive(Debug)]
@@ -75,7 +79,7 @@ pub struct Engine {
     contracts: Vec<Contract>,
     /// Numbers of volumes that were removed, and what those were charged.
     vacant: Vec<VolumeId>,
-    departed: DiskTime,
+    removed_volumes_charged: DiskTime,
     pending: Vec<Option<Pending>>,
     free: Vec<Slot>,
     queued: usize,
@@ -89,9 +93,9 @@ pub struct Engine {
     priorities: Vec<Priority>,
     /// What each volume was charged of the slack: beside the accounts, which fill a cache line.
     slack: Vec<DiskTime>,
-    slack_of_all: DiskTime,
+    total_slack: DiskTime,
     executor: Option<Box<Executor>>,
-    held: Option<Held>,
+    held: Option<ActiveRequest>,
 }
 
 impl Engine {
@@ -100,17 +104,17 @@ impl Engine {
     /// # Panics
     /// On settings outside their bounds: they were to be refused at the edge.
     pub fn new(settings: Settings, now: Instant) -> Self {
-        settings.assert_sane();
+        settings.assert_valid();
         Self {
             settings,
-            admission: Admission::keeping(settings.unreserved),
+            admission: Admission::with_headroom(settings.headroom),
             tasks: tasks::Tasks::new(&settings),
             policy: policy::make(&settings, now),
             meter: Meter::new(now),
             volumes: Vec::new(),
             contracts: Vec::new(),
             vacant: Vec::new(),
-            departed: DiskTime::ZERO,
+            removed_volumes_charged: DiskTime::ZERO,
             pending: Vec::new(),
             free: Vec::new(),
             queued: 0,
@@ -122,7 +126,7 @@ impl Engine {
             urgent: VecDeque::new(),
             priorities: Vec::new(),
             slack: Vec::new(),
-            slack_of_all: DiskTime::ZERO,
+            total_slack: DiskTime::ZERO,
             executor: None,
             held: None,
         }
@@ -137,7 +141,7 @@ impl Engine {
     #[must_use]
     pub fn with_profile(mut self, profile: Arc<Profile>) -> Self {
         self.tell(&profile);
-        let foretells = self.settings.depth == 1 && !self.keeps_deadlines();
+        let foretells = self.settings.depth == 1 && !self.has_deadlines();
         self.executor = self.settings.execution.preemptible().map(|how| {
             let jit = how.jit.filter(|_| foretells);
             Box::new(Executor::new(crate::Preemptible { jit, ..*how }, profile))
@@ -146,23 +150,23 @@ impl Engine {
     }
 
     /// Puts `volume` into another class, from its next request on. Under deadlines there are no classes.
-    pub fn prioritise(&mut self, volume: VolumeId, priority: Priority) {
+    pub fn set_priority(&mut self, volume: VolumeId, priority: Priority) {
         self.priorities[volume.0 as usize] = priority;
     }
 
     /// What preemptible execution has done; `None` if requests are executed whole.
-    pub fn executed(&self) -> Option<Executed> {
+    pub fn preemption_stats(&self) -> Option<PreemptionStats> {
         self.executor.as_ref().map(|executor| executor.done())
     }
 
     /// Until when the disk idles so that the head arrives as the sector does, as of the last [`Engine::poll`] that
     /// said `None`.
-    pub fn idles_until(&self) -> Option<Instant> {
+    pub fn rotational_wait_until(&self) -> Option<Instant> {
         self.wakeup.filter(|_| self.held.is_some_and(|held| held.idles))
     }
 
     /// One turn of the disk, as far as it is known; nothing where that does not matter.
-    pub fn turn(&self) -> Duration {
+    pub fn rotation_period(&self) -> Duration {
         self.executor.as_ref().map_or(Duration::ZERO, |executor| executor.period())
     }
 
@@ -177,7 +181,7 @@ impl Engine {
     }
 
     /// What `volume` has had.
-    pub fn account(&self, volume: VolumeId) -> &Account {
+    pub fn usage(&self, volume: VolumeId) -> &VolumeUsage {
         &self.volumes[volume.0 as usize].account
     }
 
@@ -240,7 +244,7 @@ impl Engine {
             .as_mut()
             .and_then(|tasks| tasks.new_slack(self.settings.deadlines.slack_range))
         {
-            self.policy.slack_is(slack);
+            self.policy.set_static_slack(slack);
         }
         if self.issued.len() >= self.settings.depth as usize {
             return None;
@@ -255,91 +259,93 @@ impl Engine {
     }
 
     /// Whose command goes next; or when to ask again.
-    fn choose(&mut self, now: Instant) -> Result<Turn, Option<Instant>> {
+    fn choose(&mut self, now: Instant) -> Result<Selection, Option<Instant>> {
         if let Some(held) = &mut self.held {
             held.idles = false;
         }
         if let Some(held) = self.held
-            && self.is_bound(held.slot)
+            && self.is_non_preemptible(held.slot)
         {
             let urgent = self.is_urgent(held.volume);
-            return Ok(Turn { volume: held.volume, urgent });
+            return Ok(Selection { volume: held.volume, urgent });
         }
         let policy = &mut self.policy;
-        let urgent = self.urgent.iter().find(|volume| policy.may_go(**volume, now)).copied();
+        let urgent = self.urgent.iter().find(|volume| policy.is_eligible(**volume, now)).copied();
         if let Some(volume) = urgent {
-            return Ok(Turn { volume, urgent: true });
+            return Ok(Selection { volume, urgent: true });
         }
         // Who is on the way goes there: else two could take turns in setting out.
-        if let Some(Held { volume, slot, .. }) = self.held
+        if let Some(ActiveRequest { volume, slot, .. }) = self.held
             && self.pending(slot).issued == Sectors::ZERO
-            && self.policy.may_go(volume, now)
+            && self.policy.is_eligible(volume, now)
         {
-            return Ok(Turn { volume, urgent: false });
+            return Ok(Selection { volume, urgent: false });
         }
         match self.policy.pick(self.issued.len(), now) {
-            Pick::Volume(volume) => Ok(Turn { volume, urgent: false }),
+            Pick::Volume(volume) => Ok(Selection { volume, urgent: false }),
             Pick::Wait(until) => Err(Some(until)),
             Pick::Nothing => Err(None),
         }
     }
 
     /// Whether nobody may go before the rest of this request, whatever comes.
-    fn is_bound(&self, slot: Slot) -> bool {
+    fn is_non_preemptible(&self, slot: Slot) -> bool {
         let pending = self.pending(slot);
         let begun = pending.issued > Sectors::ZERO;
         match self.settings.execution {
             Execution::Whole { split } => split.is_some() && begun,
             // Whose deadline comes first is all that counts, and whoever is preempted has slack for it.
-            Execution::Preemptible(_) if self.keeps_deadlines() => false,
+            Execution::Preemptible(_) if self.has_deadlines() => false,
             Execution::Preemptible(how) => {
                 let writes = pending.request.operation.op == Op::Write;
-                pending.thrown >= PREEMPTIONS_MAX || begun && writes && !how.preempt_writes
+                pending.preemptions >= PREEMPTIONS_MAX || begun && writes && !how.preempt_writes
             }
         }
     }
 
     /// The next command of the request whose turn it is, if it is time for one.
-    fn execute(&mut self, turn: Turn, now: Instant) -> Option<Command> {
+    fn execute(&mut self, selection: Selection, now: Instant) -> Option<Command> {
         if let Execution::Whole { split: None } = self.settings.execution {
             // Nobody holds the disk between two commands, and nobody is preempted.
-            return Some(self.issue(turn, now));
+            return Some(self.issue(selection, now));
         }
-        let (volume, slot) = (turn.volume, self.volumes[turn.volume.0 as usize].first);
-        self.take_over(volume, slot);
-        let Some(executor) = self.executor.as_deref_mut().filter(|_| !turn.urgent) else {
-            return Some(self.issue(turn, now));
+        let (volume, slot) = (selection.volume, self.volumes[selection.volume.0 as usize].first);
+        self.set_active_request(volume, slot);
+        let Some(executor) = self.executor.as_deref_mut().filter(|_| !selection.urgent) else {
+            return Some(self.issue(selection, now));
         };
         let pending = self.pending[slot as usize].as_ref().expect("a head is pending");
         let head = pending.left().piece(&self.settings, Some(executor));
         match executor.step(&head, now) {
-            Step::Transfer => Some(self.issue(turn, now)),
+            Step::Transfer => Some(self.issue(selection, now)),
             Step::Wait(until) => {
-                self.held = Some(Held { volume, slot, idles: true });
+                self.held = Some(ActiveRequest { volume, slot, idles: true });
                 self.wakeup = Some(until);
                 None
             }
-            Step::Seek(to) => Some(self.issue_aside(slot, Operation::seek(to), Purpose::Seek, now)),
+            Step::Seek(to) => {
+                Some(self.issue_auxiliary(slot, Operation::seek(to), Purpose::Seek, now))
+            }
             Step::Prefetch(extent) => {
-                Some(self.issue_aside(slot, Operation::read(extent), Purpose::Prefetch, now))
+                Some(self.issue_auxiliary(slot, Operation::read(extent), Purpose::Prefetch, now))
             }
         }
     }
 
     /// Notes that the disk is `slot`'s now. Whoever had it before and has not ended has been preempted.
-    fn take_over(&mut self, volume: VolumeId, slot: Slot) {
-        let before = self.held.replace(Held { volume, slot, idles: false });
+    fn set_active_request(&mut self, volume: VolumeId, slot: Slot) {
+        let before = self.held.replace(ActiveRequest { volume, slot, idles: false });
         let Some(before) = before.filter(|before| before.slot != slot) else { return };
         let pending = self.pending_mut(before.slot);
-        pending.thrown = pending.thrown.saturating_add(1);
+        pending.preemptions = pending.preemptions.saturating_add(1);
         if let Some(executor) = &mut self.executor {
             executor.abandon();
-            executor.done_mut().preempted += 1;
+            executor.done_mut().preemptions += 1;
         }
     }
 
     /// Issues a command that carries out no piece of the request it is for.
-    fn issue_aside(
+    fn issue_auxiliary(
         &mut self,
         slot: Slot,
         operation: Operation,
@@ -383,10 +389,10 @@ impl Engine {
         let whole = |pending: &&Pending| pending.issued_whole();
         let queued = self.requests() - self.pending.iter().flatten().filter(whole).count();
         assert_eq!(queued, self.queued, "who waits for a command is queued");
-        let waits = self.idles_for().or(self.policy.lingers_for());
+        let waits = self.rotational_wait_of().or(self.policy.anticipating());
         if self.issued.is_empty() && waits.is_none() {
             let charged: DiskTime = self.volumes.iter().map(|v| v.account.disk_time).sum();
-            let charged = charged + self.departed + self.policy.unassigned();
+            let charged = charged + self.removed_volumes_charged + self.policy.uncharged();
             assert_eq!(charged, self.busy(), "what is charged, or will be, is the busy time");
         }
         self.policy.invariants();
@@ -396,8 +402,8 @@ impl Engine {
     fn settle(&mut self, now: Instant) {
         assert!(now >= self.now, "time runs backwards: {now} after {}", self.now);
         self.now = now;
-        let turns = self.idles_for();
-        let waits = turns.or(self.policy.lingers_for());
+        let turns = self.rotational_wait_of();
+        let waits = turns.or(self.policy.anticipating());
         let Some(volume) = waits.filter(|_| self.issued.is_empty()) else {
             self.meter.idled(now);
             return;
@@ -406,15 +412,15 @@ impl Engine {
         let account = &mut self.volumes[volume.0 as usize].account;
         account.disk_time += waited;
         if let (Some(_), Some(executor)) = (turns, &mut self.executor) {
-            executor.done_mut().slack += waited;
+            executor.done_mut().rotational_wait += waited;
         } else {
-            account.lingered += waited;
+            account.anticipation += waited;
         }
         self.policy.lingered(volume, waited, now);
     }
 
     /// The volume for whose request the disk idles until it has turned. That is a part of the request's time.
-    fn idles_for(&self) -> Option<VolumeId> {
+    fn rotational_wait_of(&self) -> Option<VolumeId> {
         self.held.filter(|held| held.idles).map(|held| held.volume)
     }
 
@@ -429,7 +435,7 @@ impl Engine {
             started: None,
             issued: Sectors::ZERO,
             running: 0,
-            thrown: 0,
+            preemptions: 0,
             owes_flush: self.owes_flush(&request.operation),
             urgent: self.is_urgent(request.volume),
             outcome: Outcome::Done,
@@ -449,7 +455,7 @@ impl Engine {
         }
         let entry = &mut self.volumes[request.volume.0 as usize];
         let last = core::mem::replace(&mut entry.last, slot);
-        let head = if last == NOBODY {
+        let head = if last == NO_SLOT {
             entry.first = slot;
             Some(self.piece_of(slot))
         } else {
@@ -460,7 +466,7 @@ impl Engine {
     }
 
     fn is_urgent(&self, volume: VolumeId) -> bool {
-        !self.keeps_deadlines() && self.priorities[volume.0 as usize] == Priority::High
+        !self.has_deadlines() && self.priorities[volume.0 as usize] == Priority::High
     }
 
     fn pending(&self, slot: Slot) -> &Pending {
@@ -476,7 +482,7 @@ impl Engine {
         let forced = operation.op == Op::Write && operation.fua;
         let chunk = self.executor.as_ref().map(|e| e.piece(Op::Write, operation.extent));
         // With several commands in the drive a flush would not wait for them.
-        let alone = self.settings.depth == 1 && !self.keeps_deadlines();
+        let alone = self.settings.depth == 1 && !self.has_deadlines();
         alone && forced && chunk.is_some_and(|chunk| operation.extent.len > chunk)
     }
 
@@ -485,8 +491,8 @@ impl Engine {
         self.pending(slot).left().piece(&self.settings, self.executor.as_deref())
     }
 
-    fn issue(&mut self, turn: Turn, now: Instant) -> Command {
-        let volume = turn.volume;
+    fn issue(&mut self, selection: Selection, now: Instant) -> Command {
+        let volume = selection.volume;
         let slot = self.volumes[volume.0 as usize].first;
         let operation = self.piece_of(slot);
         let id = self.next_command();
@@ -497,7 +503,7 @@ impl Engine {
         pending.issued += operation.extent.len;
         pending.owes_flush &= operation.op != Op::Flush;
         pending.running += 1;
-        pending.thrown = 0;
+        pending.preemptions = 0;
         pending.started.get_or_insert(now);
         let ends_request = pending.issued_whole();
         let next = if ends_request {
@@ -507,7 +513,7 @@ impl Engine {
             // Told from what it asks for: nobody has touched the request itself for long.
             behind.map(|(_, operation)| {
                 let owes_flush = self.owes_flush(&operation);
-                let left = Left { operation, issued: Sectors::ZERO, owes_flush };
+                let left = Remainder { operation, issued: Sectors::ZERO, owes_flush };
                 left.piece(&self.settings, self.executor.as_deref())
             })
         } else {
@@ -517,7 +523,7 @@ impl Engine {
         if let Some(executor) = &mut self.executor {
             executor.issued(&operation, purpose, now);
         }
-        let urgent = turn.urgent;
+        let urgent = selection.urgent;
         let dispatch =
             Dispatch { volume, command: &operation, ends_request, next: next.as_ref(), urgent };
         let ticket = self.policy.dispatched(dispatch, now);
@@ -539,9 +545,9 @@ impl Engine {
     /// Makes `first` the first in `volume`'s queue: the one before it has left.
     fn advance(&mut self, volume: VolumeId, first: Option<Slot>) {
         let entry = &mut self.volumes[volume.0 as usize];
-        entry.first = first.unwrap_or(NOBODY);
+        entry.first = first.unwrap_or(NO_SLOT);
         if first.is_none() {
-            entry.last = NOBODY;
+            entry.last = NO_SLOT;
         }
         self.queued -= 1;
     }
@@ -572,7 +578,7 @@ impl Engine {
         self.volumes[volume.0 as usize].account.disk_time += charge;
         if slack {
             self.slack[volume.0 as usize] += charge;
-            self.slack_of_all += charge;
+            self.total_slack += charge;
         }
         if ended {
             self.reply(issued.slot, now);

@@ -11,28 +11,28 @@ use crate::stream::Violation;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Admission {
     reserved: Share,
-    unreserved: Share,
+    headroom: Share,
 }
 
 /// Why a contract was refused. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The reserves would add up to more than the disk. Cure: ask for at most `left`, or free some.
+    /// The reserves would add up to more than the disk. Cure: ask for at most `available`, or free some.
     OverReserved {
         /// What was asked for.
-        asked: Share,
+        requested: Share,
         /// What the disk has left.
-        left: Share,
+        available: Share,
     },
     /// A limit under the reserve would break the promise it caps. Cure: a limit of at least the reserve.
-    LimitUnderReserve {
+    LimitBelowReserve {
         /// The reserve asked for.
         reserve: Share,
         /// The limit asked for.
         limit: Share,
     },
     /// A limit of nothing would let no request ever finish. Cure: a limit above 0 %.
-    LimitOfNothing,
+    ZeroLimit,
     /// Somebody's deadline could be missed with it. Cure: see [`Violation`].
     Deadlines(Violation),
 }
@@ -40,16 +40,19 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OverReserved { asked, left } => {
-                write!(f, "a reserve of {asked} does not fit: {left} of the disk's time is left")
+            Self::OverReserved { requested, available } => {
+                write!(
+                    f,
+                    "a reserve of {requested} does not fit: {available} of the disk's time is left"
+                )
             }
-            Self::LimitUnderReserve { reserve, limit } => {
+            Self::LimitBelowReserve { reserve, limit } => {
                 write!(
                     f,
                     "a limit of {limit} is under the reserve of {reserve}: expected at least {reserve}"
                 )
             }
-            Self::LimitOfNothing => {
+            Self::ZeroLimit => {
                 f.write_str("a limit of 0% lets no request through: expected above 0%")
             }
             Self::Deadlines(violation) => write!(f, "it does not fit: {violation}"),
@@ -61,13 +64,13 @@ impl std::error::Error for Refusal {}
 
 impl Admission {
     /// A disk of which so much is never promised: room for what taking turns costs (RTAS 2008 §2.2).
-    pub fn keeping(unreserved: Share) -> Self {
-        Self { reserved: Share::NONE, unreserved }
+    pub fn with_headroom(headroom: Share) -> Self {
+        Self { reserved: Share::NONE, headroom }
     }
 
     /// What may still be reserved.
-    pub fn left(&self) -> Share {
-        Share::ALL.saturating_sub(self.unreserved).saturating_sub(self.reserved)
+    pub fn available(&self) -> Share {
+        Share::ALL.saturating_sub(self.headroom).saturating_sub(self.reserved)
     }
 
     /// The sum of the admitted reserves.
@@ -82,13 +85,13 @@ impl Admission {
     pub fn admit(&mut self, contract: Contract) -> Result<(), Refusal> {
         let Contract { reserve, limit, .. } = contract;
         if limit.is_none() {
-            return Err(Refusal::LimitOfNothing);
+            return Err(Refusal::ZeroLimit);
         }
         if limit < reserve {
-            return Err(Refusal::LimitUnderReserve { reserve, limit });
+            return Err(Refusal::LimitBelowReserve { reserve, limit });
         }
-        if reserve > self.left() {
-            return Err(Refusal::OverReserved { asked: reserve, left: self.left() });
+        if reserve > self.available() {
+            return Err(Refusal::OverReserved { requested: reserve, available: self.available() });
         }
         self.reserved = self.reserved.checked_add(reserve).expect("it is left");
         Ok(())
@@ -114,20 +117,20 @@ mod tests {
         disk.admit(Contract::reserve(Share::from_percent(70))).expect("fits");
         let refusal =
             disk.admit(Contract::reserve(Share::from_percent(31))).expect_err("does not fit");
-        let (asked, left) = (Share::from_percent(31), Share::from_percent(30));
-        assert_eq!(refusal, Refusal::OverReserved { asked, left });
+        let (requested, available) = (Share::from_percent(31), Share::from_percent(30));
+        assert_eq!(refusal, Refusal::OverReserved { requested, available });
         assert_eq!(disk.reserved(), Share::from_percent(70));
-        disk.admit(Contract::reserve(left)).expect("exactly what is left fits");
-        assert_eq!(disk.left(), Share::NONE);
+        disk.admit(Contract::reserve(available)).expect("exactly what is left fits");
+        assert_eq!(disk.available(), Share::NONE);
     }
 
     #[test]
     fn what_is_kept_back_is_promised_to_nobody() {
-        let mut disk = Admission::keeping(Share::from_percent(5));
-        assert_eq!(disk.left(), Share::from_percent(95));
+        let mut disk = Admission::with_headroom(Share::from_percent(5));
+        assert_eq!(disk.available(), Share::from_percent(95));
         assert!(disk.admit(Contract::reserve(Share::from_percent(96))).is_err());
         disk.admit(Contract::reserve(Share::from_percent(95))).expect("all that there is");
-        assert_eq!((disk.left(), disk.reserved()), (Share::NONE, Share::from_percent(95)));
+        assert_eq!((disk.available(), disk.reserved()), (Share::NONE, Share::from_percent(95)));
     }
 
     #[test]
@@ -137,8 +140,8 @@ mod tests {
             limit: Share::from_percent(40),
             ..Contract::reserve(Share::from_percent(50))
         };
-        assert!(matches!(disk.admit(contract), Err(Refusal::LimitUnderReserve { .. })));
+        assert!(matches!(disk.admit(contract), Err(Refusal::LimitBelowReserve { .. })));
         let nothing = Contract { limit: Share::NONE, ..Contract::BEST_EFFORT };
-        assert_eq!(disk.admit(nothing), Err(Refusal::LimitOfNothing));
+        assert_eq!(disk.admit(nothing), Err(Refusal::ZeroLimit));
     }
 }

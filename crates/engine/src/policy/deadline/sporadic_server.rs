@@ -30,14 +30,14 @@ pub(super) struct Job {
 }
 
 #[derive(Debug)]
-pub(super) struct Sporadic {
+pub(super) struct SporadicServer {
     task: Task,
     budget: DiskTime,
     job: Option<Job>,
     refills: VecDeque<(Instant, DiskTime)>,
 }
 
-impl Sporadic {
+impl SporadicServer {
     pub(super) fn new(task: Task) -> Self {
         Self { task, budget: task.cost(), job: None, refills: VecDeque::new() }
     }
@@ -130,8 +130,8 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    fn server() -> Sporadic {
-        Sporadic::new(Task::new(Duration::from_millis(100), ms(30), ms(30)).expect("a task"))
+    fn server() -> SporadicServer {
+        SporadicServer::new(Task::new(Duration::from_millis(100), ms(30), ms(30)).expect("a task"))
     }
 
     #[test]

@@ -15,14 +15,14 @@ const BRANCHES: usize = 4;
 
 /// The volumes that have a key, smallest key first.
 #[derive(Debug)]
-pub(crate) struct Order<K> {
+pub(crate) struct IndexedHeap<K> {
     /// The heap's keys, and beside them whose they are: only equal keys need the volume.
     keys: Vec<K>,
     volumes: Vec<VolumeId>,
     places: Vec<u32>,
 }
 
-impl<K: Ord + Copy> Order<K> {
+impl<K: Ord + Copy> IndexedHeap<K> {
     pub(crate) fn new() -> Self {
         Self { keys: Vec::new(), volumes: Vec::new(), places: Vec::new() }
     }
@@ -162,7 +162,7 @@ mod tests {
         fn the_first_is_always_the_smallest(
             steps in prop::collection::vec((0_u32..40, prop::option::of(0_u64..100)), 1..400),
         ) {
-            let (mut order, mut model) = (Order::new(), BTreeMap::new());
+            let (mut order, mut model) = (IndexedHeap::new(), BTreeMap::new());
             for (volume, key) in steps {
                 let volume = VolumeId(volume);
                 if let Some(key) = key {

@@ -1,16 +1,16 @@
 //! Streams that are promised for a span of time: whose contract changes when.
 //!
-//! An engine knows the contracts that hold now. Whoever drives it asks the agenda when the next one comes or ends, and tells the
+//! An engine knows the contracts that hold now. Whoever drives it asks the schedule when the next one comes or ends, and tells the
 //! engine then, so that a span that has not begun takes nothing from anybody.
 
 use units::Instant;
 
 use crate::stream::Span;
-use crate::{Contract, Stream, VolumeId};
+use crate::{Contract, StreamContract, VolumeId};
 
 /// What is due, soonest first.
 #[derive(Clone, Debug, Default)]
-pub struct Agenda {
+pub struct ContractSchedule {
     due: Vec<Entry>,
 }
 
@@ -18,24 +18,24 @@ pub struct Agenda {
 struct Entry {
     at: Instant,
     volume: VolumeId,
-    stream: Option<Stream>,
+    stream: Option<StreamContract>,
 }
 
-impl Agenda {
+impl ContractSchedule {
     /// Enters a volume's contract, whose stream holds over `span`, in place of whatever was entered for it. Gives the contract
     /// back as it is to be now.
-    pub fn book(
+    pub fn schedule(
         &mut self,
         volume: VolumeId,
         contract: Contract,
         span: Span,
         now: Instant,
     ) -> Contract {
-        self.forget(volume);
+        self.remove(volume);
         let Some(stream) = contract.stream else { return contract };
         let mut enter = |at, stream| {
             // Of those at one moment the ends come first: what they leave may be promised from then on.
-            let rank = |at: Instant, stream: &Option<Stream>| (at, stream.is_some());
+            let rank = |at: Instant, stream: &Option<StreamContract>| (at, stream.is_some());
             let here = rank(at, &stream);
             let place = self.due.partition_point(|entry| rank(entry.at, &entry.stream) <= here);
             self.due.insert(place, Entry { at, volume, stream });
@@ -51,18 +51,18 @@ impl Agenda {
     }
 
     /// Takes out whatever is entered for a volume.
-    pub fn forget(&mut self, volume: VolumeId) {
+    pub fn remove(&mut self, volume: VolumeId) {
         self.due.retain(|entry| entry.volume != volume);
     }
 
     /// When the next change is due.
-    pub fn next_at(&self) -> Option<Instant> {
+    pub fn next_change(&self) -> Option<Instant> {
         self.due.first().map(|entry| entry.at)
     }
 
     /// Takes out the next change that is due at `now`: whose it is, and the stream that holds from now on.
-    pub fn take(&mut self, now: Instant) -> Option<(VolumeId, Option<Stream>)> {
-        self.next_at().filter(|at| *at <= now)?;
+    pub fn take_due(&mut self, now: Instant) -> Option<(VolumeId, Option<StreamContract>)> {
+        self.next_change().filter(|at| *at <= now)?;
         let Entry { volume, stream, .. } = self.due.remove(0);
         Some((volume, stream))
     }
@@ -81,38 +81,39 @@ mod tests {
 
     fn contract() -> Contract {
         let task = Task::whole(Duration::from_secs(1), DiskTime::from_millis(50)).expect("a task");
-        Contract::stream(Stream { task, block: Sectors(2_048), range: None })
+        Contract::stream(StreamContract { task, block: Sectors(2_048), range: None })
     }
 
     #[test]
     fn a_stream_holds_from_its_start_to_its_end() {
-        let mut agenda = Agenda::default();
+        let mut schedule = ContractSchedule::default();
         let (volume, span) = (VolumeId(3), Span { start: at(10), end: at(20) });
-        let now = agenda.book(volume, contract(), span, at(0));
-        assert_eq!((now.stream, agenda.next_at()), (None, Some(at(10))));
-        assert_eq!(agenda.take(at(9)), None);
-        assert_eq!(agenda.take(at(10)), Some((volume, contract().stream)));
-        assert_eq!(agenda.next_at(), Some(at(20)));
-        assert_eq!(agenda.take(at(25)), Some((volume, None)));
-        assert_eq!(agenda.next_at(), None);
+        let now = schedule.schedule(volume, contract(), span, at(0));
+        assert_eq!((now.stream, schedule.next_change()), (None, Some(at(10))));
+        assert_eq!(schedule.take_due(at(9)), None);
+        assert_eq!(schedule.take_due(at(10)), Some((volume, contract().stream)));
+        assert_eq!(schedule.next_change(), Some(at(20)));
+        assert_eq!(schedule.take_due(at(25)), Some((volume, None)));
+        assert_eq!(schedule.next_change(), None);
     }
 
     #[test]
     fn what_one_stream_leaves_another_has_at_that_moment() {
-        let mut agenda = Agenda::default();
-        agenda.book(VolumeId(0), contract(), Span { start: at(10), end: at(20) }, at(0));
-        agenda.book(VolumeId(1), contract(), Span { start: at(0), end: at(10) }, at(0));
-        assert_eq!(agenda.take(at(10)), Some((VolumeId(1), None)));
-        assert_eq!(agenda.take(at(10)), Some((VolumeId(0), contract().stream)));
+        let mut schedule = ContractSchedule::default();
+        schedule.schedule(VolumeId(0), contract(), Span { start: at(10), end: at(20) }, at(0));
+        schedule.schedule(VolumeId(1), contract(), Span { start: at(0), end: at(10) }, at(0));
+        assert_eq!(schedule.take_due(at(10)), Some((VolumeId(1), None)));
+        assert_eq!(schedule.take_due(at(10)), Some((VolumeId(0), contract().stream)));
     }
 
     #[test]
     fn a_contract_takes_the_place_of_the_one_before_it() {
-        let mut agenda = Agenda::default();
-        agenda.book(VolumeId(0), contract(), Span { start: at(5), end: at(9) }, at(0));
-        let now = agenda.book(VolumeId(0), contract(), Span::ALWAYS, at(1));
-        assert_eq!((now, agenda.next_at()), (contract(), None));
-        let best_effort = agenda.book(VolumeId(0), Contract::BEST_EFFORT, Span::ALWAYS, at(1));
+        let mut schedule = ContractSchedule::default();
+        schedule.schedule(VolumeId(0), contract(), Span { start: at(5), end: at(9) }, at(0));
+        let now = schedule.schedule(VolumeId(0), contract(), Span::ALWAYS, at(1));
+        assert_eq!((now, schedule.next_change()), (contract(), None));
+        let best_effort =
+            schedule.schedule(VolumeId(0), Contract::BEST_EFFORT, Span::ALWAYS, at(1));
         assert_eq!(best_effort, Contract::BEST_EFFORT);
     }
 }

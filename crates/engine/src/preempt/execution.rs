@@ -1,26 +1,6 @@
-//! How a request becomes disk commands (FAST 2003, "Design and Implementation of Semi-preemptible IO").
-//!
-//! Between any two commands somebody else may go first. So a request is executed as short ones:
-//!
-//! ```text
-//! a request:  [slack][sub-seek]…[sub-seek][slack][chunk][chunk]…[chunk (FUA if it writes)]
-//!              idle   a SEEK               idle   rides the drive's read-ahead or its write buffer
-//! ```
-//!
-//! A plan is not kept: what comes next follows from what is left of the request, where the arm is thought to be
-//! and which angle is thought to be under the head. A request that was preempted therefore resumes by itself, with
-//! the way there worked out anew.
-//!
-//! Invariants: the plan of a request transfers each of its sectors once and in order; predictions are made from a
-//! [`Profile`](drive_profile::Profile) and from completions, never from the drive; a wait never lasts longer than a turn and a half.
+//! How requests are executed, and what that has done: values.
 
-mod executor;
-mod phase;
-mod way;
-
-use units::{DiskTime, Duration, Extent, Lba, Sectors};
-
-pub(crate) use executor::{Executor, Step};
+use units::{DiskTime, Duration, Sectors};
 
 /// How the requests on one disk are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +77,7 @@ impl Default for Preemptible {
 impl Execution {
     /// What the paper's prototype did: chunks of `chunk`, an offset of 1 ms, seeks over more than `split` cylinders in
     /// two.
-    pub const fn of_the_paper(chunk: Sectors, split: u32) -> Self {
+    pub const fn as_published(chunk: Sectors, split: u32) -> Self {
         Self::Preemptible(Preemptible {
             chunk: Some(chunk),
             jit: Some(Jit { offset: Duration::from_millis(1), approach: Approach::InTime }),
@@ -129,25 +109,25 @@ pub enum Purpose {
 
 /// What preemptible execution has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Executed {
+pub struct PreemptionStats {
     /// Times that the arm's arrival was foretold and waited for.
-    pub timed: u64,
+    pub jit_transfers: u64,
     /// Of these, times that it came late: each cost a turn.
     pub missed: u64,
     /// Movements made in several parts.
-    pub split: u64,
+    pub split_seeks: u64,
     /// Seek commands.
-    pub seeks: u64,
+    pub seek_commands: u64,
     /// Requests that somebody of a higher class went before after they had begun.
-    pub preempted: u64,
+    pub preemptions: u64,
     /// Sectors read in slack.
     pub prefetched: Sectors,
     /// Idle time made by waiting for the disk to turn.
-    pub slack: DiskTime,
+    pub rotational_wait: DiskTime,
     /// Times that just-in-time seeks were given up because predictions did not come true.
-    pub distrusted: u64,
+    pub jit_disabled_count: u64,
     /// Whether just-in-time seeks are on now.
-    pub trusted: bool,
+    pub jit_enabled: bool,
 }
 
 /// The mean wait of a request that arrives at any time with equal probability, while `commands` are executed that
@@ -162,19 +142,6 @@ pub fn expected_wait(commands: impl IntoIterator<Item = Duration>, idle: Duratio
     }
     let wait = squares.checked_div(2 * sum).unwrap_or(0);
     Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX))
-}
-
-/// Where the arm is thought to be, and how it came there.
-#[derive(Clone, Copy, Debug)]
-struct Arm {
-    cylinder: u32,
-    surface: u32,
-    /// The target of a seek command that ended here.
-    arrived: Option<Lba>,
-    /// What was last read in a row, prefetched sectors with it, if the last transfer read.
-    read: Extent,
-    /// Where a write in a row would go on.
-    written: Option<Lba>,
 }
 
 #[cfg(test)]

@@ -17,15 +17,15 @@ const WEIGHT_ONE: u32 = 16;
 
 /// A weighted sum: it orders volumes, and means nothing else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Usage(u128);
+pub(crate) struct RecentUsage(u128);
 
 /// What a nanosecond of disk time weighs, as time goes by.
 #[derive(Debug)]
-pub(crate) struct Weights {
+pub(crate) struct DecayClock {
     epoch: Instant,
 }
 
-impl Weights {
+impl DecayClock {
     pub(crate) fn new(now: Instant) -> Self {
         Self { epoch: now }
     }
@@ -54,7 +54,7 @@ impl Weights {
 const _: () = assert!(i64::BITS - 1 + WEIGHT_ONE + 1 + EPOCH_HALF_LIVES <= u128::BITS);
 const _: () = assert!(HALF_LIFE.as_nanos() < 1 << (u64::BITS - WEIGHT_ONE));
 
-impl Usage {
+impl RecentUsage {
     /// Adds disk time spent now by a volume of this weight.
     ///
     /// # Panics
@@ -63,7 +63,7 @@ impl Usage {
         &mut self,
         (amount, weight): (DiskTime, Weight),
         now: Instant,
-        weights: &Weights,
+        weights: &DecayClock,
     ) {
         let nanos = u64::try_from(amount.as_nanos()).expect("time is not unspent");
         self.0 = self.0.saturating_add(part(weights.weigh(nanos, now), weight));
@@ -97,8 +97,8 @@ mod tests {
 
     #[test]
     fn what_was_long_ago_counts_less() {
-        let weights = Weights::new(Instant::ZERO);
-        let (mut old, mut new) = (Usage::default(), Usage::default());
+        let weights = DecayClock::new(Instant::ZERO);
+        let (mut old, mut new) = (RecentUsage::default(), RecentUsage::default());
         old.spend((DiskTime::from_millis(100), Weight::ONE), at(1), &weights);
         new.spend((DiskTime::from_millis(60), Weight::ONE), at(5), &weights);
         assert!(new > old, "60 ms now outweigh 100 ms two half-lives ago");
@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn scaling_back_keeps_the_order() {
-        let mut weights = Weights::new(Instant::ZERO);
-        let (mut less, mut more) = (Usage::default(), Usage::default());
+        let mut weights = DecayClock::new(Instant::ZERO);
+        let (mut less, mut more) = (RecentUsage::default(), RecentUsage::default());
         less.spend((DiskTime::from_millis(15), Weight::ONE), at(90), &weights);
         more.spend((DiskTime::from_millis(16), Weight::ONE), at(90), &weights);
         let halvings = weights.turn(at(100)).expect("50 half-lives have gone by");

@@ -63,13 +63,13 @@ impl Rate {
 
 /// What has to be done from now on: filled anew for each look, kept for its memory.
 #[derive(Debug, Default)]
-pub(super) struct Outlook {
+pub(super) struct DemandForecast {
     pending: Vec<(Instant, i64)>,
     releases: Vec<Releases>,
     dues: BinaryHeap<Reverse<(Instant, u32)>>,
 }
 
-impl Outlook {
+impl DemandForecast {
     pub(super) fn clear(&mut self) {
         self.pending.clear();
         self.releases.clear();

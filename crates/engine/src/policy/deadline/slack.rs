@@ -2,9 +2,9 @@
 
 use units::{DiskTime, Duration, Instant};
 
-use super::present::{Outlook, Rate, Releases};
-use super::server::Sporadic;
-use super::{Deadline, Promise, Volume};
+use super::dynamic_slack::{DemandForecast, Rate, Releases};
+use super::sporadic_server::SporadicServer;
+use super::state::{Deadline, Guarantee, Volume};
 use crate::{PolicyName, VolumeId};
 
 /// Best-effort commands for which the arm may come back from a burst: with one, the way there and back takes what could have
@@ -16,7 +16,7 @@ impl Deadline {
     /// What a best-effort command costs beyond its own time: the way back to a request that it interrupts.
     pub(super) fn interrupts(&self) -> DiskTime {
         let begun = |volume: VolumeId| match &self.volumes[volume.0 as usize].promise {
-            Promise::Stream(blocks) => blocks.is_begun(),
+            Guarantee::Stream(blocks) => blocks.is_begun(),
             _ => false,
         };
         if self.arm.is_some_and(begun) { self.preemption } else { DiskTime::ZERO }
@@ -28,7 +28,7 @@ impl Deadline {
         let Some(before) = self.arm.replace(volume).filter(|before| *before != volume) else {
             return;
         };
-        if let Promise::Stream(blocks) = &mut self.volume(before).promise
+        if let Guarantee::Stream(blocks) = &mut self.volume(before).promise
             && blocks.loses_arm()
             && let Some((_, known)) = &mut self.known
         {
@@ -92,7 +92,7 @@ impl Deadline {
         for volume in &self.promised {
             let entry = &self.volumes[volume.0 as usize];
             match &entry.promise {
-                Promise::Stream(blocks) if entry.joined => {
+                Guarantee::Stream(blocks) if entry.joined => {
                     let task = blocks.stream.task;
                     if let Some(due) = entry.due {
                         let head = entry.head.unwrap_or_default();
@@ -106,7 +106,7 @@ impl Deadline {
                         rate: entry.rate,
                     });
                 }
-                Promise::Reserve(server) if entry.joined => {
+                Guarantee::Reserve(server) if entry.joined => {
                     serve_on(&mut self.outlook, server, now);
                 }
                 _ => {}
@@ -121,10 +121,10 @@ impl Deadline {
     pub(super) fn charge_preemptions(&mut self) {
         let preemption = self.preemption;
         let preempted = |entry: &Volume| match &entry.promise {
-            Promise::Stream(blocks) if blocks.stream.task.is_preemptible() => {
+            Guarantee::Stream(blocks) if blocks.stream.task.is_preemptible() => {
                 blocks.stream.task.period()
             }
-            Promise::Reserve(server) => server.period(),
+            Guarantee::Reserve(server) => server.period(),
             _ => Duration::ZERO,
         };
         let longest = if preemption == DiskTime::ZERO {
@@ -133,7 +133,7 @@ impl Deadline {
             self.volumes.iter().map(preempted).max().unwrap_or_default()
         };
         for entry in &mut self.volumes {
-            let Promise::Stream(blocks) = &entry.promise else { continue };
+            let Guarantee::Stream(blocks) = &entry.promise else { continue };
             let task = blocks.stream.task;
             entry.extra = if task.period() < longest { preemption } else { DiskTime::ZERO };
             entry.rate = Rate::of(task.cost() + entry.extra, task.period());
@@ -142,7 +142,7 @@ impl Deadline {
 }
 
 /// What a server may demand from now on: each part of its budget lies a period apart from itself.
-fn serve_on(outlook: &mut Outlook, server: &Sporadic, now: Instant) {
+fn serve_on(outlook: &mut DemandForecast, server: &SporadicServer, now: Instant) {
     let period = server.period();
     let mut part = |first: Instant, cost: DiskTime| {
         let rate = Rate::of(cost, period);

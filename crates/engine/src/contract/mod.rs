@@ -1,20 +1,26 @@
 //! What is promised to a volume, and by which policy.
 
-use core::fmt;
+mod admission;
+mod schedule;
+mod share_from_rate;
+
 use core::num::NonZeroU32;
-use core::str::FromStr;
 
 use units::{Extent, Op, Operation, Sectors, Share};
 
 use crate::limits::WEIGHT_MAX;
 use crate::stream::Task;
 
+pub use admission::{Admission, Refusal};
+pub use schedule::ContractSchedule;
+pub use share_from_rate::{Mechanics, RateContract, RateRequirement};
+
 /// A volume on this disk: its number in the order in which the volumes were added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VolumeId(pub u32);
 
 /// A reserve contract (RTAS 2008, §2–3): a share of the disk's time in every period whatever the
-/// neighbours do, and a cap on what the volume may take out of the slack. Under [`PolicyName::Throughput`] both are
+/// neighbours do, and a cap on what the volume may take out of the slack. Under [`PolicyName::Throughput`](crate::PolicyName::Throughput) both are
 /// shares of the disk's nominal rate instead ([`crate::Settings::nominal`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contract {
@@ -25,18 +31,18 @@ pub struct Contract {
     /// How much of the slack it gets beside others who want it too.
     pub weight: Weight,
     /// What it is promised by deadlines instead of a reserve, under a policy that
-    /// [keeps them](PolicyName::keeps_deadlines); others take its volume for best effort.
-    pub stream: Option<Stream>,
+    /// [keeps them](crate::PolicyName::has_deadlines); others take its volume for best effort.
+    pub stream: Option<StreamContract>,
 }
 
 /// A stream (RTAS 2000, §3.1) as one disk sees it: blocks that come at a rate, each due a period after its release.
 ///
 /// A request's release is when it comes, or when it was expected: a period after the release of the one before it,
 /// whichever is later. Who comes late starts afresh; who comes early is best effort until then. A request that is not
-/// [of the stream](Stream::covers) is best effort for good; those behind it in the volume's queue are released when it
+/// [of the stream](StreamContract::covers) is best effort for good; those behind it in the volume's queue are released when it
 /// has been answered, at the soonest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stream {
+pub struct StreamContract {
     /// A block's period T, the most disk time C that it takes on this disk, and its longest command q.
     pub task: Task,
     /// The most that one request transfers.
@@ -45,7 +51,7 @@ pub struct Stream {
     pub range: Option<Extent>,
 }
 
-impl Stream {
+impl StreamContract {
     /// Whether a request of this kind can be one of the stream's blocks: what was admitted is enough for it.
     pub fn covers(&self, operation: &Operation) -> bool {
         let extent = operation.extent;
@@ -86,7 +92,7 @@ impl Contract {
     }
 
     /// `stream`, and nothing else.
-    pub const fn stream(stream: Stream) -> Self {
+    pub const fn stream(stream: StreamContract) -> Self {
         Self { stream: Some(stream), ..Self::BEST_EFFORT }
     }
 }
@@ -100,80 +106,4 @@ pub enum Priority {
     Normal,
     /// Before all others, as far as the volume's limit lets it.
     High,
-}
-
-/// The policies an engine can run, by the names that configs use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PolicyName {
-    /// First come, first served: no contract is kept. The control in every experiment.
-    Fcfs,
-    /// The paper's older driver (RTAS 2008 §3): shares of a nominal rate of commands, by the worst case.
-    Throughput,
-    /// The utilization scheduler of RTAS 2008 §2–3: shares of disk time.
-    Utilization,
-    /// Deadlines (RTAS 2000 §4): real-time requests by deadline, best effort when none is released. Best effort may be in
-    /// the way of a deadline: a command that has begun is not preempted.
-    Edf,
-    /// The same, but best effort may start if it ends before the latest start time of the first real-time request that
-    /// is queued. It misses deadlines where many requests are released while a long best-effort command is served.
-    Lst,
-    /// The paper's ΔL scheduler: best effort goes first until it has spent the slack that every state has.
-    DeltaL,
-    /// The same with the slack of the present state.
-    DeltaStar,
-}
-
-impl PolicyName {
-    /// Every policy there is.
-    pub const ALL: [Self; 7] = [
-        Self::Fcfs,
-        Self::Throughput,
-        Self::Utilization,
-        Self::Edf,
-        Self::Lst,
-        Self::DeltaL,
-        Self::DeltaStar,
-    ];
-
-    /// As configs write it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Fcfs => "fcfs",
-            Self::Throughput => "throughput",
-            Self::Utilization => "utilization",
-            Self::Edf => "edf",
-            Self::Lst => "lst",
-            Self::DeltaL => "delta-l",
-            Self::DeltaStar => "delta-star",
-        }
-    }
-
-    /// Whether it knows deadlines. Such a policy serves streams; reserves are tasks to it, without limits or priorities;
-    /// it has one command in the drive at a time, and every write goes through to the disk.
-    pub const fn keeps_deadlines(self) -> bool {
-        matches!(self, Self::Edf | Self::Lst | Self::DeltaL | Self::DeltaStar)
-    }
-
-    /// Whether no request that keeps to an admitted contract is ever late, as long as no command takes longer than at
-    /// worst.
-    pub const fn never_misses(self) -> bool {
-        matches!(self, Self::DeltaL | Self::DeltaStar)
-    }
-}
-
-impl fmt::Display for PolicyName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// No policy has this name. Cure: one of [`PolicyName::ALL`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownPolicy;
-
-impl FromStr for PolicyName {
-    type Err = UnknownPolicy;
-    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
-        Self::ALL.into_iter().find(|policy| policy.as_str() == name).ok_or(UnknownPolicy)
-    }
 }

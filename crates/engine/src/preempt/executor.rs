@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
-use super::phase::Phase;
-use super::way::{Outlook, Way};
-use super::{Arm, Executed, Preemptible, Purpose};
+use super::arm::{Arm, goes_on};
+use super::execution::{Preemptible, PreemptionStats, Purpose};
+use super::positioning::{PositioningContext, PositioningStep};
+use super::rotation::RotationTracker;
 use drive_profile::{PhysicalAddress, Profile};
 
 /// A command is sent at least so much earlier than rotation alone asks for.
@@ -39,7 +40,7 @@ pub(crate) enum Step {
 
 /// A transfer whose completion will tell something.
 #[derive(Clone, Copy, Debug)]
-struct Awaited {
+struct Prediction {
     /// Where the head is when its last sector has passed.
     end: PhysicalAddress,
     /// When it was to be complete, if rotation was known.
@@ -59,19 +60,19 @@ struct Awaited {
 pub(crate) struct Executor {
     settings: Preemptible,
     profile: Arc<Profile>,
-    phase: Phase,
+    phase: RotationTracker,
     arm: Option<Arm>,
     /// Whether the drive may hold writes that it has yet to carry out: then its arm goes its own ways.
     dirty: bool,
     /// The target that a wait or a movement has begun for, and how many parts are left of a movement in several.
-    towards: Option<(Lba, Option<u32>)>,
-    awaited: Option<Awaited>,
+    target: Option<(Lba, Option<u32>)>,
+    awaited: Option<Prediction>,
     guard: Duration,
     /// The last predictions, one bit each, set where one failed; and how many there are.
     failed: u64,
     watched: u32,
-    trusted: bool,
-    done: Executed,
+    jit_enabled: bool,
+    done: PreemptionStats,
 }
 
 impl Executor {
@@ -79,26 +80,29 @@ impl Executor {
         profile.assert_valid();
         Self {
             settings,
-            phase: Phase::new(profile.rotation_period, profile.rotation_error_ppb),
+            phase: RotationTracker::new(profile.rotation_period, profile.rotation_error_ppb),
             profile,
             arm: None,
             dirty: false,
-            towards: None,
+            target: None,
             awaited: None,
             guard: GUARD_MIN,
             failed: 0,
             watched: 0,
-            trusted: true,
-            done: Executed::default(),
+            jit_enabled: true,
+            done: PreemptionStats::default(),
         }
     }
 
     /// What was done so far.
-    pub(crate) fn done(&self) -> Executed {
-        Executed { trusted: self.trusted && self.settings.jit.is_some(), ..self.done }
+    pub(crate) fn done(&self) -> PreemptionStats {
+        PreemptionStats {
+            jit_enabled: self.jit_enabled && self.settings.jit.is_some(),
+            ..self.done
+        }
     }
 
-    pub(crate) fn done_mut(&mut self) -> &mut Executed {
+    pub(crate) fn done_mut(&mut self) -> &mut PreemptionStats {
         &mut self.done
     }
 
@@ -135,27 +139,26 @@ impl Executor {
         let way = self.way(head, now);
         let Some(way) = way else { return Step::Transfer };
         let start = head.extent.start;
-        let parts =
-            self.towards.filter(|(towards, _)| *towards == start).and_then(|(_, parts)| parts);
+        let parts = self.target.filter(|(target, _)| *target == start).and_then(|(_, parts)| parts);
         match way {
-            Way::Go => Step::Transfer,
-            Way::Wait(until) => {
-                self.towards = Some((start, parts));
+            PositioningStep::Go => Step::Transfer,
+            PositioningStep::Wait(until) => {
+                self.target = Some((start, parts));
                 match self.prefetch(now, until) {
                     Some(extent) => Step::Prefetch(extent),
                     None => Step::Wait(until),
                 }
             }
-            Way::Seek { to, left } => {
-                self.done.split += u64::from(left > 0 && parts.is_none());
-                self.towards = Some((start, parts.or((left > 0).then_some(left)).map(|_| left)));
+            PositioningStep::Seek { to, left } => {
+                self.done.split_seeks += u64::from(left > 0 && parts.is_none());
+                self.target = Some((start, parts.or((left > 0).then_some(left)).map(|_| left)));
                 Step::Seek(to)
             }
         }
     }
 
-    fn way(&self, head: &Operation, now: Instant) -> Option<Way> {
-        let jit = self.settings.jit.filter(|_| self.trusted)?;
+    fn way(&self, head: &Operation, now: Instant) -> Option<PositioningStep> {
+        let jit = self.settings.jit.filter(|_| self.jit_enabled)?;
         let arm = self.arm.as_ref()?;
         let moves = matches!(head.op, Op::Read | Op::Write);
         let known = head.extent.end().0 <= self.profile.capacity().0;
@@ -164,15 +167,15 @@ impl Executor {
         if !moves || !known || lost || goes_on(arm, head) {
             return None;
         }
-        let outlook = Outlook {
+        let outlook = PositioningContext {
             profile: &self.profile,
             phase: &self.phase,
             settings: &self.settings,
             jit,
             arm,
             guard: self.guard,
-            towards: self.towards.map(|(towards, _)| towards),
-            parts_left: self.towards.and_then(|(_, parts)| parts),
+            target: self.target.map(|(target, _)| target),
+            parts_left: self.target.and_then(|(_, parts)| parts),
             now,
         };
         outlook.next(head)
@@ -202,17 +205,17 @@ impl Executor {
     pub(crate) fn issued(&mut self, operation: &Operation, purpose: Purpose, now: Instant) {
         self.awaited = None;
         match purpose {
-            Purpose::Seek => self.done.seeks += 1,
+            Purpose::Seek => self.done.seek_commands += 1,
             Purpose::Prefetch => self.done.prefetched += operation.extent.len,
             Purpose::Transfer => {
-                self.awaited = self.foretell(operation, now);
-                self.towards = None;
+                self.awaited = self.predict(operation, now);
+                self.target = None;
             }
         }
     }
 
     /// What the completion of a transfer will tell.
-    fn foretell(&mut self, operation: &Operation, now: Instant) -> Option<Awaited> {
+    fn predict(&mut self, operation: &Operation, now: Instant) -> Option<Prediction> {
         let extent = operation.extent;
         let known = !extent.is_empty() && extent.end().0 <= self.profile.capacity().0;
         let (profile, arm) = (&self.profile, self.arm.as_ref().filter(|_| known)?);
@@ -233,14 +236,14 @@ impl Executor {
         let travel = profile.movement_time((arm.cylinder, arm.surface), &start, writes);
         let (media, bus) = (profile.transfer_time(extent), profile.bus_sector * extent.len.0);
         let lag = lag + bus.saturating_sub(media);
-        let timed = self.towards.is_some_and(|(towards, _)| towards == extent.start);
+        let timed = self.target.is_some_and(|(target, _)| target == extent.start);
         let passes = self.phase.next(start.angle, now + overhead + travel);
         let foretold = !self.dirty && !goes_on(arm, operation);
         let expected = passes.filter(|_| foretold).map(|at| at + media + lag);
         let soonest = now + overhead / 2 + travel / 2 + media / 2;
-        self.done.timed += u64::from(timed);
+        self.done.jit_transfers += u64::from(timed);
         let there = travel == Duration::ZERO;
-        Some(Awaited { end: profile.end_of(extent), expected, soonest, timed, there, lag })
+        Some(Prediction { end: profile.end_of(extent), expected, soonest, timed, there, lag })
     }
 
     /// A command has come back from the drive.
@@ -282,7 +285,7 @@ impl Executor {
         self.arm = Some(Arm { cylinder, surface, arrived, read, written });
     }
 
-    fn learn(&mut self, awaited: &Awaited, now: Instant) {
+    fn learn(&mut self, awaited: &Prediction, now: Instant) {
         if now < awaited.soonest {
             // Out of the drive's memory: it says nothing of the disk.
             return;
@@ -301,36 +304,24 @@ impl Executor {
         } else {
             self.guard = (self.guard - self.guard / GUARD_DECAY).max(GUARD_MIN);
         }
-        self.judge(missed || now + half < expected);
+        self.record_outcome(missed || now + half < expected);
     }
 
     /// Gives just-in-time seeks up, or takes them up again.
-    fn judge(&mut self, failed: bool) {
+    fn record_outcome(&mut self, failed: bool) {
         self.failed = (self.failed << 1) | u64::from(failed);
         self.watched = (self.watched + 1).min(WATCHED);
         let failures = self.failed.count_ones();
-        if self.trusted && failures > FAILED_MAX {
-            self.trusted = false;
-            self.done.distrusted += 1;
-        } else if !self.trusted && self.watched == WATCHED && failures <= FAILED_AGAIN {
-            self.trusted = true;
+        if self.jit_enabled && failures > FAILED_MAX {
+            self.jit_enabled = false;
+            self.done.jit_disabled_count += 1;
+        } else if !self.jit_enabled && self.watched == WATCHED && failures <= FAILED_AGAIN {
+            self.jit_enabled = true;
         }
     }
 
     /// What was begun for the request that was to go on is given up: another goes first.
     pub(crate) fn abandon(&mut self) {
-        self.towards = None;
-    }
-}
-
-/// Whether `head` goes on with what the arm was last at: then the drive's memory has it, or takes it.
-fn goes_on(arm: &Arm, head: &Operation) -> bool {
-    match head.op {
-        Op::Read => {
-            let run = arm.read;
-            !run.is_empty() && run.start <= head.extent.start && head.extent.start <= run.end()
-        }
-        Op::Write => arm.written == Some(head.extent.start),
-        Op::Flush | Op::Trim | Op::WriteZeroes | Op::Seek => false,
+        self.target = None;
     }
 }

@@ -9,12 +9,12 @@ use drive_profile::{Profile, TransferKind};
 
 /// What is known of the disk: a profile, or two constants.
 #[derive(Clone, Debug)]
-pub(crate) enum Worst {
+pub(crate) enum WorstCase {
     Bound(CommandBound),
     Profile(Arc<Profile>),
 }
 
-impl Worst {
+impl WorstCase {
     /// The most that a command takes. Under a policy that keeps deadlines every write goes through to the disk.
     pub(crate) fn of(&self, operation: &Operation) -> DiskTime {
         let extent = operation.extent;

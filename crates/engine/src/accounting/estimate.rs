@@ -79,7 +79,7 @@ pub struct Estimates {
     /// For any other: 20 ms in the paper.
     pub random: DiskTime,
     /// Who makes use of them.
-    pub by: EstimatorName,
+    pub estimator: EstimatorName,
     /// What [`EstimatorName::Profile`] looks up.
     ///
     /// Without one it falls back on the constants.
@@ -91,7 +91,7 @@ impl Default for Estimates {
         Self {
             sequential: DiskTime::from_micros(300),
             random: DiskTime::from_millis(20),
-            by: EstimatorName::Constants,
+            estimator: EstimatorName::Constants,
             table: None,
         }
     }
@@ -185,13 +185,13 @@ impl Estimator {
     /// run that nobody has interrupted.
     pub(crate) fn dispatch(&mut self, operation: &Operation, in_run: bool) -> (DiskTime, Class) {
         let constant = self.estimates.of(in_run);
-        if self.estimates.by == EstimatorName::Constants || operation.extent.is_empty() {
+        if self.estimates.estimator == EstimatorName::Constants || operation.extent.is_empty() {
             return (constant, Class::default());
         }
         let from = self.arm.replace(operation.extent.end()).unwrap_or_default();
         let distance = (!in_run).then(|| operation.extent.start.distance(from));
         let class = Class::of(operation, distance);
-        let estimate = match self.estimates.by {
+        let estimate = match self.estimates.estimator {
             EstimatorName::Constants => constant,
             EstimatorName::Profile => {
                 self.estimates.table.map_or(constant, |table| table.cost(operation, distance))
@@ -203,7 +203,7 @@ impl Estimator {
 
     /// A command of `class` took `actual`.
     pub(crate) fn learn(&mut self, class: Class, actual: DiskTime) {
-        if self.estimates.by == EstimatorName::Learned {
+        if self.estimates.estimator == EstimatorName::Learned {
             let mean = &mut self.means[usize::from(class.0)];
             let before = mean.unwrap_or(actual);
             let step = (actual - before).as_nanos() / MEMORY;
@@ -239,7 +239,7 @@ mod tests {
     }
 
     fn estimator(by: EstimatorName) -> Estimator {
-        Estimator::new(&Estimates { by, table: Some(table()), ..Estimates::default() })
+        Estimator::new(&Estimates { estimator: by, table: Some(table()), ..Estimates::default() })
     }
 
     #[test]

@@ -11,14 +11,14 @@ const BELIEF: i64 = 8;
 
 /// The spindle, as far as completions have shown it.
 #[derive(Clone, Debug)]
-pub(crate) struct Phase {
+pub(crate) struct RotationTracker {
     period: Duration,
     error_ppb: u32,
     /// When the index mark was under the head, as far as is known, and when that was last confirmed.
     mark: Option<(Instant, Instant)>,
 }
 
-impl Phase {
+impl RotationTracker {
     pub(crate) const fn new(period: Duration, error_ppb: u32) -> Self {
         Self { period, error_ppb, mark: None }
     }
@@ -33,7 +33,7 @@ impl Phase {
         Some(Instant::from_nanos(u64::try_from(from + wait).expect("an instant")))
     }
 
-    /// How far what [`Phase::next`] says may be off by now for the spindle's drift alone.
+    /// How far what [`RotationTracker::next`] says may be off by now for the spindle's drift alone.
     pub(crate) fn drift(&self, now: Instant) -> Duration {
         let Some((_, seen)) = self.mark else { return self.period };
         let nanos = u128::from(now.saturating_since(seen).as_nanos()) * u128::from(self.error_ppb);
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn it_follows_a_spindle_that_turns_otherwise_than_the_profile_says() {
         for real in [8_333_000_u64, 8_333_333, 8_333_700] {
-            let mut phase = Phase::new(PERIOD, 50_000);
+            let mut phase = RotationTracker::new(PERIOD, 50_000);
             let mut worst = 0;
             for nth in 1..4_000_u64 {
                 let angle =
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_completion_that_was_noticed_late_moves_it_little() {
-        let mut phase = Phase::new(PERIOD, 0);
+        let mut phase = RotationTracker::new(PERIOD, 0);
         phase.observe(Angle::ZERO, Instant::from_nanos(0));
         for nth in 1..100_u64 {
             let noticed = if nth % 10 == 0 { 800_000 } else { 0 };
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn nothing_is_foretold_before_anything_was_seen() {
-        let phase = Phase::new(PERIOD, 0);
+        let phase = RotationTracker::new(PERIOD, 0);
         assert_eq!(phase.next(Angle::ZERO, Instant::ZERO), None);
         assert_eq!(phase.drift(Instant::ZERO), PERIOD);
     }

@@ -1,4 +1,4 @@
-//! Demand, blocking and room as functions of an interval's length, and the search for the least room.
+//! DemandBound, blocking and room as functions of an interval's length, and the search for the least room.
 //!
 //! All times are ns in an `i64`: periods and costs are at most [`STREAM_PERIOD_MAX`](crate::limits::STREAM_PERIOD_MAX), of
 //! which [`STREAM_TASKS_MAX`](crate::limits::STREAM_TASKS_MAX) add up to less than 2⁶³; demand is only asked for where
@@ -9,7 +9,7 @@ use core::cmp::Ordering;
 use units::DiskTime;
 
 use super::task::Utilization;
-use super::{Beside, Task};
+use super::{BlockingTask, Task};
 use crate::limits::{STREAM_PERIOD_MAX, STREAM_TASKS_MAX, STREAM_WORK_MAX};
 
 /// No interval beyond this is looked at (2⁶¹ ns, 73 years).
@@ -21,12 +21,12 @@ const _: () = assert!(
 
 /// The tasks of a set, prepared for questions about intervals.
 #[derive(Clone, Debug)]
-pub(super) struct Demand {
+pub(super) struct DemandBound {
     /// T, ascending.
     periods: Vec<i64>,
     /// The costs of the first j tasks, with what their preemptions cost.
     costs: Vec<i64>,
-    stairs: Stairs,
+    stairs: BlockingFunction,
     utilization: Utilization,
     /// Utilization beside the whole.
     load: Ordering,
@@ -34,28 +34,28 @@ pub(super) struct Demand {
 
 /// Who blocks, ascending by period: each has a longer command than all that come after it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stairs(Vec<Stair>);
+pub(super) struct BlockingFunction(Vec<BlockingStep>);
 
 /// The longest command among the tasks of this period and above.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stair {
+pub(super) struct BlockingStep {
     /// The largest t that it blocks: T − 2.
     pub(super) reach: i64,
     /// What of it falls into the interval: q − 1.
     pub(super) blocking: i64,
     /// Whose command it is.
-    pub(super) whose: Beside,
+    pub(super) whose: BlockingTask,
 }
 
 /// The least room that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Least {
+pub(super) struct Minimum {
     /// The t where it is.
     pub(super) at: i64,
     /// t − demand(t) − b(t).
     pub(super) room: i64,
     /// Whose b(t).
-    pub(super) beside: Option<Beside>,
+    pub(super) beside: Option<BlockingTask>,
 }
 
 /// What of the candidate is looked at.
@@ -76,14 +76,14 @@ pub(super) enum Searched {
     DownTo(i64),
 }
 
-impl Stairs {
+impl BlockingFunction {
     /// One more task, whose period is at least that of all before.
-    pub(super) fn push(&mut self, whose: Beside, task: &Task) {
+    pub(super) fn push(&mut self, whose: BlockingTask, task: &Task) {
         let blocking = task.longest().as_nanos() - 1;
         while self.0.last().is_some_and(|last| last.blocking <= blocking) {
             self.0.pop();
         }
-        self.0.push(Stair { reach: nanos(task) - 2, blocking, whose });
+        self.0.push(BlockingStep { reach: nanos(task) - 2, blocking, whose });
     }
 
     /// The longest interval that is blocked.
@@ -92,7 +92,7 @@ impl Stairs {
     }
 
     /// Who blocks an interval of length t.
-    pub(super) fn at(&self, t: i64) -> Option<&Stair> {
+    pub(super) fn at(&self, t: i64) -> Option<&BlockingStep> {
         self.0.get(self.0.partition_point(|stair| stair.reach < t))
     }
 
@@ -105,12 +105,12 @@ impl Stairs {
     }
 }
 
-impl Demand {
+impl DemandBound {
     /// The demand of `tasks`, which are sorted by period. Whoever can preempt a request (its period is shorter, and
     /// requests there consist of several commands) pays `preemption` for it with each of its own: it interrupts one at
     /// most, and that one's way back is due together with what it was interrupted for.
     pub(super) fn new(
-        tasks: impl Iterator<Item = (Beside, Task)> + Clone,
+        tasks: impl Iterator<Item = (BlockingTask, Task)> + Clone,
         preemption: DiskTime,
         candidate: Candidate,
     ) -> Self {
@@ -121,7 +121,7 @@ impl Demand {
             .max()
             .unwrap_or(0);
         let (mut periods, mut costs) = (Vec::new(), vec![0]);
-        let mut stairs = Stairs::default();
+        let mut stairs = BlockingFunction::default();
         let (mut utilization, mut sum) = (0, 0);
         let mut effective = Vec::new();
         for (whose, task) in tasks {
@@ -134,7 +134,7 @@ impl Demand {
             effective.push((cost.unsigned_abs(), period.unsigned_abs()));
             utilization +=
                 (u128::from(cost.unsigned_abs()) << 64).div_ceil(u128::from(period.unsigned_abs()));
-            if whose == Beside::Candidate && candidate == Candidate::OnlyDemands {
+            if whose == BlockingTask::Candidate && candidate == Candidate::OnlyDemands {
                 continue;
             }
             stairs.push(whose, &task);
@@ -193,7 +193,7 @@ impl Demand {
     }
 
     /// The room at t, moved back to where demand last grew: there it is least.
-    fn room(&self, t: i64, work: &mut u64) -> (i64, Least) {
+    fn room(&self, t: i64, work: &mut u64) -> (i64, Minimum) {
         let (demand, step, quotients) = self.demand(t);
         assert!(
             demand <= t,
@@ -202,11 +202,11 @@ impl Demand {
         *work += quotients;
         let stair = self.stairs.at(step);
         let room = step - demand - stair.map_or(0, |stair| stair.blocking);
-        (demand, Least { at: step, room, beside: stair.map(|stair| stair.whose) })
+        (demand, Minimum { at: step, room, beside: stair.map(|stair| stair.whose) })
     }
 
     /// What there is at T₁: a first guess of the least room.
-    pub(super) fn at_first(&self) -> Option<Least> {
+    pub(super) fn at_first(&self) -> Option<Minimum> {
         let (first, _) = self.ends()?;
         Some(self.room(first, &mut 0).1)
     }
@@ -217,7 +217,7 @@ impl Demand {
         &self,
         low: i64,
         high: i64,
-        least: &mut Least,
+        least: &mut Minimum,
         work: &mut u64,
     ) -> Searched {
         let mut t = high;

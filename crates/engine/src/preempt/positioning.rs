@@ -2,8 +2,9 @@
 
 use units::{Duration, Instant, Lba, Op, Operation};
 
-use super::phase::Phase;
-use super::{Approach, Arm, Jit, Preemptible, SeekSplit};
+use super::arm::Arm;
+use super::execution::{Approach, Jit, Preemptible, SeekSplit};
+use super::rotation::RotationTracker;
 use drive_profile::{PhysicalAddress, Profile};
 
 /// A seek is split into at most so many parts: each costs a start and a stop of the arm.
@@ -11,7 +12,7 @@ const PARTS_MAX: u32 = 4;
 
 /// What to do next on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum PositioningStep {
     /// Send the transfer's command: it moves the arm, if there is something left to move.
     Go,
     /// Nothing before then: the head would only wait for the sector.
@@ -26,16 +27,16 @@ pub(super) enum Way {
 }
 
 /// Everything that a decision rests on.
-pub(super) struct Outlook<'a> {
+pub(super) struct PositioningContext<'a> {
     pub(super) profile: &'a Profile,
-    pub(super) phase: &'a Phase,
+    pub(super) phase: &'a RotationTracker,
     pub(super) settings: &'a Preemptible,
     pub(super) jit: Jit,
     pub(super) arm: &'a Arm,
     /// How much earlier than needed a command is sent, for what cannot be foretold of rotation.
     pub(super) guard: Duration,
     /// The target that a wait or a movement has already begun for.
-    pub(super) towards: Option<Lba>,
+    pub(super) target: Option<Lba>,
     /// How many parts of that movement are left, if it is made in several.
     pub(super) parts_left: Option<u32>,
     pub(super) now: Instant,
@@ -51,9 +52,9 @@ struct Parts {
     cost: u128,
 }
 
-impl Outlook<'_> {
+impl PositioningContext<'_> {
     /// What to do next; `None` if the disk's rotation is not known.
-    pub(super) fn next(&self, head: &Operation) -> Option<Way> {
+    pub(super) fn next(&self, head: &Operation) -> Option<PositioningStep> {
         let start = head.extent.start;
         let target = self.profile.locate(start);
         let electronics = self.electronics(head);
@@ -90,14 +91,14 @@ impl Outlook<'_> {
     }
 
     /// The arm is there: the rest is rotation.
-    fn there(&self, target: &PhysicalAddress, electronics: Duration) -> Option<Way> {
+    fn there(&self, target: &PhysicalAddress, electronics: Duration) -> Option<PositioningStep> {
         let ready = self.now + electronics;
         let passes = self.phase.next(target.angle, ready)?;
         if passes.since(ready) <= self.guard {
-            return Some(Way::Go);
+            return Some(PositioningStep::Go);
         }
         let early = electronics + self.guard;
-        Some(Way::Wait(passes.saturating_sub(early).max(self.now)).unless_now(self.now))
+        Some(PositioningStep::Wait(passes.saturating_sub(early).max(self.now)).unless_now(self.now))
     }
 
     /// The transfer's own command moves the arm (FAST 2003 §3.2), unless the seek is to be split (§3.3).
@@ -107,7 +108,7 @@ impl Outlook<'_> {
         target: &PhysicalAddress,
         electronics: Duration,
         travel: Duration,
-    ) -> Option<Way> {
+    ) -> Option<PositioningStep> {
         let arrival = self.now + electronics + travel;
         let passes = self.phase.next(target.angle, arrival)?;
         let distance = self.distance(target);
@@ -123,14 +124,14 @@ impl Outlook<'_> {
         };
         if !split {
             let slack = passes.since(arrival).saturating_sub(self.jit.offset);
-            return Some(Way::Wait(self.now + slack).unless_now(self.now));
+            return Some(PositioningStep::Wait(self.now + slack).unless_now(self.now));
         }
         let left = if self.in_parts_to(start) { 1 } else { 2 };
         let arrival = self.arrival(left, distance) + electronics;
         let passes = self.phase.next(target.angle, arrival)?;
         let slack = passes.since(arrival).saturating_sub(self.jit.offset);
         if slack > Duration::ZERO && left == 2 {
-            return Some(Way::Wait(self.now + slack));
+            return Some(PositioningStep::Wait(self.now + slack));
         }
         Some(self.seek(start, target, left))
     }
@@ -142,7 +143,7 @@ impl Outlook<'_> {
         target: &PhysicalAddress,
         electronics: Duration,
         travel: Duration,
-    ) -> Option<Way> {
+    ) -> Option<PositioningStep> {
         let arrival = self.now + electronics + travel;
         let direct = self.phase.next(target.angle, arrival)?;
         let spread = self.profile.seek_variation.min(travel / 8) * 2;
@@ -162,7 +163,7 @@ impl Outlook<'_> {
             let ready = self.arrival(count, distance) + electronics + self.guard;
             // Who has begun to wait is not put off by having been woken a little late.
             let spread = spread + spread / 2 * u64::from(count - 1);
-            let needed = if self.towards == Some(start) { spread / 2 } else { spread };
+            let needed = if self.target == Some(start) { spread / 2 } else { spread };
             let passes = self.phase.next(target.angle, ready + needed)?;
             let slack = passes.since(ready);
             if passes > *latest.get_or_insert(passes) {
@@ -175,9 +176,9 @@ impl Outlook<'_> {
                 best = Some(Parts { count, slack, cost });
             }
         }
-        let Some(Parts { count, slack, .. }) = best else { return Some(Way::Go) };
+        let Some(Parts { count, slack, .. }) = best else { return Some(PositioningStep::Go) };
         if slack > Duration::ZERO {
-            return Some(Way::Wait(self.now + slack));
+            return Some(PositioningStep::Wait(self.now + slack));
         }
         Some(self.seek(start, target, count))
     }
@@ -198,7 +199,7 @@ impl Outlook<'_> {
 
     /// How many parts are left of a movement to there that has begun in several, at least the last.
     fn parts_left_to(&self, start: Lba) -> Option<u32> {
-        self.parts_left.filter(|_| self.towards == Some(start)).map(|left| left.max(1))
+        self.parts_left.filter(|_| self.target == Some(start)).map(|left| left.max(1))
     }
 
     /// How long one of `count` equal parts of a movement by `distance` takes.
@@ -212,9 +213,9 @@ impl Outlook<'_> {
         self.now + self.part(count, distance) * u64::from(count)
     }
 
-    fn seek(&self, start: Lba, target: &PhysicalAddress, left: u32) -> Way {
+    fn seek(&self, start: Lba, target: &PhysicalAddress, left: u32) -> PositioningStep {
         if left <= 1 {
-            return Way::Seek { to: start, left: 0 };
+            return PositioningStep::Seek { to: start, left: 0 };
         }
         let step = self.distance(target) / left;
         let cylinder = if target.cylinder > self.arm.cylinder {
@@ -222,11 +223,11 @@ impl Outlook<'_> {
         } else {
             self.arm.cylinder - step
         };
-        Way::Seek { to: self.profile.first_lba_on(cylinder), left: left - 1 }
+        PositioningStep::Seek { to: self.profile.first_lba_on(cylinder), left: left - 1 }
     }
 }
 
-impl Way {
+impl PositioningStep {
     /// A wait that is over is none.
     fn unless_now(self, now: Instant) -> Self {
         if self == Self::Wait(now) { Self::Go } else { self }
@@ -241,20 +242,20 @@ mod tests {
     use drive_profile::example_profile;
 
     /// An outlook of an arm on cylinder 0 whose disk had its index mark under the head at the beginning.
-    fn way(settings: Preemptible, target: Lba, now: Duration) -> Way {
+    fn way(settings: Preemptible, target: Lba, now: Duration) -> PositioningStep {
         let profile = example_profile();
-        let mut phase = Phase::new(profile.rotation_period, 0);
+        let mut phase = RotationTracker::new(profile.rotation_period, 0);
         phase.observe(Angle::ZERO, Instant::ZERO);
         let read = Extent::new(Lba(0), Sectors(0));
         let arm = Arm { cylinder: 0, surface: 0, arrived: None, read, written: None };
-        let outlook = Outlook {
+        let outlook = PositioningContext {
             profile: &profile,
             phase: &phase,
             settings: &settings,
             jit: settings.jit.expect("it is on"),
             arm: &arm,
             guard: Duration::from_micros(100),
-            towards: None,
+            target: None,
             parts_left: None,
             now: Instant::ZERO + now,
         };
@@ -267,12 +268,12 @@ mod tests {
 
     #[test]
     fn in_time_waits_until_the_head_arrives_an_offset_before_the_sector() {
-        let Execution::Preemptible(paper) = Execution::of_the_paper(Sectors(50), 500) else {
+        let Execution::Preemptible(paper) = Execution::as_published(Sectors(50), 500) else {
             unreachable!()
         };
         let profile = example_profile();
         let target = on(100);
-        let Way::Wait(until) = way(paper, target, Duration::from_millis(1)) else {
+        let PositioningStep::Wait(until) = way(paper, target, Duration::from_millis(1)) else {
             panic!("there is slack")
         };
         // Sent then, the head arrives 1 ms before the sector does.
@@ -286,13 +287,16 @@ mod tests {
 
     #[test]
     fn a_long_seek_is_split_in_two_and_a_short_one_is_not() {
-        let Execution::Preemptible(mut paper) = Execution::of_the_paper(Sectors(50), 500) else {
+        let Execution::Preemptible(mut paper) = Execution::as_published(Sectors(50), 500) else {
             unreachable!()
         };
         // An offset of a whole turn leaves no slack: what remains is the movement.
         paper.jit = Some(Jit { offset: Duration::from_millis(10), approach: Approach::InTime });
-        assert_eq!(way(paper, on(900), Duration::ZERO), Way::Seek { to: on(450), left: 1 });
-        assert_eq!(way(paper, on(400), Duration::ZERO), Way::Go);
+        assert_eq!(
+            way(paper, on(900), Duration::ZERO),
+            PositioningStep::Seek { to: on(450), left: 1 }
+        );
+        assert_eq!(way(paper, on(400), Duration::ZERO), PositioningStep::Go);
     }
 
     #[test]
@@ -304,12 +308,14 @@ mod tests {
             for micros in (0..10_000).step_by(500) {
                 let way = way(settings, on(cylinder), Duration::from_micros(micros));
                 match way {
-                    Way::Go => assert!(cylinder <= 300, "to cylinder {cylinder} in one"),
-                    Way::Seek { to, .. } => {
+                    PositioningStep::Go => {
+                        assert!(cylinder <= 300, "to cylinder {cylinder} in one")
+                    }
+                    PositioningStep::Seek { to, .. } => {
                         let moved = profile.locate(to).cylinder;
                         assert!(moved <= 300, "by {moved} cylinders to {cylinder}");
                     }
-                    Way::Wait(_) => {}
+                    PositioningStep::Wait(_) => {}
                 }
             }
         }
@@ -330,16 +336,16 @@ mod tests {
             };
             let direct = after((profile.overheads.read + travel).as_nanos());
             let then = match way(settings, target, Duration::ZERO) {
-                Way::Go => direct,
-                Way::Seek { to, left: 0 } if to == target => {
+                PositioningStep::Go => direct,
+                PositioningStep::Seek { to, left: 0 } if to == target => {
                     let arrived = profile.overheads.seek + travel + profile.overheads.read;
                     after(arrived.as_nanos())
                 }
-                Way::Wait(until) => {
+                PositioningStep::Wait(until) => {
                     let arrived = until + profile.overheads.seek + travel + profile.overheads.read;
                     after(arrived.as_nanos())
                 }
-                other @ Way::Seek { .. } => panic!("{other:?}"),
+                other @ PositioningStep::Seek { .. } => panic!("{other:?}"),
             };
             assert_eq!(then, direct, "to cylinder {cylinder}");
         }

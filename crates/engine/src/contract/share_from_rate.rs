@@ -17,7 +17,7 @@ pub struct Mechanics {
     /// The longest seek, `s_max`.
     pub seek_max: Duration,
     /// One turn, p.
-    pub period: Duration,
+    pub rotation_period: Duration,
     /// The electronics of a command that has to move the arm.
     pub overhead: Duration,
     /// What a command takes at least that goes on with a run.
@@ -28,7 +28,7 @@ pub struct Mechanics {
 
 /// What an application says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Demand {
+pub struct RateRequirement {
     /// The mean time between two of its requests.
     pub interval: Duration,
     /// How many requests follow each other on the disk before it jumps: `b_a`.
@@ -39,9 +39,9 @@ pub struct Demand {
 
 /// What a volume asked for in the terms of its application, and what it takes on its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Declared {
+pub struct RateContract {
     /// The rate, and the behaviour that it rests on.
-    pub demand: Demand,
+    pub requirement: RateRequirement,
     /// The share of the disk's time that gives it.
     pub share: Share,
     /// The disk that it was worked out for.
@@ -50,9 +50,9 @@ pub struct Declared {
     pub batch: Duration,
 }
 
-impl Declared {
+impl RateContract {
     /// The mean time between two requests that its share gives to such runs of such requests.
-    pub fn gives(&self, run: NonZeroU64, block: Sectors) -> Option<Duration> {
+    pub fn achievable_interval(&self, run: NonZeroU64, block: Sectors) -> Option<Duration> {
         self.mechanics.interval(self.share, run, block, self.batch)
     }
 }
@@ -77,12 +77,12 @@ impl Mechanics {
     /// What a run of `run` requests takes, and how many of them that is between two moves of the arm.
     fn pass(&self, run: NonZeroU64, block: Sectors, batch: Duration) -> (u128, u128) {
         let count = self.run(run, block, batch);
-        let way = (self.seek_max / 2 + self.period / 2 + self.overhead).as_nanos();
+        let way = (self.seek_max / 2 + self.rotation_period / 2 + self.overhead).as_nanos();
         (u128::from(way) + count * self.transfer(block), count)
     }
 
     /// The share that gives `demand` on a disk whose batches are so long; `None` if it takes more than the whole.
-    pub fn share(&self, demand: Demand, batch: Duration) -> Option<Share> {
+    pub fn share(&self, demand: RateRequirement, batch: Duration) -> Option<Share> {
         let (pass, count) = self.pass(demand.run, demand.block, batch);
         let per_pass = u128::from(demand.interval.as_nanos()) * count;
         let ppb = (pass * WHOLE).div_ceil(per_pass.max(1)).div_ceil(STEP) * STEP;
@@ -99,7 +99,7 @@ impl Mechanics {
     ) -> Option<Duration> {
         let (pass, count) = self.pass(run, block, batch);
         let nanos = i64::try_from(pass / count).ok()?;
-        share.time_to_earn(DiskTime::from_nanos(nanos))
+        share.time_to_accrue(DiskTime::from_nanos(nanos))
     }
 }
 
@@ -112,16 +112,16 @@ mod tests {
     /// A disk of which each figure is round: 16 ms of seek, a turn in 8 ms, 1 ms a block of 8 sectors.
     const DISK: Mechanics = Mechanics {
         seek_max: Duration::from_millis(16),
-        period: Duration::from_millis(8),
+        rotation_period: Duration::from_millis(8),
         overhead: Duration::ZERO,
         hit: Duration::from_micros(100),
         sector: Duration::from_micros(125),
     };
     const BATCH: Duration = Duration::from_millis(250);
 
-    fn demand(interval_ms: u64, run: u64) -> Demand {
+    fn demand(interval_ms: u64, run: u64) -> RateRequirement {
         let run = NonZeroU64::new(run).expect("not none");
-        Demand { interval: Duration::from_millis(interval_ms), run, block: Sectors(8) }
+        RateRequirement { interval: Duration::from_millis(interval_ms), run, block: Sectors(8) }
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
         ) {
             let run = NonZeroU64::new(run).expect("not none");
             let interval = Duration::from_micros(interval_us);
-            let demand = Demand { interval, run, block: Sectors(block) };
+            let demand = RateRequirement { interval, run, block: Sectors(block) };
             if let Some(share) = DISK.share(demand, BATCH) {
                 let given = DISK.interval(share, run, Sectors(block), BATCH).expect("not nothing");
                 prop_assert!(given <= interval + Duration::from_nanos(1), "{} gives one in {}", share, given);

@@ -8,9 +8,9 @@
 
 use units::{DiskTime, Duration, Instant};
 
-use super::{Engine, NOBODY, Volume};
+use super::{Engine, NO_SLOT, Volume};
 use crate::limits::VOLUMES_MAX;
-use crate::{Account, Contract, Priority, Refusal, VolumeId};
+use crate::{Contract, Priority, Refusal, VolumeId, VolumeUsage};
 
 impl Engine {
     /// Adds a volume, if its contract can be kept beside the others.
@@ -30,7 +30,7 @@ impl Engine {
             tasks.admit(volume, contract)?;
         }
         self.admission = admission;
-        let fresh = Volume { first: NOBODY, last: NOBODY, account: Account::default() };
+        let fresh = Volume { first: NO_SLOT, last: NO_SLOT, account: VolumeUsage::default() };
         if self.vacant.pop().is_none() {
             self.volumes.push(fresh);
             self.contracts.push(contract);
@@ -43,7 +43,7 @@ impl Engine {
         self.contracts[volume.0 as usize] = contract;
         self.priorities[volume.0 as usize] = Priority::Normal;
         self.slack[volume.0 as usize] = DiskTime::ZERO;
-        self.policy.begin_anew(volume, contract, now);
+        self.policy.reset_volume(volume, contract, now);
         Ok(volume)
     }
 
@@ -65,8 +65,8 @@ impl Engine {
     }
 
     /// The slack that was given to all volumes, those that have left included.
-    pub fn slack_of_all(&self) -> DiskTime {
-        self.slack_of_all
+    pub fn total_slack(&self) -> DiskTime {
+        self.total_slack
     }
 
     /// How many volumes there are.
@@ -86,8 +86,9 @@ impl Engine {
 
     pub(super) fn remove_volume(&mut self, volume: VolumeId, now: Instant) {
         let entry = &mut self.volumes[volume.0 as usize];
-        assert_eq!(entry.first, NOBODY, "who leaves has nothing queued");
-        self.departed += core::mem::replace(&mut entry.account.disk_time, DiskTime::ZERO);
+        assert_eq!(entry.first, NO_SLOT, "who leaves has nothing queued");
+        self.removed_volumes_charged +=
+            core::mem::replace(&mut entry.account.disk_time, DiskTime::ZERO);
         let is_his = |slot| self.pending(slot).request.volume == volume;
         assert!(!self.issued.iter().any(|issued| is_his(issued.slot)), "nor in service");
         assert!(!self.vacant.contains(&volume), "a volume leaves once");
@@ -96,13 +97,13 @@ impl Engine {
         if let Some(tasks) = &mut self.tasks {
             tasks.release(volume);
         }
-        self.policy.begin_anew(volume, Contract::BEST_EFFORT, now);
+        self.policy.reset_volume(volume, Contract::BEST_EFFORT, now);
         self.vacant.push(volume);
     }
 
     pub(super) fn change_period(&mut self, (period, batch): (Duration, Duration), now: Instant) {
         (self.settings.period, self.settings.batch) = (period, batch);
-        self.settings.assert_sane();
+        self.settings.assert_valid();
         if let Some(tasks) = &mut self.tasks {
             tasks.change_period(period, &self.contracts);
         }
