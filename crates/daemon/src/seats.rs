@@ -39,7 +39,12 @@ pub(crate) struct Seats {
 }
 
 impl Seats {
-    pub(crate) fn add(&mut self, volume: VolumeId, export: ExportId, declared: Option<RateContract>) {
+    pub(crate) fn add(
+        &mut self,
+        volume: VolumeId,
+        export: ExportId,
+        declared: Option<RateContract>,
+    ) {
         let index = volume.0 as usize;
         if self.seats.len() <= index {
             self.seats.resize_with(index + 1, || None);

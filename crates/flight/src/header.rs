@@ -5,8 +5,8 @@ use std::sync::Arc;
 use drive_profile::{Band, CommandOverheads, Extremes, HeadOrder, Profile, SeekTable, Skew};
 use engine::stream::SlackRange;
 use engine::{
-    Approach, CommandBound, Deadlines, DriveTable, Engine, Estimates, EstimatorName, Execution,
-    Jit, PolicyName, Preemptible, SeekSplit, BestEffortServer, Settings,
+    Approach, BestEffortServer, CommandBound, Deadlines, DriveTable, Engine, Estimates,
+    EstimatorName, Execution, Jit, PolicyName, Preemptible, SeekSplit, Settings,
 };
 use units::Instant;
 
