@@ -9,10 +9,11 @@
 //! Half of the cases are adversarial: all streams release together just after a best-effort
 //! request, or a request of the stream with the longest block, has begun.
 
-use engine::stream::{Range, Task};
+use engine::stream::{SlackRange, Task};
 use engine::{
-    Action, Command, CommandBound, Contract, Deadlines, Engine, Event, Execution, Kept, Outcome,
-    PolicyName, Preemptible, Request, RequestId, Server, Settings, Stream, VolumeId,
+    Action, BestEffortServer, Command, CommandBound, Contract, DeadlineStats, Deadlines, Engine,
+    Event, Execution, Outcome, PolicyName, Preemptible, Request, RequestId, Settings,
+    StreamContract, VolumeId,
 };
 use units::{DiskTime, Duration, Extent, Instant, Lba, Operation, Sectors, Share};
 
@@ -30,7 +31,7 @@ pub struct SearchParameters {
     /// The policy.
     pub policy: PolicyName,
     /// The intervals that ΔL is computed over.
-    pub range: Range,
+    pub range: SlackRange,
 }
 
 /// The result of one case.
@@ -39,7 +40,7 @@ pub struct SearchResult {
     /// The number of admitted streams.
     pub streams: u64,
     /// Deadlines met and missed.
-    pub kept: Kept,
+    pub kept: DeadlineStats,
     /// The number of best-effort requests answered.
     pub best_effort: u64,
     /// The sum of their latencies.
@@ -135,7 +136,7 @@ impl TaskDistribution {
     }
 
     /// A stream's contract; its block's cost is its number of sectors in ms.
-    fn stream(&self, rng: &mut SeededRng) -> Option<Stream> {
+    fn stream(&self, rng: &mut SeededRng) -> Option<StreamContract> {
         let (least, spread) = self.periods;
         // Some periods are no whole number of milliseconds: rounding matters.
         let odd = Duration::from_nanos(one_of(rng, &[0, 0, 1, 500_001]));
@@ -144,13 +145,13 @@ impl TaskDistribution {
         let cost = disk_time(sectors + self.positioning);
         let longest = self.chunk.map_or(cost, |chunk| disk_time(chunk + self.positioning));
         let task = Task::new(period, cost, longest.min(cost)).ok()?;
-        Some(Stream { task, block: Sectors(sectors), range: None })
+        Some(StreamContract { task, block: Sectors(sectors), range: None })
     }
 
     fn settings(&self, parameters: SearchParameters, rng: &mut SeededRng) -> Settings {
         let best_effort = (rng.below(8) == 0).then(|| {
             let share = Share::from_percent(one_of(rng, &[2, 5, 10]));
-            Server { share, period: ms(one_of(rng, &[100, 400])) }
+            BestEffortServer { share, period: ms(one_of(rng, &[100, 400])) }
         });
         let preemption = disk_time(self.positioning);
         let worst = CommandBound { positioning: preemption, sector: disk_time(1) };
@@ -288,11 +289,11 @@ impl Case {
     }
 
     fn add_up(&mut self, volume: VolumeId) {
-        let Some(kept) = self.engine.kept(volume) else { return };
+        let Some(kept) = self.engine.deadline_stats(volume) else { return };
         let sum = &mut self.result.kept;
         sum.met += kept.met;
         sum.missed += kept.missed;
-        sum.lateness_max = sum.lateness_max.max(kept.lateness_max);
+        sum.max_lateness = sum.max_lateness.max(kept.max_lateness);
     }
 
     fn next_at(&self) -> Option<Instant> {
@@ -381,7 +382,12 @@ impl Case {
     }
 }
 
-fn stream_client(volume: VolumeId, stream: Stream, next: Instant, rng: &mut SeededRng) -> Client {
+fn stream_client(
+    volume: VolumeId,
+    stream: StreamContract,
+    next: Instant,
+    rng: &mut SeededRng,
+) -> Client {
     let patterns = [
         ArrivalPattern::Periodic,
         ArrivalPattern::Periodic,
