@@ -121,7 +121,7 @@ impl TimeSamples {
     /// Times the path some times, beside what it is in.
     pub(crate) fn way(&mut self, prober: &mut Prober<'_, '_>) -> Result<(), StopReason> {
         for _ in 0..WAYS {
-            self.path.time(prober)?;
+            prober.time_path(&mut self.path)?;
         }
         Ok(())
     }

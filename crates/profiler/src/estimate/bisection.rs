@@ -9,6 +9,10 @@
 
 use units::Lba;
 
+/// What movements vary by, as far as the phase is uncertain, in ns.
+pub(crate) const SPREAD_LEAST: f64 = 25_000.0;
+/// Who asks where the answer is most in doubt is less certain of it than one who asks evenly, by this factor.
+pub(crate) const ADAPTIVE: f64 = 1.4;
 /// How many times a grid has.
 const GRID: usize = 320;
 /// A part of all facts that may be wrong: a retry, a recalibration.

@@ -1,8 +1,7 @@
 //! By how much movements over one distance vary.
 
-use crate::estimate::bisection::BisectionEstimator;
+use crate::estimate::bisection::{BisectionEstimator, SPREAD_LEAST};
 use crate::estimate::number::real;
-use crate::mechanics::seeks::SPREAD_LEAST;
 
 /// The most that is looked for, in ns.
 const SPREAD_MOST: f64 = 4_000_000.0;

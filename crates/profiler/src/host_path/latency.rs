@@ -10,9 +10,8 @@
 
 use units::{Duration, Share};
 
-use crate::bench::StopReason;
+use crate::bench::{Bench, StopReason};
 use crate::estimate::number::{duration, mean, median, median_with_error, ns};
-use crate::mechanics::prober::Prober;
 use drive_profile::findings::Figure;
 
 /// Ways that are remembered at most, of each silence.
@@ -36,16 +35,18 @@ pub(crate) struct PathLatency {
 }
 
 impl PathLatency {
-    /// Times one more, beside the operation that was just timed.
-    pub(crate) fn time(&mut self, prober: &mut Prober<'_, '_>) -> Result<(), StopReason> {
-        let [before, within] = prober.bench.silences();
+    /// Times the path once, beside the operation that was just timed. The sample and its kind, if
+    /// the target can time its path.
+    pub(crate) fn time(
+        &mut self,
+        bench: &mut Bench<'_>,
+    ) -> Result<Option<(usize, Duration)>, StopReason> {
+        let [before, within] = bench.silences();
         let silence = [Duration::ZERO, before, within][self.slot()].min(SILENCE_MAX);
-        if let Some(latency) = prober.bench.path(silence)? {
-            let slot = self.slot();
-            self.push(slot, latency);
-            prober.path.push(slot, latency);
-        }
-        Ok(())
+        let Some(latency) = bench.path(silence)? else { return Ok(None) };
+        let slot = self.slot();
+        self.push(slot, latency);
+        Ok(Some((slot, latency)))
     }
 
     /// Which of the silences is next.
@@ -53,7 +54,8 @@ impl PathLatency {
         self.count % 3
     }
 
-    fn push(&mut self, slot: usize, latency: Duration) {
+    /// Adds a sample of one kind.
+    pub(crate) fn push(&mut self, slot: usize, latency: Duration) {
         if self.samples[slot].len() < SAMPLES_MAX {
             self.samples[slot].push(ns(latency));
         }

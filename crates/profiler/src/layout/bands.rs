@@ -1,12 +1,11 @@
 //! From what was found to what a scheduler needs.
 
-use drive_profile::{Band, HeadOrder};
+use drive_profile::{Band, HeadOrder, Skew};
 use units::{Angle, Extent, Lba, Sectors};
 
 use crate::estimate::number::{floor, fraction, real};
-use crate::layout::sweep::Segment;
+use crate::layout::segment::Segment;
 use crate::layout::track_layout::TrackLayout;
-use crate::layout::zones::skew;
 use drive_profile::findings::limits::BANDS_MAX;
 
 /// The bands of a disk whose cylinders have so many tracks, and its cylinders.
@@ -91,4 +90,11 @@ fn band(
         chunk_read: Sectors(1),
         chunk_write: Sectors(1),
     }
+}
+
+/// A part of a turn as a skew.
+fn skew(revolutions: f64) -> Skew {
+    // Two halves of 32 bits: a double holds 53.
+    let fine = floor(fraction(revolutions) * real(1 << 52));
+    Skew(fine << 12)
 }

@@ -7,7 +7,8 @@
 use crate::bench::StopReason;
 use crate::estimate::angle::wrap;
 use crate::estimate::number::{floor, real, round};
-use crate::layout::probe::{Block, Probe};
+use crate::layout::block::Block;
+use crate::layout::probe::Probe;
 
 /// A single read is never evidence of more than this against a rule: some are late for reasons of their own.
 const AGAINST_MAX: f64 = 7.0;

@@ -9,11 +9,11 @@
 
 use crate::bench::StopReason;
 use crate::estimate::angle::{centre, wrap};
-use crate::estimate::number::{floor, fraction, real};
-use crate::layout::probe::{Block, LONG_MAX, Probe, Sample};
+use crate::estimate::number::{floor, real};
+use crate::layout::block::{Block, Sample};
+use crate::layout::probe::{LONG_MAX, Probe};
+use crate::layout::reference_pool::{BLOCKS_PER_EVICTION, Known};
 
-/// Blocks that are read in turn, for each read by which a drive forgets.
-const TIMES: u64 = 4;
 /// Blocks between two of them, at first: more where drives keep as much from one read.
 const APART: u64 = 1_024;
 /// Places by which it is seen how long a read may be.
@@ -26,43 +26,6 @@ const LONGER: u64 = 4;
 const IN_VAIN_MAX: u32 = 3;
 /// By how much the ends of longer reads may be off on the mean, in standard deviations of it.
 const OFF_MAX: f64 = 2.8;
-
-/// Blocks that were read once, and when they come by.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ReferencePool {
-    from: Block,
-    apart: u64,
-    known: Vec<Known>,
-    /// Reads so far.
-    reads: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    at: Block,
-    phase: f64,
-    /// Which of the reads was its last.
-    read: u64,
-}
-
-impl ReferencePool {
-    /// Which block comes by soonest at a phase, of those that were forgotten and are not near `at`: its place, and the
-    /// part of a turn until then.
-    fn soonest(&self, at: Block, phase: f64, forgets: u64) -> Option<(usize, f64)> {
-        let forgotten = |known: &Known| {
-            self.reads - known.read > TIMES / 2 * forgets && known.at.abs_diff(at) > self.apart
-        };
-        let all = self.known.iter().enumerate().filter(|(_, known)| forgotten(known));
-        all.map(|(nth, known)| (nth, fraction(known.phase - phase)))
-            .min_by(|one, other| one.1.total_cmp(&other.1))
-    }
-
-    /// Begins anew, with blocks so far apart.
-    fn anew(&mut self, apart: u64) {
-        self.apart = apart;
-        self.known.clear();
-    }
-}
 
 impl Probe<'_, '_> {
     /// Finds how long a read may be that ends when its last block has passed the head.
@@ -141,7 +104,7 @@ impl Probe<'_, '_> {
     /// As [`crate::Bench::check`].
     pub(crate) fn in_turn(&mut self, at: Block) -> Result<bool, StopReason> {
         let (forgets, most) = (u64::from(self.forgets), self.blocks / 4);
-        let size = TIMES * forgets;
+        let size = BLOCKS_PER_EVICTION * forgets;
         if self.pool.apart == 0 {
             self.pool.anew(APART);
         }

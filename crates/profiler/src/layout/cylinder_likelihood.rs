@@ -16,7 +16,7 @@ use drive_profile::HeadOrder;
 
 use crate::estimate::bisection::Estimate;
 use crate::estimate::number::{real, signed};
-use crate::layout::local_layout::HEADS_MAX;
+use crate::layout::block::HEADS_MAX;
 
 /// By how much a lead may vary from time to time, in ns.
 pub(crate) const SPREADS: [f64; 9] = [2e3, 4e3, 8e3, 16e3, 32e3, 48e3, 64e3, 96e3, 144e3];

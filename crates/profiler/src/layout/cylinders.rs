@@ -7,10 +7,11 @@ use units::Share;
 
 use crate::estimate::angle::wrap;
 use crate::estimate::number::real;
+use crate::layout::block::HEADS_MAX;
+use crate::layout::cylinder_fit::{under, with_heads};
 use crate::layout::head_order::Surfaces;
-use crate::layout::local_layout::HEADS_MAX;
+use crate::layout::segment::Segment;
 use crate::layout::skews::{crossed, phases_error};
-use crate::layout::sweep::Segment;
 use crate::layout::track_layout::TrackLayout;
 use drive_profile::findings::Figure;
 
@@ -18,11 +19,6 @@ use drive_profile::findings::Figure;
 const GAIN_MIN: f64 = 40.0;
 /// By how much they become smaller by chance in each piece: the best of many phases is taken.
 const CHANCE: f64 = 6.0;
-/// Cylinders that begin elsewhere move tracks by so much of a turn at first, however exactly they are timed.
-const REACH_FIRST: f64 = 0.1;
-/// What speaks for a piece that begins with a cylinder, in squares of noise: zones do.
-const BEGINS: f64 = 9.0;
-
 /// The difference of two skews that are rounded to whole sectors is off by so much of one, as a standard deviation.
 const ROUNDED: f64 = 0.41;
 
@@ -121,45 +117,6 @@ fn all_with_heads(segments: &[Segment], heads: u32, sigma: f64) -> Vec<(f64, Tra
         fitted.push(with_heads(segment, (heads, goes_on), sigma));
     }
     fitted
-}
-
-/// What is left of a number of tracks beyond whole cylinders.
-pub(crate) fn under(tracks: i64, heads: u32) -> u32 {
-    u32::try_from(tracks.rem_euclid(i64::from(heads))).expect("under the heads")
-}
-
-/// The piece's lattice with so many heads, and by how much better it fits than without, in squares of noise. Likely so
-/// many tracks of its cylinder lie before the anchor's as are said; if nothing is, the piece begins with a cylinder.
-pub(crate) fn with_heads(
-    segment: &Segment,
-    (heads, likely): (u32, Option<u32>),
-    sigma: f64,
-) -> (f64, TrackLayout) {
-    let reach = 5.0 * sigma;
-    let fitted = |layout: TrackLayout| {
-        layout.fitted(&segment.phases, reach.max(REACH_FIRST)).fitted(&segment.phases, reach)
-    };
-    let mean = segment.layout.mean_step();
-    let plain = TrackLayout { heads: 1, first: 0, extra: 0.0, step: mean, ..segment.layout };
-    let plain = fitted(plain);
-    let without = plain.misfit(&segment.phases, reach);
-    let likely = likely.unwrap_or_else(|| under(-segment.layout.track(segment.from).0, heads));
-    let seen = segment.first_seen.filter(|first| *first < heads);
-    let mut best = (f64::INFINITY, plain);
-    for first in seen.map_or(0..heads, |seen| seen..seen + 1) {
-        let start = if segment.layout.heads == heads && segment.layout.first == first {
-            segment.layout
-        } else {
-            TrackLayout { heads, first, ..plain }
-        };
-        let layout = fitted(start);
-        let unlikely = if first == likely { 0.0 } else { BEGINS * sigma * sigma };
-        let misfit = layout.misfit(&segment.phases, reach) + unlikely;
-        if misfit < best.0 {
-            best = (misfit, layout);
-        }
-    }
-    ((without - best.0) / (sigma * sigma), best.1)
 }
 
 /// Weighs what phases say of the step of a piece against what was caught and lost in it.

@@ -8,8 +8,8 @@ use units::Share;
 
 use crate::bench::StopReason;
 use crate::estimate::number::real;
+use crate::layout::block::HEADS_MAX;
 use crate::layout::head_order::{LEAD_MAX, reached};
-use crate::layout::local_layout::HEADS_MAX;
 use crate::layout::probe::Probe;
 use crate::layout::track_layout::TrackLayout;
 use drive_profile::findings::Figure;

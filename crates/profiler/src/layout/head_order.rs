@@ -13,11 +13,12 @@ use crate::bench::StopReason;
 use crate::estimate::angle::wrap;
 use crate::estimate::bisection::{BisectionEstimator, Estimate, Prior, ReachBound, SectorDelay};
 use crate::estimate::number::{floor, fraction, real};
+use crate::layout::block::Block;
+use crate::layout::block::HEADS_MAX;
+use crate::layout::cylinder_fit::under;
 use crate::layout::cylinder_likelihood::{Angles, HeadLayout, Lead, SPREADS, explain};
-use crate::layout::cylinders::under;
-use crate::layout::local_layout::HEADS_MAX;
-use crate::layout::probe::{Block, Probe};
-use crate::layout::sweep::Segment;
+use crate::layout::probe::Probe;
+use crate::layout::segment::Segment;
 use crate::layout::track_layout::TrackLayout;
 use drive_profile::findings::Figure;
 

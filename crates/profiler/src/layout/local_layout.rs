@@ -9,8 +9,9 @@
 use crate::bench::StopReason;
 use crate::estimate::angle::{centre, wrap};
 use crate::estimate::number::{floor, fraction, real, round};
+use crate::layout::block::{Block, HEADS_MAX, Phases, Sample};
 use crate::layout::boundary::{Boundary, Search, boundary};
-use crate::layout::probe::{Block, Probe, Sample};
+use crate::layout::probe::Probe;
 use crate::layout::track_layout::TrackLayout;
 
 /// The shortest distance of a pair: tracks have at least three times as many blocks.
@@ -33,11 +34,6 @@ const SIDES_AGAIN: u32 = 4;
 const ATTEMPTS: u32 = 3;
 /// Mean squares of phases about a lattice, in those of noise.
 const MISFIT_MAX: f64 = 1.8;
-/// Most heads that are looked for.
-pub(crate) const HEADS_MAX: u32 = 64;
-
-/// Phases of blocks.
-pub(crate) type Phases = Vec<(Block, f64)>;
 
 /// The phases of samples.
 pub(crate) fn phases(probe: &Probe<'_, '_>, samples: &[Sample]) -> Phases {

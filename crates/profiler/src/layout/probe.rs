@@ -10,7 +10,8 @@ use units::{Extent, Instant, Lba, Operation, Sectors};
 
 use crate::bench::{Bench, StopReason};
 use crate::estimate::number::{floor, fraction, real};
-use crate::layout::cache_eviction::ReferencePool;
+use crate::layout::block::{Block, Sample};
+use crate::layout::reference_pool::ReferencePool;
 use crate::layout::track_layout::TrackLayout;
 use crate::limits::REFERENCES_MAX;
 use drive_profile::findings::Rotation;
@@ -42,17 +43,6 @@ const AWAY_EACH: u32 = 8;
 const FORGETS_FEW: u32 = 4;
 /// Sectors between reads that have nothing to do with one another.
 const FAR: u64 = 16_384;
-
-/// Blocks are what addresses count here: the target's own, so that every address can be read.
-pub(crate) type Block = u64;
-
-/// One block that was read off the media.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sample {
-    pub(crate) at: Block,
-    /// When its read ended, in ns since the probe began.
-    pub(crate) time: f64,
-}
 
 /// Reads single blocks, and tells at which phase of the spindle they ended.
 pub(crate) struct Probe<'b, 'a> {

@@ -6,10 +6,11 @@
 use crate::bench::StopReason;
 use crate::estimate::angle::{centre, wrap};
 use crate::estimate::number::{floor, fraction, real};
+use crate::layout::block::Block;
 use crate::layout::boundary::{Boundary, Search, against, boundary, logarithm, weigh};
 use crate::layout::local_layout::phases;
-use crate::layout::probe::{Block, Probe};
-use crate::layout::sweep::{CHECK, OFF_MAX, Segment};
+use crate::layout::probe::Probe;
+use crate::layout::segment::{CHECK, OFF_MAX, Segment};
 use crate::layout::track_layout::TrackLayout;
 
 /// A piece's end may lie so many tracks before where checks say: near it they may hold by chance.

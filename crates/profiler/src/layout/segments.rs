@@ -5,11 +5,14 @@
 
 use crate::bench::StopReason;
 use crate::estimate::number::{floor, real, signed};
+use crate::layout::block::Block;
+use crate::layout::block::Phases;
 use crate::layout::boundary::against;
-use crate::layout::local_layout::{Phases, fits, phases};
-use crate::layout::probe::{Block, Probe};
+use crate::layout::local_layout::{fits, phases};
+use crate::layout::probe::Probe;
+use crate::layout::segment::{Segment, Verdict, verdict};
 use crate::layout::segment_boundaries::{begin, edges, first_track};
-use crate::layout::sweep::{Segment, Verdict, check, extend, verdict};
+use crate::layout::segment_extension::{check, extend};
 use crate::layout::track_layout::{Gaps, TrackLayout};
 
 /// A gap has fewer whole tracks.

@@ -17,10 +17,10 @@ use crate::bench::StopReason;
 use crate::estimate::angle::{centre, wrap};
 use crate::estimate::bisection::{BisectionEstimator, Estimate, Prior};
 use crate::estimate::number::{floor, fraction, real, signed};
-use crate::layout::cylinders::{under, with_heads};
+use crate::layout::cylinder_fit::{under, with_heads};
 use crate::layout::head_order::{LEAD_MAX, reached};
 use crate::layout::probe::Probe;
-use crate::layout::sweep::Segment;
+use crate::layout::segment::{Segment, StepSample};
 use crate::layout::track_layout::TrackLayout;
 
 /// How many places of each zone are asked before it is looked whether that is enough.
@@ -61,15 +61,6 @@ const APART_MIN: f64 = 20_000.0;
 const WRONG_MAX: u32 = 2;
 /// What phases may have against where cylinders begin, in squares of noise: reads of a few tracks more or less.
 const AGAINST: f64 = 30.0;
-
-/// What one place says of the step of a piece.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    /// By how much a track begins later than the one before it, in turns.
-    pub(crate) step: f64,
-    /// Its standard error, as far as the place alone shows it.
-    pub(crate) error: f64,
-}
 
 /// What is known of changing heads.
 #[derive(Clone, Debug, Default)]
@@ -257,7 +248,7 @@ fn drawn(probe: &mut Probe<'_, '_>, segment: &Segment, cylinders: i64) -> i64 {
 }
 
 /// The step as the first and the last tracks of cylinders beside one another have it; nothing if they do not tell.
-fn both(probe: &mut Probe<'_, '_>, segment: &Segment) -> Result<Option<Place>, StopReason> {
+fn both(probe: &mut Probe<'_, '_>, segment: &Segment) -> Result<Option<StepSample>, StopReason> {
     let layout = &segment.layout;
     let heads = i64::from(layout.heads);
     let base = drawn(probe, segment, CYLINDERS);
@@ -279,7 +270,7 @@ fn both(probe: &mut Probe<'_, '_>, segment: &Segment) -> Result<Option<Place>, S
     let steps = signed(heads - 1);
     let count = 1.0 / f64::from(last.count) + 1.0 / f64::from(first.count);
     let error = probe.sigma * count.sqrt() / steps;
-    Ok(Some(Place { step: layout.step + wrap(last.mean - first.mean) / steps, error }))
+    Ok(Some(StepSample { step: layout.step + wrap(last.mean - first.mean) / steps, error }))
 }
 
 /// The step as changes of heads at one place have it; nothing if they do not tell.
@@ -287,7 +278,7 @@ fn cross(
     probe: &mut Probe<'_, '_>,
     segment: &Segment,
     switch: &mut Switch,
-) -> Result<Option<Place>, StopReason> {
+) -> Result<Option<StepSample>, StopReason> {
     let layout = &segment.layout;
     let heads = i64::from(layout.heads);
     if layout.track(segment.to - 1).0 < heads * (2 * WAYS + 3) {
@@ -330,7 +321,7 @@ fn cross(
     }
     switch.least = Some(f64::midpoint(to_last.time, to_first.time));
     let steps = signed(heads - 1) * probe.period;
-    Ok(Some(Place {
+    Ok(Some(StepSample {
         step: layout.step - (to_last.time - to_first.time) / steps,
         error: (to_last.error.powi(2) + to_first.error.powi(2)).sqrt() / steps,
     }))

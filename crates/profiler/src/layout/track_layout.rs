@@ -11,7 +11,7 @@
 use crate::estimate::angle::{centre, wrap};
 use crate::estimate::least_squares::fit;
 use crate::estimate::number::{fraction, real, signed};
-use crate::layout::probe::Block;
+use crate::layout::block::Block;
 
 /// A lattice, anchored at the first block of a track.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,6 +1,6 @@
 //! The zone map: where zones begin, sectors on their tracks, skews, heads; and how sure all that is.
 
-use drive_profile::{HeadOrder, Skew};
+use drive_profile::HeadOrder;
 use units::{Duration, Extent, Lba, Sectors, Share};
 
 use crate::bench::{Bench, StopReason};
@@ -12,9 +12,10 @@ use crate::layout::exact_heads;
 use crate::layout::head_order::{Surfaces, surfaces};
 use crate::layout::local_layout;
 use crate::layout::probe::Probe;
+use crate::layout::segment::Segment;
 use crate::layout::segments::{settle_again, zoned};
 use crate::layout::skews::{self, Switch};
-use crate::layout::sweep::{Segment, sweep};
+use crate::layout::sweep::sweep;
 use crate::layout::track_layout::TrackLayout;
 use drive_profile::findings::{Figure, Geometry, Rotation, Spindle, Stage, Zone};
 
@@ -373,11 +374,4 @@ fn zone_of(segment: &Segment, lbas: Extent, spt: u32, (period, sigma): (f64, f64
 /// A probability as a share.
 fn percent(probability: f64) -> Share {
     Share::from_percent(u32::try_from(floor(probability.clamp(0.0, 1.0) * 100.0)).unwrap_or(100))
-}
-
-/// A part of a turn as a skew.
-pub(crate) fn skew(revolutions: f64) -> Skew {
-    // Two halves of 32 bits: a double holds 53.
-    let fine = floor(fraction(revolutions) * real(1 << 52));
-    Skew(fine << 12)
 }

@@ -10,12 +10,13 @@ use units::{Duration, Extent, Lba, Operation, Sectors, Share};
 
 use crate::bench::StopReason;
 use crate::cache::hit_timing::TimeSamples;
-use crate::estimate::bisection::{BisectionEstimator, Estimate, Prior, ReachBound};
+use crate::estimate::bisection::{
+    ADAPTIVE, BisectionEstimator, Estimate, Prior, ReachBound, SPREAD_LEAST,
+};
 use crate::estimate::number::duration;
 use crate::estimate::variation::variation;
 use crate::host_path::latency::PathLatency;
 use crate::mechanics::prober::{ProbeKind, Prober, SeekDistance, Track};
-use crate::mechanics::seeks::{ADAPTIVE, SPREAD_LEAST};
 use drive_profile::findings::Figure;
 
 /// Seek commands in a row.
@@ -255,7 +256,7 @@ impl ZeroDistance {
                 self.estimator = self.estimator.with_spread(variation(&self.estimator));
             }
         }
-        self.path.time(prober)
+        prober.time_path(&mut self.path)
     }
 }
 

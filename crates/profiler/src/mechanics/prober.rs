@@ -158,6 +158,14 @@ impl<'a, 'b> Prober<'a, 'b> {
         self.bench.facts().block
     }
 
+    /// Times the path to the drive for `path`, and for the whole measurement.
+    pub(crate) fn time_path(&mut self, path: &mut PathLatency) -> Result<(), StopReason> {
+        if let Some((slot, latency)) = path.time(self.bench)? {
+            self.path.push(slot, latency);
+        }
+        Ok(())
+    }
+
     /// The next of a sequence that fills [0, 1) evenly, and of others that go with it.
     pub(crate) fn draw(&mut self) -> [f64; 3] {
         self.drawn += 1;

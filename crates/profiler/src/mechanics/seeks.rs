@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bench::StopReason;
-use crate::estimate::bisection::{BisectionEstimator, Estimate, Prior};
+use crate::estimate::bisection::{ADAPTIVE, BisectionEstimator, Estimate, Prior, SPREAD_LEAST};
 use crate::estimate::curve_smoothing::{AGREES, Sample, smooth};
 use crate::estimate::number::{duration, instant_ns, round_u32};
 use crate::estimate::variation::variation;
@@ -55,12 +55,8 @@ const ASIDE: [f64; 5] = [-1.0, 2.5, 0.0, 1.0, -2.5];
 /// After so long a way of no length is looked at again, in ns, by default and at a glance; by so many probes.
 const BESIDE: [f64; 2] = [1.5e9, 1e9];
 const BESIDE_PROBES: usize = 4;
-/// What movements vary by, as far as the phase is uncertain, in ns.
-pub(crate) const SPREAD_LEAST: f64 = 25_000.0;
 /// Movements that vary by more than the phase does, in ns.
 pub(crate) const VARIES: f64 = 3.0 * SPREAD_LEAST;
-/// Who asks where the answer is most in doubt is less certain of it than one who asks evenly, by this factor.
-pub(crate) const ADAPTIVE: f64 = 1.4;
 /// How many errors of a narrower line a wider one may be off, where movements vary.
 pub(crate) const AGREES_VARIED: f64 = 2.6;
 

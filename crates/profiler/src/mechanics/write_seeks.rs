@@ -1,14 +1,12 @@
 //! The seek curve before writes.
 
 use crate::bench::StopReason;
-use crate::estimate::bisection::{BisectionEstimator, Estimate, Prior};
+use crate::estimate::bisection::{ADAPTIVE, BisectionEstimator, Estimate, Prior, SPREAD_LEAST};
 use crate::estimate::curve_smoothing::{AGREES, Sample, level, smooth};
 use crate::estimate::number::{duration, ns};
 use crate::mechanics::overheads::ZeroDistance;
 use crate::mechanics::prober::{ProbeKind, Prober};
-use crate::mechanics::seeks::{
-    ADAPTIVE, AGREES_VARIED, Curve, PROBES, SPREAD_LEAST, VARIES, of_points,
-};
+use crate::mechanics::seeks::{AGREES_VARIED, Curve, PROBES, VARIES, of_points};
 
 /// Distances at which ways before writes are compared with ways before reads.
 const WRITES: usize = 36;
