@@ -51,14 +51,14 @@ fn volumes_of(
         .flat_map(|pool| pool.volumes.iter().map(|volume| (volume.name.as_str(), volume)))
         .collect();
     let tell = |told: &VolumeStatus| {
-        let on = &status.disks[told.disks[0]];
+        let on = &status.disks[told.disks[0].0];
         let connections = connections.get(&told.export).copied().unwrap_or(0);
         let latency = latency.then(|| latency_of(told));
         let about = match planned.get(told.name.as_str()) {
             Some(planned) => About::planned(plan, planned),
             None => About::pooled(plan, pooled.get(told.name.as_str())?, told),
         };
-        let worst = told.disks.iter().map(|disk| status.disks[*disk].health.state).max();
+        let worst = told.disks.iter().map(|disk| status.disks[disk.0].health.state).max();
         let state = worst.map_or(DiskState::Well, state_of);
         Some(one(about, (told, on, state), (connections, latency)))
     };
@@ -97,7 +97,7 @@ impl<'a> About<'a> {
             Some((stream.asked, stream.span, part.task))
         });
         Self {
-            disk: &plan.disks[told.disks[0]],
+            disk: &plan.disks[told.disks[0].0],
             on: pooled.disks.join("+"),
             size: pooled.size,
             at: None,

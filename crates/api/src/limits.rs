@@ -31,6 +31,6 @@ pub const LIVE_EVERY_MAX: u32 = 1_000_000;
 /// How soon it is noticed that nobody looks on any more.
 pub const LIVE_PAUSE: units::Duration = units::Duration::from_millis(200);
 
-const _: () = assert!(daemon::WATCHERS_MAX < CONNECTIONS_MAX / 2);
+const _: () = assert!(daemon::SUBSCRIBERS_MAX < CONNECTIONS_MAX / 2);
 const _: () = assert!(config::limits::NAME_BYTES_MAX * 3 < HEAD_BYTES_MAX / 2);
 const _: () = assert!(TOKEN_BYTES_MIN < TOKEN_BYTES_MAX && TOKEN_BYTES_MAX < HEAD_BYTES_MAX);

@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use axum::body::Body;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use daemon::{Filter, Operator, WATCHERS_MAX, Watcher};
+use daemon::{Filter, Operator, SUBSCRIBERS_MAX, Subscriber};
 use hyper::body::{Bytes, Frame};
 use serde::{Deserialize, Serialize};
 use stats::{DroppedReport, SCHEMA};
@@ -58,7 +58,7 @@ impl LiveQuery {
                 Problem::new(StatusCode::NOT_FOUND, "missing", message)
             })
         });
-        Ok(Filter { volume: volume.transpose()?, at_least, every, most: None })
+        Ok(Filter { volume: volume.transpose()?, at_least, every, per_second_max: None })
     }
 }
 
@@ -98,8 +98,8 @@ pub(crate) fn begin(
     closing: Closing,
 ) -> Result<Response, Problem> {
     let filter = query.filter(&operator)?;
-    let watcher = operator.watch(filter).ok_or_else(|| {
-        let message = format!("there are {WATCHERS_MAX} who look on already: expected fewer");
+    let watcher = operator.subscribe(filter).ok_or_else(|| {
+        let message = format!("there are {SUBSCRIBERS_MAX} who look on already: expected fewer");
         Problem::new(StatusCode::CONFLICT, "in_use", message)
     })?;
     let (to, from) = channel(LIVE_CHUNKS_MAX);
@@ -109,14 +109,14 @@ pub(crate) fn begin(
 }
 
 /// Hands lines over until nobody wants them.
-fn tell(operator: &Operator, watcher: &Watcher, to: &Sender<Bytes>, closing: &Closing) {
+fn tell(operator: &Operator, watcher: &Subscriber, to: &Sender<Bytes>, closing: &Closing) {
     // Empty lines mean nothing, and tell a client that it has been let in.
     let mut sent = to.blocking_send(Bytes::from_static(b"\n"));
     while sent.is_ok() && !to.is_closed() && !closing.is_closed() {
         let told = watcher.next(LIVE_PAUSE);
         let mut lines = Vec::new();
         for traced in &told.requests {
-            put(&mut lines, &operator.told(traced));
+            put(&mut lines, &operator.report(traced));
         }
         if told.dropped > 0 {
             put(&mut lines, &DroppedReport { schema: SCHEMA, dropped: told.dropped });

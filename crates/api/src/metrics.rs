@@ -363,7 +363,7 @@ fn render(
     let mut promised = vec![(Share::NONE, 0); status.disks.len()];
     for volume in &status.volumes {
         for disk in &volume.disks {
-            let (reserved, volumes) = &mut promised[*disk];
+            let (reserved, volumes) = &mut promised[disk.0];
             let more = reserved.checked_add(volume.contract.reserve);
             *reserved = more.unwrap_or(Share::ALL);
             *volumes += 1;
@@ -377,7 +377,7 @@ fn render(
     let disks: Vec<Labelled<Disk>> = disks.collect();
     let volumes = status.volumes.into_iter().map(|told| {
         let connections = connections.get(&told.export).copied().unwrap_or(0);
-        let disks: Vec<&str> = told.disks.iter().map(|disk| names[*disk].as_str()).collect();
+        let disks: Vec<&str> = told.disks.iter().map(|disk| names[disk.0].as_str()).collect();
         let (name, disks) = (escaped(&told.name), disks.join("+"));
         let labels = format!("device=\"{name}\",disk=\"{disks}\"");
         (labels, Volume { told, connections })

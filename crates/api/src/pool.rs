@@ -291,7 +291,7 @@ async fn change(State(api): State<Api>, body: Body) -> Answered<PoolAnswer> {
         return Err(Problem::invalid("alarm_percent", Some(level.to_string()), accepted));
     }
     changed(api, move |operator| {
-        paused.map_or(Ok(()), |paused| operator.pause_moving(paused))?;
+        paused.map_or(Ok(()), |paused| operator.pause_relocation(paused))?;
         alarm_percent.map_or(Ok(()), |level| operator.set_alarm(level))?;
         Ok(())
     })
@@ -311,7 +311,7 @@ async fn create(State(api): State<Api>, body: Body) -> Result<Response, Problem>
     let spec: PoolVolumeSpec = read(body).await?;
     let made = api.work(move |operator| {
         let name = spec.name.clone();
-        let created = operator.create_in_pool(&name, &edit(spec))?;
+        let created = operator.create(&name, &daemon::NewVolume::InPool(edit(spec)))?;
         Ok::<_, Problem>((created, answer::volume(&operator, &name)?))
     });
     Ok(routes::made(made.await??))
@@ -328,7 +328,7 @@ async fn create(State(api): State<Api>, body: Body) -> Result<Response, Problem>
 async fn add(State(api): State<Api>, body: Body) -> Answered<PoolAnswer> {
     let NamedSpec { name } = read(body).await?;
     changed(api, move |operator| {
-        let uid = daemon::chance().map_err(|error| {
+        let uid = daemon::random_uid().map_err(|error| {
             let message = format!("no bits of chance: {error}");
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", message)
         })?;
@@ -428,7 +428,7 @@ async fn settle(
     });
     let zone = zone.transpose()?;
     changed(api, move |operator| {
-        operator.settle(&name, zone, disks.as_deref())?;
+        operator.relocate(&name, zone, disks.as_deref())?;
         Ok(())
     })
     .await

@@ -127,7 +127,8 @@ async fn create(State(api): State<Api>, body: Body) -> Result<Response, Problem>
     let spec: VolumeSpec = read(body).await?;
     let made = api.work(move |operator| {
         let (name, disk) = (spec.name.clone(), spec.disk.clone());
-        let created = operator.create(&name, &disk, &answer::edit(spec))?;
+        let new = daemon::NewVolume::OnDisk { disk, edit: answer::edit(spec) };
+        let created = operator.create(&name, &new)?;
         Ok::<_, Problem>((created, answer::volume(&operator, &name)?))
     });
     Ok(self::made(made.await??))

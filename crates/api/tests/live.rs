@@ -3,7 +3,7 @@
 mod common;
 
 use common::{CONFIG, Served};
-use daemon::WATCHERS_MAX;
+use daemon::SUBSCRIBERS_MAX;
 use hyper::Method;
 use hyper::body::Bytes;
 
@@ -24,8 +24,8 @@ fn what_cannot_be_asked_for_is_refused_with_what_can() {
         assert!(answer.body.to_string().contains(words), "{query}: {answer:?}");
     }
     let all: Vec<_> =
-        (0..WATCHERS_MAX).filter_map(|_| served.operator.watch(daemon::Filter::ALL)).collect();
-    assert_eq!(all.len(), WATCHERS_MAX);
+        (0..SUBSCRIBERS_MAX).filter_map(|_| served.operator.subscribe(daemon::Filter::ALL)).collect();
+    assert_eq!(all.len(), SUBSCRIBERS_MAX);
     let answer = served.client.ask(Method::GET, "/v1/trace", Bytes::new()).expect("an answer");
     assert_eq!(answer.status, 409, "{answer:?}");
     drop(all);

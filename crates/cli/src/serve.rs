@@ -161,7 +161,7 @@ fn tell((from, to): (&Status, &Status), json: bool) -> anyhow::Result<()> {
     let volumes: Vec<VolumeReport> = to
         .volumes
         .iter()
-        .map(|volume| volume.report_since(from.volume(volume.export), elapsed[volume.disks[0]]))
+        .map(|volume| volume.report_since(from.volume(volume.export), elapsed[volume.disks[0].0]))
         .collect();
     declared::warn(&volumes);
     if !json {

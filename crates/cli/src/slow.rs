@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use config::{Log, LogFormat};
 use console::eprintln;
-use daemon::{Filter, Operator, Watcher};
+use daemon::{Filter, Operator, Subscriber};
 use stats::{DroppedReport, SCHEMA};
 use units::Duration;
 
@@ -27,8 +27,8 @@ impl SlowLog {
     /// Begins, where the config says what is slow.
     pub(crate) fn start(log: &Log, json: bool, operator: Operator) -> io::Result<Option<Self>> {
         let Some(at_least) = log.slow else { return Ok(None) };
-        let filter = Filter { at_least, most: Some(LINES_MAX), ..Filter::ALL };
-        let watcher = operator.watch(filter).expect("it is the first who watches");
+        let filter = Filter { at_least, per_second_max: Some(LINES_MAX), ..Filter::ALL };
+        let watcher = operator.subscribe(filter).expect("it is the first who watches");
         let default = if json { LogFormat::Json } else { LogFormat::Text };
         let (format, stopped) = (log.format.unwrap_or(default), Arc::new(AtomicBool::new(false)));
         let seen = stopped.clone();
@@ -49,11 +49,11 @@ impl SlowLog {
     }
 }
 
-fn write(operator: &Operator, watcher: &Watcher, at_most: Duration, format: LogFormat) {
+fn write(operator: &Operator, watcher: &Subscriber, at_most: Duration, format: LogFormat) {
     let told = watcher.next(at_most);
     let json = |line: serde_json::Result<String>| line.expect("its shapes are JSON");
     for traced in &told.requests {
-        let report = operator.told(traced);
+        let report = operator.report(traced);
         match format {
             LogFormat::Text => eprintln!("slow: {}", report.line()),
             LogFormat::Json => eprintln!("{}", json(serde_json::to_string(&report))),

@@ -104,12 +104,12 @@ fn serve(scratch: &Scratch, more: &[&str]) -> Server {
 
 /// The parts of a request's time add up to it.
 fn adds_up(request: &Value) {
-    let parts = request["parts_ns"].as_object().expect("parts");
+    let parts = request["breakdown_ns"].as_object().expect("parts");
     let sum: u64 = parts.values().map(|part| part.as_u64().expect("a number")).sum();
     assert_eq!(Some(sum), request["total_ns"].as_u64(), "{request}");
     let served = request["served"].as_array().expect("a list");
     let served: u64 = served.iter().map(|one| one["ns"].as_u64().expect("a number")).sum();
-    assert!(served <= parts["others"].as_u64().expect("a number"), "{request}");
+    assert!(served <= parts["queued_behind"].as_u64().expect("a number"), "{request}");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn the_slow_log_says_where_the_time_of_each_request_went_and_metrics_count_them(
     for request in &requests {
         adds_up(request);
     }
-    let limited = |request: &&&Value| request["volume"] == "c" && request["withheld_by"] == "limit";
+    let limited = |request: &&&Value| request["volume"] == "c" && request["throttled_by"] == "limit";
     assert!(requests.iter().filter(limited).count() > 0, "{requests:?}");
 }
 

@@ -1,45 +1,48 @@
-//! The driver in real time: one engine thread a disk, and for the sockets one thread a processor, up to four.
+//! The real-time driver: one engine and one thread for each disk, and one server thread for each
+//! processor, up to four.
 //!
 //! ```text
-//!  clients ─▶ frontend's threads ─ Router ─▶ Inbox ─▶ disk thread: engine ⇄ backend
-//!                    ▲                                      │
-//!                    └──────────── Handle ◀── replies ──────┘
+//!  clients ─▶ server's threads ─ Router ─▶ Inbox ─▶ disk thread: engine ⇄ backend
+//!                    ▲                                   │
+//!                    └─────────── Handle ◀── replies ────┘
 //! ```
 //!
-//! The daemon decides nothing: it carries requests to the engine of their disk, its commands to the disk and
-//! its replies to the client, and it is the only reader of the clock. What simulation does in virtual time with
-//! the same engine and the same drive model, this does in real time.
+//! The daemon makes no scheduling decision. It carries requests to the engine of their disk, the
+//! engine's commands to the disk, and its replies to the client, and it reads the clock. It does in
+//! real time what a simulation does in virtual time with the same engine and the same drive model.
 //!
-//! Invariants: nothing is started unless everything can be; every request that the frontend hands over is
-//! answered; a disk's engine and backend are driven by one thread at a time: the disk's own, or, where no command has to be
-//! waited for ([`backend::Disk::completes_synchronously`]) or it can be heard what has ended ([`backend::Disk::completion_fd`]), the frontend's too.
+//! A request has four forms on its way. The server gives the router an [`nbd::Request`] for an
+//! export. The router makes a `DiskRequest` of it, in the sectors of a disk, which stays with the
+//! disk's thread until it is answered. The engine sees an [`engine::Request`] without data, and
+//! issues [`engine::Command`]s, each of which becomes a [`backend::Job`] with its data.
+//!
+//! Invariants: nothing is started unless everything can be; every request that the server hands over
+//! is answered exactly once; a disk's engine and backend are driven by one thread at a time. That is
+//! the disk's own thread or, if the backend completes commands synchronously
+//! ([`backend::Disk::completes_synchronously`]) or has a completion file
+//! ([`backend::Disk::completion_fd`]), also a server thread.
 
+mod changes;
 mod disk;
-mod door;
-mod inbox;
-mod live;
 mod observe;
-mod operator;
-mod pending;
-mod persist;
 mod pool;
-mod record;
-mod reopen;
-mod rest;
-mod router;
-mod seats;
-mod service;
-mod status;
-mod traffic;
+mod routing;
+mod shutdown;
+mod slots;
+mod startup;
+mod state;
 
 pub use backend::{Health, HealthState as DiskState};
+pub use changes::error::ChangeError;
+pub use changes::operator::Operator;
+pub use changes::volumes::{Created, NewVolume, Setting};
 pub use host::Clock;
-pub use observe::{
-    Breakdown, Filter, NAMED_MAX, Part, Told, Traced, TracedId, WAITING_MAX, WATCHERS_MAX, Watcher,
-    Withholder,
-};
-pub use operator::{ChangeError, Created, Operator, Setting};
-pub use pool::{Moving, PoolDiskView, PoolError, PoolView, PoolVolumeView, chance};
-pub use service::{Before, Daemon, StartError};
-pub use status::{DiskStatus, Lateness, Status, VolumeStatus};
-pub use traffic::{Buckets, Flow, TimeSum, Traffic};
+pub use observe::breakdown::{Breakdown, Part};
+pub use observe::status::{DiskStatus, Lateness, Status, VolumeStatus};
+pub use observe::subscribers::{Filter, QUEUED_MAX, SUBSCRIBERS_MAX, Subscriber, TraceBatch};
+pub use observe::traced::{SERVED_MAX, ThrottleReason, Traced, TracedId};
+pub use observe::traffic::{Buckets, Flow, TimeSum, Traffic};
+pub use pool::discovery::{PoolError, random_uid};
+pub use pool::view::{Moving, PoolDiskView, PoolView, PoolVolumeView};
+pub use startup::daemon::{Daemon, Layer};
+pub use startup::error::StartError;

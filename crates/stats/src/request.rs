@@ -1,4 +1,4 @@
-//! One request, and where its time went: a line of the slow-request log, or of whoever looks on.
+//! One request, and where its time went: a line of the slow-request log or of a live trace.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,63 +10,80 @@ use serde::{Deserialize, Serialize};
 pub struct RequestReport {
     /// The version of this shape.
     pub schema: u32,
-    /// The connection and the request's number on it, or `piece:N` of a pool's, or `erasure`.
+    /// The connection and the request's number on it, `piece:N` of a pool's request, or `erasure`.
     pub id: String,
-    /// Whose it was; the disk's name in brackets where it is no volume's.
+    /// The volume; the disk's name in brackets if the request belongs to no volume.
     pub volume: String,
     /// The disk.
     pub disk: String,
-    /// What it did.
+    /// The operation.
     pub op: String,
-    /// Its first sector, of the disk.
+    /// Its first sector on the disk.
     pub sector: u64,
-    /// How many it covers.
+    /// Its length in sectors.
     pub sectors: u64,
-    /// Whether it was to be durable.
+    /// Whether its reply waits until it is durable.
     pub fua: bool,
     /// When it was answered, since the daemon's start.
     pub at_ns: u64,
-    /// Whether the disk could not.
+    /// Whether the disk failed it.
     pub failed: bool,
-    /// How many commands it was.
+    /// The number of its commands.
     pub commands: u32,
-    /// From its arrival to its answer.
+    /// The time from its arrival to its reply.
     pub total_ns: u64,
-    /// Where that went, by the names of the parts: they add up to it.
+    /// The parts of that time by name, which add up to it.
+    #[serde(default)]
+    pub breakdown_ns: BTreeMap<String, u64>,
+    /// Deprecated: the same parts, `queued_behind` as `others`, `throttled` as `withheld` and
+    /// `rotational_wait` as `turning`.
     pub parts_ns: BTreeMap<String, u64>,
-    /// Who was served while `others` were, longest first, as far as it is known.
+    /// The volumes that were served while it was queued behind them, longest first, as far as known.
     pub served: Vec<MeanwhileReport>,
-    /// Why the disk was withheld, if it was: `limit`, `deadlines` or `policy`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The reason why it was throttled, if it was: `limit`, `deadlines` or `policy`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_by: Option<String>,
+    /// Deprecated: the same as `throttled_by`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld_by: Option<String>,
 }
 
-/// Somebody who was served meanwhile.
+/// A volume that was served while a request waited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeanwhileReport {
-    /// Which volume.
+    /// The volume.
     pub volume: String,
-    /// For how long.
+    /// Its service time.
     pub ns: u64,
 }
 
-/// Requests that were not told of.
+/// Finished requests that are missing in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DroppedReport {
     /// The version of this shape.
     pub schema: u32,
-    /// How many, since the last line.
+    /// Their number since the last line.
     pub dropped: u64,
 }
 
 impl RequestReport {
-    /// In the order in which a request goes through them.
+    /// The parts, in the order in which a request passes through them.
     const PARTS: [&'static str; 12] = [
-        "inbox", "others", "withheld", "turning", "drive", "overhead", "seek", "rotation",
-        "transfer", "disk", "late", "reply",
+        "inbox",
+        "queued_behind",
+        "throttled",
+        "rotational_wait",
+        "drive",
+        "overhead",
+        "seek",
+        "rotation",
+        "transfer",
+        "disk",
+        "late",
+        "reply",
     ];
 
-    /// One line for people: parts that are nothing are left out, milliseconds have three digits.
+    /// One line to read: parts of zero length are left out, milliseconds have three digits.
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
     pub fn line(&self) -> String {
         let ms = |ns: u64| format!("{:.3}", ns as f64 / 1e6);
@@ -84,17 +101,17 @@ impl RequestReport {
         );
         let mut between = "";
         for name in Self::PARTS {
-            let part = self.parts_ns.get(name).copied().unwrap_or(0);
+            let part = self.breakdown_ns.get(name).copied().unwrap_or(0);
             if part == 0 {
                 continue;
             }
-            write!(line, "{between} {name} {}", ms(part)).expect("a string takes everything");
+            write!(line, "{between} {name} {}", ms(part)).expect("writing to a string does not fail");
             between = ",";
-            if name == "others" && !self.served.is_empty() {
+            if name == "queued_behind" && !self.served.is_empty() {
                 let served = self.served.iter().map(|one| format!("{} {}", one.volume, ms(one.ns)));
                 write!(line, " ({})", served.collect::<Vec<_>>().join(", ")).expect("as above");
             }
-            if let Some(by) = self.withheld_by.as_ref().filter(|_| name == "withheld") {
+            if let Some(by) = self.throttled_by.as_ref().filter(|_| name == "throttled") {
                 write!(line, " (by {by})").expect("as above");
             }
         }
@@ -110,11 +127,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_waited_for_whom_and_leaves_out_what_was_nothing() {
+    fn a_line_names_the_volumes_served_meanwhile_and_leaves_out_empty_parts() {
         let parts = [
             ("inbox", 12_000),
-            ("others", 500_000_000),
-            ("withheld", 3_000_000),
+            ("queued_behind", 500_000_000),
+            ("throttled", 3_000_000),
             ("seek", 8_500_000),
         ];
         let report = RequestReport {
@@ -130,14 +147,16 @@ mod tests {
             failed: false,
             commands: 1,
             total_ns: parts.iter().map(|part| part.1).sum(),
-            parts_ns: parts.iter().map(|(name, ns)| ((*name).to_owned(), *ns)).collect(),
+            breakdown_ns: parts.iter().map(|(name, ns)| ((*name).to_owned(), *ns)).collect(),
+            parts_ns: BTreeMap::new(),
             served: vec![MeanwhileReport { volume: "b".into(), ns: 480_000_000 }],
-            withheld_by: Some("limit".into()),
+            throttled_by: Some("limit".into()),
+            withheld_by: None,
         };
         assert_eq!(
             report.line(),
-            "3:17 a on d0: read of 8 sectors at 4096 took 511.512 ms: inbox 0.012, others 500.000 (b 480.000), withheld \
-             3.000 (by limit), seek 8.500; 1 command"
+            "3:17 a on d0: read of 8 sectors at 4096 took 511.512 ms: inbox 0.012, \
+             queued_behind 500.000 (b 480.000), throttled 3.000 (by limit), seek 8.500; 1 command"
         );
     }
 }

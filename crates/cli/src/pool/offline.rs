@@ -202,7 +202,7 @@ fn of_config(config: &Path, write: bool) -> anyhow::Result<Vec<Device>> {
 
 /// 128 bits of chance.
 pub(super) fn chance() -> anyhow::Result<[u8; 16]> {
-    daemon::chance().context("no bits of chance")
+    daemon::random_uid().context("no bits of chance")
 }
 
 /// Does all that a pool asks for.

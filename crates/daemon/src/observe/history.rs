@@ -1,13 +1,14 @@
-//! Whom a disk has served of late.
+//! The volumes that a disk has served recently.
 //!
-//! Bounded: of what lies too far back it is not known any more whose it was. How long it was is in the requests' own sums.
+//! It is bounded: the volumes of old intervals are forgotten. Their lengths are in the requests' own
+//! sums.
 
 use std::collections::VecDeque;
 
 use engine::VolumeId;
 use units::{Duration, Instant};
 
-/// So many spans are remembered: at a ms each, the last four seconds.
+/// The number of spans stored: with spans of a millisecond, the last four seconds.
 pub(super) const SPANS_MAX: usize = 4_096;
 
 #[derive(Clone, Copy, Debug)]
@@ -15,11 +16,11 @@ struct Span {
     from: Instant,
     until: Instant,
     volume: VolumeId,
-    /// Its part of the time, where several were served side by side.
+    /// Its part of the time, if several volumes were served concurrently.
     time: Duration,
 }
 
-/// Spans in the order of their ends.
+/// Spans in the order of their ends. Each ends after its start.
 #[derive(Debug, Default)]
 pub(super) struct History(VecDeque<Span>);
 
@@ -28,13 +29,15 @@ impl History {
         self.0.clear();
     }
 
-    /// From `from` until `until` the disk served these, in equal parts; one who is named twice in two.
+    /// Records that the disk served these volumes from `from` until `until`, in equal parts. A volume
+    /// that is named twice has two parts.
     pub(super) fn served(
         &mut self,
         (from, until): (Instant, Instant),
         volumes: impl ExactSizeIterator<Item = VolumeId>,
     ) {
         let (time, count) = (until.since(from), volumes.len() as u64);
+        assert!(time > Duration::ZERO && count > 0, "a span has a length and a volume");
         let first = self.0.len();
         for volume in volumes {
             let part = time / count;
@@ -45,18 +48,18 @@ impl History {
                 None => self.0.push_back(Span { from, until, volume, time: part }),
             }
         }
-        // What the division leaves is the first one's.
+        // The remainder of the division is added to the first volume's part.
         if let Some(span) = self.0.get_mut(first) {
             span.time += time.saturating_sub(time / count * count);
         }
-        self.join(first);
+        self.merge(first);
         while self.0.len() > SPANS_MAX {
             self.0.pop_front();
         }
     }
 
-    /// One who goes on being served alone has one span.
-    fn join(&mut self, first: usize) {
+    /// Merges the new span with the one before, if a single volume is served in both.
+    fn merge(&mut self, first: usize) {
         if self.0.len() != first + 1 || first == 0 {
             return;
         }
@@ -70,7 +73,7 @@ impl History {
         }
     }
 
-    /// Adds up who was served from `from` until `until`.
+    /// Adds up the service times by volume from `from` until `until`.
     pub(super) fn add_up(
         &self,
         (from, until): (Instant, Instant),
@@ -110,13 +113,13 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_served_within_is_told_with_his_part() {
+    fn each_volume_served_in_an_interval_is_reported_with_its_part() {
         let mut history = History::default();
         let of = |volumes: &[u32]| volumes.iter().copied().map(VolumeId).collect::<Vec<_>>();
         history.served((at(0), at(10)), of(&[1]).into_iter());
         history.served((at(10), at(20)), of(&[1]).into_iter());
         history.served((at(30), at(40)), of(&[2, 1, 2]).into_iter());
-        assert_eq!(history.0.len(), 3, "what goes on is one span");
+        assert_eq!(history.0.len(), 3, "adjacent spans of one volume are merged");
         assert_eq!(sums(&history, 5, 15), [(1, 10_000)]);
         assert_eq!(sums(&history, 15, 40), [(1, 8_333), (2, 6_666)]);
         assert_eq!(sums(&history, 35, 40), [(2, 3_333), (1, 1_666)]);
@@ -124,11 +127,11 @@ mod tests {
     }
 
     #[test]
-    fn it_is_bounded() {
+    fn the_number_of_spans_is_bounded() {
         let mut history = History::default();
-        for turn in 0..3 * SPANS_MAX as u64 {
-            let volume = VolumeId(u32::try_from(turn % 2).expect("0 or 1"));
-            history.served((at(turn), at(turn + 1)), [volume].into_iter());
+        for nth in 0..3 * SPANS_MAX as u64 {
+            let volume = VolumeId(u32::try_from(nth % 2).expect("0 or 1"));
+            history.served((at(nth), at(nth + 1)), [volume].into_iter());
         }
         assert_eq!(history.0.len(), SPANS_MAX);
     }

@@ -1,78 +1,80 @@
 //! A finished request, and where its time went.
 
+use config::DiskIndex;
 use nbd::{ClientRequestId, ExportId};
 use units::{Duration, Instant, Operation};
 use volume::pool::flow::PieceId;
 
-use super::Breakdown;
+use super::breakdown::Breakdown;
 
-/// Of those that were served while a request waited so many are told by name.
-pub const NAMED_MAX: usize = 4;
+/// The number of volumes that are reported as served while a request waited.
+pub const SERVED_MAX: usize = 4;
 
-/// Whose request it was.
+/// The name of a request at its origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TracedId {
-    /// A client's.
+    /// A client's request.
     Client(ClientRequestId),
-    /// A part of a request to a pool's volume, or something of the pool's own.
+    /// A piece of a request to a pool's volume, or of the pool's own work.
     Piece(PieceId),
-    /// The daemon's: space is erased before it is given out.
+    /// An erasure of newly allocated space, by the daemon.
     Erasure,
 }
 
-/// Why a volume that had work was not let have an idle disk.
+/// The reason why a disk was idle although a volume had requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Withholder {
-    /// As far as is known, none of the others.
+pub enum ThrottleReason {
+    /// Neither of the other reasons, as far as is known.
     #[default]
     Policy,
-    /// It is at its limit.
+    /// The volume is at its limit.
     Limit,
-    /// The deadlines of others leave no slack.
+    /// The deadlines of streams leave no slack.
     Deadlines,
 }
 
 /// A finished request, and where its time went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traced {
-    /// Which.
+    /// Its name at its origin.
     pub id: TracedId,
-    /// The disk's place in the config.
-    pub disk: usize,
-    /// Of which volume.
+    /// The disk.
+    pub disk: DiskIndex,
+    /// The volume.
     pub export: ExportId,
-    /// What it asked of the disk.
+    /// The operation, in the disk's sectors.
     pub operation: Operation,
     /// When it was answered.
     pub at: Instant,
-    /// Whether the disk could not.
+    /// Whether the disk failed it.
     pub failed: bool,
-    /// How many commands it was.
+    /// The number of its commands.
     pub commands: u32,
     /// Where its time went.
     pub breakdown: Breakdown,
-    /// What it was withheld by, if it was.
-    pub withheld_by: Withholder,
-    /// Who was served while others were, longest first; nothing behind the last.
-    pub served: [Option<(ExportId, Duration)>; NAMED_MAX],
+    /// The reason why it was throttled, if it was.
+    pub throttled_by: ThrottleReason,
+    /// The volumes that were served while it waited, with their times, longest first; `None` after
+    /// the last.
+    pub served: [Option<(ExportId, Duration)>; SERVED_MAX],
 }
 
 #[cfg(test)]
 impl Traced {
-    /// A read that took nothing.
+    /// A read that took no time.
     pub(crate) fn example(export: ExportId, at: Instant) -> Self {
         use units::{Extent, Lba, Sectors};
         Self {
             id: TracedId::Erasure,
-            disk: 0,
+            disk: DiskIndex(0),
             export,
             operation: Operation::read(Extent::new(Lba(0), Sectors(8))),
             at,
             failed: false,
             commands: 1,
             breakdown: Breakdown::default(),
-            withheld_by: Withholder::Policy,
-            served: [None; NAMED_MAX],
+            throttled_by: ThrottleReason::Policy,
+            served: [None; SERVED_MAX],
         }
     }
 }

@@ -1,24 +1,26 @@
-//! The bytes of requests and copies, while they are under way.
+//! The bytes of a pool's requests and copies that are in progress.
 
 use std::collections::BTreeMap;
 
 use backend::Failure;
-use nbd::Errno;
+use nbd::{ClientRequestId, Errno};
 use units::{Op, Operation, Sectors};
 use volume::pool::flow::{CopyId, PoolRequestId};
 
+use crate::slots::Slots;
+
 /// A client's request.
 #[derive(Debug)]
-pub(super) struct Request {
-    pub(super) id: nbd::ClientRequestId,
+pub(super) struct BufferedRequest {
+    pub(super) id: ClientRequestId,
     operation: Operation,
-    /// What is to be written, or was read so far.
+    /// The bytes to write, or those read so far.
     data: Vec<u8>,
     failure: Option<Failure>,
 }
 
-impl Request {
-    /// The answer.
+impl BufferedRequest {
+    /// The result that the client is told.
     pub(super) fn result(self, refused: Option<Errno>) -> Result<Vec<u8>, Errno> {
         match (self.failure, refused) {
             (Some(Failure::NoSpace), _) => Err(Errno::NoSpc),
@@ -27,7 +29,7 @@ impl Request {
             (None, None) => {
                 let mut data = self.data;
                 if self.operation.op == Op::Read {
-                    // What lies nowhere reads as zeroes.
+                    // Unmapped blocks read as zeroes.
                     data.resize(self.operation.extent.len.bytes_usize(), 0);
                 }
                 Ok(data)
@@ -36,47 +38,33 @@ impl Request {
     }
 }
 
-/// Requests by their number, and copies by theirs.
+/// The buffers of requests, by slot, and of copies.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
-    requests: Vec<Option<Request>>,
-    free: Vec<u64>,
+    requests: Slots<BufferedRequest>,
     copies: BTreeMap<CopyId, Vec<u8>>,
 }
 
-fn index(id: PoolRequestId) -> usize {
-    usize::try_from(id.0).expect("it indexed before")
-}
-
 impl Buffers {
-    /// A request comes.
-    pub(super) fn enter(&mut self, request: nbd::Request) -> PoolRequestId {
+    /// Takes a client's request.
+    pub(super) fn insert(&mut self, request: nbd::Request) -> PoolRequestId {
         let nbd::Request { id, operation, mut data, .. } = request;
         if operation.op == Op::Read {
             data.clear();
         }
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.requests.push(None);
-            self.requests.len() as u64 - 1
-        });
-        let slot = PoolRequestId(slot);
-        self.requests[index(slot)] = Some(Request { id, operation, data, failure: None });
-        slot
+        let request = BufferedRequest { id, operation, data, failure: None };
+        PoolRequestId(self.requests.insert(request))
     }
 
-    /// A request goes.
-    pub(super) fn leave(&mut self, id: PoolRequestId) -> Request {
-        self.free.push(id.0);
-        self.requests[index(id)].take().expect("a request is answered once")
+    /// Removes a request that is answered.
+    pub(super) fn remove(&mut self, id: PoolRequestId) -> BufferedRequest {
+        self.requests.remove(id.0)
     }
 
-    fn request(&mut self, id: PoolRequestId) -> &mut Request {
-        self.requests[index(id)].as_mut().expect("a piece is part of a request")
-    }
-
-    /// What a piece of a request writes. The whole of it is its own buffer.
+    /// The bytes that a piece of a request writes. A piece that is the whole request takes the
+    /// request's own buffer.
     pub(super) fn payload(&mut self, id: PoolRequestId, at: Sectors, len: Sectors) -> Vec<u8> {
-        let request = self.request(id);
+        let request = self.requests.get_mut(id.0);
         if len == request.operation.extent.len {
             return core::mem::take(&mut request.data);
         }
@@ -84,14 +72,14 @@ impl Buffers {
         request.data[start..start + len.bytes_usize()].to_vec()
     }
 
-    /// What a piece of a request has read, or that it could not.
+    /// Stores what a piece of a request has read, or its failure.
     pub(super) fn collect(
         &mut self,
         id: PoolRequestId,
         at: Sectors,
         result: Result<Vec<u8>, Failure>,
     ) {
-        let request = self.request(id);
+        let request = self.requests.get_mut(id.0);
         match result {
             Err(failure) => request.failure = Some(failure),
             Ok(_) if request.operation.op != Op::Read => {}
@@ -108,13 +96,14 @@ impl Buffers {
         }
     }
 
-    /// What a copy has read.
-    pub(super) fn keep(&mut self, copy: CopyId, data: Vec<u8>) {
-        self.copies.insert(copy, data);
+    /// Stores what a copy has read.
+    pub(super) fn insert_copy(&mut self, copy: CopyId, data: Vec<u8>) {
+        let previous = self.copies.insert(copy, data);
+        assert!(previous.is_none(), "a copy is read once before it is written");
     }
 
-    /// What a copy is to write.
-    pub(super) fn take(&mut self, copy: CopyId) -> Vec<u8> {
+    /// The bytes that a copy writes.
+    pub(super) fn remove_copy(&mut self, copy: CopyId) -> Vec<u8> {
         self.copies.remove(&copy).expect("a copy is read before it is written")
     }
 }

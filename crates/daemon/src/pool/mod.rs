@@ -1,35 +1,25 @@
-//! A pool that is served: requests and changes go through its [`Flow`](volume::pool::flow::Flow), whose pieces the disks' threads carry
-//! out.
+//! A pool in service: requests and changes go through its [`Flow`](volume::pool::flow::Flow), whose
+//! pieces the disks' threads carry out.
 //!
 //! ```text
-//!  frontend's threads ─▶ Served ─ pieces ─▶ disks' inboxes        (requests, by volume and sector)
-//!  operator ──────────▶   ▲                     │                (changes)
-//!                         └────── ended ────────┘                (disks' threads)
+//!  server's threads ─▶ PoolService ─ pieces ─▶ disks' inboxes     (requests, by volume and sector)
+//!  operator ─────────▶   ▲                        │               (changes)
+//!                        └────── pieces done ─────┘               (disks' threads)
 //! ```
 //!
-//! The flow is behind one lock, which is held for as long as a decision takes, never for I/O. Whoever brings something to it
-//! carries out what follows: pieces go to inboxes, answers to the frontend.
+//! One lock protects the flow. It is held for the duration of a decision, never for I/O. The thread
+//! that brings a request or a completion also carries out what follows: it sends pieces to the
+//! inboxes and replies to the server.
 //!
-//! On each of a pool's disks each volume of it has an account with the engine, and two more have: one for metadata, one for
-//! blocks that are moved. So whatever is done to a disk is paid for by somebody.
+//! On each of a pool's disks, each volume of the pool is attached to the engine under a number of
+//! its own, and so are two internal volumes: one for metadata, one for relocation. So every use of
+//! a disk is charged to a volume.
 //!
-//! Invariants: a request is answered once, when all of its pieces have ended; a buffer is owned by the request or by one piece
-//! of it; nobody waits for a disk while holding the lock.
+//! Invariants: a request is answered once, when all of its pieces are done; a buffer is owned by
+//! the request or by one of its pieces; no thread waits for a disk while it holds the lock.
 
-mod balance;
+pub(crate) mod accounts;
 mod buffers;
-mod disks;
-mod keeper;
-mod open;
-mod operator;
-mod seat;
-mod served;
-mod view;
-mod volumes;
-
-pub(crate) use keeper::keep;
-pub(crate) use open::{Opened, in_memory, open};
-pub use open::{PoolError, chance};
-pub(crate) use seat::seat;
-pub(crate) use served::{Ended, Served};
-pub use view::{Moving, PoolDiskView, PoolView, PoolVolumeView};
+pub(crate) mod discovery;
+pub(crate) mod service;
+pub(crate) mod view;

@@ -1,28 +1,36 @@
-//! How a pool stands.
+//! The state of a pool as operators see it.
+
+use std::collections::BTreeMap;
 
 use units::Bytes;
+use volume::DiskId;
 use volume::pool::flow::{ChangeOutcome, RelocationProgress};
-use volume::pool::{BlockExtent, Blocks, Layout, PoolUid, Zone};
+use volume::pool::{BlockExtent, Blocks, Layout, Pool, PoolUid, Volume, Zone};
 
-use super::volumes::size;
-use crate::operator::Operator;
+/// The names of the pool's disks that are present.
+pub(crate) type DiskNames = BTreeMap<DiskId, String>;
+
+/// The size of a volume as clients see it.
+pub(crate) fn size(volume: &Volume) -> Bytes {
+    volume.size.sectors().bytes()
+}
 
 /// A pool, its disks and its volumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolView {
-    /// Which pool.
+    /// Its unique identifier.
     pub uid: PoolUid,
-    /// How many changes it has seen.
+    /// The number of changes since it was created.
     pub sequence: u64,
-    /// Whether it can be written: all of its disks are there, and none has failed under its metadata.
+    /// Whether it can be written: all of its disks are present, and no write of metadata has failed.
     pub writable: bool,
-    /// What its disks hold for volumes.
+    /// The capacity of its disks for volumes.
     pub size: Bytes,
-    /// What of that is free.
+    /// The free part of that capacity.
     pub free: Bytes,
-    /// What thin volumes may yet ask for.
+    /// The space that thin volumes may still allocate.
     pub promised: Bytes,
-    /// Whether so much is in use that somebody should look.
+    /// Whether its use has reached the alarm level.
     pub alarm: bool,
     /// Its disks.
     pub disks: Vec<PoolDiskView>,
@@ -35,13 +43,13 @@ pub struct PoolView {
 pub struct PoolDiskView {
     /// Its number in the pool.
     pub number: u32,
-    /// Its name in the config; `None`: it is missing.
+    /// Its name in the config; `None` if it is missing.
     pub name: Option<String>,
-    /// What it holds for volumes.
+    /// Its capacity for volumes.
     pub size: Bytes,
-    /// What of that is free.
+    /// The free part of that capacity.
     pub free: Bytes,
-    /// Whether it is being emptied.
+    /// Whether it is being drained.
     pub leaving: bool,
 }
 
@@ -50,36 +58,36 @@ pub struct PoolDiskView {
 pub struct PoolVolumeView {
     /// Its name.
     pub name: String,
-    /// What clients see of it.
+    /// Its size as clients see it.
     pub size: Bytes,
-    /// What of it lies somewhere.
+    /// The mapped part of its size.
     pub mapped: Bytes,
-    /// The pieces in which it lies.
+    /// The number of its extents.
     pub extents: usize,
-    /// How its blocks follow each other.
+    /// The layout of its blocks.
     pub layout: Layout,
-    /// On which part of its disks they are to lie.
+    /// The part of its disks that it is placed on.
     pub zone: Zone,
-    /// Whether blocks appear when they are first written.
+    /// Whether blocks are allocated when they are first written.
     pub thin: bool,
     /// The volume that it is a snapshot of.
     pub snapshot_of: Option<String>,
-    /// The names of the disks that it is to lie on, as far as they are there.
+    /// The names of the disks that it is placed on, as far as they are present.
     pub disks: Vec<String>,
-    /// Whether all disks that it lies on are there.
+    /// Whether all disks that hold its blocks are present.
     pub whole: bool,
-    /// What of it is on its way; `None`: all of it lies where it is to lie.
+    /// The progress of its relocation; `None` if all blocks are where they belong.
     pub moving: Option<Moving>,
 }
 
-/// A volume on its way.
+/// The progress of a volume's relocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moving {
-    /// What has been moved since the daemon's start.
+    /// The data moved since the daemon's start.
     pub moved: Bytes,
-    /// What is still to be moved.
+    /// The data that remains to be moved.
     pub left: Bytes,
-    /// Why nothing of it can be moved, if that is so.
+    /// The reason why no block can be moved, if none can.
     pub stuck: Option<String>,
 }
 
@@ -96,52 +104,47 @@ fn moving(one: &RelocationProgress) -> Moving {
     Moving { moved: bytes(one.moved), left: bytes(one.misplaced), stuck }
 }
 
-impl Operator {
-    /// How the pool stands, if there is one.
-    pub fn pool(&self) -> Option<PoolView> {
-        let served = self.live.pool.as_ref()?;
-        let members = served.members();
-        let name = |id| members.get(&id).map(|member| self.live.disks[member.disk].clone());
-        let mut view = served.look(|flow| {
-            let (pool, on_the_way) = (flow.pool(), flow.relocations());
-            let (state, status) = (pool.state(), pool.status());
-            let missing = state.disks().any(|(id, _)| !members.contains_key(&id));
-            let disks = state.disks().map(|(id, disk)| {
-                let (all, free) = pool.free(id);
-                let (size, free) = (bytes(all.0.into()), bytes(free.0.into()));
-                PoolDiskView { number: id.0, name: name(id), size, free, leaving: disk.draining }
-            });
-            let volumes = state.volumes().map(|(id, volume)| {
-                let origin = volume.origin.and_then(|id| state.volume(id));
-                let there = |place: BlockExtent| members.contains_key(&place.disk);
-                let progress = on_the_way.iter().find(|one| one.volume == id && one.misplaced > 0);
-                PoolVolumeView {
-                    name: volume.name.clone(),
-                    size: size(volume),
-                    mapped: bytes(volume.mapped().0.into()),
-                    extents: volume.extents(),
-                    layout: volume.layout,
-                    zone: volume.zone,
-                    thin: volume.thin,
-                    snapshot_of: origin.map(|origin| origin.name.clone()),
-                    disks: volume.disks.iter().filter_map(|disk| name(*disk)).collect(),
-                    whole: volume.places().all(there),
-                    moving: progress.map(moving),
-                }
-            });
-            PoolView {
-                uid: state.pool,
-                sequence: state.sequence,
-                writable: !missing && !pool.is_poisoned(),
-                size: bytes(status.blocks),
-                free: bytes(status.free),
-                promised: bytes(status.promised),
-                alarm: status.alarm,
-                disks: disks.collect(),
-                volumes: volumes.collect(),
+impl PoolView {
+    /// A view of the pool whose disks the daemon knows by these names.
+    pub(crate) fn new(pool: &Pool, relocations: &[RelocationProgress], names: &DiskNames) -> Self {
+        let (state, status) = (pool.state(), pool.status());
+        let name = |id: DiskId| names.get(&id).cloned();
+        let disks = state.disks().map(|(id, disk)| {
+            let (all, free) = pool.free(id);
+            let (size, free) = (bytes(all.0.into()), bytes(free.0.into()));
+            PoolDiskView { number: id.0, name: name(id), size, free, leaving: disk.draining }
+        });
+        let volumes = state.volumes().map(|(id, volume)| {
+            let origin = volume.origin.and_then(|id| state.volume(id));
+            let is_present = |place: BlockExtent| names.contains_key(&place.disk);
+            let progress = relocations.iter().find(|one| one.volume == id && one.misplaced > 0);
+            PoolVolumeView {
+                name: volume.name.clone(),
+                size: size(volume),
+                mapped: bytes(volume.mapped().0.into()),
+                extents: volume.extents(),
+                layout: volume.layout,
+                zone: volume.zone,
+                thin: volume.thin,
+                snapshot_of: origin.map(|origin| origin.name.clone()),
+                disks: volume.disks.iter().filter_map(|disk| name(*disk)).collect(),
+                whole: volume.places().all(is_present),
+                moving: progress.map(moving),
             }
         });
-        view.volumes.sort_by(|one, two| one.name.cmp(&two.name));
-        Some(view)
+        let is_missing = state.disks().any(|(id, _)| !names.contains_key(&id));
+        let (disks, mut volumes): (Vec<_>, Vec<_>) = (disks.collect(), volumes.collect());
+        volumes.sort_by(|one, two| one.name.cmp(&two.name));
+        Self {
+            uid: state.pool,
+            sequence: state.sequence,
+            writable: !is_missing && !pool.is_poisoned(),
+            size: bytes(status.blocks),
+            free: bytes(status.free),
+            promised: bytes(status.promised),
+            alarm: status.alarm,
+            disks,
+            volumes,
+        }
     }
 }

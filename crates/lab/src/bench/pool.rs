@@ -157,12 +157,12 @@ fn moved(document: &Document, seconds: u64) -> anyhow::Result<(Moving, Status)> 
     let jobs = [Job::new(VICTIM, "randread", length), Job::new(NEIGHBOUR, "randread", length)];
     let live = Live::start(document.plan(), &jobs)?;
     let operator = live.operator(document.clone());
-    operator.settle(MOVED, None, Some(&["d2".to_owned()])).map_err(bad_input)?;
+    operator.relocate(MOVED, None, Some(&["d2".to_owned()])).map_err(bad_input)?;
     live::pause(Duration::from_secs(RAMP_SECONDS));
     let before = on_the_way(&operator);
     let samples = live.watch(SAMPLE, Duration::from_secs(seconds));
     let after = on_the_way(&operator);
-    operator.pause_moving(true).map_err(bad_input)?;
+    operator.pause_relocation(true).map_err(bad_input)?;
     drop(operator);
     let end = live.end()?;
     let off = |share: f64| (share - SHARE).abs() * 100.0;

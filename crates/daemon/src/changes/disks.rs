@@ -1,0 +1,96 @@
+//! Changes of single disks: their accounting period, and opening them again.
+
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+
+use backend::{Disk, OpenFn, ReopenRequest};
+use config::Backing;
+
+use super::error::ChangeError;
+use super::operator::Operator;
+use crate::disk::message::{Change, Message};
+use crate::disk::open::open_real;
+
+/// How long a reopening waits for the commands in flight. The disk is reopened when they complete,
+/// even if that is later.
+const REOPEN_MAX: std::time::Duration = std::time::Duration::from_secs(10);
+
+impl Operator {
+    /// Changes the period over which a disk keeps its reserves.
+    ///
+    /// # Errors
+    /// See [`ChangeError`]; nothing has changed then.
+    pub fn set_period(&self, disk: &str, period: &str) -> Result<(), ChangeError> {
+        let _lock = self.lock();
+        let before = self.document();
+        let after = before.set_period(disk, period).map_err(|error| match error.field() {
+            Some("disk") => ChangeError::Missing(error),
+            _ => ChangeError::Config(error),
+        })?;
+        self.persist(&before, &after)?;
+        let disks = after.plan().disks.iter().zip(&self.state.inboxes);
+        for (disk, inbox) in disks.filter(|(there, _)| there.name == disk) {
+            let change = Change::SetPeriod { period: disk.period, batch: disk.batch };
+            inbox.change(change).expect("a period changes without the disk");
+        }
+        Ok(())
+    }
+
+    /// Reopens a disk that is poisoned or gone: its volumes can be written again. Data written
+    /// before may be lost. Requests wait meanwhile. A real disk uses threads from then on, and
+    /// io_uring again after the next restart.
+    ///
+    /// # Errors
+    /// [`ChangeError::Refused`]: there is no such disk, it is healthy, it belongs to the pool, it
+    /// cannot be opened, or its commands do not complete.
+    ///
+    /// # Panics
+    /// If the disk's thread has panicked.
+    pub fn reopen(&self, disk: &str) -> Result<(), ChangeError> {
+        let _lock = self.lock();
+        let document = self.document();
+        let refused = |why: &str| ChangeError::Refused(format!("disk \"{disk}\" {why}"));
+        let index = self.state.disk(disk).ok_or_else(|| refused("is not there"))?;
+        let plan = document.plan();
+        if plan.pool.as_ref().is_some_and(|pool| pool.disks.contains(&index)) {
+            return Err(refused("is one of the pool, which wants a restart"));
+        }
+        let open: OpenFn = match &plan.disks[index.0].backing {
+            Backing::Real(_) => {
+                Box::new(move |old| {
+                    // The old disk's lock is released first.
+                    drop(old);
+                    let plan = document.plan();
+                    let disk = &plan.disks[index.0];
+                    let Backing::Real(real) = &disk.backing else {
+                        unreachable!("the backing does not change")
+                    };
+                    // The server's threads poll the completion file of the old io_uring: threads
+                    // need none.
+                    let real = config::Real { way: config::Way::Threads, ..real.clone() };
+                    let opened = open_real(plan, disk, &real);
+                    opened
+                        .map(|disk| Box::new(disk) as Box<dyn Disk>)
+                        .map_err(|error| error.to_string())
+                })
+            }
+            Backing::Ram | Backing::File(_) | Backing::Memory | Backing::Null => {
+                Box::new(|mut old| {
+                    old.reopen();
+                    Ok(old)
+                })
+            }
+        };
+        let (to, from) = sync_channel(1);
+        // The receiver may have stopped waiting.
+        let done = move |result| drop(to.try_send(result));
+        let reopen = Message::Reopen(ReopenRequest::new(open, done));
+        self.state.inbox(index).send(&mut vec![reopen]);
+        match from.recv_timeout(REOPEN_MAX) {
+            Ok(result) => result.map_err(|reason| refused(&reason)),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(refused("has commands that do not end; it is opened again when they do"))
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(ChangeError::Stopping),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The maintenance thread: completes relocations, and reports the pool's alarm.
+
+use std::thread;
+use std::time::Duration;
+
+use super::operator::Operator;
+
+/// The interval of checks for completed relocations. Only the contracts on disks that a volume has
+/// left depend on it.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// Spawns the thread, which runs until maintenance is stopped.
+pub(crate) fn spawn(operator: Operator) -> std::io::Result<thread::JoinHandle<()>> {
+    thread::Builder::new().name("pool".to_owned()).spawn(move || {
+        let mut reported = String::new();
+        let mut was_alarmed = false;
+        let Some(pool) = operator.state.pool.clone() else { return };
+        while !pool.wait_for_maintenance(INTERVAL) {
+            let status = pool.inspect(|flow| flow.pool().status());
+            if status.alarm && !was_alarmed {
+                let percent = 100 - status.free * 100 / status.blocks.max(1);
+                eprintln!("pool: alarm: {percent} % of it is in use");
+            }
+            was_alarmed = status.alarm;
+            // A failed step is tried again: a config that cannot be written now may be later. Each
+            // failure is reported once.
+            let failed = operator.complete_relocations().err();
+            let message = failed.map(|error| error.to_string()).unwrap_or_default();
+            if !message.is_empty() && message != reported {
+                eprintln!("pool: a completed relocation cannot be recorded: {message}");
+            }
+            reported = message;
+        }
+    })
+}

@@ -1,0 +1,136 @@
+//! The operator of a running daemon: its state, its config, and the steps that all changes share.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use config::Document;
+use nbd::ExportId;
+use stats::RequestReport;
+use units::Instant;
+
+use super::error::ChangeError;
+use super::persist::{self, PersistError};
+use crate::disk::message::StatsDetail;
+use crate::observe::status::Status;
+use crate::observe::subscribers::{Filter, Subscriber};
+use crate::observe::traced::Traced;
+use crate::pool::view::PoolView;
+use crate::state::DaemonState;
+
+/// Queries and changes a running daemon. Clones operate the same daemon.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    pub(crate) state: Arc<DaemonState>,
+    document: Arc<RwLock<Arc<Document>>>,
+    changing: Arc<Mutex<()>>,
+}
+
+impl Operator {
+    pub(crate) fn new(state: Arc<DaemonState>, document: Document) -> Self {
+        let document = Arc::new(RwLock::new(Arc::new(document)));
+        Self { state, document, changing: Arc::default() }
+    }
+
+    /// The config as it is now.
+    pub fn document(&self) -> Arc<Document> {
+        Arc::clone(&self.document.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The statistics without latencies.
+    pub fn accounts(&self) -> Status {
+        self.state.status(StatsDetail::NoLatencies)
+    }
+
+    /// The statistics with all latencies.
+    pub fn status(&self) -> Status {
+        self.state.status(StatsDetail::All)
+    }
+
+    /// The statistics with the latencies of one volume.
+    pub fn status_of(&self, volume: &str) -> Status {
+        let export = self.state.export(volume);
+        self.state.status(export.map_or(StatsDetail::NoLatencies, StatsDetail::LatenciesOf))
+    }
+
+    /// The state of the pool, if there is one.
+    pub fn pool(&self) -> Option<PoolView> {
+        let service = self.state.pool.as_ref()?;
+        let names = service.disks().into_iter();
+        let names = names.map(|(id, disk)| (id, self.state.disk_name(disk.disk).to_owned()));
+        let names = names.collect();
+        Some(service.inspect(|flow| PoolView::new(flow.pool(), &flow.relocations(), &names)))
+    }
+
+    /// The number of connections of each volume that has one.
+    pub fn connections(&self) -> BTreeMap<ExportId, usize> {
+        self.state.connections()
+    }
+
+    /// The daemon's time.
+    pub fn now(&self) -> Instant {
+        self.state.now()
+    }
+
+    /// Subscribes to finished requests; `None` if there are
+    /// [`SUBSCRIBERS_MAX`](crate::SUBSCRIBERS_MAX) subscribers already.
+    pub fn subscribe(&self, filter: Filter) -> Option<Subscriber> {
+        self.state.subscribe(filter)
+    }
+
+    /// The export number of the volume of this name, if it is there.
+    pub fn export(&self, volume: &str) -> Option<ExportId> {
+        self.state.export(volume)
+    }
+
+    /// A finished request, with names.
+    pub fn report(&self, traced: &Traced) -> RequestReport {
+        self.state.report(traced)
+    }
+
+    /// Locks out other changes.
+    pub(super) fn lock(&self) -> MutexGuard<'_, ()> {
+        // No code panics while it holds the lock; after a panic the config would still be whole.
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Withdraws an export. With `force`, its clients are disconnected.
+    pub(super) fn withdraw(
+        &self,
+        name: &str,
+        export: ExportId,
+        force: bool,
+    ) -> Result<(), ChangeError> {
+        let withdrawn = self.state.handle.withdraw(export, force);
+        withdrawn.map_err(|_| ChangeError::Stopping)?.map_err(|in_use| ChangeError::InUse {
+            name: name.to_owned(),
+            connections: in_use.connections,
+        })
+    }
+
+    /// Replaces the config durably.
+    pub(super) fn persist(&self, before: &Document, after: &Document) -> Result<(), ChangeError> {
+        let file = || before.path().display().to_string();
+        persist::replace(before.path(), before.text(), after.text()).map_err(
+            |error| match error {
+                PersistError::Edited => ChangeError::Edited { file: file() },
+                PersistError::Io(error) => ChangeError::Io { file: file(), error },
+            },
+        )?;
+        *self.document.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(after.clone());
+        Ok(())
+    }
+
+    /// Restores the config if the rest of the change has failed.
+    pub(super) fn restore_on_error<T>(
+        &self,
+        after: &Document,
+        before: &Document,
+        done: Result<T, ChangeError>,
+    ) -> Result<T, ChangeError> {
+        done.inspect_err(|_| {
+            if let Err(error) = self.persist(after, before) {
+                eprintln!("the config keeps a change that failed: {error}");
+            }
+        })
+    }
+}

@@ -1,0 +1,238 @@
+//! Disks join the pool and leave it, and relocations are completed.
+
+use std::collections::BTreeMap;
+
+use config::{Document, Named};
+use volume::DiskId;
+use volume::pool::{DiskUid, Layout, Operation, PoolVolumeId, Volume};
+
+use super::error::{ChangeError, refused};
+use super::operator::Operator;
+use crate::disk::message::Change;
+use crate::pool::accounts::{PoolDisk, internal_terms, volume_terms};
+use crate::pool::service::PoolService;
+
+/// A volume that is relocated to other disks.
+struct Relocation {
+    id: PoolVolumeId,
+    volume: Volume,
+    disks: Vec<String>,
+}
+
+impl Operator {
+    /// Adds a disk of the config to the pool. The disk's data is lost.
+    ///
+    /// # Errors
+    /// See [`ChangeError`]; nothing has changed then.
+    pub fn add_pool_disk(&self, name: &str, uid: DiskUid) -> Result<(), ChangeError> {
+        let _lock = self.lock();
+        let before = self.document();
+        let is_planned = before.plan().pool.as_ref().is_some_and(|pool| {
+            pool.disks.iter().any(|disk| before.plan().disks[disk.0].name == name)
+        });
+        // The config may give the pool a disk that has not joined yet.
+        let after =
+            if is_planned { Document::clone(&before) } else { before.add_pool_disk(name)? };
+        let pool = self.state.pool()?;
+        let disk = self.state.disk(name).expect("the config has found the disk");
+        if pool.disks().values().any(|member| member.disk == disk) {
+            return refused(format!("disk \"{name}\" is in the pool already"));
+        }
+        self.persist(&before, &after)?;
+        let plan = after.plan();
+        let inbox = self.state.inbox(disk);
+        let [metadata, moving] = internal_terms(plan, disk).map(|terms| {
+            let export = self.state.routes.next_export();
+            let attached = inbox.change(Change::Attach { export, terms });
+            attached.expect("a volume is attached without the disk")
+        });
+        pool.begin_join(PoolDisk { disk, metadata, moving });
+        let blocks = plan.disks[disk.0].pool_blocks();
+        let added = self.state.change_pool(Operation::AddDisk { uid, blocks });
+        let number = pool.inspect(|flow| {
+            flow.pool().state().disks().find(|(_, disk)| disk.uid == uid).map(|(id, _)| id)
+        });
+        pool.end_join(number);
+        if added.is_err() {
+            inbox.detach(metadata);
+            inbox.detach(moving);
+        }
+        self.restore_on_error(&after, &before, added)?;
+        for (id, mut accounts) in pool.all_accounts() {
+            let name =
+                pool.inspect(|flow| flow.pool().state().volume(id).map(|one| one.name.clone()));
+            let terms = volume_terms(plan, &name.unwrap_or_default(), disk);
+            let attached = inbox.change(Change::Attach { export: accounts.export, terms });
+            let volume = attached.expect("a volume is attached without the disk");
+            accounts.by_disk.insert(disk, volume);
+            pool.set_accounts(id, accounts);
+        }
+        Ok(())
+    }
+
+    /// Drains a disk of the pool, which then leaves it. It is answered when that is decided; the
+    /// volumes stay in use meanwhile.
+    ///
+    /// # Errors
+    /// See [`ChangeError`]; nothing has changed then.
+    pub fn remove_pool_disk(&self, name: &str) -> Result<(), ChangeError> {
+        let _lock = self.lock();
+        let before = self.document();
+        let number = self.pool_disk_numbers(&[name.to_owned()])?[0];
+        let pool = self.state.pool()?;
+        let (volumes, used, free) = pool.inspect(|flow| {
+            let state = flow.pool().state();
+            let volumes: Vec<(PoolVolumeId, Volume)> = state
+                .volumes()
+                .filter(|(_, one)| one.origin.is_none() && one.disks.contains(&number))
+                .map(|(id, volume)| (id, volume.clone()))
+                .collect();
+            let others = state.disks().filter(|(id, disk)| *id != number && !disk.draining);
+            let free: BTreeMap<DiskId, u32> =
+                others.map(|(id, _)| (id, flow.pool().free(id).1.0)).collect();
+            let (all, left) = flow.pool().free(number);
+            (volumes, all.0 - left.0, free)
+        });
+        let free_elsewhere: u32 = free.values().sum();
+        if free.is_empty() || free_elsewhere < used {
+            return refused(format!(
+                "disk \"{name}\" has {used} MiB in use, and the pool's others have \
+                 {free_elsewhere} MiB free"
+            ));
+        }
+        let mut after = Document::clone(&before);
+        let mut relocations = Vec::new();
+        for (id, volume) in volumes {
+            let (document, disks) = self.place_elsewhere(&after, (number, &free), &volume)?;
+            after = document;
+            relocations.push(Relocation { id, volume, disks });
+        }
+        self.persist(&before, &after)?;
+        for Relocation { id, volume, .. } in &relocations {
+            if let Some(accounts) = pool.accounts(*id) {
+                self.state.set_pool_terms(after.plan(), &volume.name, &accounts);
+            }
+        }
+        for Relocation { id, volume, disks } in relocations {
+            let disks = self.pool_disk_numbers(&disks)?;
+            self.state.change_pool(Operation::Relocate { volume: id, zone: volume.zone, disks })?;
+        }
+        self.state.change_pool(Operation::DrainDisk { disk: number })
+    }
+
+    /// The config with a volume placed on other disks than `number`, and those disks: the ones with
+    /// the most free blocks that admit it.
+    fn place_elsewhere(
+        &self,
+        before: &Document,
+        (number, free): (DiskId, &BTreeMap<DiskId, u32>),
+        volume: &Volume,
+    ) -> Result<(Document, Vec<String>), ChangeError> {
+        let others = volume.disks.iter().copied().filter(|id| *id != number);
+        let others: Vec<DiskId> = others.collect();
+        let mut choices: Vec<Vec<DiskId>> = Vec::new();
+        if volume.layout != Layout::Stripe && !others.is_empty() {
+            choices.push(others);
+        }
+        let mut unused: Vec<DiskId> =
+            free.keys().copied().filter(|id| !volume.disks.contains(id)).collect();
+        unused.sort_by_key(|id| std::cmp::Reverse(free[id]));
+        for instead in unused {
+            let replace = |id: &DiskId| if *id == number { instead } else { *id };
+            choices.push(volume.disks.iter().map(replace).collect());
+        }
+        let is_known = matches!(before.find(&volume.name), Ok(Named::InPool(..)));
+        let mut refusal = ChangeError::Refused(format!(
+            "volume \"{}\" is to lie on {} disks, and the pool has no other for it",
+            volume.name,
+            volume.disks.len()
+        ));
+        for choice in choices {
+            let disks = self.pool_disk_names(&choice)?;
+            if !is_known {
+                return Ok((before.clone(), disks));
+            }
+            match before.settle_pool_volume(&volume.name, volume.zone, &disks) {
+                Ok((during, _)) => return Ok((during, disks)),
+                Err(error) => refusal = error.into(),
+            }
+        }
+        Err(refusal)
+    }
+
+    /// Completes relocations: cancels contracts on disks that a volume has left, and removes disks
+    /// that are drained.
+    pub(super) fn complete_relocations(&self) -> Result<(), ChangeError> {
+        let Some(pool) = self.state.pool.as_deref() else { return Ok(()) };
+        if !self.has_relocations(pool) {
+            return Ok(());
+        }
+        let _lock = self.lock();
+        let before = self.document();
+        let in_progress: Vec<PoolVolumeId> = pool.inspect(|flow| {
+            let relocations = flow.relocations().into_iter();
+            relocations.filter(|one| one.misplaced > 0).map(|one| one.volume).collect()
+        });
+        let mut after = Document::clone(&before);
+        let mut completed = Vec::new();
+        for planned in before.plan().pool.iter().flat_map(|pool| &pool.volumes) {
+            let Some((id, _)) = self.state.pool_volume(&planned.name) else { continue };
+            let is_of_volume = |one: &PoolVolumeId| {
+                let origin =
+                    pool.inspect(|flow| flow.pool().state().volume(*one).and_then(|v| v.origin));
+                *one == id || origin == Some(id)
+            };
+            if planned.from.is_some() && !in_progress.iter().any(is_of_volume) {
+                after = after.settled_pool_volume(&planned.name)?;
+                completed.push((id, planned.name.clone()));
+            }
+        }
+        self.persist(&before, &after)?;
+        for (id, name) in completed {
+            if let Some(accounts) = pool.accounts(id) {
+                self.state.set_pool_terms(after.plan(), &name, &accounts);
+            }
+        }
+        for (number, member) in pool.disks() {
+            self.remove_if_drained(number, member)?;
+        }
+        Ok(())
+    }
+
+    fn has_relocations(&self, pool: &PoolService) -> bool {
+        let moved = |pool: &config::Pool| pool.volumes.iter().any(|volume| volume.from.is_some());
+        self.document().plan().pool.as_ref().is_some_and(moved)
+            || pool.inspect(|flow| flow.pool().state().disks().any(|(_, disk)| disk.draining))
+    }
+
+    /// Removes a disk that was to be drained, and is empty.
+    fn remove_if_drained(&self, number: DiskId, member: PoolDisk) -> Result<(), ChangeError> {
+        let pool = self.state.pool()?;
+        let is_drained = pool.inspect(|flow| {
+            let (all, free) = flow.pool().free(number);
+            let state = flow.pool().state();
+            let is_draining = state.disk(number).is_some_and(|disk| disk.draining);
+            let is_used = state.volumes().any(|(_, one)| one.disks.contains(&number));
+            is_draining && all == free && !is_used
+        });
+        if !is_drained {
+            return Ok(());
+        }
+        let before = self.document();
+        let name = self.state.disk_name(member.disk);
+        let after = before.remove_pool_disk(name)?;
+        self.state.change_pool(Operation::RemoveDisk { disk: number })?;
+        pool.remove_disk(number);
+        let inbox = self.state.inbox(member.disk);
+        for (id, mut accounts) in pool.all_accounts() {
+            if let Some(volume) = accounts.by_disk.remove(&member.disk) {
+                pool.set_accounts(id, accounts);
+                inbox.detach(volume);
+            }
+        }
+        inbox.detach(member.metadata);
+        inbox.detach(member.moving);
+        eprintln!("pool: disk {name} is empty, and has left");
+        self.persist(&before, &after)
+    }
+}

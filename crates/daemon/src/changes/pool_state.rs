@@ -1,0 +1,164 @@
+//! The steps of changes to the pool: its metadata, its volumes' numbers on the disks, their routes.
+
+use std::collections::BTreeMap;
+
+use config::{DiskIndex, Plan, PoolVolume};
+use nbd::ExportId;
+use volume::DiskId;
+use volume::pool::flow::ChangeOutcome;
+use volume::pool::{NewVolume, Operation, PoolVolumeId, Refusal, Volume};
+
+use super::error::ChangeError;
+use crate::disk::message::Change;
+use crate::pool::accounts::{PoolVolumeAccounts, volume_terms};
+use crate::pool::view::size;
+use crate::routing::placement::{Placement, PoolPlacement};
+use crate::routing::routes::{DeviceInfo, Route, clients};
+use crate::state::DaemonState;
+
+impl DaemonState {
+    /// Changes the pool.
+    pub(crate) fn change_pool(&self, operation: Operation) -> Result<(), ChangeError> {
+        match self.pool()?.change(operation) {
+            ChangeOutcome::Done => Ok(()),
+            ChangeOutcome::Refused(refusal) => {
+                Err(ChangeError::Refused(self.describe_refusal(&refusal)))
+            }
+            ChangeOutcome::Failed(failure) => Err(ChangeError::Pool(failure)),
+        }
+    }
+
+    /// A refusal, with the disk's name.
+    fn describe_refusal(&self, refusal: &Refusal) -> String {
+        let text = refusal.to_string();
+        let (Refusal::NoSpace { disk, .. } | Refusal::NoSuchDisk(disk) | Refusal::Draining(disk)) =
+            refusal
+        else {
+            return text;
+        };
+        let disks = self.pool.as_ref().map(|pool| pool.disks()).unwrap_or_default();
+        let Some(found) = disks.get(disk) else { return text };
+        let name = self.disk_name(found.disk);
+        format!("{text} (disk {} of the pool is \"{name}\")", disk.0)
+    }
+
+    /// The pool's numbers of these disks of the config.
+    pub(crate) fn pool_disks(
+        &self,
+        plan: &Plan,
+        disks: &[DiskIndex],
+    ) -> Result<Vec<DiskId>, ChangeError> {
+        let there = self.pool()?.disks();
+        let number = |index: &DiskIndex| {
+            let found = there.iter().find(|(_, disk)| disk.disk == *index);
+            found.map(|(id, _)| *id).ok_or_else(|| {
+                let name = &plan.disks[index.0].name;
+                ChangeError::Refused(format!("disk \"{name}\" is not in the pool"))
+            })
+        };
+        disks.iter().map(number).collect()
+    }
+
+    /// Attaches a volume to each of the pool's disks.
+    pub(crate) fn attach_pool_volume(
+        &self,
+        plan: &Plan,
+        name: &str,
+    ) -> Result<PoolVolumeAccounts, ChangeError> {
+        let export = self.routes.next_export();
+        let mut by_disk = BTreeMap::new();
+        for member in self.pool()?.disks().values() {
+            let terms = volume_terms(plan, name, member.disk);
+            let attached = self.inbox(member.disk).change(Change::Attach { export, terms });
+            let volume = attached.expect("a volume is attached without the disk");
+            by_disk.insert(member.disk, volume);
+        }
+        Ok(PoolVolumeAccounts { export, by_disk })
+    }
+
+    /// Detaches a volume from the pool's disks, when all of its requests there are answered.
+    pub(crate) fn detach_pool_volume(&self, accounts: &PoolVolumeAccounts) {
+        for (disk, volume) in &accounts.by_disk {
+            self.inbox(*disk).detach(*volume);
+        }
+    }
+
+    /// Gives every disk of the pool the terms that the plan has for a volume.
+    pub(crate) fn set_pool_terms(&self, plan: &Plan, name: &str, accounts: &PoolVolumeAccounts) {
+        for (disk, volume) in &accounts.by_disk {
+            let terms = volume_terms(plan, name, *disk);
+            let changed = self.inbox(*disk).change(Change::SetTerms { volume: *volume, terms });
+            changed.expect("terms change without the disk");
+        }
+    }
+
+    /// A volume or snapshot of the pool by its name.
+    pub(crate) fn pool_volume(&self, name: &str) -> Option<(PoolVolumeId, Volume)> {
+        let pool = self.pool.as_ref()?;
+        pool.inspect(|flow| flow.pool().state().named(name).map(|(id, one)| (id, one.clone())))
+    }
+
+    /// The route of a volume or snapshot of the pool.
+    pub(crate) fn pool_route(
+        &self,
+        plan: &Plan,
+        (id, volume): (PoolVolumeId, &Volume),
+    ) -> Result<Route, ChangeError> {
+        let pool = self.pool()?;
+        let planned = plan.pool.as_ref().and_then(|pool| pool.volume(&volume.name));
+        let first = pool.disks().values().next().map_or(DiskIndex(0), |disk| disk.disk);
+        let read_only = volume.origin.is_some();
+        let description = if read_only { "a snapshot in the pool" } else { "in the pool" };
+        let device = DeviceInfo::of(&plan.disks[first.0]);
+        Ok(Route {
+            name: volume.name.clone(),
+            size: size(volume),
+            placement: Placement::Pool(PoolPlacement { pool: pool.clone(), volume: id, read_only }),
+            device: DeviceInfo { description: description.to_owned(), ..device },
+            clients: clients(planned.and_then(|planned| planned.clients.as_ref())),
+        })
+    }
+
+    /// Lets clients open a volume or snapshot of the pool.
+    pub(crate) fn publish_pool_volume(
+        &self,
+        plan: &Plan,
+        found: (PoolVolumeId, &Volume),
+        export: ExportId,
+    ) -> Result<(), ChangeError> {
+        self.routes.publish(export, self.pool_route(plan, found)?);
+        Ok(())
+    }
+
+    /// Lets clients open a volume or snapshot that was just created in the pool.
+    pub(crate) fn publish_new_pool_volume(
+        &self,
+        plan: &Plan,
+        name: &str,
+        accounts: PoolVolumeAccounts,
+    ) -> Result<(), ChangeError> {
+        let (id, volume) = self.pool_volume(name).expect("the volume was created");
+        let export = accounts.export;
+        self.pool()?.set_accounts(id, accounts);
+        self.publish_pool_volume(plan, (id, &volume), export)
+    }
+
+    /// Creates a volume of the plan in the pool.
+    pub(crate) fn create_pool_volume(
+        &self,
+        plan: &Plan,
+        planned: &PoolVolume,
+    ) -> Result<(), ChangeError> {
+        let disks = self.pool_disks(plan, &planned.disks)?;
+        let accounts = self.attach_pool_volume(plan, &planned.name)?;
+        let name = planned.name.clone();
+        let &PoolVolume { layout, zone, thin, .. } = planned;
+        // The seed of a random layout differs from that of every other volume.
+        let seed = checksum::crc64(name.as_bytes());
+        let size = planned.blocks();
+        let new = NewVolume { name, size, layout, zone, thin, seed, disks };
+        let created = self.change_pool(Operation::Create(new));
+        created.inspect_err(|_| self.detach_pool_volume(&accounts))?;
+        self.publish_new_pool_volume(plan, &planned.name, accounts)
+    }
+}

@@ -1,0 +1,165 @@
+//! Volumes of the pool.
+
+use config::{Document, Named, PoolVolumeEdit, VolumeEdit};
+use units::Bytes;
+use volume::pool::{Operation, PoolVolumeId, Volume};
+
+use super::backend::{NewVolumeBackend, VolumeBackend};
+use super::error::{ChangeError, refused};
+use super::operator::Operator;
+use crate::pool::view::size;
+use crate::routing::routes::Route;
+
+/// A volume that is to be created in the pool.
+pub(super) struct NewPoolVolume<'a> {
+    pub(super) operator: &'a Operator,
+    pub(super) name: &'a str,
+    pub(super) edit: &'a PoolVolumeEdit,
+}
+
+impl NewVolumeBackend for NewPoolVolume<'_> {
+    fn equals_existing(&self, before: &Document) -> Result<Option<bool>, ChangeError> {
+        let Ok((_, existing)) = before.pool_volume(self.name) else { return Ok(None) };
+        let asked = match before.as_if_pool_volume_created(self.name, self.edit) {
+            Ok(asked) => asked,
+            // A volume that does not fit beside the others is not the existing one.
+            Err(error) if error.is_refusal() => return Ok(Some(false)),
+            Err(error) => return Err(error.into()),
+        };
+        let fields = |one: &config::PoolVolume| {
+            (one.disks.clone(), one.layout, one.zone, one.thin, one.parts.clone(), one.span())
+        };
+        let found = self.operator.state.pool_volume(self.name);
+        let same_size = found.is_some_and(|(_, volume)| size(&volume) == asked.size);
+        Ok(Some(fields(&asked) == fields(existing) && same_size))
+    }
+
+    fn add_to(&self, before: &Document) -> Result<Document, ChangeError> {
+        let after = before.create_pool_volume(self.name, self.edit)?;
+        let (index, _) = after.pool_volume(self.name)?;
+        after.refuse_pool_past(index, self.operator.now())?;
+        Ok(after)
+    }
+
+    fn create(&self, before: &Document, after: &Document) -> Result<(), ChangeError> {
+        let (_, planned) = after.pool_volume(self.name)?;
+        self.operator.persist(before, after)?;
+        let created = self.operator.state.create_pool_volume(after.plan(), planned);
+        self.operator.restore_on_error(after, before, created)
+    }
+}
+
+/// A volume or a snapshot of the pool.
+pub(super) struct PoolVolume<'a> {
+    operator: &'a Operator,
+    name: &'a str,
+    id: PoolVolumeId,
+    volume: Volume,
+}
+
+impl<'a> PoolVolume<'a> {
+    pub(super) fn new(
+        operator: &'a Operator,
+        name: &'a str,
+        id: PoolVolumeId,
+        volume: Volume,
+    ) -> Self {
+        Self { operator, name, id, volume }
+    }
+
+    /// Whether the config knows the volume: one that only the pool has is served as best effort.
+    fn is_in(&self, document: &Document) -> bool {
+        matches!(document.find(self.name), Ok(Named::InPool(..)))
+    }
+
+    /// The config with the volume as it is in the pool, edited.
+    fn adopt(&self, before: &Document, edit: &VolumeEdit) -> Result<Document, ChangeError> {
+        let Volume { layout, zone, thin, .. } = self.volume;
+        let disks = self.operator.pool_disk_names(&self.volume.disks)?;
+        let present = config::size_text(size(&self.volume));
+        let edit = VolumeEdit { size: edit.size.clone().or(Some(present)), ..edit.clone() };
+        let edit = PoolVolumeEdit {
+            volume: edit,
+            disks: Some(disks),
+            layout: Some(config::layout_text(layout).to_owned()),
+            zone: Some(config::zone_text(zone).to_owned()),
+            thin: thin.then_some(true),
+        };
+        Ok(before.create_pool_volume(self.name, &edit)?)
+    }
+}
+
+impl VolumeBackend for PoolVolume<'_> {
+    fn size(&self) -> Bytes {
+        size(&self.volume)
+    }
+
+    fn edit_in(
+        &self,
+        before: &Document,
+        edit: &VolumeEdit,
+    ) -> Result<(Document, Bytes), ChangeError> {
+        self.operator.refuse_snapshot(self.name, &self.volume)?;
+        let after = if self.is_in(before) {
+            before.set_pool_volume(self.name, edit)?
+        } else {
+            self.adopt(before, edit)?
+        };
+        let (index, new) = after.pool_volume(self.name)?;
+        if edit.stream.is_some() {
+            after.refuse_pool_past(index, self.operator.now())?;
+        }
+        // Without a new size the pool's size holds, even if the config has another.
+        let blocks = if edit.size.is_some() { new.blocks() } else { self.volume.size };
+        Ok((after, blocks.sectors().bytes()))
+    }
+
+    fn remove_from(&self, before: &Document) -> Result<Document, ChangeError> {
+        let has_snapshots = self.operator.state.pool()?.inspect(|flow| {
+            let state = flow.pool().state();
+            self.volume.origin.is_none() && state.snapshots(self.id).next().is_some()
+        });
+        if has_snapshots {
+            return refused(format!("\"{}\" has snapshots: remove those first", self.name));
+        }
+        if !self.is_in(before) {
+            return Ok(Document::clone(before));
+        }
+        Ok(before.delete_pool_volume(self.name)?)
+    }
+
+    fn resize(&self, before: &Document, after: &Document, size: Bytes) -> Result<(), ChangeError> {
+        self.operator.persist(before, after)?;
+        if size == self.size() {
+            return Ok(());
+        }
+        let (_, new) = after.pool_volume(self.name)?;
+        assert_eq!(new.blocks().sectors().bytes(), size, "a new size comes from the config");
+        let resize = Operation::Resize { volume: self.id, size: new.blocks() };
+        let resized = self.operator.state.change_pool(resize);
+        self.operator.restore_on_error(after, before, resized)
+    }
+
+    fn apply_terms(&self, after: &Document) -> Result<(), ChangeError> {
+        if let Some(accounts) = self.operator.state.pool()?.accounts(self.id) {
+            self.operator.state.set_pool_terms(after.plan(), self.name, &accounts);
+        }
+        Ok(())
+    }
+
+    fn resized_route(&self, after: &Document, _: Route) -> Result<Route, ChangeError> {
+        let found = self.operator.state.pool_volume(self.name);
+        let (id, volume) = found.ok_or_else(|| self.operator.not_in_pool(self.name))?;
+        self.operator.state.pool_route(after.plan(), (id, &volume))
+    }
+
+    fn remove(&self, before: &Document, after: &Document) -> Result<(), ChangeError> {
+        self.operator.persist(before, after)?;
+        let removed = self.operator.state.change_pool(Operation::Remove { volume: self.id });
+        self.operator.restore_on_error(after, before, removed)?;
+        if let Some(accounts) = self.operator.state.pool()?.remove_accounts(self.id) {
+            self.operator.state.detach_pool_volume(&accounts);
+        }
+        Ok(())
+    }
+}

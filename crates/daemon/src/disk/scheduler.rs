@@ -1,0 +1,78 @@
+//! One disk's scheduler: its engine, and what the daemon keeps of its volumes beside it.
+
+use engine::{Contract, ContractSchedule, Event, VolumeId};
+use flight::RecordedEngine;
+use nbd::ExportId;
+use units::Instant;
+
+use super::terms::VolumeTerms;
+use super::volumes::VolumeTable;
+
+pub(crate) struct DiskScheduler {
+    pub(crate) engine: RecordedEngine,
+    pub(crate) volumes: VolumeTable,
+    /// The instants at which streams begin and end.
+    pub(crate) schedule: ContractSchedule,
+}
+
+impl DiskScheduler {
+    pub(crate) fn new(engine: RecordedEngine) -> Self {
+        Self { engine, volumes: VolumeTable::default(), schedule: ContractSchedule::default() }
+    }
+
+    /// Attaches a volume, and returns its number on this disk.
+    pub(crate) fn attach(
+        &mut self,
+        export: ExportId,
+        terms: VolumeTerms,
+        now: Instant,
+    ) -> VolumeId {
+        let VolumeTerms { contract, span, declared, priority } = terms;
+        let without_stream = Contract { stream: None, ..contract };
+        let id = self.engine.add_volume(without_stream, now);
+        let id = id.expect("the contract has passed admission");
+        let contract = self.schedule.schedule(id, contract, span, now);
+        if contract != without_stream {
+            self.engine.handle(Event::ContractChanged { volume: id, contract }, now);
+        }
+        self.engine.set_priority(id, priority, now);
+        self.volumes.add(id, export, declared);
+        id
+    }
+
+    /// Replaces a volume's contract. Its priority stays.
+    pub(crate) fn set_terms(&mut self, volume: VolumeId, terms: VolumeTerms, now: Instant) {
+        let VolumeTerms { contract, span, declared, .. } = terms;
+        self.volumes.set_declared(volume, declared);
+        let contract = self.schedule.schedule(volume, contract, span, now);
+        self.engine.handle(Event::ContractChanged { volume, contract }, now);
+    }
+
+    /// Detaches a drained volume.
+    pub(crate) fn detach(&mut self, volume: VolumeId, now: Instant) {
+        self.volumes.remove(volume);
+        self.schedule.remove(volume);
+        self.engine.handle(Event::VolumeRemoved { volume }, now);
+    }
+
+    /// Begins and ends the streams that are due.
+    pub(crate) fn apply_due_contracts(&mut self, now: Instant) {
+        while let Some((volume, stream)) = self.schedule.take_due(now) {
+            let contract = Contract { stream, ..self.engine.contract(volume) };
+            self.engine.handle(Event::ContractChanged { volume, contract }, now);
+        }
+    }
+
+    /// Cancels all streams. Best-effort requests that wait for slack beside them, of which there
+    /// may never have been any, can be served then: otherwise a stop would wait for them forever.
+    pub(crate) fn cancel_streams(&mut self, now: Instant) {
+        for volume in self.volumes.ids() {
+            self.schedule.remove(volume);
+            let contract = self.engine.contract(volume);
+            if contract.stream.is_some() {
+                let contract = Contract { stream: None, ..contract };
+                self.engine.handle(Event::ContractChanged { volume, contract }, now);
+            }
+        }
+    }
+}

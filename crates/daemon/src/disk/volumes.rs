@@ -1,0 +1,183 @@
+//! The volumes of one disk: their statistics, beside what the engine knows of them.
+//!
+//! Invariants: a volume is removed when all of its requests are answered; a drain is answered once;
+//! the disk's counts are the sums of its volumes' counts, removed volumes included.
+
+use std::sync::mpsc::SyncSender;
+
+use engine::{RateContract, SEQUENTIAL_WITHIN, VolumeId};
+use flight::RecordedEngine;
+use nbd::ExportId;
+use stats::{Latency, Runs};
+use units::{Extent, Instant};
+
+use super::message::StatsDetail;
+use super::request::Changed;
+use crate::observe::status::{Latencies, VolumeSnapshot};
+use crate::observe::traffic::{Answered, Traffic};
+
+/// One volume.
+#[derive(Debug)]
+struct Entry {
+    export: ExportId,
+    latencies: Latencies,
+    /// The errors of the estimates of its clients' requests.
+    estimate_error: Latency,
+    /// The sequential runs of its clients' requests.
+    runs: Runs,
+    /// The rate from which its reserve was derived, if it was derived from one.
+    declared: Option<RateContract>,
+    traffic: Traffic,
+    /// Receives an answer when no request is open.
+    drained: Option<SyncSender<Changed>>,
+}
+
+/// The volumes, by their numbers in the engine.
+#[derive(Debug, Default)]
+pub(crate) struct VolumeTable {
+    entries: Vec<Option<Entry>>,
+    /// The sum over all volumes, removed ones included.
+    traffic: Traffic,
+}
+
+impl VolumeTable {
+    pub(crate) fn add(
+        &mut self,
+        volume: VolumeId,
+        export: ExportId,
+        declared: Option<RateContract>,
+    ) {
+        let index = volume.0 as usize;
+        if self.entries.len() <= index {
+            self.entries.resize_with(index + 1, || None);
+        }
+        let entry = Entry {
+            export,
+            latencies: Latencies::default(),
+            estimate_error: Latency::default(),
+            runs: Runs::default(),
+            declared,
+            traffic: Traffic::default(),
+            drained: None,
+        };
+        let previous = self.entries[index].replace(entry);
+        assert!(previous.is_none(), "a number names one volume");
+    }
+
+    pub(crate) fn remove(&mut self, volume: VolumeId) {
+        let entry = self.entries[volume.0 as usize].take().expect("a volume is removed once");
+        assert_eq!(entry.traffic.open, 0, "a volume is removed when it is drained");
+        assert!(entry.drained.is_none(), "a drain is answered before the volume is removed");
+    }
+
+    fn entry(&mut self, volume: VolumeId) -> &mut Entry {
+        self.entries[volume.0 as usize].as_mut().expect("a volume with requests is attached")
+    }
+
+    /// Replaces the rate from which the volume's reserve is derived.
+    pub(crate) fn set_declared(&mut self, volume: VolumeId, declared: Option<RateContract>) {
+        self.entry(volume).declared = declared;
+    }
+
+    /// Records a client's request in the volume's sequential runs.
+    pub(crate) fn record_access(&mut self, volume: VolumeId, extent: Extent) {
+        self.entry(volume).runs.record(extent, SEQUENTIAL_WITHIN);
+    }
+
+    /// Counts a request that arrives.
+    pub(crate) fn record_arrival(&mut self, volume: VolumeId, now: Instant) {
+        self.entry(volume).traffic.record_arrival(now);
+        self.traffic.record_arrival(now);
+    }
+
+    /// Counts a request that is answered, and answers a drain that waits for it.
+    pub(crate) fn record_answer(&mut self, volume: VolumeId, answered: &Answered, now: Instant) {
+        self.traffic.record_answer(answered, now);
+        let entry = self.entry(volume);
+        entry.traffic.record_answer(answered, now);
+        if answered.client {
+            entry.latencies.response.record(answered.latency);
+            entry.latencies.waiting.record(answered.waiting);
+            if let Some(error) = answered.estimate_error {
+                entry.estimate_error.record(error);
+            }
+        }
+        if entry.traffic.open == 0
+            && let Some(drained) = entry.drained.take()
+        {
+            // The receiver may have stopped waiting.
+            let _ = drained.try_send(Ok(volume));
+        }
+    }
+
+    /// Answers `drained` when no request of the volume is open.
+    pub(crate) fn drain(&mut self, volume: VolumeId, drained: SyncSender<Changed>) {
+        let entry = self.entry(volume);
+        if entry.traffic.open == 0 {
+            let _ = drained.try_send(Ok(volume));
+        } else {
+            let previous = entry.drained.replace(drained);
+            assert!(previous.is_none(), "changes are made one at a time");
+        }
+    }
+
+    /// The export of a volume, if it is attached.
+    pub(crate) fn export(&self, volume: VolumeId) -> Option<ExportId> {
+        self.entries.get(volume.0 as usize)?.as_ref().map(|entry| entry.export)
+    }
+
+    /// Counts a slow request.
+    pub(crate) fn record_slow(&mut self, volume: VolumeId) {
+        self.traffic.slow += 1;
+        if let Some(Some(entry)) = self.entries.get_mut(volume.0 as usize) {
+            entry.traffic.slow += 1;
+        }
+    }
+
+    /// The numbers of the attached volumes.
+    pub(crate) fn ids(&self) -> Vec<VolumeId> {
+        self.attached().map(|(volume, _)| volume).collect()
+    }
+
+    /// The traffic of the whole disk.
+    pub(crate) fn traffic(&self, now: Instant) -> Traffic {
+        self.traffic.at(now)
+    }
+
+    fn attached(&self) -> impl Iterator<Item = (VolumeId, &Entry)> {
+        let entries = (0..).map(VolumeId).zip(&self.entries);
+        entries.filter_map(|(volume, entry)| Some((volume, entry.as_ref()?)))
+    }
+
+    /// The statistics of all attached volumes.
+    pub(crate) fn snapshot(
+        &self,
+        engine: &mut RecordedEngine,
+        detail: StatsDetail,
+        now: Instant,
+    ) -> Vec<(ExportId, VolumeSnapshot)> {
+        let snapshot = |(volume, entry): (VolumeId, &Entry)| {
+            let with_latencies =
+                detail == StatsDetail::All || detail == StatsDetail::LatenciesOf(entry.export);
+            let (latencies, estimate_error) = if with_latencies {
+                (entry.latencies.clone(), entry.estimate_error.clone())
+            } else {
+                Default::default()
+            };
+            let snapshot = VolumeSnapshot {
+                contract: engine.contract(volume),
+                account: *engine.usage(volume),
+                balance: engine.balance(volume, now),
+                slack: engine.slack(volume),
+                latencies,
+                traffic: entry.traffic.at(now),
+                estimate_error,
+                runs: entry.runs,
+                declared: entry.declared,
+                kept: engine.deadline_stats(volume).unwrap_or_default(),
+            };
+            (entry.export, snapshot)
+        };
+        self.attached().map(snapshot).collect()
+    }
+}

@@ -1,0 +1,45 @@
+//! The numbers of a pool's volumes in its disks' engines, and their terms there.
+
+use std::collections::BTreeMap;
+
+use config::{DiskIndex, Plan};
+use engine::{Contract, VolumeId};
+use nbd::ExportId;
+
+use crate::disk::terms::VolumeTerms;
+
+/// A disk of the pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PoolDisk {
+    pub(crate) disk: DiskIndex,
+    /// The internal volume that is charged for metadata.
+    pub(crate) metadata: VolumeId,
+    /// The internal volume that is charged for relocation.
+    pub(crate) moving: VolumeId,
+}
+
+/// A volume of the pool: its number on each of the pool's disks.
+#[derive(Clone, Debug)]
+pub(crate) struct PoolVolumeAccounts {
+    /// The export number, which is the same on all disks.
+    pub(crate) export: ExportId,
+    pub(crate) by_disk: BTreeMap<DiskIndex, VolumeId>,
+}
+
+/// The terms of a volume of the pool on one of the pool's disks.
+pub(crate) fn volume_terms(plan: &Plan, name: &str, disk: DiskIndex) -> VolumeTerms {
+    let planned = plan.pool.as_ref().and_then(|pool| pool.volume(name));
+    let Some(volume) = planned else { return VolumeTerms::always(Contract::BEST_EFFORT) };
+    let (contract, span) = (volume.contract(disk), volume.span());
+    VolumeTerms { contract, span, declared: None, priority: volume.priority }
+}
+
+/// The terms of the pool's internal volumes on one of its disks: for metadata, and for relocation.
+///
+/// # Panics
+/// If the plan has no pool.
+pub(crate) fn internal_terms(plan: &Plan, disk: DiskIndex) -> [VolumeTerms; 2] {
+    let pool = plan.pool.as_ref().expect("the plan has a pool");
+    let contracts = [pool.metadata_contract(), pool.reorganise_contract(&plan.disks[disk.0])];
+    contracts.map(VolumeTerms::always)
+}

@@ -1,0 +1,366 @@
+//! The pool in service: its flow, its disks and its requests in progress.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{self, SyncSender};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use backend::Failure;
+use config::DiskIndex;
+use engine::VolumeId;
+use nbd::limits::STATUS_SEGMENTS_MAX;
+use nbd::{Allocation, BlockStatusReply, BlockStatusRequest, Errno, Handle, Reply, Segment};
+use units::{Extent, Lba, Op, Operation, Sectors};
+use volume::DiskId;
+use volume::pool::flow::{
+    ChangeId, ChangeOutcome, ChargeTo, CopyId, Fault, Flow, Output, Piece, PieceId, PoolRequestId,
+    Work,
+};
+use volume::pool::{Pool, PoolVolumeId};
+
+use super::accounts::{PoolDisk, PoolVolumeAccounts};
+use super::buffers::Buffers;
+use crate::disk::inbox::Inbox;
+use crate::disk::message::Message;
+use crate::disk::request::{DiskRequest, Origin};
+
+/// A piece that a disk has completed, with the bytes that it read.
+#[derive(Debug)]
+pub(crate) struct PieceDone {
+    pub(crate) piece: PieceId,
+    pub(crate) result: Result<Vec<u8>, Failure>,
+}
+
+/// The use of a piece's result.
+#[derive(Clone, Copy, Debug)]
+enum Purpose {
+    /// It belongs at this offset of a request.
+    Request(PoolRequestId, Sectors),
+    /// It is the data of a copy.
+    Load(CopyId),
+    /// Only its success matters.
+    Other,
+}
+
+/// A pool and its connections to its disks and to the server.
+#[derive(Debug)]
+pub(crate) struct PoolService {
+    inner: Mutex<Inner>,
+    /// Notified when the flow is idle.
+    idle: Condvar,
+    maintenance_stopped: Mutex<bool>,
+    /// Notified when maintenance is to stop.
+    stopping: Condvar,
+    /// The inboxes of the daemon's disks.
+    inboxes: Vec<Arc<Inbox>>,
+    handle: Handle,
+}
+
+#[derive(Debug)]
+struct Inner {
+    flow: Flow,
+    disks: BTreeMap<DiskId, PoolDisk>,
+    /// A disk that is being added and has no number in the pool yet.
+    joining: Option<PoolDisk>,
+    accounts: BTreeMap<PoolVolumeId, PoolVolumeAccounts>,
+    buffers: Buffers,
+    /// The pieces in flight.
+    pieces: BTreeMap<PieceId, Purpose>,
+    changes: BTreeMap<ChangeId, SyncSender<ChangeOutcome>>,
+    /// Replies that are not handed to the server yet.
+    replies: Vec<Reply>,
+    /// Messages that are not sent yet, by disk.
+    messages: Vec<Vec<Message>>,
+}
+
+impl PoolService {
+    pub(crate) fn new(
+        pool: Pool,
+        disks: BTreeMap<DiskId, PoolDisk>,
+        accounts: BTreeMap<PoolVolumeId, PoolVolumeAccounts>,
+        inboxes: Vec<Arc<Inbox>>,
+        handle: Handle,
+    ) -> Self {
+        let inner = Inner {
+            flow: Flow::new(pool),
+            disks,
+            joining: None,
+            accounts,
+            buffers: Buffers::default(),
+            pieces: BTreeMap::new(),
+            changes: BTreeMap::new(),
+            replies: Vec::new(),
+            messages: inboxes.iter().map(|_| Vec::new()).collect(),
+        };
+        Self {
+            inner: Mutex::new(inner),
+            idle: Condvar::new(),
+            maintenance_stopped: Mutex::default(),
+            stopping: Condvar::new(),
+            inboxes,
+            handle,
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        // A thread that panics with the lock held takes the daemon with it: its pieces are never
+        // answered.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the repair of what was found damaged.
+    pub(crate) fn begin(&self) {
+        self.advance(&mut self.inner());
+    }
+
+    /// Carries out what the flow decides.
+    fn advance(&self, inner: &mut Inner) {
+        while let Some(output) = inner.flow.poll() {
+            match output {
+                Output::Issue(piece) => inner.issue(piece),
+                Output::Answer(id, result) => inner.answer(id, result),
+                Output::Ended(change, end) => {
+                    // The receiver may have stopped waiting.
+                    let asked = inner.changes.remove(&change);
+                    let _ = asked.map(|to| to.try_send(end));
+                }
+            }
+        }
+        for (inbox, messages) in self.inboxes.iter().zip(&mut inner.messages) {
+            inbox.send(messages);
+        }
+        self.handle.reply_many(&mut inner.replies);
+        if inner.flow.is_idle() {
+            debug_assert!(inner.pieces.is_empty(), "an idle flow has no pieces in flight");
+            self.idle.notify_all();
+        }
+    }
+
+    /// Takes clients' requests to volumes of the pool; leaves the vector empty.
+    pub(crate) fn submit(&self, requests: &mut Vec<(PoolVolumeId, nbd::Request)>) {
+        if requests.is_empty() {
+            return;
+        }
+        let mut inner = self.inner();
+        for (volume, request) in requests.drain(..) {
+            let (operation, no_hole) = (request.operation, request.no_hole);
+            let id = inner.buffers.insert(request);
+            inner.flow.submit(id, volume, operation, no_hole);
+        }
+        self.advance(&mut inner);
+    }
+
+    /// Takes completed pieces; leaves the vector empty.
+    pub(crate) fn pieces_done(&self, done: &mut Vec<PieceDone>) {
+        if done.is_empty() {
+            return;
+        }
+        let mut inner = self.inner();
+        for PieceDone { piece, result } in done.drain(..) {
+            inner.collect(piece, result);
+        }
+        self.advance(&mut inner);
+    }
+
+    /// Tells a client which sectors of a volume are mapped.
+    pub(crate) fn block_status(&self, volume: PoolVolumeId, query: BlockStatusRequest) {
+        let inner = self.inner();
+        // A volume that has shrunk or gone meanwhile is reported as data: its requests fail.
+        let whole = |one: &volume::pool::Volume| Extent::new(Lba(0), one.size.sectors());
+        let there = inner.flow.pool().state().volume(volume).map(whole);
+        if !there.is_some_and(|whole| whole.contains(query.extent)) {
+            let segment = Segment { len: query.extent.len, allocation: Allocation::Data };
+            return self
+                .handle
+                .reply_block_status(BlockStatusReply { id: query.id, result: Ok(vec![segment]) });
+        }
+        let segment = |(extent, is_mapped): (Extent, bool)| Segment {
+            len: extent.len,
+            allocation: if is_mapped { Allocation::Data } else { Allocation::Hole },
+        };
+        let segments = inner.flow.allocation(volume, query.extent).map(segment);
+        let segments = segments.take(STATUS_SEGMENTS_MAX).collect();
+        drop(inner);
+        self.handle.reply_block_status(BlockStatusReply { id: query.id, result: Ok(segments) });
+    }
+
+    /// Changes the pool, and waits for the end of the change.
+    pub(crate) fn change(&self, operation: volume::pool::Operation) -> ChangeOutcome {
+        let (to, from) = mpsc::sync_channel(1);
+        let mut inner = self.inner();
+        let change = inner.flow.change(operation);
+        let previous = inner.changes.insert(change, to);
+        assert!(previous.is_none(), "a change has a number of its own");
+        self.advance(&mut inner);
+        drop(inner);
+        from.recv().expect("a change ends")
+    }
+
+    /// Reads the flow.
+    pub(crate) fn inspect<T>(&self, read: impl FnOnce(&Flow) -> T) -> T {
+        read(&self.inner().flow)
+    }
+
+    /// The daemon's disks that a volume is placed on.
+    pub(crate) fn disks_of(&self, volume: PoolVolumeId) -> Vec<DiskIndex> {
+        let inner = self.inner();
+        let found = inner.flow.pool().state().volume(volume);
+        let disks = found.map(|volume| volume.disks.clone()).unwrap_or_default();
+        disks.iter().filter_map(|disk| Some(inner.disks.get(disk)?.disk)).collect()
+    }
+
+    /// Pauses relocation, or resumes it.
+    pub(crate) fn pause_relocation(&self, paused: bool) {
+        let mut inner = self.inner();
+        inner.flow.pause_relocation(paused);
+        self.advance(&mut inner);
+    }
+
+    /// Sets the numbers of a volume on the disks.
+    pub(crate) fn set_accounts(&self, volume: PoolVolumeId, accounts: PoolVolumeAccounts) {
+        self.inner().accounts.insert(volume, accounts);
+    }
+
+    /// Removes the numbers of a volume that is removed.
+    pub(crate) fn remove_accounts(&self, volume: PoolVolumeId) -> Option<PoolVolumeAccounts> {
+        self.inner().accounts.remove(&volume)
+    }
+
+    /// The numbers of a volume on the disks.
+    pub(crate) fn accounts(&self, volume: PoolVolumeId) -> Option<PoolVolumeAccounts> {
+        self.inner().accounts.get(&volume).cloned()
+    }
+
+    /// The numbers of all volumes on the disks.
+    pub(crate) fn all_accounts(&self) -> BTreeMap<PoolVolumeId, PoolVolumeAccounts> {
+        self.inner().accounts.clone()
+    }
+
+    /// Prepares for a disk that is being added, to which the pool will give a number.
+    pub(crate) fn begin_join(&self, disk: PoolDisk) {
+        let previous = self.inner().joining.replace(disk);
+        assert!(previous.is_none(), "disks are added one at a time");
+    }
+
+    /// Ends the addition of a disk: it has this number, or it was not added.
+    pub(crate) fn end_join(&self, number: Option<DiskId>) {
+        let mut inner = self.inner();
+        let disk = inner.joining.take().expect("a disk is being added");
+        inner.disks.extend(number.map(|number| (number, disk)));
+    }
+
+    /// Forgets a disk that has left.
+    pub(crate) fn remove_disk(&self, disk: DiskId) -> Option<PoolDisk> {
+        self.inner().disks.remove(&disk)
+    }
+
+    /// The pool's disks.
+    pub(crate) fn disks(&self) -> BTreeMap<DiskId, PoolDisk> {
+        self.inner().disks.clone()
+    }
+
+    /// Stops relocation, and waits until no request and no change is in progress.
+    pub(crate) fn quiesce(&self) {
+        self.pause_relocation(true);
+        let inner = self.inner();
+        let is_busy = |inner: &mut Inner| !inner.flow.is_idle();
+        drop(self.idle.wait_while(inner, is_busy).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Waits for `interval`, or until maintenance is to stop; returns whether it is to stop.
+    pub(crate) fn wait_for_maintenance(&self, interval: Duration) -> bool {
+        let stopped = self.maintenance_stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.stopping.wait_timeout_while(stopped, interval, |stopped| !*stopped);
+        let (stopped, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        *stopped
+    }
+
+    /// Tells the maintenance thread to stop.
+    pub(crate) fn stop_maintenance(&self) {
+        *self.maintenance_stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.stopping.notify_all();
+    }
+}
+
+impl Inner {
+    /// Sends a piece to its disk.
+    fn issue(&mut self, piece: Piece) {
+        let Piece { id, disk, payer, work } = piece;
+        let disk = self.disks.get(&disk).or(self.joining.as_ref());
+        let disk = *disk.expect("a piece is for a disk of the pool, or one that is being added");
+        let nowhere = Extent::new(Lba(0), Sectors::ZERO);
+        let plain = |op, extent, fua| Operation { op, extent, fua };
+        let (mut data, mut keep, mut client) = (Vec::new(), false, false);
+        let (operation, purpose) = match work {
+            Work::Request { request, op, extent, at, fua, no_hole } => {
+                if op == Op::Write {
+                    data = self.buffers.payload(request, at, extent.len);
+                }
+                (keep, client) = (no_hole, true);
+                (plain(op, extent, fua), Purpose::Request(request, at))
+            }
+            Work::Metadata { extent, bytes } => {
+                data = bytes.to_vec();
+                (plain(Op::Write, extent, false), Purpose::Other)
+            }
+            Work::Flush => (plain(Op::Flush, nowhere, false), Purpose::Other),
+            Work::Erase { extent } => (plain(Op::Trim, extent, false), Purpose::Other),
+            Work::Load { copy, extent } => (plain(Op::Read, extent, false), Purpose::Load(copy)),
+            Work::Store { copy, extent } => {
+                data = self.buffers.remove_copy(copy);
+                (plain(Op::Write, extent, false), Purpose::Other)
+            }
+        };
+        let previous = self.pieces.insert(id, purpose);
+        assert!(previous.is_none(), "a piece is issued once");
+        let request = DiskRequest {
+            origin: Origin::Pool { piece: id, client },
+            volume: self.charged_volume(payer, disk),
+            operation,
+            data,
+            no_hole: keep,
+            received: None,
+        };
+        self.messages[disk.disk.0].push(Message::Request(request));
+    }
+
+    /// The volume that is charged on a disk.
+    fn charged_volume(&self, payer: ChargeTo, disk: PoolDisk) -> VolumeId {
+        match payer {
+            ChargeTo::Metadata => disk.metadata,
+            ChargeTo::Relocation => disk.moving,
+            ChargeTo::Volume(volume) => {
+                let accounts = self.accounts.get(&volume);
+                let account = accounts.and_then(|accounts| accounts.by_disk.get(&disk.disk));
+                account.copied().unwrap_or(disk.metadata)
+            }
+        }
+    }
+
+    /// Takes a completed piece.
+    fn collect(&mut self, piece: PieceId, result: Result<Vec<u8>, Failure>) {
+        let end = match &result {
+            Ok(_) => Ok(()),
+            Err(Failure::Io | Failure::Offline) => Err(Fault::Disk),
+            Err(Failure::NoSpace) => Err(Fault::NoSpace),
+        };
+        match (self.pieces.remove(&piece).expect("a piece completes once"), result) {
+            (Purpose::Request(request, at), result) => self.buffers.collect(request, at, result),
+            (Purpose::Load(copy), Ok(data)) => self.buffers.insert_copy(copy, data),
+            (Purpose::Load(_) | Purpose::Other, _) => {}
+        }
+        self.flow.done(piece, end);
+    }
+
+    /// Answers a request.
+    fn answer(&mut self, id: PoolRequestId, result: Result<(), Fault>) {
+        let refused = result.err().map(|fault| match fault {
+            Fault::Disk => Errno::Io,
+            Fault::NoSpace => Errno::NoSpc,
+            Fault::ReadOnly => Errno::Perm,
+            Fault::Invalid => Errno::Inval,
+        });
+        let request = self.buffers.remove(id);
+        self.replies.push(Reply { id: request.id, result: request.result(refused) });
+    }
+}

@@ -1,0 +1,145 @@
+//! The table of exports.
+//!
+//! Routes change while clients are served: the server's threads read the table once a request, and
+//! an operator's change replaces one whole route.
+//!
+//! Invariants: a name and its route are added and removed together; an export number is used once.
+
+use std::collections::BTreeMap;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use nbd::{ClientName, Export, ExportId, Exports};
+use units::Bytes;
+
+use super::placement::Placement;
+
+/// A volume as clients reach it.
+#[derive(Clone, Debug)]
+pub(crate) struct Route {
+    pub(crate) name: String,
+    pub(crate) size: Bytes,
+    pub(crate) placement: Placement,
+    pub(crate) device: DeviceInfo,
+    /// The clients that may open it; `None`: all.
+    pub(crate) clients: Option<Vec<ClientName>>,
+}
+
+/// The clients that a volume's config names.
+pub(crate) fn clients(named: Option<&Vec<String>>) -> Option<Vec<ClientName>> {
+    let names = named?.iter();
+    Some(names.map(|name| name.parse().expect("the config checked it")).collect())
+}
+
+/// What clients are told of the disk that a volume lies on.
+#[derive(Clone, Debug)]
+pub(crate) struct DeviceInfo {
+    /// A description in words.
+    pub(crate) description: String,
+    /// Whether sectors that lie close together are read faster.
+    pub(crate) rotational: bool,
+    /// Whether zeroing is faster than writing: it changes a map, and moves no data.
+    pub(crate) fast_zero: bool,
+}
+
+impl DeviceInfo {
+    pub(crate) fn of(disk: &config::Disk) -> Self {
+        let rotational = disk.drive.model.rotational();
+        let (description, fast_zero) = match &disk.backing {
+            config::Backing::Real(real) => {
+                (format!("on disk {}, {}", disk.name, real.path.display()), real.fast_zero)
+            }
+            _ => (format!("on disk {}, a {}", disk.name, disk.drive.name), !rotational),
+        };
+        Self { description, rotational, fast_zero }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    routes: BTreeMap<ExportId, Route>,
+    names: BTreeMap<String, ExportId>,
+    /// The next export number. None is used twice: a late request for a removed volume must not
+    /// reach a new one.
+    next: u32,
+}
+
+/// The daemon's volumes, as exports.
+#[derive(Debug, Default)]
+pub(crate) struct Routes(RwLock<Table>);
+
+impl Routes {
+    fn read(&self) -> RwLockReadGuard<'_, Table> {
+        // No code panics while it holds the lock; after a panic the table would still be whole.
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Table> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new export number.
+    pub(crate) fn next_export(&self) -> ExportId {
+        let mut table = self.write();
+        let export = ExportId(table.next);
+        table.next = table.next.checked_add(1).expect("fewer than 2^32 volumes in a run");
+        export
+    }
+
+    /// Lets clients open a volume, or replaces its route.
+    pub(crate) fn publish(&self, export: ExportId, route: Route) {
+        let mut table = self.write();
+        let named = table.names.insert(route.name.clone(), export);
+        assert!(named.is_none_or(|named| named == export), "a name belongs to one volume");
+        table.routes.insert(export, route);
+        debug_assert_eq!(table.names.len(), table.routes.len(), "names and routes agree");
+    }
+
+    /// The volume of this name.
+    pub(crate) fn find(&self, name: &str) -> Option<(ExportId, Route)> {
+        let table = self.read();
+        let export = *table.names.get(name)?;
+        Some((export, table.routes[&export].clone()))
+    }
+
+    /// A volume's name, if it is there.
+    pub(crate) fn name(&self, export: ExportId) -> Option<String> {
+        self.read().routes.get(&export).map(|route| route.name.clone())
+    }
+
+    /// All volumes, in the order in which they were made.
+    pub(crate) fn all(&self) -> BTreeMap<ExportId, Route> {
+        self.read().routes.clone()
+    }
+
+    /// Applies `to` to the route of an export, if there is one.
+    pub(super) fn with<T>(&self, export: ExportId, to: impl FnOnce(&Route) -> T) -> Option<T> {
+        self.read().routes.get(&export).map(to)
+    }
+}
+
+fn export(id: ExportId, route: &Route) -> Export {
+    let DeviceInfo { description, rotational, fast_zero } = route.device.clone();
+    let (read_only, clients) = (route.placement.is_read_only(), route.clients.clone());
+    let export = Export::new(id, route.name.clone(), route.size);
+    Export { read_only, description, rotational, fast_zero, clients, ..export }
+}
+
+impl Exports for Routes {
+    fn list(&self) -> Vec<Export> {
+        self.read().routes.iter().map(|(id, route)| export(*id, route)).collect()
+    }
+
+    fn open(&self, name: &str) -> Option<Export> {
+        let table = self.read();
+        let id = *table.names.get(name)?;
+        Some(export(id, &table.routes[&id]))
+    }
+
+    fn withdraw(&self, export: ExportId) {
+        let mut table = self.write();
+        if let Some(route) = table.routes.remove(&export) {
+            let named = table.names.remove(&route.name);
+            assert_eq!(named, Some(export), "a name and its route are removed together");
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Starting the daemon.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::{io, thread};
+
+use backend::{Disk, HealthMonitor};
+use config::{DiskIndex, Document, Plan};
+use host::Clock;
+use nbd::{Address, Server};
+use units::Instant;
+
+use super::error::StartError;
+use super::pool::{self, OpenedDisk};
+use super::server::{listen, thread_count};
+use crate::changes::maintenance;
+use crate::changes::operator::Operator;
+use crate::disk::handle::{DiskHandle, SharedDisk};
+use crate::disk::inbox::Inbox;
+use crate::disk::message::StatsDetail;
+use crate::disk::open::{self, NewFiles};
+use crate::disk::scheduler::DiskScheduler;
+use crate::disk::terms::VolumeTerms;
+use crate::disk::thread::{DiskThread, DiskThreadDeps};
+use crate::observe::observer::Observer;
+use crate::observe::recorder::Recorder;
+use crate::observe::status::{DiskSnapshot, Status};
+use crate::observe::subscribers::Subscribers;
+use crate::pool::service::PoolService;
+use crate::routing::placement::{ExtentPlacement, Placement};
+use crate::routing::router::Router;
+use crate::routing::routes::{DeviceInfo, Route, Routes, clients};
+use crate::state::DaemonState;
+
+const _: () = assert!(config::limits::MEMORY_SIZE_MAX.0 <= backend::RAM_BYTES_MAX.0);
+
+/// A running daemon.
+#[derive(Debug)]
+pub struct Daemon {
+    pub(crate) state: Arc<DaemonState>,
+    addresses: Vec<Address>,
+    pub(crate) server: JoinHandle<io::Result<()>>,
+    pub(crate) disks: Vec<JoinHandle<DiskSnapshot>>,
+    pub(crate) recorder: Option<Recorder>,
+}
+
+/// Wraps the backend of the disk of this name in another layer.
+pub type Layer<'a> = &'a dyn Fn(&str, Box<dyn Disk>) -> Box<dyn Disk>;
+
+impl Daemon {
+    /// Serves `plan` on these addresses.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left running then.
+    pub fn start(plan: &Plan, addresses: &[Address]) -> Result<Self, StartError> {
+        Self::start_with(plan, addresses, || Ok(())).map(|(daemon, ())| daemon)
+    }
+
+    /// Serves `plan` with a layer around each disk, such as faults in tests.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left running then.
+    pub fn start_behind(
+        plan: &Plan,
+        addresses: &[Address],
+        layer: Layer<'_>,
+    ) -> Result<Self, StartError> {
+        Self::start_all(plan, addresses, layer, || Ok(())).map(|(daemon, ())| daemon)
+    }
+
+    /// Serves `plan`, and does `also` when everything before that can fail has succeeded. If `also`
+    /// fails, nothing is left running either.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left running then.
+    pub fn start_with<T>(
+        plan: &Plan,
+        addresses: &[Address],
+        also: impl FnOnce() -> io::Result<T>,
+    ) -> Result<(Self, T), StartError> {
+        Self::start_all(plan, addresses, &|_, disk| disk, also)
+    }
+
+    fn start_all<T>(
+        plan: &Plan,
+        addresses: &[Address],
+        layer: Layer<'_>,
+        also: impl FnOnce() -> io::Result<T>,
+    ) -> Result<(Self, T), StartError> {
+        let clock = Clock::start();
+        let server = listen(plan, addresses, thread_count())?;
+        let recorder = start_recorder(plan)?;
+        let mut new = NewFiles::default();
+        let mut disks = open_disks(plan, recorder.as_ref(), &mut new, clock.now())?;
+        let found = pool::find_pool(plan, &mut disks)?;
+        let routes = Arc::new(attach_volumes(plan, &mut disks, clock.now()));
+        let addresses = server.addresses().map_err(StartError::Listen)?;
+        let handle = server.handle();
+        let inboxes = disks.iter().map(|opened| inbox(opened).map(Arc::new));
+        let inboxes: Vec<_> = inboxes.collect::<io::Result<_>>().map_err(StartError::Thread)?;
+        let pool = found.map(|found| {
+            let places = (&found.pool, &found.disks);
+            let (members, accounts) = pool::attach(plan, places, &mut disks, &routes, clock.now());
+            let (inboxes, handle) = (inboxes.clone(), handle.clone());
+            Arc::new(PoolService::new(found.pool, members, accounts, inboxes, handle))
+        });
+        let subscribers = Arc::new(Subscribers::new(plan.log.slow));
+        let names = plan.disks.iter().map(|disk| disk.name.clone()).collect();
+        let maintenance = Mutex::default();
+        let state = DaemonState {
+            clock,
+            subscribers,
+            handle,
+            routes,
+            inboxes,
+            disks: names,
+            pool,
+            maintenance,
+        };
+        let threads = disk_threads(&state, disks, layer).map_err(StartError::Thread)?;
+        let also = also().map_err(StartError::Listen)?;
+        let started = spawn_all(&state, threads, server);
+        let (disks, server) = started.inspect_err(|_| state.stop_disks())?;
+        let daemon = Self { state: Arc::new(state), addresses, server, disks, recorder };
+        if let Err(error) = daemon.state.open_pool(plan) {
+            // Requests that were served meanwhile are answered.
+            drop(daemon.stop());
+            return Err(error);
+        }
+        new.keep();
+        Ok((daemon, also))
+    }
+
+    /// The addresses that it listens on.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// The daemon's time.
+    pub fn now(&self) -> Instant {
+        self.state.now()
+    }
+
+    /// The statistics.
+    ///
+    /// # Panics
+    /// If a disk's thread has panicked.
+    pub fn status(&self) -> Status {
+        self.state.status(StatsDetail::All)
+    }
+
+    /// An operator of this daemon, which serves `document`. It is used before [`Daemon::stop`].
+    pub fn operator(&self, document: Document) -> Operator {
+        let operator = Operator::new(Arc::clone(&self.state), document);
+        if self.state.pool.is_some() {
+            let lock = self.state.maintenance.lock();
+            let mut thread = lock.unwrap_or_else(PoisonError::into_inner);
+            let spawned = maintenance::spawn(operator.clone());
+            let spawned =
+                spawned.inspect_err(|error| eprintln!("pool: no maintenance thread: {error}"));
+            *thread = spawned.ok();
+        }
+        operator
+    }
+}
+
+fn start_recorder(plan: &Plan) -> Result<Option<Recorder>, StartError> {
+    let recorder = plan.log.record.as_ref().map(|record| {
+        let directory = record.directory.clone();
+        Recorder::start(record).map_err(|error| StartError::Record { directory, error })
+    });
+    recorder.transpose()
+}
+
+/// Opens the backends, and creates the engines.
+fn open_disks(
+    plan: &Plan,
+    recorder: Option<&Recorder>,
+    new: &mut NewFiles,
+    now: Instant,
+) -> Result<Vec<OpenedDisk>, StartError> {
+    let mut disks = Vec::with_capacity(plan.disks.len());
+    for (index, disk) in plan.disks.iter().enumerate() {
+        let opened = open::open(plan, disk, new)?;
+        let engine = match recorder {
+            Some(recorder) => recorder.engine(plan, DiskIndex(index), disk, now),
+            None => disk.engine_on_host(now).into(),
+        };
+        let has_jit = disk.execution.preemptible().is_some_and(|how| how.jit.is_some());
+        if has_jit && disk.depth > 1 {
+            eprintln!(
+                "disk {}: just-in-time seeks and seek splitting are off: with a depth above 1 the \
+                 order is the drive's",
+                disk.name
+            );
+        }
+        disks.push(OpenedDisk { scheduler: DiskScheduler::new(engine), disk: opened });
+    }
+    Ok(disks)
+}
+
+fn inbox(opened: &OpenedDisk) -> io::Result<Inbox> {
+    if opened.disk.completion_fd().is_some() { Inbox::with_wake_fd() } else { Ok(Inbox::default()) }
+}
+
+/// Attaches the volumes of single disks, and publishes them.
+fn attach_volumes(plan: &Plan, disks: &mut [OpenedDisk], now: Instant) -> Routes {
+    let routes = Routes::default();
+    for volume in &plan.volumes {
+        let (disk, export) = (volume.disk, routes.next_export());
+        let id = disks[disk.0].scheduler.attach(export, VolumeTerms::of(volume), now);
+        let placement = ExtentPlacement { disk, volume: id, extent: volume.place };
+        let route = Route {
+            name: volume.name.clone(),
+            size: volume.size,
+            placement: Placement::Extent(placement),
+            device: DeviceInfo::of(&plan.disks[disk.0]),
+            clients: clients(volume.clients.as_ref()),
+        };
+        routes.publish(export, route);
+    }
+    routes
+}
+
+fn disk_threads(
+    state: &DaemonState,
+    disks: Vec<OpenedDisk>,
+    layer: Layer<'_>,
+) -> io::Result<Vec<SharedDisk>> {
+    let disks = disks.into_iter().zip(&state.disks).zip(&state.inboxes).enumerate();
+    let threads = disks.map(|(index, ((opened, name), inbox))| {
+        let observer = Observer::new(DiskIndex(index), state.subscribers.clone());
+        let disk = HealthMonitor::new(layer(name, opened.disk));
+        let (inbox, handle, pool) = (inbox.clone(), state.handle.clone(), state.pool.clone());
+        let deps = DiskThreadDeps { inbox, handle, pool, observer };
+        let thread = DiskThread::new(name.clone(), state.clock, opened.scheduler, disk, deps);
+        thread.map(|thread| Arc::new(Mutex::new(thread)))
+    });
+    threads.collect()
+}
+
+/// The disks' threads and the server's first one.
+type Threads = (Vec<JoinHandle<DiskSnapshot>>, JoinHandle<io::Result<()>>);
+
+fn spawn_all(
+    state: &DaemonState,
+    threads: Vec<SharedDisk>,
+    server: Server,
+) -> Result<Threads, StartError> {
+    let clock = state.clock;
+    let router = |_| {
+        let disks = threads.iter().zip(&state.inboxes);
+        let disks = disks.map(|(disk, inbox)| DiskHandle::new(disk, inbox));
+        Router::new(state.routes.clone(), disks.collect(), state.pool.clone(), clock)
+    };
+    let mut routers: Vec<_> = (0..thread_count()).map(router).collect();
+    let exports = state.routes.clone();
+    let serve = move || server.run_on_threads(&*exports, &mut routers, &|| clock.now());
+    let disks = threads.into_iter().zip(&state.disks);
+    let disks = disks.map(|(thread, name)| spawn(name, move || DiskThread::run(&thread)));
+    Ok((disks.collect::<Result<_, _>>()?, spawn("nbd", serve)?))
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, StartError> {
+    // Linux keeps 15 bytes of a thread's name; a config may use more, of any script.
+    let name: String = name.chars().filter(char::is_ascii_graphic).take(15).collect();
+    thread::Builder::new().name(name).spawn(work).map_err(StartError::Thread)
+}

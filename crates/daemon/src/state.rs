@@ -1,0 +1,130 @@
+//! The state of a running daemon, shared by its threads: the disks, the pool, the routes and the
+//! server.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+
+use config::DiskIndex;
+use host::Clock;
+use nbd::ExportId;
+use units::Instant;
+
+use crate::changes::error::ChangeError;
+use crate::disk::inbox::Inbox;
+use crate::disk::message::{Message, StatsDetail};
+use crate::observe::status::{DiskSnapshot, DiskStatus, Status, VolumeSnapshot, VolumeStatus};
+use crate::observe::subscribers::Subscribers;
+use crate::pool::service::PoolService;
+use crate::routing::routes::Routes;
+
+#[derive(Debug)]
+pub(crate) struct DaemonState {
+    pub(crate) clock: Clock,
+    pub(crate) subscribers: Arc<Subscribers>,
+    /// The server.
+    pub(crate) handle: nbd::Handle,
+    pub(crate) routes: Arc<Routes>,
+    /// The inboxes of the disks' threads, in the config's order.
+    pub(crate) inboxes: Vec<Arc<Inbox>>,
+    /// The disks' names, in the config's order.
+    pub(crate) disks: Vec<String>,
+    pub(crate) pool: Option<Arc<PoolService>>,
+    /// The thread that completes relocations, once there is an operator.
+    pub(crate) maintenance: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl DaemonState {
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    pub(crate) fn inbox(&self, disk: DiskIndex) -> &Inbox {
+        &self.inboxes[disk.0]
+    }
+
+    pub(crate) fn disk_name(&self, disk: DiskIndex) -> &str {
+        &self.disks[disk.0]
+    }
+
+    /// The disk of this name.
+    pub(crate) fn disk(&self, name: &str) -> Option<DiskIndex> {
+        self.disks.iter().position(|disk| disk == name).map(DiskIndex)
+    }
+
+    /// The pool.
+    ///
+    /// # Errors
+    /// The config has none.
+    pub(crate) fn pool(&self) -> Result<&Arc<PoolService>, ChangeError> {
+        self.pool.as_ref().ok_or(ChangeError::NoPool)
+    }
+
+    /// Collects the statistics of every disk's thread.
+    pub(crate) fn status(&self, detail: StatsDetail) -> Status {
+        let query = |inbox: &Arc<Inbox>| {
+            let (to, from) = mpsc::sync_channel(1);
+            inbox.send(&mut vec![Message::Query(detail, to)]);
+            from
+        };
+        let queried: Vec<_> = self.inboxes.iter().map(query).collect();
+        let disks = queried.into_iter().map(|from| from.recv().expect("a disk's thread answers"));
+        self.assemble(disks.collect())
+    }
+
+    /// Tells every disk's thread that no further requests are read.
+    pub(crate) fn cancel_streams(&self) {
+        self.send_all(|| Message::CancelStreams);
+    }
+
+    /// Tells every disk's thread that the server's threads have stopped.
+    pub(crate) fn server_stopped(&self) {
+        self.send_all(|| Message::TakeOverCompletions);
+    }
+
+    /// Tells every disk's thread to end when it has answered its requests.
+    pub(crate) fn stop_disks(&self) {
+        self.send_all(|| Message::Stop);
+    }
+
+    fn send_all(&self, message: impl Fn() -> Message) {
+        for inbox in &self.inboxes {
+            inbox.send(&mut vec![message()]);
+        }
+    }
+
+    /// Combines the disks' statistics. A volume that is created or removed meanwhile is in some of
+    /// them only: the result has the volumes that both the routes and a disk know.
+    pub(crate) fn assemble(&self, snapshots: Vec<DiskSnapshot>) -> Status {
+        assert_eq!(snapshots.len(), self.disks.len(), "every disk's thread answers");
+        let routes = self.routes.all();
+        let (mut disks, mut by_export) = (Vec::new(), BTreeMap::new());
+        for (index, (snapshot, name)) in snapshots.into_iter().zip(&self.disks).enumerate() {
+            let (disk, volumes) = DiskStatus::new(name.clone(), snapshot);
+            disks.push(disk);
+            for (export, volume) in volumes {
+                let volumes = by_export.entry(export).or_insert_with(Vec::new);
+                volumes.push((DiskIndex(index), volume));
+            }
+        }
+        let volumes = routes.into_iter().filter_map(|(export, route)| {
+            let on_disks: Vec<(DiskIndex, VolumeSnapshot)> = by_export.remove(&export)?;
+            let mut disks = route.placement.disks();
+            if disks.is_empty() {
+                disks.push(on_disks.first()?.0);
+            }
+            // The contract is reported of a disk that the volume lies on.
+            let (own, others): (Vec<_>, Vec<_>) =
+                on_disks.into_iter().partition(|(disk, _)| disks.contains(disk));
+            let snapshots = own.into_iter().chain(others).map(|(_, snapshot)| snapshot);
+            let sum = snapshots.reduce(|one, other| one.combined(&other))?;
+            Some(VolumeStatus::new((export, route.name, route.size), disks, sum))
+        });
+        Status { disks, volumes: volumes.collect() }
+    }
+
+    /// The number of connections of each export; empty when the server has stopped.
+    pub(crate) fn connections(&self) -> BTreeMap<ExportId, usize> {
+        self.handle.connections().unwrap_or_default()
+    }
+}
