@@ -149,7 +149,7 @@ pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<ExitStatus> 
 /// How far off the estimates on the disk of this number were.
 fn error(status: &Status, disk: usize) -> Option<stats::ErrorMs> {
     let mut all = Latency::default();
-    for volume in status.volumes.iter().filter(|volume| volume.disks == [disk]) {
+    for volume in status.volumes.iter().filter(|volume| volume.disks == [config::DiskIndex(disk)]) {
         all.add(&volume.error);
     }
     all.error()
@@ -174,7 +174,7 @@ fn tell((from, to): (&Status, &Status), json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     let disks = (0..).zip(to.disks.iter().zip(&elapsed)).map(|(index, (disk, elapsed))| {
-        let on_it = to.volumes.iter().zip(&volumes).filter(|(volume, _)| volume.disks == [index]);
+        let on_it = to.volumes.iter().zip(&volumes).filter(|(volume, _)| volume.disks == [config::DiskIndex(index)]);
         DiskReport {
             name: disk.name.clone(),
             busy_share: disk.busy.as_secs_f64() / elapsed.as_secs_f64(),
