@@ -23,8 +23,9 @@ fn what_cannot_be_asked_for_is_refused_with_what_can() {
         assert_eq!(answer.status, status, "{query}: {answer:?}");
         assert!(answer.body.to_string().contains(words), "{query}: {answer:?}");
     }
-    let all: Vec<_> =
-        (0..SUBSCRIBERS_MAX).filter_map(|_| served.operator.subscribe(daemon::Filter::ALL)).collect();
+    let all: Vec<_> = (0..SUBSCRIBERS_MAX)
+        .filter_map(|_| served.operator.subscribe(daemon::Filter::ALL))
+        .collect();
     assert_eq!(all.len(), SUBSCRIBERS_MAX);
     let answer = served.client.ask(Method::GET, "/v1/trace", Bytes::new()).expect("an answer");
     assert_eq!(answer.status, 409, "{answer:?}");

@@ -174,7 +174,11 @@ fn tell((from, to): (&Status, &Status), json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     let disks = (0..).zip(to.disks.iter().zip(&elapsed)).map(|(index, (disk, elapsed))| {
-        let on_it = to.volumes.iter().zip(&volumes).filter(|(volume, _)| volume.disks == [config::DiskIndex(index)]);
+        let on_it = to
+            .volumes
+            .iter()
+            .zip(&volumes)
+            .filter(|(volume, _)| volume.disks == [config::DiskIndex(index)]);
         DiskReport {
             name: disk.name.clone(),
             busy_share: disk.busy.as_secs_f64() / elapsed.as_secs_f64(),

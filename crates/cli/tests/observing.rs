@@ -224,7 +224,8 @@ fn the_slow_log_says_where_the_time_of_each_request_went_and_metrics_count_them(
     for request in &requests {
         adds_up(request);
     }
-    let limited = |request: &&&Value| request["volume"] == "c" && request["throttled_by"] == "limit";
+    let limited =
+        |request: &&&Value| request["volume"] == "c" && request["throttled_by"] == "limit";
     assert!(requests.iter().filter(limited).count() > 0, "{requests:?}");
 }
 

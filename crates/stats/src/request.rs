@@ -105,7 +105,8 @@ impl RequestReport {
             if part == 0 {
                 continue;
             }
-            write!(line, "{between} {name} {}", ms(part)).expect("writing to a string does not fail");
+            write!(line, "{between} {name} {}", ms(part))
+                .expect("writing to a string does not fail");
             between = ",";
             if name == "queued_behind" && !self.served.is_empty() {
                 let served = self.served.iter().map(|one| format!("{} {}", one.volume, ms(one.ns)));
