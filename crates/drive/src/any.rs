@@ -1,4 +1,5 @@
-//! A drive of either kind, for those who need not know which: a mechanical one or a flash one; or one that nobody knows.
+//! A drive of either kind, for those who need not know which: a mechanical one or a flash one; or
+//! one that nobody knows.
 
 use std::sync::Arc;
 
@@ -131,7 +132,8 @@ impl AnyDevice {
         }
     }
 
-    /// The same drive, what varies in it varied from this seed on rather than from zero: the arm's movements.
+    /// The same drive, what varies in it varied from this seed on rather than from zero: the arm's
+    /// movements.
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Self {
         match self {
@@ -159,7 +161,8 @@ impl AnyDevice {
         }
     }
 
-    /// When to ask [`AnyDevice::complete`] again: nothing is done before. None if there is no command.
+    /// When to ask [`AnyDevice::complete`] again: nothing is done before. None if there is no
+    /// command.
     pub fn next_completion(&self) -> Option<Instant> {
         match self {
             Self::Mechanical(device) => device.next_completion(),

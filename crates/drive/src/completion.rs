@@ -20,7 +20,8 @@ pub struct Done {
 /// What the time between submission and completion went into; the parts add up to it exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// Waiting for other commands, for a background operation under way, or for room in the write buffer.
+    /// Waiting for other commands, for a background operation under way, or for room in the write
+    /// buffer.
     pub queue: Duration,
     /// The electronics, as far as they do not work beside the command before.
     pub overhead: Duration,

@@ -1,9 +1,10 @@
 //! The drive at work: its queue, its memory, its mechanism.
 //!
-//! Time comes in with every call. What the drive does by itself (reading ahead, writing its buffer to the disk)
-//! is worked out when the next event needs it, always at the instants at which it would have happened, so how
-//! often somebody asks changes nothing. Which command goes next is the queue's choice, made when the one before
-//! is done: the time of the one in service is settled when it starts, and a later one cannot change it.
+//! Time comes in with every call. What the drive does by itself (reading ahead, writing its buffer
+//! to the disk) is worked out when the next event needs it, always at the instants at which it
+//! would have happened, so how often somebody asks changes nothing. Which command goes next is the
+//! queue's choice, made when the one before is done: the time of the one in service is settled when
+//! it starts, and a later one cannot change it.
 //!
 //! ```text
 //! submit ──▶ queue ────▶ serving ──▶ Done
@@ -12,10 +13,12 @@
 //! between commands: the last read goes on into its segment; waiting writes go to the disk
 //! ```
 //!
-//! Invariants: completions do not go back in time, and the parts of each add up to its response time. A
-//! command's overhead runs beside the media's work for the command before it, but not beside its overhead.
+//! Invariants: completions do not go back in time, and the parts of each add up to its response
+//! time. A command's overhead runs beside the media's work for the command before it, but not
+//! beside its overhead.
 //!
-//! A forced read comes off the media; what of it waits in the write buffer is not written out for it first.
+//! A forced read comes off the media; what of it waits in the write buffer is not written out for
+//! it first.
 
 use std::sync::Arc;
 
@@ -51,7 +54,8 @@ pub struct Device {
     after_write: bool,
     /// Where the last command ended, if it was a write.
     written: Option<Lba>,
-    /// Whether a read waited when the command in service was begun: it goes before further destaging.
+    /// Whether a read waited when the command in service was begun: it goes before further
+    /// destaging.
     read_waits: bool,
     /// When there is the next choice, while the arm is kept for a stream though commands wait.
     choice_at: Option<Instant>,
@@ -120,12 +124,12 @@ impl Device {
         self.submit_tagged(now, tag, operation, Order::Simple);
     }
 
-    /// Takes in a command that stands to the others as `order` says. A flush that is [`Order::Simple`] is
-    /// taken as [`Order::Ordered`].
+    /// Takes in a command that stands to the others as `order` says. A flush that is
+    /// [`Order::Simple`] is taken as [`Order::Ordered`].
     ///
     /// # Panics
-    /// If the queue is full, the extent is not on the disk, a command other than a flush has no sectors, or
-    /// time runs backwards: all of these were to be refused at the edge.
+    /// If the queue is full, the extent is not on the disk, a command other than a flush has no
+    /// sectors, or time runs backwards: all of these were to be refused at the edge.
     pub fn submit_tagged(&mut self, now: Instant, tag: Tag, operation: Operation, order: Order) {
         self.tick(now);
         assert!(self.can_accept(), "the drive's queue has room");
@@ -140,8 +144,8 @@ impl Device {
         }
     }
 
-    /// When to ask [`Device::complete`] again: when the command in service will be done, or when the drive
-    /// chooses what to serve. None if there is no command.
+    /// When to ask [`Device::complete`] again: when the command in service will be done, or when
+    /// the drive chooses what to serve. None if there is no command.
     pub fn next_completion(&self) -> Option<Instant> {
         self.serving.map(|done| done.at).or(self.choice_at)
     }
@@ -157,8 +161,8 @@ impl Device {
         Some(done)
     }
 
-    /// Lets the drive's own work go on until `now`, so that [`Device::dirty`] and [`Device::is_quiescent`]
-    /// speak of that instant. Nothing else needs it.
+    /// Lets the drive's own work go on until `now`, so that [`Device::dirty`] and
+    /// [`Device::is_quiescent`] speak of that instant. Nothing else needs it.
     ///
     /// # Panics
     /// If time runs backwards.
@@ -195,7 +199,8 @@ impl Device {
         self.choose_from(at, self.queue.known(at).max(1));
     }
 
-    /// Chooses at `at` among the first `known` of the waiting; or later, if that is what the queue chooses.
+    /// Chooses at `at` among the first `known` of the waiting; or later, if that is what the queue
+    /// chooses.
     fn choose_from(&mut self, mut at: Instant, mut known: usize) {
         self.choice_at = None;
         loop {
@@ -249,7 +254,8 @@ impl Device {
             Op::Flush => self.flush(command, start),
             Op::Seek => self.seek(command, start),
             Op::Trim => {
-                // Where a mapping is all that changes, nothing moves; what was read ahead reads as before.
+                // Where a mapping is all that changes, nothing moves; what was read ahead reads as
+                // before.
                 let overhead = self.model.overheads(self.after_write).control;
                 let in_progress = self.begin(command, extent, start, overhead);
                 (in_progress.ready, in_progress.parts)
@@ -257,8 +263,8 @@ impl Device {
         }
     }
 
-    /// The electronics' part of a command. It runs beside the media's work for the commands before it, but
-    /// not beside their overhead.
+    /// The electronics' part of a command. It runs beside the media's work for the commands before
+    /// it, but not beside their overhead.
     fn begin(
         &mut self,
         command: &Command,
@@ -333,7 +339,8 @@ impl Device {
     ) -> (Instant, Parts) {
         let InProgressCommand { extent, ready, .. } = *in_progress;
         let Firmware { bus, zero_latency_read: zero_latency, .. } = *self.model.firmware();
-        // The last read goes on until this one needs the arm, or, where hits are strict, until it is seen.
+        // The last read goes on until this one needs the arm, or, where hits are strict, until it
+        // is seen.
         let stop = if self.model.firmware().strict_hits { seen } else { arm };
         self.reads.advance(&self.model, &mut self.mechanism, stop);
         let missing = Extent::new(from, Sectors(extent.end().0 - from.0));
@@ -342,8 +349,8 @@ impl Device {
         let order = Transfer { at: arm, mark, zero_latency, ..Transfer::default() };
         let access = self.mechanism.access(&self.model, missing, &order);
         self.reads.fill(&self.model, extent, head, access.passed);
-        // The bus is given up while the arm moves, and asked for again when enough of the data is there, which is
-        // made ready meanwhile. What was in the buffer the bus carries at once.
+        // The bus is given up while the arm moves, and asked for again when enough of the data is
+        // there, which is made ready meanwhile. What was in the buffer the bus carries at once.
         let one = self.model.bus(Sectors(1));
         let on = if head.is_some() {
             ready + bus.prepare
@@ -449,7 +456,8 @@ impl Device {
         in_progress.accessed(&access, access.end.max(carried) + reselect + bus.write_done)
     }
 
-    /// Moves the arm, and lets it stay there. What was being read ahead is given up, as for any other movement.
+    /// Moves the arm, and lets it stay there. What was being read ahead is given up, as for any
+    /// other movement.
     fn seek(&mut self, command: &Command, start: Instant) -> (Instant, Parts) {
         let extent = command.operation.extent;
         let overhead = self.model.overheads(self.after_write).control;
@@ -521,7 +529,8 @@ impl Device {
         self.reads.advance(&self.model, &mut self.mechanism, until);
     }
 
-    /// Writes the next run, or the head of it, to the disk from `at` on, or from when the mechanism is free.
+    /// Writes the next run, or the head of it, to the disk from `at` on, or from when the mechanism
+    /// is free.
     fn destage(&mut self, at: Instant) -> Option<Access> {
         if !self.writes.is_waiting() {
             return None;

@@ -73,7 +73,8 @@ fn a_read_that_begins_anywhere_takes_one_turn_at_most() {
             spec.read_buffer.segments = 0;
             spec.firmware.zero_latency_read = zero_latency;
         });
-        // The heads are ready in the middle of the track, 300 us after the overhead has in_progress.
+        // The heads are ready in the middle of the track, 300 us after the overhead has
+        // in_progress.
         let done = run(&mut device, at(5_000), read(0, 200));
         done.parts.rotation + done.parts.transfer
     };

@@ -81,7 +81,8 @@ fn bare(spec: &mut Spec) {
 #[test]
 fn a_read_off_the_media_takes_overhead_seek_rotation_transfer_and_the_last_sectors_bus_time() {
     let mut device = device(|_| {});
-    // Cylinder 10, surface 0: skewed by 10 × (3 × 30 + 40) = 1300 sectors, which is 100 on the track.
+    // Cylinder 10, surface 0: skewed by 10 × (3 × 30 + 40) = 1300 sectors, which is 100 on the
+    // track.
     let done = run(&mut device, at(0), read(8_000, 8));
     let seek = us(1_900);
     // Overhead and seek end at 2.2 ms; sector 100 is at 5 ms.
@@ -129,7 +130,8 @@ fn a_write_settles_after_every_movement_and_after_no_other() {
 #[test]
 fn a_long_read_takes_its_sectors_and_the_skews_exactly() {
     let mut device = device(bare);
-    // Two cylinders: 8 tracks of 10 ms, 6 track skews of 30 and one cylinder skew of 40 sectors of 50 µs.
+    // Two cylinders: 8 tracks of 10 ms, 6 track skews of 30 and one cylinder skew of 40 sectors of
+    // 50 µs.
     let done = run(&mut device, at(0), read(0, 1_600));
     assert_eq!(done.parts.rotation, Duration::ZERO);
     // What 200 does not divide of 2^32 is lost once a track: under 1 ns.
@@ -187,7 +189,8 @@ fn random_reads_take_overhead_mean_seek_half_a_turn_and_transfer() {
     }
     let seek = device.model().seek_mean();
     let expected = us(300) + seek + us(5_000) + us(8 * 50 + 5);
-    // Eight sectors cross a cylinder's end in 4 % of places at 2 ms; the buffer holds 3 % of the disk.
+    // Eight sectors cross a cylinder's end in 4 % of places at 2 ms; the buffer holds 3 % of the
+    // disk.
     let mean = sum / count;
     let off = mean.as_nanos().abs_diff(expected.as_nanos());
     assert!(off * 100 <= expected.as_nanos() * 4, "{mean} for {expected}");
@@ -228,7 +231,8 @@ fn sequential(device: &mut Device, think: Duration, write: bool) -> u64 {
     total * 1_000_000_000 / now.as_nanos()
 }
 
-/// What the outer zone yields with its skews: 800 sectors in 4 turns, 3 track skews and a cylinder skew.
+/// What the outer zone yields with its skews: 800 sectors in 4 turns, 3 track skews and a cylinder
+/// skew.
 const STREAM: u64 = 800 * 1_000_000 / (40_000 + (3 * 30 + 40) * 50);
 
 #[test]

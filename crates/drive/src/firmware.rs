@@ -1,9 +1,9 @@
 //! What a drive's firmware does with its buffer and its bus, beyond what a data sheet says.
 //!
-//! The default is a plain drive: it reads on until its buffer is full, waits for what is about to pass the
-//! head, keeps writes in memory of their own, and puts commands and data on the bus without ceremony.
-//! Drives of the SCSI age differ from it and from each other, and measurably so: what is known of one by
-//! extraction is told here.
+//! The default is a plain drive: it reads on until its buffer is full, waits for what is about to
+//! pass the head, keeps writes in memory of their own, and puts commands and data on the bus
+//! without ceremony. Drives of the SCSI age differ from it and from each other, and measurably so:
+//! what is known of one by extraction is told here.
 
 use units::{Duration, Sectors, Share};
 
@@ -13,7 +13,8 @@ use units::{Duration, Sectors, Share};
 pub struct Firmware {
     /// Where reading ahead stops.
     pub read_ahead: ReadAhead,
-    /// Whether a read whose first sector has yet to pass the head is a miss, even if it passes next.
+    /// Whether a read whose first sector has yet to pass the head is a miss, even if it passes
+    /// next.
     pub strict_hits: bool,
     /// Whether a read that is served from the buffer alone leaves the arm at rest.
     pub rest_on_hit: bool,
@@ -27,11 +28,11 @@ pub struct Firmware {
     pub zero_latency_write: bool,
     /// Whether writes go through a segment of the read buffer, and can be read there afterwards.
     pub writes_in_segments: bool,
-    /// How many runs of cached writes there may be, which go to the disk in the order in which they came; 0
-    /// means that memory alone limits them, and that the disk is swept.
+    /// How many runs of cached writes there may be, which go to the disk in the order in which they
+    /// came; 0 means that memory alone limits them, and that the disk is swept.
     pub write_segments: u32,
-    /// The least time between the decoding of a write and its media's work, unless it goes on where the
-    /// write before it ended.
+    /// The least time between the decoding of a write and its media's work, unless it goes on where
+    /// the write before it ended.
     pub write_seek_min: Duration,
     /// The log on the disk for scattered cached writes, if there is one.
     pub media_cache: Option<MediaCache>,
@@ -42,15 +43,15 @@ pub struct Firmware {
 /// Most records that a log on the disk may hold.
 pub const LOG_RECORDS_MAX: u32 = 1 << 24;
 
-/// A log on the disk for scattered cached writes: a vendor's "media cache". Each short run out of the write
-/// buffer is appended to it on its own, wherever it belongs.
+/// A log on the disk for scattered cached writes: a vendor's "media cache". Each short run out of
+/// the write buffer is appended to it on its own, wherever it belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MediaCache {
-    /// A run of up to so many sectors is logged; a longer one goes to where it belongs, as does one that goes on
-    /// where the heads are.
+    /// A run of up to so many sectors is logged; a longer one goes to where it belongs, as does one
+    /// that goes on where the heads are.
     pub run_max: Sectors,
-    /// How long one record keeps the media: a turn, as the place behind the record before has just passed when
-    /// the next one is ready, and what it takes to make it.
+    /// How long one record keeps the media: a turn, as the place behind the record before has just
+    /// passed when the next one is ready, and what it takes to make it.
     pub append: Duration,
     /// How long a flush takes, after the last record, to make what was logged findable.
     pub close: Duration,
@@ -63,7 +64,8 @@ pub struct MediaCache {
 /// Where reading ahead stops, after a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadAhead {
-    /// When the segment is full; what was asked for stays in it as long as it fills no more than half.
+    /// When the segment is full; what was asked for stays in it as long as it fills no more than
+    /// half.
     #[default]
     Segment,
     /// At once.
@@ -74,7 +76,8 @@ pub enum ReadAhead {
     Track,
     /// At the end of the cylinder, or sooner.
     Cylinder,
-    /// At the end of the track; if all of that track before it is in the segment, at the end of the next.
+    /// At the end of the track; if all of that track before it is in the segment, at the end of the
+    /// next.
     TrackAndNext,
 }
 

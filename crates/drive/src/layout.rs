@@ -1,8 +1,8 @@
 //! Where each sector lies: cylinder, surface, sector and angle of every address.
 //!
-//! A zone is its physical sectors in the order in which they are filled; some of them (spares, slipped
-//! defects) hold no data. Invariants: addresses rise with physical sectors, and [`Layout::place`] and
-//! [`Layout::lba`] are each other's inverse.
+//! A zone is its physical sectors in the order in which they are filled; some of them (spares,
+//! slipped defects) hold no data. Invariants: addresses rise with physical sectors, and
+//! [`Layout::place`] and [`Layout::lba`] are each other's inverse.
 //!
 //! ```text
 //! zone     |<------ track 0 ------>|<------ track 1 ------>| ...
@@ -57,7 +57,8 @@ pub(crate) struct ZoneTable {
     /// Angle of one sector, rounded down as the servo's own divider does.
     sector: u32,
     skips: Box<[Gap]>,
-    /// Gaps to a physical sector, times 2³²: where spares are spread evenly it leads right to the gap.
+    /// Gaps to a physical sector, times 2³²: where spares are spread evenly it leads right to the
+    /// gap.
     gap_rate: u64,
     turns: Box<[u64]>,
     remaps: Box<[Remap]>,
@@ -81,8 +82,8 @@ pub(crate) struct Layout {
     surfaces: u32,
     mapping: Mapping,
     capacity: Sectors,
-    /// The first zone that may hold an address, by its upper bits: cheaper than a search, which no branch
-    /// predictor sees through.
+    /// The first zone that may hold an address, by its upper bits: cheaper than a search, which no
+    /// branch predictor sees through.
     hints: Box<[u16]>,
     hint_shift: u32,
 }
@@ -91,8 +92,8 @@ pub(crate) struct Layout {
 const HINTS_MAX: u64 = 1_024;
 
 impl ZoneTable {
-    /// The physical sector of the zone that holds the zone's data sector `data`, and how many data sectors
-    /// follow it before the next gap, with itself.
+    /// The physical sector of the zone that holds the zone's data sector `data`, and how many data
+    /// sectors follow it before the next gap, with itself.
     fn physical(&self, data: u64) -> (u64, u64) {
         if self.skips.is_empty() {
             return (data, self.lbas.len.0 - data);
@@ -103,8 +104,9 @@ impl ZoneTable {
         (data + skipped, next - data)
     }
 
-    /// How many gaps lie before the data sector. A search from where the gap would be if gaps were spread evenly:
-    /// in a zone with spares on each track one by halves would look at a dozen far apart.
+    /// How many gaps lie before the data sector. A search from where the gap would be if gaps were
+    /// spread evenly: in a zone with spares on each track one by halves would look at a dozen far
+    /// apart.
     fn gaps_up_to(&self, data: u64) -> usize {
         let gaps = &self.skips[..];
         let is_before = |nth: usize| gaps[nth].data <= data;
@@ -142,8 +144,8 @@ impl ZoneTable {
         physical.saturating_sub(gap.skipped).max(gap.data)
     }
 
-    /// The addresses on the `unit` physical sectors in a row, counted in such units from the zone's first,
-    /// among which the data sector `data` is.
+    /// The addresses on the `unit` physical sectors in a row, counted in such units from the zone's
+    /// first, among which the data sector `data` is.
     fn around(&self, data: u64, unit: u64) -> Extent {
         let nth = self.physical(data).0 / unit;
         let first = self.data_before(nth * unit);
@@ -158,7 +160,8 @@ impl ZoneTable {
         let mut most = 0;
         let mut first = self.skips.partition_point(|gap| gap.data == 0);
         for gap in self.skips.iter().filter(inner) {
-            // A transfer passes both gaps only if it has a data sector before the one and behind the other.
+            // A transfer passes both gaps only if it has a data sector before the one and behind
+            // the other.
             while gap.data - self.skips[first].data + 1 >= len.0.max(2) {
                 first += 1;
             }
@@ -168,8 +171,8 @@ impl ZoneTable {
         len.0 + if len.0 > 1 { most } else { 0 }
     }
 
-    /// By how much the disk turns between the end of a track and the start of the next, as laid out: over a
-    /// change of surface, and over a change of cylinder.
+    /// By how much the disk turns between the end of a track and the start of the next, as laid
+    /// out: over a change of surface, and over a change of cylinder.
     pub(crate) fn skew_gaps(&self) -> (u64, u64) {
         let (per_track, sector) = (u64::from(self.sectors_per_track), u64::from(self.sector));
         let gap = |skew, rest| (skew % per_track * sector + u64::from(rest)) % FULL_REVOLUTION;
@@ -179,14 +182,14 @@ impl ZoneTable {
         )
     }
 
-    /// How many changes of track turn the layout on by more than the skew, and how many runs of sectors lie
-    /// elsewhere.
+    /// How many changes of track turn the layout on by more than the skew, and how many runs of
+    /// sectors lie elsewhere.
     pub(crate) fn irregular(&self) -> (usize, usize) {
         (self.turns.len(), self.remaps.len())
     }
 
-    /// Where the physical sector's data is kept, and how many of `run` data sectors from it on are kept in a
-    /// row with it.
+    /// Where the physical sector's data is kept, and how many of `run` data sectors from it on are
+    /// kept in a row with it.
     fn kept(&self, physical: u64, run: u64) -> (u64, u64) {
         let next = self.remaps.partition_point(|remap| remap.from + remap.count <= physical);
         match self.remaps.get(next) {
@@ -199,7 +202,8 @@ impl ZoneTable {
         }
     }
 
-    /// The physical sector whose data is kept on this one; none if this one is not used for its own.
+    /// The physical sector whose data is kept on this one; none if this one is not used for its
+    /// own.
     fn kept_here(&self, physical: u64) -> Option<u64> {
         let inside = |first: u64, count: u64| (first..first + count).contains(&physical);
         if self.remaps.iter().any(|remap| inside(remap.from, remap.count)) {
@@ -325,7 +329,8 @@ impl Layout {
         zone.around(lba.0 - zone.lbas.start.0, sectors)
     }
 
-    /// The address that lies at this cylinder, surface and sector, if one does. The angle is not looked at.
+    /// The address that lies at this cylinder, surface and sector, if one does. The angle is not
+    /// looked at.
     pub(crate) fn lba(&self, position: Position) -> Option<Lba> {
         let behind = self.zones.partition_point(|zone| zone.first_cylinder <= position.cylinder);
         let zone = &self.zones[behind.checked_sub(1)?];
@@ -353,9 +358,9 @@ impl Layout {
         if down { u64::from(self.surfaces) - 1 - nth } else { nth }
     }
 
-    /// Skews add up: every cylinder before this one in the zone has turned the layout on by one cylinder
-    /// skew and by a track skew for each change of surface. A change of surface does so whichever way the
-    /// surfaces are filled: tracks count in the order in which they are.
+    /// Skews add up: every cylinder before this one in the zone has turned the layout on by one
+    /// cylinder skew and by a track skew for each change of surface. A change of surface does so
+    /// whichever way the surfaces are filled: tracks count in the order in which they are.
     fn angle(&self, zone: &ZoneTable, (relative, nth): (u64, u64), sector: u64) -> Angle {
         let last = u64::from(self.surfaces) - 1;
         let switches = nth + last * relative;

@@ -1,12 +1,15 @@
-//! A disk drive as a function: its state, a command and the time go in, the completion and its parts come out.
+//! A disk drive as a function: its state, a command and the time go in, the completion and its
+//! parts come out.
 //!
-//! Time is integer nanoseconds, angles are integer parts of a turn, and nothing else comes in: the same
-//! commands at the same instants give the same nanoseconds on every machine, in debug and in release.
+//! Time is integer nanoseconds, angles are integer parts of a turn, and nothing else comes in: the
+//! same commands at the same instants give the same nanoseconds on every machine, in debug and in
+//! release.
 //!
 //! - [`Spec`] is a drive as somebody describes it. [`Spec::check`] refuses what is no drive.
 //! - [`Model`] is a checked drive: tables, no state, shared between devices.
 //! - [`Device`] is a drive at work: queue, read segments, write buffer, arm and spindle.
-//! - [`FlashSpec`], [`FlashModel`] and [`FlashDevice`] are the same of a flash drive: dies, channels, write buffer, link.
+//! - [`FlashSpec`], [`FlashModel`] and [`FlashDevice`] are the same of a flash drive: dies,
+//!   channels, write buffer, link.
 //! - [`AnySpec`], [`AnyModel`] and [`AnyDevice`] are a drive of either kind.
 //!
 //! ```
@@ -48,7 +51,8 @@
 //! # Ok::<(), spindle_drive::SpecError>(())
 //! ```
 //!
-//! Invariant: no clock, no files, no floating point, and no randomness but a seeded sequence in the drive's own state.
+//! Invariant: no clock, no files, no floating point, and no randomness but a seeded sequence in the
+//! drive's own state.
 
 mod any;
 mod check;

@@ -1,7 +1,7 @@
 //! The arm, the heads and the spindle: where they are, since when, and how a transfer moves them.
 //!
-//! Invariant: the mechanism's phase never goes back. A movement that takes no time keeps the phase exactly,
-//! so that a transfer that goes on where the last one ended loses no turn.
+//! Invariant: the mechanism's phase never goes back. A movement that takes no time keeps the phase
+//! exactly, so that a transfer that goes on where the last one ended loses no turn.
 
 use units::{Angle, Duration, Extent, FULL_REVOLUTION, Instant, Lba, Sectors};
 
@@ -19,10 +19,11 @@ pub(crate) struct Mechanism {
     phase: Phase,
     /// `phase` in time, rounded up.
     free: Instant,
-    /// The address behind the last one that was under the heads: where a sweep over the disk goes on.
+    /// The address behind the last one that was under the heads: where a sweep over the disk goes
+    /// on.
     behind: Lba,
-    /// How many addresses from there on lie on the sectors that come next under the heads, at this very
-    /// phase, and what one of them sweeps.
+    /// How many addresses from there on lie on the sectors that come next under the heads, at this
+    /// very phase, and what one of them sweeps.
     ahead: u64,
     sector: Sweep,
     /// How its movements vary; nothing in a drive that always takes as long as its curve says.
@@ -73,8 +74,8 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    /// How many of `run` sectors, from the `done`th on, can be written when the first begins at `from`: the
-    /// media must not overtake the bus.
+    /// How many of `run` sectors, from the `done`th on, can be written when the first begins at
+    /// `from`: the media must not overtake the bus.
     fn count(&self, rotation: Rotation, from: Phase, sweep: Sweep, done: u64, run: u64) -> u64 {
         let media = rotation.time(sweep);
         if self.sector <= media {
@@ -160,22 +161,23 @@ impl Mechanism {
         }
     }
 
-    /// Keeps the heads where they are for `time`, from `at` on or from when they are free: what is written there
-    /// is the drive's own affair.
+    /// Keeps the heads where they are for `time`, from `at` on or from when they are free: what is
+    /// written there is the drive's own affair.
     pub(crate) fn stay(&mut self, rotation: Rotation, at: Instant, time: Duration) -> Access {
         let begin = at.max(self.free);
         self.rest_until(rotation, begin + time);
         Access { begin, settled: begin, first: begin, end: self.free, marked: self.free, passed: 0 }
     }
 
-    /// Moves to `extent` from `order.at` on (or from when the mechanism is free) and transfers it. No sector
-    /// is written before it has arrived.
+    /// Moves to `extent` from `order.at` on (or from when the mechanism is free) and transfers it.
+    /// No sector is written before it has arrived.
     pub(crate) fn access(&mut self, model: &Model, extent: Extent, order: &Order) -> Access {
         let rotation = model.rotation();
         let begin = order.at.max(self.free);
         let place = model.place(extent.start);
         let settled = (begin + self.movement(model, place, order.write)).max(order.settled);
-        // Movement and waiting are rounded once; where they take no time the exact phase is left alone.
+        // Movement and waiting are rounded once; where they take no time the exact phase is left
+        // alone.
         self.rest_until(rotation, settled.max(order.feed.gate));
         (self.cylinder, self.surface) = (place.position.cylinder, place.position.surface);
         let landed = self.phase;
@@ -213,8 +215,8 @@ impl Mechanism {
         }
     }
 
-    /// Moves to where `lba` lies, from `at` on or from when the mechanism is free, and says when it began and when the
-    /// heads have settled.
+    /// Moves to where `lba` lies, from `at` on or from when the mechanism is free, and says when it
+    /// began and when the heads have settled.
     pub(crate) fn seek(&mut self, model: &Model, lba: Lba, at: Instant) -> (Instant, Instant) {
         let begin = at.max(self.free);
         let place = model.place(lba);
@@ -235,7 +237,8 @@ impl Mechanism {
         }
     }
 
-    /// The heads came down inside of the run: what they had missed of it came last, and one turn was enough.
+    /// The heads came down inside of the run: what they had missed of it came last, and one turn
+    /// was enough.
     fn wrap(&mut self, place: Place, landed: Phase, start: Phase, run: u64) {
         let missed = FULL_REVOLUTION.saturating_sub(start.since(landed).0);
         let missed = missed.div_ceil(place.sector.0);
@@ -246,8 +249,8 @@ impl Mechanism {
         }
     }
 
-    /// Reads on from `lba`, up to `limit` or until `stop` as far as whole sectors pass, and returns the first
-    /// address that has not passed.
+    /// Reads on from `lba`, up to `limit` or until `stop` as far as whole sectors pass, and returns
+    /// the first address that has not passed.
     pub(crate) fn read_on(
         &mut self,
         model: &Model,
@@ -287,8 +290,8 @@ impl Mechanism {
         next
     }
 
-    /// Begins to move to where the next sector to be read lies, if that is elsewhere: a movement that has begun
-    /// is finished.
+    /// Begins to move to where the next sector to be read lies, if that is elsewhere: a movement
+    /// that has begun is finished.
     fn head_for(&mut self, model: &Model, place: Place) {
         let to = self.move_to(place, false);
         if to.distance > 0 || to.head_differs {

@@ -1,13 +1,13 @@
 //! The log on the disk that takes scattered cached writes, where firmware keeps one.
 //!
-//! A short run out of the write buffer is not taken to where it belongs but appended to a log that has a piece near
-//! the heads wherever they are: each record takes the media as long, however far apart the writes are. That is
-//! what makes a flush take a time that is linear in the number of writes from the first on, where a sweep would
-//! make the first the dearest.
+//! A short run out of the write buffer is not taken to where it belongs but appended to a log that
+//! has a piece near the heads wherever they are: each record takes the media as long, however far
+//! apart the writes are. That is what makes a flush take a time that is linear in the number of
+//! writes from the first on, where a sweep would make the first the dearest.
 //!
-//! The model keeps count of the records, not of which they are: a logged sector is read where it belongs, and
-//! records go home while the media rest before the next record, one after the other, at nobody's cost. A log that is
-//! full takes nothing, and runs go to where they belong.
+//! The model keeps count of the records, not of which they are: a logged sector is read where it
+//! belongs, and records go home while the media rest before the next record, one after the other,
+//! at nobody's cost. A log that is full takes nothing, and runs go to where they belong.
 //!
 //! Invariant: never more records than the log holds.
 

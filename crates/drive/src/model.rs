@@ -1,6 +1,7 @@
 //! A drive that has been checked: its tables, and what anybody may know about it.
 //!
-//! A [`Model`] never changes and holds no state, so that one serves any number of devices behind an `Arc`.
+//! A [`Model`] never changes and holds no state, so that one serves any number of devices behind an
+//! `Arc`.
 
 use units::{Angle, Bytes, Duration, Extent, FULL_REVOLUTION, Lba, SECTOR_BYTES, Sectors};
 
@@ -111,7 +112,8 @@ impl Model {
         self.layout.place(lba).position
     }
 
-    /// The address that lies at this cylinder, surface and sector, if one does; the angle is not looked at.
+    /// The address that lies at this cylinder, surface and sector, if one does; the angle is not
+    /// looked at.
     pub fn lba(&self, position: Position) -> Option<Lba> {
         self.layout.lba(position)
     }
@@ -135,14 +137,14 @@ impl Model {
         self.seek.mean()
     }
 
-    /// The longest that a command of `len` sectors anywhere can take in a drive that is otherwise idle and
-    /// has nothing left to destage.
+    /// The longest that a command of `len` sectors anywhere can take in a drive that is otherwise
+    /// idle and has nothing left to destage.
     pub fn worst_case(&self, len: Sectors) -> Duration {
         self.worst_case_within(Extent::new(Lba(0), self.capacity()), len)
     }
 
-    /// The longest that a command of `len` sectors inside `range` can take from any place of the arm, in a
-    /// drive that is otherwise idle and has nothing left to destage.
+    /// The longest that a command of `len` sectors inside `range` can take from any place of the
+    /// arm, in a drive that is otherwise idle and has nothing left to destage.
     ///
     /// # Panics
     /// If the range is empty or leaves the disk.
@@ -159,8 +161,8 @@ impl Model {
         positioning + self.worst_transfer(zones, len) + bus
     }
 
-    /// The longest from the first of `len` sectors to the last within these zones: as if all of it lay where
-    /// tracks are shortest, and every change of track were where it costs most.
+    /// The longest from the first of `len` sectors to the last within these zones: as if all of it
+    /// lay where tracks are shortest, and every change of track were where it costs most.
     fn worst_transfer(&self, zones: &[ZoneTable], len: Sectors) -> Duration {
         let (mut rotation, mut changes, mut track, mut cylinder) = (0, 0, 0, 0);
         let mut irregular = 0;
@@ -194,8 +196,9 @@ impl Model {
         self.rotation.time(Sweep(u64::try_from(sweep).unwrap_or(u64::MAX)))
     }
 
-    /// How much further than over its skews the disk turns at most in a transfer of so many sectors where the
-    /// zone's tracks begin later than that, and on the way to sectors that lie elsewhere and back.
+    /// How much further than over its skews the disk turns at most in a transfer of so many sectors
+    /// where the zone's tracks begin later than that, and on the way to sectors that lie elsewhere
+    /// and back.
     fn irregular_sweep(&self, zone: &ZoneTable, len: Sectors) -> u128 {
         let (turns, remaps) = zone.irregular();
         let most = |count: usize| u128::from(len.0).min(count as u128);
@@ -218,8 +221,8 @@ impl Model {
         change(false).max(change(true))
     }
 
-    /// How far the disk turns from the end of one track to the start of the next that begins `gap` later,
-    /// when the heads take `change` to get there.
+    /// How far the disk turns from the end of one track to the start of the next that begins `gap`
+    /// later, when the heads take `change` to get there.
     fn change_sweep(&self, gap: u64, change: Duration) -> u64 {
         let needed = self.rotation.sweep(change).0 + 1;
         if change == Duration::ZERO || gap >= needed {
@@ -255,7 +258,8 @@ impl Model {
         longest(&self.spec.overheads).max(longest(&self.spec.overheads_after_write))
     }
 
-    /// The time of a movement: the longer of seek and head switch, and a write settles after either.
+    /// The time of a movement: the longer of seek and head switch, and a write settles after
+    /// either.
     pub(crate) fn movement(&self, to: Move) -> Duration {
         let table = match &self.seek_write {
             Some(table) if to.write => table,
@@ -271,8 +275,8 @@ impl Model {
         time
     }
 
-    /// The least time of the movement before a write, where the firmware has one: it is a movement like any
-    /// other, so that the heads settle after it.
+    /// The least time of the movement before a write, where the firmware has one: it is a movement
+    /// like any other, so that the heads settle after it.
     pub(crate) fn write_move_min(&self) -> Duration {
         match self.spec.firmware.write_seek_min {
             Duration::ZERO => Duration::ZERO,

@@ -1,10 +1,11 @@
 //! The commands that wait inside the drive, and which of them goes next.
 //!
-//! A choice is made when a command is done, among those that came before that very instant: whether somebody
-//! asks at the instant or later, before or after he submits the next one, the choice is the same. Shortest
-//! positioning looks at the heads as they are: what memory can serve costs nothing, everything else costs
-//! its seek, head switch, settling and rotation. That is why a random read starves beside a sequential stream
-//! that is read ahead, and why there is an age limit.
+//! A choice is made when a command is done, among those that came before that very instant: whether
+//! somebody asks at the instant or later, before or after he submits the next one, the choice is
+//! the same. Shortest positioning looks at the heads as they are: what memory can serve costs
+//! nothing, everything else costs its seek, head switch, settling and rotation. That is why a
+//! random read starves beside a sequential stream that is read ahead, and why there is an age
+//! limit.
 //!
 //! ```text
 //! waiting  [simple] [simple] [ordered] [simple] [head of queue]
@@ -12,8 +13,8 @@
 //! then      ^--------^ the cheapest of these; the oldest if it is past the age limit
 //! ```
 //!
-//! Invariants: the waiting are in the order in which they came. A simple command never overtakes one that it
-//! shares sectors with, if either writes. No choice allocates.
+//! Invariants: the waiting are in the order in which they came. A simple command never overtakes
+//! one that it shares sectors with, if either writes. No choice allocates.
 
 use std::collections::VecDeque;
 
@@ -202,7 +203,8 @@ impl Queue {
         Choice::Serve(self.unblocked(place))
     }
 
-    /// The first that memory can serve, else the one that the heads reach first; and which of the two it is.
+    /// The first that memory can serve, else the one that the heads reach first; and which of the
+    /// two it is.
     fn cheapest(&self, scene: &Scene<'_>, lead: Duration) -> (usize, bool) {
         let heads = scene.mechanism.heads(scene.model.rotation(), scene.at);
         let angle = heads.angle - Self::angle(self.sweep(lead));
@@ -214,7 +216,8 @@ impl Queue {
             }
             let begin = match scene.source(command) {
                 Source::Memory => return (place, true),
-                // It goes when a run of the buffer has been written: about a turn, as the nearest is.
+                // It goes when a run of the buffer has been written: about a turn, as the nearest
+                // is.
                 Source::Room => heads.at + scene.model.period(),
                 Source::Media(overhead) => {
                     heads.at.max(command.submitted.max(scene.electronics_free) + overhead)

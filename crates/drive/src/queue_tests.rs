@@ -73,8 +73,8 @@ fn what_the_arm_reaches_first_goes_first_if_the_drive_does_not_look_at_the_angle
 
 #[test]
 fn a_sector_that_the_arm_would_just_miss_costs_a_turn() {
-    // The next cylinder takes 1 ms and begins at (3 × 30 + 40) × 50 µs = 6.5 ms; sector 80 of this one passes
-    // at 4 ms, sector 75 of the next at 6.5 + 3.75 - 10 = 0.25 ms: it is just missed.
+    // The next cylinder takes 1 ms and begins at (3 × 30 + 40) × 50 µs = 6.5 ms; sector 80 of this
+    // one passes at 4 ms, sector 75 of the next at 6.5 + 3.75 - 10 = 0.25 ms: it is just missed.
     let commands = [875, 80].map(|lba| simple(read(lba, 1)));
     assert_eq!(served(bare, &commands), [0, 2, 1]);
     let commands = [800, 180].map(|lba| simple(read(lba, 1)));

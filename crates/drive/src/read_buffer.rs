@@ -1,8 +1,8 @@
 //! Memory for reads: segments of what was read, one of which the drive may still be reading on.
 //!
-//! A [`Stream`] is the media going on into a segment after a read. It is worked out when somebody asks:
-//! nothing happens at an instant of its own. Invariant: a segment's sectors are one run, and only the
-//! stream's segment grows.
+//! A [`Stream`] is the media going on into a segment after a read. It is worked out when somebody
+//! asks: nothing happens at an instant of its own. Invariant: a segment's sectors are one run, and
+//! only the stream's segment grows.
 
 use units::{Extent, Instant, Lba, Sectors};
 
@@ -116,7 +116,8 @@ impl ReadBuffer {
             }
         }
         if let Some(stream) = self.stream {
-            // What the stream reaches on this track is waited for: to seek there would take no less.
+            // What the stream reaches on this track is waited for: to seek there would take no
+            // less.
             let segment = self.segments[stream.segment];
             let ahead = extent.start.0.saturating_sub(stream.next.0);
             let reach =
@@ -134,7 +135,8 @@ impl ReadBuffer {
         head
     }
 
-    /// A read of `extent` at `at` was found [`Found::All`]: keeps its segment, and lets the stream go on.
+    /// A read of `extent` at `at` was found [`Found::All`]: keeps its segment, and lets the stream
+    /// go on.
     pub(crate) fn hit(
         &mut self,
         model: &Model,
@@ -188,8 +190,8 @@ impl ReadBuffer {
         stream.limit = stream.limit.max(limit);
     }
 
-    /// A read of `extent` came off the media, of which `from` on was not in segment `head` before: keeps it,
-    /// and reads on.
+    /// A read of `extent` came off the media, of which `from` on was not in segment `head` before:
+    /// keeps it, and reads on.
     ///
     /// `passed` sectors came by on the track before the first that was asked for.
     pub(crate) fn fill(&mut self, model: &Model, extent: Extent, head: Option<usize>, passed: u64) {
@@ -246,7 +248,8 @@ impl ReadBuffer {
         };
     }
 
-    /// What the host has read makes room for what is read ahead, where the firmware keeps no more of it.
+    /// What the host has read makes room for what is read ahead, where the firmware keeps no more
+    /// of it.
     fn consume(&mut self, model: &Model, extent: Extent) {
         for segment in &mut self.segments {
             let has = segment.start <= extent.start && extent.end() <= segment.end;
@@ -303,7 +306,8 @@ impl Stream {
     }
 }
 
-/// Where the disk makes an end of reading on after a read of `extent` into a segment that begins at `start`.
+/// Where the disk makes an end of reading on after a read of `extent` into a segment that begins at
+/// `start`.
 fn boundary(model: &Model, extent: Extent, start: Lba) -> Lba {
     let disk = Lba(model.capacity().0);
     let last = Lba(extent.end().0 - 1);
@@ -323,15 +327,15 @@ fn boundary(model: &Model, extent: Extent, start: Lba) -> Lba {
     }
 }
 
-/// How far the segment has room for what is read on after a read of `extent`: what the host has yet to ask
-/// for is not overwritten.
+/// How far the segment has room for what is read on after a read of `extent`: what the host has yet
+/// to ask for is not overwritten.
 fn room(model: &Model, extent: Extent) -> Lba {
     let buffer = model.read_buffer();
     let ahead = extent.end() + buffer.read_ahead_max;
     match model.firmware().read_ahead {
         ReadAhead::Segment => {
-            // What was asked for stays, so that it can be asked for again; but no more than half of the
-            // segment, as a long read must be read ahead of, too.
+            // What was asked for stays, so that it can be asked for again; but no more than half of
+            // the segment, as a long read must be read ahead of, too.
             let half = extent.end() + Sectors(buffer.segment.0 / 2);
             ahead.min((extent.start + buffer.segment).max(half))
         }

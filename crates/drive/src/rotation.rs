@@ -1,16 +1,18 @@
 //! The spindle: which angle passes under the heads at which instant.
 //!
-//! A [`Phase`] counts 2⁻³² of a turn since the world began, so within one transfer everything is exact:
-//! the end of one track and the start of the next are compared in the unit they are laid out in, and a
-//! drive without skews does not lose a turn to a rounded nanosecond.
+//! A [`Phase`] counts 2⁻³² of a turn since the world began, so within one transfer everything is
+//! exact: the end of one track and the start of the next are compared in the unit they are laid out
+//! in, and a drive without skews does not lose a turn to a rounded nanosecond.
 //!
-//! Invariant: `rotation.instant(rotation.phase(t)) == t` rounded up, never early by a nanosecond or more.
+//! Invariant: `rotation.instant(rotation.phase(t)) == t` rounded up, never early by a nanosecond or
+//! more.
 
 use core::ops::{Add, AddAssign};
 
 use units::{Angle, Duration, FULL_REVOLUTION, Instant};
 
-/// How far the disk has turned since the world began, in 2⁻³² of a turn. The low 32 bits are the angle.
+/// How far the disk has turned since the world began, in 2⁻³² of a turn. The low 32 bits are the
+/// angle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Phase(u128);
 
@@ -82,7 +84,8 @@ impl Rotation {
         Instant::from_nanos(turns * self.period + rest.div_ceil(FULL_REVOLUTION))
     }
 
-    /// How far the disk turns in `time`, rounded down: a head that moves so long is there on the dot.
+    /// How far the disk turns in `time`, rounded down: a head that moves so long is there on the
+    /// dot.
     pub(crate) fn sweep(self, time: Duration) -> Sweep {
         let (turns, rest) = (time.as_nanos() / self.period, time.as_nanos() % self.period);
         Sweep(turns * FULL_REVOLUTION + (rest << 32) / self.period)

@@ -1,7 +1,8 @@
-//! The seek curve, looked up in the same time whatever its shape: a hint says between which points a distance lies.
+//! The seek curve, looked up in the same time whatever its shape: a hint says between which points
+//! a distance lies.
 //!
-//! A table with an entry a distance is simpler, and was slower: on a drive of 600,000 cylinders it is larger than the near
-//! caches. The points of any curve are few.
+//! A table with an entry a distance is simpler, and was slower: on a drive of 600,000 cylinders it
+//! is larger than the near caches. The points of any curve are few.
 
 use units::Duration;
 
@@ -44,9 +45,9 @@ impl Line {
 }
 
 impl SeekTable {
-    /// The curve at every distance under `cylinders`. The caller has checked it: there is at least one point,
-    /// distances rise from 1 on and no time is above `MOVE_MAX`. Linear between points, and from the last two
-    /// beyond; under the first point as long as it.
+    /// The curve at every distance under `cylinders`. The caller has checked it: there is at least
+    /// one point, distances rise from 1 on and no time is above `MOVE_MAX`. Linear between points,
+    /// and from the last two beyond; under the first point as long as it.
     pub(crate) fn of(curve: &SeekCurve, cylinders: u32) -> Self {
         let nanos = |time: Duration| i64::try_from(time.as_nanos()).expect("under MOVE_MAX");
         let points = &curve.points;
@@ -103,8 +104,8 @@ impl SeekTable {
         ends.map(|distance| self.time(distance)).max().unwrap_or(Duration::ZERO)
     }
 
-    /// The mean over pairs of cylinders drawn evenly and independently, rounded down: what data sheets call
-    /// the average seek.
+    /// The mean over pairs of cylinders drawn evenly and independently, rounded down: what data
+    /// sheets call the average seek.
     pub(crate) fn mean(&self) -> Duration {
         let cylinders = u128::from(self.cylinders);
         let nanos = |distance: u32| u128::from(self.time(distance).as_nanos());

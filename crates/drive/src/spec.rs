@@ -1,7 +1,7 @@
 //! What a drive is, as a plain value that anybody may fill in: from a file, an importer or a test.
 //!
-//! A [`Spec`] promises nothing. [`Spec::check`] makes a [`Model`](crate::Model) of it or says which field
-//! is wrong and what would be accepted.
+//! A [`Spec`] promises nothing. [`Spec::check`] makes a [`Model`](crate::Model) of it or says which
+//! field is wrong and what would be accepted.
 
 use units::{Angle, Duration, Sectors};
 
@@ -47,7 +47,8 @@ pub struct Spec {
     pub head_switch: Duration,
     /// Added to every arm movement and head switch that ends in a write.
     pub write_settle: Duration,
-    /// What the electronics take before each command, if the command before it was a read (or none).
+    /// What the electronics take before each command, if the command before it was a read (or
+    /// none).
     pub overheads: Overheads,
     /// The same after a write.
     pub overheads_after_write: Overheads,
@@ -74,7 +75,8 @@ pub struct Spec {
 pub struct Arm {
     /// Whether the drive has a command that moves the arm and transfers nothing, as SCSI's SEEK.
     pub seek_command: bool,
-    /// The standard deviation of a movement's time about the seek curve; nothing for an arm that is always on time.
+    /// The standard deviation of a movement's time about the seek curve; nothing for an arm that is
+    /// always on time.
     pub variation: Duration,
 }
 
@@ -95,11 +97,13 @@ pub enum Discipline {
 pub struct Choosing {
     /// A command that has waited so long goes before all that came after it.
     pub age_limit: Duration,
-    /// So long after a command out of a running read-ahead the arm stays with it though others wait: the
-    /// stream's next command may be on its way. Commands that memory can serve go on meanwhile.
+    /// So long after a command out of a running read-ahead the arm stays with it though others
+    /// wait: the stream's next command may be on its way. Commands that memory can serve go on
+    /// meanwhile.
     pub stream_hold: Duration,
-    /// The choice is made for heads that are where they were so long ago: what firmware takes to act on it. A
-    /// sector that passes meanwhile was thought to be reached and costs a turn. Nothing for a perfect drive.
+    /// The choice is made for heads that are where they were so long ago: what firmware takes to
+    /// act on it. A sector that passes meanwhile was thought to be reached and costs a turn.
+    /// Nothing for a perfect drive.
     pub lead: Duration,
 }
 
@@ -136,7 +140,8 @@ pub struct Zone {
     pub sectors_per_track: u32,
     /// Sectors by which a track begins later than the one before it on the same cylinder.
     pub track_skew: u32,
-    /// Sectors by which the first track of a cylinder begins later than the last of the cylinder before.
+    /// Sectors by which the first track of a cylinder begins later than the last of the cylinder
+    /// before.
     pub cylinder_skew: u32,
     /// What the track skew has beyond whole sectors.
     pub track_skew_rest: Angle,
@@ -146,16 +151,16 @@ pub struct Zone {
     pub first_sector_angle: Angle,
     /// Physical sectors that hold no data, in order: spares, slipped defects, reserved tracks.
     pub skips: Vec<Skip>,
-    /// Tracks from which on all tracks of the zone begin one sector later: a slipped sector before them turned
-    /// the layout on. Counted from the first of the zone in the order in which they are filled, and in that
-    /// order; a track that two slips precede stands twice.
+    /// Tracks from which on all tracks of the zone begin one sector later: a slipped sector before
+    /// them turned the layout on. Counted from the first of the zone in the order in which they are
+    /// filled, and in that order; a track that two slips precede stands twice.
     pub turns: Vec<u64>,
     /// Defects that were found later: their data is kept elsewhere. In order.
     pub remaps: Vec<Remap>,
 }
 
-/// Physical sectors whose data is kept on others that hold no data of their own. Both are counted as in
-/// [`Skip`].
+/// Physical sectors whose data is kept on others that hold no data of their own. Both are counted
+/// as in [`Skip`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remap {
     /// The first that is not used.
@@ -166,8 +171,8 @@ pub struct Remap {
     pub count: u64,
 }
 
-/// A run of physical sectors that have no address. Sectors are counted from the first of the zone, track
-/// after track in the order in which they are filled.
+/// A run of physical sectors that have no address. Sectors are counted from the first of the zone,
+/// track after track in the order in which they are filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skip {
     /// The first of them.
@@ -181,7 +186,8 @@ pub struct Skip {
 pub struct SeekCurve {
     /// Distance in cylinders, at least 1 and rising; and the time it takes.
     pub points: Vec<(u32, Duration)>,
-    /// By how much a point may lie under the one before it. Nothing for a drawn curve; a measured one scatters.
+    /// By how much a point may lie under the one before it. Nothing for a drawn curve; a measured
+    /// one scatters.
     pub fall_max: Duration,
 }
 
@@ -212,7 +218,8 @@ pub struct ReadBuffer {
 }
 
 impl Spec {
-    /// The turn of a disk at `rpm`, rounded down to a nanosecond; zero (which no check passes) at 0 rpm.
+    /// The turn of a disk at `rpm`, rounded down to a nanosecond; zero (which no check passes) at 0
+    /// rpm.
     pub fn period_of_rpm(rpm: u32) -> Duration {
         Duration::from_nanos(60_000_000_000_u64.checked_div(u64::from(rpm)).unwrap_or(0))
     }

@@ -1,8 +1,8 @@
 //! Memory for writes that were answered and are not yet on the disk.
 //!
-//! Runs that touch are one run. The disk is swept from the outside in, nearest run above the heads first, as
-//! that is what makes a buffer worth having; every so often the oldest run goes instead, so that a stream
-//! which keeps the heads in one place cannot keep the rest in memory.
+//! Runs that touch are one run. The disk is swept from the outside in, nearest run above the heads
+//! first, as that is what makes a buffer worth having; every so often the oldest run goes instead,
+//! so that a stream which keeps the heads in one place cannot keep the rest in memory.
 //!
 //! Invariants: runs are in order of address, do not touch, and are not empty; their lengths add up.
 
@@ -27,8 +27,9 @@ struct Run {
 #[derive(Clone, Debug)]
 pub(crate) struct WriteBuffer {
     capacity: Sectors,
-    /// How many runs there may be, with the one being written; they go to the disk in the order in which
-    /// they came. Nothing means that the disk is swept and [`DIRTY_EXTENTS_MAX`] is the limit.
+    /// How many runs there may be, with the one being written; they go to the disk in the order in
+    /// which they came. Nothing means that the disk is swept and [`DIRTY_EXTENTS_MAX`] is the
+    /// limit.
     segments: Option<usize>,
     runs: Vec<Run>,
     sectors: u64,
@@ -150,8 +151,8 @@ impl WriteBuffer {
         Some(extent)
     }
 
-    /// `extent` is about to be written past the buffer: takes out what it replaces, and what lies directly in
-    /// front of it, which goes to the disk with it. Returns all that is to be written.
+    /// `extent` is about to be written past the buffer: takes out what it replaces, and what lies
+    /// directly in front of it, which goes to the disk with it. Returns all that is to be written.
     pub(crate) fn take_with(&mut self, extent: Extent) -> Extent {
         let first = self.runs.partition_point(|run| run.end < extent.start);
         let behind = first + self.runs[first..].partition_point(|run| run.start < extent.end());

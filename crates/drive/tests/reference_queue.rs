@@ -1,6 +1,8 @@
-//! The queue against the reference: shortest positioning in a Seagate Cheetah 9LP, as `DiskSim` 4.0 reports it.
+//! The queue against the reference: shortest positioning in a Seagate Cheetah 9LP, as `DiskSim` 4.0
+//! reports it.
 //!
-//! The drive is that simulator's own validated one, with its slipped defects left out: 594 sectors of 18 million.
+//! The drive is that simulator's own validated one, with its slipped defects left out: 594 sectors
+//! of 18 million.
 
 use std::sync::Arc;
 
@@ -12,7 +14,8 @@ use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
 const SURFACES: u32 = 12;
 
-/// First and last cylinder with data, sectors a track, track and cylinder skew, unused at the front, spares.
+/// First and last cylinder with data, sectors a track, track and cylinder skew, unused at the
+/// front, spares.
 const ZONES: [(u32, u32, u32, u32, u32, u64, u64); 11] = [
     (0, 846, 254, 97, 133, 0, 1270),
     (848, 1643, 245, 97, 133, 0, 980),
@@ -199,8 +202,8 @@ fn cheetah(discipline: Discipline) -> Arc<Model> {
     Arc::new(spec.check().expect("a drive"))
 }
 
-/// Thousandths of a random 4 KiB read a second with `depth` of them in the drive all the time; and the mean and
-/// the 99th of a hundred of their times, in µs.
+/// Thousandths of a random 4 KiB read a second with `depth` of them in the drive all the time; and
+/// the mean and the 99th of a hundred of their times, in µs.
 fn run(discipline: Discipline, depth: u64) -> (u64, u64, u64) {
     const COUNT: u64 = 20_000;
     let model = cheetah(discipline);
@@ -234,8 +237,8 @@ fn near(found: u64, expected: u64, percent: u64) {
 fn shortest_positioning_does_what_the_reference_does_at_each_depth() {
     // The reference has no age limit here.
     let age_limit = Duration::from_secs(60);
-    // One number for three depths: a perfect choice does 2, 4 and 9 % more than the reference, which is in order
-    // 0.3 % slower, too: it acts that much after it has chosen.
+    // One number for three depths: a perfect choice does 2, 4 and 9 % more than the reference,
+    // which is in order 0.3 % slower, too: it acts that much after it has chosen.
     let lead = Duration::from_micros(66);
     let shortest =
         Discipline::ShortestPositioning(Choosing { age_limit, stream_hold: Duration::ZERO, lead });

@@ -1,5 +1,5 @@
-//! A record's blocks: bytes with their length and a checksum that also covers the block before, so that none can be missing
-//! or out of place without being noticed.
+//! A record's blocks: bytes with their length and a checksum that also covers the block before, so
+//! that none can be missing or out of place without being noticed.
 
 use checksum::crc64;
 use units::Instant;
@@ -20,7 +20,8 @@ pub(crate) fn checksum(before: u64, payload: &[u8]) -> u64 {
 
 /// Makes a record, block by block.
 ///
-/// A block is given out when it is full, or when it is asked for: until then entries are in memory alone.
+/// A block is given out when it is full, or when it is asked for: until then entries are in memory
+/// alone.
 #[derive(Debug)]
 pub struct Encoder {
     payload: Vec<u8>,

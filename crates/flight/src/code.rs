@@ -1,7 +1,8 @@
 //! Numbers as bytes, both ways.
 //!
-//! Whole numbers are in groups of seven bits, the lowest first, each byte but the last with its high bit set (LEB128); signed
-//! ones are folded before (0, −1, 1, −2, …). A value that ends early, or is none, is a [`FormatError`].
+//! Whole numbers are in groups of seven bits, the lowest first, each byte but the last with its
+//! high bit set (LEB128); signed ones are folded before (0, −1, 1, −2, …). A value that ends early,
+//! or is none, is a [`FormatError`].
 
 use core::num::NonZeroU32;
 use std::sync::Arc;
@@ -78,8 +79,8 @@ pub(crate) trait Coded: Sized {
     fn take(from: &mut Source<'_>) -> Result<Self, FormatError>;
 }
 
-/// A record is its fields, one after the other: one list of them writes and reads it, and the compiler knows whether it is
-/// whole.
+/// A record is its fields, one after the other: one list of them writes and reads it, and the
+/// compiler knows whether it is whole.
 macro_rules! fields {
     ($($type:ty { $($field:ident),* $(,)? })*) => { $(
         impl Coded for $type {

@@ -1,8 +1,9 @@
 //! What is recorded, and each entry's bytes.
 //!
-//! An entry is a byte that says what it is, with its high bit set where time has passed since the one before; then that
-//! time, in nanoseconds; then its fields. Numbers that tend to rise are told by how far they are from the last of their
-//! kind, counted anew in every block: a block can be read by itself.
+//! An entry is a byte that says what it is, with its high bit set where time has passed since the
+//! one before; then that time, in nanoseconds; then its fields. Numbers that tend to rise are told
+//! by how far they are from the last of their kind, counted anew in every block: a block can be
+//! read by itself.
 
 use core::fmt;
 

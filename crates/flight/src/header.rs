@@ -24,7 +24,8 @@ pub struct Header {
     pub program: String,
     /// The disk's name.
     pub disk: String,
-    /// The config that the daemon was started with, as text: for people. The engine is made of what follows.
+    /// The config that the daemon was started with, as text: for people. The engine is made of what
+    /// follows.
     pub config: String,
     /// How the disk is scheduled.
     pub settings: Settings,

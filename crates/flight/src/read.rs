@@ -16,7 +16,8 @@ use crate::limits::BLOCK_BYTES_MAX;
 pub enum End {
     /// As it should.
     Closed,
-    /// Behind a whole block, without saying that it is the end: whoever wrote it was stopped, or had no more room.
+    /// Behind a whole block, without saying that it is the end: whoever wrote it was stopped, or
+    /// had no more room.
     Open,
     /// In the middle of a block: of so many bytes nothing can be said.
     Torn {
@@ -39,7 +40,8 @@ pub struct Damage {
 pub enum ReadError {
     /// The file cannot be read. Cure: as the reason says.
     Io(io::Error),
-    /// It is no flight record, or one of another version. Cure: another file, or the program that wrote it.
+    /// It is no flight record, or one of another version. Cure: another file, or the program that
+    /// wrote it.
     Stranger(FormatError),
     /// It is not what was written. Cure: a whole copy of it.
     Damaged(Damage),
@@ -98,7 +100,8 @@ impl<R: Read> Reader<R> {
     /// Reads the beginning.
     ///
     /// # Errors
-    /// See [`ReadError`]; a beginning that is torn is [`ReadError::Stranger`]: there is nothing to replay.
+    /// See [`ReadError`]; a beginning that is torn is [`ReadError::Stranger`]: there is nothing to
+    /// replay.
     pub fn new(mut source: R) -> Result<Self, ReadError> {
         let mut start = [0; MAGIC.len() + 4];
         let filled = fill(&mut source, &mut start)?;

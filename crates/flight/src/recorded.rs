@@ -10,7 +10,8 @@ use crate::block::Encoder;
 use crate::entry::{Decision, Entry, Input};
 use crate::header::Header;
 
-/// An entry waits in memory for at most so long, as far as somebody comes by: what a process that is killed takes with it.
+/// An entry waits in memory for at most so long, as far as somebody comes by: what a process that
+/// is killed takes with it.
 const HELD_MAX: Duration = Duration::from_secs(1);
 
 /// Where a record's bytes go. It does not wait.
@@ -28,7 +29,8 @@ pub struct SinkClosed;
 
 /// An engine, and the record of it, if there is one.
 ///
-/// What changes an engine goes through here; all else can be asked of it as of any. So nothing is left out of a record.
+/// What changes an engine goes through here; all else can be asked of it as of any. So nothing is
+/// left out of a record.
 #[derive(Debug)]
 pub struct RecordedEngine {
     engine: Engine,
@@ -150,7 +152,8 @@ impl RecordedEngine {
     /// Closes the record in order, if there is one.
     pub fn close(&mut self) {
         if let Some(Record { encoder, mut sink }) = self.record.take() {
-            // A sink that takes nothing any more leaves a record that is open at its end, which says so.
+            // A sink that takes nothing any more leaves a record that is open at its end, which
+            // says so.
             let _ = sink.write(encoder.end());
         }
     }

@@ -86,7 +86,8 @@ impl From<ReadError> for ReplayError {
 /// The last sector that a disk may have where no profile says how many there are.
 const SECTORS_MAX: u64 = 1 << 48;
 
-/// What an engine would take for granted: it is asked here, so that a record that was made up is refused.
+/// What an engine would take for granted: it is asked here, so that a record that was made up is
+/// refused.
 struct Preconditions {
     volumes: BTreeSet<VolumeId>,
     requests: BTreeMap<RequestId, VolumeId>,

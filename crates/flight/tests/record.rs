@@ -1,5 +1,5 @@
-//! What is recorded of a disk that is served with its lateness, and its operator's changes, is decided again; what is not
-//! what was written is told.
+//! What is recorded of a disk that is served with its lateness, and its operator's changes, is
+//! decided again; what is not what was written is told.
 
 use std::sync::{Arc, Mutex};
 
@@ -63,7 +63,8 @@ fn header(disk: &str) -> (Header, AnyDevice) {
     (header, AnyDevice::new(disk.drive.model.clone()))
 }
 
-/// Serves a disk for so many turns of its loop, as a daemon's thread does. Gives the bytes of its record.
+/// Serves a disk for so many turns of its loop, as a daemon's thread does. Gives the bytes of its
+/// record.
 fn serve(disk: &str, seed: u64, turns: u64) -> Vec<u8> {
     let (header, mut device) = header(disk);
     let (memory, mut rng) = (Memory::default(), SeededRng(seed));

@@ -1,4 +1,5 @@
-//! Writes what the seeded generator says as the fuzzer's first inputs: `fuzz_corpus DIRECTORY COUNT`.
+//! Writes what the seeded generator says as the fuzzer's first inputs: `fuzz_corpus DIRECTORY
+//! COUNT`.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,9 +1,10 @@
-//! Serves exports from memory: `memory_server ADDRESS [--null] [--hidden] [--tls DIRECTORY] [NAME=SIZE[:ro]]...`, until
-//! its standard input ends. With `--null` nothing is kept. The directory holds `server.crt`, `server.key` and `ca.crt`,
-//! in PEM; TLS is then required, with a client's certificate signed by the last.
+//! Serves exports from memory: `memory_server ADDRESS [--null] [--hidden] [--tls DIRECTORY]
+//! [NAME=SIZE[:ro]]...`, until its standard input ends. With `--null` nothing is kept. The
+//! directory holds `server.crt`, `server.key` and `ca.crt`, in PEM; TLS is then required, with a
+//! client's certificate signed by the last.
 //!
-//! The disk behind it answers within `submit`, on the server's own thread, so that what is measured against
-//! it is the frontend alone.
+//! The disk behind it answers within `submit`, on the server's own thread, so that what is measured
+//! against it is the frontend alone.
 
 use std::io::Read;
 use std::path::Path;
@@ -62,7 +63,8 @@ fn serve(arguments: &[String]) -> Result<(), String> {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         handle.stop();
     });
-    // Time stands still here, so that no deadline is ever missed: only a daemon has a clock to read.
+    // Time stands still here, so that no deadline is ever missed: only a daemon has a clock to
+    // read.
     let clock = || Instant::ZERO;
     let served = if null {
         server.run(&exports, &mut NullHandler::default(), &clock)

@@ -25,7 +25,8 @@ const SHOWN_CHARS_MAX: usize = 80;
 impl FromStr for Address {
     type Err = AddressError;
 
-    /// Reads `unix:PATH`, `/PATH`, `tcp:ADDRESS:PORT` or `ADDRESS:PORT`. Names of hosts are not looked up.
+    /// Reads `unix:PATH`, `/PATH`, `tcp:ADDRESS:PORT` or `ADDRESS:PORT`. Names of hosts are not
+    /// looked up.
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let refused = || AddressError { found: text.chars().take(SHOWN_CHARS_MAX).collect() };
         if let Some(path) = text.strip_prefix("unix:") {

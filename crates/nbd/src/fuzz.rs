@@ -1,9 +1,10 @@
-//! Sessions under clients that break every rule, drawn from a seed.
+//! Protocol sessions with hostile clients, generated from a seed.
 //!
-//! A case is one connection: a stream made of valid, damaged and senseless messages, cut anywhere; a disk
-//! that answers in any order, wrongly at times; and a socket that takes output when it likes. Checked after
-//! every step: nothing panics, the invariants hold, memory is bounded, no request lies outside its export,
-//! and no byte of the shared budget is lost.
+//! A case is one connection. Its client sends valid, damaged and random messages, split at
+//! arbitrary positions. Its disk answers in any order, and some answers are wrong. Its socket
+//! accepts output in pieces of random length. The case checks after every step: nothing panics, the
+//! invariants hold, memory stays bounded, no request lies outside its export, and the shared budget
+//! loses no byte.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -27,12 +28,12 @@ use crate::proto::settings::{Listing, Settings};
 use crate::proto::tls::{ClientName, Identity, Tls};
 use crate::proto::wire::{RequestHeader, command, info, option, option_request};
 
-/// A case that failed. Its text ends with the seed that repeats it alone.
+/// A failed case. Its text ends with the seed that reproduces it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The seed of the one case.
     pub seed: u64,
-    /// What did not hold.
+    /// The assertion that failed.
     pub message: String,
 }
 
@@ -44,10 +45,10 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// A server with one export named `vol` of so many bytes.
+/// A server with one export named `vol`.
 #[derive(Clone, Copy, Debug)]
 pub struct OneExport(
-    /// Its size.
+    /// The size of the export, in bytes.
     pub u64,
 );
 
@@ -61,7 +62,7 @@ impl Exports for OneExport {
     }
 }
 
-/// The same with everything that an export can have.
+/// One export with any combination of properties.
 struct Fuzzed(Export);
 
 impl Exports for Fuzzed {
@@ -94,20 +95,20 @@ pub fn run(seed: u64, cases: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the client of one case says, from its first byte on: handshake and requests, some of them damaged.
+/// All bytes that the client of one case sends: handshake and requests, some of them damaged.
 pub fn stream(seed: u64) -> Vec<u8> {
     Case::new(seed).stream()
 }
 
-/// One case whose bytes are the caller's, for a fuzzer that finds its own: the first eight are the seed of all but
-/// what the client says, and the client says the rest. Panics where something does not hold.
+/// One case whose bytes come from the caller, for a coverage-guided fuzzer. The first eight bytes
+/// are the seed for everything but the client; the client sends the rest. Panics if a check fails.
 pub fn run_input(input: &[u8]) {
     if let Some((seed, stream)) = input.split_first_chunk() {
         Case::new(u64::from_be_bytes(*seed)).run(stream);
     }
 }
 
-/// Dice: a Weyl sequence, scrambled by multiplications and shifts.
+/// A seeded random number generator: a Weyl sequence, scrambled by multiplications and shifts.
 struct Dice(u64);
 
 impl Dice {
@@ -128,7 +129,7 @@ impl Dice {
         self.next().to_be_bytes()[0]
     }
 
-    /// Under `end`, which is not zero.
+    /// A number below `end`, which is not zero.
     fn under(&mut self, end: u64) -> u64 {
         self.next() % end
     }
@@ -146,7 +147,7 @@ impl Dice {
     }
 }
 
-/// What the disk owes an answer to.
+/// A request at the disk.
 enum Outstanding {
     Request(Request),
     ReadModifyWrite(ReadModifyWrite),
@@ -168,15 +169,15 @@ struct Case {
     exports: Fuzzed,
     settings: Settings,
     opened: BTreeMap<ExportId, usize>,
-    /// Whether the client asks for extended headers, and sends them.
+    /// Whether the client negotiates extended headers and sends them.
     extended: bool,
-    /// Whether it was let into TLS, by its own word.
+    /// Whether the session waits for the end of a TLS handshake.
     securing: bool,
     session: Session,
     budget: Budget,
     memory: usize,
     outstanding: Vec<Outstanding>,
-    /// One message in so many is damaged.
+    /// One message in `damage` is damaged.
     damage: u64,
 }
 
@@ -238,7 +239,7 @@ impl Case {
         self.end();
     }
 
-    /// Whatever happened, all memory comes back.
+    /// Ends the session and checks that all memory is released.
     fn end(self) {
         let Self { session, mut budget, memory, outstanding, .. } = self;
         let mut in_flight = session.into_in_flight(&mut budget);
@@ -373,7 +374,8 @@ impl Case {
         let segments: Vec<_> = (0..self.dice.size(600)).map(|_| segment(&mut self.dice)).collect();
         let result = if self.dice.one_in(8) { Err(Errno::Io) } else { Ok(&segments[..]) };
         let sequence = query.id.sequence;
-        // A question that a request's bytes answer is one that a disk got wrong: it is answered all the same.
+        // A question that a request's bytes answer is one that a disk got wrong: it is answered all
+        // the same.
         if self.dice.one_in(20) {
             return (sequence, self.session.reply(sequence, Ok(Vec::new()), &mut self.budget));
         }
@@ -473,8 +475,8 @@ impl Case {
             header.encode(&mut out);
         }
         let payload = usize::try_from(header.length).unwrap_or(0);
-        // Long payloads cost time and teach nothing new: most stay promises, and what follows is taken for
-        // their bytes.
+        // Long payloads cost time and cover no more code: most are announced and not sent, and the
+        // messages that follow are taken for their bytes.
         let kept = payload < 200_000 || (payload <= PAYLOAD_SKIP_BYTES_MAX && self.dice.one_in(40));
         if header.command == command::WRITE && kept {
             out.resize(out.len() + payload, 0xa5);
@@ -506,7 +508,7 @@ impl Case {
     }
 }
 
-/// What a server may allow, TLS with no certificate for anybody among it.
+/// Any settings that a server may have. TLS has no certificate that any client accepts.
 fn settings(dice: &mut Dice) -> Settings {
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let nobody = std::sync::Arc::new(ResolvesServerCertUsingSni::new());

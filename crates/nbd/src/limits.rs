@@ -1,7 +1,7 @@
 //! Every limit of the frontend, and how they relate.
 //!
-//! A client decides how much it sends; these decide how much of it is held. A limit is in bytes or is a
-//! count, as its name says.
+//! A client decides how much it sends; these decide how much of it is held. A limit is in bytes or
+//! is a count, as its name says.
 
 use units::{Bytes, Duration};
 
@@ -10,39 +10,44 @@ const MIB: usize = 1 << 20;
 
 /// The longest export name (section "Conventions": a string is at most 4096 bytes).
 pub const NAME_BYTES_MAX: usize = 4 * KIB;
-/// The longest description that is sent; a longer one is cut (section "Conventions": SHOULD be at most 256).
+/// The longest description that is sent; a longer one is cut (section "Conventions": SHOULD be at
+/// most 256).
 pub const DESCRIPTION_BYTES_MAX: usize = 256;
 /// The most exports that one server lists.
 pub const EXPORTS_MAX: usize = 1_024;
 
 /// The most data of one handshake option that is understood: a name and many information requests.
 pub const OPTION_BYTES_MAX: usize = 8 * KIB;
-/// The most data of one option that is read only to be thrown away; a client that announces more is cut off.
+/// The most data of one option that is read only to be thrown away; a client that announces more is
+/// cut off.
 pub const OPTION_SKIP_BYTES_MAX: usize = 64 * KIB;
-/// The most options in one handshake. A client that asks about every export by name stays well under it.
+/// The most options in one handshake. A client that asks about every export by name stays well
+/// under it.
 pub const OPTIONS_MAX: usize = 8 * EXPORTS_MAX;
 
-/// The `maximum block size` that clients are told: the most bytes that one read or write should move.
+/// The `maximum block size` that clients are told: the most bytes that one read or write should
+/// move.
 pub const PAYLOAD_BYTES_MAX: usize = 32 * MIB;
-/// The most bytes that one read or write moves. There are clients that do not ask for the maximum and send more: the
-/// NBD project's own tester sends 49 MB in one piece.
+/// The most bytes that one read or write moves. There are clients that do not ask for the maximum
+/// and send more: the NBD project's own tester sends 49 MB in one piece.
 pub const PAYLOAD_ACCEPTED_BYTES_MAX: usize = 64 * MIB;
-/// The longest payload of a refused write that is read only to be thrown away; a client that announces
-/// more is cut off.
+/// The longest payload of a refused write that is read only to be thrown away; a client that
+/// announces more is cut off.
 pub const PAYLOAD_SKIP_BYTES_MAX: usize = 128 * MIB;
-/// The least by which the buffer of an arriving payload grows. A header that announces much and is followed
-/// by silence costs this much.
+/// The least by which the buffer of an arriving payload grows. A header that announces much and is
+/// followed by silence costs this much.
 pub const PAYLOAD_STEP_BYTES: usize = 64 * KIB;
 
-/// The most descriptors in one answer to a block status request. A client asks on from where they end.
+/// The most descriptors in one answer to a block status request. A client asks on from where they
+/// end.
 pub const STATUS_SEGMENTS_MAX: usize = 256;
 /// What an answer to a block status request holds at most, and is charged for.
 pub const STATUS_BYTES_MAX: usize = 16 * STATUS_SEGMENTS_MAX;
 /// The longest list of metadata contexts in a block status request that is looked at.
 pub const STATUS_PAYLOAD_BYTES_MAX: usize = 64;
 
-/// What a write to parts of sectors holds beside its payload: the first and the last sector, as they were read and as they
-/// are written.
+/// What a write to parts of sectors holds beside its payload: the first and the last sector, as
+/// they were read and as they are written.
 pub const READ_MODIFY_WRITE_BYTES: usize = 4 * SECTOR;
 /// A sector's bytes, as an index into memory.
 pub(crate) const SECTOR: usize = 512;
@@ -64,7 +69,8 @@ pub const OUTPUT_PIECES_MAX: usize = 2 * REQUESTS_MAX;
 pub const HANDSHAKE_OUTPUT_BYTES_MAX: usize = 64 * KIB;
 /// What is read at once where a long payload is expected behind a head.
 pub const HEAD_BYTES: usize = 4 * KIB;
-/// What is read at once behind a payload that is read straight into its buffer: the longest head of a request.
+/// What is read at once behind a payload that is read straight into its buffer: the longest head of
+/// a request.
 pub const NEXT_HEAD_BYTES: usize = 32;
 /// The most bytes handed to a session at once.
 pub const RECEIVE_BYTES_MAX: usize = 256 * KIB;
@@ -80,12 +86,13 @@ pub const PAYLOADS_BYTES_MAX: usize = 1_024 * MIB;
 
 /// How long a handshake may take, unless a config says otherwise.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a message may stand still that has begun and not ended, on its way in or out, unless a config says
-/// otherwise: a client that is asleep, or gone without a word.
+/// How long a message may stand still that has begun and not ended, on its way in or out, unless a
+/// config says otherwise: a client that is asleep, or gone without a word.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest that either of the two can be set to.
 pub const TIMEOUT_MAX: Duration = Duration::from_secs(86_400);
-/// The least memory that a connection can be held to: what the protocol wants a server to take in one piece.
+/// The least memory that a connection can be held to: what the protocol wants a server to take in
+/// one piece.
 pub const MEMORY_MIN: Bytes = Bytes(1 << 20);
 /// Encrypted bytes that wait to be sent, besides the session's own output.
 pub const TLS_BYTES_MAX: usize = 256 * KIB;
@@ -94,8 +101,8 @@ pub const MEMORY_HOLD_MAX: Duration = Duration::from_secs(30);
 /// How long a stopping server waits for a client to take its last answers.
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The smallest minimum block size an export can have. What is no whole number of sectors is made one here: everything
-/// behind the frontend counts sectors.
+/// The smallest minimum block size an export can have. What is no whole number of sectors is made
+/// one here: everything behind the frontend counts sectors.
 pub const BLOCK_MIN: Bytes = Bytes(1);
 /// The smallest preferred one (section "Block size constraints"), and that of whole sectors.
 pub const BLOCK_PREFERRED_MIN: Bytes = Bytes(units::SECTOR_BYTES);
@@ -108,10 +115,11 @@ pub(crate) const LIST_BYTES_MAX: usize =
 /// One answer unsent, besides its data.
 pub(crate) const PIECE_BYTES_MAX: usize = 128;
 
-/// The most memory one session holds, whatever its client does: what [`crate::proto::session::Session::memory`]
-/// never exceeds.
+/// The most memory one session holds, whatever its client does: what
+/// [`crate::proto::session::Session::memory`] never exceeds.
 ///
-/// Twice the payloads, because a buffer that is used again may be twice as large as what it is used for.
+/// Twice the payloads, because a buffer that is used again may be twice as large as what it is used
+/// for.
 pub const SESSION_BYTES_MAX: usize = 2 * BYTES_IN_FLIGHT_MAX
     + 2 * LIST_BYTES_MAX
     + HANDSHAKE_OUTPUT_BYTES_MAX
@@ -132,7 +140,8 @@ const _: () = assert!(OPTION_BYTES_MAX >= 4 + NAME_BYTES_MAX + 2 + 2 * 1_024);
 const _: () = assert!(OPTION_SKIP_BYTES_MAX >= OPTION_BYTES_MAX);
 // Asking about every export by name is no flood.
 const _: () = assert!(OPTIONS_MAX >= 4 * EXPORTS_MAX);
-// The largest request is admitted to an idle connection, and beside one of the size that clients are told, a second one.
+// The largest request is admitted to an idle connection, and beside one of the size that clients
+// are told, a second one.
 const _: () = assert!(BYTES_IN_FLIGHT_MAX >= PAYLOAD_ACCEPTED_BYTES_MAX);
 const _: () = assert!(BYTES_IN_FLIGHT_MAX >= 2 * PAYLOAD_BYTES_MAX);
 const _: () = assert!(PAYLOAD_ACCEPTED_BYTES_MAX >= PAYLOAD_BYTES_MAX);

@@ -15,7 +15,8 @@ use spindle_nbd::{Address, ClientName, Export, ExportId, Handle, Server, Setting
 use tempfile::TempDir;
 use units::{Bytes, Instant};
 
-/// An authority, a server's certificate, and those of two clients; and of one client that another authority knows.
+/// An authority, a server's certificate, and those of two clients; and of one client that another
+/// authority knows.
 struct Certificates(TempDir);
 
 impl Certificates {
@@ -82,7 +83,8 @@ impl Certificates {
     }
 }
 
-/// A server of two exports, `secret` for the client `vm` and `shared` for whoever has a certificate.
+/// A server of two exports, `secret` for the client `vm` and `shared` for whoever has a
+/// certificate.
 struct Running {
     address: Address,
     handle: Handle,
@@ -212,7 +214,8 @@ fn data_goes_both_ways_in_pieces_of_every_size() {
 fn without_the_right_certificate_there_is_no_name_and_no_byte() {
     let certificates = Certificates::new();
     let running = Running::start(&certificates);
-    // Nobody's; another authority's; one whose time is over; and an authority's own, which signs and is not a client's.
+    // Nobody's; another authority's; one whose time is over; and an authority's own, which signs
+    // and is not a client's.
     for name in [None, Some("mallory"), Some("expired"), Some("stranger-ca")] {
         let mut stream = running.secure(certificates.client(name));
         assert!(ask(&mut stream, &option(3, &[])).is_err(), "{name:?}");

@@ -1,5 +1,5 @@
-//! The flash drive at work. All that happens inside is an event at its own instant, worked out when somebody asks
-//! for that instant or a later one: how often somebody asks changes nothing.
+//! The flash drive at work. All that happens inside is an event at its own instant, worked out when
+//! somebody asks for that instant or a later one: how often somebody asks changes nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::completion::{Done, Parts, Tag};
 const PIECES_MAX: u32 = 64;
 /// EventKind a change of the mapping takes in the write buffer.
 const RECORD: Sectors = Sectors(8);
-/// With more events to come than this the next one is what there is to wait for; with fewer each is asked how
-/// soon it can answer somebody, which saves the caller from being woken for nothing.
+/// With more events to come than this the next one is what there is to wait for; with fewer each is
+/// asked how soon it can answer somebody, which saves the caller from being woken for nothing.
 const ASKED_MAX: usize = 48;
 
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +74,8 @@ pub struct FlashDevice {
     dies: Dies,
     commands: Vec<Command>,
     vacant: Vec<Slot>,
-    /// Writes, trims and flushes in the order in which they came, as far as they are not wholly under way.
+    /// Writes, trims and flushes in the order in which they came, as far as they are not wholly
+    /// under way.
     stores: VecDeque<Slot>,
     /// On the link.
     arriving: VecDeque<Piece>,
@@ -147,8 +148,8 @@ impl FlashDevice {
     /// Takes in a command.
     ///
     /// # Panics
-    /// If the queue is full, the extent is not on the drive, a command other than a flush has no sectors, or
-    /// time runs backwards: all of these were to be refused at the edge.
+    /// If the queue is full, the extent is not on the drive, a command other than a flush has no
+    /// sectors, or time runs backwards: all of these were to be refused at the edge.
     pub fn submit(&mut self, now: Instant, tag: Tag, operation: Operation) {
         self.advance(now);
         assert!(self.can_accept(), "the drive's queue has room");
@@ -186,13 +187,14 @@ impl FlashDevice {
         }
     }
 
-    /// Whether it is a write that is answered when it is programmed, and not when it is in the buffer.
+    /// Whether it is a write that is answered when it is programmed, and not when it is in the
+    /// buffer.
     fn is_late(&self, operation: &Operation) -> bool {
         operation.op.writes() && operation.fua && !self.model.spec().power_loss_protection
     }
 
-    /// When to ask [`FlashDevice::complete`] again. Something may be done then, and nothing is before. None if
-    /// there is no command.
+    /// When to ask [`FlashDevice::complete`] again. Something may be done then, and nothing is
+    /// before. None if there is no command.
     pub fn next_completion(&self) -> Option<Instant> {
         if let Some(done) = self.done.front() {
             return Some(done.at);
@@ -204,7 +206,8 @@ impl FlashDevice {
         if events.len() > ASKED_MAX {
             return self.events.next_at();
         }
-        // Nobody but a read waits for a die, unless there is a write that waits for room or to be durable.
+        // Nobody but a read waits for a die, unless there is a write that waits for room or to be
+        // durable.
         let stores_wait = !self.stores.is_empty() || !self.waiters.is_empty();
         let work_least = if stores_wait { Duration::ZERO } else { self.model.sensed_least };
         events.map(|event| event.at + event.least.unwrap_or(work_least)).min()
@@ -412,7 +415,8 @@ impl FlashDevice {
         }
     }
 
-    /// Whether a forced write of the same sectors is not durable: what comes later must not be answered first.
+    /// Whether a forced write of the same sectors is not durable: what comes later must not be
+    /// answered first.
     fn is_behind_late(&self, extent: Extent) -> bool {
         let overlaps = |slot: Slot| {
             let other = self.commands[slot.0 as usize].operation;

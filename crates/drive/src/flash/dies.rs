@@ -259,8 +259,8 @@ impl Dies {
     }
 }
 
-/// The soonest that a read is answered after data for it has left its die. Who waits for what is read ahead may
-/// have asked for as little as a sector of it.
+/// The soonest that a read is answered after data for it has left its die. Who waits for what is
+/// read ahead may have asked for as little as a sector of it.
 fn sent_least(model: &FlashModel, owner: Owner, len: Sectors) -> Duration {
     match owner {
         Owner::Command(_) => model.to_host.of(len) + model.spec().host.read_latency,

@@ -26,7 +26,8 @@ pub(super) struct Event {
     /// EventKind was entered first happens first.
     sequence: u64,
     pub(super) kind: EventKind,
-    /// How much later, at the soonest, a read is answered because of it. None: that depends on who waits.
+    /// How much later, at the soonest, a read is answered because of it. None: that depends on who
+    /// waits.
     pub(super) least: Option<Duration>,
 }
 

@@ -1,5 +1,5 @@
-//! A flash drive: dies behind channels, a write buffer, a host interface, and what each of them makes the
-//! others wait for.
+//! A flash drive: dies behind channels, a write buffer, a host interface, and what each of them
+//! makes the others wait for.
 //!
 //! ```text
 //! host ══ link ══ controller ══ channel 0 ══ die 0, die 8, ...      read:    sense, channel, link
@@ -7,21 +7,25 @@
 //!                  │ buffer, read-ahead                             program: channel, array, beside the reads
 //! ```
 //!
-//! - A read is cut where it goes from one die to the next. Each piece waits for its die, is sensed, crosses the
-//!   die's channel and then the host's link. A die that programs or erases makes it wait, or is suspended.
-//! - A write is answered when it is in the buffer. A stripe's worth of written data is a *unit*: it goes to the
-//!   next die in turn and stays in the buffer until it is programmed. A full buffer makes writes wait.
-//! - Garbage collection is a factor: random writes owe so many programs for each of their own, paid on the
-//!   same dies. Writes that continue another owe nothing.
-//! - With power-loss protection the buffer is durable. Without it a flush, and a forced write, pad the open unit
-//!   and wait until all is programmed.
-//! - A trim, and a write of zeroes, change the mapping: one record of 4 KiB goes through the write buffer.
+//! - A read is cut where it goes from one die to the next. Each piece waits for its die, is sensed,
+//!   crosses the die's channel and then the host's link. A die that programs or erases makes it
+//!   wait, or is suspended.
+//! - A write is answered when it is in the buffer. A stripe's worth of written data is a *unit*: it
+//!   goes to the next die in turn and stays in the buffer until it is programmed. A full buffer
+//!   makes writes wait.
+//! - Garbage collection is a factor: random writes owe so many programs for each of their own, paid
+//!   on the same dies. Writes that continue another owe nothing.
+//! - With power-loss protection the buffer is durable. Without it a flush, and a forced write, pad
+//!   the open unit and wait until all is programmed.
+//! - A trim, and a write of zeroes, change the mapping: one record of 4 KiB goes through the write
+//!   buffer.
 //!
-//! EventKind is not in it: the fast cells that some drives write first, wear, read retries, thermal limits, power
-//! states, the mapping table's own misses, and writing out a part of a unit because the drive is idle.
+//! EventKind is not in it: the fast cells that some drives write first, wear, read retries, thermal
+//! limits, power states, the mapping table's own misses, and writing out a part of a unit because
+//! the drive is idle.
 //!
-//! Invariants: as [`crate::Device`]'s. Commands may be answered in another order than they came in; writes whose
-//! sectors overlap are answered in theirs. The buffer never holds more than its size.
+//! Invariants: as [`crate::Device`]'s. Commands may be answered in another order than they came in;
+//! writes whose sectors overlap are answered in theirs. The buffer never holds more than its size.
 
 mod check;
 mod device;

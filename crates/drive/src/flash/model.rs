@@ -4,8 +4,8 @@ use units::{Bytes, Duration, Sectors};
 
 use super::spec::FlashSpec;
 
-/// Thousandths of a nanosecond for one sector: a link of gigabytes a second takes no whole number of
-/// nanoseconds for one.
+/// Thousandths of a nanosecond for one sector: a link of gigabytes a second takes no whole number
+/// of nanoseconds for one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace(u64);
 

@@ -1,4 +1,5 @@
-//! The pieces of reads in progress, and the identifiers of what they concern: dies, stripes, commands.
+//! The pieces of reads in progress, and the identifiers of what they concern: dies, stripes,
+//! commands.
 
 use units::{Lba, Sectors};
 

@@ -67,8 +67,8 @@ pub(super) enum Lookup {
     Taken,
 }
 
-/// Memory for reads. Each stream has a segment of it, and each stripe one place in a segment: a run goes round its
-/// segment, and streams do not disturb each other.
+/// Memory for reads. Each stream has a segment of it, and each stripe one place in a segment: a run
+/// goes round its segment, and streams do not disturb each other.
 #[derive(Clone, Debug)]
 pub(super) struct ReadBuffer {
     places: Vec<Option<Held>>,
@@ -145,7 +145,8 @@ impl ReadBuffer {
         first
     }
 
-    /// The stripes from `first` to before `end` were written to: what was read of them is of no use.
+    /// The stripes from `first` to before `end` were written to: what was read of them is of no
+    /// use.
     pub(super) fn forget(&mut self, first: Stripe, end: Stripe) {
         if end.0 - first.0 < self.stream_max() {
             for stripe in first.0..end.0 {

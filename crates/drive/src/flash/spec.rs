@@ -130,8 +130,8 @@ pub struct Host {
 }
 
 impl FlashSpec {
-    /// A page of every plane of a die: what is programmed at once, and what follows on one die before the
-    /// next one's turn.
+    /// A page of every plane of a die: what is programmed at once, and what follows on one die
+    /// before the next one's turn.
     pub(super) fn stripe(&self) -> Sectors {
         Sectors(self.nand.page.0 * u64::from(self.nand.planes))
     }

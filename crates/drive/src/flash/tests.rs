@@ -15,8 +15,8 @@ pub(super) const fn us_of(us: u64) -> Duration {
     Duration::from_micros(us)
 }
 
-/// Four dies on two channels, stripes of 16 sectors. A sector takes 1 us on a channel and on the link; a read
-/// 50 us, a program 500 us, an erase 2 ms.
+/// Four dies on two channels, stripes of 16 sectors. A sector takes 1 us on a channel and on the
+/// link; a read 50 us, a program 500 us, an erase 2 ms.
 pub(super) fn spec() -> FlashSpec {
     let rate = Bytes(512_000_000);
     FlashSpec {
@@ -112,8 +112,8 @@ fn reads_of_two_dies_go_side_by_side_and_of_one_die_in_turn() {
         next(&mut device);
         next(&mut device).at.since(at(0)).as_micros()
     };
-    // Die 1 is on the other channel; die 2 on that of die 0; and the same die senses again when its register is
-    // empty. The link takes next to no time.
+    // Die 1 is on the other channel; die 2 on that of die 0; and the same die senses again when its
+    // register is empty. The link takes next to no time.
     assert_eq!(pair(16), 50 + 8 + 10);
     assert_eq!(pair(32), 50 + 8 + 8 + 10);
     assert_eq!(pair(64), 50 + 8 + 50 + 8 + 10);
@@ -130,7 +130,8 @@ fn a_write_is_answered_from_the_buffer_and_waits_when_that_is_full() {
     }
     let all: Vec<_> = (0..9).map(|_| next(&mut device)).collect();
     assert!(all[..8].windows(2).all(|pair| pair[1].at == pair[0].at + us_of(11)));
-    // Two writes fill a unit at 22 us; it crosses the channel and is programmed; then there is room.
+    // Two writes fill a unit at 22 us; it crosses the channel and is programmed; then there is
+    // room.
     assert_eq!(all[8].at, at(22 + 16 + 500 + 11 + 20));
     assert_eq!(all[8].parts.queue, us_of(22 + 16 + 500));
 }

@@ -13,8 +13,8 @@ use super::spec::Amplification;
 
 /// EventKind is looked up: 4 KiB, by which file systems and most commands go.
 const BLOCK: u64 = 8;
-/// Places for a block, for each that the buffer holds: two blocks of one place make the drive forget that
-/// the first is in memory, which costs time and nothing else.
+/// Places for a block, for each that the buffer holds: two blocks of one place make the drive
+/// forget that the first is in memory, which costs time and nothing else.
 const PLACES_PER_BLOCK: u64 = 2;
 
 /// A unit of data that is programmed at once, counted from the first.
@@ -90,8 +90,8 @@ impl WriteBuffer {
         UnitId(self.oldest.0 + self.closed.len() as u64)
     }
 
-    /// Takes in a piece for which there was room, and says what unit it completed. `extent` is what may be
-    /// read of it, and empty for a record of the mapping. No piece is longer than a unit.
+    /// Takes in a piece for which there was room, and says what unit it completed. `extent` is what
+    /// may be read of it, and empty for a record of the mapping. No piece is longer than a unit.
     pub(super) fn put(
         &mut self,
         extent: Extent,
@@ -110,7 +110,8 @@ impl WriteBuffer {
         if rest.is_none() {
             self.open += len;
         }
-        // A block on two units counts as in memory until the later is programmed, or the earlier if that is all.
+        // A block on two units counts as in memory until the later is programmed, or the earlier if
+        // that is all.
         let in_unit = match closed {
             Some(closed) if self.open == Sectors::ZERO => closed.unit,
             _ => self.next(),
@@ -136,7 +137,8 @@ impl WriteBuffer {
         Some(Closed { unit, collect })
     }
 
-    /// The first unit that is not closed: once [`WriteBuffer::is_durable`] up to it, all that was closed is.
+    /// The first unit that is not closed: once [`WriteBuffer::is_durable`] up to it, all that was
+    /// closed is.
     pub(super) fn closed_end(&self) -> UnitId {
         self.next()
     }

@@ -1,7 +1,8 @@
-//! A block's status (`NBD_CMD_BLOCK_STATUS`): the one thing that a server answers of itself while an export is open.
+//! A block's status (`NBD_CMD_BLOCK_STATUS`): the one thing that a server answers of itself while
+//! an export is open.
 //!
-//! "Clients MUST NOT use this request unless metadata contexts have been negotiated, which in turn requires the client to
-//! first negotiate structured replies."
+//! "Clients MUST NOT use this request unless metadata contexts have been negotiated, which in turn
+//! requires the client to first negotiate structured replies."
 
 use units::{Extent, SECTOR_BYTES};
 
@@ -16,8 +17,9 @@ const ALLOCATION: &str = "base:allocation";
 const REPLIES_MAX: u32 = 64;
 
 impl Client {
-    /// Agrees on being told blocks' status of an export, before it is opened: whether [`Sender::send_block_status`] may be used
-    /// then. Servers that do not know of it say so, and are as they were.
+    /// Agrees on being told blocks' status of an export, before it is opened: whether
+    /// [`Sender::send_block_status`] may be used then. Servers that do not know of it say so, and
+    /// are as they were.
     ///
     /// # Errors
     /// If the connection fails, or the server breaks the protocol.

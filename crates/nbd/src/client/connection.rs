@@ -148,7 +148,7 @@ pub(super) struct OptionReply {
 }
 
 impl Client {
-    /// Connects and agrees on the fixed newstyle handshake (section "FixedExports newstyle negotiation").
+    /// Connects and agrees on the fixed newstyle handshake (section "Fixed newstyle negotiation").
     ///
     /// # Errors
     /// If nobody listens there, or it is no NBD server.
@@ -200,7 +200,8 @@ impl Client {
         self.describe(option::INFO, name)
     }
 
-    /// Opens an export and ends the handshake (`NBD_OPT_GO`); the empty name is the only one there is.
+    /// Opens an export and ends the handshake (`NBD_OPT_GO`); the empty name is the only one there
+    /// is.
     ///
     /// # Errors
     /// If the connection fails or there is no such export; another may be tried.
@@ -357,8 +358,8 @@ impl Sender {
     /// Puts a request into the buffer without sending it: many small ones travel together.
     ///
     /// # Errors
-    /// If the cookie is in use, the extent is 4 GiB or longer, or the data is not as long as what is written;
-    /// also if the buffer had to be sent to make room, and that failed.
+    /// If the cookie is in use, the extent is 4 GiB or longer, or the data is not as long as what
+    /// is written; also if the buffer had to be sent to make room, and that failed.
     pub fn queue(
         &mut self,
         cookie: u64,
@@ -431,8 +432,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends a request: `data` is what a write writes, and empty for anything else. Blocks while the server
-    /// takes no more; whoever sends much without receiving can come to a standstill.
+    /// Sends a request: `data` is what a write writes, and empty for anything else. Blocks while
+    /// the server takes no more; whoever sends much without receiving can come to a standstill.
     ///
     /// # Errors
     /// As [`Sender::queue`], and if the connection fails.

@@ -10,7 +10,8 @@ use crate::proto::request::Errno;
 pub enum ClientError {
     /// The connection failed, or the server hung up. Is it running?
     Io(io::Error),
-    /// The server said something that the protocol does not allow. It is no NBD server, or a wrong one.
+    /// The server said something that the protocol does not allow. It is no NBD server, or a wrong
+    /// one.
     Protocol(&'static str),
     /// There is no export of that name; `list` says which there are.
     UnknownExport,
@@ -18,8 +19,8 @@ pub enum ClientError {
     Refused(u32),
     /// The request was refused or failed.
     Failed(Errno),
-    /// A request of this cookie is outstanding already, or its extent is too long for the protocol. Use
-    /// another cookie, or shorter requests.
+    /// A request of this cookie is outstanding already, or its extent is too long for the protocol.
+    /// Use another cookie, or shorter requests.
     Unsendable,
 }
 

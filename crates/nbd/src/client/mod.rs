@@ -1,4 +1,5 @@
-//! A small NBD client: blocking sockets, no TLS; simple replies, or structured ones if it asks for a block's status.
+//! A small NBD client: blocking sockets, no TLS; simple replies, or structured ones if it asks for
+//! a block's status.
 //!
 //! ```no_run
 //! use spindle_nbd::client::Client;
@@ -12,11 +13,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A client is two halves, a [`Sender`] and a [`Receiver`], for two threads if need be; they share the table
-//! of what is outstanding, because a reply does not say how long it is.
+//! A client is two halves, a [`Sender`] and a [`Receiver`], for two threads if need be; they share
+//! the table of what is outstanding, because a reply does not say how long it is.
 //!
-//! Invariant: a server is believed no further than its bytes go: lengths are bounded before memory is taken
-//! for them.
+//! Invariant: a server is believed no further than its bytes go: lengths are bounded before memory
+//! is taken for them.
 
 mod block_status;
 mod connection;

@@ -1,8 +1,8 @@
-//! The half of a client that hears the answers: simple replies, and structured ones where those were agreed on (sections
-//! "Simple reply message" and "Structured reply chunk message").
+//! The half of a client that hears the answers: simple replies, and structured ones where those
+//! were agreed on (sections "Simple reply message" and "Structured reply chunk message").
 //!
-//! A structured reply may come in chunks, and chunks of other replies between them: what has come so far lies with what is
-//! awaited. Bytes that no chunk brings are zeroes.
+//! A structured reply may come in chunks, and chunks of other replies between them: what has come
+//! so far lies with what is awaited. Bytes that no chunk brings are zeroes.
 
 use std::io::Read;
 
@@ -26,8 +26,8 @@ impl Receiver {
     /// Waits for the next answer.
     ///
     /// # Errors
-    /// If the connection fails or the server answers what was not asked. A request that failed is no error
-    /// here; it is in the completion.
+    /// If the connection fails or the server answers what was not asked. A request that failed is
+    /// no error here; it is in the completion.
     pub fn receive(&mut self) -> Result<Completion, ClientError> {
         let mut data = Vec::new();
         let (cookie, outcome) = self.receive_into(&mut data)?;

@@ -25,16 +25,18 @@ pub struct Export {
     pub size: Bytes,
     /// Whether writing is refused.
     pub read_only: bool,
-    /// The smallest unit of access: a power of two up to 65536 (section "Block size constraints"). Under a sector, a write
-    /// of less costs a read before it.
+    /// The smallest unit of access: a power of two up to 65536 (section "Block size constraints").
+    /// Under a sector, a write of less costs a read before it.
     pub block_min: Bytes,
-    /// The unit in which access is efficient: a power of two, not under `block_min` nor under a sector.
+    /// The unit in which access is efficient: a power of two, not under `block_min` nor under a
+    /// sector.
     pub block_preferred: Bytes,
     /// Whether sectors close to each other are read faster than others.
     pub rotational: bool,
     /// Whether a write of zeroes that may leave a hole is faster than any other.
     pub fast_zero: bool,
-    /// Whether reading makes later reads of the same sectors faster: then clients may ask for just that.
+    /// Whether reading makes later reads of the same sectors faster: then clients may ask for just
+    /// that.
     pub caches: bool,
     /// Who may open it; `None`: everybody who gets that far.
     pub clients: Option<Vec<ClientName>>,
@@ -80,8 +82,8 @@ impl Export {
     }
 }
 
-/// The exports of a server at this moment. Names come and go while the server runs; a client that has
-/// opened one keeps it.
+/// The exports of a server at this moment. Names come and go while the server runs; a client that
+/// has opened one keeps it.
 pub trait Exports: Send + Sync {
     /// All that clients may see, in the order in which they are shown.
     fn list(&self) -> Vec<Export>;
@@ -89,8 +91,9 @@ pub trait Exports: Send + Sync {
     /// The export of this name.
     fn open(&self, name: &str) -> Option<Export>;
 
-    /// From now on this export is opened by nobody. Called when [`crate::Handle::withdraw`] was agreed to, on the
-    /// server's first thread. Requests of those that had it open may be under way on the others, until they are sent away.
+    /// From now on this export is opened by nobody. Called when [`crate::Handle::withdraw`] was
+    /// agreed to, on the server's first thread. Requests of those that had it open may be under way
+    /// on the others, until they are sent away.
     fn withdraw(&self, export: ExportId) {
         let _ = export;
     }

@@ -1,5 +1,6 @@
-//! The heads of replies, in each of the three ways that a client can have asked for (sections "Simple reply
-//! message", "Structured reply chunk message" and, of the extension, "Extended reply chunk message").
+//! The heads of replies, in each of the three ways that a client can have asked for (sections
+//! "Simple reply message", "Structured reply chunk message" and, of the extension, "Extended reply
+//! chunk message").
 
 use core::ops::Deref;
 
@@ -124,8 +125,9 @@ fn chunk(style: Style, kind: u16, asked: RequestTag, length: usize) -> Head {
     head
 }
 
-/// That all went well, and there is nothing else to say. Where the client understands it, a simple reply: it is the
-/// shortest ("a simple reply MAY be used as a reply to any request other than `NBD_CMD_READ`").
+/// That all went well, and there is nothing else to say. Where the client understands it, a simple
+/// reply: it is the shortest ("a simple reply MAY be used as a reply to any request other than
+/// `NBD_CMD_READ`").
 pub(crate) fn done(style: Style, asked: RequestTag) -> Head {
     match style {
         Style::Simple | Style::Structured => simple(asked.cookie, 0),

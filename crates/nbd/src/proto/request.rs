@@ -9,8 +9,8 @@ use crate::proto::export::ExportId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
-/// The number of a request. Unlike the client's cookie it is unique: a client may, against the rules, use
-/// one cookie twice.
+/// The number of a request. Unlike the client's cookie it is unique: a client may, against the
+/// rules, use one cookie twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientRequestId {
     /// Whose request it is.
@@ -30,13 +30,15 @@ pub struct Request {
     pub operation: Operation,
     /// For a write-zeroes: the sectors must stay allocated (`NBD_CMD_FLAG_NO_HOLE`). Else false.
     pub no_hole: bool,
-    /// The payload of a write, whole; else empty. The reply hands the buffer with a read's bytes to the socket, so that
-    /// they are never copied here. With a read comes a buffer that may have the capacity for them, if there was one to
-    /// be used again: it can be filled, or dropped by a disk that needs an alignment of its own.
+    /// The payload of a write, whole; else empty. The reply hands the buffer with a read's bytes to
+    /// the socket, so that they are never copied here. With a read comes a buffer that may have the
+    /// capacity for them, if there was one to be used again: it can be filled, or dropped by a disk
+    /// that needs an alignment of its own.
     pub data: Vec<u8>,
 }
 
-/// A write of less than whole sectors: the server makes whole ones of it, so that a handler never sees it.
+/// A write of less than whole sectors: the server makes whole ones of it, so that a handler never
+/// sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadModifyWrite {
     /// What the reply names.
@@ -53,7 +55,8 @@ pub struct ReadModifyWrite {
     pub no_hole: bool,
 }
 
-/// A question which sectors of an export hold data (`NBD_CMD_BLOCK_STATUS`, for the context `base:allocation`).
+/// A question which sectors of an export hold data (`NBD_CMD_BLOCK_STATUS`, for the context
+/// `base:allocation`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockStatusRequest {
     /// What the answer names.
@@ -89,8 +92,8 @@ pub struct Segment {
 pub struct BlockStatusReply {
     /// Which question is answered.
     pub id: ClientRequestId,
-    /// The segments one behind the other, the first from where the question begins. They may end earlier than it does,
-    /// or later.
+    /// The segments one behind the other, the first from where the question begins. They may end
+    /// earlier than it does, or later.
     pub result: Result<Vec<Segment>, Errno>,
 }
 
@@ -99,9 +102,9 @@ pub struct BlockStatusReply {
 pub struct Reply {
     /// Which request is answered.
     pub id: ClientRequestId,
-    /// For a read, all the bytes of its extent; for anything else the data is ignored and dropped, so that
-    /// a write may simply give its buffer back. A read answered with too few or too many bytes becomes
-    /// [`Errno::Io`] for the client.
+    /// For a read, all the bytes of its extent; for anything else the data is ignored and dropped,
+    /// so that a write may simply give its buffer back. A read answered with too few or too many
+    /// bytes becomes [`Errno::Io`] for the client.
     pub result: Result<Vec<u8>, Errno>,
 }
 
@@ -141,8 +144,8 @@ impl Errno {
         }
     }
 
-    /// The error of a number that is not zero. "The client SHOULD treat an unexpected error value as if it
-    /// had been `NBD_EINVAL`."
+    /// The error of a number that is not zero. "The client SHOULD treat an unexpected error value
+    /// as if it had been `NBD_EINVAL`."
     pub const fn from_code(code: u32) -> Self {
         match code {
             1 => Self::Perm,

@@ -29,7 +29,8 @@ pub struct Settings {
     pub export_connections_max: usize,
     /// Requests of one connection that wait for an answer.
     pub requests_max: usize,
-    /// Payload of one connection at once: arriving, at the disks, or waiting to be sent. No request may be longer.
+    /// Payload of one connection at once: arriving, at the disks, or waiting to be sent. No request
+    /// may be longer.
     pub memory_max: Bytes,
     /// How long a handshake may take.
     pub handshake_timeout: Duration,

@@ -1,5 +1,5 @@
-//! Who may connect, by certificate (section "TLS support"). The encryption itself is rustls's, which like the session
-//! knows no sockets.
+//! Who may connect, by certificate (section "TLS support"). The encryption itself is rustls's,
+//! which like the session knows no sockets.
 
 use core::fmt;
 use core::str::FromStr;
@@ -73,8 +73,8 @@ impl std::error::Error for ClientNameError {}
 impl FromStr for ClientName {
     type Err = ClientNameError;
 
-    /// Reads `CN=NAME` or `sha256:DIGITS`, the digits with colons between the bytes or without, as `openssl x509
-    /// -fingerprint` prints them.
+    /// Reads `CN=NAME` or `sha256:DIGITS`, the digits with colons between the bytes or without, as
+    /// `openssl x509 -fingerprint` prints them.
     fn from_str(text: &str) -> Result<Self, ClientNameError> {
         if let Some(name) = text.strip_prefix("CN=") {
             let fits = !name.is_empty() && name.len() <= NAME_BYTES_MAX;
@@ -95,7 +95,8 @@ impl FromStr for ClientName {
     }
 }
 
-/// One element of DER: its tag, its contents, and what is behind it. Lengths of up to 64 KiB, which a name never has.
+/// One element of DER: its tag, its contents, and what is behind it. Lengths of up to 64 KiB, which
+/// a name never has.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, rest) = der.split_first()?;
     let (first, rest) = rest.split_first()?;
@@ -112,8 +113,8 @@ fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((*tag, contents, behind))
 }
 
-/// The one common name in a subject (RFC 5280, section 4.1.2.4: a sequence of sets of pairs of type and value).
-/// With several, nobody could say which is meant.
+/// The one common name in a subject (RFC 5280, section 4.1.2.4: a sequence of sets of pairs of type
+/// and value). With several, nobody could say which is meant.
 fn common_name(subject: &[u8]) -> Option<String> {
     const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
     const UTF8_STRING: u8 = 0x0c;
@@ -157,8 +158,8 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// The key of the first.
     pub key: PathBuf,
-    /// Authorities that sign clients' certificates. With them a client without such a certificate is turned away; `None`:
-    /// nobody is asked for one.
+    /// Authorities that sign clients' certificates. With them a client without such a certificate
+    /// is turned away; `None`: nobody is asked for one.
     pub client_authorities: Option<PathBuf>,
 }
 

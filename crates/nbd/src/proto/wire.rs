@@ -1,20 +1,21 @@
 //! The numbers of the NBD protocol, and how messages become bytes and back.
 //!
-//! Everything is big-endian (section "Conventions"). Decoding never indexes past what arrived: [`Fields`]
-//! hands out fields or `None`.
+//! Everything is big-endian (section "Conventions"). Decoding never indexes past what arrived:
+//! [`Fields`] hands out fields or `None`.
 
 /// `NBDMAGIC`, the first eight bytes of a server (section "Newstyle negotiation").
 pub(crate) const INIT_MAGIC: u64 = 0x4e42_444d_4147_4943;
 /// `IHAVEOPT`, before every option and as the second magic of the server.
 pub(crate) const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
-/// Before every reply to an option (section "FixedExports newstyle negotiation").
+/// Before every reply to an option (section "Fixed newstyle negotiation").
 pub(crate) const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 /// Before every request (section "Request message").
 pub(crate) const REQUEST_MAGIC: u32 = 0x2560_9513;
 /// Before every request once extended headers are agreed on (section "Extended request").
 pub(crate) const EXTENDED_REQUEST_MAGIC: u32 = 0x21e4_1c71;
 
-/// Handshake flags of the server; the client answers with the same bits (section "Handshake flags").
+/// Handshake flags of the server; the client answers with the same bits (section "Handshake
+/// flags").
 pub(crate) const FIXED_NEWSTYLE: u16 = 1 << 0;
 pub(crate) const NO_ZEROES: u16 = 1 << 1;
 
@@ -131,8 +132,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A length from the wire as a length in memory. A machine on which it does not fit could not hold the
-/// bytes either, and every limit is far below.
+/// A length from the wire as a length in memory. A machine on which it does not fit could not hold
+/// the bytes either, and every limit is far below.
 pub(crate) fn length(raw: impl Into<u64>) -> usize {
     let raw: u64 = raw.into();
     usize::try_from(raw).unwrap_or(usize::MAX)

@@ -1,8 +1,9 @@
 //! How long the loop stays awake when there is nothing to do.
 //!
-//! To fall asleep and to be woken takes some microseconds, of the sleeper and of the client that wakes it in the middle of
-//! sending. Who is asked every few microseconds had better stay awake, for no longer than that, and who is not had better
-//! sleep at once. What came of it lately says which: as KVM does for idle virtual processors (`halt_poll_ns`).
+//! To fall asleep and to be woken takes some microseconds, of the sleeper and of the client that
+//! wakes it in the middle of sending. Who is asked every few microseconds had better stay awake,
+//! for no longer than that, and who is not had better sleep at once. What came of it lately says
+//! which: as KVM does for idle virtual processors (`halt_poll_ns`).
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,7 +12,8 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use units::{Duration, Instant};
 
-/// About what a sleep costs: who watches for so long before it sleeps spends at most twice of what would have been best.
+/// About what a sleep costs: who watches for so long before it sleeps spends at most twice of what
+/// would have been best.
 const WATCH_MAX: Duration = Duration::from_micros(5);
 /// A watch that has not paid is half as long the next time, and none below this.
 const WATCH_MIN: Duration = Duration::from_micros(1);
@@ -85,7 +87,8 @@ mod tests {
 
     use super::*;
 
-    /// Looks made in one watch of a clock that goes on by this much a reading, with nothing to be seen.
+    /// Looks made in one watch of a clock that goes on by this much a reading, with nothing to be
+    /// seen.
     fn looks(busy_poll: &BusyPoll, step: Duration) -> u32 {
         let (time, looks) = (Cell::new(Instant::ZERO), Cell::new(0));
         let now = || {

@@ -22,8 +22,9 @@ use crate::proto::tls::Identity;
 
 /// The most slices of one vectored write: 64 replies with data.
 const SLICES_MAX: usize = 128;
-/// So many times everything was sent at once before the loop is no longer told of room to write: telling it at every
-/// reply that a client takes would wake it twice a request, and looking away costs a system call.
+/// So many times everything was sent at once before the loop is no longer told of room to write:
+/// telling it at every reply that a client takes would wake it twice a request, and looking away
+/// costs a system call.
 const CALM_SENDS: u8 = 32;
 /// The most reads of one connection before the others have their turn.
 const READS_PER_TURN_MAX: usize = 16;
@@ -43,7 +44,8 @@ impl Stream {
         }
     }
 
-    /// Has the loop told when there is something to read, and with `writable` also when there is room to write.
+    /// Has the loop told when there is something to read, and with `writable` also when there is
+    /// room to write.
     fn watch(&mut self, registry: &Registry, token: Token, writable: bool) -> io::Result<()> {
         let both = Interest::READABLE | Interest::WRITABLE;
         let interest = if writable { both } else { Interest::READABLE };
@@ -147,7 +149,8 @@ pub(crate) struct Connection {
     sent_at: Instant,
     /// Since when it is told that it has to leave.
     left_since: Option<Instant>,
-    /// How many more times all has to be sent at once before nobody waits for room to write; 0: nobody does.
+    /// How many more times all has to be sent at once before nobody waits for room to write; 0:
+    /// nobody does.
     watched_for: u8,
     /// When the arriving payload began, or last got memory that it had waited for.
     payload_since: Instant,
@@ -231,8 +234,8 @@ impl Connection {
         }
     }
 
-    /// From now on the connection is encrypted; what was to be said before goes out as it is. False if the client did
-    /// not wait for it: what it sent as plain text must not count as said in TLS.
+    /// From now on the connection is encrypted; what was to be said before goes out as it is. False
+    /// if the client did not wait for it: what it sent as plain text must not count as said in TLS.
     pub(crate) fn start_tls(&mut self, config: Arc<ServerConfig>, budget: &mut Budget) -> bool {
         let Ok(mut tls) = ServerConnection::new(config) else { return false };
         tls.set_buffer_limit(Some(TLS_BYTES_MAX));
@@ -242,7 +245,8 @@ impl Connection {
         self.session.take_backlog().is_empty()
     }
 
-    /// One read of an encrypted connection: of what is decrypted, else of the socket. False if it is broken.
+    /// One read of an encrypted connection: of what is decrypted, else of the socket. False if it
+    /// is broken.
     fn read_secure(&mut self, buffer: &mut [u8], context: &mut SessionContext<'_>) -> bool {
         let Some(Secure { tls, plain_waits, .. }) = self.secure.as_deref_mut() else { return true };
         if self.session.is_in_tls_handshake() && !tls.is_handshaking() {
@@ -285,7 +289,8 @@ impl Connection {
 
     /// One read; false if the socket is broken.
     fn read_once(&mut self, buffer: &mut [u8], context: &mut SessionContext<'_>) -> bool {
-        // The head behind a payload comes along with it, and not much more, because that would have to be copied.
+        // The head behind a payload comes along with it, and not much more, because that would have
+        // to be copied.
         let (outcome, payload_len, wanted) =
             if let Some(space) = self.session.payload_space(context.budget) {
                 let payload_len = space.len();
@@ -304,8 +309,8 @@ impl Connection {
                 self.session.finish(context.budget);
             }
             Ok(count) => {
-                // A short read from a stream has emptied it, and the next byte is a new edge. Not so if the
-                // end has come already: its edge is past.
+                // A short read from a stream has emptied it, and the next byte is a new edge. Not
+                // so if the end has come already: its edge is past.
                 self.readiness.readable = count == wanted || self.readiness.half_closed;
                 let filled = count.min(payload_len);
                 if filled > 0 {
@@ -383,7 +388,8 @@ impl Connection {
         sending
     }
 
-    /// After a write: has the loop told of room to write while that is waited for. False if that cannot be.
+    /// After a write: has the loop told of room to write while that is waited for. False if that
+    /// cannot be.
     pub(crate) fn watch(&mut self, registry: &Registry, token: Token) -> bool {
         let before = self.watched_for;
         let calmer = before.saturating_sub(1);
@@ -426,8 +432,8 @@ impl Connection {
         (finished || left) && !self.has_unsent()
     }
 
-    /// Whether it has had its time: haggled for too long, let a message stand still that has begun, or stayed where
-    /// it has to leave.
+    /// Whether it has had its time: haggled for too long, let a message stand still that has begun,
+    /// or stayed where it has to leave.
     pub(crate) fn is_late(&self, settings: &Settings, now: Instant) -> bool {
         let haggles = self.session.is_in_handshake()
             && now.saturating_since(self.since) >= settings.handshake_timeout;
@@ -439,8 +445,8 @@ impl Connection {
         haggles || writes || reads || stays
     }
 
-    /// Whether it has sat for too long on memory that others wait for: a message that does not get through
-    /// in this time is a client asleep, or one that trickles.
+    /// Whether it has sat for too long on memory that others wait for: a message that does not get
+    /// through in this time is a client asleep, or one that trickles.
     pub(crate) fn holds_memory_too_long(&self, now: Instant) -> bool {
         let arriving = self.session.is_in_payload()
             && self.session.blocked() != Some(Blocked::PayloadMemory)
@@ -448,7 +454,8 @@ impl Connection {
         arriving || self.is_unsent_for(MEMORY_HOLD_MAX, now)
     }
 
-    /// Whether its payload has waited for too long for memory to grow into, while it holds some itself.
+    /// Whether its payload has waited for too long for memory to grow into, while it holds some
+    /// itself.
     pub(crate) fn is_deadlocked(&self, now: Instant) -> bool {
         self.waits_for_memory() && now.saturating_since(self.payload_since) >= MEMORY_HOLD_MAX
     }
@@ -460,7 +467,8 @@ impl Connection {
 }
 
 impl Secure {
-    /// Makes TLS of what the session has to say, as much as is taken at once; false if that cannot be.
+    /// Makes TLS of what the session has to say, as much as is taken at once; false if that cannot
+    /// be.
     fn encrypt(&mut self, session: &mut Session, budget: &mut Budget) -> bool {
         while !self.tls.is_handshaking() && !session.output().is_empty() {
             let mut slices = [IoSlice::new(&[]); SLICES_MAX];

@@ -1,9 +1,10 @@
 //! The way back into the server's loops, from any thread.
 //!
 //! Invariants:
-//! - a loop is woken at most once per sleep, and never while it is awake: a wake-up is a system call, and at full load the
-//!   loop comes by anyway;
-//! - a question goes from the first loop to the last, and the last one answers it: then all have seen it.
+//! - a loop is woken at most once per sleep, and never while it is awake: a wake-up is a system
+//!   call, and at full load the loop comes by anyway;
+//! - a question goes from the first loop to the last, and the last one answers it: then all have
+//!   seen it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -93,7 +94,8 @@ impl Handle {
         member.wake(inbox);
     }
 
-    /// Answers many requests at once, for the price of one; leaves the vector empty, to be filled again.
+    /// Answers many requests at once, for the price of one; leaves the vector empty, to be filled
+    /// again.
     pub fn reply_many(&self, replies: &mut Vec<Reply>) {
         if let [member] = &self.members[..] {
             if !replies.is_empty() {
@@ -123,8 +125,8 @@ impl Handle {
         member.wake(inbox);
     }
 
-    /// Asks the server to stop: it accepts nobody, reads no further request, sends the answers of those it
-    /// has, closes, and its `run` returns. Asking twice is as good as once.
+    /// Asks the server to stop: it accepts nobody, reads no further request, sends the answers of
+    /// those it has, closes, and its `run` returns. Asking twice is as good as once.
     pub fn stop(&self) {
         for member in &*self.members {
             let mut inbox = member.inbox();
@@ -143,12 +145,13 @@ impl Handle {
         answered.recv().map_err(|_| ServerStopped)
     }
 
-    /// Gives an export up: whoever has it open is read no further, gets the answers that are due, and is
-    /// disconnected. When this returns, no request for it reaches the handler any more; some may still be there. Without
-    /// `force`, only if nobody has it open.
+    /// Gives an export up: whoever has it open is read no further, gets the answers that are due,
+    /// and is disconnected. When this returns, no request for it reaches the handler any more; some
+    /// may still be there. Without `force`, only if nobody has it open.
     ///
     /// # Errors
-    /// The server has ended; or, within, somebody has it open and there was no `force`: nothing has changed.
+    /// The server has ended; or, within, somebody has it open and there was no `force`: nothing has
+    /// changed.
     pub fn withdraw(
         &self,
         export: ExportId,
@@ -190,7 +193,8 @@ impl Handle {
         inbox.streams.clear();
     }
 
-    /// Takes everything out that is for this loop, adding to what is there; says whether it is to stop.
+    /// Takes everything out that is for this loop, adding to what is there; says whether it is to
+    /// stop.
     pub(crate) fn take(&self, loop_id: LoopId, taken: &mut Received) -> bool {
         let mut inbox = self.members[loop_id.index()].inbox();
         if taken.replies.is_empty() {
@@ -204,7 +208,8 @@ impl Handle {
         inbox.stopping
     }
 
-    /// The loop is about to sleep: true if it may, false if there is something in its inbox already.
+    /// The loop is about to sleep: true if it may, false if there is something in its inbox
+    /// already.
     pub(crate) fn may_sleep(&self, loop_id: LoopId, knows_of_stop: bool) -> bool {
         let mut inbox = self.members[loop_id.index()].inbox();
         let empty = inbox.replies.is_empty()

@@ -13,12 +13,12 @@ use crate::limits::LISTENERS_MAX;
 use crate::server::connection::Stream;
 use crate::server::socket_file::{self, BoundSocket, SocketMode};
 
-/// What a Unix socket is to hold on its way to the client: Linux's own default is a long reply and a half.
+/// The send buffer of a Unix socket. Linux's own default holds one and a half long replies.
 const SEND_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 enum Socket {
-    /// With its file, if that is ours to remove.
+    /// With its socket file, if this process removes it.
     Unix(UnixListener, Option<socket_file::Kept>),
     Tcp(TcpListener),
 }
@@ -27,9 +27,9 @@ enum Socket {
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: Socket,
-    /// Somebody may be waiting: nothing was accepted since the loop was last told so.
+    /// A client may be in the backlog: the last `accept` did not report that it would block.
     pub(crate) ready: bool,
-    /// The service manager has it too, and keeps it when we go.
+    /// The service manager holds the socket too and keeps it when this process ends.
     inherited: bool,
 }
 
@@ -51,8 +51,8 @@ impl Listener {
         Ok(Self { socket, ready: true, inherited: false })
     }
 
-    /// The sockets that the service manager listens on for us (`LISTEN_FDS`), none if there is none. Their files are its
-    /// own.
+    /// The listening sockets passed by the service manager (`LISTEN_FDS`), possibly none. Their
+    /// files belong to the service manager.
     pub(crate) fn inherited() -> io::Result<Vec<Self>> {
         let mut handed = ListenFd::from_env();
         let count = handed.len();
@@ -72,7 +72,7 @@ impl Listener {
         (0..count).map(take).collect()
     }
 
-    /// Where it listens; for port 0, the port that was chosen.
+    /// The address that it listens on; for port 0, with the chosen port.
     pub(crate) fn address(&self) -> io::Result<Address> {
         match &self.socket {
             Socket::Unix(_, Some(file)) => Ok(Address::Unix(file.path().to_owned())),
@@ -85,7 +85,8 @@ impl Listener {
         }
     }
 
-    /// Looks once more for who is waiting. False if they can wait for another server: the socket is not ours.
+    /// Marks the listener ready once more, to drain its backlog. Returns false if the clients in it
+    /// can wait for another server, because the socket belongs to the service manager.
     pub(crate) fn drain_backlog(&mut self) -> bool {
         self.ready = true;
         !self.inherited
@@ -95,14 +96,14 @@ impl Listener {
         match &self.socket {
             Socket::Unix(listener, _) => {
                 let (stream, _) = listener.accept()?;
-                // Long replies fit at once; where the system has less, they take more turns.
+                // Long replies fit at once; with a smaller buffer they take several iterations.
                 let _ = rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BYTES);
                 Ok(Stream::Unix(stream))
             }
             Socket::Tcp(listener) => {
                 let (stream, _) = listener.accept()?;
-                // Replies are written whole: waiting for more to send would only add delay. Where the
-                // option is refused, they are late but right.
+                // Replies are written whole, so that Nagle's algorithm would only delay them. An
+                // error leaves them late, but correct.
                 let _ = stream.set_nodelay(true);
                 Ok(Stream::Tcp(stream))
             }
@@ -124,7 +125,7 @@ impl Listener {
     }
 }
 
-/// Whether so many can be listened to.
+/// Checks the number of listeners.
 pub(crate) fn check_count(listeners: usize) -> io::Result<()> {
     if (1..=LISTENERS_MAX).contains(&listeners) {
         return Ok(());

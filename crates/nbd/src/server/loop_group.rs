@@ -1,11 +1,14 @@
-//! What the loops of one server share.
+//! State that the event loops of one server share.
 //!
-//! Each loop has its own thread and its own connections. The first accepts all clients and hands each to the loop that has
-//! the fewest, itself before others; from then on a connection stays where it is.
+//! Each loop has its own thread and its own connections. The first loop accepts all clients and
+//! hands each to the loop with the fewest connections, to itself in case of a tie. A connection
+//! never moves.
 //!
 //! Invariants:
-//! - the loop_ids taken are those of all loops together, so that they are bounded as if there were one;
-//! - what is asked about an export, and that it is opened, is one step under the lock on [`LoopGroup::opened`].
+//! - the loop_ids taken are those of all loops together, so that they are bounded as if there were
+//!   one;
+//! - the check of an export's connection count and the count of a new connection happen under one
+//!   lock on [`LoopGroup::opened`].
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,15 +18,17 @@ use crate::proto::export::ExportId;
 use crate::server::loop_id::LoopId;
 use crate::server::read_modify_write::ReadModifyWriteQueue;
 
-/// What the loops share.
+/// State that the loops share.
 #[derive(Debug)]
 pub(crate) struct LoopGroup {
-    /// How many connections each export has that are there, not merely at the disks.
+    /// The number of live connections of each export; disconnected clients with requests at the
+    /// disks do not count.
     opened: Mutex<BTreeMap<ExportId, usize>>,
-    /// Of each loop, how many clients it has, and clients that are gone with something left at the disks.
+    /// The reserved slots of each loop: its clients, and disconnected clients with requests at the
+    /// disks.
     taken: Vec<AtomicUsize>,
     connections_max: usize,
-    /// Writes to parts of sectors, of all loops.
+    /// The read-modify-writes of all loops.
     read_modify_writes: Mutex<ReadModifyWriteQueue>,
 }
 
@@ -34,17 +39,17 @@ impl LoopGroup {
         Self { opened: Mutex::default(), taken, connections_max, read_modify_writes }
     }
 
-    /// Nobody panics while holding the lock; should it happen, the counts are still whole.
+    /// A poisoned lock is used on: the counts are whole between statements.
     pub(crate) fn opened(&self) -> MutexGuard<'_, BTreeMap<ExportId, usize>> {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nobody panics while holding the lock who could have gone on without it.
+    /// A poisoned lock is used on: a panic in it ends the process's service of that loop anyway.
     pub(crate) fn read_modify_writes(&self) -> MutexGuard<'_, ReadModifyWriteQueue> {
         self.read_modify_writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection has an export open no more.
+    /// A connection to an export has closed.
     pub(crate) fn closed(&self, export: ExportId) {
         let mut opened = self.opened();
         if let Some(connections) = opened.get_mut(&export) {
@@ -55,8 +60,8 @@ impl LoopGroup {
         }
     }
 
-    /// Takes a loop_id for a new client, with the loop that has the fewest; `None` if there are as many as may be. Called
-    /// by the first loop alone: others only give back.
+    /// Takes a loop_id for a new client, with the loop that has the fewest; `None` if there are as
+    /// many as may be. Called by the first loop alone: others only give back.
     pub(crate) fn reserve_slot(&self) -> Option<LoopId> {
         let counts = || self.taken.iter().map(|taken| taken.load(Ordering::Relaxed));
         if counts().sum::<usize>() >= self.connections_max {
@@ -77,7 +82,7 @@ impl LoopGroup {
         self.taken[loop_id.index()].fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The first loop keeps a client that was meant for this one.
+    /// Moves the reservation of a client that was meant for another loop to the first loop.
     pub(crate) fn reassign_slot_to_first(&self, meant: LoopId) {
         self.release_slot(meant);
         self.taken[0].fetch_add(1, Ordering::Relaxed);

@@ -3,18 +3,18 @@
 use crate::limits::THREADS_MAX;
 use crate::proto::request::ConnectionId;
 
-/// A connection's number: how many there were before, its loop, its slot there.
+/// A connection's number consists of a counter, the loop, and the slot in the loop.
 const SLOT_BITS: u32 = 16;
 const PLACE_BITS: u32 = 4;
 
 const _: () = assert!(THREADS_MAX <= 1 << PLACE_BITS);
 
-/// Which of the loops.
+/// An event loop of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LoopId(usize);
 
 impl LoopId {
-    /// The one that accepts clients.
+    /// The loop that accepts clients.
     pub(crate) const FIRST: Self = Self(0);
 
     pub(crate) const fn new(index: usize) -> Self {
@@ -26,17 +26,17 @@ impl LoopId {
         (0..loops).map(Self)
     }
 
-    /// The loop that has this connection.
+    /// The loop of this connection.
     pub(crate) fn of(id: ConnectionId) -> Self {
         Self(low(id.0 >> SLOT_BITS, PLACE_BITS))
     }
 
-    /// The next one, if there are so many.
+    /// The next of `loops` loops, if there is one.
     pub(crate) fn next(self, loops: usize) -> Option<Self> {
         Some(Self(self.0 + 1)).filter(|next| next.0 < loops)
     }
 
-    /// The number of the `count`th connection here, in this slot.
+    /// The number of the `count`th connection of this loop, in this slot.
     pub(crate) const fn number(self, count: u64, slot: usize) -> ConnectionId {
         let loop_id = count << PLACE_BITS | self.0 as u64;
         ConnectionId(loop_id << SLOT_BITS | slot as u64)

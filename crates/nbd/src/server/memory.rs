@@ -1,4 +1,5 @@
-//! Exports that answer at once, on the server's own thread: what is measured against them is the frontend alone.
+//! Exports that answer at once, on the server's own thread: what is measured against them is the
+//! frontend alone.
 
 use units::{Extent, Op, SECTOR_BYTES, Sectors};
 

@@ -1,8 +1,8 @@
 //! BoundSocket on a Unix socket, and the file that stands for it.
 //!
-//! Invariants: the file of a live server is never taken away from it; a file that is no socket is never
-//! removed; a file that we made is removed when we go, unless somebody has put another in its place; nobody can
-//! connect before the file has its mode.
+//! Invariants: the file of a live server is never taken away from it; a file that is no socket is
+//! never removed; a file that we made is removed when we go, unless somebody has put another in its
+//! place; nobody can connect before the file has its mode.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-/// Connections that wait to be accepted: as many as there may be, so that all clients of a server that was restarted can
-/// come back at once. A client that does not wait for a place is turned away where there is none; the system
-/// may allow fewer (`net.core.somaxconn`).
+/// Connections that wait to be accepted: as many as there may be, so that all clients of a server
+/// that was restarted can come back at once. A client that does not wait for a place is turned away
+/// where there is none; the system may allow fewer (`net.core.somaxconn`).
 const BACKLOG: i32 = 1_024;
 const _: () = assert!(BACKLOG as usize == crate::limits::CONNECTIONS_MAX);
 
@@ -66,7 +66,8 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 impl BoundSocket {
-    /// Listens on a socket of its own at `path`. A file that no server listens on any more is replaced.
+    /// Listens on a socket of its own at `path`. A file that no server listens on any more is
+    /// replaced.
     ///
     /// # Errors
     /// Another server listens there, there is a file that is no socket, or none can be made.

@@ -36,8 +36,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on all the addresses, or on none if one of them fails. A socket file that no server listens
-    /// on any more is replaced.
+    /// Listens on all the addresses, or on none if one of them fails. A socket file that no server
+    /// listens on any more is replaced.
     ///
     /// # Errors
     /// If an address is in use or cannot be listened on, or there are none or too many.
@@ -46,8 +46,9 @@ impl Server {
         Self::on(addresses.iter().map(Listener::bind).collect::<io::Result<_>>()?)
     }
 
-    /// Listens on the sockets that the service manager has opened (`LISTEN_FDS`), in loop_id of any address; without such,
-    /// as [`Server::bind`]. Clients that come while there is no server wait for the next one.
+    /// Listens on the sockets that the service manager has opened (`LISTEN_FDS`), in loop_id of any
+    /// address; without such, as [`Server::bind`]. Clients that come while there is no server wait
+    /// for the next one.
     ///
     /// # Errors
     /// As [`Server::bind`]; or what was handed over is not a listening socket.
@@ -67,7 +68,8 @@ impl Server {
         Ok(Self { polls, listeners, handle, payload_memory, settings })
     }
 
-    /// Serves on so many threads, each with connections of its own; to be said before anybody asks for its handle.
+    /// Serves on so many threads, each with connections of its own; to be said before anybody asks
+    /// for its handle.
     ///
     /// # Errors
     /// If the system does not give what a thread waits by.
@@ -95,7 +97,8 @@ impl Server {
     }
 
     /// Gives the payloads of all connections together less memory than
-    /// [`PAYLOADS_BYTES_MAX`](crate::limits::PAYLOADS_BYTES_MAX), but on each thread no less than one connection may use.
+    /// [`PAYLOADS_BYTES_MAX`](crate::limits::PAYLOADS_BYTES_MAX), but on each thread no less than
+    /// one connection may use.
     #[must_use]
     pub fn with_payload_memory(mut self, memory: Bytes) -> Self {
         let wanted = usize::try_from(memory.0).unwrap_or(usize::MAX);
@@ -104,7 +107,8 @@ impl Server {
         self
     }
 
-    /// Where it listens, in the order of [`Server::bind`]; for port 0, with the port that was chosen.
+    /// Where it listens, in the order of [`Server::bind`]; for port 0, with the port that was
+    /// chosen.
     ///
     /// # Errors
     /// If the system does not say.
@@ -117,12 +121,12 @@ impl Server {
         self.handle.clone()
     }
 
-    /// Serves on this thread until [`Handle::stop`]. Requests go to `handler`; `clock` tells the time for deadlines, once a
-    /// turn.
+    /// Serves on this thread until [`Handle::stop`]. Requests go to `handler`; `clock` tells the
+    /// time for deadlines, once a turn.
     ///
     /// # Errors
-    /// Only if the system's poll fails, or it has no descriptors for the disks' bells: what one client does is never an
-    /// error of the server.
+    /// Only if the system's poll fails, or it has no descriptors for the disks' bells: what one
+    /// client does is never an error of the server.
     ///
     /// # Panics
     /// If more threads were wanted.
@@ -141,7 +145,8 @@ impl Server {
         only.serve(handler, clock)
     }
 
-    /// The same on as many threads as there are handlers, which is as many as were wanted; the first of them is this one.
+    /// The same on as many threads as there are handlers, which is as many as were wanted; the
+    /// first of them is this one.
     ///
     /// # Errors
     /// As [`Server::run`]; or there are no threads to be had. All have ended then.

@@ -1,7 +1,8 @@
 //! Memory for payloads that is shared by sessions, and the buffers that are used again.
 //!
-//! Invariants: what is taken and what is free add up to what there is; a buffer that is handed out is at most twice
-//! as large as what is taken for it; spare buffers are bounded in number, in size and in what they hold together.
+//! Invariants: what is taken and what is free add up to what there is; a buffer that is handed out
+//! is at most twice as large as what is taken for it; spare buffers are bounded in number, in size
+//! and in what they hold together.
 
 use crate::limits::{RECYCLED_BUFFER_BYTES_MAX, RECYCLED_BUFFERS_MAX, RECYCLED_BYTES_MAX};
 
@@ -63,8 +64,8 @@ impl Budget {
         spare
     }
 
-    /// A spare buffer for so many bytes, with whatever it held before: for who fills it before anybody looks, and need not
-    /// pay for zeroes.
+    /// A spare buffer for so many bytes, with whatever it held before: for who fills it before
+    /// anybody looks, and need not pay for zeroes.
     pub(super) fn take_recycled(&mut self, bytes: usize) -> Option<Vec<u8>> {
         let size = bytes.next_power_of_two().ilog2() as usize;
         let spare = self.spares.get_mut(size)?.pop()?;

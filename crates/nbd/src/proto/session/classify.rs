@@ -1,5 +1,5 @@
-//! Which requests are accepted, and which are refused with which error (sections "Request types" and
-//! "Error values"). Nothing here takes memory or changes a session.
+//! Which requests are accepted, and which are refused with which error (sections "Request types"
+//! and "Error values"). Nothing here takes memory or changes a session.
 
 use units::{Bytes, Op, Operation};
 
@@ -31,8 +31,8 @@ pub(super) fn refuse(errno: Errno, why: &'static str) -> Verdict {
     Verdict::Refuse(Refusal::new(errno, why))
 }
 
-/// What is asked of the disk, if it is of a kind that exists. Bringing sectors into a cache is a read whose bytes are
-/// not sent.
+/// What is asked of the disk, if it is of a kind that exists. Bringing sectors into a cache is a
+/// read whose bytes are not sent.
 fn op(header: &RequestHeader) -> Option<Op> {
     match header.command {
         command::READ | command::CACHE | command::BLOCK_STATUS => Some(Op::Read),
@@ -44,8 +44,8 @@ fn op(header: &RequestHeader) -> Option<Op> {
     }
 }
 
-/// The flags that a request may have, each where it means something. "The server MUST accept all commands with [FUA]
-/// set", even where it means nothing.
+/// The flags that a request may have, each where it means something. "The server MUST accept all
+/// commands with [FUA] set", even where it means nothing.
 fn flags_known(header: &RequestHeader, style: Style) -> u16 {
     let own = match header.command {
         command::READ if style >= Style::Structured => command::FLAG_DF,
@@ -60,8 +60,8 @@ fn flags_known(header: &RequestHeader, style: Style) -> u16 {
     command::FLAG_FUA | own
 }
 
-/// Judges a request against its export, `bytes` being how much it is about. Where several errors apply, the first in
-/// this order is told: flags, permission, alignment, bounds, length.
+/// Judges a request against its export, `bytes` being how much it is about. Where several errors
+/// apply, the first in this order is told: flags, permission, alignment, bounds, length.
 pub(super) fn classify(
     header: &RequestHeader,
     bytes: u64,
@@ -104,7 +104,8 @@ pub(super) fn classify(
     if moves && length(bytes) > target.payload_max {
         return refuse(Errno::Inval, "longer than the maximum block size");
     }
-    // "MUST fail quickly with NBD_ENOTSUP unless the request can be serviced in less time than a corresponding write".
+    // "MUST fail quickly with NBD_ENOTSUP unless the request can be serviced in less time than a
+    // corresponding write".
     if header.command == command::WRITE_ZEROES
         && header.flags & command::FLAG_FAST_ZERO != 0
         && !(target.fast_zero && header.flags & command::FLAG_NO_HOLE == 0)
@@ -112,7 +113,8 @@ pub(super) fn classify(
         return refuse(Errno::NotSup, "zeroing would be no faster than writing");
     }
     if bytes == 0 {
-        // What it means is left open; that nobody is disconnected for it is not. There is no status of nothing.
+        // What it means is left open; that nobody is disconnected for it is not. There is no status
+        // of nothing.
         let status = header.command == command::BLOCK_STATUS;
         return if status { refuse(Errno::Inval, "of no sectors") } else { Verdict::Empty };
     }

@@ -1,8 +1,9 @@
-//! The handshake: fixed newstyle (sections "Newstyle negotiation", "FixedExports newstyle negotiation", "TLS support" and
-//! "Option types").
+//! The handshake: fixed newstyle (sections "Newstyle negotiation", "Fixed newstyle negotiation",
+//! "TLS support" and "Option types").
 //!
-//! Invariants: every option is answered, an error included, or the session is closed; so the client's next
-//! option is always understood. Who is not let in is told nothing of any export, not even that it is there.
+//! Invariants: every option is answered, an error included, or the session is closed; so the
+//! client's next option is always understood. Who is not let in is told nothing of any export, not
+//! even that it is there.
 
 use units::SECTOR_BYTES;
 
@@ -134,8 +135,8 @@ impl Session {
         })
     }
 
-    /// An option with more data than is ever needed: read past it if that is little trouble, so that the
-    /// client can be told; else give up.
+    /// An option with more data than is ever needed: read past it if that is little trouble, so
+    /// that the client can be told; else give up.
     fn big_option(&mut self, header: &OptionHeader, context: &mut SessionContext<'_>) -> Step {
         let known = matches!(
             header.option,
@@ -193,7 +194,8 @@ impl Session {
         let Ok(export) = self.named(name, context) else {
             return self.close(CloseReason::UnknownExport, context);
         };
-        // The extension forbids it: a client that does not know the reply's size could not tell where it ends.
+        // The extension forbids it: a client that does not know the reply's size could not tell
+        // where it ends.
         if self.style == Style::Extended || is_full(&export, context) {
             return self.close(CloseReason::NotAllowed, context);
         }
@@ -298,8 +300,8 @@ impl Session {
         context.events.push(Event::Opened(export.id));
     }
 
-    /// The export of a name, or the error to reply. The empty name means the only export there is: with several,
-    /// guessing one would let a client write to what it did not name.
+    /// The export of a name, or the error to reply. The empty name means the only export there is:
+    /// with several, guessing one would let a client write to what it did not name.
     pub(super) fn named(&self, raw: &[u8], context: &SessionContext<'_>) -> Result<Export, u32> {
         let name = name_of(raw)?;
         let export = if !name.is_empty() {
@@ -330,8 +332,8 @@ impl Session {
         self.answer_with(option, kind, "");
     }
 
-    /// The same with words: "all error replies MAY have some data set, in which case that data is an error message
-    /// string suitable for display to the user".
+    /// The same with words: "all error replies MAY have some data set, in which case that data is
+    /// an error message string suitable for display to the user".
     pub(super) fn answer_with(&mut self, option: u32, kind: u32, why: &str) {
         let mut out = Vec::new();
         option_reply(&mut out, option, kind, &[why.as_bytes()]);
@@ -340,11 +342,12 @@ impl Session {
 
     /// Section "Transmission flags".
     ///
-    /// Several connections to one export are fine (`CAN_MULTI_CONN`), because what one flushes all see: all connections'
-    /// requests for an export go to one handler, which hands them to the one disk that has it. A write's answer is sent
-    /// after the disk has taken the write; who was told of it and then sends a flush, on whichever connection, has
-    /// that flush arrive at the disk behind the write, and a disk's flush covers all that it has taken before, whoever
-    /// sent it. There is no cache in front of the disk that a connection would have of its own.
+    /// Several connections to one export are fine (`CAN_MULTI_CONN`), because what one flushes all
+    /// see: all connections' requests for an export go to one handler, which hands them to the one
+    /// disk that has it. A write's answer is sent after the disk has taken the write; who was told
+    /// of it and then sends a flush, on whichever connection, has that flush arrive at the disk
+    /// behind the write, and a disk's flush covers all that it has taken before, whoever sent it.
+    /// There is no cache in front of the disk that a connection would have of its own.
     fn transmission_flags(&self, export: &Export) -> u16 {
         let always = flag::HAS_FLAGS
             | flag::SEND_FLUSH
@@ -412,7 +415,8 @@ fn name_of(raw: &[u8]) -> Result<&str, u32> {
     if name.contains('\0') { Err(rep::ERR_INVALID) } else { Ok(name) }
 }
 
-/// The size that is offered: whole blocks and sectors, since the rest could not be reached. Both are powers of two.
+/// The size that is offered: whole blocks and sectors, since the rest could not be reached. Both
+/// are powers of two.
 fn size(export: &Export) -> u64 {
     export.size.0 - export.size.0 % export.block_min.0.max(SECTOR_BYTES)
 }

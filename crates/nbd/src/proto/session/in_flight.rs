@@ -1,7 +1,7 @@
 //! The requests of one connection that wait for an answer.
 //!
-//! Invariant: a sequence number is given once; its low 16 bits are the slot, so that an answer finds its
-//! request without a search, in whatever order answers come.
+//! Invariant: a sequence number is given once; its low 16 bits are the slot, so that an answer
+//! finds its request without a search, in whatever order answers come.
 
 use units::Extent;
 
@@ -22,7 +22,8 @@ pub(crate) enum ReplyKind {
     Data,
     /// So many of the bytes that were read, behind so many that were not asked for.
     Part { before: usize, length: usize },
-    /// Which sectors hold data, of so many bytes behind so many of the first sector; or of the first run of them alone.
+    /// Which sectors hold data, of so many bytes behind so many of the first sector; or of the
+    /// first run of them alone.
     Status { before: usize, length: u64, one: bool },
 }
 

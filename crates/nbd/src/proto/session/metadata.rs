@@ -1,5 +1,5 @@
-//! Metadata contexts: which there are, and which a client has chosen (section "Metadata querying"). There is one,
-//! `base:allocation`.
+//! Metadata contexts: which there are, and which a client has chosen (section "Metadata querying").
+//! There is one, `base:allocation`.
 
 use super::state::{Session, SessionContext};
 use crate::proto::export::ExportId;
@@ -44,8 +44,8 @@ impl<'a> ContextRequest<'a> {
 }
 
 impl Session {
-    /// `NBD_OPT_LIST_META_CONTEXT` and `NBD_OPT_SET_META_CONTEXT`: the second also chooses, in place of what was
-    /// chosen before, even where it fails.
+    /// `NBD_OPT_LIST_META_CONTEXT` and `NBD_OPT_SET_META_CONTEXT`: the second also chooses, in
+    /// place of what was chosen before, even where it fails.
     pub(super) fn contexts(&mut self, option: u32, data: &[u8], context: &SessionContext<'_>) {
         let sets = option == option::SET_META_CONTEXT;
         if sets {
@@ -69,7 +69,8 @@ impl Session {
         };
         let mut out = Vec::new();
         if found {
-            // "The metadata context ID in these replies is reserved and SHOULD be set to zero" where it is a list.
+            // "The metadata context ID in these replies is reserved and SHOULD be set to zero"
+            // where it is a list.
             let id = if sets { ALLOCATION_ID } else { 0 };
             option_reply(&mut out, option, rep::META_CONTEXT, &[&id.to_be_bytes(), ALLOCATION]);
         }
@@ -80,7 +81,8 @@ impl Session {
         }
     }
 
-    /// Whether the state of sectors can be asked of this export: it is the one that the context was chosen for.
+    /// Whether the state of sectors can be asked of this export: it is the one that the context was
+    /// chosen for.
     pub(super) fn has_chosen(&self, export: ExportId) -> bool {
         self.chosen == Some(export)
     }

@@ -1,7 +1,8 @@
 //! One connection's side of the protocol, without a socket and without a clock.
 //!
-//! Bytes go in with [`Session::feed`], events come out; answers go in with [`Session::reply`], bytes come
-//! out of [`Session::output`]. One message is parsed at a time, from bytes that lie together:
+//! Bytes go in with [`Session::feed`], events come out; answers go in with [`Session::reply`],
+//! bytes come out of [`Session::output`]. One message is parsed at a time, from bytes that lie
+//! together:
 //!
 //! ```text
 //!  ClientFlags ─▶ Options ⇄ SkipOption
@@ -15,10 +16,10 @@
 //!
 //! Invariants:
 //! - the outcome does not depend on how the bytes were cut into pieces;
-//! - memory stays under [`limits::SESSION_BYTES_MAX`], and what it holds of payloads is taken from a
-//!   [`Budget`] shared by all sessions;
-//! - when it is out of room it stops taking bytes ([`Session::wants_input`]) and goes on where it was
-//!   ([`Session::resume`]) once there is room.
+//! - memory stays under [`limits::SESSION_BYTES_MAX`], and what it holds of payloads is taken from
+//!   a [`Budget`] shared by all sessions;
+//! - when it is out of room it stops taking bytes ([`Session::wants_input`]) and goes on where it
+//!   was ([`Session::resume`]) once there is room.
 
 mod budget;
 mod classify;

@@ -1,7 +1,7 @@
 //! What is to be sent on one connection, in order, without copying data.
 //!
-//! A piece is a head of a few bytes and the data behind it, which is the very buffer that the disk filled.
-//! [`Output::slices`] lays many pieces out for one vectored write.
+//! A piece is a head of a few bytes and the data behind it, which is the very buffer that the disk
+//! filled. [`Output::slices`] lays many pieces out for one vectored write.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -13,7 +13,8 @@ use crate::proto::reply::Head;
 struct Piece {
     head: Option<Head>,
     data: Vec<u8>,
-    /// How much of a payload's memory it holds until it is sent. Handshake messages are small change.
+    /// How much of a payload's memory it holds until it is sent. Handshake messages are small
+    /// change.
     payload: usize,
 }
 
@@ -53,8 +54,8 @@ impl Output {
         self.pieces.len()
     }
 
-    /// The payload of all unsent messages; all of a message's, until it is sent wholly, because its buffer
-    /// is held until then.
+    /// The payload of all unsent messages; all of a message's, until it is sent wholly, because its
+    /// buffer is held until then.
     pub(crate) const fn data_bytes(&self) -> usize {
         self.data_bytes
     }
@@ -82,7 +83,8 @@ impl Output {
         }
     }
 
-    /// Lays out the first unsent bytes in `slices`, as many as fit; says how many slices and how many bytes.
+    /// Lays out the first unsent bytes in `slices`, as many as fit; says how many slices and how
+    /// many bytes.
     pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> (usize, usize) {
         let (mut used, mut bytes, mut skip) = (0, 0, self.head_sent);
         for part in self.pieces.iter().flat_map(|piece| [piece.head(), &piece.data]) {
@@ -99,8 +101,8 @@ impl Output {
         (used, bytes)
     }
 
-    /// Takes note that so many bytes were sent: gives back the memory that is no longer held, and says whether a
-    /// message was completed.
+    /// Takes note that so many bytes were sent: gives back the memory that is no longer held, and
+    /// says whether a message was completed.
     pub(crate) fn sent(&mut self, count: usize, budget: &mut Budget) -> bool {
         assert!(count <= self.bytes, "sent what there was");
         self.bytes -= count;

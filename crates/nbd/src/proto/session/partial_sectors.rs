@@ -1,5 +1,5 @@
-//! Requests for less than whole sectors: a read is of the sectors around it, a trim of those within it, and a write goes
-//! out as an [`Event::ReadModifyWrite`].
+//! Requests for less than whole sectors: a read is of the sectors around it, a trim of those within
+//! it, and a write goes out as an [`Event::ReadModifyWrite`].
 
 use super::in_flight::ReplyKind;
 use super::state::{Blocked, Event, Payload, Phase, Session, SessionContext, Step};
@@ -21,7 +21,8 @@ impl Session {
     ) -> Step {
         let writes = header.command == command::WRITE;
         let bytes = if writes { length(header.length) } else { 0 };
-        // The first and the last sector come on top: else a request of the greatest length would wait for ever.
+        // The first and the last sector come on top: else a request of the greatest length would
+        // wait for ever.
         if !self.has_room(bytes, context) {
             return Step::Blocked(Blocked::ConnectionLimit);
         }

@@ -11,8 +11,8 @@ use crate::proto::reply::{self, Refusal, RequestTag, Style};
 use crate::proto::request::{Allocation, Errno, Segment};
 
 impl Session {
-    /// Answers a request. False if there is none of that number, or it was answered before. The data of
-    /// anything but a read is not sent.
+    /// Answers a request. False if there is none of that number, or it was answered before. The
+    /// data of anything but a read is not sent.
     pub fn reply(
         &mut self,
         sequence: u64,
@@ -21,7 +21,8 @@ impl Session {
     ) -> bool {
         let Some(entry) = self.in_flight.close(sequence) else { return false };
         match (result, entry.reply_kind) {
-            // A short answer cannot be sent as such: the client counts on the length that it asked for.
+            // A short answer cannot be sent as such: the client counts on the length that it asked
+            // for.
             (Ok(data), ReplyKind::Data | ReplyKind::Part { .. }) if data.len() != entry.bytes => {
                 self.fail(&entry, Errno::Io, budget);
             }
@@ -44,8 +45,8 @@ impl Session {
         true
     }
 
-    /// Answers a question about sectors, the first segment beginning where the question does. False if there is none
-    /// of that number, or it was answered before.
+    /// Answers a question about sectors, the first segment beginning where the question does. False
+    /// if there is none of that number, or it was answered before.
     pub fn reply_block_status(
         &mut self,
         sequence: u64,
@@ -67,7 +68,8 @@ impl Session {
         true
     }
 
-    /// What a read read. Zeroes are not worth sending to who understands a hole: it costs less to look than to copy.
+    /// What a read read. Zeroes are not worth sending to who understands a hole: it costs less to
+    /// look than to copy.
     fn give_data(&mut self, asked: RequestTag, data: Vec<u8>, budget: &mut Budget) {
         let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
         if self.style != Style::Simple && is_zero(&data) {
@@ -112,8 +114,8 @@ const fn flags(allocation: Allocation) -> u64 {
     }
 }
 
-/// Descriptors of `length` bytes behind the first `before`, as many as one reply holds. There is at least one, and none is
-/// empty: what the disk left unsaid is data.
+/// Descriptors of `length` bytes behind the first `before`, as many as one reply holds. There is at
+/// least one, and none is empty: what the disk left unsaid is data.
 fn descriptors(
     style: Style,
     segments: &[Segment],

@@ -24,8 +24,8 @@ pub enum Event {
     ReadModifyWrite(ReadModifyWrite),
     /// A question about sectors; [`Session::reply_block_status`] answers it.
     BlockStatus(BlockStatusRequest),
-    /// From now on the connection is to be encrypted: what is in the output goes out as it is, what comes in from
-    /// here on is TLS. [`Session::tls_established`] goes on.
+    /// From now on the connection is to be encrypted: what is in the output goes out as it is, what
+    /// comes in from here on is TLS. [`Session::tls_established`] goes on.
     StartTls,
     /// The client said goodbye. Answer what is outstanding, send it, then close.
     Disconnect,
@@ -36,7 +36,8 @@ pub enum Event {
 /// Why a session was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CloseReason {
-    /// A magic number was wrong: the client speaks something else, or the two sides lost each other.
+    /// A magic number was wrong: the client speaks something else, or the two sides lost each
+    /// other.
     BadMagic,
     /// The client set handshake flags that were not offered (section "Client flags": MUST drop).
     UnknownClientFlags,
@@ -48,8 +49,9 @@ pub enum CloseReason {
     TooManyOptions,
     /// A write announced a payload above [`limits::PAYLOAD_SKIP_BYTES_MAX`].
     PayloadTooBig,
-    /// `NBD_OPT_EXPORT_NAME` came where it cannot be answered: without the TLS that is asked for, after extended headers
-    /// were agreed on, or for an export with as many connections as it may have. Use `NBD_OPT_GO`.
+    /// `NBD_OPT_EXPORT_NAME` came where it cannot be answered: without the TLS that is asked for,
+    /// after extended headers were agreed on, or for an export with as many connections as it may
+    /// have. Use `NBD_OPT_GO`.
     NotAllowed,
 }
 
@@ -102,7 +104,7 @@ pub(super) struct Payload {
     pub(super) data: Vec<u8>,
     pub(super) filled: usize,
     pub(super) length: usize,
-    /// Received from the budget besides.
+    /// Taken from the budget besides.
     pub(super) beside: usize,
 }
 
@@ -173,7 +175,8 @@ pub struct Session {
     pub(super) payloads: u64,
     /// The last request was a long write: its like comes best straight into its buffer.
     pub(super) expects_payload: bool,
-    /// Bytes that arrived and are not understood yet: a part of a message, or what came while blocked.
+    /// Bytes that arrived and are not understood yet: a part of a message, or what came while
+    /// blocked.
     pub(super) backlog: Vec<u8>,
     pub(super) blocked: Option<Blocked>,
     pub(super) in_flight: InFlight,
@@ -181,7 +184,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// A connection that was just made; the greeting is in its output (section "Newstyle negotiation").
+    /// A connection that was just made; the greeting is in its output (section "Newstyle
+    /// negotiation").
     pub fn new(connection: ConnectionId) -> Self {
         let mut output = Output::default();
         output.push_bytes(wire::greeting());
@@ -216,8 +220,8 @@ impl Session {
     /// Takes bytes that arrived. What cannot be understood yet is kept.
     ///
     /// # Panics
-    /// On more than [`limits::RECEIVE_BYTES_MAX`] at once, or when it did not want any: the bound on memory
-    /// would not hold.
+    /// On more than [`limits::RECEIVE_BYTES_MAX`] at once, or when it did not want any: the bound
+    /// on memory would not hold.
     pub fn feed(&mut self, bytes: &[u8], context: &mut SessionContext<'_>) {
         assert!(bytes.len() <= limits::RECEIVE_BYTES_MAX, "a piece is bounded");
         assert!(self.wants_input(), "a blocked session is not fed");
@@ -243,8 +247,8 @@ impl Session {
         self.backlog = backlog;
     }
 
-    /// The tail of an arriving payload's buffer, for reading straight into it, when that is worth while.
-    /// [`Session::payload_filled`] says how much was read.
+    /// The tail of an arriving payload's buffer, for reading straight into it, when that is worth
+    /// while. [`Session::payload_filled`] says how much was read.
     pub fn payload_space(&mut self, budget: &mut Budget) -> Option<&mut [u8]> {
         if !self.backlog.is_empty() {
             return None;
@@ -261,8 +265,9 @@ impl Session {
         Some(&mut payload.data[payload.filled..])
     }
 
-    /// How many bytes to read at once when there is no [`Session::payload_space`]: behind a long write not many, because
-    /// what is read along with the head of the next one would have to be copied.
+    /// How many bytes to read at once when there is no [`Session::payload_space`]: behind a long
+    /// write not many, because what is read along with the head of the next one would have to be
+    /// copied.
     pub const fn receive_bytes(&self) -> usize {
         if self.expects_payload { limits::HEAD_BYTES } else { limits::RECEIVE_BYTES_MAX }
     }
@@ -354,8 +359,8 @@ impl Session {
         self.blocked.is_none() && (self.is_in_payload() || !self.backlog.is_empty())
     }
 
-    /// The client's certificate was looked at, if it has one: the handshake begins anew, in TLS (section "Option types":
-    /// "the server MUST NOT preserve any negotiation state").
+    /// The client's certificate was looked at, if it has one: the handshake begins anew, in TLS
+    /// (section "Option types": "the server MUST NOT preserve any negotiation state").
     ///
     /// # Panics
     /// If it was not asked for with [`Event::StartTls`].
@@ -377,8 +382,9 @@ impl Session {
         core::mem::take(&mut self.backlog)
     }
 
-    /// The server goes away, or what the client has open does: from now on requests and options are answered with just
-    /// that (`NBD_ESHUTDOWN`, `NBD_REP_ERR_SHUTDOWN`); what is outstanding is still answered as it ends.
+    /// The server goes away, or what the client has open does: from now on requests and options are
+    /// answered with just that (`NBD_ESHUTDOWN`, `NBD_REP_ERR_SHUTDOWN`); what is outstanding is
+    /// still answered as it ends.
     pub fn begin_shutdown(&mut self) {
         self.shutting_down = true;
     }
@@ -409,8 +415,8 @@ impl Session {
         self.in_flight
     }
 
-    /// The memory it holds, but for a request's payload that is at the disks, which is counted as if it
-    /// were here.
+    /// The memory it holds, but for a request's payload that is at the disks, which is counted as
+    /// if it were here.
     pub fn memory(&self) -> usize {
         let payload =
             if let Phase::Payload(payload) = &self.phase { payload.data.capacity() } else { 0 };

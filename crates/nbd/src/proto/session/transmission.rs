@@ -1,8 +1,8 @@
-//! Requests: what is accepted, what is refused and with which error (sections "Request message", "Request
-//! types" and "Error values").
+//! Requests: what is accepted, what is refused and with which error (sections "Request message",
+//! "Request types" and "Error values").
 //!
-//! A request is judged before it takes any room: a refused one costs its reply and nothing else, and the
-//! payload of a refused write is read past.
+//! A request is judged before it takes any room: a refused one costs its reply and nothing else,
+//! and the payload of a refused write is read past.
 
 use units::{Op, Operation};
 
@@ -20,15 +20,15 @@ use crate::proto::reply::{self, Refusal, RequestTag, Style};
 use crate::proto::request::{BlockStatusRequest, ClientRequestId, Errno, Request};
 use crate::proto::wire::{Decoded, Fields, RequestHeader, command, length};
 
-/// How long the payload behind a request is. A client that forgets to mark a write's as one is understood all the
-/// same: without it the two would lose each other.
+/// How long the payload behind a request is. A client that forgets to mark a write's as one is
+/// understood all the same: without it the two would lose each other.
 fn payload_bytes(header: &RequestHeader, style: Style) -> u64 {
     let marked = style == Style::Extended && header.flags & command::FLAG_PAYLOAD_LEN != 0;
     if marked || header.command == command::WRITE { header.length } else { 0 }
 }
 
-/// A block status request's payload: which contexts it is about, and how many bytes. `None` unless it is one context,
-/// which was chosen: the only one there is.
+/// A block status request's payload: which contexts it is about, and how many bytes. `None` unless
+/// it is one context, which was chosen: the only one there is.
 fn effect_bytes(payload: &[u8]) -> Option<u64> {
     let mut fields = Fields(payload);
     let (bytes, context) = (fields.u64()?, fields.u32()?);
@@ -36,8 +36,9 @@ fn effect_bytes(payload: &[u8]) -> Option<u64> {
 }
 
 impl Payload {
-    /// Sees to it that there is space behind what is filled; false if there is no memory for it. The buffer
-    /// doubles as it fills, so that a promise of bytes costs nothing and a kept one little.
+    /// Sees to it that there is space behind what is filled; false if there is no memory for it.
+    /// The buffer doubles as it fills, so that a promise of bytes costs nothing and a kept one
+    /// little.
     pub(super) fn make_room(&mut self, budget: &mut Budget) -> bool {
         if self.filled < self.data.len() {
             return true;
@@ -133,8 +134,9 @@ impl Session {
         }
     }
 
-    /// A block status request that says in a payload which contexts it is about (`NBD_FLAG_BLOCK_STATUS_PAYLOAD`). The
-    /// payload is a few bytes: it is waited for, and a longer one is read past.
+    /// A block status request that says in a payload which contexts it is about
+    /// (`NBD_FLAG_BLOCK_STATUS_PAYLOAD`). The payload is a few bytes: it is waited for, and a
+    /// longer one is read past.
     fn filtered_status(
         &mut self,
         header: &RequestHeader,
@@ -176,7 +178,8 @@ impl Session {
     ) -> Step {
         let moves = matches!(operation.op, Op::Read | Op::Write);
         let bytes = if moves { operation.extent.len.bytes_usize() } else { 0 };
-        // What a read has of sectors beyond what was asked for comes on top: else the longest would wait for ever.
+        // What a read has of sectors beyond what was asked for comes on top: else the longest would
+        // wait for ever.
         if !self.has_room(bytes.min(length(header.length)), context) {
             return Step::Blocked(Blocked::ConnectionLimit);
         }

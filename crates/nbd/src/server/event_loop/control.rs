@@ -1,4 +1,4 @@
-//! What is asked of a loop that runs: by the daemon, and by the other loops.
+//! Control messages to a running loop, from the daemon and from the other loops.
 
 use super::state::{EventLoop, Slot};
 use crate::proto::export::ExportId;
@@ -7,17 +7,17 @@ use crate::server::handler::RequestHandler;
 use crate::server::loop_id::LoopId;
 
 impl EventLoop<'_> {
-    /// Answers a question of the daemon, or passes it on to the next loop. Behind the reading, so that what was read has
-    /// gone to the disks.
+    /// Handles a control message and passes it on to the next loop where needed. Called after
+    /// reading, so that all requests that were read have been submitted.
     pub(super) fn handle_control(
         &mut self,
         message: ControlMessage,
         handler: &mut dyn RequestHandler,
     ) {
         let next = self.loop_id.next(self.handle.members());
-        // Who asked may have gone: then nobody wants to know.
+        // The sender may have stopped waiting for the answer: a failed send is ignored.
         match message {
-            // A turn of the loop is made of looking.
+            // The iteration that was woken does all the work.
             ControlMessage::Wake => {}
             ControlMessage::TrackChanges(export) => self.report_changes(export, handler),
             ControlMessage::Connections { so_far: mut connections, answer } => {
@@ -47,7 +47,7 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Nobody opens this export any more, if nobody has or with `force`.
+    /// Removes the export if no connection has it open, or with `force`.
     fn give_up(&mut self, export: ExportId, force: bool) -> Result<(), InUse> {
         let opened = self.group.opened();
         match opened.get(&export) {
@@ -61,7 +61,7 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Has those leave that have this export open.
+    /// Shuts down the connections that have this export open.
     fn send_away(&mut self, export: ExportId) {
         for slot in 0..self.slots.len() {
             if self.slots[slot].export() == Some(export)

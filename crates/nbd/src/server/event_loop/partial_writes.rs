@@ -1,4 +1,5 @@
-//! A loop's part in writes of less than whole sectors: who is in whose way, and what the disks are asked on their behalf.
+//! The event loop's side of read-modify-writes: which writes are in flight here, and the requests
+//! that the queue submits on behalf of a client.
 
 use units::Extent;
 
@@ -90,7 +91,8 @@ impl EventLoop<'_> {
         self.group.read_modify_writes().pass(request)
     }
 
-    /// Sees an answer on its way: some are for splices, and some are what those wait for. Gives back what is for a client.
+    /// Sees an answer on its way: some are for splices, and some are what those wait for. Gives
+    /// back what is for a client.
     pub(super) fn see(&self, reply: Reply, out: &mut Vec<Request>) -> Option<Reply> {
         if ReadModifyWriteQueue::is_part(reply.id) {
             return self.group.read_modify_writes().part_ended(reply.id, reply.result, out);
@@ -103,7 +105,8 @@ impl EventLoop<'_> {
         Some(reply)
     }
 
-    /// What a request that waits for its answer changes, if it changes something where parts of sectors are written.
+    /// What a request that waits for its answer changes, if it changes something where parts of
+    /// sectors are written.
     fn changed_by(&self, id: ClientRequestId) -> Option<ExportId> {
         let (in_flight, connection) = self.slots.get(slot_of(id.connection))?.in_flight()?;
         let changes = connection == id.connection && in_flight.changed_by(id.sequence).is_some();
@@ -121,7 +124,7 @@ impl EventLoop<'_> {
         self.handle.reply_many(&mut foreign);
     }
 
-    /// This loop has ended: nobody waits for what it has to say.
+    /// This loop has ended and reports no further changes.
     pub(super) fn end_read_modify_writes(&mut self, handler: &mut dyn RequestHandler) {
         let mut out = Vec::new();
         self.group.read_modify_writes().ended(self.loop_id, &mut out);

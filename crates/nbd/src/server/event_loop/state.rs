@@ -23,14 +23,15 @@ pub(crate) const WAKER: Token = Token(0);
 const LISTENER_FIRST: usize = 1;
 const CONNECTION_FIRST: usize = LISTENER_FIRST + LISTENERS_MAX;
 const EVENTS_MAX: usize = 1_024;
-/// How often deadlines are looked at, and the longest sleep.
+/// The interval between checks of deadlines, and the longest sleep.
 const TICK: std::time::Duration = std::time::Duration::from_secs(1);
-/// The most connections accepted in one turn, so that a storm of them does not starve those that are in.
+/// The most connections accepted in one iteration, so that a burst of them does not delay the
+/// established ones.
 const ACCEPTS_PER_TURN_MAX: usize = 64;
-/// What those are told to be open who do not ask.
+/// The connection counts that a session past its handshake gets: it does not read them.
 static NOTHING_OPEN: BTreeMap<ExportId, usize> = BTreeMap::new();
 
-/// By what a listener is told from others.
+/// The event token of the listener at `index`.
 pub(crate) const fn listener_token(index: usize) -> Token {
     Token(LISTENER_FIRST + index)
 }
@@ -39,12 +40,13 @@ pub(crate) const fn listener_token(index: usize) -> Token {
 pub(super) enum Slot {
     Free,
     Live(Box<Connection>),
-    /// The client is gone; its requests are at the disks, and hold memory until they are answered.
+    /// The client has disconnected. Its requests are at the disks and hold memory until they
+    /// complete.
     Orphaned(ConnectionId, InFlight),
 }
 
 impl Slot {
-    /// What its client has open.
+    /// The export that the connection has opened.
     pub(super) fn export(&self) -> Option<ExportId> {
         match self {
             Self::Live(connection) => connection.session.export(),
@@ -62,18 +64,18 @@ pub(super) struct DeadlockDrop {
 }
 
 impl DeadlockDrop {
-    /// Whether another connection may be dropped for the same reason: at the next tick if the memory
-    /// was not enough for any payload, else after the payloads have had time to arrive.
+    /// Whether another connection may be dropped for the same reason: at the next tick if the
+    /// memory was not enough for any payload, else after the payloads have had time to arrive.
     fn is_past(self, now: Instant) -> bool {
         now > self.at && (!self.helped || now.saturating_since(self.at) >= MEMORY_HOLD_MAX)
     }
 }
 
-/// One thread's.
+/// The event loop of one thread.
 pub(crate) struct EventLoop<'a> {
     pub(super) loop_id: LoopId,
     pub(super) poll: Poll,
-    /// The first loop's; the others have none.
+    /// The first loop has all listeners; the others have none.
     pub(super) listeners: Vec<Listener>,
     pub(super) handle: Handle,
     pub(super) exports: &'a dyn Exports,
@@ -83,21 +85,21 @@ pub(crate) struct EventLoop<'a> {
     pub(super) free: Vec<usize>,
     pub(super) connections_made: u64,
     pub(super) budget: Budget,
-    /// [`Budget::releases`] when the memory_blocked were last let try again.
+    /// [`Budget::releases`] when the memory-blocked connections last tried again.
     pub(super) releases_seen: u64,
-    /// Slots that can go on reading, each once.
+    /// Slots whose connections can read on, each once.
     pub(super) ready: VecDeque<usize>,
     /// Slots that wait for memory, each once.
     pub(super) memory_blocked: VecDeque<usize>,
     /// The last connection that was dropped to resolve a deadlock over payload memory.
     pub(super) deadlock_drop: Option<DeadlockDrop>,
-    /// Slots that may have something to send in this turn.
+    /// Slots whose connections may have output in this iteration.
     pub(super) written: Vec<usize>,
     pub(super) happened: Vec<Event>,
-    /// Answers that came about here to what was asked elsewhere.
+    /// Replies produced here to requests of other loops.
     pub(super) foreign: Vec<Reply>,
     pub(super) buffer: Vec<u8>,
-    /// Since when it is stopping.
+    /// When the loop began to stop.
     pub(super) stopping: Option<Instant>,
     pub(super) now: Instant,
     pub(super) ticked: Instant,
@@ -147,7 +149,7 @@ impl<'a> EventLoop<'a> {
         self.loop_id
     }
 
-    /// Serves until told to stop. Where that fails, all loops are told to.
+    /// Serves until told to stop. An error stops all loops.
     pub(crate) fn serve(
         &mut self,
         handler: &mut dyn RequestHandler,
@@ -167,7 +169,8 @@ impl<'a> EventLoop<'a> {
         handler: &mut dyn RequestHandler,
         clock: &dyn Fn() -> Instant,
     ) -> io::Result<()> {
-        // The first loop's alone: one bell would wake all. Open, and so listened to, until the end.
+        // Only the first loop polls the completion descriptors: one completion would wake all
+        // loops. The descriptors stay open and registered until the loop ends.
         let first = self.loop_id == LoopId::FIRST;
         let bells = if first { handler.completion_fds()? } else { Vec::new() };
         let _bells = listen_to(&self.poll, bells)?;
@@ -189,7 +192,8 @@ impl<'a> EventLoop<'a> {
             }
             self.write(handler);
             self.tick(handler);
-            // After the deadlines: memory that a dropped connection held is offered at once.
+            // After the check of deadlines, so that memory of a dropped connection is offered at
+            // once.
             self.resume_memory_blocked();
             if self.stopping.is_some() && self.is_done() {
                 return Ok(());
@@ -197,13 +201,14 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Whether nobody is left here. The first loop, which answers the bells, is the last to end.
+    /// Whether no connection is left. The first loop, which polls the completion descriptors, is
+    /// the last to end.
     fn is_done(&self) -> bool {
         let here = self.slots.iter().all(|slot| matches!(slot, Slot::Free));
         here && (self.loop_id != LoopId::FIRST || self.group.is_empty())
     }
 
-    /// Until there is something to do, or a tick is over. Sets the time.
+    /// Waits for an event, at most one tick. Sets the time.
     fn sleep(&mut self, events: &mut Events, clock: &dyn Fn() -> Instant) -> io::Result<()> {
         let busy =
             !self.ready.is_empty() || !self.handle.may_sleep(self.loop_id, self.stopping.is_some());
@@ -217,7 +222,7 @@ impl<'a> EventLoop<'a> {
         outcome.map(drop)
     }
 
-    /// Awake for a while, then asleep.
+    /// Polls busily for a while, then sleeps.
     fn wait(&mut self, events: &mut Events, clock: &dyn Fn() -> Instant) -> io::Result<bool> {
         let began = clock();
         let seen = self
@@ -228,7 +233,7 @@ impl<'a> EventLoop<'a> {
         Ok(seen)
     }
 
-    /// Remembers which sockets are ready for what.
+    /// Records which sockets are readable and writable.
     fn note(&mut self, events: &Events) {
         for event in events {
             let token = event.token().0;
@@ -268,8 +273,8 @@ impl<'a> EventLoop<'a> {
                     Ok(stream) => self.accept_connection(stream),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => listener.ready = false,
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    // Out of descriptors, or the client left already: whoever waits is looked at again at
-                    // the next turn or tick.
+                    // Out of descriptors, or the client has closed already. The next iteration or
+                    // tick tries the clients that still wait.
                     Err(_) => break,
                 }
             }
@@ -282,7 +287,7 @@ impl<'a> EventLoop<'a> {
         if loop_id == self.loop_id {
             return self.register_connection(stream);
         }
-        // One that has ended takes nobody: then the server is about to stop.
+        // A loop that has ended refuses: the server is about to stop.
         if let Err(stream) = self.handle.hand(loop_id, stream) {
             self.group.reassign_slot_to_first(loop_id);
             self.register_connection(stream);
@@ -305,7 +310,7 @@ impl<'a> EventLoop<'a> {
         self.make_ready(slot);
     }
 
-    /// A slot is nobody's any more.
+    /// Frees a slot.
     fn free(&mut self, slot: usize) {
         self.free.push(slot);
         self.group.release_slot(self.loop_id);
@@ -314,7 +319,7 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Reads from all that can go on, once round, and hands their requests over.
+    /// Reads from every ready connection once, and submits the requests.
     fn read(&mut self, handler: &mut dyn RequestHandler, answered: &mut Vec<Reply>) {
         let mut submitted = false;
         for _ in 0..self.ready.len() {
@@ -322,7 +327,8 @@ impl<'a> EventLoop<'a> {
             let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
             connection.queued = false;
             let was_empty = connection.session.output().is_empty();
-            // Only who haggles asks what is open; nobody else opens anything before that is counted.
+            // Only a session in its handshake reads the counts, and it opens its export under this
+            // lock: no other connection opens the export in between.
             let mut opened = connection.session.is_in_handshake().then(|| self.group.opened());
             let mut context = SessionContext {
                 exports: self.exports,
@@ -360,7 +366,8 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Passes on what reading a connection brought. Says whether there were requests, and whether the connection goes on.
+    /// Handles the events that reading a connection produced. Returns whether there were requests,
+    /// and whether the connection continues.
     fn hand_over(
         &mut self,
         slot: usize,
@@ -414,7 +421,7 @@ impl<'a> EventLoop<'a> {
         (requests, alive)
     }
 
-    /// Queues what the disks answered.
+    /// Queues the replies of the disks as output.
     pub(super) fn answer(&mut self, replies: &mut Vec<Reply>, handler: &mut dyn RequestHandler) {
         let mut more = Vec::new();
         loop {
@@ -434,7 +441,7 @@ impl<'a> EventLoop<'a> {
         self.handle.reply_many(&mut self.foreign);
     }
 
-    /// Queues one answer.
+    /// Queues one reply.
     pub(super) fn give(&mut self, Reply { id, result }: Reply) {
         if let Some(slot) = self.settle(id) {
             self.queue(slot, |session, budget| {
@@ -443,7 +450,7 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Queues what a disk knows of sectors.
+    /// Queues the reply to a block status request.
     pub(super) fn reply_block_status(&mut self, told: &BlockStatusReply) {
         if let Some(slot) = self.settle(told.id) {
             let result = told.result.as_deref().map_err(|errno| *errno);
@@ -453,7 +460,8 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Finds the connection that a request is of. What one that is gone had at the disks is done with.
+    /// Returns the slot of the connection that a request belongs to. A completed request of a
+    /// disconnected client releases its memory.
     pub(super) fn settle(&mut self, id: ClientRequestId) -> Option<usize> {
         let slot = slot_of(id.connection);
         match self.slots.get_mut(slot)? {
@@ -486,7 +494,7 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Sends what there is; closes those that are over; lets those go on that have room again.
+    /// Sends output, closes finished connections, and marks connections ready that have room again.
     fn write(&mut self, handler: &mut dyn RequestHandler) {
         let mut written = core::mem::take(&mut self.written);
         for slot in written.drain(..) {
@@ -505,7 +513,7 @@ impl<'a> EventLoop<'a> {
         self.written = written;
     }
 
-    /// Lets those that wait for memory try again, if any was given back since.
+    /// Marks the memory-blocked connections ready if memory was released since.
     fn resume_memory_blocked(&mut self) {
         if self.memory_blocked.is_empty() || self.releases_seen == self.budget.releases() {
             return;
@@ -519,11 +527,13 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Who haggles is told to leave. Who has an export open is read no further: what it has sent and was not read, it
-    /// can send again to the server that comes next, while an `NBD_ESHUTDOWN` is an error that a guest sees.
+    /// Connections in their handshake are refused from now on. Connections with an open export are
+    /// read no further: a client can resend to the next server what was not read, while an
+    /// `NBD_ESHUTDOWN` is an error that a guest sees.
     fn begin_stop(&mut self) {
         self.stopping = Some(self.now);
-        // Who waits at a socket of ours gets an end and no error; at the service manager's it waits for the next server.
+        // Clients in the backlog of a socket of ours get an end of file and no error. At a socket
+        // of the service manager they wait for the next server.
         self.listeners.retain_mut(Listener::drain_backlog);
         self.accept();
         self.listeners.clear();
@@ -539,7 +549,7 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Looks at deadlines, at most once a tick.
+    /// Checks deadlines, at most once a tick.
     fn tick(&mut self, handler: &mut dyn RequestHandler) {
         let tick = Duration::from_nanos(u64::try_from(TICK.as_nanos()).unwrap_or(u64::MAX));
         if self.now.saturating_since(self.ticked) < tick {
@@ -552,8 +562,8 @@ impl<'a> EventLoop<'a> {
                 !self.memory_blocked.is_empty() && connection.holds_memory_too_long(self.now);
             let unresponsive =
                 self.stopping.is_some() && connection.is_unsent_for(STOP_TIMEOUT, self.now);
-            // Payloads that wait for each other's memory never get it: one connection is dropped, and
-            // the next one only if that did not help.
+            // Payloads that wait for each other's memory never get it: one connection is dropped,
+            // and another one only if that did not help.
             let deadlocked = connection.is_deadlocked(self.now)
                 && self.deadlock_drop.is_none_or(|deadlock_drop| deadlock_drop.is_past(self.now));
             if deadlocked {
@@ -569,19 +579,19 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Closes a connection. What it has at the disks keeps its slot until it is answered.
+    /// Closes a connection. Its requests at the disks keep the slot until they complete.
     pub(super) fn drop_connection(&mut self, slot: usize, handler: &mut dyn RequestHandler) {
         let Slot::Live(mut connection) = core::mem::replace(&mut self.slots[slot], Slot::Free)
         else {
             return;
         };
-        // Closing deregisters too; a failure here changes nothing.
+        // Closing deregisters as well; an error here has no effect.
         let _ = connection.stream.deregister(self.poll.registry());
         let id = connection.id;
         if let Some(export) = connection.opened {
             self.group.closed(export);
         }
-        // The last word to a client that is being dropped is a courtesy: it may not fit.
+        // The last message to a dropped client is best effort: it may not fit.
         connection.close_tls();
         let _ = connection.write(&mut self.budget, self.now);
         let in_flight = connection.session.into_in_flight(&mut self.budget);

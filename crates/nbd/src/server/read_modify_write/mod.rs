@@ -1,22 +1,24 @@
-//! Writes to parts of sectors: the sectors are read, changed and written whole.
+//! Writes to parts of sectors: the sectors are read, modified and written whole.
 //!
 //! ```text
 //!  ReadModifyWrite ─▶ waits for what changes these sectors ─▶ reads the first and the last ─▶ writes ─▶ Reply
 //!  Request that changes them meanwhile ─▶ waits for those before it ─────────────▶ handler
 //! ```
 //!
-//! Sans-IO, and nothing is watched as long as nobody writes less than a sector: who keeps to whole sectors pays for one look
-//! at that. Reads need none of this: a sector is written whole, so whoever reads it reads it before or after.
+//! Sans-IO. An export without writes to parts of sectors is not tracked and costs one check per
+//! iteration. Reads need no ordering: a sector is written whole, so that a read returns it before
+//! or after.
 //!
-//! Several loops share one read_modify_writes, and each knows only what it has sent to the handler itself. So an export is watched from its
-//! first splice on: every loop is told, says what it has under way, and sends what changes the export through here from
-//! then on. Nothing begins before the last one has been told.
+//! Several loops share one read_modify_writes, and each knows only what it has sent to the handler
+//! itself. So an export is watched from its first splice on: every loop is told, says what it has
+//! under way, and sends what changes the export through here from then on. Nothing begins before
+//! the last one has been told.
 //!
 //! Invariants:
-//! - between the read of a sector and its write, nothing else changes it: no byte that somebody else wrote is put back to
-//!   what it was;
-//! - who waits, waits for what came before it alone, so that nobody waits for ever;
-//! - what is kept of a job does not grow with those that it waits for.
+//! - between the read of a sector and its write, nothing else changes the sector: no byte of
+//!   another write is reverted;
+//! - a queued write waits only for earlier ones, so that there is no deadlock;
+//! - the memory of a job does not depend on the number of writes that it waits for.
 
 mod queue;
 #[cfg(test)]

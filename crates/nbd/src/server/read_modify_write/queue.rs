@@ -10,10 +10,11 @@ use crate::proto::export::ExportId;
 use crate::proto::request::{ClientRequestId, Errno, ReadModifyWrite, Reply, Request};
 use crate::server::loop_id::LoopId;
 
-/// A session's numbers stay under it; the bits above say which part of a splice something is.
+/// A session's sequence numbers stay below `1 << PART_SHIFT`; the bits above number the parts of a
+/// read-modify-write.
 const PART_SHIFT: u32 = 60;
 
-/// Which part of a splice a request of its own is.
+/// The part of a read-modify-write that a request of its own carries out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     First = 1,
@@ -33,12 +34,12 @@ fn overlap(one: Extent, other: Extent) -> bool {
     one.start < other.end() && other.start < one.end()
 }
 
-/// Something that waits for, or keeps others from, some sectors.
+/// A queued or running write to some sectors.
 #[derive(Debug)]
 pub(super) struct Job {
     id: ClientRequestId,
     extent: Extent,
-    /// Of what has passed, how much changes some of the sectors and is not answered; counted when all loops have been told.
+    /// The number of forwarded writes in flight that overlap; counted once all loops have reported.
     ahead: usize,
     begun: bool,
     work: Work,
@@ -46,44 +47,45 @@ pub(super) struct Job {
 
 #[derive(Debug)]
 enum Work {
-    /// A request for whole sectors that came behind a splice; gone when it has begun.
+    /// A request for whole sectors that overlaps an earlier read-modify-write; `None` once
+    /// submitted.
     Whole(Option<Request>),
     ReadModifyWrite(SectorUpdate),
 }
 
-/// A splice on its way.
+/// A read-modify-write in progress.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "two are flags of the protocol, set or not")]
 struct SectorUpdate {
     span: ByteRange,
     fua: bool,
     no_hole: bool,
-    /// Zeroes with whole sectors among them: those are not written as data.
+    /// A write of zeroes that covers whole sectors: those are not written as data.
     hollow: bool,
-    /// The sectors to be written; of hollow zeroes, the first and the last alone.
+    /// The sectors to be written; for a hollow write of zeroes, only the first and the last.
     data: Vec<u8>,
-    /// Answers to come.
+    /// Requests at the disk.
     left: usize,
     writing: bool,
     failed: Option<Errno>,
 }
 
-/// An export to whose sectors parts are written.
+/// An export with writes to parts of sectors.
 #[derive(Debug, Default)]
 pub(super) struct TrackedExport {
-    /// In the order in which they came.
+    /// In order of arrival.
     pub(super) jobs: Vec<Job>,
-    /// What changes some of its sectors and has gone to the handler beside the jobs.
+    /// Writing requests in flight that were forwarded without a job.
     pub(super) passed: BTreeMap<ClientRequestId, Extent>,
-    /// Which loops have said what they had under way.
+    /// The loops that have reported their requests in flight.
     told: Loops,
-    /// Whether that is all that there are.
+    /// Whether all loops have reported.
     whole: bool,
-    /// Whether it is withdrawn: what has begun ends, and nothing else comes.
+    /// Whether the export is withdrawn: running jobs end, and no others begin.
     gone: bool,
 }
 
-/// All jobs of all exports.
+/// The jobs of all exports.
 #[derive(Debug)]
 pub(crate) struct ReadModifyWriteQueue {
     loops: usize,
@@ -108,12 +110,12 @@ impl Loops {
 }
 
 impl ReadModifyWriteQueue {
-    /// For so many loops.
+    /// A queue for `loops` event loops.
     pub(crate) const fn new(loops: usize) -> Self {
         Self { loops, ended: Loops(0), tracked: BTreeMap::new() }
     }
 
-    /// Whether an answer is for this and not for a client.
+    /// Whether a reply belongs to a part of a read-modify-write and not to a client.
     pub(crate) const fn is_part(id: ClientRequestId) -> bool {
         id.sequence >> PART_SHIFT != 0
     }
@@ -125,13 +127,13 @@ impl ReadModifyWriteQueue {
         new
     }
 
-    /// Whether it still is.
+    /// Whether the export is tracked.
     pub(crate) fn is_watched(&self, export: ExportId) -> bool {
         self.tracked.contains_key(&export)
     }
 
-    /// A loop knows that the export is tracked, and this is what it had under way. What can go to the handler is in `out`
-    /// then.
+    /// A loop knows that the export is tracked, and this is what it had under way. What can go to
+    /// the handler is in `out` then.
     pub(crate) fn told(
         &mut self,
         (loop_id, export): (LoopId, ExportId),
@@ -145,7 +147,7 @@ impl ReadModifyWriteQueue {
         tracked.see_whether_whole(export, (self.loops, self.ended), out);
     }
 
-    /// A loop has ended, with nothing under way, and is told no more.
+    /// A loop has ended with nothing in flight, and reports no more.
     pub(crate) fn ended(&mut self, loop_id: LoopId, out: &mut Vec<Request>) {
         self.ended.insert(loop_id);
         for (export, tracked) in &mut self.tracked {
@@ -153,7 +155,8 @@ impl ReadModifyWriteQueue {
         }
     }
 
-    /// Lets a request pass, or keeps it until what it would disturb is done.
+    /// Returns a request that can be submitted now, or queues it behind the writes that it
+    /// overlaps.
     pub(crate) fn pass(&mut self, request: Request) -> Option<Request> {
         let Operation { op, extent, .. } = request.operation;
         let Some(tracked) = self.tracked.get_mut(&request.export).filter(|_| op.writes()) else {
@@ -168,7 +171,7 @@ impl ReadModifyWriteQueue {
         None
     }
 
-    /// Takes a splice; what can go to the handler is in `out` then.
+    /// Queues a read-modify-write. Requests that can be submitted are added to `out`.
     pub(crate) fn begin(&mut self, splice: ReadModifyWrite, out: &mut Vec<Request>) {
         let (export, extent) = (splice.export, splice.span.outer());
         let tracked = self.tracked.get_mut(&export).expect("its export is tracked by now");
@@ -178,7 +181,7 @@ impl ReadModifyWriteQueue {
         tracked.advance(export, extent, out);
     }
 
-    /// A request of a client has been answered.
+    /// A client's request has completed.
     pub(crate) fn settled(
         &mut self,
         export: ExportId,
@@ -191,7 +194,7 @@ impl ReadModifyWriteQueue {
                 |job: &&mut Job| matches!(job.work, Work::ReadModifyWrite(_)) && !job.begun;
             let jobs = tracked.jobs.iter_mut().filter(splice).filter(|_| tracked.whole);
             for job in jobs.filter(|job| overlap(job.extent, extent)) {
-                // What comes behind a splice and is in its way is kept here: so this was ahead of it.
+                // A later overlapping request is queued, so this one came before the job.
                 job.ahead = job.ahead.checked_sub(1).expect("it was counted when the splice came");
             }
             extent
@@ -204,7 +207,8 @@ impl ReadModifyWriteQueue {
         self.forget(export);
     }
 
-    /// A part of a splice has ended. What is to be answered, if that was the last.
+    /// A part of a read-modify-write has completed. Returns the reply to the client after the last
+    /// part.
     pub(crate) fn part_ended(
         &mut self,
         id: ClientRequestId,
@@ -237,7 +241,8 @@ impl ReadModifyWriteQueue {
         Some(Reply { id, result })
     }
 
-    /// Nothing of this export goes to the handler any more. What has not begun is answered; what has is not written.
+    /// No further request for this export is submitted. Queued jobs are refused; running jobs do
+    /// not write.
     pub(crate) fn withdraw(&mut self, export: ExportId) -> Vec<Reply> {
         let Some(TrackedExport { jobs, gone, .. }) = self.tracked.get_mut(&export) else {
             return Vec::new();
@@ -276,7 +281,7 @@ impl TrackedExport {
             return;
         }
         self.whole = true;
-        // What is kept here has not passed, and what passed later is in nobody's way.
+        // Queued requests were not forwarded, and later forwarded requests overlap no job.
         for at in 0..self.jobs.len() {
             if matches!(self.jobs[at].work, Work::ReadModifyWrite(_)) {
                 self.jobs[at].ahead = self.ahead_of(self.jobs[at].extent);
@@ -287,12 +292,12 @@ impl TrackedExport {
         }
     }
 
-    /// How much of what has passed changes some of these sectors.
+    /// The number of forwarded writes in flight that overlap `extent`.
     fn ahead_of(&self, extent: Extent) -> usize {
         self.passed.values().filter(|change| overlap(**change, extent)).count()
     }
 
-    /// Begins what waits for nothing any more, of those that `extent` may have been in the way of.
+    /// Starts the jobs that overlap `extent` and wait for nothing any more.
     fn advance(&mut self, export: ExportId, extent: Extent, out: &mut Vec<Request>) {
         if !self.whole {
             return;
@@ -331,7 +336,7 @@ impl SectorUpdate {
         Self { span, fua, no_hole, hollow, data, left: 0, writing: false, failed: None }
     }
 
-    /// The sectors of which a part is kept: the first, and the last unless that is the same one.
+    /// The sectors that are only partly written: the first, and the last if it is another.
     fn edges(&self) -> impl Iterator<Item = (Part, Extent)> + use<> {
         let Extent { start, len } = self.span.outer();
         let (before, behind) = (self.span.before() > 0, self.span.behind() > 0);
@@ -350,7 +355,7 @@ impl SectorUpdate {
         assert!(self.left > 0, "a splice has a sector that it does not write whole");
     }
 
-    /// Takes what was read of a sector that is kept in part, or that something was written.
+    /// Takes the result of a part: the bytes of a partly written sector, or the end of a write.
     fn collect(&mut self, first: bool, result: Result<Vec<u8>, Errno>) {
         self.left -= 1;
         match result {

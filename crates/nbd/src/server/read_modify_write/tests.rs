@@ -1,4 +1,5 @@
-//! Bytes of several connections, on a disk that does what it is asked in any order, held against what each byte may hold.
+//! Bytes of several connections, on a disk that does what it is asked in any order, held against
+//! what each byte may hold.
 
 use proptest::prelude::*;
 use units::{Bytes, Extent, Lba, Op, Operation, Sectors};
@@ -220,8 +221,8 @@ impl SessionContext {
         }
     }
 
-    /// A byte that was read, by a read that was sent at `since`: of some write, or of none, behind which no other one had been
-    /// begun and ended by then.
+    /// A byte that was read, by a read that was sent at `since`: of some write, or of none, behind
+    /// which no other one had been begun and ended by then.
     fn check(&self, loop_id: usize, held: u8, since: usize) {
         let here: Vec<_> = self
             .written

@@ -204,8 +204,8 @@ fn len32(bytes: usize) -> u32 {
     u32::try_from(bytes).expect("a length of the protocol")
 }
 
-/// `HAS_FLAGS | SEND_FLUSH | SEND_FUA | SEND_TRIM | SEND_WRITE_ZEROES | CAN_MULTI_CONN | SEND_FAST_ZERO`, counted
-/// by hand.
+/// `HAS_FLAGS | SEND_FLUSH | SEND_FUA | SEND_TRIM | SEND_WRITE_ZEROES | CAN_MULTI_CONN |
+/// SEND_FAST_ZERO`, counted by hand.
 const FLAGS: u16 = 0b1001_0110_1101;
 
 fn extent(start: u64, len: u64) -> units::Extent {
