@@ -1,4 +1,4 @@
-//! Where a server listens and a client connects.
+//! The addresses that a server listens on and a client connects to.
 
 use core::fmt;
 use core::str::FromStr;
@@ -8,13 +8,13 @@ use std::path::PathBuf;
 /// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Address {
-    /// A socket file. Who may open it is decided by the permissions of its directory.
+    /// A socket file. The permissions of its directory decide which users may open it.
     Unix(PathBuf),
     /// An IP address and port. The port that is reserved for NBD is 10809.
     Tcp(SocketAddr),
 }
 
-/// A text that is no address. Its message says what would be.
+/// A text that is no address. Its message says what is expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressError {
     found: String,

@@ -6,15 +6,15 @@
 //!  sockets ◀── bytes ── Output ◀─── Reply ──── Handle
 //! ```
 //!
-//! [`session::Session`] is the protocol without sockets and without a clock; [`Server`] is the thin
-//! event loop that carries its bytes; [`client`] is the other side. What writes less than whole
-//! sectors goes through `splice`, where sectors are read and put together. Section names in this
+//! [`session::Session`] is the protocol without sockets and without a clock. [`Server`] is the
+//! event loop that carries its bytes. [`client`] is the other side. Writes to parts of sectors go
+//! through `server::read_modify_write`, which reads and writes whole sectors. Section names in this
 //! crate's documentation are those of the protocol document, `doc/proto.md` of the NBD project.
 //!
 //! Invariants:
-//! - whatever a client sends, nothing here panics, and memory stays under the bounds of [`limits`];
-//! - a request that reached the [`RequestHandler`] lies inside its export, on sector borders, and a
-//!   writing one only reaches a writable export;
+//! - no input of a client causes a panic, and memory stays under the bounds of [`limits`];
+//! - a request that reaches the [`RequestHandler`] lies inside its export, on sector boundaries,
+//!   and a writing request reaches only a writable export;
 //! - a request is answered at most once, and its memory is accounted for until that answer is sent.
 
 #![cfg_attr(

@@ -1,15 +1,15 @@
-//! Runs of bytes, as clients name them, and the sectors that they lie in.
+//! Ranges of bytes, as clients address them, and the sectors that contain them.
 
 use units::{Bytes, Extent, Lba, SECTOR_BYTES, Sectors};
 
 use crate::limits::SECTOR;
 
-/// A run of an export's bytes, not empty, which ends within the address space.
+/// A range of an export's bytes, not empty, inside the address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
     /// Its first byte.
     pub start: Bytes,
-    /// How many.
+    /// The number of bytes.
     pub len: Bytes,
 }
 
@@ -23,24 +23,24 @@ impl ByteRange {
         self.start.0 + self.len.0
     }
 
-    /// The sectors of which it has at least a byte.
+    /// The sectors that it overlaps.
     pub const fn outer(self) -> Extent {
         let (first, end) = (self.start.0 / SECTOR_BYTES, self.end().div_ceil(SECTOR_BYTES));
         Extent::new(Lba(first), Sectors(end - first))
     }
 
-    /// The sectors that it has whole, perhaps none.
+    /// The sectors that lie wholly inside, possibly none.
     pub const fn inner(self) -> Extent {
         let first = self.start.0.div_ceil(SECTOR_BYTES);
         Extent::new(Lba(first), Sectors((self.end() / SECTOR_BYTES).saturating_sub(first)))
     }
 
-    /// The bytes of its first sector that lie before it.
+    /// The bytes of the first sector before the range.
     pub const fn before(self) -> usize {
         (self.start.0 % SECTOR_BYTES) as usize
     }
 
-    /// The bytes of its last sector that lie behind it.
+    /// The bytes of the last sector after the range.
     pub const fn behind(self) -> usize {
         (SECTOR - (self.end() % SECTOR_BYTES) as usize) % SECTOR
     }

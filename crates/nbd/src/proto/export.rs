@@ -1,4 +1,4 @@
-//! What a server has to offer.
+//! The exports of a server.
 //!
 //! Invariant: an export that a client sees has passed [`Export::is_well_formed`].
 
@@ -7,7 +7,7 @@ use units::Bytes;
 use crate::limits::{BLOCK_MIN, BLOCK_MIN_MAX, BLOCK_PREFERRED_MIN, NAME_BYTES_MAX};
 use crate::proto::tls::{ClientName, Identity};
 
-/// The number of an export, chosen by whoever serves it.
+/// The number of an export, chosen by the implementor of [`Exports`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExportId(pub u32);
 
@@ -19,14 +19,14 @@ pub struct Export {
     pub id: ExportId,
     /// The name that clients open.
     pub name: String,
-    /// A sentence for people, or nothing.
+    /// A description for people, or empty.
     pub description: String,
-    /// Its size. What does not fill a last block, or sector, cannot be reached and is not offered.
+    /// Its size in bytes. A partial last block or sector is not offered.
     pub size: Bytes,
     /// Whether writing is refused.
     pub read_only: bool,
     /// The smallest unit of access: a power of two up to 65536 (section "Block size constraints").
-    /// Under a sector, a write of less costs a read before it.
+    /// With less than a sector, a smaller write costs a read before it.
     pub block_min: Bytes,
     /// The unit in which access is efficient: a power of two, not under `block_min` nor under a
     /// sector.
@@ -35,10 +35,10 @@ pub struct Export {
     pub rotational: bool,
     /// Whether a write of zeroes that may leave a hole is faster than any other.
     pub fast_zero: bool,
-    /// Whether reading makes later reads of the same sectors faster: then clients may ask for just
-    /// that.
+    /// Whether a read makes later reads of the same sectors faster: then clients may send
+    /// `NBD_CMD_CACHE`.
     pub caches: bool,
-    /// Who may open it; `None`: everybody who gets that far.
+    /// The clients that may open it; `None`: every client.
     pub clients: Option<Vec<ClientName>>,
 }
 
@@ -60,14 +60,14 @@ impl Export {
         }
     }
 
-    /// Whether this client may open it, and know of it.
+    /// Whether this client may see and open it.
     pub(crate) fn admits(&self, client: Option<&Identity>) -> bool {
         self.clients.as_ref().is_none_or(|names| {
             client.is_some_and(|client| names.iter().any(|name| name.is_of(client)))
         })
     }
 
-    /// Whether the protocol can express it. An export that is not so is never shown to a client.
+    /// Whether the protocol can express it. Other exports are never shown to a client.
     pub fn is_well_formed(&self) -> bool {
         let powers = self.block_min.0.is_power_of_two() && self.block_preferred.0.is_power_of_two();
         self.name.len() <= NAME_BYTES_MAX
@@ -82,18 +82,18 @@ impl Export {
     }
 }
 
-/// The exports of a server at this moment. Names come and go while the server runs; a client that
-/// has opened one keeps it.
+/// The current exports of a server. Exports come and go while the server runs; a client that has
+/// opened one keeps it.
 pub trait Exports: Send + Sync {
-    /// All that clients may see, in the order in which they are shown.
+    /// All exports, in the order in which they are listed.
     fn list(&self) -> Vec<Export>;
 
     /// The export of this name.
     fn open(&self, name: &str) -> Option<Export>;
 
-    /// From now on this export is opened by nobody. Called when [`crate::Handle::withdraw`] was
-    /// agreed to, on the server's first thread. Requests of those that had it open may be under way
-    /// on the others, until they are sent away.
+    /// Removes an export: no client can open it from now on. Called on the server's first thread
+    /// when [`crate::Handle::withdraw`] succeeds. Connections on other threads may have requests in
+    /// flight until they are closed.
     fn withdraw(&self, export: ExportId) {
         let _ = export;
     }

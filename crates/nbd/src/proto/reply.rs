@@ -1,6 +1,6 @@
-//! The heads of replies, in each of the three ways that a client can have asked for (sections
-//! "Simple reply message", "Structured reply chunk message" and, of the extension, "Extended reply
-//! chunk message").
+//! The heads of replies, in each of the three styles that a client can negotiate (sections "Simple
+//! reply message", "Structured reply chunk message" and, of the extension, "Extended reply chunk
+//! message").
 
 use core::ops::Deref;
 
@@ -14,7 +14,7 @@ pub(crate) const STRUCTURED_MAGIC: u32 = 0x668e_33ef;
 pub(crate) const EXTENDED_MAGIC: u32 = 0x6e8a_278c;
 
 pub(crate) const SIMPLE_BYTES: usize = 16;
-/// The longest head: an extended chunk's with the offset and length of a hole.
+/// The longest head: that of an extended chunk, with the offset and length of a hole.
 const HEAD_BYTES_MAX: usize = 48;
 
 /// Set in the last chunk of a reply.
@@ -31,10 +31,10 @@ pub(crate) mod kind {
     pub(crate) const ERROR_OFFSET: u16 = (1 << 15) + 2;
 }
 
-/// How replies look on a connection.
+/// The style of replies on a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Style {
-    /// Nothing was agreed on.
+    /// Neither of the two options was negotiated.
     #[default]
     Simple,
     /// After `NBD_OPT_STRUCTURED_REPLY`.
@@ -43,21 +43,21 @@ pub(crate) enum Style {
     Extended,
 }
 
-/// Which request is answered.
+/// The request that a reply answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestTag {
     pub(crate) cookie: u64,
-    /// An extended reply repeats it, and a read's chunk says where its bytes belong.
+    /// An extended reply contains it, and a read's chunk says where its bytes belong.
     pub(crate) offset: u64,
 }
 
-/// Why a request is not carried out.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) errno: Errno,
-    /// A sentence for people, or nothing: then the error's own name is told.
+    /// A message for people, or empty.
     pub(crate) why: &'static str,
-    /// From which byte on it cannot be done, where that is known.
+    /// The first byte for which it cannot be done, if known.
     pub(crate) at: Option<u64>,
 }
 
@@ -73,7 +73,7 @@ impl From<Errno> for Refusal {
     }
 }
 
-/// A few bytes in place: a reply costs no memory of its own.
+/// A head in a fixed array: a reply needs no allocation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     bytes: [u8; HEAD_BYTES_MAX],
@@ -125,9 +125,8 @@ fn chunk(style: Style, kind: u16, asked: RequestTag, length: usize) -> Head {
     head
 }
 
-/// That all went well, and there is nothing else to say. Where the client understands it, a simple
-/// reply: it is the shortest ("a simple reply MAY be used as a reply to any request other than
-/// `NBD_CMD_READ`").
+/// Success, without data. A simple reply where allowed, because it is the shortest ("a simple reply
+/// MAY be used as a reply to any request other than `NBD_CMD_READ`").
 pub(crate) fn done(style: Style, asked: RequestTag) -> Head {
     match style {
         Style::Simple | Style::Structured => simple(asked.cookie, 0),
@@ -135,7 +134,7 @@ pub(crate) fn done(style: Style, asked: RequestTag) -> Head {
     }
 }
 
-/// The end of an empty read: a simple reply would not be one to it.
+/// The reply to an empty read, which a simple reply is not with structured replies.
 pub(crate) fn nothing_read(style: Style, asked: RequestTag) -> Head {
     match style {
         Style::Simple => simple(asked.cookie, 0),
@@ -143,7 +142,7 @@ pub(crate) fn nothing_read(style: Style, asked: RequestTag) -> Head {
     }
 }
 
-/// Before the bytes of a read, all of them.
+/// The head before all bytes of a read.
 pub(crate) fn data(style: Style, asked: RequestTag, length: usize) -> Head {
     if style == Style::Simple {
         return simple(asked.cookie, 0);
@@ -153,7 +152,7 @@ pub(crate) fn data(style: Style, asked: RequestTag, length: usize) -> Head {
     head
 }
 
-/// In place of the bytes of a read that are all zeroes. Not for simple replies.
+/// The reply to a read of zeroes only. Not for simple replies.
 pub(crate) fn hole(style: Style, asked: RequestTag, length: u32) -> Head {
     let mut head = chunk(style, kind::OFFSET_HOLE, asked, 8 + 4);
     head.push(asked.offset.to_be_bytes());
@@ -161,7 +160,7 @@ pub(crate) fn hole(style: Style, asked: RequestTag, length: u32) -> Head {
     head
 }
 
-/// Before the descriptors of a block status, `descriptors` of them.
+/// The head before `descriptors` descriptors of a block status.
 pub(crate) fn status(style: Style, asked: RequestTag, context: u32, descriptors: usize) -> Head {
     let mut head;
     if style == Style::Extended {
@@ -175,7 +174,7 @@ pub(crate) fn status(style: Style, asked: RequestTag, context: u32, descriptors:
     head
 }
 
-/// An error, and what follows its head.
+/// An error's head, and the bytes after it.
 pub(crate) fn error(style: Style, asked: RequestTag, refusal: Refusal) -> (Head, Vec<u8>) {
     let code = refusal.errno.code();
     if style == Style::Simple {

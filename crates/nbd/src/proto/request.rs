@@ -1,4 +1,4 @@
-//! Requests, their answers, and their values.
+//! Requests and their replies, as values.
 
 use units::{Extent, Operation, Sectors};
 
@@ -13,102 +13,102 @@ pub struct ConnectionId(pub u64);
 /// rules, use one cookie twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientRequestId {
-    /// Whose request it is.
+    /// The connection that sent it.
     pub connection: ConnectionId,
-    /// Which of its requests; rises in the order in which they arrived.
+    /// The number of the request on its connection; rises in the order of arrival.
     pub sequence: u64,
 }
 
-/// One thing a client wants done (section "Request types").
+/// A request of a client (section "Request types").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What the reply names.
+    /// The number that the reply contains.
     pub id: ClientRequestId,
-    /// On which export.
+    /// The export.
     pub export: ExportId,
-    /// What, and on which sectors of the export. Inside the export, checked.
+    /// The operation and its sectors, checked to lie inside the export.
     pub operation: Operation,
     /// For a write-zeroes: the sectors must stay allocated (`NBD_CMD_FLAG_NO_HOLE`). Else false.
     pub no_hole: bool,
-    /// The payload of a write, whole; else empty. The reply hands the buffer with a read's bytes to
-    /// the socket, so that they are never copied here. With a read comes a buffer that may have the
-    /// capacity for them, if there was one to be used again: it can be filled, or dropped by a disk
-    /// that needs an alignment of its own.
+    /// The whole payload of a write; else empty. The socket sends a read's bytes from the buffer of
+    /// the reply, without copying. A read comes with a buffer that may have the capacity for its
+    /// bytes, if one could be recycled: a handler may fill it, or drop it if the disk needs another
+    /// alignment.
     pub data: Vec<u8>,
 }
 
-/// A write of less than whole sectors: the server makes whole ones of it, so that a handler never
-/// sees it.
+/// A write to parts of sectors. The server turns it into whole sectors, so that a handler never
+/// receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadModifyWrite {
-    /// What the reply names.
+    /// The number that the reply contains.
     pub id: ClientRequestId,
-    /// On which export.
+    /// The export.
     pub export: ExportId,
-    /// Which of its bytes. Inside the export, checked.
+    /// The bytes, checked to lie inside the export.
     pub span: ByteRange,
-    /// What to write there; nothing: zeroes.
+    /// The data to write; `None` writes zeroes.
     pub data: Option<Vec<u8>>,
-    /// Whether it is to be durable when it is answered.
+    /// Whether it must be durable before it is answered.
     pub fua: bool,
     /// For zeroes: the sectors must stay allocated.
     pub no_hole: bool,
 }
 
-/// A question which sectors of an export hold data (`NBD_CMD_BLOCK_STATUS`, for the context
+/// A request for the allocation of sectors (`NBD_CMD_BLOCK_STATUS`, for the context
 /// `base:allocation`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockStatusRequest {
-    /// What the answer names.
+    /// The number that the reply contains.
     pub id: ClientRequestId,
-    /// Of which export.
+    /// The export.
     pub export: ExportId,
-    /// Which of its sectors. Inside the export, checked.
+    /// The sectors, checked to lie inside the export.
     pub extent: Extent,
 }
 
-/// What a disk holds of a sector.
+/// The allocation of a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Allocation {
-    /// Data, or it is not known. Writing there does not fail for want of space.
+    /// Data, or unknown. A write there does not fail for lack of space.
     Data,
-    /// It has space of its own, and reads as zeroes.
+    /// Allocated, and reads as zeroes.
     Zeroes,
-    /// Nothing: it reads as zeroes, and writing there may find no space.
+    /// Not allocated: reads as zeroes, and a write there may fail for lack of space.
     Hole,
 }
 
-/// A run of sectors that are alike.
+/// A run of sectors with the same allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// How many.
+    /// The number of sectors.
     pub len: Sectors,
-    /// What they are.
+    /// Their allocation.
     pub allocation: Allocation,
 }
 
 /// The answer to a [`BlockStatusRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockStatusReply {
-    /// Which question is answered.
+    /// The request that is answered.
     pub id: ClientRequestId,
-    /// The segments one behind the other, the first from where the question begins. They may end
-    /// earlier than it does, or later.
+    /// Consecutive segments; the first begins at the start of the request. They may end before or
+    /// after the end of the request.
     pub result: Result<Vec<Segment>, Errno>,
 }
 
-/// The answer to a request, sent with [`crate::Handle`] in any order.
+/// The reply to a request, sent with [`crate::Handle`] in any order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Which request is answered.
+    /// The request that is answered.
     pub id: ClientRequestId,
-    /// For a read, all the bytes of its extent; for anything else the data is ignored and dropped,
-    /// so that a write may simply give its buffer back. A read answered with too few or too many
-    /// bytes becomes [`Errno::Io`] for the client.
+    /// For a read, all bytes of its extent. For any other request the data is ignored, so that a
+    /// write may return its buffer. A read with a wrong number of bytes becomes [`Errno::Io`] for
+    /// the client.
     pub result: Result<Vec<u8>, Errno>,
 }
 
-/// What a client is told when something cannot be done (section "Error values").
+/// The errors that a client can get (section "Error values").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Errno {
     /// `NBD_EPERM`: a write to a read-only export. Open another one.
@@ -130,7 +130,7 @@ pub enum Errno {
 }
 
 impl Errno {
-    /// The number on the wire.
+    /// Its number on the wire.
     pub const fn code(self) -> u32 {
         match self {
             Self::Perm => 1,
@@ -144,8 +144,8 @@ impl Errno {
         }
     }
 
-    /// The error of a number that is not zero. "The client SHOULD treat an unexpected error value
-    /// as if it had been `NBD_EINVAL`."
+    /// The error of a number other than zero. "The client SHOULD treat an unexpected error value as
+    /// if it had been `NBD_EINVAL`."
     pub const fn from_code(code: u32) -> Self {
         match code {
             1 => Self::Perm,

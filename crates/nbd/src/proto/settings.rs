@@ -1,4 +1,4 @@
-//! What a server allows its clients. Each has a default, and a most in [`crate::limits`].
+//! The limits of a server's clients. Each has a default, and a maximum in [`crate::limits`].
 
 use units::{Bytes, Duration};
 
@@ -8,17 +8,17 @@ use crate::limits::{
 };
 use crate::proto::tls::Tls;
 
-/// Who may know which exports there are.
+/// Which clients may list the exports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Listing {
-    /// Whoever asks, of those that it may open.
+    /// Every client lists the exports that it may open.
     #[default]
     Open,
-    /// Nobody: a client has to know the name, and there is no default export.
+    /// None: a client has to know the name, and there is no default export.
     Hidden,
 }
 
-/// What a server allows.
+/// The settings of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Whether exports are listed.
@@ -27,14 +27,14 @@ pub struct Settings {
     pub connections_max: usize,
     /// Connections that have one export open.
     pub export_connections_max: usize,
-    /// Requests of one connection that wait for an answer.
+    /// Outstanding requests of one connection.
     pub requests_max: usize,
     /// Payload of one connection at once: arriving, at the disks, or waiting to be sent. No request
     /// may be longer.
     pub memory_max: Bytes,
     /// How long a handshake may take.
     pub handshake_timeout: Duration,
-    /// How long a message may stand still that has begun and not ended.
+    /// How long an incomplete message may make no progress.
     pub stall_timeout: Duration,
     /// How connections are encrypted, if they can be.
     pub tls: Option<Tls>,
@@ -56,10 +56,10 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What of it is not within the limits, by its name and what would be.
+    /// Checks the settings against their limits. The error names the setting and its range.
     ///
     /// # Errors
-    /// The first that is not.
+    /// The first setting out of range.
     pub fn check(&self) -> Result<(), &'static str> {
         let within = |value: usize, most: usize| (1..=most).contains(&value);
         let memory = MEMORY_MIN.0..=BYTES_IN_FLIGHT_MAX as u64;
@@ -88,7 +88,7 @@ impl Settings {
         PAYLOAD_BYTES_MAX.min(self.memory_max_bytes() / unit * unit)
     }
 
-    /// The most that a read or a write may move, of a client that has not asked for the above.
+    /// The longest read or write of a client that has not asked for the block sizes.
     pub(crate) fn payload_accepted(&self) -> usize {
         PAYLOAD_ACCEPTED_BYTES_MAX.min(self.memory_max_bytes())
     }

@@ -1,5 +1,5 @@
-//! Who may connect, by certificate (section "TLS support"). The encryption itself is rustls's,
-//! which like the session knows no sockets.
+//! Clients' identities, by certificate (section "TLS support"). The encryption is rustls's, which
+//! is sans-IO as the session is.
 
 use core::fmt;
 use core::str::FromStr;
@@ -19,7 +19,7 @@ const FINGERPRINT_BYTES: usize = 32;
 /// The SHA-256 of a certificate, as it is in the handshake.
 pub type Fingerprint = [u8; FINGERPRINT_BYTES];
 
-/// Who a client has proved to be.
+/// The identity that a client has proved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The common name of its certificate's subject, if it has exactly one.
@@ -29,7 +29,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Of a certificate that has been verified.
+    /// The identity of a verified certificate.
     pub(crate) fn of(certificate: &CertificateDer<'_>) -> Self {
         let digest = ring::digest::digest(&ring::digest::SHA256, certificate);
         let mut fingerprint = [0; FINGERPRINT_BYTES];
@@ -58,7 +58,7 @@ impl ClientName {
     }
 }
 
-/// A text that names no client. Its message says what would.
+/// A text that names no client. Its message says what is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientNameError;
 
@@ -95,8 +95,8 @@ impl FromStr for ClientName {
     }
 }
 
-/// One element of DER: its tag, its contents, and what is behind it. Lengths of up to 64 KiB, which
-/// a name never has.
+/// One element of DER: its tag, its contents, and the rest. Lengths of up to 64 KiB, more than a
+/// name has.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, rest) = der.split_first()?;
     let (first, rest) = rest.split_first()?;
@@ -113,8 +113,8 @@ fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((*tag, contents, behind))
 }
 
-/// The one common name in a subject (RFC 5280, section 4.1.2.4: a sequence of sets of pairs of type
-/// and value). With several, nobody could say which is meant.
+/// The only common name in a subject (RFC 5280, section 4.1.2.4: a sequence of sets of pairs of
+/// type and value). Several are ambiguous, and none is returned.
 fn common_name(subject: &[u8]) -> Option<String> {
     const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
     const UTF8_STRING: u8 = 0x0c;
@@ -145,25 +145,25 @@ fn common_name(subject: &[u8]) -> Option<String> {
 /// How connections are encrypted.
 #[derive(Clone, Debug)]
 pub struct Tls {
-    /// Whether nothing is said without it but that it is required.
+    /// Whether TLS is required: without it, every option is refused.
     pub required: bool,
     /// Certificates and versions.
     pub config: Arc<ServerConfig>,
 }
 
-/// The files that TLS is made of, all in PEM.
+/// The files for TLS, all in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The server's certificate, and those between it and the authority that its clients know.
+    /// The server's certificate, and those between it and the authority that its clients trust.
     pub certificate: PathBuf,
-    /// The key of the first.
+    /// The key of the server's certificate.
     pub key: PathBuf,
-    /// Authorities that sign clients' certificates. With them a client without such a certificate
-    /// is turned away; `None`: nobody is asked for one.
+    /// Authorities that sign clients' certificates. With them, a client without such a certificate
+    /// is refused; `None`: no certificate is requested.
     pub client_authorities: Option<PathBuf>,
 }
 
-/// Why TLS cannot be done as it was asked for. Cure: as it says.
+/// Why TLS cannot be set up.
 #[derive(Debug)]
 pub struct TlsError {
     file: PathBuf,

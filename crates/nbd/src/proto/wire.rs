@@ -1,7 +1,7 @@
-//! The numbers of the NBD protocol, and how messages become bytes and back.
+//! The constants of the NBD protocol, and the encoding of messages.
 //!
-//! Everything is big-endian (section "Conventions"). Decoding never indexes past what arrived:
-//! [`Fields`] hands out fields or `None`.
+//! Everything is big-endian (section "Conventions"). Decoding never indexes past the input:
+//! [`Fields`] returns fields or `None`.
 
 /// `NBDMAGIC`, the first eight bytes of a server (section "Newstyle negotiation").
 pub(crate) const INIT_MAGIC: u64 = 0x4e42_444d_4147_4943;
@@ -55,7 +55,7 @@ pub(crate) mod rep {
     pub(crate) const SERVER: u32 = 2;
     pub(crate) const INFO: u32 = 3;
     pub(crate) const META_CONTEXT: u32 = 4;
-    /// Set in every error.
+    /// The bit that is set in every error.
     pub(crate) const ERROR: u32 = 1 << 31;
     pub(crate) const ERR_UNSUP: u32 = ERROR + 1;
     pub(crate) const ERR_POLICY: u32 = ERROR + 2;
@@ -139,7 +139,7 @@ pub(crate) fn length(raw: impl Into<u64>) -> usize {
     usize::try_from(raw).unwrap_or(usize::MAX)
 }
 
-/// What the server says first.
+/// The server's greeting.
 pub(crate) fn greeting() -> Vec<u8> {
     let mut out = Vec::with_capacity(GREETING_BYTES);
     out.extend_from_slice(&INIT_MAGIC.to_be_bytes());
@@ -169,7 +169,7 @@ pub(crate) fn option_reply(out: &mut Vec<u8>, option: u32, kind: u32, data: &[&[
     }
 }
 
-/// The length of the parts together. They are names and fixed fields, of some kilobytes at most.
+/// The total length of the parts. They are names and fixed fields, at most some kilobytes.
 fn total(data: &[&[u8]]) -> u32 {
     u32::try_from(data.iter().map(|part| part.len()).sum::<usize>()).unwrap_or(u32::MAX)
 }
@@ -186,22 +186,22 @@ pub(crate) struct RequestHeader {
     pub(crate) command: u16,
     pub(crate) cookie: u64,
     pub(crate) offset: u64,
-    /// Of the payload where there is one, else of what the request is about.
+    /// The length of the payload, or of the range without one.
     pub(crate) length: u64,
 }
 
-/// What came of reading the head of a request.
+/// The result of decoding the head of a request.
 pub(crate) enum Decoded {
-    /// It is not whole yet.
+    /// The head is incomplete.
     Short,
-    /// A wrong magic: the two sides have lost each other, and nothing behind it can be trusted.
+    /// A wrong magic number: client and server are out of step, and nothing after it can be parsed.
     BadMagic,
-    /// A request, and how long its head was.
+    /// A request, and the length of its head.
     Header(RequestHeader, usize),
 }
 
 impl RequestHeader {
-    /// Reads one off the front of `bytes`.
+    /// Decodes a request from the front of `bytes`.
     pub(crate) fn decode(bytes: &[u8], extended: bool) -> Decoded {
         let (size, magic) = if extended {
             (EXTENDED_REQUEST_BYTES, EXTENDED_REQUEST_MAGIC)
@@ -222,14 +222,14 @@ impl RequestHeader {
         header().map_or(Decoded::Short, |header| Decoded::Header(header, size))
     }
 
-    /// As it is sent without extended headers. Its length is below 4 GiB.
+    /// Encodes it without extended headers. Its length is below 4 GiB.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         self.encode_head(REQUEST_MAGIC, out);
         let length = u32::try_from(self.length).unwrap_or(u32::MAX);
         out.extend_from_slice(&length.to_be_bytes());
     }
 
-    /// As it is sent with extended headers.
+    /// Encodes it with extended headers.
     pub(crate) fn encode_extended(&self, out: &mut Vec<u8>) {
         self.encode_head(EXTENDED_REQUEST_MAGIC, out);
         out.extend_from_slice(&self.length.to_be_bytes());

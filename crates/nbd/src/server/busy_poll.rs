@@ -1,9 +1,9 @@
-//! How long the loop stays awake when there is nothing to do.
+//! How long the loop polls busily before it sleeps.
 //!
-//! To fall asleep and to be woken takes some microseconds, of the sleeper and of the client that
-//! wakes it in the middle of sending. Who is asked every few microseconds had better stay awake,
-//! for no longer than that, and who is not had better sleep at once. What came of it lately says
-//! which: as KVM does for idle virtual processors (`halt_poll_ns`).
+//! Falling asleep and waking takes some microseconds, of the loop and of the client that wakes it.
+//! A loop that gets messages every few microseconds is faster if it polls for that long; another
+//! loop had better sleep at once. The recent idle times decide, as KVM's do for idle virtual
+//! processors (`halt_poll_ns`).
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,24 +12,25 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use units::{Duration, Instant};
 
-/// About what a sleep costs: who watches for so long before it sleeps spends at most twice of what
-/// would have been best.
+/// About the cost of a sleep: a loop that polls for this long before it sleeps spends at most twice
+/// the optimum.
 const WATCH_MAX: Duration = Duration::from_micros(5);
-/// A watch that has not paid is half as long the next time, and none below this.
+/// A busy poll without an event halves the next one, down to this; below it there is none.
 const WATCH_MIN: Duration = Duration::from_micros(1);
-/// Whichever bell it was: the disks are looked at in every turn. No slot's number.
+/// The token of all completion descriptors: every iteration polls the disks. It is no slot's
+/// number.
 const BELL: Token = Token(usize::MAX);
-/// Looks during one watch, whatever the clock says; each is a system call.
+/// The most polls in one busy poll, whatever the clock says; each is a system call.
 const LOOKS_MAX: u32 = 32;
 
-/// The length of a watch, as it is learnt.
+/// The duration of the busy poll, adapted to the idle times.
 #[derive(Debug, Default)]
 pub(crate) struct BusyPoll {
     length: Duration,
 }
 
 impl BusyPoll {
-    /// Looks until `look` has seen something or the watch is over. Says whether it has.
+    /// Polls until an event is ready or the time is over. Returns whether there was an event.
     pub(crate) fn keep<E>(
         &self,
         now: &dyn Fn() -> Instant,
@@ -50,7 +51,7 @@ impl BusyPoll {
         Ok(false)
     }
 
-    /// There was nothing for so long.
+    /// The loop was idle for `time`.
     pub(crate) fn idle_for(&mut self, time: Duration) {
         self.length = if time <= WATCH_MAX {
             WATCH_MAX
@@ -60,7 +61,7 @@ impl BusyPoll {
     }
 }
 
-/// Has sleeps end when a bell rings, and gives the bells back.
+/// Registers the completion descriptors and returns them.
 pub(crate) fn listen_to(poll: &Poll, bells: Vec<OwnedFd>) -> io::Result<Vec<OwnedFd>> {
     for bell in &bells {
         let bell = bell.as_raw_fd();
@@ -69,7 +70,7 @@ pub(crate) fn listen_to(poll: &Poll, bells: Vec<OwnedFd>) -> io::Result<Vec<Owne
     Ok(bells)
 }
 
-/// Whether there is something to do, or there comes to be within this time.
+/// Polls for events. Returns whether there are any.
 pub(crate) fn look(
     poll: &mut Poll,
     events: &mut Events,
@@ -87,8 +88,8 @@ mod tests {
 
     use super::*;
 
-    /// Looks made in one watch of a clock that goes on by this much a reading, with nothing to be
-    /// seen.
+    /// The number of polls in one busy poll without an event, with a clock that advances by `step`
+    /// per reading.
     fn looks(busy_poll: &BusyPoll, step: Duration) -> u32 {
         let (time, looks) = (Cell::new(Instant::ZERO), Cell::new(0));
         let now = || {

@@ -1,7 +1,7 @@
-//! One socket and its session: moves bytes between them, no further than there is room.
+//! One socket and its session: moves bytes between them, as far as there is room.
 //!
-//! Readiness is edge-triggered: [`Readiness`] remembers it until the socket says otherwise, so
-//! that a connection which stopped for want of room knows where to go on.
+//! Readiness is edge-triggered: [`Readiness`] keeps it until the socket reports that it would
+//! block, so that a connection that stopped for lack of room knows where to continue.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 
@@ -22,11 +22,11 @@ use crate::proto::tls::Identity;
 
 /// The most slices of one vectored write: 64 replies with data.
 const SLICES_MAX: usize = 128;
-/// So many times everything was sent at once before the loop is no longer told of room to write:
-/// telling it at every reply that a client takes would wake it twice a request, and looking away
-/// costs a system call.
+/// After this number of complete sends the loop no longer polls for writability. Polling for it
+/// while a client takes every reply wakes the loop twice per request; changing the poll costs a
+/// system call.
 const CALM_SENDS: u8 = 32;
-/// The most reads of one connection before the others have their turn.
+/// The most reads of one connection per iteration.
 const READS_PER_TURN_MAX: usize = 16;
 
 /// A connected socket.
@@ -44,8 +44,7 @@ impl Stream {
         }
     }
 
-    /// Has the loop told when there is something to read, and with `writable` also when there is
-    /// room to write.
+    /// Polls for readability, and with `writable` also for writability.
     fn watch(&mut self, registry: &Registry, token: Token, writable: bool) -> io::Result<()> {
         let both = Interest::READABLE | Interest::WRITABLE;
         let interest = if writable { both } else { Interest::READABLE };
@@ -86,45 +85,45 @@ impl Read for Stream {
     }
 }
 
-/// An encrypted connection's half-way house between socket and session.
+/// The TLS state between socket and session.
 #[derive(Debug)]
 struct Secure {
     tls: ServerConnection,
-    /// Bytes for the socket: what was said before TLS began, then TLS.
+    /// Bytes for the socket: the output before TLS began, then TLS records.
     raw: Vec<u8>,
     raw_sent: usize,
-    /// Decrypted bytes may be waiting that the session had no room for.
+    /// Decrypted bytes may be waiting for room in the session.
     plain_waits: bool,
 }
 
-/// What came of reading.
+/// The result of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// Nothing more for now: the loop is told when there is.
+    /// Nothing more until the socket is readable.
     Waiting,
-    /// There may be more, after the others had their turn.
+    /// There may be more; other connections are read first.
     Unfinished,
     /// The socket is broken.
     Broken,
 }
 
-/// What came of sending.
+/// The result of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sending {
     /// There was nothing to send, or no room for it.
     Nothing,
-    /// Some bytes went out, and made room here.
+    /// Some bytes were sent, which freed room.
     Something,
     /// The socket is broken.
     Broken,
 }
 
-/// What the socket last said of itself.
+/// The readiness that the socket last reported.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Readiness {
     pub(crate) readable: bool,
     pub(crate) writable: bool,
-    /// The client will send no more; a short read is then not the end of what there is to know.
+    /// The client will send no more. A short read is then not the last event.
     pub(crate) half_closed: bool,
 }
 
@@ -135,28 +134,28 @@ pub(crate) struct Connection {
     pub(crate) session: Session,
     pub(crate) stream: Stream,
     pub(crate) readiness: Readiness,
-    /// It waits in the loop's list of those that can go on.
+    /// Whether it is in the loop's list of ready connections.
     pub(crate) queued: bool,
-    /// It waits in the loop's list of those that want memory.
+    /// Whether it is in the loop's list of memory-blocked connections.
     pub(crate) memory_blocked: bool,
-    /// What it has open, until it is dropped.
+    /// The export that counts this connection, until it is dropped.
     pub(crate) opened: Option<ExportId>,
     secure: Option<Box<Secure>>,
     since: Instant,
-    /// When a byte last came, or could not for want of room here.
+    /// When a byte last arrived, or could not be taken for lack of room.
     read_at: Instant,
-    /// When a byte last went out.
+    /// When a byte was last sent.
     sent_at: Instant,
-    /// Since when it is told that it has to leave.
+    /// When its shutdown began.
     left_since: Option<Instant>,
-    /// How many more times all has to be sent at once before nobody waits for room to write; 0:
-    /// nobody does.
+    /// The number of complete sends until the loop stops polling for writability; 0: it does not
+    /// poll.
     watched_for: u8,
     /// When the arriving payload began, or last got memory that it had waited for.
     payload_since: Instant,
     /// The last read got memory for a payload that had waited for it.
     pub(crate) got_memory: bool,
-    /// Since when the first unsent message waits to be sent.
+    /// When the first unsent message was queued.
     output_since: Instant,
 }
 
@@ -182,7 +181,7 @@ impl Connection {
         }
     }
 
-    /// Reads what there is and there is room for, and has the session make events of it.
+    /// Reads as far as there is input and room, and has the session produce events.
     pub(crate) fn read(
         &mut self,
         buffer: &mut [u8],
@@ -234,8 +233,8 @@ impl Connection {
         }
     }
 
-    /// From now on the connection is encrypted; what was to be said before goes out as it is. False
-    /// if the client did not wait for it: what it sent as plain text must not count as said in TLS.
+    /// Starts TLS; output queued before is sent unencrypted. Returns false if the client sent more
+    /// before TLS began: plain text must not count as sent over TLS.
     pub(crate) fn start_tls(&mut self, config: Arc<ServerConfig>, budget: &mut Budget) -> bool {
         let Ok(mut tls) = ServerConnection::new(config) else { return false };
         tls.set_buffer_limit(Some(TLS_BYTES_MAX));
@@ -245,8 +244,8 @@ impl Connection {
         self.session.take_backlog().is_empty()
     }
 
-    /// One read of an encrypted connection: of what is decrypted, else of the socket. False if it
-    /// is broken.
+    /// One read of an encrypted connection: of decrypted bytes, else of the socket. Returns false
+    /// if the connection is broken.
     fn read_secure(&mut self, buffer: &mut [u8], context: &mut SessionContext<'_>) -> bool {
         let Some(Secure { tls, plain_waits, .. }) = self.secure.as_deref_mut() else { return true };
         if self.session.is_in_tls_handshake() && !tls.is_handshaking() {
@@ -261,7 +260,7 @@ impl Connection {
                     return true;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => *plain_waits = false,
-                // The end, said as TLS wants it or not.
+                // The end of the stream, with or without TLS's closing alert.
                 Ok(_) | Err(_) => {
                     *plain_waits = false;
                     self.readiness.readable = false;
@@ -276,7 +275,7 @@ impl Connection {
                 self.session.finish(context.budget);
             }
             Ok(_) => {
-                // What is wrong with it is told the client when the connection is dropped.
+                // The client gets the TLS alert when the connection is dropped.
                 let Ok(state) = tls.process_new_packets() else { return false };
                 *plain_waits = state.plaintext_bytes_to_read() > 0 || !tls.is_handshaking();
             }
@@ -287,10 +286,10 @@ impl Connection {
         true
     }
 
-    /// One read; false if the socket is broken.
+    /// One read. Returns false if the socket is broken.
     fn read_once(&mut self, buffer: &mut [u8], context: &mut SessionContext<'_>) -> bool {
-        // The head behind a payload comes along with it, and not much more, because that would have
-        // to be copied.
+        // The read also takes the head of the next request, and not much more: that would have to
+        // be copied.
         let (outcome, payload_len, wanted) =
             if let Some(space) = self.session.payload_space(context.budget) {
                 let payload_len = space.len();
@@ -309,8 +308,8 @@ impl Connection {
                 self.session.finish(context.budget);
             }
             Ok(count) => {
-                // A short read from a stream has emptied it, and the next byte is a new edge. Not
-                // so if the end has come already: its edge is past.
+                // A short read has emptied the socket, and the next byte is a new edge; not so
+                // after the end of the stream, whose edge is past.
                 self.readiness.readable = count == wanted || self.readiness.half_closed;
                 let filled = count.min(payload_len);
                 if filled > 0 {
@@ -327,7 +326,7 @@ impl Connection {
         true
     }
 
-    /// Sends what there is and the socket takes.
+    /// Sends output as far as the socket takes it.
     pub(crate) fn write(&mut self, budget: &mut Budget, now: Instant) -> Sending {
         if self.secure.is_some() {
             return self.write_secure(budget, now);
@@ -388,25 +387,24 @@ impl Connection {
         sending
     }
 
-    /// After a write: has the loop told of room to write while that is waited for. False if that
-    /// cannot be.
+    /// After a write: polls for writability while output waits. Returns false on an error.
     pub(crate) fn watch(&mut self, registry: &Registry, token: Token) -> bool {
         let before = self.watched_for;
         let calmer = before.saturating_sub(1);
         self.watched_for = if self.readiness.writable { calmer } else { CALM_SENDS };
         let (was, is) = (before > 0, self.watched_for > 0);
-        // What became ready meanwhile is told when it is watched: no edge is lost.
+        // Reregistering reports current readiness: no edge is lost.
         was == is || self.stream.watch(registry, token, is).is_ok()
     }
 
-    /// Tells the client that TLS ends here: "the server MUST close down the TLS session".
+    /// Sends the closing alert: "the server MUST close down the TLS session".
     pub(crate) fn close_tls(&mut self) {
         if let Some(secure) = &mut self.secure {
             secure.tls.send_close_notify();
         }
     }
 
-    /// Whoever has this open has to leave; what is outstanding is still answered.
+    /// Begins to shut the connection down; outstanding requests are still answered.
     pub(crate) fn leave(&mut self, now: Instant) {
         self.session.begin_shutdown();
         self.left_since.get_or_insert(now);
@@ -424,16 +422,16 @@ impl Connection {
         }
     }
 
-    /// Whether its part is played: nothing more comes, nothing is outstanding, nothing is unsent.
+    /// Whether the connection is complete: no more input, nothing outstanding, nothing unsent.
     pub(crate) fn is_over(&self) -> bool {
         let finished = self.session.is_finished() && self.session.outstanding() == 0;
-        // Whoever has to leave gets an answer to what it has sent so far.
+        // A connection that is shut down still gets answers to what it has sent so far.
         let left = self.session.is_drained() && !self.readiness.readable;
         (finished || left) && !self.has_unsent()
     }
 
-    /// Whether it has had its time: haggled for too long, let a message stand still that has begun,
-    /// or stayed where it has to leave.
+    /// Whether a timeout has expired: of the handshake, of a message that does not move, or of the
+    /// shutdown.
     pub(crate) fn is_late(&self, settings: &Settings, now: Instant) -> bool {
         let haggles = self.session.is_in_handshake()
             && now.saturating_since(self.since) >= settings.handshake_timeout;
@@ -445,8 +443,8 @@ impl Connection {
         haggles || writes || reads || stays
     }
 
-    /// Whether it has sat for too long on memory that others wait for: a message that does not get
-    /// through in this time is a client asleep, or one that trickles.
+    /// Whether a message has held memory for too long while others wait for memory: its client does
+    /// not send or receive, or only slowly.
     pub(crate) fn holds_memory_too_long(&self, now: Instant) -> bool {
         let arriving = self.session.is_in_payload()
             && self.session.blocked() != Some(Blocked::PayloadMemory)
@@ -454,21 +452,19 @@ impl Connection {
         arriving || self.is_unsent_for(MEMORY_HOLD_MAX, now)
     }
 
-    /// Whether its payload has waited for too long for memory to grow into, while it holds some
-    /// itself.
+    /// Whether its payload holds memory and has waited for too long for more.
     pub(crate) fn is_deadlocked(&self, now: Instant) -> bool {
         self.waits_for_memory() && now.saturating_since(self.payload_since) >= MEMORY_HOLD_MAX
     }
 
-    /// Whether its first unsent message has waited so long.
+    /// Whether its first unsent message has waited for at least `time`.
     pub(crate) fn is_unsent_for(&self, time: units::Duration, now: Instant) -> bool {
         self.has_unsent() && now.saturating_since(self.output_since) >= time
     }
 }
 
 impl Secure {
-    /// Makes TLS of what the session has to say, as much as is taken at once; false if that cannot
-    /// be.
+    /// Encrypts the session's output, as much as the TLS buffer takes. Returns false on an error.
     fn encrypt(&mut self, session: &mut Session, budget: &mut Budget) -> bool {
         while !self.tls.is_handshaking() && !session.output().is_empty() {
             let mut slices = [IoSlice::new(&[]); SLICES_MAX];

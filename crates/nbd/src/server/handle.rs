@@ -1,10 +1,10 @@
-//! The way back into the server's loops, from any thread.
+//! The handle through which any thread sends replies and control messages to the event loops.
 //!
 //! Invariants:
 //! - a loop is woken at most once per sleep, and never while it is awake: a wake-up is a system
-//!   call, and at full load the loop comes by anyway;
-//! - a question goes from the first loop to the last, and the last one answers it: then all have
-//!   seen it.
+//!   call, and a loop that is awake reads its inbox in every iteration;
+//! - a control message goes from the first loop to the last, and the last one answers it: then all
+//!   loops have seen it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,30 +17,30 @@ use crate::proto::request::{BlockStatusReply, ClientRequestId, Reply};
 use crate::server::connection::Stream;
 use crate::server::loop_id::LoopId;
 
-/// What is asked of the loops, and where the answer goes.
+/// A control message to the loops, with the channel for its answer.
 #[derive(Debug)]
 pub(crate) enum ControlMessage {
-    /// Is there something to do?
+    /// Wakes the loop, nothing else.
     Wake,
-    /// Parts of sectors of this export are written from now on: what is under way?
+    /// Writes to parts of sectors of this export follow: report the writing requests in flight.
     TrackChanges(ExportId),
-    /// How many connections has each export? So many with the loops that were asked before.
+    /// Counts the connections of each export; `so_far` has those of the loops before.
     Connections {
         so_far: BTreeMap<ExportId, usize>,
         answer: mpsc::SyncSender<BTreeMap<ExportId, usize>>,
     },
-    /// Is this export given up? With `force`, its clients are sent away.
+    /// Withdraws an export. With `force`, its clients are disconnected.
     Withdraw { export: ExportId, force: bool, answer: mpsc::SyncSender<Result<(), InUse>> },
 }
 
-/// An export that clients have open. Cure: have them disconnect, or use force.
+/// An export that clients have open. They have to disconnect first, or use force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InUse {
     /// How many connections there are.
     pub connections: usize,
 }
 
-/// The server has ended, and answers nobody.
+/// The server has stopped and answers no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerStopped;
 
@@ -49,15 +49,15 @@ struct Inbox {
     replies: Vec<Reply>,
     block_statuses: Vec<BlockStatusReply>,
     control: Vec<ControlMessage>,
-    /// Clients that the first loop has accepted for this one.
+    /// Clients that the first loop has accepted for this loop.
     streams: Vec<Stream>,
     ended: bool,
     stopping: bool,
-    /// Set by the loop before it sleeps; cleared by whoever wakes it.
+    /// Set by the loop before it sleeps; cleared by the thread that wakes it.
     asleep: bool,
 }
 
-/// What the loop takes out in one go.
+/// The contents of an inbox, taken at once.
 #[derive(Debug, Default)]
 pub(crate) struct Received {
     pub(crate) replies: Vec<Reply>,
@@ -66,7 +66,7 @@ pub(crate) struct Received {
     pub(crate) streams: Vec<Stream>,
 }
 
-/// One loop, as others reach it.
+/// The inbox and the waker of one loop.
 #[derive(Debug)]
 struct Member {
     inbox: Mutex<Inbox>,
@@ -80,7 +80,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Of loops that are woken by these, at least one.
+    /// A handle of the loops with these wakers, at least one.
     pub(crate) fn new(wakers: Vec<Waker>) -> Self {
         let member = |waker| Member { inbox: Mutex::default(), waker };
         Self { members: Arc::new(wakers.into_iter().map(member).collect()) }
@@ -94,8 +94,7 @@ impl Handle {
         member.wake(inbox);
     }
 
-    /// Answers many requests at once, for the price of one; leaves the vector empty, to be filled
-    /// again.
+    /// Answers many requests with one wake-up per loop. Leaves the vector empty, for reuse.
     pub fn reply_many(&self, replies: &mut Vec<Reply>) {
         if let [member] = &self.members[..] {
             if !replies.is_empty() {
@@ -117,7 +116,7 @@ impl Handle {
         }
     }
 
-    /// Answers one question about sectors.
+    /// Answers one block status request.
     pub fn reply_block_status(&self, told: BlockStatusReply) {
         let Some(member) = self.member_of(told.id) else { return };
         let mut inbox = member.inbox();
@@ -125,8 +124,8 @@ impl Handle {
         member.wake(inbox);
     }
 
-    /// Asks the server to stop: it accepts nobody, reads no further request, sends the answers of
-    /// those it has, closes, and its `run` returns. Asking twice is as good as once.
+    /// Asks the server to stop: it accepts no client, reads no further request, sends the replies
+    /// to those it has, closes, and its `run` returns. Idempotent.
     pub fn stop(&self) {
         for member in &*self.members {
             let mut inbox = member.inbox();
@@ -135,23 +134,23 @@ impl Handle {
         }
     }
 
-    /// How many connections have opened each export; an export without one is not in it.
+    /// The number of connections of each export; exports without one are absent.
     ///
     /// # Errors
-    /// The server has ended.
+    /// The server has stopped.
     pub fn connections(&self) -> Result<BTreeMap<ExportId, usize>, ServerStopped> {
         let (answer, answered) = mpsc::sync_channel(1);
         self.pass(LoopId::FIRST, ControlMessage::Connections { so_far: BTreeMap::new(), answer });
         answered.recv().map_err(|_| ServerStopped)
     }
 
-    /// Gives an export up: whoever has it open is read no further, gets the answers that are due,
-    /// and is disconnected. When this returns, no request for it reaches the handler any more; some
-    /// may still be there. Without `force`, only if nobody has it open.
+    /// Withdraws an export. Its connections are read no further, get their outstanding replies, and
+    /// are closed. When this returns, no further request for the export reaches the handler; some
+    /// may still be at the disks. Without `force`, fails if a connection has it open.
     ///
     /// # Errors
-    /// The server has ended; or, within, somebody has it open and there was no `force`: nothing has
-    /// changed.
+    /// The server has stopped; or, in the inner result, a connection has the export open and
+    /// `force` is false. Nothing has changed then.
     pub fn withdraw(
         &self,
         export: ExportId,
@@ -162,18 +161,18 @@ impl Handle {
         answered.recv().map_err(|_| ServerStopped)
     }
 
-    /// Hands a question to a loop.
+    /// Sends a control message to a loop.
     pub(crate) fn pass(&self, loop_id: LoopId, question: ControlMessage) {
         let Some(member) = self.members.get(loop_id.index()) else { return };
         let mut inbox = member.inbox();
-        // Who asks a server that has ended sees its question dropped.
+        // A stopped loop drops the message, and with it the channel for the answer.
         if !inbox.ended {
             inbox.control.push(question);
         }
         member.wake(inbox);
     }
 
-    /// Hands a client to a loop; gives it back if that one has ended.
+    /// Passes a client to a loop. Returns it if the loop has ended.
     pub(crate) fn hand(&self, loop_id: LoopId, stream: Stream) -> Result<(), Stream> {
         let member = &self.members[loop_id.index()];
         let mut inbox = member.inbox();
@@ -185,7 +184,7 @@ impl Handle {
         Ok(())
     }
 
-    /// A loop answers nobody from now on.
+    /// The loop has ended: it takes no more messages.
     pub(crate) fn end(&self, loop_id: LoopId) {
         let mut inbox = self.members[loop_id.index()].inbox();
         inbox.ended = true;
@@ -193,7 +192,7 @@ impl Handle {
         inbox.streams.clear();
     }
 
-    /// Takes everything out that is for this loop, adding to what is there; says whether it is to
+    /// Takes the contents of the loop's inbox, adding to `taken`. Returns whether the loop is to
     /// stop.
     pub(crate) fn take(&self, loop_id: LoopId, taken: &mut Received) -> bool {
         let mut inbox = self.members[loop_id.index()].inbox();
@@ -208,8 +207,7 @@ impl Handle {
         inbox.stopping
     }
 
-    /// The loop is about to sleep: true if it may, false if there is something in its inbox
-    /// already.
+    /// The loop is about to sleep. Returns false if its inbox is not empty.
     pub(crate) fn may_sleep(&self, loop_id: LoopId, knows_of_stop: bool) -> bool {
         let mut inbox = self.members[loop_id.index()].inbox();
         let empty = inbox.replies.is_empty()
@@ -225,12 +223,12 @@ impl Handle {
         self.members[loop_id.index()].inbox().asleep = false;
     }
 
-    /// How many loops there are.
+    /// The number of loops.
     pub(crate) fn members(&self) -> usize {
         self.members.len()
     }
 
-    /// The loop that a request came through; `None` for a number that was never given.
+    /// The loop that a request came through; `None` for a number that was never assigned.
     fn member_of(&self, id: ClientRequestId) -> Option<&Member> {
         self.members.get(LoopId::of(id.connection).index())
     }
@@ -241,18 +239,18 @@ impl Member {
         let asleep = core::mem::replace(&mut inbox.asleep, false);
         drop(inbox);
         if asleep {
-            // Fails only when the server is gone, and then nobody waits.
+            // Fails only when the server has stopped; then no thread waits.
             let _ = self.waker.wake();
         }
     }
 
-    /// Nobody panics while holding the lock; should it happen, the inbox is still whole.
+    /// A poisoned lock is used on: the inbox is whole between statements.
     fn inbox(&self) -> MutexGuard<'_, Inbox> {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Replaces a waker's error with words.
+/// Adds to a waker's error what failed.
 pub(crate) fn waker_failed(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot make the server's waker: {error}"))
 }

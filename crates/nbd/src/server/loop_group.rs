@@ -5,8 +5,7 @@
 //! never moves.
 //!
 //! Invariants:
-//! - the loop_ids taken are those of all loops together, so that they are bounded as if there were
-//!   one;
+//! - the reserved slots of all loops count together, so that the limit is that of the server;
 //! - the check of an export's connection count and the count of a new connection happen under one
 //!   lock on [`LoopGroup::opened`].
 
@@ -60,8 +59,8 @@ impl LoopGroup {
         }
     }
 
-    /// Takes a loop_id for a new client, with the loop that has the fewest; `None` if there are as
-    /// many as may be. Called by the first loop alone: others only give back.
+    /// Reserves a slot for a new client in the loop with the fewest; `None` at the limit of
+    /// connections. Only the first loop calls this: the others only release slots.
     pub(crate) fn reserve_slot(&self) -> Option<LoopId> {
         let counts = || self.taken.iter().map(|taken| taken.load(Ordering::Relaxed));
         if counts().sum::<usize>() >= self.connections_max {
@@ -72,12 +71,12 @@ impl LoopGroup {
         Some(LoopId::new(loop_id))
     }
 
-    /// Whether no loop_id is taken.
+    /// Whether no slot is reserved.
     pub(crate) fn is_empty(&self) -> bool {
         self.taken.iter().all(|taken| taken.load(Ordering::Relaxed) == 0)
     }
 
-    /// Gives a loop_id back.
+    /// Releases a slot.
     pub(crate) fn release_slot(&self, loop_id: LoopId) {
         self.taken[loop_id.index()].fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! Exports that answer at once, on the server's own thread: what is measured against them is the
-//! frontend alone.
+//! Exports in memory, answered at once on the server's own thread: measurements against them are of
+//! the NBD server alone.
 
 use units::{Extent, Op, SECTOR_BYTES, Sectors};
 
@@ -10,10 +10,10 @@ use crate::proto::request::{
 use crate::server::handler::RequestHandler;
 use crate::server::threads::Server;
 
-/// Sectors whose state is known together.
+/// The granularity of allocation.
 const PAGE: Sectors = Sectors(128);
 
-/// Exports that are there from start to end; their numbers are their places.
+/// A fixed list of exports; their numbers are their indices.
 #[derive(Clone, Debug)]
 pub struct FixedExports(pub Vec<Export>);
 
@@ -27,7 +27,7 @@ impl Exports for FixedExports {
     }
 }
 
-/// One disk of memory.
+/// One disk in memory.
 #[derive(Clone, Debug)]
 struct Disk {
     bytes: Vec<u8>,
@@ -35,7 +35,7 @@ struct Disk {
     written: Vec<bool>,
 }
 
-/// Disks of memory, by the numbers of their exports. A handler.
+/// A request handler with disks in memory, indexed by the numbers of their exports.
 #[derive(Debug)]
 pub struct MemoryHandler {
     disks: Vec<Disk>,
@@ -44,7 +44,7 @@ pub struct MemoryHandler {
 }
 
 impl MemoryHandler {
-    /// As large as these exports, all zeroes.
+    /// Disks of the sizes of these exports, all zeroes.
     pub fn new(exports: &FixedExports, server: &Server) -> Self {
         let disk = |export: &Export| {
             let sectors = export.size.sectors_floor();
@@ -81,7 +81,7 @@ impl MemoryHandler {
 }
 
 impl Disk {
-    /// Takes down that something was written here, or that nothing is left of what was.
+    /// Records that sectors were written or zeroed.
     fn note(&mut self, extent: Extent, zeroed: bool) {
         let (start, end) = (extent.start.0, extent.end().0);
         let whole = (start.div_ceil(PAGE.0), end / PAGE.0);
@@ -126,7 +126,7 @@ impl RequestHandler for MemoryHandler {
     }
 }
 
-/// Answers reads with whatever was in the buffer before, and forgets what is written. A handler.
+/// A request handler that answers reads with unspecified bytes and discards writes.
 #[derive(Debug, Default)]
 pub struct NullHandler {
     answered: Vec<Reply>,
@@ -136,7 +136,7 @@ impl RequestHandler for NullHandler {
     fn submit(&mut self, request: Request) {
         let mut data = request.data;
         if request.operation.op == Op::Read {
-            // Not zeroes: those would not be sent.
+            // Not zeroes: those are not sent.
             data.resize(request.operation.extent.len.bytes_usize(), 0xff);
         }
         self.answered.push(Reply { id: request.id, result: Ok(data) });

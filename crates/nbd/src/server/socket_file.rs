@@ -1,8 +1,8 @@
-//! BoundSocket on a Unix socket, and the file that stands for it.
+//! A listening Unix socket, and its file.
 //!
-//! Invariants: the file of a live server is never taken away from it; a file that is no socket is
-//! never removed; a file that we made is removed when we go, unless somebody has put another in its
-//! place; nobody can connect before the file has its mode.
+//! Invariants: the file of a live server is never removed or replaced; a file that is no socket is
+//! never removed; a file that this process made is removed when it ends, unless another has
+//! replaced it; no client can connect before the file has its mode.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -12,18 +12,18 @@ use std::path::{Path, PathBuf};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-/// Connections that wait to be accepted: as many as there may be, so that all clients of a server
-/// that was restarted can come back at once. A client that does not wait for a place is turned away
-/// where there is none; the system may allow fewer (`net.core.somaxconn`).
+/// The length of the backlog: the limit of connections, so that all clients of a restarted server
+/// can reconnect at once. A non-blocking client is refused if the backlog is full; the system may
+/// allow less (`net.core.somaxconn`).
 const BACKLOG: i32 = 1_024;
 const _: () = assert!(BACKLOG as usize == crate::limits::CONNECTIONS_MAX);
 
-/// Who may connect.
+/// The permissions of the socket file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SocketMode {
-    /// Whoever the process's umask lets.
+    /// As the process's umask allows.
     Umask,
-    /// The user that the process runs as.
+    /// Only the user that the process runs as.
     Owner,
 }
 
@@ -32,7 +32,7 @@ pub enum SocketMode {
 pub struct BoundSocket {
     /// The socket.
     pub listener: UnixListener,
-    /// To be kept as long as it listens.
+    /// The guard of the socket file, for as long as the socket listens.
     pub file: Kept,
 }
 
@@ -40,12 +40,12 @@ pub struct BoundSocket {
 #[derive(Debug)]
 pub struct Kept {
     path: PathBuf,
-    /// Device and inode, to tell our file from one that took its place.
+    /// Device and inode, to recognise the file after it was replaced.
     identity: (u64, u64),
 }
 
 impl Kept {
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -54,7 +54,7 @@ impl Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         if identity(&self.path).is_ok_and(|found| found == self.identity) {
-            // A file that cannot be removed is stale, and the next server copes with it.
+            // A file that cannot be removed is stale, and the next server replaces it.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -70,7 +70,7 @@ impl BoundSocket {
     /// replaced.
     ///
     /// # Errors
-    /// Another server listens there, there is a file that is no socket, or none can be made.
+    /// Another server listens there, the file is no socket, or the socket cannot be made.
     pub fn bind(path: &Path, mode: SocketMode) -> io::Result<Self> {
         let listener = match listen(path, mode) {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
@@ -96,7 +96,7 @@ fn listen(path: &Path, mode: SocketMode) -> io::Result<UnixListener> {
     Ok(UnixListener::from(socket))
 }
 
-/// Removes the file of a server that was killed before it could.
+/// Removes the stale file of a server that was killed.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let in_use = |why: &str| Err(io::Error::new(ErrorKind::AddrInUse, why.to_owned()));
     if !fs::symlink_metadata(path)?.file_type().is_socket() {

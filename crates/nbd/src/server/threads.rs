@@ -1,4 +1,4 @@
-//! A server: what it listens on, what it allows, and the threads that serve.
+//! A server: its listeners, its settings, and its threads.
 //!
 //! ```text
 //!  listeners ─▶ first loop ─┬─▶ its own connections        each loop: see `event_loop`
@@ -27,7 +27,7 @@ use crate::server::loop_id::LoopId;
 /// A server that listens and does not serve yet.
 #[derive(Debug)]
 pub struct Server {
-    /// One of each thread's.
+    /// One per thread.
     polls: Vec<Poll>,
     listeners: Vec<Listener>,
     handle: Handle,
@@ -36,8 +36,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on all the addresses, or on none if one of them fails. A socket file that no server
-    /// listens on any more is replaced.
+    /// Listens on all addresses, or on none if one of them fails. A stale socket file is replaced.
     ///
     /// # Errors
     /// If an address is in use or cannot be listened on, or there are none or too many.
@@ -46,12 +45,12 @@ impl Server {
         Self::on(addresses.iter().map(Listener::bind).collect::<io::Result<_>>()?)
     }
 
-    /// Listens on the sockets that the service manager has opened (`LISTEN_FDS`), in loop_id of any
-    /// address; without such, as [`Server::bind`]. Clients that come while there is no server wait
-    /// for the next one.
+    /// Listens on the sockets that the service manager has opened (`LISTEN_FDS`), in place of any
+    /// address; without such sockets, as [`Server::bind`]. Clients that connect while no server
+    /// runs wait for the next one.
     ///
     /// # Errors
-    /// As [`Server::bind`]; or what was handed over is not a listening socket.
+    /// As [`Server::bind`]; or a descriptor of the service manager is not a listening socket.
     pub fn adopt_or_bind(addresses: &[Address]) -> io::Result<Self> {
         let inherited = Listener::inherited()?;
         if inherited.is_empty() {
@@ -68,11 +67,11 @@ impl Server {
         Ok(Self { polls, listeners, handle, payload_memory, settings })
     }
 
-    /// Serves on so many threads, each with connections of its own; to be said before anybody asks
-    /// for its handle.
+    /// Sets the number of threads, each with its own connections. To be called before
+    /// [`Server::handle`].
     ///
     /// # Errors
-    /// If the system does not give what a thread waits by.
+    /// A thread's poll or waker cannot be made.
     ///
     /// # Panics
     /// Unless it is 1 to [`THREADS_MAX`] threads.
@@ -86,19 +85,19 @@ impl Server {
         Ok(self)
     }
 
-    /// Allows clients this, and no more.
+    /// Sets the limits of clients.
     ///
     /// # Errors
-    /// What of it is not within the limits.
+    /// The first setting outside of its limits.
     pub fn with_settings(mut self, settings: Settings) -> Result<Self, &'static str> {
         settings.check()?;
         self.settings = settings;
         Ok(self)
     }
 
-    /// Gives the payloads of all connections together less memory than
-    /// [`PAYLOADS_BYTES_MAX`](crate::limits::PAYLOADS_BYTES_MAX), but on each thread no less than
-    /// one connection may use.
+    /// Limits the payload memory of all connections together to less than
+    /// [`PAYLOADS_BYTES_MAX`](crate::limits::PAYLOADS_BYTES_MAX). Each thread has at least the
+    /// memory that one connection may use.
     #[must_use]
     pub fn with_payload_memory(mut self, memory: Bytes) -> Self {
         let wanted = usize::try_from(memory.0).unwrap_or(usize::MAX);
@@ -107,8 +106,8 @@ impl Server {
         self
     }
 
-    /// Where it listens, in the order of [`Server::bind`]; for port 0, with the port that was
-    /// chosen.
+    /// The addresses that it listens on, in the order of [`Server::bind`]; for port 0, with the
+    /// chosen port.
     ///
     /// # Errors
     /// If the system does not say.
@@ -116,20 +115,20 @@ impl Server {
         self.listeners.iter().map(Listener::address).collect()
     }
 
-    /// The way to send replies, and to stop it.
+    /// The handle that sends replies to the server and stops it.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Serves on this thread until [`Handle::stop`]. Requests go to `handler`; `clock` tells the
-    /// time for deadlines, once a turn.
+    /// Serves on this thread until [`Handle::stop`]. Requests go to `handler`; `clock` is read once
+    /// per iteration.
     ///
     /// # Errors
-    /// Only if the system's poll fails, or it has no descriptors for the disks' bells: what one
-    /// client does is never an error of the server.
+    /// Only if the system's poll fails, or the completion descriptors cannot be made: no action of
+    /// a client is an error of the server.
     ///
     /// # Panics
-    /// If more threads were wanted.
+    /// If more than one thread was set.
     pub fn run(
         self,
         exports: &dyn Exports,
@@ -145,14 +144,13 @@ impl Server {
         only.serve(handler, clock)
     }
 
-    /// The same on as many threads as there are handlers, which is as many as were wanted; the
-    /// first of them is this one.
+    /// As [`Server::run`], on one thread per handler; the calling thread is the first of them.
     ///
     /// # Errors
-    /// As [`Server::run`]; or there are no threads to be had. All have ended then.
+    /// As [`Server::run`]; or a thread cannot be started. All loops have ended then.
     ///
     /// # Panics
-    /// If there are more handlers or fewer than threads that were wanted.
+    /// If the number of handlers is not the number of threads.
     pub fn run_on_threads<S: RequestHandler + Send>(
         self,
         exports: &dyn Exports,
@@ -195,7 +193,7 @@ impl Server {
         let Self { polls, mut listeners, handle, .. } = self;
         let loop_ids = LoopId::all(polls.len());
         loop_ids.zip(polls).map(move |(loop_id, poll)| {
-            // The first takes them all.
+            // The first loop takes all listeners.
             let listeners = core::mem::take(&mut listeners);
             let (seat, context) = ((loop_id, handle.clone()), (exports, settings, group));
             EventLoop::new(seat, (poll, listeners), context, memory, now)
@@ -203,7 +201,7 @@ impl Server {
     }
 }
 
-/// What so many threads wait by, and how they are woken.
+/// The polls of `threads` threads, and the handle that wakes them.
 fn polls(threads: usize) -> io::Result<(Vec<Poll>, Handle)> {
     let polls = (0..threads).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;
     let waker = |poll: &Poll| Waker::new(poll.registry(), WAKER);

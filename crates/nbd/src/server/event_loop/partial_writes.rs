@@ -24,7 +24,7 @@ impl Slot {
 }
 
 impl EventLoop<'_> {
-    /// Takes a write to parts of sectors, behind everything that came before it and changes them.
+    /// Queues a write to parts of sectors behind all earlier writes that overlap it.
     pub(super) fn begin_read_modify_write(
         &mut self,
         splice: ReadModifyWrite,
@@ -37,7 +37,8 @@ impl EventLoop<'_> {
             self.tracked_exports.retain(|export| read_modify_writes.is_watched(*export));
             let new = read_modify_writes.watch(export);
             let before = |id: ClientRequestId| {
-                // A connection's numbers rise: what it sent later has not gone out yet.
+                // A connection's sequence numbers rise: its later requests have not been submitted
+                // yet.
                 id.connection != splice.id.connection || id.sequence < splice.id.sequence
             };
             let under_way = self.changing(export).filter(|(id, _)| before(*id));
@@ -58,7 +59,7 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Another loop has had the first splice of an export.
+    /// Another loop has received the first read-modify-write of an export.
     pub(super) fn report_changes(&mut self, export: ExportId, handler: &mut dyn RequestHandler) {
         if self.tracked_exports.contains(&export) {
             return;
@@ -73,7 +74,7 @@ impl EventLoop<'_> {
         self.ask(out, handler);
     }
 
-    /// What is under way that came through here and changes an export.
+    /// The writing requests in flight for an export that came through this loop.
     fn changing(&self, export: ExportId) -> impl Iterator<Item = (ClientRequestId, Extent)> {
         let there = self.slots.iter().filter_map(Slot::in_flight);
         let there = there.filter(move |(in_flight, _)| in_flight.export == export);
@@ -83,7 +84,8 @@ impl EventLoop<'_> {
         })
     }
 
-    /// Lets a request pass, or has it wait for splices that it would disturb.
+    /// Returns a request that can be submitted, or queues it behind the read-modify-writes it
+    /// overlaps.
     pub(super) fn pass(&self, request: Request) -> Option<Request> {
         if !request.operation.op.writes() || !self.tracked_exports.contains(&request.export) {
             return Some(request);
@@ -91,8 +93,8 @@ impl EventLoop<'_> {
         self.group.read_modify_writes().pass(request)
     }
 
-    /// Sees an answer on its way: some are for splices, and some are what those wait for. Gives
-    /// back what is for a client.
+    /// Processes a reply: of a part of a read-modify-write, or of a request that one waits for.
+    /// Returns the reply that goes to a client, if there is one.
     pub(super) fn see(&self, reply: Reply, out: &mut Vec<Request>) -> Option<Reply> {
         if ReadModifyWriteQueue::is_part(reply.id) {
             return self.group.read_modify_writes().part_ended(reply.id, reply.result, out);
@@ -105,15 +107,14 @@ impl EventLoop<'_> {
         Some(reply)
     }
 
-    /// What a request that waits for its answer changes, if it changes something where parts of
-    /// sectors are written.
+    /// The sectors that an outstanding request changes, on an export that is tracked.
     fn changed_by(&self, id: ClientRequestId) -> Option<ExportId> {
         let (in_flight, connection) = self.slots.get(slot_of(id.connection))?.in_flight()?;
         let changes = connection == id.connection && in_flight.changed_by(id.sequence).is_some();
         Some(in_flight.export).filter(|export| changes && self.tracked_exports.contains(export))
     }
 
-    /// An export is gone: nothing more is asked of it.
+    /// An export was withdrawn: no further request for it is submitted.
     pub(super) fn withdraw_read_modify_writes(&mut self, export: ExportId) {
         let replies = self.group.read_modify_writes().withdraw(export);
         let (own, mut foreign): (Vec<_>, _) =
@@ -131,7 +132,7 @@ impl EventLoop<'_> {
         self.ask(out, handler);
     }
 
-    /// Asks the disks what has no batch of its own.
+    /// Submits requests outside of a batch.
     fn ask(&mut self, requests: Vec<Request>, handler: &mut dyn RequestHandler) {
         if requests.is_empty() {
             return;

@@ -104,7 +104,7 @@ pub(crate) struct EventLoop<'a> {
     pub(super) now: Instant,
     pub(super) ticked: Instant,
     pub(super) busy_poll: BusyPoll,
-    /// What is asked of these goes through the read_modify_writes where it changes something.
+    /// Exports with read-modify-writes: their writing requests go through the shared queue.
     pub(super) tracked_exports: Vec<ExportId>,
 }
 
@@ -281,7 +281,7 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Finds a loop_id for a new client; where there is none, dropping the stream closes it.
+    /// Assigns a new client to a loop. At the limit of connections, dropping the stream closes it.
     fn accept_connection(&mut self, stream: Stream) {
         let Some(loop_id) = self.group.reserve_slot() else { return };
         if loop_id == self.loop_id {
@@ -294,7 +294,7 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Takes a client, for which a loop_id was taken.
+    /// Registers a client for which a slot was reserved.
     fn register_connection(&mut self, mut stream: Stream) {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::Free);

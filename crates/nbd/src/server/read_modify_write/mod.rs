@@ -9,10 +9,10 @@
 //! iteration. Reads need no ordering: a sector is written whole, so that a read returns it before
 //! or after.
 //!
-//! Several loops share one read_modify_writes, and each knows only what it has sent to the handler
-//! itself. So an export is watched from its first splice on: every loop is told, says what it has
-//! under way, and sends what changes the export through here from then on. Nothing begins before
-//! the last one has been told.
+//! All event loops share one queue, and each loop knows only the requests that it submitted itself.
+//! An export is tracked from its first read-modify-write on: every loop is told, reports its
+//! requests in flight, and sends writing requests for the export through the queue from then on. No
+//! read-modify-write begins before the last loop has reported.
 //!
 //! Invariants:
 //! - between the read of a sector and its write, nothing else changes the sector: no byte of

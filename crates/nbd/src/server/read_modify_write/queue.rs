@@ -120,7 +120,7 @@ impl ReadModifyWriteQueue {
         id.sequence >> PART_SHIFT != 0
     }
 
-    /// From now on this export is tracked. True if it was not: then each loop is to be told.
+    /// Tracks this export. Returns true if it was not tracked: then each loop is to be told.
     pub(crate) fn watch(&mut self, export: ExportId) -> bool {
         let new = !self.tracked.contains_key(&export);
         self.tracked.entry(export).or_default();
@@ -132,8 +132,7 @@ impl ReadModifyWriteQueue {
         self.tracked.contains_key(&export)
     }
 
-    /// A loop knows that the export is tracked, and this is what it had under way. What can go to
-    /// the handler is in `out` then.
+    /// A loop reports its requests in flight. Requests that can be submitted are added to `out`.
     pub(crate) fn told(
         &mut self,
         (loop_id, export): (LoopId, ExportId),
