@@ -109,9 +109,9 @@ pub fn run_input(input: &[u8]) {
 }
 
 /// A seeded random number generator: a Weyl sequence, scrambled by multiplications and shifts.
-struct Dice(u64);
+struct SeededRng(u64);
 
-impl Dice {
+impl SeededRng {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -165,7 +165,7 @@ impl Outstanding {
 }
 
 struct Case {
-    dice: Dice,
+    rng: SeededRng,
     exports: Fuzzed,
     settings: Settings,
     opened: BTreeMap<ExportId, usize>,
@@ -183,33 +183,33 @@ struct Case {
 
 impl Case {
     fn new(seed: u64) -> Self {
-        let mut dice = Dice(seed);
-        let memory = dice.among(&[1 << 30, 1 << 26, 1 << 16]);
-        let sectors = dice.among(&[0, 1, 64, 1 << 17, 1 << 40]);
+        let mut rng = SeededRng(seed);
+        let memory = rng.among(&[1 << 30, 1 << 26, 1 << 16]);
+        let sectors = rng.among(&[0, 1, 64, 1 << 17, 1 << 40]);
         let mut export = OneExport(sectors * units::SECTOR_BYTES).list().remove(0);
-        export.read_only = dice.one_in(8);
-        export.fast_zero = dice.one_in(2);
-        export.block_min = dice.among(&[Bytes(1), Bytes(1), Bytes(512), Bytes(4_096)]);
-        export.caches = dice.one_in(2);
-        export.clients = dice.one_in(8).then(|| vec![ClientName::CommonName("vm".into())]);
+        export.read_only = rng.one_in(8);
+        export.fast_zero = rng.one_in(2);
+        export.block_min = rng.among(&[Bytes(1), Bytes(1), Bytes(512), Bytes(4_096)]);
+        export.caches = rng.one_in(2);
+        export.clients = rng.one_in(8).then(|| vec![ClientName::CommonName("vm".into())]);
         Self {
-            settings: settings(&mut dice),
-            opened: (0..dice.under(3)).map(|n| (ExportId(0), usize::from(n > 0))).collect(),
+            settings: settings(&mut rng),
+            opened: (0..rng.under(3)).map(|n| (ExportId(0), usize::from(n > 0))).collect(),
             exports: Fuzzed(export),
-            extended: dice.one_in(3),
+            extended: rng.one_in(3),
             securing: false,
-            session: Session::new(ConnectionId(dice.next())),
+            session: Session::new(ConnectionId(rng.next())),
             budget: Budget::new(memory),
             memory,
             outstanding: Vec::new(),
-            damage: dice.among(&[2, 20, 1_000_000]),
-            dice,
+            damage: rng.among(&[2, 20, 1_000_000]),
+            rng,
         }
     }
 
     fn stream(&mut self) -> Vec<u8> {
         let mut stream = self.handshake();
-        for _ in 0..self.dice.size(40) {
+        for _ in 0..self.rng.size(40) {
             let message = self.message();
             stream.extend_from_slice(&message);
         }
@@ -221,14 +221,14 @@ impl Case {
         let mut steps = 0;
         while !rest.is_empty() && !self.session.is_finished() && steps < 20_000 {
             steps += 1;
-            match self.dice.under(8) {
+            match self.rng.under(8) {
                 0 => self.send(),
                 1 => self.answer(),
                 2 => self.resume(),
                 _ if self.securing => self.secure(),
                 _ if self.session.wants_input() => {
-                    let piece = self.dice.among(&[1, 30, 5_000, RECEIVE_BYTES_MAX]);
-                    let piece = rest.len().min(1 + self.dice.size(piece));
+                    let piece = self.rng.among(&[1, 30, 5_000, RECEIVE_BYTES_MAX]);
+                    let piece = rest.len().min(1 + self.rng.size(piece));
                     self.feed(&rest[..piece]);
                     rest = &rest[piece..];
                 }
@@ -264,15 +264,15 @@ impl Case {
 
     fn resume(&mut self) {
         let mut events = Vec::new();
-        let Self { session, exports, settings, opened, budget, dice, .. } = self;
+        let Self { session, exports, settings, opened, budget, rng, .. } = self;
         let events_to = &mut events;
         let mut context = SessionContext { exports, settings, opened, budget, events: events_to };
         if session.blocked().is_some() {
             session.resume(&mut context);
         } else if let Some(space) = session.payload_space(context.budget) {
-            let count = space.len().min(1 + dice.size(100_000));
+            let count = space.len().min(1 + rng.size(100_000));
             session.payload_filled(count, &mut context);
-        } else if dice.one_in(200) {
+        } else if rng.one_in(200) {
             session.begin_shutdown();
         }
         self.note(events);
@@ -282,9 +282,9 @@ impl Case {
     fn secure(&mut self) {
         self.securing = false;
         self.session.take_backlog();
-        let common_name = self.dice.one_in(2).then(|| "vm".to_owned());
+        let common_name = self.rng.one_in(2).then(|| "vm".to_owned());
         let client = Identity { common_name, fingerprint: [7; 32] };
-        self.session.tls_established(self.dice.one_in(2).then_some(client));
+        self.session.tls_established(self.rng.one_in(2).then_some(client));
     }
 
     fn note(&mut self, events: Vec<Event>) {
@@ -329,11 +329,11 @@ impl Case {
         if self.outstanding.is_empty() {
             return;
         }
-        let at = self.dice.size(self.outstanding.len());
+        let at = self.rng.size(self.outstanding.len());
         let (sequence, known) = match self.outstanding.swap_remove(at) {
             Outstanding::Request(request) => self.perform(request),
             Outstanding::ReadModifyWrite(splice) => {
-                let failed = self.dice.one_in(8);
+                let failed = self.rng.one_in(8);
                 let result = if failed { Err(Errno::Io) } else { Ok(Vec::new()) };
                 let sequence = splice.id.sequence;
                 (sequence, self.session.reply(sequence, result, &mut self.budget))
@@ -346,18 +346,18 @@ impl Case {
             !self.session.reply_block_status(sequence, Ok(&[]), &mut self.budget),
             "in either way"
         );
-        self.session.reply(self.dice.next(), Err(Errno::Perm), &mut self.budget);
+        self.session.reply(self.rng.next(), Err(Errno::Perm), &mut self.budget);
     }
 
     fn perform(&mut self, request: Request) -> (u64, bool) {
         let asked = request.operation.extent.len.bytes().0.min(PAYLOAD_ACCEPTED_BYTES_MAX as u64);
         let asked = usize::try_from(asked).unwrap_or(0);
         let mut data = request.data;
-        let result = match self.dice.under(8) {
+        let result = match self.rng.under(8) {
             0 => Err(Errno::Io),
-            1 => Ok(vec![0; self.dice.size(2_000)]),
+            1 => Ok(vec![0; self.rng.size(2_000)]),
             _ if request.operation.op == Op::Read => {
-                data.resize(asked, self.dice.among(&[0, 1]));
+                data.resize(asked, self.rng.among(&[0, 1]));
                 Ok(data)
             }
             _ => Ok(data),
@@ -367,16 +367,16 @@ impl Case {
     }
 
     fn reply_block_status(&mut self, query: BlockStatusRequest) -> (u64, bool) {
-        let segment = |dice: &mut Dice| Segment {
-            len: Sectors(dice.among(&[0, 1, 8, 1 << 22, 1 << 40])),
-            allocation: dice.among(&[Allocation::Data, Allocation::Zeroes, Allocation::Hole]),
+        let segment = |rng: &mut SeededRng| Segment {
+            len: Sectors(rng.among(&[0, 1, 8, 1 << 22, 1 << 40])),
+            allocation: rng.among(&[Allocation::Data, Allocation::Zeroes, Allocation::Hole]),
         };
-        let segments: Vec<_> = (0..self.dice.size(600)).map(|_| segment(&mut self.dice)).collect();
-        let result = if self.dice.one_in(8) { Err(Errno::Io) } else { Ok(&segments[..]) };
+        let segments: Vec<_> = (0..self.rng.size(600)).map(|_| segment(&mut self.rng)).collect();
+        let result = if self.rng.one_in(8) { Err(Errno::Io) } else { Ok(&segments[..]) };
         let sequence = query.id.sequence;
         // A question that a request's bytes answer is one that a disk got wrong: it is answered all
         // the same.
-        if self.dice.one_in(20) {
+        if self.rng.one_in(20) {
             return (sequence, self.session.reply(sequence, Ok(Vec::new()), &mut self.budget));
         }
         (sequence, self.session.reply_block_status(sequence, result, &mut self.budget))
@@ -386,35 +386,35 @@ impl Case {
         let mut slices = [std::io::IoSlice::new(&[]); 5];
         let (used, bytes) = self.session.output().slices(&mut slices);
         assert_eq!(slices[..used].iter().map(|slice| slice.len()).sum::<usize>(), bytes);
-        let count = if self.dice.one_in(2) { bytes } else { self.dice.size(bytes + 1) };
+        let count = if self.rng.one_in(2) { bytes } else { self.rng.size(bytes + 1) };
         self.session.sent(count, &mut self.budget);
     }
 
     fn handshake(&mut self) -> Vec<u8> {
-        let flags = if self.dice.one_in(self.damage) { self.dice.word() % 64 } else { 3 };
+        let flags = if self.rng.one_in(self.damage) { self.rng.word() % 64 } else { 3 };
         let mut out = flags.to_be_bytes().to_vec();
-        for _ in 0..self.dice.size(4) {
-            let data: Vec<_> = (0..self.dice.size(40)).map(|_| self.dice.byte()).collect();
-            let option = self.dice.word() % 14;
+        for _ in 0..self.rng.size(4) {
+            let data: Vec<_> = (0..self.rng.size(40)).map(|_| self.rng.byte()).collect();
+            let option = self.rng.word() % 14;
             if !matches!(option, option::EXPORT_NAME | option::ABORT) {
                 option_request(&mut out, option, &[&data]);
             }
         }
-        if self.dice.one_in(4) {
+        if self.rng.one_in(4) {
             option_request(&mut out, option::STARTTLS, &[]);
         }
-        if self.dice.one_in(2) {
+        if self.rng.one_in(2) {
             option_request(&mut out, option::STRUCTURED_REPLY, &[]);
         }
         if self.extended {
             option_request(&mut out, option::EXTENDED_HEADERS, &[]);
         }
-        let name: &[u8] = self.dice.among(&[b"vol", b""]);
+        let name: &[u8] = self.rng.among(&[b"vol", b""]);
         let length: &[u8] = if name.is_empty() { &[0; 4] } else { &[0, 0, 0, 3] };
-        for _ in 0..self.dice.size(3) {
+        for _ in 0..self.rng.size(3) {
             self.choose_contexts(&mut out, &[length, name]);
         }
-        if self.dice.one_in(4) {
+        if self.rng.one_in(4) {
             option_request(&mut out, option::EXPORT_NAME, &[name]);
         } else {
             let wanted = [&[0, 1][..], &info::BLOCK_SIZE.to_be_bytes()].concat();
@@ -425,8 +425,8 @@ impl Case {
     }
 
     fn choose_contexts(&mut self, out: &mut Vec<u8>, name: &[&[u8]]) {
-        let which = self.dice.among(&[option::LIST_META_CONTEXT, option::SET_META_CONTEXT]);
-        let queries: &[&str] = self.dice.among(&[
+        let which = self.rng.among(&[option::LIST_META_CONTEXT, option::SET_META_CONTEXT]);
+        let queries: &[&str] = self.rng.among(&[
             &[][..],
             &["base:allocation"],
             &["base:", "x-y:z", "base:allocation"],
@@ -442,15 +442,15 @@ impl Case {
 
     fn message(&mut self) -> Vec<u8> {
         let disk_end = self.exports.0.size.0.saturating_add(4096);
-        let sectors = self.dice.among(&[0, 1, 8, 300, 70_000, 200_000_u32]);
-        let odd = self.dice.among(&[0, 0, 0, 1, 300, 511]);
+        let sectors = self.rng.among(&[0, 1, 8, 300, 70_000, 200_000_u32]);
+        let odd = self.rng.among(&[0, 0, 0, 1, 300, 511]);
         let mut header = RequestHeader {
-            flags: self.dice.among(&[0, 0, 0, 1, 2, 3, 4, 8, 16, 18, 0x8000]),
-            command: self.dice.among(&[0, 0, 1, 1, 1, 3, 4, 5, 6, 7, 7, 99]),
-            cookie: self.dice.under(8),
-            offset: self.dice.under(disk_end) / 512 * 512 + self.dice.among(&[0, 0, 0, 1, 511]),
-            length: u64::from(if self.dice.one_in(30) {
-                self.dice.word()
+            flags: self.rng.among(&[0, 0, 0, 1, 2, 3, 4, 8, 16, 18, 0x8000]),
+            command: self.rng.among(&[0, 0, 1, 1, 1, 3, 4, 5, 6, 7, 7, 99]),
+            cookie: self.rng.under(8),
+            offset: self.rng.under(disk_end) / 512 * 512 + self.rng.among(&[0, 0, 0, 1, 511]),
+            length: u64::from(if self.rng.one_in(30) {
+                self.rng.word()
             } else {
                 sectors * 512 + odd
             }),
@@ -458,17 +458,17 @@ impl Case {
         let mut out = Vec::new();
         let mut filter = Vec::new();
         if self.extended {
-            if header.command == command::WRITE || self.dice.one_in(20) {
+            if header.command == command::WRITE || self.rng.one_in(20) {
                 header.flags |= command::FLAG_PAYLOAD_LEN;
-            } else if header.command == command::BLOCK_STATUS && self.dice.one_in(2) {
+            } else if header.command == command::BLOCK_STATUS && self.rng.one_in(2) {
                 header.flags |= command::FLAG_PAYLOAD_LEN;
                 filter.extend_from_slice(&header.length.to_be_bytes());
-                for _ in 0..self.dice.among(&[0, 1, 1, 1, 2, 40]) {
-                    filter.extend_from_slice(&self.dice.among(&[1_u32, 1, 1, 9]).to_be_bytes());
+                for _ in 0..self.rng.among(&[0, 1, 1, 1, 2, 40]) {
+                    filter.extend_from_slice(&self.rng.among(&[1_u32, 1, 1, 9]).to_be_bytes());
                 }
                 header.length = filter.len() as u64;
-            } else if self.dice.one_in(10) {
-                header.length = self.dice.next();
+            } else if self.rng.one_in(10) {
+                header.length = self.rng.next();
             }
             header.encode_extended(&mut out);
         } else {
@@ -477,13 +477,13 @@ impl Case {
         let payload = usize::try_from(header.length).unwrap_or(0);
         // Long payloads cost time and cover no more code: most are announced and not sent, and the
         // messages that follow are taken for their bytes.
-        let kept = payload < 200_000 || (payload <= PAYLOAD_SKIP_BYTES_MAX && self.dice.one_in(40));
+        let kept = payload < 200_000 || (payload <= PAYLOAD_SKIP_BYTES_MAX && self.rng.one_in(40));
         if header.command == command::WRITE && kept {
             out.resize(out.len() + payload, 0xa5);
         }
         out.append(&mut filter);
         self.maybe_damage(&mut out);
-        if self.dice.one_in(60) {
+        if self.rng.one_in(60) {
             let goodbye = RequestHeader { command: command::DISC, ..header };
             if self.extended {
                 goodbye.encode_extended(&mut out);
@@ -495,13 +495,13 @@ impl Case {
     }
 
     fn maybe_damage(&mut self, message: &mut Vec<u8>) {
-        if !self.dice.one_in(self.damage) {
+        if !self.rng.one_in(self.damage) {
             return;
         }
-        let at = self.dice.size(message.len().min(64));
-        match self.dice.under(4) {
-            0 => message[at] ^= 1 << self.dice.under(8),
-            1 => message[at] = self.dice.byte(),
+        let at = self.rng.size(message.len().min(64));
+        match self.rng.under(4) {
+            0 => message[at] ^= 1 << self.rng.under(8),
+            1 => message[at] = self.rng.byte(),
             2 => message.truncate(at),
             _ => drop(message.splice(at..at, [0xff, 0, 0xff])),
         }
@@ -509,21 +509,21 @@ impl Case {
 }
 
 /// Any settings that a server may have. TLS has no certificate that any client accepts.
-fn settings(dice: &mut Dice) -> Settings {
+fn settings(rng: &mut SeededRng) -> Settings {
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let nobody = std::sync::Arc::new(ResolvesServerCertUsingSni::new());
-    let tls = dice.one_in(4).then(|| {
+    let tls = rng.one_in(4).then(|| {
         let versions = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("the provider has a suite for every version");
         let config = versions.with_no_client_auth().with_cert_resolver(nobody);
-        Tls { required: dice.one_in(2), config: std::sync::Arc::new(config) }
+        Tls { required: rng.one_in(2), config: std::sync::Arc::new(config) }
     });
     Settings {
-        listing: dice.among(&[Listing::Open, Listing::Open, Listing::Hidden]),
-        export_connections_max: dice.among(&[1, 1_000]),
-        requests_max: dice.among(&[1, 3, REQUESTS_MAX]),
-        memory_max: dice.among(&[MEMORY_MIN, Bytes(BYTES_IN_FLIGHT_MAX as u64)]),
+        listing: rng.among(&[Listing::Open, Listing::Open, Listing::Hidden]),
+        export_connections_max: rng.among(&[1, 1_000]),
+        requests_max: rng.among(&[1, 3, REQUESTS_MAX]),
+        memory_max: rng.among(&[MEMORY_MIN, Bytes(BYTES_IN_FLIGHT_MAX as u64)]),
         tls,
         ..Settings::default()
     }

@@ -20,10 +20,10 @@ const THREADS: usize = 3;
 /// At once, in each round.
 const WRITES: u64 = 12;
 
-/// Dice: a Weyl sequence, scrambled.
-struct Dice(u64);
+/// SeededRng: a Weyl sequence, scrambled.
+struct SeededRng(u64);
 
-impl Dice {
+impl SeededRng {
     fn under(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
@@ -42,7 +42,7 @@ impl RequestHandler for Forward {
 }
 
 /// A disk that does what it has in any order.
-fn disk(requests: &Receiver<Request>, handle: &Handle, mut dice: Dice) {
+fn disk(requests: &Receiver<Request>, handle: &Handle, mut rng: SeededRng) {
     let (mut bytes, mut waiting) = (vec![0; BYTES], Vec::new());
     loop {
         if waiting.is_empty() {
@@ -50,7 +50,7 @@ fn disk(requests: &Receiver<Request>, handle: &Handle, mut dice: Dice) {
             waiting.push(request);
         }
         waiting.extend(requests.try_iter());
-        let request: Request = waiting.swap_remove(dice.under(waiting.len()));
+        let request: Request = waiting.swap_remove(rng.under(waiting.len()));
         let extent = request.operation.extent;
         let start = usize::try_from(extent.start.0).expect("small") * SECTOR;
         let place = &mut bytes[start..start + extent.len.bytes_usize()];
@@ -87,17 +87,16 @@ impl Connection {
     }
 
     /// Writes somewhere, without waiting: what it writes where.
-    fn write(&mut self, cookie: u64, dice: &mut Dice) -> (core::ops::Range<usize>, u8) {
-        let value = u8::try_from(1 + dice.under(255)).expect("a byte");
-        let longest = [7, 300, 1_500, BYTES][dice.under(4)];
-        let mut start = dice.under(BYTES);
-        let mut len = 1 + dice.under(longest.min(BYTES - start));
-        if dice.under(4) == 0 {
+    fn write(&mut self, cookie: u64, rng: &mut SeededRng) -> (core::ops::Range<usize>, u8) {
+        let value = u8::try_from(1 + rng.under(255)).expect("a byte");
+        let longest = [7, 300, 1_500, BYTES][rng.under(4)];
+        let mut start = rng.under(BYTES);
+        let mut len = 1 + rng.under(longest.min(BYTES - start));
+        if rng.under(4) == 0 {
             start = start / SECTOR * SECTOR;
             len = len.next_multiple_of(SECTOR).min(BYTES - start);
         }
-        let (op, value) =
-            if dice.under(4) == 0 { (Op::WriteZeroes, 0) } else { (Op::Write, value) };
+        let (op, value) = if rng.under(4) == 0 { (Op::WriteZeroes, 0) } else { (Op::Write, value) };
         let data = if op == Op::Write { vec![value; len] } else { Vec::new() };
         let sent = self.sender.queue_bytes(cookie, (op, false), span(start, len), &data);
         sent.and_then(|()| self.sender.flush()).expect("it is sent");
@@ -115,7 +114,7 @@ impl Connection {
 fn what_several_connections_write_into_one_sector_is_all_there() {
     let seed = std::env::var("SPINDLE_SEED").map_or(1, |seed| seed.parse().expect("a seed"));
     println!("seed {seed}");
-    let mut dice = Dice(seed);
+    let mut rng = SeededRng(seed);
     let directory = TempDir::new().expect("a directory");
     let address = Address::Unix(directory.path().join("socket"));
     let server = Server::bind(std::slice::from_ref(&address)).expect("it is free");
@@ -124,7 +123,7 @@ fn what_several_connections_write_into_one_sector_is_all_there() {
     let export = Export::new(ExportId(0), "vol", Bytes(BYTES as u64 + 100));
     let (handle, stop) = (server.handle(), server.handle());
     let (sender, requests) = channel();
-    let order = Dice(seed + 1);
+    let order = SeededRng(seed + 1);
     std::thread::scope(|scope| {
         scope.spawn(move || disk(&requests, &handle, order));
         scope.spawn(move || {
@@ -138,8 +137,8 @@ fn what_several_connections_write_into_one_sector_is_all_there() {
             let mut may: Vec<BTreeSet<u8>> = vec![BTreeSet::new(); BYTES];
             let mut asked = [0; CONNECTIONS];
             for cookie in 0..WRITES {
-                let connection = dice.under(CONNECTIONS);
-                let (bytes, value) = connections[connection].write(cookie, &mut dice);
+                let connection = rng.under(CONNECTIONS);
+                let (bytes, value) = connections[connection].write(cookie, &mut rng);
                 may[bytes].iter_mut().for_each(|may| may.extend([value]));
                 asked[connection] += 1;
             }
@@ -149,7 +148,7 @@ fn what_several_connections_write_into_one_sector_is_all_there() {
                 }
             }
             // In two pieces, of which mostly neither is a whole number of sectors.
-            let cut = 1 + dice.under(BYTES - 1);
+            let cut = 1 + rng.under(BYTES - 1);
             let first = connections[0].read(WRITES, 0, cut);
             let found = [first, connections[1].read(WRITES, cut, BYTES - cut)].concat();
             for (place, (now, may)) in found.iter().zip(&may).enumerate() {

@@ -1,5 +1,4 @@
-//! A block's status (`NBD_CMD_BLOCK_STATUS`): the one thing that a server answers of itself while
-//! an export is open.
+//! Block status (`NBD_CMD_BLOCK_STATUS`): the only request that a server answers without its disk.
 //!
 //! "Clients MUST NOT use this request unless metadata contexts have been negotiated, which in turn
 //! requires the client to first negotiate structured replies."
@@ -11,15 +10,15 @@ use super::error::ClientError;
 use super::outstanding::ExpectedReply;
 use crate::proto::wire::{Fields, RequestHeader, command, name_length, option, rep};
 
-/// The context that every server has which has any.
+/// The context that every server with contexts has.
 const ALLOCATION: &str = "base:allocation";
-/// Replies to one option that are waited for.
+/// The most replies to one option.
 const REPLIES_MAX: u32 = 64;
 
 impl Client {
-    /// Agrees on being told blocks' status of an export, before it is opened: whether
-    /// [`Sender::send_block_status`] may be used then. Servers that do not know of it say so, and
-    /// are as they were.
+    /// Negotiates block status for an export, before it is opened. Returns whether
+    /// [`Sender::send_block_status`] may be used then. A server that does not support it refuses,
+    /// without further effect.
     ///
     /// # Errors
     /// If the connection fails, or the server breaks the protocol.
@@ -50,7 +49,7 @@ impl Client {
 }
 
 impl Sender {
-    /// Asks for the status of the first of these sectors. The answer has no data.
+    /// Requests the status of the first of these sectors. The reply has no data.
     ///
     /// # Errors
     /// As [`Sender::send`].

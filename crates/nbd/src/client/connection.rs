@@ -47,9 +47,9 @@ impl ClientExport {
 /// A name on the server's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedExport {
-    /// The name to [`Client::go`] to.
+    /// The name for [`Client::go`].
     pub name: String,
-    /// A sentence for people, or nothing.
+    /// A description for people, or empty.
     pub description: String,
 }
 
@@ -58,7 +58,7 @@ pub struct ListedExport {
 pub struct Completion {
     /// The cookie of the request.
     pub cookie: u64,
-    /// What a read read; for anything else, nothing.
+    /// The bytes of a read; otherwise empty.
     pub result: Result<Vec<u8>, Errno>,
 }
 
@@ -125,7 +125,7 @@ pub struct Client {
     cookies: u64,
 }
 
-/// The half that asks.
+/// The half that sends requests.
 #[derive(Debug)]
 pub struct Sender {
     socket: Socket,
@@ -134,7 +134,7 @@ pub struct Sender {
     outstanding: Outstanding,
 }
 
-/// The half that hears the answers.
+/// The half that receives replies.
 #[derive(Debug)]
 pub struct Receiver {
     pub(super) socket: BufReader<Socket>,
@@ -151,7 +151,7 @@ impl Client {
     /// Connects and agrees on the fixed newstyle handshake (section "Fixed newstyle negotiation").
     ///
     /// # Errors
-    /// If nobody listens there, or it is no NBD server.
+    /// If no server listens there, or it is no NBD server.
     pub fn connect(address: &Address) -> Result<Self, ClientError> {
         let mut socket = Socket::connect(address)?;
         let mut greeting = [0; GREETING_BYTES];
@@ -172,10 +172,10 @@ impl Client {
         Ok(Self { sender, receiver, cookies: 0 })
     }
 
-    /// What the server has to offer (`NBD_OPT_LIST`).
+    /// Lists the exports (`NBD_OPT_LIST`).
     ///
     /// # Errors
-    /// If the connection fails, or the server keeps its list to itself.
+    /// If the connection fails, or the server refuses to list.
     pub fn list(&mut self) -> Result<Vec<ListedExport>, ClientError> {
         self.send_option(option::LIST, &[])?;
         let mut found = Vec::new();
@@ -192,7 +192,7 @@ impl Client {
         }
     }
 
-    /// What the server says about an export, without opening it (`NBD_OPT_INFO`).
+    /// The server's description of an export, without opening it (`NBD_OPT_INFO`).
     ///
     /// # Errors
     /// If the connection fails or there is no such export.
@@ -200,8 +200,8 @@ impl Client {
         self.describe(option::INFO, name)
     }
 
-    /// Opens an export and ends the handshake (`NBD_OPT_GO`); the empty name is the only one there
-    /// is.
+    /// Opens an export and ends the handshake (`NBD_OPT_GO`). The empty name means the server's
+    /// only export.
     ///
     /// # Errors
     /// If the connection fails or there is no such export; another may be tried.
@@ -284,7 +284,7 @@ impl Client {
         self.sender.send(cookie, operation, data)
     }
 
-    /// Waits for the next answer, of whichever request. See [`Receiver::receive`].
+    /// Waits for the next reply. See [`Receiver::receive`].
     ///
     /// # Errors
     /// As [`Receiver::receive`].
@@ -292,7 +292,7 @@ impl Client {
         self.receiver.receive()
     }
 
-    /// Does one thing and waits for it. Not to be mixed with requests that are outstanding.
+    /// Sends one request and waits for its reply. Not to be mixed with outstanding requests.
     ///
     /// # Errors
     /// If the connection fails or the request does.
@@ -323,7 +323,7 @@ impl Client {
         self.perform(Operation::write(extent), data).map(drop)
     }
 
-    /// Makes everything that was answered durable.
+    /// Makes all answered writes durable.
     ///
     /// # Errors
     /// As [`Client::perform`].
@@ -336,7 +336,7 @@ impl Client {
         (self.sender, self.receiver)
     }
 
-    /// Says goodbye (`NBD_CMD_DISC`) and waits until the server has hung up.
+    /// Disconnects (`NBD_CMD_DISC`) and waits until the server has closed.
     ///
     /// # Errors
     /// If the connection fails before.
@@ -355,7 +355,8 @@ impl Client {
 }
 
 impl Sender {
-    /// Puts a request into the buffer without sending it: many small ones travel together.
+    /// Adds a request to the buffer without sending it, so that many small ones share a system
+    /// call.
     ///
     /// # Errors
     /// If the cookie is in use, the extent is 4 GiB or longer, or the data is not as long as what
@@ -372,7 +373,7 @@ impl Sender {
         self.queue_bytes(cookie, (op, fua), span, data)
     }
 
-    /// The same, of any bytes; with whether it is to be durable when it is answered.
+    /// As [`Sender::queue`], for any range of bytes.
     ///
     /// # Errors
     /// As [`Sender::queue`].
@@ -432,8 +433,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends a request: `data` is what a write writes, and empty for anything else. Blocks while
-    /// the server takes no more; whoever sends much without receiving can come to a standstill.
+    /// Sends a request; `data` is the payload of a write, and empty otherwise. Blocks while the
+    /// server takes no more: a client that sends much without receiving can deadlock.
     ///
     /// # Errors
     /// As [`Sender::queue`], and if the connection fails.
@@ -447,7 +448,7 @@ impl Sender {
         self.flush()
     }
 
-    /// Says goodbye: nothing may be sent after it; answers still come.
+    /// Disconnects: nothing may be sent afterwards, and outstanding replies still come.
     ///
     /// # Errors
     /// If the connection fails.
@@ -458,10 +459,10 @@ impl Sender {
         self.flush()
     }
 
-    /// Breaks the connection off without a word, also for the other half.
+    /// Closes the connection without `NBD_CMD_DISC`, for both halves.
     ///
     /// # Errors
-    /// If it is broken already.
+    /// If it is closed already.
     pub fn hang_up(&mut self) -> Result<(), ClientError> {
         self.socket.shutdown(Shutdown::Both).map_err(ClientError::Io)
     }

@@ -5,17 +5,16 @@ use std::io;
 
 use crate::proto::request::Errno;
 
-/// Why something could not be done.
+/// The error of a client's operation.
 #[derive(Debug)]
 pub enum ClientError {
-    /// The connection failed, or the server hung up. Is it running?
+    /// The connection failed, or the server closed it.
     Io(io::Error),
-    /// The server said something that the protocol does not allow. It is no NBD server, or a wrong
-    /// one.
+    /// The server violated the protocol, or is no NBD server.
     Protocol(&'static str),
     /// There is no export of that name; `list` says which there are.
     UnknownExport,
-    /// The server does not do this option; the number is that of its error.
+    /// The server refused the option, with this error number.
     Refused(u32),
     /// The request was refused or failed.
     Failed(Errno),

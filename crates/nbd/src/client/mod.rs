@@ -1,5 +1,5 @@
-//! A small NBD client: blocking sockets, no TLS; simple replies, or structured ones if it asks for
-//! a block's status.
+//! A small NBD client: blocking sockets, no TLS. Replies are simple, or structured where block
+//! status is negotiated.
 //!
 //! ```no_run
 //! use spindle_nbd::client::Client;
@@ -13,11 +13,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A client is two halves, a [`Sender`] and a [`Receiver`], for two threads if need be; they share
-//! the table of what is outstanding, because a reply does not say how long it is.
+//! A client consists of a [`Sender`] and a [`Receiver`], which may be used on two threads. They
+//! share the table of outstanding requests, because a reply does not contain its length.
 //!
-//! Invariant: a server is believed no further than its bytes go: lengths are bounded before memory
-//! is taken for them.
+//! Invariant: lengths from the server are bounded before memory is allocated for them.
 
 mod block_status;
 mod connection;

@@ -7,14 +7,14 @@ use super::error::ClientError;
 use crate::proto::request::Errno;
 use crate::proto::wire::length;
 
-/// What a request waits for.
+/// The reply that a request expects.
 #[derive(Debug)]
 pub(super) struct ExpectedReply {
-    /// Where what it reads begins on the export.
+    /// The first byte of the request on the export.
     pub(super) offset: u64,
-    /// The bytes that a good answer carries.
+    /// The number of bytes in a successful reply.
     pub(super) bytes: usize,
-    /// What has come of it, if it came in more than one chunk.
+    /// The data received so far, if the reply comes in several chunks.
     pub(super) data: Vec<u8>,
     pub(super) error: Option<Errno>,
 }
@@ -24,7 +24,7 @@ impl ExpectedReply {
         Self { offset, bytes, data: Vec::new(), error: None }
     }
 
-    /// Where `count` bytes that begin at `offset` on the export lie in the answer.
+    /// The range in the reply of `count` bytes from `offset` on the export.
     pub(super) fn place(
         &self,
         offset: u64,
@@ -37,7 +37,7 @@ impl ExpectedReply {
     }
 }
 
-/// What was asked and is not answered, by cookie.
+/// The outstanding requests, by cookie.
 pub(super) type Outstanding = Arc<Mutex<BTreeMap<u64, ExpectedReply>>>;
 
 pub(super) fn lock(outstanding: &Outstanding) -> MutexGuard<'_, BTreeMap<u64, ExpectedReply>> {

@@ -1,8 +1,8 @@
-//! The half of a client that hears the answers: simple replies, and structured ones where those
-//! were agreed on (sections "Simple reply message" and "Structured reply chunk message").
+//! The receiving half of a client: simple replies, and structured ones where those were negotiated
+//! (sections "Simple reply message" and "Structured reply chunk message").
 //!
-//! A structured reply may come in chunks, and chunks of other replies between them: what has come
-//! so far lies with what is awaited. Bytes that no chunk brings are zeroes.
+//! A structured reply may come in several chunks, interleaved with those of other replies: the data
+//! received so far is kept with the outstanding request. Bytes without a chunk are zeroes.
 
 use std::io::Read;
 
@@ -15,26 +15,26 @@ use crate::proto::wire::{Fields, length};
 
 /// The flag of a reply's last chunk.
 const DONE: u16 = 1;
-/// Set in the type of every chunk that tells an error.
+/// The bit in the type of every error chunk.
 const ERRORS: u16 = 1 << 15;
-/// The most that a chunk without data may say.
+/// The longest chunk without data.
 const SAID_BYTES_MAX: usize = 1 << 16;
-/// Before the bytes of a chunk of data: where they belong.
+/// The bytes of the offset before a chunk's data.
 const OFFSET_BYTES: usize = 8;
 
 impl Receiver {
-    /// Waits for the next answer.
+    /// Waits for the next reply.
     ///
     /// # Errors
-    /// If the connection fails or the server answers what was not asked. A request that failed is
-    /// no error here; it is in the completion.
+    /// If the connection fails or the server's reply matches no request. A failed request is no
+    /// error here; it is in the completion.
     pub fn receive(&mut self) -> Result<Completion, ClientError> {
         let mut data = Vec::new();
         let (cookie, outcome) = self.receive_into(&mut data)?;
         Ok(Completion { cookie, result: outcome.map(|()| data) })
     }
 
-    /// Waits for the next answer and puts what a read read into `data`, in place of what was there.
+    /// Waits for the next reply and replaces the contents of `data` with the bytes of a read.
     ///
     /// # Errors
     /// As [`Receiver::receive`].
@@ -43,7 +43,7 @@ impl Receiver {
         data: &mut Vec<u8>,
     ) -> Result<(u64, Result<(), Errno>), ClientError> {
         loop {
-            // As long as what a chunk begins with, up to and with its cookie.
+            // The length of a chunk's head up to its cookie, which is that of a simple reply.
             let mut head = [0; SIMPLE_BYTES];
             self.socket.read_exact(&mut head)?;
             let mut fields = Fields(&head);
@@ -83,7 +83,7 @@ impl Receiver {
         Ok((cookie, Ok(())))
     }
 
-    /// Reads what a chunk brings. `spare` is memory to read into.
+    /// Reads the contents of a chunk. `spare` is memory to read into.
     fn chunk(
         &mut self,
         kind: u16,
@@ -143,7 +143,7 @@ mod tests {
     use super::super::outstanding::Outstanding;
     use super::*;
 
-    /// A receiver that waits for these, and the server's end of its socket.
+    /// A receiver with these outstanding requests, and the server's end of its socket.
     fn waiting(all: &[(u64, ExpectedReply)]) -> (Receiver, UnixStream) {
         let (server, client) = UnixStream::pair().expect("sockets");
         let outstanding = Outstanding::default();

@@ -1,41 +1,40 @@
-//! Memory for payloads that is shared by sessions, and the buffers that are used again.
+//! Payload memory that sessions share, and recycled buffers.
 //!
-//! Invariants: what is taken and what is free add up to what there is; a buffer that is handed out
-//! is at most twice as large as what is taken for it; spare buffers are bounded in number, in size
-//! and in what they hold together.
+//! Invariants: acquired and free bytes add up to the total; the capacity of a buffer is at most
+//! twice the bytes acquired for it; recycled buffers are bounded in number, in size and in total.
 
 use crate::limits::{RECYCLED_BUFFER_BYTES_MAX, RECYCLED_BUFFERS_MAX, RECYCLED_BYTES_MAX};
 
-/// Spare buffers are of 2^0 to 2^SIZES-1 bytes.
+/// Recycled buffers have 2^0 to 2^(SIZES − 1) bytes.
 const SIZES: usize = RECYCLED_BUFFER_BYTES_MAX.ilog2() as usize + 1;
 
-/// Memory for payloads that is shared by sessions.
+/// Payload memory that sessions share.
 #[derive(Debug)]
 pub struct Budget {
     free: usize,
-    /// Counts givings, so that whoever waits for memory can see that trying again makes sense.
+    /// The number of releases: blocked sessions try again when it has changed.
     releases: u64,
-    /// Buffers of each power of two: at load, no request asks the allocator for one.
+    /// Buffers of each power of two: under load, requests need no allocation.
     spares: [Vec<Vec<u8>>; SIZES],
-    /// What they hold together, and may hold at most.
+    /// The total capacity of recycled buffers, and its limit.
     spare_bytes: usize,
     spare_bytes_max: usize,
 }
 
 impl Budget {
-    /// So much memory.
+    /// A budget of `bytes` bytes.
     pub const fn new(bytes: usize) -> Self {
         Self::for_thread(bytes, 1)
     }
 
-    /// So much memory, for one of so many threads, each of which has its own.
+    /// A budget of `bytes` bytes for one of `threads` threads, each of which has its own.
     pub(crate) const fn for_thread(bytes: usize, threads: usize) -> Self {
         let spares = [const { Vec::new() }; SIZES];
         let spare_bytes_max = RECYCLED_BYTES_MAX / threads;
         Self { free: bytes, releases: 0, spares, spare_bytes: 0, spare_bytes_max }
     }
 
-    /// What is left of it.
+    /// The free bytes.
     pub const fn free(&self) -> usize {
         self.free
     }
@@ -57,15 +56,16 @@ impl Budget {
         }
     }
 
-    /// An empty buffer for so many bytes if there is a spare one, else one without memory.
+    /// An empty buffer: a recycled one for `bytes` bytes if there is one, else one without
+    /// capacity.
     pub(super) fn recycled_or_empty(&mut self, bytes: usize) -> Vec<u8> {
         let mut spare = self.take_recycled(bytes).unwrap_or_default();
         spare.clear();
         spare
     }
 
-    /// A spare buffer for so many bytes, with whatever it held before: for who fills it before
-    /// anybody looks, and need not pay for zeroes.
+    /// A recycled buffer for `bytes` bytes with its old contents, for a caller that overwrites them
+    /// and need not pay for zeroing.
     pub(super) fn take_recycled(&mut self, bytes: usize) -> Option<Vec<u8>> {
         let size = bytes.next_power_of_two().ilog2() as usize;
         let spare = self.spares.get_mut(size)?.pop()?;
@@ -73,7 +73,7 @@ impl Budget {
         Some(spare)
     }
 
-    /// An empty buffer for so many bytes, of such a size that it can be used again.
+    /// An empty buffer for `bytes` bytes, of a size that can be recycled.
     pub(super) fn buffer(&mut self, bytes: usize) -> Vec<u8> {
         let spare = self.recycled_or_empty(bytes);
         if spare.capacity() > 0 {
@@ -83,7 +83,7 @@ impl Budget {
         Vec::with_capacity(if reusable { bytes.next_power_of_two() } else { bytes })
     }
 
-    /// Keeps a buffer that is no longer needed, if another may need one like it.
+    /// Keeps a buffer for reuse, within the limits.
     pub(crate) fn recycle(&mut self, buffer: Vec<u8>) {
         let capacity = buffer.capacity();
         if !capacity.is_power_of_two() {

@@ -10,20 +10,20 @@ use crate::proto::reply::{Refusal, Style};
 use crate::proto::request::Errno;
 use crate::proto::wire::{RequestHeader, command, length};
 
-/// What is done about a request.
+/// The verdict on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It goes to the disk.
+    /// The disk carries it out.
     Perform(Operation),
-    /// It writes to parts of sectors.
+    /// A write to parts of sectors.
     ReadModifyWrite(ByteRange),
-    /// The disk is asked what it knows of the sectors around these bytes.
+    /// A block status request for the sectors around these bytes.
     BlockStatus(ByteRange),
-    /// It is right, and there is nothing to do.
+    /// A valid request without effect.
     Empty,
-    /// The client is told why not.
+    /// Refused, with a reason.
     Refuse(Refusal),
-    /// The client leaves.
+    /// The client disconnects.
     Disconnect,
 }
 
@@ -31,8 +31,8 @@ pub(super) fn refuse(errno: Errno, why: &'static str) -> Verdict {
     Verdict::Refuse(Refusal::new(errno, why))
 }
 
-/// What is asked of the disk, if it is of a kind that exists. Bringing sectors into a cache is a
-/// read whose bytes are not sent.
+/// The operation of a command, if there is such a command. `NBD_CMD_CACHE` is a read whose bytes
+/// are not sent.
 fn op(header: &RequestHeader) -> Option<Op> {
     match header.command {
         command::READ | command::CACHE | command::BLOCK_STATUS => Some(Op::Read),
@@ -44,8 +44,8 @@ fn op(header: &RequestHeader) -> Option<Op> {
     }
 }
 
-/// The flags that a request may have, each where it means something. "The server MUST accept all
-/// commands with [FUA] set", even where it means nothing.
+/// The flags that a command may have. "The server MUST accept all commands with [FUA] set", even
+/// without an effect.
 fn flags_known(header: &RequestHeader, style: Style) -> u16 {
     let own = match header.command {
         command::READ if style >= Style::Structured => command::FLAG_DF,
@@ -60,8 +60,8 @@ fn flags_known(header: &RequestHeader, style: Style) -> u16 {
     command::FLAG_FUA | own
 }
 
-/// Judges a request against its export, `bytes` being how much it is about. Where several errors
-/// apply, the first in this order is told: flags, permission, alignment, bounds, length.
+/// Classifies a request of `bytes` bytes against its export. With several errors, the first in this
+/// order is replied: flags, permission, alignment, bounds, length.
 pub(super) fn classify(
     header: &RequestHeader,
     bytes: u64,
@@ -113,8 +113,8 @@ pub(super) fn classify(
         return refuse(Errno::NotSup, "zeroing would be no faster than writing");
     }
     if bytes == 0 {
-        // What it means is left open; that nobody is disconnected for it is not. There is no status
-        // of nothing.
+        // The protocol leaves the meaning open, but forbids to disconnect. A block status of no
+        // bytes is refused.
         let status = header.command == command::BLOCK_STATUS;
         return if status { refuse(Errno::Inval, "of no sectors") } else { Verdict::Empty };
     }
@@ -129,7 +129,7 @@ pub(super) fn classify(
     Verdict::Perform(Operation { op, extent: span.outer(), fua })
 }
 
-/// What is done about it, `op` being what is asked.
+/// The verdict on an operation on parts of sectors.
 fn classify_partial(header: &RequestHeader, op: Op, span: ByteRange) -> Verdict {
     let fua = op.writes() && header.flags & command::FLAG_FUA != 0;
     match op {
@@ -144,7 +144,7 @@ fn classify_partial(header: &RequestHeader, op: Op, span: ByteRange) -> Verdict 
     }
 }
 
-/// What of the sectors that are read was asked for.
+/// The part of the sectors read that was asked for.
 pub(super) fn reply_kind(header: &RequestHeader) -> ReplyKind {
     let span = ByteRange { start: Bytes(header.offset), len: Bytes(header.length) };
     ReplyKind::Part { before: span.before(), length: length(header.length) }

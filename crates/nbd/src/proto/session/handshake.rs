@@ -1,9 +1,9 @@
 //! The handshake: fixed newstyle (sections "Newstyle negotiation", "Fixed newstyle negotiation",
 //! "TLS support" and "Option types").
 //!
-//! Invariants: every option is answered, an error included, or the session is closed; so the
-//! client's next option is always understood. Who is not let in is told nothing of any export, not
-//! even that it is there.
+//! Invariants: every option is answered, possibly with an error, or the session is closed, so that
+//! the next option can always be parsed. A client without access to an export cannot learn that it
+//! exists.
 
 use units::SECTOR_BYTES;
 
@@ -68,7 +68,7 @@ impl Session {
         Step::Took(CLIENT_FLAGS_BYTES)
     }
 
-    /// One option, with its data whole.
+    /// One complete option.
     pub(super) fn option(&mut self, bytes: &[u8], context: &mut SessionContext<'_>) -> Step {
         if self.output.bytes() >= HANDSHAKE_OUTPUT_BYTES_MAX {
             return Step::Blocked(Blocked::ConnectionLimit);
@@ -110,7 +110,8 @@ impl Session {
         Step::Took(whole)
     }
 
-    /// An option that is not done now, whatever it says: the server leaves, or wants TLS first.
+    /// Refuses any option while the server shuts down, or while TLS is required and not
+    /// established.
     fn unwelcome(
         &mut self,
         header: &OptionHeader,
@@ -135,8 +136,8 @@ impl Session {
         })
     }
 
-    /// An option with more data than is ever needed: read past it if that is little trouble, so
-    /// that the client can be told; else give up.
+    /// An option with more data than any needs: skipped and answered if that is cheap, else the
+    /// session is closed.
     fn big_option(&mut self, header: &OptionHeader, context: &mut SessionContext<'_>) -> Step {
         let known = matches!(
             header.option,
@@ -189,13 +190,12 @@ impl Session {
         Step::Took(taken)
     }
 
-    /// `NBD_OPT_EXPORT_NAME`: has no way to say no but to hang up.
+    /// `NBD_OPT_EXPORT_NAME`, which has no error reply: errors close the session.
     fn export_name(&mut self, name: &[u8], context: &mut SessionContext<'_>) -> Step {
         let Ok(export) = self.named(name, context) else {
             return self.close(CloseReason::UnknownExport, context);
         };
-        // The extension forbids it: a client that does not know the reply's size could not tell
-        // where it ends.
+        // The extension forbids it: the client cannot know the length of the reply.
         if self.style == Style::Extended || is_full(&export, context) {
             return self.close(CloseReason::NotAllowed, context);
         }
@@ -263,7 +263,7 @@ impl Session {
         self.answer(option, rep::ACK);
     }
 
-    /// `NBD_OPT_INFO` and `NBD_OPT_GO`: the same questions and answers; the second also opens.
+    /// `NBD_OPT_INFO` and `NBD_OPT_GO`, which differ only in that the second opens the export.
     fn info(&mut self, option: u32, data: &[u8], context: &mut SessionContext<'_>) {
         let Some(request) = InfoRequest::decode(data) else {
             return self.answer(option, rep::ERR_INVALID);
@@ -300,8 +300,8 @@ impl Session {
         context.events.push(Event::Opened(export.id));
     }
 
-    /// The export of a name, or the error to reply. The empty name means the only export there is:
-    /// with several, guessing one would let a client write to what it did not name.
+    /// The export of this name, or the error to reply. The empty name means the only export: with
+    /// several exports, a guess would let a client write to an export that it did not name.
     pub(super) fn named(&self, raw: &[u8], context: &SessionContext<'_>) -> Result<Export, u32> {
         let name = name_of(raw)?;
         let export = if !name.is_empty() {
@@ -313,7 +313,7 @@ impl Session {
             all.retain(|export| self.may_see(export));
             if all.len() == 1 { all.pop() } else { None }
         };
-        // What is not there and what is for others look alike, with TLS and without.
+        // An unknown export and one without access get the same error, with TLS and without.
         let tls_may_help =
             matches!(self.security, Security::Plain) && context.settings.tls.is_some();
         let kind = if tls_may_help { rep::ERR_TLS_REQD } else { rep::ERR_UNKNOWN };
@@ -332,8 +332,8 @@ impl Session {
         self.answer_with(option, kind, "");
     }
 
-    /// The same with words: "all error replies MAY have some data set, in which case that data is
-    /// an error message string suitable for display to the user".
+    /// The same with a message: "all error replies MAY have some data set, in which case that data
+    /// is an error message string suitable for display to the user".
     pub(super) fn answer_with(&mut self, option: u32, kind: u32, why: &str) {
         let mut out = Vec::new();
         option_reply(&mut out, option, kind, &[why.as_bytes()]);
@@ -342,12 +342,12 @@ impl Session {
 
     /// Section "Transmission flags".
     ///
-    /// Several connections to one export are fine (`CAN_MULTI_CONN`), because what one flushes all
-    /// see: all connections' requests for an export go to one handler, which hands them to the one
-    /// disk that has it. A write's answer is sent after the disk has taken the write; who was told
-    /// of it and then sends a flush, on whichever connection, has that flush arrive at the disk
-    /// behind the write, and a disk's flush covers all that it has taken before, whoever sent it.
-    /// There is no cache in front of the disk that a connection would have of its own.
+    /// Several connections to one export are consistent (`CAN_MULTI_CONN`): a flush on one covers
+    /// the completed writes of all. All requests for an export go to one handler, which sends them
+    /// to the disk of that export. A write is answered after the disk has taken it. A flush that a
+    /// client sends after that answer, on any connection, therefore reaches the disk after the
+    /// write, and a disk's flush covers all writes that it has taken before. No connection has a
+    /// cache of its own in front of the disk.
     fn transmission_flags(&self, export: &Export) -> u16 {
         let always = flag::HAS_FLAGS
             | flag::SEND_FLUSH
@@ -400,13 +400,13 @@ impl Session {
     }
 }
 
-/// Whether nobody else may open it.
+/// Whether the export has the maximum number of connections.
 fn is_full(export: &Export, context: &SessionContext<'_>) -> bool {
     let connections = context.opened.get(&export.id).copied().unwrap_or(0);
     connections >= context.settings.export_connections_max
 }
 
-/// A name as the section "Conventions" wants it, or the error to reply.
+/// The name, checked as in section "Conventions", or the error to reply.
 fn name_of(raw: &[u8]) -> Result<&str, u32> {
     if raw.len() > NAME_BYTES_MAX {
         return Err(rep::ERR_TOO_BIG);
@@ -415,13 +415,13 @@ fn name_of(raw: &[u8]) -> Result<&str, u32> {
     if name.contains('\0') { Err(rep::ERR_INVALID) } else { Ok(name) }
 }
 
-/// The size that is offered: whole blocks and sectors, since the rest could not be reached. Both
-/// are powers of two.
+/// The size that is offered: whole blocks and sectors, since the rest cannot be addressed. Both are
+/// powers of two.
 fn size(export: &Export) -> u64 {
     export.size.0 - export.size.0 % export.block_min.0.max(SECTOR_BYTES)
 }
 
-/// The description, cut at a letter's edge.
+/// The description, cut at a character boundary.
 fn description(export: &Export) -> &str {
     let end = export.description.floor_char_boundary(DESCRIPTION_BYTES_MAX);
     &export.description[..end]

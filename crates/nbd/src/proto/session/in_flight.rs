@@ -1,7 +1,7 @@
-//! The requests of one connection that wait for an answer.
+//! The outstanding requests of one connection.
 //!
-//! Invariant: a sequence number is given once; its low 16 bits are the slot, so that an answer
-//! finds its request without a search, in whatever order answers come.
+//! Invariant: a sequence number is never reused. Its low 16 bits are the slot, so that replies in
+//! any order find their requests without a search.
 
 use units::Extent;
 
@@ -11,28 +11,28 @@ use crate::proto::reply::RequestTag;
 
 const SLOT_BITS: u32 = 16;
 
-/// What a good answer to a request carries.
+/// The kind of a successful reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReplyKind {
-    /// Nothing.
+    /// No data.
     Nothing,
-    /// Nothing, when these sectors have been changed.
+    /// No data, after these sectors were changed.
     Change(Extent),
     /// The bytes that were read.
     Data,
-    /// So many of the bytes that were read, behind so many that were not asked for.
+    /// `length` of the bytes that were read, after the first `before`.
     Part { before: usize, length: usize },
-    /// Which sectors hold data, of so many bytes behind so many of the first sector; or of the
-    /// first run of them alone.
+    /// Block status of `length` bytes after the first `before` bytes of the first sector; with
+    /// `one`, only of the first segment.
     Status { before: usize, length: u64, one: bool },
 }
 
-/// What is remembered of a request.
+/// An outstanding request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     sequence: u64,
     pub(crate) asked: RequestTag,
-    /// The payload that it holds or will hold.
+    /// The payload bytes that it holds or will hold.
     pub(crate) bytes: usize,
     pub(crate) reply_kind: ReplyKind,
 }
@@ -49,7 +49,7 @@ impl Entry {
 /// A table of requests, at most [`REQUESTS_MAX`] at once.
 #[derive(Debug)]
 pub(crate) struct InFlight {
-    /// What they are asked of.
+    /// The export of all of them.
     pub(crate) export: ExportId,
     entries: Vec<Option<Entry>>,
     free: Vec<usize>,
@@ -66,14 +66,14 @@ impl Default for InFlight {
 }
 
 impl InFlight {
-    /// What a request changes, if it is here and changes something.
+    /// The sectors that a request changes, if it is outstanding and changes any.
     pub(crate) fn changed_by(&self, sequence: u64) -> Option<Extent> {
         let slot = usize::try_from(sequence & ((1 << SLOT_BITS) - 1)).ok()?;
         let entry = self.entries.get(slot)?.as_ref().filter(|entry| entry.sequence == sequence)?;
         entry.changes()
     }
 
-    /// Those that change something: their numbers, and what they change.
+    /// The requests that change sectors: their numbers and extents.
     pub(crate) fn changing(&self) -> impl Iterator<Item = (u64, Extent)> {
         let entries = self.entries.iter().flatten();
         entries.filter_map(|entry| Some((entry.sequence, entry.changes()?)))
@@ -83,12 +83,12 @@ impl InFlight {
         self.count
     }
 
-    /// The payloads of all of them.
+    /// The payload bytes of all of them.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Remembers a request and numbers it.
+    /// Adds a request and returns its number.
     pub(crate) fn open(&mut self, asked: RequestTag, bytes: usize, reply_kind: ReplyKind) -> u64 {
         assert!(self.count < REQUESTS_MAX, "a request is admitted only where there is room");
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -103,7 +103,7 @@ impl InFlight {
         sequence
     }
 
-    /// Forgets a request; `None` if there is none of this number.
+    /// Removes a request; `None` if there is none of this number.
     pub(crate) fn close(&mut self, sequence: u64) -> Option<Entry> {
         let slot = usize::try_from(sequence & ((1 << SLOT_BITS) - 1)).ok()?;
         let entry = self.entries.get_mut(slot)?.take_if(|entry| entry.sequence == sequence)?;
@@ -113,7 +113,7 @@ impl InFlight {
         Some(entry)
     }
 
-    /// Its memory, with the payloads.
+    /// The memory of the table and of the payloads.
     pub(crate) fn memory(&self) -> usize {
         self.entries.capacity() * size_of::<Option<Entry>>()
             + self.free.capacity() * size_of::<usize>()

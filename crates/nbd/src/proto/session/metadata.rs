@@ -1,14 +1,13 @@
-//! Metadata contexts: which there are, and which a client has chosen (section "Metadata querying").
-//! There is one, `base:allocation`.
+//! Metadata contexts (section "Metadata querying"). There is one, `base:allocation`.
 
 use super::state::{Session, SessionContext};
 use crate::proto::export::ExportId;
 use crate::proto::wire::{Fields, length, option, option_reply, rep};
 
-/// Its number on every connection.
+/// The number of the context on every connection.
 pub(super) const ALLOCATION_ID: u32 = 1;
 const ALLOCATION: &[u8] = b"base:allocation";
-/// Of all contexts of the namespace, in a question which there are.
+/// The query for all contexts of the namespace.
 const WILDCARD: &[u8] = b"base:";
 
 /// The data of `NBD_OPT_LIST_META_CONTEXT` and `NBD_OPT_SET_META_CONTEXT`.
@@ -19,7 +18,7 @@ struct ContextRequest<'a> {
 }
 
 impl<'a> ContextRequest<'a> {
-    /// `None` unless every query is whole and nothing is behind the last.
+    /// `None` unless all queries are complete and no bytes follow.
     fn decode(data: &'a [u8]) -> Option<Self> {
         let mut fields = Fields(data);
         let name_length = length(fields.u32()?);
@@ -44,8 +43,8 @@ impl<'a> ContextRequest<'a> {
 }
 
 impl Session {
-    /// `NBD_OPT_LIST_META_CONTEXT` and `NBD_OPT_SET_META_CONTEXT`: the second also chooses, in
-    /// place of what was chosen before, even where it fails.
+    /// `NBD_OPT_LIST_META_CONTEXT` and `NBD_OPT_SET_META_CONTEXT`. The second also replaces the
+    /// selection, and clears it on an error.
     pub(super) fn contexts(&mut self, option: u32, data: &[u8], context: &SessionContext<'_>) {
         let sets = option == option::SET_META_CONTEXT;
         if sets {
@@ -81,8 +80,7 @@ impl Session {
         }
     }
 
-    /// Whether the state of sectors can be asked of this export: it is the one that the context was
-    /// chosen for.
+    /// Whether the context was selected for this export.
     pub(super) fn has_chosen(&self, export: ExportId) -> bool {
         self.chosen == Some(export)
     }

@@ -1,8 +1,7 @@
 //! One connection's side of the protocol, without a socket and without a clock.
 //!
-//! Bytes go in with [`Session::feed`], events come out; answers go in with [`Session::reply`],
-//! bytes come out of [`Session::output`]. One message is parsed at a time, from bytes that lie
-//! together:
+//! [`Session::feed`] takes bytes and produces events; [`Session::reply`] takes replies and produces
+//! bytes in [`Session::output`]. One message is parsed at a time, from contiguous bytes:
 //!
 //! ```text
 //!  ClientFlags ─▶ Options ⇄ SkipOption
@@ -15,10 +14,10 @@
 //! ```
 //!
 //! Invariants:
-//! - the outcome does not depend on how the bytes were cut into pieces;
-//! - memory stays under [`limits::SESSION_BYTES_MAX`], and what it holds of payloads is taken from
-//!   a [`Budget`] shared by all sessions;
-//! - when it is out of room it stops taking bytes ([`Session::wants_input`]) and goes on where it
+//! - the outcome does not depend on how the bytes were split;
+//! - memory stays under [`limits::SESSION_BYTES_MAX`](crate::limits::SESSION_BYTES_MAX), and
+//!   payload memory is taken from a [`Budget`] shared by all sessions;
+//! - a session without room stops taking bytes ([`Session::wants_input`]) and continues where it
 //!   was ([`Session::resume`]) once there is room.
 
 mod budget;

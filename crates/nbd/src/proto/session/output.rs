@@ -1,7 +1,7 @@
-//! What is to be sent on one connection, in order, without copying data.
+//! The output of one connection, in order, without copying data.
 //!
-//! A piece is a head of a few bytes and the data behind it, which is the very buffer that the disk
-//! filled. [`Output::slices`] lays many pieces out for one vectored write.
+//! A piece is a head of a few bytes and its data, in the buffer that the disk filled.
+//! [`Output::slices`] prepares many pieces for one vectored write.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -13,8 +13,7 @@ use crate::proto::reply::Head;
 struct Piece {
     head: Option<Head>,
     data: Vec<u8>,
-    /// How much of a payload's memory it holds until it is sent. Handshake messages are small
-    /// change.
+    /// The payload memory that it holds until it is sent. Handshake messages do not count.
     payload: usize,
 }
 
@@ -32,30 +31,30 @@ impl Piece {
 #[derive(Debug, Default)]
 pub struct Output {
     pieces: VecDeque<Piece>,
-    /// How much of the first piece is sent.
+    /// The number of bytes sent of the first piece.
     head_sent: usize,
     bytes: usize,
     data_bytes: usize,
 }
 
 impl Output {
-    /// Whether all is sent.
+    /// Whether everything is sent.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// How many bytes are unsent.
+    /// The number of unsent bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Messages not sent wholly.
+    /// The number of messages not sent completely.
     pub(crate) fn pieces(&self) -> usize {
         self.pieces.len()
     }
 
-    /// The payload of all unsent messages; all of a message's, until it is sent wholly, because its
-    /// buffer is held until then.
+    /// The payload bytes of all messages that are not sent completely: a message holds its buffer
+    /// until then.
     pub(crate) const fn data_bytes(&self) -> usize {
         self.data_bytes
     }
@@ -70,7 +69,7 @@ impl Output {
         self.push(Piece { head: Some(head), data, payload });
     }
 
-    /// A reply, and behind its head a few words that are nobody's payload.
+    /// A reply whose data is not payload memory.
     pub(crate) fn push_words(&mut self, head: Head, data: Vec<u8>) {
         self.push(Piece { head: Some(head), data, payload: 0 });
     }
@@ -83,8 +82,7 @@ impl Output {
         }
     }
 
-    /// Lays out the first unsent bytes in `slices`, as many as fit; says how many slices and how
-    /// many bytes.
+    /// Fills `slices` with the first unsent bytes. Returns the number of slices and of bytes.
     pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> (usize, usize) {
         let (mut used, mut bytes, mut skip) = (0, 0, self.head_sent);
         for part in self.pieces.iter().flat_map(|piece| [piece.head(), &piece.data]) {
@@ -101,8 +99,8 @@ impl Output {
         (used, bytes)
     }
 
-    /// Takes note that so many bytes were sent: gives back the memory that is no longer held, and
-    /// says whether a message was completed.
+    /// `count` bytes were sent: releases memory that is no longer held. Returns whether a message
+    /// was completed.
     pub(crate) fn sent(&mut self, count: usize, budget: &mut Budget) -> bool {
         assert!(count <= self.bytes, "sent what there was");
         self.bytes -= count;
@@ -135,7 +133,7 @@ impl Output {
     }
 }
 
-/// All unsent bytes, one behind the other: for tests and for transports without a vectored write.
+/// All unsent bytes: for tests and for transports without a vectored write.
 impl From<&Output> for Vec<u8> {
     fn from(output: &Output) -> Self {
         let all = output.pieces.iter().flat_map(|piece| [piece.head(), &piece.data]);

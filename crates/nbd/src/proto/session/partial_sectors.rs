@@ -1,5 +1,5 @@
-//! Requests for less than whole sectors: a read is of the sectors around it, a trim of those within
-//! it, and a write goes out as an [`Event::ReadModifyWrite`].
+//! Requests for parts of sectors. A read covers the sectors around them, a trim the whole sectors
+//! inside them, and a write becomes an [`Event::ReadModifyWrite`](super::Event::ReadModifyWrite).
 
 use super::in_flight::ReplyKind;
 use super::state::{Blocked, Event, Payload, Phase, Session, SessionContext, Step};
@@ -10,7 +10,7 @@ use crate::proto::request::{ClientRequestId, ReadModifyWrite};
 use crate::proto::wire::{RequestHeader, command, length};
 
 impl Session {
-    /// Lets a write to parts of sectors in if there is room for it.
+    /// Admits a write to parts of sectors if there is room for it.
     pub(super) fn admit_read_modify_write(
         &mut self,
         header: &RequestHeader,
@@ -21,8 +21,8 @@ impl Session {
     ) -> Step {
         let writes = header.command == command::WRITE;
         let bytes = if writes { length(header.length) } else { 0 };
-        // The first and the last sector come on top: else a request of the greatest length would
-        // wait for ever.
+        // The first and the last sector do not count against the limit: else the longest request
+        // would never be admitted.
         if !self.has_room(bytes, context) {
             return Step::Blocked(Blocked::ConnectionLimit);
         }
@@ -52,7 +52,7 @@ impl Session {
         Step::Took(head + bytes)
     }
 
-    /// It is whole, and what it holds is taken.
+    /// Submits a complete write whose memory is taken.
     pub(super) fn submit_read_modify_write(
         &mut self,
         header: &RequestHeader,
@@ -74,5 +74,5 @@ impl Session {
     }
 }
 
-// The first payload bytes of a splice are no dearer to hold than those of any other write.
+// The memory of a read-modify-write besides its payload is below one growth step of a payload.
 const _: () = assert!(READ_MODIFY_WRITE_BYTES <= PAYLOAD_STEP_BYTES);

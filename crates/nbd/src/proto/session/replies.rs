@@ -1,4 +1,4 @@
-//! Answers: from what the disk said to what the client is sent.
+//! Replies: from the disk's results to the bytes that the client gets.
 
 use units::SECTOR_BYTES;
 
@@ -11,8 +11,8 @@ use crate::proto::reply::{self, Refusal, RequestTag, Style};
 use crate::proto::request::{Allocation, Errno, Segment};
 
 impl Session {
-    /// Answers a request. False if there is none of that number, or it was answered before. The
-    /// data of anything but a read is not sent.
+    /// Answers a request. Returns false if no request of that number is outstanding. Data is sent
+    /// only for reads.
     pub fn reply(
         &mut self,
         sequence: u64,
@@ -21,8 +21,8 @@ impl Session {
     ) -> bool {
         let Some(entry) = self.in_flight.close(sequence) else { return false };
         match (result, entry.reply_kind) {
-            // A short answer cannot be sent as such: the client counts on the length that it asked
-            // for.
+            // A read of the wrong length becomes an error: the client relies on the length that it
+            // asked for.
             (Ok(data), ReplyKind::Data | ReplyKind::Part { .. }) if data.len() != entry.bytes => {
                 self.fail(&entry, Errno::Io, budget);
             }
@@ -38,15 +38,15 @@ impl Session {
                 budget.recycle(data);
                 self.output.push_reply(reply::done(self.style, entry.asked), Vec::new());
             }
-            // Bytes are no answer to a question about sectors.
+            // A block status request is not answered with data.
             (Ok(_), ReplyKind::Status { .. }) => self.fail(&entry, Errno::Io, budget),
             (Err(errno), _) => self.fail(&entry, errno, budget),
         }
         true
     }
 
-    /// Answers a question about sectors, the first segment beginning where the question does. False
-    /// if there is none of that number, or it was answered before.
+    /// Answers a block status request; the first segment begins at the start of the request.
+    /// Returns false if no request of that number is outstanding.
     pub fn reply_block_status(
         &mut self,
         sequence: u64,
@@ -68,8 +68,8 @@ impl Session {
         true
     }
 
-    /// What a read read. Zeroes are not worth sending to who understands a hole: it costs less to
-    /// look than to copy.
+    /// The data of a read. Zeroes are sent as a hole where the client has structured replies:
+    /// checking is cheaper than sending.
     fn give_data(&mut self, asked: RequestTag, data: Vec<u8>, budget: &mut Budget) {
         let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
         if self.style != Style::Simple && is_zero(&data) {
@@ -94,11 +94,11 @@ impl Session {
     }
 }
 
-/// Whether there is nothing in it but zeroes. Mostly the first bytes say no.
+/// Whether all bytes are zero. In most cases the first bytes already differ.
 fn is_zero(data: &[u8]) -> bool {
     const LOOK: usize = 64;
     let (first, rest) = data.split_at(data.len().min(LOOK));
-    // Sums of whole pieces are what the compiler makes wide instructions of.
+    // The compiler vectorises a fold over whole pieces.
     first.iter().all(|byte| *byte == 0)
         && rest.chunks(4096).all(|piece| piece.iter().fold(0, |or, byte| or | byte) == 0)
 }
@@ -114,8 +114,8 @@ const fn flags(allocation: Allocation) -> u64 {
     }
 }
 
-/// Descriptors of `length` bytes behind the first `before`, as many as one reply holds. There is at
-/// least one, and none is empty: what the disk left unsaid is data.
+/// Descriptors of `length` bytes after the first `before`, as many as one reply holds. There is at
+/// least one, and none is empty: bytes without a segment count as data.
 fn descriptors(
     style: Style,
     segments: &[Segment],

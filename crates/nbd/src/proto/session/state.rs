@@ -13,98 +13,99 @@ use crate::proto::settings::Settings;
 use crate::proto::tls::Identity;
 use crate::proto::wire;
 
-/// What a session has to say to the outside.
+/// An event that a session produces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The handshake is over; requests to this export follow.
     Opened(ExportId),
-    /// Work to do.
+    /// A request for whole sectors.
     Request(Request),
-    /// Work to do, on less than whole sectors.
+    /// A write to parts of sectors.
     ReadModifyWrite(ReadModifyWrite),
-    /// A question about sectors; [`Session::reply_block_status`] answers it.
+    /// A block status request; [`Session::reply_block_status`] answers it.
     BlockStatus(BlockStatusRequest),
-    /// From now on the connection is to be encrypted: what is in the output goes out as it is, what
-    /// comes in from here on is TLS. [`Session::tls_established`] goes on.
+    /// TLS begins: the output so far is sent unencrypted, and all further input is TLS.
+    /// [`Session::tls_established`] continues the handshake.
     StartTls,
-    /// The client said goodbye. Answer what is outstanding, send it, then close.
+    /// The client disconnects. Outstanding requests are answered and the output is sent before
+    /// closing.
     Disconnect,
-    /// The client cannot be understood any further. Close now.
+    /// The client's further input cannot be parsed. Close now.
     Close(CloseReason),
 }
 
-/// Why a session was given up.
+/// Why a session was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CloseReason {
-    /// A magic number was wrong: the client speaks something else, or the two sides lost each
-    /// other.
+    /// A magic number is wrong: the client uses another protocol, or the two sides are out of step.
     BadMagic,
     /// The client set handshake flags that were not offered (section "Client flags": MUST drop).
     UnknownClientFlags,
-    /// `NBD_OPT_EXPORT_NAME` named nothing here, and has no way to be told so. Use `NBD_OPT_GO`.
+    /// `NBD_OPT_EXPORT_NAME` named no export, and has no error reply. Use `NBD_OPT_GO`.
     UnknownExport,
-    /// An option announced more data than anyone needs.
+    /// An option announced more data than [`limits::OPTION_SKIP_BYTES_MAX`].
     OptionTooBig,
     /// More options than [`limits::OPTIONS_MAX`].
     TooManyOptions,
     /// A write announced a payload above [`limits::PAYLOAD_SKIP_BYTES_MAX`].
     PayloadTooBig,
-    /// `NBD_OPT_EXPORT_NAME` came where it cannot be answered: without the TLS that is asked for,
-    /// after extended headers were agreed on, or for an export with as many connections as it may
-    /// have. Use `NBD_OPT_GO`.
+    /// `NBD_OPT_EXPORT_NAME` came where it cannot be answered: without required TLS, after extended
+    /// headers were negotiated, or for an export with the maximum number of connections. Use
+    /// `NBD_OPT_GO`.
     NotAllowed,
 }
 
-/// What a session needs from outside while it parses.
+/// What a session uses while it parses.
 pub struct SessionContext<'a> {
-    /// What can be opened.
+    /// The exports.
     pub exports: &'a dyn Exports,
-    /// What is allowed.
+    /// The server's settings.
     pub settings: &'a Settings,
-    /// How many connections each export has.
+    /// The number of connections of each export.
     pub opened: &'a BTreeMap<ExportId, usize>,
     /// Memory for payloads.
     pub budget: &'a mut Budget,
-    /// Where events go, in order.
+    /// The events produced, in order.
     pub events: &'a mut Vec<Event>,
 }
 
-/// What a session waits for before it takes more bytes.
+/// Why a session takes no more bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocked {
-    /// For answers to its own requests, or for its output to be sent.
+    /// A limit of the connection: it waits for replies to its own requests, or for its output to be
+    /// sent.
     ConnectionLimit,
-    /// For memory that other sessions hold.
+    /// Payload memory that other sessions hold.
     PayloadMemory,
 }
 
-/// The opened export, as far as requests are checked against it.
+/// What requests are checked against, of the opened export.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the protocol, set or not")]
 pub(super) struct Target {
     pub(super) id: ExportId,
     pub(super) bytes: u64,
     pub(super) block_min: u64,
-    /// The most that a read or a write may move.
+    /// The longest read or write, in bytes.
     pub(super) payload_max: usize,
     pub(super) read_only: bool,
     /// Whether zeroing is faster than writing.
     pub(super) fast_zero: bool,
-    /// Whether bringing sectors into a cache means something.
+    /// Whether `NBD_CMD_CACHE` has an effect.
     pub(super) caches: bool,
-    /// Whether the state of sectors may be asked for.
+    /// Whether block status requests are allowed.
     pub(super) status: bool,
 }
 
-/// A write's payload on its way in.
+/// The payload of a write that is arriving.
 #[derive(Debug)]
 pub(super) struct Payload {
     pub(super) header: wire::RequestHeader,
-    /// Grows as bytes arrive; taken from the budget by its length.
+    /// Grows as bytes arrive; its length is taken from the budget.
     pub(super) data: Vec<u8>,
     pub(super) filled: usize,
     pub(super) length: usize,
-    /// Taken from the budget besides.
+    /// Further bytes that are taken from the budget.
     pub(super) beside: usize,
 }
 
@@ -126,7 +127,7 @@ pub(super) enum Phase {
         option: u32,
         answer: u32,
     },
-    /// The client was told to go on in TLS, and its certificate is not known yet.
+    /// TLS is being established; the client's certificate is not known yet.
     TlsHandshake,
     Requests,
     Payload(Payload),
@@ -138,17 +139,17 @@ pub(super) enum Phase {
     Finished,
 }
 
-/// How far one step of parsing got.
+/// The result of one parsing step.
 pub(super) enum Step {
-    /// One message, or a part of a payload, of so many bytes.
+    /// One message, or a part of a payload, of this number of bytes.
     Took(usize),
-    /// The message is not whole yet.
+    /// The message is incomplete.
     Short,
-    /// There is no room for what it asks.
+    /// There is no room for the request.
     Blocked(Blocked),
 }
 
-/// What is known of who is at the other end.
+/// Whether the connection is encrypted, and the client's identity.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Security {
     #[default]
@@ -165,18 +166,18 @@ pub struct Session {
     pub(super) no_zeroes: bool,
     pub(super) options_seen: usize,
     pub(super) style: Style,
-    /// For which export the context `base:allocation` was chosen.
+    /// The export for which the context `base:allocation` was selected.
     pub(super) chosen: Option<ExportId>,
-    /// Whether the connection is encrypted, and who the client has proved to be.
+    /// Whether the connection is encrypted, and the identity that the client has proved.
     pub(super) security: Security,
-    /// The server goes away, or what the client has open does: whatever comes is answered so.
+    /// The server stops, or the export is withdrawn: requests are refused.
     pub(super) shutting_down: bool,
     /// Payloads that have begun, refused ones included.
     pub(super) payloads: u64,
-    /// The last request was a long write: its like comes best straight into its buffer.
+    /// The last request was a long write: the next one is expected to be another, whose payload is
+    /// best read straight into its buffer.
     pub(super) expects_payload: bool,
-    /// Bytes that arrived and are not understood yet: a part of a message, or what came while
-    /// blocked.
+    /// Unparsed input: an incomplete message, or input that came while blocked.
     pub(super) backlog: Vec<u8>,
     pub(super) blocked: Option<Blocked>,
     pub(super) in_flight: InFlight,
@@ -184,8 +185,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A connection that was just made; the greeting is in its output (section "Newstyle
-    /// negotiation").
+    /// A new connection, with the greeting in its output (section "Newstyle negotiation").
     pub fn new(connection: ConnectionId) -> Self {
         let mut output = Output::default();
         output.push_bytes(wire::greeting());
@@ -217,11 +217,11 @@ impl Session {
         }
     }
 
-    /// Takes bytes that arrived. What cannot be understood yet is kept.
+    /// Takes input. Bytes that cannot be parsed yet are kept.
     ///
     /// # Panics
-    /// On more than [`limits::RECEIVE_BYTES_MAX`] at once, or when it did not want any: the bound
-    /// on memory would not hold.
+    /// If there are more bytes than [`limits::RECEIVE_BYTES_MAX`], or input is not wanted: the
+    /// bound on memory would not hold.
     pub fn feed(&mut self, bytes: &[u8], context: &mut SessionContext<'_>) {
         assert!(bytes.len() <= limits::RECEIVE_BYTES_MAX, "a piece is bounded");
         assert!(self.wants_input(), "a blocked session is not fed");
@@ -236,7 +236,7 @@ impl Session {
         }
     }
 
-    /// Goes on with what was kept while there was no room.
+    /// Parses the kept input once there is room.
     pub fn resume(&mut self, context: &mut SessionContext<'_>) {
         let mut backlog = core::mem::take(&mut self.backlog);
         let taken = self.parse(&backlog, context);
@@ -247,14 +247,15 @@ impl Session {
         self.backlog = backlog;
     }
 
-    /// The tail of an arriving payload's buffer, for reading straight into it, when that is worth
-    /// while. [`Session::payload_filled`] says how much was read.
+    /// The unfilled part of an arriving payload's buffer, to read into directly, if that pays.
+    /// [`Session::payload_filled`] reports the number of bytes read.
     pub fn payload_space(&mut self, budget: &mut Budget) -> Option<&mut [u8]> {
         if !self.backlog.is_empty() {
             return None;
         }
         let Phase::Payload(payload) = &mut self.phase else { return None };
-        // Of a long one the rest too, however short: it would be read in pieces as short as a head.
+        // The whole of a long payload is read so, its short rest included: in pieces it would be
+        // read through a small buffer.
         if payload.length < limits::PAYLOAD_STEP_BYTES {
             return None;
         }
@@ -265,17 +266,16 @@ impl Session {
         Some(&mut payload.data[payload.filled..])
     }
 
-    /// How many bytes to read at once when there is no [`Session::payload_space`]: behind a long
-    /// write not many, because what is read along with the head of the next one would have to be
-    /// copied.
+    /// The number of bytes to read at once without a [`Session::payload_space`]. Few after a long
+    /// write, because bytes that are read along with the next head have to be copied.
     pub const fn receive_bytes(&self) -> usize {
         if self.expects_payload { limits::HEAD_BYTES } else { limits::RECEIVE_BYTES_MAX }
     }
 
-    /// So many bytes were read into [`Session::payload_space`].
+    /// `count` bytes were read into [`Session::payload_space`].
     ///
     /// # Panics
-    /// On more than there was space for.
+    /// If there was less space.
     pub fn payload_filled(&mut self, count: usize, context: &mut SessionContext<'_>) {
         let Phase::Payload(payload) = &mut self.phase else { return };
         assert!(count <= payload.data.len() - payload.filled, "filled within the space");
@@ -283,30 +283,30 @@ impl Session {
         self.finish_payload(context);
     }
 
-    /// What is to be sent.
+    /// The output to send.
     pub const fn output(&self) -> &Output {
         &self.output
     }
 
-    /// So many bytes of the output were sent. True if that completed a message.
+    /// `bytes` bytes of the output were sent. Returns whether that completed a message.
     ///
     /// # Panics
-    /// On more than there was.
+    /// If there was less output.
     pub fn sent(&mut self, bytes: usize, budget: &mut Budget) -> bool {
         self.output.sent(bytes, budget)
     }
 
-    /// Whether bytes may be fed. If not, the socket is left alone, and the client feels it.
+    /// Whether input may be fed. If not, the socket is not read, which slows the client down.
     pub const fn wants_input(&self) -> bool {
         self.blocked.is_none() && !matches!(self.phase, Phase::TlsHandshake | Phase::Finished)
     }
 
-    /// What it waits for, if it does.
+    /// Why it takes no input, if it is blocked.
     pub const fn blocked(&self) -> Option<Blocked> {
         self.blocked
     }
 
-    /// Whether the client has yet to choose an export.
+    /// Whether no export is open yet.
     pub const fn is_in_handshake(&self) -> bool {
         matches!(
             self.phase,
@@ -314,7 +314,7 @@ impl Session {
         )
     }
 
-    /// What the client has opened, if it has.
+    /// The open export, if there is one.
     pub const fn export(&self) -> Option<ExportId> {
         match self.phase {
             Phase::Requests | Phase::Payload(_) | Phase::SkipPayload { .. } => Some(self.target.id),
@@ -331,7 +331,7 @@ impl Session {
         matches!(self.phase, Phase::Payload(_) | Phase::SkipPayload { .. })
     }
 
-    /// How far the arriving payload has got.
+    /// The progress of the arriving payload.
     pub(crate) fn payload_progress(&self) -> PayloadProgress {
         let held = if let Phase::Payload(payload) = &self.phase { payload.data.len() } else { 0 };
         PayloadProgress { payloads: self.payloads, held }
@@ -344,26 +344,27 @@ impl Session {
         debug_assert!(self.is_in_payload(), "the phase is that of a payload");
     }
 
-    /// Whether nothing more will be read.
+    /// Whether no more input is taken.
     pub const fn is_finished(&self) -> bool {
         matches!(self.phase, Phase::Finished)
     }
 
-    /// How many requests wait for their answer.
+    /// The number of outstanding requests.
     pub const fn outstanding(&self) -> usize {
         self.in_flight.count()
     }
 
-    /// Whether a message has begun and not ended, and it is the client's turn to go on with it.
+    /// Whether a message is incomplete and waits for input from the client.
     pub const fn is_in_message(&self) -> bool {
         self.blocked.is_none() && (self.is_in_payload() || !self.backlog.is_empty())
     }
 
-    /// The client's certificate was looked at, if it has one: the handshake begins anew, in TLS
-    /// (section "Option types": "the server MUST NOT preserve any negotiation state").
+    /// TLS is established, with the identity of the client's certificate, if it has one.
+    /// Negotiation starts over (section "Option types": "the server MUST NOT preserve any
+    /// negotiation state").
     ///
     /// # Panics
-    /// If it was not asked for with [`Event::StartTls`].
+    /// Without an earlier [`Event::StartTls`].
     pub fn tls_established(&mut self, client: Option<Identity>) {
         assert!(matches!(self.phase, Phase::TlsHandshake), "TLS was asked for");
         self.phase = Phase::Options;
@@ -372,29 +373,28 @@ impl Session {
         self.chosen = None;
     }
 
-    /// Whether it waits for TLS.
+    /// Whether TLS is being established.
     pub(crate) const fn is_in_tls_handshake(&self) -> bool {
         matches!(self.phase, Phase::TlsHandshake)
     }
 
-    /// What came behind the wish for TLS. There should be nothing.
+    /// The input after the client's request for TLS. It must be empty.
     pub(crate) fn take_backlog(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.backlog)
     }
 
-    /// The server goes away, or what the client has open does: from now on requests and options are
-    /// answered with just that (`NBD_ESHUTDOWN`, `NBD_REP_ERR_SHUTDOWN`); what is outstanding is
-    /// still answered as it ends.
+    /// The server stops, or the export is withdrawn: requests are refused.
     pub fn begin_shutdown(&mut self) {
         self.shutting_down = true;
     }
 
-    /// Whether it is shutting_down, and nothing that was asked for before is left to do.
+    /// Whether it is shutting down and has no outstanding requests.
     pub fn is_drained(&self) -> bool {
         self.shutting_down && self.in_flight.count() == 0
     }
 
-    /// Reads no further, whatever was on its way in; what is outstanding can still be answered.
+    /// Takes no more input, and drops an incomplete message. Outstanding requests can still be
+    /// answered.
     pub fn finish(&mut self, budget: &mut Budget) {
         if let Phase::Payload(payload) = core::mem::replace(&mut self.phase, Phase::Finished) {
             budget.release(payload.data.len() + payload.beside);
@@ -403,20 +403,21 @@ impl Session {
         self.blocked = None;
     }
 
-    /// Its requests that wait for an answer.
+    /// The outstanding requests.
     pub(crate) const fn in_flight(&self) -> &InFlight {
         &self.in_flight
     }
 
-    /// Ends it. What its requests at the disks hold stays taken until they are answered.
+    /// Ends the session. The memory of its outstanding requests stays taken until they are
+    /// answered.
     pub(crate) fn into_in_flight(mut self, budget: &mut Budget) -> InFlight {
         self.finish(budget);
         budget.release(self.output.data_bytes());
         self.in_flight
     }
 
-    /// The memory it holds, but for a request's payload that is at the disks, which is counted as
-    /// if it were here.
+    /// The memory that the session holds. The payload of a request at the disks counts as if it
+    /// were here.
     pub fn memory(&self) -> usize {
         let payload =
             if let Phase::Payload(payload) = &self.phase { payload.data.capacity() } else { 0 };
@@ -427,10 +428,10 @@ impl Session {
             + self.in_flight.memory()
     }
 
-    /// What must hold whenever no call is under way.
+    /// Checks the invariants, which hold between calls.
     ///
     /// # Panics
-    /// If it does not.
+    /// If an invariant does not hold.
     pub fn invariants(&self) {
         self.in_flight.invariants();
         self.output.invariants();
@@ -444,7 +445,7 @@ impl Session {
         }
     }
 
-    /// Parses as many messages as are whole and have room; says how many bytes they were.
+    /// Parses complete messages while there is room. Returns the number of bytes parsed.
     fn parse(&mut self, bytes: &[u8], context: &mut SessionContext<'_>) -> usize {
         let mut taken = 0;
         self.blocked = None;
@@ -481,7 +482,7 @@ impl Session {
         self.backlog.extend_from_slice(bytes);
     }
 
-    /// The client broke a rule behind which nothing can be understood (section "Terminating the
+    /// Closes the session: the input after a violation cannot be parsed (section "Terminating the
     /// transmission phase": either side may then drop the connection).
     pub(super) fn close(&mut self, reason: CloseReason, context: &mut SessionContext<'_>) -> Step {
         self.finish(context.budget);

@@ -1,8 +1,8 @@
 //! Requests: what is accepted, what is refused and with which error (sections "Request message",
 //! "Request types" and "Error values").
 //!
-//! A request is judged before it takes any room: a refused one costs its reply and nothing else,
-//! and the payload of a refused write is read past.
+//! A request is classified before it takes memory: a refused request costs its reply and nothing
+//! else, and the payload of a refused write is skipped.
 
 use units::{Op, Operation};
 
@@ -20,15 +20,15 @@ use crate::proto::reply::{self, Refusal, RequestTag, Style};
 use crate::proto::request::{BlockStatusRequest, ClientRequestId, Errno, Request};
 use crate::proto::wire::{Decoded, Fields, RequestHeader, command, length};
 
-/// How long the payload behind a request is. A client that forgets to mark a write's as one is
-/// understood all the same: without it the two would lose each other.
+/// The length of a request's payload. A write whose payload is not marked as one has a payload all
+/// the same: otherwise the two sides would be out of step.
 fn payload_bytes(header: &RequestHeader, style: Style) -> u64 {
     let marked = style == Style::Extended && header.flags & command::FLAG_PAYLOAD_LEN != 0;
     if marked || header.command == command::WRITE { header.length } else { 0 }
 }
 
-/// A block status request's payload: which contexts it is about, and how many bytes. `None` unless
-/// it is one context, which was chosen: the only one there is.
+/// The payload of a block status request: the number of bytes, and the contexts. `None` unless it
+/// lists exactly the one context, which was selected.
 fn effect_bytes(payload: &[u8]) -> Option<u64> {
     let mut fields = Fields(payload);
     let (bytes, context) = (fields.u64()?, fields.u32()?);
@@ -36,15 +36,14 @@ fn effect_bytes(payload: &[u8]) -> Option<u64> {
 }
 
 impl Payload {
-    /// Sees to it that there is space behind what is filled; false if there is no memory for it.
-    /// The buffer doubles as it fills, so that a promise of bytes costs nothing and a kept one
-    /// little.
+    /// Provides space after the filled bytes. Returns false if there is no memory. The buffer
+    /// doubles as it fills: an announced payload costs little until it arrives.
     pub(super) fn make_room(&mut self, budget: &mut Budget) -> bool {
         if self.filled < self.data.len() {
             return true;
         }
         if self.data.capacity() == 0 && budget.free() >= self.length {
-            // One that is there already costs nothing more to hold whole.
+            // A recycled buffer for the whole payload costs no allocation.
             if let Some(mut stale) = budget.take_recycled(self.length) {
                 stale.resize(self.length, 0);
                 self.data = stale;
@@ -55,7 +54,7 @@ impl Payload {
         if !budget.acquire(wanted - self.data.len()) {
             return false;
         }
-        // The last growth makes it a buffer that can be used again.
+        // The last growth gives it a capacity that can be recycled.
         let whole = wanted == self.length && wanted <= RECYCLED_BUFFER_BYTES_MAX;
         let capacity = if whole { wanted.next_power_of_two() } else { wanted };
         self.data.reserve_exact(capacity - self.data.len());
@@ -65,9 +64,9 @@ impl Payload {
 }
 
 impl Session {
-    /// One request's head; with a write, also its payload if all of it is there.
+    /// Parses the head of one request; with a write also its payload, if all of it has arrived.
     pub(super) fn request(&mut self, bytes: &[u8], context: &mut SessionContext<'_>) -> Step {
-        // Refusals cost output too: who does not read them is not listened to.
+        // Refusals produce output too: a client that does not read them is not read.
         if self.output.pieces() >= OUTPUT_PIECES_MAX {
             return Step::Blocked(Blocked::ConnectionLimit);
         }
@@ -85,7 +84,7 @@ impl Session {
         self.execute(&header, verdict, &bytes[head..], (head, payload), context)
     }
 
-    /// Does what was decided about a request; its head and the payload behind it are so long.
+    /// Carries out the verdict on a request, given the lengths of its head and payload.
     fn execute(
         &mut self,
         header: &RequestHeader,
@@ -134,9 +133,8 @@ impl Session {
         }
     }
 
-    /// A block status request that says in a payload which contexts it is about
-    /// (`NBD_FLAG_BLOCK_STATUS_PAYLOAD`). The payload is a few bytes: it is waited for, and a
-    /// longer one is read past.
+    /// A block status request with a list of contexts as payload (`NBD_FLAG_BLOCK_STATUS_PAYLOAD`).
+    /// The payload is a few bytes, and waited for; a longer one is skipped.
     fn filtered_status(
         &mut self,
         header: &RequestHeader,
@@ -160,14 +158,14 @@ impl Session {
         }
     }
 
-    /// Whether there is room for one more request that holds so many bytes.
+    /// Whether the connection's limits admit one more request of `bytes` payload bytes.
     pub(super) fn has_room(&self, bytes: usize, context: &SessionContext<'_>) -> bool {
         let held = self.in_flight.bytes() + self.output.data_bytes();
         self.in_flight.count() < context.settings.requests_max
             && held + bytes <= context.settings.memory_max_bytes()
     }
 
-    /// Lets a request in if there is room for it.
+    /// Admits a request if there is room for it.
     fn admit(
         &mut self,
         header: &RequestHeader,
@@ -178,8 +176,8 @@ impl Session {
     ) -> Step {
         let moves = matches!(operation.op, Op::Read | Op::Write);
         let bytes = if moves { operation.extent.len.bytes_usize() } else { 0 };
-        // What a read has of sectors beyond what was asked for comes on top: else the longest would
-        // wait for ever.
+        // The bytes around a read, up to whole sectors, do not count against the limit: else the
+        // longest read would never be admitted.
         if !self.has_room(bytes.min(length(header.length)), context) {
             return Step::Blocked(Blocked::ConnectionLimit);
         }
@@ -207,7 +205,7 @@ impl Session {
         Step::Took(head)
     }
 
-    /// Asks the disk, if there is room for its answer.
+    /// Admits a block status request if there is room for its reply.
     fn ask(
         &mut self,
         header: &RequestHeader,
@@ -231,7 +229,7 @@ impl Session {
         Step::Took(head)
     }
 
-    /// More of a payload.
+    /// Takes payload bytes of a write.
     pub(super) fn payload(&mut self, bytes: &[u8], context: &mut SessionContext<'_>) -> Step {
         let Phase::Payload(payload) = &mut self.phase else { return Step::Short };
         if bytes.is_empty() {
@@ -248,7 +246,7 @@ impl Session {
         Step::Took(taken)
     }
 
-    /// Turns a payload that is whole into its request.
+    /// Turns a complete payload into its request.
     pub(super) fn finish_payload(&mut self, context: &mut SessionContext<'_>) {
         match core::mem::replace(&mut self.phase, Phase::Requests) {
             Phase::Payload(payload) if payload.filled == payload.length && self.shutting_down => {
@@ -258,7 +256,7 @@ impl Session {
                 self.refuse(asked, Refusal::new(Errno::Shutdown, "the export goes away"));
             }
             Phase::Payload(payload) if payload.filled == payload.length => {
-                // Judged before its payload was read; nothing that it was judged by has changed.
+                // Classified before, when its head was read; the same verdict follows.
                 let bytes = payload.header.length;
                 let verdict = classify(&payload.header, bytes, &self.target, self.style);
                 match verdict {
@@ -280,7 +278,7 @@ impl Session {
         }
     }
 
-    /// More of the payload of a write that was refused.
+    /// Skips payload bytes of a refused write.
     pub(super) fn skip_payload(
         &mut self,
         bytes: &[u8],

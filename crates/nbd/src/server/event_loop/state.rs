@@ -403,7 +403,8 @@ impl<'a> EventLoop<'a> {
                 }
                 Event::Opened(export) => {
                     connection.opened = Some(export);
-                    let opened = opened.as_deref_mut().expect("who opens an export was haggling");
+                    let opened =
+                        opened.as_deref_mut().expect("who opens an export was in_handshake");
                     *opened.entry(export).or_default() += 1;
                 }
                 Event::StartTls => {

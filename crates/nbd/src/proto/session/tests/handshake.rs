@@ -19,7 +19,7 @@ fn client_flags_that_were_not_offered_end_the_session() {
 
 #[test]
 fn go_describes_and_opens() {
-    let mut timeline = Timeline::haggling();
+    let mut timeline = Timeline::in_handshake();
     timeline.option(option::GO, &[&info_data(b"vol", &[info::BLOCK_SIZE, info::NAME, 99])]);
     let block = [0, 3, 0, 0, 0, 1, 0, 0, 16, 0, 2, 0, 0, 0];
     let expected = [
@@ -35,7 +35,7 @@ fn go_describes_and_opens() {
 
 #[test]
 fn info_describes_and_does_not_open() {
-    let mut timeline = Timeline::haggling();
+    let mut timeline = Timeline::in_handshake();
     for _ in 0..2 {
         timeline.option(option::INFO, &[&info_data(b"vol", &[])]);
         let expected = [(rep::INFO, &export_info(SIZE, FLAGS)[..]), (rep::ACK, &[])];
@@ -58,7 +58,7 @@ fn a_description_is_told_when_asked_for_and_there_is_one() {
 
 #[test]
 fn an_unknown_name_is_an_error_and_the_next_may_be_right() {
-    let mut timeline = Timeline::haggling();
+    let mut timeline = Timeline::in_handshake();
     timeline.option(option::GO, &[&info_data(b"nosuch", &[])]);
     assert_eq!(timeline.said(), replies(option::GO, &[(rep::ERR_UNKNOWN, &[])]));
     timeline.option(option::GO, &[&info_data(b"vol", &[])]);
@@ -78,7 +78,7 @@ fn malformed_questions_are_invalid() {
         (&long, rep::ERR_TOO_BIG),
     ];
     for (data, kind) in cases {
-        let mut timeline = Timeline::haggling();
+        let mut timeline = Timeline::in_handshake();
         timeline.option(option::INFO, &[data]);
         assert_eq!(timeline.said(), replies(option::INFO, &[(kind, &[])]), "{data:?}");
     }
@@ -101,7 +101,7 @@ fn the_empty_name_is_the_only_export_if_there_is_one_only() {
 
 #[test]
 fn a_list_names_all_and_takes_no_data() {
-    let mut timeline = Timeline::haggling();
+    let mut timeline = Timeline::in_handshake();
     timeline.option(option::LIST, &[]);
     let expected = [(rep::SERVER, &b"\x00\x00\x00\x03vol"[..]), (rep::ACK, &[])];
     assert_eq!(timeline.said(), replies(option::LIST, &expected));
@@ -127,7 +127,7 @@ fn options_that_are_not_done_are_said_to_be_unsupported() {
     // PEEK_EXPORT, none, none, none.
     for unsupported in [4, 12, 0, u32::MAX] {
         for data in [&b""[..], b"some data"] {
-            let mut timeline = Timeline::haggling();
+            let mut timeline = Timeline::in_handshake();
             timeline.option(unsupported, &[data]);
             assert_eq!(timeline.said(), replies(unsupported, &[(rep::ERR_UNSUP, &[])]));
             assert!(timeline.session.is_in_handshake() && timeline.session.wants_input());
@@ -139,20 +139,20 @@ fn options_that_are_not_done_are_said_to_be_unsupported() {
 fn a_big_option_is_read_past_and_a_huge_one_is_the_end() {
     let big = vec![0; OPTION_BYTES_MAX + 1];
     for (option, kind) in [(option::INFO, rep::ERR_TOO_BIG), (42, rep::ERR_UNSUP)] {
-        let mut timeline = Timeline::haggling();
+        let mut timeline = Timeline::in_handshake();
         timeline.option(option, &[&big]);
         assert_eq!(timeline.said(), replies(option, &[(kind, &[])]));
         timeline.option(option::GO, &[&info_data(b"vol", &[])]);
         assert_eq!(timeline.events, [Event::Opened(ExportId(3))]);
     }
-    let mut timeline = Timeline::haggling();
+    let mut timeline = Timeline::in_handshake();
     timeline.option(42, &[&vec![0; OPTION_SKIP_BYTES_MAX + 1]]);
     assert_eq!(timeline.events, [Event::Close(CloseReason::OptionTooBig)]);
 }
 
 #[test]
 fn more_options_than_a_handshake_needs_are_the_end() {
-    let mut timeline = Timeline::haggling();
+    let mut timeline = Timeline::in_handshake();
     for _ in 0..OPTIONS_MAX {
         timeline.option(42, &[]);
         timeline.said();
@@ -164,7 +164,7 @@ fn more_options_than_a_handshake_needs_are_the_end() {
 
 #[test]
 fn who_does_not_read_the_answers_is_not_asked_further() {
-    let mut timeline = Timeline::haggling();
+    let mut timeline = Timeline::in_handshake();
     let mut lists = Vec::new();
     (0..4_000).for_each(|_| option_request(&mut lists, option::LIST, &[]));
     timeline.feed(&lists);
@@ -180,7 +180,7 @@ fn who_does_not_read_the_answers_is_not_asked_further() {
 
 #[test]
 fn abort_is_acknowledged_and_then_over() {
-    let mut timeline = Timeline::haggling();
+    let mut timeline = Timeline::in_handshake();
     timeline.option(option::ABORT, &[b"ignored"]);
     assert_eq!(timeline.said(), replies(option::ABORT, &[(rep::ACK, &[])]));
     assert_eq!(timeline.events, [Event::Disconnect]);
@@ -201,14 +201,14 @@ fn export_name_answers_with_size_and_flags() {
 
 #[test]
 fn export_name_of_nothing_ends_the_session() {
-    let mut timeline = Timeline::haggling();
+    let mut timeline = Timeline::in_handshake();
     timeline.option(option::EXPORT_NAME, &[b"nosuch"]);
     assert_eq!(timeline.events, [Event::Close(CloseReason::UnknownExport)]);
 }
 
 #[test]
 fn an_option_without_its_magic_ends_the_session() {
-    let mut timeline = Timeline::haggling();
+    let mut timeline = Timeline::in_handshake();
     timeline.feed(b"GET / HTTP/1.1\r\n");
     assert_eq!(timeline.events, [Event::Close(CloseReason::BadMagic)]);
 }
@@ -234,7 +234,7 @@ fn the_size_that_is_offered_is_in_whole_blocks() {
 
 #[test]
 fn a_hidden_list_is_nobodys_and_a_name_still_opens() {
-    let mut timeline = Timeline::haggling();
+    let mut timeline = Timeline::in_handshake();
     timeline.settings.listing = crate::Listing::Hidden;
     timeline.option(option::LIST, &[]);
     let why: &[u8] = b"this server keeps its list to itself";
@@ -247,7 +247,7 @@ fn a_hidden_list_is_nobodys_and_a_name_still_opens() {
 
 #[test]
 fn an_export_is_opened_as_often_as_is_allowed() {
-    let mut timeline = Timeline::haggling();
+    let mut timeline = Timeline::in_handshake();
     timeline.settings.export_connections_max = 2;
     timeline.opened.insert(ExportId(3), 2);
     timeline.option(option::INFO, &[&info_data(b"vol", &[])]);
@@ -261,7 +261,7 @@ fn an_export_is_opened_as_often_as_is_allowed() {
 
 #[test]
 fn who_haggles_with_a_server_that_goes_is_told_so() {
-    let mut timeline = Timeline::haggling();
+    let mut timeline = Timeline::in_handshake();
     timeline.session.begin_shutdown();
     for option in [option::LIST, option::GO, option::STARTTLS, 42] {
         timeline.option(option, &[b"anything"]);

@@ -20,7 +20,7 @@ fn found(id: u8) -> Vec<u8> {
 }
 
 fn structured(option: u32) -> Timeline {
-    let mut timeline = Timeline::haggling();
+    let mut timeline = Timeline::in_handshake();
     timeline.option(option, &[]);
     timeline.said();
     timeline
@@ -72,7 +72,7 @@ fn contexts_are_listed_and_chosen() {
 fn what_asks_for_contexts_wrongly_is_refused() {
     let set = option::SET_META_CONTEXT;
     let good = contexts_data(b"vol", &[b"base:allocation"]);
-    let mut timeline = Timeline::haggling();
+    let mut timeline = Timeline::in_handshake();
     timeline.option(set, &[&good]);
     assert_eq!(timeline.said()[12..16], rep::ERR_INVALID.to_be_bytes(), "no structured replies");
     let mut timeline = structured(option::STRUCTURED_REPLY);

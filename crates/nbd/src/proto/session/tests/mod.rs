@@ -72,7 +72,7 @@ impl Timeline {
     }
 
     /// Past the client flags.
-    fn haggling() -> Self {
+    fn in_handshake() -> Self {
         let mut timeline = Self::one();
         timeline.feed(&u32::from(FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes());
         timeline

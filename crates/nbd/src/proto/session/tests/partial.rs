@@ -28,7 +28,7 @@ fn a_read_of_bytes_reads_the_sectors_around_them_and_gives_the_bytes() {
 
 #[test]
 fn a_read_of_bytes_that_are_zeroes_is_a_hole_of_as_many() {
-    let mut timeline = Timeline::haggling();
+    let mut timeline = Timeline::in_handshake();
     timeline.option(option::STRUCTURED_REPLY, &[]);
     timeline.option(option::GO, &[&info_data(b"vol", &[])]);
     timeline.said();
@@ -89,7 +89,7 @@ fn a_trim_of_bytes_is_of_the_sectors_within() {
 
 #[test]
 fn the_longest_request_is_let_in_at_any_offset() {
-    let mut timeline = Timeline::haggling();
+    let mut timeline = Timeline::in_handshake();
     timeline.settings.memory_max = Bytes(1 << 20);
     timeline.option(option::GO, &[&info_data(b"vol", &[])]);
     timeline.events.clear();

@@ -134,7 +134,7 @@ fn a_payload_read_straight_into_its_buffer_is_the_same_write() {
 
 #[test]
 fn a_connection_is_held_to_the_requests_and_the_memory_that_it_may_have() {
-    let mut timeline = Timeline::haggling();
+    let mut timeline = Timeline::in_handshake();
     timeline.settings.requests_max = 2;
     timeline.settings.memory_max = Bytes(1 << 20);
     timeline.option(option::GO, &[&info_data(b"vol", &[info::BLOCK_SIZE])]);

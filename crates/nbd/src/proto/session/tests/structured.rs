@@ -118,7 +118,7 @@ fn df_is_offered_with_structured_replies_alone() {
     for (options, flags) in
         [(&[][..], FLAGS), (&[option::STRUCTURED_REPLY], FLAGS | 1 << 7), (&[11], FLAGS | 1 << 7)]
     {
-        let mut timeline = Timeline::haggling();
+        let mut timeline = Timeline::in_handshake();
         for wanted in options {
             timeline.option(*wanted, &[]);
         }
@@ -132,7 +132,7 @@ fn df_is_offered_with_structured_replies_alone() {
 #[test]
 fn a_style_is_agreed_on_once_and_never_downwards() {
     let kinds = |first: u32, second: u32, data: &[u8]| {
-        let mut timeline = Timeline::haggling();
+        let mut timeline = Timeline::in_handshake();
         timeline.option(first, &[]);
         timeline.said();
         timeline.option(second, &[data]);
@@ -196,7 +196,7 @@ fn a_payload_where_none_belongs_is_read_past() {
 
 #[test]
 fn the_oldest_way_in_is_closed_behind_extended_headers() {
-    let mut timeline = Timeline::haggling();
+    let mut timeline = Timeline::in_handshake();
     timeline.option(option::EXTENDED_HEADERS, &[]);
     timeline.option(option::EXPORT_NAME, &[b"vol"]);
     assert_eq!(timeline.events, [Event::Close(CloseReason::NotAllowed)]);

@@ -45,7 +45,7 @@ impl Timeline {
 
 #[test]
 fn without_a_certificate_tls_is_refused() {
-    let mut timeline = Timeline::haggling();
+    let mut timeline = Timeline::in_handshake();
     assert_eq!(timeline.kind_of(option::STARTTLS, &[]), rep::ERR_POLICY);
     assert_eq!(timeline.kind_of(option::INFO, &info_data(b"nosuch", &[])), rep::ERR_UNKNOWN);
 }
