@@ -1,5 +1,5 @@
-//! One NBD session whose client says what libFuzzer found. See `nbd::fuzz::run_input` for what
-//! holds.
+//! One NBD session whose client sends the fuzzer's input. See `spindle_nbd::fuzz::run_input` for
+//! the properties that are checked.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| spindle_nbd::fuzz::run_input(input));

@@ -1,5 +1,5 @@
-//! A drive of either kind, for those who need not know which: a mechanical one or a flash one; or
-//! one that nobody knows.
+//! A drive of any kind, for callers that need not distinguish them: mechanical, flash, or
+//! unmeasured.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub enum AnySpec {
 }
 
 impl AnySpec {
-    /// Makes a drive of it.
+    /// Checks the description and builds the model.
     ///
     /// # Errors
     /// Says which field is wrong and what would be accepted.
@@ -38,23 +38,23 @@ pub enum AnyModel {
     Mechanical(Arc<Model>),
     /// Dies and channels.
     Flash(Arc<FlashModel>),
-    /// Nobody knows: a real drive that nobody measured.
+    /// A real drive without a profile.
     Unknown(Unmeasured),
 }
 
-/// What can be said of a drive that nobody measured.
+/// The known properties of a real drive without a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unmeasured {
     /// Addresses on it.
     pub capacity: Sectors,
-    /// Whether it says that it turns: then what is close to each other is read faster.
+    /// Whether it reports that it is rotational: then sectors close to each other are read faster.
     pub rotational: bool,
     /// Commands that it holds at once, at least one.
     pub queue_depth_max: u32,
 }
 
 impl AnyModel {
-    /// Whether what is close to each other is read faster.
+    /// Whether sectors close to each other are read faster.
     pub const fn rotational(&self) -> bool {
         match self {
             Self::Mechanical(_) => true,
@@ -81,7 +81,7 @@ impl AnyModel {
         }
     }
 
-    /// It, if it is a mechanical drive.
+    /// The model, if it is a mechanical drive.
     pub const fn mechanical(&self) -> Option<&Arc<Model>> {
         match self {
             Self::Mechanical(model) => Some(model),
@@ -89,7 +89,7 @@ impl AnyModel {
         }
     }
 
-    /// It, if it is a flash drive.
+    /// The model, if it is a flash drive.
     pub const fn flash(&self) -> Option<&Arc<FlashModel>> {
         match self {
             Self::Mechanical(_) | Self::Unknown(_) => None,
@@ -120,10 +120,10 @@ pub enum AnyDevice {
 }
 
 impl AnyDevice {
-    /// The drive at rest, its buffers empty, when the world begins.
+    /// The drive at rest, its buffers empty, at time zero.
     ///
     /// # Panics
-    /// If nobody knows what the drive does.
+    /// If the drive has no model.
     pub fn new(model: AnyModel) -> Self {
         match model {
             AnyModel::Mechanical(model) => Self::Mechanical(Device::new(model)),
@@ -132,8 +132,8 @@ impl AnyDevice {
         }
     }
 
-    /// The same drive, what varies in it varied from this seed on rather than from zero: the arm's
-    /// movements.
+    /// The same drive with its random variation (of arm movements) seeded with `seed` instead of
+    /// zero.
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Self {
         match self {
@@ -161,8 +161,8 @@ impl AnyDevice {
         }
     }
 
-    /// When to ask [`AnyDevice::complete`] again: nothing is done before. None if there is no
-    /// command.
+    /// The next instant at which [`AnyDevice::complete`] may return a command; `None` without
+    /// commands.
     pub fn next_completion(&self) -> Option<Instant> {
         match self {
             Self::Mechanical(device) => device.next_completion(),

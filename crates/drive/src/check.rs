@@ -1,6 +1,6 @@
-//! From an unchecked [`Spec`] to a [`Model`], or to the reason why not.
+//! Checks a [`Spec`] and builds its [`Model`], or reports why it cannot.
 //!
-//! Everything that the rest of the crate asserts about a drive is made sure of here, once.
+//! All properties of a drive that the rest of the crate asserts are checked here, once.
 
 use core::fmt;
 
@@ -27,10 +27,10 @@ pub struct Field {
     pub name: &'static str,
 }
 
-/// Why a [`Spec`] is no drive.
+/// Why a [`Spec`] is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpecError {
-    /// A number is too small or too large: write one in the range.
+    /// A number is out of range.
     Range {
         /// Which.
         field: Field,
@@ -83,7 +83,7 @@ pub enum SpecError {
     Turns {
         /// Which zone.
         zone: usize,
-        /// Which of its turns.
+        /// Which of its entries.
         turn: usize,
         /// Tracks of the zone.
         tracks: u64,
@@ -229,10 +229,10 @@ fn time(field: Field, found: Duration) -> Result<(), SpecError> {
 }
 
 impl Spec {
-    /// The drive that this describes.
+    /// Builds the model of this description.
     ///
     /// # Errors
-    /// Names the first field that describes no drive, and what would be accepted.
+    /// Names the first invalid field, and what is accepted.
     pub fn check(self) -> Result<Model, SpecError> {
         self.check_numbers()?;
         self.check_zones()?;
@@ -383,7 +383,8 @@ impl MediaCache {
         let field = |name| inside("firmware.media_cache", name);
         let most = DESTAGE_SECTORS_MAX.0;
         range(field("run_max"), self.run_max.0, (1, most), "sectors")?;
-        // A record that took no time would not keep the media, and one that never went home no log.
+        // A record without a duration would not occupy the media, and one that is never written
+        // back would fill the log.
         let some = (1, MOVE_MAX.as_nanos());
         range(field("append"), self.append.as_nanos(), some, "ns")?;
         time(field("close"), self.close)?;

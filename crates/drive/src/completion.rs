@@ -2,39 +2,40 @@
 
 use units::{Duration, Instant};
 
-/// The name that the submitter gives a command.
+/// The submitter's identifier of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub u64);
 
-/// A command that is done.
+/// A completed command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// Which.
+    /// The command.
     pub tag: Tag,
-    /// When.
+    /// The instant of its completion.
     pub at: Instant,
-    /// What it waited for, from its submission on.
+    /// The parts of its response time.
     pub parts: Parts,
 }
 
-/// What the time between submission and completion went into; the parts add up to it exactly.
+/// The parts of a command's response time, from submission to completion. They add up to it
+/// exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// Waiting for other commands, for a background operation under way, or for room in the write
-    /// buffer.
+    /// Waiting for other commands, for a background operation in progress, or for space in the
+    /// write buffer.
     pub queue: Duration,
-    /// The electronics, as far as they do not work beside the command before.
+    /// The electronics, except for their overlap with the previous command.
     pub overhead: Duration,
     /// Arm movement, head switch and settling before the first sector.
     pub seek: Duration,
-    /// From there until the first sector is under the head.
+    /// From then until the first sector is under the head.
     pub rotation: Duration,
-    /// The media, with changes of track on the way, and the bus.
+    /// The media transfer, including track changes, and the bus.
     pub transfer: Duration,
 }
 
 impl Parts {
-    /// All of them.
+    /// The sum of the parts.
     pub fn sum(&self) -> Duration {
         self.queue + self.overhead + self.seek + self.rotation + self.transfer
     }

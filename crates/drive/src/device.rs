@@ -1,10 +1,10 @@
-//! The drive at work: its queue, its memory, its mechanism.
+//! A mechanical drive with its state: queue, buffers, mechanism.
 //!
-//! Time comes in with every call. What the drive does by itself (reading ahead, writing its buffer
-//! to the disk) is worked out when the next event needs it, always at the instants at which it
-//! would have happened, so how often somebody asks changes nothing. Which command goes next is the
-//! queue's choice, made when the one before is done: the time of the one in service is settled when
-//! it starts, and a later one cannot change it.
+//! The caller passes the time. Background work (reading ahead, destaging the write buffer) is
+//! computed when the next event needs it, always for the instants at which it would have happened,
+//! so that the frequency of calls has no effect. The queue chooses the next command when the
+//! previous one completes: the completion time of the command in service is fixed when its service
+//! starts, and a later command cannot change it.
 //!
 //! ```text
 //! submit ──▶ queue ────▶ serving ──▶ Done
@@ -13,12 +13,11 @@
 //! between commands: the last read goes on into its segment; waiting writes go to the disk
 //! ```
 //!
-//! Invariants: completions do not go back in time, and the parts of each add up to its response
-//! time. A command's overhead runs beside the media's work for the command before it, but not
-//! beside its overhead.
+//! Invariants: completion times do not decrease, and the parts of each add up to its response time.
+//! A command's overhead overlaps with the media's work for the previous command, but not with its
+//! overhead.
 //!
-//! A forced read comes off the media; what of it waits in the write buffer is not written out for
-//! it first.
+//! A forced read is served from the media. Its sectors in the write buffer are not destaged first.
 
 use std::sync::Arc;
 
@@ -57,14 +56,14 @@ pub struct Device {
     /// Whether a read waited when the command in service was begun: it goes before further
     /// destaging.
     read_waits: bool,
-    /// When there is the next choice, while the arm is kept for a stream though commands wait.
+    /// When the next command is chosen, while the arm is held for a stream though commands wait.
     choice_at: Option<Instant>,
-    /// Until when the arm is kept for the stream that served the last command.
+    /// Until when the arm is held for the stream of the last command.
     held_until: Instant,
 }
 
 impl Device {
-    /// The drive at rest, its buffers empty, when the world begins.
+    /// The idle drive with empty buffers, at time zero.
     pub fn new(model: Arc<Model>) -> Self {
         Self {
             queue: Queue::new(&model),
@@ -88,7 +87,7 @@ impl Device {
         }
     }
 
-    /// The same drive, its arm's movements varied from this seed on rather than from zero.
+    /// The same drive with its seek jitter seeded with `seed` instead of zero.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.mechanism.set_seek_jitter(SeekJitter::new(self.model.spec().arm.variation, seed));
@@ -100,7 +99,7 @@ impl Device {
         self.model.capacity()
     }
 
-    /// What the drive is.
+    /// The drive's model.
     pub fn model(&self) -> &Arc<Model> {
         &self.model
     }
@@ -116,7 +115,7 @@ impl Device {
         self.outstanding() < self.model.queue_depth_max()
     }
 
-    /// Takes in a command, to be served wherever the drive likes.
+    /// Submits a command that the drive may reorder freely.
     ///
     /// # Panics
     /// As [`Device::submit_tagged`].
@@ -124,12 +123,12 @@ impl Device {
         self.submit_tagged(now, tag, operation, Order::Simple);
     }
 
-    /// Takes in a command that stands to the others as `order` says. A flush that is
-    /// [`Order::Simple`] is taken as [`Order::Ordered`].
+    /// Submits a command with a task attribute. A flush with [`Order::Simple`] is taken as
+    /// [`Order::Ordered`].
     ///
     /// # Panics
     /// If the queue is full, the extent is not on the disk, a command other than a flush has no
-    /// sectors, or time runs backwards: all of these were to be refused at the edge.
+    /// sectors, or time runs backwards: the caller checks these.
     pub fn submit_tagged(&mut self, now: Instant, tag: Tag, operation: Operation, order: Order) {
         self.tick(now);
         assert!(self.can_accept(), "the drive's queue has room");
@@ -144,8 +143,8 @@ impl Device {
         }
     }
 
-    /// When to ask [`Device::complete`] again: when the command in service will be done, or when
-    /// the drive chooses what to serve. None if there is no command.
+    /// The next instant at which [`Device::complete`] has an effect: the command in service
+    /// completes, or the drive chooses the next command. `None` without commands.
     pub fn next_completion(&self) -> Option<Instant> {
         self.serving.map(|done| done.at).or(self.choice_at)
     }
@@ -161,8 +160,8 @@ impl Device {
         Some(done)
     }
 
-    /// Lets the drive's own work go on until `now`, so that [`Device::dirty`] and
-    /// [`Device::is_quiescent`] speak of that instant. Nothing else needs it.
+    /// Advances background work until `now`, so that [`Device::dirty`] and [`Device::is_quiescent`]
+    /// refer to that instant. Nothing else needs it.
     ///
     /// # Panics
     /// If time runs backwards.
@@ -174,12 +173,12 @@ impl Device {
         self.writes.invariants();
     }
 
-    /// Sectors that were answered, or are being taken in, and are not yet on the disk.
+    /// Sectors in the write buffer that are not yet on the disk.
     pub fn dirty(&self) -> Sectors {
         self.writes.dirty(self.clock)
     }
 
-    /// Whether nothing is left to do: no command, nothing to write, nothing to read ahead.
+    /// Whether the drive is idle: no command, nothing to destage, nothing to read ahead.
     pub fn is_quiescent(&self) -> bool {
         self.outstanding() == 0 && self.dirty() == Sectors::ZERO && !self.reads.is_reading()
     }
@@ -195,7 +194,8 @@ impl Device {
     fn serve_next(&mut self) {
         let Some(oldest) = self.queue.oldest() else { return };
         let at = oldest.max(self.free);
-        // Only what came before `at` counts, so that it does not matter when this is worked out.
+        // Only commands that arrived before `at` count, so that the time of this call has no
+        // effect.
         self.choose_from(at, self.queue.known(at).max(1));
     }
 
@@ -349,8 +349,8 @@ impl Device {
         let order = Transfer { at: arm, mark, zero_latency, ..Transfer::default() };
         let access = self.mechanism.access(&self.model, missing, &order);
         self.reads.fill(&self.model, extent, head, access.passed);
-        // The bus is given up while the arm moves, and asked for again when enough of the data is
-        // there, which is made ready meanwhile. What was in the buffer the bus carries at once.
+        // The bus is released while the arm moves, and requested again when enough of the data is
+        // there, which is prepared meanwhile. Data from the buffer is transferred at once.
         let one = self.model.bus(Sectors(1));
         let on = if head.is_some() {
             ready + bus.prepare
@@ -456,8 +456,7 @@ impl Device {
         in_progress.accessed(&access, access.end.max(carried) + reselect + bus.write_done)
     }
 
-    /// Moves the arm, and lets it stay there. What was being read ahead is given up, as for any
-    /// other movement.
+    /// Moves the arm and leaves it there. Reading ahead ends, as for any other movement.
     fn seek(&mut self, command: &Command, start: Instant) -> (Instant, Parts) {
         let extent = command.operation.extent;
         let overhead = self.model.overheads(self.after_write).control;

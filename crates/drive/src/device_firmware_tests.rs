@@ -245,7 +245,7 @@ fn a_long_run_and_one_under_the_heads_go_where_they_belong() {
     };
     // What is not in the log leaves nothing to close.
     assert_eq!([took(40_000, 16), took(40_000, 17)], [LOG.close, Duration::ZERO]);
-    // The heads are over address 0 when the world begins.
+    // The heads are over address 0 at time zero.
     assert_eq!([took(1, 8), took(0, 8)], [LOG.close, Duration::ZERO]);
 }
 

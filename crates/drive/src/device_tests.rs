@@ -231,8 +231,8 @@ fn sequential(device: &mut Device, think: Duration, write: bool) -> u64 {
     total * 1_000_000_000 / now.as_nanos()
 }
 
-/// What the outer zone yields with its skews: 800 sectors in 4 turns, 3 track skews and a cylinder
-/// skew.
+/// What the outer zone yields with its skews: 800 sectors in 4 revolutions, 3 track skews and a
+/// cylinder skew.
 const STREAM: u64 = 800 * 1_000_000 / (40_000 + (3 * 30 + 40) * 50);
 
 #[test]

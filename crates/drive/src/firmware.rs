@@ -1,9 +1,9 @@
-//! What a drive's firmware does with its buffer and its bus, beyond what a data sheet says.
+//! The firmware's use of buffer and bus, beyond a data sheet.
 //!
-//! The default is a plain drive: it reads on until its buffer is full, waits for what is about to
-//! pass the head, keeps writes in memory of their own, and puts commands and data on the bus
-//! without ceremony. Drives of the SCSI age differ from it and from each other, and measurably so:
-//! what is known of one by extraction is told here.
+//! The default is a simple drive: it reads ahead until its buffer is full, waits for sectors that
+//! are about to pass the head, keeps writes in separate memory, and has no bus overhead. SCSI
+//! drives of the 1990s differ from it and from each other measurably; these values come from
+//! extraction.
 
 use units::{Duration, Sectors, Share};
 
@@ -50,8 +50,8 @@ pub struct MediaCache {
     /// A run of up to so many sectors is logged; a longer one goes to where it belongs, as does one
     /// that goes on where the heads are.
     pub run_max: Sectors,
-    /// How long one record keeps the media: a turn, as the place behind the record before has just
-    /// passed when the next one is ready, and what it takes to make it.
+    /// How long one record occupies the media: one revolution, because the next place has just
+    /// passed when the next record is ready, plus the time to prepare it.
     pub append: Duration,
     /// How long a flush takes, after the last record, to make what was logged findable.
     pub close: Duration,

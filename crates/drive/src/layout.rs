@@ -171,7 +171,7 @@ impl ZoneTable {
         len.0 + if len.0 > 1 { most } else { 0 }
     }
 
-    /// By how much the disk turns between the end of a track and the start of the next, as laid
+    /// By how much the disk rotates between the end of a track and the start of the next, as laid
     /// out: over a change of surface, and over a change of cylinder.
     pub(crate) fn skew_gaps(&self) -> (u64, u64) {
         let (per_track, sector) = (u64::from(self.sectors_per_track), u64::from(self.sector));
@@ -370,7 +370,7 @@ impl Layout {
             sectors += zone.turns.partition_point(|turn| *turn <= track) as u64;
         }
         let on = sectors % u64::from(zone.sectors_per_track);
-        // What skews have beyond whole sectors adds up on its own, modulo a turn.
+        // What skews have beyond whole sectors adds up on its own, modulo a revolution.
         let rest = small(switches).wrapping_mul(zone.track_skew_rest);
         let rest = rest.wrapping_add(small(relative).wrapping_mul(zone.cylinder_skew_rest));
         Angle(small(on * u64::from(zone.sector))) + Angle(rest) + zone.first_angle

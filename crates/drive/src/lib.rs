@@ -1,14 +1,14 @@
-//! A disk drive as a function: its state, a command and the time go in, the completion and its
-//! parts come out.
+//! A disk drive as a function from its state, a command and the time to the completion and its
+//! parts.
 //!
-//! Time is integer nanoseconds, angles are integer parts of a turn, and nothing else comes in: the
-//! same commands at the same instants give the same nanoseconds on every machine, in debug and in
-//! release.
+//! Time is integer nanoseconds and angles are integer fractions of a revolution, without any other
+//! input: the same commands at the same instants give the same nanoseconds on every machine, in
+//! debug and in release.
 //!
-//! - [`Spec`] is a drive as somebody describes it. [`Spec::check`] refuses what is no drive.
+//! - [`Spec`] describes a drive. [`Spec::check`] rejects impossible ones.
 //! - [`Model`] is a checked drive: tables, no state, shared between devices.
-//! - [`Device`] is a drive at work: queue, read segments, write buffer, arm and spindle.
-//! - [`FlashSpec`], [`FlashModel`] and [`FlashDevice`] are the same of a flash drive: dies,
+//! - [`Device`] is a drive with its state: queue, read segments, write buffer, arm and spindle.
+//! - [`FlashSpec`], [`FlashModel`] and [`FlashDevice`] are the same for a flash drive: dies,
 //!   channels, write buffer, link.
 //! - [`AnySpec`], [`AnyModel`] and [`AnyDevice`] are a drive of either kind.
 //!
@@ -51,8 +51,8 @@
 //! # Ok::<(), spindle_drive::SpecError>(())
 //! ```
 //!
-//! Invariant: no clock, no files, no floating point, and no randomness but a seeded sequence in the
-//! drive's own state.
+//! Invariant: no clock, no files, no floating point, and no randomness except a seeded sequence in
+//! the drive's state.
 
 mod any;
 mod check;

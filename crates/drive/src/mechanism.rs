@@ -1,7 +1,7 @@
 //! The arm, the heads and the spindle: where they are, since when, and how a transfer moves them.
 //!
 //! Invariant: the mechanism's phase never goes back. A movement that takes no time keeps the phase
-//! exactly, so that a transfer that goes on where the last one ended loses no turn.
+//! exactly, so that a transfer that goes on where the last one ended loses no revolution.
 
 use units::{Angle, Duration, Extent, FULL_REVOLUTION, Instant, Lba, Sectors};
 
@@ -86,7 +86,7 @@ impl Feed {
         (1 + slack.as_nanos() / (self.sector - media).as_nanos()).min(run)
     }
 
-    /// How far the disk has turned when the `nth` sector has arrived.
+    /// How far the disk has rotated when the `nth` sector has arrived.
     fn phase(&self, rotation: Rotation, nth: u64) -> Phase {
         rotation.phase(self.first + self.sector * nth)
     }
@@ -117,7 +117,7 @@ impl Access {
 }
 
 impl Mechanism {
-    /// At rest over the first track when the world begins.
+    /// At rest over the first track at time zero.
     pub(crate) fn new(rotation: Rotation, jitter: Option<SeekJitter>) -> Self {
         let phase = rotation.phase(Instant::ZERO);
         Self {
@@ -237,8 +237,8 @@ impl Mechanism {
         }
     }
 
-    /// The heads came down inside of the run: what they had missed of it came last, and one turn
-    /// was enough.
+    /// The heads came down inside of the run: what they had missed of it came last, and one
+    /// revolution was enough.
     fn wrap(&mut self, place: Place, landed: Phase, start: Phase, run: u64) {
         let missed = FULL_REVOLUTION.saturating_sub(start.since(landed).0);
         let missed = missed.div_ceil(place.sector.0);

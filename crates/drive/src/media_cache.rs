@@ -1,13 +1,14 @@
-//! The log on the disk that takes scattered cached writes, where firmware keeps one.
+//! The log on the disk for scattered cached writes, of firmware that has one.
 //!
-//! A short run out of the write buffer is not taken to where it belongs but appended to a log that
-//! has a piece near the heads wherever they are: each record takes the media as long, however far
-//! apart the writes are. That is what makes a flush take a time that is linear in the number of
-//! writes from the first on, where a sweep would make the first the dearest.
+//! A short run of the write buffer is not written to its home location but appended to a log with
+//! segments near the heads everywhere: each record takes the same time, however far apart the
+//! writes are. A flush therefore takes a time that is linear in the number of writes, where with a
+//! sweep the first write costs the most.
 //!
-//! The model keeps count of the records, not of which they are: a logged sector is read where it
-//! belongs, and records go home while the media rest before the next record, one after the other,
-//! at nobody's cost. A log that is full takes nothing, and runs go to where they belong.
+//! The model counts the records and does not identify them: a logged sector is read from its home
+//! location. While the media are idle before the next record, records are written back one after
+//! the other, without cost to any command. A full log takes no records, and runs go to their home
+//! locations.
 //!
 //! Invariant: never more records than the log holds.
 

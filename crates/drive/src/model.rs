@@ -1,4 +1,4 @@
-//! A drive that has been checked: its tables, and what anybody may know about it.
+//! A checked drive: its tables, and what can be looked up.
 //!
 //! A [`Model`] never changes and holds no state, so that one serves any number of devices behind an
 //! `Arc`.
@@ -23,7 +23,7 @@ pub struct Model {
     seek_write: Option<SeekTable>,
 }
 
-/// What is known of one zone.
+/// The properties of one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneFacts {
     /// Its addresses.
@@ -34,7 +34,7 @@ pub struct ZoneFacts {
     pub last_cylinder: u32,
     /// Physical sectors on each track.
     pub sectors_per_track: u32,
-    /// What passes under a head in a second, rounded down: the rate inside one track.
+    /// The bytes that pass under a head per second, rounded down: the rate inside one track.
     pub media_rate: Bytes,
 }
 
@@ -59,7 +59,7 @@ impl Model {
         }
     }
 
-    /// What it was made of.
+    /// The description that it was made of.
     pub const fn spec(&self) -> &Spec {
         &self.spec
     }
@@ -69,7 +69,7 @@ impl Model {
         self.layout.capacity()
     }
 
-    /// One turn.
+    /// One revolution.
     pub fn period(&self) -> Duration {
         self.rotation.period()
     }
@@ -84,7 +84,7 @@ impl Model {
         self.spec.queue_depth_max
     }
 
-    /// How the drive orders them.
+    /// The discipline of its queue.
     pub fn discipline(&self) -> Discipline {
         self.spec.discipline
     }
@@ -196,9 +196,9 @@ impl Model {
         self.rotation.time(Sweep(u64::try_from(sweep).unwrap_or(u64::MAX)))
     }
 
-    /// How much further than over its skews the disk turns at most in a transfer of so many sectors
-    /// where the zone's tracks begin later than that, and on the way to sectors that lie elsewhere
-    /// and back.
+    /// How much further than over its skews the disk rotates at most in a transfer of so many
+    /// sectors where the zone's tracks begin later than that, and on the way to sectors that lie
+    /// elsewhere and back.
     fn irregular_sweep(&self, zone: &ZoneTable, len: Sectors) -> u128 {
         let (turns, remaps) = zone.irregular();
         let most = |count: usize| u128::from(len.0).min(count as u128);
@@ -208,7 +208,7 @@ impl Model {
         most(turns) * change + most(remaps) * 2 * way
     }
 
-    /// How far the disk turns between the last sector before this zone and its first.
+    /// How far the disk rotates between the last sector before this zone and its first.
     fn boundary_sweep(&self, zone: &ZoneTable) -> u64 {
         let last = self.layout.place(Lba(zone.lbas.start.0 - 1));
         let first = self.layout.place(zone.lbas.start).position;
@@ -221,8 +221,8 @@ impl Model {
         change(false).max(change(true))
     }
 
-    /// How far the disk turns from the end of one track to the start of the next that begins `gap`
-    /// later, when the heads take `change` to get there.
+    /// How far the disk rotates from the end of one track to the start of the next that begins
+    /// `gap` later, when the heads take `change` to get there.
     fn change_sweep(&self, gap: u64, change: Duration) -> u64 {
         let needed = self.rotation.sweep(change).0 + 1;
         if change == Duration::ZERO || gap >= needed {

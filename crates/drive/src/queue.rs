@@ -1,11 +1,11 @@
-//! The commands that wait inside the drive, and which of them goes next.
+//! The commands that wait inside the drive, and the choice of the next one.
 //!
-//! A choice is made when a command is done, among those that came before that very instant: whether
-//! somebody asks at the instant or later, before or after he submits the next one, the choice is
-//! the same. Shortest positioning looks at the heads as they are: what memory can serve costs
-//! nothing, everything else costs its seek, head switch, settling and rotation. That is why a
-//! random read starves beside a sequential stream that is read ahead, and why there is an age
-//! limit.
+//! The choice is made when a command completes, among the commands that arrived before that
+//! instant: it does not depend on when the caller asks, or whether the caller submits another
+//! command before or after. Shortest positioning time first considers the current position of the
+//! heads: a command that the buffers can serve costs nothing, any other costs its seek, head
+//! switch, settling and rotation. A random read therefore starves beside a sequential stream that
+//! is read ahead, which the age limit bounds.
 //!
 //! ```text
 //! waiting  [simple] [simple] [ordered] [simple] [head of queue]
@@ -28,7 +28,7 @@ use crate::read_buffer::{Found, ReadBuffer};
 use crate::spec::{Choosing, Discipline};
 use crate::write_buffer::WriteBuffer;
 
-/// Where a command stands among the others, as SCSI's task attributes say it.
+/// The order of a command among the others: SCSI's task attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// Wherever the drive likes.
@@ -91,7 +91,7 @@ impl Target {
     }
 }
 
-/// All that a choice looks at.
+/// The state on which a choice depends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scene<'a> {
     pub(crate) model: &'a Model,
@@ -124,7 +124,7 @@ pub(crate) struct Queue {
     /// How many of them belong at the head.
     at_head: usize,
     discipline: Discipline,
-    /// 2⁻³² parts of a turn in 2³² ns, rounded down: a choice divides by nothing.
+    /// 2⁻³² parts of a revolution in 2³² ns, rounded down: a choice divides by nothing.
     turn_rate: u64,
 }
 
@@ -216,8 +216,8 @@ impl Queue {
             }
             let begin = match scene.source(command) {
                 Source::Memory => return (place, true),
-                // It goes when a run of the buffer has been written: about a turn, as the nearest
-                // is.
+                // It goes when a run of the buffer has been written: about a revolution, as the
+                // nearest is.
                 Source::Room => heads.at + scene.model.period(),
                 Source::Media(overhead) => {
                     heads.at.max(command.submitted.max(scene.electronics_free) + overhead)
@@ -242,7 +242,7 @@ impl Queue {
         (best, false)
     }
 
-    /// How far the disk turns in `time`, in 2⁻³² of a turn; to within one of them in 4 s.
+    /// How far the disk rotates in `time`, in 2⁻³² of a revolution; to within one of them in 4 s.
     fn sweep(&self, time: Duration) -> u64 {
         let product = u128::from(time.as_nanos()) * u128::from(self.turn_rate);
         u64::try_from(product >> 32).unwrap_or(u64::MAX)

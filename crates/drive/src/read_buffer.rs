@@ -1,8 +1,8 @@
-//! Memory for reads: segments of what was read, one of which the drive may still be reading on.
+//! The read buffer: segments of sectors that were read, one of which the drive may still read ahead
+//! into.
 //!
-//! A [`Stream`] is the media going on into a segment after a read. It is worked out when somebody
-//! asks: nothing happens at an instant of its own. Invariant: a segment's sectors are one run, and
-//! only the stream's segment grows.
+//! A [`Stream`] reads ahead into a segment after a read. It is computed on demand, without events
+//! of its own. Invariant: a segment's sectors are contiguous, and only the stream's segment grows.
 
 use units::{Extent, Instant, Lba, Sectors};
 
@@ -95,7 +95,7 @@ impl ReadBuffer {
         segment.start = segment.start.max(Lba(oldest));
     }
 
-    /// Ends the stream at once: somebody else takes the arm.
+    /// Ends the stream at once: another operation moves the arm.
     pub(crate) fn stop(&mut self) {
         self.stream = None;
     }
@@ -184,7 +184,7 @@ impl ReadBuffer {
         }
         let limit = room(model, extent).min(stream.boundary);
         if rests && limit > stream.limit {
-            // It stood still, full, and the disk has turned meanwhile.
+            // It stood still, full, and the disk has rotated meanwhile.
             mechanism.rest_until(model.rotation(), at);
         }
         stream.limit = stream.limit.max(limit);

@@ -1,8 +1,8 @@
-//! The spindle: which angle passes under the heads at which instant.
+//! The spindle: the angle under the heads at each instant.
 //!
-//! A [`Phase`] counts 2⁻³² of a turn since the world began, so within one transfer everything is
-//! exact: the end of one track and the start of the next are compared in the unit they are laid out
-//! in, and a drive without skews does not lose a turn to a rounded nanosecond.
+//! A [`Phase`] counts 2⁻³² of a revolution since time zero, so that everything within one transfer
+//! is exact: the end of one track and the start of the next are compared in the unit of the layout,
+//! and a drive without skews does not lose a revolution to a rounded nanosecond.
 //!
 //! Invariant: `rotation.instant(rotation.phase(t)) == t` rounded up, never early by a nanosecond or
 //! more.
@@ -11,19 +11,18 @@ use core::ops::{Add, AddAssign};
 
 use units::{Angle, Duration, FULL_REVOLUTION, Instant};
 
-/// How far the disk has turned since the world began, in 2⁻³² of a turn. The low 32 bits are the
-/// angle.
+/// The rotation since time zero, in 2⁻³² of a revolution. The low 32 bits are the angle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Phase(u128);
 
-/// A stretch of rotation, in 2⁻³² of a turn.
+/// A stretch of rotation, in 2⁻³² of a revolution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Sweep(pub(crate) u64);
 
 /// The rotation of one drive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rotation {
-    /// One turn in ns, under 2³¹ so that an angle times it fits 64 bits.
+    /// One revolution in ns, under 2³¹ so that an angle times it fits 64 bits.
     period: u64,
 }
 
@@ -39,7 +38,7 @@ impl Phase {
         Self(self.0 + u128::from((angle - self.angle()).0))
     }
 
-    /// How far the disk turns from `earlier` to `self`; nothing if `earlier` is later.
+    /// How far the disk rotates from `earlier` to `self`; nothing if `earlier` is later.
     pub(crate) fn since(self, earlier: Self) -> Sweep {
         Sweep(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(u64::MAX))
     }
@@ -59,33 +58,32 @@ impl AddAssign<Sweep> for Phase {
 }
 
 impl Rotation {
-    /// A disk that turns once a `period`; the caller has checked that 0 < period < 2³¹ ns.
+    /// A disk that rotates once a `period`; the caller has checked that 0 < period < 2³¹ ns.
     pub(crate) fn new(period: Duration) -> Self {
         let period = period.as_nanos();
         assert!(period > 0 && period < 1 << 31, "a checked rotation period");
         Self { period }
     }
 
-    /// One turn.
+    /// One revolution.
     pub(crate) const fn period(self) -> Duration {
         Duration::from_nanos(self.period)
     }
 
-    /// How far the disk has turned at `at`, rounded down.
+    /// How far the disk has rotated at `at`, rounded down.
     pub(crate) fn phase(self, at: Instant) -> Phase {
         let (turns, rest) = (at.as_nanos() / self.period, at.as_nanos() % self.period);
         Phase(u128::from(turns) << 32 | u128::from((rest << 32) / self.period))
     }
 
-    /// When the disk has turned so far, rounded up.
+    /// When the disk has rotated so far, rounded up.
     pub(crate) fn instant(self, phase: Phase) -> Instant {
         let turns = u64::try_from(phase.0 >> 32).expect("an instant is under 584 years");
         let rest = u64::from(phase.angle().0) * self.period;
         Instant::from_nanos(turns * self.period + rest.div_ceil(FULL_REVOLUTION))
     }
 
-    /// How far the disk turns in `time`, rounded down: a head that moves so long is there on the
-    /// dot.
+    /// The rotation in `time`, rounded down: a head that moves for `time` arrives exactly then.
     pub(crate) fn sweep(self, time: Duration) -> Sweep {
         let (turns, rest) = (time.as_nanos() / self.period, time.as_nanos() % self.period);
         Sweep(turns * FULL_REVOLUTION + (rest << 32) / self.period)

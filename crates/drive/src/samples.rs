@@ -5,7 +5,7 @@ use units::{Angle, Duration, Sectors};
 use crate::firmware::{Firmware, MediaCache};
 use crate::spec::{Discipline, Mapping, Overheads, ReadBuffer, SeekCurve, Spec, Zone};
 
-/// A log whose records take a turn of the small drive and 1 ms.
+/// A log whose records take a revolution of the small drive and 1 ms.
 pub(crate) const LOG: MediaCache = MediaCache {
     run_max: Sectors(16),
     append: Duration::from_millis(11),
@@ -14,7 +14,7 @@ pub(crate) const LOG: MediaCache = MediaCache {
     home: Duration::from_millis(15),
 };
 
-/// Two zones, four surfaces, a turn of 10 ms: a sector of the outer zone takes 50 µs.
+/// Two zones, four surfaces, a revolution of 10 ms: a sector of the outer zone takes 50 µs.
 pub(crate) fn small() -> Spec {
     let zone = |first_cylinder, last_cylinder, sectors_per_track, track_skew, cylinder_skew| Zone {
         first_cylinder,

@@ -1,8 +1,7 @@
-//! The seek curve, looked up in the same time whatever its shape: a hint says between which points
-//! a distance lies.
+//! The seek curve, looked up in constant time: a hint gives the segment of a distance.
 //!
-//! A table with an entry a distance is simpler, and was slower: on a drive of 600,000 cylinders it
-//! is larger than the near caches. The points of any curve are few.
+//! A table with one entry per distance is simpler and was slower: for a drive of 600,000 cylinders
+//! it exceeds the near caches. A curve has few points.
 
 use units::Duration;
 

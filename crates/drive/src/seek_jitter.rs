@@ -1,23 +1,21 @@
-//! An arm that does not take the same time twice.
+//! Seek jitter: the variation of seek times.
 //!
-//! Seek curves are means. On drives that were measured single seeks lie around them, by up to about
-//! a millisecond (FAST 2003 §3.4); a scheduler that predicts when the head will be somewhere has to
-//! live with that. The variation is drawn from a sequence that is part of the drive's state: the
-//! same seed, the same seeks.
+//! Seek curves are means. On measured drives single seeks deviate from them by up to about a
+//! millisecond (FAST 2003, section 3.4), which a scheduler that predicts the position of the head
+//! has to tolerate. The variation comes from a sequence in the drive's state: the same seed gives
+//! the same seeks.
 
 use units::Duration;
 
-/// Of a movement's time the variation is at most this part: a short one cannot vary by as much as a
-/// long one.
+/// The standard deviation is at most this fraction of a movement's time: short seeks vary less.
 const PART: u64 = 8;
-/// No movement is longer than on the mean by more standard deviations than this: twelve draws from
-/// [0, 1) less 6.
+/// The largest deviation, in standard deviations: twelve draws from [0, 1) less 6.
 pub(crate) const JITTER_DEVIATIONS_MAX: u64 = 6;
-/// How many uniform draws are added up to one that is about normal.
+/// The number of uniform draws whose sum is approximately normal.
 const DRAWS: u32 = 12;
 
-/// How the arm's movements vary: about normally, with a standard deviation of `spread` or an eighth
-/// of the movement, whichever is less, and never by more than six of them.
+/// The variation of seek times: approximately normal, with a standard deviation of `spread` or an
+/// eighth of the movement, whichever is less, and never more than six of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SeekJitter {
     spread: Duration,
@@ -31,7 +29,7 @@ impl SeekJitter {
         (spread > Duration::ZERO).then_some(Self { spread, state: seed })
     }
 
-    /// What a movement that takes `time` on the mean takes now.
+    /// The varied time of a movement whose mean is `time`.
     pub(crate) fn of(&mut self, time: Duration) -> Duration {
         let spread = self.spread.as_nanos().min(time.as_nanos() / PART);
         // The sum of twelve draws from [0, 2^32) has a variance of 2^64: less its mean it is a
@@ -43,8 +41,8 @@ impl SeekJitter {
         Duration::from_nanos(u64::try_from(varied).expect("a time, not below zero"))
     }
 
-    /// The next of a sequence that passes the usual tests of randomness (Steele, Lea and Flood,
-    /// 2014).
+    /// The next number of a sequence that passes the usual tests of randomness (Steele, Lea and
+    /// Flood, 2014).
     fn draw(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut word = self.state;

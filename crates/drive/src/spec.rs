@@ -1,7 +1,7 @@
-//! What a drive is, as a plain value that anybody may fill in: from a file, an importer or a test.
+//! The description of a drive, as a plain value from a file, an importer or a test.
 //!
-//! A [`Spec`] promises nothing. [`Spec::check`] makes a [`Model`](crate::Model) of it or says which
-//! field is wrong and what would be accepted.
+//! A [`Spec`] is unchecked. [`Spec::check`] makes a [`Model`](crate::Model) of it or names the
+//! invalid field and what is accepted.
 
 use units::{Angle, Duration, Sectors};
 
@@ -19,19 +19,19 @@ pub const SECTORS_PER_TRACK_MAX: u32 = 1 << 20;
 pub const SEGMENTS_MAX: u32 = 64;
 /// Most commands a drive may hold.
 pub const QUEUE_DEPTH_MAX: u32 = 256;
-/// The longest seek, head switch, settle or overhead: longer is a slip of the pen.
+/// The longest seek, head switch, settle or overhead: a longer value is a typing error.
 pub const MOVE_MAX: Duration = Duration::from_secs(4);
-/// The longest age limit: beyond it a command is as good as lost, as hosts give up after 30 s.
+/// The longest age limit: hosts give a command up after 30 s.
 pub const AGE_LIMIT_MAX: Duration = Duration::from_secs(60);
-/// The shortest turn (600,000 rpm).
+/// The shortest revolution (600,000 rpm).
 pub const PERIOD_MIN: Duration = Duration::from_micros(100);
-/// The longest turn (60 rpm).
+/// The longest revolution (60 rpm).
 pub const PERIOD_MAX: Duration = Duration::from_secs(1);
 
 /// A drive as its data sheet, its profile or its author describes it. Unchecked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// One turn of the spindle; see [`Spec::period_of_rpm`].
+    /// One revolution of the spindle; see [`Spec::period_of_rpm`].
     pub period: Duration,
     /// Recording surfaces, which is heads.
     pub surfaces: u32,
@@ -70,7 +70,7 @@ pub struct Spec {
     pub arm: Arm,
 }
 
-/// How far an arm's movements can be commanded and foretold.
+/// How far an arm's movements can be commanded and predicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arm {
     /// Whether the drive has a command that moves the arm and transfers nothing, as SCSI's SEEK.
@@ -86,7 +86,7 @@ pub enum Discipline {
     /// As they came.
     #[default]
     Fifo,
-    /// What memory can serve, then what the arm reaches first, wherever the disk has turned.
+    /// What memory can serve, then what the arm reaches first, wherever the disk has rotated.
     ShortestSeek(Choosing),
     /// What memory can serve, then whatever comes under the heads first.
     ShortestPositioning(Choosing),
@@ -95,15 +95,15 @@ pub enum Discipline {
 /// How a drive chooses, and how long it lets commands wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choosing {
-    /// A command that has waited so long goes before all that came after it.
+    /// A command that has waited for this time is served before all that arrived after it.
     pub age_limit: Duration,
-    /// So long after a command out of a running read-ahead the arm stays with it though others
-    /// wait: the stream's next command may be on its way. Commands that memory can serve go on
-    /// meanwhile.
+    /// How long the arm stays with a running read-ahead after a command was served from it, though
+    /// others wait: the stream's next command may be on its way. Commands that the buffers can
+    /// serve continue meanwhile.
     pub stream_hold: Duration,
-    /// The choice is made for heads that are where they were so long ago: what firmware takes to
-    /// act on it. A sector that passes meanwhile was thought to be reached and costs a turn.
-    /// Nothing for a perfect drive.
+    /// The age of the head position that a choice is based on: the time that firmware takes to act
+    /// on it. A sector that passes meanwhile was expected to be reached, and costs a revolution.
+    /// Zero for an ideal drive.
     pub lead: Duration,
 }
 
@@ -218,8 +218,8 @@ pub struct ReadBuffer {
 }
 
 impl Spec {
-    /// The turn of a disk at `rpm`, rounded down to a nanosecond; zero (which no check passes) at 0
-    /// rpm.
+    /// The rotation period of a disk at `rpm`, rounded down to a nanosecond; zero (which no check
+    /// passes) at 0 rpm.
     pub fn period_of_rpm(rpm: u32) -> Duration {
         Duration::from_nanos(60_000_000_000_u64.checked_div(u64::from(rpm)).unwrap_or(0))
     }

@@ -1,8 +1,8 @@
-//! Memory for writes that were answered and are not yet on the disk.
+//! The write buffer: sectors that were answered and are not yet on the disk.
 //!
-//! Runs that touch are one run. The disk is swept from the outside in, nearest run above the heads
-//! first, as that is what makes a buffer worth having; every so often the oldest run goes instead,
-//! so that a stream which keeps the heads in one place cannot keep the rest in memory.
+//! Adjacent runs are merged. The disk is swept from the outside in, starting with the run nearest
+//! to the heads, which is what makes a buffer effective. At intervals the oldest run is written
+//! instead, so that a stream that keeps the heads in one place cannot hold the rest in memory.
 //!
 //! Invariants: runs are in order of address, do not touch, and are not empty; their lengths add up.
 
@@ -12,7 +12,7 @@ use units::{Extent, Instant, Lba, Sectors};
 pub const DIRTY_EXTENTS_MAX: usize = 1_024;
 /// Most sectors that are written as one operation: how long a read may have to wait for one.
 pub const DESTAGE_SECTORS_MAX: Sectors = Sectors(1_024);
-/// One operation in so many takes the oldest run instead of the nearest.
+/// The interval, in operations, at which the oldest run is written instead of the nearest.
 pub const DESTAGE_OLDEST_EVERY: u32 = 32;
 
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,7 @@ impl WriteBuffer {
         Sectors(self.sectors + under_way)
     }
 
-    /// Whether runs wait that nobody is writing yet.
+    /// Whether runs wait that are not being written.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.runs.is_empty()
     }
@@ -173,7 +173,7 @@ impl WriteBuffer {
         Extent::new(start, Sectors(extent.end().0 - start.0))
     }
 
-    /// Everything that the rest of the crate relies on.
+    /// Checks the invariants that the rest of the crate relies on.
     pub(crate) fn invariants(&self) {
         let sum: u64 = self.runs.iter().map(|run| run.end.0 - run.start.0).sum();
         assert_eq!(sum, self.sectors, "the lengths add up");

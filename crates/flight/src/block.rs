@@ -1,5 +1,5 @@
-//! A record's blocks: bytes with their length and a checksum that also covers the block before, so
-//! that none can be missing or out of place without being noticed.
+//! The blocks of a record: bytes with their length, and a checksum that also covers the previous
+//! block, so that a missing or misplaced block is detected.
 
 use checksum::crc64;
 use units::Instant;
@@ -9,33 +9,32 @@ use crate::entry::{self, Entry, Last};
 use crate::header::{Header, MAGIC, VERSION};
 use crate::limits::{BLOCK_BYTES, BLOCK_BYTES_MAX, ENTRY_BYTES_MAX};
 
-/// Before a block: its length, and its checksum.
+/// The head of a block: its length and its checksum.
 pub(crate) const HEAD_BYTES: usize = 4 + 8;
 
-/// The checksum of `payload` behind a block of the checksum `before`.
+/// The checksum of `payload` after a block with the checksum `before`.
 pub(crate) fn checksum(before: u64, payload: &[u8]) -> u64 {
     let both = [before.to_le_bytes(), crc64(payload).to_le_bytes()];
     crc64(both.as_flattened())
 }
 
-/// Makes a record, block by block.
+/// Encodes a record, block by block.
 ///
-/// A block is given out when it is full, or when it is asked for: until then entries are in memory
-/// alone.
+/// A block is returned when it is full, or on request: until then its entries are only in memory.
 #[derive(Debug)]
 pub struct Encoder {
     payload: Vec<u8>,
     last: Last,
     checksum: u64,
-    /// When the first entry of the block was.
+    /// The time of the first entry of the block.
     since: Option<Instant>,
 }
 
 impl Encoder {
-    /// An encoder, and the bytes that a record of its begins with.
+    /// An encoder, and the first bytes of its record.
     ///
     /// # Panics
-    /// On a header of over [`BLOCK_BYTES_MAX`]: configs are shorter.
+    /// If the header exceeds [`BLOCK_BYTES_MAX`]: configs are shorter.
     pub fn new(header: &Header) -> (Self, Vec<u8>) {
         let payload = Vec::with_capacity(BLOCK_BYTES + ENTRY_BYTES_MAX);
         let mut encoder = Self { payload, last: Last::default(), checksum: 0, since: None };
@@ -46,7 +45,7 @@ impl Encoder {
         (encoder, start.concat())
     }
 
-    /// Adds an entry; gives the block where it is full.
+    /// Adds an entry. Returns the block if it is full.
     ///
     /// # Panics
     /// If time runs backwards.
@@ -56,17 +55,17 @@ impl Encoder {
         (self.payload.len() >= BLOCK_BYTES).then(|| self.close())
     }
 
-    /// When the oldest entry was that no block has yet been given out with.
+    /// The time of the oldest entry that is not in a returned block.
     pub fn waiting_since(&self) -> Option<Instant> {
         self.since
     }
 
-    /// The block as far as it goes; nothing where it is empty.
+    /// Ends the block and returns it; `None` if it is empty.
     pub fn flush(&mut self) -> Option<Vec<u8>> {
         (!self.payload.is_empty()).then(|| self.close())
     }
 
-    /// The last block: the record was closed in order.
+    /// The last block, which marks the record as closed.
     #[must_use]
     pub fn end(mut self) -> Vec<u8> {
         entry::put_end(&mut self.payload);

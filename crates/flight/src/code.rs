@@ -1,8 +1,8 @@
-//! Numbers as bytes, both ways.
+//! The encoding of values as bytes.
 //!
-//! Whole numbers are in groups of seven bits, the lowest first, each byte but the last with its
-//! high bit set (LEB128); signed ones are folded before (0, −1, 1, −2, …). A value that ends early,
-//! or is none, is a [`FormatError`].
+//! Unsigned numbers are in groups of seven bits, the lowest first; each byte but the last has its
+//! high bit set (LEB128). Signed numbers are mapped to unsigned ones first (0, −1, 1, −2, …). A
+//! value that is incomplete or invalid is a [`FormatError`].
 
 use core::num::NonZeroU32;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use units::{Angle, DiskTime, Duration, Extent, Instant, Lba, Sectors, Share};
 
 use crate::limits::LIST_MAX;
 
-/// Bytes that are not what they should be: what was expected there.
+/// Invalid bytes: what was expected there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FormatError(pub &'static str);
 
@@ -21,7 +21,7 @@ impl core::fmt::Display for FormatError {
     }
 }
 
-/// Bytes that are being read.
+/// The input that is left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source<'a>(pub(crate) &'a [u8]);
 
@@ -73,14 +73,14 @@ pub(crate) fn put_signed(number: i64, to: &mut Vec<u8>) {
     put_number(((number << 1) ^ (number >> 63)).cast_unsigned(), to);
 }
 
-/// A value as bytes.
+/// A value with an encoding.
 pub(crate) trait Coded: Sized {
     fn put(&self, to: &mut Vec<u8>);
     fn take(from: &mut Source<'_>) -> Result<Self, FormatError>;
 }
 
-/// A record is its fields, one after the other: one list of them writes and reads it, and the
-/// compiler knows whether it is whole.
+/// A struct is encoded as its fields in order. One list encodes and decodes it, and the compiler
+/// checks that it is complete.
 macro_rules! fields {
     ($($type:ty { $($field:ident),* $(,)? })*) => { $(
         impl Coded for $type {
@@ -97,7 +97,7 @@ macro_rules! fields {
 }
 pub(crate) use fields;
 
-/// A choice is the number of its place in this list.
+/// An enum is encoded as the index in this list.
 macro_rules! choices {
     ($($type:ty as $what:literal { $($choice:path),* $(,)? })*) => { $(
         impl Coded for $type {
@@ -115,7 +115,7 @@ macro_rules! choices {
 }
 pub(crate) use choices;
 
-/// A quantity is its number.
+/// A quantity is encoded as its number.
 macro_rules! numbers {
     ($($type:ty, $to:expr, $from:expr;)*) => { $(
         impl Coded for $type {

@@ -1,9 +1,9 @@
-//! What is recorded, and each entry's bytes.
+//! The entries of a record, and their encoding.
 //!
-//! An entry is a byte that says what it is, with its high bit set where time has passed since the
-//! one before; then that time, in nanoseconds; then its fields. Numbers that tend to rise are told
-//! by how far they are from the last of their kind, counted anew in every block: a block can be
-//! read by itself.
+//! An entry begins with a byte for its kind, whose high bit is set if time has passed since the
+//! previous entry; then that time, in nanoseconds; then its fields. Numbers that tend to rise are
+//! encoded as the difference to the last number of their kind in the block, so that a block can be
+//! decoded by itself.
 
 use core::fmt;
 
@@ -16,47 +16,47 @@ use units::{DiskTime, Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
 use crate::code::{Coded, FormatError, Source, choices, fields, put_number, put_signed};
 
-/// Something that the engine was told.
+/// An input of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// Through [`engine::Engine::handle`].
     Event(Event),
-    /// A volume was added, and had this number.
+    /// A volume was added and got this number.
     AddVolume {
-        /// What it is promised.
+        /// Its contract.
         contract: Contract,
-        /// The number.
+        /// Its number.
         volume: VolumeId,
     },
-    /// A volume was put into another class.
+    /// A volume's priority was changed.
     SetPriority {
-        /// Which.
+        /// The volume.
         volume: VolumeId,
-        /// The class.
+        /// Its new priority.
         priority: Priority,
     },
-    /// Somebody asked what a volume has saved up: that settles its account.
+    /// A volume's balance was read, which charges it for the time that has passed.
     Balance {
-        /// Which.
+        /// The volume.
         volume: VolumeId,
     },
 }
 
-/// One line of a record.
+/// One entry of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// Somebody told the engine something.
+    /// The engine got an input.
     Input(Input),
-    /// It was asked, and decided.
+    /// The engine was polled, and decided.
     Decision(Decision),
 }
 
-/// What an engine said when it was asked.
+/// The result of polling an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// To do something.
+    /// An action.
     Act(Action),
-    /// Nothing to do; when it wants to be asked again though nothing happens.
+    /// No action; the instant at which it wants to be polled again without an input.
     Wait(Option<Instant>),
 }
 
@@ -88,7 +88,7 @@ impl fmt::Display for Decision {
     }
 }
 
-/// What an entry is. The numbers are the format's.
+/// The kinds of entries. The numbers are part of the format.
 mod kind {
     pub(super) const SUBMIT: u8 = 1;
     pub(super) const DONE: u8 = 2;
@@ -159,7 +159,7 @@ impl Coded for Task {
     }
 }
 
-/// What numbers are counted from.
+/// The last number of each kind, from which differences are taken.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Last {
     at: Instant,
@@ -167,7 +167,7 @@ pub(crate) struct Last {
     command: u64,
 }
 
-/// Eight bits of an operation: what, whether forced, and what for.
+/// An operation in eight bits: its kind, whether it is forced, and its purpose.
 fn put_operation(operation: &Operation, last: &mut Last, to: &mut Vec<u8>) {
     let Operation { op, extent, fua } = operation;
     op.put(to);
@@ -195,7 +195,7 @@ fn take_command(from: &mut Source<'_>, last: &mut Last) -> Result<CommandId, For
     Ok(CommandId(last.command))
 }
 
-/// The end of a record that was closed in order.
+/// The end of a closed record.
 pub(crate) fn put_end(to: &mut Vec<u8>) {
     to.push(kind::END);
 }
@@ -220,7 +220,7 @@ fn kind_of(entry: &Entry) -> u8 {
     }
 }
 
-/// Writes one entry. Time does not run backwards.
+/// Encodes one entry. Times do not decrease.
 pub(crate) fn put(at: Instant, entry: &Entry, last: &mut Last, to: &mut Vec<u8>) {
     let later = at.since(last.at);
     last.at = at;
@@ -284,7 +284,7 @@ fn put_event(event: &Event, last: &mut Last, to: &mut Vec<u8>) {
     }
 }
 
-/// Reads one entry; none at the end of a record that was closed in order.
+/// Decodes one entry; `None` at the end of a closed record.
 pub(crate) fn take(
     from: &mut Source<'_>,
     last: &mut Last,

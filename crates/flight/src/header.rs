@@ -1,4 +1,4 @@
-//! What an engine began with: the first block of a record.
+//! The header: the initial state of an engine, in the first block of a record.
 
 use std::sync::Arc;
 
@@ -17,21 +17,20 @@ pub const MAGIC: [u8; 8] = *b"SPFLIGHT";
 /// The version of the format that is written, and the only one that is read.
 pub const VERSION: u32 = 1;
 
-/// What one disk's engine began with, and whose it was.
+/// The initial state of one disk's engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The program's version, as it calls itself. Another may decide otherwise.
+    /// The version of the program. Another version may decide differently.
     pub program: String,
     /// The disk's name.
     pub disk: String,
-    /// The config that the daemon was started with, as text: for people. The engine is made of what
-    /// follows.
+    /// The text of the daemon's config, for people. The engine is made of the fields below.
     pub config: String,
-    /// How the disk is scheduled.
+    /// The settings of the disk's scheduler.
     pub settings: Settings,
-    /// What is known of it, where the engine was told.
+    /// The drive profile that the engine was given, if any.
     pub profile: Option<Arc<Profile>>,
-    /// When the engine was made.
+    /// The time at which the engine was made.
     pub started_at: Instant,
 }
 
@@ -114,10 +113,10 @@ impl Coded for Execution {
 }
 
 impl Header {
-    /// An engine as it was when the record began.
+    /// The engine in its initial state.
     ///
     /// # Errors
-    /// What it began with is nothing that an engine can begin with.
+    /// The settings or the profile are invalid.
     pub fn engine(&self) -> Result<Engine, FormatError> {
         self.settings.check().map_err(FormatError)?;
         let engine = Engine::new(self.settings, self.started_at);

@@ -1,10 +1,8 @@
-//! A flight record: everything that one disk's engine was told, and everything that it decided,
-//! each with its time.
+//! A flight record: all inputs and all decisions of one disk's engine, each with its time.
 //!
-//! An engine cannot tell the time, rolls no rng and does no I/O: what it decides follows from what
-//! it began with and from what it was told. So a record of a live run, given to the same engine
-//! again, makes the same decisions, and a decision that hurt can be looked at as often as one
-//! likes.
+//! An engine reads no clock, has no randomness and does no I/O: its decisions follow from its
+//! initial state and its inputs. The record of a live run, replayed with the same engine, gives the
+//! same decisions, so that a decision with bad effects can be examined repeatedly.
 //!
 //! ```text
 //!  daemon's disk thread ── Entry ──▶ Encoder ── blocks ──▶ a file        (format: docs/src/reference/flight-format.md)
@@ -12,9 +10,9 @@
 //!            same, or the first difference ◀── replay ◀── Reader
 //! ```
 //!
-//! Invariants: no clock, and no files but through [`std::io::Read`]; an entry that was read is one
-//! that was written, or the reader says where the record is damaged; what a record tells an engine
-//! is checked first, as whoever drives a live one checks it.
+//! Invariants: no clock, and no files except through [`std::io::Read`]; the reader returns only
+//! entries that were written, or reports where the record is damaged; inputs in a record are
+//! checked before they reach an engine, as the driver of a live engine checks them.
 
 mod block;
 mod code;

@@ -1,4 +1,4 @@
-//! A record, entry by entry.
+//! Reading a record, entry by entry.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -14,14 +14,13 @@ use crate::limits::BLOCK_BYTES_MAX;
 /// How a record ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// As it should.
+    /// The record was closed.
     Closed,
-    /// Behind a whole block, without saying that it is the end: whoever wrote it was stopped, or
-    /// had no more room.
+    /// After a complete block, without the mark of the end: the writer was killed, or had no space.
     Open,
-    /// In the middle of a block: of so many bytes nothing can be said.
+    /// Inside a block, whose bytes cannot be read.
     Torn {
-        /// How many.
+        /// The number of these bytes.
         bytes: u64,
     },
 }
@@ -35,15 +34,14 @@ pub struct Damage {
     pub fault: FormatError,
 }
 
-/// Why a record cannot be read on.
+/// Why a record cannot be read.
 #[derive(Debug)]
 pub enum ReadError {
-    /// The file cannot be read. Cure: as the reason says.
+    /// The file cannot be read.
     Io(io::Error),
-    /// It is no flight record, or one of another version. Cure: another file, or the program that
-    /// wrote it.
-    Stranger(FormatError),
-    /// It is not what was written. Cure: a whole copy of it.
+    /// It is no flight record, or one of another version.
+    NotARecord(FormatError),
+    /// It was changed after it was written.
     Damaged(Damage),
 }
 
@@ -51,7 +49,7 @@ impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(error) => write!(f, "cannot be read: {error}"),
-            Self::Stranger(fault) => fault.fmt(f),
+            Self::NotARecord(fault) => fault.fmt(f),
             Self::Damaged(Damage { at, fault }) => {
                 write!(f, "damaged in the block at byte {at}: {fault}")
             }
@@ -73,16 +71,16 @@ pub struct Reader<R> {
     source: R,
     header: Header,
     block: Vec<u8>,
-    /// How far the block has been read.
+    /// The number of bytes of the block that were decoded.
     place: usize,
     last: Last,
     checksum: u64,
-    /// The first byte behind what was read.
+    /// The offset after the last byte read.
     at: u64,
     end: Option<End>,
 }
 
-/// As many bytes as there are, at most the buffer.
+/// Reads until the buffer is full or the input ends.
 fn fill(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -97,21 +95,20 @@ fn fill(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the beginning.
+    /// Reads the header.
     ///
     /// # Errors
-    /// See [`ReadError`]; a beginning that is torn is [`ReadError::Stranger`]: there is nothing to
-    /// replay.
+    /// See [`ReadError`]; an incomplete header is [`ReadError::NotARecord`].
     pub fn new(mut source: R) -> Result<Self, ReadError> {
         let mut start = [0; MAGIC.len() + 4];
         let filled = fill(&mut source, &mut start)?;
         if filled < start.len() || start[..MAGIC.len()] != MAGIC {
-            return Err(ReadError::Stranger(FormatError(
+            return Err(ReadError::NotARecord(FormatError(
                 "a flight record, which begins with SPFLIGHT",
             )));
         }
         if start[MAGIC.len()..] != VERSION.to_le_bytes() {
-            return Err(ReadError::Stranger(FormatError("a flight record of version 1")));
+            return Err(ReadError::NotARecord(FormatError("a flight record of version 1")));
         }
         let header = Header {
             program: String::new(),
@@ -125,7 +122,7 @@ impl<R: Read> Reader<R> {
         let mut reader = Self { source, header, block, place: 0, last, checksum: 0, at, end: None };
         let place = reader.at;
         if !reader.load()? {
-            return Err(ReadError::Stranger(FormatError(
+            return Err(ReadError::NotARecord(FormatError(
                 "a flight record whose first block is whole",
             )));
         }
@@ -143,12 +140,12 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// What the engine began with.
+    /// The initial state of the engine.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// How the record ends, once it has.
+    /// How the record ends, once the end was read.
     pub fn end(&self) -> Option<End> {
         self.end
     }
@@ -178,7 +175,7 @@ impl<R: Read> Reader<R> {
         Ok(entry)
     }
 
-    /// Loads the next block; false where the record ends, which it notes.
+    /// Loads the next block. Returns false at the end of the record.
     fn load(&mut self) -> Result<bool, ReadError> {
         let mut head = [0; HEAD_BYTES];
         let filled = fill(&mut self.source, &mut head)?;
@@ -194,7 +191,7 @@ impl<R: Read> Reader<R> {
         if len == 0 || len > BLOCK_BYTES_MAX {
             return Err(damaged(FormatError("a block of 1 byte to 16 MiB")));
         }
-        // Read piece by piece: of a length that is a lie no memory is taken for more than there is.
+        // Read in pieces, so that a wrong length allocates no more memory than there is input.
         self.block.clear();
         let read = (&mut self.source).take(len as u64).read_to_end(&mut self.block)?;
         if read < len {
@@ -205,7 +202,7 @@ impl<R: Read> Reader<R> {
         }
         let expected = checksum(self.checksum, &self.block);
         if expected != sum {
-            // A crash may leave the last block's space without its bytes: then nothing follows it.
+            // A crash may leave space without contents for the last block: then nothing follows it.
             if fill(&mut self.source, &mut [0])? == 0 {
                 self.end = Some(End::Torn { bytes: (len + HEAD_BYTES) as u64 });
                 self.block.clear();

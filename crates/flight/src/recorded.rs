@@ -1,4 +1,4 @@
-//! An engine of which everything that it is told, and everything that it decides, can be recorded.
+//! An engine whose inputs and decisions can be recorded.
 
 use core::ops::Deref;
 use std::fmt;
@@ -10,27 +10,27 @@ use crate::block::Encoder;
 use crate::entry::{Decision, Entry, Input};
 use crate::header::Header;
 
-/// An entry waits in memory for at most so long, as far as somebody comes by: what a process that
-/// is killed takes with it.
+/// The longest time that an entry waits in memory while the engine is driven: the loss if the
+/// process is killed.
 const HELD_MAX: Duration = Duration::from_secs(1);
 
-/// Where a record's bytes go. It does not wait.
+/// The destination of a record's bytes. Must not block.
 pub trait RecordSink: fmt::Debug + Send {
-    /// Takes what comes next.
+    /// Takes the next bytes.
     ///
     /// # Errors
-    /// It takes nothing any more. A record with a gap could not be replayed, so that is its end.
+    /// The sink is closed. A record with a gap could not be replayed, so the record ends.
     fn write(&mut self, bytes: Vec<u8>) -> Result<(), SinkClosed>;
 }
 
-/// A sink takes nothing any more.
+/// A record's sink accepts no more bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SinkClosed;
 
-/// An engine, and the record of it, if there is one.
+/// An engine, and its record, if there is one.
 ///
-/// What changes an engine goes through here; all else can be asked of it as of any. So nothing is
-/// left out of a record.
+/// All mutation of the engine goes through this type, so that the record is complete; everything
+/// else can be read through `Deref`.
 #[derive(Debug)]
 pub struct RecordedEngine {
     engine: Engine,
@@ -65,13 +65,13 @@ impl From<Engine> for RecordedEngine {
 }
 
 impl RecordedEngine {
-    /// An engine that begins with what `header` says, which is recorded.
+    /// An engine with the initial state of `header`, which is recorded.
     ///
     /// # Errors
-    /// The sink takes nothing.
+    /// The sink is closed.
     ///
     /// # Panics
-    /// If no engine can begin so.
+    /// If the header is invalid.
     pub fn new(header: &Header, mut sink: Box<dyn RecordSink>) -> Result<Self, SinkClosed> {
         let engine = header.engine().expect("an engine can begin so");
         let (encoder, start) = Encoder::new(header);
@@ -79,12 +79,12 @@ impl RecordedEngine {
         Ok(Self { engine, record: Some(Record { encoder, sink }) })
     }
 
-    /// Whether there is a record, and it goes on.
+    /// Whether a record is being written.
     pub fn records(&self) -> bool {
         self.record.is_some()
     }
 
-    /// What is looked at is made up before the entry only where there is a record.
+    /// Writes an entry, which is computed only if there is a record.
     fn note(&mut self, now: Instant, entry: impl FnOnce(&Engine) -> Entry) {
         if let Some(record) = &mut self.record
             && record.put(now, entry(&self.engine)).is_err()
@@ -132,7 +132,7 @@ impl RecordedEngine {
         self.engine.balance(volume, now)
     }
 
-    /// Gives out what has waited in memory for a second.
+    /// Writes out entries that have waited in memory for a second.
     pub fn keep(&mut self, now: Instant) {
         let old = |record: &Record| {
             record
@@ -149,11 +149,10 @@ impl RecordedEngine {
         }
     }
 
-    /// Closes the record in order, if there is one.
+    /// Closes the record, if there is one.
     pub fn close(&mut self) {
         if let Some(Record { encoder, mut sink }) = self.record.take() {
-            // A sink that takes nothing any more leaves a record that is open at its end, which
-            // says so.
+            // If the sink is closed, the record stays open at its end, which the reader reports.
             let _ = sink.write(encoder.end());
         }
     }

@@ -1,4 +1,4 @@
-//! The same engine, told the same: does it decide the same?
+//! Replay: the recorded inputs go to the same engine, whose decisions are compared with the record.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,12 +13,12 @@ use crate::entry::{Decision, Entry, Input};
 use crate::header::Header;
 use crate::read::{End, ReadError, Reader};
 
-/// What was replayed.
+/// The result of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayOutcome {
-    /// What the engine was told.
+    /// The number of inputs.
     pub events: u64,
-    /// What it decided, doing nothing included.
+    /// The number of decisions, including those without an action.
     pub decisions: u64,
     /// Of these, commands.
     pub commands: u64,
@@ -28,20 +28,20 @@ pub struct ReplayOutcome {
     pub until: Instant,
     /// How the record ends; nothing where a difference came first.
     pub end: Option<End>,
-    /// Where the engine decided otherwise than is recorded, if it did.
+    /// The first difference, if there is one.
     pub difference: Option<Difference>,
 }
 
-/// The first decision that is another.
+/// The first decision that differs from the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The number of its entry, from 1.
     pub entry: u64,
-    /// When.
+    /// Its time.
     pub at: Instant,
-    /// What is recorded.
+    /// The recorded decision.
     pub recorded: Decision,
-    /// What the engine says now.
+    /// The engine's decision.
     pub decided: Decision,
 }
 
@@ -50,13 +50,13 @@ pub struct Difference {
 pub enum ReplayError {
     /// It cannot be read.
     Read(ReadError),
-    /// What it began with is nothing that an engine can begin with.
+    /// The initial state is invalid.
     Header(FormatError),
-    /// It tells an engine what cannot be.
+    /// An input is impossible.
     Impossible {
         /// The number of the entry, from 1.
         entry: u64,
-        /// When.
+        /// Its time.
         at: Instant,
         /// What was expected.
         fault: FormatError,
@@ -83,11 +83,10 @@ impl From<ReadError> for ReplayError {
     }
 }
 
-/// The last sector that a disk may have where no profile says how many there are.
+/// The largest capacity of a disk without a profile.
 const SECTORS_MAX: u64 = 1 << 48;
 
-/// What an engine would take for granted: it is asked here, so that a record that was made up is
-/// refused.
+/// The preconditions of an engine's inputs, checked here so that a forged record is refused.
 struct Preconditions {
     volumes: BTreeSet<VolumeId>,
     requests: BTreeMap<RequestId, VolumeId>,
@@ -169,7 +168,7 @@ impl Preconditions {
     }
 }
 
-/// Tells the engine something.
+/// Passes an input to the engine, if its preconditions hold.
 fn tell(
     engine: &mut Engine,
     preconditions: &mut Preconditions,
@@ -200,7 +199,7 @@ fn tell(
     Ok(())
 }
 
-/// Replays a record, up to its end or the first difference.
+/// Replays a record up to its end or the first difference.
 ///
 /// # Errors
 /// See [`ReplayError`].
@@ -244,5 +243,5 @@ pub fn replay<R: Read>(reader: &mut Reader<R>) -> Result<ReplayOutcome, ReplayEr
     Ok(done)
 }
 
-/// A record is at most so long: ten years.
+/// The longest time span of a record: ten years.
 const RECORD_TIME_MAX: Duration = Duration::from_secs(10 * 366 * 86_400);

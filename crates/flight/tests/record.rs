@@ -1,5 +1,5 @@
-//! What is recorded of a disk that is served with its lateness, and its operator's changes, is
-//! decided again; what is not what was written is told.
+//! The decisions of a recorded run, with late completions and changes by the operator, are the same
+//! in a replay; a damaged record is reported.
 
 use std::sync::{Arc, Mutex};
 
@@ -63,8 +63,8 @@ fn header(disk: &str) -> (Header, AnyDevice) {
     (header, AnyDevice::new(disk.drive.model.clone()))
 }
 
-/// Serves a disk for so many turns of its loop, as a daemon's thread does. Gives the bytes of its
-/// record.
+/// Serves a disk for `iterations` iterations of its loop, as a daemon's thread does. Returns the
+/// bytes of its record.
 fn serve(disk: &str, seed: u64, turns: u64) -> Vec<u8> {
     let (header, mut device) = header(disk);
     let (memory, mut rng) = (Memory::default(), SeededRng(seed));
@@ -224,7 +224,7 @@ fn wherever_a_record_is_torn_all_before_is_replayed_and_the_end_is_told() {
     }
     assert!(matches!(
         replayed(&bytes[..first - 1]),
-        Err(ReplayError::Read(ReadError::Stranger(_)))
+        Err(ReplayError::Read(ReadError::NotARecord(_)))
     ));
 }
 
@@ -238,7 +238,7 @@ fn a_byte_that_is_another_is_noticed_wherever_it_is() {
         damaged[at] ^= 1 << rng.below(8);
         let told = match replayed(&damaged) {
             Err(ReplayError::Read(_)) => true,
-            // A length or a last block that is wrong is as if the rest had been torn off.
+            // A wrong length, or a wrong last block, is read as a truncated record.
             Ok(done) => matches!(done.end, Some(End::Torn { .. })),
             Err(_) => false,
         };
@@ -259,7 +259,7 @@ fn a_block_that_is_missing_is_noticed() {
 }
 
 proptest! {
-    /// With sound checksums: what an engine cannot be told is refused, and never panics.
+    /// With valid checksums: impossible inputs are refused and never cause a panic.
     #[test]
     fn entries_that_were_made_up_are_refused_or_differ(seed: u64, disk in 0..DISKS.len()) {
         let (header, mut entries) = entries(&serve(DISKS[disk], seed % 5, 120));

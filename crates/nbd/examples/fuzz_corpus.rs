@@ -1,10 +1,10 @@
-//! Writes what the seeded generator says as the fuzzer's first inputs: `fuzz_corpus DIRECTORY
+//! Writes the seeded generator's streams as the fuzzer's initial corpus: `fuzz_corpus DIRECTORY
 //! COUNT`.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Longer ones teach little, and slow the fuzzer down.
+/// Longer inputs slow the fuzzer down and add little coverage.
 const INPUT_BYTES_MAX: usize = 16 << 10;
 
 fn main() -> ExitCode {

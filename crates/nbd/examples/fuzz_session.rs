@@ -1,4 +1,4 @@
-//! Throws seeded nonsense at protocol sessions: `fuzz_session SEED CASES`.
+//! Runs protocol sessions with seeded hostile clients: `fuzz_session SEED CASES`.
 
 use std::process::ExitCode;
 

@@ -3,8 +3,8 @@
 //! directory holds `server.crt`, `server.key` and `ca.crt`, in PEM; TLS is then required, with a
 //! client's certificate signed by the last.
 //!
-//! The disk behind it answers within `submit`, on the server's own thread, so that what is measured
-//! against it is the frontend alone.
+//! The disk answers within `submit`, on the server's own thread: measurements against it are of the
+//! NBD server alone.
 
 use std::io::Read;
 use std::path::Path;
@@ -63,8 +63,7 @@ fn serve(arguments: &[String]) -> Result<(), String> {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         handle.stop();
     });
-    // Time stands still here, so that no deadline is ever missed: only a daemon has a clock to
-    // read.
+    // The clock stands still, so that no timeout expires.
     let clock = || Instant::ZERO;
     let served = if null {
         server.run(&exports, &mut NullHandler::default(), &clock)

@@ -511,12 +511,12 @@ impl Case {
 /// Any settings that a server may have. TLS has no certificate that any client accepts.
 fn settings(rng: &mut SeededRng) -> Settings {
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let nobody = std::sync::Arc::new(ResolvesServerCertUsingSni::new());
+    let no_certificate = std::sync::Arc::new(ResolvesServerCertUsingSni::new());
     let tls = rng.one_in(4).then(|| {
         let versions = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("the provider has a suite for every version");
-        let config = versions.with_no_client_auth().with_cert_resolver(nobody);
+        let config = versions.with_no_client_auth().with_cert_resolver(no_certificate);
         Tls { required: rng.one_in(2), config: std::sync::Arc::new(config) }
     });
     Settings {

@@ -1,4 +1,4 @@
-//! Several connections that write bytes of the same sectors, at once, over real sockets.
+//! Several connections write bytes of the same sectors concurrently, over real sockets.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, channel};
@@ -15,12 +15,12 @@ const SECTOR: usize = 512;
 const BYTES: usize = 8 * SECTOR;
 const ROUNDS: u64 = 300;
 const CONNECTIONS: usize = 3;
-/// Of the server: each has one of the connections.
+/// The number of threads of the server: each has one of the connections.
 const THREADS: usize = 3;
-/// At once, in each round.
+/// Concurrent writes in each round.
 const WRITES: u64 = 12;
 
-/// SeededRng: a Weyl sequence, scrambled.
+/// A seeded random number generator: a Weyl sequence, scrambled.
 struct SeededRng(u64);
 
 impl SeededRng {
@@ -37,11 +37,11 @@ struct Forward(std::sync::mpsc::Sender<Request>);
 impl RequestHandler for Forward {
     fn submit(&mut self, request: Request) {
         assert!(!request.operation.extent.is_empty(), "there is something to do");
-        self.0.send(request).expect("somebody takes requests");
+        self.0.send(request).expect("a thread takes requests");
     }
 }
 
-/// A disk that does what it has in any order.
+/// A disk that carries out its requests in any order.
 fn disk(requests: &Receiver<Request>, handle: &Handle, mut rng: SeededRng) {
     let (mut bytes, mut waiting) = (vec![0; BYTES], Vec::new());
     loop {
@@ -86,7 +86,7 @@ impl Connection {
         Self { sender, answers }
     }
 
-    /// Writes somewhere, without waiting: what it writes where.
+    /// Sends a write to a random range, without waiting. Returns the bytes and their range.
     fn write(&mut self, cookie: u64, rng: &mut SeededRng) -> (core::ops::Range<usize>, u8) {
         let value = u8::try_from(1 + rng.under(255)).expect("a byte");
         let longest = [7, 300, 1_500, BYTES][rng.under(4)];
@@ -118,8 +118,8 @@ fn what_several_connections_write_into_one_sector_is_all_there() {
     let directory = TempDir::new().expect("a directory");
     let address = Address::Unix(directory.path().join("socket"));
     let server = Server::bind(std::slice::from_ref(&address)).expect("it is free");
-    let server = server.with_threads(THREADS).expect("the system gives so many");
-    // A size that is no whole number of sectors is one that is.
+    let server = server.with_threads(THREADS).expect("the system has enough descriptors");
+    // The size is rounded down to whole sectors.
     let export = Export::new(ExportId(0), "vol", Bytes(BYTES as u64 + 100));
     let (handle, stop) = (server.handle(), server.handle());
     let (sender, requests) = channel();
@@ -147,7 +147,7 @@ fn what_several_connections_write_into_one_sector_is_all_there() {
                     connection.answers.receive().expect("an answer").result.expect("it is done");
                 }
             }
-            // In two pieces, of which mostly neither is a whole number of sectors.
+            // In two pieces, most of which are no whole number of sectors.
             let cut = 1 + rng.under(BYTES - 1);
             let first = connections[0].read(WRITES, 0, cut);
             let found = [first, connections[1].read(WRITES, cut, BYTES - cut)].concat();

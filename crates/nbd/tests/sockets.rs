@@ -35,7 +35,7 @@ impl Exports for Volumes {
     }
 }
 
-/// Hands requests to another thread, as a daemon does.
+/// Passes requests to another thread, as a daemon does.
 struct Forward {
     requests: Sender<Request>,
     closed: Sender<ConnectionId>,
@@ -43,7 +43,7 @@ struct Forward {
 
 impl RequestHandler for Forward {
     fn submit(&mut self, request: Request) {
-        self.requests.send(request).expect("somebody takes requests");
+        self.requests.send(request).expect("a thread takes requests");
     }
 
     fn connection_closed(&mut self, connection: ConnectionId) {
@@ -51,7 +51,7 @@ impl RequestHandler for Forward {
     }
 }
 
-/// A running server, and the end of it at which requests come out.
+/// A running server, and the channel on which its requests arrive.
 struct Running {
     directory: TempDir,
     handle: Handle,
@@ -66,7 +66,7 @@ impl Running {
         Self::start_with(|server| server)
     }
 
-    /// With the least memory there can be, so that it can be used up.
+    /// With the smallest payload memory, so that a test can use all of it.
     fn start_small() -> (Self, Receiver<Request>) {
         Self::start_with(|server| server.with_payload_memory(Bytes(0)))
     }
@@ -90,7 +90,8 @@ impl Running {
         (Self { directory, handle, addresses, clock, closed, thread }, taken)
     }
 
-    /// With a thread that performs every request at once; gives the number of bytes read so far.
+    /// With a thread that carries out every request at once. Returns the number of bytes read so
+    /// far.
     fn with_disk() -> (Self, Arc<AtomicU64>) {
         let (running, taken) = Self::start();
         let (handle, read) = (running.handle.clone(), Arc::new(AtomicU64::new(0)));
@@ -108,7 +109,7 @@ impl Running {
         (running, read)
     }
 
-    /// Lets time pass until something happens.
+    /// Advances the clock until the channel has a message.
     fn pass_time_until<T>(&self, happens: &Receiver<T>) -> T {
         loop {
             match happens.recv_timeout(std::time::Duration::from_millis(50)) {
@@ -124,7 +125,7 @@ impl Running {
         client
     }
 
-    /// A socket past the handshake, to misbehave on.
+    /// A socket past the handshake, for input that violates the protocol.
     fn raw(&self) -> UnixStream {
         self.raw_on("vol")
     }
@@ -196,7 +197,7 @@ fn what_is_written_is_read_over_both_kinds_of_socket() {
         let export = client.go("vol").expect("it is there");
         assert_eq!((export.size, export.block_min), (Bytes(DISK_BYTES as u64), Bytes(1)));
         assert_eq!(export.block_max, Bytes(limits::PAYLOAD_BYTES_MAX as u64));
-        // Small, and long enough to be read straight into its buffer.
+        // Short reads, and reads long enough to go straight into their buffer.
         for sectors in [1, 8, 128, 20_000] {
             let data: Vec<_> = (0..sectors * 512).map(|i| (i % 253) as u8 ^ n).collect();
             client.write(extent(3, sectors), &data).expect("written");
@@ -312,7 +313,7 @@ fn a_stopping_server_answers_what_it_has_and_takes_no_more() {
     let mut greeting = Vec::new();
     bystander.read_to_end(&mut greeting).expect("closed without an error");
     let gone = Client::connect(&running.addresses[0]);
-    assert!(matches!(gone, Err(ClientError::Io(_))), "nobody listens");
+    assert!(matches!(gone, Err(ClientError::Io(_))), "no server listens");
     running.handle.reply(Reply { id: request.id, result: Ok(vec![4; 512]) });
     assert_eq!(receiver.receive().expect("answered").result, Ok(vec![4; 512]));
     assert!(receiver.receive().is_err());
@@ -348,7 +349,7 @@ fn a_stale_socket_is_replaced_and_any_other_file_is_not() {
 }
 
 #[test]
-fn who_does_not_read_gets_no_more_and_holds_up_nobody() {
+fn a_client_that_does_not_read_gets_no_more_and_delays_no_other() {
     const READS: u64 = 1_000;
     const READ_SECTORS: u64 = 2048;
     let (running, read) = Running::with_disk();
@@ -362,7 +363,7 @@ fn who_does_not_read_gets_no_more_and_holds_up_nobody() {
         other.write(extent(n, 1), &[5; 512]).expect("written");
     }
     let held = read.load(Ordering::SeqCst);
-    // What is in flight, and what the kernel's buffers took.
+    // The bytes in flight, and those in the kernel's buffers.
     assert!(held <= (limits::BYTES_IN_FLIGHT_MAX + (8 << 20)) as u64, "{held}");
     let mut data = Vec::new();
     for _ in 0..READS {
@@ -372,7 +373,7 @@ fn who_does_not_read_gets_no_more_and_holds_up_nobody() {
 }
 
 #[test]
-fn who_haggles_for_ever_is_dropped_and_who_is_in_is_not() {
+fn an_endless_handshake_is_dropped_and_an_open_connection_is_not() {
     let (running, _) = Running::with_disk();
     let mut client = running.client();
     let mut idler = UnixStream::connect(running.directory.path().join("socket")).expect("in");
@@ -384,7 +385,7 @@ fn who_haggles_for_ever_is_dropped_and_who_is_in_is_not() {
 }
 
 #[test]
-fn nonsense_is_hung_up_on() {
+fn garbage_closes_the_connection() {
     let (running, _) = Running::with_disk();
     let mut stream = running.raw();
     stream.write_all(&[0; 28]).expect("sent");
@@ -397,7 +398,7 @@ fn refusals_make_room_for_the_next_as_they_are_sent() {
     let (running, _) = Running::with_disk();
     let mut stream = running.raw();
     let mut reader = stream.try_clone().expect("a second descriptor");
-    // More than may be unsent at once, in one piece: no event but the sending tells of room.
+    // More than may be unsent at once, in one piece: only sending frees room.
     let unknown = request_head(99, 0, 0).repeat(5_000);
     let writer = std::thread::spawn(move || stream.write_all(&unknown).expect("sent"));
     let mut refusals = vec![0; 5_000 * 16];
@@ -407,7 +408,7 @@ fn refusals_make_room_for_the_next_as_they_are_sent() {
 }
 
 const MIB: usize = 1 << 20;
-/// Answers everything with as many bytes as a read of 4 KiB wants.
+/// Answers every request with the bytes of a read of 4 KiB.
 fn answer_all(handle: Handle, taken: Receiver<Request>) {
     std::thread::spawn(move || {
         for Request { id, .. } in taken {
@@ -417,7 +418,7 @@ fn answer_all(handle: Handle, taken: Receiver<Request>) {
 }
 
 #[test]
-fn promised_payloads_that_do_not_come_give_way_when_others_need_memory() {
+fn announced_payloads_that_do_not_arrive_are_dropped_when_others_need_memory() {
     let (running, taken) = Running::start_small();
     answer_all(running.handle.clone(), taken);
     let mut holds_memory_too_long: Vec<_> = (0..4).map(|_| running.raw()).collect();
@@ -461,7 +462,7 @@ fn send_rests(streams: Vec<UnixStream>, rest: usize) -> Receiver<bool> {
 }
 
 #[test]
-fn payloads_that_wait_for_each_others_memory_do_not_wait_for_ever() {
+fn payloads_that_wait_for_each_others_memory_do_not_deadlock() {
     let (running, taken) = Running::start_small();
     answer_all(running.handle.clone(), taken);
     let written = send_rests(deadlocked(&running), 17 * MIB);
@@ -479,7 +480,7 @@ fn a_payload_that_gets_the_memory_of_a_dropped_one_has_time_to_arrive() {
     let mut streams = deadlocked(&running);
     let mut client = running.client();
     for stream in &mut streams {
-        // What is held becomes full, and a little waits in the socket.
+        // The held memory is filled, and a little waits in the socket.
         stream.write_all(&vec![0; MIB + 4096]).expect("sent");
     }
     running.pass_time_until(&running.closed);
@@ -507,7 +508,7 @@ impl RequestHandler for Echo {
 }
 
 #[test]
-fn a_sink_may_answer_at_once() {
+fn a_handler_may_answer_at_once() {
     let server = Server::bind(&["127.0.0.1:0".parse().expect("an address")]).expect("free");
     let address = server.addresses().expect("bound").remove(0);
     let handle = server.handle();
@@ -532,7 +533,7 @@ fn more_clients_than_there_may_be_are_turned_away() {
     loop {
         let mut stream = match UnixStream::connect(&path) {
             Ok(stream) => stream,
-            // This process may not have enough descriptors for both ends of so many.
+            // This process may lack the descriptors for both ends of all connections.
             Err(error) => return eprintln!("not tried to the end: {error}"),
         };
         match stream.read(&mut [0; 18]) {
@@ -548,7 +549,7 @@ fn more_clients_than_there_may_be_are_turned_away() {
 }
 
 #[test]
-fn a_message_that_stands_still_is_given_up_and_who_says_nothing_stays() {
+fn a_stalled_message_is_dropped_and_an_idle_connection_stays() {
     let (running, _) = Running::with_disk();
     let mut idle = running.client();
     let mut writer = running.raw();
@@ -565,7 +566,7 @@ fn a_message_that_stands_still_is_given_up_and_who_says_nothing_stays() {
 }
 
 #[test]
-fn who_does_not_take_its_answers_is_given_up() {
+fn a_client_that_takes_no_replies_is_dropped() {
     let (running, read) = Running::with_disk();
     let (mut sender, _deaf) = running.client().split();
     for cookie in 0..40 {
@@ -614,7 +615,7 @@ fn hundreds_of_clients_that_come_at_once_find_a_place() {
     let directory = TempDir::new().expect("a directory");
     let path = directory.path().join("sock");
     let server = Server::bind(&[Address::Unix(path.clone())]).expect("free");
-    // Nobody accepts yet, and none of them waits.
+    // No thread accepts yet, and no client waits.
     let clients: Vec<_> = (0..512).map(|_| mio::net::UnixStream::connect(&path)).collect();
     assert!(
         clients.iter().all(Result::is_ok),

@@ -14,18 +14,19 @@ use tempfile::TempDir;
 use units::{Bytes, Extent, Instant, Lba, Operation, Sectors};
 
 const THREADS: usize = 3;
-/// Reads of this sector are answered when somebody reads another one.
+/// Reads of this sector are answered when another sector is read.
 const WITHHELD: Lba = Lba(7);
 
-/// What the threads' handlers have in common.
+/// The state that the threads' handlers share.
 #[derive(Default)]
 struct Desk {
     answers: Vec<Reply>,
-    /// Which thread asked for what each connection wants.
+    /// The thread of each connection's requests.
     threads: BTreeMap<ConnectionId, ThreadId>,
 }
 
-/// Answers reads with the sector's number; those that were withheld with somebody else's turn.
+/// Answers reads with the sector's number; withheld reads are answered while another request is
+/// handled.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Desk>>);
 
@@ -115,7 +116,7 @@ fn an_answer_that_comes_about_on_another_thread_reaches_its_client() {
     let (first, mut second) = (running.client(), running.client());
     let (mut sender, mut receiver) = first.split();
     sender.send(1, Operation::read(sector(WITHHELD)), &[]).expect("sent");
-    // Until it is withheld it cannot be answered by another's turn.
+    // The read is withheld before another request can answer it.
     while running.desk.0.lock().expect("whole").answers.is_empty() {
         std::thread::yield_now();
     }
@@ -134,7 +135,7 @@ fn an_export_is_given_up_on_all_threads_before_it_is_said_so() {
     assert_eq!(kept, Err(InUse { connections: THREADS }));
     assert_eq!(running.handle.withdraw(ExportId(4), true).expect("it runs"), Ok(()));
     for (sender, receiver) in &mut clients {
-        // One that is gone already has been told so.
+        // A connection that has closed already was reported.
         if sender.send(1, Operation::read(sector(Lba(1))), &[]).is_ok()
             && let Ok(answer) = receiver.receive()
         {
@@ -151,7 +152,7 @@ fn the_threads_together_take_no_more_clients_than_may_come() {
     let running = Running::start(Settings { connections_max: most, ..Settings::default() });
     let mut clients: Vec<_> = (0..most).map(|_| running.client()).collect();
     assert!(Client::connect(&running.address).is_err(), "one too many");
-    // One leaves, and there is room again as soon as it is seen to have left.
+    // One disconnects, and there is room again as soon as the server has noticed.
     drop(clients.pop());
     while Client::connect(&running.address).is_err() {
         std::thread::yield_now();

@@ -83,7 +83,7 @@ impl Certificates {
     }
 }
 
-/// A server of two exports, `secret` for the client `vm` and `shared` for whoever has a
+/// A server of two exports: `secret` for the client `vm`, and `shared` for every client with a
 /// certificate.
 struct Running {
     address: Address,
@@ -96,7 +96,7 @@ impl Running {
         Self::start_with(certificates, true)
     }
 
-    /// With TLS required, or for whoever wants it.
+    /// With TLS required, or optional.
     fn start_with(certificates: &Certificates, required: bool) -> Self {
         let export = |id, name: &str| Export::new(ExportId(id), name, Bytes(1 << 20));
         let mut secret = export(0, "secret");
@@ -150,7 +150,7 @@ fn option(option: u32, data: &[u8]) -> Vec<u8> {
     [b"IHAVEOPT", &option.to_be_bytes()[..], &length.to_be_bytes(), data].concat()
 }
 
-/// Asks, and gives the kinds of the replies with their data, to the last.
+/// Sends an option. Returns the kinds of all its replies with their data.
 fn ask(stream: &mut (impl Read + Write), request: &[u8]) -> std::io::Result<Vec<(u32, Vec<u8>)>> {
     stream.write_all(request)?;
     let mut replies = Vec::new();
@@ -204,7 +204,7 @@ fn data_goes_both_ways_in_pieces_of_every_size() {
         stream.read_exact(&mut said).expect("answered");
         assert!(said[32..] == data, "{length} bytes");
     }
-    // A goodbye, and the server says it back as TLS wants it: an end without that is an error here.
+    // A disconnect, and the server closes TLS with an alert: an end without it is an error here.
     let goodbye = [&[0x25, 0x60, 0x95, 0x13, 0, 0, 0, 2][..], &[0; 20]].concat();
     stream.write_all(&goodbye).expect("sent");
     assert_eq!(stream.read(&mut [0]).expect("a clean end"), 0);
@@ -214,8 +214,8 @@ fn data_goes_both_ways_in_pieces_of_every_size() {
 fn without_the_right_certificate_there_is_no_name_and_no_byte() {
     let certificates = Certificates::new();
     let running = Running::start(&certificates);
-    // Nobody's; another authority's; one whose time is over; and an authority's own, which signs
-    // and is not a client's.
+    // No certificate; one of another authority; an expired one; and that of the authority itself,
+    // which signs and is not a client's.
     for name in [None, Some("mallory"), Some("expired"), Some("stranger-ca")] {
         let mut stream = running.secure(certificates.client(name));
         assert!(ask(&mut stream, &option(3, &[])).is_err(), "{name:?}");
@@ -227,14 +227,14 @@ fn without_the_right_certificate_there_is_no_name_and_no_byte() {
         let answer = ask(&mut plain, &option(wanted, &[])).expect("answered");
         assert_eq!(answer, [((1 << 31) + 5, Vec::new())], "TLS is required, and nothing else said");
     }
-    // Nor does anybody who has not waited for TLS get what was slipped in before it.
+    // Input that was sent before TLS began is not taken as sent over TLS.
     let mut hasty = TcpStream::connect(running.address.to_string()).expect("it listens");
     let slipped = [&3_u32.to_be_bytes()[..], &option(5, &[]), &option(3, &[])].concat();
     hasty.write_all(&slipped).expect("sent");
     let mut said = Vec::new();
     let _ = hasty.read_to_end(&mut said);
     assert!(said.len() <= 18 + 20 + 7, "greeting, grant, and an alert at most: {said:?}");
-    // What is not TLS where TLS should be is the end.
+    // Input that is not TLS closes the connection.
     let mut noise = running.granted();
     noise.write_all(&[0x47; 1_000]).expect("sent");
     let mut said = Vec::new();
@@ -262,14 +262,14 @@ fn where_tls_is_required_plain_text_opens_nothing_in_any_way() {
     for name in ["secret", "shared", "none", ""] {
         let answer = ask(&mut plain(&running), &open(name)).expect("answered");
         assert_eq!(answer, [((1 << 31) + 5, Vec::new())], "{name:?}: TLS first, whatever it is");
-        // The oldest way to open can only be hung up on, without a byte.
+        // The oldest option to open has no error reply: the connection is closed without a byte.
         let mut stream = plain(&running);
         stream.write_all(&option(1, name.as_bytes())).expect("sent");
         let mut said = Vec::new();
         let _ = stream.read_to_end(&mut said);
         assert_eq!(said, [], "{name:?}");
     }
-    // A client without fixed newstyle has no options to say.
+    // A client without fixed newstyle cannot send options.
     let mut old = TcpStream::connect(running.address.to_string()).expect("it listens");
     old.write_all(&[&0_u32.to_be_bytes()[..], &option(1, b"secret")].concat()).expect("sent");
     let mut said = Vec::new();
@@ -290,7 +290,7 @@ fn where_tls_is_a_choice_plain_text_sees_what_is_everybodys_and_no_more() {
         "what is for others looks like what is not there"
     );
     assert_eq!(ask(&mut stream, &open("shared")).expect("answered").last().expect("an end").0, 1);
-    // Behind TLS there is no way back to plain text, nor into TLS again.
+    // In TLS, neither plain text nor another TLS handshake can follow.
     let mut secure = running.secure(certificates.client(Some("other")));
     let again = ask(&mut secure, &option(5, &[])).expect("answered");
     assert_eq!(again.last().expect("an end").0, (1 << 31) + 3, "it is encrypted already");

@@ -11,7 +11,7 @@ use super::spec::{
 use crate::check::{Field, SpecError};
 
 impl FlashSpec {
-    /// Makes a drive of it.
+    /// Checks the description and builds the model.
     ///
     /// # Errors
     /// Says which field is wrong and what would be accepted.
@@ -68,7 +68,7 @@ impl Nand {
         count("units_per_block", self.units_per_block, UNITS_PER_BLOCK_MAX, "programs")?;
         count("reads_before_program", self.reads_before_program, PASSED_MAX, "reads")?;
         rate("nand", "channel_rate", self.channel_rate)?;
-        // A die that takes no time would let a drive do no end of work in an instant.
+        // A die without latency could do unlimited work in an instant.
         let array = |name, found: Duration| {
             range((Some("nand"), name), found.as_nanos(), (1, LATENCY_MAX.as_nanos()), "ns")
         };

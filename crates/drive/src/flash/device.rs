@@ -1,5 +1,5 @@
-//! The flash drive at work. All that happens inside is an event at its own instant, worked out when
-//! somebody asks for that instant or a later one: how often somebody asks changes nothing.
+//! A flash drive with its state. Everything inside is an event at its own instant, computed when
+//! the caller asks for that instant or a later one: the frequency of calls has no effect.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,12 +15,13 @@ use super::spec::Amplification;
 use super::write_buffer::{UnitId, WriteBuffer};
 use crate::completion::{Done, Parts, Tag};
 
-/// Pieces of one read that are under way at once: a longer read goes on as its first pieces leave.
+/// The most pieces of one read in progress at once: a longer read continues as its first pieces
+/// leave.
 const PIECES_MAX: u32 = 64;
-/// EventKind a change of the mapping takes in the write buffer.
+/// The space that a change of the mapping takes in the write buffer.
 const RECORD: Sectors = Sectors(8);
-/// With more events to come than this the next one is what there is to wait for; with fewer each is
-/// asked how soon it can answer somebody, which saves the caller from being woken for nothing.
+/// With more pending events than this, the caller waits for the next one. With fewer, each event
+/// gives a lower bound on the next completion, which saves needless wake-ups.
 const ASKED_MAX: usize = 48;
 
 #[derive(Clone, Copy, Debug)]
@@ -28,30 +29,30 @@ struct Command {
     tag: Tag,
     operation: Operation,
     submitted: Instant,
-    /// From here on nothing is under way yet.
+    /// The first sector for which nothing is in progress.
     cursor: Lba,
-    /// Pieces that are under way inside.
+    /// Pieces in progress.
     pieces: u32,
     /// Sectors that have not been given to the link.
     left: Sectors,
     /// The run that it continues.
     stream: Option<Stream>,
-    /// EventKind the last piece would take if it were alone.
+    /// The service time of the last piece alone.
     alone: Duration,
 }
 
-/// From the host into the buffer.
+/// A piece of a write on its way from the host into the buffer.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     slot: Slot,
-    /// EventKind of it may be read; empty for a record of the mapping.
+    /// The sectors that may be read from it; empty for a record of the mapping.
     extent: Extent,
     len: Sectors,
     amplification: Amplification,
     is_last: bool,
 }
 
-/// Somebody who is answered when something is durable.
+/// A command that is answered when something is durable.
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
     slot: Slot,
@@ -60,7 +61,7 @@ struct Waiter {
 
 #[derive(Clone, Copy, Debug)]
 enum Until {
-    /// So many pieces are in the buffer, and then durable.
+    /// This number of pieces is in the buffer, which is durable.
     Stored(u64),
     /// The units before this one are programmed.
     Programmed(UnitId),
@@ -97,7 +98,7 @@ pub struct FlashDevice {
 }
 
 impl FlashDevice {
-    /// The drive at rest, its buffers empty, when the world begins.
+    /// The idle drive with empty buffers, at time zero.
     pub fn new(model: Arc<FlashModel>) -> Self {
         let depth = model.queue_depth_max() as usize;
         let memory = model.spec().memory;
@@ -129,7 +130,7 @@ impl FlashDevice {
         self.model.capacity()
     }
 
-    /// EventKind the drive is.
+    /// The drive's model.
     pub fn model(&self) -> &Arc<FlashModel> {
         &self.model
     }
@@ -206,8 +207,7 @@ impl FlashDevice {
         if events.len() > ASKED_MAX {
             return self.events.next_at();
         }
-        // Nobody but a read waits for a die, unless there is a write that waits for room or to be
-        // durable.
+        // Only reads wait for a die, unless a write waits for space or for durability.
         let stores_wait = !self.stores.is_empty() || !self.waiters.is_empty();
         let work_least = if stores_wait { Duration::ZERO } else { self.model.sensed_least };
         events.map(|event| event.at + event.least.unwrap_or(work_least)).min()
@@ -245,7 +245,7 @@ impl FlashDevice {
         self.outstanding() == 0 && self.events.next_at().is_none()
     }
 
-    /// EventKind always holds.
+    /// Checks the invariants.
     ///
     /// # Panics
     /// If it does not.
@@ -532,7 +532,7 @@ impl FlashDevice {
         }
     }
 
-    /// EventKind a command takes beside others, once its data is where it belongs.
+    /// The latency of a command that overlaps with other commands, once its data is in place.
     fn latency(&self, command: &Command) -> Duration {
         let host = &self.model.spec().host;
         match command.operation.op {

@@ -19,7 +19,7 @@ use super::pieces::{DieId, List, Op, OpId, Ops, Owner, Stripe};
 use super::spec::Suspend;
 use super::write_buffer::{Closed, UnitId};
 
-/// EventKind keeps a die from reads.
+/// The work that makes reads of a die wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Unit(UnitId),
@@ -48,7 +48,7 @@ struct Kept {
 #[derive(Clone, Debug)]
 struct Die {
     doing: Doing,
-    /// Counts what the cells were told: an event of an earlier turn means nothing any more.
+    /// Counts the operations of the cells: an event of an earlier operation is ignored.
     turn: u32,
     reads: List,
     units: VecDeque<Closed>,
@@ -61,7 +61,7 @@ struct Die {
     passed: u32,
 }
 
-/// EventKind came of an event.
+/// The effect of an event.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Outcome {
     Nothing,
@@ -106,7 +106,7 @@ impl Dies {
         DieId(u32::try_from(die).expect("one of the dies"))
     }
 
-    /// Reads a piece from a die when its turn comes.
+    /// Queues a piece of a read on its die.
     pub(super) fn read(
         &mut self,
         model: &FlashModel,
@@ -134,7 +134,7 @@ impl Dies {
         }
     }
 
-    /// Gives a unit to the die whose turn it is.
+    /// Gives a unit to the next die.
     pub(super) fn program(
         &mut self,
         model: &FlashModel,
@@ -150,7 +150,7 @@ impl Dies {
         }
     }
 
-    /// The cells of a die are done, unless that was of an earlier turn.
+    /// The cells of a die have finished, unless the event is of an earlier operation.
     pub(super) fn array(
         &mut self,
         model: &FlashModel,
@@ -188,7 +188,7 @@ impl Dies {
         }
     }
 
-    /// EventKind a die read has left it: gives the piece, and the die goes on.
+    /// The data of a read has left its die: returns the piece, and the die continues.
     pub(super) fn left(
         &mut self,
         model: &FlashModel,
@@ -259,8 +259,8 @@ impl Dies {
     }
 }
 
-/// The soonest that a read is answered after data for it has left its die. Who waits for what is
-/// read ahead may have asked for as little as a sector of it.
+/// The earliest that a read is answered after its data has left the die. A command that waits for
+/// data that is read ahead may need only one sector of it.
 fn sent_least(model: &FlashModel, owner: Owner, len: Sectors) -> Duration {
     match owner {
         Owner::Command(_) => model.to_host.of(len) + model.spec().host.read_latency,

@@ -1,4 +1,4 @@
-//! EventKind will happen inside the drive, in the order of time.
+//! The pending events inside the drive, in order of time.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,12 +7,12 @@ use units::{Duration, Instant};
 
 use super::pieces::{DieId, Slot};
 
-/// EventKind happens.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum EventKind {
-    /// The cells of a die are done with what they did, unless its turn has passed since.
+    /// The cells of a die have finished an operation; ignored if the die has begun another since.
     Array(DieId, u32),
-    /// EventKind a die read has left its register.
+    /// The data of a read has left the die's register.
     Left(DieId),
     /// The next piece from the host is in the buffer.
     Arrived,
@@ -23,11 +23,11 @@ pub(super) enum EventKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Event {
     pub(super) at: Instant,
-    /// EventKind was entered first happens first.
+    /// Events at one instant happen in the order in which they were entered.
     sequence: u64,
     pub(super) kind: EventKind,
-    /// How much later, at the soonest, a read is answered because of it. None: that depends on who
-    /// waits.
+    /// A lower bound on the time from this event to a read's completion. `None`: it depends on the
+    /// waiting commands.
     pub(super) least: Option<Duration>,
 }
 

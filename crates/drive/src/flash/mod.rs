@@ -13,16 +13,15 @@
 //! - A write is answered when it is in the buffer. A stripe's worth of written data is a *unit*: it
 //!   goes to the next die in turn and stays in the buffer until it is programmed. A full buffer
 //!   makes writes wait.
-//! - Garbage collection is a factor: random writes owe so many programs for each of their own, paid
-//!   on the same dies. Writes that continue another owe nothing.
+//! - Garbage collection is a factor: each program of a random write causes a number of further
+//!   programs, on the same dies. Writes that continue another cause none.
 //! - With power-loss protection the buffer is durable. Without it a flush, and a forced write, pad
 //!   the open unit and wait until all is programmed.
 //! - A trim, and a write of zeroes, change the mapping: one record of 4 KiB goes through the write
 //!   buffer.
 //!
-//! EventKind is not in it: the fast cells that some drives write first, wear, read retries, thermal
-//! limits, power states, the mapping table's own misses, and writing out a part of a unit because
-//! the drive is idle.
+//! Not modelled: fast cells that some drives write first, wear, read retries, thermal limits, power
+//! states, misses of the mapping table, and writing out a part of a unit while the drive is idle.
 //!
 //! Invariants: as [`crate::Device`]'s. Commands may be answered in another order than they came in;
 //! writes whose sectors overlap are answered in theirs. The buffer never holds more than its size.

@@ -1,4 +1,4 @@
-//! A flash drive whose check has passed: what its device looks up.
+//! A checked flash drive: the values that its device looks up.
 
 use units::{Bytes, Duration, Sectors};
 
@@ -55,7 +55,7 @@ impl FlashModel {
         }
     }
 
-    /// EventKind it was made of.
+    /// The description that it was made of.
     pub const fn spec(&self) -> &FlashSpec {
         &self.spec
     }
@@ -75,7 +75,7 @@ impl FlashModel {
         self.dies
     }
 
-    /// A page of every plane of a die: what lies on one die before the next one's turn, and what is
+    /// A page of every plane of a die: the data on one die before the next die follows, which is
     /// programmed at once.
     pub const fn stripe(&self) -> Sectors {
         self.stripe

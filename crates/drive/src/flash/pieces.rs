@@ -21,11 +21,11 @@ impl Stripe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DieId(pub(super) u32);
 
-/// A piece of a read under way.
+/// The identifier of a piece of a read in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OpId(u32);
 
-/// For whom a piece is read.
+/// The receiver of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// A command.
@@ -42,7 +42,7 @@ pub(super) struct Op {
     next: Option<OpId>,
 }
 
-/// Pieces in a row.
+/// A list of pieces.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct List {
     first: Option<OpId>,
@@ -81,7 +81,7 @@ impl Ops {
         &self.all[id.0 as usize]
     }
 
-    /// It is done: gives it and the one behind it in its row.
+    /// Removes a piece that is done. Returns it and the next one in its list.
     pub(super) fn leave(&mut self, id: OpId) -> (Op, Option<OpId>) {
         self.free.push(id);
         let op = self.all[id.0 as usize];

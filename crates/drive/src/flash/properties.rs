@@ -1,4 +1,4 @@
-//! EventKind holds of a flash drive whatever commands come.
+//! Properties of a flash drive under any commands.
 
 use proptest::prelude::*;
 use units::{Duration, Instant, Op, Operation, Sectors};
@@ -25,7 +25,7 @@ fn step() -> impl Strategy<Value = Step> {
                 _ => Op::WriteZeroes,
             };
             let extent = if op == Op::Flush { extent(0, 0) } else { extent(start, len) };
-            // Half of all thinking is none at all.
+            // Half of all think times are zero.
             let think = if think % 2 == 0 { 0 } else { think };
             Step { think, operation: Operation { op, extent, fua: fua && op != Op::Flush } }
         },
@@ -232,5 +232,5 @@ fn the_same_commands_give_the_same_nanoseconds_on_every_machine_and_in_every_bui
     assert_eq!(sum, GOLDEN);
 }
 
-/// EventKind the commands of the test above gave when it was written.
+/// The completions of the commands of the test above when it was written.
 const GOLDEN: u64 = 17_118_642_911_163_291_668;

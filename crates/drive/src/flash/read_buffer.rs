@@ -54,7 +54,7 @@ struct Held {
     waiting: List,
 }
 
-/// How a stripe stands with the read buffer.
+/// The state of a stripe in the read buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lookup {
     /// It is there.
@@ -101,7 +101,7 @@ impl ReadBuffer {
         places.find(|place| self.places[*place].as_ref().is_some_and(|held| held.stripe == stripe))
     }
 
-    /// How a stripe stands, for a reader who goes on as `stream`, or for one who is alone.
+    /// The state of a stripe for a read of `stream`, or for a read without a stream.
     pub(super) fn look(&self, stripe: Stripe, stream: Option<Stream>) -> Lookup {
         if let Some(place) = self.find(stripe) {
             return match self.places[place].as_ref().expect("it was found").state {
@@ -126,13 +126,13 @@ impl ReadBuffer {
         self.places[place] = Some(Held { stripe, state: State::Coming, waiting: List::default() });
     }
 
-    /// Those who wait for a stripe that is [`Lookup::Coming`].
+    /// The pieces that wait for a stripe that is [`Lookup::Coming`].
     pub(super) fn waiting(&mut self, stripe: Stripe) -> &mut List {
         let place = self.find(stripe).expect("it is expected");
         &mut self.places[place].as_mut().expect("it was found").waiting
     }
 
-    /// It is here. Gives the first of those who waited.
+    /// The stripe has arrived. Returns the first of the pieces that waited.
     pub(super) fn arrive(&mut self, stripe: Stripe) -> Option<OpId> {
         let place = self.find(stripe).expect("it was expected");
         let held = self.places[place].as_mut().expect("it was found");

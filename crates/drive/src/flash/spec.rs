@@ -1,4 +1,4 @@
-//! EventKind a flash drive is, as a plain value.
+//! The description of a flash drive, as a plain value.
 
 use units::{Bytes, Duration, Sectors};
 
@@ -51,7 +51,7 @@ pub struct FlashSpec {
     pub nand: Nand,
     /// The drive's memory.
     pub memory: Memory,
-    /// The way to the host.
+    /// The host interface.
     pub host: Host,
 }
 
@@ -66,7 +66,7 @@ pub struct Nand {
     pub planes: u32,
     /// A page of one plane.
     pub page: Sectors,
-    /// EventKind a channel carries in a second.
+    /// The bytes that a channel carries per second.
     pub channel_rate: Bytes,
     /// From the cells into the die's register.
     pub read: Duration,
@@ -84,7 +84,7 @@ pub struct Nand {
     pub write_amplification: Amplification,
 }
 
-/// EventKind it costs to make a die stop in the middle of something.
+/// The cost of suspending an operation of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suspend {
     /// Until the die can sense.
@@ -106,7 +106,7 @@ pub struct Memory {
     pub read_ahead: Sectors,
 }
 
-/// The way to the host, and what the controller takes.
+/// The host interface, and the controller's latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Host {
     /// Data to the host, in bytes a second.
@@ -119,19 +119,20 @@ pub struct Host {
     pub read_command: Duration,
     /// The same of a write.
     pub write_command: Duration,
-    /// EventKind a read takes beyond that, beside others.
+    /// The further latency of a read, which overlaps with other commands.
     pub read_latency: Duration,
-    /// EventKind a write, a trim or a write of zeroes takes beyond that, beside others.
+    /// The further latency of a write, a trim or a write of zeroes, which overlaps with other
+    /// commands.
     pub write_latency: Duration,
-    /// EventKind a write takes more, beside others, if it does not continue another.
+    /// The additional latency of a write that does not continue another, which overlaps as well.
     pub write_random: Duration,
-    /// EventKind a flush takes once all it covers is durable.
+    /// The latency of a flush once everything that it covers is durable.
     pub flush: Duration,
 }
 
 impl FlashSpec {
-    /// A page of every plane of a die: what is programmed at once, and what follows on one die
-    /// before the next one's turn.
+    /// A page of every plane of a die: it is programmed at once, and the next data goes to the next
+    /// die.
     pub(super) fn stripe(&self) -> Sectors {
         Sectors(self.nand.page.0 * u64::from(self.nand.planes))
     }

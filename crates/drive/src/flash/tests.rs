@@ -268,7 +268,7 @@ fn a_sequential_reader_finds_what_was_read_ahead() {
         now = done.at;
     }
     assert!(waits[4..].iter().all(|wait| *wait == us_of(2 + 8 + 10)), "{waits:?}");
-    // EventKind is written is not served as it was read before.
+    // Written sectors are not served from what was read before the write.
     let place = 40 * 8;
     now = run(&mut device, now, write(place, 64)).at;
     now = run(&mut device, now, write(2_000, 64)).at;

@@ -11,7 +11,7 @@ use units::{Extent, Sectors};
 
 use super::spec::Amplification;
 
-/// EventKind is looked up: 4 KiB, by which file systems and most commands go.
+/// The granularity of look-ups: 4 KiB, as in file systems and most commands.
 const BLOCK: u64 = 8;
 /// Places for a block, for each that the buffer holds: two blocks of one place make the drive
 /// forget that the first is in memory, which costs time and nothing else.
@@ -40,7 +40,7 @@ pub(super) struct WriteBuffer {
     size: Sectors,
     /// Sectors in it, and on the way to it.
     used: Sectors,
-    /// EventKind a unit holds.
+    /// The sectors in a unit.
     unit: Sectors,
     open: Sectors,
     /// From the oldest that is not programmed on.

@@ -109,15 +109,15 @@ pub(crate) fn simple(cookie: u64, error: u32) -> Head {
 }
 
 /// The head of the one chunk of a reply, `length` bytes of payload following.
-fn chunk(style: Style, kind: u16, asked: RequestTag, length: usize) -> Head {
+fn chunk(style: Style, kind: u16, tag: RequestTag, length: usize) -> Head {
     let mut head = Head::new();
     let magic = if style == Style::Extended { EXTENDED_MAGIC } else { STRUCTURED_MAGIC };
     head.push(magic.to_be_bytes());
     head.push(DONE.to_be_bytes());
     head.push(kind.to_be_bytes());
-    head.push(asked.cookie.to_be_bytes());
+    head.push(tag.cookie.to_be_bytes());
     if style == Style::Extended {
-        head.push(asked.offset.to_be_bytes());
+        head.push(tag.offset.to_be_bytes());
         head.push((length as u64).to_be_bytes());
     } else {
         head.push(u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
@@ -127,58 +127,58 @@ fn chunk(style: Style, kind: u16, asked: RequestTag, length: usize) -> Head {
 
 /// Success, without data. A simple reply where allowed, because it is the shortest ("a simple reply
 /// MAY be used as a reply to any request other than `NBD_CMD_READ`").
-pub(crate) fn done(style: Style, asked: RequestTag) -> Head {
+pub(crate) fn done(style: Style, tag: RequestTag) -> Head {
     match style {
-        Style::Simple | Style::Structured => simple(asked.cookie, 0),
-        Style::Extended => chunk(style, kind::NONE, asked, 0),
+        Style::Simple | Style::Structured => simple(tag.cookie, 0),
+        Style::Extended => chunk(style, kind::NONE, tag, 0),
     }
 }
 
 /// The reply to an empty read, which a simple reply is not with structured replies.
-pub(crate) fn nothing_read(style: Style, asked: RequestTag) -> Head {
+pub(crate) fn nothing_read(style: Style, tag: RequestTag) -> Head {
     match style {
-        Style::Simple => simple(asked.cookie, 0),
-        Style::Structured | Style::Extended => chunk(style, kind::NONE, asked, 0),
+        Style::Simple => simple(tag.cookie, 0),
+        Style::Structured | Style::Extended => chunk(style, kind::NONE, tag, 0),
     }
 }
 
 /// The head before all bytes of a read.
-pub(crate) fn data(style: Style, asked: RequestTag, length: usize) -> Head {
+pub(crate) fn data(style: Style, tag: RequestTag, length: usize) -> Head {
     if style == Style::Simple {
-        return simple(asked.cookie, 0);
+        return simple(tag.cookie, 0);
     }
-    let mut head = chunk(style, kind::OFFSET_DATA, asked, 8 + length);
-    head.push(asked.offset.to_be_bytes());
+    let mut head = chunk(style, kind::OFFSET_DATA, tag, 8 + length);
+    head.push(tag.offset.to_be_bytes());
     head
 }
 
 /// The reply to a read of zeroes only. Not for simple replies.
-pub(crate) fn hole(style: Style, asked: RequestTag, length: u32) -> Head {
-    let mut head = chunk(style, kind::OFFSET_HOLE, asked, 8 + 4);
-    head.push(asked.offset.to_be_bytes());
+pub(crate) fn hole(style: Style, tag: RequestTag, length: u32) -> Head {
+    let mut head = chunk(style, kind::OFFSET_HOLE, tag, 8 + 4);
+    head.push(tag.offset.to_be_bytes());
     head.push(length.to_be_bytes());
     head
 }
 
 /// The head before `descriptors` descriptors of a block status.
-pub(crate) fn status(style: Style, asked: RequestTag, context: u32, descriptors: usize) -> Head {
+pub(crate) fn status(style: Style, tag: RequestTag, context: u32, descriptors: usize) -> Head {
     let mut head;
     if style == Style::Extended {
-        head = chunk(style, kind::BLOCK_STATUS_EXT, asked, 8 + 16 * descriptors);
+        head = chunk(style, kind::BLOCK_STATUS_EXT, tag, 8 + 16 * descriptors);
         head.push(context.to_be_bytes());
         head.push(u32::try_from(descriptors).unwrap_or(u32::MAX).to_be_bytes());
     } else {
-        head = chunk(style, kind::BLOCK_STATUS, asked, 4 + 8 * descriptors);
+        head = chunk(style, kind::BLOCK_STATUS, tag, 4 + 8 * descriptors);
         head.push(context.to_be_bytes());
     }
     head
 }
 
 /// An error's head, and the bytes after it.
-pub(crate) fn error(style: Style, asked: RequestTag, refusal: Refusal) -> (Head, Vec<u8>) {
+pub(crate) fn error(style: Style, tag: RequestTag, refusal: Refusal) -> (Head, Vec<u8>) {
     let code = refusal.errno.code();
     if style == Style::Simple {
-        return (simple(asked.cookie, code), Vec::new());
+        return (simple(tag.cookie, code), Vec::new());
     }
     let mut rest = refusal.why.as_bytes().to_vec();
     let message_len = u16::try_from(rest.len()).unwrap_or(0).to_be_bytes();
@@ -188,7 +188,7 @@ pub(crate) fn error(style: Style, asked: RequestTag, refusal: Refusal) -> (Head,
     } else {
         kind::ERROR
     };
-    let mut head = chunk(style, kind, asked, 6 + rest.len());
+    let mut head = chunk(style, kind, tag, 6 + rest.len());
     head.push(code.to_be_bytes());
     head.push(message_len);
     (head, rest)

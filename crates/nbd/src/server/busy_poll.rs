@@ -14,14 +14,14 @@ use units::{Duration, Instant};
 
 /// About the cost of a sleep: a loop that polls for this long before it sleeps spends at most twice
 /// the optimum.
-const WATCH_MAX: Duration = Duration::from_micros(5);
+const BUSY_POLL_MAX: Duration = Duration::from_micros(5);
 /// A busy poll without an event halves the next one, down to this; below it there is none.
-const WATCH_MIN: Duration = Duration::from_micros(1);
+const BUSY_POLL_MIN: Duration = Duration::from_micros(1);
 /// The token of all completion descriptors: every iteration polls the disks. It is no slot's
 /// number.
-const BELL: Token = Token(usize::MAX);
+const COMPLETION: Token = Token(usize::MAX);
 /// The most polls in one busy poll, whatever the clock says; each is a system call.
-const LOOKS_MAX: u32 = 32;
+const POLLS_MAX: u32 = 32;
 
 /// The duration of the busy poll, adapted to the idle times.
 #[derive(Debug, Default)]
@@ -31,17 +31,17 @@ pub(crate) struct BusyPoll {
 
 impl BusyPoll {
     /// Polls until an event is ready or the time is over. Returns whether there was an event.
-    pub(crate) fn keep<E>(
+    pub(crate) fn poll_until<E>(
         &self,
         now: &dyn Fn() -> Instant,
-        mut look: impl FnMut() -> Result<bool, E>,
+        mut poll: impl FnMut() -> Result<bool, E>,
     ) -> Result<bool, E> {
         if self.length == Duration::ZERO {
             return Ok(false);
         }
         let until = now() + self.length;
-        for _ in 0..LOOKS_MAX {
-            if look()? {
+        for _ in 0..POLLS_MAX {
+            if poll()? {
                 return Ok(true);
             }
             if now() >= until {
@@ -53,25 +53,25 @@ impl BusyPoll {
 
     /// The loop was idle for `time`.
     pub(crate) fn idle_for(&mut self, time: Duration) {
-        self.length = if time <= WATCH_MAX {
-            WATCH_MAX
+        self.length = if time <= BUSY_POLL_MAX {
+            BUSY_POLL_MAX
         } else {
-            Some(self.length / 2).filter(|half| *half >= WATCH_MIN).unwrap_or(Duration::ZERO)
+            Some(self.length / 2).filter(|half| *half >= BUSY_POLL_MIN).unwrap_or(Duration::ZERO)
         };
     }
 }
 
 /// Registers the completion descriptors and returns them.
-pub(crate) fn listen_to(poll: &Poll, bells: Vec<OwnedFd>) -> io::Result<Vec<OwnedFd>> {
-    for bell in &bells {
-        let bell = bell.as_raw_fd();
-        poll.registry().register(&mut SourceFd(&bell), BELL, Interest::READABLE)?;
+pub(crate) fn register_completion_fds(poll: &Poll, fds: Vec<OwnedFd>) -> io::Result<Vec<OwnedFd>> {
+    for fd in &fds {
+        let fd = fd.as_raw_fd();
+        poll.registry().register(&mut SourceFd(&fd), COMPLETION, Interest::READABLE)?;
     }
-    Ok(bells)
+    Ok(fds)
 }
 
 /// Polls for events. Returns whether there are any.
-pub(crate) fn look(
+pub(crate) fn poll_events(
     poll: &mut Poll,
     events: &mut Events,
     within: std::time::Duration,
@@ -90,41 +90,41 @@ mod tests {
 
     /// The number of polls in one busy poll without an event, with a clock that advances by `step`
     /// per reading.
-    fn looks(busy_poll: &BusyPoll, step: Duration) -> u32 {
-        let (time, looks) = (Cell::new(Instant::ZERO), Cell::new(0));
+    fn polls(busy_poll: &BusyPoll, step: Duration) -> u32 {
+        let (time, polls) = (Cell::new(Instant::ZERO), Cell::new(0));
         let now = || {
             time.set(time.get() + step);
             time.get()
         };
-        let seen: Result<bool, ()> = busy_poll.keep(&now, || {
-            looks.set(looks.get() + 1);
+        let seen: Result<bool, ()> = busy_poll.poll_until(&now, || {
+            polls.set(polls.get() + 1);
             Ok(false)
         });
         assert_eq!(seen, Ok(false));
-        looks.get()
+        polls.get()
     }
 
     #[test]
-    fn who_is_asked_often_watches_and_who_is_not_sleeps_at_once() {
+    fn a_busy_loop_polls_and_an_idle_one_sleeps_at_once() {
         let mut busy_poll = BusyPoll::default();
         let step = Duration::from_micros(1);
-        assert_eq!(looks(&busy_poll, step), 0, "nothing is known yet");
+        assert_eq!(polls(&busy_poll, step), 0, "nothing is known yet");
         busy_poll.idle_for(Duration::from_micros(4));
-        assert_eq!(looks(&busy_poll, step), 5);
+        assert_eq!(polls(&busy_poll, step), 5);
         for left in [2, 1, 0] {
             busy_poll.idle_for(Duration::from_micros(50));
-            assert!(looks(&busy_poll, step) <= left + 1, "half as long each time");
+            assert!(polls(&busy_poll, step) <= left + 1, "half as long each time");
         }
-        assert_eq!(looks(&busy_poll, step), 0);
+        assert_eq!(polls(&busy_poll, step), 0);
     }
 
     #[test]
-    fn a_watch_ends_though_time_stands_still_and_when_there_is_something() {
+    fn a_busy_poll_ends_on_an_event_and_if_the_clock_stands_still() {
         let mut busy_poll = BusyPoll::default();
         busy_poll.idle_for(Duration::ZERO);
-        assert_eq!(looks(&busy_poll, Duration::ZERO), LOOKS_MAX);
+        assert_eq!(polls(&busy_poll, Duration::ZERO), POLLS_MAX);
         let mut left = 3;
-        let seen: Result<bool, ()> = busy_poll.keep(&|| Instant::ZERO, || {
+        let seen: Result<bool, ()> = busy_poll.poll_until(&|| Instant::ZERO, || {
             left -= 1;
             Ok(left == 0)
         });

@@ -25,9 +25,9 @@ const SLICES_MAX: usize = 128;
 /// After this number of complete sends the loop no longer polls for writability. Polling for it
 /// while a client takes every reply wakes the loop twice per request; changing the poll costs a
 /// system call.
-const CALM_SENDS: u8 = 32;
+const COMPLETE_SENDS: u8 = 32;
 /// The most reads of one connection per iteration.
-const READS_PER_TURN_MAX: usize = 16;
+const READS_PER_ITERATION_MAX: usize = 16;
 
 /// A connected socket.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Stream {
     }
 
     /// Polls for readability, and with `writable` also for writability.
-    fn watch(&mut self, registry: &Registry, token: Token, writable: bool) -> io::Result<()> {
+    fn reregister(&mut self, registry: &Registry, token: Token, writable: bool) -> io::Result<()> {
         let both = Interest::READABLE | Interest::WRITABLE;
         let interest = if writable { both } else { Interest::READABLE };
         match self {
@@ -93,7 +93,7 @@ struct Secure {
     raw: Vec<u8>,
     raw_sent: usize,
     /// Decrypted bytes may be waiting for room in the session.
-    plain_waits: bool,
+    has_plain_text: bool,
 }
 
 /// The result of reading.
@@ -147,10 +147,10 @@ pub(crate) struct Connection {
     /// When a byte was last sent.
     sent_at: Instant,
     /// When its shutdown began.
-    left_since: Option<Instant>,
+    shutdown_since: Option<Instant>,
     /// The number of complete sends until the loop stops polling for writability; 0: it does not
     /// poll.
-    watched_for: u8,
+    sends_until_unpolled: u8,
     /// When the arriving payload began, or last got memory that it had waited for.
     payload_since: Instant,
     /// The last read got memory for a payload that had waited for it.
@@ -173,8 +173,8 @@ impl Connection {
             since: now,
             read_at: now,
             sent_at: now,
-            left_since: None,
-            watched_for: 0,
+            shutdown_since: None,
+            sends_until_unpolled: 0,
             payload_since: now,
             got_memory: false,
             output_since: now,
@@ -194,7 +194,7 @@ impl Connection {
             self.read_at = now;
         }
         let mut progress = Progress::Unfinished;
-        for _ in 0..READS_PER_TURN_MAX {
+        for _ in 0..READS_PER_ITERATION_MAX {
             if !self.can_read() {
                 progress = Progress::Waiting;
                 break;
@@ -228,7 +228,7 @@ impl Connection {
             None => self.readiness.readable && self.session.wants_input(),
             Some(secure) => {
                 (self.session.wants_input() || self.session.is_in_tls_handshake())
-                    && (self.readiness.readable || secure.plain_waits)
+                    && (self.readiness.readable || secure.has_plain_text)
             }
         }
     }
@@ -240,14 +240,16 @@ impl Connection {
         tls.set_buffer_limit(Some(TLS_BYTES_MAX));
         let raw = Vec::from(self.session.output());
         self.session.sent(raw.len(), budget);
-        self.secure = Some(Box::new(Secure { tls, raw, raw_sent: 0, plain_waits: false }));
+        self.secure = Some(Box::new(Secure { tls, raw, raw_sent: 0, has_plain_text: false }));
         self.session.take_backlog().is_empty()
     }
 
     /// One read of an encrypted connection: of decrypted bytes, else of the socket. Returns false
     /// if the connection is broken.
     fn read_secure(&mut self, buffer: &mut [u8], context: &mut SessionContext<'_>) -> bool {
-        let Some(Secure { tls, plain_waits, .. }) = self.secure.as_deref_mut() else { return true };
+        let Some(Secure { tls, has_plain_text, .. }) = self.secure.as_deref_mut() else {
+            return true;
+        };
         if self.session.is_in_tls_handshake() && !tls.is_handshaking() {
             let certificate = tls.peer_certificates().and_then(|all| all.first());
             self.session.tls_established(certificate.map(Identity::of));
@@ -255,14 +257,14 @@ impl Connection {
         if self.session.wants_input() {
             match tls.reader().read(buffer) {
                 Ok(count) if count > 0 => {
-                    *plain_waits = true;
+                    *has_plain_text = true;
                     self.session.feed(&buffer[..count], context);
                     return true;
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => *plain_waits = false,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => *has_plain_text = false,
                 // The end of the stream, with or without TLS's closing alert.
                 Ok(_) | Err(_) => {
-                    *plain_waits = false;
+                    *has_plain_text = false;
                     self.readiness.readable = false;
                     self.session.finish(context.budget);
                     return true;
@@ -277,7 +279,7 @@ impl Connection {
             Ok(_) => {
                 // The client gets the TLS alert when the connection is dropped.
                 let Ok(state) = tls.process_new_packets() else { return false };
-                *plain_waits = state.plaintext_bytes_to_read() > 0 || !tls.is_handshaking();
+                *has_plain_text = state.plaintext_bytes_to_read() > 0 || !tls.is_handshaking();
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.readiness.readable = false,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -388,13 +390,13 @@ impl Connection {
     }
 
     /// After a write: polls for writability while output waits. Returns false on an error.
-    pub(crate) fn watch(&mut self, registry: &Registry, token: Token) -> bool {
-        let before = self.watched_for;
-        let calmer = before.saturating_sub(1);
-        self.watched_for = if self.readiness.writable { calmer } else { CALM_SENDS };
-        let (was, is) = (before > 0, self.watched_for > 0);
+    pub(crate) fn poll_writability(&mut self, registry: &Registry, token: Token) -> bool {
+        let before = self.sends_until_unpolled;
+        let fewer = before.saturating_sub(1);
+        self.sends_until_unpolled = if self.readiness.writable { fewer } else { COMPLETE_SENDS };
+        let (was, is) = (before > 0, self.sends_until_unpolled > 0);
         // Reregistering reports current readiness: no edge is lost.
-        was == is || self.stream.watch(registry, token, is).is_ok()
+        was == is || self.stream.reregister(registry, token, is).is_ok()
     }
 
     /// Sends the closing alert: "the server MUST close down the TLS session".
@@ -405,9 +407,9 @@ impl Connection {
     }
 
     /// Begins to shut the connection down; outstanding requests are still answered.
-    pub(crate) fn leave(&mut self, now: Instant) {
+    pub(crate) fn shut_down(&mut self, now: Instant) {
         self.session.begin_shutdown();
-        self.left_since.get_or_insert(now);
+        self.shutdown_since.get_or_insert(now);
     }
 
     fn has_unsent(&self) -> bool {
@@ -416,14 +418,14 @@ impl Connection {
     }
 
     /// Output was added; `was_empty` before.
-    pub(crate) fn output_began(&mut self, was_empty: bool, now: Instant) {
+    pub(crate) fn output_added(&mut self, was_empty: bool, now: Instant) {
         if was_empty {
             self.output_since = now;
         }
     }
 
     /// Whether the connection is complete: no more input, nothing outstanding, nothing unsent.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         let finished = self.session.is_finished() && self.session.outstanding() == 0;
         // A connection that is shut down still gets answers to what it has sent so far.
         let left = self.session.is_drained() && !self.readiness.readable;
@@ -432,15 +434,16 @@ impl Connection {
 
     /// Whether a timeout has expired: of the handshake, of a message that does not move, or of the
     /// shutdown.
-    pub(crate) fn is_late(&self, settings: &Settings, now: Instant) -> bool {
-        let haggles = self.session.is_in_handshake()
+    pub(crate) fn is_timed_out(&self, settings: &Settings, now: Instant) -> bool {
+        let handshake = self.session.is_in_handshake()
             && now.saturating_since(self.since) >= settings.handshake_timeout;
         let stall = settings.stall_timeout;
-        let writes = self.session.is_in_message() && now.saturating_since(self.read_at) >= stall;
-        let reads = self.is_unsent_for(stall, now) && now.saturating_since(self.sent_at) >= stall;
+        let sends = self.session.is_in_message() && now.saturating_since(self.read_at) >= stall;
+        let receives =
+            self.is_unsent_for(stall, now) && now.saturating_since(self.sent_at) >= stall;
         let stays = self.session.is_drained()
-            && self.left_since.is_some_and(|since| now.saturating_since(since) >= STOP_TIMEOUT);
-        haggles || writes || reads || stays
+            && self.shutdown_since.is_some_and(|since| now.saturating_since(since) >= STOP_TIMEOUT);
+        handshake || sends || receives || stays
     }
 
     /// Whether a message has held memory for too long while others wait for memory: its client does

@@ -140,7 +140,10 @@ impl Handle {
     /// The server has stopped.
     pub fn connections(&self) -> Result<BTreeMap<ExportId, usize>, ServerStopped> {
         let (answer, answered) = mpsc::sync_channel(1);
-        self.pass(LoopId::FIRST, ControlMessage::Connections { so_far: BTreeMap::new(), answer });
+        self.send_control(
+            LoopId::FIRST,
+            ControlMessage::Connections { so_far: BTreeMap::new(), answer },
+        );
         answered.recv().map_err(|_| ServerStopped)
     }
 
@@ -157,12 +160,12 @@ impl Handle {
         force: bool,
     ) -> Result<Result<(), InUse>, ServerStopped> {
         let (answer, answered) = mpsc::sync_channel(1);
-        self.pass(LoopId::FIRST, ControlMessage::Withdraw { export, force, answer });
+        self.send_control(LoopId::FIRST, ControlMessage::Withdraw { export, force, answer });
         answered.recv().map_err(|_| ServerStopped)
     }
 
     /// Sends a control message to a loop.
-    pub(crate) fn pass(&self, loop_id: LoopId, question: ControlMessage) {
+    pub(crate) fn send_control(&self, loop_id: LoopId, question: ControlMessage) {
         let Some(member) = self.members.get(loop_id.index()) else { return };
         let mut inbox = member.inbox();
         // A stopped loop drops the message, and with it the channel for the answer.
@@ -173,7 +176,7 @@ impl Handle {
     }
 
     /// Passes a client to a loop. Returns it if the loop has ended.
-    pub(crate) fn hand(&self, loop_id: LoopId, stream: Stream) -> Result<(), Stream> {
+    pub(crate) fn send_stream(&self, loop_id: LoopId, stream: Stream) -> Result<(), Stream> {
         let member = &self.members[loop_id.index()];
         let mut inbox = member.inbox();
         if inbox.ended {
@@ -185,7 +188,7 @@ impl Handle {
     }
 
     /// The loop has ended: it takes no more messages.
-    pub(crate) fn end(&self, loop_id: LoopId) {
+    pub(crate) fn mark_ended(&self, loop_id: LoopId) {
         let mut inbox = self.members[loop_id.index()].inbox();
         inbox.ended = true;
         inbox.control.clear();
@@ -194,7 +197,7 @@ impl Handle {
 
     /// Takes the contents of the loop's inbox, adding to `taken`. Returns whether the loop is to
     /// stop.
-    pub(crate) fn take(&self, loop_id: LoopId, taken: &mut Received) -> bool {
+    pub(crate) fn drain_inbox(&self, loop_id: LoopId, taken: &mut Received) -> bool {
         let mut inbox = self.members[loop_id.index()].inbox();
         if taken.replies.is_empty() {
             core::mem::swap(&mut inbox.replies, &mut taken.replies);
@@ -219,7 +222,7 @@ impl Handle {
     }
 
     /// The loop is awake.
-    pub(crate) fn awake(&self, loop_id: LoopId) {
+    pub(crate) fn mark_awake(&self, loop_id: LoopId) {
         self.members[loop_id.index()].inbox().asleep = false;
     }
 

@@ -61,7 +61,8 @@ impl Listener {
                 listener.set_nonblocking(true)?;
                 Socket::Unix(UnixListener::from_std(listener), None)
             } else {
-                let why = "the service manager handed over a socket that nobody can listen on";
+                let why =
+                    "the service manager handed over a descriptor that is no listening socket";
                 let listener = handed.take_tcp_listener(index)?;
                 let listener = listener.ok_or_else(|| io::Error::other(why))?;
                 listener.set_nonblocking(true)?;

@@ -78,7 +78,8 @@ impl LoopGroup {
 
     /// Releases a slot.
     pub(crate) fn release_slot(&self, loop_id: LoopId) {
-        self.taken[loop_id.index()].fetch_sub(1, Ordering::Relaxed);
+        let before = self.taken[loop_id.index()].fetch_sub(1, Ordering::Relaxed);
+        assert!(before > 0, "a slot is released once");
     }
 
     /// Moves the reservation of a client that was meant for another loop to the first loop.

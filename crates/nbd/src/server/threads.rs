@@ -170,7 +170,7 @@ impl Server {
             });
             let started = others.collect::<io::Result<Vec<_>>>();
             let others = started.inspect_err(|_| {
-                LoopId::all(handle.members()).for_each(|loop_id| handle.end(loop_id));
+                LoopId::all(handle.members()).for_each(|loop_id| handle.mark_ended(loop_id));
                 handle.stop();
             })?;
             let ended = first.serve(handler, clock);

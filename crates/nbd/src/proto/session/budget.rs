@@ -11,6 +11,7 @@ const SIZES: usize = RECYCLED_BUFFER_BYTES_MAX.ilog2() as usize + 1;
 /// Payload memory that sessions share.
 #[derive(Debug)]
 pub struct Budget {
+    total: usize,
     free: usize,
     /// The number of releases: blocked sessions try again when it has changed.
     releases: u64,
@@ -31,7 +32,7 @@ impl Budget {
     pub(crate) const fn for_thread(bytes: usize, threads: usize) -> Self {
         let spares = [const { Vec::new() }; SIZES];
         let spare_bytes_max = RECYCLED_BYTES_MAX / threads;
-        Self { free: bytes, releases: 0, spares, spare_bytes: 0, spare_bytes_max }
+        Self { total: bytes, free: bytes, releases: 0, spares, spare_bytes: 0, spare_bytes_max }
     }
 
     /// The free bytes.
@@ -52,6 +53,7 @@ impl Budget {
     pub(crate) fn release(&mut self, bytes: usize) {
         if bytes > 0 {
             self.free += bytes;
+            assert!(self.free <= self.total, "no more is released than was acquired");
             self.releases += 1;
         }
     }
@@ -69,6 +71,7 @@ impl Budget {
     pub(super) fn take_recycled(&mut self, bytes: usize) -> Option<Vec<u8>> {
         let size = bytes.next_power_of_two().ilog2() as usize;
         let spare = self.spares.get_mut(size)?.pop()?;
+        assert!(spare.capacity() <= self.spare_bytes, "the total counts every recycled buffer");
         self.spare_bytes -= spare.capacity();
         Some(spare)
     }

@@ -80,7 +80,7 @@ impl Session {
         if self.options_seen == OPTIONS_MAX {
             return self.close(CloseReason::TooManyOptions, context);
         }
-        if let Some(refused) = self.unwelcome(&header, context) {
+        if let Some(refused) = self.refuse_for_now(&header, context) {
             return refused;
         }
         if header.length > OPTION_BYTES_MAX {
@@ -100,7 +100,7 @@ impl Session {
             option::STARTTLS => self.start_tls(data, context),
             option::INFO | option::GO => self.info(header.option, data, context),
             option::STRUCTURED_REPLY | option::EXTENDED_HEADERS => {
-                self.agree_on_style(header.option, data);
+                self.negotiate_style(header.option, data);
             }
             option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
                 self.contexts(header.option, data, context);
@@ -112,7 +112,7 @@ impl Session {
 
     /// Refuses any option while the server shuts down, or while TLS is required and not
     /// established.
-    fn unwelcome(
+    fn refuse_for_now(
         &mut self,
         header: &OptionHeader,
         context: &mut SessionContext<'_>,
@@ -154,7 +154,7 @@ impl Session {
             return self.close(CloseReason::OptionTooBig, context);
         }
         if header.option == option::SET_META_CONTEXT {
-            self.chosen = None;
+            self.context_of = None;
         }
         self.skip_and_answer(header, if known { rep::ERR_TOO_BIG } else { rep::ERR_UNSUP })
     }
@@ -192,7 +192,7 @@ impl Session {
 
     /// `NBD_OPT_EXPORT_NAME`, which has no error reply: errors close the session.
     fn export_name(&mut self, name: &[u8], context: &mut SessionContext<'_>) -> Step {
-        let Ok(export) = self.named(name, context) else {
+        let Ok(export) = self.find_export(name, context) else {
             return self.close(CloseReason::UnknownExport, context);
         };
         // The extension forbids it: the client cannot know the length of the reply.
@@ -206,7 +206,7 @@ impl Session {
             out.resize(out.len() + EXPORT_NAME_ZEROES, 0);
         }
         self.output.push_bytes(out);
-        self.enter(&export, context);
+        self.open_export(&export, context);
         Step::Took(OPTION_HEADER_BYTES + name.len())
     }
 
@@ -241,12 +241,13 @@ impl Session {
             return self.answer(option::STARTTLS, rep::ERR_INVALID);
         }
         self.answer(option::STARTTLS, rep::ACK);
+        assert!(matches!(self.phase, Phase::Options), "TLS begins between two options");
         self.phase = Phase::TlsHandshake;
         context.events.push(Event::StartTls);
     }
 
     /// `NBD_OPT_STRUCTURED_REPLY` and `NBD_OPT_EXTENDED_HEADERS`.
-    fn agree_on_style(&mut self, option: u32, data: &[u8]) {
+    fn negotiate_style(&mut self, option: u32, data: &[u8]) {
         let wanted = match option {
             option::EXTENDED_HEADERS => Style::Extended,
             _ => Style::Structured,
@@ -268,7 +269,7 @@ impl Session {
         let Some(request) = InfoRequest::decode(data) else {
             return self.answer(option, rep::ERR_INVALID);
         };
-        let export = match self.named(request.name, context) {
+        let export = match self.find_export(request.name, context) {
             Ok(export) => export,
             Err(kind) => return self.answer(option, kind),
         };
@@ -279,12 +280,13 @@ impl Session {
         let payload_max = context.settings.payload_max();
         self.output.push_bytes(self.information(option, &request, &export, payload_max));
         if option == option::GO {
-            self.enter(&export, context);
+            self.open_export(&export, context);
         }
     }
 
     /// The end of the handshake: requests follow.
-    fn enter(&mut self, export: &Export, context: &mut SessionContext<'_>) {
+    fn open_export(&mut self, export: &Export, context: &mut SessionContext<'_>) {
+        assert!(self.is_in_handshake(), "an export is opened once");
         self.target = Target {
             id: export.id,
             bytes: size(export),
@@ -293,7 +295,7 @@ impl Session {
             read_only: export.read_only,
             fast_zero: export.fast_zero,
             caches: export.caches,
-            status: self.has_chosen(export.id),
+            status: self.has_selected(export.id),
         };
         self.in_flight.export = export.id;
         self.phase = Phase::Requests;
@@ -302,7 +304,11 @@ impl Session {
 
     /// The export of this name, or the error to reply. The empty name means the only export: with
     /// several exports, a guess would let a client write to an export that it did not name.
-    pub(super) fn named(&self, raw: &[u8], context: &SessionContext<'_>) -> Result<Export, u32> {
+    pub(super) fn find_export(
+        &self,
+        raw: &[u8],
+        context: &SessionContext<'_>,
+    ) -> Result<Export, u32> {
         let name = name_of(raw)?;
         let export = if !name.is_empty() {
             context.exports.open(name)
@@ -362,7 +368,7 @@ impl Session {
             (export.caches, flag::SEND_CACHE),
             (self.style >= Style::Structured, flag::SEND_DF),
             (
-                self.style == Style::Extended && self.has_chosen(export.id),
+                self.style == Style::Extended && self.has_selected(export.id),
                 flag::BLOCK_STATUS_PAYLOAD,
             ),
         ];

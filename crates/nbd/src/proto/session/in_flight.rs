@@ -31,7 +31,7 @@ pub(crate) enum ReplyKind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     sequence: u64,
-    pub(crate) asked: RequestTag,
+    pub(crate) tag: RequestTag,
     /// The payload bytes that it holds or will hold.
     pub(crate) bytes: usize,
     pub(crate) reply_kind: ReplyKind,
@@ -89,7 +89,7 @@ impl InFlight {
     }
 
     /// Adds a request and returns its number.
-    pub(crate) fn open(&mut self, asked: RequestTag, bytes: usize, reply_kind: ReplyKind) -> u64 {
+    pub(crate) fn open(&mut self, tag: RequestTag, bytes: usize, reply_kind: ReplyKind) -> u64 {
         assert!(self.count < REQUESTS_MAX, "a request is admitted only where there is room");
         let slot = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
@@ -97,7 +97,7 @@ impl InFlight {
         });
         self.opened += 1;
         let sequence = self.opened << SLOT_BITS | slot as u64;
-        self.entries[slot] = Some(Entry { sequence, asked, bytes, reply_kind });
+        self.entries[slot] = Some(Entry { sequence, tag, bytes, reply_kind });
         self.count += 1;
         self.bytes += bytes;
         sequence

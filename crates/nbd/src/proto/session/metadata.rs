@@ -48,7 +48,7 @@ impl Session {
     pub(super) fn contexts(&mut self, option: u32, data: &[u8], context: &SessionContext<'_>) {
         let sets = option == option::SET_META_CONTEXT;
         if sets {
-            self.chosen = None;
+            self.context_of = None;
         }
         if self.style == crate::proto::reply::Style::Simple {
             let why = "structured replies have to be agreed on before";
@@ -57,7 +57,7 @@ impl Session {
         let Some(request) = ContextRequest::decode(data) else {
             return self.answer(option, rep::ERR_INVALID);
         };
-        let export = match self.named(request.name, context) {
+        let export = match self.find_export(request.name, context) {
             Ok(export) => export.id,
             Err(kind) => return self.answer(option, kind),
         };
@@ -76,12 +76,12 @@ impl Session {
         option_reply(&mut out, option, rep::ACK, &[]);
         self.output.push_bytes(out);
         if sets && found {
-            self.chosen = Some(export);
+            self.context_of = Some(export);
         }
     }
 
     /// Whether the context was selected for this export.
-    pub(super) fn has_chosen(&self, export: ExportId) -> bool {
-        self.chosen == Some(export)
+    pub(super) fn has_selected(&self, export: ExportId) -> bool {
+        self.context_of == Some(export)
     }
 }

@@ -32,14 +32,14 @@ impl Session {
             return Step::Blocked(Blocked::PayloadMemory);
         }
         let Some(here) = here else {
-            let (data, filled, beside) = (Vec::new(), 0, READ_MODIFY_WRITE_BYTES);
+            let (data, filled, extra_bytes) = (Vec::new(), 0, READ_MODIFY_WRITE_BYTES);
             let header = *header;
             self.begin_payload(Phase::Payload(Payload {
                 header,
                 data,
                 filled,
                 length: bytes,
-                beside,
+                extra_bytes,
             }));
             return Step::Took(head);
         };
@@ -60,9 +60,9 @@ impl Session {
         data: Option<Vec<u8>>,
         context: &mut SessionContext<'_>,
     ) {
-        let asked = RequestTag { cookie: header.cookie, offset: header.offset };
+        let tag = RequestTag { cookie: header.cookie, offset: header.offset };
         let bytes = data.as_ref().map_or(0, Vec::len) + READ_MODIFY_WRITE_BYTES;
-        let sequence = self.in_flight.open(asked, bytes, ReplyKind::Change(span.outer()));
+        let sequence = self.in_flight.open(tag, bytes, ReplyKind::Change(span.outer()));
         context.events.push(Event::ReadModifyWrite(ReadModifyWrite {
             id: ClientRequestId { connection: self.connection, sequence },
             export: self.target.id,

@@ -26,17 +26,17 @@ impl Session {
             (Ok(data), ReplyKind::Data | ReplyKind::Part { .. }) if data.len() != entry.bytes => {
                 self.fail(&entry, Errno::Io, budget);
             }
-            (Ok(data), ReplyKind::Data) => self.give_data(entry.asked, data, budget),
+            (Ok(data), ReplyKind::Data) => self.give_data(entry.tag, data, budget),
             (Ok(mut data), ReplyKind::Part { before, length }) => {
                 data.truncate(before + length);
                 data.drain(..before);
                 budget.release(entry.bytes - length);
-                self.give_data(entry.asked, data, budget);
+                self.give_data(entry.tag, data, budget);
             }
             (Ok(data), ReplyKind::Nothing | ReplyKind::Change(_)) => {
                 budget.release(entry.bytes);
                 budget.recycle(data);
-                self.output.push_reply(reply::done(self.style, entry.asked), Vec::new());
+                self.output.push_reply(reply::done(self.style, entry.tag), Vec::new());
             }
             // A block status request is not answered with data.
             (Ok(_), ReplyKind::Status { .. }) => self.fail(&entry, Errno::Io, budget),
@@ -59,7 +59,7 @@ impl Session {
                 let asked = (before as u64, length);
                 let (count, words) = descriptors(self.style, segments, asked, one);
                 budget.release(entry.bytes - words.len());
-                let head = reply::status(self.style, entry.asked, ALLOCATION_ID, count);
+                let head = reply::status(self.style, entry.tag, ALLOCATION_ID, count);
                 self.output.push_reply(head, words);
             }
             (Ok(_), _) => self.fail(&entry, Errno::Io, budget),
@@ -70,14 +70,14 @@ impl Session {
 
     /// The data of a read. Zeroes are sent as a hole where the client has structured replies:
     /// checking is cheaper than sending.
-    fn give_data(&mut self, asked: RequestTag, data: Vec<u8>, budget: &mut Budget) {
+    fn give_data(&mut self, tag: RequestTag, data: Vec<u8>, budget: &mut Budget) {
         let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
         if self.style != Style::Simple && is_zero(&data) {
             budget.release(data.len());
             budget.recycle(data);
-            self.output.push_reply(reply::hole(self.style, asked, length), Vec::new());
+            self.output.push_reply(reply::hole(self.style, tag, length), Vec::new());
         } else {
-            let head = reply::data(self.style, asked, data.len());
+            let head = reply::data(self.style, tag, data.len());
             self.output.push_reply(head, data);
         }
     }
@@ -85,11 +85,11 @@ impl Session {
     fn fail(&mut self, entry: &Entry, errno: Errno, budget: &mut Budget) {
         budget.release(entry.bytes);
         let why = if errno == Errno::Io { "the disk failed" } else { "" };
-        self.refuse(entry.asked, Refusal::new(errno, why));
+        self.refuse(entry.tag, Refusal::new(errno, why));
     }
 
-    pub(super) fn refuse(&mut self, asked: RequestTag, refusal: Refusal) {
-        let (head, words) = reply::error(self.style, asked, refusal);
+    pub(super) fn refuse(&mut self, tag: RequestTag, refusal: Refusal) {
+        let (head, words) = reply::error(self.style, tag, refusal);
         self.output.push_words(head, words);
     }
 }

@@ -106,7 +106,7 @@ pub(super) struct Payload {
     pub(super) filled: usize,
     pub(super) length: usize,
     /// Further bytes that are taken from the budget.
-    pub(super) beside: usize,
+    pub(super) extra_bytes: usize,
 }
 
 /// Which payload is arriving, and how much memory it has taken from the budget.
@@ -133,7 +133,7 @@ pub(super) enum Phase {
     Payload(Payload),
     SkipPayload {
         left: usize,
-        asked: RequestTag,
+        tag: RequestTag,
         refusal: Refusal,
     },
     Finished,
@@ -167,7 +167,7 @@ pub struct Session {
     pub(super) options_seen: usize,
     pub(super) style: Style,
     /// The export for which the context `base:allocation` was selected.
-    pub(super) chosen: Option<ExportId>,
+    pub(super) context_of: Option<ExportId>,
     /// Whether the connection is encrypted, and the identity that the client has proved.
     pub(super) security: Security,
     /// The server stops, or the export is withdrawn: requests are refused.
@@ -205,7 +205,7 @@ impl Session {
             no_zeroes: false,
             options_seen: 0,
             style: Style::default(),
-            chosen: None,
+            context_of: None,
             security: Security::default(),
             shutting_down: false,
             payloads: 0,
@@ -228,10 +228,10 @@ impl Session {
         if self.backlog.is_empty() {
             let taken = self.parse(bytes, context);
             if !self.is_finished() && taken < bytes.len() {
-                self.keep(&bytes[taken..]);
+                self.buffer_input(&bytes[taken..]);
             }
         } else {
-            self.keep(bytes);
+            self.buffer_input(bytes);
             self.resume(context);
         }
     }
@@ -339,9 +339,10 @@ impl Session {
 
     /// A payload follows the head of a request.
     pub(super) fn begin_payload(&mut self, phase: Phase) {
+        assert!(matches!(self.phase, Phase::Requests), "a payload follows a request's head");
         self.payloads += 1;
         self.phase = phase;
-        debug_assert!(self.is_in_payload(), "the phase is that of a payload");
+        assert!(self.is_in_payload(), "the phase is that of a payload");
     }
 
     /// Whether no more input is taken.
@@ -370,7 +371,7 @@ impl Session {
         self.phase = Phase::Options;
         self.security = Security::Encrypted(client);
         self.style = Style::default();
-        self.chosen = None;
+        self.context_of = None;
     }
 
     /// Whether TLS is being established.
@@ -397,7 +398,7 @@ impl Session {
     /// answered.
     pub fn finish(&mut self, budget: &mut Budget) {
         if let Phase::Payload(payload) = core::mem::replace(&mut self.phase, Phase::Finished) {
-            budget.release(payload.data.len() + payload.beside);
+            budget.release(payload.data.len() + payload.extra_bytes);
         }
         self.backlog = Vec::new();
         self.blocked = None;
@@ -470,14 +471,14 @@ impl Session {
             }
             Phase::Requests => self.request(bytes, context),
             Phase::Payload(_) => self.payload(bytes, context),
-            Phase::SkipPayload { left, asked, refusal } => {
-                self.skip_payload(bytes, left, asked, refusal)
+            Phase::SkipPayload { left, tag, refusal } => {
+                self.skip_payload(bytes, left, tag, refusal)
             }
             Phase::TlsHandshake | Phase::Finished => Step::Short,
         }
     }
 
-    pub(super) fn keep(&mut self, bytes: &[u8]) {
+    pub(super) fn buffer_input(&mut self, bytes: &[u8]) {
         self.backlog.reserve_exact(bytes.len());
         self.backlog.extend_from_slice(bytes);
     }

@@ -93,7 +93,7 @@ impl Session {
         (head, payload): (usize, u64),
         context: &mut SessionContext<'_>,
     ) -> Step {
-        let asked = RequestTag { cookie: header.cookie, offset: header.offset };
+        let tag = RequestTag { cookie: header.cookie, offset: header.offset };
         let verdict = match verdict {
             Verdict::Perform(_) | Verdict::ReadModifyWrite(_) | Verdict::BlockStatus(_)
                 if self.shutting_down =>
@@ -107,7 +107,7 @@ impl Session {
             Verdict::ReadModifyWrite(span) => {
                 self.admit_read_modify_write(header, span, rest, head, context)
             }
-            Verdict::BlockStatus(span) => self.ask(header, span, head, context),
+            Verdict::BlockStatus(span) => self.admit_block_status(header, span, head, context),
             Verdict::Disconnect => {
                 self.finish(context.budget);
                 context.events.push(Event::Disconnect);
@@ -117,17 +117,17 @@ impl Session {
                 self.close(CloseReason::PayloadTooBig, context)
             }
             Verdict::Refuse(refusal) if payload > 0 => {
-                self.begin_payload(Phase::SkipPayload { left: length(payload), asked, refusal });
+                self.begin_payload(Phase::SkipPayload { left: length(payload), tag, refusal });
                 Step::Took(head)
             }
             Verdict::Refuse(refusal) => {
-                self.refuse(asked, refusal);
+                self.refuse(tag, refusal);
                 Step::Took(head)
             }
             Verdict::Empty => {
                 let read = header.command == command::READ;
                 let answer = if read { reply::nothing_read } else { reply::done };
-                self.output.push_reply(answer(self.style, asked), Vec::new());
+                self.output.push_reply(answer(self.style, tag), Vec::new());
                 Step::Took(head)
             }
         }
@@ -183,8 +183,14 @@ impl Session {
         }
         if operation.op == Op::Write && rest.len() < bytes {
             let (data, filled) = (Vec::new(), 0);
-            let (header, length, beside) = (*header, bytes, 0);
-            self.begin_payload(Phase::Payload(Payload { header, data, filled, length, beside }));
+            let (header, length, extra_bytes) = (*header, bytes, 0);
+            self.begin_payload(Phase::Payload(Payload {
+                header,
+                data,
+                filled,
+                length,
+                extra_bytes,
+            }));
             return Step::Took(head);
         }
         if !context.budget.acquire(bytes) {
@@ -206,7 +212,7 @@ impl Session {
     }
 
     /// Admits a block status request if there is room for its reply.
-    fn ask(
+    fn admit_block_status(
         &mut self,
         header: &RequestHeader,
         span: ByteRange,
@@ -219,10 +225,10 @@ impl Session {
         if !context.budget.acquire(STATUS_BYTES_MAX) {
             return Step::Blocked(Blocked::PayloadMemory);
         }
-        let asked = RequestTag { cookie: header.cookie, offset: header.offset };
+        let tag = RequestTag { cookie: header.cookie, offset: header.offset };
         let one = header.flags & command::FLAG_REQ_ONE != 0;
         let reply_kind = ReplyKind::Status { before: span.before(), length: span.len.0, one };
-        let sequence = self.in_flight.open(asked, STATUS_BYTES_MAX, reply_kind);
+        let sequence = self.in_flight.open(tag, STATUS_BYTES_MAX, reply_kind);
         let id = ClientRequestId { connection: self.connection, sequence };
         let (export, extent) = (self.target.id, span.outer());
         context.events.push(Event::BlockStatus(BlockStatusRequest { id, export, extent }));
@@ -250,10 +256,10 @@ impl Session {
     pub(super) fn finish_payload(&mut self, context: &mut SessionContext<'_>) {
         match core::mem::replace(&mut self.phase, Phase::Requests) {
             Phase::Payload(payload) if payload.filled == payload.length && self.shutting_down => {
-                context.budget.release(payload.data.len() + payload.beside);
-                let asked =
+                context.budget.release(payload.data.len() + payload.extra_bytes);
+                let tag =
                     RequestTag { cookie: payload.header.cookie, offset: payload.header.offset };
-                self.refuse(asked, Refusal::new(Errno::Shutdown, "the export goes away"));
+                self.refuse(tag, Refusal::new(Errno::Shutdown, "the export goes away"));
             }
             Phase::Payload(payload) if payload.filled == payload.length => {
                 // Classified before, when its head was read; the same verdict follows.
@@ -283,7 +289,7 @@ impl Session {
         &mut self,
         bytes: &[u8],
         left: usize,
-        asked: RequestTag,
+        tag: RequestTag,
         refusal: Refusal,
     ) -> Step {
         if bytes.is_empty() {
@@ -291,10 +297,10 @@ impl Session {
         }
         let taken = left.min(bytes.len());
         if taken == left {
-            self.refuse(asked, refusal);
+            self.refuse(tag, refusal);
             self.phase = Phase::Requests;
         } else {
-            self.phase = Phase::SkipPayload { left: left - taken, asked, refusal };
+            self.phase = Phase::SkipPayload { left: left - taken, tag, refusal };
         }
         Step::Took(taken)
     }
@@ -319,8 +325,8 @@ impl Session {
             command::FLUSH => (0, ReplyKind::Nothing),
             _ => (data.len(), ReplyKind::Change(operation.extent)),
         };
-        let asked = RequestTag { cookie: header.cookie, offset: header.offset };
-        let sequence = self.in_flight.open(asked, bytes, reply_kind);
+        let tag = RequestTag { cookie: header.cookie, offset: header.offset };
+        let sequence = self.in_flight.open(tag, bytes, reply_kind);
         context.events.push(Event::Request(Request {
             id: ClientRequestId { connection: self.connection, sequence },
             export: self.target.id,

@@ -28,27 +28,30 @@ impl EventLoop<'_> {
                     let _ = answer.try_send(connections);
                     return;
                 };
-                self.handle.pass(next, ControlMessage::Connections { so_far: connections, answer });
+                self.handle.send_control(
+                    next,
+                    ControlMessage::Connections { so_far: connections, answer },
+                );
             }
             ControlMessage::Withdraw { export, force, answer } => {
                 if self.loop_id == LoopId::FIRST
-                    && let Err(in_use) = self.give_up(export, force)
+                    && let Err(in_use) = self.withdraw_export(export, force)
                 {
                     let _ = answer.try_send(Err(in_use));
                     return;
                 }
-                self.send_away(export);
+                self.disconnect_export(export);
                 let Some(next) = next else {
                     let _ = answer.try_send(Ok(()));
                     return;
                 };
-                self.handle.pass(next, ControlMessage::Withdraw { export, force, answer });
+                self.handle.send_control(next, ControlMessage::Withdraw { export, force, answer });
             }
         }
     }
 
     /// Removes the export if no connection has it open, or with `force`.
-    fn give_up(&mut self, export: ExportId, force: bool) -> Result<(), InUse> {
+    fn withdraw_export(&mut self, export: ExportId, force: bool) -> Result<(), InUse> {
         let opened = self.group.opened();
         match opened.get(&export) {
             Some(&connections) if !force => Err(InUse { connections }),
@@ -62,13 +65,13 @@ impl EventLoop<'_> {
     }
 
     /// Shuts down the connections that have this export open.
-    fn send_away(&mut self, export: ExportId) {
+    fn disconnect_export(&mut self, export: ExportId) {
         for slot in 0..self.slots.len() {
             if self.slots[slot].export() == Some(export)
                 && let Slot::Live(connection) = &mut self.slots[slot]
             {
-                connection.leave(self.now);
-                self.written.push(slot);
+                connection.shut_down(self.now);
+                self.to_write.push(slot);
                 self.make_ready(slot);
             }
         }

@@ -34,22 +34,22 @@ impl EventLoop<'_> {
         let export = splice.export;
         if !self.tracked_exports.contains(&export) {
             let mut read_modify_writes = self.group.read_modify_writes();
-            self.tracked_exports.retain(|export| read_modify_writes.is_watched(*export));
-            let new = read_modify_writes.watch(export);
+            self.tracked_exports.retain(|export| read_modify_writes.is_tracked(*export));
+            let new = read_modify_writes.track(export);
             let before = |id: ClientRequestId| {
                 // A connection's sequence numbers rise: its later requests have not been submitted
                 // yet.
                 id.connection != splice.id.connection || id.sequence < splice.id.sequence
             };
-            let under_way = self.changing(export).filter(|(id, _)| before(*id));
-            read_modify_writes.told((self.loop_id, export), under_way, &mut out);
+            let in_flight = self.changing(export).filter(|(id, _)| before(*id));
+            read_modify_writes.report((self.loop_id, export), in_flight, &mut out);
             drop(read_modify_writes);
             self.tracked_exports.push(export);
             if new {
                 let others =
                     LoopId::all(self.handle.members()).filter(|loop_id| *loop_id != self.loop_id);
                 for loop_id in others {
-                    self.handle.pass(loop_id, ControlMessage::TrackChanges(export));
+                    self.handle.send_control(loop_id, ControlMessage::TrackChanges(export));
                 }
             }
         }
@@ -65,7 +65,7 @@ impl EventLoop<'_> {
             return;
         }
         let mut out = Vec::new();
-        self.group.read_modify_writes().told(
+        self.group.read_modify_writes().report(
             (self.loop_id, export),
             self.changing(export),
             &mut out,
@@ -86,23 +86,23 @@ impl EventLoop<'_> {
 
     /// Returns a request that can be submitted, or queues it behind the read-modify-writes it
     /// overlaps.
-    pub(super) fn pass(&self, request: Request) -> Option<Request> {
+    pub(super) fn submit_or_queue(&self, request: Request) -> Option<Request> {
         if !request.operation.op.writes() || !self.tracked_exports.contains(&request.export) {
             return Some(request);
         }
-        self.group.read_modify_writes().pass(request)
+        self.group.read_modify_writes().submit_or_queue(request)
     }
 
     /// Processes a reply: of a part of a read-modify-write, or of a request that one waits for.
     /// Returns the reply that goes to a client, if there is one.
-    pub(super) fn see(&self, reply: Reply, out: &mut Vec<Request>) -> Option<Reply> {
+    pub(super) fn on_reply(&self, reply: Reply, out: &mut Vec<Request>) -> Option<Reply> {
         if ReadModifyWriteQueue::is_part(reply.id) {
-            return self.group.read_modify_writes().part_ended(reply.id, reply.result, out);
+            return self.group.read_modify_writes().on_part_completed(reply.id, reply.result, out);
         }
         if !self.tracked_exports.is_empty()
             && let Some(export) = self.changed_by(reply.id)
         {
-            self.group.read_modify_writes().settled(export, reply.id, out);
+            self.group.read_modify_writes().on_completion(export, reply.id, out);
         }
         Some(reply)
     }
@@ -120,7 +120,7 @@ impl EventLoop<'_> {
         let (own, mut foreign): (Vec<_>, _) =
             replies.into_iter().partition(|reply| LoopId::of(reply.id.connection) == self.loop_id);
         for reply in own {
-            self.give(reply);
+            self.deliver_reply(reply);
         }
         self.handle.reply_many(&mut foreign);
     }

@@ -11,7 +11,7 @@ use crate::proto::export::{ExportId, Exports};
 use crate::proto::request::{BlockStatusReply, ClientRequestId, ConnectionId, Reply};
 use crate::proto::session::{Blocked, Budget, Event, InFlight, Session, SessionContext};
 use crate::proto::settings::Settings;
-use crate::server::busy_poll::{BusyPoll, listen_to, look};
+use crate::server::busy_poll::{BusyPoll, poll_events, register_completion_fds};
 use crate::server::connection::{Connection, Progress, Sending, Stream};
 use crate::server::handle::{ControlMessage, Handle, Received};
 use crate::server::handler::RequestHandler;
@@ -27,7 +27,7 @@ const EVENTS_MAX: usize = 1_024;
 const TICK: std::time::Duration = std::time::Duration::from_secs(1);
 /// The most connections accepted in one iteration, so that a burst of them does not delay the
 /// established ones.
-const ACCEPTS_PER_TURN_MAX: usize = 64;
+const ACCEPTS_PER_ITERATION_MAX: usize = 64;
 /// The connection counts that a session past its handshake gets: it does not read them.
 static NOTHING_OPEN: BTreeMap<ExportId, usize> = BTreeMap::new();
 
@@ -94,10 +94,10 @@ pub(crate) struct EventLoop<'a> {
     /// The last connection that was dropped to resolve a deadlock over payload memory.
     pub(super) deadlock_drop: Option<DeadlockDrop>,
     /// Slots whose connections may have output in this iteration.
-    pub(super) written: Vec<usize>,
-    pub(super) happened: Vec<Event>,
+    pub(super) to_write: Vec<usize>,
+    pub(super) events: Vec<Event>,
     /// Replies produced here to requests of other loops.
-    pub(super) foreign: Vec<Reply>,
+    pub(super) replies_of_others: Vec<Reply>,
     pub(super) buffer: Vec<u8>,
     /// When the loop began to stop.
     pub(super) stopping: Option<Instant>,
@@ -133,9 +133,9 @@ impl<'a> EventLoop<'a> {
             ready: VecDeque::new(),
             memory_blocked: VecDeque::new(),
             deadlock_drop: None,
-            written: Vec::new(),
-            happened: Vec::new(),
-            foreign: Vec::new(),
+            to_write: Vec::new(),
+            events: Vec::new(),
+            replies_of_others: Vec::new(),
             buffer: vec![0; RECEIVE_BYTES_MAX],
             stopping: None,
             now,
@@ -156,7 +156,7 @@ impl<'a> EventLoop<'a> {
         clock: &dyn Fn() -> Instant,
     ) -> io::Result<()> {
         let ended = self.run(handler, clock);
-        self.handle.end(self.loop_id);
+        self.handle.mark_ended(self.loop_id);
         self.end_read_modify_writes(handler);
         if ended.is_err() {
             self.handle.stop();
@@ -172,17 +172,17 @@ impl<'a> EventLoop<'a> {
         // Only the first loop polls the completion descriptors: one completion would wake all
         // loops. The descriptors stay open and registered until the loop ends.
         let first = self.loop_id == LoopId::FIRST;
-        let bells = if first { handler.completion_fds()? } else { Vec::new() };
-        let _bells = listen_to(&self.poll, bells)?;
+        let completion_fds = if first { handler.completion_fds()? } else { Vec::new() };
+        let _bells = register_completion_fds(&self.poll, completion_fds)?;
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut taken = Received::default();
         loop {
             self.sleep(&mut events, clock)?;
-            self.note(&events);
+            self.record_readiness(&events);
             self.accept();
             self.read(handler, &mut taken.replies);
             handler.poll_completions(&mut taken.replies);
-            let stop = self.handle.take(self.loop_id, &mut taken);
+            let stop = self.handle.drain_inbox(self.loop_id, &mut taken);
             taken.streams.drain(..).for_each(|stream| self.register_connection(stream));
             self.answer(&mut taken.replies, handler);
             taken.block_statuses.drain(..).for_each(|told| self.reply_block_status(&told));
@@ -213,11 +213,11 @@ impl<'a> EventLoop<'a> {
         let busy =
             !self.ready.is_empty() || !self.handle.may_sleep(self.loop_id, self.stopping.is_some());
         let outcome = if busy {
-            look(&mut self.poll, events, std::time::Duration::ZERO)
+            poll_events(&mut self.poll, events, std::time::Duration::ZERO)
         } else {
             self.wait(events, clock)
         };
-        self.handle.awake(self.loop_id);
+        self.handle.mark_awake(self.loop_id);
         self.now = clock();
         outcome.map(drop)
     }
@@ -227,14 +227,14 @@ impl<'a> EventLoop<'a> {
         let began = clock();
         let seen = self
             .busy_poll
-            .keep(clock, || look(&mut self.poll, events, std::time::Duration::ZERO))?
-            || look(&mut self.poll, events, TICK)?;
+            .poll_until(clock, || poll_events(&mut self.poll, events, std::time::Duration::ZERO))?
+            || poll_events(&mut self.poll, events, TICK)?;
         self.busy_poll.idle_for(clock().saturating_since(began));
         Ok(seen)
     }
 
     /// Records which sockets are readable and writable.
-    fn note(&mut self, events: &Events) {
+    fn record_readiness(&mut self, events: &Events) {
         for event in events {
             let token = event.token().0;
             if let Some(slot) = token.checked_sub(CONNECTION_FIRST) {
@@ -243,7 +243,7 @@ impl<'a> EventLoop<'a> {
                 connection.readiness.readable |= event.is_readable() || event.is_read_closed();
                 if event.is_writable() || event.is_write_closed() || event.is_error() {
                     connection.readiness.writable = true;
-                    self.written.push(slot);
+                    self.to_write.push(slot);
                 }
                 self.make_ready(slot);
             } else if let Some(index) = token.checked_sub(LISTENER_FIRST)
@@ -264,7 +264,7 @@ impl<'a> EventLoop<'a> {
 
     fn accept(&mut self) {
         for index in 0..self.listeners.len() {
-            for _ in 0..ACCEPTS_PER_TURN_MAX {
+            for _ in 0..ACCEPTS_PER_ITERATION_MAX {
                 let listener = &mut self.listeners[index];
                 if !listener.ready {
                     break;
@@ -288,7 +288,7 @@ impl<'a> EventLoop<'a> {
             return self.register_connection(stream);
         }
         // A loop that has ended refuses: the server is about to stop.
-        if let Err(stream) = self.handle.hand(loop_id, stream) {
+        if let Err(stream) = self.handle.send_stream(loop_id, stream) {
             self.group.reassign_slot_to_first(loop_id);
             self.register_connection(stream);
         }
@@ -301,21 +301,21 @@ impl<'a> EventLoop<'a> {
             self.slots.len() - 1
         });
         if stream.register(self.poll.registry(), Token(CONNECTION_FIRST + slot)).is_err() {
-            return self.free(slot);
+            return self.free_slot(slot);
         }
         self.connections_made += 1;
         let id = self.loop_id.number(self.connections_made, slot);
         self.slots[slot] = Slot::Live(Box::new(Connection::new(id, stream, self.now)));
-        self.written.push(slot);
+        self.to_write.push(slot);
         self.make_ready(slot);
     }
 
     /// Frees a slot.
-    fn free(&mut self, slot: usize) {
+    fn free_slot(&mut self, slot: usize) {
         self.free.push(slot);
         self.group.release_slot(self.loop_id);
         if self.stopping.is_some() {
-            self.handle.pass(LoopId::FIRST, ControlMessage::Wake);
+            self.handle.send_control(LoopId::FIRST, ControlMessage::Wake);
         }
     }
 
@@ -335,7 +335,7 @@ impl<'a> EventLoop<'a> {
                 settings: self.settings,
                 opened: opened.as_deref().unwrap_or(&NOTHING_OPEN),
                 budget: &mut self.budget,
-                events: &mut self.happened,
+                events: &mut self.events,
             };
             let progress = connection.read(&mut self.buffer, &mut context, self.now);
             let (requests, alive) = self.hand_over(slot, handler, opened.as_deref_mut());
@@ -346,7 +346,7 @@ impl<'a> EventLoop<'a> {
                 continue;
             }
             let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
-            connection.output_began(was_empty, self.now);
+            connection.output_added(was_empty, self.now);
             if let Some(deadlock_drop) = &mut self.deadlock_drop {
                 deadlock_drop.helped |= connection.got_memory;
             }
@@ -356,7 +356,7 @@ impl<'a> EventLoop<'a> {
                 connection.memory_blocked = true;
                 self.memory_blocked.push_back(slot);
             }
-            self.written.push(slot);
+            self.to_write.push(slot);
             if progress == Progress::Unfinished {
                 self.make_ready(slot);
             }
@@ -375,15 +375,15 @@ impl<'a> EventLoop<'a> {
         mut opened: Option<&mut BTreeMap<ExportId, usize>>,
     ) -> (bool, bool) {
         let (mut requests, mut alive) = (false, true);
-        let mut happened = core::mem::take(&mut self.happened);
-        for event in happened.drain(..) {
+        let mut events = core::mem::take(&mut self.events);
+        for event in events.drain(..) {
             let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { break };
             match event {
                 Event::Request(request) => {
                     requests = true;
                     if self.tracked_exports.is_empty() {
                         handler.submit(request);
-                    } else if let Some(request) = self.pass(request) {
+                    } else if let Some(request) = self.submit_or_queue(request) {
                         handler.submit(request);
                     }
                 }
@@ -403,8 +403,9 @@ impl<'a> EventLoop<'a> {
                 }
                 Event::Opened(export) => {
                     connection.opened = Some(export);
-                    let opened =
-                        opened.as_deref_mut().expect("who opens an export was in_handshake");
+                    let opened = opened
+                        .as_deref_mut()
+                        .expect("an export is opened in a handshake, under the lock");
                     *opened.entry(export).or_default() += 1;
                 }
                 Event::StartTls => {
@@ -418,7 +419,7 @@ impl<'a> EventLoop<'a> {
                 Event::Disconnect => {}
             }
         }
-        self.happened = happened;
+        self.events = events;
         (requests, alive)
     }
 
@@ -428,9 +429,9 @@ impl<'a> EventLoop<'a> {
         loop {
             for reply in replies.drain(..) {
                 if LoopId::of(reply.id.connection) != self.loop_id {
-                    self.foreign.push(reply);
-                } else if let Some(reply) = self.see(reply, &mut more) {
-                    self.give(reply);
+                    self.replies_of_others.push(reply);
+                } else if let Some(reply) = self.on_reply(reply, &mut more) {
+                    self.deliver_reply(reply);
                 }
             }
             if more.is_empty() {
@@ -439,12 +440,12 @@ impl<'a> EventLoop<'a> {
             more.drain(..).for_each(|request| handler.submit(request));
             handler.flush_batch(replies);
         }
-        self.handle.reply_many(&mut self.foreign);
+        self.handle.reply_many(&mut self.replies_of_others);
     }
 
     /// Queues one reply.
-    pub(super) fn give(&mut self, Reply { id, result }: Reply) {
-        if let Some(slot) = self.settle(id) {
+    pub(super) fn deliver_reply(&mut self, Reply { id, result }: Reply) {
+        if let Some(slot) = self.slot_of_request(id) {
             self.queue(slot, |session, budget| {
                 session.reply(id.sequence, result, budget);
             });
@@ -453,7 +454,7 @@ impl<'a> EventLoop<'a> {
 
     /// Queues the reply to a block status request.
     pub(super) fn reply_block_status(&mut self, told: &BlockStatusReply) {
-        if let Some(slot) = self.settle(told.id) {
+        if let Some(slot) = self.slot_of_request(told.id) {
             let result = told.result.as_deref().map_err(|errno| *errno);
             self.queue(slot, |session, budget| {
                 session.reply_block_status(told.id.sequence, result, budget);
@@ -463,7 +464,7 @@ impl<'a> EventLoop<'a> {
 
     /// Returns the slot of the connection that a request belongs to. A completed request of a
     /// disconnected client releases its memory.
-    pub(super) fn settle(&mut self, id: ClientRequestId) -> Option<usize> {
+    pub(super) fn slot_of_request(&mut self, id: ClientRequestId) -> Option<usize> {
         let slot = slot_of(id.connection);
         match self.slots.get_mut(slot)? {
             Slot::Live(connection) if connection.id == id.connection => Some(slot),
@@ -473,7 +474,7 @@ impl<'a> EventLoop<'a> {
                 }
                 if in_flight.count() == 0 {
                     self.slots[slot] = Slot::Free;
-                    self.free(slot);
+                    self.free_slot(slot);
                 }
                 None
             }
@@ -485,10 +486,10 @@ impl<'a> EventLoop<'a> {
         let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { return };
         let was_empty = connection.session.output().is_empty();
         answer(&mut connection.session, &mut self.budget);
-        connection.output_began(was_empty, self.now);
+        connection.output_added(was_empty, self.now);
         let waits = connection.session.blocked() == Some(Blocked::ConnectionLimit);
-        if self.written.last() != Some(&slot) {
-            self.written.push(slot);
+        if self.to_write.last() != Some(&slot) {
+            self.to_write.push(slot);
         }
         if waits {
             self.make_ready(slot);
@@ -497,13 +498,13 @@ impl<'a> EventLoop<'a> {
 
     /// Sends output, closes finished connections, and marks connections ready that have room again.
     fn write(&mut self, handler: &mut dyn RequestHandler) {
-        let mut written = core::mem::take(&mut self.written);
-        for slot in written.drain(..) {
+        let mut to_write = core::mem::take(&mut self.to_write);
+        for slot in to_write.drain(..) {
             let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
             let sending = connection.write(&mut self.budget, self.now);
             let token = Token(CONNECTION_FIRST + slot);
-            let watched = connection.watch(self.poll.registry(), token);
-            if sending == Sending::Broken || !watched || connection.is_over() {
+            let polled = connection.poll_writability(self.poll.registry(), token);
+            if sending == Sending::Broken || !polled || connection.is_complete() {
                 self.drop_connection(slot, handler);
             } else if sending == Sending::Something
                 && connection.session.blocked() == Some(Blocked::ConnectionLimit)
@@ -511,7 +512,7 @@ impl<'a> EventLoop<'a> {
                 self.make_ready(slot);
             }
         }
-        self.written = written;
+        self.to_write = to_write;
     }
 
     /// Marks the memory-blocked connections ready if memory was released since.
@@ -541,11 +542,11 @@ impl<'a> EventLoop<'a> {
         for slot in 0..self.slots.len() {
             let Slot::Live(connection) = &mut self.slots[slot] else { continue };
             if connection.session.is_in_handshake() {
-                connection.leave(self.now);
+                connection.shut_down(self.now);
             } else {
                 connection.session.finish(&mut self.budget);
             }
-            self.written.push(slot);
+            self.to_write.push(slot);
             self.make_ready(slot);
         }
     }
@@ -573,7 +574,7 @@ impl<'a> EventLoop<'a> {
             if holds_memory_too_long
                 || deadlocked
                 || unresponsive
-                || connection.is_late(self.settings, self.now)
+                || connection.is_timed_out(self.settings, self.now)
             {
                 self.drop_connection(slot, handler);
             }
@@ -597,7 +598,7 @@ impl<'a> EventLoop<'a> {
         let _ = connection.write(&mut self.budget, self.now);
         let in_flight = connection.session.into_in_flight(&mut self.budget);
         if in_flight.count() == 0 {
-            self.free(slot);
+            self.free_slot(slot);
         } else {
             self.slots[slot] = Slot::Orphaned(id, in_flight);
         }

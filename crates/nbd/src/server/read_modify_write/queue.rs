@@ -61,8 +61,8 @@ struct SectorUpdate {
     fua: bool,
     no_hole: bool,
     /// A write of zeroes that covers whole sectors: those are not written as data.
-    hollow: bool,
-    /// The sectors to be written; for a hollow write of zeroes, only the first and the last.
+    zeroes_inner: bool,
+    /// The sectors to be written; for a zeroes_inner write of zeroes, only the first and the last.
     data: Vec<u8>,
     /// Requests at the disk.
     left: usize,
@@ -76,13 +76,13 @@ pub(super) struct TrackedExport {
     /// In order of arrival.
     pub(super) jobs: Vec<Job>,
     /// Writing requests in flight that were forwarded without a job.
-    pub(super) passed: BTreeMap<ClientRequestId, Extent>,
+    pub(super) forwarded: BTreeMap<ClientRequestId, Extent>,
     /// The loops that have reported their requests in flight.
-    told: Loops,
+    reported: Loops,
     /// Whether all loops have reported.
-    whole: bool,
+    is_complete: bool,
     /// Whether the export is withdrawn: running jobs end, and no others begin.
-    gone: bool,
+    withdrawn: bool,
 }
 
 /// The jobs of all exports.
@@ -121,48 +121,48 @@ impl ReadModifyWriteQueue {
     }
 
     /// Tracks this export. Returns true if it was not tracked: then each loop is to be told.
-    pub(crate) fn watch(&mut self, export: ExportId) -> bool {
+    pub(crate) fn track(&mut self, export: ExportId) -> bool {
         let new = !self.tracked.contains_key(&export);
         self.tracked.entry(export).or_default();
         new
     }
 
     /// Whether the export is tracked.
-    pub(crate) fn is_watched(&self, export: ExportId) -> bool {
+    pub(crate) fn is_tracked(&self, export: ExportId) -> bool {
         self.tracked.contains_key(&export)
     }
 
     /// A loop reports its requests in flight. Requests that can be submitted are added to `out`.
-    pub(crate) fn told(
+    pub(crate) fn report(
         &mut self,
         (loop_id, export): (LoopId, ExportId),
-        under_way: impl Iterator<Item = (ClientRequestId, Extent)>,
+        in_flight: impl Iterator<Item = (ClientRequestId, Extent)>,
         out: &mut Vec<Request>,
     ) {
         let Some(tracked) = self.tracked.get_mut(&export) else { return };
-        assert!(!tracked.whole, "a loop is told once");
-        tracked.told.insert(loop_id);
-        tracked.passed.extend(under_way);
-        tracked.see_whether_whole(export, (self.loops, self.ended), out);
+        assert!(!tracked.is_complete, "a loop is told once");
+        tracked.reported.insert(loop_id);
+        tracked.forwarded.extend(in_flight);
+        tracked.check_reports(export, (self.loops, self.ended), out);
     }
 
     /// A loop has ended with nothing in flight, and reports no more.
     pub(crate) fn ended(&mut self, loop_id: LoopId, out: &mut Vec<Request>) {
         self.ended.insert(loop_id);
         for (export, tracked) in &mut self.tracked {
-            tracked.see_whether_whole(*export, (self.loops, self.ended), out);
+            tracked.check_reports(*export, (self.loops, self.ended), out);
         }
     }
 
     /// Returns a request that can be submitted now, or queues it behind the writes that it
     /// overlaps.
-    pub(crate) fn pass(&mut self, request: Request) -> Option<Request> {
+    pub(crate) fn submit_or_queue(&mut self, request: Request) -> Option<Request> {
         let Operation { op, extent, .. } = request.operation;
         let Some(tracked) = self.tracked.get_mut(&request.export).filter(|_| op.writes()) else {
             return Some(request);
         };
         if !tracked.jobs.iter().any(|job| overlap(job.extent, extent)) {
-            tracked.passed.insert(request.id, extent);
+            tracked.forwarded.insert(request.id, extent);
             return Some(request);
         }
         let (id, work) = (request.id, Work::Whole(Some(request)));
@@ -181,17 +181,17 @@ impl ReadModifyWriteQueue {
     }
 
     /// A client's request has completed.
-    pub(crate) fn settled(
+    pub(crate) fn on_completion(
         &mut self,
         export: ExportId,
         id: ClientRequestId,
         out: &mut Vec<Request>,
     ) {
         let Some(tracked) = self.tracked.get_mut(&export) else { return };
-        let extent = if let Some(extent) = tracked.passed.remove(&id) {
+        let extent = if let Some(extent) = tracked.forwarded.remove(&id) {
             let splice =
                 |job: &&mut Job| matches!(job.work, Work::ReadModifyWrite(_)) && !job.begun;
-            let jobs = tracked.jobs.iter_mut().filter(splice).filter(|_| tracked.whole);
+            let jobs = tracked.jobs.iter_mut().filter(splice).filter(|_| tracked.is_complete);
             for job in jobs.filter(|job| overlap(job.extent, extent)) {
                 // A later overlapping request is queued, so this one came before the job.
                 job.ahead = job.ahead.checked_sub(1).expect("it was counted when the splice came");
@@ -208,7 +208,7 @@ impl ReadModifyWriteQueue {
 
     /// A part of a read-modify-write has completed. Returns the reply to the client after the last
     /// part.
-    pub(crate) fn part_ended(
+    pub(crate) fn on_part_completed(
         &mut self,
         id: ClientRequestId,
         result: Result<Vec<u8>, Errno>,
@@ -243,10 +243,10 @@ impl ReadModifyWriteQueue {
     /// No further request for this export is submitted. Queued jobs are refused; running jobs do
     /// not write.
     pub(crate) fn withdraw(&mut self, export: ExportId) -> Vec<Reply> {
-        let Some(TrackedExport { jobs, gone, .. }) = self.tracked.get_mut(&export) else {
+        let Some(TrackedExport { jobs, withdrawn, .. }) = self.tracked.get_mut(&export) else {
             return Vec::new();
         };
-        *gone = true;
+        *withdrawn = true;
         let result = Err(Errno::Shutdown);
         let waiting = jobs.extract_if(.., |job| !job.begun);
         let replies = waiting.map(|job| Reply { id: job.id, result: result.clone() }).collect();
@@ -262,7 +262,10 @@ impl ReadModifyWriteQueue {
     }
 
     fn forget(&mut self, export: ExportId) {
-        if self.tracked.get(&export).is_some_and(|tracked| tracked.gone && tracked.jobs.is_empty())
+        if self
+            .tracked
+            .get(&export)
+            .is_some_and(|tracked| tracked.withdrawn && tracked.jobs.is_empty())
         {
             self.tracked.remove(&export);
         }
@@ -270,16 +273,16 @@ impl ReadModifyWriteQueue {
 }
 
 impl TrackedExport {
-    fn see_whether_whole(
+    fn check_reports(
         &mut self,
         export: ExportId,
         (loops, ended): (usize, Loops),
         out: &mut Vec<Request>,
     ) {
-        if self.whole || self.told.count_with(ended) < loops {
+        if self.is_complete || self.reported.count_with(ended) < loops {
             return;
         }
-        self.whole = true;
+        self.is_complete = true;
         // Queued requests were not forwarded, and later forwarded requests overlap no job.
         for at in 0..self.jobs.len() {
             if matches!(self.jobs[at].work, Work::ReadModifyWrite(_)) {
@@ -293,12 +296,12 @@ impl TrackedExport {
 
     /// The number of forwarded writes in flight that overlap `extent`.
     fn ahead_of(&self, extent: Extent) -> usize {
-        self.passed.values().filter(|change| overlap(**change, extent)).count()
+        self.forwarded.values().filter(|change| overlap(**change, extent)).count()
     }
 
     /// Starts the jobs that overlap `extent` and wait for nothing any more.
     fn advance(&mut self, export: ExportId, extent: Extent, out: &mut Vec<Request>) {
-        if !self.whole {
+        if !self.is_complete {
             return;
         }
         for at in 0..self.jobs.len() {
@@ -322,9 +325,9 @@ impl SectorUpdate {
         let ReadModifyWrite { span, data, fua, no_hole, .. } = splice;
         let (sectors, inner) = (span.outer().len.bytes_usize(), span.inner());
         let edges = usize::from(span.before() > 0) + usize::from(span.behind() > 0);
-        let hollow = data.is_none() && !inner.is_empty();
+        let zeroes_inner = data.is_none() && !inner.is_empty();
         let data = match data {
-            None => vec![0; if hollow { edges * SECTOR } else { sectors }],
+            None => vec![0; if zeroes_inner { edges * SECTOR } else { sectors }],
             Some(mut data) => {
                 let length = data.len();
                 data.resize(sectors, 0);
@@ -332,7 +335,7 @@ impl SectorUpdate {
                 data
             }
         };
-        Self { span, fua, no_hole, hollow, data, left: 0, writing: false, failed: None }
+        Self { span, fua, no_hole, zeroes_inner, data, left: 0, writing: false, failed: None }
     }
 
     /// The sectors that are only partly written: the first, and the last if it is another.
@@ -381,7 +384,7 @@ impl SectorUpdate {
             out.push(Request { id: part(id, which), export, operation, no_hole, data });
             self.left += 1;
         };
-        if !self.hollow {
+        if !self.zeroes_inner {
             let data = core::mem::take(&mut self.data);
             ask(Part::Middle, Op::Write, self.span.outer(), data, false);
             return;

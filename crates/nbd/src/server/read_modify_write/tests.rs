@@ -1,5 +1,5 @@
-//! Bytes of several connections, on a disk that does what it is asked in any order, held against
-//! what each byte may hold.
+//! Writes of several connections on a disk that completes requests in any order, checked against
+//! the values that each byte may have.
 
 use proptest::prelude::*;
 use units::{Bytes, Extent, Lba, Op, Operation, Sectors};
@@ -14,7 +14,7 @@ use crate::server::loop_id::LoopId;
 const SECTORS: usize = 6;
 const BYTES: usize = SECTORS * SECTOR;
 const EXPORT: ExportId = ExportId(3);
-/// Each with a connection of its number.
+/// Event loops; each has the connection of its number.
 const LOOPS: usize = 3;
 
 /// One request of a client.
@@ -24,7 +24,7 @@ enum RequestTag {
     Read,
 }
 
-/// One step: a request comes, or something that the disk has is done, or an answer of it arrives.
+/// One step: a request arrives, the disk carries one out, or its reply arrives.
 #[derive(Clone, Debug)]
 enum Step {
     Ask {
@@ -36,7 +36,7 @@ enum Step {
     Perform(prop::sample::Index),
     Fail(prop::sample::Index),
     Arrive(prop::sample::Index),
-    /// The next loop is told that the export is tracked.
+    /// The next loop learns that the export is tracked.
     Tell,
 }
 
@@ -49,7 +49,9 @@ fn step() -> impl Strategy<Value = Step> {
     let lengths = prop_oneof![1..40_usize, 1..3 * SECTOR];
     prop_oneof![
         4 => (0..LOOPS as u64, asked, 0..BYTES, lengths)
-            .prop_map(|(connection, asked, start, len)| Step::Ask { connection, asked, start, len }),
+            .prop_map(|(connection, asked, start, len)| {
+                Step::Ask { connection, asked, start, len }
+            }),
         5 => index().prop_map(Step::Perform),
         1 => index().prop_map(Step::Fail),
         5 => index().prop_map(Step::Arrive),
@@ -62,19 +64,20 @@ struct Written {
     bytes: core::ops::Range<usize>,
     value: u8,
     from: usize,
-    /// Answered, and whether well: one that failed may have been done in part.
+    /// Whether it has been answered, and with success: a failed write may have been carried out in
+    /// part.
     until: Option<(usize, bool)>,
 }
 
-/// Many connections' requests, a read_modify_writes, a disk, and what is known of each byte.
-struct SessionContext {
+/// The requests of many connections, the queue, a disk, and the values that each byte may have.
+struct World {
     read_modify_writes: ReadModifyWriteQueue,
     /// Which loops know that the export is tracked.
     knows: [bool; LOOPS],
-    /// How many have been told, if it is.
-    told: Option<usize>,
+    /// The number of loops that have reported, once the export is tracked.
+    reported: Option<usize>,
     sequences: u64,
-    /// What clients wait for: whole requests and splices that change something.
+    /// The writing requests that clients wait for.
     in_flight: Vec<(ClientRequestId, Extent)>,
     at_disk: Vec<Request>,
     ended: Vec<(ClientRequestId, Result<Vec<u8>, Errno>)>,
@@ -85,12 +88,12 @@ struct SessionContext {
     answered: usize,
 }
 
-impl SessionContext {
+impl World {
     fn new() -> Self {
         Self {
             read_modify_writes: ReadModifyWriteQueue::new(LOOPS),
             knows: [false; LOOPS],
-            told: None,
+            reported: None,
             sequences: 0,
             in_flight: Vec::new(),
             at_disk: Vec::new(),
@@ -129,8 +132,8 @@ impl SessionContext {
         let from = self.now;
         self.written.push((id, Written { bytes, value, from, until: None }));
         if !span.is_whole() && !self.knows[loop_of(id)] {
-            if self.read_modify_writes.watch(EXPORT) {
-                self.told = Some(0);
+            if self.read_modify_writes.track(EXPORT) {
+                self.reported = Some(0);
             }
             self.know(loop_of(id));
         }
@@ -149,7 +152,7 @@ impl SessionContext {
 
     fn submit(&mut self, request: Request) {
         if self.knows[loop_of(request.id)] {
-            self.at_disk.extend(self.read_modify_writes.pass(request));
+            self.at_disk.extend(self.read_modify_writes.submit_or_queue(request));
         } else {
             self.at_disk.push(request);
         }
@@ -159,14 +162,14 @@ impl SessionContext {
         if !core::mem::replace(&mut self.knows[which], true) {
             let its = self.in_flight.iter().filter(|(id, _)| loop_of(*id) == which);
             let loop_id = LoopId::all(LOOPS).nth(which).expect("one of them");
-            self.read_modify_writes.told((loop_id, EXPORT), its.copied(), &mut self.at_disk);
+            self.read_modify_writes.report((loop_id, EXPORT), its.copied(), &mut self.at_disk);
         }
     }
 
     fn reply_block_status(&mut self) {
-        if let Some(told) = self.told.filter(|told| *told < LOOPS) {
-            self.know(told);
-            self.told = Some(told + 1);
+        if let Some(reported) = self.reported.filter(|reported| *reported < LOOPS) {
+            self.know(reported);
+            self.reported = Some(reported + 1);
         }
     }
 
@@ -193,13 +196,15 @@ impl SessionContext {
     fn arrive(&mut self, at: usize) {
         let (id, result) = self.ended.swap_remove(at);
         if ReadModifyWriteQueue::is_part(id) {
-            if let Some(reply) = self.read_modify_writes.part_ended(id, result, &mut self.at_disk) {
+            if let Some(reply) =
+                self.read_modify_writes.on_part_completed(id, result, &mut self.at_disk)
+            {
                 self.answered(reply.id, &reply.result);
             }
             return;
         }
         if self.knows[loop_of(id)] {
-            self.read_modify_writes.settled(EXPORT, id, &mut self.at_disk);
+            self.read_modify_writes.on_completion(EXPORT, id, &mut self.at_disk);
         }
         self.answered(id, &result);
     }
@@ -221,8 +226,8 @@ impl SessionContext {
         }
     }
 
-    /// A byte that was read, by a read that was sent at `since`: of some write, or of none, behind
-    /// which no other one had been begun and ended by then.
+    /// Checks one byte of a read that was sent at `since`: its value is of a write, or initial,
+    /// that no other write followed and completed by then.
     fn check(&self, loop_id: usize, held: u8, since: usize) {
         let here: Vec<_> = self
             .written
@@ -252,7 +257,7 @@ impl SessionContext {
                 self.perform(0, true);
             }
         }
-        assert!(is_idle(&self.read_modify_writes), "nobody waits for ever");
+        assert!(is_idle(&self.read_modify_writes), "no write waits without end");
         assert_eq!(self.answered, usize::try_from(self.sequences).expect("few"), "all answered");
         for loop_id in 0..BYTES {
             self.check(loop_id, self.disk[loop_id], self.now + 1);
@@ -268,46 +273,48 @@ fn is_idle(read_modify_writes: &ReadModifyWriteQueue) -> bool {
     read_modify_writes
         .tracked
         .values()
-        .all(|tracked| tracked.jobs.is_empty() && tracked.passed.is_empty())
+        .all(|tracked| tracked.jobs.is_empty() && tracked.forwarded.is_empty())
 }
 
-/// One loop, which watches the export already.
+/// A queue for one loop, which tracks the export already.
 fn watching() -> ReadModifyWriteQueue {
     let mut read_modify_writes = ReadModifyWriteQueue::new(1);
-    assert!(read_modify_writes.watch(EXPORT), "all loops are to be told");
-    assert!(!read_modify_writes.watch(EXPORT), "once");
-    read_modify_writes.told((LoopId::FIRST, EXPORT), core::iter::empty(), &mut Vec::new());
+    assert!(read_modify_writes.track(EXPORT), "all loops are to be reported");
+    assert!(!read_modify_writes.track(EXPORT), "once");
+    read_modify_writes.report((LoopId::FIRST, EXPORT), core::iter::empty(), &mut Vec::new());
     read_modify_writes
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 400, failure_persistence: None, ..Default::default()
+    })]
 
     #[test]
     fn no_byte_that_was_acknowledged_is_lost_to_a_neighbour_in_its_sector(
         steps in prop::collection::vec(step(), 0..160),
     ) {
-        let mut context = SessionContext::new();
+        let mut world = World::new();
         for step in steps {
-            context.now += 1;
+            world.now += 1;
             match step {
                 Step::Ask { connection, asked, start, len } => {
-                    context.ask(connection, asked, start, len);
+                    world.ask(connection, asked, start, len);
                 }
-                Step::Perform(at) if !context.at_disk.is_empty() => {
-                    context.perform(at.index(context.at_disk.len()), true);
+                Step::Perform(at) if !world.at_disk.is_empty() => {
+                    world.perform(at.index(world.at_disk.len()), true);
                 }
-                Step::Fail(at) if !context.at_disk.is_empty() => {
-                    context.perform(at.index(context.at_disk.len()), false);
+                Step::Fail(at) if !world.at_disk.is_empty() => {
+                    world.perform(at.index(world.at_disk.len()), false);
                 }
-                Step::Arrive(at) if !context.ended.is_empty() => {
-                    context.arrive(at.index(context.ended.len()));
+                Step::Arrive(at) if !world.ended.is_empty() => {
+                    world.arrive(at.index(world.ended.len()));
                 }
-                Step::Tell => context.reply_block_status(),
+                Step::Tell => world.reply_block_status(),
                 Step::Perform(_) | Step::Fail(_) | Step::Arrive(_) => {}
             }
         }
-        context.finish();
+        world.finish();
     }
 }
 
@@ -325,13 +332,14 @@ fn a_byte_costs_a_read_and_a_forced_write_of_its_sector() {
     read_modify_writes.begin(write(1, 513, 1), &mut out);
     let read = out.pop().expect("a read");
     assert_eq!(read.operation, Operation::read(Extent::new(Lba(1), Sectors(1))));
-    assert_eq!(read_modify_writes.part_ended(read.id, Ok(vec![3; SECTOR]), &mut out), None);
+    assert_eq!(read_modify_writes.on_part_completed(read.id, Ok(vec![3; SECTOR]), &mut out), None);
     let write = out.pop().expect("a write");
     let extent = Extent::new(Lba(1), Sectors(1));
     assert_eq!(write.operation, Operation { op: Op::Write, extent, fua: true });
     assert_eq!((write.data[0], write.data[1], write.data[2]), (3, 7, 3));
-    let reply =
-        read_modify_writes.part_ended(write.id, Ok(write.data), &mut out).expect("an answer");
+    let reply = read_modify_writes
+        .on_part_completed(write.id, Ok(write.data), &mut out)
+        .expect("an answer");
     assert_eq!(reply.id.sequence, 1);
     assert!(reply.result.is_ok() && is_idle(&read_modify_writes) && out.is_empty());
 }
@@ -345,8 +353,9 @@ fn of_an_export_that_is_gone_nothing_is_read_or_written_any_more() {
     assert_eq!(refused.iter().map(|reply| reply.id.sequence).collect::<Vec<_>>(), [2]);
     let read = out.pop().expect("the first one's");
     assert!(out.is_empty());
-    let reply =
-        read_modify_writes.part_ended(read.id, Ok(vec![0; SECTOR]), &mut out).expect("an answer");
+    let reply = read_modify_writes
+        .on_part_completed(read.id, Ok(vec![0; SECTOR]), &mut out)
+        .expect("an answer");
     assert_eq!((reply.id.sequence, reply.result), (1, Err(Errno::Shutdown)));
     assert!(out.is_empty() && read_modify_writes.tracked.is_empty());
 }
@@ -354,18 +363,18 @@ fn of_an_export_that_is_gone_nothing_is_read_or_written_any_more() {
 #[test]
 fn nothing_begins_before_every_loop_has_said_what_it_has_under_way() {
     let (mut read_modify_writes, mut out) = (ReadModifyWriteQueue::new(3), Vec::new());
-    read_modify_writes.watch(EXPORT);
+    read_modify_writes.track(EXPORT);
     let mut loop_ids = LoopId::all(3);
     let mut next = || loop_ids.next().expect("one of three");
-    read_modify_writes.told((next(), EXPORT), core::iter::empty(), &mut out);
+    read_modify_writes.report((next(), EXPORT), core::iter::empty(), &mut out);
     read_modify_writes.begin(write(1, 1, 1), &mut out);
     let other = ClientRequestId { connection: ConnectionId(2), sequence: 9 };
     let extent = Extent::new(Lba(0), Sectors(8));
-    read_modify_writes.told((next(), EXPORT), core::iter::once((other, extent)), &mut out);
+    read_modify_writes.report((next(), EXPORT), core::iter::once((other, extent)), &mut out);
     assert!(out.is_empty(), "the third may have anything under way");
     read_modify_writes.ended(next(), &mut out);
     assert!(out.is_empty(), "the second has a write to that sector");
-    read_modify_writes.settled(EXPORT, other, &mut out);
+    read_modify_writes.on_completion(EXPORT, other, &mut out);
     let read = out.pop().expect("its turn");
     assert_eq!(read.operation, Operation::read(Extent::new(Lba(0), Sectors(1))));
 }

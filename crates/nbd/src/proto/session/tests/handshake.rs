@@ -163,7 +163,7 @@ fn more_options_than_a_handshake_needs_are_the_end() {
 }
 
 #[test]
-fn who_does_not_read_the_answers_is_not_asked_further() {
+fn a_client_that_reads_no_replies_is_not_read_further() {
     let mut timeline = Timeline::in_handshake();
     let mut lists = Vec::new();
     (0..4_000).for_each(|_| option_request(&mut lists, option::LIST, &[]));
@@ -233,7 +233,7 @@ fn the_size_that_is_offered_is_in_whole_blocks() {
 }
 
 #[test]
-fn a_hidden_list_is_nobodys_and_a_name_still_opens() {
+fn a_hidden_list_is_refused_and_a_name_still_opens() {
     let mut timeline = Timeline::in_handshake();
     timeline.settings.listing = crate::Listing::Hidden;
     timeline.option(option::LIST, &[]);
@@ -260,7 +260,7 @@ fn an_export_is_opened_as_often_as_is_allowed() {
 }
 
 #[test]
-fn who_haggles_with_a_server_that_goes_is_told_so() {
+fn a_handshake_with_a_stopping_server_is_refused() {
     let mut timeline = Timeline::in_handshake();
     timeline.session.begin_shutdown();
     for option in [option::LIST, option::GO, option::STARTTLS, 42] {

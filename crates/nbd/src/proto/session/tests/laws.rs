@@ -1,11 +1,11 @@
-//! What holds for all streams.
+//! Properties that hold for all input.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::fuzz::OneExport;
 
-/// One message of a client that keeps the rules, but for what is to be refused.
+/// One valid message, or one that is refused.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let any_command = prop_oneof![0_u16..9, Just(99)];
     (any_command, 0_u16..4, any::<u64>(), 0_u64..64, 0_u32..40).prop_map(
@@ -21,7 +21,9 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 128, failure_persistence: None, ..Default::default()
+    })]
 
     #[test]
     fn how_bytes_are_cut_does_not_matter(

@@ -139,7 +139,7 @@ fn status_is_told_in_runs_of_what_was_asked() {
 }
 
 #[test]
-fn one_run_is_told_to_who_wants_one_and_data_where_nothing_is_known() {
+fn one_segment_is_sent_on_request_and_unknown_sectors_are_data() {
     let mut timeline = chosen(option::STRUCTURED_REPLY);
     for (flags, told, expected) in [
         (command::FLAG_REQ_ONE, &[(1, Allocation::Hole), (9, Allocation::Data)][..], [512_u32, 3]),

@@ -1,4 +1,4 @@
-//! Each rule of the protocol as a timeline of bytes, and the laws that hold for all timelines.
+//! Each rule of the protocol as a timeline of bytes, and the properties of all timelines.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ impl Exports for Named {
     }
 }
 
-/// A session with its surroundings; every call checks the invariants.
+/// A session with its context; every call checks the invariants.
 struct Timeline {
     session: Session,
     exports: Box<dyn Exports>,
@@ -71,7 +71,7 @@ impl Timeline {
         Self::new(vec![Export::new(ExportId(3), "vol", Bytes(SIZE))])
     }
 
-    /// Past the client flags.
+    /// After the client flags.
     fn in_handshake() -> Self {
         let mut timeline = Self::one();
         timeline.feed(&u32::from(FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes());
@@ -124,7 +124,7 @@ impl Timeline {
         self.feed(&head(flags, command, cookie, offset, length));
     }
 
-    /// All output, which counts as sent.
+    /// Takes all output and marks it sent.
     fn said(&mut self) -> Vec<u8> {
         let bytes = Vec::from(self.session.output());
         self.session.sent(bytes.len(), &mut self.budget);
@@ -152,7 +152,7 @@ impl Timeline {
         known
     }
 
-    /// What a request without payload is refused with.
+    /// The error of a request without payload.
     fn refusal(&mut self, flags: u16, command: u16, offset: u64, length: u32) -> Errno {
         self.request(flags, command, 77, offset, length);
         self.refused(77)

@@ -1,4 +1,4 @@
-//! Requests for less than whole sectors.
+//! Requests for parts of sectors.
 
 use units::{Op, Operation};
 
@@ -44,7 +44,7 @@ fn a_read_of_bytes_that_are_zeroes_is_a_hole_of_as_many() {
 }
 
 #[test]
-fn a_write_of_bytes_is_a_splice_however_its_payload_comes() {
+fn a_write_of_bytes_is_a_read_modify_write_however_its_payload_arrives() {
     for pieces in [1, 40, 5_000] {
         let mut timeline = Timeline::opened();
         let flags = command::FLAG_FUA;
@@ -63,7 +63,7 @@ fn a_write_of_bytes_is_a_splice_however_its_payload_comes() {
 }
 
 #[test]
-fn zeroes_of_bytes_are_a_splice_and_never_fast() {
+fn zeroes_of_bytes_are_a_read_modify_write_and_never_fast() {
     let mut export = Export::new(ExportId(3), "vol", Bytes(SIZE));
     export.fast_zero = true;
     let mut timeline = Timeline::opened_with(export);

@@ -1,4 +1,4 @@
-//! Limits: what waits, for what, and what it costs meanwhile.
+//! Limits: which requests wait, for what, and their memory meanwhile.
 
 use super::*;
 
@@ -58,7 +58,7 @@ fn at_most_so_many_bytes_are_in_flight_until_they_are_sent() {
 }
 
 #[test]
-fn refusals_that_nobody_reads_stop_the_reading() {
+fn unread_refusals_stop_the_reading() {
     let mut timeline = Timeline::opened();
     let nonsense = head(0, 99, 1, 0, 0).repeat(5_000);
     timeline.feed(&nonsense);
@@ -119,7 +119,7 @@ fn a_payload_read_straight_into_its_buffer_is_the_same_write() {
     let length = 3 * PAYLOAD_STEP_BYTES;
     timeline.request(0, command::WRITE, 1, 0, len32(length));
     let mut filled = 0;
-    // However little is left of it.
+    // However short its rest is.
     while filled < length {
         let Timeline { session, exports, settings, opened, budget, events } = &mut timeline;
         let space = session.payload_space(budget).expect("all of it has its place");
@@ -164,7 +164,7 @@ fn buffers_are_used_again_and_never_for_much_less() {
     let written = timeline.submitted();
     let place = written.data.as_ptr();
     timeline.reply(&written, Ok(written.data.clone()));
-    // A clone has a place of its own: the next buffer is that one.
+    // A clone has its own allocation: the next buffer is the original one.
     timeline.request(0, command::READ, 2, 0, 512);
     assert_eq!(timeline.submitted().data.capacity(), 0, "4 KiB are not held for 512 bytes");
     timeline.request(0, command::READ, 3, 0, 4096);

@@ -28,7 +28,7 @@ fn extended() -> Timeline {
     open_with(&[option::EXTENDED_HEADERS], vol())
 }
 
-/// A chunk as the document draws it, the only one of its reply.
+/// The only chunk of a reply, as in the protocol document.
 fn chunk(kind: u16, cookie: u64, payload: &[u8]) -> Vec<u8> {
     let length = len32(payload.len()).to_be_bytes();
     let head = [&[0x66, 0x8e, 0x33, 0xef, 0, 1][..], &kind.to_be_bytes(), &cookie.to_be_bytes()];
@@ -89,7 +89,7 @@ fn what_has_no_payload_is_answered_as_short_as_can_be() {
     let request = timeline.submitted();
     timeline.reply(&request, Ok(Vec::new()));
     assert_eq!(timeline.said(), simple_reply(3, Ok(())));
-    // Not so a read, which is never answered by a simple reply.
+    // A read is never answered by a simple reply.
     timeline.request(0, command::READ, 4, 0, 0);
     assert_eq!(timeline.said(), chunk(kind::NONE, 4, &[]));
 }
@@ -107,7 +107,7 @@ fn errors_come_with_words_and_with_the_place_where_it_is_known() {
     let head = [0, 0, 0, 22, 0, u8::try_from(words.len()).expect("short")];
     let payload = [&head[..], words, &SIZE.to_be_bytes()].concat();
     assert_eq!(timeline.said(), chunk(kind::ERROR_OFFSET, 4, &payload));
-    // Where nothing of the request is inside, no place in it is the first that is not.
+    // If the request lies wholly outside, no offset is reported.
     timeline.request(0, command::READ, 5, SIZE, 512);
     let payload = [&head[..], words].concat();
     assert_eq!(timeline.said(), chunk(kind::ERROR, 5, &payload));
@@ -186,7 +186,7 @@ fn a_payload_where_none_belongs_is_read_past() {
     timeline.extended_request(command::FLAG_PAYLOAD_LEN, command::TRIM, 7, (0, 512));
     timeline.feed(&[1; 512]);
     assert_eq!(timeline.said()[6..8], kind::ERROR.to_be_bytes());
-    // A write whose client forgot to say that it has a payload has one all the same.
+    // A write without the payload flag has a payload all the same.
     timeline.extended_request(0, command::WRITE, 8, (0, 512));
     timeline.feed(&[1; 512]);
     assert_eq!(timeline.submitted().data, [1; 512]);

@@ -1,4 +1,4 @@
-//! TLS, as far as a session knows of it: when it is asked for, and what is said without it.
+//! TLS as the session sees it: when it begins, and what is refused without it.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ fn where_tls_is_required_nothing_is_said_before() {
 }
 
 #[test]
-fn tls_begins_the_haggling_anew() {
+fn tls_restarts_the_negotiation() {
     let mut timeline = offering(false, None);
     timeline.option(option::EXTENDED_HEADERS, &[]);
     timeline.said();
@@ -79,7 +79,7 @@ fn tls_begins_the_haggling_anew() {
 }
 
 #[test]
-fn who_is_not_named_sees_no_export() {
+fn a_client_that_is_not_named_sees_no_export() {
     let info = info_data(b"vol", &[]);
     for (name, sees) in [(None, false), (Some("mallory"), false), (Some("vm"), true)] {
         let mut timeline = offering(true, Some(&["host", "vm"]));

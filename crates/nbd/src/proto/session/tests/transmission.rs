@@ -25,7 +25,7 @@ fn a_write_is_submitted_once_its_payload_is_whole() {
     let request = timeline.submitted();
     assert_eq!(request.operation, Operation::write(extent(1, 2)).with_fua());
     assert_eq!((&request.data[..1000], &request.data[1000..]), (&[1; 1000][..], &[2; 24][..]));
-    // A write may give its buffer back; it is not sent.
+    // A write may return its buffer; it is not sent.
     timeline.reply(&request, Ok(request.data.clone()));
     assert_eq!(timeline.said(), simple_reply(9, Ok(())));
 }
@@ -56,7 +56,7 @@ fn a_request_is_answered_once() {
     assert!(timeline.reply(&request, Ok(Vec::new())));
     assert!(!timeline.reply(&request, Ok(Vec::new())));
     timeline.request(0, command::FLUSH, 2, 0, 0);
-    // The slot is used again, its old number is not.
+    // The slot is reused, its old number is not.
     assert!(!timeline.reply(&request, Ok(Vec::new())));
 }
 
@@ -208,7 +208,7 @@ fn too_long_a_read_is_invalid() {
 }
 
 #[test]
-fn a_request_longer_than_what_clients_are_told_is_served_to_those_who_did_not_ask() {
+fn a_request_above_the_announced_maximum_is_served_to_clients_that_did_not_ask_for_it() {
     let mut timeline = Timeline::opened();
     timeline.request(0, command::READ, 1, 0, len32(PAYLOAD_BYTES_MAX + 512));
     let sectors = timeline.submitted().operation.extent.len;
