@@ -50,7 +50,7 @@ fn best_effort(table: &Table<'_>) -> Result<Option<BestEffortServer>, ConfigErro
 fn range(table: &Table<'_>, policy: PolicyName) -> Result<SlackRange, ConfigError> {
     const EXPECTED: &str = "\"all\", or for experiments \"paper\"";
     let Some(value) = table.value("range") else { return Ok(SlackRange::All) };
-    if policy != PolicyName::DeltaL {
+    if !policy.uses_static_slack() {
         return Err(value.refuse("no such field, or policy = \"delta-l\""));
     }
     match value.text(EXPECTED)? {

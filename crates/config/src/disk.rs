@@ -194,14 +194,14 @@ fn nominal(
     period: Duration,
 ) -> Result<Rate, ConfigError> {
     let Some(value) = table.value("nominal_rate") else {
-        if worst.is_none() && policy == PolicyName::Throughput {
+        if worst.is_none() && policy.has_nominal_rate() {
             let expected = "a rate: nobody knows the worst case of this drive";
             return Err(table.missing("nominal_rate", expected));
         }
         // Whatever the period is or will be: a bucket holds a nominal command.
         return Ok(Rate { interval: worst.unwrap_or(PERIOD_MIN).min(PERIOD_MIN) });
     };
-    if policy != PolicyName::Throughput {
+    if !policy.has_nominal_rate() {
         return Err(value.refuse("no such field, or policy = \"throughput\""));
     }
     let rate: Rate = value.quantity("a rate above zero such as 60/s")?;

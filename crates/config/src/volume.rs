@@ -6,9 +6,7 @@
 use core::num::NonZeroU64;
 
 use engine::limits::WEIGHT_MAX;
-use engine::{
-    Admission, Contract, PolicyName, Priority, RateContract, RateRequirement, Refusal, Weight,
-};
+use engine::{Admission, Contract, Priority, RateContract, RateRequirement, Refusal, Weight};
 use units::{Bytes, Duration, Extent, Lba, Share};
 use volume::{DiskExtent, DiskId, FreeSpace, NoSpace};
 
@@ -197,7 +195,7 @@ fn declared(table: &Table<'_>, disk: &Disk) -> Result<Option<RateContract>, Conf
         (Some(_), Some(bandwidth)) => return Err(bandwidth.refuse("one of `iops` and `bandwidth`")),
         (Some(asked), None) | (None, Some(asked)) => asked,
     };
-    if disk.policy == PolicyName::Throughput {
+    if disk.policy.has_nominal_rate() {
         return Err(asked.refuse("a `reserve` instead: under \"throughput\" it is a rate itself"));
     }
     if let Some(reserve) = table.value("reserve") {
@@ -232,7 +230,7 @@ fn per_second(interval: Duration) -> u64 {
 
 /// A share as the disk's policy hands it out: of its time, or of its nominal rate.
 fn share(value: &Value<'_>, disk: &Disk) -> Result<Share, ConfigError> {
-    if disk.policy != PolicyName::Throughput {
+    if !disk.policy.has_nominal_rate() {
         return value.share();
     }
     let nominal = disk.nominal.interval.as_nanos();
@@ -250,9 +248,9 @@ fn share(value: &Value<'_>, disk: &Disk) -> Result<Share, ConfigError> {
 
 impl Disk {
     /// A share of this disk as a volume's `reserve` or `limit` has it: of its time, or under
-    /// [`PolicyName::Throughput`] so many requests a second, rounded down to a thousandth.
+    /// [`engine::PolicyName::Throughput`] so many requests a second, rounded down to a thousandth.
     pub fn share_text(&self, share: Share) -> String {
-        if self.policy != PolicyName::Throughput {
+        if !self.policy.has_nominal_rate() {
             return share.to_string();
         }
         // What reading one rounded off comes back: 7/s is told as 7/s, and whatever is told fits when it is read.
@@ -352,7 +350,7 @@ impl Plan {
 
 fn beyond_reserve(contract: Contract, priority: Priority, disk: &Disk) -> Share {
     // First come, first served promises nobody anything.
-    if priority == Priority::Normal || disk.policy == PolicyName::Fcfs {
+    if priority == Priority::Normal || !disk.policy.keeps_contracts() {
         return Share::NONE;
     }
     contract.limit.saturating_sub(contract.reserve)

@@ -1,18 +1,18 @@
-//! One disk's brain: contracts, accounting, admission, policies. Sans-IO.
+//! The scheduler of one disk: contracts, admission, accounting and policies. Sans-IO.
 //!
-//! An [`Engine`] serves one disk. The world tells it what happened with [`Engine::handle`], asks it what to do
-//! with [`Engine::poll`] until it says `None`, and comes back at [`Engine::next_wakeup`] at the latest. The same
-//! calls drive a disk in real time and a simulated one in virtual time.
+//! An [`Engine`] serves one disk. Its driver reports events with [`Engine::handle`], polls actions
+//! with [`Engine::poll`] until it returns `None`, and returns at [`Engine::next_wakeup`] at the
+//! latest. The same calls drive a disk in real time and a simulated one in virtual time.
 //!
 //! ```text
-//!  Submit ──▶ a queue a volume ──pick──▶ commands (at most `depth`) ──Issue──▶ the drive
+//!  Submit ──▶ queue per volume ──pick──▶ commands (at most `depth`) ──Issue──▶ the drive
 //!                    ▲                         │                                  │
 //!                 Policy ◀──── charge ◀──── Meter ◀───────── Completed ◀──────────┘
 //! ```
 //!
-//! Invariants: the engine cannot tell the time, does no I/O and rolls no dice; it never sees the drive's true
-//! state, only completions; every request is answered exactly once; what the volumes are charged adds up to
-//! the disk's busy time.
+//! Invariants: the engine reads no clock, does no I/O and uses no randomness; it never sees the
+//! drive's true state, only completions; every request is answered exactly once; the charges of the
+//! volumes add up to the disk's busy time.
 
 mod accounting;
 mod contract;
@@ -32,7 +32,7 @@ pub use contract::{
     Refusal, StreamContract, VolumeId, Weight,
 };
 pub use engine::{BEST_EFFORT_TASK, Engine, IdleReason};
-pub use policy::{PolicyName, UnknownPolicy};
+pub use policy::{ContractUnit, PolicyName, UnknownPolicy};
 pub use preempt::{
     Approach, Execution, Jit, Preemptible, PreemptionStats, Purpose, SeekSplit, expected_wait,
 };

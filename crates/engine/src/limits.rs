@@ -1,68 +1,72 @@
-//! Every bound of the engine, in one place.
+//! All bounds of the engine.
 
 use units::{Duration, Sectors};
 
 /// Volumes on one disk. A volume costs about 300 bytes.
 pub const VOLUMES_MAX: usize = 65_536;
 
-/// The largest weight: a thousand to one is as good as nothing for the other.
+/// The largest weight: with a thousand to one the other volume gets almost nothing.
 pub const WEIGHT_MAX: u32 = 1_000;
 
-/// Requests that one engine holds at a time, queued and in service. The frontends' own limits add up to less.
+/// Requests that one engine holds at a time, queued and in service. The NBD server's own limits add
+/// up to less.
 pub const REQUESTS_MAX: usize = 1 << 20;
 
 /// Commands inside one drive at a time: what NCQ allows.
 pub const DEPTH_MAX: u32 = 32;
 
-/// The most that one command reads or writes; a longer request becomes several, with a decision between any
-/// two. 1 MiB keeps a slow disk busy for about 50 ms: the longest that nobody can be preempted.
+/// The most that one command reads or writes; a longer request becomes several commands, with a
+/// decision between any two. 1 MiB keeps a slow disk busy for about 50 ms: the longest time without
+/// preemption.
 pub const COMMAND_MAX: Sectors = Sectors(2_048);
 
 /// The most that one trim covers. It moves no data, so its bound is only that of a map to walk.
 pub const TRIM_MAX: Sectors = Sectors(2_048 * 1_024);
 
-/// The accounting period is at least so long: shorter, and one seek is a large part of it.
+/// The shortest accounting period: in a shorter one a single seek is a large part.
 pub const PERIOD_MIN: Duration = Duration::from_millis(100);
 
-/// The accounting period is at most so long: a bucket gives at most one period's worth at a start.
+/// The longest accounting period: a bucket gives at most one period's worth at the start.
 pub const PERIOD_MAX: Duration = Duration::from_secs(10);
 
-/// The period of the server that keeps best effort from starving is at least so long.
+/// The shortest period of the server that keeps best effort from starving.
 pub const SERVER_PERIOD_MIN: Duration = Duration::from_millis(10);
 
-/// Refills that a reserve kept as a server waits for at a time: with more, the latest two come together, the sooner of
-/// them later than it might.
+/// Refills of one sporadic server that are pending at a time. With more, the latest two are merged,
+/// at the later time.
 pub const REFILLS_MAX: usize = 32;
 
-/// Instants at which one look at the present slack adds demand up; beyond, what a mean load leaves has to do.
+/// Instants at which one computation of the dynamic slack sums demand; beyond them the mean load
+/// bounds it.
 pub const SLACK_STEPS_MAX: u32 = 16_384;
 
-/// The longest that the disk may be kept waiting for the next request of a sequential run.
+/// The longest idle time for the next request of a sequential run.
 pub const LINGER_MAX: Duration = Duration::from_millis(20);
 
-/// The longest by which a head may be sent to arrive too early: about a turn of the slowest disk.
+/// The largest just-in-time offset: about a revolution of the slowest disk.
 pub const JIT_OFFSET_MAX: Duration = Duration::from_millis(20);
 
-/// A request whose way was given up so often for others goes on until it has transferred something: whatever arrives,
-/// it makes headway.
+/// A request that was preempted this often before it transferred anything becomes non-preemptible:
+/// it makes progress whatever arrives.
 pub const PREEMPTIONS_MAX: u8 = 4;
 
-/// Tasks in one set: streams, reserves and servers that share a disk at one time. A task costs about 100 bytes and a µs a
-/// verdict.
+/// Tasks in one set: streams, reserves and servers that share a disk at one time. A task costs
+/// about 100 bytes, and a µs per admission check.
 pub const STREAM_TASKS_MAX: usize = 20_000;
 
 /// The longest period of a task, the most that one may cost, and the most slack that is ever given: one day.
 pub const STREAM_PERIOD_MAX: Duration = Duration::from_secs(86_400);
 
-/// Quotients that one search for the least room may take, about 10 ns each. Thousands of streams take thousands to
-/// some millions of them.
+/// Quotients that one search for the minimum slack may compute, about 10 ns each. Thousands of
+/// streams need thousands to some millions.
 pub const STREAM_WORK_MAX: u64 = 1 << 24;
 
-/// Bookings on one disk, of any time.
+/// Bookings on one disk, past and future.
 pub const BOOKINGS_MAX: usize = 20_000;
 
-/// Times at which one verdict looks one by one. With more changes than that, neighbours are looked at together, as if all
-/// of theirs were there at once: that is safe, and may refuse what would fit.
+/// Times at which one admission check looks one by one. With more changes than that, neighbouring
+/// times are merged as if all of their tasks were present at once: this is safe, and may refuse
+/// what would fit.
 pub const BOOKED_TIMES_MAX: usize = 256;
 
 const _: () = assert!(COMMAND_MAX.0 <= TRIM_MAX.0);

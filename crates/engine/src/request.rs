@@ -4,117 +4,119 @@ use units::{DiskTime, Duration, Instant, Operation, Sectors};
 
 use crate::{Contract, Purpose, VolumeId};
 
-/// The submitter's own name for a request. The engine only gives it back.
+/// The submitter's number of a request. The engine only returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// One command's name: its number in the order of issue.
+/// The number of a command, in the order of issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandId(pub u64);
 
-/// Something a volume wants done, on one disk.
+/// A client's request on one disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Given back in the [`Reply`].
+    /// Returned in the [`Reply`].
     pub id: RequestId,
-    /// Who pays.
+    /// The volume that is charged.
     pub volume: VolumeId,
-    /// What to do; the extent is one of the disk's.
+    /// The operation; its extent is one of the disk's.
     pub operation: Operation,
 }
 
-/// A piece of a request that the drive executes as a whole.
+/// A command to the drive: a piece of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// To be given back in [`Event::Completed`].
+    /// To be returned in [`Event::Completed`].
     pub id: CommandId,
-    /// Whose piece it is.
+    /// The request that it is part of.
     pub request: RequestId,
-    /// Who pays.
+    /// The volume that is charged.
     pub volume: VolumeId,
-    /// What the drive is told to do.
+    /// The operation for the drive.
     pub operation: Operation,
-    /// Where in the request's buffer the piece begins.
+    /// The offset of the piece in the request's buffer.
     pub offset: Sectors,
-    /// What it is for. Only a [`Purpose::Transfer`] moves its request's data.
+    /// Its purpose. Only a [`Purpose::Transfer`] moves its request's data.
     pub purpose: Purpose,
 }
 
 /// How a command, and then its request, ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// As asked.
+    /// Successfully.
     Done,
-    /// The disk could not; its data is not to be jit_enabled. Never retried: the client decides.
+    /// The disk failed; the data must not be used. The engine never retries: the client decides.
     Failed,
 }
 
 /// A request that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Which one.
+    /// The request.
     pub request: RequestId,
-    /// Whose.
+    /// Its volume.
     pub volume: VolumeId,
-    /// How it ended. [`Outcome::Failed`] if any of its commands failed.
+    /// How it ended: [`Outcome::Failed`] if any of its commands failed.
     pub outcome: Outcome,
-    /// The disk time that it took.
+    /// Its service time in disk time.
     pub disk_time: DiskTime,
-    /// The disk time that it had been expected to take, when its commands were dispatched; nothing under a policy that
-    /// expects nothing.
+    /// The sum of the estimates at its commands' dispatch; zero under a policy that estimates
+    /// nothing.
     pub estimate: DiskTime,
-    /// From its submission to the start of its first command.
+    /// The time from its submission to the start of its first command.
     pub waited: Duration,
 }
 
-/// What the world tells the engine.
+/// An event that the driver reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A client wants something done. Its extent lies inside the disk; the volume exists.
+    /// A client submits a request. Its extent lies inside the disk; the volume exists.
     Submit(Request),
-    /// The drive is done with a command.
+    /// A command has completed.
     Completed {
-        /// Which one; it was issued and has not completed before.
+        /// The command; it was issued and has not completed before.
         command: CommandId,
         /// How it ended.
         outcome: Outcome,
     },
-    /// A contract that [`crate::Engine::admits`] has said yes to takes effect.
+    /// A contract that [`crate::Engine::admits`] accepted takes effect.
     ContractChanged {
-        /// Whose.
+        /// The volume.
         volume: VolumeId,
-        /// The new one.
+        /// The new value.
         contract: Contract,
     },
-    /// A volume leaves; all its requests have been answered. Its number may be given to another.
+    /// A volume is removed; all of its requests have been answered. Its number may be given to
+    /// another.
     VolumeRemoved {
-        /// Which one; it was added and has not been removed.
+        /// The volume; it was added and has not been removed.
         volume: VolumeId,
     },
     /// Shares are kept over another period from now on.
     PeriodChanged {
-        /// The new one.
+        /// The new value.
         period: Duration,
-        /// How long a batch is from now on: at most the period.
+        /// The length of a batch from now on: at most the period.
         batch: Duration,
     },
 }
 
-/// What the engine wants done.
+/// An action that the driver carries out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Hand this to the drive.
+    /// Send this command to the drive.
     Issue(Command),
-    /// Tell the client.
+    /// Answer the client.
     Reply(Reply),
 }
 
-/// What a volume has had so far.
+/// The resources that a volume has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeUsage {
-    /// Disk time charged, by completions; what was estimated but has not completed is not in it.
+    /// Disk time charged at completions; estimates of commands in flight are not included.
     pub disk_time: DiskTime,
-    /// Of that, time in which the disk was kept waiting for this volume's next request.
+    /// The part of it in which the disk idled for this volume's next request (anticipatory
+    /// scheduling).
     pub anticipation: DiskTime,
     /// Requests answered.
     pub requests: u64,
@@ -122,28 +124,29 @@ pub struct VolumeUsage {
     pub failures: u64,
     /// Sectors of the answered reads and writes.
     pub sectors: Sectors,
-    /// When the volume last had an answer.
+    /// When a request of the volume was last answered.
     pub last_reply: Option<Instant>,
 }
 
-/// What became of a stream's deadlines so far.
+/// The deadlines that a stream has met and missed so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeadlineStats {
     /// Blocks answered by their deadline.
     pub met: u64,
     /// Blocks answered later.
     pub missed: u64,
-    /// The latest answer after its deadline.
+    /// The largest lateness of an answer.
     pub max_lateness: Duration,
 }
 
 impl DeadlineStats {
-    /// A request that was due at `deadline` is answered.
+    /// Counts a request that was due at `deadline` and is answered at `now`.
     pub(crate) fn answered(&mut self, deadline: Instant, now: Instant) {
         if now <= deadline {
             self.met += 1;
         } else {
             self.missed += 1;
+            debug_assert!(now > deadline, "a missed deadline has passed");
             self.max_lateness = self.max_lateness.max(now.since(deadline));
         }
     }

@@ -1,4 +1,4 @@
-//! How one disk is scheduled.
+//! The settings of one disk's scheduler.
 
 use units::{DiskTime, Duration, Sectors, Share};
 
@@ -7,50 +7,55 @@ use crate::limits;
 use crate::stream::SlackRange;
 use crate::{Execution, PolicyName, limits::COMMAND_MAX};
 
-/// The settings of one engine. Whoever reads them from outside checks them there; inside they are asserted.
+/// The settings of one engine. Code that reads them from outside checks them with
+/// [`Settings::check`]; the engine asserts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Who decides.
+    /// The policy.
     pub policy: PolicyName,
     /// Commands inside the drive at a time, 1 to [`limits::DEPTH_MAX`].
     pub depth: u32,
     /// The period p of RTAS 2008 §2.1, over which shares are kept.
     pub period: Duration,
-    /// Disk time for which a sequential run keeps the arm out of the slack, and half of what it keeps it for at least
-    /// on its reserve; at most the period.
+    /// The length of a sequential batch out of the slack, and half of the least length of one on
+    /// the reserve; at most the period.
     pub batch: Duration,
-    /// How long the disk waits for the next request of a sequential run whose client has been quick.
+    /// The longest idle time for the next request of a sequential run whose client has been fast.
     pub linger: Duration,
-    /// What a command is taken to cost until it has completed.
+    /// The estimates of commands until they have completed.
     pub estimates: Estimates,
-    /// What of the disk's time (or of its nominal rate) is promised to nobody.
+    /// The share of the disk's time (or of its nominal rate) that is never reserved: headroom for
+    /// switching costs.
     pub headroom: Share,
-    /// What one command counts under [`PolicyName::Throughput`]: a second divided by the nominal rate.
+    /// The cost of one command under [`PolicyName::Throughput`]: a second divided by the nominal
+    /// rate.
     pub nominal_cost: DiskTime,
     /// The most that one command reads or writes.
     pub command_max: Sectors,
     /// How requests become commands.
     pub execution: Execution,
-    /// What policies that [keep deadlines](PolicyName::has_deadlines) need to know.
+    /// The parameters of policies [with deadlines](PolicyName::has_deadlines).
     pub deadlines: Deadlines,
 }
 
-/// What is known of a disk on which requests have deadlines, and how its slack is given away.
+/// What is known of a disk whose requests have deadlines, and how its slack is given away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
-    /// What a command takes at worst where no [`Profile`](drive_profile::Profile) says it.
+    /// The worst case of a command without a [profile](drive_profile::Profile).
     pub worst: CommandBound,
-    /// What a preemption costs whoever preempts: the positioning for what was interrupted. Zero where requests are
-    /// executed whole.
+    /// The cost of a preemption to the task that preempts: the positioning for the interrupted
+    /// request. Zero if requests are executed whole.
     pub preemption: DiskTime,
-    /// Which intervals count for the slack of [`PolicyName::DeltaL`]. [`SlackRange::Published`] is for experiments: it misses.
+    /// The intervals that count for the slack of [`PolicyName::DeltaL`]. [`SlackRange::Published`]
+    /// is for experiments: it misses deadlines.
     pub slack_range: SlackRange,
-    /// The periodic server (RTAS 2000 §3.3) that keeps best effort from starving where there is no slack: admitted
-    /// beside the streams, and spent by best effort as real-time work.
+    /// The periodic server (Clockwise, RTAS 2000 §3.3) that keeps best effort from starving where
+    /// there is no slack: it is admitted beside the streams, and best effort spends it as real-time
+    /// work.
     pub best_effort: Option<BestEffortServer>,
 }
 
-/// So much of the disk's time in every period.
+/// A share of the disk's time in every period, for best effort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BestEffortServer {
     /// The share.
@@ -59,19 +64,19 @@ pub struct BestEffortServer {
     pub period: Duration,
 }
 
-/// The most that a command takes: so much, and so much for each sector.
+/// The worst case of a command: a constant, and a time per sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandBound {
-    /// The longest seek, a whole turn and the electronics.
+    /// The longest seek, a whole revolution and the electronics.
     pub positioning: DiskTime,
-    /// One sector, where they pass slowest; changes of track included.
+    /// One sector in the slowest zone, track changes included.
     pub sector: DiskTime,
 }
 
 impl Default for Deadlines {
     fn default() -> Self {
         Self {
-            // 20 ms, as the paper's estimator has it, and 10 MB/s.
+            // 20 ms, as the estimator of Zygaria (RTAS 2008), and 10 MB/s.
             worst: CommandBound {
                 positioning: DiskTime::from_millis(20),
                 sector: DiskTime::from_micros(50),
@@ -102,13 +107,13 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// 60 commands a second: the paper's drive, at its worst.
+    /// 60 commands a second: the drive of Zygaria (RTAS 2008) at its worst.
     const NOMINAL_DEFAULT: DiskTime = DiskTime::from_nanos(1_000_000_000 / 60);
 
-    /// Whether an engine can be made of them.
+    /// Whether an engine can be made with these settings.
     ///
     /// # Errors
-    /// What they would have to be.
+    /// The property that they lack.
     pub fn check(&self) -> Result<(), &'static str> {
         let some = |sectors: Option<Sectors>| sectors.is_none_or(|sectors| sectors > Sectors::ZERO);
         let execution = match self.execution {
@@ -123,18 +128,18 @@ impl Settings {
             (period, "a period from 100 ms to 10 s"),
             (self.batch <= self.period, "a batch that lasts at most a period"),
             (self.linger <= limits::LINGER_MAX, "lingering of at most 20 ms"),
-            (self.nominal_cost > DiskTime::ZERO, "a nominal command that counts"),
+            (self.nominal_cost > DiskTime::ZERO, "a nominal command with a cost"),
             (self.nominal_cost <= self.period.into(), "a nominal command that a bucket holds"),
-            (self.command_max > Sectors::ZERO, "commands that move something"),
+            (self.command_max > Sectors::ZERO, "commands of at least one sector"),
             (self.command_max <= limits::COMMAND_MAX, "commands of at most 1 MiB"),
-            (execution, "pieces that move something"),
+            (execution, "pieces of at least one sector"),
             (jit, "an offset of at most 20 ms"),
         ];
         let mut checks = checks.into_iter().chain(self.deadline_checks());
         checks.find(|(holds, _)| !holds).map_or(Ok(()), |(_, expected)| Err(expected))
     }
 
-    /// What a policy that keeps deadlines wants beside.
+    /// The further conditions of a policy with deadlines.
     fn deadline_checks(&self) -> [(bool, &'static str); 5] {
         let others = !self.policy.has_deadlines();
         let atomic = matches!(self.execution, Execution::Whole { split: Some(_) });
@@ -143,9 +148,9 @@ impl Settings {
         let server = best_effort.is_none_or(|server| periods.contains(&server.period));
         let bound = worst.positioning >= DiskTime::ZERO && worst.sector >= DiskTime::ZERO;
         [
-            (others || self.depth == 1, "one command in the drive where deadlines are kept"),
-            (others || !atomic, "a decision between two commands where deadlines are kept"),
-            (others || bound, "a worst case of no less than nothing"),
+            (others || self.depth == 1, "one command in flight under deadlines"),
+            (others || !atomic, "a decision between two commands under deadlines"),
+            (others || bound, "a worst case of at least zero"),
             (
                 others || preemption >= DiskTime::ZERO,
                 "a preemption that costs no less than nothing",
@@ -155,6 +160,6 @@ impl Settings {
     }
 
     pub(crate) fn assert_valid(&self) {
-        assert_eq!(self.check(), Ok(()), "settings are refused at the edge");
+        assert_eq!(self.check(), Ok(()), "settings are checked by the caller");
     }
 }

@@ -44,9 +44,9 @@ pub(crate) struct Recorder {
 }
 
 fn policy(text: &str) -> Result<PolicyName, String> {
-    let known = PolicyName::ALL.into_iter().filter(|p| *p != PolicyName::Throughput);
+    let known = PolicyName::ALL.into_iter().filter(|p| !p.has_nominal_rate());
     let names: Vec<_> = known.map(PolicyName::as_str).collect();
-    let policy = text.parse().ok().filter(|p| *p != PolicyName::Throughput);
+    let policy = text.parse().ok().filter(|p: &PolicyName| !p.has_nominal_rate());
     policy.ok_or_else(|| format!("expected one of {}", names.join(", ")))
 }
 

@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 
 use engine::stream::SlackRange;
-use engine::{Command, Contract, DeadlineStats, Engine, PolicyName, Purpose, Settings, VolumeId};
+use engine::{Command, Contract, DeadlineStats, Engine, Purpose, Settings, VolumeId};
 use serde::Serialize;
 use units::{DiskTime, Duration, Extent, Instant, Lba, Op, Operation, Share};
 
@@ -190,7 +190,7 @@ impl ReserveOracle {
         let (since, received_then) = *self.since.get_or_insert((now, received));
         let stretch = now.since(since);
         // At a higher queue depth a client with few requests cannot fill its share of the depth.
-        let promised = settings.policy == PolicyName::Utilization && settings.depth == 1;
+        let promised = settings.policy.guarantees_shares() && settings.depth == 1;
         if stretch < settings.period * 2 || !promised {
             return;
         }

@@ -1,22 +1,24 @@
-//! The token bucket: disk time that fills at a share of wall time.
+//! The token bucket: disk time that accrues at a share of wall time.
 //!
-//! Perfect in the long run: the fraction of a nanosecond that a refill leaves is kept, so that no share
-//! drifts however often the level is asked for. The level stays within [−cap − [`DEBT_MAX`], cap]; while its
-//! volume has work, and for one period more, up to twice the cap and [`CREDIT_MAX`]: who waits for others must not
-//! lose by it, nor who pauses for a moment between two requests; who is idle saves up one period's worth and no
-//! more (RTAS 2008 §4.4).
+//! The accrual is exact: the fraction of a nanosecond that a refill leaves is kept, so that no share
+//! drifts however often the level is read. The level of an idle volume's bucket lies within
+//! [−cap − [`DEBT_MAX`], cap]. While the volume has work, and for one period after that, it may reach
+//! twice the cap and [`CREDIT_MAX`]: a volume must not lose disk time by waiting for others, nor by a
+//! short pause between two requests. An idle volume accumulates at most one period's worth
+//! (Zygaria, RTAS 2008 §4.4).
 
 use units::{DiskTime, Duration, Instant, Share};
 
-/// How far under −cap a volume's own commands may bring the level. A drive that stalls for half a minute in
-/// the middle of a volume's command is not that volume's doing.
+/// The most by which a volume's own commands may bring the level below −cap. A drive that stalls for
+/// half a minute during a command is not charged to the command's volume in full.
 pub(crate) const DEBT_MAX: DiskTime = DiskTime::from_millis(1_000);
 
-/// How far above twice the cap a volume that waits may be owed. Far more than others can have before it while
-/// the sum of the reserves is the disk's; a bound for a disk that stalls.
+/// The most by which the level of a waiting volume may exceed twice the cap. This is far more than
+/// other volumes can be served before it while the reserves add up to at most the disk: a bound for a
+/// disk that stalls.
 pub(crate) const CREDIT_MAX: DiskTime = DiskTime::from_millis(1_000);
 
-/// A moment as a signed number of nanoseconds since the beginning: a deadline may lie before it.
+/// A signed number of nanoseconds since the epoch: a deadline may lie before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SignedInstant(pub(crate) i64);
 
@@ -25,7 +27,7 @@ impl SignedInstant {
         Self(i64::try_from(instant.as_nanos()).unwrap_or(i64::MAX))
     }
 
-    /// The instant, or the beginning for what lies before it.
+    /// The instant; the epoch for what lies before it.
     pub(crate) fn instant(self) -> Instant {
         Instant::from_nanos(u64::try_from(self.0).unwrap_or(0))
     }
@@ -34,13 +36,14 @@ impl SignedInstant {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     level: DiskTime,
-    /// What the last refill left, in 10⁻⁹ ns.
+    /// The remainder of the last refill, in 10⁻⁹ ns.
     fraction: u32,
     at: Instant,
     share: Share,
     period: Duration,
     cap: DiskTime,
-    /// From when on the bucket holds no more than the cap: far away while its volume has work.
+    /// The instant from which the bucket holds at most the cap: far in the future while its volume has
+    /// work.
     capped_from: Instant,
 }
 
@@ -48,11 +51,17 @@ impl Bucket {
     /// A bucket that fills at `share` and holds one `period`'s worth, with `level` in it.
     pub(crate) fn new(share: Share, period: Duration, level: DiskTime, now: Instant) -> Self {
         let cap = share.of(period);
-        Self { level: level.min(cap), fraction: 0, at: now, share, period, cap, capped_from: now }
+        assert!(cap >= DiskTime::ZERO, "a share of a period is not negative");
+        let level = level.min(cap);
+        let bucket = Self { level, fraction: 0, at: now, share, period, cap, capped_from: now };
+        bucket.invariants();
+        bucket
     }
 
     pub(crate) fn full(share: Share, period: Duration, now: Instant) -> Self {
-        Self::new(share, period, share.of(period), now)
+        let bucket = Self::new(share, period, share.of(period), now);
+        debug_assert_eq!(bucket.level, bucket.cap, "a full bucket holds its cap");
+        bucket
     }
 
     pub(crate) fn cap(&self) -> DiskTime {
@@ -64,35 +73,37 @@ impl Bucket {
         self.share.is_none()
     }
 
-    /// From now on its volume has work to do, or has none.
-    pub(crate) fn work(&mut self, working: bool, now: Instant) {
+    /// Notes whether the volume has work from `now` on.
+    pub(crate) fn set_has_work(&mut self, has_work: bool, now: Instant) {
         self.level(now);
-        let was_working = self.capped_from == Instant::FAR_FUTURE;
-        if working {
+        let had_work = self.capped_from == Instant::FAR_FUTURE;
+        if has_work {
             self.capped_from = Instant::FAR_FUTURE;
-        } else if was_working {
+        } else if had_work {
             self.capped_from = now + self.period;
         }
+        self.invariants();
     }
 
     fn ceiling(&self) -> DiskTime {
         if self.at < self.capped_from { self.cap + self.cap + CREDIT_MAX } else { self.cap }
     }
 
-    /// Fills it up to `now`, and says how much is in it.
+    /// Refills the bucket up to `now` and returns its level.
     pub(crate) fn level(&mut self, now: Instant) -> DiskTime {
-        // It is asked several times an event, and no fraction that was left is a whole nanosecond.
+        // The level is read several times per event, and the remainder is less than a nanosecond.
         if now != self.at {
             let elapsed = now.since(self.at).as_nanos();
             self.at = now;
-            let earned = self.earn(elapsed);
+            let earned = self.accrue(elapsed);
             self.level = self.ceiling().min(self.level + earned);
         }
+        debug_assert!(self.level <= self.ceiling(), "{} over {}", self.level, self.ceiling());
         self.level
     }
 
-    /// What `elapsed` nanoseconds earn together with the fraction, which becomes what they leave.
-    fn earn(&mut self, elapsed: u64) -> DiskTime {
+    /// What `elapsed` nanoseconds and the remainder amount to. The new remainder is kept.
+    fn accrue(&mut self, elapsed: u64) -> DiskTime {
         let (ppb, fraction) = (u64::from(self.share.ppb()), u64::from(self.fraction));
         // Under 18 s the product fits 64 bits, whose division costs a tenth.
         let short = elapsed.checked_mul(ppb).and_then(|earned| earned.checked_add(fraction));
@@ -104,34 +115,48 @@ impl Bucket {
             (u64::try_from(earned / u128::from(PPB)).unwrap_or(u64::MAX), rest)
         };
         self.fraction = u32::try_from(rest).expect("a remainder");
+        debug_assert!(earned <= elapsed, "a share is at most the whole");
         DiskTime::from_nanos(i64::try_from(earned).unwrap_or(i64::MAX / 2))
     }
 
-    /// Takes `amount`, which may be negative: a correction.
+    /// Debits `amount`. A negative amount is a correction.
     pub(crate) fn take(&mut self, amount: DiskTime, now: Instant) {
         self.level(now);
         self.level = self.ceiling().min((self.level - amount).max(-self.cap - DEBT_MAX));
+        debug_assert!(self.level >= -self.cap - DEBT_MAX, "debt is bounded: {self:?}");
+        self.invariants();
     }
 
-    /// Replaces an estimate that was taken by what it came to, with what lies under −cap forgiven: time out
-    /// of the slack is owed to nobody.
+    /// Replaces a debited estimate by the actual service time, and forgives what lies below −cap:
+    /// slack is not reserved, so its use leaves no debt beyond one period's worth.
     pub(crate) fn settle_slack(&mut self, estimate: DiskTime, actual: DiskTime, now: Instant) {
+        assert!(actual >= DiskTime::ZERO, "a service time is not negative: {actual}");
         let before = self.level(now) + estimate;
-        self.level = self.ceiling().min((before - actual).max(before.min(-self.cap)));
+        let floor = before.min(-self.cap);
+        self.level = self.ceiling().min((before - actual).max(floor));
+        assert!(self.level >= floor, "slack takes no level below one period's debt");
+        self.invariants();
     }
 
-    /// When the bucket holds `amount`, if nothing is taken until then; in the past if it already does. `None`
-    /// if it never will, because it fills at nothing.
+    /// When the bucket holds `amount`, if nothing is debited until then; in the past if it already
+    /// does. `None` if it never will, because its share is zero.
     pub(crate) fn holds_at(&self, amount: DiskTime) -> Option<SignedInstant> {
         let ppb = i64::from(self.share.ppb());
         if ppb == 0 {
             return None;
         }
         let missing = amount - self.level;
-        Some(self.holds_soon(missing, ppb).unwrap_or_else(|| self.holds_ever(missing, ppb)))
+        let at = self.holds_soon(missing, ppb).unwrap_or_else(|| self.holds_ever(missing, ppb));
+        debug_assert_eq!(
+            missing > DiskTime::ZERO,
+            at > SignedInstant::at(self.at),
+            "only what is missing takes time"
+        );
+        Some(at)
     }
 
-    /// When it has earned `missing`, if no step of the sum passes 64 bits: one of 128 costs ten times as much.
+    /// When it has accrued `missing`, if each step of the sum fits 64 bits: 128 bits cost ten times as
+    /// much.
     fn holds_soon(&self, missing: DiskTime, ppb: i64) -> Option<SignedInstant> {
         let missing = missing.as_nanos().checked_mul(i64::from(WHOLE))?;
         let wait = missing / ppb + i64::from(missing % ppb > 0);
@@ -147,16 +172,24 @@ impl Bucket {
         SignedInstant(i64::try_from(moment).unwrap_or(i64::MAX))
     }
 
-    /// From now on it holds so much as it earns in `period`. What is in it stays, up to that.
+    /// From now on it holds what it accrues in `period`. The level stays, up to that.
     pub(crate) fn change_period(&mut self, period: Duration, now: Instant) {
         self.change(self.share, period, now);
     }
 
-    /// From now on it fills at `share` and holds one `period`'s worth. What is in it stays, up to that.
+    /// From now on it fills at `share` and holds one `period`'s worth. The level stays, up to that.
     pub(crate) fn change(&mut self, share: Share, period: Duration, now: Instant) {
         let (level, capped_from) = (self.level(now), self.capped_from);
         *self = Self::new(share, period, level, now);
         self.capped_from = capped_from;
+        self.invariants();
+    }
+
+    /// Checks the bucket at the end of each mutation, in debug and simulation builds.
+    fn invariants(&self) {
+        debug_assert!(self.fraction < WHOLE, "a remainder is less than a nanosecond");
+        debug_assert!(self.level <= self.ceiling(), "{} over {}", self.level, self.ceiling());
+        debug_assert_eq!(self.cap, self.share.of(self.period), "the cap is one period's worth");
     }
 }
 
@@ -182,11 +215,11 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_with_work_loses_nothing_and_who_rests_for_a_period_keeps_one_periods_worth() {
+    fn a_backlogged_volume_loses_nothing_and_an_idle_one_keeps_one_periods_worth() {
         let mut bucket = Bucket::full(Share::from_percent(30), SECOND, Instant::ZERO);
-        bucket.work(true, Instant::ZERO);
+        bucket.set_has_work(true, Instant::ZERO);
         assert_eq!(bucket.level(at(500_000_000)), DiskTime::from_millis(450));
-        bucket.work(false, at(500_000_000));
+        bucket.set_has_work(false, at(500_000_000));
         assert_eq!(bucket.level(at(1_000_000_000)), DiskTime::from_millis(600));
         assert_eq!(bucket.level(at(1_500_000_000)), DiskTime::from_millis(300));
     }
@@ -204,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn slack_is_owed_to_nobody() {
+    fn slack_leaves_no_debt_beyond_one_period() {
         let mut bucket = Bucket::full(Share::from_percent(10), SECOND, Instant::ZERO);
         for _ in 0..100 {
             bucket.take(DiskTime::from_millis(20), Instant::ZERO);
@@ -262,7 +295,11 @@ mod tests {
                 let earned =
                     u128::from(elapsed) * u128::from(share.ppb()) + u128::from(bucket.fraction);
                 let whole = i64::try_from(earned / 1_000_000_000).unwrap_or(i64::MAX / 2);
-                assert_eq!(bucket.earn(elapsed), DiskTime::from_nanos(whole), "{elapsed} at {ppb}");
+                assert_eq!(
+                    bucket.accrue(elapsed),
+                    DiskTime::from_nanos(whole),
+                    "{elapsed} at {ppb}"
+                );
                 assert_eq!(u128::from(bucket.fraction), earned % 1_000_000_000);
             }
         }

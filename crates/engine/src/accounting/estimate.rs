@@ -1,11 +1,13 @@
-//! How long a command will take, before it has (RTAS 2008 §2.1 and §3).
+//! Estimates of service times before completion (Zygaria, RTAS 2008 §2.1 and §3).
 //!
-//! The paper's estimator, with its constants, is the default: a command that starts under 100 sectors from where its
-//! volume's previous one ended is sequential and costs little, any other costs a safe value. Two others can take its
-//! place: a table of the drive ([`DriveTable`]), and classes that learn from completions. What was estimated wrong is
-//! put right at the command's completion, so an estimate changes when a volume is served, never what it is charged.
+//! The estimator of RTAS 2008, with its constants, is the default: a command that starts within 100
+//! sectors of the end of its volume's previous one is sequential and has a small estimate; any
+//! other has a safe one. Two others can replace it: a table of the drive ([`DriveTable`]), and
+//! classes that learn from completions. An estimate is corrected at the command's completion, so it
+//! changes when a volume is served, never what it is charged.
 //!
-//! Whether a head is *due* is asked of the two constants under every estimator: a promise waits for a safe value.
+//! Whether a head is *due* is decided with the two constants under every estimator: a guarantee
+//! waits for a safe value.
 
 use units::{DiskTime, Lba, Op, Operation, Sectors};
 
@@ -15,22 +17,22 @@ pub const SEQUENTIAL_WITHIN: Sectors = Sectors(100);
 /// Points of a [`DriveTable`], and zones.
 pub const TABLE_POINTS: usize = 16;
 
-/// Who estimates.
+/// The estimator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EstimatorName {
-    /// The paper's two constants.
+    /// The two constants of RTAS 2008.
     Constants,
     /// A table of the drive: positioning by distance, transfer by zone.
     Profile,
-    /// The mean of what commands of the same class have taken lately.
+    /// The mean service time of recent commands of the same class.
     Learned,
 }
 
 impl EstimatorName {
-    /// Every estimator there is.
+    /// All estimators.
     pub const ALL: [Self; 3] = [Self::Constants, Self::Profile, Self::Learned];
 
-    /// As configs write it.
+    /// As configurations write it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Constants => "constants",
@@ -46,7 +48,7 @@ impl core::fmt::Display for EstimatorName {
     }
 }
 
-/// No estimator has this name. Cure: one of [`EstimatorName::ALL`].
+/// No estimator has this name. Remedy: one of [`EstimatorName::ALL`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownEstimator;
 
@@ -57,32 +59,33 @@ impl core::str::FromStr for EstimatorName {
     }
 }
 
-/// What a drive takes, in constants: enough to say how long a command will take, give or take half a turn.
+/// Constants of a drive that predict a service time to within half a revolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriveTable {
-    /// From the end of a command to the first sector of one so far away, on the mean: electronics, seek and half a
-    /// turn. Distances rise from zero; between two points it is linear, behind the last it stays.
+    /// The mean time from the end of a command to the first sector of one at this distance:
+    /// electronics, seek and half a revolution. Distances increase from zero; it is linear between
+    /// two points and constant after the last.
     pub positioning: [(Sectors, DiskTime); TABLE_POINTS],
-    /// Where zones begin, rising from zero, and what a sector of each takes to pass under the head.
+    /// Where zones begin, increasing from zero, and the time of one sector of each.
     pub zones: [(Lba, DiskTime); TABLE_POINTS],
-    /// A command that memory serves: the electronics.
+    /// A command that the drive's cache serves: the electronics.
     pub hit: DiskTime,
-    /// What a sector takes on the bus.
+    /// The time of one sector on the bus.
     pub bus_sector: DiskTime,
 }
 
-/// Who estimates, and with which constants.
+/// The estimator and its constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimates {
-    /// For a sequential command: 300 µs in the paper.
+    /// For a sequential command: 300 µs in RTAS 2008.
     pub sequential: DiskTime,
-    /// For any other: 20 ms in the paper.
+    /// For any other: 20 ms in RTAS 2008.
     pub random: DiskTime,
-    /// Who makes use of them.
+    /// The estimator that uses them.
     pub estimator: EstimatorName,
-    /// What [`EstimatorName::Profile`] looks up.
+    /// The table of [`EstimatorName::Profile`].
     ///
-    /// Without one it falls back on the constants.
+    /// Without a table it uses the constants.
     pub table: Option<DriveTable>,
 }
 
@@ -103,22 +106,23 @@ impl Estimates {
     }
 }
 
-/// Whether `operation` goes on where a volume's previous command ended at `last_end`.
+/// Whether `operation` continues where a volume's previous command ended, at `last_end`.
 pub(crate) fn is_sequential(operation: &Operation, last_end: Option<Lba>) -> bool {
-    // A flush has no place; it neither continues a run nor begins one.
+    // A flush has no location; it neither continues a run nor begins one.
     !operation.extent.is_empty()
         && last_end.is_some_and(|end| operation.extent.start.distance(end) < SEQUENTIAL_WITHIN)
 }
 
 impl DriveTable {
-    /// What a command takes that starts `distance` from where the last one ended, or goes on from there.
+    /// The service time of a command that starts `distance` from the end of the previous one;
+    /// `None`: it continues there.
     fn cost(&self, operation: &Operation, distance: Option<Sectors>) -> DiskTime {
         let len = i64::try_from(operation.extent.len.0).expect("a command is short");
         let zone = self.zones.partition_point(|(first, _)| *first <= operation.extent.start);
         let media = self.zones[zone.saturating_sub(1)].1.as_nanos() * len;
         let bus = self.bus_sector.as_nanos() * len;
         let nanos = match distance {
-            // The disk passes under the head meanwhile: whichever is slower.
+            // Media and bus work in parallel: the slower one counts.
             None => media.max(self.hit.as_nanos() + bus),
             Some(distance) => self.positioning(distance).as_nanos() + media.max(bus),
         };
@@ -127,6 +131,7 @@ impl DriveTable {
 
     fn positioning(&self, distance: Sectors) -> DiskTime {
         let points = &self.positioning;
+        debug_assert!(points.is_sorted_by_key(|(at, _)| *at), "distances increase");
         let above = points.partition_point(|(at, _)| *at <= distance);
         let (below, Some(next)) = (points[above.max(1) - 1], points.get(above)) else {
             return points[TABLE_POINTS - 1].1;
@@ -138,20 +143,20 @@ impl DriveTable {
     }
 }
 
-/// A kind of command: how far it goes, whether it writes, and how long it is.
+/// A class of commands: by distance, direction and length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Class(u8);
 
-/// Where a class begins: on a run, next to the arm, or anywhere.
+/// The classes of distance: sequential, near, far.
 const REACHES: u8 = 3;
-/// Nearer than this the arm hardly moves: a GiB is a few hundred cylinders of a disk of today.
+/// Up to this distance the arm hardly moves: 1 GiB is a few hundred cylinders of a current disk.
 const NEAR: Sectors = Sectors(1 << 21);
-/// The longest commands of each class of length, but for the last.
+/// The longest command of each class of length, except the last.
 const LENGTHS: [Sectors; 3] = [Sectors(8), Sectors(64), Sectors(512)];
 const LENGTH_CLASSES: u8 = 4;
 const CLASSES: usize = 2 * REACHES as usize * LENGTH_CLASSES as usize;
-/// A completion moves its class's mean by one part of so many: some tens of commands are remembered.
-const MEMORY: i64 = 16;
+/// The EWMA divisor of a class's mean: it covers some tens of commands.
+const MEAN_DIVISOR: i64 = 16;
 
 impl Class {
     fn of(operation: &Operation, distance: Option<Sectors>) -> Self {
@@ -167,11 +172,11 @@ impl Class {
     }
 }
 
-/// Estimates commands, and learns.
+/// Estimates commands and learns from completions.
 #[derive(Debug)]
 pub(crate) struct Estimator {
     estimates: Estimates,
-    /// Where the last command ended, whosoever it was.
+    /// Where the last command of any volume ended.
     arm: Option<Lba>,
     means: [Option<DiskTime>; CLASSES],
 }
@@ -181,8 +186,8 @@ impl Estimator {
         Self { estimates: *estimates, arm: None, means: [None; CLASSES] }
     }
 
-    /// What `operation`, which goes to the drive now, will take, and of which class it is. `in_run`: it goes on with a
-    /// run that nobody has interrupted.
+    /// The estimate and the class of `operation`, which is dispatched now. `in_run`: it continues
+    /// an uninterrupted sequential run.
     pub(crate) fn dispatch(&mut self, operation: &Operation, in_run: bool) -> (DiskTime, Class) {
         let constant = self.estimates.of(in_run);
         if self.estimates.estimator == EstimatorName::Constants || operation.extent.is_empty() {
@@ -198,15 +203,17 @@ impl Estimator {
             }
             EstimatorName::Learned => self.means[usize::from(class.0)].unwrap_or(constant),
         };
+        debug_assert!(usize::from(class.0) < CLASSES, "{class:?} is a class");
         (estimate.max(DiskTime::from_nanos(1)), class)
     }
 
-    /// A command of `class` took `actual`.
+    /// Learns that a command of `class` had the service time `actual`.
     pub(crate) fn learn(&mut self, class: Class, actual: DiskTime) {
+        assert!(actual >= DiskTime::ZERO, "a service time is not negative: {actual}");
         if self.estimates.estimator == EstimatorName::Learned {
             let mean = &mut self.means[usize::from(class.0)];
             let before = mean.unwrap_or(actual);
-            let step = (actual - before).as_nanos() / MEMORY;
+            let step = (actual - before).as_nanos() / MEAN_DIVISOR;
             *mean = Some(before + DiskTime::from_nanos(step));
         }
     }
@@ -243,19 +250,19 @@ mod tests {
     }
 
     #[test]
-    fn a_table_adds_the_way_and_the_transfer_of_the_zone() {
+    fn a_table_adds_positioning_and_the_transfer_of_the_zone() {
         let mut estimator = estimator(EstimatorName::Profile);
         // Half-way between two points, in the zone whose sectors take 3 µs.
         assert_eq!(estimator.dispatch(&read(2_500, 10), false).0, us(1_250 + 30));
-        // Behind the last point the way grows no more.
+        // After the last point the positioning time is constant.
         assert_eq!(estimator.dispatch(&read(1_000_000, 1), false).0, us(2_500 + 16));
-        // Memory serves a run as fast as bus and media allow.
+        // The cache serves a run as fast as bus and media allow.
         assert_eq!(estimator.dispatch(&read(1_000_001, 1), true).0, us(52));
         assert_eq!(estimator.dispatch(&read(1_000_002, 100), true).0, us(1_600));
     }
 
     #[test]
-    fn what_was_learned_of_one_class_is_nothing_to_another() {
+    fn classes_learn_independently() {
         let mut estimator = estimator(EstimatorName::Learned);
         let far = |number: u64| read(number * 100_000_000, 8);
         let (first, class) = estimator.dispatch(&far(1), false);
@@ -270,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_changes_is_learned_anew() {
+    fn the_mean_follows_a_drive_that_changes() {
         let mut estimator = estimator(EstimatorName::Learned);
         let (_, class) = estimator.dispatch(&read(0, 8), true);
         (0..100).for_each(|_| estimator.learn(class, us(200)));

@@ -1,9 +1,10 @@
-//! Who used the disk (RTAS 2008 §2.1, and its extension to several commands at a time).
+//! The division of a disk's busy time among its commands (Zygaria, RTAS 2008 §2.1, extended to several
+//! commands in flight).
 //!
-//! Each interval between two events is charged in equal parts to the commands that were inside the drive in
-//! it. With one at a time this is the paper's rule: from the previous completion, or after idle from the
-//! release, to its own completion. With any
-//! number the charges add up to the busy time exactly; nothing is lost to rounding.
+//! Each interval between two events is charged in equal parts to the commands that were in flight in
+//! it. With one command in flight this is the rule of RTAS 2008: a command is charged from the previous
+//! completion, or after idle time from its dispatch, to its own completion. With any number the charges
+//! add up to the busy time exactly; no nanosecond is lost to rounding.
 
 use units::{DiskTime, Instant};
 
@@ -26,43 +27,54 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { running: Vec::with_capacity(DEPTH_MAX as usize), at: now, busy: 0 }
+        let meter = Self { running: Vec::with_capacity(DEPTH_MAX as usize), at: now, busy: 0 };
+        meter.invariants();
+        meter
     }
 
-    /// How long the disk has had work, in all.
+    /// The disk's busy time, idle time that was charged included.
     pub(crate) fn busy(&self) -> DiskTime {
-        DiskTime::from_nanos(i64::try_from(self.busy).expect("under 292 years"))
+        disk_time(self.busy)
     }
 
     pub(crate) fn running(&self) -> usize {
         self.running.len()
     }
 
+    /// A command goes to the drive.
     pub(crate) fn issued(&mut self, command: CommandId, now: Instant) {
+        assert!(self.running.len() < DEPTH_MAX as usize, "commands in flight are bounded");
+        debug_assert!(self.running.iter().all(|other| other.command != command), "issued once");
         self.advance(now);
         self.running.push(Running { command, charge: 0 });
+        self.invariants();
     }
 
-    /// Ends `command`, and says what it is charged.
+    /// Ends `command` and returns its charge.
     pub(crate) fn completed(&mut self, command: CommandId, now: Instant) -> DiskTime {
         self.advance(now);
-        let place = self.running.iter().position(|running| running.command == command);
-        let running = self.running.remove(place.expect("a completed command was issued"));
-        DiskTime::from_nanos(i64::try_from(running.charge).expect("under 292 years"))
+        let index = self.running.iter().position(|running| running.command == command);
+        let running = self.running.remove(index.expect("a completed command was issued"));
+        assert!(running.charge <= self.busy, "a charge is part of the busy time");
+        self.invariants();
+        disk_time(running.charge)
     }
 
-    /// Lets idle time go by uncharged.
-    pub(crate) fn idled(&mut self, now: Instant) {
+    /// Lets idle time pass uncharged.
+    pub(crate) fn skip_idle(&mut self, now: Instant) {
         self.advance(now);
+        self.invariants();
     }
 
-    /// Time in which the disk was kept waiting on somebody's account: busy, though nothing ran.
-    pub(crate) fn lingered(&mut self, now: Instant) -> DiskTime {
-        assert!(self.running.is_empty(), "a disk that works is not kept waiting");
-        let waited = now.since(self.at).as_nanos();
+    /// Counts the time since the last event as busy, although no command was in flight: the disk idled
+    /// for the sake of one volume. Returns that time.
+    pub(crate) fn charge_idle(&mut self, now: Instant) -> DiskTime {
+        assert!(self.running.is_empty(), "a disk with commands in flight does not idle");
+        let idle = now.since(self.at).as_nanos();
         self.at = now;
-        self.busy += waited;
-        DiskTime::from_nanos(i64::try_from(waited).expect("under 292 years"))
+        self.busy += idle;
+        self.invariants();
+        disk_time(idle)
     }
 
     fn advance(&mut self, now: Instant) {
@@ -78,10 +90,24 @@ impl Meter {
         }
         let count = self.running.len() as u64;
         let (part, rest) = (elapsed / count, elapsed % count);
-        for (place, running) in (0_u64..).zip(&mut self.running) {
-            running.charge += part + u64::from(place < rest);
+        debug_assert_eq!(part * count + rest, elapsed, "the parts are the whole");
+        for (index, running) in (0_u64..).zip(&mut self.running) {
+            running.charge += part + u64::from(index < rest);
         }
     }
+
+    /// Checks the meter at the end of each mutation, in debug and simulation builds.
+    fn invariants(&self) {
+        debug_assert!(
+            self.running.iter().map(|running| running.charge).sum::<u64>() <= self.busy,
+            "what commands in flight will be charged is part of the busy time"
+        );
+        debug_assert!(self.running.len() <= DEPTH_MAX as usize, "commands in flight are bounded");
+    }
+}
+
+fn disk_time(nanos: u64) -> DiskTime {
+    DiskTime::from_nanos(i64::try_from(nanos).expect("under 292 years"))
 }
 
 #[cfg(test)]
@@ -96,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time_pays_from_completion_to_completion_and_after_idle_from_its_release() {
+    fn one_command_in_flight_is_charged_from_completion_to_completion() {
         let mut meter = Meter::new(Instant::ZERO);
         meter.issued(CommandId(0), at(5));
         assert_eq!(meter.completed(CommandId(0), at(15)), DiskTime::from_nanos(10));

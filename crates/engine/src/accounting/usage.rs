@@ -1,25 +1,26 @@
-//! Who has had how much lately: a moving average that can be kept in order.
+//! Recent disk time per volume: an exponentially decaying sum that can be kept in order.
 //!
-//! Each volume's past decays by half every [`HALF_LIFE`]. All of them decay alike, so instead of shrinking the
-//! past we let the present weigh more: disk time spent at t is added with weight 2^(t / half-life), and the
-//! order of the sums is the order of the averages at any moment, with nothing to do while time goes by.
-//! Between powers of two the weight is a straight line. Every [`EPOCH_HALF_LIVES`] the sums are scaled back.
+//! Each volume's past decays by half every [`HALF_LIFE`]. All sums decay alike, so instead of reducing
+//! the past the present is scaled up: disk time spent at t is added with weight 2^(t / half-life). The
+//! order of the sums is the order of the averages at any moment, and no update is needed while time
+//! passes. Between powers of two the weight is linear. Every [`EPOCH_HALF_LIVES`] the sums are scaled
+//! back.
 
 use units::{DiskTime, Duration, Instant};
 
 use crate::Weight;
 
-/// The average looks back over "the last few seconds" (RTAS 2008 §3).
+/// The average covers "the last few seconds" (Zygaria, RTAS 2008 §3).
 pub(crate) const HALF_LIFE: Duration = Duration::from_secs(2);
 
 const EPOCH_HALF_LIVES: u32 = 48;
 const WEIGHT_ONE: u32 = 16;
 
-/// A weighted sum: it orders volumes, and means nothing else.
+/// A weighted sum. It orders volumes; its value has no other meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RecentUsage(u128);
 
-/// What a nanosecond of disk time weighs, as time goes by.
+/// The weight of a nanosecond of disk time as time passes.
 #[derive(Debug)]
 pub(crate) struct DecayClock {
     epoch: Instant,
@@ -30,23 +31,25 @@ impl DecayClock {
         Self { epoch: now }
     }
 
-    /// How many halvings every sum must be scaled back by, when it is time to.
-    pub(crate) fn turn(&mut self, now: Instant) -> Option<u32> {
+    /// The number of halvings by which every sum must be scaled back, if that is due.
+    pub(crate) fn rescale_due(&mut self, now: Instant) -> Option<u32> {
         let half_lives = now.since(self.epoch).as_nanos() / HALF_LIFE.as_nanos();
         if half_lives < u64::from(EPOCH_HALF_LIVES) {
             return None;
         }
         self.epoch += HALF_LIFE * half_lives;
+        assert!(self.epoch <= now, "an epoch begins in the past");
         Some(u32::try_from(half_lives).unwrap_or(u32::MAX))
     }
 
-    /// What `nanos` nanoseconds weigh at `now`. 63 bits of time, 17 of the line's weight and 48 of half-lives
-    /// fit the 128.
+    /// The weight of `nanos` nanoseconds at `now`. 63 bits of time, 17 of the linear part and 48 of
+    /// half-lives fit 128 bits.
     fn weigh(&self, nanos: u64, now: Instant) -> u128 {
         let since = now.since(self.epoch).as_nanos();
         let (whole, rest) = (since / HALF_LIFE.as_nanos(), since % HALF_LIFE.as_nanos());
         assert!(whole <= u64::from(EPOCH_HALF_LIVES), "the sums were not scaled back");
         let line = (1_u64 << WEIGHT_ONE) + (rest << WEIGHT_ONE) / HALF_LIFE.as_nanos();
+        debug_assert!(line < 1 << (WEIGHT_ONE + 1), "the weight doubles once in a half-life");
         (u128::from(nanos) * u128::from(line)) << whole
     }
 }
@@ -55,35 +58,42 @@ const _: () = assert!(i64::BITS - 1 + WEIGHT_ONE + 1 + EPOCH_HALF_LIVES <= u128:
 const _: () = assert!(HALF_LIFE.as_nanos() < 1 << (u64::BITS - WEIGHT_ONE));
 
 impl RecentUsage {
-    /// Adds disk time spent now by a volume of this weight.
+    /// Adds disk time spent at `now` by a volume of this weight.
     ///
     /// # Panics
-    /// If it is negative: time is not unspent.
+    /// On a negative amount: spent time does not come back.
     pub(crate) fn spend(
         &mut self,
         (amount, weight): (DiskTime, Weight),
         now: Instant,
-        weights: &DecayClock,
+        clock: &DecayClock,
     ) {
-        let nanos = u64::try_from(amount.as_nanos()).expect("time is not unspent");
-        self.0 = self.0.saturating_add(part(weights.weigh(nanos, now), weight));
+        let nanos = u64::try_from(amount.as_nanos()).expect("spent time does not come back");
+        let before = self.0;
+        self.0 = self.0.saturating_add(divide(clock.weigh(nanos, now), weight));
+        debug_assert!(self.0 >= before, "usage grows");
     }
 
     /// The same disk time, of a volume whose weight has changed.
     #[must_use]
     pub(crate) fn reweighed(self, from: Weight, to: Weight) -> Self {
-        if from == to { self } else { Self(part(self.0.saturating_mul(from.as_u32().into()), to)) }
+        if from == to {
+            self
+        } else {
+            Self(divide(self.0.saturating_mul(from.as_u32().into()), to))
+        }
     }
 
-    /// The same, `halvings` half-lives of weight lighter.
+    /// The same usage, scaled down by `halvings` half-lives.
     #[must_use]
     pub(crate) fn scaled_back(self, halvings: u32) -> Self {
+        debug_assert!(halvings >= EPOCH_HALF_LIVES, "sums are scaled back by an epoch at least");
         Self(self.0.checked_shr(halvings).unwrap_or(0))
     }
 }
 
-/// A division of 128 bits, which most volumes need not pay for.
-fn part(sum: u128, weight: Weight) -> u128 {
+/// Divides by the weight. Most volumes have weight 1 and avoid the 128-bit division.
+fn divide(sum: u128, weight: Weight) -> u128 {
     if weight == Weight::ONE { sum } else { sum / u128::from(weight.as_u32()) }
 }
 
@@ -96,23 +106,23 @@ mod tests {
     }
 
     #[test]
-    fn what_was_long_ago_counts_less() {
-        let weights = DecayClock::new(Instant::ZERO);
+    fn older_disk_time_counts_less() {
+        let clock = DecayClock::new(Instant::ZERO);
         let (mut old, mut new) = (RecentUsage::default(), RecentUsage::default());
-        old.spend((DiskTime::from_millis(100), Weight::ONE), at(1), &weights);
-        new.spend((DiskTime::from_millis(60), Weight::ONE), at(5), &weights);
-        assert!(new > old, "60 ms now outweigh 100 ms two half-lives ago");
+        old.spend((DiskTime::from_millis(100), Weight::ONE), at(1), &clock);
+        new.spend((DiskTime::from_millis(60), Weight::ONE), at(5), &clock);
+        assert!(new > old, "60 ms now outweigh 100 ms two half-lives earlier");
     }
 
     #[test]
     fn scaling_back_keeps_the_order() {
-        let mut weights = DecayClock::new(Instant::ZERO);
+        let mut clock = DecayClock::new(Instant::ZERO);
         let (mut less, mut more) = (RecentUsage::default(), RecentUsage::default());
-        less.spend((DiskTime::from_millis(15), Weight::ONE), at(90), &weights);
-        more.spend((DiskTime::from_millis(16), Weight::ONE), at(90), &weights);
-        let halvings = weights.turn(at(100)).expect("50 half-lives have gone by");
+        less.spend((DiskTime::from_millis(15), Weight::ONE), at(90), &clock);
+        more.spend((DiskTime::from_millis(16), Weight::ONE), at(90), &clock);
+        let halvings = clock.rescale_due(at(100)).expect("50 half-lives have passed");
         let (less, more) = (less.scaled_back(halvings), more.scaled_back(halvings));
         assert!(less < more);
-        assert_eq!(weights.turn(at(100)), None);
+        assert_eq!(clock.rescale_due(at(100)), None);
     }
 }

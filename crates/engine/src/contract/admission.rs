@@ -1,4 +1,5 @@
-//! Reserve admission (RTAS 2008 §2.3): reserves add, and any set of them up to the whole is feasible.
+//! Admission of reserves (Zygaria, RTAS 2008 §2.3): reserves add up, and any set of them up to the
+//! whole is feasible.
 
 use core::fmt;
 
@@ -7,7 +8,7 @@ use units::Share;
 use crate::Contract;
 use crate::stream::Violation;
 
-/// What one disk has promised so far.
+/// The reserves of one disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Admission {
     reserved: Share,
@@ -17,23 +18,23 @@ pub struct Admission {
 /// Why a contract was refused. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The reserves would add up to more than the disk. Cure: ask for at most `available`, or free some.
+    /// The reserves would exceed the disk. Remedy: ask for at most `available`, or free some.
     OverReserved {
-        /// What was asked for.
+        /// The requested reserve.
         requested: Share,
-        /// What the disk has left.
+        /// What the disk has available.
         available: Share,
     },
-    /// A limit under the reserve would break the promise it caps. Cure: a limit of at least the reserve.
+    /// A limit below the reserve contradicts it. Remedy: a limit of at least the reserve.
     LimitBelowReserve {
-        /// The reserve asked for.
+        /// The requested reserve.
         reserve: Share,
-        /// The limit asked for.
+        /// The requested limit.
         limit: Share,
     },
-    /// A limit of nothing would let no request ever finish. Cure: a limit above 0 %.
+    /// A limit of zero would let no request finish. Remedy: a limit above 0 %.
     ZeroLimit,
-    /// Somebody's deadline could be missed with it. Cure: see [`Violation`].
+    /// A deadline could be missed with it. Remedy: see [`Violation`].
     Deadlines(Violation),
 }
 
@@ -49,7 +50,7 @@ impl fmt::Display for Refusal {
             Self::LimitBelowReserve { reserve, limit } => {
                 write!(
                     f,
-                    "a limit of {limit} is under the reserve of {reserve}: expected at least {reserve}"
+                    "a limit of {limit} is below the reserve of {reserve}: expected at least {reserve}"
                 )
             }
             Self::ZeroLimit => {
@@ -63,12 +64,13 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 impl Admission {
-    /// A disk of which so much is never promised: room for what taking turns costs (RTAS 2008 §2.2).
+    /// A disk of which the share `headroom` is never reserved: it covers switching costs (RTAS 2008
+    /// §2.2).
     pub fn with_headroom(headroom: Share) -> Self {
         Self { reserved: Share::NONE, headroom }
     }
 
-    /// What may still be reserved.
+    /// The share that can still be reserved.
     pub fn available(&self) -> Share {
         Share::ALL.saturating_sub(self.headroom).saturating_sub(self.reserved)
     }
@@ -93,11 +95,12 @@ impl Admission {
         if reserve > self.available() {
             return Err(Refusal::OverReserved { requested: reserve, available: self.available() });
         }
-        self.reserved = self.reserved.checked_add(reserve).expect("it is left");
+        self.reserved = self.reserved.checked_add(reserve).expect("it is available");
+        assert!(self.reserved <= Share::ALL.saturating_sub(self.headroom), "reserves fit the disk");
         Ok(())
     }
 
-    /// Gives `contract`'s reserve back.
+    /// Releases `contract`'s reserve.
     ///
     /// # Panics
     /// If it was never admitted.
@@ -112,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_contract_changes_nothing_and_says_what_is_left() {
+    fn a_refused_contract_changes_nothing_and_says_what_is_available() {
         let mut disk = Admission::default();
         disk.admit(Contract::reserve(Share::from_percent(70))).expect("fits");
         let refusal =
@@ -120,12 +123,12 @@ mod tests {
         let (requested, available) = (Share::from_percent(31), Share::from_percent(30));
         assert_eq!(refusal, Refusal::OverReserved { requested, available });
         assert_eq!(disk.reserved(), Share::from_percent(70));
-        disk.admit(Contract::reserve(available)).expect("exactly what is left fits");
+        disk.admit(Contract::reserve(available)).expect("exactly what is available fits");
         assert_eq!(disk.available(), Share::NONE);
     }
 
     #[test]
-    fn what_is_kept_back_is_promised_to_nobody() {
+    fn headroom_is_never_reserved() {
         let mut disk = Admission::with_headroom(Share::from_percent(5));
         assert_eq!(disk.available(), Share::from_percent(95));
         assert!(disk.admit(Contract::reserve(Share::from_percent(96))).is_err());
@@ -134,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_breaks_the_promise_is_refused() {
+    fn a_limit_below_the_reserve_is_refused() {
         let mut disk = Admission::default();
         let contract = Contract {
             limit: Share::from_percent(40),

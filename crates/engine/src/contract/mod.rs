@@ -1,4 +1,4 @@
-//! What is promised to a volume, and by which policy.
+//! Contracts: what is guaranteed to a volume.
 
 mod admission;
 mod schedule;
@@ -15,44 +15,48 @@ pub use admission::{Admission, Refusal};
 pub use schedule::ContractSchedule;
 pub use share_from_rate::{Mechanics, RateContract, RateRequirement};
 
-/// A volume on this disk: its number in the order in which the volumes were added.
+/// A volume on this disk: its number in the order in which volumes were added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VolumeId(pub u32);
 
-/// A reserve contract (RTAS 2008, §2–3): a share of the disk's time in every period whatever the
-/// neighbours do, and a cap on what the volume may take out of the slack. Under [`PolicyName::Throughput`](crate::PolicyName::Throughput) both are
-/// shares of the disk's nominal rate instead ([`crate::Settings::nominal`]).
+/// A contract (Zygaria, RTAS 2008 §2–3): a reserved share of the disk's time in every period
+/// whatever other volumes do, and a cap on what the volume may take from the slack. Under
+/// [`PolicyName::Throughput`](crate::PolicyName::Throughput) both are shares of the disk's nominal
+/// rate instead ([`crate::Settings::nominal_cost`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contract {
-    /// The guaranteed share. [`Share::NONE`] makes the volume best effort: it lives on slack.
+    /// The guaranteed share. [`Share::NONE`] makes the volume best effort: it is served from slack.
     pub reserve: Share,
     /// The most it ever gets, reserve included. At least `reserve`.
     pub limit: Share,
-    /// How much of the slack it gets beside others who want it too.
+    /// The volume's weight in the division of slack.
     pub weight: Weight,
-    /// What it is promised by deadlines instead of a reserve, under a policy that
-    /// [keeps them](crate::PolicyName::has_deadlines); others take its volume for best effort.
+    /// The guarantee by deadlines in place of a reserve, under a policy [with
+    /// deadlines](crate::PolicyName::has_deadlines); other policies serve the volume as best
+    /// effort.
     pub stream: Option<StreamContract>,
 }
 
-/// A stream (RTAS 2000, §3.1) as one disk sees it: blocks that come at a rate, each due a period after its release.
+/// A stream (Clockwise, RTAS 2000 §3.1) on one disk: blocks that arrive at a rate, each due a
+/// period after its release.
 ///
-/// A request's release is when it comes, or when it was expected: a period after the release of the one before it,
-/// whichever is later. Who comes late starts afresh; who comes early is best effort until then. A request that is not
-/// [of the stream](StreamContract::covers) is best effort for good; those behind it in the volume's queue are released when it
-/// has been answered, at the soonest.
+/// A request is released when it arrives, or one period after the release of the previous one,
+/// whichever is later. A late request shifts all later releases; an early one is best effort until
+/// its release. A request that is not [part of the stream](StreamContract::covers) is always best
+/// effort; the requests behind it in the volume's queue are released when it has been answered, at
+/// the earliest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamContract {
-    /// A block's period T, the most disk time C that it takes on this disk, and its longest command q.
+    /// The period T of a block, its worst-case disk time C on this disk, and its longest command q.
     pub task: Task,
     /// The most that one request transfers.
     pub block: Sectors,
-    /// The part of the disk that C was worked out for; `None`: all of it.
+    /// The part of the disk for which C was computed; `None`: all of it.
     pub range: Option<Extent>,
 }
 
 impl StreamContract {
-    /// Whether a request of this kind can be one of the stream's blocks: what was admitted is enough for it.
+    /// Whether an operation can be one of the stream's blocks: whether what was admitted covers it.
     pub fn covers(&self, operation: &Operation) -> bool {
         let extent = operation.extent;
         let within = |range: Extent| range.start <= extent.start && extent.end() <= range.end();
@@ -62,15 +66,15 @@ impl StreamContract {
     }
 }
 
-/// A volume's part of the slack: one of weight 2 is taken to have had half of what it had.
+/// A volume's weight in the division of slack: the usage of a volume of weight 2 counts half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Weight(NonZeroU32);
 
 impl Weight {
-    /// What a volume has unless it is said otherwise.
+    /// The default weight.
     pub const ONE: Self = Self(NonZeroU32::MIN);
 
-    /// The weight of this number; `None` on nothing and above [`WEIGHT_MAX`].
+    /// The weight of this value; `None` for zero and above [`WEIGHT_MAX`].
     pub fn new(weight: u32) -> Option<Self> {
         NonZeroU32::new(weight).filter(|weight| weight.get() <= WEIGHT_MAX).map(Self)
     }
@@ -82,7 +86,7 @@ impl Weight {
 }
 
 impl Contract {
-    /// Best effort: nothing promised, nothing withheld.
+    /// Best effort: nothing guaranteed, nothing limited.
     pub const BEST_EFFORT: Self =
         Self { reserve: Share::NONE, limit: Share::ALL, weight: Weight::ONE, stream: None };
 
@@ -97,13 +101,13 @@ impl Contract {
     }
 }
 
-/// Who goes first where a policy is not asked: a request of a higher class goes before the rest of one of a lower class
-/// that has begun, as soon as the disk can be had.
+/// The priority of a volume: a request of high priority is served before the rest of one of normal
+/// priority that has begun, as soon as the disk can be had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// As the policy says.
+    /// The policy decides.
     #[default]
     Normal,
-    /// Before all others, as far as the volume's limit lets it.
+    /// Before all others, as far as the volume's limit allows.
     High,
 }

@@ -1,14 +1,15 @@
-//! Streams that are promised for a span of time: whose contract changes when.
+//! Streams that hold for a span of time: the schedule of contract changes.
 //!
-//! An engine knows the contracts that hold now. Whoever drives it asks the schedule when the next one comes or ends, and tells the
-//! engine then, so that a span that has not begun takes nothing from anybody.
+//! An engine knows the contracts that hold now. Its driver asks the schedule for the next beginning
+//! or end of a contract and informs the engine then, so that a span that has not begun takes
+//! nothing from other volumes.
 
 use units::Instant;
 
 use crate::stream::Span;
 use crate::{Contract, StreamContract, VolumeId};
 
-/// What is due, soonest first.
+/// Contract changes by time, earliest first.
 #[derive(Clone, Debug, Default)]
 pub struct ContractSchedule {
     due: Vec<Entry>,
@@ -22,8 +23,8 @@ struct Entry {
 }
 
 impl ContractSchedule {
-    /// Enters a volume's contract, whose stream holds over `span`, in place of whatever was entered for it. Gives the contract
-    /// back as it is to be now.
+    /// Schedules a volume's contract, whose stream holds over `span`, in place of its earlier
+    /// entries. Returns the contract as it holds at `now`.
     pub fn schedule(
         &mut self,
         volume: VolumeId,
@@ -34,12 +35,14 @@ impl ContractSchedule {
         self.remove(volume);
         let Some(stream) = contract.stream else { return contract };
         let mut enter = |at, stream| {
-            // Of those at one moment the ends come first: what they leave may be promised from then on.
+            // Ends precede beginnings at one instant: the freed disk time may be guaranteed to
+            // others from then on.
             let rank = |at: Instant, stream: &Option<StreamContract>| (at, stream.is_some());
             let here = rank(at, &stream);
             let place = self.due.partition_point(|entry| rank(entry.at, &entry.stream) <= here);
             self.due.insert(place, Entry { at, volume, stream });
         };
+        assert!(span.start <= span.end, "a span does not end before it begins");
         if now < span.start {
             enter(span.start, Some(stream));
         }
@@ -50,7 +53,7 @@ impl ContractSchedule {
         Contract { stream: Some(stream).filter(|_| holds), ..contract }
     }
 
-    /// Takes out whatever is entered for a volume.
+    /// Removes the entries of a volume.
     pub fn remove(&mut self, volume: VolumeId) {
         self.due.retain(|entry| entry.volume != volume);
     }
@@ -60,10 +63,12 @@ impl ContractSchedule {
         self.due.first().map(|entry| entry.at)
     }
 
-    /// Takes out the next change that is due at `now`: whose it is, and the stream that holds from now on.
+    /// Removes and returns the next change that is due at `now`: the volume, and the stream that
+    /// holds from now on.
     pub fn take_due(&mut self, now: Instant) -> Option<(VolumeId, Option<StreamContract>)> {
         self.next_change().filter(|at| *at <= now)?;
         let Entry { volume, stream, .. } = self.due.remove(0);
+        debug_assert!(self.due.is_sorted_by_key(|entry| entry.at), "changes are in order");
         Some((volume, stream))
     }
 }
@@ -98,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_stream_leaves_another_has_at_that_moment() {
+    fn a_stream_begins_at_the_instant_at_which_another_ends() {
         let mut schedule = ContractSchedule::default();
         schedule.schedule(VolumeId(0), contract(), Span { start: at(10), end: at(20) }, at(0));
         schedule.schedule(VolumeId(1), contract(), Span { start: at(0), end: at(10) }, at(0));
@@ -107,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contract_takes_the_place_of_the_one_before_it() {
+    fn a_contract_replaces_the_previous_one() {
         let mut schedule = ContractSchedule::default();
         schedule.schedule(VolumeId(0), contract(), Span { start: at(5), end: at(9) }, at(0));
         let now = schedule.schedule(VolumeId(0), contract(), Span::ALWAYS, at(1));

@@ -1,87 +1,89 @@
-//! From what an application wants to the share that gives it (RTAS 2008 §2.4).
+//! The share that gives an application its rate (Zygaria, RTAS 2008 §2.4).
 //!
-//! A run of n requests takes `t = ½ s_max + ½ p + n·x`: half the longest seek, half a turn, and n transfers. A rate of r
-//! requests a second then takes the share `u = r · t ÷ n`. (The paper prints `u = r ÷ t`, with n inside t; that is not a
-//! share of anything. Divided by n and multiplied by t, it is.) n is the run that the application has, or the longest
-//! that a batch has room for, whichever is shorter: `b_a` and `b_s`.
+//! A run of n requests takes `t = ½ s_max + ½ p + n·x`: half the longest seek, half a revolution,
+//! and n transfers. A rate of r requests a second then takes the share `u = r · t ÷ n`. (RTAS 2008
+//! prints `u = r ÷ t` with n inside t, which is not a share; divided by n and multiplied by t, it
+//! is.) n is the run length that the application declares, `b_a`, or the longest that fits into a
+//! batch, `b_s`, whichever is shorter.
 //!
-//! It is a soft promise: the share is kept, the rate is what the declared behaviour makes of it.
+//! The guarantee is soft: the share is kept; the rate follows from it if the application behaves as
+//! declared.
 
 use core::num::NonZeroU64;
 
 use units::{DiskTime, Duration, Sectors, Share};
 
-/// What a drive takes, in the few constants of the formula.
+/// The constants of a drive that the formula needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mechanics {
     /// The longest seek, `s_max`.
     pub seek_max: Duration,
-    /// One turn, p.
+    /// One revolution, p.
     pub rotation_period: Duration,
-    /// The electronics of a command that has to move the arm.
+    /// The electronics of a command that moves the arm.
     pub overhead: Duration,
-    /// What a command takes at least that goes on with a run.
+    /// The least service time of a command that continues a sequential run.
     pub hit: Duration,
-    /// What a sector takes, where they pass slowest.
+    /// The time of one sector in the slowest zone.
     pub sector: Duration,
 }
 
-/// What an application says of itself.
+/// The rate that an application requires, and its declared behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateRequirement {
     /// The mean time between two of its requests.
     pub interval: Duration,
-    /// How many requests follow each other on the disk before it jumps: `b_a`.
+    /// The number of consecutive requests before it jumps: `b_a`.
     pub run: NonZeroU64,
     /// The length of each.
     pub block: Sectors,
 }
 
-/// What a volume asked for in the terms of its application, and what it takes on its disk.
+/// The rate that a volume requires, and the share that it takes on its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateContract {
-    /// The rate, and the behaviour that it rests on.
+    /// The required rate and the declared behaviour.
     pub requirement: RateRequirement,
     /// The share of the disk's time that gives it.
     pub share: Share,
-    /// The disk that it was worked out for.
+    /// The disk for which it was computed.
     pub mechanics: Mechanics,
     /// The disk's batches.
     pub batch: Duration,
 }
 
 impl RateContract {
-    /// The mean time between two requests that its share gives to such runs of such requests.
+    /// The mean time between two requests that the share achieves for such runs of such requests.
     pub fn achievable_interval(&self, run: NonZeroU64, block: Sectors) -> Option<Duration> {
         self.mechanics.interval(self.share, run, block, self.batch)
     }
 }
 
-/// Shares are rounded up to so many 10⁻⁹: a hundredth of a point.
+/// Shares are rounded up to a multiple of this, in 10⁻⁹: a hundredth of a percentage point.
 const STEP: u128 = 100_000;
 const WHOLE: u128 = Share::ALL.ppb() as u128;
 
 impl Mechanics {
-    /// The transfer of one request on a run, x: the media's pace, or the electronics'.
+    /// The transfer of one request in a sequential run, x: limited by the media or the electronics.
     fn transfer(&self, block: Sectors) -> u128 {
         let media = u128::from(self.sector.as_nanos()) * u128::from(block.0);
         media.max(self.hit.as_nanos().into()).max(1)
     }
 
-    /// How many requests go before the arm moves: `min(b_s, b_a)`.
+    /// The number of requests between two seeks: `min(b_s, b_a)`.
     fn run(&self, run: NonZeroU64, block: Sectors, batch: Duration) -> u128 {
-        let room = u128::from(batch.as_nanos()) / self.transfer(block);
-        u128::from(run.get()).min(room.max(1))
+        let fitting = u128::from(batch.as_nanos()) / self.transfer(block);
+        u128::from(run.get()).min(fitting.max(1))
     }
 
-    /// What a run of `run` requests takes, and how many of them that is between two moves of the arm.
+    /// The time of a run of `run` requests up to the next seek, and the number of its requests.
     fn pass(&self, run: NonZeroU64, block: Sectors, batch: Duration) -> (u128, u128) {
         let count = self.run(run, block, batch);
-        let way = (self.seek_max / 2 + self.rotation_period / 2 + self.overhead).as_nanos();
-        (u128::from(way) + count * self.transfer(block), count)
+        let positioning = (self.seek_max / 2 + self.rotation_period / 2 + self.overhead).as_nanos();
+        (u128::from(positioning) + count * self.transfer(block), count)
     }
 
-    /// The share that gives `demand` on a disk whose batches are so long; `None` if it takes more than the whole.
+    /// The share that gives `demand` on a disk with this batch length; `None` if it exceeds the whole.
     pub fn share(&self, demand: RateRequirement, batch: Duration) -> Option<Share> {
         let (pass, count) = self.pass(demand.run, demand.block, batch);
         let per_pass = u128::from(demand.interval.as_nanos()) * count;
@@ -89,7 +91,8 @@ impl Mechanics {
         u32::try_from(ppb).ok().filter(|ppb| *ppb <= Share::ALL.ppb()).map(Share::from_ppb)
     }
 
-    /// The mean time between two requests that `share` gives to somebody with such runs; `None` if it gives nothing.
+    /// The mean time between two requests that `share` achieves for such runs; `None` if it never
+    /// serves one.
     pub fn interval(
         &self,
         share: Share,
@@ -109,7 +112,8 @@ mod tests {
 
     use super::*;
 
-    /// A disk of which each figure is round: 16 ms of seek, a turn in 8 ms, 1 ms a block of 8 sectors.
+    /// A disk with round figures: 16 ms for the longest seek, 8 ms per revolution, 1 ms per block
+    /// of 8 sectors.
     const DISK: Mechanics = Mechanics {
         seek_max: Duration::from_millis(16),
         rotation_period: Duration::from_millis(8),
@@ -120,25 +124,25 @@ mod tests {
     const BATCH: Duration = Duration::from_millis(250);
 
     fn demand(interval_ms: u64, run: u64) -> RateRequirement {
-        let run = NonZeroU64::new(run).expect("not none");
+        let run = NonZeroU64::new(run).expect("not zero");
         RateRequirement { interval: Duration::from_millis(interval_ms), run, block: Sectors(8) }
     }
 
     #[test]
-    fn the_papers_formula_by_hand() {
-        // 12 ms of way and 1 ms of transfer for each request, ten a second.
+    fn the_formula_of_rtas_2008_by_hand() {
+        // 12 ms of positioning and 1 ms of transfer for each request, ten a second.
         assert_eq!(DISK.share(demand(100, 1), BATCH), Some(Share::from_percent(13)));
-        // The way is shared by twelve: 24 ms for them, 120 a second would be 24 %.
+        // Twelve requests share the positioning: 24 ms for them; 120 a second would be 24 %.
         assert_eq!(DISK.share(demand(100, 12), BATCH), Some(Share::from_percent(2)));
-        // A batch has room for 250, however long the run: 262 ms ÷ 250.
+        // A batch fits 250, however long the run: 262 ms ÷ 250.
         let endless = DISK.share(demand(2, 1_000_000), BATCH).expect("it fits");
         assert_eq!(endless, Share::from_ppb(524_000_000));
-        assert_eq!(DISK.share(demand(1, 4), BATCH), None, "4 ms a request are not had in one");
+        assert_eq!(DISK.share(demand(1, 4), BATCH), None, "4 ms per request do not fit 1 ms");
     }
 
     #[test]
-    fn shorter_runs_than_declared_get_less() {
-        let run = |n| NonZeroU64::new(n).expect("not none");
+    fn shorter_runs_than_declared_get_a_lower_rate() {
+        let run = |n| NonZeroU64::new(n).expect("not zero");
         let given = |n| DISK.interval(Share::from_percent(40), run(n), Sectors(8), BATCH);
         // 40 % of the disk: (12 + 64) ms for 64, and 15 ms for 3.
         assert_eq!(given(64), Some(Duration::from_nanos(2_968_750)));
@@ -148,12 +152,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_share_that_is_worked_out_gives_what_was_asked_for(
+        fn the_computed_share_achieves_the_required_rate(
             interval_us in 100_u64..1_000_000,
             run in 1_u64..100_000,
             block in 1_u64..2_048,
         ) {
-            let run = NonZeroU64::new(run).expect("not none");
+            let run = NonZeroU64::new(run).expect("not zero");
             let interval = Duration::from_micros(interval_us);
             let demand = RateRequirement { interval, run, block: Sectors(block) };
             if let Some(share) = DISK.share(demand, BATCH) {

@@ -1,4 +1,4 @@
-//! Streams on an engine.
+//! Streams and reserves under deadlines.
 
 use std::sync::Arc;
 
@@ -12,27 +12,28 @@ use crate::request::DeadlineStats;
 use crate::stream::TaskSet;
 
 impl Engine {
-    /// What is promised by deadlines; none if the policy keeps none.
+    /// The guarantees by deadlines; `None` if the policy has no deadlines.
     pub fn tasks(&self) -> Option<&TaskSet> {
         self.tasks.as_ref().map(|tasks| &tasks.set)
     }
 
-    /// ΔL (RTAS 2000): the disk time that what is promised by deadlines leaves to best effort at any moment, as of the last
-    /// [`Engine::poll`]; none if the policy keeps no deadlines.
+    /// The static slack ΔL (Clockwise, RTAS 2000): the disk time that the admitted tasks leave to
+    /// best effort at any moment, as of the last [`Engine::poll`]; `None` if the policy has no
+    /// deadlines.
     pub fn static_slack(&self) -> Option<DiskTime> {
         self.tasks.as_ref().and_then(|tasks| tasks.slack)
     }
 
-    /// What became of the deadlines of `volume`'s streams so far; none if it has had none that deadlines are kept of.
+    /// The deadlines that `volume`'s streams have met and missed; `None` if it has had none.
     pub fn deadline_stats(&self, volume: VolumeId) -> Option<DeadlineStats> {
         self.policy.deadline_stats(volume)
     }
 
-    /// Tells the policy what it has to know of the disk.
-    pub(super) fn tell(&mut self, profile: &Arc<Profile>) {
+    /// Gives the profile to the policy and to admission.
+    pub(super) fn set_profile(&mut self, profile: &Arc<Profile>) {
         self.policy.set_profile(profile);
         if let Some(tasks) = &mut self.tasks {
-            assert_eq!(self.volumes.len(), 0, "a disk is known before its volumes");
+            assert_eq!(self.volumes.len(), 0, "a profile is set before volumes are added");
             tasks.longest = self.settings.longest_command(Some(profile));
             let server = self.settings.deadlines.best_effort;
             if let Some(server) = server.and_then(|server| server.task(tasks.longest)) {

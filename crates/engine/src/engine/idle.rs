@@ -1,33 +1,35 @@
-//! Why a disk that has requests has no command: for whoever explains where a request's time went.
+//! Why a disk that has requests has no command in flight: for reports of where a request's time
+//! went.
 
 use crate::{Engine, RequestId, VolumeId};
 
-/// For whom, or for what, the disk idles although there is work.
+/// The reason for which the disk idles although there is work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdleReason {
-    /// A request has the disk, and its command is sent when the head arrives as the sector does.
+    /// The disk is held for a request whose command is sent so that the head arrives as the sector
+    /// does.
     RotationalWait {
-        /// Which one.
+        /// The request.
         request: RequestId,
-        /// Whose.
+        /// Its volume.
         volume: VolumeId,
     },
-    /// A sequential run is waited for to go on.
+    /// The disk anticipates the next request of this volume's sequential run.
     Anticipation(VolumeId),
-    /// Nobody who has work may have the disk now: volumes are at their limits, or deadlines leave no slack.
+    /// No volume with work is eligible: volumes are at their limits, or deadlines leave no slack.
     Ineligible,
 }
 
 impl Engine {
-    /// Why it issues nothing, as of the last [`Engine::poll`] that said `None`; nothing where commands are in the drive, or
-    /// nobody asks for any.
+    /// The reason why the engine issues nothing, as of the last [`Engine::poll`] that returned
+    /// `None`; `None` if commands are in flight or no request is queued.
     pub fn idle_reason(&self) -> Option<IdleReason> {
         if !self.issued.is_empty() {
             return None;
         }
-        if let Some(held) = self.held.filter(|held| held.idles) {
-            let request = self.pending(held.slot).request.id;
-            return Some(IdleReason::RotationalWait { request, volume: held.volume });
+        if let Some(active) = self.active.filter(|active| active.waits_for_rotation) {
+            let request = self.pending(active.slot).request.id;
+            return Some(IdleReason::RotationalWait { request, volume: active.volume });
         }
         if let Some(volume) = self.policy.anticipating() {
             return Some(IdleReason::Anticipation(volume));

@@ -1,4 +1,4 @@
-//! Requests that are not answered, and what is left of them to do.
+//! Requests that are not answered, and the remainder of each.
 
 use units::{DiskTime, Instant, Op, Operation, Sectors};
 
@@ -7,7 +7,7 @@ use crate::preempt::Executor;
 use crate::request::{Outcome, Request};
 use crate::{Execution, Settings};
 
-/// A request's place in the engine.
+/// The index of a request in the engine.
 pub(crate) type Slot = u32;
 
 /// A request that is not answered.
@@ -21,39 +21,39 @@ pub(crate) struct Pending {
     pub(crate) issued: Sectors,
     /// Commands in the drive.
     pub(crate) running: u16,
-    /// How often others went before it since it last transferred something.
+    /// How often it was preempted since it last transferred something.
     pub(crate) preemptions: u8,
-    /// Whether a flush ends it: its pieces rode the drive's memory, and it is to be durable.
+    /// Whether a flush ends it: its pieces go to the drive's write buffer, and it is to be durable.
     pub(crate) owes_flush: bool,
-    /// Whether its volume was of a higher class when it came.
+    /// Whether its volume had high priority when it arrived.
     pub(crate) urgent: bool,
     pub(crate) outcome: Outcome,
     pub(crate) disk_time: DiskTime,
-    /// What its commands were expected to take.
+    /// The sum of the estimates of its commands.
     pub(crate) estimate: DiskTime,
-    /// The request behind it in its volume's queue, and what that one asks for: with it the next head is known
-    /// without a look at a request that nobody has touched for long.
-    pub(crate) behind: Option<(Slot, Operation)>,
+    /// The list link: the next request in its volume's queue, and the operation of that request.
+    /// With it the next head is known without touching a request that is not in the CPU cache.
+    pub(crate) next_in_queue: Option<(Slot, Operation)>,
 }
 
 const _: () = assert!(size_of::<Option<Pending>>() == 128);
 
 impl Pending {
-    /// Whether commands have been issued for all of it. A flush, which has no sectors, is issued with its only
-    /// command.
+    /// Whether commands have been issued for all of it. A flush, which has no sectors, is issued
+    /// with its only command.
     pub(crate) fn issued_whole(&self) -> bool {
         self.started.is_some()
             && self.issued == self.request.operation.extent.len
             && !self.owes_flush
     }
 
-    pub(crate) fn left(&self) -> Remainder {
+    pub(crate) fn remainder(&self) -> Remainder {
         let (operation, issued) = (self.request.operation, self.issued);
         Remainder { operation, issued, owes_flush: self.owes_flush }
     }
 }
 
-/// What is left to issue of a request.
+/// The part of a request for which no command has been issued.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Remainder {
     pub(crate) operation: Operation,
@@ -62,16 +62,18 @@ pub(crate) struct Remainder {
 }
 
 impl Remainder {
-    /// The command that the request goes on with.
+    /// The next command of the request.
     pub(crate) fn piece(&self, settings: &Settings, executor: Option<&Executor>) -> Operation {
         let operation = self.operation;
+        assert!(self.issued <= operation.extent.len, "no sector is issued twice");
         let (_, rest) = operation.extent.split_at(self.issued);
         if self.owes_flush && rest.is_empty() {
             return Operation::flush();
         }
         let writes = operation.op == Op::Write;
-        // Under deadlines every write is done in its own time: nobody pays for what the drive would still have to write.
-        let timely = settings.policy.has_deadlines();
+        // Under deadlines every write is charged for all of its work: no later command pays for
+        // destaging it.
+        let is_forced_by_policy = settings.policy.has_deadlines();
         let longest = match operation.op {
             Op::Trim => TRIM_MAX,
             Op::Read | Op::Write | Op::Flush | Op::WriteZeroes | Op::Seek => settings.command_max,
@@ -79,7 +81,7 @@ impl Remainder {
         let piece = match (settings.execution, operation.op) {
             (Execution::Whole { split: Some(split) }, Op::Read | Op::Write) => split,
             (Execution::Preemptible(how), Op::Read | Op::Write)
-                if !writes || how.preempt_writes && !timely =>
+                if !writes || how.preempt_writes && !is_forced_by_policy =>
             {
                 match executor {
                     Some(executor) => executor.piece(operation.op, rest),
@@ -89,11 +91,11 @@ impl Remainder {
             _ => longest,
         };
         let extent = rest.split_at(piece.min(longest)).0;
-        // The last chunk of a write goes through to the disk: what the drive still had to write would be done in the
-        // time of whoever comes next (FAST 2003 §3.1.3).
+        // The last chunk of a write is forced to the media: otherwise the drive would destage it in
+        // the time of the next request (FAST 2003 §3.1.3).
         let cut = settings.execution.preemptible().is_some_and(|how| how.preempt_writes);
         let through = writes && cut && extent.end() == operation.extent.end();
-        let forced = timely && matches!(operation.op, Op::Write | Op::WriteZeroes);
+        let forced = is_forced_by_policy && matches!(operation.op, Op::Write | Op::WriteZeroes);
         let fua = !self.owes_flush && (operation.fua || through || forced);
         Operation { extent, fua, ..operation }
     }

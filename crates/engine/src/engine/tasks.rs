@@ -1,4 +1,5 @@
-//! What is promised by deadlines, as tasks: streams, reserves, and best effort's own server (RTAS 2000, §3).
+//! The guarantees by deadlines as tasks: streams, reserves, and the server of best effort
+//! (Clockwise, RTAS 2000 §3).
 
 use std::sync::Arc;
 
@@ -9,18 +10,18 @@ use crate::stream::{SlackRange, Task, TaskId, TaskSet};
 use crate::{BestEffortServer, Contract, Execution, Refusal, Settings, VolumeId};
 use drive_profile::{Profile, TransferKind};
 
-/// Best effort's server among the tasks; all others are named like their volumes.
+/// The id of best effort's server; all other tasks have the ids of their volumes.
 pub const BEST_EFFORT_TASK: TaskId = TaskId(u32::MAX);
 
-/// The tasks of a disk whose policy keeps deadlines.
+/// The tasks of a disk whose policy has deadlines.
 #[derive(Debug)]
 pub(super) struct Tasks {
     pub(super) set: TaskSet,
     period: Duration,
     pub(super) longest: DiskTime,
-    /// Whether the policy has yet to be told what slack they leave.
+    /// Whether the policy has not been told the current static slack yet.
     changed: bool,
-    /// What it was told last.
+    /// The static slack that it was told last.
     pub(super) slack: Option<DiskTime>,
 }
 
@@ -53,20 +54,21 @@ impl Contract {
 }
 
 impl BestEffortServer {
-    /// What admission takes it for, its commands taking at most `longest`; none of a share that comes to nothing.
+    /// The task that admission counts for it, with commands of at most `longest`; `None` for a
+    /// share that amounts to nothing.
     pub fn task(&self, longest: DiskTime) -> Option<Task> {
         server_task(self.share, self.period, longest)
     }
 }
 
-/// A command that the budget does not pay for is not the server's: its longest is at most its cost.
+/// A command that exceeds the budget is not the server's: its longest command is at most its cost.
 fn server_task(share: Share, period: Duration, longest: DiskTime) -> Option<Task> {
     let cost = share.of(period);
     Task::new(period, cost, longest.min(cost)).ok()
 }
 
 impl Tasks {
-    /// Those of a disk without volumes; none if its policy keeps no deadlines.
+    /// The tasks of a disk without volumes; `None` if its policy has no deadlines.
     pub(super) fn new(settings: &Settings) -> Option<Self> {
         let longest = settings.longest_command(None);
         let period = settings.period;
@@ -79,7 +81,7 @@ impl Tasks {
         settings.policy.has_deadlines().then_some(tasks)
     }
 
-    /// Lets `contract` in if it fits beside all but what `volume` had before.
+    /// Admits `contract` if it fits beside all tasks but `volume`'s own previous one.
     ///
     /// # Errors
     /// See [`Refusal`]; nothing is changed then.
@@ -94,7 +96,7 @@ impl Tasks {
         admitted.map_err(Refusal::Deadlines)
     }
 
-    /// Whether `contract` fits beside all but what `volume` had before.
+    /// Whether `contract` fits beside all tasks but `volume`'s own previous one.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -110,7 +112,7 @@ impl Tasks {
         self.changed = true;
     }
 
-    /// Reserves are of another period from now on. Whether they fit was asked before.
+    /// Reserves are kept over another period from now on. Whether they fit was checked before.
     pub(super) fn change_period(&mut self, period: Duration, contracts: &[Contract]) {
         self.period = period;
         self.changed = true;
@@ -124,7 +126,7 @@ impl Tasks {
         }
     }
 
-    /// What slack there is, if that may have changed since the last call.
+    /// The static slack, if it may have changed since the last call.
     pub(super) fn new_slack(&mut self, range: SlackRange) -> Option<DiskTime> {
         if !core::mem::take(&mut self.changed) {
             return None;
@@ -141,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_reserve_is_no_larger_a_task_for_a_long_command() {
+    fn a_long_command_does_not_enlarge_the_task_of_a_small_reserve() {
         let (period, longest) = (Duration::from_secs(1), DiskTime::from_millis(120));
         let task = Contract::reserve(Share::from_percent(5)).task(period, longest).expect("a task");
         assert_eq!(
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_command_is_a_whole_write_even_where_reads_are_cut() {
+    fn the_longest_command_is_a_whole_write_even_where_reads_are_split() {
         let chunk = Some(Sectors(16));
         let execution = Execution::Preemptible(crate::Preemptible { chunk, ..Default::default() });
         let settings = Settings { execution, ..Settings::default() };

@@ -1,10 +1,10 @@
-//! Volumes come and go and contracts change, while requests are queued and in service.
+//! Adding and removing volumes and changing contracts, while requests are queued and in service.
 //!
-//! Each change happens within one call, between two decisions: nothing is ever decided by half of it. What is to be
-//! refused is refused by [`Admission`] before anything is touched.
+//! Each change happens within one call, between two decisions: no decision sees half of it.
+//! [`Admission`](crate::Admission) refuses a change before any state is touched.
 //!
-//! Invariants: the reserves of the volumes that are there add up to what is admitted, at most the whole; the
-//! number of a volume that was removed is given away again, and its account is not.
+//! Invariants: the reserves of the present volumes add up to what is admitted, at most the whole;
+//! the number of a removed volume is given to another, its usage is not.
 
 use units::{DiskTime, Duration, Instant};
 
@@ -36,7 +36,7 @@ impl Engine {
             self.contracts.push(contract);
             self.priorities.push(Priority::Normal);
             self.slack.push(DiskTime::ZERO);
-            self.policy.add(contract, now);
+            self.policy.add_volume(contract, now);
             return Ok(volume);
         }
         self.volumes[volume.0 as usize] = fresh;
@@ -47,8 +47,8 @@ impl Engine {
         Ok(volume)
     }
 
-    /// Whether `volume`'s contract could be changed to this one. Only after a yes is
-    /// [`Event::ContractChanged`](crate::Event::ContractChanged) to be sent.
+    /// Whether `volume`'s contract can be changed to this one. Only after a success may
+    /// [`Event::ContractChanged`](crate::Event::ContractChanged) be sent.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -59,17 +59,17 @@ impl Engine {
         self.tasks.as_ref().map_or(Ok(()), |tasks| tasks.admits(volume, contract))
     }
 
-    /// Of what `volume` was charged, what came out of the slack: nobody else's reserve was waiting for it.
+    /// The part of `volume`'s charge that was slack: no other volume's reserve was due.
     pub fn slack(&self, volume: VolumeId) -> DiskTime {
         self.slack[volume.0 as usize]
     }
 
-    /// The slack that was given to all volumes, those that have left included.
+    /// The slack that all volumes were charged, removed ones included.
     pub fn total_slack(&self) -> DiskTime {
         self.total_slack
     }
 
-    /// How many volumes there are.
+    /// The number of volumes.
     pub fn volumes(&self) -> usize {
         self.volumes.len() - self.vacant.len()
     }
@@ -77,21 +77,21 @@ impl Engine {
     pub(super) fn change(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
         let entry = &mut self.contracts[volume.0 as usize];
         self.admission.release(core::mem::replace(entry, contract));
-        self.admission.admit(contract).expect("a change is sent after a yes");
+        self.admission.admit(contract).expect("a change is checked before");
         if let Some(tasks) = &mut self.tasks {
-            tasks.admit(volume, contract).expect("a change is sent after a yes");
+            tasks.admit(volume, contract).expect("a change is checked before");
         }
-        self.policy.change(volume, contract, now);
+        self.policy.change_contract(volume, contract, now);
     }
 
     pub(super) fn remove_volume(&mut self, volume: VolumeId, now: Instant) {
         let entry = &mut self.volumes[volume.0 as usize];
-        assert_eq!(entry.first, NO_SLOT, "who leaves has nothing queued");
+        assert_eq!(entry.first, NO_SLOT, "a removed volume has no request");
         self.removed_volumes_charged +=
             core::mem::replace(&mut entry.account.disk_time, DiskTime::ZERO);
-        let is_his = |slot| self.pending(slot).request.volume == volume;
-        assert!(!self.issued.iter().any(|issued| is_his(issued.slot)), "nor in service");
-        assert!(!self.vacant.contains(&volume), "a volume leaves once");
+        let is_of_volume = |slot| self.pending(slot).request.volume == volume;
+        assert!(!self.issued.iter().any(|issued| is_of_volume(issued.slot)), "nor one in service");
+        assert!(!self.vacant.contains(&volume), "a volume is removed once");
         let contract = &mut self.contracts[volume.0 as usize];
         self.admission.release(core::mem::replace(contract, Contract::BEST_EFFORT));
         if let Some(tasks) = &mut self.tasks {

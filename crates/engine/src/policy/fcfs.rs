@@ -1,4 +1,4 @@
-//! First come, first served: no promise is kept. The control in every experiment.
+//! First come, first served: no contract is kept. The control of every experiment.
 
 use std::collections::VecDeque;
 
@@ -7,18 +7,21 @@ use units::{DiskTime, Instant, Operation};
 use super::interface::{Dispatch, DispatchRecord, Pick, Policy};
 use crate::{Contract, Settings, VolumeId};
 
-/// The order in which requests came. A request that needs several commands keeps its place until the last.
+/// The volumes in the order of their requests. A request that needs several commands keeps its position
+/// until the last.
 #[derive(Debug, Default)]
 pub(crate) struct Fcfs {
     arrivals: VecDeque<VolumeId>,
 }
 
 impl Policy for Fcfs {
-    fn add(&mut self, _: Contract, _: Instant) {}
+    fn add_volume(&mut self, _: Contract, _: Instant) {}
 
-    fn change(&mut self, _: VolumeId, _: Contract, _: Instant) {}
+    fn change_contract(&mut self, _: VolumeId, _: Contract, _: Instant) {}
 
-    fn reset_volume(&mut self, _: VolumeId, _: Contract, _: Instant) {}
+    fn reset_volume(&mut self, volume: VolumeId, _: Contract, _: Instant) {
+        debug_assert!(!self.arrivals.contains(&volume), "a removed volume has no request");
+    }
 
     fn change_period(&mut self, _: &Settings, _: Instant) {}
 
@@ -31,11 +34,11 @@ impl Policy for Fcfs {
     }
 
     fn dispatched(&mut self, dispatch: Dispatch<'_>, _: Instant) -> DispatchRecord {
-        let place = self.arrivals.iter().position(|volume| *volume == dispatch.volume);
-        let place = place.expect("who is served has come");
-        assert!(place == 0 || dispatch.urgent, "first come, first served");
+        let index = self.arrivals.iter().position(|volume| *volume == dispatch.volume);
+        let index = index.expect("a dispatched volume has a request");
+        assert!(index == 0 || dispatch.urgent, "first come, first served");
         if dispatch.ends_request {
-            self.arrivals.remove(place);
+            self.arrivals.remove(index);
         }
         DispatchRecord::new(DiskTime::ZERO, true)
     }
@@ -43,10 +46,11 @@ impl Policy for Fcfs {
     fn completed(
         &mut self,
         _: VolumeId,
-        _: DispatchRecord,
+        record: DispatchRecord,
         took: DiskTime,
         _: Instant,
     ) -> DiskTime {
+        assert_eq!(record.estimate, DiskTime::ZERO, "nothing is estimated");
         took
     }
 }

@@ -10,61 +10,64 @@ use crate::accounting::estimate::Class;
 use crate::request::DeadlineStats;
 use crate::{Contract, Settings, VolumeId};
 
-/// Whose head goes next.
+/// The volume whose head goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pick {
-    /// This volume's.
+    /// This volume.
     Volume(VolumeId),
-    /// Nobody's before then, unless something is submitted or completes.
+    /// None before this instant, unless a request is submitted or a command completes.
     Wait(Instant),
-    /// Nobody's: no volume has anything to do.
+    /// None: no volume has a request.
     Nothing,
 }
 
-/// What a policy said of a command when it was dispatched, to be put right when it completes.
+/// What a policy noted of a command at its dispatch, to be corrected at its completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DispatchRecord {
-    /// What the volume was debited.
+    /// The estimate with which the volume was debited.
     pub(crate) estimate: DiskTime,
-    /// Whether the time came out of the slack: nobody else's reserve was waiting for it.
-    pub(crate) slack: bool,
-    /// What kind of command it was taken for: whoever learns from completions learns about this kind.
+    /// Whether the time is slack: no other volume's reserve was due.
+    pub(crate) from_slack: bool,
+    /// The class of the estimate: an estimator that learns from completions learns about this class.
     pub(crate) class: Class,
-    /// How its volume came to the arm.
-    pub(crate) way: Positioning,
+    /// The positioning because of the volume served before.
+    pub(crate) positioning: Positioning,
 }
 
 impl DispatchRecord {
-    /// A ticket of somebody who learns nothing.
-    pub(crate) fn new(estimate: DiskTime, slack: bool) -> Self {
-        Self { estimate, slack, class: Class::default(), way: Positioning::OwnCost }
+    /// A record of a policy that learns nothing from completions.
+    pub(crate) fn new(estimate: DiskTime, from_slack: bool) -> Self {
+        assert!(estimate >= DiskTime::ZERO, "an estimate is not negative: {estimate}");
+        let (class, positioning) = (Class::default(), Positioning::OwnCost);
+        Self { estimate, from_slack, class, positioning }
     }
 }
 
 /// A head that goes to the drive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dispatch<'a> {
-    /// Whose it is.
+    /// Its volume.
     pub(crate) volume: VolumeId,
-    /// What the drive is told to do.
+    /// The command.
     pub(crate) command: &'a Operation,
     /// Whether it is the last command of its request.
     pub(crate) ends_request: bool,
     /// The volume's next head.
     pub(crate) next: Option<&'a Operation>,
-    /// Whether it goes before its turn, for its class.
+    /// Whether it is dispatched out of order because of its priority.
     pub(crate) urgent: bool,
 }
 
+/// One scheduling policy of one disk.
 pub(crate) trait Policy: core::fmt::Debug + Send {
-    /// A volume joins; its number is the next one.
-    fn add(&mut self, contract: Contract, now: Instant);
+    /// Adds a volume; its number is the next one.
+    fn add_volume(&mut self, contract: Contract, now: Instant);
 
-    /// A volume's contract changes.
-    fn change(&mut self, volume: VolumeId, contract: Contract, now: Instant);
+    /// Changes a volume's contract.
+    fn change_contract(&mut self, volume: VolumeId, contract: Contract, now: Instant);
 
-    /// A number that a volume had is another's now: one with this contract and nothing queued or in service. Nothing of
-    /// the old one is left.
+    /// Gives the number of a removed volume to another with this contract and nothing queued or in
+    /// service. No state of the old one is kept.
     fn reset_volume(&mut self, volume: VolumeId, contract: Contract, now: Instant);
 
     /// The settings have another period, over which shares are kept, and other batches.
@@ -75,68 +78,69 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
         let _ = profile;
     }
 
-    /// What is admitted leaves so much slack from now on (RTAS 2000's ΔL).
+    /// The static slack ΔL that the admitted tasks leave from now on (Clockwise, RTAS 2000).
     fn set_static_slack(&mut self, slack: DiskTime) {
         let _ = slack;
     }
 
-    /// What became of a stream's deadlines; `None` if the policy keeps none for it.
+    /// The deadlines met and missed by a stream; `None` if the policy keeps none for it.
     fn deadline_stats(&self, volume: VolumeId) -> Option<DeadlineStats> {
         let _ = volume;
         None
     }
 
-    /// A request for `asked` came to `volume`'s queue. `head` is its head if the queue was empty before.
+    /// A request for `operation` arrived in `volume`'s queue. `head` is its head if the queue was empty.
     fn queued(
         &mut self,
         volume: VolumeId,
-        asked: &Operation,
+        operation: &Operation,
         head: Option<&Operation>,
         now: Instant,
     );
 
-    /// Whose head goes next, given that the drive can take one and that `running` commands are in it.
+    /// The volume whose head goes next, given that the drive can take a command and that `running` are
+    /// in flight.
     fn pick(&mut self, running: usize, now: Instant) -> Pick;
 
-    /// The head that [`Policy::pick`] named is on its way.
+    /// The head that [`Policy::pick`] named goes to the drive.
     fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> DispatchRecord;
 
-    /// A command of `volume` took `took`. What it is charged for it.
+    /// A command of `volume` had the service time `took`. Returns what the volume is charged for it.
     fn completed(
         &mut self,
         volume: VolumeId,
-        ticket: DispatchRecord,
+        record: DispatchRecord,
         took: DiskTime,
         now: Instant,
     ) -> DiskTime;
 
-    /// What commands took and nobody has been charged yet.
+    /// What commands took and no volume has been charged yet.
     fn uncharged(&self) -> DiskTime {
         DiskTime::ZERO
     }
 
-    /// Whether `volume`, which has a head, may go before its turn.
+    /// Whether `volume`, which has a head, may be served out of order.
     fn is_eligible(&mut self, volume: VolumeId, now: Instant) -> bool {
         let _ = (volume, now);
         true
     }
 
-    /// What is in the volume's reserve bucket; `None` if the policy keeps none.
+    /// The level of the volume's reserve bucket; `None` if the policy keeps none.
     fn balance(&mut self, volume: VolumeId, now: Instant) -> Option<DiskTime> {
         let _ = (volume, now);
         None
     }
 
-    /// Whether the disk is being kept waiting, and for whom.
+    /// The volume for whose next request the disk idles (anticipatory scheduling).
     fn anticipating(&self) -> Option<VolumeId> {
         None
     }
 
-    /// The disk was kept waiting for `volume` for so long.
-    fn lingered(&mut self, volume: VolumeId, waited: DiskTime, now: Instant) {
-        let _ = (volume, waited, now);
+    /// The disk idled for `volume` for `idle`, and the volume is charged for it.
+    fn idle_charged(&mut self, volume: VolumeId, idle: DiskTime, now: Instant) {
+        let _ = (volume, idle, now);
     }
 
-    /// Panics if the policy's own books do not agree.
+    /// Panics if the policy's state is inconsistent.
     fn invariants(&self) {}
 }

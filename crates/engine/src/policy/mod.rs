@@ -1,7 +1,10 @@
-//! The seam between an engine and its policies: whose command goes next.
+//! Policies: the choice of the volume whose command goes next.
 //!
-//! The engine keeps the queues, the commands and the meter; a policy sees each volume's *head* (the next
-//! command it would issue) and keeps whatever order it likes. One disk, one policy.
+//! The engine keeps the queues, the commands and the meter. A policy sees each volume's *head* (the next
+//! command that it would issue) and keeps the order that it likes. One disk has one policy.
+//!
+//! To add a policy: its file beside these, its variant and capabilities in `name`, its constructor in
+//! `factory`, and `mod` below.
 
 mod deadline;
 mod factory;
@@ -10,6 +13,7 @@ mod indexed_heap;
 mod interface;
 mod name;
 mod round_robin;
+mod share;
 mod switch_costs;
 mod throughput;
 mod utilization;
@@ -17,4 +21,4 @@ mod utilization;
 pub(crate) use deadline::WorstCase;
 pub(crate) use factory::make;
 pub(crate) use interface::{Dispatch, DispatchRecord, Pick, Policy};
-pub use name::{PolicyName, UnknownPolicy};
+pub use name::{ContractUnit, PolicyName, UnknownPolicy};

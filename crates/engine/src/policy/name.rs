@@ -1,31 +1,47 @@
-//! The policies by name, and what each of them can do.
+//! The policies by name, and the capabilities of each.
+//!
+//! Code outside this module asks for a capability and never compares names: a new policy states its
+//! capabilities here once.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// The policies an engine can run, by the names that configs use.
+/// The policies that an engine can run, by the names that configurations use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PolicyName {
-    /// First come, first served: no contract is kept. The control in every experiment.
+    /// First come, first served: no contract is kept. The control of every experiment.
     Fcfs,
-    /// The paper's older driver (RTAS 2008 §3): shares of a nominal rate of commands, by the worst case.
+    /// The throughput scheduler of Zygaria (RTAS 2008 §3): shares of a nominal rate of commands,
+    /// reserved by the worst case.
     Throughput,
-    /// The utilization scheduler of RTAS 2008 §2–3: shares of disk time.
+    /// The utilization scheduler of Zygaria (RTAS 2008 §2–3): shares of disk time.
     Utilization,
-    /// Deadlines (RTAS 2000 §4): real-time requests by deadline, best effort when none is released. Best effort may be in
-    /// the way of a deadline: a command that has begun is not preempted.
+    /// Earliest deadline first (Clockwise, RTAS 2000 §4): real-time requests by deadline, best effort
+    /// when none is released. Best effort may delay a deadline: a command that has begun is not
+    /// preempted.
     Edf,
-    /// The same, but best effort may start if it ends before the latest start time of the first real-time request that
-    /// is queued. It misses deadlines where many requests are released while a long best-effort command is served.
+    /// Latest start time: as `Edf`, but best effort may start if it ends before the latest start time
+    /// of the first queued real-time request. It misses deadlines if many requests are released while a
+    /// long best-effort command is served.
     Lst,
-    /// The paper's ΔL scheduler: best effort goes first until it has spent the slack that every state has.
+    /// The ΔL scheduler of Clockwise: best effort goes first until it has spent the slack that every
+    /// state has.
     DeltaL,
     /// The same with the slack of the present state.
     DeltaStar,
 }
 
+/// The unit of a contract's shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContractUnit {
+    /// A share of the disk's time.
+    DiskTime,
+    /// A share of the disk's nominal rate of commands.
+    NominalRate,
+}
+
 impl PolicyName {
-    /// Every policy there is.
+    /// All policies.
     pub const ALL: [Self; 7] = [
         Self::Fcfs,
         Self::Throughput,
@@ -36,7 +52,7 @@ impl PolicyName {
         Self::DeltaStar,
     ];
 
-    /// As configs write it.
+    /// As configurations write it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fcfs => "fcfs",
@@ -49,16 +65,48 @@ impl PolicyName {
         }
     }
 
-    /// Whether it knows deadlines. Such a policy serves streams; reserves are tasks to it, without limits or priorities;
-    /// it has one command in the drive at a time, and every write goes through to the disk.
+    /// The unit of the shares that contracts reserve under this policy.
+    pub const fn contract_unit(self) -> ContractUnit {
+        match self {
+            Self::Throughput => ContractUnit::NominalRate,
+            _ => ContractUnit::DiskTime,
+        }
+    }
+
+    /// Whether contracts are shares of a nominal rate: then a disk has one, and rates need no
+    /// conversion to disk time.
+    pub const fn has_nominal_rate(self) -> bool {
+        matches!(self.contract_unit(), ContractUnit::NominalRate)
+    }
+
+    /// Whether any contract is kept.
+    pub const fn keeps_contracts(self) -> bool {
+        !matches!(self, Self::Fcfs)
+    }
+
+    /// Whether a backlogged volume receives its reserved share of disk time in each period, with one
+    /// command in flight: what the simulation's oracle checks.
+    pub const fn guarantees_shares(self) -> bool {
+        matches!(self, Self::Utilization)
+    }
+
+    /// Whether the policy knows deadlines. Such a policy serves streams; reserves are tasks to it,
+    /// without limits or priorities; it has one command in flight at a time, and every write goes
+    /// through to the media.
     pub const fn has_deadlines(self) -> bool {
         matches!(self, Self::Edf | Self::Lst | Self::DeltaL | Self::DeltaStar)
     }
 
-    /// Whether no request that keeps to an admitted contract is ever late, as long as no command takes longer than at
-    /// worst.
+    /// Whether no request that keeps to an admitted contract is ever late, as long as no command
+    /// exceeds its worst case.
     pub const fn guarantees_deadlines(self) -> bool {
         matches!(self, Self::DeltaL | Self::DeltaStar)
+    }
+
+    /// Whether the policy takes the slack of best effort from the static ΔL, so that
+    /// [`SlackRange`](crate::stream::SlackRange) applies to it.
+    pub const fn uses_static_slack(self) -> bool {
+        matches!(self, Self::DeltaL)
     }
 }
 
@@ -68,7 +116,7 @@ impl fmt::Display for PolicyName {
     }
 }
 
-/// No policy has this name. Cure: one of [`PolicyName::ALL`].
+/// No policy has this name. Remedy: one of [`PolicyName::ALL`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownPolicy;
 

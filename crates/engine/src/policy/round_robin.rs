@@ -1,9 +1,10 @@
-//! Whose turn it is among those that are due at about the same time.
+//! The choice among volumes that are due at about the same time: least recently served first.
 //!
-//! After a round of everybody all deadlines are alike but for what each turn was too long or too short, and who has
-//! just had a turn would have another by that accident. A volume that asks for little at a time comes between two long
-//! turns as often as it likes, so it is not enough to see who had the arm last: of those whose deadlines are alike, the
-//! one whose last turn is longest ago goes.
+//! After a round all deadlines differ only by what each quantum was too long or too short, so that EDF
+//! order among them is arbitrary, and the volume that was just served could be served again. Comparing
+//! with the last-served volume is not sufficient, because a third volume with one outstanding request
+//! can run between two quanta as often as it likes. Ties (deadlines within half a period) therefore go
+//! to the volume whose last quantum began longest ago.
 
 use units::{Duration, Instant};
 
@@ -11,37 +12,40 @@ use super::indexed_heap::IndexedHeap;
 use crate::VolumeId;
 use crate::accounting::bucket::SignedInstant;
 
-/// So many deadlines are looked at, and who has had none of the last so many turns goes without a look at the others.
-const LOOK: u32 = 4;
+/// The number of deadlines that are compared. A volume that had none of the last quanta of this number
+/// goes without a comparison.
+const COMPARED: u32 = 4;
 
-/// When each volume had its last turn, in turns.
+/// The number of each volume's last quantum, counted over all volumes.
 #[derive(Debug)]
 pub(crate) struct RoundRobin {
-    taken: u64,
+    quanta: u64,
     last: Vec<Option<u64>>,
 }
 
 impl RoundRobin {
     pub(crate) const fn new() -> Self {
-        Self { taken: 0, last: Vec::new() }
+        Self { quanta: 0, last: Vec::new() }
     }
 
-    /// A volume that has had none.
+    /// Adds a volume without a quantum.
     pub(crate) fn add(&mut self) {
         self.last.push(None);
     }
 
-    pub(crate) fn reset_volume(&mut self, volume: VolumeId) {
+    pub(crate) fn reset(&mut self, volume: VolumeId) {
         self.last[volume.0 as usize] = None;
     }
 
-    pub(crate) fn begun(&mut self, volume: VolumeId) {
-        self.taken += 1;
-        self.last[volume.0 as usize] = Some(self.taken);
+    /// Notes that a quantum of `volume` begins.
+    pub(crate) fn started(&mut self, volume: VolumeId) {
+        self.quanta += 1;
+        let before = self.last[volume.0 as usize].replace(self.quanta);
+        assert!(before.is_none_or(|before| before < self.quanta), "quanta are counted up");
     }
 
-    /// Who of those that are due goes next: the first, unless it had one of the last turns, and one whose deadline lies
-    /// no more than half a `period` behind has waited for longer.
+    /// The due volume that goes next: the first, unless it had one of the last quanta, and one whose
+    /// deadline is at most half a `period` later was served less recently.
     pub(crate) fn next(
         &self,
         deadlines: &mut IndexedHeap<SignedInstant>,
@@ -53,21 +57,23 @@ impl RoundRobin {
         };
         let (earliest, first) = due(deadlines.first())?;
         let last = |volume: VolumeId| self.last[volume.0 as usize];
-        if last(first).is_none_or(|turn| self.taken - turn >= u64::from(LOOK)) {
+        if last(first).is_none_or(|quantum| self.quanta - quantum >= u64::from(COMPARED)) {
             return Some(first);
         }
-        let alike = i64::try_from(period.as_nanos() / 2).expect("a period is short");
-        let mut looked_at = [None; LOOK as usize];
-        for seen in &mut looked_at {
+        let count = deadlines.len();
+        let tie = i64::try_from(period.as_nanos() / 2).expect("a period is short");
+        let mut compared = [None; COMPARED as usize];
+        for entry in &mut compared {
             let head = due(deadlines.first());
-            *seen = head.filter(|(moment, _)| moment.0.saturating_sub(earliest.0) <= alike);
-            let Some((_, volume)) = *seen else { break };
+            *entry = head.filter(|(moment, _)| moment.0.saturating_sub(earliest.0) <= tie);
+            let Some((_, volume)) = *entry else { break };
             deadlines.remove(volume);
         }
-        let alike = || looked_at.iter().flatten();
-        for (moment, volume) in alike() {
+        let ties = || compared.iter().flatten();
+        for (moment, volume) in ties() {
             deadlines.set(*volume, *moment);
         }
-        alike().map(|(_, volume)| *volume).min_by_key(|volume| last(*volume))
+        assert_eq!(deadlines.len(), count, "what was taken out is back");
+        ties().map(|(_, volume)| *volume).min_by_key(|volume| last(*volume))
     }
 }

@@ -1,31 +1,34 @@
-//! The way back: what it costs that volumes take turns, and who pays for it (RTAS 2008 §2.2).
+//! Switching costs: what serving several volumes costs, and the division of that cost (Zygaria,
+//! RTAS 2008 §2.2).
 //!
-//! When the arm is taken from a volume that had more to do, its next command has a way to go that it would not have had
-//! alone. That way is nobody's doing: it is the price of sharing, and all who share pay it, each in proportion to the
-//! disk time that it has. So a small share is worth its part of a whole disk as a large one is; if each paid for its
-//! own way back, a fifth of a disk would pay as much a round as four fifths. A volume that gave the arm up because it
-//! had nothing to do comes back on its own account.
+//! The first command of a preempted volume pays a seek that it would not have had alone: its *return
+//! cost*. That cost is the price of sharing, so all active volumes pay it in proportion to their disk
+//! time. A small share is then worth the same part of a whole disk as a large one; if each volume paid
+//! its own return cost, a share of 20 % would pay as much per round as one of 80 %. A volume that
+//! became idle during its quantum pays for its own positioning when it returns.
 //!
-//! How long the way was, nobody can see. It is taken to be what the command took above what the volume's commands take
-//! on the mean while it has the arm, and never more than a random request.
+//! The return cost cannot be observed. It is taken to be the command's excess over the volume's mean
+//! service time within a batch, and at most the estimate of a random access.
 //!
-//! Invariant: what is charged and what is still to be charged ([`SwitchCosts::uncharged`]) add up to what was taken.
+//! Invariant: what is charged and what is still to be charged ([`SwitchCosts::uncharged`]) add up to
+//! what commands took.
 
 use units::{DiskTime, Duration};
 
 use crate::Settings;
 
-/// How a command's volume came to the arm.
+/// The positioning that a command needs because of the volume served before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Positioning {
-    /// It had it.
+    /// The volume was served last: none.
     Continues,
-    /// It came of itself.
+    /// The volume was idle, or is served out of order: it pays itself.
     #[default]
     OwnCost,
-    /// It came back to what it had been doing when the arm was taken from it.
+    /// The volume was preempted: its return cost is shared.
     ReturnCost,
-    /// The same, on a run: what the drive has read ahead is there without a way, which then comes later.
+    /// The volume was preempted during a sequential run. The drive may have read ahead: then the return
+    /// cost arises at a later command.
     ReturnToSequentialRun,
 }
 
@@ -33,88 +36,103 @@ pub(crate) enum Positioning {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Charge {
     pub(crate) amount: DiskTime,
-    /// Whether it was the one that had the way back to go.
-    pub(crate) was_way: bool,
+    /// Whether the command bore the return cost.
+    pub(crate) had_return_cost: bool,
 }
 
-/// SwitchCosts back that have not been charged yet.
+/// Return costs that have not been charged yet.
 #[derive(Debug)]
 pub(crate) struct SwitchCosts {
-    pool: DiskTime,
+    uncharged: DiskTime,
     period: Duration,
-    way_max: DiskTime,
-    /// Whether a command's time is its own: with several in the drive at a time nobody can tell them apart.
+    return_cost_max: DiskTime,
+    /// Whether a command's service time is its own: with several in flight they cannot be told apart.
     one_at_a_time: bool,
 }
 
-/// A command moves its volume's mean by one part of so many.
-const MEMORY: i64 = 16;
-/// A command on a run has moved the arm if it took longer than the mean by one part of so many of a random request:
-/// more than a change of track, less than a seek and half a turn.
-const MOVED: i64 = 8;
+/// The EWMA divisor of the mean service time: a command moves the mean by this fraction of its error.
+const MEAN_DIVISOR: i64 = 16;
+/// A command of a sequential run needed a seek if it exceeded the mean by more than this fraction of a
+/// random access: more than a track change, less than a seek and half a revolution.
+const SEEK_DETECT_DIVISOR: i64 = 8;
 
 impl SwitchCosts {
     pub(crate) fn new(settings: &Settings) -> Self {
+        assert!(settings.period > Duration::ZERO, "costs are spread over a period");
         Self {
-            pool: DiskTime::ZERO,
+            uncharged: DiskTime::ZERO,
             period: settings.period,
-            way_max: settings.estimates.random,
-            // Without batches every command is a turn: there is no mean to hold its way against.
+            return_cost_max: settings.estimates.random,
+            // Without batches every command is a quantum, and there is no mean to compare it with.
             one_at_a_time: settings.depth == 1 && settings.batch > Duration::ZERO,
         }
     }
 
-    /// What is to be charged still is.
+    /// Takes over new settings. What is uncharged stays.
     pub(crate) fn change_settings(&mut self, settings: &Settings) {
-        *self = Self { pool: self.pool, ..Self::new(settings) };
+        let before = self.uncharged;
+        *self = Self { uncharged: before, ..Self::new(settings) };
+        assert_eq!(self.uncharged, before, "uncharged costs survive a change");
     }
 
-    /// What was taken and not charged to anybody yet; below nothing if more was charged.
+    /// What commands took and no volume has been charged yet; negative if more was charged.
     pub(crate) fn uncharged(&self) -> DiskTime {
-        self.pool
+        self.uncharged
     }
 
-    /// What a command is charged that took `took`, of a volume whose commands usually take `usual`.
+    /// The charge of a command that took `took`, of a volume with this mean service time (zero if it is
+    /// unknown).
     pub(crate) fn charge(
         &mut self,
-        way: Positioning,
+        positioning: Positioning,
         took: DiskTime,
-        usual: &mut DiskTime,
+        mean_service_time: &mut DiskTime,
     ) -> Charge {
+        assert!(took >= DiskTime::ZERO, "a service time is not negative: {took}");
         if !self.one_at_a_time {
-            return Charge { amount: took, was_way: true };
+            return Charge { amount: took, had_return_cost: true };
         }
-        let known = *usual > DiskTime::ZERO;
-        let moved = (took - *usual).as_nanos() > self.way_max.as_nanos() / MOVED;
-        let way = match way {
-            Positioning::ReturnToSequentialRun if known && moved => Positioning::ReturnCost,
+        let before = self.uncharged;
+        let is_known = *mean_service_time > DiskTime::ZERO;
+        let excess = took - *mean_service_time;
+        let has_sought = excess.as_nanos() > self.return_cost_max.as_nanos() / SEEK_DETECT_DIVISOR;
+        let positioning = match positioning {
+            Positioning::ReturnToSequentialRun if is_known && has_sought => Positioning::ReturnCost,
             Positioning::ReturnToSequentialRun => Positioning::Continues,
             other => other,
         };
-        let own = match way {
+        let own = match positioning {
             Positioning::Continues => {
-                let before = if known { *usual } else { took };
-                *usual = before + part(took - before, 1, MEMORY);
+                let mean = if is_known { *mean_service_time } else { took };
+                *mean_service_time = mean + part(took - mean, 1, MEAN_DIVISOR);
                 took
             }
-            Positioning::ReturnCost if known => {
-                let way = (took - *usual).min(self.way_max);
-                self.pool += way;
-                took - way
+            Positioning::ReturnCost if is_known => {
+                let return_cost = excess.min(self.return_cost_max);
+                self.uncharged += return_cost;
+                took - return_cost
             }
             Positioning::OwnCost | Positioning::ReturnCost | Positioning::ReturnToSequentialRun => {
                 took
             }
         };
         let period = i64::try_from(self.period.as_nanos()).expect("a period is short");
-        let share = part(own, self.pool.as_nanos(), period).min(self.pool).max(DiskTime::ZERO);
-        self.pool += -share;
-        Charge { amount: own + share, was_way: way == Positioning::ReturnCost }
+        let share =
+            part(own, self.uncharged.as_nanos(), period).min(self.uncharged).max(DiskTime::ZERO);
+        self.uncharged += -share;
+        let amount = own + share;
+        assert_eq!(
+            amount + self.uncharged,
+            took + before,
+            "what is charged and what is uncharged add up to what was taken"
+        );
+        Charge { amount, had_return_cost: positioning == Positioning::ReturnCost }
     }
 }
 
 /// `amount` · `of` ÷ `whole`.
 fn part(amount: DiskTime, of: i64, whole: i64) -> DiskTime {
+    assert!(whole > 0, "a whole is divided");
     let nanos = i128::from(amount.as_nanos()) * i128::from(of) / i128::from(whole);
     DiskTime::from_nanos(i64::try_from(nanos).expect("times are short"))
 }

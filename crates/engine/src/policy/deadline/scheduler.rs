@@ -13,7 +13,7 @@ use crate::request::DeadlineStats;
 use crate::{Contract, Settings, VolumeId};
 
 impl Policy for Deadline {
-    fn add(&mut self, contract: Contract, now: Instant) {
+    fn add_volume(&mut self, contract: Contract, now: Instant) {
         let fresh = self.fresh(contract);
         let volume = VolumeId(u32::try_from(self.volumes.len()).expect("VOLUMES_MAX fits"));
         self.volumes.push(fresh);
@@ -21,7 +21,7 @@ impl Policy for Deadline {
         self.place(volume, now);
     }
 
-    fn change(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
+    fn change_contract(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
         let entry = self.volume(volume);
         let before = core::mem::replace(&mut entry.contract, contract);
         entry.usage = entry.usage.reweighed(before.weight, contract.weight);
@@ -157,7 +157,7 @@ impl Policy for Deadline {
         assert_eq!(served.volume, volume, "one command is in the drive at a time");
         let over = took - served.worst;
         let entry = &mut self.volumes[volume.0 as usize];
-        entry.usage.spend((took, entry.contract.weight), now, &self.weights);
+        entry.usage.spend((took, entry.contract.weight), now, &self.clock);
         match (served.account, &mut entry.promise) {
             (ChargedTo::RealTime, Guarantee::Reserve(server)) => server.pay(over),
             (ChargedTo::RealTime | ChargedTo::Past, _) => {}

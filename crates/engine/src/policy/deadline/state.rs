@@ -81,7 +81,7 @@ pub(crate) struct Deadline {
     /// Best-effort heads, by usage and by what they take.
     pub(super) shares: IndexedHeap<RecentUsage>,
     pub(super) costs: IndexedHeap<DiskTime>,
-    pub(super) weights: DecayClock,
+    pub(super) clock: DecayClock,
     /// The server of best effort.
     pub(super) server: Option<SporadicServer>,
     /// Who has a promise, and who of them has not joined.
@@ -115,7 +115,7 @@ impl Deadline {
             future: IndexedHeap::new(),
             shares: IndexedHeap::new(),
             costs: IndexedHeap::new(),
-            weights: DecayClock::new(now),
+            clock: DecayClock::new(now),
             server,
             promised: BTreeSet::new(),
             joining: BTreeSet::new(),
@@ -262,7 +262,7 @@ impl Deadline {
     }
 
     pub(super) fn scale_back(&mut self, now: Instant) {
-        if let Some(halvings) = self.weights.turn(now) {
+        if let Some(halvings) = self.clock.rescale_due(now) {
             self.shares.rescale(|usage| usage.scaled_back(halvings));
             for volume in &mut self.volumes {
                 volume.usage = volume.usage.scaled_back(halvings);

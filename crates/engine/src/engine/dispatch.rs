@@ -1,0 +1,122 @@
+//! The decision which command goes next, and how its request is executed.
+
+use units::{Instant, Op, Operation, Sectors};
+
+use super::pending::Slot;
+use super::{ActiveRequest, Engine, Issued, Selection};
+use crate::limits::PREEMPTIONS_MAX;
+use crate::policy::Pick;
+use crate::preempt::Step;
+use crate::request::Command;
+use crate::{Execution, Purpose, VolumeId};
+
+impl Engine {
+    /// The volume whose command goes next, or the instant at which to poll again.
+    pub(super) fn choose(&mut self, now: Instant) -> Result<Selection, Option<Instant>> {
+        if let Some(active) = &mut self.active {
+            active.waits_for_rotation = false;
+        }
+        if let Some(active) = self.active
+            && self.is_non_preemptible(active.slot)
+        {
+            let urgent = self.is_urgent(active.volume);
+            return Ok(Selection { volume: active.volume, urgent });
+        }
+        let policy = &mut self.policy;
+        let urgent = self.urgent.iter().find(|volume| policy.is_eligible(**volume, now)).copied();
+        if let Some(volume) = urgent {
+            return Ok(Selection { volume, urgent: true });
+        }
+        // A request whose positioning has begun is served: else two requests could alternate in
+        // starting to position.
+        if let Some(ActiveRequest { volume, slot, .. }) = self.active
+            && self.pending(slot).issued == Sectors::ZERO
+            && self.policy.is_eligible(volume, now)
+        {
+            return Ok(Selection { volume, urgent: false });
+        }
+        match self.policy.pick(self.issued.len(), now) {
+            Pick::Volume(volume) => Ok(Selection { volume, urgent: false }),
+            Pick::Wait(until) => Err(Some(until)),
+            Pick::Nothing => Err(None),
+        }
+    }
+
+    /// Whether the rest of this request is non-preemptible.
+    fn is_non_preemptible(&self, slot: Slot) -> bool {
+        let pending = self.pending(slot);
+        let begun = pending.issued > Sectors::ZERO;
+        match self.settings.execution {
+            Execution::Whole { split } => split.is_some() && begun,
+            // Deadlines alone decide, and a preempted request has slack for the preemption.
+            Execution::Preemptible(_) if self.has_deadlines() => false,
+            Execution::Preemptible(how) => {
+                let writes = pending.request.operation.op == Op::Write;
+                pending.preemptions >= PREEMPTIONS_MAX || begun && writes && !how.preempt_writes
+            }
+        }
+    }
+
+    /// The next command of the selected request, if it is time for one.
+    pub(super) fn execute(&mut self, selection: Selection, now: Instant) -> Option<Command> {
+        if let Execution::Whole { split: None } = self.settings.execution {
+            // No request holds the disk between two commands, and none is preempted.
+            return Some(self.issue(selection, now));
+        }
+        let (volume, slot) = (selection.volume, self.volumes[selection.volume.0 as usize].first);
+        self.set_active_request(volume, slot);
+        let Some(executor) = self.executor.as_deref_mut().filter(|_| !selection.urgent) else {
+            return Some(self.issue(selection, now));
+        };
+        let pending = self.pending[slot as usize].as_ref().expect("a head is pending");
+        let head = pending.remainder().piece(&self.settings, Some(executor));
+        match executor.step(&head, now) {
+            Step::Transfer => Some(self.issue(selection, now)),
+            Step::Wait(until) => {
+                self.active = Some(ActiveRequest { volume, slot, waits_for_rotation: true });
+                self.wakeup = Some(until);
+                None
+            }
+            Step::Seek(to) => {
+                Some(self.issue_auxiliary(slot, Operation::seek(to), Purpose::Seek, now))
+            }
+            Step::Prefetch(extent) => {
+                Some(self.issue_auxiliary(slot, Operation::read(extent), Purpose::Prefetch, now))
+            }
+        }
+    }
+
+    /// Notes that the disk is held for the request in `slot`. If it was held for another that has
+    /// not ended, that one is preempted.
+    fn set_active_request(&mut self, volume: VolumeId, slot: Slot) {
+        let before = self.active.replace(ActiveRequest { volume, slot, waits_for_rotation: false });
+        let Some(before) = before.filter(|before| before.slot != slot) else { return };
+        let pending = self.pending_mut(before.slot);
+        pending.preemptions = pending.preemptions.saturating_add(1);
+        if let Some(executor) = &mut self.executor {
+            executor.abandon();
+            executor.done_mut().preemptions += 1;
+        }
+    }
+
+    /// Issues an auxiliary command: one that transfers no part of its request.
+    fn issue_auxiliary(
+        &mut self,
+        slot: Slot,
+        operation: Operation,
+        purpose: Purpose,
+        now: Instant,
+    ) -> Command {
+        let id = self.next_command();
+        let pending = self.pending_mut(slot);
+        pending.running += 1;
+        let request = pending.request;
+        self.meter.issued(id, now);
+        if let Some(executor) = &mut self.executor {
+            executor.issued(&operation, purpose, now);
+        }
+        self.issued.push(Issued { id, slot, operation, purpose, record: None });
+        let volume = request.volume;
+        Command { id, request: request.id, volume, operation, offset: Sectors::ZERO, purpose }
+    }
+}

@@ -1,0 +1,277 @@
+//! What the two share policies ([`super::utilization`], [`super::throughput`]) have in common: buckets,
+//! eligibility, and the orders in which volumes are served (Zygaria, RTAS 2008 §2–3).
+//!
+//! Each volume has a reserve bucket and, if its limit is less than the whole, a limit bucket. Both fill
+//! at their share of wall time and hold one period's worth. The deadline of a volume's head is the
+//! instant at which the reserve bucket can pay for it. The limit caps what is taken from the slack: a
+//! head that the reserve can pay for is never throttled.
+//!
+//! ```text
+//!             queued           limit spent
+//!   (empty) ─────────▶ ready ◀────────────▶ throttled      ready: in the order of usage, and in
+//!                                                           the order of deadlines with a reserve
+//! ```
+//!
+//! Invariant: a volume is in exactly the orders that its state and its reserve call for.
+
+use units::{DiskTime, Duration, Instant, Share};
+
+use super::indexed_heap::IndexedHeap;
+use crate::accounting::bucket::{Bucket, SignedInstant};
+use crate::accounting::usage::{DecayClock, RecentUsage};
+use crate::{Contract, VolumeId, Weight};
+
+/// The smallest amount of disk time: a limit bucket that holds this much makes its volume eligible.
+const ELIGIBLE_ABOVE: DiskTime = DiskTime::from_nanos(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Empty,
+    Ready,
+    Throttled,
+}
+
+/// Whether, and from when on, a volume's head may be served.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Eligibility {
+    /// No request is queued.
+    Empty,
+    /// The volume is at its limit until then.
+    Throttled(SignedInstant),
+    /// The reserve pays for the head at this deadline.
+    Due(SignedInstant),
+    /// The volume has no reserve and is served from the slack.
+    BestEffort,
+}
+
+/// The buckets and the recent usage of one volume.
+#[derive(Debug)]
+pub(super) struct ShareAccount {
+    reserve: Bucket,
+    limit: Option<Box<Bucket>>,
+    usage: RecentUsage,
+    weight: Weight,
+    state: State,
+}
+
+impl ShareAccount {
+    /// The account of a volume that was idle for long: it holds one period's worth, never more.
+    pub(super) fn new(contract: Contract, period: Duration, now: Instant) -> Self {
+        Self {
+            reserve: Bucket::full(contract.reserve, period, now),
+            limit: limit_bucket(contract, period, now),
+            usage: RecentUsage::default(),
+            weight: contract.weight,
+            state: State::Empty,
+        }
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.state
+    }
+
+    /// Notes that the volume has a head.
+    pub(super) fn set_ready(&mut self) {
+        self.state = State::Ready;
+    }
+
+    /// Notes that the volume has no head any more.
+    pub(super) fn set_empty(&mut self) {
+        assert_ne!(self.state, State::Empty, "only a volume with a head is served");
+        self.state = State::Empty;
+    }
+
+    pub(super) fn has_reserve(&self) -> bool {
+        !self.reserve.is_none()
+    }
+
+    /// What the reserve accrues in a period.
+    pub(super) fn reserve_cap(&self) -> DiskTime {
+        self.reserve.cap()
+    }
+
+    pub(super) fn reserve_level(&mut self, now: Instant) -> DiskTime {
+        self.reserve.level(now)
+    }
+
+    pub(super) fn change_period(&mut self, period: Duration, now: Instant) {
+        self.reserve.change_period(period, now);
+        if let Some(limit) = &mut self.limit {
+            limit.change_period(period, now);
+        }
+    }
+
+    pub(super) fn change_contract(&mut self, contract: Contract, period: Duration, now: Instant) {
+        self.usage = self.usage.reweighed(self.weight, contract.weight);
+        self.weight = contract.weight;
+        self.reserve.change(contract.reserve, period, now);
+        match (&mut self.limit, limit_bucket(contract, period, now)) {
+            (Some(limit), Some(_)) => limit.change(contract.limit, period, now),
+            (limit, new) => *limit = new,
+        }
+        assert_eq!(self.limit.is_some(), contract.limit < Share::ALL, "a limit caps something");
+    }
+
+    /// Whether a head that costs `cost` may be served; `in_service`: whether commands are in flight.
+    pub(super) fn eligibility(
+        &mut self,
+        cost: DiskTime,
+        in_service: bool,
+        now: Instant,
+    ) -> Eligibility {
+        debug_assert!(cost > DiskTime::ZERO, "a command costs disk time");
+        self.reserve.set_has_work(self.state != State::Empty || in_service, now);
+        if self.state == State::Empty {
+            return Eligibility::Empty;
+        }
+        let deadline = self.reserve.holds_at(cost);
+        let is_paid = deadline.is_some() && self.reserve.level(now) >= cost;
+        // The limit caps what a volume takes from the slack (RTAS 2008 §3); its reserve is exempt.
+        if let Some(limit) = &mut self.limit
+            && !is_paid
+            && limit.level(now) < ELIGIBLE_ABOVE
+        {
+            let until = limit.holds_at(ELIGIBLE_ABOVE).expect("a limit is above zero");
+            return Eligibility::Throttled(deadline.map_or(until, |deadline| deadline.min(until)));
+        }
+        deadline.map_or(Eligibility::BestEffort, Eligibility::Due)
+    }
+
+    /// Debits an estimate from both buckets.
+    pub(super) fn debit(&mut self, estimate: DiskTime, now: Instant) {
+        self.reserve.take(estimate, now);
+        if let Some(limit) = &mut self.limit {
+            limit.take(estimate, now);
+        }
+    }
+
+    /// Replaces a debited estimate by the actual service time; `from_slack`: whether it was slack.
+    pub(super) fn settle(
+        &mut self,
+        from_slack: bool,
+        (estimate, actual): (DiskTime, DiskTime),
+        now: Instant,
+    ) {
+        if from_slack {
+            self.reserve.settle_slack(estimate, actual, now);
+        } else {
+            self.reserve.take(actual - estimate, now);
+        }
+        if let Some(limit) = &mut self.limit {
+            limit.take(actual - estimate, now);
+        }
+    }
+
+    /// Counts disk time towards the recent usage.
+    pub(super) fn spend(&mut self, amount: DiskTime, now: Instant, clock: &DecayClock) {
+        self.usage.spend((amount, self.weight), now, clock);
+    }
+
+    pub(super) fn scale_back(&mut self, halvings: u32) {
+        self.usage = self.usage.scaled_back(halvings);
+    }
+}
+
+/// The limit bucket of a contract. A limit of the whole limits nothing. Any other bucket begins empty:
+/// a reserve is guaranteed from the start, exceeding it is not.
+fn limit_bucket(contract: Contract, period: Duration, now: Instant) -> Option<Box<Bucket>> {
+    (contract.limit < Share::ALL)
+        .then(|| Box::new(Bucket::new(contract.limit, period, DiskTime::ZERO, now)))
+}
+
+/// The orders in which volumes are served.
+#[derive(Debug)]
+pub(super) struct ShareOrders {
+    /// Ready volumes with a reserve, by the deadline of their head.
+    pub(super) deadlines: IndexedHeap<SignedInstant>,
+    /// Ready volumes, by recent usage: the order in which slack is given.
+    by_usage: IndexedHeap<RecentUsage>,
+    /// Throttled volumes, by the instant at which their limit or their reserve makes them eligible.
+    throttled: IndexedHeap<SignedInstant>,
+    pub(super) clock: DecayClock,
+}
+
+impl ShareOrders {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            deadlines: IndexedHeap::new(),
+            by_usage: IndexedHeap::new(),
+            throttled: IndexedHeap::new(),
+            clock: DecayClock::new(now),
+        }
+    }
+
+    /// Enters `volume` into the orders that `eligibility` calls for, and notes its state.
+    pub(super) fn place(
+        &mut self,
+        volume: VolumeId,
+        eligibility: Eligibility,
+        account: &mut ShareAccount,
+    ) {
+        let (due, throttled, state) = match eligibility {
+            Eligibility::Empty => (None, None, State::Empty),
+            Eligibility::BestEffort => (None, None, State::Ready),
+            Eligibility::Due(deadline) => (Some(deadline), None, State::Ready),
+            Eligibility::Throttled(until) => (None, Some(until), State::Throttled),
+        };
+        let put = |heap: &mut IndexedHeap<SignedInstant>, at: Option<SignedInstant>| match at {
+            Some(at) => heap.set(volume, at),
+            None => heap.remove(volume),
+        };
+        put(&mut self.deadlines, due);
+        put(&mut self.throttled, throttled);
+        account.state = state;
+        if state == State::Ready {
+            self.by_usage.set(volume, account.usage);
+        } else {
+            self.by_usage.remove(volume);
+        }
+        if cfg!(debug_assertions) {
+            self.invariants_of(volume, account);
+        }
+    }
+
+    /// A throttled volume that is eligible by `now`; the caller places it.
+    pub(super) fn next_released(&self, now: Instant) -> Option<VolumeId> {
+        let (at, volume) = self.throttled.first()?;
+        (at <= SignedInstant::at(now)).then_some(volume)
+    }
+
+    /// When the next throttled volume becomes eligible.
+    pub(super) fn next_release(&self) -> Option<Instant> {
+        self.throttled.first().map(|(at, _)| at.instant())
+    }
+
+    /// The volume with the earliest deadline, if that has passed.
+    pub(super) fn due(&self, now: Instant) -> Option<VolumeId> {
+        let (deadline, volume) = self.deadlines.first()?;
+        (deadline <= SignedInstant::at(now)).then_some(volume)
+    }
+
+    /// The ready volume with the lowest recent usage: the next one to receive slack.
+    pub(super) fn least_used(&self) -> Option<VolumeId> {
+        self.by_usage.first().map(|(_, volume)| volume)
+    }
+
+    pub(super) fn has_ready(&self) -> bool {
+        self.by_usage.len() > 0
+    }
+
+    /// Scales the usage of all volumes back, if that is due. The caller scales the accounts by the
+    /// returned number of halvings.
+    pub(super) fn rescale_due(&mut self, now: Instant) -> Option<u32> {
+        let halvings = self.clock.rescale_due(now)?;
+        self.by_usage.rescale(|usage| usage.scaled_back(halvings));
+        Some(halvings)
+    }
+
+    /// Panics if `volume` is not in the orders that its state calls for.
+    pub(super) fn invariants_of(&self, volume: VolumeId, account: &ShareAccount) {
+        let is_ready = account.state == State::Ready;
+        let is_throttled = account.state == State::Throttled;
+        assert_eq!(self.by_usage.contains(volume), is_ready, "ready volumes are in usage order");
+        assert_eq!(self.throttled.contains(volume), is_throttled, "throttled volumes wait");
+        let has_deadline = is_ready && account.has_reserve();
+        assert_eq!(self.deadlines.contains(volume), has_deadline, "a reserve gives a deadline");
+    }
+}
