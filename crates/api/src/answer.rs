@@ -147,7 +147,7 @@ const fn state_of(state: daemon::DiskState) -> DiskState {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
-fn room_of(room: config::Room) -> Room {
+fn room_of(room: config::AdmissionHeadroom) -> Room {
     Room {
         tasks: room.tasks,
         utilization: room.utilization_ppb as f64 / 1e9,
@@ -276,7 +276,7 @@ pub(crate) fn admission(operator: &Operator, spec: VolumeSpec) -> Result<Admissi
     let index = plan.disks.iter().position(|there| there.name == disk);
     let index = index.expect("the config has found it");
     let with = with.as_ref().map_or(plan, Document::plan);
-    let room = with.room(config::DiskIndex(index), operator.now());
+    let room = with.admission_headroom(config::DiskIndex(index), operator.now());
     let (NoSpace { largest_gap: gap, .. }, promised) = left(plan, index);
     let size_max: Bytes = gap.bytes();
     Ok(Admission {

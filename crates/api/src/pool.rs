@@ -204,8 +204,8 @@ impl From<PoolVolumeView> for PoolVolume {
             bytes: volume.size.0,
             mapped_bytes: volume.mapped.0,
             extents: volume.extents,
-            layout: config::layout_text(volume.layout).to_owned(),
-            zone: config::zone_text(volume.zone).to_owned(),
+            layout: config::layout_name(volume.layout).to_owned(),
+            zone: config::zone_name(volume.zone).to_owned(),
             thin: volume.thin,
             snapshot_of: volume.snapshot_of,
             disks: volume.disks,
@@ -422,7 +422,7 @@ async fn settle(
     let Settling { zone, disks } = read(body).await?;
     let zone = zone.map(|word| {
         let zones = [Zone::Fast, Zone::Slow, Zone::Any];
-        let found = zones.into_iter().find(|zone| config::zone_text(*zone) == word);
+        let found = zones.into_iter().find(|zone| config::zone_name(*zone) == word);
         let accepted = "`fast`, `slow` or `any`".to_owned();
         found.ok_or_else(|| Problem::invalid("zone", Some(word), accepted))
     });

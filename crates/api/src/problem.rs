@@ -78,9 +78,9 @@ pub struct Unfit {
     pub bandwidth_bytes_per_s: Option<u64>,
 }
 
-impl From<&config::Unfit> for Unfit {
+impl From<&config::AdmissionFailure> for Unfit {
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
-    fn from(unfit: &config::Unfit) -> Self {
+    fn from(unfit: &config::AdmissionFailure) -> Self {
         let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
         let (constraint, utilization, interval, short) = match unfit.violation {
             Violation::Utilization { asked, .. } => {
@@ -133,7 +133,7 @@ impl Problem {
         let given = error.found().map(str::to_owned);
         let mut problem = Self::invalid(field, given, error.expected().to_owned());
         code.clone_into(&mut problem.error.code);
-        problem.error.deadlines = error.unfit().map(Unfit::from);
+        problem.error.deadlines = error.admission_failure().map(Unfit::from);
         problem.status = status.as_u16();
         problem
     }

@@ -122,7 +122,7 @@ mod tests {
         let mut store = RamStore::default();
         let label = Extent::new(Lba(8), Sectors(2));
         store.write(label, &[7; 1024]).expect("there is space");
-        let spec = config::drives::library_any("barracuda-2t").expect("it is in the library");
+        let spec = drive_library::find("barracuda-2t").expect("it is in the library");
         let mut disk = EmulatedDisk::new(spec.check().expect("it is sound"), Box::new(store));
         assert_eq!(disk.read_blocking(label), Ok(vec![7; 1024]));
         assert_eq!(disk.next_event(), None, "it was no command");

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use api::{Api, Bound, Server, Token};
 use config::limits::{SLOW_MIN, TIME_MAX};
-use config::{Document, Plan, Record};
+use config::{Document, Plan, RecordSettings};
 use console::{ExitStatus, LatenessUs, bad_input, eprintln, print, println, table, uri};
 use daemon::{Daemon, Status};
 use nbd::Address;
@@ -66,11 +66,11 @@ fn log(plan: &mut Plan, args: &args::Log) -> anyhow::Result<()> {
     }
     if let Some(directory) = &args.record {
         let before = plan.log.record.as_ref().map(|record| record.bytes_max);
-        let bytes_max = before.unwrap_or(Record::BYTES_DEFAULT);
-        plan.log.record = Some(Record { directory: directory.clone(), bytes_max });
+        let bytes_max = before.unwrap_or(RecordSettings::BYTES_DEFAULT);
+        plan.log.record = Some(RecordSettings { directory: directory.clone(), bytes_max });
     }
     if let Some(bytes_max) = args.record_max {
-        if !Record::accepts(bytes_max) {
+        if !RecordSettings::accepts(bytes_max) {
             let words =
                 format!("--record-max: found `{bytes_max}`, expected a size from 1MiB to 1TiB");
             return Err(bad_input(words));
@@ -88,7 +88,7 @@ fn log(plan: &mut Plan, args: &args::Log) -> anyhow::Result<()> {
 /// Says where streams leave best effort so little that a small read may never have its turn.
 fn warn_of_starving(plan: &Plan) {
     for (index, disk) in plan.disks.iter().enumerate() {
-        let room = plan.room(config::DiskIndex(index), Instant::ZERO);
+        let room = plan.admission_headroom(config::DiskIndex(index), Instant::ZERO);
         let Some((room, profile)) = room.zip(disk.profile()).filter(|_| disk.best_effort.is_none())
         else {
             continue;

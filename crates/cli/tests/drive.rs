@@ -135,7 +135,7 @@ fn the_surface_is_rotation_and_as_many_turns_as_the_seek_misses() {
 fn the_library_is_listed() {
     let listed = json(&succeed(Scratch::new().path(), &["drive", "ls", "--json"]));
     let drives = listed["drives"].as_array().expect("a list");
-    assert_eq!(drives.len(), config::drives::names().count());
+    assert_eq!(drives.len(), drive_library::names().count());
     let named = |name: &str| drives.iter().any(|drive| drive["name"] == name);
     for name in
         ["atlas10k", "barracuda-st32171w", "cheetah9LP", "hp_c2247a", "hp_c3323a", "atlas-ii"]

@@ -57,7 +57,7 @@ fn its_latency_is_shown_against_the_depth() {
 #[test]
 fn one_that_holds_a_single_command_is_shown_too() {
     let scratch = Scratch::new();
-    let library = include_str!("../../config/drives/samsung-870evo-1t.toml");
+    let library = include_str!("../../drive-library/drives/samsung-870evo-1t.toml");
     scratch.write("x.toml", library.replace("queue_depth_max = 32", "queue_depth_max = 1"));
     let ran = spindle(scratch.path(), &["drive", "show", "x.toml", "--json"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");

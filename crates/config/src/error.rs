@@ -1,109 +1,58 @@
-//! The one error of this crate: where it is, what is there, and what would be accepted.
+//! The error of a config: where it is, what stands there, what is accepted, and why a contract does not
+//! fit.
 
 use core::fmt;
 
-use crate::timetable::Unfit;
+use input::{InputError, Problem};
 
-/// A config that cannot be used. One sentence on one line, and its parts for those who print JSON.
+use crate::demand::AdmissionFailure;
+
+/// A config that cannot be used. One sentence on one line, with its parts for callers that print JSON.
 ///
 /// ```text
-/// plan.toml:14: [[volume]] "seq": field `reserve`: found `80%`, expected at most 30% (what is left of disk "d0")
+/// plan.toml:14: [[volume]] "seq": field `reserve`: found `80%`, expected at most 30% (…)
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigError(Box<Parts>);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Parts {
-    pub(crate) file: String,
-    pub(crate) line: Option<usize>,
-    pub(crate) table: Option<String>,
-    pub(crate) field: Option<String>,
-    pub(crate) found: Option<String>,
-    pub(crate) expected: String,
-    pub(crate) refusal: bool,
-    pub(crate) unfit: Option<Unfit>,
+pub struct ConfigError {
+    input: InputError,
+    unfit: Option<Box<AdmissionFailure>>,
 }
 
-impl From<Parts> for ConfigError {
-    fn from(parts: Parts) -> Self {
-        assert!(parts.line != Some(0), "lines count from 1");
-        Self(Box::new(parts))
+impl From<InputError> for ConfigError {
+    fn from(input: InputError) -> Self {
+        Self { input, unfit: None }
+    }
+}
+
+impl From<Problem> for ConfigError {
+    fn from(problem: Problem) -> Self {
+        InputError::from(problem).into()
     }
 }
 
 impl ConfigError {
-    /// The same, of a value that is sound and asks for more than there is left.
-    pub(crate) fn for_want_of_room(mut self) -> Self {
-        self.0.refusal = true;
-        self
-    }
-
-    /// The same, with why deadlines would not be met.
-    pub(crate) fn of(mut self, unfit: Unfit) -> Self {
-        self.0.unfit = Some(unfit);
-        self
+    /// A contract that the disk does not admit, and why.
+    pub(crate) fn refusal(input: InputError, unfit: AdmissionFailure) -> Self {
+        Self { input: input.as_refusal(), unfit: Some(Box::new(unfit)) }
     }
 
     /// Why a stream, or a reserve beside streams, does not fit, if that is what is wrong.
-    pub fn unfit(&self) -> Option<&Unfit> {
-        self.0.unfit.as_ref()
+    pub fn admission_failure(&self) -> Option<&AdmissionFailure> {
+        self.unfit.as_deref()
     }
+}
 
-    /// Whether the value is sound and asks for more than there is left: it may be accepted at another time.
-    pub fn is_refusal(&self) -> bool {
-        self.0.refusal
-    }
+impl core::ops::Deref for ConfigError {
+    type Target = InputError;
 
-    /// The config's name.
-    pub fn file(&self) -> &str {
-        &self.0.file
-    }
-
-    /// The line, from 1; `None` if the file could not be read at all.
-    pub fn line(&self) -> Option<usize> {
-        self.0.line
-    }
-
-    /// The table, by its name (`[[volume]] "seq"`) or its number (`[[workload]] #1`); `None` at the top
-    /// of the file, and where the file is no TOML.
-    pub fn table(&self) -> Option<&str> {
-        self.0.table.as_deref()
-    }
-
-    /// The key within the table, if it is about one.
-    pub fn field(&self) -> Option<&str> {
-        self.0.field.as_deref()
-    }
-
-    /// What stands there, shortened if long; `None` if nothing does.
-    pub fn found(&self) -> Option<&str> {
-        self.0.found.as_deref()
-    }
-
-    /// What would be accepted in its place.
-    pub fn expected(&self) -> &str {
-        &self.0.expected
+    fn deref(&self) -> &InputError {
+        &self.input
     }
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.file())?;
-        if let Some(line) = self.line() {
-            write!(f, ":{line}")?;
-        }
-        f.write_str(": ")?;
-        if let Some(table) = self.table() {
-            write!(f, "{table}: ")?;
-        }
-        if let Some(field) = self.field() {
-            write!(f, "field `{field}`: ")?;
-        }
-        match self.found() {
-            Some(found) => write!(f, "found `{found}`, ")?,
-            None => f.write_str("found nothing, ")?,
-        }
-        write!(f, "expected {}", self.expected())
+        self.input.fmt(f)
     }
 }
 

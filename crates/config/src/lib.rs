@@ -9,45 +9,25 @@
 //!                                                                               └─ for_serve ─▶ the daemon
 //! ```
 
-pub mod disksim;
-pub mod drives;
+pub mod keys;
 pub mod limits;
-pub mod profile;
 
-mod check;
-mod deadlines;
-mod disk;
-mod document;
+mod defaults;
+mod demand;
+mod edit;
 mod error;
-mod execution;
-mod faults;
-mod file;
-mod log;
-mod measured;
-mod memory;
-mod names;
-mod nbd;
+mod parse;
 mod plan;
-mod pool;
-mod real;
-mod replay;
-mod settings;
-mod stream;
-mod table;
-mod timetable;
-mod volume;
-mod workload;
 
-pub use document::{Document, Named, PoolVolumeEdit, StreamEdit, VolumeEdit};
-pub use error::ConfigError;
-pub use faults::Faults;
-pub use log::{Log, LogFormat, Record};
-pub use nbd::{Nbd, Tls};
-pub use plan::{
-    Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, ProfileRef, Real, Remap,
-    Replay, Requests, Volume, VolumeIndex, Way, Workload,
+pub use demand::{
+    AdmissionFailure, AdmissionHeadroom, BlockCost, BlockingContract, decimal as decimal_text,
 };
-pub use pool::{Part, Pool, PoolStream, PoolVolume, Whereabouts, layout_text, zone_text};
-pub use stream::{BlockCost, Stream};
-pub use table::size as size_text;
-pub use timetable::{Blocker, Room, Unfit, decimal as decimal_text};
+pub use edit::{Document, NamedVolume, PoolVolumeEdit, StreamEdit, VolumeEdit};
+pub use error::ConfigError;
+pub use input::size_text;
+pub use plan::{
+    Access, Arrival, Backing, Disk, DiskContract, DiskIndex, DriveRef, Faults, IoMethod, Log,
+    LogFormat, Mix, Nbd, PlacementSpec, Plan, PoolPlan, PoolStream, PoolVolume, ProfileRef,
+    RealDisk, RecordSettings, Remap, Replay, Requests, Stream, Synthetic, Tls, Volume, VolumeIndex,
+    Workload, layout_name, zone_name,
+};

@@ -3,6 +3,7 @@
 //! They keep whatever is computed from a plan within its type: a time of [`TIME_MAX`] fits the signed
 //! nanoseconds of disk time, a run of blocks fits a count of bytes.
 
+pub use input::{INTERVAL_MIN, TIME_MAX};
 use units::{Bytes, Duration, SECTOR_BYTES};
 
 /// Bytes of a config file. A bigger one is refused before it is read whole.
@@ -80,16 +81,11 @@ const _: () = assert!(OUTSTANDING_DISK_MAX as usize <= engine::limits::REQUESTS_
 pub const RUN_MAX: u64 = 1_000_000_000;
 /// Requests that an elevator sorts at a time.
 pub const ELEVATOR_MAX: u64 = 65_536;
-/// The shortest mean time between two requests of an open loop: no disk comes near it.
-pub const INTERVAL_MIN: Duration = Duration::from_micros(1);
-/// The longest time that a config names: 115 days.
-pub const TIME_MAX: Duration = Duration::from_secs(10_000_000);
 
 const _: () = assert!(PERIOD_MIN.as_nanos() < PERIOD_MAX.as_nanos());
 const _: () = assert!(LINGER_MAX.as_nanos() < PERIOD_MIN.as_nanos());
 const _: () = assert!(ESTIMATE_MIN.as_nanos() < PERIOD_MIN.as_nanos());
 const _: () = assert!(PERIOD_MAX.as_nanos() < TIME_MAX.as_nanos());
-const _: () = assert!(TIME_MAX.as_nanos() < i64::MAX as u64 / 2);
 const _: () = assert!(DISKS_MAX <= volume::pool::limits::DISKS_MAX);
 const _: () = assert!(NAME_BYTES_MAX <= volume::pool::limits::NAME_BYTES_MAX);
 // What is booked on a disk of a pool: each volume, the metadata, moving blocks, and the server of best effort.

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use drive::{FlashDevice, FlashModel, Tag};
-use spindle_config::drives;
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
 fn model(name: &str) -> Arc<FlashModel> {
-    let spec = drives::library_any(name).expect("in the library");
+    let spec = drive_library::find(name).expect("in the library");
     Arc::clone(spec.check().expect("a drive").flash().expect("a flash drive"))
 }
 
@@ -102,10 +101,10 @@ fn the_nvme_drive_does_what_its_data_sheet_says() {
 
 /// What is said of the SATA drive's file with something else in it.
 fn refused(from: &str, to: &str) -> String {
-    let good = include_str!("../drives/samsung-870evo-1t.toml");
+    let good = include_str!("../../drive-library/drives/samsung-870evo-1t.toml");
     assert!(good.contains(from), "{from}");
     let line = good[..good.find(from).expect("it is there")].matches('\n').count() + 1;
-    let error = drives::parse_any(&good.replacen(from, to, 1), "x.toml").expect_err(to);
+    let error = drive_library::parse(&good.replacen(from, to, 1), "x.toml").expect_err(to);
     error.to_string().replace(&format!("x.toml:{line}: "), "HERE ")
 }
 
@@ -149,9 +148,10 @@ fn a_wrong_file_is_refused_with_line_field_and_what_is_expected() {
 
 #[test]
 fn a_flash_drive_is_no_mechanical_one() {
-    assert_eq!(drives::library("samsung-870evo-1t"), None);
-    let text = include_str!("../drives/samsung-870evo-1t.toml");
-    let error = drives::parse(text, "x.toml").expect_err("it has no arm").to_string();
+    assert_eq!(drive_library::find_mechanical("samsung-870evo-1t"), None);
+    let text = include_str!("../../drive-library/drives/samsung-870evo-1t.toml");
+    let error =
+        drive_library::parse_mechanical(text, "x.toml").expect_err("it has no arm").to_string();
     assert!(error.contains("field `kind`: is `flash`, expected `mechanical`"), "{error}");
 }
 

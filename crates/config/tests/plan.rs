@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use engine::{Contract, EstimatorName, Execution, PolicyName, Priority};
 use spindle_config::{
-    Access, Arrival, Backing, Disk, DiskIndex, Drawn, DriveRef, Mix, Plan, Requests, Volume,
+    Access, Arrival, Backing, Disk, DiskIndex, DriveRef, Mix, Plan, Requests, Synthetic, Volume,
     VolumeIndex, Workload,
 };
 use units::{Bytes, Duration, Extent, Lba, Rate, Sectors, Share};
@@ -20,7 +20,7 @@ fn parse(text: &str) -> Plan {
 
 fn drive() -> DriveRef {
     let name = "deskstar-34gxp";
-    let spec = spindle_config::drives::library(name).expect("in the library");
+    let spec = drive_library::find_mechanical(name).expect("in the library");
     DriveRef { name: name.to_owned(), model: Arc::new(spec.check().expect("a drive")).into() }
 }
 
@@ -41,7 +41,7 @@ fn disks() -> Vec<Disk> {
         estimate_random: Duration::from_millis(20),
         execution: Execution::Whole { split: None },
         estimate: EstimatorName::Constants,
-        unreserved: Share::NONE,
+        reserve_headroom: Share::NONE,
         nominal: Rate { interval: worst },
         host_lateness: Duration::from_millis(1),
         best_effort: None,
@@ -91,7 +91,7 @@ fn workloads() -> Vec<Workload> {
     vec![
         Workload {
             volume: VolumeIndex(0),
-            requests: Requests::Drawn(Drawn {
+            requests: Requests::Synthetic(Synthetic {
                 mix: Mix::Read,
                 access: Access::Sequential { run: NonZeroU64::new(1_024) },
                 block: Bytes(4_096),
@@ -103,7 +103,7 @@ fn workloads() -> Vec<Workload> {
         },
         Workload {
             volume: VolumeIndex(2),
-            requests: Requests::Drawn(Drawn {
+            requests: Requests::Synthetic(Synthetic {
                 mix: Mix::Mix { read_share: Share::from_percent(70) },
                 access: Access::Random,
                 block: Bytes(512),
@@ -115,7 +115,7 @@ fn workloads() -> Vec<Workload> {
         },
         Workload {
             volume: VolumeIndex(1),
-            requests: Requests::Drawn(Drawn {
+            requests: Requests::Synthetic(Synthetic {
                 mix: Mix::Write,
                 access: Access::Sequential { run: None },
                 block: Bytes(1 << 20),
@@ -257,7 +257,7 @@ fn every_limit_may_be_reached() {
 #[test]
 fn a_drive_file_is_found_beside_the_config() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let file = include_str!("../drives/deskstar-34gxp.toml");
+    let file = include_str!("../../drive-library/drives/deskstar-34gxp.toml");
     std::fs::write(directory.join("mine.toml"), file).expect("a scratch file");
     let config = DISK.replace("deskstar-34gxp", "mine.toml");
     let plan = Plan::parse(&config, "plan.toml", directory).expect("a good config");

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use engine::stream::{RequestedStream, Span};
 use engine::{Contract, Priority, Weight};
-use spindle_config::{DiskIndex, Part, Plan, Pool, PoolStream, PoolVolume, Whereabouts};
+use spindle_config::{
+    DiskContract, DiskIndex, PlacementSpec, Plan, PoolPlan, PoolStream, PoolVolume,
+};
 use units::{Bytes, Duration, Extent, Instant, Sectors, Share};
 use volume::pool::format::Geometry;
 use volume::pool::limits::{BLOCK_SECTORS, IMAGE_UNITS_MAX, LOG_UNITS_MAX};
@@ -24,7 +26,7 @@ fn parse(text: &str) -> Plan {
     Plan::parse(text, "plan.toml", Path::new("")).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-fn pool(text: &str) -> Pool {
+fn pool(text: &str) -> PoolPlan {
     parse(text).pool.expect("it has one")
 }
 
@@ -64,10 +66,10 @@ fn a_full_pool_is_the_plan_that_it_says() {
     assert_eq!(promised.range, Some(plan.disks[2].zone(Zone::Slow)));
     let end = Instant::ZERO + Duration::from_secs(7_200);
     let asked = RequestedStream { bandwidth: Bytes(512 << 10), block: Bytes(1 << 20) };
-    let expected = Pool {
+    let expected = PoolPlan {
         disks: vec![D2, D0, D1],
-        metadata: Share::from_percent(2),
-        reorganise: Share::from_percent(10),
+        metadata_share: Share::from_percent(2),
+        relocation_share: Share::from_percent(10),
         volumes: vec![
             PoolVolume {
                 name: "films".to_owned(),
@@ -78,7 +80,7 @@ fn a_full_pool_is_the_plan_that_it_says() {
                 zone: Zone::Fast,
                 thin: true,
                 from: None,
-                parts: [D1, D0].map(|disk| Part { disk, contract: films }).to_vec(),
+                parts: [D1, D0].map(|disk| DiskContract { disk, contract: films }).to_vec(),
                 priority: Priority::Normal,
                 stream: None,
                 line: 17,
@@ -92,7 +94,7 @@ fn a_full_pool_is_the_plan_that_it_says() {
                 zone: Zone::Slow,
                 thin: false,
                 from: None,
-                parts: vec![Part { disk: D2, contract: Contract::stream(promised) }],
+                parts: vec![DiskContract { disk: D2, contract: Contract::stream(promised) }],
                 priority: Priority::Normal,
                 stream: Some(PoolStream { asked, span: Span { start: Instant::ZERO, end } }),
                 line: 28,
@@ -108,7 +110,10 @@ fn a_full_pool_is_the_plan_that_it_says() {
 fn what_is_not_said_is_the_default() {
     let text = format!("{}[pool]\ndisks = [\"d1\", \"d0\"]\n", disks(2, ""));
     let bare = pool(&text);
-    assert_eq!((bare.metadata, bare.reorganise), (Share::from_percent(1), Share::from_percent(5)));
+    assert_eq!(
+        (bare.metadata_share, bare.relocation_share),
+        (Share::from_percent(1), Share::from_percent(5))
+    );
     let volume = pool(&format!("{text}[[pool.volume]]\nname = \"v\"\nsize = \"1MiB\"\n")).volumes;
     let [volume] = &volume[..] else { panic!("one") };
     assert_eq!(
@@ -116,7 +121,7 @@ fn what_is_not_said_is_the_default() {
         (Layout::Single, Zone::Any, false, 1)
     );
     assert_eq!(volume.disks, [D1, D0]);
-    assert_eq!(volume.parts, Pool::best_effort_parts(&[D1, D0]));
+    assert_eq!(volume.parts, PoolPlan::best_effort_contracts(&[D1, D0]));
 }
 
 #[test]
@@ -124,8 +129,8 @@ fn what_the_config_does_not_know_is_promised_nothing() {
     let one = volume(&disks(3, ""), "size = \"1GiB\"\ndisks = [\"d1\"]\nreserve = \"10%\"");
     assert_eq!(one.contract(D1), Contract::reserve(Share::from_percent(10)));
     assert_eq!(one.contract(D0), Contract::BEST_EFFORT);
-    let parts = Pool::best_effort_parts(&[D2, D0]);
-    assert_eq!(parts, [D2, D0].map(|disk| Part { disk, contract: Contract::BEST_EFFORT }));
+    let parts = PoolPlan::best_effort_contracts(&[D2, D0]);
+    assert_eq!(parts, [D2, D0].map(|disk| DiskContract { disk, contract: Contract::BEST_EFFORT }));
 }
 
 #[test]
@@ -133,7 +138,7 @@ fn moving_blocks_has_its_share_and_no_more_but_where_nobody_has_a_limit() {
     let pooled = |lines: &str| {
         let text = format!("{}[pool]\ndisks = [\"d0\"]\nreorganise = \"7%\"\n", disks(1, lines));
         let plan = parse(&text);
-        plan.pool.expect("it has one").reorganise_contract(&plan.disks[0])
+        plan.pool.expect("it has one").relocation_contract(&plan.disks[0])
     };
     let reserve = Contract::reserve(Share::from_percent(7));
     assert_eq!(pooled(""), Contract { limit: Share::from_percent(7), ..reserve });
@@ -255,7 +260,7 @@ fn a_volume_that_is_moved_has_its_contract_in_both_places() {
          from = { zone = \"fast\", disks = [\"d0\", \"d1\"] }\n\
          stream = { bandwidth = \"400KB/s\", block = \"2MiB\" }",
     );
-    assert_eq!(moved.from, Some(Whereabouts { zone: Zone::Fast, disks: vec![D0, D1] }));
+    assert_eq!(moved.from, Some(PlacementSpec { zone: Zone::Fast, disks: vec![D0, D1] }));
     let plan = parse(&disks(3, ""));
     let period = Duration::from_nanos((2 << 20) * 1_000_000_000 / 400_000);
     let (fast, slow, any) = (
@@ -283,9 +288,10 @@ fn the_room_of_a_pools_disk_is_what_its_own_reserves_and_streams_leave() {
         disks(2, "policy = \"edf\"")
     );
     let plan = parse(&text);
-    let tasks = |disk| plan.room(disk, Instant::ZERO).expect("deadlines").tasks;
+    let tasks = |disk| plan.admission_headroom(disk, Instant::ZERO).expect("deadlines").tasks;
     assert_eq!((tasks(D0), tasks(D1)), (2, 3));
-    let used = |disk| plan.room(disk, Instant::ZERO).expect("deadlines").utilization_ppb;
+    let used =
+        |disk| plan.admission_headroom(disk, Instant::ZERO).expect("deadlines").utilization_ppb;
     assert_eq!(used(D0), 60_000_000);
     assert!(used(D1) > used(D0));
 }

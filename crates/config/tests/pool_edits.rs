@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use spindle_config::{
-    ConfigError, DiskIndex, Document, Named, PoolVolumeEdit, StreamEdit, VolumeEdit, Whereabouts,
+    ConfigError, DiskIndex, Document, NamedVolume, PlacementSpec, PoolVolumeEdit, StreamEdit,
+    VolumeEdit,
 };
 use units::{Bytes, Duration, Instant, Share};
 use volume::pool::{Layout, Zone};
@@ -85,8 +86,12 @@ fn names(document: &Document) -> Vec<&str> {
 #[test]
 fn a_name_is_looked_up_over_both_kinds() {
     let document = document("find.toml", TEXT);
-    assert!(matches!(document.find("own"), Ok(Named::OnDisk(0, volume)) if volume.name == "own"));
-    assert!(matches!(document.find("cam"), Ok(Named::InPool(1, volume)) if volume.name == "cam"));
+    assert!(
+        matches!(document.find("own"), Ok(NamedVolume::OnDisk(0, volume)) if volume.name == "own")
+    );
+    assert!(
+        matches!(document.find("cam"), Ok(NamedVolume::InPool(1, volume)) if volume.name == "cam")
+    );
     let missing = document.find("cat").expect_err("there is none");
     assert_eq!(missing.expected(), "one of the volumes \"own\", \"films\", \"cam\"");
     let missing = document.pool_volume("own").expect_err("it is no volume of the pool");
@@ -117,9 +122,9 @@ fn a_volume_comes_with_the_disks_that_the_pool_has_now() {
     assert_eq!(after.text(), expected);
     let (_, music) = after.pool_volume("music").expect("it was made");
     assert_eq!((music.layout, music.zone, music.thin), (Layout::Stripe, Zone::Slow, true));
-    assert_eq!(after.as_if_pool_volume_created("music", &edit).as_ref(), Ok(music));
+    assert_eq!(after.preview_create_pool_volume("music", &edit).as_ref(), Ok(music));
     let other = PoolVolumeEdit { thin: None, ..edit.clone() };
-    let other = after.as_if_pool_volume_created("music", &other).expect("it could be");
+    let other = after.preview_create_pool_volume("music", &other).expect("it could be");
     assert_ne!(&other, music);
     let twice = said(after.create_pool_volume("music", &edit));
     assert!(twice.contains("expected a name of its own"), "{twice}");
@@ -190,9 +195,9 @@ fn a_stream_comes_and_goes() {
     let (index, cam) = again.pool_volume("cam").expect("it is there");
     assert_eq!(cam.stream.expect("it has one").asked.block, Bytes(512 << 10));
     let hours = |hours: u64| Instant::ZERO + Duration::from_secs(3_600 * hours);
-    assert_eq!(again.refuse_pool_past(index, hours(0)), Ok(()));
+    assert_eq!(again.reject_expired_pool_span(index, hours(0)), Ok(()));
     assert_eq!(
-        again.refuse_pool_past(index, hours(1)).expect_err("it is over").expected(),
+        again.reject_expired_pool_span(index, hours(1)).expect_err("it is over").expected(),
         "a span that ends after 3600s (now)"
     );
     let range = VolumeEdit { stream: Some(put(Some("0GiB..1GiB"))), ..VolumeEdit::default() };
@@ -281,22 +286,23 @@ fn a_list_of_disks_keeps_its_form() {
 fn a_volume_that_is_to_lie_elsewhere_has_its_contract_here_and_there() {
     let before = document("settle.toml", TEXT);
     let there = ["d1".to_owned()];
-    let (during, after) = before.settle_pool_volume("cam", Zone::Slow, &there).expect("it fits");
+    let (during, after) = before.relocate_pool_volume("cam", Zone::Slow, &there).expect("it fits");
     let (_, moving) = during.pool_volume("cam").expect("it is there");
     let (_, moved) = after.pool_volume("cam").expect("it is there");
-    let from = Whereabouts { zone: Zone::Fast, disks: vec![DiskIndex(0)] };
+    let from = PlacementSpec { zone: Zone::Fast, disks: vec![DiskIndex(0)] };
     assert_eq!((moving.zone, &moving.from), (Zone::Slow, &Some(from)));
     assert_eq!(moving.parts.iter().map(|part| part.disk.0).collect::<Vec<_>>(), [1, 0]);
     assert_eq!((moved.zone, &moved.from, moved.parts.len()), (Zone::Slow, &None, 1));
-    assert_eq!(during.settled_pool_volume("cam").expect("it is there").text(), after.text());
+    assert_eq!(during.relocated_pool_volume("cam").expect("it is there").text(), after.text());
     let (gone, came) = changes(TEXT, after.text());
     assert_eq!(gone, ["disks = [\"d0\"]", "zone = \"fast\""]);
     assert_eq!(came, ["disks = [\"d1\"]", "zone = \"slow\""]);
 
     // It may be sent back, and nowhere else.
-    let (back, _) = during.settle_pool_volume("cam", Zone::Fast, &["d0".to_owned()]).expect("back");
+    let (back, _) =
+        during.relocate_pool_volume("cam", Zone::Fast, &["d0".to_owned()]).expect("back");
     assert_eq!(back.pool_volume("cam").expect("it is there").1.zone, Zone::Fast);
-    let third = during.settle_pool_volume("cam", Zone::Any, &there).expect_err("a third place");
+    let third = during.relocate_pool_volume("cam", Zone::Any, &there).expect_err("a third place");
     assert_eq!(
         third.expected(),
         "no third place while it is moved from zone \"fast\" of \"d0\": wait, or send it back there"
@@ -308,10 +314,10 @@ fn a_volume_does_not_go_where_there_is_no_room_for_it() {
     let full =
         TEXT.replace("reserve = \"30%\" # the family", "reserve = \"80%\"\ndisks = [\"d1\"]");
     let before = document("full.toml", &full);
-    let error = before.settle_pool_volume("cam", Zone::Fast, &["d1".to_owned()]);
+    let error = before.relocate_pool_volume("cam", Zone::Fast, &["d1".to_owned()]);
     let error = error.expect_err("there is no room");
     assert!(error.is_refusal(), "{error}");
-    let unfit = error.unfit().expect("it says why");
+    let unfit = error.admission_failure().expect("it says why");
     assert!(unfit.to_string().contains(": short by "), "{unfit}");
-    before.settle_pool_volume("cam", Zone::Slow, &["d0".to_owned()]).expect("there is room here");
+    before.relocate_pool_volume("cam", Zone::Slow, &["d0".to_owned()]).expect("there is room here");
 }

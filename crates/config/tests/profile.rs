@@ -5,19 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use drive::Model;
+use drive_library::profile::{CpuCost, MeasuredDevice, MeasurementRun, ProfileFile, assumed};
 use drive_profile::findings::{
-    AccessPattern, Flash, FlushTime, LimitedQuantity, Rate, RateLimit, ReadsDuringWrites,
-    RotationTest, RotationVerdict,
+    AccessPattern, ChunkPoint, Chunks, DepthPoint, Dynamics, Figure, Findings, Flash, FlushTime,
+    Geometry, LimitedQuantity, Outlier, OutlierReason, Overheads, Prediction, Rate, RateLimit,
+    ReadBuffer, ReadsDuringWrites, Rotation, RotationTest, RotationVerdict, SeekPoint, Seeks,
+    Spindle, Stage, Starvation, WriteBuffer, Zone,
 };
-use drive_profile::findings::{
-    ChunkPoint, Chunks, DepthPoint, Dynamics, Overheads, Prediction, ReadBuffer, SeekPoint, Seeks,
-    Starvation, WriteBuffer,
-};
-use drive_profile::findings::{
-    Figure, Findings, Geometry, Outlier, OutlierReason, Rotation, Spindle, Stage, Zone,
-};
-use spindle_config::profile::{Device, Measured, Processor, Run, assumed};
-use spindle_config::{Plan, drives};
+use spindle_config::Plan;
 use units::{Bytes, Duration, Lba, Op, Sectors, Share};
 
 fn figure<T>(value: T, spread: T) -> Figure<T> {
@@ -136,8 +131,8 @@ fn dynamics(model: &Model) -> Dynamics {
 }
 
 /// What somebody would find who makes no mistakes.
-fn truth(name: &str) -> Measured {
-    let model = drives::library(name).expect("in it").check().expect("a drive");
+fn truth(name: &str) -> ProfileFile {
+    let model = drive_library::find_mechanical(name).expect("in it").check().expect("a drive");
     let spec = model.spec();
     let spindle = Spindle::Rotating(Rotation {
         period: Figure { spread: Duration::from_nanos(3), ..time(model.period().as_nanos()) },
@@ -160,7 +155,7 @@ fn truth(name: &str) -> Measured {
         flash: Flash::default(),
         notes: vec!["a \"note\"\nwith [odd] = characters \u{1F4BE}".to_owned()],
     };
-    let device = Device {
+    let device = MeasuredDevice {
         name: format!("simulated:{name}"),
         model: Some("BARRACUDA \\ 36".to_owned()),
         capacity: model.capacity(),
@@ -169,15 +164,15 @@ fn truth(name: &str) -> Measured {
         seeks: spec.arm.seek_command,
         depth_max: model.queue_depth_max(),
     };
-    let processor = vec![Processor { len: Sectors(8), time: Duration::from_micros(4), samples: 9 }];
-    let run = Run {
+    let processor = vec![CpuCost { len: Sectors(8), time: Duration::from_micros(4), samples: 9 }];
+    let run = MeasurementRun {
         time: Duration::from_secs(588),
         quick: false,
         halted: Some("interrupted".to_owned()),
         overhead: Some(Duration::from_micros(11)),
         processor,
     };
-    Measured { device, run, findings }
+    ProfileFile { device, run, findings }
 }
 
 fn flash() -> Flash {
@@ -215,22 +210,24 @@ fn flash() -> Flash {
     }
 }
 
-fn same(measured: &Measured) {
+fn same(measured: &ProfileFile) {
     let text = measured.to_toml();
-    let again = Measured::parse(&text, "p.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let again =
+        ProfileFile::parse(&text, "p.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(again, *measured);
     assert_eq!(again.to_toml(), text);
 }
 
 #[test]
 fn what_is_written_is_read_back() {
-    for name in drives::names().filter(|name| drives::library(name).is_some()) {
+    for name in drive_library::names().filter(|name| drive_library::find_mechanical(name).is_some())
+    {
         same(&truth(name));
     }
     let mut measured = truth("cheetah9LP");
     measured.findings =
         Findings { flash: flash(), spindle: Some(Spindle::NotRotating), ..Findings::default() };
-    measured.run = Run::default();
+    measured.run = MeasurementRun::default();
     measured.device.model = None;
     same(&measured);
     measured.findings = Findings::default();
@@ -313,7 +310,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_would_be_right() {
     for (from, to, expected) in BROKEN {
         assert!(text.contains(from), "{from}");
         let broken = text.replacen(from, to, 1);
-        if let Err(error) = Measured::parse(&broken, "p.toml") {
+        if let Err(error) = ProfileFile::parse(&broken, "p.toml") {
             let message = error.to_string();
             assert!(
                 message.starts_with("p.toml:") && message.contains(expected),
@@ -362,8 +359,8 @@ fn a_disk_with_a_profile_is_scheduled_by_it() {
 
 #[test]
 fn a_profile_makes_a_drive_where_no_other_is_named() {
-    for name in drives::names() {
-        let Some(spec) = drives::library(name) else { continue };
+    for name in drive_library::names() {
+        let Some(spec) = drive_library::find_mechanical(name) else { continue };
         let model = Arc::new(spec.check().expect("a drive"));
         let plan = config("profile = \"measured.toml\"", &truth(name).to_toml());
         let plan = plan.unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -422,15 +419,15 @@ fn a_profile_of_flash_makes_a_drive_whose_file_is_read_back() {
         ..Findings::default()
     };
     let spec = measured.flash_spec().expect("what it takes");
-    let text = drives::flash_to_toml(&spec);
+    let text = drive_library::flash_to_toml(&spec);
     let again =
-        drives::parse_any(&text, "f.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+        drive_library::parse(&text, "f.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(again, drive::AnySpec::Flash(Box::new(spec)));
     let plan = config("profile = \"measured.toml\"", &measured.to_toml()).expect("a good config");
     assert!(plan.disks[0].drive.model.flash().is_some() && plan.disks[0].profile.is_none());
-    for name in drives::names() {
-        let Some(drive::AnySpec::Flash(spec)) = drives::library_any(name) else { continue };
-        let again = drives::parse_any(&drives::flash_to_toml(&spec), "f.toml");
+    for name in drive_library::names() {
+        let Some(drive::AnySpec::Flash(spec)) = drive_library::find(name) else { continue };
+        let again = drive_library::parse(&drive_library::flash_to_toml(&spec), "f.toml");
         assert_eq!(again, Ok(drive::AnySpec::Flash(spec)), "{name}");
     }
 }
@@ -459,13 +456,13 @@ fn no_profile_makes_anybody_panic() {
             }
         }
         let text = String::from_utf8(bytes).expect("digits are text");
-        let Ok(measured) = Measured::parse(&text, "p.toml") else { continue };
+        let Ok(measured) = ProfileFile::parse(&text, "p.toml") else { continue };
         accepted += 1;
         same(&measured);
         if let Ok(profile) = measured.profile() {
             profile.assert_valid();
         }
-        models += u32::from(measured.spec().is_ok_and(|spec| spec.check().is_ok()));
+        models += u32::from(measured.mechanical_spec().is_ok_and(|spec| spec.check().is_ok()));
     }
     assert!(accepted > 100 && models > 10, "{accepted} are profiles, {models} of them of drives");
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use spindle_config::{Backing, Plan, Way};
+use spindle_config::{Backing, IoMethod, Plan};
 use units::Bytes;
 
 const SIZE: u64 = 64 << 20;
@@ -30,10 +30,12 @@ fn a_disk_holds_what_the_file_holds() {
     assert!(real.buffered && real.adopt && real.path.ends_with("disk.img"));
     let plain = parse("").expect("it is there");
     assert!(
-        matches!(&plain.disks[0].backing, Backing::Real(real) if !real.buffered && !real.adopt && real.way == Way::Ring)
+        matches!(&plain.disks[0].backing, Backing::Real(real) if !real.buffered && !real.adopt && real.io_method == IoMethod::IoUring)
     );
     let threads = parse("io_uring = false\n").expect("it is there");
-    assert!(matches!(&threads.disks[0].backing, Backing::Real(real) if real.way == Way::Threads));
+    assert!(
+        matches!(&threads.disks[0].backing, Backing::Real(real) if real.io_method == IoMethod::Threads)
+    );
     let beyond = refused("[[volume]]\nname = \"a\"\ndisk = \"d0\"\nsize = \"65MiB\"\n");
     assert!(beyond.contains("64MiB"), "{beyond}");
 }

@@ -57,7 +57,7 @@ fn header(disk: &str) -> (Header, AnyDevice) {
         disk: disk.name.clone(),
         config: text,
         settings: disk.settings(),
-        profile: disk.knowledge_on_host(),
+        profile: disk.host_profile(),
         started_at: Instant::from_nanos(123_456),
     };
     (header, AnyDevice::new(disk.drive.model.clone()))

@@ -140,7 +140,7 @@ fn say(plan: &Plan) {
     let disk = &plan.disks[0];
     let streams = plan.workloads.iter().filter(|workload| is_stream(workload)).count();
     eprintln!("{streams} streams, a database, a scrub and a delete on one {}", disk.drive.name);
-    match plan.room(config::DiskIndex(0), Instant::ZERO) {
+    match plan.admission_headroom(config::DiskIndex(0), Instant::ZERO) {
         Some(room) => {
             let tenths = room.utilization_ppb.div_ceil(1_000_000);
             eprintln!(
@@ -156,7 +156,7 @@ fn say(plan: &Plan) {
 }
 
 fn is_stream(workload: &Workload) -> bool {
-    matches!(&workload.requests, Requests::Drawn(drawn) if matches!(drawn.access, Access::Within { .. }))
+    matches!(&workload.requests, Requests::Synthetic(drawn) if matches!(drawn.access, Access::Within { .. }))
 }
 
 /// Deletes old recordings for so long, and says how much.
@@ -202,7 +202,9 @@ impl Player {
     ) -> anyhow::Result<Self> {
         let mut client = Client::connect(address).with_context(|| format!("{address}"))?;
         let size = client.go(name).with_context(|| format!("export {name}"))?.size;
-        let Requests::Drawn(drawn) = &workload.requests else { anyhow::bail!("it is no stream") };
+        let Requests::Synthetic(drawn) = &workload.requests else {
+            anyhow::bail!("it is no stream")
+        };
         let Arrival::Open { interval: period } = drawn.arrival else {
             anyhow::bail!("a stream has a rate")
         };

@@ -26,7 +26,7 @@ pub(crate) struct Validate {
 
 /// The drive that a name stands for.
 fn open(name: &str) -> anyhow::Result<Arc<Model>> {
-    let spec = config::drives::open(name).map_err(bad_input)?;
+    let spec = drive_library::open_mechanical(name).map_err(bad_input)?;
     Ok(Arc::new(spec.check().map_err(bad_input)?))
 }
 

@@ -52,7 +52,7 @@ fn open(
 ) -> anyhow::Result<(Client, Generator)> {
     let mut client = Client::connect(address).with_context(|| format!("{address}"))?;
     let opened = client.go(export).with_context(|| format!("export {export}"))?;
-    let Requests::Drawn(drawn) = &workload.requests else {
+    let Requests::Synthetic(drawn) = &workload.requests else {
         anyhow::bail!("a trace is for simulation only")
     };
     let generator = Generator::new(drawn, opened.size.sectors_floor(), dice);

@@ -2,14 +2,14 @@
 
 use core::ops::ControlFlow;
 
-use config::drives;
 use drive_profile::findings::Findings;
 use sim::BenchTarget;
 use spindle_profiler::{Bench, Budget, Progress, StopReason};
 use units::{Duration, Extent, Lba, Operation, Sectors};
 
 fn target(noise: Duration) -> BenchTarget {
-    let model = drives::library("st318437lw").expect("in it").check().expect("a drive");
+    let model =
+        drive_library::find_mechanical("st318437lw").expect("in it").check().expect("a drive");
     BenchTarget::new(drive::AnyModel::from(std::sync::Arc::new(model)), noise, 1)
 }
 

@@ -7,8 +7,8 @@ mod judged;
 use core::ops::ControlFlow;
 use std::sync::Arc;
 
-use config::{drives, profile};
 use drive::{AnyModel, Model};
+use drive_library::profile;
 use drive_profile::findings::Findings;
 use judged::dynamics::{missed_of_buffers, missed_of_chunks, true_range, worst, worst_of_writes};
 use sim::{BenchTarget, Lateness, SeededRng};
@@ -27,8 +27,8 @@ const BUDGET: Budget = Budget { total: TIME, quick: false };
 const TIME_QUICK: Duration = Duration::from_secs(32);
 
 fn mechanical() -> impl Iterator<Item = (&'static str, Arc<Model>)> {
-    let drive = |name| drives::library(name).map(|spec| (name, spec));
-    drives::names()
+    let drive = |name| drive_library::find_mechanical(name).map(|spec| (name, spec));
+    drive_library::names()
         .filter_map(drive)
         .map(|(name, spec)| (name, Arc::new(spec.check().expect("a drive"))))
 }
@@ -98,7 +98,7 @@ fn a_glance_is_half_a_minute() {
 
 /// A drive of no library: one that is in it, with another arm, spindle, memory and electronics.
 fn foreign(name: &str, dice: &mut SeededRng) -> Model {
-    let mut spec = drives::library(name).expect("in it");
+    let mut spec = drive_library::find_mechanical(name).expect("in it");
     let mut part =
         |time: Duration, least: u64, most: u64| time * (least + dice.below(most - least)) / 100;
     spec.period = part(spec.period, 70, 140);
@@ -138,7 +138,9 @@ fn drives_outside_of_the_library_are_found_as_well() {
 
 #[test]
 fn who_may_not_write_is_told_of_reads_alone() {
-    let model = Arc::new(drives::library("hgst-7k8").expect("in it").check().expect("a drive"));
+    let model = Arc::new(
+        drive_library::find_mechanical("hgst-7k8").expect("in it").check().expect("a drive"),
+    );
     let mut target = target(&model, NOISE, 1).read_only();
     let (found, _) = found_of(&mut target, &profile::assumed(&model), Budget::QUICK);
     let found = found.dynamics;
@@ -153,7 +155,9 @@ fn who_may_not_write_is_told_of_reads_alone() {
 fn drives_are_found_though_the_path_to_them_wanders() {
     for name in ["atlas-ii", "barracuda-st32171w", "deskstar-34gxp"] {
         for seed in 1..=2 {
-            let model = Arc::new(drives::library(name).expect("in it").check().expect("a drive"));
+            let model = Arc::new(
+                drive_library::find_mechanical(name).expect("in it").check().expect("a drive"),
+            );
             let mut target = target(&model, Duration::ZERO, seed)
                 .without_seeks()
                 .with_lateness(Lateness::URGENT, seed);
@@ -190,7 +194,9 @@ fn drives_are_found_though_the_path_to_them_wanders() {
 #[test]
 fn a_path_that_can_be_timed_is_not_the_drive_s() {
     for (name, seed) in [("atlas-ii", 1), ("atlas-ii", 2), ("st318437lw", 1), ("st318437lw", 2)] {
-        let model = Arc::new(drives::library(name).expect("in it").check().expect("a drive"));
+        let model = Arc::new(
+            drive_library::find_mechanical(name).expect("in it").check().expect("a drive"),
+        );
         let mut target = target(&model, Duration::ZERO, seed)
             .without_seeks()
             .with_lateness(Lateness::URGENT, seed)

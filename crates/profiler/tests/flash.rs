@@ -3,7 +3,6 @@
 use core::ops::ControlFlow;
 use std::collections::VecDeque;
 
-use config::drives;
 use drive_profile::findings::{Findings, Spindle, Stage};
 use drive_profile::findings::{LimitedQuantity, RotationTest, RotationVerdict};
 use sim::{BenchTarget, Lateness, SeededRng};
@@ -227,7 +226,7 @@ impl<T: Target> Target for Starved<T> {
 }
 
 fn drive(name: &str) -> BenchTarget {
-    let model = drives::library_any(name).expect("in it").check().expect("a drive");
+    let model = drive_library::find(name).expect("in it").check().expect("a drive");
     BenchTarget::new(model, Duration::from_micros(2), 1)
 }
 
@@ -273,7 +272,8 @@ fn flash_of_the_library_does_not_turn_and_is_not_rationed() {
 
 #[test]
 fn mechanical_drives_may_turn() {
-    for name in drives::names().filter(|name| drives::library(name).is_some()) {
+    for name in drive_library::names().filter(|name| drive_library::find_mechanical(name).is_some())
+    {
         let mut target = drive(name).read_only();
         let mut watcher = |_: &Progress| ControlFlow::Continue(());
         let mut bench = Bench::new(&mut target, Budget::QUICK, Findings::default(), &mut watcher);
@@ -328,9 +328,9 @@ fn what_turns_is_told_from_what_does_not_though_most_answers_are_noticed_late() 
         test_rotation(&mut bench).expect("in time")
     };
     for seed in 1..=4 {
-        for name in drives::names() {
+        for name in drive_library::names() {
             let turns = verdict(name, seed);
-            let arm = drives::library(name).is_some();
+            let arm = drive_library::find_mechanical(name).is_some();
             let expected = if arm { RotationVerdict::MayRotate } else { RotationVerdict::TooFast };
             assert_eq!(turns.verdict, expected, "{name}, seed {seed}: {turns}");
         }

@@ -147,7 +147,7 @@ fn bands_say_at_which_angle_a_sector_lies() {
     for (name, half, most) in [("deskstar-34gxp", 0.004, 0.012), ("hp_c3323a", 0.004, 0.012)] {
         let model = library(name);
         let measured = measured(&model, Budget::DEFAULT, 2);
-        let mut profile = config::profile::assumed(&model);
+        let mut profile = drive_library::profile::assumed(&model);
         profile.bands.clone_from(&map(&measured).bands);
         profile.surfaces = model.spec().surfaces;
         profile.assert_valid();

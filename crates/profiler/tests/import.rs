@@ -3,9 +3,8 @@
 use core::ops::ControlFlow;
 use std::sync::Arc;
 
-use config::drives;
-use config::profile::{Device, Measured, Run, assumed};
 use drive::{AnyModel, Model};
+use drive_library::profile::{MeasuredDevice, MeasurementRun, ProfileFile, assumed};
 use drive_profile::Profile;
 use drive_profile::findings::{Figure, Findings, Geometry, Rotation, Spindle, Stage};
 use sim::{BenchTarget, SeededRng};
@@ -18,8 +17,8 @@ const NOISE: Duration = Duration::from_micros(200);
 const WITHIN: i64 = 50;
 
 fn mechanical() -> impl Iterator<Item = (&'static str, Arc<Model>)> {
-    let drive = |name| drives::library(name).map(|spec| (name, spec));
-    drives::names()
+    let drive = |name| drive_library::find_mechanical(name).map(|spec| (name, spec));
+    drive_library::names()
         .filter_map(drive)
         .map(|(name, spec)| (name, Arc::new(spec.check().expect("a drive"))))
 }
@@ -67,7 +66,7 @@ fn imported(name: &str, model: &Arc<Model>, seed: u64) -> Arc<Model> {
     let mut bench = Bench::new(&mut target, Budget::DEFAULT, findings, &mut watcher);
     dynamics::measure(&mut bench, &map).expect("within ten minutes");
     let facts = *bench.facts();
-    let device = Device {
+    let device = MeasuredDevice {
         name: name.to_owned(),
         model: None,
         capacity: facts.sectors,
@@ -76,8 +75,8 @@ fn imported(name: &str, model: &Arc<Model>, seed: u64) -> Arc<Model> {
         seeks: facts.seeks,
         depth_max: facts.depth_max,
     };
-    let measured = Measured { device, run: Run::default(), findings: bench.findings };
-    let spec = measured.spec().unwrap_or_else(|lacks| panic!("{name}: {lacks}"));
+    let measured = ProfileFile { device, run: MeasurementRun::default(), findings: bench.findings };
+    let spec = measured.mechanical_spec().unwrap_or_else(|lacks| panic!("{name}: {lacks}"));
     Arc::new(spec.check().unwrap_or_else(|error| panic!("{name}: {error}")))
 }
 

@@ -5,7 +5,6 @@ mod judged;
 use core::ops::ControlFlow;
 use std::sync::Arc;
 
-use config::drives;
 use drive::AnyModel;
 use drive_profile::findings::{Findings, Spindle};
 use judged::{SKEWS_OFF_MAX, held, library, measured_by, period_off};
@@ -23,7 +22,8 @@ const fn real(number: u64) -> f64 {
 
 /// By how many millionths a turn of this drive is measured too long.
 fn off(name: &str, lateness: Lateness, quick: bool, seed: u64) -> f64 {
-    let model = Arc::new(drives::library(name).expect("in it").check().expect("a drive"));
+    let model =
+        Arc::new(drive_library::find_mechanical(name).expect("in it").check().expect("a drive"));
     let truth = real(model.period().as_nanos()) * 1e3;
     let budget = if quick { Budget::QUICK } else { Budget::DEFAULT };
     let mut target = BenchTarget::new(AnyModel::from(model), Duration::ZERO, seed)
@@ -41,7 +41,8 @@ fn off(name: &str, lateness: Lateness, quick: bool, seed: u64) -> f64 {
 
 #[test]
 fn a_turn_is_measured_though_completions_are_noticed_late() {
-    for name in drives::names().filter(|name| drives::library(name).is_some()) {
+    for name in drive_library::names().filter(|name| drive_library::find_mechanical(name).is_some())
+    {
         for (lateness, seed) in [(Lateness::LOADED, 1), (Lateness::LOADED, 2), (OVERLOADED, 3)] {
             let off = off(name, lateness, seed == 2, seed);
             assert!(off.abs() < 20.0, "{name}, seed {seed}: {off} ppm");
@@ -70,7 +71,9 @@ fn a_turn_is_measured_where_all_completions_are_noticed_at_once() {
 fn reads_out_of_memory_are_not_taken_for_noise() {
     for seed in 1..=6 {
         let name = "barracuda-st32171w";
-        let model = Arc::new(drives::library(name).expect("in it").check().expect("a drive"));
+        let model = Arc::new(
+            drive_library::find_mechanical(name).expect("in it").check().expect("a drive"),
+        );
         let noise = Duration::from_micros(200);
         let mut target = BenchTarget::new(AnyModel::from(model), noise, seed).read_only();
         let mut watcher = |_: &Progress| ControlFlow::Continue(());

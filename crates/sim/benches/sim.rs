@@ -138,7 +138,7 @@ fn flash(model: &Arc<FlashModel>, size: Size, depth: u64) -> Round {
 }
 
 fn solid(name: &str) -> Arc<FlashModel> {
-    let spec = config::drives::library_any(name).expect("in the library");
+    let spec = drive_library::find(name).expect("in the library");
     Arc::clone(spec.check().expect("a drive").flash().expect("a flash drive"))
 }
 
@@ -190,7 +190,10 @@ fn measure(rounds: usize, size: Size) -> Vec<Row> {
     let mut rng = SeededRng::new(1, 0);
     let choosing = choosing(model);
     let large = Arc::new(
-        config::drives::library("nearline-20t").expect("in the library").check().expect("a drive"),
+        drive_library::find_mechanical("nearline-20t")
+            .expect("in the library")
+            .check()
+            .expect("a drive"),
     );
     let mut next = 0;
     vec![

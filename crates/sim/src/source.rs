@@ -24,7 +24,7 @@ impl Source {
     /// The requests of a workload on a volume of `size`.
     pub(crate) fn new(requests: &Requests, size: Sectors, rng: SeededRng) -> Self {
         match requests {
-            Requests::Drawn(drawn) => Self::Drawn(Generator::new(drawn, size, rng)),
+            Requests::Synthetic(drawn) => Self::Drawn(Generator::new(drawn, size, rng)),
             Requests::Trace(replay) => Self::Trace(Box::new(Replay::new(replay, size))),
             Requests::Listed(operations) => Self::Listed(Arc::clone(operations), 0),
             Requests::Timed(timed) => Self::Timed(Arc::clone(timed), 0),

@@ -1,7 +1,7 @@
 //! The workload generator of Zygaria (RTAS 2008, §4.1): the location and the arrival time of the
 //! next request.
 
-use config::{Access, Arrival, Drawn, Mix};
+use config::{Access, Arrival, Mix, Synthetic};
 use units::{Duration, Extent, Lba, Op, Operation, Sectors};
 
 use crate::SeededRng;
@@ -29,7 +29,7 @@ impl Generator {
     ///
     /// # Panics
     /// If a block does not fit the volume: the config's check refuses that.
-    pub fn new(drawn: &Drawn, size: Sectors, rng: SeededRng) -> Self {
+    pub fn new(drawn: &Synthetic, size: Sectors, rng: SeededRng) -> Self {
         let block = drawn.block.sectors_exact().expect("blocks are whole sectors");
         let (first, length) = match drawn.access {
             Access::Within { range } => (range.start, range.len),
@@ -124,7 +124,7 @@ mod tests {
 
     fn generator(access: Access, mix: Mix) -> Generator {
         let arrival = Arrival::Closed { outstanding: 1, think: Duration::ZERO };
-        let drawn = Drawn { mix, access, block: Bytes(4_096), arrival };
+        let drawn = Synthetic { mix, access, block: Bytes(4_096), arrival };
         Generator::new(&drawn, Sectors(8 * 1_000), SeededRng::new(1, 0))
     }
 

@@ -15,7 +15,7 @@ const BLOCK: Sectors = Sectors(8);
 const REQUESTS: u64 = 20_000;
 
 fn model(discipline: Discipline) -> Arc<Model> {
-    let mut spec = config::drives::library("hgst-7k8").expect("in the library");
+    let mut spec = drive_library::find_mechanical("hgst-7k8").expect("in the library");
     spec.discipline = discipline;
     Arc::new(spec.check().expect("a drive"))
 }

@@ -48,7 +48,7 @@ fn answers_what_it_is_asked(target: &mut dyn Target) {
 }
 
 fn emulated(name: &str) -> EmulatedTarget {
-    let spec = config::drives::library_any(name).expect("in it");
+    let spec = drive_library::find(name).expect("in it");
     EmulatedTarget::new(spec.check().expect("a drive"), false)
 }
 

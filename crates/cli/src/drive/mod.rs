@@ -80,24 +80,25 @@ struct Imported {
 /// The drive, and the file that it is from.
 fn imported(args: &Import) -> anyhow::Result<(AnySpec, &Path)> {
     if let Some(path) = &args.profile {
-        let measured = config::profile::Measured::read(path).map_err(bad_input)?;
-        let spec = measured.any_spec();
+        let measured = drive_library::profile::ProfileFile::read(path).map_err(bad_input)?;
+        let spec = measured.spec();
         let spec = spec.map_err(|lacks| bad_input(format!("{}: {lacks}", path.display())))?;
         return Ok((spec, path));
     }
     let path = args.file.as_deref().expect("one of the two is required");
-    let spec = config::disksim::import(path).map_err(bad_input)?;
+    let spec = drive_library::disksim::import(path).map_err(bad_input)?;
     Ok((AnySpec::Mechanical(Box::new(spec)), path))
 }
 
 fn import(args: &Import, json: bool) -> anyhow::Result<ExitStatus> {
     let (mut spec, from) = imported(args)?;
     if let (Some(depth), AnySpec::Mechanical(mechanical)) = (args.queue, &mut spec) {
-        **mechanical = config::disksim::with_shortest_positioning((**mechanical).clone(), depth);
+        **mechanical =
+            drive_library::disksim::with_shortest_positioning((**mechanical).clone(), depth);
     }
     let text = match &spec {
-        AnySpec::Mechanical(spec) => config::drives::to_toml(spec),
-        AnySpec::Flash(spec) => config::drives::flash_to_toml(spec),
+        AnySpec::Mechanical(spec) => drive_library::to_toml(spec),
+        AnySpec::Flash(spec) => drive_library::flash_to_toml(spec),
     };
     let name = from.file_name().unwrap_or_default().to_string_lossy();
     let text = format!("# Imported from {name}.\n\n{text}");

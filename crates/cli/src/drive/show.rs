@@ -57,8 +57,8 @@ fn print(all: &[Mechanical]) {
 
 pub(crate) fn list(json: bool) -> anyhow::Result<ExitStatus> {
     let (mut mechanical, mut flash) = (Vec::new(), Vec::new());
-    for name in config::drives::names() {
-        match config::drives::open_any(name).map_err(bad_input)?.check().map_err(bad_input)? {
+    for name in drive_library::names() {
+        match drive_library::open(name).map_err(bad_input)?.check().map_err(bad_input)? {
             AnyModel::Mechanical(model) => mechanical.push(Mechanical::of(name, &model)),
             AnyModel::Flash(model) => flash.push(Flash::of(name, &model)),
             AnyModel::Unknown(_) => unreachable!("a drive file describes a drive"),
@@ -78,7 +78,7 @@ pub(crate) fn list(json: bool) -> anyhow::Result<ExitStatus> {
 
 pub(crate) fn show(args: &Show, json: bool) -> anyhow::Result<ExitStatus> {
     let stem = Path::new(&args.drive).file_stem().unwrap_or_default().to_string_lossy();
-    let spec = config::drives::open_any(&args.drive).map_err(bad_input)?;
+    let spec = drive_library::open(&args.drive).map_err(bad_input)?;
     let model = spec.check().map_err(bad_input)?;
     let files = match &args.out {
         Some(out) => lab::plots("drive", args.drive.as_ref(), out)?,

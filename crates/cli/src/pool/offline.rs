@@ -173,8 +173,8 @@ fn of_config(config: &Path, write: bool) -> anyhow::Result<Vec<Device>> {
             }
             Backing::Real(real) => {
                 // Whatever speaks against serving it speaks against writing to it.
-                let config::Real { buffered, adopt, way, .. } = *real;
-                let ring = way == config::Way::Ring;
+                let config::RealDisk { buffered, adopt, io_method, .. } = *real;
+                let ring = io_method == config::IoMethod::IoUring;
                 let opening = backend::RealOptions {
                     capacity: size,
                     depth: disk.depth,
@@ -411,8 +411,8 @@ fn report(devices: &[Device], found: FoundPool, findings: Vec<String>) -> Report
         bytes: bytes(volume.size.0.into()),
         mapped_bytes: bytes(volume.mapped().0.into()),
         extents: volume.extents(),
-        layout: config::layout_text(volume.layout),
-        zone: config::zone_text(volume.zone),
+        layout: config::layout_name(volume.layout),
+        zone: config::zone_name(volume.zone),
         thin: volume.thin,
         snapshot_of: volume
             .origin

@@ -36,7 +36,7 @@ struct Compared {
 
 pub(super) fn run(args: &Compare, json: bool) -> anyhow::Result<ExitStatus> {
     let (one, other) = (read(&args.one)?, read(&args.other)?);
-    let table = |of: &config::profile::Measured| serde_json::to_value(of.found());
+    let table = |of: &drive_library::profile::ProfileFile| serde_json::to_value(of.found());
     let mut compared = Compared {
         schema: SCHEMA,
         same: 0,

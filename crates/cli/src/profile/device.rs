@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::bail;
-use config::profile::{Device, Processor};
 use console::bad_input;
 use drive::AnyModel;
+use drive_library::profile::{CpuCost, MeasuredDevice};
 use profiler::Target;
 use sim::BenchTarget;
 use targets::{Access, BlockTarget, EmulatedTarget, NbdTarget};
@@ -22,7 +22,7 @@ pub(super) enum Open {
 }
 
 fn model(name: &str) -> anyhow::Result<AnyModel> {
-    config::drives::open_any(name).map_err(bad_input)?.check().map_err(bad_input)
+    drive_library::open(name).map_err(bad_input)?.check().map_err(bad_input)
 }
 
 /// Whether writing was asked for, in a way that is no slip.
@@ -91,13 +91,13 @@ impl Open {
     }
 
     /// As the profile describes it.
-    pub(super) fn device(&mut self, name: String) -> Device {
+    pub(super) fn device(&mut self, name: String) -> MeasuredDevice {
         let facts = self.target().facts();
         let model = match self {
             Self::Block(target) => target.kernel().model.clone(),
             Self::Nbd(_) | Self::Emulated(_) | Self::Simulated(_) => None,
         };
-        Device {
+        MeasuredDevice {
             name,
             model,
             capacity: facts.sectors,
@@ -130,12 +130,12 @@ impl Open {
     }
 
     /// What transfers took of a processor.
-    pub(super) fn processor(&self) -> Vec<Processor> {
+    pub(super) fn processor(&self) -> Vec<CpuCost> {
         let Self::Block(target) = self else { return Vec::new() };
         let told = target.processor().iter().filter(|(len, sum)| len.0 > 0 && sum.count > 0);
         told.map(|(len, sum)| {
             let (len, time, samples) = (*len, sum.time / sum.count, sum.count);
-            Processor { len, time, samples }
+            CpuCost { len, time, samples }
         })
         .collect()
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
-use config::profile::{Measured, Run};
 use console::{ExitStatus, bad_input, eprintln, print, println};
+use drive_library::profile::{MeasurementRun, ProfileFile};
 use drive_profile::findings::Findings;
 use host::CpuLatencyRequest;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -49,7 +49,7 @@ fn budget(args: &Measure) -> anyhow::Result<Budget> {
 }
 
 /// The profile to go on from, and the file to write.
-fn before(args: &Measure) -> anyhow::Result<(Option<Measured>, Option<&Path>)> {
+fn before(args: &Measure) -> anyhow::Result<(Option<ProfileFile>, Option<&Path>)> {
     if let Some(path) = &args.resume {
         return Ok((Some(read(path)?), Some(path)));
     }
@@ -60,14 +60,15 @@ fn before(args: &Measure) -> anyhow::Result<(Option<Measured>, Option<&Path>)> {
 
 /// What of an earlier profile is kept: everything of the same device. A glance does not stand for the whole.
 fn kept(
-    before: Option<Measured>,
-    now: &config::profile::Device,
+    before: Option<ProfileFile>,
+    now: &drive_library::profile::MeasuredDevice,
     path: Option<&Path>,
     args: &Measure,
-) -> anyhow::Result<(Findings, Run)> {
-    let Some(before) = before else { return Ok((Findings::default(), Run::default())) };
-    let same =
-        |of: &config::profile::Device| (of.name.clone(), of.model.clone(), of.capacity, of.block);
+) -> anyhow::Result<(Findings, MeasurementRun)> {
+    let Some(before) = before else { return Ok((Findings::default(), MeasurementRun::default())) };
+    let same = |of: &drive_library::profile::MeasuredDevice| {
+        (of.name.clone(), of.model.clone(), of.capacity, of.block)
+    };
     if same(&before.device) != same(now) {
         let path = path.unwrap_or(Path::new("")).display();
         let (found, expected) = (&before.device.name, &now.name);
@@ -75,7 +76,7 @@ fn kept(
             format!("{path}: is a profile of {found}, expected one of {expected}, or --fresh");
         return Err(bad_input(expected));
     }
-    let Measured { device, run, mut findings } = before;
+    let ProfileFile { device, run, mut findings } = before;
     // What was seen without writing is not all that can be seen by it.
     if (run.quick && !args.quick) || (now.written && !device.written) {
         findings.done.clear();
@@ -99,14 +100,14 @@ pub(super) fn run(args: &Measure, json: bool) -> anyhow::Result<ExitStatus> {
         findings.add_note(warning.to_owned());
     }
     let (findings, spent, ended) = measured(&mut open, budget, findings)?;
-    let run = Run {
+    let run = MeasurementRun {
         time: earlier.time + spent,
         quick: args.quick,
         halted: ended.err().map(|halt| halt.to_string()),
         overhead: open.overhead(),
         processor: open.processor(),
     };
-    let measured = Measured { device, run, findings };
+    let measured = ProfileFile { device, run, findings };
     let text = measured.to_toml();
     if let Some(path) = path {
         file::replace(path, &text).with_context(|| path.display().to_string())?;

@@ -1,7 +1,7 @@
 //! The tables of a drive that turns.
 
-use config::profile::Measured;
 use console::table;
+use drive_library::profile::ProfileFile;
 use drive_profile::findings::{Chunks, Dynamics, Prediction, Seeks};
 use drive_profile::findings::{Figure, Findings, Geometry, Spindle, Zone};
 use units::{Duration, Sectors};
@@ -12,7 +12,7 @@ use super::show::{FIGURE, figure, section};
 const ZONES_SHOWN: usize = 40;
 const SEEKS_SHOWN: usize = 16;
 
-pub(super) fn tables(measured: &Measured) -> String {
+pub(super) fn tables(measured: &ProfileFile) -> String {
     let found = &measured.findings;
     let mut text = section(&figures(found));
     if let Some(geometry) = found.geometry.as_ref().filter(|found| !found.zones.is_empty()) {

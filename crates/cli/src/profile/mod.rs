@@ -106,6 +106,6 @@ pub(crate) fn run(args: &Profile, json: bool) -> anyhow::Result<ExitStatus> {
     }
 }
 
-fn read(path: &std::path::Path) -> anyhow::Result<config::profile::Measured> {
-    config::profile::Measured::read(path).map_err(bad_input)
+fn read(path: &std::path::Path) -> anyhow::Result<drive_library::profile::ProfileFile> {
+    drive_library::profile::ProfileFile::read(path).map_err(bad_input)
 }

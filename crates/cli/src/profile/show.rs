@@ -1,7 +1,7 @@
 //! `spindle profile show`: a profile as tables.
 
-use config::profile::Measured;
 use console::{ExitStatus, print, println, table};
+use drive_library::profile::ProfileFile;
 use drive_profile::findings::Figure;
 use drive_profile::findings::{AccessPattern, Flash, LimitedQuantity, Rate};
 use serde::Serialize;
@@ -18,7 +18,7 @@ pub(super) struct Json {
 }
 
 impl Json {
-    pub(super) fn of(measured: &Measured) -> anyhow::Result<Self> {
+    pub(super) fn of(measured: &ProfileFile) -> anyhow::Result<Self> {
         Ok(Self { profile: serde_json::to_value(measured.table())? })
     }
 }
@@ -59,7 +59,7 @@ pub(super) fn figure<T: std::fmt::Display>(figure: &Figure<T>) -> Vec<String> {
 pub(super) const FIGURE: [&str; 5] = ["", "value", "off by", "samples", "sure"];
 
 /// Everything that the profile has.
-pub(super) fn tables(measured: &Measured) -> String {
+pub(super) fn tables(measured: &ProfileFile) -> String {
     let device = &measured.device;
     let model = device.model.as_deref().map_or(String::new(), |model| format!(" ({model})"));
     let capacity = device.capacity.bytes();
@@ -145,12 +145,12 @@ fn rates(rates: &[Rate]) -> String {
     table::text(&head, &rates.iter().map(row).collect::<Vec<_>>())
 }
 
-fn processor(measured: &Measured) -> String {
+fn processor(measured: &ProfileFile) -> String {
     let all = &measured.run.processor;
     if all.is_empty() {
         return String::new();
     }
-    let row = |one: &config::profile::Processor| {
+    let row = |one: &drive_library::profile::CpuCost| {
         let bytes = one.len.bytes();
         let per_byte = Duration::from_nanos(one.time.as_nanos() * 1_000_000 / bytes.0.max(1));
         vec![
@@ -164,7 +164,7 @@ fn processor(measured: &Measured) -> String {
     section(&table::text(&head, &all.iter().map(row).collect::<Vec<_>>()))
 }
 
-fn outliers(measured: &Measured) -> String {
+fn outliers(measured: &ProfileFile) -> String {
     let found = &measured.findings;
     let count = found.outliers.len() as u64 + found.outliers_more;
     if count == 0 {

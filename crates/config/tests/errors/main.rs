@@ -67,7 +67,7 @@ fn depths() -> String {
 }
 
 fn library() -> String {
-    spindle_config::drives::names().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ")
+    drive_library::names().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ")
 }
 
 #[test]

@@ -191,7 +191,8 @@ fn a_config_with_streams_says_what_they_ask_for() {
     assert_eq!(stream.promised.task.period(), Duration::from_nanos(1_223_990_208));
     assert!(stream.promised.task.cost() > DiskTime::from_millis(120));
     assert!(stream.promised.task.longest() == stream.promised.task.cost());
-    let room = plan.room(plan.volumes[0].disk, units::Instant::ZERO).expect("deadlines");
+    let room =
+        plan.admission_headroom(plan.volumes[0].disk, units::Instant::ZERO).expect("deadlines");
     assert_eq!(room.tasks, 2);
     println!("{room:?}");
 }

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use spindle_config::{Plan, Pool};
+use spindle_config::{Plan, PoolPlan};
 use units::Share;
 
 /// The config that is made bad.
@@ -239,7 +239,7 @@ fn check_plan(plan: &Plan) {
         check_pool(plan, pool);
     }
     for workload in &plan.workloads {
-        if let spindle_config::Requests::Drawn(drawn) = &workload.requests {
+        if let spindle_config::Requests::Synthetic(drawn) = &workload.requests {
             assert!(drawn.block <= plan.volumes[workload.volume.0].size && drawn.block.0 > 0);
         }
         assert!(workload.stop.is_none_or(|stop| workload.start < stop));
@@ -247,12 +247,16 @@ fn check_plan(plan: &Plan) {
     let _either = (plan.clone().for_sim(), plan.clone().for_serve());
 }
 
-fn check_pool(plan: &Plan, pool: &Pool) {
-    assert!(!pool.disks.is_empty() && !pool.metadata.is_none() && !pool.reorganise.is_none());
+fn check_pool(plan: &Plan, pool: &PoolPlan) {
+    assert!(
+        !pool.disks.is_empty()
+            && !pool.metadata_share.is_none()
+            && !pool.relocation_share.is_none()
+    );
     for (number, disk) in pool.disks.iter().enumerate() {
         assert!(disk.0 < plan.disks.len() && !pool.disks[..number].contains(disk));
         assert!(plan.volumes.iter().all(|volume| volume.disk != *disk));
-        let own = [pool.metadata, pool.reorganise].into_iter();
+        let own = [pool.metadata_share, pool.relocation_share].into_iter();
         let promised = pool.volumes.iter().map(|volume| volume.contract(*disk).reserve);
         let promised: u64 = own.chain(promised).map(|share| u64::from(share.ppb())).sum();
         assert!(promised <= 1_000_000_000);

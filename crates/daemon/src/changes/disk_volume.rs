@@ -24,7 +24,7 @@ pub(super) struct NewDiskVolume<'a> {
 impl NewVolumeBackend for NewDiskVolume<'_> {
     fn equals_existing(&self, before: &Document) -> Result<Option<bool>, ChangeError> {
         let Ok((_, volume)) = before.volume(self.name) else { return Ok(None) };
-        let asked = match before.as_if_created(self.name, self.disk, self.edit) {
+        let asked = match before.preview_create(self.name, self.disk, self.edit) {
             Ok(asked) => asked,
             // A volume that does not fit beside the others is not the existing one.
             Err(error) if error.is_refusal() => return Ok(Some(false)),
@@ -37,7 +37,7 @@ impl NewVolumeBackend for NewDiskVolume<'_> {
 
     fn add_to(&self, before: &Document) -> Result<Document, ChangeError> {
         let after = before.create(self.name, self.disk, self.edit)?;
-        after.refuse_past(after.plan().volumes.len() - 1, self.operator.now())?;
+        after.reject_expired_span(after.plan().volumes.len() - 1, self.operator.now())?;
         Ok(after)
     }
 
@@ -112,7 +112,7 @@ impl VolumeBackend for DiskVolume<'_> {
     ) -> Result<(Document, Bytes), ChangeError> {
         let after = before.set(self.name, edit)?;
         if edit.stream.is_some() {
-            after.refuse_past(self.index, self.operator.now())?;
+            after.reject_expired_span(self.index, self.operator.now())?;
         }
         let size = after.plan().volumes[self.index].size;
         Ok((after, size))

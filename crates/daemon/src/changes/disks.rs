@@ -66,7 +66,8 @@ impl Operator {
                     };
                     // The server's threads poll the completion file of the old io_uring: threads
                     // need none.
-                    let real = config::Real { way: config::Way::Threads, ..real.clone() };
+                    let real =
+                        config::RealDisk { io_method: config::IoMethod::Threads, ..real.clone() };
                     let opened = open_real(plan, disk, &real);
                     opened
                         .map(|disk| Box::new(disk) as Box<dyn Disk>)

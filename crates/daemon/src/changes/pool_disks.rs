@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use config::{Document, Named};
+use config::{Document, NamedVolume};
 use volume::DiskId;
 use volume::pool::{DiskUid, Layout, Operation, PoolVolumeId, Volume};
 
@@ -141,7 +141,7 @@ impl Operator {
             let replace = |id: &DiskId| if *id == number { instead } else { *id };
             choices.push(volume.disks.iter().map(replace).collect());
         }
-        let is_known = matches!(before.find(&volume.name), Ok(Named::InPool(..)));
+        let is_known = matches!(before.find(&volume.name), Ok(NamedVolume::InPool(..)));
         let mut refusal = ChangeError::Refused(format!(
             "volume \"{}\" is to lie on {} disks, and the pool has no other for it",
             volume.name,
@@ -152,7 +152,7 @@ impl Operator {
             if !is_known {
                 return Ok((before.clone(), disks));
             }
-            match before.settle_pool_volume(&volume.name, volume.zone, &disks) {
+            match before.relocate_pool_volume(&volume.name, volume.zone, &disks) {
                 Ok((during, _)) => return Ok((during, disks)),
                 Err(error) => refusal = error.into(),
             }
@@ -183,7 +183,7 @@ impl Operator {
                 *one == id || origin == Some(id)
             };
             if planned.from.is_some() && !in_progress.iter().any(is_of_volume) {
-                after = after.settled_pool_volume(&planned.name)?;
+                after = after.relocated_pool_volume(&planned.name)?;
                 completed.push((id, planned.name.clone()));
             }
         }
@@ -200,7 +200,8 @@ impl Operator {
     }
 
     fn has_relocations(&self, pool: &PoolService) -> bool {
-        let moved = |pool: &config::Pool| pool.volumes.iter().any(|volume| volume.from.is_some());
+        let moved =
+            |pool: &config::PoolPlan| pool.volumes.iter().any(|volume| volume.from.is_some());
         self.document().plan().pool.as_ref().is_some_and(moved)
             || pool.inspect(|flow| flow.pool().state().disks().any(|(_, disk)| disk.draining))
     }

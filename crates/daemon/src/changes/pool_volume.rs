@@ -1,6 +1,6 @@
 //! Volumes of the pool.
 
-use config::{Document, Named, PoolVolumeEdit, VolumeEdit};
+use config::{Document, NamedVolume, PoolVolumeEdit, VolumeEdit};
 use units::Bytes;
 use volume::pool::{Operation, PoolVolumeId, Volume};
 
@@ -20,7 +20,7 @@ pub(super) struct NewPoolVolume<'a> {
 impl NewVolumeBackend for NewPoolVolume<'_> {
     fn equals_existing(&self, before: &Document) -> Result<Option<bool>, ChangeError> {
         let Ok((_, existing)) = before.pool_volume(self.name) else { return Ok(None) };
-        let asked = match before.as_if_pool_volume_created(self.name, self.edit) {
+        let asked = match before.preview_create_pool_volume(self.name, self.edit) {
             Ok(asked) => asked,
             // A volume that does not fit beside the others is not the existing one.
             Err(error) if error.is_refusal() => return Ok(Some(false)),
@@ -37,7 +37,7 @@ impl NewVolumeBackend for NewPoolVolume<'_> {
     fn add_to(&self, before: &Document) -> Result<Document, ChangeError> {
         let after = before.create_pool_volume(self.name, self.edit)?;
         let (index, _) = after.pool_volume(self.name)?;
-        after.refuse_pool_past(index, self.operator.now())?;
+        after.reject_expired_pool_span(index, self.operator.now())?;
         Ok(after)
     }
 
@@ -69,7 +69,7 @@ impl<'a> PoolVolume<'a> {
 
     /// Whether the config knows the volume: one that only the pool has is served as best effort.
     fn is_in(&self, document: &Document) -> bool {
-        matches!(document.find(self.name), Ok(Named::InPool(..)))
+        matches!(document.find(self.name), Ok(NamedVolume::InPool(..)))
     }
 
     /// The config with the volume as it is in the pool, edited.
@@ -81,8 +81,8 @@ impl<'a> PoolVolume<'a> {
         let edit = PoolVolumeEdit {
             volume: edit,
             disks: Some(disks),
-            layout: Some(config::layout_text(layout).to_owned()),
-            zone: Some(config::zone_text(zone).to_owned()),
+            layout: Some(config::layout_name(layout).to_owned()),
+            zone: Some(config::zone_name(zone).to_owned()),
             thin: thin.then_some(true),
         };
         Ok(before.create_pool_volume(self.name, &edit)?)
@@ -107,7 +107,7 @@ impl VolumeBackend for PoolVolume<'_> {
         };
         let (index, new) = after.pool_volume(self.name)?;
         if edit.stream.is_some() {
-            after.refuse_pool_past(index, self.operator.now())?;
+            after.reject_expired_pool_span(index, self.operator.now())?;
         }
         // Without a new size the pool's size holds, even if the config has another.
         let blocks = if edit.size.is_some() { new.blocks() } else { self.volume.size };

@@ -1,6 +1,6 @@
 //! Snapshots and the placement of the pool's volumes.
 
-use config::{Document, Named};
+use config::{Document, NamedVolume};
 use nbd::ExportId;
 use volume::DiskId;
 use volume::pool::{Operation, PoolVolumeId, Volume, Zone};
@@ -112,7 +112,7 @@ impl Operator {
             return Ok(());
         }
         let after = match before.find(name) {
-            Ok(Named::InPool(..)) => before.settle_pool_volume(name, zone, &disks)?.0,
+            Ok(NamedVolume::InPool(..)) => before.relocate_pool_volume(name, zone, &disks)?.0,
             _ => Document::clone(&before),
         };
         self.persist(&before, &after)?;

@@ -99,11 +99,11 @@ fn open_file(plan: &Plan, disk: &config::Disk, path: &Path) -> Result<FileStore,
 pub(crate) fn open_real(
     plan: &Plan,
     disk: &config::Disk,
-    real: &config::Real,
+    real: &config::RealDisk,
 ) -> Result<RealDisk, BackendError> {
     let (capacity, depth) = (disk.drive.model.capacity(), disk.depth);
-    let config::Real { buffered, adopt, way, .. } = *real;
-    let ring = way == config::Way::Ring;
+    let config::RealDisk { buffered, adopt, io_method, .. } = *real;
+    let ring = io_method == config::IoMethod::IoUring;
     let options = RealOptions { capacity, depth, buffered, adopt, ring };
     RealDisk::open(&real.path, options).map_err(|cause| {
         error(plan, disk, format!("field `path`: found `{}`, {cause}", real.path.display()))

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use config::{Disk, DiskIndex, Plan, Record};
+use config::{Disk, DiskIndex, Plan, RecordSettings};
 use flight::{Header, RecordSink, RecordedEngine, SinkClosed};
 use units::Instant;
 
@@ -76,7 +76,7 @@ struct Files {
 }
 
 impl Files {
-    fn new(record: &Record) -> io::Result<Self> {
+    fn new(record: &RecordSettings) -> io::Result<Self> {
         fs::create_dir_all(&record.directory)?;
         let mut earlier = Vec::new();
         for entry in fs::read_dir(&record.directory)? {
@@ -135,7 +135,7 @@ impl Recorder {
     ///
     /// # Errors
     /// The directory cannot be made or read, or the system gives no thread.
-    pub(crate) fn start(record: &Record) -> io::Result<Self> {
+    pub(crate) fn start(record: &RecordSettings) -> io::Result<Self> {
         let files = Files::new(record)?;
         eprintln!("flight record: run {} in {}", files.run, record.directory.display());
         let ended = Arc::new(AtomicBool::new(false));
@@ -162,7 +162,7 @@ impl Recorder {
             disk: disk.name.clone(),
             config,
             settings: disk.settings(),
-            profile: disk.knowledge_on_host(),
+            profile: disk.host_profile(),
             started_at: now,
         };
         let sink = DiskSink { disk: index, to: self.to.clone(), ended: self.ended.clone() };
@@ -197,7 +197,8 @@ mod tests {
     #[test]
     fn the_oldest_runs_are_removed_first_and_a_single_run_ends_at_the_limit() {
         let scratch = tempfile::tempdir().expect("a scratch directory");
-        let record = Record { directory: scratch.path().join("new"), bytes_max: Bytes(100) };
+        let record =
+            RecordSettings { directory: scratch.path().join("new"), bytes_max: Bytes(100) };
         for run in 1..=3 {
             let mut files = Files::new(&record).expect("a directory");
             assert_eq!(files.run, run);

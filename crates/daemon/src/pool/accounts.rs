@@ -40,6 +40,6 @@ pub(crate) fn volume_terms(plan: &Plan, name: &str, disk: DiskIndex) -> VolumeTe
 /// If the plan has no pool.
 pub(crate) fn internal_terms(plan: &Plan, disk: DiskIndex) -> [VolumeTerms; 2] {
     let pool = plan.pool.as_ref().expect("the plan has a pool");
-    let contracts = [pool.metadata_contract(), pool.reorganise_contract(&plan.disks[disk.0])];
+    let contracts = [pool.metadata_contract(), pool.relocation_contract(&plan.disks[disk.0])];
     contracts.map(VolumeTerms::always)
 }

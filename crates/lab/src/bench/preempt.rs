@@ -125,7 +125,7 @@ fn measure(
     let big = Load::start(&address, name(BIG), &plan.workloads[BIG], dice(0))?;
     pause(RAMP);
     let mut workload = plan.workloads[URGENT].clone();
-    let Requests::Drawn(drawn) = &mut workload.requests else { unreachable!("it is drawn") };
+    let Requests::Synthetic(drawn) = &mut workload.requests else { unreachable!("it is drawn") };
     drawn.arrival = Arrival::Open { interval: Duration::from_secs(1) / rate };
     let urgent = OpenLoad::start(&address, name(URGENT), &workload, dice(1))?;
     let first = daemon.status();

@@ -76,7 +76,7 @@ fn fig2(told: &mut dyn FnMut(f64)) -> Findings {
 /// The plan with runs of so many requests in its first workload.
 fn with_run(plan: &Plan, run: u64) -> Plan {
     let mut plan = plan.clone();
-    if let Requests::Drawn(drawn) = &mut plan.workloads[0].requests {
+    if let Requests::Synthetic(drawn) = &mut plan.workloads[0].requests {
         drawn.access = Access::Sequential { run: NonZeroU64::new(run) };
     }
     plan

@@ -71,7 +71,7 @@ fn ncq_starvation(told: &mut dyn FnMut(f64)) -> Findings {
 fn with_stream(plan: &Plan, block: Bytes, depth: u32) -> Plan {
     let mut plan = plan.clone();
     plan.disks[0].depth = depth;
-    if let Requests::Drawn(stream) = &mut plan.workloads[0].requests {
+    if let Requests::Synthetic(stream) = &mut plan.workloads[0].requests {
         stream.block = block;
         stream.arrival = Arrival::Closed { outstanding: depth, think: Duration::ZERO };
     }

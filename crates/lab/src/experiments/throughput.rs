@@ -68,7 +68,7 @@ pub(super) fn twenty_inside(plan: &Plan) -> Plan {
     disk.drive.model = AnyModel::Mechanical(Arc::new(spec.check().expect("it was a drive before")));
     disk.depth = DEPTH;
     for workload in &mut plan.workloads {
-        if let Requests::Drawn(drawn) = &mut workload.requests {
+        if let Requests::Synthetic(drawn) = &mut workload.requests {
             drawn.arrival = Arrival::Closed { outstanding: OUTSTANDING, think: Duration::ZERO };
         }
     }

@@ -14,7 +14,7 @@ const CURVE_POINTS: u32 = 500;
 /// Writes the figures of the drive that `name` stands for into `out`; returns their paths.
 pub(super) fn write(name: &str, out: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let stem = Path::new(name).file_stem().unwrap_or_default().to_string_lossy();
-    let spec = config::drives::open_any(name).map_err(bad_input)?;
+    let spec = drive_library::open(name).map_err(bad_input)?;
     match spec.check().map_err(bad_input)? {
         AnyModel::Mechanical(model) => mechanical(&stem, &model, out),
         AnyModel::Flash(model) => flash(&stem, &model, out),

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use config::profile::Measured;
 use console::bad_input;
+use drive_library::profile::ProfileFile;
 use drive_profile::findings::{Chunks, Seeks};
 use drive_profile::findings::{Geometry, Rotation, Spindle};
 use plot::{Line, Plot};
@@ -15,7 +15,7 @@ const POINTS: u32 = 100;
 
 /// Writes the figures of the profile `path` into `out`; returns their paths.
 pub(super) fn write(path: &Path, out: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let measured = Measured::read(path).map_err(bad_input)?;
+    let measured = ProfileFile::read(path).map_err(bad_input)?;
     let stem = &path.file_stem().unwrap_or_default().to_string_lossy();
     let found = &measured.findings;
     let rotation = match &found.spindle {
@@ -146,7 +146,7 @@ fn foretold(name: &str, turn: &Rotation, map: Option<&Geometry>) -> Plot {
 
 /// Random reads against depth, by length.
 #[expect(clippy::cast_precision_loss, reason = "drawn, never computed with")]
-fn rates(name: &str, measured: &Measured) -> Option<Plot> {
+fn rates(name: &str, measured: &ProfileFile) -> Option<Plot> {
     use drive_profile::findings::AccessPattern;
     let all = &measured.findings.flash.rates;
     let random = |rate: &&drive_profile::findings::Rate| {

@@ -90,7 +90,7 @@ fn one_at_a_time_the_published_drives_take_as_long_as_in_disksim() {
     }
     let mut apart = Vec::new();
     for (name, expected) in ONE_AT_A_TIME {
-        let spec = config::disksim::import(&directory.join(name).with_extension("parv"));
+        let spec = drive_library::disksim::import(&directory.join(name).with_extension("parv"));
         let model = Arc::new(spec.expect(name).check().expect(name));
         let whole = model.capacity().0;
         let stated = STATED.iter().find(|(known, _)| *known == name).map_or(whole, |(_, n)| *n);
@@ -127,9 +127,10 @@ fn shortest_positioning_in_the_imported_cheetah_does_what_it_does_in_disksim() {
         eprintln!("SKIPPED: {} is missing: no queue was compared", directory.display());
         return;
     }
-    let imported = config::disksim::import(&directory.join("cheetah9LP.parv")).expect("a drive");
+    let imported =
+        drive_library::disksim::import(&directory.join("cheetah9LP.parv")).expect("a drive");
     for (depth, expected) in SHORTEST_POSITIONING {
-        let spec = config::disksim::with_shortest_positioning(imported.clone(), 64);
+        let spec = drive_library::disksim::with_shortest_positioning(imported.clone(), 64);
         let model = Arc::new(spec.check().expect("a drive"));
         let mut dice = sim::SeededRng::new(1, 0);
         let blocks = model.capacity().0 / 8;
@@ -161,7 +162,7 @@ fn the_published_drives_are_no_further_off_than_disksim() {
     let mut missed = Vec::new();
     for (name, all, reads) in DISKSIM {
         let path = directory.join(name);
-        let spec = config::disksim::import(&path.with_extension("parv")).expect(name);
+        let spec = drive_library::disksim::import(&path.with_extension("parv")).expect(name);
         let model = Arc::new(spec.check().expect(name));
         let file = std::fs::File::open(path.with_extension("trace")).expect(name);
         let from = std::io::BufReader::new(file);

@@ -75,17 +75,18 @@ fn a_published_drive_with_other_settings_is_refused_in_words_or_replays_its_trac
             Ok(settings.iter().fold(text, |text, (key, value)| with(&text, key, value)))
         };
         let path = directory.join(name);
-        let spec = match config::disksim::import_with(&path.with_extension("parv"), &mut read) {
-            Ok(spec) => spec,
-            Err(error) => {
-                let message = error.to_string();
-                assert!(message.contains("expected"), "{context}: {message}");
-                assert_eq!(message.lines().count(), 1, "{context}: {message}");
-                continue;
-            }
-        };
+        let spec =
+            match drive_library::disksim::import_with(&path.with_extension("parv"), &mut read) {
+                Ok(spec) => spec,
+                Err(error) => {
+                    let message = error.to_string();
+                    assert!(message.contains("expected"), "{context}: {message}");
+                    assert_eq!(message.lines().count(), 1, "{context}: {message}");
+                    continue;
+                }
+            };
         assert_eq!(
-            config::drives::parse(&config::drives::to_toml(&spec), name).as_ref(),
+            drive_library::parse_mechanical(&drive_library::to_toml(&spec), name).as_ref(),
             Ok(&spec),
             "{context}"
         );

@@ -1,6 +1,5 @@
 //! Drives that nobody has built, out of dice.
 
-use config::drives;
 use drive::{Mapping, ReadAhead, SeekCurve, Skip, Spec, Zone};
 use sim::SeededRng;
 use units::{Angle, Duration, Sectors};
@@ -12,7 +11,7 @@ pub(crate) fn drawn(seed: u64) -> Spec {
     let mut dice = SeededRng::new(seed, 77);
     let mut between = |low: u64, high: u64| low + dice.below(high - low + 1);
     let small = |number: u64| u32::try_from(number).expect("small");
-    let mut spec = drives::library("st318437lw").expect("in it");
+    let mut spec = drive_library::find_mechanical("st318437lw").expect("in it");
     let rpm = [5_400, 7_200, 10_000, 15_000][usize::try_from(between(0, 3)).expect("small")];
     spec.period = Spec::period_of_rpm(rpm);
     spec.surfaces = small(between(2, 12));
@@ -103,7 +102,7 @@ pub(crate) fn invented(seed: u64) -> (String, Spec) {
     let mut dice = SeededRng::new(seed, 78);
     let age = &AGES[index(&mut dice, AGES.len())];
     let like = age.like[index(&mut dice, age.like.len())];
-    let mut spec = drives::library(like).expect("in it");
+    let mut spec = drive_library::find_mechanical(like).expect("in it");
     spec.period = Spec::period_of_rpm(age.rpm[index(&mut dice, age.rpm.len())]);
     spec.surfaces = between_32(&mut dice, age.surfaces);
     spec.mapping =

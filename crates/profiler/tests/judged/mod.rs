@@ -9,7 +9,6 @@ use core::ops::ControlFlow;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use config::drives;
 use drive::{AnyModel, Model, Spec};
 use drive_profile::findings::{Findings, Geometry, Rotation, Spindle, Stage};
 use sim::BenchTarget;
@@ -101,8 +100,8 @@ pub(crate) fn runs(
             }
             continue;
         }
-        let turning = |name: &&str| drives::library(name).is_some();
-        for name in drives::names().filter(turning) {
+        let turning = |name: &&str| drive_library::find_mechanical(name).is_some();
+        for name in drive_library::names().filter(turning) {
             if what == "all" || what.split(',').any(|one| one == name) {
                 missed += u32::from(!run(name, &library(name), seed));
             }
@@ -113,7 +112,7 @@ pub(crate) fn runs(
 }
 
 pub(crate) fn library(name: &str) -> Arc<Model> {
-    Arc::new(drives::library(name).expect("in it").check().expect("a drive"))
+    Arc::new(drive_library::find_mechanical(name).expect("in it").check().expect("a drive"))
 }
 
 /// By how many millionths the period is off.

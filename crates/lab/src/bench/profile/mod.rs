@@ -43,7 +43,7 @@ struct Shown {
 }
 
 pub(crate) fn profile(args: &args::LiveProfile, json: bool) -> anyhow::Result<ExitStatus> {
-    let spec = config::drives::open_any(&args.drive).map_err(bad_input)?;
+    let spec = drive_library::open(&args.drive).map_err(bad_input)?;
     let model = spec.check().map_err(bad_input)?;
     let AnyModel::Mechanical(model) = model else {
         let expected = format!("--drive: found `{}`, expected a drive with an arm", args.drive);
@@ -115,7 +115,7 @@ fn profiled(drive: &str, model: &Model, quick: bool) -> anyhow::Result<(Findings
 fn simulated(model: &Arc<Model>) -> Findings {
     let mut target = BenchTarget::new(AnyModel::from(Arc::clone(model)), Duration::ZERO, 1);
     let mut watcher = |_: &Progress<'_>| ControlFlow::Continue(());
-    let map = config::profile::assumed(model);
+    let map = drive_library::profile::assumed(model);
     let mut bench = Bench::new(&mut target, Budget::DEFAULT, Findings::default(), &mut watcher);
     // What it did not come to is missing, and is not held against anything.
     let _ = profiler::dynamics::measure(&mut bench, &map);

@@ -22,7 +22,6 @@ pub(super) use fig2::FIG2;
 pub(super) use fig3::FIG3;
 pub(crate) use point::OneDisk;
 
-use config::drives;
 use drive_profile::Profile;
 
 /// Where the dice of these experiments start.
@@ -32,6 +31,6 @@ const DRIVE: &str = "atlas-ii";
 
 /// What is known of the paper's drive.
 fn profile() -> Profile {
-    let spec = drives::library(DRIVE).expect("a drive of the library");
-    config::profile::assumed(&spec.check().expect("the library's drives are sound"))
+    let spec = drive_library::find_mechanical(DRIVE).expect("a drive of the library");
+    drive_library::profile::assumed(&spec.check().expect("the library's drives are sound"))
 }

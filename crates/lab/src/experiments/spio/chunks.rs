@@ -41,7 +41,7 @@ fn against_chunks(op: Op, told: &mut dyn FnMut(f64)) -> Findings {
     let mut table = Series::new("throughput", &["chunk_sectors", "chunk_kb", "mb_per_s"]);
     for (done, chunk) in (1_u32..).zip(CHUNKS) {
         let access = Access::Sequential { run: None };
-        let low = Low::Drawn { op, access, block: Bytes(u64::from(chunk) * 512) };
+        let low = Low::Synthetic { op, access, block: Bytes(u64::from(chunk) * 512) };
         let point = Point { drive: "st318437lw", execution: ONE, low, rate: 0.0, profile: None };
         let rate = point.measure().mb_per_s;
         table.rows.push(vec![f64::from(chunk), f64::from(chunk) / 2.0, rate]);
@@ -52,8 +52,8 @@ fn against_chunks(op: Op, told: &mut dyn FnMut(f64)) -> Findings {
     let large = table.rows[small..].iter().position(|row| row[2] < OPTIMAL * best);
     let (first, last) =
         (table.rows[small][0], table.rows[large.map_or(CHUNKS.len(), |at| small + at) - 1][0]);
-    let spec = config::drives::library("st318437lw").expect("in the library");
-    let band = config::profile::assumed(&spec.check().expect("a drive")).bands[0];
+    let spec = drive_library::find_mechanical("st318437lw").expect("in the library");
+    let band = drive_library::profile::assumed(&spec.check().expect("a drive")).bands[0];
     let chosen = if op == Op::Write { band.chunk_write } else { band.chunk_read };
     let chosen = f64::from(u32::try_from(chosen.0).expect("a chunk"));
     let enough = OPTIMAL * best;

@@ -88,8 +88,8 @@ fn mode(measured: &Measured) -> f64 {
 /// What the media takes for a chunk in the outermost and in the innermost zone, in ms, each a step of the distribution
 /// wider.
 fn chunk_ms() -> (f64, f64) {
-    let spec = config::drives::library("st318437lw").expect("in the library");
-    let profile = config::profile::assumed(&spec.check().expect("a drive"));
+    let spec = drive_library::find_mechanical("st318437lw").expect("in the library");
+    let profile = drive_library::profile::assumed(&spec.check().expect("a drive"));
     let last = profile.bands.last().expect("a disk has zones").lbas.start;
     let [least, most] =
         [Lba(0), last].map(|at| profile.transfer_time(Extent::new(at, CHUNK)).as_millis_f64());

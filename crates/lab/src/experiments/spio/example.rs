@@ -71,8 +71,8 @@ fn example(told: &mut dyn FnMut(f64)) -> Findings {
 
 /// 500 kB reads from two places of the disk so far apart, in turn.
 fn there_and_back() -> Arc<[Operation]> {
-    let spec = config::drives::library("st318437lw").expect("in the library");
-    let profile = config::profile::assumed(&spec.check().expect("a drive"));
+    let spec = drive_library::find_mechanical("st318437lw").expect("in the library");
+    let profile = drive_library::profile::assumed(&spec.check().expect("a drive"));
     let read = |cylinder: u32, nth: u32| {
         let start = profile.first_lba_on(cylinder).0 + u64::from(nth) * 7;
         Operation::read(Extent::new(Lba(start), Sectors(1_000)))

@@ -56,7 +56,7 @@ fn measured(told: &mut dyn FnMut(f64)) -> Findings {
 fn with_dice(seed: u64, told: &mut dyn FnMut(f64)) -> Findings {
     let mut findings = Findings { checks: Vec::new(), series: Vec::new(), plots: Vec::new() };
     for (drive, sizes) in DRIVES {
-        let spec = config::drives::library(drive).expect("a drive of the library");
+        let spec = drive_library::find_mechanical(drive).expect("a drive of the library");
         let model = Arc::new(spec.check().expect("the library's drives are sound"));
         let profile = Arc::new(profile(&model, seed));
         let profile = ProfileRef { name: format!("measured of {drive}"), profile };
@@ -117,7 +117,7 @@ fn row(
 
 /// What the profiler makes of the drive.
 fn profile(model: &Arc<Model>, seed: u64) -> Profile {
-    let mut profile = config::profile::assumed(model);
+    let mut profile = drive_library::profile::assumed(model);
     let mut target = BenchTarget::new(AnyModel::from(Arc::clone(model)), NOISE, seed);
     let mut watcher = |_: &Progress| ControlFlow::Continue(());
     let mut bench = Bench::new(&mut target, Budget::DEFAULT, Found::default(), &mut watcher);

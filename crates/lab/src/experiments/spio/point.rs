@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use config::{Access, Arrival, DiskIndex, Drawn, Mix, Plan, ProfileRef, Requests, VolumeIndex};
+use config::{Access, Arrival, DiskIndex, Mix, Plan, ProfileRef, Requests, Synthetic, VolumeIndex};
 use engine::{Execution, PreemptionStats};
 use units::{Bytes, Duration, Instant, Op, Operation};
 
@@ -30,7 +30,7 @@ pub(super) struct Point {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Low {
     /// From dice.
-    Drawn { op: Op, access: Access, block: Bytes },
+    Synthetic { op: Op, access: Access, block: Bytes },
     /// None.
     Nobody,
     /// From a list, once.
@@ -59,12 +59,12 @@ static RUNS: Mutex<Vec<(Point, Measured)>> = Mutex::new(Vec::new());
 impl Point {
     /// The paper's drive, requests of `size` kB at random places, first come first served, nobody of higher priority.
     pub(super) fn new(execution: Execution, op: Op, size: u32) -> Self {
-        let low = Low::Drawn { op, access: Access::Random, block: kb(size) };
+        let low = Low::Synthetic { op, access: Access::Random, block: kb(size) };
         Self { drive: "st318437lw", execution, low, rate: 0.0, profile: None }
     }
 
     pub(super) fn with_access(mut self, wanted: Access) -> Self {
-        if let Low::Drawn { access, .. } = &mut self.low {
+        if let Low::Synthetic { access, .. } = &mut self.low {
             *access = wanted;
         }
         self
@@ -98,7 +98,7 @@ impl Point {
         let mut plan = scenario("spio.toml", SCENARIO);
         let disk = &mut plan.disks[0];
         if self.drive != disk.drive.name {
-            let spec = config::drives::library(self.drive).expect("a drive of the library");
+            let spec = drive_library::find_mechanical(self.drive).expect("a drive of the library");
             let model = Arc::new(spec.check().expect("the library's drives are sound"));
             let size = Bytes(model.capacity().0 * units::SECTOR_BYTES);
             disk.drive = config::DriveRef {
@@ -110,17 +110,17 @@ impl Point {
         disk.execution = self.execution;
         disk.profile.clone_from(&self.profile);
         plan.workloads[0].requests = match &self.low {
-            Low::Drawn { op, access, block } => {
+            Low::Synthetic { op, access, block } => {
                 let arrival = Arrival::Closed { outstanding: 1, think: Duration::ZERO };
                 let mix = if *op == Op::Write { Mix::Write } else { Mix::Read };
-                Requests::Drawn(Drawn { mix, access: *access, block: *block, arrival })
+                Requests::Synthetic(Synthetic { mix, access: *access, block: *block, arrival })
             }
             Low::Listed(operations) => Requests::Listed(Arc::clone(operations)),
             Low::Nobody => Requests::Listed(Arc::new([])),
         };
         if self.rate == 0.0 {
             plan.workloads.truncate(1);
-        } else if let Requests::Drawn(high) = &mut plan.workloads[1].requests {
+        } else if let Requests::Synthetic(high) = &mut plan.workloads[1].requests {
             high.arrival = Arrival::Open { interval: interval(self.rate) };
             let seconds = length(&plan).as_secs_f64().max(HIGH_LEAST / self.rate);
             plan.duration = Some(interval(1.0) * whole(seconds));

@@ -1,0 +1,36 @@
+//! Values of keys that a config leaves out, in one place: the parser uses them, and the reference shows
+//! them.
+
+use units::{Bytes, Duration, Share};
+
+use crate::limits::HOST_LATENESS_MAX;
+
+/// The seed of a simulation, and of a disk's faults.
+pub(crate) const SEED: u64 = 1;
+/// The accounting period.
+pub(crate) const PERIOD: Duration = Duration::from_secs(1);
+/// The batch of a rotational drive.
+pub(crate) const BATCH: Duration = Duration::from_millis(250);
+/// The linger time of a rotational drive.
+pub(crate) const LINGER: Duration = Duration::from_millis(2);
+/// The estimate of a sequential request on a rotational drive.
+pub(crate) const ESTIMATE_SEQUENTIAL: Duration = Duration::from_micros(300);
+/// The estimate of any other request on a rotational drive.
+pub(crate) const ESTIMATE_RANDOM: Duration = Duration::from_millis(20);
+/// The estimate of any request on a flash drive. It has no seeks: nothing is saved by batching or
+/// lingering, and both default to zero.
+pub(crate) const ESTIMATE_FLASH: Duration = Duration::from_micros(100);
+/// A daemon sees completions some tens of µs late on a quiet machine, and milliseconds on a busy one.
+pub(crate) const HOST_LATENESS: Duration = Duration::from_millis(1);
+/// The period of the best-effort server.
+pub(crate) const SERVER_PERIOD: Duration = Duration::from_secs(1);
+/// How late a stalled command begins.
+pub(crate) const STALL: Duration = Duration::from_millis(200);
+/// The request size that a rate in `iops` is about: that of Zygaria (RTAS 2008).
+pub(crate) const BLOCK: Bytes = Bytes(4_096);
+/// The reserve of a pool's metadata on each disk.
+pub(crate) const METADATA_SHARE: Share = Share::from_percent(1);
+/// The reserve and limit of relocating blocks on each disk.
+pub(crate) const RELOCATION_SHARE: Share = Share::from_percent(5);
+
+const _: () = assert!(HOST_LATENESS.as_nanos() <= HOST_LATENESS_MAX.as_nanos());

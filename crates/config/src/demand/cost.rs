@@ -1,0 +1,69 @@
+//! The worst-case time of a stream's blocks on a disk.
+
+use drive_profile::{Profile, TransferKind};
+use engine::Execution;
+use engine::limits::COMMAND_MAX;
+use engine::stream::{RequestedStream, Task};
+use units::{Bytes, DiskTime, Duration, Extent, SECTOR_BYTES, Sectors};
+
+use crate::limits::BLOCK_MIN;
+use crate::plan::Disk;
+
+/// The time of a block on a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockCost {
+    /// All of its commands, in the worst case.
+    pub whole: DiskTime,
+    /// The longest of them.
+    pub longest: DiskTime,
+}
+
+impl Disk {
+    /// The worst case of a block of so many bytes, read or written anywhere inside `range` of this disk, in the commands that
+    /// requests are cut up into. Each pays a way of its own.
+    pub fn block_cost(&self, profile: &Profile, range: Extent, block: Bytes) -> BlockCost {
+        let sectors = Sectors(block.0.div_ceil(SECTOR_BYTES).min(range.len.0));
+        // Forced writes are not cut into chunks.
+        let (read, write) = match self.execution {
+            Execution::Whole { split } => {
+                let most = split.unwrap_or(COMMAND_MAX);
+                (most, most)
+            }
+            Execution::Preemptible(how) => (how.chunk.unwrap_or(COMMAND_MAX), COMMAND_MAX),
+        };
+        let cost = |most: Sectors, transfer| {
+            let command = |len| DiskTime::from(profile.worst_case(range, len, transfer));
+            let (full, rest) = (sectors.0 / most.0, Sectors(sectors.0 % most.0));
+            let longest = command(most.min(sectors));
+            let rest = if rest.0 > 0 { command(rest) } else { DiskTime::ZERO };
+            let full = i64::try_from(full).expect("a block is short");
+            (DiskTime::from_nanos(longest.as_nanos() * full) + rest, longest)
+        };
+        let (reads, writes) = (cost(read, TransferKind::Read), cost(write, TransferKind::Write));
+        BlockCost { whole: reads.0.max(writes.0), longest: reads.1.max(writes.1) }
+    }
+
+    /// The profile that deadlines are reckoned with; nothing for a drive without an arm. On top of what the drive takes of each
+    /// command comes `host_lateness`: a host sees a completion late, and sends the next command late.
+    pub fn profile(&self) -> Option<Profile> {
+        let mut profile = self.known(self.drive.model.mechanical()?);
+        profile.extremes.command += self.host_lateness;
+        Some(profile)
+    }
+}
+
+/// What a stream asks of a disk; nothing for one that it cannot have at all.
+pub(crate) fn task(
+    (disk, profile): (&Disk, &Profile),
+    asked: RequestedStream,
+    range: Extent,
+) -> Option<Task> {
+    if asked.block < BLOCK_MIN || asked.block.sectors_floor() > range.len || asked.bandwidth.0 == 0
+    {
+        return None;
+    }
+    let period = u128::from(asked.block.0) * 1_000_000_000 / u128::from(asked.bandwidth.0);
+    let period = Duration::from_nanos(u64::try_from(period).ok()?);
+    let cost = disk.block_cost(profile, range, asked.block);
+    Task::new(period, cost.whole, cost.longest).ok()
+}

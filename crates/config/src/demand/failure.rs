@@ -1,0 +1,90 @@
+//! Why a contract is not admitted, and what would be.
+
+use core::fmt;
+
+use engine::stream::{CounterOffers, Span, Violation};
+use input::size_text;
+use units::{Bytes, Instant};
+
+/// Why a stream, or a reserve beside streams, does not fit, and what would in its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdmissionFailure {
+    /// When: the first stretch of time in which it does not.
+    pub stretch: Span,
+    /// The constraint that binds.
+    pub violation: Violation,
+    /// Whose command is in the way.
+    pub beside: Option<BlockingContract>,
+    /// What would fit; nothing for a reserve.
+    pub offers: CounterOffers,
+}
+
+/// Somebody whose command is in the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockingContract {
+    /// The volume; nothing for the server of best effort, and for what a pool keeps.
+    pub volume: Option<String>,
+    /// Whether it is what a pool keeps for its metadata, or for moving blocks.
+    pub pool: bool,
+    /// The bytes of a block, if it is a stream.
+    pub block: Option<Bytes>,
+}
+
+/// A size as makers of disks count: `12.5MB`.
+pub fn decimal(bytes: Bytes) -> String {
+    let units = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
+    let unit =
+        units.iter().find(|(unit, _)| bytes.0 >= *unit && bytes.0.is_multiple_of(unit / 1_000));
+    let Some((unit, name)) = unit else { return size_text(bytes) };
+    let text = format!("{}.{:03}", bytes.0 / unit, bytes.0 % unit / (unit / 1_000));
+    format!("{}{name}", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+impl fmt::Display for AdmissionFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.violation {
+            Violation::Blocked { interval, short, .. } => {
+                write!(f, "at L = {interval}, ")?;
+                match &self.beside {
+                    None => f.write_str("beside its own blocks")?,
+                    Some(blocker) => write!(f, "beside {blocker}")?,
+                }
+                write!(f, ": short by {short}")?;
+            }
+            Violation::Utilization { asked, .. } => {
+                let tenths = asked.ppb().div_ceil(1_000_000);
+                write!(
+                    f,
+                    "{}.{}% of the disk's time would be asked for",
+                    tenths / 10,
+                    tenths % 10
+                )?;
+            }
+            other => write!(f, "{other}")?,
+        }
+        if self.stretch != Span::ALWAYS {
+            write!(f, ", from {}", self.stretch.start)?;
+            if self.stretch.end < Instant::FAR_FUTURE {
+                write!(f, " to {}", self.stretch.end)?;
+            }
+        }
+        let block = self.offers.block.map(|block| format!("blocks of {}", decimal(block)));
+        let bandwidth = self.offers.bandwidth.map(|bytes| format!("{}/s", decimal(bytes)));
+        match (block, bandwidth) {
+            (None, None) => Ok(()),
+            (Some(one), None) | (None, Some(one)) => write!(f, "; {one} would fit"),
+            (Some(block), Some(bandwidth)) => write!(f, "; {block} would fit, or {bandwidth}"),
+        }
+    }
+}
+
+impl fmt::Display for BlockingContract {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.volume, self.block) {
+            (Some(name), Some(block)) => write!(f, "stream {name}'s {} blocks", decimal(block)),
+            (Some(name), None) => write!(f, "the reserve of {name}"),
+            (None, _) if self.pool => f.write_str("the pool's own reserves"),
+            (None, _) => f.write_str("the server of best effort"),
+        }
+    }
+}

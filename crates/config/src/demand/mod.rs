@@ -1,0 +1,18 @@
+//! What a plan asks of its disks: engine settings, worst-case times of streams, sums of reserves, and
+//! whether all of it fits.
+
+mod cost;
+mod failure;
+mod reserves;
+mod settings;
+mod spread;
+mod timetable;
+
+pub use cost::BlockCost;
+pub(crate) use cost::task;
+pub use failure::{AdmissionFailure, BlockingContract, decimal};
+pub(crate) use reserves::{MILLIONTH, SLIP, WHOLE, beyond_reserve};
+pub(crate) use settings::measured_worst_case;
+pub(crate) use spread::{Spread, piece, task as task_on_pool_disk};
+pub use timetable::AdmissionHeadroom;
+pub(crate) use timetable::{Askers, METADATA, POOL_VOLUMES, Tasks};

@@ -1,0 +1,70 @@
+//! Reserves and limits as shares of a disk: their text, and their sum on each disk.
+
+use engine::{Admission, Contract, Priority};
+use units::Share;
+
+use crate::plan::{Disk, DiskIndex, Plan, PoolVolume, Volume};
+
+impl Disk {
+    /// A share of this disk as a volume's `reserve` or `limit` has it: of its time, or under
+    /// [`engine::PolicyName::Throughput`] so many requests a second, rounded down to a thousandth.
+    pub fn share_text(&self, share: Share) -> String {
+        if !self.policy.has_nominal_rate() {
+            return share.to_string();
+        }
+        // What reading one rounded off comes back: 7/s is told as 7/s, and whatever is told fits when it is read.
+        let slip = if share.is_none() { 0 } else { MILLIONTH - SLIP - 1 };
+        let ppb = u128::from(share.ppb()) + slip;
+        let thousandths = ppb * 1_000 / u128::from(self.nominal.interval.as_nanos());
+        let (whole, part) = (thousandths / 1_000, thousandths % 1_000);
+        let text = format!("{whole}.{part:03}");
+        format!("{}/s", text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+pub(crate) const WHOLE: u128 = Share::ALL.ppb() as u128;
+pub(crate) const MILLIONTH: u128 = 1_000;
+/// In 10⁻⁹: what a nanosecond makes of the shortest interval that disks have.
+pub(crate) const SLIP: u128 = 50;
+
+impl Volume {
+    /// What it may take before everybody else beyond its reserve, for its class.
+    pub fn beyond_reserve(&self, disk: &Disk) -> Share {
+        beyond_reserve(self.contract, self.priority, disk)
+    }
+}
+
+impl Plan {
+    /// What a disk has promised: the reserves on it, and what goes before everybody beyond them. Streams are apart
+    /// ([`Plan::room`]).
+    ///
+    /// # Panics
+    /// Never: the plan's reserves fit.
+    pub fn promised(&self, disk: DiskIndex) -> Admission {
+        let there = &self.disks[disk.0];
+        let own = self.volumes.iter().filter(|volume| volume.disk == disk);
+        let mut promises: Vec<_> = own.map(|volume| (volume.contract, volume.priority)).collect();
+        if let Some(pool) = self.pool.as_ref().filter(|pool| pool.disks.contains(&disk)) {
+            let own = [pool.metadata_contract(), pool.relocation_contract(there)];
+            promises.extend(own.map(|contract| (contract, Priority::Normal)));
+            let of = |volume: &PoolVolume| (volume.contract(disk), volume.priority);
+            promises.extend(pool.volumes.iter().map(of));
+        }
+        let mut admission = Admission::with_headroom(there.reserve_headroom);
+        for (contract, priority) in promises {
+            let beyond = beyond_reserve(contract, priority, there);
+            for contract in [Contract { stream: None, ..contract }, Contract::reserve(beyond)] {
+                admission.admit(contract).expect("the plan's reserves fit");
+            }
+        }
+        admission
+    }
+}
+
+pub(crate) fn beyond_reserve(contract: Contract, priority: Priority, disk: &Disk) -> Share {
+    // First come, first served promises nobody anything.
+    if priority == Priority::Normal || !disk.policy.keeps_contracts() {
+        return Share::NONE;
+    }
+    contract.limit.saturating_sub(contract.reserve)
+}

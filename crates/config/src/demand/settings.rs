@@ -1,0 +1,209 @@
+//! From a config's disk to its engine's settings: the same for a simulation and for the daemon.
+
+use std::sync::Arc;
+
+use drive::Model;
+use drive_profile::Profile;
+use engine::{
+    Deadlines, DriveTable, Engine, Estimates, EstimatorName, Mechanics, Settings, TABLE_POINTS,
+};
+use units::{DiskTime, Duration, Instant, Lba, Sectors};
+
+use drive_library::profile;
+
+use crate::plan::Disk;
+
+impl Disk {
+    /// How an engine is to schedule this disk.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            policy: self.policy,
+            depth: self.depth,
+            period: self.period,
+            batch: self.batch,
+            linger: self.linger,
+            estimates: Estimates {
+                sequential: self.estimate_sequential.into(),
+                random: self.estimate_random.into(),
+                estimator: self.estimate,
+                table: self
+                    .drive
+                    .model
+                    .mechanical()
+                    .filter(|_| self.estimate == EstimatorName::Profile)
+                    .map(|model| match &self.profile {
+                        Some(measured) => measured_table(&measured.profile),
+                        None => drive_table(model),
+                    }),
+            },
+            execution: self.execution,
+            nominal_cost: self.nominal.interval.into(),
+            headroom: self.reserve_headroom,
+            deadlines: self.deadlines(),
+            ..Settings::default()
+        }
+    }
+
+    fn deadlines(&self) -> Deadlines {
+        let (slack_range, best_effort) = (self.slack_range, self.best_effort);
+        Deadlines { slack_range, best_effort, ..Deadlines::default() }
+    }
+
+    /// What is known of the drive: what was measured, or else what is assumed of its parameters.
+    pub(crate) fn known(&self, model: &Model) -> Profile {
+        match &self.profile {
+            Some(measured) => Profile::clone(&measured.profile),
+            None => profile::assumed(model),
+        }
+    }
+
+    /// An engine for this disk, idle and without volumes. Where requests are to be preemptible it has the profile that was
+    /// measured of the drive, or else the one that is assumed of it.
+    pub fn engine(&self, now: Instant) -> Engine {
+        self.engine_of(self.knowledge(|profile| profile), now)
+    }
+
+    /// The same for a disk in real time, where a processor is between a command's end and the next one's beginning.
+    pub fn engine_on_host(&self, now: Instant) -> Engine {
+        self.engine_of(self.host_profile(), now)
+    }
+
+    /// What an engine in real time is told of the drive, if anything.
+    pub fn host_profile(&self) -> Option<Arc<Profile>> {
+        self.knowledge(profile::on_host)
+    }
+
+    fn engine_of(&self, known: Option<Arc<Profile>>, now: Instant) -> Engine {
+        let engine = Engine::new(self.settings(), now);
+        match known {
+            Some(profile) => engine.with_profile(profile),
+            None => engine,
+        }
+    }
+
+    fn knowledge(&self, adapt: fn(Profile) -> Profile) -> Option<Arc<Profile>> {
+        if let Some(profile) = self.profile().filter(|_| self.policy.has_deadlines()) {
+            return Some(Arc::new(adapt(profile)));
+        }
+        let model = self.drive.model.mechanical();
+        let model = model.filter(|_| self.execution.preemptible().is_some())?;
+        Some(Arc::new(adapt(self.known(model))))
+    }
+}
+
+impl Disk {
+    /// What a promise of a rate is worked out from (RTAS 2008 §2.4); nothing for a drive without an arm.
+    pub fn mechanics(&self) -> Option<Mechanics> {
+        let model = self.drive.model.mechanical()?;
+        if let Some(measured) = &self.profile {
+            return Some(measured_mechanics(&measured.profile));
+        }
+        let overheads = model.spec().overheads;
+        // Tracks are shortest at the inside, and what is lost between two of them is the skew.
+        let slowest = model.spec().zones.iter().map(|zone| {
+            let (sectors, skew) = (u64::from(zone.sectors_per_track), u64::from(zone.track_skew));
+            model.period() * (sectors + skew) / (sectors * sectors)
+        });
+        let sector = slowest.max().expect("a drive has zones").max(model.spec().bus_sector);
+        Some(Mechanics {
+            seek_max: model.full_stroke(),
+            rotation_period: model.period(),
+            overhead: overheads.read_miss,
+            hit: overheads.read_hit,
+            sector,
+        })
+    }
+}
+
+/// What the drive's own file says it takes, as a table for the estimator.
+fn drive_table(model: &Model) -> DriveTable {
+    let (capacity, cylinders) = (model.capacity().0, u64::from(model.cylinders()));
+    let overheads = model.spec().overheads;
+    let half_turn = model.period() / 2;
+    let nearest = model.spec().head_switch;
+    let point = |index: usize| {
+        // Each point twice as far as the one before it, the last one the whole disk: seeks grow fastest near the arm.
+        let distance = if index == 0 { 0 } else { capacity >> (TABLE_POINTS - 1 - index) };
+        let across = distance * (cylinders - 1) / capacity;
+        let seek = model.seek(u32::try_from(across).expect("under the number of cylinders"));
+        let way = overheads.read_miss + seek.max(nearest) + half_turn;
+        (Sectors(distance), DiskTime::from(way))
+    };
+    let zones: Vec<_> = model.zones().collect();
+    let zone = |index: usize| {
+        let zone = &zones[index * zones.len() / TABLE_POINTS];
+        let sector = model.period() / u64::from(zone.sectors_per_track);
+        (zone.lbas.start, DiskTime::from(sector))
+    };
+    let mut table = DriveTable {
+        positioning: core::array::from_fn(point),
+        zones: core::array::from_fn(zone),
+        hit: overheads.read_hit.into(),
+        bus_sector: model.spec().bus_sector.into(),
+    };
+    table.zones[0].0 = Lba(0);
+    table
+}
+
+/// The longest of all movements of a measured arm.
+fn seek_max(profile: &Profile) -> Duration {
+    let ends = profile.seek.points.iter().map(|point| point.1);
+    let longest = ends.max().unwrap_or(Duration::ZERO);
+    longest.max(profile.seek.time(profile.cylinders.saturating_sub(1))).max(profile.head_switch)
+}
+
+/// What a sector takes where tracks are shortest, with its part of what is lost between two of them.
+fn slowest_sector(profile: &Profile) -> Duration {
+    let sector = |band: &drive_profile::Band| {
+        let sectors = u64::from(band.sectors_per_track);
+        let skew =
+            (u128::from(band.track_skew.0) * u128::from(profile.rotation_period.as_nanos())) >> 64;
+        let skew = Duration::from_nanos(u64::try_from(skew).expect("under a turn"));
+        (profile.rotation_period + skew) / sectors
+    };
+    let slowest = profile.bands.iter().map(sector).max().unwrap_or(Duration::ZERO);
+    slowest.max(profile.bus_sector)
+}
+
+fn measured_mechanics(profile: &Profile) -> Mechanics {
+    Mechanics {
+        seek_max: seek_max(profile),
+        rotation_period: profile.rotation_period,
+        overhead: profile.overheads.read,
+        hit: profile.overheads.hit,
+        sector: slowest_sector(profile),
+    }
+}
+
+/// The longest that a command of so many sectors takes in a measured drive that is otherwise idle.
+pub(crate) fn measured_worst_case(profile: &Profile, len: Sectors) -> Duration {
+    let positioning = profile.overheads.read + seek_max(profile) + profile.rotation_period;
+    positioning + slowest_sector(profile) * len.0 + profile.bus_sector * len.0 + profile.completion
+}
+
+/// What was measured, as a table for the estimator: as [`drive_table`] makes one of the drive's file.
+fn measured_table(profile: &Profile) -> DriveTable {
+    let (capacity, cylinders) = (profile.capacity().0, u64::from(profile.cylinders));
+    let half_turn = profile.rotation_period / 2;
+    let point = |index: usize| {
+        let distance = if index == 0 { 0 } else { capacity >> (TABLE_POINTS - 1 - index) };
+        let across = u128::from(distance) * u128::from(cylinders - 1) / u128::from(capacity);
+        let seek = profile.seek.time(u32::try_from(across).expect("under the number of cylinders"));
+        let way = profile.overheads.read + seek.max(profile.head_switch) + half_turn;
+        (Sectors(distance), DiskTime::from(way))
+    };
+    let bands = &profile.bands;
+    let zone = |index: usize| {
+        let band = &bands[index * bands.len() / TABLE_POINTS];
+        let sector = profile.rotation_period / u64::from(band.sectors_per_track);
+        (band.lbas.start, DiskTime::from(sector))
+    };
+    let mut table = DriveTable {
+        positioning: core::array::from_fn(point),
+        zones: core::array::from_fn(zone),
+        hit: profile.overheads.hit.into(),
+        bus_sector: profile.bus_sector.into(),
+    };
+    table.zones[0].0 = Lba(0);
+    table
+}

@@ -1,0 +1,109 @@
+//! The disks that the stream of a pool's volume loads, and the task on each of them.
+//!
+//! ```text
+//!  a client's block, 3.1 MB     ├─────────────────┤
+//!  the volume, cut at 1 MiB  ├─────┼─────┼─────┼─────┤      it touches n = 4
+//!  a stripe of two             d0    d1    d0    d1         m = ⌈n ÷ 2⌉ pieces on each disk, each due T ÷ m after the last
+//! ```
+
+use drive_profile::Profile;
+use engine::stream::{RequestedStream, Task};
+use units::{Bytes, Duration, Extent, SECTOR_BYTES, Sectors};
+use volume::pool::limits::BLOCK_SECTORS;
+use volume::pool::{Layout, Zone};
+
+use crate::limits::BLOCK_MIN;
+use crate::plan::{Disk, DiskIndex, PoolVolume};
+
+/// Where a volume lies, and what it is moved from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spread<'a> {
+    layout: Layout,
+    now: (Zone, &'a [DiskIndex]),
+    before: Option<(Zone, &'a [DiskIndex])>,
+}
+
+impl<'a> Spread<'a> {
+    pub(crate) fn of(volume: &'a PoolVolume) -> Self {
+        let PoolVolume { layout, zone, disks, from, .. } = volume;
+        let before = from.as_ref().map(|from| (from.zone, from.disks.as_slice()));
+        Self { layout: *layout, now: (*zone, disks), before }
+    }
+
+    fn both(&self) -> impl Iterator<Item = (Zone, &'a [DiskIndex])> + use<'a> {
+        core::iter::once(self.now).chain(self.before)
+    }
+
+    /// All of its disks, each once.
+    pub(crate) fn disks(&self) -> Vec<DiskIndex> {
+        let mut disks: Vec<DiskIndex> = Vec::new();
+        for (_, some) in self.both() {
+            let more: Vec<_> = some.iter().filter(|disk| !disks.contains(disk)).collect();
+            disks.extend(more);
+        }
+        disks
+    }
+
+    /// How many pieces of a client's block can be those of `disk`.
+    fn pieces(&self, block: Bytes, disk: DiskIndex) -> u64 {
+        let all = blocks_touched(block);
+        if self.layout != Layout::Stripe {
+            return all;
+        }
+        // The blocks of a column may lie on its old disk or on its new one, while it moves.
+        let width = self.now.1.len();
+        let of_disk = |column: &usize| self.both().any(|(_, disks)| disks[*column] == disk);
+        let columns = (0..width).filter(of_disk).count() as u64;
+        (all.div_ceil(width as u64) * columns).min(all)
+    }
+
+    /// The sectors of `disk` in which its blocks can lie.
+    pub(crate) fn reach(&self, disk: &Disk, index: DiskIndex) -> Extent {
+        let there = self.both().filter(|(_, disks)| disks.contains(&index));
+        let reaches = there.map(|(zone, _)| disk.zone(zone));
+        let cover = |a: Extent, b: Extent| {
+            let (start, end) = (a.start.min(b.start), a.end().max(b.end()));
+            Extent::new(start, end.distance(start))
+        };
+        reaches.reduce(cover).expect("it is one of the volume's disks")
+    }
+}
+
+/// How many blocks of a volume a client's block can touch.
+fn blocks_touched(block: Bytes) -> u64 {
+    let whole = BLOCK_SECTORS.bytes().0;
+    if block.0.is_multiple_of(whole) {
+        return block.0 / whole;
+    }
+    // It begins at a multiple of its own size.
+    if whole.is_multiple_of(block.0) {
+        return 1;
+    }
+    // At worst its first sector is the last one of a block.
+    let sectors = block.0.div_ceil(SECTOR_BYTES);
+    1 + (sectors - 1).div_ceil(BLOCK_SECTORS.0)
+}
+
+/// The longest piece of a block.
+pub(crate) fn piece(block: Bytes) -> Sectors {
+    Sectors(block.0.div_ceil(SECTOR_BYTES)).min(BLOCK_SECTORS)
+}
+
+/// What a stream asks of a disk; nothing for one that it cannot have at all.
+pub(crate) fn task(
+    (disk, profile): (&Disk, &Profile),
+    asked: RequestedStream,
+    spread: &Spread<'_>,
+    index: DiskIndex,
+) -> Option<Task> {
+    if asked.block < BLOCK_MIN || asked.bandwidth.0 == 0 {
+        return None;
+    }
+    let period = u128::from(asked.block.0) * 1_000_000_000 / u128::from(asked.bandwidth.0);
+    let period = Duration::from_nanos(u64::try_from(period).ok()?);
+    let cost = disk.block_cost(profile, spread.reach(disk, index), piece(asked.block).bytes());
+    // Rounded down, so that so many of them are no longer than the period of the block.
+    let period_of_piece = period / spread.pieces(asked.block, index);
+    Task::new(period, cost.whole, cost.longest).ok()?;
+    Task::new(period_of_piece, cost.whole, cost.longest).ok()
+}

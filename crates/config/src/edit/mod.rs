@@ -1,0 +1,9 @@
+//! A config that is changed in place.
+
+mod document;
+mod pool;
+mod text;
+mod values;
+
+pub use document::Document;
+pub use values::{NamedVolume, PoolVolumeEdit, StreamEdit, VolumeEdit};

@@ -1,0 +1,306 @@
+//! Changes of `[pool]` and its volumes, in place.
+//!
+//! What the pool's disks hold does not change by them: they change what is promised.
+
+use input::{Problem, list as listed, shorten};
+use toml_edit::{Array, ArrayOfTables, InlineTable, Item, Table, Value};
+use units::Instant;
+use volume::pool::Zone;
+
+use super::document::{Document, past, refusal};
+use super::text::{add, list, put, tables_in, take, write};
+use super::values::{NamedVolume, PoolVolumeEdit, VolumeEdit};
+use crate::error::ConfigError;
+use crate::plan::{DiskIndex, PlacementSpec, PoolPlan, PoolVolume, zone_name};
+
+impl Document {
+    /// The volume of this name, of either kind.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find(&self, name: &str) -> Result<NamedVolume<'_>, ConfigError> {
+        let mine = self.plan.volumes.iter().position(|volume| volume.name == name);
+        if let Some(index) = mine {
+            return Ok(NamedVolume::OnDisk(index, &self.plan.volumes[index]));
+        }
+        let pooled = self.pool_volumes();
+        if let Some(index) = pooled.iter().position(|volume| volume.name == name) {
+            return Ok(NamedVolume::InPool(index, &pooled[index]));
+        }
+        let names = self.plan.volumes.iter().map(|volume| volume.name.as_str());
+        let names = names.chain(pooled.iter().map(|volume| volume.name.as_str()));
+        Err(self.missing(name, names))
+    }
+
+    /// The volume of the pool that has this name, and its number.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn pool_volume(&self, name: &str) -> Result<(usize, &PoolVolume), ConfigError> {
+        let pooled = self.pool_volumes();
+        let index = pooled.iter().position(|volume| volume.name == name);
+        let names = pooled.iter().map(|volume| volume.name.as_str());
+        let index = index.ok_or_else(|| self.missing(name, names))?;
+        Ok((index, &pooled[index]))
+    }
+
+    fn pool_volumes(&self) -> &[PoolVolume] {
+        self.plan.pool.as_ref().map_or(&[], |pool| &pool.volumes)
+    }
+
+    /// With one volume of the pool more.
+    ///
+    /// # Errors
+    /// What the config would not accept, or has no room for. There is no pool.
+    pub fn create_pool_volume(
+        &self,
+        name: &str,
+        edit: &PoolVolumeEdit,
+    ) -> Result<Self, ConfigError> {
+        let mut changed = self.clone();
+        let mut table = Table::new();
+        self.write_pool_volume(&mut table, name, edit)?;
+        changed.pool_volumes_mut()?.push(table);
+        changed.checked()
+    }
+
+    /// The volume that [`Document::create_pool_volume`] would make if there were none of this name: to be compared with the
+    /// one that there is.
+    ///
+    /// # Errors
+    /// What the config would not accept, or has no room for.
+    pub fn preview_create_pool_volume(
+        &self,
+        name: &str,
+        edit: &PoolVolumeEdit,
+    ) -> Result<PoolVolume, ConfigError> {
+        let (index, _) = self.pool_volume(name)?;
+        let mut changed = self.clone();
+        let table = changed.pool_volume_mut(index)?;
+        table.clear();
+        self.write_pool_volume(table, name, edit)?;
+        let pool = changed.checked()?.plan.pool.expect("it has a volume");
+        Ok(pool.volumes[index].clone())
+    }
+
+    /// With another size or contract of a pool's volume. Where it lies is [`Document::relocate_pool_volume`]'s.
+    ///
+    /// # Errors
+    /// What the config would not accept, or has no room for. There is no such volume.
+    pub fn set_pool_volume(&self, name: &str, edit: &VolumeEdit) -> Result<Self, ConfigError> {
+        let (index, _) = self.pool_volume(name)?;
+        let mut changed = self.clone();
+        write(changed.pool_volume_mut(index)?, edit);
+        changed.checked()
+    }
+
+    /// Without what was promised to a pool's volume, and without the volume as far as the config is concerned.
+    ///
+    /// # Errors
+    /// There is no such volume.
+    pub fn delete_pool_volume(&self, name: &str) -> Result<Self, ConfigError> {
+        let (index, _) = self.pool_volume(name)?;
+        let mut changed = self.clone();
+        changed.pool_volumes_mut()?.remove(index);
+        changed.checked()
+    }
+
+    /// With a volume that is to lie elsewhere: while its blocks move, and when they have.
+    ///
+    /// While they do, each disk admits what it has of the volume, old and new, and the config says from where it is moved, so
+    /// that a daemon that is started anew keeps the promise. Changes may be made meanwhile: it is [`Document::relocated_pool_volume`]
+    /// of what is served then that ends it; the second document is what that would be now. A volume that is being moved can
+    /// be sent back.
+    ///
+    /// # Errors
+    /// What the config would not accept, or has no room for: all of it, or nothing, is admitted. There is no such volume, or
+    /// it is being moved from a third place.
+    pub fn relocate_pool_volume(
+        &self,
+        name: &str,
+        zone: Zone,
+        disks: &[String],
+    ) -> Result<(Self, Self), ConfigError> {
+        let (index, volume) = self.pool_volume(name)?;
+        let from = PlacementSpec { zone: volume.zone, disks: volume.disks.clone() };
+        if let Some(before) = &volume.from {
+            let back = before.zone == zone && self.names(&before.disks).eq(disks);
+            if !back {
+                return Err(self.on_its_way(volume, before));
+            }
+        }
+        let mut during = self.clone();
+        let old = list(self.names(&from.disks));
+        let table = during.pool_volume_mut(index)?;
+        put(table, "zone", zone_name(zone));
+        put(table, "disks", list(disks.iter().map(String::as_str)));
+        let mut fields = InlineTable::new();
+        fields.insert("zone", zone_name(from.zone).into());
+        fields.insert("disks", old);
+        put(table, "from", Value::InlineTable(fields));
+        let during = during.checked()?;
+        let after = during.relocated_pool_volume(name)?;
+        Ok((during, after))
+    }
+
+    /// With a volume of which no block lies where it is moved from any more.
+    ///
+    /// # Errors
+    /// There is no such volume.
+    pub fn relocated_pool_volume(&self, name: &str) -> Result<Self, ConfigError> {
+        let (index, _) = self.pool_volume(name)?;
+        let mut changed = self.clone();
+        changed.pool_volume_mut(index)?.remove("from");
+        changed.checked()
+    }
+
+    /// With a disk more in the pool, and with a pool if there was none. The volumes stay on the disks that they have.
+    ///
+    /// # Errors
+    /// What the config would not accept: a disk that is not there, or has volumes of its own.
+    pub fn add_pool_disk(&self, disk: &str) -> Result<Self, ConfigError> {
+        let mut changed = self.clone();
+        changed.pin_disks()?;
+        let disks = changed.pool_disks_mut()?;
+        add(disks, disk);
+        changed.checked()
+    }
+
+    /// With a disk less in the pool.
+    ///
+    /// # Errors
+    /// It is not the pool's, or its last, or a volume is to lie on it: that is to be settled elsewhere before.
+    pub fn remove_pool_disk(&self, disk: &str) -> Result<Self, ConfigError> {
+        let pooled = self.plan.pool.as_ref().map_or(&[][..], |pool| &pool.disks);
+        let Some(index) = self.names(pooled).position(|name| name == disk) else {
+            let expected = format!("one of the pool disks {}", listed(self.names(pooled), '"'));
+            return Err(self.at_fault(Some("[pool]"), "disks", disk, &expected));
+        };
+        let there = |volume: &&PoolVolume| {
+            let from = volume.from.as_ref().map_or(&[][..], |from| &from.disks);
+            volume.disks.contains(&pooled[index]) || from.contains(&pooled[index])
+        };
+        if let Some(volume) = self.pool_volumes().iter().find(there) {
+            let expected = format!("a disk that no volume lies on; \"{}\" does", volume.name);
+            return Err(self.at_fault(Some("[pool]"), "disks", disk, &expected));
+        }
+        let mut changed = self.clone();
+        take(changed.pool_disks_mut()?, index);
+        changed.checked()
+    }
+
+    /// Refuses the stream of a pool's volume whose span is over at `now`, counted from the daemon's start.
+    ///
+    /// # Errors
+    /// As said.
+    pub fn reject_expired_pool_span(&self, index: usize, now: Instant) -> Result<(), ConfigError> {
+        let volume = &self.pool_volumes()[index];
+        let title = format!("[[pool.volume]] \"{}\": stream", volume.name);
+        past(&self.plan, title, volume.stream.map(|stream| stream.span), now)
+    }
+
+    fn names<'a>(&'a self, disks: &'a [DiskIndex]) -> impl Iterator<Item = &'a str> + Clone {
+        disks.iter().map(|disk| self.plan.disks[disk.0].name.as_str())
+    }
+
+    fn on_its_way(&self, volume: &PoolVolume, from: &PlacementSpec) -> ConfigError {
+        let title = format!("[[pool.volume]] \"{}\"", volume.name);
+        let (zone, disks) = (zone_name(from.zone), listed(self.names(&from.disks), '"'));
+        let expected = format!(
+            "no third place while it is moved from zone \"{zone}\" of {disks}: wait, or send it back there"
+        );
+        let parts = refusal(&self.plan, Some(title), Some("from"), None, &expected);
+        ConfigError::from(parts)
+    }
+
+    fn at_fault(
+        &self,
+        title: Option<&str>,
+        field: &str,
+        found: &str,
+        expected: &str,
+    ) -> ConfigError {
+        let (title, found) = (title.map(str::to_owned), Some(shorten(found)));
+        let parts = refusal(&self.plan, title, Some(field), found, expected);
+        Problem { is_refusal: false, ..parts }.into()
+    }
+
+    /// The pool's disks are written down: another disk in the pool later is none of the volume's.
+    fn write_pool_volume(
+        &self,
+        table: &mut Table,
+        name: &str,
+        edit: &PoolVolumeEdit,
+    ) -> Result<(), ConfigError> {
+        let pool = self.pool()?;
+        let PoolVolumeEdit { volume, disks, layout, zone, thin } = edit;
+        put(table, "name", name);
+        put(
+            table,
+            "disks",
+            match disks {
+                Some(disks) => list(disks.iter().map(String::as_str)),
+                None => list(self.names(&pool.disks)),
+            },
+        );
+        for (key, word) in [("layout", layout), ("zone", zone)] {
+            if let Some(word) = word {
+                put(table, key, word);
+            }
+        }
+        if let Some(thin) = thin {
+            put(table, "thin", *thin);
+        }
+        write(table, volume);
+        Ok(())
+    }
+
+    fn pool(&self) -> Result<&PoolPlan, ConfigError> {
+        let expected = "a table `[pool]`, and there is none";
+        let parts = refusal(&self.plan, None, Some("pool"), None, expected);
+        self.plan.pool.as_ref().ok_or_else(|| Problem { is_refusal: false, ..parts }.into())
+    }
+
+    /// Writes down which disks each volume is to lie on.
+    fn pin_disks(&mut self) -> Result<(), ConfigError> {
+        if self.pool_volumes().is_empty() {
+            return Ok(());
+        }
+        let lists: Vec<_> =
+            self.pool_volumes().iter().map(|volume| list(self.names(&volume.disks))).collect();
+        for (table, disks) in self.pool_volumes_mut()?.iter_mut().zip(lists) {
+            if !table.contains_key("disks") {
+                put(table, "disks", disks);
+            }
+        }
+        Ok(())
+    }
+
+    /// The table `[pool]`, also where the file has it in braces on one line; a new one if there is none.
+    fn pool_mut(&mut self) -> Result<&mut Table, ConfigError> {
+        let item = self.edited.entry("pool").or_insert_with(|| Item::Table(Table::new()));
+        if !item.is_table() {
+            *item = core::mem::take(item).into_table().map_or_else(|item| item, Item::Table);
+        }
+        let error = refusal(&self.plan, None, Some("pool"), None, "a table `[pool]`");
+        item.as_table_mut().ok_or_else(|| error.into())
+    }
+
+    fn pool_disks_mut(&mut self) -> Result<&mut Array, ConfigError> {
+        let error = refusal(&self.plan, Some("[pool]".to_owned()), Some("disks"), None, "a list");
+        let item = self.pool_mut()?.entry("disks");
+        let item = item.or_insert_with(|| Item::Value(Value::Array(Array::new())));
+        item.as_array_mut().ok_or_else(|| error.into())
+    }
+
+    fn pool_volumes_mut(&mut self) -> Result<&mut ArrayOfTables, ConfigError> {
+        let title = Some("[pool]".to_owned());
+        let expected = "tables `[[pool.volume]]`";
+        let error = refusal(&self.plan, title, Some("volume"), None, expected);
+        tables_in(self.pool_mut()?, "volume").ok_or_else(|| error.into())
+    }
+
+    fn pool_volume_mut(&mut self, index: usize) -> Result<&mut Table, ConfigError> {
+        Ok(self.pool_volumes_mut()?.get_mut(index).expect("as many as volumes"))
+    }
+}

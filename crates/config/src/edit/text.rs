@@ -1,0 +1,130 @@
+//! TOML edited in place: comments and layout stay.
+
+use toml_edit::{Array, ArrayOfTables, InlineTable, Item, Table, Value};
+
+use super::values::{StreamEdit, VolumeEdit};
+use crate::parse::RATE_KEYS;
+
+/// The tables under `key`, also where the file has them between brackets on one line.
+pub(super) fn tables_in<'a>(within: &'a mut Table, key: &str) -> Option<&'a mut ArrayOfTables> {
+    let item = within.entry(key).or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
+    if !item.is_array_of_tables() {
+        let tables = core::mem::take(item).into_array_of_tables();
+        *item = tables.map_or_else(|item| item, Item::ArrayOfTables);
+    }
+    item.as_array_of_tables_mut()
+}
+
+pub(super) fn write(table: &mut Table, edit: &VolumeEdit) {
+    let VolumeEdit { size, reserve, limit, weight, stream } = edit;
+    let streams = matches!(stream, Some(StreamEdit::Put { .. }));
+    if reserve.is_some() || streams {
+        for key in RATE_KEYS {
+            table.remove(key);
+        }
+    }
+    if reserve.is_some() || stream.is_some() {
+        table.remove("stream");
+    }
+    if streams {
+        table.remove("reserve");
+    }
+    if let Some(StreamEdit::Put { bandwidth, block, range, span }) = stream {
+        put(table, "stream", inline(bandwidth, block, range.as_deref(), span.as_ref()));
+    }
+    for (key, text) in [("size", size), ("reserve", reserve), ("limit", limit)] {
+        if let Some(text) = text {
+            put(table, key, text);
+        }
+    }
+    if let Some(weight) = weight {
+        put(table, "weight", *weight);
+    }
+}
+
+pub(super) fn inline(
+    bandwidth: &str,
+    block: &str,
+    range: Option<&str>,
+    span: Option<&[String; 2]>,
+) -> Value {
+    let mut fields = InlineTable::new();
+    fields.insert("bandwidth", bandwidth.into());
+    fields.insert("block", block.into());
+    if let Some(range) = range {
+        fields.insert("range", range.into());
+    }
+    if let Some(span) = span {
+        fields.insert("span", Value::Array(span.iter().map(String::as_str).collect()));
+    }
+    Value::InlineTable(fields)
+}
+
+/// Sets a value; a comment behind the one before it stays.
+pub(super) fn put(table: &mut Table, key: &str, value: impl Into<Value>) {
+    let mut value = value.into();
+    if let Some(before) = table.get(key).and_then(Item::as_value) {
+        *value.decor_mut() = before.decor().clone();
+    }
+    table.insert(key, Item::Value(value));
+}
+
+pub(super) fn list<'a>(names: impl Iterator<Item = &'a str>) -> Value {
+    Value::Array(names.collect())
+}
+
+/// What stands before a value, from the comma on.
+pub(super) fn prefix(value: &Value) -> String {
+    let prefix = value.decor().prefix().and_then(|prefix| prefix.as_str());
+    prefix.unwrap_or_default().to_owned()
+}
+
+/// Where the rest of a line ends that has a comment on the value before; nothing is the rest of a list on one line.
+pub(super) fn line_end(text: &str) -> usize {
+    text.find('\n').unwrap_or(0)
+}
+
+/// What stands behind a list's last value, no matter on which side of a comma.
+pub(super) fn behind(list: &mut Array) -> String {
+    let trailing = list.trailing().as_str().unwrap_or_default().to_owned();
+    let Some(last) = list.iter_mut().last() else { return trailing };
+    let suffix = last.decor().suffix().and_then(|suffix| suffix.as_str());
+    let suffix = suffix.unwrap_or_default().to_owned();
+    last.decor_mut().set_suffix("");
+    suffix + &trailing
+}
+
+/// Adds a value to a list, on a line of its own if the last one has one. What is said of the last one stays with it.
+pub(super) fn add(list: &mut Array, name: &str) {
+    let behind = behind(list);
+    let mut value = Value::from(name);
+    let indent = list.iter().last().map_or_else(String::new, |last| {
+        let prefix = prefix(last);
+        prefix.rfind('\n').map_or_else(|| " ".to_owned(), |at| prefix[at..].to_owned())
+    });
+    let split = if indent.starts_with('\n') { line_end(&behind) } else { 0 };
+    let (of_last, rest) = behind.split_at(split);
+    value.decor_mut().set_prefix(format!("{of_last}{indent}"));
+    list.push_formatted(value);
+    list.set_trailing(rest);
+}
+
+/// Takes a value out of a list. What stands behind it on its line goes with it; what stands behind its neighbours stays
+/// with them.
+pub(super) fn take(list: &mut Array, index: usize) {
+    let trailing = behind(list);
+    let before = prefix(&list.remove(index));
+    let (of_last, _) = before.split_at(line_end(&before));
+    match list.get_mut(index) {
+        Some(next) => {
+            let own = prefix(next);
+            let joined = match index {
+                0 => before,
+                _ => format!("{of_last}{}", &own[line_end(&own)..]),
+            };
+            next.decor_mut().set_prefix(joined);
+            list.set_trailing(trailing);
+        }
+        None => list.set_trailing(format!("{of_last}{}", &trailing[line_end(&trailing)..])),
+    }
+}

@@ -1,0 +1,56 @@
+//! Admission of all contracts of a config: everything fits on every disk, or the config is refused.
+
+use drive_profile::Profile;
+use input::Table;
+
+use crate::demand::{AdmissionFailure, Askers, METADATA, POOL_VOLUMES, Tasks};
+use crate::error::ConfigError;
+use crate::plan::{Disk, DiskIndex, PoolPlan, Volume};
+
+/// Checks that what the volumes ask of each disk fits there. `tables` are theirs.
+pub(crate) fn admit(
+    tables: &[Table<'_>],
+    disks: &[Disk],
+    profiles: &[Option<Profile>],
+    volumes: &[Volume],
+) -> Result<(), ConfigError> {
+    for (index, (disk, profile)) in disks.iter().zip(profiles).enumerate() {
+        let Some(profile) = profile else { continue };
+        let tasks = Tasks::of((disk, DiskIndex(index)), Askers::Volumes(volumes), profile);
+        let Some((volume, unfit)) = tasks.first_unfit(profile) else { continue };
+        return Err(refused(&tables[volume], &PROMISES, disk, unfit));
+    }
+    Ok(())
+}
+
+/// Checks that what the pool and its volumes ask of each disk fits there. `tables` are its own and theirs.
+pub(crate) fn admit_pool(
+    (own, tables): (&Table<'_>, &[Table<'_>]),
+    disks: &[Disk],
+    profiles: &[Option<Profile>],
+    pool: &PoolPlan,
+) -> Result<(), ConfigError> {
+    for &index in &pool.disks {
+        let (disk, Some(profile)) = (&disks[index.0], &profiles[index.0]) else { continue };
+        let tasks = Tasks::of((disk, index), Askers::Pool(pool), profile);
+        let Some((number, unfit)) = tasks.first_unfit(profile) else { continue };
+        return Err(match number.checked_sub(POOL_VOLUMES) {
+            Some(volume) => refused(&tables[volume], &PROMISES, disk, unfit),
+            None if number == METADATA => refused(own, &["metadata_share"], disk, unfit),
+            None => refused(own, &["relocation_share"], disk, unfit),
+        });
+    }
+    Ok(())
+}
+
+/// The keys of a volume that say what it is promised.
+const PROMISES: [&str; 4] = ["reserve", "stream", "iops", "bandwidth"];
+
+/// An error about the first of the keys that has a value, or about the first of them.
+fn refused(table: &Table<'_>, keys: &[&str], disk: &Disk, unfit: AdmissionFailure) -> ConfigError {
+    let value = keys.iter().find_map(|key| table.value(key));
+    let expected = format!("what fits on disk \"{}\" ({unfit})", disk.name);
+    let error =
+        value.map_or_else(|| table.missing(keys[0], &expected), |value| value.refuse(&expected));
+    ConfigError::refusal(error, unfit)
+}

@@ -1,0 +1,122 @@
+//! What a `[[disk]]` table says of deadlines, and what a disk must be for them to be kept.
+
+use engine::limits::{PERIOD_MAX, SERVER_PERIOD_MIN};
+use std::sync::Arc;
+
+use drive_profile::Profile;
+use engine::stream::SlackRange;
+use engine::{BestEffortServer, Execution, PolicyName};
+use units::Duration;
+
+use super::real;
+use crate::defaults;
+use crate::keys::BEST_EFFORT;
+use crate::limits::HOST_LATENESS_MAX;
+use crate::plan::Disk;
+use input::{InputError, Table};
+
+const KEYS: [&str; 3] = ["host_lateness", "best_effort", "slack_range"];
+
+/// What the table says of deadlines: how late the host may be, the server of best effort, and the range of intervals.
+pub(crate) fn check(
+    table: &Table<'_>,
+    policy: PolicyName,
+) -> Result<(Duration, Option<BestEffortServer>, SlackRange), InputError> {
+    const CURE: &str = "no such field, or a policy that serves deadlines";
+    let strange = KEYS.iter().find_map(|key| table.value(key));
+    if let Some(value) = strange.filter(|_| !policy.has_deadlines()) {
+        return Err(value.refuse(CURE));
+    }
+    let most = Duration::ZERO..=HOST_LATENESS_MAX;
+    let host_lateness = table.duration("host_lateness", most, "", defaults::HOST_LATENESS)?;
+    Ok((host_lateness, best_effort(table)?, range(table, policy)?))
+}
+
+fn best_effort(table: &Table<'_>) -> Result<Option<BestEffortServer>, InputError> {
+    let Some(value) = table.value("best_effort") else { return Ok(None) };
+    let fields = value.table(&BEST_EFFORT)?;
+    let share = fields.require("share", "a share such as 5%")?;
+    let part = share.share()?;
+    if part.is_none() {
+        return Err(share.refuse("a share above 0%, or no `best_effort`"));
+    }
+    let period =
+        fields.duration("period", SERVER_PERIOD_MIN..=PERIOD_MAX, "", defaults::SERVER_PERIOD)?;
+    Ok(Some(BestEffortServer { share: part, period }))
+}
+
+fn range(table: &Table<'_>, policy: PolicyName) -> Result<SlackRange, InputError> {
+    const EXPECTED: &str = "\"all\", or for experiments \"clockwise\"";
+    let Some(value) = table.value("slack_range") else { return Ok(SlackRange::All) };
+    if !policy.uses_static_slack() {
+        return Err(value.refuse("no such field, or policy = \"delta-l\""));
+    }
+    match value.text(EXPECTED)? {
+        "all" => Ok(SlackRange::All),
+        "clockwise" | "paper" => Ok(SlackRange::Published),
+        _ => Err(value.refuse(EXPECTED)),
+    }
+}
+
+/// What deadlines are reckoned with, of each disk whose policy serves them.
+pub(crate) fn profiles(disks: &[Disk]) -> Vec<Option<Profile>> {
+    let profile = |disk: &Disk| disk.profile().filter(|_| disk.policy.has_deadlines());
+    disks.iter().map(profile).collect()
+}
+
+/// Refuses of a volume what a policy that serves deadlines does not know.
+pub(crate) fn unlimited(table: &Table<'_>, disk: &Disk) -> Result<(), InputError> {
+    for key in ["limit", "priority"] {
+        if let Some(value) = table.value(key).filter(|_| disk.policy.has_deadlines()) {
+            let (policy, name) = (disk.policy, &disk.name);
+            return Err(value.refuse(format_args!(
+                "no {key} on disk \"{name}\": under \"{policy}\" deadlines say who goes first"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a disk whose policy serves deadlines and whose commands nothing bounds.
+pub(crate) fn bounded(table: &Table<'_>, disk: &Disk) -> Result<(), InputError> {
+    if !disk.policy.has_deadlines() {
+        return Ok(());
+    }
+    let refused = |key, expected: &str| {
+        let value = table.value(key);
+        Err(value.map_or_else(|| table.missing(key, expected), |value| value.refuse(expected)))
+    };
+    let Some(profile) = disk.profile() else {
+        if real::is_unmeasured(&disk.drive.model) {
+            return refused("profile", &format!("{}, or another policy", real::CURE));
+        }
+        return refused(
+            "drive",
+            "a drive with an arm: nothing bounds what erasing and collecting cost a flash drive's commands",
+        );
+    };
+    if disk.depth > 1 {
+        return refused(
+            "depth",
+            "1: the order inside the drive is the drive's, and knows no deadlines",
+        );
+    }
+    if let Execution::Preemptible(how) = disk.execution
+        && how.chunk.is_none()
+    {
+        return refused(
+            "chunk",
+            "a size such as 256KiB: each chunk is taken to need a way of its own",
+        );
+    }
+    let least = disk.settings().longest_command(Some(&Arc::new(profile)));
+    if disk.best_effort.is_some_and(|server| server.share.of(server.period) < least) {
+        return refused(
+            "best_effort",
+            &format!(
+                "a share of a period of at least {least} (the longest command), and not all of it"
+            ),
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,263 @@
+//! `[[disk]]` tables.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use drive::AnyModel;
+use engine::{EstimatorName, PolicyName};
+use units::{Duration, Rate, Sectors, Share};
+
+use drive_library as drives;
+use input::{InputError, Table, Value, list, read_at_most, time_text};
+
+use super::names::Names;
+use super::path::{path, same_file, unusable};
+use super::{deadlines, execution, faults, measured, memory, real};
+use crate::defaults;
+use crate::demand::measured_worst_case;
+use crate::limits::{DEPTH_MAX, ESTIMATE_MIN, INTERVAL_MIN, LINGER_MAX, PERIOD_MAX, PERIOD_MIN};
+use crate::plan::{Backing, Disk, DriveRef, ProfileRef, RealDisk};
+
+/// The command whose worst case makes the nominal rate: 4 KiB, as in the paper.
+const NOMINAL_COMMAND: Sectors = Sectors(8);
+
+/// Checks the tables, in the file's order.
+pub(crate) fn check(
+    tables: &[Table<'_>],
+    base_dir: &Path,
+    known: &[Disk],
+) -> Result<Vec<Disk>, InputError> {
+    let mut names = Names::default();
+    let loaded = known.iter().map(|disk| (disk.drive.name.clone(), disk.drive.model.clone()));
+    let mut models = loaded.collect();
+    let mut files = BTreeMap::new();
+    let mut disks = Vec::new();
+    for table in tables {
+        let name = names.add(table)?.to_owned();
+        if let Some((drive, backing)) = memory::check(table)? {
+            disks.push(disk(table, name, (drive, None), backing)?);
+            continue;
+        }
+        let real = real::check(table, base_dir, known)?;
+        let drive = match &real {
+            Some(asked) => real::drive(table, base_dir, asked)?,
+            None => drive(table, base_dir, &mut models)?,
+        };
+        let backing = backing(table, base_dir, real.map(|asked| asked.real), &mut files)?;
+        disks.push(disk(table, name, drive, backing)?);
+    }
+    Ok(disks)
+}
+
+fn disk(
+    table: &Table<'_>,
+    name: String,
+    (drive, profile): (DriveRef, Option<ProfileRef>),
+    backing: Backing,
+) -> Result<Disk, InputError> {
+    let depth = depth(table, &drive.model)?;
+    let execution = execution::check(table, &drive)?;
+    let period = table.duration("period", PERIOD_MIN..=PERIOD_MAX, "", defaults::PERIOD)?;
+    let up_to_period = " (the period)";
+    let batches = Duration::ZERO..=period;
+    let (batch, linger, sequential, random) = match drive.model {
+        _ if drive.model.rotational() => {
+            let (sequential, random) = (defaults::ESTIMATE_SEQUENTIAL, defaults::ESTIMATE_RANDOM);
+            (defaults::BATCH.min(period), defaults::LINGER, sequential, random)
+        }
+        _ => {
+            let estimate = defaults::ESTIMATE_FLASH;
+            (Duration::ZERO, Duration::ZERO, estimate, estimate)
+        }
+    };
+    let batch = table.duration("batch", batches, up_to_period, batch)?;
+    let linger = table.duration("linger", Duration::ZERO..=LINGER_MAX, "", linger)?;
+    // A request dearer than a period could never be paid for: no bucket holds more than a period's worth.
+    let estimate = |key, default| table.duration(key, ESTIMATE_MIN..=period, up_to_period, default);
+    let worst = match &profile {
+        Some(measured) => Some(measured_worst_case(&measured.profile, NOMINAL_COMMAND)),
+        None => drive.model.mechanical().map(|model| model.worst_case(NOMINAL_COMMAND)),
+    };
+    let nominal = nominal(table, worst, policy(table)?, period)?;
+    let by = estimator(table, &drive.model)?;
+    let faults = faults::check(table, matches!(backing, Backing::Real(_)))?;
+    let (host_lateness, best_effort, slack_range) = deadlines::check(table, policy(table)?)?;
+    let disk = Disk {
+        name,
+        drive,
+        profile,
+        backing,
+        policy: policy(table)?,
+        depth,
+        period,
+        batch,
+        linger,
+        estimate_sequential: estimate("estimate_sequential", sequential)?,
+        estimate_random: estimate("estimate_random", random)?,
+        execution,
+        estimate: by,
+        reserve_headroom: table
+            .value("reserve_headroom")
+            .map_or(Ok(Share::NONE), |value| value.share())?,
+        nominal,
+        host_lateness,
+        best_effort,
+        slack_range,
+        faults,
+        line: table.line(),
+    };
+    deadlines::bounded(table, &disk)?;
+    Ok(disk)
+}
+
+/// Commands inside the drive at once: no more than its own queue holds.
+fn depth(table: &Table<'_>, model: &AnyModel) -> Result<u32, InputError> {
+    let Some(value) = table.value("depth") else { return Ok(1) };
+    let (depth_max, note) = match model.queue_depth_max() {
+        few @ 1..DEPTH_MAX => (few, " (the queue of the drive)"),
+        _ => (DEPTH_MAX, ""),
+    };
+    let depth = value.integer(1..=depth_max.into(), note)?;
+    Ok(u32::try_from(depth).expect("within its range"))
+}
+
+fn policy(table: &Table<'_>) -> Result<PolicyName, InputError> {
+    let Some(value) = table.value("policy") else { return Ok(PolicyName::Utilization) };
+    value.quantity(format_args!("one of the policies {}", list(PolicyName::ALL.iter(), '"')))
+}
+
+fn estimator(table: &Table<'_>, model: &AnyModel) -> Result<EstimatorName, InputError> {
+    let Some(value) = table.value("estimate") else { return Ok(EstimatorName::Constants) };
+    let known = list(EstimatorName::ALL.iter(), '"');
+    let by = value.quantity(format_args!("one of the estimators {known}"))?;
+    if by == EstimatorName::Profile && real::is_unmeasured(model) {
+        return Err(value.refuse(format_args!("another estimator, or {}", real::CURE)));
+    }
+    if by == EstimatorName::Profile && model.mechanical().is_none() {
+        return Err(value.refuse("another estimator: the profile is of an arm and turning disks"));
+    }
+    Ok(by)
+}
+
+/// What the disk is taken to serve under `throughput`: what is given, or what the drive can do at its worst.
+fn nominal(
+    table: &Table<'_>,
+    worst: Option<Duration>,
+    policy: PolicyName,
+    period: Duration,
+) -> Result<Rate, InputError> {
+    let Some(value) = table.value("nominal_rate") else {
+        if worst.is_none() && policy.has_nominal_rate() {
+            let expected = "a rate: nobody knows the worst case of this drive";
+            return Err(table.missing("nominal_rate", expected));
+        }
+        // Whatever the period is or will be: a bucket holds a nominal command.
+        return Ok(Rate { interval: worst.unwrap_or(PERIOD_MIN).min(PERIOD_MIN) });
+    };
+    if !policy.has_nominal_rate() {
+        return Err(value.refuse("no such field, or policy = \"throughput\""));
+    }
+    let rate: Rate = value.quantity("a rate above zero such as 60/s")?;
+    if !(INTERVAL_MIN..=period).contains(&rate.interval) {
+        let (high, low) = (time_text(INTERVAL_MIN), time_text(period));
+        return Err(
+            value.refuse(format_args!("a rate from one in {low} (the period) to one in {high}"))
+        );
+    }
+    Ok(rate)
+}
+
+/// The drive that the table names, or that its profile makes, and the profile. `models` are those that were loaded before.
+fn drive(
+    table: &Table<'_>,
+    base_dir: &Path,
+    models: &mut BTreeMap<String, AnyModel>,
+) -> Result<(DriveRef, Option<ProfileRef>), InputError> {
+    let measured = measured::read(table, base_dir)?;
+    let drive = match &measured {
+        Some((value, name, measured)) if table.value("drive").is_none() => {
+            measured::drive(value, name, measured)?
+        }
+        _ => named(table, base_dir, models)?,
+    };
+    let profile = measured
+        .map(|(value, name, measured)| measured::profile(&value, name, &measured, &drive))
+        .transpose()?
+        .flatten();
+    Ok((drive, profile))
+}
+
+/// The drive that the table names.
+fn named(
+    table: &Table<'_>,
+    base_dir: &Path,
+    models: &mut BTreeMap<String, AnyModel>,
+) -> Result<DriveRef, InputError> {
+    let expected = || {
+        let library = list(drives::names(), '"');
+        format!(
+            "a drive of the library ({library}), \"memory\" or \"null\", or the path of a drive file (*.toml)"
+        )
+    };
+    let value = table.require("drive", expected())?;
+    let name = value.text(expected())?;
+    if let Some(model) = models.get(name) {
+        return Ok(DriveRef { name: name.to_owned(), model: model.clone() });
+    }
+    let is_path =
+        name.contains('/') || Path::new(name).extension().is_some_and(|end| end == "toml");
+    let spec = match drives::find(name) {
+        Some(spec) => spec,
+        None if is_path => drive_file(&value, name, base_dir)?,
+        None => return Err(value.refuse(expected())),
+    };
+    let model = spec.check().map_err(|error| unusable(&value, "a drive file", error))?;
+    models.insert(name.to_owned(), model.clone());
+    Ok(DriveRef { name: name.to_owned(), model })
+}
+
+fn drive_file(
+    value: &Value<'_>,
+    name: &str,
+    base_dir: &Path,
+) -> Result<drive::AnySpec, InputError> {
+    let path = path(value, name, base_dir)?;
+    let bytes_max = drives::DRIVE_FILE_BYTES_MAX;
+    let bytes = read_at_most(&path, bytes_max as u64)
+        .map_err(|error| unusable(value, "a drive file", error))?;
+    let bytes = bytes
+        .ok_or_else(|| value.refuse(format_args!("a drive file of at most {bytes_max} bytes")))?;
+    let text = String::from_utf8(bytes).map_err(|error| unusable(value, "a drive file", error))?;
+    drives::parse(&text, &path.display().to_string())
+        .map_err(|error| unusable(value, "a drive file", error))
+}
+
+/// Where the disk's data lives. `files` are the places that other disks took, with their lines.
+fn backing(
+    table: &Table<'_>,
+    base_dir: &Path,
+    real: Option<RealDisk>,
+    files: &mut BTreeMap<PathBuf, usize>,
+) -> Result<Backing, InputError> {
+    if let Some(real) = real {
+        let value = table.value("path").expect("a real disk has one");
+        if let Some(line) = files.insert(same_file(&real.path), value.line()) {
+            return Err(
+                value.refuse(format_args!("a disk of its own (line {line} has this one already)"))
+            );
+        }
+        return Ok(Backing::Real(real));
+    }
+    let Some(value) = table.value("backing") else { return Ok(Backing::Ram) };
+    let text = value.text("\"ram\" or a file's path")?;
+    if text == "ram" {
+        return Ok(Backing::Ram);
+    }
+    let path = path(&value, text, base_dir)?;
+    if let Some(line) = files.insert(same_file(&path), value.line()) {
+        return Err(
+            value.refuse(format_args!("a file of its own (line {line} has this one already)"))
+        );
+    }
+    Ok(Backing::File(path))
+}

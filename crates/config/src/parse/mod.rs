@@ -1,0 +1,23 @@
+//! From the text of a config to a checked [`crate::Plan`].
+
+mod admit;
+mod deadlines;
+mod disk;
+mod execution;
+mod faults;
+mod log;
+mod measured;
+mod memory;
+mod names;
+mod nbd;
+mod path;
+mod pool;
+mod pool_stream;
+mod real;
+mod replay;
+mod stream;
+mod top;
+mod volume;
+mod workload;
+
+pub(crate) use volume::RATE_KEYS;

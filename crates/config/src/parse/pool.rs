@@ -1,0 +1,243 @@
+//! The tables `[pool]` and `[[pool.volume]]`.
+
+use drive_profile::Profile;
+use engine::Admission;
+use units::{Bytes, Share};
+use volume::pool::format::Geometry;
+use volume::pool::limits::{BLOCK_SECTORS, VOLUME_BLOCKS_MAX};
+use volume::pool::{Blocks, Layout, Zone};
+
+use input::{InputError, Table, Value, size_text};
+
+use super::names::Names;
+use super::volume as single_disk;
+use super::{deadlines, nbd, pool_stream};
+use crate::defaults;
+use crate::demand::Spread;
+use crate::keys::FROM;
+use crate::limits::DISKS_MAX;
+use crate::plan::{
+    Disk, DiskContract, DiskIndex, LAYOUTS, PlacementSpec, PoolPlan, PoolVolume, ZONES,
+};
+
+const DISKS: &str = "the names of disks such as [\"d0\", \"d1\"]";
+const SIZE: &str = "a size such as 20GiB";
+
+/// The pool without its volumes.
+pub(crate) fn head(table: &Table<'_>, disks: &[Disk]) -> Result<PoolPlan, InputError> {
+    let names = Names::of(disks.iter().map(|disk| (disk.name.as_str(), disk.line)));
+    let all: Vec<DiskIndex> = (0..disks.len()).map(DiskIndex).collect();
+    let pooled = some_of(&table.require("disks", DISKS)?, (&names, "disk"), &all, |disk| {
+        let least = Geometry::SMALLEST.first_block() + 2;
+        let small = disks[disk.0].pool_blocks() < least;
+        small.then(|| format!("a disk of at least {}", size_text(bytes(Blocks(least)))))
+    })?;
+    Ok(PoolPlan {
+        disks: pooled,
+        metadata_share: above_zero(table, "metadata_share", defaults::METADATA_SHARE)?,
+        relocation_share: above_zero(table, "relocation_share", defaults::RELOCATION_SHARE)?,
+        volumes: Vec::new(),
+        line: table.line(),
+    })
+}
+
+/// The pool with its volumes, in the file's order. `tables` are the pool's and theirs; their names join `names`.
+pub(crate) fn check<'a>(
+    (table, tables): (&Table<'_>, &'a [Table<'a>]),
+    disks: &[Disk],
+    mut pool: PoolPlan,
+    names: &mut Names<'a>,
+) -> Result<PoolPlan, InputError> {
+    let keeping = |disk: &Disk| Admission::with_headroom(disk.reserve_headroom);
+    let mut admissions: Vec<Admission> = disks.iter().map(keeping).collect();
+    for &DiskIndex(index) in &pool.disks {
+        let (disk, admission) = (&disks[index], &mut admissions[index]);
+        for (key, contract) in [
+            ("metadata_share", pool.metadata_contract()),
+            ("relocation_share", pool.relocation_contract(disk)),
+        ] {
+            admission.admit(contract).map_err(|_| {
+                let (left, name) = (admission.available(), &disk.name);
+                let expected = format!("at most {left} (what is left of disk \"{name}\")");
+                refused(table, key, &expected).as_refusal()
+            })?;
+        }
+    }
+    let pooled = pool.disks.iter().map(|disk| &disks[disk.0]);
+    let pooled = Names::of(pooled.map(|disk| (disk.name.as_str(), disk.line)));
+    let profiles = deadlines::profiles(disks);
+    for table in tables {
+        let name = names.add(table)?.to_owned();
+        let mut volume = wanted(table, name, (&pooled, &pool), disks)?;
+        volume.stream = pool_stream::check(table, disks, &volume)?;
+        let known = Known { table, disks, profiles: &profiles };
+        for index in Spread::of(&volume).disks() {
+            let part = part(&known, &mut volume, index, &mut admissions[index.0])?;
+            volume.parts.push(part);
+        }
+        pool.volumes.push(volume);
+    }
+    Ok(pool)
+}
+
+/// What a volume's part is worked out from.
+struct Known<'a> {
+    table: &'a Table<'a>,
+    disks: &'a [Disk],
+    profiles: &'a [Option<Profile>],
+}
+
+/// What the volume is promised on one of its disks, admitted there; its priority is the same on all of them.
+fn part(
+    known: &Known<'_>,
+    volume: &mut PoolVolume,
+    index: DiskIndex,
+    admission: &mut Admission,
+) -> Result<DiskContract, InputError> {
+    let (table, disk) = (known.table, &known.disks[index.0]);
+    deadlines::unlimited(table, disk)?;
+    let mut contract = single_disk::contract(table, disk, None, admission)?;
+    volume.priority = single_disk::priority(table, contract, disk, admission)?;
+    if let Some(stream) = volume.stream {
+        let profile = known.profiles[index.0].as_ref();
+        let profile = profile.expect("a disk whose policy serves deadlines has a profile");
+        let spread = Spread::of(volume);
+        contract.stream = Some(pool_stream::part(table, (disk, profile), stream, &spread, index)?);
+    }
+    Ok(DiskContract { disk: index, contract })
+}
+
+/// What the table says, but for what its disks are asked for.
+fn wanted(
+    table: &Table<'_>,
+    name: String,
+    (names, pool): (&Names<'_>, &PoolPlan),
+    disks: &[Disk],
+) -> Result<PoolVolume, InputError> {
+    let layout = one_of(table.value("layout"), &LAYOUTS, Layout::Single)?;
+    let zone = one_of(table.value("zone"), &ZONES, Zone::Any)?;
+    let some = |value: &Value<'_>| some_of(value, (names, "pool disk"), &pool.disks, |_| None);
+    let on = table.value("disks").map_or(Ok(pool.disks.clone()), |value| some(&value))?;
+    if layout == Layout::Stripe && on.len() < 2 {
+        const EXPECTED: &str = "at least two disks for a stripe";
+        let value = table.value("disks").or_else(|| table.value("layout"));
+        return Err(value.expect("a stripe was asked for").refuse(EXPECTED));
+    }
+    let from = match table.value("from") {
+        None => None,
+        Some(value) => {
+            let fields = value.table(&FROM)?;
+            let zone = fields.require("zone", listed(&ZONES))?;
+            let zone = one_of(Some(zone), &ZONES, Zone::Any)?;
+            let before = fields.require("disks", DISKS)?;
+            let disks = some(&before)?;
+            if layout == Layout::Stripe && disks.len() != on.len() {
+                let expected = format!("{} disks: a stripe moves to as many as it has", on.len());
+                return Err(before.refuse(expected));
+            }
+            Some(PlacementSpec { zone, disks })
+        }
+    };
+    let size = whole_blocks(&table.require("size", SIZE)?, (layout, zone), &on, disks)?;
+    let thin = table.value("thin").map_or(Ok(false), |value| value.boolean())?;
+    let (clients, line) = (nbd::clients(table)?, table.line());
+    let (parts, priority, stream) = (Vec::new(), engine::Priority::Normal, None);
+    Ok(PoolVolume {
+        name,
+        clients,
+        size,
+        disks: on,
+        layout,
+        zone,
+        thin,
+        from,
+        parts,
+        priority,
+        stream,
+        line,
+    })
+}
+
+/// A size that the disks could hold if they held nothing else.
+fn whole_blocks(
+    value: &Value<'_>,
+    (layout, zone): (Layout, Zone),
+    on: &[DiskIndex],
+    disks: &[Disk],
+) -> Result<Bytes, InputError> {
+    let asked = value.size()?;
+    let block = BLOCK_SECTORS.bytes();
+    if !asked.0.is_multiple_of(block.0) {
+        let block = size_text(block);
+        return Err(value.refuse(format_args!("a multiple of {block} (the blocks of a pool)")));
+    }
+    let room = on.iter().map(|disk| disks[disk.0].zone(zone).len.bytes().0);
+    let room = match layout {
+        Layout::Stripe => room.clone().min().unwrap_or(0) * on.len() as u64,
+        Layout::Single | Layout::Random => room.sum(),
+    };
+    let most = room.min(bytes(Blocks(VOLUME_BLOCKS_MAX)).0);
+    if asked.0 > most {
+        let most = most / block.0;
+        return Err(value
+            .refuse(format_args!("at most {most}MiB (what its disks can hold)"))
+            .as_refusal());
+    }
+    Ok(asked)
+}
+
+fn bytes(blocks: Blocks) -> Bytes {
+    blocks.sectors().bytes()
+}
+
+/// The disks that the value names: at least one, none twice, each of them in `known`, whose numbers are those of `names`. `unfit` says what is wrong with one.
+fn some_of(
+    value: &Value<'_>,
+    (names, kind): (&Names<'_>, &str),
+    known: &[DiskIndex],
+    unfit: impl Fn(DiskIndex) -> Option<String>,
+) -> Result<Vec<DiskIndex>, InputError> {
+    let mut found: Vec<DiskIndex> = Vec::new();
+    for element in value.elements(DISKS_MAX, format_args!("the name of a {kind}"))? {
+        let disk = known[names.find(&element, kind)?];
+        if found.contains(&disk) {
+            return Err(element.refuse("each disk once"));
+        }
+        if let Some(expected) = unfit(disk) {
+            return Err(element.refuse(expected));
+        }
+        found.push(disk);
+    }
+    if found.is_empty() {
+        return Err(value.refuse(format_args!("at least one disk, {DISKS}")));
+    }
+    Ok(found)
+}
+
+/// The value of the word that stands there.
+fn one_of<T: Copy>(
+    value: Option<Value<'_>>,
+    words: &[(&str, T)],
+    default: T,
+) -> Result<T, InputError> {
+    let Some(value) = value else { return Ok(default) };
+    let text = value.text(listed(words))?;
+    let found = words.iter().find(|(word, _)| *word == text);
+    found.map(|(_, meant)| *meant).ok_or_else(|| value.refuse(listed(words)))
+}
+
+fn listed<T>(words: &[(&str, T)]) -> String {
+    format!("one of {}", input::list(words.iter().map(|(word, _)| word), '"'))
+}
+
+fn above_zero(table: &Table<'_>, key: &str, default: Share) -> Result<Share, InputError> {
+    let Some(value) = table.value(key) else { return Ok(default) };
+    let share = value.share()?;
+    if share.is_none() { Err(value.refuse("a share above 0%")) } else { Ok(share) }
+}
+
+/// An error about the value of `key`, or that there is none.
+fn refused(table: &Table<'_>, key: &str, expected: &str) -> InputError {
+    let value = table.value(key);
+    value.map_or_else(|| table.missing(key, expected), |value| value.refuse(expected))
+}

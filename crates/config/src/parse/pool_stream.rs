@@ -1,0 +1,51 @@
+//! What the stream of a pool's volume asks of each of its disks.
+//!
+use drive_profile::Profile;
+use input::{InputError, Table, size_text};
+
+use super::stream::{asked, knows_no_deadlines, refuse_block, span, too_seldom};
+use crate::demand::{Spread, piece, task_on_pool_disk as task};
+use crate::keys::STREAM;
+use crate::plan::{Disk, DiskIndex, PoolStream, PoolVolume};
+
+/// What the stream asks for, if the table has one; on which disks it can be had is not asked here.
+pub(crate) fn check(
+    table: &Table<'_>,
+    disks: &[Disk],
+    volume: &PoolVolume,
+) -> Result<Option<PoolStream>, InputError> {
+    let Some(value) = table.value("stream") else { return Ok(None) };
+    let fields = value.table(&STREAM)?;
+    if let Some(thin) = table.value("thin").filter(|_| volume.thin) {
+        return Err(thin.refuse("false beside a stream: it keeps no time for placing blocks"));
+    }
+    let spread = Spread::of(volume).disks();
+    if let Some(disk) = spread.iter().find(|disk| !disks[disk.0].policy.has_deadlines()) {
+        return Err(knows_no_deadlines(&value, &disks[disk.0]));
+    }
+    if let Some(range) = fields.value("range") {
+        return Err(range.refuse("no range: blocks of a pool's volume lie anywhere in its zone"));
+    }
+    let asked = asked(table, &fields)?;
+    if asked.block > volume.size {
+        let most = size_text(volume.size);
+        return Err(refuse_block(&fields, format_args!("at most {most} (the size of the volume)")));
+    }
+    Ok(Some(PoolStream { asked, span: span(&fields)? }))
+}
+
+/// What the stream is on one disk.
+pub(crate) fn part(
+    table: &Table<'_>,
+    (disk, profile): (&Disk, &Profile),
+    stream: PoolStream,
+    spread: &Spread<'_>,
+    index: DiskIndex,
+) -> Result<engine::StreamContract, InputError> {
+    let Some(task) = task((disk, profile), stream.asked, spread, index) else {
+        let value = table.require("stream", "a stream")?;
+        return Err(too_seldom(&value.table(&STREAM)?, stream.asked));
+    };
+    let range = Some(spread.reach(disk, index));
+    Ok(engine::StreamContract { task, block: piece(stream.asked.block), range })
+}

@@ -1,0 +1,166 @@
+//! `path` of a `[[disk]]` table: a real disk. What is known of it before it is opened is what the kernel tells of its path.
+//!
+//! ```text
+//! /dev/sdb ── its number ──▶ /sys/dev/block/8:16/{size, queue/rotational}
+//! /srv/a.img ─ its length; the number of the device that its file system lies on ─▶ queue/rotational
+//! ```
+
+use std::fs::Metadata;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use drive::{AnyModel, Unmeasured};
+use rustix::fs::{major, minor};
+use units::{Bytes, Sectors};
+
+use super::path::path;
+
+use super::measured;
+use crate::limits::{DEPTH_MAX, DISK_SIZE_MIN};
+use crate::plan::{Backing, Disk, DriveRef, IoMethod, ProfileRef, RealDisk};
+use input::{InputError, Table, size_text};
+
+/// What to do where a disk wants to be known better.
+pub(crate) const CURE: &str = "a `profile` of this disk (`spindle profile DEVICE` measures one)";
+
+/// Direct access goes by blocks of at most so much: what is beyond the last whole one cannot be reached.
+const BLOCK: Sectors = Sectors(8);
+
+/// Whether the drive is a real one of which nothing was measured.
+pub(crate) const fn is_unmeasured(model: &AnyModel) -> bool {
+    matches!(model, AnyModel::Unknown(_))
+}
+
+/// The real disk that the table names, if it names one.
+pub(crate) fn check(
+    table: &Table<'_>,
+    base_dir: &Path,
+    known: &[Disk],
+) -> Result<Option<Asked>, InputError> {
+    let Some(value) = table.value("path") else {
+        let strange =
+            ["buffered", "adopt", "io_uring"].into_iter().find_map(|key| table.value(key));
+        return strange.map_or(Ok(None), |value| Err(value.refuse("no such field, or a `path`")));
+    };
+    for key in ["drive", "backing"] {
+        if let Some(other) = table.value(key) {
+            let expected = format_args!("no such field beside `path`: the disk is a real one");
+            return Err(other.refuse(expected));
+        }
+    }
+    let flag = |key, or| table.value(key).map_or(Ok(or), |value| value.boolean());
+    let text = value.text("the path of a block device or of a file")?;
+    let path = path(&value, text, base_dir)?;
+    let (buffered, adopt) = (flag("buffered", false)?, flag("adopt", false)?);
+    let io_method = if flag("io_uring", true)? { IoMethod::IoUring } else { IoMethod::Threads };
+    let told = match served(&path, known) {
+        Some(told) => Some(told),
+        None => Told::of(&path)
+            .map_err(|error| value.refuse(format_args!("a block device or a file ({error})")))?,
+    };
+    let Some(told) = told else { return Err(value.refuse("a block device or a regular file")) };
+    if told.capacity.bytes() < DISK_SIZE_MIN {
+        let (found, least) = (size_text(told.capacity.bytes()), size_text(DISK_SIZE_MIN));
+        let expected = format_args!("a disk of at least {least}: this one holds {found}");
+        return Err(value.refuse(expected));
+    }
+    let real = RealDisk { path, buffered, adopt, io_method, fast_zero: told.fast_zero };
+    Ok(Some(Asked { real, told }))
+}
+
+/// What was told of a disk when it began to be served. It is that, whether or not it is still there: so that other disks'
+/// volumes can be changed all the same.
+fn served(path: &Path, known: &[Disk]) -> Option<Told> {
+    known.iter().find_map(|disk| match &disk.backing {
+        Backing::Real(real) if real.path == path => Some(Told {
+            capacity: disk.drive.model.capacity(),
+            rotational: disk.drive.model.rotational(),
+            fast_zero: real.fast_zero,
+        }),
+        _ => None,
+    })
+}
+
+/// What is known of the disk's drive: what was measured of it, or how much it holds and whether it turns.
+pub(crate) fn drive(
+    table: &Table<'_>,
+    base_dir: &Path,
+    Asked { real, told }: &Asked,
+) -> Result<(DriveRef, Option<ProfileRef>), InputError> {
+    if let Some((value, name, measured)) = measured::read(table, base_dir)? {
+        let drive = measured::drive(&value, &name, &measured)?;
+        let (here, there) = (told.capacity, drive.model.capacity());
+        if here.0 / BLOCK.0 != there.0 / BLOCK.0 {
+            return Err(value.refuse(format_args!(
+                "a profile of this disk, which has {here}; this one is of {there}"
+            )));
+        }
+        let profile = measured::profile(&value, name, &measured, &drive)?;
+        return Ok((drive, profile));
+    }
+    let name = real.path.display().to_string();
+    let Told { capacity, rotational, .. } = *told;
+    let unknown = Unmeasured { capacity, rotational, queue_depth_max: DEPTH_MAX };
+    Ok((DriveRef { name, model: AnyModel::Unknown(unknown) }, None))
+}
+
+/// A real disk, and what the kernel tells of it.
+pub(crate) struct Asked {
+    pub(crate) real: RealDisk,
+    told: Told,
+}
+
+/// What the kernel tells of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Told {
+    /// In whole blocks.
+    capacity: Sectors,
+    rotational: bool,
+    /// Whether zeroing moves nothing.
+    fast_zero: bool,
+}
+
+impl Told {
+    /// Nothing of what is neither a block device nor a regular file.
+    fn of(path: &Path) -> std::io::Result<Option<Self>> {
+        let metadata = std::fs::metadata(path)?;
+        let Some(kind) = Kind::of(&metadata) else { return Ok(None) };
+        let (device, sectors) = match kind {
+            Kind::Device => {
+                let device = sysfs(metadata.rdev());
+                let told = std::fs::read_to_string(device.join("size"))?;
+                (device, Sectors(told.trim().parse().unwrap_or(0)))
+            }
+            Kind::File => (sysfs(metadata.dev()), Bytes(metadata.len()).sectors_floor()),
+        };
+        // A partition has no queue of its own.
+        let queue = |name: &str| {
+            let places = [device.join("queue").join(name), device.join("../queue").join(name)];
+            let told = places.iter().find_map(|place| std::fs::read_to_string(place).ok());
+            told.map_or(0, |told| told.trim().parse::<u64>().unwrap_or(0))
+        };
+        Ok(Some(Self {
+            capacity: Sectors(sectors.0 / BLOCK.0 * BLOCK.0),
+            rotational: queue("rotational") == 1,
+            fast_zero: matches!(kind, Kind::File) || queue("write_zeroes_max_bytes") > 0,
+        }))
+    }
+}
+
+enum Kind {
+    Device,
+    File,
+}
+
+impl Kind {
+    fn of(metadata: &Metadata) -> Option<Self> {
+        let kind = metadata.file_type();
+        let device = kind.is_block_device().then_some(Self::Device);
+        device.or(kind.is_file().then_some(Self::File))
+    }
+}
+
+/// Where the kernel tells of the device of this number.
+fn sysfs(device: u64) -> PathBuf {
+    Path::new("/sys/dev/block").join(format!("{}:{}", major(device), minor(device)))
+}

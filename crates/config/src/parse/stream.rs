@@ -1,0 +1,138 @@
+//! `stream = { bandwidth = "817KB/s", block = "1MB", range = "0GiB..2GiB", span = ["0s", "2h"] }` on a `[[volume]]`: what it
+//! asks of its disk, and whether that can be had (RTAS 2000 §3.1).
+//!
+//! A stream is a task: a block every `block ÷ bandwidth`, each of which takes at most its worst case. A block above what one
+//! command moves is one job of several commands, and each of them is charged with a way of its own, so that whoever goes in
+//! between costs it nothing that is not paid for.
+
+use drive_profile::Profile;
+use engine::PolicyName;
+use engine::limits::STREAM_PERIOD_MAX;
+use engine::stream::{RequestedStream, Span};
+use input::{InputError, Table, Value, size_text, time_text};
+use units::{Bytes, Duration, Extent, Instant, Lba, SECTOR_BYTES, Sectors};
+
+use crate::demand::task;
+use crate::keys::STREAM;
+use crate::limits::{BLOCK_MAX, BLOCK_MIN, TIME_MAX};
+use crate::plan::{Disk, Stream};
+
+/// The stream of a volume that lies at `place`.
+pub(crate) fn check(
+    table: &Table<'_>,
+    disk: &Disk,
+    profile: Option<&Profile>,
+    place: Extent,
+) -> Result<Option<Stream>, InputError> {
+    let Some(value) = table.value("stream") else { return Ok(None) };
+    let fields = value.table(&STREAM)?;
+    let profile = profile.ok_or_else(|| knows_no_deadlines(&value, disk))?;
+    let asked = asked(table, &fields)?;
+    let range = range(&fields, place.len, asked.block)?;
+    let span = span(&fields)?;
+    let on_disk = Extent::new(place.start + Sectors(range.start.0), range.len);
+    let Some(task) = task((disk, profile), asked, on_disk) else {
+        return Err(too_seldom(&fields, asked));
+    };
+    let block = Sectors(asked.block.0.div_ceil(SECTOR_BYTES));
+    let promised = engine::StreamContract { task, block, range: Some(on_disk) };
+    Ok(Some(Stream { asked, range, span, promised }))
+}
+
+/// An error about a stream on a disk whose policy knows none.
+pub(crate) fn knows_no_deadlines(value: &Value<'_>, disk: &Disk) -> InputError {
+    let known = PolicyName::ALL.into_iter().filter(|policy| policy.has_deadlines());
+    let known: Vec<_> = known.map(|policy| format!("\"{policy}\"")).collect();
+    let (known, policy, name) = (known.join(", "), disk.policy, &disk.name);
+    value.refuse(format_args!(
+        "a disk whose policy serves deadlines ({known}): disk \"{name}\" has \"{policy}\""
+    ))
+}
+
+/// An error about a stream whose blocks come more seldom than any may.
+pub(crate) fn too_seldom(fields: &Table<'_>, asked: RequestedStream) -> InputError {
+    let least = u128::from(asked.block.0) * 1_000_000_000;
+    let least = least.div_ceil(u128::from(STREAM_PERIOD_MAX.as_nanos()));
+    let (longest, block) = (time_text(STREAM_PERIOD_MAX), size_text(asked.block));
+    let expected = format_args!("at least {least}B/s (a block of {block} every {longest})");
+    let bandwidth = fields.value("bandwidth");
+    bandwidth.map_or_else(|| fields.missing("bandwidth", expected), |value| value.refuse(expected))
+}
+
+/// The bandwidth and the block of the stream of the volume `table`.
+pub(crate) fn asked(table: &Table<'_>, fields: &Table<'_>) -> Result<RequestedStream, InputError> {
+    for key in ["reserve", "iops", "bandwidth"] {
+        if let Some(value) = table.value(key) {
+            return Err(value.refuse(format_args!(
+                "no {key} beside a stream: the time of its blocks is kept for it"
+            )));
+        }
+    }
+    let bandwidth = fields.require("bandwidth", "bytes a second such as 817KB/s")?;
+    Ok(RequestedStream { bandwidth: bandwidth.bytes_per_second()?, block: block(fields)? })
+}
+
+/// A block need not be whole sectors: its time is that of all that it touches.
+fn block(fields: &Table<'_>) -> Result<Bytes, InputError> {
+    let value = fields.require("block", "a size such as 1MB")?;
+    let block: Bytes = value.quantity("a size such as 256KiB or 1MB")?;
+    if !(BLOCK_MIN..=BLOCK_MAX).contains(&block) {
+        let (low, high) = (size_text(BLOCK_MIN), size_text(BLOCK_MAX));
+        return Err(value.refuse(format_args!("a size from {low} to {high} (the largest request)")));
+    }
+    Ok(block)
+}
+
+/// `START..END`, counted from the volume's beginning; all of the volume if it is not said.
+fn range(fields: &Table<'_>, volume: Sectors, block: Bytes) -> Result<Extent, InputError> {
+    const EXPECTED: &str = "two places on the volume such as 0GiB..2GiB";
+    let whole = Extent::new(Lba(0), volume);
+    let Some(value) = fields.value("range") else {
+        return fits(whole, block).ok_or_else(|| {
+            let most = size_text(volume.bytes());
+            refuse_block(fields, format_args!("at most {most} (the size of the volume)"))
+        });
+    };
+    let (start, end) =
+        value.text(EXPECTED)?.split_once("..").ok_or_else(|| value.refuse(EXPECTED))?;
+    let place = |text: &str| text.trim().parse::<Bytes>().map_err(|_| value.refuse(EXPECTED));
+    let (start, end) = (place(start)?, place(end)?);
+    let (Some(first), Some(behind)) = (start.sectors_exact(), end.sectors_exact()) else {
+        return Err(value.refuse(format_args!("multiples of {SECTOR_BYTES} bytes")));
+    };
+    if behind > volume {
+        let most = size_text(volume.bytes());
+        return Err(value
+            .refuse(format_args!("a range that ends at {most} at most (the size of the volume)")));
+    }
+    if first >= behind {
+        return Err(value.refuse("a range whose end lies behind its start"));
+    }
+    let range = Extent::new(Lba(first.0), Sectors(behind.0 - first.0));
+    fits(range, block).ok_or_else(|| {
+        value.refuse(format_args!("a range of at least {} (one block)", size_text(block)))
+    })
+}
+
+fn fits(range: Extent, block: Bytes) -> Option<Extent> {
+    Some(range).filter(|range| block.0.div_ceil(SECTOR_BYTES) <= range.len.0)
+}
+
+pub(crate) fn refuse_block(fields: &Table<'_>, expected: impl core::fmt::Display) -> InputError {
+    let block: Option<Value<'_>> = fields.value("block");
+    block.map_or_else(|| fields.missing("block", &expected), |value| value.refuse(&expected))
+}
+
+/// From when to when, counted from the start of the run or of the daemon; always if it is not said.
+pub(crate) fn span(fields: &Table<'_>) -> Result<Span, InputError> {
+    const EXPECTED: &str = "a start and an end such as [\"0s\", \"2h\"]";
+    let Some(value) = fields.value("span") else { return Ok(Span::ALWAYS) };
+    let times = value.texts(2, "a time such as \"2h\"")?;
+    let [(start, _), (end, _)] = times.as_slice() else { return Err(value.refuse(EXPECTED)) };
+    let start = start.duration(Duration::ZERO..=TIME_MAX, "")?;
+    let end_at = end.duration(Duration::ZERO..=TIME_MAX, "")?;
+    if end_at <= start {
+        return Err(end.refuse(format_args!("a time after {} (its start)", time_text(start))));
+    }
+    Ok(Span { start: Instant::ZERO + start, end: Instant::ZERO + end_at })
+}

@@ -1,0 +1,183 @@
+//! From a file to a [`Plan`]: the top of the file, and what its two readers each ask of it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use units::Duration;
+
+use input::{InputError, Problem, Source, Table, read_text};
+
+use super::names::Names;
+use super::{admit, deadlines, disk, log, nbd, pool, real, volume, workload};
+use crate::error::ConfigError;
+use crate::limits::{
+    CONFIG_BYTES_MAX, DISKS_MAX, LISTEN_MAX, POOL_VOLUMES_MAX, SOCKET_PATH_BYTES_MAX, TIME_MAX,
+    VOLUMES_MAX, WORKLOADS_MAX,
+};
+use crate::plan::{Disk, Log, Nbd, Plan, Workload};
+use crate::{defaults, keys};
+
+impl Plan {
+    /// Reads the config at `path`. Paths within it are relative to the directory that it lies in.
+    ///
+    /// # Errors
+    /// The file cannot be read, is over [`CONFIG_BYTES_MAX`], is no text, or [`Plan::parse`] refuses it.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = read_text(path, CONFIG_BYTES_MAX)?;
+        let file = path.display().to_string();
+        Self::parse(&text, &file, path.parent().unwrap_or(Path::new("")))
+    }
+
+    /// Checks the config `text`. Messages call it `file`; paths within it are relative to `base_dir`.
+    ///
+    /// # Errors
+    /// The first thing that is wrong: the syntax, then the keys, then disks, volumes and workloads.
+    pub fn parse(text: &str, file: &str, base_dir: &Path) -> Result<Self, ConfigError> {
+        Self::parse_knowing(text, file, base_dir, &[])
+    }
+
+    /// The same. Drives that the `known` disks have are not loaded again.
+    pub(crate) fn parse_knowing(
+        text: &str,
+        file: &str,
+        base_dir: &Path,
+        known: &[Disk],
+    ) -> Result<Self, ConfigError> {
+        let source = Source::new(file, text);
+        let root = source.parse()?;
+        let top = Table::top(&source, &root, &keys::TOP)?;
+        let seed =
+            top.value("seed").map_or(Ok(defaults::SEED), |seed| seed.integer(0..=u64::MAX, ""))?;
+        let given = top
+            .value("duration")
+            .map(|value| value.duration(Duration::from_nanos(1)..=TIME_MAX, ""))
+            .transpose()?;
+        let listen = listen(&top)?;
+        let nbd = nbd::check(&top, base_dir)?;
+        let log = log::check(&top, base_dir)?;
+        let disk_tables = top.tables("disk", &keys::DISK, DISKS_MAX)?;
+        let volume_tables = top.tables("volume", &keys::VOLUME, VOLUMES_MAX)?;
+        let pool_table = top.table("pool", &keys::POOL)?;
+        let pool_volume_tables = match &pool_table {
+            Some(table) => table.tables("volume", &keys::POOL_VOLUME, POOL_VOLUMES_MAX)?,
+            None => Vec::new(),
+        };
+        let workload_tables = top.tables("workload", &keys::WORKLOAD, WORKLOADS_MAX)?;
+        let disks = disk::check(&disk_tables, base_dir, known)?;
+        let pool = pool_table.as_ref().map(|table| pool::head(table, &disks)).transpose()?;
+        let pooled = pool.as_ref().map_or(&[][..], |pool| &pool.disks);
+        let mut names = Names::default();
+        let volumes = volume::check(&volume_tables, &disks, pooled, &mut names)?;
+        let profiles = deadlines::profiles(&disks);
+        admit::admit(&volume_tables, &disks, &profiles, &volumes)?;
+        let pool = match (pool, &pool_table) {
+            (Some(pool), Some(table)) => {
+                let tables = (table, pool_volume_tables.as_slice());
+                let pool = pool::check(tables, &disks, pool, &mut names)?;
+                admit::admit_pool(tables, &disks, &profiles, &pool)?;
+                Some(pool)
+            }
+            _ => None,
+        };
+        let workloads = workload::check(&workload_tables, &volumes, base_dir)?;
+        let duration = given.or_else(|| latest_stop(&workloads));
+        let file = file.to_owned();
+        Ok(Self { file, seed, duration, listen, nbd, log, disks, volumes, pool, workloads })
+    }
+
+    /// The plan as a simulation takes it: without what only a daemon asks for. It has a workload and a
+    /// duration.
+    ///
+    /// # Errors
+    /// There is a pool, there is no workload, or nothing says when the run ends.
+    pub fn for_sim(self) -> Result<Self, ConfigError> {
+        if let Some(pool) = &self.pool {
+            let expected =
+                "no pool: `spindle serve` takes this config, volumes of pools are not simulated";
+            let parts = self.lacks(pool.line, None, "pool", expected);
+            return Err(Problem { found: Some("[pool]".to_owned()), ..parts }.into());
+        }
+        if self.workloads.is_empty() {
+            let expected = "at least one table `[[workload]]` to simulate";
+            return Err(self.lacks(1, None, "workload", expected).into());
+        }
+        if let Some(disk) = self.disks.iter().find(|disk| real::is_unmeasured(&disk.drive.model)) {
+            let title = format!("[[disk]] \"{}\"", disk.name);
+            let expected = format!("{}: nobody knows how to simulate it", real::CURE);
+            return Err(self.lacks(disk.line, Some(title), "profile", &expected).into());
+        }
+        if self.duration.is_none() {
+            let endless = self.workloads.iter().position(|workload| workload.stop.is_none());
+            let index = endless.expect("without a duration some workload has no stop");
+            let title = format!("[[workload]] #{}", index + 1);
+            let expected =
+                "a time, or a `duration` at the top of the file: else the run has no end";
+            let line = self.workloads[index].line;
+            return Err(self.lacks(line, Some(title), "stop", expected).into());
+        }
+        let (nbd, log) = (Nbd::default(), Log::default());
+        Ok(Self { listen: Vec::new(), nbd, log, ..self })
+    }
+
+    /// The plan as a daemon takes it: without what only a simulation asks for. It has a disk; volumes may come later.
+    ///
+    /// # Errors
+    /// There is nothing to serve.
+    pub fn for_serve(self) -> Result<Self, ConfigError> {
+        if self.disks.is_empty() {
+            let expected = "at least one table `[[disk]]` to serve from";
+            return Err(self.lacks(1, None, "disk", expected).into());
+        }
+        Ok(Self { seed: defaults::SEED, duration: None, workloads: Vec::new(), ..self })
+    }
+
+    fn lacks(&self, line: usize, table: Option<String>, field: &str, expected: &str) -> Problem {
+        Problem {
+            file: self.file.clone(),
+            line: Some(line),
+            table,
+            field: Some(field.to_owned()),
+            found: None,
+            expected: expected.to_owned(),
+            is_refusal: false,
+        }
+    }
+}
+
+/// When the last workload stops; `None` if one never does, or there is none.
+fn latest_stop(workloads: &[Workload]) -> Option<Duration> {
+    workloads
+        .iter()
+        .map(|workload| workload.stop)
+        .try_fold(None, |latest, stop| Some(latest.max(Some(stop?))))?
+}
+
+/// The addresses under `[listen]`.
+fn listen(top: &Table<'_>) -> Result<Vec<String>, InputError> {
+    const EXPECTED: &str = "`unix:PATH` or `ADDRESS:PORT`, such as 127.0.0.1:10809";
+    let Some(table) = top.table("listen", &keys::LISTEN)? else { return Ok(Vec::new()) };
+    let Some(nbd) = table.value("nbd") else { return Ok(Vec::new()) };
+    let mut lines = BTreeMap::new();
+    let mut addresses = Vec::new();
+    for (value, address) in nbd.texts(LISTEN_MAX, EXPECTED)? {
+        let known = match address.strip_prefix("unix:") {
+            Some(path) if path.len() > SOCKET_PATH_BYTES_MAX => {
+                let expected = format!("a path of at most {SOCKET_PATH_BYTES_MAX} bytes");
+                return Err(value.refuse(expected));
+            }
+            Some(path) => !path.is_empty() && !path.contains('\0'),
+            None => address.parse::<SocketAddr>().is_ok(),
+        };
+        if !known {
+            return Err(value.refuse(EXPECTED));
+        }
+        if let Some(line) = lines.insert(address, value.line()) {
+            return Err(
+                value.refuse(format_args!("each address once (line {line} has it already)"))
+            );
+        }
+        addresses.push(address.to_owned());
+    }
+    Ok(addresses)
+}

@@ -1,0 +1,228 @@
+//! `[[workload]]` tables.
+
+use core::num::NonZeroU64;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use units::{Bytes, Duration};
+
+use super::names::Names;
+use super::replay;
+use crate::limits::{
+    BLOCK_MAX, BLOCK_MIN, ELEVATOR_MAX, OUTSTANDING_DISK_MAX, OUTSTANDING_MAX, RUN_MAX, TIME_MAX,
+};
+use crate::plan::{Access, Arrival, Mix, Requests, Synthetic, Volume, VolumeIndex, Workload};
+use input::{InputError, Table, size_text, time_text};
+
+/// What is said of requests that dice make up, and never of a trace's.
+const DRAWN_KEYS: [&str; 9] =
+    ["op", "read_share", "run", "block", "outstanding", "think", "rate", "arrivals", "elevator"];
+/// What is said of a trace, and of nothing else.
+const TRACE_KEYS: [&str; 5] = ["file", "format", "device", "scale", "remap"];
+const ACCESS_EXPECTED: &str = "\"sequential\", \"random\", \"stream\" or \"trace\"";
+
+/// Checks the tables, in the file's order.
+pub(crate) fn check(
+    tables: &[Table<'_>],
+    volumes: &[Volume],
+    base_dir: &Path,
+) -> Result<Vec<Workload>, InputError> {
+    let names = Names::of(volumes.iter().map(|volume| (volume.name.as_str(), volume.line)));
+    let mut left = BTreeMap::new();
+    let mut workloads = Vec::with_capacity(tables.len());
+    for table in tables {
+        let workload = workload(table, volumes, &names, base_dir)?;
+        let disk = volumes[workload.volume.0].disk;
+        bound_disk(table, &workload, left.entry(disk).or_insert(OUTSTANDING_DISK_MAX))?;
+        workloads.push(workload);
+    }
+    Ok(workloads)
+}
+
+/// Takes what the workload has under way at once from what its disk's engine can hold.
+fn bound_disk(table: &Table<'_>, workload: &Workload, left: &mut u32) -> Result<(), InputError> {
+    let Requests::Synthetic(drawn) = &workload.requests else { return Ok(()) };
+    let Arrival::Closed { outstanding, .. } = drawn.arrival else { return Ok(()) };
+    let rest = left.checked_sub(outstanding);
+    let Some(rest) = rest else {
+        let expected =
+            format!("at most {left} (what is left of {OUTSTANDING_DISK_MAX} on its disk)");
+        return Err(table.require("outstanding", &expected)?.refuse(&expected));
+    };
+    *left = rest;
+    Ok(())
+}
+
+fn workload(
+    table: &Table<'_>,
+    volumes: &[Volume],
+    names: &Names<'_>,
+    base_dir: &Path,
+) -> Result<Workload, InputError> {
+    let volume = names.find(&table.require("volume", "the name of a volume")?, "volume")?;
+    let start = table.duration("start", Duration::ZERO..=TIME_MAX, "", Duration::ZERO)?;
+    Ok(Workload {
+        volume: VolumeIndex(volume),
+        requests: requests(table, &volumes[volume], base_dir)?,
+        start,
+        stop: stop(table, start)?,
+        line: table.line(),
+    })
+}
+
+fn requests(table: &Table<'_>, volume: &Volume, base_dir: &Path) -> Result<Requests, InputError> {
+    let traced = match table.value("access") {
+        Some(access) => access.text(ACCESS_EXPECTED)? == "trace",
+        None => false,
+    };
+    let (strange, cure): (&[_], _) = if traced {
+        (&DRAWN_KEYS, "no such field: with access = \"trace\" the trace says it")
+    } else {
+        (&TRACE_KEYS, "no such field, or access = \"trace\"")
+    };
+    if let Some(value) = strange.iter().find_map(|key| table.value(key)) {
+        return Err(value.refuse(cure));
+    }
+    if traced {
+        return replay::check(table, volume, base_dir).map(Requests::Trace);
+    }
+    if access_is(table, "stream") {
+        return played(table, volume).map(Requests::Synthetic);
+    }
+    let (mix, access) = (mix(table)?, access(table)?);
+    let (block, arrival) = (block(table, volume)?, arrival(table)?);
+    Ok(Requests::Synthetic(Synthetic { mix, access, block, arrival }))
+}
+
+/// Plays the volume's stream: block after block of its range, one every period.
+fn played(table: &Table<'_>, volume: &Volume) -> Result<Synthetic, InputError> {
+    const EXPECTED: &str = "another access, or a volume with a `stream`";
+    let Some(stream) = volume.stream else {
+        return Err(table.require("access", EXPECTED)?.refuse(EXPECTED));
+    };
+    for key in ["run", "block", "outstanding", "think", "rate", "arrivals", "elevator"] {
+        if let Some(value) = table.value(key) {
+            return Err(value.refuse("no such field: the stream of the volume says it"));
+        }
+    }
+    Ok(Synthetic {
+        mix: mix(table)?,
+        access: Access::Within { range: stream.range },
+        block: stream.asked.block.sectors_floor().bytes(),
+        arrival: Arrival::Open { interval: stream.promised.task.period() },
+    })
+}
+
+fn access_is(table: &Table<'_>, access: &str) -> bool {
+    let value = table.value("access");
+    value.is_some_and(|value| value.text(ACCESS_EXPECTED).is_ok_and(|text| text == access))
+}
+
+fn mix(table: &Table<'_>) -> Result<Mix, InputError> {
+    const EXPECTED: &str = "\"read\", \"write\" or \"mix\"";
+    let op = table.require("op", EXPECTED)?;
+    let read_share = table.value("read_share");
+    let mix = match op.text(EXPECTED)? {
+        "mix" => {
+            let share =
+                table.require("read_share", "a share from 0% to 100%, for a mix")?.share()?;
+            return Ok(Mix::Mix { read_share: share });
+        }
+        "read" => Mix::Read,
+        "write" => Mix::Write,
+        _ => return Err(op.refuse(EXPECTED)),
+    };
+    match read_share {
+        Some(share) => Err(share.refuse("no such field, or op = \"mix\"")),
+        None => Ok(mix),
+    }
+}
+
+fn access(table: &Table<'_>) -> Result<Access, InputError> {
+    let access = table.require("access", ACCESS_EXPECTED)?;
+    let run = table.value("run");
+    if let Some(batch) = table.value("elevator") {
+        if access.text(ACCESS_EXPECTED)? != "random" {
+            return Err(batch.refuse("no such field, or access = \"random\""));
+        }
+        let batch = batch.integer(1..=ELEVATOR_MAX, "")?;
+        let batch = NonZeroU64::new(batch).expect("at least one");
+        return match run {
+            None => Ok(Access::Elevator { batch }),
+            Some(run) => Err(run.refuse("no such field, or access = \"sequential\"")),
+        };
+    }
+    match (access.text(ACCESS_EXPECTED)?, run) {
+        ("sequential", None) => Ok(Access::Sequential { run: None }),
+        ("sequential", Some(run)) => {
+            Ok(Access::Sequential { run: NonZeroU64::new(run.integer(1..=RUN_MAX, "")?) })
+        }
+        ("random", None) => Ok(Access::Random),
+        ("random", Some(run)) => Err(run.refuse("no such field, or access = \"sequential\"")),
+        _ => Err(access.refuse(ACCESS_EXPECTED)),
+    }
+}
+
+fn block(table: &Table<'_>, volume: &Volume) -> Result<Bytes, InputError> {
+    let value = table.require("block", "a size such as 4KiB")?;
+    let block = value.size()?;
+    if block > BLOCK_MAX {
+        let (low, high) = (size_text(BLOCK_MIN), size_text(BLOCK_MAX));
+        return Err(value.refuse(format_args!("a size from {low} to {high}")));
+    }
+    if block > volume.size {
+        let (high, name) = (size_text(volume.size), &volume.name);
+        return Err(value.refuse(format_args!("at most {high} (the size of volume \"{name}\")")));
+    }
+    Ok(block)
+}
+
+fn arrival(table: &Table<'_>) -> Result<Arrival, InputError> {
+    const EXPECTED: &str = "`outstanding` (a closed loop) or `rate` (an open loop)";
+    let (outstanding, think) = (table.value("outstanding"), table.value("think"));
+    let poisson = poisson(table)?;
+    match (outstanding, table.value("rate")) {
+        (Some(outstanding), None) => {
+            let outstanding = outstanding.integer(1..=OUTSTANDING_MAX.into(), "")?;
+            let outstanding = u32::try_from(outstanding).expect("within its range");
+            let think = think.map_or(Ok(Duration::ZERO), |think| {
+                think.duration(Duration::ZERO..=TIME_MAX, "")
+            })?;
+            Ok(Arrival::Closed { outstanding, think })
+        }
+        (None, Some(rate)) => {
+            if let Some(think) = think {
+                return Err(think.refuse("no such field, or `outstanding` instead of `rate`"));
+            }
+            let interval = rate.rate()?;
+            Ok(if poisson { Arrival::Poisson { interval } } else { Arrival::Open { interval } })
+        }
+        (Some(_), Some(rate)) => {
+            Err(rate.refuse(format_args!("one of {EXPECTED}, and both are here")))
+        }
+        (None, None) => Err(table.missing("outstanding", EXPECTED)),
+    }
+}
+
+/// Whether the requests of an open loop come independently of one another.
+fn poisson(table: &Table<'_>) -> Result<bool, InputError> {
+    const EXPECTED: &str = "\"constant\" or \"poisson\"";
+    let Some(arrivals) = table.value("arrivals") else { return Ok(false) };
+    if table.value("rate").is_none() {
+        return Err(arrivals.refuse("no such field, or a `rate`"));
+    }
+    match arrivals.text(EXPECTED)? {
+        "constant" => Ok(false),
+        "poisson" => Ok(true),
+        _ => Err(arrivals.refuse(EXPECTED)),
+    }
+}
+
+fn stop(table: &Table<'_>, start: Duration) -> Result<Option<Duration>, InputError> {
+    let Some(value) = table.value("stop") else { return Ok(None) };
+    let stop = value.duration(Duration::from_nanos(1)..=TIME_MAX, "")?;
+    if stop <= start {
+        return Err(value.refuse(format_args!("a time after {} (the start)", time_text(start))));
+    }
+    Ok(Some(stop))
+}

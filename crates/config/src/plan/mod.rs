@@ -1,0 +1,30 @@
+//! What a config says, checked: the values that `sim` and `daemon` build their worlds from.
+//!
+//! Invariants, all of them established by [`Plan::parse`] and never re-checked behind it:
+//! * every index points into the plan's own lists, and names are unique within their list;
+//! * the reserves on a disk add up to at most the whole, the sizes on it to at most its capacity;
+//! * every quantity lies within [`crate::limits`], so that sums and products of them do not overflow.
+//!
+//! The `line` fields are for messages of those who find out later that a value cannot be used (a
+//! backing file on a full file system): they name the file and the line as the parser would have.
+
+mod disk;
+mod faults;
+mod log;
+mod nbd;
+mod pool;
+mod top;
+mod volume;
+mod workload;
+
+pub use disk::{Backing, Disk, DiskIndex, DriveRef, IoMethod, ProfileRef, RealDisk};
+pub use faults::Faults;
+pub use log::{Log, LogFormat, RecordSettings};
+pub use nbd::{Nbd, Tls};
+pub use pool::{
+    DiskContract, PlacementSpec, PoolPlan, PoolStream, PoolVolume, layout_name, zone_name,
+};
+pub(crate) use pool::{LAYOUTS, ZONES};
+pub use top::Plan;
+pub use volume::{Stream, Volume, VolumeIndex};
+pub use workload::{Access, Arrival, Mix, Remap, Replay, Requests, Synthetic, Workload};

@@ -1,0 +1,253 @@
+//! `disksim_disk`, and the bus and controller above it: overheads, buffer, choreography.
+
+use drive::{
+    AGE_LIMIT_MAX, Bus, Choosing, Detour, Discipline, Firmware, Overheads, QUEUE_DEPTH_MAX,
+    ReadAhead, ReadBuffer, SEGMENTS_MAX, WriteAhead,
+};
+use units::{Duration, Sectors, Share};
+
+use super::mechanics::{milliseconds, time};
+use super::tree::{Block, Node, Tree};
+use input::InputError;
+
+const SEGMENT_SECTORS_MAX: u64 = 1 << 24;
+/// With an extra disconnection, the media waits for so many sectors of a write.
+const AHEAD: WriteAhead =
+    WriteAhead::Sectors { short: Sectors(10), long: Sectors(45), of_long: Sectors(15) };
+
+/// What the electronics do.
+#[derive(Debug)]
+pub(crate) struct Controller {
+    pub(crate) overheads: Overheads,
+    pub(crate) overheads_after_write: Overheads,
+    pub(crate) bus_sector: Duration,
+    pub(crate) read_buffer: ReadBuffer,
+    pub(crate) write_buffer: Sectors,
+    pub(crate) write_cache: bool,
+    pub(crate) queue_depth_max: u32,
+    pub(crate) discipline: Discipline,
+    pub(crate) firmware: Firmware,
+}
+
+/// What the bus and the controller above the disk add.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Path {
+    pub(crate) read_sector: Duration,
+    pub(crate) write_sector: Duration,
+}
+
+/// The times of one disk, as its scale says.
+struct Times<'b> {
+    block: &'b Block,
+    scale: f64,
+}
+
+impl Times<'_> {
+    fn of(&self, key: &str) -> Result<Duration, InputError> {
+        let number = self.block.number(key)?.unwrap_or(0.0) * self.scale;
+        milliseconds(self.block.at(key), key, number)
+    }
+}
+
+pub(crate) fn read(disk: &Block, path: Path) -> Result<Controller, InputError> {
+    let scale_key = "Time scale for overheads";
+    let scale = disk.number(scale_key)?.unwrap_or(1.0);
+    let times = Times { block: disk, scale };
+    let fast = disk.whole_or("Fast write level", (0, 2), 0)? > 0;
+    let own = time(disk, "Bulk sector transfer time")?;
+    let bus_sector = own.max(path.read_sector);
+    let write_sector = own.max(path.write_sector);
+    let read_buffer = buffer(disk)?;
+    let segment = disk.whole_or("Segment size (in blks)", (0, SEGMENT_SECTORS_MAX), 0)?;
+    let write_segments =
+        disk.whole_or("Maximum number of write segments", (0, SEGMENTS_MAX.into()), 1)?;
+    let separate = disk.flag("Use separate write segment")?;
+    let mut firmware = firmware(disk)?;
+    firmware.writes_in_segments = !separate && disk.flag("Allow read hits on write data")?;
+    if fast {
+        firmware.write_segments = u32::try_from(write_segments.max(1)).expect("in its range");
+    }
+    firmware.bus = bus(disk, &times)?;
+    firmware.bus.write_sector = (write_sector != bus_sector).then_some(write_sector);
+    // Its mechanical times are scaled as its overheads are.
+    firmware.write_seek_min = times.of("Minimum seek delay")?;
+    let depth = disk.whole_or("Max queue length", (0, QUEUE_DEPTH_MAX.into()), 1)?.max(1);
+    let overheads_after_read = overheads(&times, "read", fast)?;
+    Ok(Controller {
+        overheads: overheads_after_read,
+        overheads_after_write: overheads(&times, "write", fast)?,
+        bus_sector,
+        read_buffer,
+        write_buffer: Sectors(if fast { segment * write_segments.max(1) } else { 0 }),
+        write_cache: fast,
+        queue_depth_max: u32::try_from(depth).expect("in its range"),
+        discipline: discipline(disk, depth, &overheads_after_read)?,
+        firmware,
+    })
+}
+
+/// The order in which the disk serves what waits in it. Where it holds one command, any order is the same.
+fn discipline(disk: &Block, depth: u64, overheads: &Overheads) -> Result<Discipline, InputError> {
+    if depth == 1 || disk.find("Scheduler").is_none() {
+        return Ok(Discipline::Fifo);
+    }
+    let queue = disk.block("Scheduler", "a disksim_ioqueue block")?;
+    let key = "Scheduling policy";
+    match queue.whole_or(key, (0, u64::MAX), 1)? {
+        0 | 1 => Ok(Discipline::Fifo),
+        4 | 7 => Ok(Discipline::ShortestSeek(choosing(overheads))),
+        8..=10 => Ok(Discipline::ShortestPositioning(choosing(overheads))),
+        other => {
+            let expected = "1 (first come first served), 4 or 7 (shortest seek), 8, 9 or 10 (shortest \
+                            positioning) in a disk that holds more than one command";
+            Err(queue.at(key).refuse(key, Some(&other.to_string()), expected))
+        }
+    }
+}
+
+/// How a queue inside a drive of these files chooses. Nothing there ages. The lead is what the electronics
+/// take for a command that the arm has no part in, a hit after a read: so long after a choice is made it can
+/// be acted upon at the soonest.
+pub(crate) fn choosing(overheads: &Overheads) -> Choosing {
+    Choosing { age_limit: AGE_LIMIT_MAX, stream_hold: Duration::ZERO, lead: overheads.read_hit }
+}
+
+fn overheads(times: &Times<'_>, after: &str, fast: bool) -> Result<Overheads, InputError> {
+    let each = times.of("Per-request overhead time")?;
+    let of = |what: &str| times.of(&format!("{what} over. after {after}"));
+    // A drive that answers writes early has one overhead for all of them.
+    let write = if fast { of("Write hit")? } else { of("Write miss")? };
+    Ok(Overheads {
+        read_hit: each + of("Read hit")?,
+        read_miss: each + of("Read miss")?,
+        write_cached: each + write,
+        write_media: each + write,
+        control: each,
+    })
+}
+
+fn buffer(disk: &Block) -> Result<ReadBuffer, InputError> {
+    let segments = disk.whole_or("Number of buffer segments", (0, SEGMENTS_MAX.into()), 1)?;
+    let separate = u64::from(disk.flag("Use separate write segment")?);
+    let segment = disk.whole_or("Segment size (in blks)", (0, SEGMENT_SECTORS_MAX), 0)?;
+    let most = disk.whole_or("Maximum read-ahead (blks)", (0, SEGMENT_SECTORS_MAX), segment)?;
+    let caching = disk.whole_or("Enable caching in buffer", (0, 2), 1)? > 0;
+    let reads = if caching && segment > 0 { segments.saturating_sub(separate) } else { 0 };
+    // Nothing stated means a whole segment.
+    let most = if most == 0 { segment } else { most };
+    Ok(ReadBuffer {
+        segments: u32::try_from(reads).expect("in its range"),
+        segment: Sectors(segment),
+        read_ahead_max: Sectors(most.min(segment)),
+    })
+}
+
+fn firmware(disk: &Block) -> Result<Firmware, InputError> {
+    let immediate = |key| disk.flag(key);
+    Ok(Firmware {
+        read_ahead: match disk.whole_or("Buffer continuous read", (0, 4), 0)? {
+            0 => ReadAhead::Never,
+            1 => ReadAhead::Track,
+            2 => ReadAhead::Cylinder,
+            3 => ReadAhead::Fixed,
+            _ => ReadAhead::TrackAndNext,
+        },
+        strict_hits: !disk.flag("Allow almost read hits")?,
+        rest_on_hit: !disk.flag("Read-ahead on idle hit")?,
+        read_once: disk.flag("Read-ahead over requested")?,
+        whole_track: disk.flag("Read any free blocks")?,
+        zero_latency_read: immediate("Immediate buffer read")?,
+        zero_latency_write: immediate("Immediate buffer write")?,
+        ..Firmware::default()
+    })
+}
+
+fn bus(disk: &Block, times: &Times<'_>) -> Result<Bus, InputError> {
+    let never = disk.flag("Never disconnect")?;
+    let parted = |key| if never { Ok(Duration::ZERO) } else { times.of(key) };
+    let extra = disk.flag("Extra write disconnect")?;
+    let detour = Detour {
+        command: times.of("Extradisc command overhead")?,
+        release: times.of("Extradisc disconnect overhead")?,
+        pause: times.of("Extradisc inter-disconnect delay")?,
+        release_again: times.of("Extradisc 2nd disconnect overhead")?,
+        reselect_again: times.of("Other reselect overhead")?,
+        arm_later: times.of("Extradisc seek delta")?,
+    };
+    let mark = "High (read) water mark";
+    let share = disk.number(mark)?.unwrap_or(0.0);
+    if !(0.0..=1.0).contains(&share) {
+        return Err(disk.at(mark).refuse(mark, Some(&share.to_string()), "a share from 0 to 1"));
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "at most the whole"
+    )]
+    let share = Share::from_ppb((share * 1e9).round() as u32);
+    Ok(Bus {
+        write_sector: None,
+        read_release: parted("Read disconnect afterread")?,
+        read_release_after_write: parted("Read disconnect afterwrite")?,
+        write_release: parted("Write disconnect overhead")?,
+        reselect: parted("First reselect overhead")?,
+        prepare: times.of("Data preparation overhead")?,
+        read_done: times.of("Read completion overhead")?,
+        write_done: times.of("Write completion overhead")?,
+        // A drive that keeps the bus hands on each sector as it comes.
+        read_share: if never { Share::NONE } else { share },
+        write_ahead: if extra && !never { AHEAD } else { WriteAhead::One },
+        detour: (extra && !never).then_some(detour),
+    })
+}
+
+/// What is between the host and the instance of the disk: the slowest of all that its data passes.
+pub(crate) fn path(tree: &Tree, disk: &str) -> Result<Path, InputError> {
+    let instances: Vec<&str> = tree
+        .instances
+        .iter()
+        .filter(|(_, block)| block == disk)
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let mut above = Vec::new();
+    for node in &tree.topology {
+        if find(node, &instances, &mut above) {
+            break;
+        }
+    }
+    let mut path = Path::default();
+    for name in above {
+        let block = tree.instances.iter().find(|(instance, _)| *instance == name);
+        let Some(block) = block.and_then(|(_, kind)| tree.blocks.iter().find(|b| b.name == *kind))
+        else {
+            continue;
+        };
+        let (read, write) = match block.kind.as_str() {
+            "disksim_bus" => (
+                time(block, "Read block transfer time")?,
+                time(block, "Write block transfer time")?,
+            ),
+            "disksim_ctlr" => {
+                let both = time(block, "Bulk sector transfer time")?;
+                (both, both)
+            }
+            _ => continue,
+        };
+        path.read_sector = path.read_sector.max(read);
+        path.write_sector = path.write_sector.max(write);
+    }
+    Ok(path)
+}
+
+/// The names above the first of the instances, if the node has one of them under it.
+fn find(node: &Node, instances: &[&str], above: &mut Vec<String>) -> bool {
+    if instances.contains(&node.name.as_str()) {
+        return true;
+    }
+    above.push(node.name.clone());
+    if node.children.iter().any(|child| find(child, instances, above)) {
+        return true;
+    }
+    above.pop();
+    false
+}

@@ -1,0 +1,182 @@
+//! A drive as a drive file.
+//!
+//! Invariant: `parse(&to_toml(spec))` gives `spec` back, to the nanosecond, for every drive that passes its
+//! check (tests ask the library, the importer, and drives drawn by dice).
+
+use core::fmt::Write;
+
+use drive::{
+    Bus, Detour, Discipline, Firmware, Mapping, MediaCache, Overheads, ReadAhead, Remap, SeekCurve,
+    Spec, WriteAhead, Zone,
+};
+use units::{Angle, Duration};
+
+use super::text::{exact_time, list, share, size};
+
+/// The drive file that [`super::parse`] reads back as this very drive.
+pub fn to_toml(spec: &Spec) -> String {
+    let mut text = String::new();
+    write(&mut text, spec).expect("a string takes everything");
+    text
+}
+
+fn write(text: &mut String, spec: &Spec) -> core::fmt::Result {
+    let nanos = spec.period.as_nanos().max(1);
+    let near = 60_000_000_000_u64.div_ceil(nanos);
+    let rpm = [near, near.saturating_sub(1)].into_iter().filter_map(|rpm| u32::try_from(rpm).ok());
+    match rpm.into_iter().find(|rpm| Spec::period_of_rpm(*rpm) == spec.period) {
+        Some(rpm) => writeln!(text, "rpm = {rpm}")?,
+        None => writeln!(text, "period = {}", exact_time(spec.period))?,
+    }
+    writeln!(text, "surfaces = {}", spec.surfaces)?;
+    let mapping = match spec.mapping {
+        Mapping::Cylinder => "cylinder",
+        Mapping::SerpentineZone => "serpentine-zone",
+        Mapping::Serpentine => "serpentine",
+    };
+    writeln!(text, "mapping = \"{mapping}\"")?;
+    writeln!(text, "head_switch = {}", exact_time(spec.head_switch))?;
+    writeln!(text, "write_settle = {}", exact_time(spec.write_settle))?;
+    if spec.arm.seek_command {
+        writeln!(text, "seek_command = true")?;
+    }
+    if spec.arm.variation > units::Duration::ZERO {
+        writeln!(text, "seek_variation = {}", exact_time(spec.arm.variation))?;
+    }
+    writeln!(text, "bus_sector = {}", exact_time(spec.bus_sector))?;
+    writeln!(text, "write_buffer = {}", size(spec.write_buffer))?;
+    writeln!(text, "write_cache = {}", spec.write_cache)?;
+    writeln!(text, "queue_depth_max = {}", spec.queue_depth_max)?;
+    overheads(text, "overheads", &spec.overheads)?;
+    overheads(text, "overheads_after_write", &spec.overheads_after_write)?;
+    let buffer = &spec.read_buffer;
+    writeln!(text, "\n[read_buffer]\nsegments = {}", buffer.segments)?;
+    writeln!(text, "segment = {}", size(buffer.segment))?;
+    writeln!(text, "read_ahead_max = {}", size(buffer.read_ahead_max))?;
+    queue(text, spec.discipline)?;
+    firmware(text, &spec.firmware)?;
+    curve(text, "seek", &spec.seek)?;
+    if let Some(seek) = &spec.seek_write {
+        curve(text, "seek_write", seek)?;
+    }
+    spec.zones.iter().try_for_each(|each| zone(text, each))
+}
+
+fn overheads(text: &mut String, table: &str, all: &Overheads) -> core::fmt::Result {
+    let Overheads { read_hit, read_miss, write_cached, write_media, control } = *all;
+    writeln!(text, "\n[{table}]")?;
+    let keys = ["read_hit", "read_miss", "write_cached", "write_media", "control"];
+    let values = [read_hit, read_miss, write_cached, write_media, control];
+    keys.iter()
+        .zip(values)
+        .try_for_each(|(key, value)| writeln!(text, "{key} = {}", exact_time(value)))
+}
+
+fn queue(text: &mut String, discipline: Discipline) -> core::fmt::Result {
+    let (order, choosing) = match discipline {
+        Discipline::Fifo => return Ok(()),
+        Discipline::ShortestSeek(choosing) => ("shortest-seek", choosing),
+        Discipline::ShortestPositioning(choosing) => ("shortest-positioning", choosing),
+    };
+    writeln!(text, "\n[queue]\norder = \"{order}\"")?;
+    writeln!(text, "age_limit = {}", exact_time(choosing.age_limit))?;
+    writeln!(text, "stream_hold = {}", exact_time(choosing.stream_hold))?;
+    writeln!(text, "lead = {}", exact_time(choosing.lead))
+}
+
+fn firmware(text: &mut String, all: &Firmware) -> core::fmt::Result {
+    if *all == Firmware::default() {
+        return Ok(());
+    }
+    let read_ahead = match all.read_ahead {
+        ReadAhead::Segment => "segment",
+        ReadAhead::Never => "never",
+        ReadAhead::Fixed => "fixed",
+        ReadAhead::Track => "track",
+        ReadAhead::Cylinder => "cylinder",
+        ReadAhead::TrackAndNext => "track-and-next",
+    };
+    writeln!(text, "\n[firmware]\nread_ahead = \"{read_ahead}\"")?;
+    let switches = [
+        ("strict_hits", all.strict_hits),
+        ("rest_on_hit", all.rest_on_hit),
+        ("read_once", all.read_once),
+        ("whole_track", all.whole_track),
+        ("zero_latency_read", all.zero_latency_read),
+        ("zero_latency_write", all.zero_latency_write),
+        ("writes_in_segments", all.writes_in_segments),
+    ];
+    switches.iter().try_for_each(|(key, value)| writeln!(text, "{key} = {value}"))?;
+    writeln!(text, "write_segments = {}", all.write_segments)?;
+    writeln!(text, "write_seek_min = {}", exact_time(all.write_seek_min))?;
+    if let Some(cache) = &all.media_cache {
+        let MediaCache { run_max, append, close, records_max, home } = *cache;
+        writeln!(text, "\n[firmware.media_cache]\nrun_max = {}", size(run_max))?;
+        writeln!(text, "append = {}\nclose = {}", exact_time(append), exact_time(close))?;
+        writeln!(text, "records_max = {records_max}\nhome = {}", exact_time(home))?;
+    }
+    bus(text, &all.bus)
+}
+
+fn bus(text: &mut String, all: &Bus) -> core::fmt::Result {
+    if *all == Bus::default() {
+        return Ok(());
+    }
+    writeln!(text, "\n[bus]")?;
+    if let Some(sector) = all.write_sector {
+        writeln!(text, "write_sector = {}", exact_time(sector))?;
+    }
+    let times = [
+        ("read_release", all.read_release),
+        ("read_release_after_write", all.read_release_after_write),
+        ("write_release", all.write_release),
+        ("reselect", all.reselect),
+        ("prepare", all.prepare),
+        ("read_done", all.read_done),
+        ("write_done", all.write_done),
+    ];
+    times.iter().try_for_each(|(key, value)| writeln!(text, "{key} = {}", exact_time(*value)))?;
+    writeln!(text, "read_share = {}", share(all.read_share))?;
+    if let WriteAhead::Sectors { short, long, of_long } = all.write_ahead {
+        let (short, long, of_long) = (size(short), size(long), size(of_long));
+        writeln!(text, "write_ahead = {{ short = {short}, long = {long}, of_long = {of_long} }}")?;
+    }
+    let Some(detour) = all.detour else { return Ok(()) };
+    let Detour { command, release, pause, release_again, reselect_again, arm_later } = detour;
+    writeln!(text, "\n[bus.detour]")?;
+    let keys = ["command", "release", "pause", "release_again", "reselect_again", "arm_later"];
+    let values = [command, release, pause, release_again, reselect_again, arm_later];
+    keys.iter()
+        .zip(values)
+        .try_for_each(|(key, value)| writeln!(text, "{key} = {}", exact_time(value)))
+}
+
+fn curve(text: &mut String, table: &str, curve: &SeekCurve) -> core::fmt::Result {
+    writeln!(text, "\n[{table}]")?;
+    if curve.fall_max > Duration::ZERO {
+        writeln!(text, "fall_max = {}", exact_time(curve.fall_max))?;
+    }
+    let point =
+        |(distance, takes): &(u32, Duration)| format!("[{distance}, {}]", exact_time(*takes));
+    list(text, "points", curve.points.iter().map(point))
+}
+
+fn zone(text: &mut String, zone: &Zone) -> core::fmt::Result {
+    writeln!(text, "\n[[zones]]")?;
+    writeln!(text, "first_cylinder = {}", zone.first_cylinder)?;
+    writeln!(text, "last_cylinder = {}", zone.last_cylinder)?;
+    writeln!(text, "sectors_per_track = {}", zone.sectors_per_track)?;
+    writeln!(text, "track_skew = {}", zone.track_skew)?;
+    writeln!(text, "cylinder_skew = {}", zone.cylinder_skew)?;
+    writeln!(text, "first_sector_angle = {}", zone.first_sector_angle.0)?;
+    if zone.track_skew_rest != Angle::ZERO {
+        writeln!(text, "track_skew_rest = {}", zone.track_skew_rest.0)?;
+    }
+    if zone.cylinder_skew_rest != Angle::ZERO {
+        writeln!(text, "cylinder_skew_rest = {}", zone.cylinder_skew_rest.0)?;
+    }
+    list(text, "skips", zone.skips.iter().map(|s| format!("[{}, {}]", s.first, s.count)))?;
+    list(text, "turns", zone.turns.iter().map(u64::to_string))?;
+    let remap = |r: &Remap| format!("[{}, {}, {}]", r.from, r.to, r.count);
+    list(text, "remaps", zone.remaps.iter().map(remap))
+}

@@ -1,0 +1,153 @@
+//! `PROFILE.toml`: what was measured of a device, when it was stopped, and how sure each figure is.
+//!
+//! Invariant: a file that was written is read back as what was written, to the nanosecond (a test asks profiles drawn by
+//! dice); a part that was not measured is missing, never guessed.
+
+use std::path::Path;
+
+use drive_profile::findings::{Findings, Outlier, OutlierReason, Stage};
+use serde::Serialize;
+use units::Lba;
+
+use super::form::{self, Form, Record};
+use super::values::{CpuCost, MeasuredDevice, MeasurementRun, ProfileFile};
+use super::{dynamics, flash, geometry, rotation};
+use input::InputError;
+use input::{Source, read_text};
+
+/// The version of the format. A file of another one is refused.
+pub const SCHEMA: u32 = 1;
+/// The longest profile: longer is something else by mistake.
+pub const PROFILE_BYTES_MAX: u64 = 16 << 20;
+const LENGTHS_MAX: usize = 256;
+
+impl ProfileFile {
+    /// Reads the profile at `path`.
+    ///
+    /// # Errors
+    /// The file cannot be read, or [`ProfileFile::parse`] refuses it.
+    pub fn read(path: &Path) -> Result<Self, InputError> {
+        let text = read_text(path, PROFILE_BYTES_MAX)?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// Checks the profile `text`; messages call it `file`.
+    ///
+    /// # Errors
+    /// The first thing that is wrong: the syntax, the version, then the keys and what they hold.
+    pub fn parse(text: &str, file: &str) -> Result<Self, InputError> {
+        let source = Source::new(file, text);
+        let root = source.parse()?;
+        let mut measured: Self = form::read(&source, &root)?;
+        measured.findings.done.sort_unstable();
+        measured.findings.done.dedup();
+        Ok(measured)
+    }
+
+    /// The file's tables, for whoever writes them in another format.
+    ///
+    /// # Panics
+    /// Never: what is written is TOML, which a test asks.
+    pub fn table(&self) -> impl Serialize {
+        toml::from_str::<toml::Table>(&self.to_toml()).expect("what is written is TOML")
+    }
+
+    /// The same of what was found alone.
+    pub fn found(&self) -> impl Serialize {
+        let mut table = toml::from_str::<toml::Table>(&self.to_toml()).expect("TOML");
+        table.remove("found")
+    }
+
+    /// The file that [`ProfileFile::parse`] reads back as this very profile.
+    pub fn to_toml(&self) -> String {
+        form::write(&mut self.clone())
+    }
+}
+
+impl Record for ProfileFile {
+    fn blank() -> Self {
+        Self {
+            device: MeasuredDevice::default(),
+            run: MeasurementRun::default(),
+            findings: Findings::default(),
+        }
+    }
+
+    fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
+        form.exactly("schema", SCHEMA)?;
+        form.section("device", &mut self.device)?;
+        form.section("run", &mut self.run)?;
+        form.section("found", &mut self.findings)
+    }
+}
+
+impl Record for MeasuredDevice {
+    fn blank() -> Self {
+        Self::default()
+    }
+
+    fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
+        form.field("name", &mut self.name)?;
+        form.maybe("model", &mut self.model)?;
+        form.field("capacity", &mut self.capacity)?;
+        form.field("block", &mut self.block)?;
+        form.field("written", &mut self.written)?;
+        form.field("seeks", &mut self.seeks)?;
+        form.field("depth_max", &mut self.depth_max)
+    }
+}
+
+impl Record for MeasurementRun {
+    fn blank() -> Self {
+        Self::default()
+    }
+
+    fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
+        form.field("time", &mut self.time)?;
+        form.field("quick", &mut self.quick)?;
+        form.maybe("halted", &mut self.halted)?;
+        form.maybe("overhead", &mut self.overhead)?;
+        form.tables("processor", &mut self.processor, LENGTHS_MAX)
+    }
+}
+
+impl Record for CpuCost {
+    fn blank() -> Self {
+        Self::default()
+    }
+
+    fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
+        form.field("length", &mut self.len)?;
+        form.field("time", &mut self.time)?;
+        form.field("samples", &mut self.samples)
+    }
+}
+
+impl Record for Findings {
+    fn blank() -> Self {
+        Self::default()
+    }
+
+    fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
+        form.values("done", &mut self.done, Stage::ALL.len())?;
+        form.values("notes", &mut self.notes, drive_profile::findings::limits::NOTES_MAX)?;
+        form.field("outliers_more", &mut self.outliers_more)?;
+        rotation::visit(self, form)?;
+        geometry::visit(self, form)?;
+        dynamics::visit(self, form)?;
+        flash::visit(self, form)?;
+        form.tables("outlier", &mut self.outliers, drive_profile::findings::limits::OUTLIERS_MAX)
+    }
+}
+
+impl Record for Outlier {
+    fn blank() -> Self {
+        Self { lba: Lba(0), stage: Stage::Rotation, reason: OutlierReason::Failed }
+    }
+
+    fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
+        form.field("sector", &mut self.lba)?;
+        form.field("while", &mut self.stage)?;
+        form.field("why", &mut self.reason)
+    }
+}

@@ -1,0 +1,386 @@
+//! A profile's file, written and read by one description: a key stands in one place, for both.
+//!
+//! A [`Record`] visits its fields with a [`Form`]. The form is a writer, a reader, or a list of the keys that there are, which
+//! the reader refuses others by.
+
+use core::fmt::Write;
+
+use drive_profile::findings::Figure;
+use units::Share;
+
+use input::{InputError, Key, Source, Table, TableKeys, Value};
+
+use super::value::Written;
+use crate::file::LINE_CHARS_MAX;
+
+/// What a figure is written as.
+const FIGURE: [&str; 4] = ["value", "spread", "samples", "confidence"];
+
+/// A table of the file.
+pub(super) trait Record: Sized {
+    /// One of which nothing is known.
+    fn blank() -> Self;
+
+    /// Visits every field, in the order in which they are written: values, then lists, then tables.
+    fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError>;
+}
+
+/// A row of a list: a fixed number of values in brackets.
+pub(super) trait Row: Sized {
+    /// What a row is, for messages: `[a distance, a time]`.
+    const EXPECTED: &'static str;
+
+    /// Its values.
+    fn cells(&self) -> Vec<String>;
+
+    /// Of as many values as [`Row::cells`] gives.
+    fn read(cells: &Cells<'_>) -> Result<Self, InputError>;
+
+    /// How many values it has.
+    const COUNT: usize;
+}
+
+/// The values of a row, as they are read.
+pub(super) struct Cells<'a>(Vec<Value<'a>>);
+
+impl Cells<'_> {
+    pub(super) fn at<T: Written>(&self, nth: usize) -> Result<T, InputError> {
+        T::read(&self.0[nth])
+    }
+}
+
+/// Who visits.
+pub(super) enum Form<'a> {
+    /// Writes down what there is.
+    Writer(Writer),
+    /// Sets what the table has.
+    Reader(&'a Table<'a>),
+    /// Notes which keys there are.
+    Keys(Vec<&'static str>),
+}
+
+/// The text of a table: what stands in it, and what tables are within it.
+pub(super) struct Writer {
+    /// The table's full name: `flash`; nothing at the top.
+    path: String,
+    own: String,
+    below: String,
+}
+
+impl Writer {
+    fn new(path: String) -> Self {
+        Self { path, own: String::new(), below: String::new() }
+    }
+
+    fn line(&mut self, key: &str, value: &str) {
+        writeln!(self.own, "{key} = {value}").expect("a string takes everything");
+    }
+
+    fn within(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    fn text(self) -> String {
+        self.own + &self.below
+    }
+}
+
+/// The keys of a record's table.
+fn keys<T: Record>() -> TableKeys {
+    let mut form = Form::Keys(Vec::new());
+    T::blank().visit(&mut form).expect("keys are no values");
+    let Form::Keys(keys) = form else { return TableKeys::default() };
+    TableKeys::new("", "", keys.into_iter().map(|key| Key::new(key, "", "")).collect())
+}
+
+/// The file of a record.
+pub(super) fn write<T: Record>(record: &mut T) -> String {
+    let mut form = Form::Writer(Writer::new(String::new()));
+    record.visit(&mut form).expect("a writer takes everything");
+    match form {
+        Form::Writer(writer) => writer.text(),
+        Form::Reader(_) | Form::Keys(_) => String::new(),
+    }
+}
+
+/// The record of a file.
+pub(super) fn read<T: Record>(
+    source: &Source<'_>,
+    root: &toml::de::DeTable<'_>,
+) -> Result<T, InputError> {
+    let top = Table::top(source, root, &keys::<T>())?;
+    filled(&top)
+}
+
+fn filled<T: Record>(table: &Table<'_>) -> Result<T, InputError> {
+    let mut record = T::blank();
+    record.visit(&mut Form::Reader(table))?;
+    Ok(record)
+}
+
+impl Form<'_> {
+    /// A value that has to be there.
+    pub(super) fn field<T: Written>(
+        &mut self,
+        key: &'static str,
+        value: &mut T,
+    ) -> Result<(), InputError> {
+        match self {
+            Self::Writer(writer) => writer.line(key, &value.text()),
+            Self::Reader(table) => *value = T::read(&table.require(key, T::EXPECTED)?)?,
+            Self::Keys(keys) => keys.push(key),
+        }
+        Ok(())
+    }
+
+    /// A value that may be missing.
+    pub(super) fn maybe<T: Written>(
+        &mut self,
+        key: &'static str,
+        value: &mut Option<T>,
+    ) -> Result<(), InputError> {
+        match (self, value) {
+            (Self::Writer(writer), Some(value)) => writer.line(key, &value.text()),
+            (Self::Writer(_), None) => {}
+            (Self::Reader(table), value) => {
+                *value = table.value(key).map(|value| T::read(&value)).transpose()?;
+            }
+            (Self::Keys(keys), _) => keys.push(key),
+        }
+        Ok(())
+    }
+
+    /// A figure that may be missing.
+    pub(super) fn figure<T: Written>(
+        &mut self,
+        key: &'static str,
+        figure: &mut Option<Figure<T>>,
+    ) -> Result<(), InputError> {
+        match (self, figure) {
+            (Self::Writer(writer), Some(figure)) => {
+                let [value, spread] = [&figure.value, &figure.spread].map(Written::text);
+                let (samples, confidence) = (figure.samples, figure.confidence.text());
+                let text = format!(
+                    "{{ value = {value}, spread = {spread}, samples = {samples}, confidence = {confidence} }}"
+                );
+                writer.line(key, &text);
+            }
+            (Self::Writer(_), None) => {}
+            (Self::Reader(table), figure) => {
+                *figure = match table.braces(key, &figure_keys())? {
+                    Some(braces) => Some(read_figure(&braces)?),
+                    None => None,
+                };
+            }
+            (Self::Keys(keys), _) => keys.push(key),
+        }
+        Ok(())
+    }
+
+    /// A figure that has to be there; `blank` until it is read.
+    pub(super) fn known<T: Written + Clone>(
+        &mut self,
+        key: &'static str,
+        figure: &mut Figure<T>,
+    ) -> Result<(), InputError> {
+        let mut found = match self {
+            Self::Reader(_) => None,
+            Self::Writer(_) | Self::Keys(_) => Some(figure.clone()),
+        };
+        self.figure(key, &mut found)?;
+        match (found, self) {
+            (Some(found), _) => *figure = found,
+            (None, Self::Reader(table)) => {
+                let expected = "{ value = …, spread = …, samples = …, confidence = … }";
+                return Err(table.missing(key, expected));
+            }
+            (None, Self::Writer(_) | Self::Keys(_)) => {}
+        }
+        Ok(())
+    }
+
+    /// A list of values, which is empty if it is missing.
+    pub(super) fn values<T: Written>(
+        &mut self,
+        key: &'static str,
+        all: &mut Vec<T>,
+        count_max: usize,
+    ) -> Result<(), InputError> {
+        match self {
+            Self::Writer(writer) => list(writer, key, all.iter().map(Written::text)),
+            Self::Reader(table) => {
+                let Some(value) = table.value(key) else { return Ok(()) };
+                let elements = value.elements(count_max, T::EXPECTED)?;
+                *all = elements.iter().map(T::read).collect::<Result<_, _>>()?;
+            }
+            Self::Keys(keys) => keys.push(key),
+        }
+        Ok(())
+    }
+
+    /// A list of rows, which is empty if it is missing.
+    pub(super) fn rows<T: Row>(
+        &mut self,
+        key: &'static str,
+        all: &mut Vec<T>,
+        count_max: usize,
+    ) -> Result<(), InputError> {
+        match self {
+            Self::Writer(writer) => {
+                list(writer, key, all.iter().map(|row| format!("[{}]", row.cells().join(", "))));
+            }
+            Self::Reader(table) => {
+                let Some(value) = table.value(key) else { return Ok(()) };
+                let row = |value: &Value<'_>| {
+                    let cells = value.elements(T::COUNT, "of a row")?;
+                    if cells.len() != T::COUNT {
+                        return Err(value.refuse(T::EXPECTED));
+                    }
+                    T::read(&Cells(cells))
+                };
+                let rows = value.elements(count_max, T::EXPECTED)?;
+                *all = rows.iter().map(row).collect::<Result<_, _>>()?;
+            }
+            Self::Keys(keys) => keys.push(key),
+        }
+        Ok(())
+    }
+
+    /// A table within this one, that may be missing.
+    pub(super) fn table<T: Record>(
+        &mut self,
+        key: &'static str,
+        record: &mut Option<T>,
+    ) -> Result<(), InputError> {
+        match (self, record) {
+            (Self::Writer(writer), Some(record)) => writer.nest(key, "[", "]", record),
+            (Self::Writer(_), None) => {}
+            (Self::Reader(table), record) => {
+                *record = match table.table(key, &keys::<T>())? {
+                    Some(within) => Some(filled(&within)?),
+                    None => None,
+                };
+            }
+            (Self::Keys(keys), _) => keys.push(key),
+        }
+        Ok(())
+    }
+
+    /// A table within this one, that has to be there.
+    pub(super) fn section<T: Record>(
+        &mut self,
+        key: &'static str,
+        record: &mut T,
+    ) -> Result<(), InputError> {
+        match self {
+            Self::Writer(writer) => writer.nest(key, "[", "]", record),
+            Self::Reader(table) => {
+                let within = table.table(key, &keys::<T>())?;
+                let within =
+                    within.ok_or_else(|| table.missing(key, format_args!("a table `[{key}]`")))?;
+                *record = filled(&within)?;
+            }
+            Self::Keys(keys) => keys.push(key),
+        }
+        Ok(())
+    }
+
+    /// What was read has to hold; `key` is what to look at where it does not.
+    pub(super) fn sound(
+        &self,
+        holds: bool,
+        key: &'static str,
+        expected: impl Fn() -> String,
+    ) -> Result<(), InputError> {
+        match self {
+            Self::Reader(table) if !holds => Err(table
+                .value(key)
+                .map_or_else(|| table.missing(key, expected()), |value| value.refuse(expected()))),
+            Self::Reader(_) | Self::Writer(_) | Self::Keys(_) => Ok(()),
+        }
+    }
+
+    /// A number that has to be this one.
+    pub(super) fn exactly(&mut self, key: &'static str, number: u32) -> Result<(), InputError> {
+        match self {
+            Self::Writer(writer) => writer.line(key, &number.text()),
+            Self::Reader(table) => {
+                let value = table.require(key, number)?;
+                if u32::read(&value)? != number {
+                    return Err(value.refuse(format_args!("{number}, the only version there is")));
+                }
+            }
+            Self::Keys(keys) => keys.push(key),
+        }
+        Ok(())
+    }
+
+    /// Tables within this one.
+    pub(super) fn tables<T: Record>(
+        &mut self,
+        key: &'static str,
+        records: &mut Vec<T>,
+        count_max: usize,
+    ) -> Result<(), InputError> {
+        match self {
+            Self::Writer(writer) => {
+                for record in records {
+                    writer.nest(key, "[[", "]]", record);
+                }
+            }
+            Self::Reader(table) => {
+                let tables = table.tables(key, &keys::<T>(), count_max)?;
+                *records = tables.iter().map(filled).collect::<Result<_, _>>()?;
+            }
+            Self::Keys(keys) => keys.push(key),
+        }
+        Ok(())
+    }
+}
+
+impl Writer {
+    fn nest<T: Record>(&mut self, key: &str, open: &str, close: &str, record: &mut T) {
+        let path = self.within(key);
+        let mut form = Form::Writer(Self::new(path.clone()));
+        record.visit(&mut form).expect("a writer takes everything");
+        let Form::Writer(within) = form else { return };
+        write!(self.below, "\n{open}{path}{close}\n{}", within.text())
+            .expect("a string takes everything");
+    }
+}
+
+fn figure_keys() -> TableKeys {
+    TableKeys::new("", "", FIGURE.map(|key| Key::new(key, "", "")).into())
+}
+
+fn read_figure<T: Written>(braces: &Table<'_>) -> Result<Figure<T>, InputError> {
+    let of = |key| T::read(&braces.require(key, T::EXPECTED)?);
+    Ok(Figure {
+        value: of("value")?,
+        spread: of("spread")?,
+        samples: u32::read(&braces.require("samples", u32::EXPECTED)?)?,
+        confidence: Share::read(&braces.require("confidence", Share::EXPECTED)?)?,
+    })
+}
+
+/// As many elements on a line as it takes; nothing for none.
+fn list(writer: &mut Writer, key: &str, all: impl Iterator<Item = String>) {
+    let all: Vec<_> = all.collect();
+    let short = all.iter().map(|element| element.len() + 2).sum::<usize>() <= LINE_CHARS_MAX;
+    if all.is_empty() {
+        return;
+    }
+    if short {
+        return writer.line(key, &format!("[{}]", all.join(", ")));
+    }
+    let mut text = String::from("[\n");
+    let mut line = String::new();
+    for element in all {
+        if line.len() + element.len() > LINE_CHARS_MAX {
+            writeln!(text, "   {line}").expect("a string takes everything");
+            line.clear();
+        }
+        write!(line, " {element},").expect("a string takes everything");
+    }
+    writer.line(key, &format!("{text}   {line}\n]"));
+}

@@ -1,0 +1,360 @@
+//! A drive model out of a profile: a user's own disk, simulated and emulated.
+//!
+//! A profile does not tell everything that a model asks for. What it does not tell is taken from what drives of the library
+//! have in common, and each such place says so.
+
+use ::drive::{
+    AnySpec, Arm, Bus, Discipline, Firmware, Mapping, Overheads, ReadAhead, ReadBuffer, SeekCurve,
+    Skip, Spec, Zone,
+};
+use drive_profile::findings::{
+    CHUNK_MIN, Chunks, Dynamics, Geometry, Outlier, OutlierReason, Seeks, Spindle,
+};
+use drive_profile::{Band, Extremes, HeadOrder, Profile, Skew};
+use units::{Angle, Duration, SECTOR_BYTES, Sectors, Share};
+
+use super::missing::MissingFindings;
+use super::queue;
+use crate::profile::values::ProfileFile;
+
+/// By how much a movement that was measured may be off, in parts of it and at least.
+const OFF_PARTS: u64 = 20;
+const OFF_MIN: Duration = Duration::from_micros(50);
+/// What goes in a row is slower than tracks are by more than this part where changes of track are late.
+const LATE_PARTS: u128 = 20;
+/// Most slips at one place: more are no slips.
+const TURNS_MAX: u32 = 64;
+
+impl ProfileFile {
+    /// A model of the drive, of whichever kind it is. Unchecked.
+    ///
+    /// # Errors
+    /// Says what was not measured.
+    pub fn spec(&self) -> Result<AnySpec, MissingFindings> {
+        if self.findings.spindle == Some(Spindle::NotRotating) {
+            return self.flash_spec().map(|spec| AnySpec::Flash(Box::new(spec)));
+        }
+        self.mechanical_spec().map(|spec| AnySpec::Mechanical(Box::new(spec)))
+    }
+
+    /// What an engine is to know of the drive.
+    ///
+    /// # Errors
+    /// Says what was not measured.
+    pub fn profile(&self) -> Result<Profile, MissingFindings> {
+        let found = &self.findings;
+        let rotation = match found.spindle {
+            Some(Spindle::Rotating(rotation)) => rotation,
+            Some(Spindle::NotRotating) => return Err(MissingFindings::NotRotating),
+            None => return Err(MissingFindings::Rotation),
+        };
+        let whole = |found: &&Geometry| found.is_complete(self.device.capacity);
+        let geometry = found.geometry.as_ref().filter(whole).ok_or(MissingFindings::Layout)?;
+        if found.dynamics.seek.is_none() {
+            return Err(MissingFindings::Seeks);
+        }
+        let mut profile = geometry.profile(&rotation.period);
+        found.dynamics.apply(&mut profile, self.device.block, self.device.seeks);
+        // What stands in the file holds, so that it can be changed there.
+        for (band, found) in profile.bands.iter_mut().zip(&geometry.bands) {
+            if found.chunk_read >= CHUNK_MIN {
+                band.chunk_read = found.chunk_read;
+            }
+            if found.chunk_write >= CHUNK_MIN {
+                band.chunk_write = found.chunk_write;
+            }
+        }
+        profile.extremes = self.extremes(&profile, rotation.noise);
+        Ok(profile)
+    }
+
+    /// What a command may take at most, as far as means and their errors tell: three times their errors and the noise more.
+    fn extremes(&self, profile: &Profile, noise: Duration) -> Extremes {
+        let all = &self.findings.dynamics.overheads;
+        let figures = [all.hit, all.read, all.cached, all.write, all.seek].into_iter().flatten();
+        let most = figures.map(|figure| figure.value + (figure.spread + noise) * 3).max();
+        let elsewhere = |outlier: &&Outlier| outlier.reason == OutlierReason::Remapped;
+        let seen = self.findings.outliers.iter().filter(elsewhere).count() as u64;
+        Extremes {
+            command: most.unwrap_or(profile.overheads.read),
+            bus_sector_write: all.bus_write.map_or(profile.bus_sector, |sector| sector.value),
+            // Where nobody saw how long it holds data back: all of it, then.
+            read_share: all.read_share.map_or(Share::ALL, |share| {
+                let most = share.value.checked_add(share.spread);
+                most.and_then(|most| most.checked_add(share.spread)).unwrap_or(Share::ALL)
+            }),
+            write_ahead: Sectors(1),
+            detours: seen,
+        }
+    }
+
+    /// A model of the drive. Unchecked: what was measured wrong may be no drive.
+    ///
+    /// # Errors
+    /// Says what was not measured.
+    pub fn mechanical_spec(&self) -> Result<Spec, MissingFindings> {
+        let profile = self.profile()?;
+        let dynamics = &self.findings.dynamics;
+        let reads = Changes::of(&profile, dynamics.chunks_read.as_ref());
+        let writes = Changes::of(&profile, dynamics.chunks_write.as_ref());
+        let head_switch = reads.fitted(profile.head_switch, |band| band.track_skew);
+        let settled = writes.fitted(head_switch + profile.write_settle, |band| band.track_skew);
+        let mut seek = curve(dynamics.seek.as_ref(), Duration::ZERO).unwrap_or_default();
+        if let Some(next) = seek.points.first_mut().filter(|point| point.0 == 1) {
+            next.1 = reads.fitted(next.1, |band| band.cylinder_skew);
+        }
+        let write_settle = settled.saturating_sub(head_switch);
+        let mut seek_write = curve(dynamics.seek_write.as_ref(), profile.write_settle);
+        let next = seek_write.as_mut().and_then(|seek| seek.points.first_mut());
+        if let Some(next) = next.filter(|point| point.0 == 1) {
+            // The heads settle after the way to the next cylinder, too, and both are done within the skew.
+            let both = writes.fitted(next.1 + profile.write_settle, |band| band.cylinder_skew);
+            next.1 = next.1.min(both.saturating_sub(write_settle));
+        }
+        let overheads = Overheads {
+            read_hit: profile.overheads.hit,
+            read_miss: profile.overheads.read,
+            write_cached: profile.overheads.cached,
+            write_media: profile.overheads.write,
+            // Of a drive without a command that moves the arm alone it is not known: as a hit.
+            control: dynamics.overheads.seek.map_or(profile.overheads.hit, |seek| seek.value),
+        };
+        let (read_buffer, read_ahead) = read_buffer(dynamics);
+        let write = dynamics.write_buffer;
+        let held = write.and_then(|write| write.size).map_or(Sectors::ZERO, |size| size.value);
+        let spec = Spec {
+            period: profile.rotation_period,
+            surfaces: profile.surfaces,
+            mapping: mapping(&profile.bands),
+            zones: zones(&profile),
+            seek,
+            seek_write,
+            head_switch,
+            write_settle,
+            overheads,
+            overheads_after_write: overheads,
+            bus_sector: profile.bus_sector,
+            read_buffer,
+            write_buffer: held,
+            write_cache: profile.write_cache && held > Sectors::ZERO,
+            queue_depth_max: self.device.depth_max.max(1),
+            discipline: Discipline::Fifo,
+            firmware: firmware(dynamics, read_ahead),
+            arm: Arm { seek_command: self.device.seeks, variation: profile.seek_variation },
+        };
+        Ok(Spec { discipline: queue::discipline(&spec, dynamics), ..spec })
+    }
+}
+
+/// What was measured scatters: a point may lie under the one before it by so much.
+fn curve(seeks: Option<&Seeks>, less: Duration) -> Option<SeekCurve> {
+    let points: Vec<_> = seeks?
+        .points
+        .iter()
+        .filter(|point| point.distance > 0)
+        .map(|point| (point.distance, point.time.saturating_sub(less)))
+        .collect();
+    let mut longest = Duration::ZERO;
+    let mut fall_max = Duration::ZERO;
+    for (_, time) in &points {
+        fall_max = fall_max.max(longest.saturating_sub(*time));
+        longest = longest.max(*time);
+    }
+    (!points.is_empty()).then_some(SeekCurve { points, fall_max })
+}
+
+fn read_buffer(dynamics: &Dynamics) -> (ReadBuffer, ReadAhead) {
+    let Some(found) = dynamics.read_buffer else {
+        return (ReadBuffer::default(), ReadAhead::Never);
+    };
+    let (segment, ahead) = (found.segment.value, found.ahead.value);
+    let buffer =
+        ReadBuffer { segments: found.segments.value, segment, read_ahead_max: ahead.min(segment) };
+    let kind = match () {
+        () if ahead == Sectors::ZERO => ReadAhead::Never,
+        () if found.reads_next_track => ReadAhead::TrackAndNext,
+        () if found.ends_with_track => ReadAhead::Track,
+        () => ReadAhead::Segment,
+    };
+    (buffer, kind)
+}
+
+/// What was seen of the firmware; the rest is that of a plain drive.
+fn firmware(dynamics: &Dynamics, read_ahead: ReadAhead) -> Firmware {
+    let reads = dynamics.read_buffer;
+    let share = dynamics.overheads.read_share.map_or(Share::NONE, |share| share.value);
+    Firmware {
+        read_ahead,
+        strict_hits: reads.and_then(|reads| reads.waits) == Some(false),
+        read_once: reads.and_then(|reads| reads.keeps) == Some(false),
+        write_segments: dynamics.write_buffer.and_then(|writes| writes.runs).unwrap_or(0),
+        bus: Bus { read_share: share, ..Bus::default() },
+        ..Firmware::default()
+    }
+}
+
+/// One order for the whole disk: by the zone, unless some zone begins the other way round.
+fn mapping(bands: &[Band]) -> Mapping {
+    let any = |heads: HeadOrder| bands.iter().any(|band| band.heads == heads);
+    match (any(HeadOrder::DownOnEven), any(HeadOrder::UpOnEven)) {
+        (true, _) => Mapping::Serpentine,
+        (false, true) => Mapping::SerpentineZone,
+        (false, false) => Mapping::Cylinder,
+    }
+}
+
+/// Bands of one grid are one zone; what lies between them holds no data.
+fn zones(profile: &Profile) -> Vec<Zone> {
+    let mut zones: Vec<Zone> = Vec::new();
+    let mut rest = &profile.bands[..];
+    while let Some(first) = rest.first() {
+        let grid = |band: &&Band| {
+            band.first_cylinder == first.first_cylinder
+                && band.sectors_per_track == first.sectors_per_track
+        };
+        let count = rest.iter().take_while(grid).count().max(1);
+        let (own, behind) = rest.split_at(count);
+        rest = behind;
+        let next = behind.first().map_or(profile.cylinders, |band| band.first_cylinder);
+        // Every address has a sector: where cylinders were counted short, what lies further in is moved.
+        let from = zones.last().map_or(0, |zone| zone.last_cylinder + 1);
+        let counted = next.saturating_sub(first.first_cylinder);
+        zones.push(zone(own, from, counted, profile.surfaces));
+    }
+    zones
+}
+
+/// The zone of bands of one grid, from the cylinder `from` on, of so many cylinders or as many as the bands take.
+fn zone(bands: &[Band], from: u32, counted: u32, surfaces: u32) -> Zone {
+    let first = bands[0];
+    let track = u64::from(first.sectors_per_track);
+    let (track_skew, track_skew_rest) = skew(first.track_skew, first.sectors_per_track);
+    let (cylinder_skew, cylinder_skew_rest) = skew(first.cylinder_skew, first.sectors_per_track);
+    let (mut skips, mut turns) = (Vec::new(), Vec::new());
+    let (mut at, mut angle) = (0, first.first_angle);
+    let width = u32::try_from((1_u64 << 32) / track.max(1)).unwrap_or(u32::MAX);
+    for band in bands {
+        if band.first_sector > at {
+            skips.push(Skip { first: at, count: band.first_sector - at });
+        }
+        // Each slip turns all that follows on by a sector.
+        let turned = (band.first_angle - angle).0.saturating_add(width / 2) / width.max(1);
+        turns.extend((0..turned.min(TURNS_MAX)).map(|_| band.first_sector.div_ceil(track)));
+        angle = band.first_angle;
+        at = at.max(band.first_sector) + band.lbas.len.0;
+    }
+    let cylinder = u64::from(surfaces) * track;
+    let cylinders = u64::from(counted.max(1)).max(at.div_ceil(cylinder));
+    let cylinders = u32::try_from(cylinders).unwrap_or(u32::MAX);
+    let sectors = u64::from(cylinders) * cylinder;
+    if at < sectors {
+        skips.push(Skip { first: at, count: sectors - at });
+    }
+    Zone {
+        first_cylinder: from,
+        last_cylinder: from.saturating_add(cylinders - 1),
+        sectors_per_track: first.sectors_per_track,
+        track_skew,
+        cylinder_skew,
+        track_skew_rest,
+        cylinder_skew_rest,
+        first_sector_angle: first.first_angle,
+        skips,
+        turns,
+        remaps: Vec::new(),
+    }
+}
+
+/// Changes of track in a row of sectors: whether all of them are in time for the next sector.
+///
+/// Skews are as long as they have to be, so that a movement that was measured to take as long as one, as far as may be told,
+/// is in time, and a model that is too slow for its own by a microsecond loses a turn at each track. Where
+/// what goes in a row is slower than the tracks are, some are not in time: it takes just as long as the skew.
+#[derive(Clone, Copy, Debug)]
+struct Changes<'a> {
+    profile: &'a Profile,
+    late: bool,
+}
+
+impl<'a> Changes<'a> {
+    /// Of commands in a row from the first sector on.
+    fn of(profile: &'a Profile, rates: Option<&Chunks>) -> Self {
+        let best =
+            rates.into_iter().flat_map(|rates| &rates.points).map(|point| point.drive.0).max();
+        let band = &profile.bands[0];
+        let skew = |skew: Skew| {
+            (u128::from(skew.0) * u128::from(profile.rotation_period.as_nanos())) >> 64
+        };
+        let heads = u128::from(profile.surfaces);
+        let turns = heads * u128::from(profile.rotation_period.as_nanos());
+        let took = turns + (heads - 1) * skew(band.track_skew) + skew(band.cylinder_skew);
+        let bytes = heads * u128::from(band.sectors_per_track) * u128::from(SECTOR_BYTES);
+        let rate = bytes * 1_000_000_000 / took.max(1);
+        // Where the bus is what is slow nothing is known of the tracks.
+        let media = profile.rotation_period / u64::from(band.sectors_per_track);
+        let least = rate - rate / LATE_PARTS;
+        let late = media > profile.bus_sector && best.is_some_and(|best| u128::from(best) < least);
+        Self { profile, late }
+    }
+
+    /// What a movement takes that has to be done within a skew.
+    fn fitted(self, time: Duration, of: fn(&Band) -> Skew) -> Duration {
+        let period = u128::from(self.profile.rotation_period.as_nanos());
+        let room = |band: &Band| {
+            let skew = u128::from(of(band).0) * period;
+            let skew = if self.late { skew.div_ceil(1 << 64) } else { skew >> 64 };
+            let skew = Duration::from_nanos(u64::try_from(skew).unwrap_or(u64::MAX));
+            let sector = self.profile.rotation_period / u64::from(band.sectors_per_track);
+            if self.late { skew } else { skew.saturating_sub(sector) }
+        };
+        let room = self.profile.bands.iter().map(room).min().unwrap_or(time);
+        let off = (time / OFF_PARTS).max(OFF_MIN);
+        let apart = if self.late {
+            time.max(room).saturating_sub(time.min(room))
+        } else {
+            time.saturating_sub(room)
+        };
+        if apart <= off && (self.late || time > room) { room } else { time }
+    }
+}
+
+/// A skew as whole sectors and what is left.
+fn skew(skew: Skew, sectors_per_track: u32) -> (u32, Angle) {
+    let exact = u128::from(skew.0) * u128::from(sectors_per_track);
+    let whole = u32::try_from(exact >> 64).unwrap_or(0);
+    let rest = skew.0.wrapping_sub(Skew::of(whole, sectors_per_track).0) >> 32;
+    (whole, Angle(u32::try_from(rest).unwrap_or(u32::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use units::Lba;
+
+    use super::*;
+    use crate::catalogue;
+    use crate::profile::assumed::assumed;
+
+    #[test]
+    fn a_map_gives_back_the_zones_that_it_was_made_of() {
+        for name in catalogue::names() {
+            let Some(spec) = catalogue::find_mechanical(name) else { continue };
+            let model = spec.check().expect("a drive");
+            let known = assumed(&model);
+            let again = Spec {
+                zones: zones(&known),
+                mapping: mapping(&known.bands),
+                ..model.spec().clone()
+            };
+            let again = again.check().unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(again.capacity(), model.capacity(), "{name}");
+            let step = model.capacity().0 / 4_001 + 1;
+            for lba in (0..model.capacity().0).step_by(usize::try_from(step).expect("small")) {
+                let (ours, theirs) = (again.position(Lba(lba)), model.position(Lba(lba)));
+                let at = (ours.cylinder, ours.surface);
+                assert_eq!(at, (theirs.cylinder, theirs.surface), "{name}: {lba}");
+                let off = (ours.angle - theirs.angle).0.min((theirs.angle - ours.angle).0);
+                assert!(off <= 2 << 22, "{name}: {lba} is off by {off}");
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The spindle: `[found.rotation]`, or `still = true` where nothing turns.
+
+use drive::{PERIOD_MAX, PERIOD_MIN};
+use drive_profile::findings::{Findings, Rotation, Spindle};
+use units::Duration;
+
+use super::flash::no_time;
+use super::form::{Form, Record};
+use input::InputError;
+
+/// The table is missing where it is not known whether anything turns.
+pub(super) fn visit(findings: &mut Findings, form: &mut Form<'_>) -> Result<(), InputError> {
+    let (mut still, mut rotation) = match findings.spindle {
+        None => (None, None),
+        Some(Spindle::NotRotating) => (Some(true), None),
+        Some(Spindle::Rotating(rotation)) => (None, Some(rotation)),
+    };
+    form.maybe("still", &mut still)?;
+    form.table("rotation", &mut rotation)?;
+    findings.spindle = match (rotation, still) {
+        (Some(rotation), _) => Some(Spindle::Rotating(rotation)),
+        (None, Some(true)) => Some(Spindle::NotRotating),
+        (None, _) => None,
+    };
+    Ok(())
+}
+
+impl Record for Rotation {
+    fn blank() -> Self {
+        Self {
+            period: no_time(),
+            period_picos: 0,
+            noise: Duration::ZERO,
+            wander: Duration::ZERO,
+            eviction_reads: 0,
+            hit_below: Duration::ZERO,
+        }
+    }
+
+    fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
+        form.known("period", &mut self.period)?;
+        let turns = (PERIOD_MIN..=PERIOD_MAX).contains(&self.period.value);
+        form.sound(turns, "period", || format!("a turn of {PERIOD_MIN} to {PERIOD_MAX}"))?;
+        form.field("period_ps", &mut self.period_picos)?;
+        form.field("noise", &mut self.noise)?;
+        form.field("wander", &mut self.wander)?;
+        form.field("forgets", &mut self.eviction_reads)?;
+        form.field("hit_below", &mut self.hit_below)
+    }
+}
