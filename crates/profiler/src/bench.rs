@@ -1,4 +1,4 @@
-//! Timing operations inside a budget.
+//! Times operations within a budget.
 
 use core::fmt;
 use core::ops::ControlFlow;
@@ -9,12 +9,12 @@ use crate::limits::DEPTH_MAX;
 use crate::target::{Completion, Facts, Outcome, Tag, Target};
 use drive_profile::findings::{Findings, Outlier, OutlierReason, Stage};
 
-/// Why measuring stopped before it was done. What was found until then is valid.
+/// Why a measurement stopped early. The findings up to then are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
     /// The budget is spent.
     OutOfTime,
-    /// Whoever watches asked for an end.
+    /// The progress sink requested a stop.
     Interrupted,
 }
 
@@ -29,80 +29,81 @@ impl fmt::Display for StopReason {
 
 impl core::error::Error for StopReason {}
 
-/// How much of the drive's time may be spent.
+/// The drive time that a measurement may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// In all.
+    /// The total drive time.
     pub total: Duration,
-    /// Whether to measure coarsely: less certain, several times as fast.
+    /// Whether to measure coarsely: lower confidence, several times as fast.
     pub quick: bool,
 }
 
 impl Budget {
     /// The default: ten minutes.
     pub const DEFAULT: Self = Self { total: Duration::from_secs(600), quick: false };
-    /// A glance: one minute.
+    /// A quick profile: one minute.
     pub const QUICK: Self = Self { total: Duration::from_secs(60), quick: true };
 }
 
-/// How long before a request everybody on the way is woken for it: twice as long as that takes, at most, on a quiet machine.
+/// The time before a request at which the path to the device is woken for it: at most twice the
+/// wake-up latency of an idle machine.
 const AWAKE: Duration = Duration::from_micros(400);
 
-/// How far measuring has come.
+/// The progress of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress<'n> {
-    /// What is being measured.
+    /// The current stage.
     pub stage: Stage,
-    /// How much of the drive's time was spent, in all.
+    /// The drive time spent so far.
     pub spent: Duration,
-    /// How much is left at most.
+    /// The drive time left at most.
     pub left: Duration,
-    /// What is known already that is worth saying.
+    /// The remarks in the findings so far.
     pub notes: &'n [String],
 }
 
-/// Who is told of progress, at each operation, and may ask for an end.
+/// Receives the progress at each operation, and may request a stop.
 pub type ProgressSink<'a> = dyn FnMut(&Progress<'_>) -> ControlFlow<()> + 'a;
 
-/// One operation that was timed on its own.
+/// One operation that was timed alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timed {
-    /// When it was handed to the drive.
+    /// When the operation was submitted.
     pub submitted: Instant,
-    /// When it was done.
+    /// When the operation completed.
     pub completed: Instant,
-    /// How it ended.
+    /// The outcome of the operation.
     pub outcome: Outcome,
 }
 
 impl Timed {
-    /// What it took.
+    /// The service time.
     pub fn took(&self) -> Duration {
         self.completed.since(self.submitted)
     }
 
-    /// Whether it did what it was asked for.
+    /// Whether the operation succeeded.
     pub fn is_done(&self) -> bool {
         self.outcome == Outcome::Done
     }
 }
 
-/// A target under measurement: times operations, keeps to the budget, tells of progress.
+/// A target under measurement: times operations, keeps to the budget, reports progress.
 pub struct Bench<'a> {
     target: &'a mut dyn Target,
     facts: Facts,
     budget: Budget,
     began: Instant,
     stage: Stage,
-    /// Until when the present stage may go on.
+    /// The end of the current stage.
     stage_end: Instant,
     watcher: &'a mut ProgressSink<'a>,
     next: u64,
     outstanding: u32,
-    /// When the device was heard last, and how long nothing was heard of it: before the last operation, and in it.
+    /// When the device last answered, and the idle times before and within the last operation.
     heard: Instant,
     silences: [Duration; 2],
-    /// What is known so far. Whoever measures writes it here as soon as it is known.
+    /// The findings so far. Each measurement writes its results here as soon as it has them.
     pub findings: Findings,
 }
 
@@ -113,8 +114,8 @@ impl fmt::Debug for Bench<'_> {
 }
 
 impl<'a> Bench<'a> {
-    /// Begins to measure, from `findings` on: empty ones, or those of a profile that is resumed. The budget runs from
-    /// now on.
+    /// Begins a measurement that extends `findings`: empty ones, or those of an interrupted
+    /// profile. The budget starts now.
     pub fn new(
         target: &'a mut dyn Target,
         budget: Budget,
@@ -140,47 +141,47 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// What the target says of itself.
+    /// The properties that the target states.
     pub const fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// What may be spent.
+    /// The budget.
     pub const fn budget(&self) -> Budget {
         self.budget
     }
 
-    /// What time it is.
+    /// The current time.
     pub fn now(&mut self) -> Instant {
         self.target.now()
     }
 
-    /// How much of the drive's time was spent.
+    /// The drive time spent so far.
     pub fn spent(&mut self) -> Duration {
         self.target.now().since(self.began)
     }
 
-    /// How much is left for the present stage.
+    /// The time left for the current stage.
     pub fn left(&mut self) -> Duration {
         self.stage_end.saturating_since(self.target.now())
     }
 
-    /// Whether something of the whole budget is left, though the time of a stage be over.
+    /// Whether the total budget is not exhausted, even if the current stage has no time left.
     pub fn has_time(&mut self) -> bool {
         self.spent() < self.budget.total
     }
 
-    /// Begins a stage, which may take so much of the drive's time, and no more than is left in all.
+    /// Begins a stage of at most `at_most` drive time, limited by the total budget.
     pub fn begin(&mut self, stage: Stage, at_most: Duration) {
         let end = self.began + self.budget.total;
         self.stage = stage;
         self.stage_end = end.min(self.target.now() + at_most);
     }
 
-    /// Whether to go on.
+    /// Checks whether to continue, and reports progress.
     ///
     /// # Errors
-    /// If the time of the stage is over, or whoever watches asked for an end.
+    /// If the stage has no time left, or the progress sink requests a stop.
     pub fn check(&mut self) -> Result<(), StopReason> {
         let now = self.target.now();
         let spent = now.since(self.began);
@@ -192,13 +193,13 @@ impl<'a> Bench<'a> {
         if now >= self.stage_end { Err(StopReason::OutOfTime) } else { Ok(()) }
     }
 
-    /// Hands a command to the drive now; its tag, and when that was.
+    /// Submits a command now. Returns its tag and the time of submission.
     ///
     /// # Errors
     /// As [`Bench::check`].
     ///
     /// # Panics
-    /// If [`Bench::depth_max`] commands are outstanding.
+    /// If [`Bench::depth_max`] commands are in flight.
     pub fn submit(&mut self, operation: Operation) -> Result<(Tag, Instant), StopReason> {
         self.check()?;
         assert!(self.outstanding < self.depth_max(), "the drive's queue has room");
@@ -211,24 +212,25 @@ impl<'a> Bench<'a> {
     /// Waits for the next completion.
     ///
     /// # Panics
-    /// If nothing is outstanding.
+    /// If nothing is in flight.
     pub fn complete(&mut self) -> Completion {
         let completion = self.target.complete();
         self.outstanding -= 1;
         completion
     }
 
-    /// How many commands may be outstanding.
+    /// The most commands that may be in flight.
     pub fn depth_max(&self) -> u32 {
         self.facts.depth_max.clamp(1, DEPTH_MAX)
     }
 
-    /// How many are.
+    /// The number of commands in flight.
     pub const fn outstanding(&self) -> u32 {
         self.outstanding
     }
 
-    /// Waits for all that is outstanding, and forgets it: what an interrupted measurement leaves behind.
+    /// Waits for all commands in flight and discards their completions, after an interrupted
+    /// measurement.
     pub fn drain(&mut self) {
         while self.outstanding > 0 {
             let _ = self.complete();
@@ -240,8 +242,9 @@ impl<'a> Bench<'a> {
         self.target.wait_until(at);
     }
 
-    /// Waits until `at`, with everybody on the way to the device awake for what is asked for then, where somebody can be
-    /// asked for something without the device.
+    /// Waits until `at`. If the target supports an out-of-band round trip ([`Target::path`]),
+    /// performs one shortly before `at`, so that CPUs and server threads on the path are awake when
+    /// the next command is issued.
     pub fn wait_awake(&mut self, at: Instant) {
         let before = at.saturating_sub(AWAKE);
         if self.outstanding == 0 && self.target.now() < before {
@@ -253,13 +256,14 @@ impl<'a> Bench<'a> {
         self.target.wait_until(at);
     }
 
-    /// Does one operation with nothing else outstanding, and times it. One that fails is listed among the outliers.
+    /// Performs one operation with nothing else in flight, and times it. A failed operation is
+    /// listed among the outliers.
     ///
     /// # Errors
     /// As [`Bench::check`].
     ///
     /// # Panics
-    /// If something is outstanding.
+    /// If something is in flight.
     pub fn time(&mut self, operation: Operation) -> Result<Timed, StopReason> {
         assert_eq!(self.outstanding, 0, "one at a time");
         self.submit(operation)?;
@@ -272,14 +276,14 @@ impl<'a> Bench<'a> {
         Ok(Timed { submitted, completed, outcome })
     }
 
-    /// What the way to the device and back takes just now, where that can be timed (see [`Target::path`]), when nothing
-    /// was heard of it for so long.
+    /// The latency of the path to the device and back after `silence` of idle time, if the target
+    /// can time it (see [`Target::path`]).
     ///
     /// # Errors
     /// As [`Bench::check`].
     ///
     /// # Panics
-    /// If something is outstanding.
+    /// If something is in flight.
     pub fn path(&mut self, silence: Duration) -> Result<Option<Duration>, StopReason> {
         assert_eq!(self.outstanding, 0, "one at a time");
         self.check()?;
@@ -290,12 +294,12 @@ impl<'a> Bench<'a> {
         Ok(way)
     }
 
-    /// How long nothing was heard of the device before the last operation, and in it.
+    /// The idle times of the device: before the last operation, and within it.
     pub const fn silences(&self) -> [Duration; 2] {
         self.silences
     }
 
-    /// Does one operation as soon as it is `at`.
+    /// Performs and times one operation at `at`.
     ///
     /// # Errors
     /// As [`Bench::check`].
@@ -304,10 +308,10 @@ impl<'a> Bench<'a> {
         self.time(operation)
     }
 
-    /// Does operations back to back, each as soon as the one before it is done, and times them.
+    /// Performs and times operations back to back, each when the operation before it completes.
     ///
     /// # Errors
-    /// As [`Bench::check`]; what was timed until then is lost.
+    /// As [`Bench::check`]. The times until then are lost.
     pub fn series(
         &mut self,
         operations: impl IntoIterator<Item = Operation>,
@@ -315,7 +319,7 @@ impl<'a> Bench<'a> {
         operations.into_iter().map(|operation| self.time(operation)).collect()
     }
 
-    /// Lists something that was kept out of the figures.
+    /// Lists a sample that is excluded from the figures.
     pub fn outlier(&mut self, lba: Lba, reason: OutlierReason) {
         self.findings.add_outlier(Outlier { lba, stage: self.stage, reason });
     }

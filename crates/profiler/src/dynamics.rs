@@ -1,4 +1,21 @@
-//! One measurement after the other.
+//! Seeks, overheads, caches and queueing: the stages that need a zone map.
+//!
+//! ```text
+//! zone map: logical block -> cylinder, head, angle
+//!   └▶ rotation::tracker        when a sector passes
+//!       └▶ mechanics::prober        one block, over a distance, after a gap
+//!           └▶ estimate::bisection      the duration of the seek, from hit and missed revolutions
+//!               └▶ mechanics::seeks         the curve
+//! ```
+//!
+//! What is observable: all times are from a command's submission to when its sector begins to pass,
+//! plus a delay from the sector's passing to its completion, which no host can observe. The
+//! predicted phase contains the same delay, so that predictions are right. The delay is part of
+//! [`Overheads::read`](drive_profile::findings::Overheads::read) and
+//! [`Overheads::write`](drive_profile::findings::Overheads::write), but not of the seek curves,
+//! which are differences. The latency of the path between host and drive is part of all times and,
+//! where it can be timed alone
+//! ([`Overheads::path`](drive_profile::findings::Overheads::path)), of no overhead.
 
 use drive_profile::Profile;
 use units::{Duration, Instant, Sectors};
@@ -19,7 +36,7 @@ use crate::throughput::chunks::{FILLED_MAX, chunks};
 use crate::throughput::depth;
 use drive_profile::findings::{Figure, Stage};
 
-/// What a stage may take, by default and at a glance.
+/// The most time of a stage, of a full and of a quick profile.
 const fn time(stage: Stage) -> [Duration; 2] {
     let millis = match stage {
         Stage::ReadBuffer => [70_000, 7_000],
@@ -33,7 +50,8 @@ const fn time(stage: Stage) -> [Duration; 2] {
     [Duration::from_millis(millis[0]), Duration::from_millis(millis[1])]
 }
 
-/// What a stage is left at least, by default and at a glance: those before it end sooner for that.
+/// The least time that a stage is left, of a full and of a quick profile: earlier stages end sooner
+/// for it.
 const fn least(stage: Stage) -> [Duration; 2] {
     let millis = match stage {
         Stage::ReadBuffer => [15_000, 2_000],
@@ -47,17 +65,17 @@ const fn least(stage: Stage) -> [Duration; 2] {
     [Duration::from_millis(millis[0]), Duration::from_millis(millis[1])]
 }
 
-/// What all of them may take: by default what is left.
+/// The most time of all stages. A full profile has no limit but its budget.
 const WHOLE: [Duration; 2] = [Duration::MAX, Duration::from_secs(30)];
 
-/// What the last command may take.
+/// The time that the last command may take.
 const LAST: Duration = Duration::from_millis(500);
 
-/// What the same stage may take for ways of no distance measured again, and for ways before writes.
+/// The most time of a stage for repeated zero-distance accesses, and for seeks before writes.
 const MORE: [Duration; 2] = [Duration::from_secs(60), Duration::from_millis(1_500)];
-/// What the stages behind the seek curve take: what is left beyond that is the curve's, as long as it has a use for it.
+/// The time of the stages after the seek curve. The seek curve may use the rest of the budget.
 const BEHIND: Duration = Duration::from_secs(210);
-/// What is measured here, in this order.
+/// The stages, in their order.
 const STAGES: [Stage; 7] = [
     Stage::ReadBuffer,
     Stage::Seeks,
@@ -67,17 +85,17 @@ const STAGES: [Stage; 7] = [
     Stage::Depth,
     Stage::Prediction,
 ];
-/// How much longer than until the arm moves the heads may follow what was read last, in ns.
+/// The time beyond a zero-distance access for which the heads may follow the last read, in ns.
 const TAKEOVER: f64 = 200_000.0;
-/// What is taken for the number of segments until it is known.
+/// The assumed number of cache segments before it is measured.
 const SEGMENTS_FIRST: u32 = 16;
 
-/// Measures how the drive moves and what it remembers, on a map of where sectors lie. What was found so far is in
-/// the bench's findings, however it ends.
+/// Measures seeks, overheads, caches and queueing on a zone map. The bench holds the findings so
+/// far, however the measurement ends.
 ///
 /// # Errors
-/// If the whole budget is spent, or whoever watches asked for an end. A part that ran out of its own time keeps what
-/// it found, and the next one goes on.
+/// If the total budget is exhausted, or the progress sink requests a stop. A stage without time
+/// left keeps its findings, and the next stage runs.
 pub fn measure(bench: &mut Bench<'_>, map: &Profile) -> Result<(), StopReason> {
     let began = bench.now();
     let mut run = Run {
@@ -107,9 +125,10 @@ pub fn measure(bench: &mut Bench<'_>, map: &Profile) -> Result<(), StopReason> {
         match ended {
             Ok(()) => run.prober.bench.findings.finish(stage),
             Err(StopReason::OutOfTime) if run.prober.bench.has_time() => {
-                run.prober.bench.findings.add_note(format!(
-                    "{stage}: not all of it was measured in the time that it has"
-                ));
+                run.prober
+                    .bench
+                    .findings
+                    .add_note(format!("{stage}: incomplete, its time was over"));
             }
             Err(halt) => return Err(halt),
         }
@@ -122,28 +141,28 @@ struct Run<'a, 'b> {
     began: Instant,
     hits: Option<HitTime>,
     writes: Option<HitTime>,
-    /// Whether it is known if there are any.
+    /// Whether the write timing was measured, with or without a result.
     writes_timed: bool,
-    /// What a read over no distance takes, in ns.
+    /// The time of a zero-distance read access, in ns.
     base: f64,
-    /// What is known of the phase of the disk's last track.
+    /// The phase error of the disk's last track.
     own: TrackDelay,
 }
 
 impl Run<'_, '_> {
-    /// What a stage may take of what is left.
+    /// The time of a stage.
     fn time(&mut self, stage: Stage) -> Duration {
         let quick = usize::from(self.prober.bench.budget().quick);
         time(stage)[quick].min(self.left_beside(stage).max(least(stage)[quick])).min(self.left())
     }
 
-    /// What the same stage may take for more.
+    /// The additional time of a stage.
     fn more(&mut self, stage: Stage) -> Duration {
         let quick = usize::from(self.prober.bench.budget().quick);
         MORE[quick].min(self.left_beside(stage))
     }
 
-    /// What is left for a stage if those behind it are to have the least that they need.
+    /// The time left for a stage if the later stages keep their least time.
     fn left_beside(&mut self, stage: Stage) -> Duration {
         let quick = usize::from(self.prober.bench.budget().quick);
         let findings = &self.prober.bench.findings;
@@ -153,13 +172,13 @@ impl Run<'_, '_> {
         self.left().saturating_sub(behind)
     }
 
-    /// What is left for all of them.
+    /// The time left for all stages.
     fn left(&mut self) -> Duration {
         let bench = &mut *self.prober.bench;
         let budget = bench.budget();
         let whole = WHOLE[usize::from(budget.quick)];
         let left = whole.saturating_sub(bench.now().since(self.began));
-        // What was begun in time ends a little later.
+        // The last command may exceed the end.
         left.min(budget.total.saturating_sub(bench.spent()).saturating_sub(LAST))
     }
 
@@ -175,7 +194,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// What an earlier run found that later parts stand on.
+    /// Restores the results of an earlier run that later stages use.
     fn remember(&mut self, stage: Stage) {
         let found = &self.prober.bench.findings.dynamics.overheads;
         let path = found.path.map_or(0.0, |path| ns(path.value));
@@ -201,7 +220,7 @@ impl Run<'_, '_> {
 
     fn read_buffer(&mut self) -> Result<(), StopReason> {
         let Some(memory) = Memory::find(&mut self.prober)? else {
-            self.prober.bench.findings.add_note("nothing is kept or read ahead".into());
+            self.prober.bench.findings.add_note("the drive has no cache for reads".into());
             return Ok(());
         };
         self.prober.hit_most = memory.limit;
@@ -223,12 +242,12 @@ impl Run<'_, '_> {
         self.prober.bench.findings.dynamics.overheads = found;
         found.seek = overheads::seek_command(&mut self.prober)?;
         self.prober.bench.findings.dynamics.overheads = found;
-        self.silence()?;
+        self.idle_latency()?;
         let mut base = self.base_of(ProbeKind::Read);
         base.find(&mut self.prober, overheads::PROBES_FIRST)?;
         found.head_switch = overheads::head_switch(&mut self.prober, ProbeKind::Read, &base)?;
         self.prober.bench.findings.dynamics.overheads = found;
-        self.habits()?;
+        self.firmware_policies()?;
         let facts = *self.prober.bench.facts();
         if facts.writable {
             self.time_writes()?;
@@ -239,7 +258,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// What writes take that memory answers, if it does.
+    /// Times writes into the write buffer, if there is one.
     fn time_writes(&mut self) -> Result<(), StopReason> {
         self.writes = hit_timing::writes(&mut self.prober)?;
         self.writes_timed = true;
@@ -262,8 +281,8 @@ impl Run<'_, '_> {
         self.seeks_before_writes(&base)
     }
 
-    /// What its firmware does with reads.
-    fn habits(&mut self) -> Result<(), StopReason> {
+    /// Measures the firmware's policies for reads.
+    fn firmware_policies(&mut self) -> Result<(), StopReason> {
         if let Some(mut memory) = self.prober.bench.findings.dynamics.read_buffer {
             memory.waits =
                 firmware_policies::waits(&mut self.prober, self.base, memory.ahead.value)?;
@@ -278,8 +297,8 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// What comes of the silence before a way of no distance is asked for, once.
-    fn silence(&mut self) -> Result<(), StopReason> {
+    /// Measures, once, the latency that idle time adds before a zero-distance access.
+    fn idle_latency(&mut self) -> Result<(), StopReason> {
         let Some(memory) = self.prober.bench.findings.dynamics.read_buffer else { return Ok(()) };
         if self.prober.silence.is_none() && !self.prober.bench.facts().seeks {
             let silent = overheads::SILENT_PART * self.prober.rotation.period();
@@ -289,18 +308,18 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// What a way of no distance takes, with all that comes before the arm moves: to be measured.
+    /// A zero-distance access with all overheads before the arm moves, to be measured.
     fn base_of(&self, kind: ProbeKind) -> ZeroDistance {
         let memory = self.prober.bench.findings.dynamics.read_buffer;
         let segments = memory.map_or(SEGMENTS_FIRST, |memory| memory.segments.value);
         let bus = self.writes.or(self.hits).filter(|_| kind == ProbeKind::ForcedWrite);
-        // The heads may be there before the data is, which comes over the bus.
+        // The heads may be ready before the data, which crosses the bus.
         let data = bus
             .map_or(0.0, |hits| hits.sector * crate::estimate::number::real(self.prober.block().0));
         ZeroDistance::new(&self.prober, kind, segments, data).knowing(self.own)
     }
 
-    /// What the path takes, as far as it was timed.
+    /// Records the latency of the path, as far as it was timed.
     fn path(&mut self) {
         if let Some(path) = self.prober.path.figure() {
             self.prober.bench.findings.dynamics.overheads.path = Some(path);
@@ -309,7 +328,7 @@ impl Run<'_, '_> {
 
     fn seeks(&mut self) -> Result<(), StopReason> {
         let cylinders = self.prober.profile.cylinders;
-        self.silence()?;
+        self.idle_latency()?;
         let mut base = self.base_of(ProbeKind::Read);
         base.find(&mut self.prober, overheads::PROBES_FIRST)?;
         if let Some(base) = base.estimate() {
@@ -319,8 +338,7 @@ impl Run<'_, '_> {
         let quick = self.prober.bench.budget().quick;
         let map = &self.prober.bench.findings.geometry;
         if quick && map.as_ref().is_some_and(|map| map.heads.is_none()) {
-            let note =
-                "seeks: left out, heads are not known so soon, nor which tracks are one cylinder";
+            let note = "seeks: skipped, a quick profile has not found which tracks form a cylinder";
             self.prober.bench.findings.add_note(note.into());
             return Ok(());
         }
@@ -337,7 +355,8 @@ impl Run<'_, '_> {
         if !quick {
             self.spare(&mut curve, &mut base)?;
         }
-        // The phase is known best after so many reads: what everything stands on is measured again.
+        // The phase is known best after this many reads, so the zero-distance access, which all
+        // seek times depend on, is measured again.
         let more = self.more(Stage::Seeks);
         self.prober.bench.begin(Stage::Seeks, more);
         base.find(&mut self.prober, overheads::PROBES)?;
@@ -353,7 +372,7 @@ impl Run<'_, '_> {
         ended
     }
 
-    /// Makes the curve sharper in time that nothing else needs.
+    /// Refines the curve in the time that no other stage needs.
     fn spare(&mut self, curve: &mut Curve, base: &mut ZeroDistance) -> Result<(), StopReason> {
         let spare = self.left().saturating_sub(BEHIND);
         if spare == Duration::ZERO {
@@ -369,7 +388,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// What is known by now of the smallest commands at full speed, band by band.
+    /// Records the smallest chunk at full throughput of each band, as far as it is known.
     fn chunks_of_bands(&mut self) {
         let facts = *self.prober.bench.facts();
         let found = &mut self.prober.bench.findings;
@@ -397,7 +416,8 @@ impl Run<'_, '_> {
     fn write_buffer(&mut self) -> Result<(), StopReason> {
         if self.prober.bench.facts().writable {
             if !self.writes_timed {
-                // Time was over before; that nothing is answered early cannot be said without.
+                // The overheads stage ran out of time. Without the write timing, a write buffer
+                // cannot be ruled out.
                 self.time_writes()?;
             }
             let found = write_buffer::write_buffer(&mut self.prober, self.writes.as_ref())?;
@@ -410,7 +430,8 @@ impl Run<'_, '_> {
         let writable = self.prober.bench.facts().writable;
         let now = self.prober.bench.now();
         let half = self.prober.bench.left() / if writable { 2 } else { 1 };
-        // Where what is about to pass is no hit, to be faster than the media is of no use.
+        // Where a sector that is about to pass is not served in the same revolution, a command
+        // overhead below the media time has no benefit.
         let memory = self.prober.bench.findings.dynamics.read_buffer;
         let strict = memory.is_some_and(|memory| memory.waits == Some(false));
         let hits = self.hits.filter(|_| !strict);
@@ -422,11 +443,11 @@ impl Run<'_, '_> {
         let buffer = self.prober.bench.findings.dynamics.write_buffer;
         let size = buffer.and_then(|buffer| buffer.size).map(|size| size.value);
         let through = buffer.is_some_and(|buffer| !buffer.answers_early).then_some(Sectors::ZERO);
-        // What was not full after hundreds of writes is to be filled first, for which a glance has no time.
+        // A buffer that did not fill within hundreds of writes is filled first. A quick profile has
+        // no time for that.
         let huge = (!self.prober.bench.budget().quick).then_some(FILLED_MAX);
         let Some(size) = size.or(through).or(huge) else {
-            let note =
-                "chunks of writes: left out, how much memory takes before it is full is not known";
+            let note = "chunks of writes: skipped, the size of the write buffer is unknown";
             self.prober.bench.findings.add_note(note.into());
             return Ok(());
         };

@@ -10,7 +10,7 @@ use crate::bench::{Bench, StopReason};
 use crate::rate_limit;
 use crate::throughput::{rates, writes};
 
-/// Measures what is missing in the findings: rations, rates and, where writing is allowed, what writing does.
+/// Measures what the findings lack: rate limits, throughput and, where writing is allowed, writes.
 ///
 /// # Errors
 /// As [`Bench::check`]. What was measured until then is in the findings.
@@ -30,8 +30,8 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<(), StopReason> {
     Ok(())
 }
 
-/// One stage, which may take so many hundredths of what is left in all; a stage that has run out of its own time leaves the
-/// others theirs.
+/// Runs one stage with at most `percent` of the remaining budget. A stage that exhausts its own
+/// time leaves the others theirs.
 fn stage(
     bench: &mut Bench<'_>,
     stage: Stage,
@@ -47,7 +47,7 @@ fn stage(
     match measure(bench) {
         Ok(()) => bench.findings.finish(stage),
         Err(StopReason::OutOfTime) if bench.spent() < bench.budget().total => {
-            bench.findings.add_note(format!("the time for {stage} was over before it was done"));
+            bench.findings.add_note(format!("{stage}: incomplete, its time was over"));
         }
         Err(halt) => return Err(halt),
     }

@@ -1,4 +1,4 @@
-//! Everything that can be found out, in the order in which one stands on the other.
+//! A whole profile: all stages, in the order of their dependencies.
 
 use crate::bench::{Bench, StopReason};
 use crate::dynamics;
@@ -8,11 +8,11 @@ use crate::rotation::detection::test_rotation;
 use crate::rotation::measure::rotation;
 use drive_profile::findings::{RotationVerdict, Spindle, Stage};
 
-/// Measures what the findings do not have: first what kind of device it is, then what its kind has to tell. Stages that are
-/// done are left as they are.
+/// Measures what the findings lack: first the kind of the device, then the stages of its kind.
+/// Completed stages are skipped.
 ///
 /// # Errors
-/// As [`Bench::check`]; what was measured until then is in the findings.
+/// As [`Bench::check`]. What was measured until then is in the findings.
 pub fn measure(bench: &mut Bench<'_>) -> Result<(), StopReason> {
     if !bench.findings.is_done(Stage::Rotation) || bench.findings.flash.rotation_test.is_none() {
         let left = bench.left();
@@ -34,23 +34,22 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<(), StopReason> {
     };
     if !bench.findings.is_done(Stage::Zones) {
         match geometry(bench, &rotating) {
-            // It has had its share; what was found until then is what the rest stands on.
+            // The stage used its share of the time. The later stages use what it found.
             Err(StopReason::OutOfTime) if bench.has_time() => {
-                let note =
-                    format!("{}: not all of it was measured in the time that it has", Stage::Zones);
+                let note = format!("{}: incomplete, its time was over", Stage::Zones);
                 bench.findings.add_note(note);
             }
             ended => ended?,
         }
     }
-    // The zone map counts turns for longer than the spindle's own stage did.
+    // The zone map counts revolutions for longer than the rotation stage did.
     let Some(Spindle::Rotating(rotating)) = bench.findings.spindle else { return Ok(()) };
     match &bench.findings.geometry {
         Some(found) if !found.bands.is_empty() => {
             let map = found.profile(&rotating.period);
             dynamics::measure(bench, &map)
         }
-        // Something turns, and nobody knows where sectors lie: rates are what there is to be had.
+        // The device rotates, but its zone map is unknown: only throughput can be measured.
         _ => flash::measure(bench),
     }
 }

@@ -1,20 +1,25 @@
-//! Whether a rate is rationed: a token bucket, as providers of disks sell them.
+//! Whether a device has a rate limit: a token bucket, as cloud block storage uses.
 //!
-//! What a bucket gives is a burst and then a straight line: after a time t a bucket of b tokens that fills at r a second has
-//! let b + r·t commands (or bytes) through. So there are three marks, and each is looked for:
+//! A token bucket passes a burst and then a constant rate: after a time t, a bucket of b tokens
+//! with a fill rate of r has passed b + r·t commands (or bytes). It has three signatures:
 //!
-//! - *A burst.* Under steady load the rate falls to less than two thirds and stays there. The line through what came later
-//!   meets the beginning at b. Turning disks and flash do not read faster for having rested.
-//! - *A wait that is none of the device's.* Alone and rested it answers in l; in a row, however many at once, it gives
-//!   less than one in 2·l. A device that answers in l does one in l.
-//! - *One rate for all lengths.* Commands of 4, 16 and 64 KiB at two depths, all within a hundredth or a few, or as many bytes:
-//!   nothing that moves data does as many long ones as short ones, nor as many bytes in short ones as in long ones.
+//! - *A burst.* Under constant load the rate falls below two thirds of its start and stays there.
+//!   The line through the later completions meets the start at b. Rotating disks and flash do not
+//!   read faster after idle time.
+//! - *A wait that the device does not cause.* Alone and after idle time it completes in l. Back to
+//!   back, at any queue depth, it completes less than one command in 2·l. An unlimited device
+//!   completes one in l.
+//! - *One rate for all lengths.* Commands of 4, 16 and 64 KiB at two queue depths have the same
+//!   rate within one to a few per cent, in commands or in bytes. A device that transfers data
+//!   completes fewer long commands than short ones, and fewer bytes in short commands than in long
+//!   ones.
 //!
-//! A host that has other things to do slows everything down, too, and makes a burst of the time before. Three things tell that from
-//! a bucket, which lets nobody get ahead of its line, and fills while nobody asks: the fastest stretch is no faster than the
-//! line, a rest brings a burst back, and who asks would not have waited half as long had the processor been his.
+//! A loaded host slows all commands down too, and makes the time before look like a burst. Three
+//! properties distinguish a token bucket, which never exceeds its rate after the burst and fills
+//! during idle time: the fastest interval does not exceed the mean rate, idle time restores a
+//! burst, and the wait is not explained by the host's missing processor time.
 //!
-//! It is found out first, on a device that has rested: later everything that was read has been taken out of the bucket.
+//! Rate limits are measured first, on an idle device: all later reads would have used tokens.
 
 use units::{Bytes, Duration, Instant, Sectors};
 
@@ -24,56 +29,58 @@ use crate::throughput::load::{Addresses, Loaded, Until, absent_percent, read, re
 use crate::throughput::service_times::{confidence, median};
 use drive_profile::findings::{AccessPattern, Figure, LimitedQuantity, RateLimit};
 
-/// The lengths under which commands and bytes are told apart.
+/// The lengths that distinguish a limit of commands from one of bytes.
 const SHORT: Sectors = Sectors(8);
 const LONG: Sectors = Sectors(512);
-/// Lengths that only something that counts treats alike: commands, or bytes.
+/// Lengths with the same rate only under a limit, of commands or of bytes.
 const ALIKE: [Sectors; 3] = [Sectors(8), Sectors(32), Sectors(128)];
-/// By how much their rates may differ, in thousandths; and by how much more where few of them were seen.
+/// The most difference of their rates, in thousandths, and the addition where few commands
+/// completed.
 const ALIKE_THOUSANDTHS: u64 = 10;
 const ALIKE_THOUSANDTHS_MORE: u64 = 40;
-/// Fewer commands are few: they are looked at for longer.
+/// Fewer commands than this are timed for longer.
 const ALIKE_FEW: usize = 1_000;
 const ALIKE_TIME_FEW: Duration = Duration::from_millis(700);
-/// Who is kept from asking for more of the time, in hundredths, says little of rates.
+/// The highest share of missing processor time, in per cent, at which rates are conclusive.
 const ABSENT_MAX: u64 = 30;
-/// How long a burst may last and be seen.
+/// The longest burst that is observable.
 const TIME: Duration = Duration::from_secs(40);
 const TIME_QUICK: Duration = Duration::from_secs(8);
 const ALIKE_TIME: Duration = Duration::from_millis(300);
 const COMMANDS_MAX: usize = 400_000;
-/// How long the device rests before it is asked alone.
+/// The idle time before single commands are timed.
 const REST: Duration = Duration::from_millis(500);
 const ALONE: usize = 5;
-/// Parts into which what was seen is cut, to see where it bends.
+/// The number of intervals that completions are counted in.
 const PARTS: usize = 32;
-/// Rates of parts that are one rate differ by no more.
+/// The most difference between the rates of intervals of one rate.
 const STEADY_PERCENT: u64 = 10;
 const DEPTH: u32 = 32;
-/// In a row of so many commands nobody gets ahead of the line, but for those that waited together and end together.
+/// The length of an interval, in commands, that may not exceed the mean rate, except for commands
+/// that waited and complete together.
 const STRETCH: usize = 4 * DEPTH as usize;
-/// As far as that can be told, in hundredths.
+/// The tolerance of that comparison, in per cent.
 const AHEAD_PERCENT: u128 = 130;
-/// By so many hundredths few commands may differ more than many.
+/// The most additional tolerance for few commands, in per cent.
 const UNSURE_PERCENT_MAX: u64 = 60;
-/// How long a bucket is left to fill, to see whether it does.
+/// The idle time in which a bucket is observed to fill.
 const FILL: Duration = Duration::from_millis(1_500);
-/// What it holds then comes in this part of the time that it took to be given, in hundredths.
+/// The longest time for the restored tokens, in per cent of the time at the later rate.
 const REFILLED_PERCENT: u128 = 75;
 const NANOS: u128 = 1_000_000_000;
 
-/// A line that bends once: a burst, and what comes later.
+/// A burst, and the rate after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bent {
-    /// Commands a second, in thousandths, once it is steady.
+    /// Commands per second after the burst, in thousandths.
     later: u64,
-    /// By how much the parts of it differ, in thousandths of a command a second.
+    /// The standard error of that rate, in thousandths of a command per second.
     differ: u64,
     burst: u64,
     samples: usize,
 }
 
-/// Looks for a bucket, for short commands and for long ones.
+/// Looks for a token bucket, with short and with long commands.
 ///
 /// # Errors
 /// As [`Bench::check`].
@@ -82,7 +89,7 @@ pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), StopReason> {
     let long = looked(bench, LONG)?;
     let limits = match (short.limit, long.limit) {
         (Some(short), Some(long)) => told_apart(short, long),
-        // What is not beyond doubt of the other length is good enough to tell what is counted.
+        // A less certain rate of the other length suffices to find the limited quantity.
         (Some(short), None) => match long.pace {
             Some(long) if as_many_bytes(&short, &long) => vec![of_bytes(short, SHORT)],
             _ => vec![of_commands(short)],
@@ -110,26 +117,27 @@ pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), StopReason> {
     Ok(())
 }
 
-/// As many of either, within a tenth; and within what those that wait together make of a few.
+/// Whether two rates are equal in commands, within a tenth and the error of few commands.
 fn as_many(one: &Bent, other: &Bent) -> bool {
     let few = one.samples.min(other.samples).max(1);
     let percent = 10 + (100 * u64::from(DEPTH) / few as u64).min(UNSURE_PERCENT_MAX);
     one.later.abs_diff(other.later).saturating_mul(100) <= one.later.max(other.later) * percent
 }
 
-/// As many bytes in short ones as in long ones.
+/// Whether a short and a long command's rates are equal in bytes.
 fn as_many_bytes(short: &Bent, long: &Bent) -> bool {
     as_many(short, &Bent { later: long.later.saturating_mul(LONG.0 / SHORT.0), ..*long })
 }
 
-/// Short and long commands are limited: by one bucket of commands, by one of bytes, or by one of each.
+/// The limits if short and long commands are limited: one bucket of commands, one of bytes, or one
+/// of each.
 fn told_apart(short: Bent, long: Bent) -> Vec<RateLimit> {
     let times = LONG.0 / SHORT.0;
-    // Whoever came first had more of a burst.
+    // The length that was measured first had more of the burst left.
     if as_many(&short, &long) {
         vec![of_commands(Bent { burst: short.burst.max(long.burst), ..short })]
     } else if as_many_bytes(&short, &long) {
-        // Many small ones say more of a rate than a few large ones.
+        // Many short commands determine the rate better than a few long ones.
         vec![if short.samples > long.samples {
             of_bytes(Bent { burst: short.burst.max(long.burst * times), ..short }, SHORT)
         } else {
@@ -158,21 +166,21 @@ fn figures(of: LimitedQuantity, bent: Bent, each: u64) -> RateLimit {
     let value = per_second(bent.later);
     let figure = |value, spread| Figure { value, spread, samples, confidence };
     let burst = bent.burst.saturating_mul(each);
-    // The burst is off by what the rate is off over the time of looking, a part as large.
+    // The burst has the relative error of the rate.
     let off = u128::from(burst) * u128::from(bent.differ) / u128::from(bent.later.max(1));
     let off = u64::try_from(off).unwrap_or(u64::MAX);
     RateLimit { of, per_second: figure(value, per_second(bent.differ)), burst: figure(burst, off) }
 }
 
-/// What commands of one length say.
+/// The result for commands of one length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Looked {
     limit: Option<Bent>,
-    /// What came in the end, limited or not.
+    /// The final rate, limited or not.
     pace: Option<Bent>,
 }
 
-/// Loads it with commands of `len` until a burst would be over, and looks at the line.
+/// Loads the device with commands of `len` until a burst would be over, and fits the rate.
 fn looked(bench: &mut Bench<'_>, len: Sectors) -> Result<Looked, StopReason> {
     let facts = *bench.facts();
     if !len.0.is_multiple_of(facts.block.0) || facts.sectors.0 < len.0 * u64::from(DEPTH) {
@@ -186,13 +194,13 @@ fn looked(bench: &mut Bench<'_>, len: Sectors) -> Result<Looked, StopReason> {
         alone.extend(read(bench, 1, one, &mut places)?.latencies());
     }
     let Some(alone) = median(&alone) else { return Ok(Looked::default()) };
-    // Most of a stage's time may be gone: what is left is shared by what is still to come.
+    // A stage may have used most of its time: the rest is shared by the remaining loads.
     let most = Duration::from_nanos(bench.left().as_nanos() / 4);
     let mut seen = watched(bench, TIME_QUICK.min(most), COMMANDS_MAX, &mut places)?;
     let absent = absent_percent(bench);
     let mut limit = bend(&seen).or_else(|| waiting(&seen, (alone, absent)));
     if limit.is_none() && !bench.budget().quick {
-        // A larger bucket takes longer to empty.
+        // A larger bucket takes longer to drain.
         let spent =
             seen.done.last().map_or(Duration::ZERO, |last| last.completed.since(seen.began));
         let (more, left) = (TIME.min(most).saturating_sub(spent), COMMANDS_MAX - seen.done.len());
@@ -213,8 +221,8 @@ fn looked(bench: &mut Bench<'_>, len: Sectors) -> Result<Looked, StopReason> {
     Ok(Looked { limit, pace: pace(&seen) })
 }
 
-/// Under load for so long, or for so many commands: those that a full bucket lets through while it is looked at are not
-/// without end.
+/// Loads the device for a time, or for a number of commands: a full bucket passes a bounded number
+/// while it is observed.
 fn watched(
     bench: &mut Bench<'_>,
     time: Duration,
@@ -226,7 +234,7 @@ fn watched(
     Ok(seen)
 }
 
-/// Whether a rest brings back what was given while it lasted.
+/// Whether idle time restores the tokens of that time.
 fn refills(bench: &mut Bench<'_>, bent: &Bent, places: &mut Addresses) -> Result<bool, StopReason> {
     let nanos =
         |commands: u64| u128::from(commands) * NANOS * 1_000 / u128::from(bent.later.max(1));
@@ -242,20 +250,20 @@ fn refills(bench: &mut Bench<'_>, bent: &Bent, places: &mut Addresses) -> Result
     Ok(had && took * 100 <= u128::from(time.as_nanos()) * REFILLED_PERCENT)
 }
 
-/// What ended in the later half of the time.
+/// The completions in the later half of the time.
 fn later_half(seen: &Loaded) -> &[Completion] {
     let Some(last) = seen.done.last() else { return &[] };
     let middle = seen.began + Duration::from_nanos(last.completed.since(seen.began).as_nanos() / 2);
     &seen.done[seen.done.partition_point(|done| done.completed < middle)..]
 }
 
-/// From the first to the last of them.
+/// The time from the first to the last completion.
 fn span(part: &[Completion]) -> Duration {
     let (Some(first), Some(last)) = (part.first(), part.last()) else { return Duration::ZERO };
     last.completed.since(first.completed)
 }
 
-/// The mean pace of the later half: what was saved up before is gone by then.
+/// The mean rate of the later half, when the burst is over.
 fn pace(seen: &Loaded) -> Option<Bent> {
     let late = later_half(seen);
     let samples = late.len().checked_sub(1).filter(|more| *more > 0)?;
@@ -264,20 +272,21 @@ fn pace(seen: &Loaded) -> Option<Bent> {
     Some(Bent { later, differ: later / 1_000, burst: 0, samples })
 }
 
-/// Whether nobody got ahead of the line in the later half: a host that is slow now and fast then does.
+/// Whether no interval of the later half exceeds the mean rate: on a host with varying load some
+/// do.
 fn keeps_to_its_line(seen: &Loaded) -> bool {
     let late = later_half(seen);
     let stretch = STRETCH.min(late.len() / 4);
-    // Those that waited together may end together.
+    // Commands that waited together may complete together.
     let Some(alone) = stretch.checked_sub(DEPTH as usize).filter(|alone| *alone > 0) else {
         return true;
     };
     let fastest = late.windows(stretch).map(span).min().unwrap_or(Duration::ZERO);
-    let foretold = u128::from(span(late).as_nanos()) * alone as u128 / (late.len() - 1) as u128;
-    u128::from(fastest.as_nanos()) * AHEAD_PERCENT >= foretold * 100
+    let predicted = u128::from(span(late).as_nanos()) * alone as u128 / (late.len() - 1) as u128;
+    u128::from(fastest.as_nanos()) * AHEAD_PERCENT >= predicted * 100
 }
 
-/// Where it bends, if it does.
+/// The burst and the later rate, if the load had a burst.
 fn bend(seen: &Loaded) -> Option<Bent> {
     let ends: Vec<Instant> = seen.done.iter().map(|done| done.completed).collect();
     let (first, last) = (seen.began, *ends.last()?);
@@ -285,18 +294,18 @@ fn bend(seen: &Loaded) -> Option<Bent> {
     if ends.len() < PARTS || span == 0 {
         return None;
     }
-    // Commands within each of equally long parts of the time.
+    // The completions in each of equal intervals of the time.
     let mut parts = [0_u64; PARTS];
     for end in &ends {
         let part = u128::from(end.since(first).as_nanos()) * PARTS as u128 / u128::from(span);
         let part = usize::try_from(part).unwrap_or(PARTS).min(PARTS - 1);
         parts[part] += 1;
     }
-    // The later half is steady, and the beginning was half as fast again.
+    // The later half is constant, and the beginning was at least 1.5 times as fast.
     let late = &parts[PARTS / 2..];
     let (least, most) = (*late.iter().min()?, *late.iter().max()?);
     let mean = late.iter().sum::<u64>() / late.len() as u64;
-    // Commands that waited together end together, in this part or in the next one.
+    // Commands that waited together complete together, in this interval or the next.
     let together = 2 + u64::from(DEPTH).min(mean);
     let unsteady = (most - least).saturating_sub(together) * 100 > mean * STEADY_PERCENT;
     if mean == 0 || unsteady || !keeps_to_its_line(seen) {
@@ -307,7 +316,7 @@ fn bend(seen: &Loaded) -> Option<Bent> {
     let (from, count) = (*ends.get(behind)?, ends.len() - 1 - behind);
     let later = u128::try_from(count).ok()? * NANOS * 1_000
         / u128::from(last.since(from).as_nanos().max(1));
-    // What had ended by the last end, less what the line gives for all of the time.
+    // All completions, less those at the later rate over the whole time.
     let given = later * u128::from(span) / NANOS / 1_000;
     let burst = u64::try_from(u128::try_from(ends.len()).ok()?.saturating_sub(given)).ok()?;
     let later = u64::try_from(later).ok()?;
@@ -319,8 +328,9 @@ fn bend(seen: &Loaded) -> Option<Bent> {
     (enough && faster).then_some(Bent { later, differ, burst, samples: count })
 }
 
-/// Whether it waits for something that is not the device: in a row it does less than one in twice the time that it takes
-/// alone, also without the time for which its host was kept from asking, a percentage.
+/// Whether commands wait for something beside the device: back to back it completes less than one
+/// in twice the time of a single command, even without `absent` per cent of the time, in which the
+/// host did not run.
 fn waiting(seen: &Loaded, (alone, absent): (Duration, u64)) -> Option<Bent> {
     let interval = seen.interval()?;
     let present = Duration::from_nanos(interval.as_nanos() / 100 * 100_u64.saturating_sub(absent));
@@ -330,7 +340,7 @@ fn waiting(seen: &Loaded, (alone, absent): (Duration, u64)) -> Option<Bent> {
     pace(seen)
 }
 
-/// Whether commands of all lengths come at one rate, at two depths, counted or in bytes.
+/// Whether commands of all lengths have one rate at two queue depths, in commands or in bytes.
 fn alike(bench: &mut Bench<'_>) -> Result<Option<RateLimit>, StopReason> {
     let facts = *bench.facts();
     let depth_max = bench.depth_max();
@@ -346,7 +356,7 @@ fn alike(bench: &mut Bench<'_>) -> Result<Option<RateLimit>, StopReason> {
             let until = Until { time: ALIKE_TIME, commands: COMMANDS_MAX };
             let mut seen = read(bench, depth, until, &mut places)?;
             if seen.done.len() < ALIKE_FEW {
-                // Of a few those that end together say too much.
+                // Of a few commands, those that complete together weigh too much.
                 let until = Until { time: ALIKE_TIME_FEW, commands: ALIKE_FEW };
                 seen = read(bench, depth, until, &mut places)?;
             }
@@ -356,7 +366,7 @@ fn alike(bench: &mut Bench<'_>) -> Result<Option<RateLimit>, StopReason> {
     }
     let samples = all.iter().map(|(_, count, _)| count).sum();
     let fewest = all.iter().map(|(_, count, _)| *count as u64).min().unwrap_or(1).max(1);
-    // A host that is kept from asking treats all lengths nearly alike: there as much as possible is asked for.
+    // A host without processor time treats all lengths nearly alike: the strictest limit applies.
     let few = if absent > ABSENT_MAX { 0 } else { 1_000 * u64::from(depth_max) / 2 / fewest };
     let thousandths = ALIKE_THOUSANDTHS + few.min(ALIKE_THOUSANDTHS_MORE);
     let one_rate = |intervals: Vec<u64>| {

@@ -1,80 +1,83 @@
-//! What is measured: a drive, a device, or something that behaves like one.
+//! The device under measurement: a drive, or a device that behaves like one.
 
 use units::{Duration, Instant, Operation, Sectors};
 
-/// What a target says of itself, before anything is measured.
+/// The properties that a target states before anything is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a trait of its own")]
 pub struct Facts {
-    /// How many sectors it has.
+    /// The number of sectors.
     pub sectors: Sectors,
-    /// What addresses and lengths have to be multiples of: the device's logical block, 512 bytes or 4 KiB.
+    /// The device's logical block, 512 bytes or 4 KiB: addresses and lengths are multiples of it.
     pub block: Sectors,
     /// Whether writes are allowed.
     pub writable: bool,
-    /// Whether it takes flushes.
+    /// Whether it supports flushes.
     pub flushes: bool,
-    /// Whether it takes forced unit access: [`Operation::with_fua`].
+    /// Whether it supports forced unit access: [`Operation::with_fua`].
     pub forces: bool,
-    /// Whether it takes a command that moves the arm alone: [`Operation::seek`].
+    /// Whether it supports a command that only moves the arm: [`Operation::seek`].
     pub seeks: bool,
-    /// How many commands may be outstanding, at least one.
+    /// The most commands in flight, at least one.
     pub depth_max: u32,
 }
 
-/// The name that the profiler gives a command.
+/// The profiler's identifier of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub u64);
 
-/// How a command ended.
+/// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// As asked for.
+    /// The command succeeded.
     Done,
-    /// With an error of the device.
+    /// The device reported an error.
     Failed,
 }
 
-/// A command that has ended.
+/// A completed command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// Which.
+    /// The command.
     pub tag: Tag,
-    /// When it was handed to the device.
+    /// When the command was submitted to the device.
     pub submitted: Instant,
-    /// When its end was noticed; never before `submitted`.
+    /// When its completion was observed; never before `submitted`.
     pub completed: Instant,
-    /// How.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// A drive that can be timed. Time is what the target says: virtual in simulation, a host's clock on a device.
+/// A drive that can be timed. The target provides the time: virtual time in simulation, the host's
+/// clock on a device.
 pub trait Target {
-    /// What it is. The same every time.
+    /// The target's properties. They are constant.
     fn facts(&self) -> Facts;
 
-    /// What time it is. Never goes back.
+    /// The current time. It never decreases.
     fn now(&mut self) -> Instant;
 
-    /// Returns at `at`, or as soon after it as it can; at once if it has passed. Completions that come meanwhile are
-    /// noticed when they come, and handed out later.
+    /// Returns at `at`, or as soon after it as possible; at once if it has passed. Completions that
+    /// arrive meanwhile are observed on arrival and returned later.
     fn wait_until(&mut self, at: Instant);
 
-    /// Hands a command to the device now, and says when that was. The data of a write is the target's choice.
+    /// Submits a command to the device now, and returns the time of submission. The target chooses
+    /// the data of a write.
     ///
     /// # Panics
-    /// If as many commands as [`Facts::depth_max`] are outstanding, or the operation is none that the facts
-    /// allow: the profiler asks for no such thing.
+    /// If [`Facts::depth_max`] commands are in flight, or the facts do not allow the operation: the
+    /// profiler submits no such command.
     fn submit(&mut self, tag: Tag, operation: Operation) -> Instant;
 
-    /// Waits for the next completion. Every command ends, if need be with [`Outcome::Failed`].
+    /// Waits for the next completion. Every command completes, if need be with [`Outcome::Failed`].
     ///
     /// # Panics
-    /// If nothing is outstanding.
+    /// If nothing is in flight.
     fn complete(&mut self) -> Completion;
 
-    /// What the way to the device and back takes: something is asked that no disk is asked for, with nothing else
-    /// outstanding, and timed. Nothing where there is no way, as before a block device, or none that can be timed.
+    /// The round-trip latency of the path to the device: performs and times an out-of-band request
+    /// that no disk serves, with nothing else in flight. `None` where there is no such path, as for
+    /// a block device, or where it cannot be timed.
     fn path(&mut self) -> Option<Duration> {
         None
     }

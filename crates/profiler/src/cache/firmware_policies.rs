@@ -1,5 +1,6 @@
-//! What firmware does with reads that no data sheet says: whether it waits for what is about to pass, whether what
-//! was read is there to be read again, and how much of a read comes off the media before the bus carries any.
+//! Firmware policies for reads that no data sheet states: whether the drive serves a sector that is
+//! about to pass in the same revolution, whether cached data stays after its first use, and the
+//! share of a read that comes off the media before its bus transfer begins.
 
 use units::{Angle, Duration, Extent, Lba, Operation, Sectors, Share};
 
@@ -8,27 +9,31 @@ use crate::estimate::number::{duration, instant_ns, median, ns, real, round, rou
 use crate::mechanics::prober::Prober;
 use drive_profile::findings::Figure;
 
-/// How often a question is asked.
+/// The number of answers to a question.
 const ASKED: u32 = 7;
-/// Setups are tried so many times as often at most: some find the heads where they are of no use.
+/// The most attempts for each answer: some find the heads at an unsuitable place.
 const TRIES: u32 = 4;
-/// What a command costs before the arm moves has to be so much, in ns, for a sector to pass in it for certain.
+/// The least overhead before the arm moves, in ns, in which a sector passes for certain.
 const OVERHEAD_LEAST: f64 = 250_000.0;
-/// When in that time the sector is to pass.
+/// The time within that overhead at which the sector passes, as a share of it.
 const PASSES: f64 = 0.8;
-/// Reads that are timed for how much comes off the media first.
+/// Reads for the share of a read that precedes its bus transfer.
 const READS: u32 = 40;
-/// And at most so many sectors.
+/// The most sectors of such a read.
 const LONGEST: u64 = 1_024;
-/// The part of a track that each of them reads.
+/// The part of a track that such a read covers, inverted.
 const TRACK_PART: u64 = 4;
-/// How much later than side by side media and bus have to end to work one after the other, as part of the faster one's time.
+/// The least delay after overlapping media and bus times that shows that the two do not overlap, as
+/// a share of the shorter one.
 const APART: f64 = 0.1;
 
-/// Whether a read whose sector is about to pass is served when it does: a drive that is asked for it while it reads on
-/// there has no need to begin anew, and one that does loses a turn. Nothing where that cannot be told.
+/// Whether a read of a sector that is about to pass is served in the same revolution: a drive that
+/// is reading ahead at that sector need not start a new read, and one that does misses a
+/// revolution. `None` where that is not observable.
 ///
-/// `base` is what passes from a command to when its sector may begin to pass, in ns; `ahead` how far the drive reads on.
+/// `base` is the time from a command to the first sector that can pass for it, in ns, and `ahead`
+/// the length of the read-ahead.
+///
 pub(crate) fn waits(
     prober: &mut Prober<'_, '_>,
     base: f64,
@@ -58,7 +63,7 @@ pub(crate) fn waits(
     Ok((yes + no > ASKED / 2).then_some(yes > no))
 }
 
-/// Reads a block in the first half of a track that is not in memory; nothing if it was.
+/// Reads an uncached block in the first half of a track. `None` if it was cached.
 fn begin(prober: &mut Prober<'_, '_>) -> Result<Option<Extent>, StopReason> {
     let block = prober.block().0;
     let random = prober.random_extent(Sectors(block));
@@ -72,7 +77,7 @@ fn begin(prober: &mut Prober<'_, '_>) -> Result<Option<Extent>, StopReason> {
     Ok(prober.read_block(extent)?.then_some(extent))
 }
 
-/// Whether what was read out of memory is there to be read again.
+/// Whether data that was read from the cache stays cached.
 pub(crate) fn keeps(prober: &mut Prober<'_, '_>) -> Result<Option<bool>, StopReason> {
     let (mut yes, mut no) = (0, 0);
     for _ in 0..TRIES * ASKED {
@@ -94,15 +99,16 @@ pub(crate) fn keeps(prober: &mut Prober<'_, '_>) -> Result<Option<bool>, StopRea
     Ok((yes + no > ASKED / 2).then_some(yes > no))
 }
 
-/// How much of a read has come off the media before its data goes on the bus, where the two are not at work side by side.
-/// `bus` is one sector on the bus.
+/// The share of a read that comes off the media before its bus transfer begins, where the two do
+/// not overlap. `bus` is the bus time of one sector.
 pub(crate) fn share(
     prober: &mut Prober<'_, '_>,
     bus: Duration,
 ) -> Result<Option<Figure<Share>>, StopReason> {
     let block = prober.block().0;
     let (bus, period) = (ns(bus), prober.rotation.period());
-    // What media and bus take side by side is below a quarter of a turn and more, or there is nothing to be told.
+    // The overlapping part is at most a quarter of a revolution. Otherwise the share is not
+    // observable.
     let (mut shares, mut apart) = (Vec::new(), Vec::new());
     let reads = if prober.bench.budget().quick { READS / 4 } else { READS };
     for _ in 0..reads {
@@ -118,7 +124,7 @@ pub(crate) fn share(
         let timed = prober.bench.time(Operation::read(extent))?;
         let spot = prober.profile.locate(extent.start);
         let sector = prober.rotation.sweep(spot.sector);
-        // When the read would have been seen complete if it ended with its first block.
+        // The instant at which a read of the first block alone would be observed to complete.
         let first = spot.angle + Angle(round_u32(f64::from(spot.sector.0) * real(block)));
         let first = prober.rotation.next(first, instant_ns(timed.submitted));
         let rest = real(len - block);
@@ -136,7 +142,7 @@ pub(crate) fn share(
         return Ok(None);
     }
     let off = shares.iter().map(|share| (share - middle).abs()).collect();
-    // Of a normal distribution half lies within two thirds of its deviation.
+    // Half of a normal distribution is within two thirds of its deviation.
     let error = median(off).unwrap_or(0.0) * 1.5 * 1.25 / f64::from(samples).sqrt();
     let share = |part: f64| Share::from_ppb(round_u32(part.clamp(0.0, 1.0) * 1e9));
     Ok(Some(Figure {

@@ -1,7 +1,8 @@
-//! What commands take that the drive's memory answers: an overhead, and the way of each sector over the bus.
+//! Service times of cache hits: an overhead, and the bus time of each sector.
 //!
-//! The middle of many times counts, as noise never makes a command end before it began, and the mean would be late. How
-//! many it takes depends on the noise: they are timed until the middle is known well, or for so long.
+//! The median is used: noise only delays completions, so the mean would be late. The number of
+//! samples depends on the noise: commands are timed until the median is known well, or for a
+//! limited time.
 
 use units::{Duration, Extent, Lba, Operation, Sectors, Share};
 
@@ -11,29 +12,29 @@ use crate::host_path::latency::PathLatency;
 use crate::mechanics::prober::Prober;
 use drive_profile::findings::Figure;
 
-/// The standard error that is enough, as a part of the middle. A chunk follows from an overhead, and whether a request of two
-/// chunks is one command or two from a chunk's last sector.
+/// The sufficient standard error, relative to the median. A chunk follows from an overhead, and one
+/// sector in a chunk decides whether a request of two chunks is one command or two.
 const ENOUGH: f64 = 0.005;
-/// Nobody needs to know better, in ns.
+/// The standard error below which no better one is needed, in ns.
 const ENOUGH_LEAST: f64 = 1_000.0;
-/// How long the commands of one length are timed at most, by default and at a glance, in ns.
+/// The most time for commands of one length, of a full and of a quick profile, in ns.
 const TIME: [f64; 2] = [6e9, 0.5e9];
-/// And how many of them there are at least.
+/// The least number of commands of one length.
 const LEAST: usize = 200;
-/// The longest command that is timed, in sectors.
+/// The longest command, in sectors.
 const LONG: u64 = 256;
-/// Reads of what is in memory in a row.
+/// The most cached reads in a row.
 const READ_MAX: u64 = 512;
-/// Sectors written in a row at first: they fit the smallest buffer.
+/// The sectors of the first burst of writes: they fit the smallest buffer.
 const WRITTEN: u64 = 256;
-/// And at most, where none of those before had to wait.
+/// The sectors of the longest burst, if no earlier burst had to wait.
 const WRITTEN_MAX: u64 = 1 << 14;
-/// How much above the middle a time is no hit any more, in ns.
+/// The time beyond the median from which on a command is no cache hit, in ns.
 pub(crate) const MISS: f64 = 1_500_000.0;
-/// Ways to the drive and back that are timed between bursts of commands.
+/// Samples of the path latency between two bursts of commands.
 const WAYS: u32 = 18;
 
-/// Times of hits by their length: a line, height and slope in ns.
+/// The service time of cache hits as a line over their length: height and slope, in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct HitTime {
     pub(crate) overhead: f64,
@@ -41,12 +42,12 @@ pub(crate) struct HitTime {
     /// Standard errors of both.
     pub(crate) errors: (f64, f64),
     pub(crate) samples: u32,
-    /// What of the overhead is the path, as far as that could be timed.
+    /// The part of the overhead that is path latency, as far as that was timed.
     pub(crate) path: f64,
 }
 
 impl HitTime {
-    /// What a hit of so many sectors takes.
+    /// The service time of a hit of `len` sectors.
     pub(crate) fn time(&self, len: Sectors) -> f64 {
         self.overhead + self.sector * real(len.0)
     }
@@ -56,7 +57,7 @@ impl HitTime {
         let samples = u32::try_from(short.1.all.len() + long.1.all.len()).unwrap_or(u32::MAX);
         let ((low, low_error), (high, high_error)) = (short.1.median()?, long.1.median()?);
         let run = real(long.0.0 - short.0.0);
-        // Each beside its own path: what that was longer for one length is no sector's.
+        // Each length has its own path latency, and their difference is no bus time.
         let apart = short.1.path.median() - long.1.path.median();
         let sector = ((high - low + apart) / run).max(0.0);
         let error = (low_error * low_error + high_error * high_error).sqrt() / run;
@@ -65,7 +66,7 @@ impl HitTime {
         Some(Self { overhead, sector, errors: (low_error, error), samples, path })
     }
 
-    /// As figures: the drive's overhead, and a sector on the bus.
+    /// The figures: the drive's overhead, and the bus time of a sector.
     pub(crate) fn figures(&self) -> (Figure<Duration>, Figure<Duration>) {
         let figure = |value: f64, error: f64| figure(value, error, self.samples);
         let own = (self.overhead - self.path).max(0.0);
@@ -82,35 +83,35 @@ fn figure(value: f64, error: f64, samples: u32) -> Figure<Duration> {
     }
 }
 
-/// Times of commands of one length.
+/// Service times of commands of one length.
 #[derive(Debug)]
 pub(crate) struct TimeSamples {
     all: Vec<f64>,
-    /// What is above this had to wait; of so many times.
+    /// Commands above this time had to wait, as of the first `known` samples.
     late: f64,
     known: usize,
-    /// Until when there is time for more.
+    /// The end of the time for more samples.
     until: f64,
     path: PathLatency,
 }
 
 impl TimeSamples {
-    /// None yet, and time for some from now on.
+    /// No samples, with the time for one length from now on.
     pub(crate) fn begin(prober: &mut Prober<'_, '_>) -> Self {
         Self::begin_of(prober, 1)
     }
 
-    /// The same of so many lengths in turn.
+    /// No samples, with the time for `lengths` lengths in turn.
     fn begin_of(prober: &mut Prober<'_, '_>, lengths: u32) -> Self {
         let time = TIME[usize::from(prober.bench.budget().quick)] * f64::from(lengths);
         let until = instant_ns(prober.bench.now()) + time;
         Self { all: Vec::new(), late: f64::MAX, known: 0, until, path: PathLatency::default() }
     }
 
-    /// Takes one in, and says whether it had to wait.
+    /// Adds a sample. Whether its command had to wait.
     pub(crate) fn push(&mut self, took: Duration) -> bool {
         self.all.push(ns(took));
-        // The middle moves less and less.
+        // The median settles.
         if self.all.len() > self.known + self.known / 4 {
             self.known = self.all.len();
             self.late = median(self.all.clone()).unwrap_or(0.0) + MISS;
@@ -118,7 +119,7 @@ impl TimeSamples {
         ns(took) > self.late
     }
 
-    /// Times the path some times, beside what it is in.
+    /// Times the path repeatedly, beside the commands that contain it.
     pub(crate) fn way(&mut self, prober: &mut Prober<'_, '_>) -> Result<(), StopReason> {
         for _ in 0..WAYS {
             prober.time_path(&mut self.path)?;
@@ -126,14 +127,14 @@ impl TimeSamples {
         Ok(())
     }
 
-    /// Whether there are as many as it takes, or as there is time for.
+    /// Whether the samples suffice, or their time is over.
     pub(crate) fn enough(&self, prober: &mut Prober<'_, '_>) -> bool {
         let known = |(middle, error): (f64, f64)| error < (ENOUGH * middle).max(ENOUGH_LEAST);
         instant_ns(prober.bench.now()) >= self.until
             || self.all.len() >= LEAST && self.median().is_some_and(known)
     }
 
-    /// The middle, and its standard error.
+    /// The median and its standard error.
     fn median(&self) -> Option<(f64, f64)> {
         let late = median(self.all.clone())? + MISS;
         let hits: Vec<f64> = self.all.iter().copied().filter(|time| *time < late).collect();
@@ -143,7 +144,7 @@ impl TimeSamples {
         Some((middle, MEDIAN_ERROR_FACTOR * (square / count).sqrt()))
     }
 
-    /// As a figure.
+    /// The median as a figure.
     pub(crate) fn figure(&self) -> Option<Figure<Duration>> {
         let (middle, error) = self.median()?;
         Some(figure(
@@ -154,7 +155,7 @@ impl TimeSamples {
     }
 }
 
-/// What a read that memory serves takes, from what is read ahead, of which there are `ahead` sectors.
+/// The service time of cached reads, from read-ahead of `ahead` sectors.
 pub(crate) fn reads(
     prober: &mut Prober<'_, '_>,
     ahead: Sectors,
@@ -166,7 +167,7 @@ pub(crate) fn reads(
     }
     let mut short_times = TimeSamples::begin_of(prober, 2);
     let mut long_times = TimeSamples::begin_of(prober, 2);
-    // In turn, so that the path is as long for one as for the other.
+    // The two lengths alternate, so that the path latency is the same for both.
     loop {
         let enough = (short_times.enough(prober), long_times.enough(prober));
         if !enough.0 {
@@ -181,7 +182,7 @@ pub(crate) fn reads(
     }
 }
 
-/// Times reads of a length, as many as there are in what is read ahead once.
+/// Times reads of one length: all that one read-ahead serves.
 fn read_some(
     prober: &mut Prober<'_, '_>,
     ahead: Sectors,
@@ -198,7 +199,8 @@ fn read_some(
     times.way(prober)
 }
 
-/// Reads a block and lets the drive read on for as long as it does: behind what comes back so much is in memory.
+/// Reads a block and waits for its read-ahead: the `ahead` sectors behind the returned block are
+/// cached.
 pub(crate) fn read_ahead(
     prober: &mut Prober<'_, '_>,
     ahead: Sectors,
@@ -217,7 +219,7 @@ fn rest(prober: &mut Prober<'_, '_>, from: units::Instant, nanos: f64) {
     prober.bench.wait_until(from + duration(nanos));
 }
 
-/// What a cached write takes.
+/// The service time of writes into the write buffer.
 pub(crate) fn writes(prober: &mut Prober<'_, '_>) -> Result<Option<HitTime>, StopReason> {
     let block = prober.block();
     let revolutions = 4.0 * prober.rotation.period();
@@ -232,7 +234,8 @@ pub(crate) fn writes(prober: &mut Prober<'_, '_>) -> Result<Option<HitTime>, Sto
         }
         Ok(median(times).is_some_and(|time| time < prober.rotation.period() / 3.0))
     };
-    // The longer, the better a fast bus is known; a slow one or a small buffer makes long writes wait.
+    // Longer writes determine a fast bus better. With a slow bus or a small buffer, long writes
+    // wait.
     let fast = some(prober, 5, Sectors(WRITTEN))?;
     if !some(prober, 7, block)? {
         return Ok(None);
@@ -242,7 +245,7 @@ pub(crate) fn writes(prober: &mut Prober<'_, '_>) -> Result<Option<HitTime>, Sto
     Ok(HitTime::of((block, &short_times), (long, &long_times)))
 }
 
-/// Writes in a row, in bursts that become longer until one of them has to wait for memory.
+/// Sequential writes in bursts that grow until a write has to wait for the buffer.
 fn write_times(prober: &mut Prober<'_, '_>, len: Sectors) -> Result<TimeSamples, StopReason> {
     let mut times = TimeSamples::begin(prober);
     let mut count = (WRITTEN / len.0).clamp(1, 64);
@@ -266,7 +269,8 @@ fn write_times(prober: &mut Prober<'_, '_>, len: Sectors) -> Result<TimeSamples,
             (false, true) => (2 * count).min((WRITTEN_MAX / len.0).max(1)),
             (false, false) => count,
         };
-        // All of it is to be on the disk before the next: two turns to get there, and twice what it takes to pass.
+        // The buffer is empty before the next burst: two revolutions to reach the media, and twice
+        // the media time.
         let passes = real(room.len.0) / real(prober.track_sectors(room.start));
         let now = prober.bench.now();
         rest(prober, now, prober.rotation.period() * (4.0 + 2.0 * passes));

@@ -1,8 +1,10 @@
-//! The drive's memory for reads: how far it reads on, how many runs of sectors it keeps, and how long one may be.
+//! The drive's cache for reads: the length of its read-ahead, the number of its segments, and the
+//! length of a segment.
 //!
-//! Each is a question that a hit answers: is this block in memory? A hit takes the electronics' time. What comes off the
-//! media takes as long as its sector has yet to come, which may be as little: so a block is asked for just after it has
-//! passed the head, and the two are most of a turn apart. What noise makes of an answer is outvoted by others.
+//! Each question is answered by whether a block is cached. A cache hit takes the electronics' time.
+//! A read from the media takes until its sector passes, which may be as short. So a block is
+//! requested just after it has passed the head, and the two cases differ by most of a revolution.
+//! Repetition outvotes noise.
 
 use units::{Extent, Lba, Operation, Sectors, Share};
 
@@ -13,34 +15,34 @@ use crate::mechanics::prober::Prober;
 use drive_profile::findings::Figure;
 use drive_profile::findings::ReadBuffer;
 
-/// Most segments that are looked for.
+/// The most segments considered.
 pub(crate) const SEGMENTS_MAX: u32 = 64;
-/// The longest that is looked for in one piece: 64 MiB.
+/// The longest segment considered: 64 MiB.
 pub(crate) const SEGMENT_MAX: Sectors = Sectors(1 << 17);
 /// The longest command.
 const COMMAND: u64 = 1_024;
-/// Long runs are read behind this part of the disk.
+/// Long runs are read behind this part of the disk, inverted.
 const SAMPLE: u64 = 16;
-/// How many tracks are looked at for one of a length.
+/// The number of attempts to find a track of the required length.
 const TRACKS_TRIED: u32 = 16;
-/// Which part of a length is near enough, by default and at a glance.
+/// The relative precision of a length, inverted, of a full and of a quick profile.
 const FINE: [u64; 2] = [256, 16];
-/// Which part of a turn before its block has passed again a question is asked.
+/// The share of a revolution before the block's next passing at which it is requested.
 const PASSED: f64 = 7.0 / 8.0;
 
-/// Tells hits from what came off the media.
+/// Distinguishes cache hits from reads from the media.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
-    /// What a hit of a block takes at most, in ns.
+    /// The longest service time of a cache hit of one block, in ns.
     pub(crate) limit: f64,
-    /// What it takes in the middle.
+    /// The median service time of a cache hit, in ns.
     middle: f64,
-    /// Which part of a length is near enough.
+    /// The relative precision of a length, inverted.
     fine: u64,
 }
 
 impl Memory {
-    /// Times some blocks that were read just before, or are just behind such.
+    /// Times blocks directly behind a block that was just read.
     pub(crate) fn find(prober: &mut Prober<'_, '_>) -> Result<Option<Self>, StopReason> {
         let block = prober.block();
         let mut times = Vec::new();
@@ -65,7 +67,7 @@ impl Memory {
         Ok((middle < period / 3.0).then_some(Self { limit, middle, fine }))
     }
 
-    /// Whether a block is in memory, by a read that ends most of a turn later if it is not.
+    /// Whether a block is cached, by a read that takes most of a revolution longer if it is not.
     fn holds(&self, prober: &mut Prober<'_, '_>, lba: Lba) -> Result<bool, StopReason> {
         let extent = Extent::new(lba, prober.block());
         prober.clear_head_position();
@@ -79,7 +81,7 @@ impl Memory {
     }
 }
 
-/// Where on a track a block lies.
+/// The location of a block on its track.
 #[derive(Clone, Copy, Debug)]
 enum On {
     Start,
@@ -87,7 +89,7 @@ enum On {
     End,
 }
 
-/// Looks at one drive's memory.
+/// Measures one drive's cache.
 struct Look<'p, 'a, 'b> {
     prober: &'p mut Prober<'a, 'b>,
     memory: Memory,
@@ -110,13 +112,13 @@ impl Look<'_, '_, '_> {
         test.largest(unit, (most, memory.fine), |len| ask(prober, memory, len))
     }
 
-    /// A length that was found to its last unit, or to a small part.
+    /// A length with the error of its precision.
     fn length(&mut self, unit: u64, len: u64) -> Figure<Sectors> {
         let off = (unit / 2).max(len / self.memory.fine / 2).max(1);
         self.test.figure(Sectors(len), Sectors(off))
     }
 
-    /// How far behind a block the drive reads on.
+    /// The length of the read-ahead behind a block.
     fn ahead(&mut self, on: On) -> Result<u64, StopReason> {
         let block = self.block();
         self.largest(block, SEGMENT_MAX.0, |prober, memory, far| {
@@ -136,7 +138,8 @@ impl Look<'_, '_, '_> {
         })
     }
 
-    /// How many runs are kept: so many reads elsewhere do not push out what was read before them.
+    /// The number of segments: the most reads elsewhere that do not evict the first one's
+    /// read-ahead.
     fn segments(&mut self) -> Result<u32, StopReason> {
         let block = self.block();
         let Self { prober, memory, test } = self;
@@ -145,7 +148,7 @@ impl Look<'_, '_, '_> {
             for _ in 0..count {
                 let room = prober.random_extent(Sectors(4 * block));
                 prober.read_block(Extent::new(room.start, Sectors(block)))?;
-                // Long enough for the next block to have been read ahead.
+                // The wait is long enough for the next block to be read ahead.
                 let track = real(prober.track_sectors(room.start));
                 let now = prober.bench.now();
                 let passed = prober.rotation.period() * real(3 * block) / track;
@@ -157,7 +160,7 @@ impl Look<'_, '_, '_> {
         Ok(u32::try_from(kept).unwrap_or(SEGMENTS_MAX))
     }
 
-    /// How far behind a run of `back` sectors the last is that is kept.
+    /// The length of the read-ahead behind a run of `back` sectors.
     fn behind(&mut self, back: u64, ahead: u64) -> Result<u64, StopReason> {
         let block = self.block();
         self.largest(unit(block), SEGMENT_MAX.0 / 2, |prober, memory, far| {
@@ -166,7 +169,7 @@ impl Look<'_, '_, '_> {
         })
     }
 
-    /// How many of the last of a run are kept: one of so many, or just as long as is asked for.
+    /// The cached sectors at the end of a run, of `back` sectors or of the queried length.
     fn before(&mut self, back: Option<u64>, ahead: u64) -> Result<u64, StopReason> {
         let (block, most) = (self.block(), back.unwrap_or(SEGMENT_MAX.0 / 2));
         self.largest(unit(block), most, |prober, memory, far| {
@@ -175,17 +178,18 @@ impl Look<'_, '_, '_> {
         })
     }
 
-    /// How much of a long run is kept, with what was read on behind it; `longest` becomes as much as is known of it, though
-    /// time be over before all is.
+    /// The cached part of a long run and its read-ahead. `longest` holds the length known so far,
+    /// even if time runs out.
     fn segment(&mut self, ahead: u64, longest: &mut u64) -> Result<(), StopReason> {
         let all = self.before(None, ahead)?;
         *longest = all.max(*longest);
-        // Behind the same run, so that the two were kept at once.
+        // The read-ahead is measured behind the same run, so that both were cached at once.
         let run = all.max(self.block());
         let rest = self.behind(run, ahead)?;
         *longest = (all + rest).max(*longest);
-        // A run of which the beginning is kept no more has filled a segment; but how far is read on behind that may be
-        // another length: a drive that stops with a track goes on into the next behind a longer run.
+        // A run whose beginning is evicted fills a segment. The read-ahead behind it may have
+        // another length: a drive that stops at the end of a track continues on the next track
+        // behind a longer run.
         let longer = (2 * run).min(SEGMENT_MAX.0 / 2);
         let behind = self.behind(longer, ahead)?;
         let before = self.before(Some(longer), ahead.max(behind))?;
@@ -194,17 +198,18 @@ impl Look<'_, '_, '_> {
     }
 }
 
-/// Lets the drive read on for as long as so many sectors behind `lba` take it, and some.
+/// Waits until the drive has read ahead `ahead` sectors behind `lba`.
 fn read_on(prober: &mut Prober<'_, '_>, lba: Lba, ahead: u64) {
     let revolutions = 2.0 + 1.4 * real(ahead) / real(prober.track_sectors(lba));
     let now = prober.bench.now();
     prober.bench.wait_until(now + duration(revolutions * prober.rotation.period()));
 }
 
-/// Reads `len` sectors in a row, up to the middle of a track, and lets the drive read on behind them for as long as it
-/// likes. The sectors.
+/// Reads `len` sectors in a row up to the middle of a track, and waits for their read-ahead.
+/// Returns the sectors.
 ///
-/// Where reading on ends with a track, it ends so far behind the middle of one: all of these tracks are as long.
+/// Read-ahead that stops at the end of a track has the same length behind each middle: all of these
+/// tracks are equally long.
 fn long_run(prober: &mut Prober<'_, '_>, len: u64, ahead: u64) -> Result<Extent, StopReason> {
     let block = prober.block().0;
     let (first, track) = one_of_many(prober, len);
@@ -220,7 +225,8 @@ fn long_run(prober: &mut Prober<'_, '_>, len: u64, ahead: u64) -> Result<Extent,
     Ok(extent)
 }
 
-/// The first sector of one of many tracks that are equally long, with at least `len` before it, and how many it has.
+/// The first sector of a random track among equally long ones, with at least `len` sectors before
+/// it, and its length.
 fn one_of_many(prober: &mut Prober<'_, '_>, len: u64) -> (u64, u64) {
     let sectors = prober.profile.capacity().0;
     let sample = (sectors / SAMPLE).max(len).min(sectors - 1);
@@ -236,7 +242,8 @@ fn one_of_many(prober: &mut Prober<'_, '_>, len: u64) -> (u64, u64) {
     (sample, long)
 }
 
-/// All of it, and how that ended: a segment of which not all was found in time is told with no confidence.
+/// All figures, and how the measurement ended: a segment that was not measured in time has no
+/// confidence.
 pub(crate) fn read_buffer(
     prober: &mut Prober<'_, '_>,
     memory: Memory,
@@ -247,13 +254,13 @@ pub(crate) fn read_buffer(
     let from_start = look.ahead(On::Start)?;
     let from_middle = look.ahead(On::Middle)?;
     let from_end = look.ahead(On::End)?;
-    // What ends with a track ends sooner from its middle.
+    // Read-ahead that stops at the end of a track is shorter from its middle.
     let ends_with_track = from_middle + from_middle / 4 < from_start;
     let farthest = from_start.max(from_middle);
     let ahead = look.length(block, farthest);
     let count = look.segments()?;
     let segments = look.test.figure(count, 0);
-    // What was read ahead of a single block was kept, too.
+    // The read-ahead of a single block was cached, too.
     let mut longest = farthest.max(from_end);
     let ended = look.segment(longest, &mut longest);
     let mut segment = look.length(2 * unit(block), longest);

@@ -1,9 +1,9 @@
-//! The drive's memory for writes: whether it answers before data is on the disk, how much it takes, and what
-//! getting rid of it costs.
+//! The drive's write buffer: whether writes complete before the data is on the media, its size, and
+//! the cost of destaging.
 //!
-//! Scattered writes come faster than any arm can take them to where they belong: the one that has to wait tells how
-//! much was taken. Firmware that takes a few runs at a time stops earlier; there, the longest write that is answered
-//! as fast as the bus carries it tells.
+//! Scattered writes arrive faster than an arm can destage them: the first write that waits shows
+//! the size. Firmware with a limited number of buffered writes waits earlier; there the longest
+//! write that completes at bus speed shows the size.
 
 use units::{Duration, Extent, Lba, Operation, Sectors, Share};
 
@@ -15,32 +15,34 @@ use crate::mechanics::prober::Prober;
 use drive_profile::findings::Figure;
 use drive_profile::findings::WriteBuffer;
 
-/// Lengths of scattered writes, in blocks of 8 sectors: the first with which the buffer fills counts.
+/// Lengths of scattered writes, in units of 8 sectors: the first length that fills the buffer is
+/// used.
 const LENGTHS: [u64; 4] = [1, 8, 64, 256];
-/// Writes in a burst at most.
+/// The most writes of a burst.
 const BURST: u64 = 600;
-/// A write that took so much longer than its like had to wait, in ns.
+/// A write that takes longer than a hit by this had to wait, in ns.
 const WAITED: f64 = 2_000_000.0;
-/// Bursts that fill memory, by default and at a glance.
+/// Bursts that fill the buffer, of a full and of a quick profile.
 const BURSTS: [usize; 2] = [5, 1];
-/// Which part of a turn before memory would answer a long write its end passes: on the disk it ends most of a turn later.
+/// The share of a revolution before a buffered write's completion at which the write's end passes:
+/// an unbuffered write completes most of a revolution later.
 const PASSED: f64 = 1.0 / 4.0;
-/// Which part of a length is near enough.
+/// The relative precision of a length, inverted.
 const FINE: u64 = 128;
 /// The longest single write, 4 MiB.
 const SINGLE_MAX: u64 = 8_192;
 /// Writes before a flush, few and many.
 const FLUSHED: [u64; 2] = [1, 17];
-/// How often each is done.
+/// The repetitions of each.
 const REPEATS: u32 = 5;
 
 /// A burst of scattered writes.
 #[derive(Clone, Copy, Debug)]
 struct Burst {
-    /// Writes that did not wait, and how long they took.
+    /// The writes that did not wait, and their time.
     taken: u64,
     took: f64,
-    /// Whether one waited in the end.
+    /// Whether the last write had to wait.
     waited: bool,
 }
 
@@ -69,7 +71,7 @@ fn burst(prober: &mut Prober<'_, '_>, hits: &HitTime, len: Sectors) -> Result<Bu
     Ok(Burst { taken: BURST, took: instant_ns(prober.bench.now()) - began, waited: false })
 }
 
-/// What one more scattered write costs a flush, and what the first does.
+/// The additional time of a flush for each scattered write before it.
 fn destage(prober: &mut Prober<'_, '_>) -> Result<Option<Figure<Duration>>, StopReason> {
     if !prober.bench.facts().flushes {
         return Ok(None);
@@ -107,7 +109,7 @@ fn scatter(prober: &mut Prober<'_, '_>, count: u64) -> Result<(), StopReason> {
     Ok(())
 }
 
-/// Whether a second of rest does what a flush would.
+/// Whether a second of idle time destages as much as a flush.
 fn when_idle(prober: &mut Prober<'_, '_>, each: Duration) -> Result<bool, StopReason> {
     settle(prober)?;
     scatter(prober, FLUSHED[1])?;
@@ -117,10 +119,11 @@ fn when_idle(prober: &mut Prober<'_, '_>, each: Duration) -> Result<bool, StopRe
     Ok(ns(took) < ns(each) * real(FLUSHED[1]) / 2.0)
 }
 
-/// The longest write that is answered as fast as it comes over the bus.
+/// The longest write that completes at bus speed.
 ///
-/// One that goes to the disk ends when its last sector passes, and is begun so that this is just before the bus is done: it
-/// ends three quarters of a turn later, if not more.
+/// An unbuffered write completes when its last sector passes. The write begins so that this is just
+/// before its bus time is over: unbuffered it completes at least three quarters of a revolution
+/// later.
 fn single(prober: &mut Prober<'_, '_>, hits: &HitTime) -> Result<Figure<Sectors>, StopReason> {
     let block = prober.block().0;
     let mut test = SequentialTest::new(prober.bench.budget().quick);
@@ -142,7 +145,7 @@ fn single(prober: &mut Prober<'_, '_>, hits: &HitTime) -> Result<Figure<Sectors>
     Ok(test.figure(Sectors(longest), Sectors(off)))
 }
 
-/// All of it. `hits` is what a write that is answered early takes; nothing where none is.
+/// All figures. `hits` is the service time of buffered writes, if there are any.
 pub(crate) fn write_buffer(
     prober: &mut Prober<'_, '_>,
     hits: Option<&HitTime>,
@@ -166,7 +169,7 @@ pub(crate) fn write_buffer(
     Ok(WriteBuffer { answers_early: true, size, runs, destage: each, destages_when_idle })
 }
 
-/// How much it takes, and how many scattered writes if that is less.
+/// The size, and the number of scattered writes if that limit is reached first.
 fn fill(
     prober: &mut Prober<'_, '_>,
     hits: &HitTime,
@@ -183,7 +186,7 @@ fn fill(
         let took = prober.bench.now().since(began);
         let twice = burst(prober, hits, Sectors(2 * len.0))?;
         if twice.waited && twice.taken * 4 > once.taken * 3 {
-            // Twice as much in as many: it is their number that ends it.
+            // As many writes of twice the length fit: their number is the limit.
             let runs = u32::try_from(once.taken.min(twice.taken)).unwrap_or(u32::MAX);
             let longest = single(prober, hits)?;
             let ended = longest.value < Sectors(SINGLE_MAX / 2);
@@ -194,7 +197,7 @@ fn fill(
     Ok((None, None))
 }
 
-/// How much memory takes, from a burst that filled it, and some more if there is time for them.
+/// The size, from a burst that filled the buffer, and from more bursts while there is time.
 fn size(
     prober: &mut Prober<'_, '_>,
     hits: &HitTime,
@@ -202,7 +205,7 @@ fn size(
     once: (Burst, Duration),
 ) -> Result<Figure<Sectors>, StopReason> {
     let bursts = BURSTS[usize::from(prober.bench.budget().quick)];
-    // What the arm took away meanwhile was not in memory at the end.
+    // The writes that were destaged during the burst were not in the buffer at its end.
     let gone = |burst: &Burst| (burst.took / service).min(real(burst.taken) / 2.0);
     let size = |burst: &Burst| real(len.0) * (real(burst.taken) - gone(burst));
     let (once, mut last) = once;
@@ -217,7 +220,7 @@ fn size(
     }
     let (mean, error) = mean(&sizes);
     let known = if sizes.len() > 1 { error } else { gone(&once) * real(len.0) / 2.0 };
-    // The last of them may have been there in part.
+    // The last write may have been buffered in part.
     Ok(Figure {
         value: Sectors(round(mean)),
         spread: Sectors(round(known.max(real(len.0) / 2.0))),

@@ -1,25 +1,26 @@
-//! Arithmetic on a circle: phases are parts of a revolution, and only their differences mean anything.
+//! Arithmetic on a circle: phases are parts of a revolution, and only their differences have a
+//! meaning.
 
 use crate::estimate::number::fraction;
 
-/// A difference of phases, from minus half a turn up to half a turn.
+/// A difference of phases, from −½ up to ½ of a revolution.
 pub(crate) fn wrap(difference: f64) -> f64 {
     difference - (difference + 0.5).floor()
 }
 
-/// Where most phases lie, and what the rest of them lies off.
+/// The centre of a cluster of phases, and the scatter of all phases about it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Centre {
-    /// The mean of those that lie together.
+    /// The mean phase of the cluster.
     pub(crate) mean: f64,
-    /// Their mean distance from it, and that of the others cut off at `reach`.
+    /// The mean distance of all phases from the mean, each limited to `reach`.
     pub(crate) scatter: f64,
-    /// How many lie together.
+    /// The number of phases in the cluster.
     pub(crate) count: u32,
 }
 
-/// Where most of the phases lie: the mean of all within `reach` of the phase that most others are near to.
-/// None of none.
+/// The largest cluster of phases: the mean of all within `reach` of the phase with the most others
+/// near it. `None` without phases.
 pub(crate) fn centre(phases: &[f64], reach: f64) -> Option<Centre> {
     let off = |of: f64| phases.iter().map(|phase| wrap(phase - of).abs().min(reach)).sum::<f64>();
     let mut best = (f64::INFINITY, 0.0);

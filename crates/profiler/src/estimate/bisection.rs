@@ -1,38 +1,39 @@
-//! How long a movement takes, from whether sectors were caught.
+//! The duration of a movement, from whether sectors were hit or missed.
 //!
-//! A read whose sector comes by at t, t + P, t + 2P … after its submission completes with the first of them that
-//! the heads are there for. That it was seen at R says that what came before the sector took at most R, and more
-//! than R − P: a fact that no noise of a fraction of a turn can blur. Estimates are weights over a grid of times,
-//! multiplied by what each such fact says of them; the next sector is chosen where half of the weight lies on either
-//! side. With a movement that always takes as long this is bisection, with one that varies it finds the
-//! median and its error.
+//! A read whose sector passes at t, t + P, t + 2P … after its submission completes at the first
+//! passing for which the heads are ready. A completion at R states that the movement before it took
+//! at most R, and more than R − P. Noise of a fraction of a revolution cannot blur these bounds.
+//! The estimate is a posterior distribution over a grid of durations, the product of the
+//! likelihoods of all bounds; the next probe is at its median. For a movement of constant duration
+//! this is bisection, and for one that varies it finds the median and its error.
 
 use units::Lba;
 
-/// What movements vary by, as far as the phase is uncertain, in ns.
+/// The least assumed standard deviation of movements, in ns: the uncertainty of the phase.
 pub(crate) const SPREAD_LEAST: f64 = 25_000.0;
-/// Who asks where the answer is most in doubt is less certain of it than one who asks evenly, by this factor.
+/// The factor by which probes near the median underestimate their error, compared with evenly
+/// spread ones.
 pub(crate) const ADAPTIVE: f64 = 1.4;
-/// How many times a grid has.
+/// The number of durations in the grid.
 const GRID: usize = 320;
-/// A part of all facts that may be wrong: a retry, a recalibration.
+/// The share of bounds that may be wrong: a retry, a recalibration.
 const LAPSE_RATE: f64 = 0.01;
-/// On either side of the estimate so many times are looked at, to see by how much a movement varies.
+/// The number of durations on either side of the estimate over which the likelihood is integrated.
 const TOLD_STEPS: i32 = 24;
-/// Up to so many standard deviations from it.
+/// The range of that integration, in standard deviations.
 const TOLD_REACH: f64 = 5.0;
-/// When this part of the weight lies at an end of the grid, the grid was in the wrong place.
+/// The share of the weight at an end of the grid at which the grid moves.
 const EDGE: f64 = 0.05;
-/// What was found is believed before it is weighed anew, give or take so many errors.
+/// The width of the prior about a known estimate, in its errors.
 const AGAIN: f64 = 10.0;
 
-/// A fact that is less likely than this wherever the grid goes lies outside of it.
+/// A bound whose likelihood is below this on the whole grid is outside of the grid.
 const OUTSIDE: f64 = 0.02;
-/// After so many of them the grid is laid over all that they say.
+/// The number of such bounds after which the grid covers all bounds.
 const OUTSIDE_MOST: u32 = 3;
 
-/// Student's distribution with four degrees of freedom: normal enough, with tails that forgive, and made of a square
-/// root and quotients alone.
+/// The cumulative distribution of Student's t with four degrees of freedom: nearly normal, robust
+/// against outliers, and computed from a square root and quotients alone.
 pub(crate) fn student_cdf(x: f64) -> f64 {
     let square = x * x / 4.0;
     let root = (1.0 + square).sqrt();
@@ -40,21 +41,22 @@ pub(crate) fn student_cdf(x: f64) -> f64 {
     0.5 + 0.375 * x / root * (1.0 - ratio / 3.0)
 }
 
-/// By how much the distribution above has to be narrowed to have the quartiles of a normal one.
+/// The scale of that distribution with the quartiles of a normal one.
 pub(crate) const STUDENT_SCALE: f64 = 0.91;
 
-/// What a read was seen to take: to the passing of its sector, and no more than `period` less.
+/// The observed bounds of a movement: its duration is at most `reach`, and more than `reach` less a
+/// rotation period.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ReachBound {
-    /// What was enough, in ns.
+    /// The upper bound, in ns.
     pub(crate) reach: f64,
-    /// One turn, in ns.
+    /// The rotation period, in ns.
     pub(crate) period: f64,
-    /// Where its sector was taken to pass.
+    /// The predicted passing of the sector.
     pub(crate) sector: SectorDelay,
 }
 
-/// An address, and by how much its sector was taken to come later than the map has it, in ns.
+/// A logical block, and the assumed delay of its passing relative to the map, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct SectorDelay {
     pub(crate) lba: Lba,
@@ -62,7 +64,8 @@ pub(crate) struct SectorDelay {
 }
 
 impl ReachBound {
-    /// How likely it is of a movement that takes `time`, and varies by `spread`.
+    /// The likelihood of these bounds for a movement of mean `time` and standard deviation
+    /// `spread`.
     pub(crate) fn likelihood(&self, time: f64, spread: f64) -> f64 {
         let spread = spread * STUDENT_SCALE;
         let enough = student_cdf((self.reach - time) / spread);
@@ -71,7 +74,7 @@ impl ReachBound {
     }
 }
 
-/// Weights over times.
+/// A posterior distribution over a grid of durations.
 #[derive(Clone, Debug)]
 pub(crate) struct BisectionEstimator {
     low: f64,
@@ -80,16 +83,16 @@ pub(crate) struct BisectionEstimator {
     weights: Vec<f64>,
     bounds: Vec<ReachBound>,
     spread: f64,
-    /// How many facts lay outside of the grid.
+    /// The number of bounds outside of the grid.
     outside: u32,
 }
 
-/// What is believed before the first fact.
+/// The prior distribution.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Prior {
-    /// Anything up to so long.
+    /// Uniform up to a duration.
     Upto(f64),
-    /// About so long, give or take so much.
+    /// A Cauchy distribution about a duration, with a half-width.
     About(f64, f64),
 }
 
@@ -101,7 +104,7 @@ pub(crate) struct Estimate {
 }
 
 impl BisectionEstimator {
-    /// Of a movement that varies by `spread` ns.
+    /// An estimator of a movement with a standard deviation of `spread` ns.
     pub(crate) fn new(prior: Prior, spread: f64) -> Self {
         let (low, high) = match prior {
             Prior::Upto(high) => (0.0, high),
@@ -120,12 +123,12 @@ impl BisectionEstimator {
         new
     }
 
-    /// What the same facts say of a movement that varies by `spread` ns.
+    /// The same bounds with another standard deviation of the movement.
     pub(crate) fn with_spread(&self, spread: f64) -> Self {
         self.with_bounds_of(Self::new(self.prior, spread))
     }
 
-    /// The same, looked at more closely where it seems to be.
+    /// The same bounds on a finer grid about the estimate.
     pub(crate) fn with_spread_near(&self, spread: f64) -> Self {
         let Estimate { time, error } = self.estimate();
         let mut near = Self::new(Prior::About(time, AGAIN * error.max(spread)), spread);
@@ -133,7 +136,7 @@ impl BisectionEstimator {
         self.with_bounds_of(near)
     }
 
-    /// Takes in what others found of the same movement, unless that is something else.
+    /// Adds the bounds of another estimator of the same movement, unless the two disagree.
     pub(crate) fn merge(&mut self, other: &Self) {
         let (own, others) = (self.estimate(), other.estimate());
         let apart = own.error.max(self.spread) + others.error.max(other.spread);
@@ -142,7 +145,7 @@ impl BisectionEstimator {
         }
     }
 
-    /// What the same facts say of a movement that varies by `spread` if sectors come as late as is known by now.
+    /// The same bounds with standard deviation `spread` and the delays of sectors as known now.
     pub(crate) fn with_delays(&self, spread: f64, delay: impl Fn(Lba) -> f64) -> Self {
         let mut moved = Self::new(self.prior, spread);
         for bound in &self.bounds {
@@ -162,22 +165,22 @@ impl BisectionEstimator {
         new
     }
 
-    /// How many facts there are.
+    /// The number of bounds.
     pub(crate) fn count(&self) -> usize {
         self.bounds.len()
     }
 
-    /// What it is taken to vary by.
+    /// The assumed standard deviation of the movement.
     pub(crate) const fn spread(&self) -> f64 {
         self.spread
     }
 
-    /// The facts.
+    /// The bounds.
     pub(crate) fn bounds(&self) -> &[ReachBound] {
         &self.bounds
     }
 
-    /// Lays a grid from `low` to `high`, and weighs it anew.
+    /// Sets the grid from `low` to `high`, and computes its weights.
     fn set_grid(&mut self, low: f64, high: f64) {
         let cells = crate::estimate::number::real(GRID as u64 - 1);
         self.low = low.max(0.0);
@@ -189,7 +192,7 @@ impl BisectionEstimator {
         self.low + crate::estimate::number::real(nth as u64) * self.step
     }
 
-    /// How far from its middle anything was thought possible before the first fact.
+    /// The half-width of the prior.
     pub(crate) fn range(&self) -> f64 {
         match self.prior {
             Prior::Upto(high) => high,
@@ -201,7 +204,7 @@ impl BisectionEstimator {
         self.likelihood(time, self.spread)
     }
 
-    /// How likely what was seen, and believed before, is of a movement that takes `time` and varies by `spread`.
+    /// The unnormalised posterior for a movement of mean `time` and standard deviation `spread`.
     pub(crate) fn likelihood(&self, time: f64, spread: f64) -> f64 {
         let prior = match self.prior {
             Prior::Upto(_) => 1.0,
@@ -210,14 +213,14 @@ impl BisectionEstimator {
                 1.0 / (1.0 + off * off)
             }
         };
-        // Scaled, so that a hundred of them do not vanish.
+        // The factor keeps the product of hundreds of likelihoods from underflow.
         self.bounds
             .iter()
             .fold(prior, |weight, bound| weight * 2.0 * bound.likelihood(time, spread))
     }
 
-    /// How likely what was seen is of a movement that takes any time and varies by `spread`, as a logarithm; and what it
-    /// takes then.
+    /// The logarithm of the likelihood for standard deviation `spread`, integrated over all
+    /// durations, and the estimate under it.
     pub(crate) fn marginal_likelihood(&self, spread: f64) -> (f64, Estimate) {
         let Estimate { time, error } = self.estimate();
         let step = TOLD_REACH * error.max(spread) / f64::from(TOLD_STEPS);
@@ -234,7 +237,7 @@ impl BisectionEstimator {
         ((sum * step).ln(), Estimate { time: time + mean, error })
     }
 
-    /// Takes a fact in.
+    /// Adds a bound.
     pub(crate) fn learn(&mut self, bound: ReachBound) {
         self.bounds.push(bound);
         let (low, step, spread) = (self.low, self.step, self.spread);
@@ -254,7 +257,7 @@ impl BisectionEstimator {
         self.recentre();
     }
 
-    /// Moves the grid to where the weight is.
+    /// Moves the grid to the weight.
     fn recentre(&mut self) {
         for _ in 0..6 {
             let Estimate { time, error } = self.estimate();
@@ -280,7 +283,7 @@ impl BisectionEstimator {
         }
     }
 
-    /// The mean and its standard error.
+    /// The posterior mean and its standard error.
     pub(crate) fn estimate(&self) -> Estimate {
         let sum: f64 = self.weights.iter().sum();
         if sum <= 0.0 {
@@ -297,7 +300,7 @@ impl BisectionEstimator {
         Estimate { time: self.low + mean * self.step, error }
     }
 
-    /// The time under and over which half of the weight lies.
+    /// The posterior median.
     pub(crate) fn median(&self) -> f64 {
         let half = self.weights.iter().sum::<f64>() / 2.0;
         let mut sum = 0.0;
@@ -317,7 +320,8 @@ mod tests {
 
     const PERIOD: f64 = 8e6;
 
-    /// What a movement of `time` says to one who asks at `gap`: the first passing that it is in time for.
+    /// The bound that a probe at `gap` observes of a movement of `time`: the first passing that it
+    /// reaches.
     fn bound(time: f64, gap: f64) -> ReachBound {
         let missed = ((time - gap) / PERIOD).ceil();
         ReachBound { reach: gap + missed * PERIOD, period: PERIOD, sector: SectorDelay::default() }

@@ -1,8 +1,9 @@
-//! Points of a curve, each with the help of its neighbours as far as they agree with it.
+//! Smooths the points of a curve, each with the neighbours that agree with it.
 //!
-//! Around every point a line is laid through more and more neighbours. The widest is kept whose value at the point is
-//! still within the error of all narrower ones (Lepski's rule): where a curve is straight, or
-//! movements vary much, many points share their probes; where it bends, or each point is known well, few.
+//! A line is fitted around each point to more and more neighbours. The widest fit whose value at
+//! the point is within the errors of all narrower ones is kept (Lepski's rule). Many points share
+//! their probes where a curve is straight or movements vary, and few where it bends or each point
+//! is known well.
 
 use crate::estimate::number::real;
 
@@ -14,24 +15,25 @@ pub(crate) struct Sample {
     pub(crate) error: f64,
 }
 
-/// Neighbours on either side.
+/// The number of neighbours on either side.
 const WIDTHS: [usize; 6] = [1, 2, 4, 8, 16, 32];
-/// How many errors of a narrower line a wider one may be off.
+/// The most deviation of a wider fit from a narrower one, in errors of the narrower.
 pub(crate) const AGREES: f64 = 2.0;
 
-/// A point is vague if its error is so many times that of its neighbours.
+/// A point is uncertain if its error is this multiple of its neighbours' errors.
 const VAGUE: f64 = 3.0;
-/// How many neighbours on either side stand for a vague point.
+/// The number of neighbours on either side that replace an uncertain point.
 const STAND_IN: usize = 3;
 
-/// The points, smoothed.
+/// The smoothed points.
 pub(crate) fn smooth(samples: &[Sample], agrees: f64) -> Vec<Sample> {
     let all: Vec<Sample> = (0..samples.len()).map(|nth| around(samples, nth, agrees)).collect();
     (0..all.len()).map(|nth| stand_in(&all, nth).unwrap_or(all[nth])).collect()
 }
 
-/// All points at their mean, if nothing speaks against that: no point is taken to be known better than to `least` ns, as what a
-/// map is off by is in no error. What heads settle by before they write is mostly the same for all distances.
+/// All points at their mean, if they are consistent with a constant. `least` ns is the least
+/// assumed error of a point, because the errors lack the map's. The settle time before writes is
+/// mostly the same for all distances.
 pub(crate) fn level(samples: &[Sample], least: f64) -> Option<Vec<Sample>> {
     let weight = |sample: &Sample| sample.error.max(least).powi(-2);
     let all: f64 = samples.iter().map(weight).sum();
@@ -44,8 +46,9 @@ pub(crate) fn level(samples: &[Sample], least: f64) -> Option<Vec<Sample>> {
     agrees.then(|| samples.iter().map(at_mean).collect())
 }
 
-/// What those beside a point say of it, where it agrees with none of them and is known far worse than each: of
-/// hundreds of points some are off by chance, and curves have no bend that is seen at one distance alone.
+/// The value of its neighbours for a point that disagrees with them and is far less certain than
+/// each: of hundreds of points some are off by chance, and no curve has a bend at one distance
+/// alone.
 fn stand_in(all: &[Sample], nth: usize) -> Option<Sample> {
     let low = nth.checked_sub(STAND_IN)?;
     let high = all.get(nth + 1..=nth + STAND_IN)?;
@@ -66,7 +69,8 @@ fn around(samples: &[Sample], nth: usize, agrees: f64) -> Sample {
         if !narrower.iter().all(fits) {
             break;
         }
-        // One of twenty threes is crooked by chance, and then no seven around it are; where the curve bends more are.
+        // One in twenty sets of three points is not straight by chance, and then the seven around
+        // it are. Where the curve bends, wider sets are not straight either.
         if !straight(&samples[low..=high]) {
             continue;
         }
@@ -76,7 +80,7 @@ fn around(samples: &[Sample], nth: usize, agrees: f64) -> Sample {
     best
 }
 
-/// The line through the samples, at `x`.
+/// The fitted line at `x`.
 fn fit(samples: &[Sample], x: f64) -> Option<Sample> {
     let (intercept, slope, weight, spread) = line(samples, x)?;
     let _ = slope;
@@ -88,10 +92,11 @@ fn fit(samples: &[Sample], x: f64) -> Option<Sample> {
     })
 }
 
-/// The line through the samples: its height at `x` and slope, the sums of weights and of weighted distances from `x`,
-/// and their spread.
+/// The fitted line: its height at `x` and slope, the sums of weights and of weighted distances from
+/// `x`, and their spread.
 ///
-/// Over the roots of distances: short seeks, of which the arm does nothing but accelerate and brake, rise with them.
+/// The abscissa is the square root of the distance: the time of short seeks, in which the arm only
+/// accelerates and brakes, is proportional to it.
 fn line(samples: &[Sample], x: f64) -> Option<(f64, f64, (f64, f64), f64)> {
     let (mut w, mut wx, mut wy, mut wxx, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for sample in samples {
@@ -111,7 +116,7 @@ fn line(samples: &[Sample], x: f64) -> Option<(f64, f64, (f64, f64), f64)> {
     Some(((wy - slope * wx) / w, slope, (w, wx), spread))
 }
 
-/// Whether the samples lie on a line, as far as their errors say.
+/// Whether the samples are on a line, within their errors.
 fn straight(samples: &[Sample]) -> bool {
     let Some((height, slope, ..)) = line(samples, 0.0) else { return false };
     let squares: f64 = samples
@@ -123,7 +128,8 @@ fn straight(samples: &[Sample]) -> bool {
     by_chance(squares, free)
 }
 
-/// Whether squares of errors add up to no more than chance has it, of so many that are free: two standard deviations of that.
+/// Whether a sum of squares with `free` degrees of freedom is within two standard deviations of its
+/// expectation.
 fn by_chance(squares: f64, free: f64) -> bool {
     squares <= free + 2.0 * (2.0 * free).sqrt()
 }

@@ -1,7 +1,7 @@
 //! Linear least squares.
 
-/// The parameters that fit best, in the sense of least squares, to rows of `N` weights and an outcome. None if the
-/// rows do not tell.
+/// The least-squares parameters of rows of `N` weights and an outcome. `None` if the rows do not
+/// determine them.
 pub(crate) fn fit<const N: usize>(rows: &[([f64; N], f64)]) -> Option<[f64; N]> {
     let mut matrix = [[0.0_f64; N]; N];
     let mut outcome = [0.0_f64; N];

@@ -1,22 +1,22 @@
-//! Between the integers that figures are kept in and the fractions that estimates are made of.
+//! Conversions between the integers of figures and the fractions of estimates.
 //!
-//! Sums, products, quotients and square roots are the same on every machine; nothing else is used.
+//! Only sums, products, quotients and square roots are used, which are the same on every machine.
 
 use units::{Duration, Instant};
 
-/// In ns.
+/// A duration in ns.
 #[expect(clippy::cast_precision_loss, reason = "exact for hundred days")]
 pub(crate) fn ns(time: Duration) -> f64 {
     time.as_nanos() as f64
 }
 
-/// In ns since the beginning.
+/// An instant in ns since the start of the clock.
 #[expect(clippy::cast_precision_loss, reason = "exact for hundred days")]
 pub(crate) fn instant_ns(instant: Instant) -> f64 {
     instant.as_nanos() as f64
 }
 
-/// As a fraction, which counts and sizes of disks fit without loss.
+/// A count as a fraction.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 pub(crate) const fn real(count: u64) -> f64 {
     count as f64
@@ -34,36 +34,36 @@ pub(crate) fn floor(number: f64) -> u64 {
     number.max(0.0) as u64
 }
 
-/// To the nearest whole; nothing below zero.
+/// The nearest integer, and 0 for a negative number.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
 pub(crate) fn round(number: f64) -> u64 {
     (number + 0.5).clamp(0.0, 9e18) as u64
 }
 
-/// To the nearest whole, no more than a `u32` holds.
+/// The nearest integer, limited to a `u32`.
 pub(crate) fn round_u32(number: f64) -> u32 {
     u32::try_from(round(number)).unwrap_or(u32::MAX)
 }
 
-/// So many ns; none below zero.
+/// A duration of `nanos` ns, and zero for a negative number.
 pub(crate) fn duration(nanos: f64) -> Duration {
     Duration::from_nanos(round(nanos))
 }
 
-/// The instant so many ns after the beginning.
+/// The instant `nanos` ns after the start of the clock.
 pub(crate) fn instant(nanos: f64) -> Instant {
     Instant::from_nanos(round(nanos))
 }
 
-/// What is left of `number` after whole parts.
+/// The fractional part of a number.
 pub(crate) fn fraction(number: f64) -> f64 {
     number - number.floor()
 }
 
-/// A middle one of what is spread as a bell is less certain than a mean by this factor.
+/// The standard error of a median of normally distributed values, relative to that of their mean.
 pub(crate) const MEDIAN_ERROR_FACTOR: f64 = 1.25;
 
-/// The mean of some, and its standard error.
+/// The mean and its standard error.
 pub(crate) fn mean(values: &[f64]) -> (f64, f64) {
     let count = real(values.len() as u64);
     let mean = values.iter().sum::<f64>() / count;
@@ -71,16 +71,16 @@ pub(crate) fn mean(values: &[f64]) -> (f64, f64) {
     (mean, (square / (count * (count - 1.0).max(1.0))).sqrt())
 }
 
-/// The middle of some, and its standard error.
+/// The median and its standard error.
 pub(crate) fn median_with_error(of: &[f64]) -> (f64, f64) {
     let middle = median(of.to_vec()).unwrap_or(0.0);
     let away = of.iter().map(|one| (one - middle).abs()).collect();
-    // Of what is spread as a bell is, half is this part of a standard deviation away.
+    // The median distance of a normal distribution from its centre, in standard deviations.
     let deviation = median(away).unwrap_or(0.0) / 0.674;
     (middle, MEDIAN_ERROR_FACTOR * deviation / real(of.len() as u64).sqrt())
 }
 
-/// The middle one, or the lower of the two; nothing of nothing.
+/// The median, or the lower of the two middle values. `None` without values.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let middle = values.len().checked_sub(1)? / 2;

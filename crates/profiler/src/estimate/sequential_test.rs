@@ -1,5 +1,5 @@
-//! Questions that noise may answer wrongly: they are put again until one answer leads, and how often answers were outvoted
-//! says how sure all of it is.
+//! Sequential tests of questions with noisy answers: a question is repeated until one answer leads,
+//! and the share of outvoted answers gives the confidence.
 
 use units::Share;
 
@@ -7,17 +7,17 @@ use crate::bench::StopReason;
 use crate::estimate::number::round_u32;
 use drive_profile::findings::Figure;
 
-/// By how many answers one side has to lead, by default and at a glance.
+/// The lead at which a question is decided, of a full and of a quick profile.
 const LEAD: [u32; 2] = [2, 1];
-/// How often a question is put at most.
+/// The most repetitions of a question.
 const ASKED_MAX: u32 = 11;
-/// Nobody is surer than that, nor less sure: in percent.
+/// The highest and the lowest confidence, in per cent.
 const SURE: (f64, f64) = (99.0, 1.0);
 
-/// What was asked and answered.
+/// The questions and answers so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SequentialTest {
-    /// By how many answers one side has to lead.
+    /// The lead at which a question is decided.
     lead: u32,
     questions: u32,
     answers: u32,
@@ -25,12 +25,12 @@ pub(crate) struct SequentialTest {
 }
 
 impl SequentialTest {
-    /// None yet.
+    /// A test without answers.
     pub(crate) fn new(quick: bool) -> Self {
         Self { lead: LEAD[usize::from(quick)], questions: 0, answers: 0, outvoted: 0 }
     }
 
-    /// Whether the answer to a question is yes; it is put again while neither side leads by enough.
+    /// Whether the answer to a question is yes. The question is repeated until one answer leads.
     pub(crate) fn mostly(
         &mut self,
         mut ask: impl FnMut() -> Result<bool, StopReason>,
@@ -45,8 +45,8 @@ impl SequentialTest {
         Ok(yes > no)
     }
 
-    /// The largest number of whole units up to `most` for which the answer is yes, if it is yes for all smaller ones; to a
-    /// unit, or to its `fine`-th part.
+    /// The largest number of whole units up to `most` for which the answer is yes, if it is yes for
+    /// all smaller ones, to a unit or to a `fine`-th part of the number.
     pub(crate) fn largest(
         &mut self,
         unit: u64,
@@ -67,7 +67,8 @@ impl SequentialTest {
         Ok(low)
     }
 
-    /// How sure it is that no question was decided wrongly, if answers are wrong as often as they were outvoted.
+    /// The probability that no question was decided wrongly, with the share of outvoted answers as
+    /// the error rate.
     fn sure(&self) -> Share {
         let wrong = (f64::from(self.outvoted) + 0.5) / (f64::from(self.answers) + 1.0);
         let odds = wrong / (1.0 - wrong).max(wrong);
@@ -76,7 +77,7 @@ impl SequentialTest {
         Share::from_percent(round_u32((right * 100.0).floor().clamp(SURE.1, SURE.0)))
     }
 
-    /// What was found by all that was asked since the last figure.
+    /// A figure with the samples and the confidence of all questions since the last figure.
     pub(crate) fn figure<T>(&mut self, value: T, spread: T) -> Figure<T> {
         let (samples, confidence) = (self.answers, self.sure());
         (self.questions, self.answers, self.outvoted) = (0, 0, 0);
@@ -84,7 +85,7 @@ impl SequentialTest {
     }
 }
 
-/// As many whole blocks as eight sectors have, or one.
+/// The blocks of eight sectors, at least one, in sectors.
 pub(crate) const fn unit(block: u64) -> u64 {
     let eight = 8 / block * block;
     if eight > block { eight } else { block }

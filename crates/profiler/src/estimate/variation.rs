@@ -1,12 +1,12 @@
-//! By how much movements over one distance vary.
+//! The standard deviation of movements over one distance.
 
 use crate::estimate::bisection::{BisectionEstimator, SPREAD_LEAST};
 use crate::estimate::number::real;
 
-/// The most that is looked for, in ns.
+/// The largest standard deviation considered, in ns.
 const SPREAD_MOST: f64 = 4_000_000.0;
 
-/// The standard deviation of movements that explains what was seen best, wherever their middle is.
+/// The most likely standard deviation of the movements, for any duration.
 pub(crate) fn variation(estimator: &BisectionEstimator) -> f64 {
     let (mut best, mut spread) = ((0.0, SPREAD_LEAST), SPREAD_LEAST);
     while spread < SPREAD_MOST {
@@ -19,15 +19,15 @@ pub(crate) fn variation(estimator: &BisectionEstimator) -> f64 {
     best.1
 }
 
-/// How likely what was seen is if movements vary by `spread`, up to a factor.
+/// The likelihood of a standard deviation, up to a factor.
 ///
-/// Over all middles that were thought possible before anything was seen: halving comes near the middle whatever
-/// movements vary by, and who looks near it only finds every spread as likely.
+/// The likelihood is integrated over all durations of the prior. Near the median alone, which
+/// bisection approaches whatever the deviation is, every deviation is as likely.
 fn evidence(estimator: &BisectionEstimator, spread: f64) -> f64 {
     let time = estimator.estimate().time;
     let half = estimator.range();
     let nodes = |nth: u64| {
-        // Close to each other in the middle, far from each other at the ends.
+        // Dense nodes in the middle, sparse nodes at the ends.
         let along = real(nth) / 40.0 - 1.0;
         let middle = time + half * along * along * along;
         (estimator.likelihood(middle, spread), along * along + 1e-4)

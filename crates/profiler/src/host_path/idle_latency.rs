@@ -1,10 +1,11 @@
-//! What a command takes longer when nothing was asked for a while.
+//! The additional latency of a command after idle time.
 //!
-//! Whoever stands on the way to a drive falls asleep meanwhile: the threads of servers, a processor, a link. A way of no
-//! length is asked for most of a turn after the read before it, and a seek at once, so that seeks would come out that much
-//! too short. Where the way can be timed on its own, all on it are woken before they are asked for something
-//! ([`crate::Bench::wait_awake`]). Elsewhere memory answers: what it has it gives as fast after a silence as after none, so
-//! that the difference is made on the way.
+//! The path to a drive falls asleep during idle time: server threads, a processor, a link. A
+//! zero-distance access is issued most of a revolution after the read before it, and a seek at
+//! once, so that seek times would be too short by this latency. Where the path can be timed alone,
+//! it is woken before each request ([`crate::Bench::wait_awake`]). Elsewhere cache hits show the
+//! difference: the cache itself answers as fast after idle time as without, so the difference is
+//! the path's.
 
 use units::{Duration, Extent, Lba, Operation, Sectors};
 
@@ -13,17 +14,18 @@ use crate::cache::hit_timing::{MISS, read_ahead};
 use crate::estimate::number::{duration, instant_ns, median, median_with_error, ns};
 use crate::mechanics::prober::Prober;
 
-/// How long it is looked at, by default and at a glance, in ns.
+/// The time of the measurement, of a full and of a quick profile, in ns.
 const TIME: [f64; 2] = [2.5e9, 0.6e9];
-/// Reads of one run that was read ahead, each other one after a silence.
+/// Reads of one read-ahead, every second of them after idle time.
 const EACH: u64 = 48;
-/// Fewer tell nothing.
+/// The least number of samples.
 const LEAST: usize = 16;
-/// So many errors of the difference tell that there is one.
+/// The significance of a difference, in standard errors.
 const TELLS: f64 = 4.0;
 
-/// What a command takes longer after a silence of so many ns than after none, in ns; 0 where nobody can tell or everybody is woken
-/// before. `ahead` is how far the drive reads on.
+/// The additional latency of a command after `silence` ns of idle time, in ns. Zero where it is not
+/// observable, or where the path is woken before each command. `ahead` is the length of the
+/// read-ahead.
 pub(crate) fn after(
     prober: &mut Prober<'_, '_>,
     silence: f64,
@@ -51,7 +53,7 @@ pub(crate) fn after(
     Ok(more(&later, &at_once))
 }
 
-/// By how much some are longer than others, if that can be told.
+/// The difference of the medians, if it is significant.
 fn more(later: &[f64], at_once: &[f64]) -> f64 {
     let hits = |of: &[f64]| -> Vec<f64> {
         let most = median(of.to_vec()).unwrap_or(0.0) + MISS;

@@ -1,12 +1,15 @@
-//! The way to the drive and back, where it can be timed on its own: it is in every overhead, and none of the drive's.
+//! The latency of the path to the drive and back, where the target can time it alone. It is part of
+//! every overhead, but not of the drive's.
 //!
-//! It is timed beside what it is taken from, since it is longer and shorter for seconds each time. What answers is not
-//! the drive, so that one constant stands for all: data that takes longer on the way shows in the bus.
+//! The path is timed beside each measurement that contains it, because its latency varies over
+//! seconds. A drive does not serve these requests, so that one constant represents the path: data
+//! that takes longer on the path appears as bus time.
 //!
-//! Whoever waits on the way falls asleep, and is woken the later the longer that was: 0.1 ms make 60 us of a way, and 5 ms
-//! make 130, each time for threads there and back. A drive lets everybody sleep until it answers; what answers in its
-//! place does not. So the way is timed after none of the silence that an operation had, after what it had before it, and
-//! after what it had until its answer: what silence makes of the way there it also makes of the way back.
+//! Threads on the path are woken the later the longer they were idle: 0.1 ms of idle time makes a
+//! path latency of 60 us, and 5 ms make 130 us, each for threads in both directions. During a
+//! command the path is idle until the drive answers; during an out-of-band request it is not. So
+//! the path is timed after no idle time, after the idle time before an operation, and after the
+//! idle time within it: idle time delays the way back by as much as the way there.
 
 use units::{Duration, Share};
 
@@ -14,22 +17,22 @@ use crate::bench::{Bench, StopReason};
 use crate::estimate::number::{duration, mean, median, median_with_error, ns};
 use drive_profile::findings::Figure;
 
-/// Ways that are remembered at most, of each silence.
+/// The most samples kept of each idle time.
 const SAMPLES_MAX: usize = 2_048;
-/// Parts of all ways, one after the other, whose middles tell how the path wanders.
+/// The number of consecutive sections whose medians show how the path latency wanders.
 const PARTS: usize = 8;
-/// Fewer ways of each silence say nothing.
+/// The least number of samples of each idle time.
 const LEAST: usize = 5;
-/// Longer silences than this put nobody to a deeper sleep.
+/// Idle times beyond this do not lead to deeper sleep.
 const SILENCE_MAX: Duration = Duration::from_millis(12);
 
-/// How many errors tell that a silence makes something of the way.
+/// The significance of the effect of idle time, in standard errors.
 const TELLS: f64 = 3.0;
 
-/// Ways that were timed, in ns.
+/// Samples of the path latency, in ns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PathLatency {
-    /// After none, after that before operations, and after that in them.
+    /// After no idle time, after the idle time before operations, and after that within them.
     samples: [Vec<f64>; 3],
     count: usize,
 }
@@ -49,7 +52,7 @@ impl PathLatency {
         Ok(Some((slot, latency)))
     }
 
-    /// Which of the silences is next.
+    /// The idle time of the next sample.
     const fn slot(&self) -> usize {
         self.count % 3
     }
@@ -62,7 +65,7 @@ impl PathLatency {
         self.count += 1;
     }
 
-    /// The middle one, in ns; nothing where there is no path that could be timed.
+    /// The median latency in ns, and zero where the path cannot be timed.
     pub(crate) fn median(&self) -> f64 {
         if self.is_known() { of(&self.samples.each_ref().map(Vec::as_slice)) } else { 0.0 }
     }
@@ -71,7 +74,7 @@ impl PathLatency {
         self.samples.iter().all(|samples| samples.len() >= LEAST)
     }
 
-    /// As a figure: what parts of it that were timed one after the other differ by says how far it is known.
+    /// The latency as a figure. Its error is that of the medians of consecutive sections.
     pub(crate) fn figure(&self) -> Option<Figure<Duration>> {
         if !self.is_known() {
             return None;
@@ -96,8 +99,8 @@ impl PathLatency {
     }
 }
 
-/// The way there and back, of ways after none, one and another silence. What a silence makes is told from what ways vary
-/// by, or is nothing: then all of them say what there is without.
+/// The latency of samples after no, one and another idle time. The effect of an idle time counts if
+/// it is significant. Without it all samples are of one kind.
 fn of(samples: &[&[f64]; 3]) -> f64 {
     let known = samples.map(median_with_error);
     let (none, error) = known[0];

@@ -1,4 +1,4 @@
-//! From what was found to what a scheduler needs.
+//! From segments to the bands that the scheduler needs.
 
 use drive_profile::{Band, HeadOrder, Skew};
 use units::{Angle, Extent, Lba, Sectors};
@@ -8,7 +8,7 @@ use crate::layout::segment::Segment;
 use crate::layout::track_layout::TrackLayout;
 use drive_profile::findings::limits::BANDS_MAX;
 
-/// The bands of a disk whose cylinders have so many tracks, and its cylinders.
+/// The bands of a disk with `heads` tracks on a cylinder, and its number of cylinders.
 pub(crate) fn bands(
     segments: &[Segment],
     (heads, order): (u32, Option<HeadOrder>),
@@ -19,7 +19,7 @@ pub(crate) fn bands(
     for (nth, segment) in segments.iter().enumerate() {
         let (from, to) = (segment.from, segment.to.max(segment.from + 1));
         let layout = segment.layout;
-        // Where angles do not tell where cylinders begin, zones are taken to begin with one.
+        // Where angles do not show where cylinders begin, a zone is assumed to begin with one.
         let told = layout.heads > 1;
         let first_track = layout.track(from).0;
         let before = if told {
@@ -46,13 +46,14 @@ pub(crate) fn bands(
     (bands, cylinder + 1)
 }
 
-/// How many tracks of its last cylinder a piece has begun, its end not known to be one.
+/// The tracks of the last cylinder that a segment has begun, if its end is not known to be a
+/// cylinder's.
 fn carried(segment: &Segment, heads: u32) -> i64 {
     let tracks = segment.layout.track(segment.to).0 - segment.layout.track(segment.from).0;
     tracks.rem_euclid(i64::from(heads.max(1)))
 }
 
-/// Stretches of addresses without a gap.
+/// Runs of addresses without a gap.
 fn runs(layout: &TrackLayout, from: u64, to: u64) -> Vec<(u64, u64)> {
     let Some(gaps) = layout.gaps else { return vec![(from, to)] };
     let mut runs = Vec::new();
@@ -66,7 +67,7 @@ fn runs(layout: &TrackLayout, from: u64, to: u64) -> Vec<(u64, u64)> {
     runs
 }
 
-/// One band, on a grid that begins with the cylinder in which track `base` is the first.
+/// One band, on a grid whose first cylinder begins with track `base`.
 fn band(
     layout: &TrackLayout,
     (from, to): (u64, u64),
@@ -76,7 +77,7 @@ fn band(
     let (track, sector) = layout.track(from);
     let into = u64::try_from(track - base).unwrap_or(0) * layout.spt + sector;
     let extra = if layout.heads > 1 { layout.extra } else { 0.0 };
-    // A read ends when its block has passed; the angle is that at which it begins.
+    // A read completes when its block has passed; the angle is that of the block's beginning.
     let begins = fraction(layout.on((base, 0)) - 1.0 / real(layout.spt));
     Band {
         lbas: Extent::new(Lba(from * block), Sectors((to - from) * block)),
@@ -92,9 +93,9 @@ fn band(
     }
 }
 
-/// A part of a turn as a skew.
+/// A fraction of a revolution as a skew.
 fn skew(revolutions: f64) -> Skew {
-    // Two halves of 32 bits: a double holds 53.
+    // Two halves of 32 bits: an `f64` holds 53.
     let fine = floor(fraction(revolutions) * real(1 << 52));
     Skew(fine << 12)
 }

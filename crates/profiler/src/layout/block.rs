@@ -1,13 +1,13 @@
 //! Addresses, and timed reads of single blocks.
 
-/// Blocks are what addresses count here: the target's own, so that every address can be read.
+/// An address in units of the target's logical block, so that every address can be read.
 pub(crate) type Block = u64;
 
-/// One block that was read off the media.
+/// One block that was read from the media.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) at: Block,
-    /// When its read ended, in ns since the probe began.
+    /// When its read completed, in ns since the probe began.
     pub(crate) time: f64,
 }
 

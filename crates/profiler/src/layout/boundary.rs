@@ -1,8 +1,9 @@
-//! Where one thing ends and the next begins, found by reading on both sides of where it may be.
+//! Finds where one rule for phases ends and the next begins, by reads on both sides of the
+//! candidates.
 //!
-//! Before the boundary reads end at the phases that one rule says, behind it at those of another. Every read near it is
-//! evidence; the next one is where the evidence leaves most open. It needs a few reads for each halving, however noisy
-//! single ones are.
+//! Reads before the boundary complete at the phases of one rule, and reads behind it at those of
+//! the other. Every read near it is evidence, and the next one is where the evidence is least
+//! decided. Each bisection step needs a few reads, however noisy single ones are.
 
 use crate::bench::StopReason;
 use crate::estimate::angle::wrap;
@@ -10,72 +11,75 @@ use crate::estimate::number::{floor, real, round};
 use crate::layout::block::Block;
 use crate::layout::probe::Probe;
 
-/// A single read is never evidence of more than this against a rule: some are late for reasons of their own.
+/// The most evidence of a single read against a rule, as a logarithm: some reads are late for other
+/// reasons.
 const AGAINST_MAX: f64 = 7.0;
-/// What speaks against a rule by which tracks begin a little beside where they do.
+/// The prior evidence against a rule whose tracks begin slightly off.
 const SLIPPED: f64 = 2.5;
-/// Rules that differ by less than this many standard deviations tell nothing: either may be off by as much.
+/// The least difference of the rules, in standard deviations, at which a read is evidence: either
+/// rule may be off by as much.
 const APART_LEAST: f64 = 1.2;
-/// The same where it counts by how much either may be off: then many reads tell what one does not.
+/// The same where the errors of the rules are modelled: then many reads show what one does not.
 const APART_LEAST_UNSURE: f64 = 0.5;
-/// How often a boundary is looked for again at most, where reads beside it say otherwise.
+/// The most repetitions of a search that reads beside the boundary contradict.
 const CONFIRMED_MAX: u32 = 3;
-/// Reads beside it by which it is confirmed.
+/// The reads that confirm a boundary.
 const CONFIRM: u32 = 24;
-/// Rules that differ by more tell no more.
+/// A difference of the rules, in standard deviations, beyond which a read is no better evidence.
 const APART_ENOUGH: f64 = 3.5;
-/// A block that was read so often says nothing new: it may lie where neither rule has it.
+/// The most reads of one block: it may be remapped, and follow neither rule.
 const OFTEN: usize = 6;
-/// Places among which the next read is chosen.
+/// The candidates among which the next read is chosen.
 const CANDIDATES: u64 = 48;
-/// How much is left where everything speaks against it: some reads are late for reasons of their own.
+/// The probability left to contradicted candidates: some reads are late for other reasons.
 const DOUBT: f64 = 0.02;
-/// A read tells nothing of the few places that are left if it is about a smaller part of what is open: where the rules nearly
-/// meet, no read tells which holds.
+/// The least share of the undecided probability that a read must decide: where the rules nearly
+/// meet, no read shows which one holds.
 const OPEN_LEAST: f64 = 0.02;
-/// A place that is so likely is taken for the boundary, however wide the rest is spread.
+/// The probability from which on the mode is taken for the boundary, however wide the rest is.
 const LIKELY: f64 = 0.3;
 
-/// What is asked for.
+/// A search for a boundary.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search<'s> {
-    /// The first block that may be the first behind the boundary.
+    /// The first candidate: the first block behind the boundary.
     pub(crate) from: Block,
-    /// The last such block.
+    /// The last candidate.
     pub(crate) to: Block,
-    /// How many blocks may be left in question.
+    /// The accepted uncertainty, in blocks.
     pub(crate) width: u64,
-    /// How probable it may be that it is another place, if reads last.
+    /// The accepted probability of another boundary, if there are reads left.
     pub(crate) doubt: f64,
-    /// Where either rule has a track begin: two places a track apart may be told on the few blocks alone that one rule has on
-    /// a track and the other on the next.
+    /// The blocks at which either rule begins a track: only the few blocks that the rules place on
+    /// different tracks distinguish boundaries a track apart.
     pub(crate) begins: &'s [Block],
-    /// By so many blocks a rule may have its tracks begin at wrong places, where something was slipped on the way.
+    /// The most blocks by which a rule's track boundaries may be off, after slipped sectors.
     pub(crate) slack: u64,
-    /// How many reads to spread evenly first: what is asked next is decided by what was seen, and a few misleading reads
-    /// would decide it for good.
+    /// The reads that are spread evenly first: each later read depends on earlier ones, and a few
+    /// misleading reads would misdirect all others.
     pub(crate) spread: u32,
-    /// How many reads to spend at least.
+    /// The least number of reads.
     pub(crate) reads_min: u32,
-    /// How many reads to spend at most.
+    /// The most reads.
     pub(crate) reads: u32,
-    /// The standard deviation of a phase about the right rule, in turns.
+    /// The standard deviation of a phase about the right rule, in revolutions.
     pub(crate) sigma: f64,
-    /// By how much either rule may be off all along, as a standard deviation in turns.
+    /// The standard errors of the level of either rule, in revolutions.
     pub(crate) unsure: (f64, f64),
-    /// So many blocks on either side are read at last: what is asked next is decided by what was seen, and where much
-    /// speaks against a place by chance nothing is asked any more.
+    /// The blocks on either side of the result that are read to confirm it: each earlier read
+    /// depended on the evidence, and no read is spent on a candidate that much chance evidence
+    /// contradicts.
     pub(crate) confirm: u64,
 }
 
 impl Search<'_> {
-    /// Rules that differ by less, in standard deviations, tell nothing.
+    /// The least difference of the rules, in standard deviations, at which a read is evidence.
     fn apart_least(&self) -> f64 {
         if self.unsure == (0.0, 0.0) { APART_LEAST } else { APART_LEAST_UNSURE }
     }
 }
 
-/// A read near a boundary: by how much it is off what either rule says.
+/// A read near the boundary, with its deviations from both rules.
 #[derive(Clone, Copy, Debug)]
 struct Read {
     at: Block,
@@ -83,20 +87,21 @@ struct Read {
     behind: Off,
 }
 
-/// By how much a read is off a rule as it is, and off the nearest of those that have tracks begin a little beside where it does.
+/// The deviation of a read from a rule, and from the nearest of the rules whose tracks begin
+/// slightly off.
 #[derive(Clone, Copy, Debug)]
 struct Off {
     exactly: f64,
     slipped: f64,
 }
 
-/// Reads on one side of a boundary, held against one rule.
+/// Reads on one side of the boundary, compared with one rule.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
-    /// How many of them lie near it, and the sum of what they are off, in standard deviations.
+    /// The number of reads near the rule, and the sum of their deviations, in standard deviations.
     near: f64,
     off: f64,
-    /// What speaks against the rule as it is.
+    /// The evidence against the rule.
     against: f64,
 }
 
@@ -107,7 +112,8 @@ impl Held {
         Self { near: self.near + near, off: self.off + off, against: self.against + against }
     }
 
-    /// What speaks against the rule, whatever its level is: that is off by so many standard deviations of a read, as one.
+    /// The evidence against the rule, integrated over its level with a standard error of `unsure`
+    /// standard deviations of a read.
     fn speaks(self, unsure: f64) -> f64 {
         let square = unsure * unsure;
         let times = 1.0 + self.near * square;
@@ -115,8 +121,8 @@ impl Held {
     }
 }
 
-/// The same, held against the rule as it is and against what it would be with tracks that begin a little elsewhere. Either
-/// holds for all of them.
+/// The same for the rule and for one whose tracks begin slightly off. One of the two holds for all
+/// reads.
 #[derive(Clone, Copy, Debug, Default)]
 struct Side {
     exactly: Held,
@@ -136,14 +142,14 @@ impl Side {
     }
 }
 
-/// What is known of a boundary that is looked for.
+/// The state of a search.
 struct Known<'s> {
     search: &'s Search<'s>,
-    /// How likely each place was before anything was read, as a logarithm.
+    /// The prior logarithm of the probability of each candidate.
     before_reading: Vec<f64>,
-    /// In the order of their places.
+    /// Reads in the order of their addresses.
     reads: Vec<Read>,
-    /// Evidence of each place, as a logarithm.
+    /// The logarithm of the probability of each candidate.
     evidence: Vec<f64>,
     best: Boundary,
 }
@@ -155,7 +161,7 @@ impl Known<'_> {
         self.reads.insert(place, read);
     }
 
-    /// Weighs every place anew.
+    /// Computes the probabilities of all candidates.
     fn weigh(&mut self) {
         let Search { from, sigma, unsure, .. } = *self.search;
         let unsure = (unsure.0 / sigma, unsure.1 / sigma);
@@ -173,7 +179,7 @@ impl Known<'_> {
             (from..).zip(&mut self.evidence).zip(&self.before_reading)
         {
             let mut more = false;
-            // A block is before the boundary if that lies behind it.
+            // A block is before the boundary if the candidate is behind the block.
             while let Some(read) = reads.next_if(|read| read.at < place) {
                 before = before.with(read.before, sigma);
                 behind.pop();
@@ -188,19 +194,19 @@ impl Known<'_> {
     }
 }
 
-/// What was found.
+/// The boundary that was found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Boundary {
-    /// The first block behind it, most probably.
+    /// The most probable first block behind it.
     pub(crate) at: Block,
     /// Its probability.
     pub(crate) sure: f64,
-    /// How many blocks hold nineteen twentieths of the probability.
+    /// The blocks that hold 95 per cent of the probability.
     pub(crate) width: u64,
 }
 
-/// Looks for the boundary between two rules, that say at which phase a read of a block ends. `before_reading` is how
-/// likely each place is before anything is read, as a logarithm.
+/// Finds the boundary between two rules, which give the phase at which a read of a block completes.
+/// `before_reading` is the prior logarithm of the probability of each candidate.
 ///
 /// # Errors
 /// As [`crate::Bench::check`].
@@ -249,7 +255,7 @@ pub(crate) fn boundary(
     Ok(known.best)
 }
 
-/// Reads where that tells most, until it is told where the boundary is, or reads are spent.
+/// Reads the most informative blocks until the boundary is decided or the reads are used.
 fn ask(
     probe: &mut Probe<'_, '_>,
     known: &mut Known<'_>,
@@ -265,7 +271,8 @@ fn ask(
         && tries < 3 * search.reads
     {
         tries += 1;
-        // Once a place stands out every other read goes between it and those that are as likely.
+        // Once one candidate stands out, every second read distinguishes it from those of equal
+        // evidence.
         let few = known.best.sure > LIKELY && tries % 2 == 0;
         let doubt = if few { 0.0 } else { DOUBT };
         let so_far = (&known.best, &known.evidence[..], &asked[..]);
@@ -284,7 +291,8 @@ fn ask(
     Ok(())
 }
 
-/// Where to read next: where the rules differ and as much speaks for a boundary before it as for one behind it.
+/// The next block to read: where the rules differ, and a boundary before it is as probable as one
+/// behind it.
 fn choose(
     probe: &mut Probe<'_, '_>,
     search: &Search<'_>,
@@ -293,7 +301,7 @@ fn choose(
 ) -> Option<Block> {
     let sums = sums(evidence);
     let all = sums.last().copied()?;
-    // How much speaks for a boundary up to and with a block: then the block lies behind it.
+    // The probability of a boundary up to and including a block: then the block is behind it.
     let behind_it = |at: Block| match at.checked_sub(search.from) {
         None => 0.0,
         Some(nth) => {
@@ -310,7 +318,7 @@ fn choose(
         }
         let sum = behind_it(at);
         let open = sum * (1.0 - sum);
-        // Doubtful beliefs leave a little everywhere.
+        // Contradicted candidates keep a small probability.
         let told = (open + doubt) * apart.min(APART_ENOUGH).powi(2);
         if open >= least && told > most.0 {
             most = (told, Some(at));
@@ -319,7 +327,7 @@ fn choose(
     most.1
 }
 
-/// Blocks that may be read next.
+/// Candidates for the next read.
 fn candidates(
     probe: &mut Probe<'_, '_>,
     search: &Search<'_>,
@@ -329,25 +337,25 @@ fn candidates(
     let mut found = Vec::new();
     for nth in 0..CANDIDATES {
         let at = if nth % 2 == 0 {
-            // As it is believed.
+            // Distributed as the boundary is.
             let sum = probe.even() * all;
             search.from + sums.partition_point(|other| *other < sum) as u64
         } else {
-            // Near what is in question, evenly.
+            // Evenly within the uncertain range.
             let reach = real(best.width / 2 + 2);
             round(real(best.at) - 0.5 + (probe.even() - 0.5) * 2.0 * reach)
         };
-        // A block just before a place tells as much of it as one just behind it.
+        // A block just before a candidate is as informative as one just behind it.
         found.push(at.saturating_sub(nth / 2 % 2));
     }
-    // From one of these to the next the rules are equally far apart, but for little.
+    // From one track boundary to the next the difference of the rules is nearly constant.
     for stretch in search.begins.windows(2) {
         found.push(stretch[0] + floor(probe.even() * real(stretch[1] - stretch[0])));
     }
     found
 }
 
-/// Sums of the weights of places in a row.
+/// Cumulative weights of consecutive candidates.
 fn sums(evidence: &[f64]) -> Vec<f64> {
     let most = evidence.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut sum = 0.0;
@@ -358,13 +366,13 @@ fn sums(evidence: &[f64]) -> Vec<f64> {
     evidence.iter().map(add).collect()
 }
 
-/// By how much a read that should end at one phase but ended at another speaks against that, at most
+/// The evidence of a read at one phase against a rule that predicts another, at most
 /// [`AGAINST_MAX`].
 pub(crate) fn against(phase: f64, rule: f64, sigma: f64) -> f64 {
     (0.5 * (wrap(phase - rule) / sigma).powi(2)).min(AGAINST_MAX)
 }
 
-/// By how much a read is off a rule, that may have its tracks begin a little earlier or later.
+/// The deviation of a read from a rule, whose tracks may begin slightly off.
 fn off_near(phase: f64, (rule, at): (&dyn Fn(Block) -> f64, Block), search: &Search<'_>) -> Off {
     let exactly = wrap(phase - rule(at));
     if search.slack == 0 {
@@ -379,10 +387,11 @@ fn off_near(phase: f64, (rule, at): (&dyn Fn(Block) -> f64, Block), search: &Sea
     Off { exactly, slipped }
 }
 
-/// What evidence of places in a row says, the first of which is `from`.
+/// The boundary that the evidence of consecutive candidates, from `from` on, indicates.
 pub(crate) fn weigh(from: Block, evidence: &[f64]) -> Boundary {
     let most = evidence.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    // A power of two for each unit of evidence, whole ones exactly: products alone, and the same everywhere.
+    // The weight is a power per unit of evidence, computed by products alone, which are the same on
+    // every machine.
     let weights: Vec<f64> = evidence.iter().map(|evidence| power(most - evidence)).collect();
     let all: f64 = weights.iter().sum();
     let (mut sum, mut low, mut middle, mut high) = (0.0, None, None, None);
@@ -402,7 +411,7 @@ pub(crate) fn weigh(from: Block, evidence: &[f64]) -> Boundary {
     Boundary { at: from + at, sure: mode.0 / all, width }
 }
 
-/// e to the minus `number`, near enough: a product of halvings.
+/// An approximation of e^-number, by products.
 fn power(number: f64) -> f64 {
     if number > 60.0 {
         return 0.0;
@@ -416,7 +425,8 @@ fn power(number: f64) -> f64 {
     value
 }
 
-/// The natural logarithm of a number of one or more, near enough: halvings and products, as [`power`].
+/// An approximation of the natural logarithm of a number of at least one, by halvings and products,
+/// as [`power`].
 pub(crate) fn logarithm(number: f64) -> f64 {
     let (mut rest, mut value) = (number, 0.0);
     while rest > 1.5 {

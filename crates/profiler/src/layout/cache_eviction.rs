@@ -1,11 +1,12 @@
-//! What makes a drive forget a block, so that it can be read off the media once more.
+//! Evicts a block from the drive's cache, so that it can be read from the media again.
 //!
-//! A read that begins before all that is kept comes off the media as well, if it ends when its last block has passed the
-//! head. That is measured: a bus that is slower than the media goes on for longer, and a drive that begins with whichever
-//! sector comes first may end with another.
+//! A read that begins before all cached sectors is served from the media as well, if it completes
+//! when its last block has passed the head. Whether it does is measured: a bus slower than the
+//! media prolongs it, and a drive that reads from the first passing sector on may end with another.
 //!
-//! Else as many reads elsewhere as its memory has runs for. Where blocks lie is not known yet, but a block that was read
-//! once comes by at the same phase again: of many that were, the next one is that which comes soonest.
+//! Otherwise as many blocks elsewhere are read as the cache has segments. Their angles are not
+//! known yet, but a block that was read once passes at the same phase again: the next block of a
+//! pool is the one that passes soonest.
 
 use crate::bench::StopReason;
 use crate::estimate::angle::{centre, wrap};
@@ -14,21 +15,21 @@ use crate::layout::block::{Block, Sample};
 use crate::layout::probe::{LONG_MAX, Probe};
 use crate::layout::reference_pool::{BLOCKS_PER_EVICTION, Known};
 
-/// Blocks between two of them, at first: more where drives keep as much from one read.
+/// The initial distance of these blocks: it grows where the drive caches as much from one read.
 const APART: u64 = 1_024;
-/// Places by which it is seen how long a read may be.
+/// The locations at which long reads are tested.
 const PLACES: u32 = 24;
-/// The same in a quick measurement.
+/// The same in a quick profile.
 const PLACES_QUICK: u32 = 8;
-/// By how much each of these reads is longer than the one before.
+/// The ratio of the lengths of consecutive tests.
 const LONGER: u64 = 4;
-/// How often in a row a drive is made to forget though that did not help.
+/// The most consecutive evictions without effect.
 const IN_VAIN_MAX: u32 = 3;
-/// By how much the ends of longer reads may be off on the mean, in standard deviations of it.
+/// The most mean deviation of the ends of longer reads, in its standard deviations.
 const OFF_MAX: f64 = 2.8;
 
 impl Probe<'_, '_> {
-    /// Finds how long a read may be that ends when its last block has passed the head.
+    /// Finds the longest read that completes when its last block has passed the head.
     ///
     /// # Errors
     /// As [`crate::Bench::check`].
@@ -55,7 +56,7 @@ impl Probe<'_, '_> {
             let reach = 5.0 * self.sigma;
             let near: Vec<f64> = off.into_iter().filter(|off| off.abs() < reach).collect();
             let mean = centre(&near, reach).map_or(1.0, |centre| wrap(centre.mean).abs());
-            // Some are noticed late.
+            // Some completions are observed late.
             if near.len() * 4 < alone.len() * 3 || mean > off_max {
                 break;
             }
@@ -65,9 +66,10 @@ impl Probe<'_, '_> {
         Ok(())
     }
 
-    /// Reads these blocks off the media, from the last to the first; so they are given.
+    /// Reads blocks from the media, in the given order, which is descending.
     ///
-    /// What the drive has kept of them waits until it was made to forget all of it at once, where no longer read helps.
+    /// Blocks that are cached wait for a common eviction, where longer reads do not help.
+    ///
     ///
     /// # Errors
     /// As [`crate::Bench::check`].
@@ -98,7 +100,7 @@ impl Probe<'_, '_> {
         Ok(found)
     }
 
-    /// Reads a block that has nothing to do with `at`, one of many in turn. Whether there was one.
+    /// Reads a block of the pool, away from `at`. Whether there was one.
     ///
     /// # Errors
     /// As [`crate::Bench::check`].
@@ -106,14 +108,14 @@ impl Probe<'_, '_> {
         let (forgets, most) = (u64::from(self.forgets), self.blocks / 4);
         let size = BLOCKS_PER_EVICTION * forgets;
         if self.pool.apart == 0 {
-            self.pool.anew(APART);
+            self.pool.clear(APART);
         }
         if size * self.pool.apart > most {
             return Ok(false);
         }
         let len = self.pool.known.len() as u64;
         if len == 0 {
-            // Beside what is looked at, so that the arm has no long way.
+            // The pool is near the blocks that are measured, so that seeks are short.
             self.pool.from = (at + 2 * self.pool.apart).min(self.blocks - size * self.pool.apart);
         }
         self.pool.reads += 1;
@@ -123,7 +125,7 @@ impl Probe<'_, '_> {
             let Some((took, sample)) = self.read(block)? else { return Ok(false) };
             if took < self.hit {
                 let apart = 2 * self.pool.apart;
-                self.pool.anew(apart);
+                self.pool.clear(apart);
             } else {
                 let phase = self.phase(&sample);
                 self.pool.known.push(Known { at: block, phase, read });

@@ -3,18 +3,20 @@
 use crate::layout::segment::Segment;
 use crate::layout::track_layout::TrackLayout;
 
-/// Cylinders that begin elsewhere move tracks by so much of a turn at first, however exactly they are timed.
+/// The initial reach of a fit, in revolutions: cylinders that begin elsewhere move tracks by as
+/// much, however precise the timing.
 const REACH_FIRST: f64 = 0.1;
-/// What speaks for a piece that begins with a cylinder, in squares of noise: zones do.
+/// The evidence for a segment that begins with a cylinder, in squares of noise: zones do.
 const BEGINS: f64 = 9.0;
 
-/// What is left of a number of tracks beyond whole cylinders.
+/// The tracks beyond whole cylinders.
 pub(crate) fn under(tracks: i64, heads: u32) -> u32 {
     u32::try_from(tracks.rem_euclid(i64::from(heads))).expect("under the heads")
 }
 
-/// The piece's lattice with so many heads, and by how much better it fits than without, in squares of noise. Likely so
-/// many tracks of its cylinder lie before the anchor's as are said; if nothing is, the piece begins with a cylinder.
+/// The segment's layout with `heads` heads, and the improvement of its fit over one without
+/// cylinders, in squares of noise. `likely` is the probable number of tracks of its cylinder before
+/// the anchor's; without it the segment probably begins with a cylinder.
 pub(crate) fn with_heads(
     segment: &Segment,
     (heads, likely): (u32, Option<u32>),

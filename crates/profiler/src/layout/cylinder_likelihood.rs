@@ -1,16 +1,18 @@
-//! Which tracks are one cylinder, from what it takes to get from one track to another.
+//! Infers which tracks form a cylinder from the minimum rotational leads between tracks.
 //!
 //! ```text
-//! least lead                 ┌───────── two cylinders on
-//!                 ┌──────────┘          a way within the cylinder takes a change of heads, one out of it the arm too
+//! minimum lead               ┌───────── two cylinders on
+//!                 ┌──────────┘          within a cylinder: a head switch; beyond it: a seek
 //!      ───────────┘
-//!      track  1 2 3 4 5 6 7 …           stairs: each as wide as a cylinder has tracks
+//!      track  1 2 3 4 5 6 7 …           each step is as wide as a cylinder has tracks
 //! ```
 //!
-//! Each layout (so many heads, so many of them before the first track, an order) says which ways take equally long; how
-//! long is drawn from a smooth curve, give or take what the arm's curve has of its own. How likely the leads are under
-//! each layout, all curves weighed, makes layouts of few and of many heads comparable: one head is the layout in which every
-//! track is a step.
+//! A *lead* is the time from a command until its sector ends its pass. The minimum lead is the
+//! shortest for which the sector is hit in the same revolution. Each head layout (heads, tracks of
+//! the first cylinder before the first track, head order) predicts which pairs of tracks have equal
+//! minimum leads. Their values follow a smooth curve plus deviations of the arm's own curve. The
+//! likelihood of the leads under each layout, integrated over all curves, makes layouts of few and
+//! of many heads comparable: with one head every track is a new cylinder.
 
 use drive_profile::HeadOrder;
 
@@ -18,69 +20,74 @@ use crate::estimate::bisection::Estimate;
 use crate::estimate::number::{real, signed};
 use crate::layout::block::HEADS_MAX;
 
-/// By how much a lead may vary from time to time, in ns.
+/// Candidate standard deviations of a minimum lead, in ns.
 pub(crate) const SPREADS: [f64; 9] = [2e3, 4e3, 8e3, 16e3, 32e3, 48e3, 64e3, 96e3, 144e3];
 
-/// The least lead with which one track was reached from another.
+/// The minimum lead from one track to another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lead {
-    /// The track that the way begins on, from the first one.
+    /// The first track, counted from the base track.
     pub(crate) from: i64,
-    /// How many tracks on it ends.
+    /// The number of tracks to the target.
     pub(crate) by: i64,
-    /// How likely what was seen is if it varies by each of [`SPREADS`], as a logarithm, and what it is then.
+    /// The logarithm of the likelihood of the bounds for each of [`SPREADS`], and the estimate for
+    /// it.
     pub(crate) by_spread: [(f64, Estimate); SPREADS.len()],
 }
 
-/// How tracks make cylinders.
+/// How tracks form cylinders.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct HeadLayout {
     pub(crate) heads: u32,
-    /// How many tracks of its cylinder lie before the first track.
+    /// The tracks of its cylinder before the first track.
     pub(crate) before: u32,
-    /// The order of heads, if it shows.
+    /// The order of heads, if it is observable.
     pub(crate) order: Option<HeadOrder>,
-    /// By how much later a track begins if a new cylinder does with it, in ns: what the lattice that leads were found by does
-    /// not know of; and its standard error.
+    /// The additional delay of a track that begins a cylinder, in ns, which the layout of the
+    /// measurement lacks, and its standard error.
     pub(crate) extra: f64,
     pub(crate) extra_error: f64,
 }
 
 impl HeadLayout {
-    /// How far a track lies off what the mean of all says, in parts of what a new cylinder adds: like a tooth of a saw.
+    /// The deviation of a track from the mean of all, in parts of the cylinder's additional delay:
+    /// a sawtooth.
     fn tooth(&self, track: i64) -> f64 {
         let count = i64::from(self.heads);
         -signed((track + i64::from(self.before)).rem_euclid(count)) / signed(count)
     }
 }
 
-/// By how much less likely the next best number of heads has to be, as twice a logarithm: one in three thousand.
+/// The least evidence against the next best number of heads, as twice a logarithm: one in three
+/// thousand.
 const MARGIN: f64 = 16.0;
-/// The orders of heads: none that shows, and those that are used.
+/// The candidate head orders: not observable, and the two in use.
 const ORDERS: [Option<HeadOrder>; 3] = [None, Some(HeadOrder::Up), Some(HeadOrder::UpOnEven)];
-/// The same for an order of heads.
+/// The same for the head order.
 const ORDER_MARGIN: f64 = 12.0;
-/// How much leads vary from drive to drive, in ns.
+/// The prior standard deviation of the leads' level, in ns.
 const LEVEL: f64 = 500_000.0;
-/// How much they rise over a cylinder, in ns.
+/// The prior standard deviation of their rise over a cylinder, in ns.
 const RISE: f64 = 100_000.0;
-/// How much later new cylinders begin, where angles do not show it, in ns.
+/// The prior standard deviation of the cylinder's additional delay where angles do not show it, in
+/// ns.
 const EXTRA: f64 = 100_000.0;
-/// By how much leads that should be equal differ beyond what is known of each, in ns: one of these.
+/// Candidate standard deviations of equal leads beyond their errors, in ns.
 const NOISES: [f64; 5] = [0.0, 4_000.0, 10_000.0, 25_000.0, 60_000.0];
-/// By how much a curve may leave its smooth shape at each distance, in ns: one of these.
+/// Candidate deviations of a curve from its smooth shape at each distance, in ns.
 const BENDS: [f64; 5] = [0.0, 1_000.0, 4_000.0, 16_000.0, 64_000.0];
 
-/// What angles say of the same tracks: by how much each was seen off, in ns, where no cylinders are known of.
+/// The angular deviations of the same tracks from a layout without cylinders, in ns.
 #[derive(Clone, Debug)]
 pub(crate) struct Angles {
-    /// Tracks from the first one on, and what a block of theirs was off.
+    /// Tracks counted from the base track, and the deviation of one of their blocks.
     pub(crate) off: Vec<(i64, f64)>,
-    /// The standard deviation of that.
+    /// The standard deviation of its noise.
     pub(crate) noise: f64,
 }
 
-/// What is believed of how much later new cylinders begin, in ns, and what speaks against the layout by that.
+/// The posterior of the cylinder's additional delay in ns, and the evidence of the angles against
+/// the head layout.
 #[derive(Clone, Copy, Debug)]
 struct Extra {
     mean: f64,
@@ -89,7 +96,7 @@ struct Extra {
 }
 
 impl Angles {
-    /// What they say if cylinders are these: the tracks of each lie off like a tooth of a saw.
+    /// The posterior for a head layout: the tracks of a cylinder deviate like a sawtooth.
     fn extra(&self, head_layout: &HeadLayout) -> Extra {
         let prior = 1.0 / (EXTRA * EXTRA);
         let (mut n, mut sum, mut square, mut off, mut both) = (0.0, 0.0, 0.0, 0.0, 0.0);
@@ -112,7 +119,8 @@ impl Angles {
     }
 }
 
-/// The layout that explains the leads, if one does so much better than those with other numbers of heads.
+/// The head layout that explains the leads, if the evidence against those with other numbers of
+/// heads suffices.
 pub(crate) fn explain(leads: &[Lead], angles: &Angles) -> Option<HeadLayout> {
     let mut all: Vec<[(f64, HeadLayout); 3]> = Vec::new();
     let level = level(leads);
@@ -131,20 +139,20 @@ pub(crate) fn explain(leads: &[Lead], angles: &Angles) -> Option<HeadLayout> {
     Some(HeadLayout { order: head_layout.order.filter(|_| by_spread), ..head_layout })
 }
 
-/// What leads are about.
+/// The mean lead.
 fn level(leads: &[Lead]) -> f64 {
     let middle = SPREADS.len() / 2;
     leads.iter().map(|lead| lead.by_spread[middle].1.time).sum::<f64>() / real(leads.len() as u64)
 }
 
-/// The likeliest layout with so many heads in this order, and what speaks against it.
+/// The most likely head layout with a number of heads and an order, and the evidence against it.
 fn likeliest(
     (leads, angles): (&[Lead], &Angles),
     (heads, order): (u32, Option<HeadOrder>),
     level: f64,
 ) -> (f64, HeadLayout) {
     let head_layout = |before| HeadLayout { heads, before, order, extra: 0.0, extra_error: EXTRA };
-    // One of the many that there are lies right by chance.
+    // The best of many candidates fits well by chance.
     let chance = 2.0 * f64::from(heads).ln();
     (0..heads)
         .flat_map(|before| {
@@ -159,19 +167,20 @@ fn likeliest(
         .expect("a cylinder has a track")
 }
 
-/// What a layout says of a way, and its lead.
+/// The prediction of a head layout for a pair of tracks, and its lead.
 #[derive(Clone, Copy, Debug)]
 struct Way {
-    /// Cylinders between its ends, and whether the head stays the same.
+    /// The cylinders between the tracks, and whether they share a head.
     away: i64,
     same: bool,
-    /// By how much more its end is turned than the lattice says, in parts of what a new cylinder adds.
+    /// The angular deviation of the target from the layout, in parts of the cylinder's additional
+    /// delay.
     rotated: f64,
     lead: Estimate,
 }
 
-/// What a layout says of all ways, and what speaks against how they vary then: alike, with those for which the arm does not
-/// move alike among themselves.
+/// The predictions of a head layout for all pairs, and the evidence against their deviations: pairs
+/// with a seek have one standard deviation, and pairs without one have another.
 fn ways(leads: &[Lead], head_layout: HeadLayout, level: f64) -> (f64, Vec<Way>) {
     let count = i64::from(head_layout.heads);
     let spot = |track: i64| {
@@ -189,7 +198,7 @@ fn ways(leads: &[Lead], head_layout: HeadLayout, level: f64) -> (f64, Vec<Way>) 
             *sum += by_spread.0;
         }
         let same = head_layout.order.is_some() && begin.1 == end.1;
-        // Leads are counted by the lattice, wherever the way began.
+        // Leads are measured by the layout of the target, whatever the first track.
         let rotated = head_layout.tooth(lead.from + lead.by);
         ways.push(Way { away, same, rotated, lead: lead.by_spread[0].1 });
     }
@@ -204,13 +213,13 @@ fn ways(leads: &[Lead], head_layout: HeadLayout, level: f64) -> (f64, Vec<Way>) 
     (-2.0 * (best[0].1 + best[1].1), ways)
 }
 
-/// Leads that should be equal, summed up.
+/// Sums over leads that should be equal.
 #[derive(Clone, Copy, Debug, Default)]
 struct Class {
-    /// Cylinders between the ends of the way, and whether the head stays the same.
+    /// The cylinders between the tracks, and whether they share a head.
     away: i64,
     same: bool,
-    /// Sums of weights, and of weights with leads and with how far tracks seem to be turned.
+    /// Sums of weights, and of weights with leads and with angular deviations.
     weight: f64,
     lead: f64,
     leads: f64,
@@ -219,11 +228,11 @@ struct Class {
     both: f64,
 }
 
-/// What speaks against what a layout says, as twice a logarithm, one constant aside, if leads that should be equal differ by
-/// so much more than is known of each; and by how much later its cylinders begin.
+/// The evidence against a head layout, as twice a logarithm up to a constant, for a standard
+/// deviation of equal leads beyond their errors; and its cylinders' additional delay.
 fn weigh(ways: &[Way], (head_layout, known): (HeadLayout, Extra), noise: f64) -> (f64, HeadLayout) {
     let (classes, errors) = classes(ways, noise);
-    // Within a class leads rise with the tracks by what the lattice does not know.
+    // Within a class leads rise with the tracks by the delay that the layout lacks.
     let (mut within, mut rotated_squares, mut both) = (0.0, 0.0, 0.0);
     for class in &classes {
         within += (class.leads - class.lead * class.lead / class.weight).max(0.0);
@@ -259,7 +268,7 @@ fn weigh(ways: &[Way], (head_layout, known): (HeadLayout, Extra), noise: f64) ->
     (against, HeadLayout { extra, extra_error, ..head_layout })
 }
 
-/// The leads by what should be equal, and the logarithms of their variances.
+/// The leads by classes of equal ones, and the logarithms of their variances.
 fn classes(ways: &[Way], noise: f64) -> (Vec<Class>, f64) {
     let mut classes: Vec<Class> = Vec::new();
     let mut errors = 0.0;
@@ -283,7 +292,7 @@ fn classes(ways: &[Way], noise: f64) -> (Vec<Class>, f64) {
     (classes, errors)
 }
 
-/// What speaks against leads that fall with the distance, as an arm's do not.
+/// The evidence against leads that fall with the distance, unlike seek times.
 fn falling(means: &[Mean]) -> f64 {
     let mut against = 0.0;
     let mut most: Option<&Mean> = None;
@@ -296,7 +305,7 @@ fn falling(means: &[Mean]) -> f64 {
     against
 }
 
-/// What speaks against ways that take longer if the head stays the same.
+/// The evidence against pairs that take longer with the same head.
 fn longer(same: &[Mean], other: &[Mean]) -> f64 {
     let beside = |mean: &Mean| {
         let other = other.iter().find(|other| other.away == mean.away && other.lead < mean.lead);
@@ -305,7 +314,7 @@ fn longer(same: &[Mean], other: &[Mean]) -> f64 {
     same.iter().map(beside).sum()
 }
 
-/// The square of the difference of two means, in variances.
+/// The squared difference of two means, in variances.
 fn apart(one: &Mean, other: &Mean) -> f64 {
     (one.lead - other.lead).powi(2) / (one.variance + other.variance)
 }
@@ -319,17 +328,18 @@ struct Mean {
     variance: f64,
 }
 
-/// What speaks against leads that follow a curve of this shape, as twice a logarithm: one that begins anywhere and rises at
-/// any rate, and leaves its shape by `bend` at each distance. A way within its cylinder has a lead of its own.
+/// The evidence against leads that follow a curve of this shape, as twice a logarithm. The curve
+/// has any level and slope, and deviates by `bend` at each distance. Pairs within a cylinder have a
+/// lead of their own.
 fn curved(means: &[Mean], bend: f64, shape: fn(f64) -> f64) -> f64 {
     let mut against = 0.0;
-    // Sums of weights, by powers of the shape, and with leads, beside what was believed before.
+    // Sums of weights by powers of the shape, and with leads, including the priors.
     let (mut weights, mut rises, mut squares) = (1.0 / (LEVEL * LEVEL), 0.0, 1.0 / (RISE * RISE));
     let mut leads = (0.0, 0.0);
     let (priors, mut any) = (weights * squares, false);
     for mean in means {
         if mean.away == 0 {
-            // One head has no such way, and is not the likelier for that.
+            // A layout with one head has no such pair, and is not more likely for that.
             against += mean.variance.ln();
             continue;
         }
@@ -357,8 +367,9 @@ mod tests {
 
     const NO_ANGLES: Angles = Angles { off: Vec::new(), noise: 1.0 };
 
-    /// Leads of a disk with so many heads, `before` tracks of the first cylinder before the first one, whose cylinders begin
-    /// `extra` ns later than the lattice says; each known to `error` ns, and off by a third of that either way.
+    /// Leads of a disk with `heads` heads, `before` tracks of the first cylinder before the first
+    /// one, whose cylinders begin `extra` ns later than the layout states. Each has an error of
+    /// `error` ns, and a deviation of a third of that either way.
     fn leads((heads, before): (i64, i64), extra: f64, error: f64) -> Vec<Lead> {
         let mut leads = Vec::new();
         for nth in 0..36 {
@@ -375,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn stairs_say_how_many_heads_there_are_and_where_cylinders_begin() {
+    fn steps_of_leads_show_the_number_of_heads_and_where_cylinders_begin() {
         for (heads, before) in [(2, 1), (5, 3), (9, 0), (18, 11)] {
             let found =
                 explain(&leads((heads, before), 40e3, 6e3), &NO_ANGLES).expect("a head_layout");

@@ -1,7 +1,8 @@
-//! How many tracks make a cylinder, as far as angles show it: a new cylinder begins by another skew.
+//! The number of tracks on a cylinder, as far as angles show it: a cylinder begins with another
+//! skew.
 //!
-//! Where the two skews differ by little, no single piece shows it. But all of a disk's cylinders have as many tracks, so
-//! that the pieces can be asked together.
+//! Where the two skews differ little, no single segment shows it. But all of a disk's cylinders
+//! have equally many tracks, so that the segments are evaluated together.
 
 use units::Share;
 
@@ -15,21 +16,23 @@ use crate::layout::skews::{crossed, phases_error};
 use crate::layout::track_layout::TrackLayout;
 use drive_profile::findings::Figure;
 
-/// By how much the squares of all phases must become smaller for a number of heads to be believed, in those of noise.
+/// The least reduction of the sum of squares by a number of heads, in squares of noise.
 const GAIN_MIN: f64 = 40.0;
-/// By how much they become smaller by chance in each piece: the best of many phases is taken.
+/// The reduction by chance in each segment: the best of many phases is taken.
 const CHANCE: f64 = 6.0;
-/// The difference of two skews that are rounded to whole sectors is off by so much of one, as a standard deviation.
+/// The standard deviation of the difference of two skews that are rounded to whole sectors, in
+/// sectors.
 const ROUNDED: f64 = 0.41;
 
-/// Skews are held to be whole sectors by what tracks say whose skew is known to this part of one.
+/// The largest error of a skew, in sectors, at which the segment decides whether skews are whole
+/// sectors.
 const TRACK_ERROR_MAX: f64 = 0.25;
-/// What a whole cylinder turns by is known better: so near it is to a whole number.
+/// The largest deviation of a cylinder's total skew, which is known better, from whole sectors.
 const CYLINDER_OFF_MAX: f64 = 0.12;
-/// The next whole number has so much against it, as a logarithm, where one is believed.
+/// The least evidence against the next whole number of sectors, as a logarithm.
 const NEXT_AGAINST: f64 = 6.0;
 
-/// Finds the number of heads, if it is not `known`, and gives every piece its two skews.
+/// Finds the number of heads, if it is not `known`, and gives every segment its two skews.
 pub(crate) fn told(
     segments: &mut [Segment],
     sigma: f64,
@@ -47,7 +50,8 @@ pub(crate) fn told(
     for segment in &mut *segments {
         weighed(segment, sigma);
     }
-    // Of what each piece says itself: the mean of all, which `shrink` draws it to, may be nearer to another whole number.
+    // Whole sectors follow from each segment's own measurement: `shrink` moves it towards the mean
+    // of all, which may be nearer to another whole number.
     whole_sectors(segments);
     shrink(segments);
     let seen = Figure {
@@ -59,12 +63,13 @@ pub(crate) fn told(
     Some(known.unwrap_or(seen))
 }
 
-/// Whether phases show a number of heads, for sure or not.
+/// Whether phases indicate a number of heads, with certainty or not.
 pub(crate) fn seem_told(segments: &[Segment], sigma: f64) -> bool {
     likeliest(segments, sigma, None).is_some_and(|(gain, _, _)| gain > 0.0)
 }
 
-/// The likeliest number of heads, if it is not `known`, what speaks for it in squares of noise, and the lattices with it.
+/// The most likely number of heads, if it is not `known`, its evidence in squares of noise, and the
+/// layouts with it.
 fn likeliest(
     segments: &[Segment],
     sigma: f64,
@@ -73,7 +78,7 @@ fn likeliest(
     let mut best: Option<(f64, u32, Vec<TrackLayout>)> = None;
     for heads in known.map_or_else(|| candidates(segments), |known| vec![known.value]) {
         let fitted = all_with_heads(segments, heads, sigma);
-        // Noise alone makes skews that differ this way and that way; real ones differ alike.
+        // Differences of skews by noise have both signs; real ones have the same.
         let sum = |of: fn(f64) -> f64| {
             fitted.iter().map(|(gain, l)| gain.max(0.0) * of(l.extra)).sum::<f64>()
         };
@@ -87,8 +92,8 @@ fn likeliest(
     best
 }
 
-/// Numbers of heads that come into question: what most samples say already, or any. Of many pieces one shows cylinders by
-/// chance, and those behind it are held to it.
+/// Candidate numbers of heads: those of most samples so far, or all. Of many segments one shows
+/// cylinders by chance, and the segments behind it use them.
 fn candidates(segments: &[Segment]) -> Vec<u32> {
     let mut test = vec![0; HEADS_MAX as usize + 1];
     for segment in segments.iter().filter(|segment| segment.layout.heads > 1) {
@@ -102,8 +107,8 @@ fn candidates(segments: &[Segment]) -> Vec<u32> {
     (2..=HEADS_MAX).filter(|heads| test[*heads as usize] * 2 >= most).collect()
 }
 
-/// What [`with_heads`] says of every piece. Cylinders begin with a zone, and go on where nothing but a few sectors lies
-/// between two pieces of one zone.
+/// [`with_heads`] of every segment. A zone begins with a cylinder, and cylinders continue where
+/// only a few sectors are between two segments of one zone.
 fn all_with_heads(segments: &[Segment], heads: u32, sigma: f64) -> Vec<(f64, TrackLayout)> {
     let mut fitted: Vec<(f64, TrackLayout)> = Vec::new();
     for (nth, segment) in segments.iter().enumerate() {
@@ -119,7 +124,7 @@ fn all_with_heads(segments: &[Segment], heads: u32, sigma: f64) -> Vec<(f64, Tra
     fitted
 }
 
-/// Weighs what phases say of the step of a piece against what was caught and lost in it.
+/// Combines the step by a segment's phases with its step by minimum leads.
 fn weighed(segment: &mut Segment, sigma: f64) {
     let phases = phases_error(segment, sigma);
     segment.step_error = phases;
@@ -131,9 +136,9 @@ fn weighed(segment: &mut Segment, sigma: f64) {
         (segment.layout.with_step(step), segment.ending.with_step(step));
 }
 
-/// Takes what leads to other cylinders said of the skews into the pieces of which less is known.
+/// Transfers the skews by minimum leads to other cylinders to the segments of which less is known.
 ///
-/// By how much more a new cylinder is turned takes the same time in every zone, but for whole sectors.
+/// The additional delay of a cylinder takes the same time in every zone, up to whole sectors.
 pub(crate) fn led(segments: &mut [Segment], seen: &Surfaces, period: f64) {
     let heads = f64::from(seen.head_layout.heads);
     let (extra, error) = (seen.head_layout.extra / period, seen.head_layout.extra_error / period);
@@ -149,43 +154,43 @@ pub(crate) fn led(segments: &mut [Segment], seen: &Surfaces, period: f64) {
     whole_sectors(segments);
 }
 
-/// A skew takes the electronics and the arm the same time in every zone, nearly: what each piece says of the difference is
-/// weighed against what all say, by how sure each is.
+/// Skews cover the times of the electronics and the arm, nearly the same in every zone: each
+/// segment's difference is combined with the mean of all, by their errors.
 fn shrink(segments: &mut [Segment]) {
     let variance =
         |segment: &Segment| (f64::from(segment.layout.heads) * segment.step_error).powi(2);
     let weights: f64 = segments.iter().map(|segment| 1.0 / variance(segment)).sum();
     let mean = segments.iter().map(|segment| segment.layout.extra / variance(segment)).sum::<f64>()
         / weights;
-    // How much the pieces differ beyond what noise explains.
+    // The variance of the segments beyond noise.
     let count = real(segments.len() as u64);
     let spread =
         segments.iter().map(|p| (p.layout.extra - mean).powi(2) / variance(p)).sum::<f64>();
     let typical = count / weights;
     let more = (count - 1.0).max(1.0);
-    // Two standard deviations of that come about by chance.
+    // Two standard deviations of that occur by chance.
     let excess = (spread / more - 1.0 - 2.0 * (2.0 / more).sqrt()).max(0.0);
     let between = (excess * typical).max(1e-7);
     for segment in segments {
         let own = variance(segment);
         let trust = between / (between + own);
         let extra = mean + trust * (segment.layout.extra - mean);
-        // What a whole cylinder turns by is known better than either skew.
+        // A cylinder's total skew is known better than either skew.
         let step = segment.layout.mean_step() - extra / f64::from(segment.layout.heads);
         (segment.layout, segment.ending) =
             (segment.layout.with_step(step), segment.ending.with_step(step));
     }
 }
 
-/// Skews are whole sectors on most drives. Where nearly all pieces say so, each takes the whole numbers next to what was
-/// measured.
+/// Skews are whole sectors on most drives. Where nearly all segments agree, each takes the whole
+/// numbers next to its measurement.
 fn whole_sectors(segments: &mut [Segment]) {
-    // What seemed so when less was known does not stand.
+    // Earlier results, from less evidence, are discarded.
     for segment in &mut *segments {
         segment.skews = None;
     }
     let near = |number: f64| (number - (number + 0.5).floor()).abs();
-    // What a cylinder turns by, and a track, in sectors; and how well the second is known.
+    // A cylinder's total skew and a track's skew in sectors, and the error of the latter.
     let sectors = |segment: &Segment| {
         let (spt, heads) = (real(segment.layout.spt), f64::from(segment.layout.heads));
         (
@@ -201,7 +206,7 @@ fn whole_sectors(segments: &mut [Segment]) {
         let (cylinder, track, _) = sectors(segment);
         near(cylinder) < CYLINDER_OFF_MAX && near(track) < 0.25
     };
-    // A piece of which little is known may begin its cylinders elsewhere: those count by what is known of them.
+    // A segment with few samples may place its cylinders wrongly: segments count by their samples.
     let samples = |segment: &Segment| segment.phases.len();
     let known: usize = segments.iter().filter(exact).map(samples).sum();
     let whole: usize =
@@ -217,7 +222,7 @@ fn whole_sectors(segments: &mut [Segment]) {
         }
         let (cylinder, track) = ((cylinder + 0.5).floor(), (track + 0.5).floor());
         let (spt, heads) = (real(segment.layout.spt), f64::from(segment.layout.heads));
-        // The lattice stays as it is: slips on the way have stretched it.
+        // The layout stays as it is, because slipped sectors stretch it.
         segment.skews = Some((track / spt, wrap((cylinder - heads * track) / spt)));
     }
 }

@@ -1,7 +1,9 @@
-//! HeadOrder and the order of surfaces where the arm takes the same time each time: leads are halved until they are exact.
+//! Heads and head order for an arm with constant seek times: minimum leads are bisected until they
+//! are exact.
 //!
-//! Which tracks need equal leads says which of them are one cylinder, and in which order heads are used. Where leads vary,
-//! what was halved is wherever the halving was led to, and nothing is told by it: see [`crate::layout::head_order`].
+//! Tracks with equal minimum leads are on one cylinder, and the leads show the order of heads.
+//! Where leads vary, bisection converges to any value and shows nothing: see
+//! [`crate::layout::head_order`].
 
 use drive_profile::HeadOrder;
 use units::Share;
@@ -14,25 +16,26 @@ use crate::layout::probe::Probe;
 use crate::layout::track_layout::TrackLayout;
 use drive_profile::findings::Figure;
 
-/// How exactly leads are found, in ns.
+/// The precision of a lead, in ns.
 const STEP: f64 = 500.0;
-/// How often each track's lead is halved at most; some tries see nothing.
+/// The most bisection steps of each lead; some attempts observe nothing.
 const ROUNDS: u32 = 28;
-/// So many leads are looked for twice.
-const ANEW: usize = 9;
-/// Leads that should be equal differ by so much at least, in ns.
+/// The number of leads that are bisected twice.
+const REPEAT_EVERY: usize = 9;
+/// The least standard deviation of equal leads, in ns.
 const EQUAL: f64 = 700.0;
-/// Leads that vary by more, in ns, are not the same each time. Two that were halved differ by a step or two anyway.
+/// The standard deviation in ns beyond which leads are not constant. Two bisections of one lead
+/// differ by a step or two anyway.
 const VARIES: f64 = 4_000.0;
-/// What a lead that stands alone costs, in squares of their error.
+/// The price of a class of leads, in squares of their error.
 const PRICE: f64 = 6.0;
-/// By how much a layout has to explain leads better than none, in the same.
+/// The least improvement of a head layout over none, in the same unit.
 const GAIN_MIN: f64 = 40.0;
 
-/// HeadOrder, and their order if it shows.
+/// Heads, and their order if it is observable.
 pub(crate) type Told = (Figure<u32>, Option<HeadOrder>);
 
-/// A track, and the leads between which the least lies with which it is reached.
+/// A track, and the bracket of its minimum lead.
 #[derive(Clone, Copy, Debug)]
 struct Bracket {
     track: i64,
@@ -41,13 +44,13 @@ struct Bracket {
 }
 
 impl Bracket {
-    /// The lead, if it was found.
+    /// The lead, if the bracket is small enough.
     fn lead(&self) -> Option<f64> {
         (self.high - self.low <= STEP).then(|| f64::midpoint(self.low, self.high))
     }
 }
 
-/// By how much leads that were found by halving vary, as a standard deviation in ns: some are looked for anew.
+/// The standard deviation in ns of bisected leads: some are bisected again.
 fn vary(
     probe: &mut Probe<'_, '_>,
     layout: &TrackLayout,
@@ -55,22 +58,22 @@ fn vary(
     brackets: &[Bracket],
 ) -> Result<f64, StopReason> {
     let high = LEAD_MAX * probe.period;
-    let some = brackets.len().div_ceil(ANEW);
+    let some = brackets.len().div_ceil(REPEAT_EVERY);
     let few: Vec<Bracket> = brackets.iter().step_by(some).copied().collect();
-    let mut anew: Vec<Bracket> = few.iter().map(|b| Bracket { low: 0.0, high, ..*b }).collect();
-    halve(probe, layout, at, &mut anew)?;
+    let mut repeated: Vec<Bracket> = few.iter().map(|b| Bracket { low: 0.0, high, ..*b }).collect();
+    halve(probe, layout, at, &mut repeated)?;
     let apart = |(one, other): (&Bracket, &Bracket)| Some(one.lead()? - other.lead()?);
-    let mut apart: Vec<f64> = few.iter().zip(&anew).filter_map(apart).collect();
+    let mut apart: Vec<f64> = few.iter().zip(&repeated).filter_map(apart).collect();
     apart.sort_by(f64::total_cmp);
     let Some(middle) = apart.get(apart.len() / 2).copied() else { return Ok(f64::INFINITY) };
-    // What all drift by together is the clock's. HeadOrder may be changed in the same time each time where the arm varies: so it
-    // is not what most do, but one may be astray.
+    // A common drift is the clock's. Head switches may have a constant time where seeks vary: so
+    // the second largest deviation counts, not the median, and one may be an outlier.
     let mut apart: Vec<f64> = apart.iter().map(|apart| (apart - middle).abs()).collect();
     apart.sort_by(f64::total_cmp);
     Ok(apart[apart.len().saturating_sub(2)] / 2.0_f64.sqrt())
 }
 
-/// Halves the brackets of all tracks in turn, the last first, so that no track was read ahead of or not long ago.
+/// Bisects all tracks in descending order, so that none was read ahead or read recently.
 fn halve(
     probe: &mut Probe<'_, '_>,
     layout: &TrackLayout,
@@ -93,8 +96,8 @@ fn halve(
     Ok(())
 }
 
-/// HeadOrder and their order, from leads to the tracks behind one in the middle of a piece of so many tracks; none if they do not
-/// show, or vary.
+/// Heads and their order, from leads to the tracks behind one in the middle of a segment of
+/// `tracks` tracks. `None` if they are not observable, or vary.
 ///
 /// # Errors
 /// As [`crate::Bench::check`].
@@ -120,7 +123,7 @@ pub(crate) fn heads(
         let leads: Vec<(i64, f64)> =
             brackets.iter().filter_map(|b| Some((b.track, b.lead()?))).collect();
         found = explain(&leads, vary.max(EQUAL)).map(|found| (found, leads.len()));
-        // Three cylinders and more have been seen.
+        // At least three cylinders were observed.
         if found.is_some_and(|((heads, _), _)| i64::from(heads) * 3 <= count) {
             break;
         }
@@ -135,13 +138,14 @@ pub(crate) fn heads(
     Ok(Some((heads, order)))
 }
 
-/// The number of heads and their order that explain the leads best, which are known to so many ns.
+/// The number of heads and their order that explain the leads best, which have an error of `error`
+/// ns.
 fn explain(leads: &[(i64, f64)], error: f64) -> Option<(u32, Option<HeadOrder>)> {
     let last = leads.last()?.0;
     let none = classes(leads, error, |_| (0, false));
-    // The best of each order.
+    // The best result of each order.
     let mut best = [(f64::INFINITY, 0); 2];
-    // Two boundaries between cylinders have to be seen. With one head every track is a class of its own.
+    // Two boundaries between cylinders must be observed. With one head every track is a class.
     for heads in (1..=HEADS_MAX).take_while(|heads| i64::from(*heads) * 2 <= last) {
         let count = i64::from(heads);
         for before in 0..count {
@@ -168,7 +172,7 @@ fn explain(leads: &[(i64, f64)], error: f64) -> Option<(u32, Option<HeadOrder>)>
     Some((heads, told.then_some(order)))
 }
 
-/// What is left of the leads when those of one class are taken to be equal, and the price of the classes.
+/// The residual of the leads with equal leads in each class, and the price of the classes.
 fn classes(leads: &[(i64, f64)], error: f64, class: impl Fn(i64) -> (i64, bool)) -> f64 {
     let mut sums: Vec<((i64, bool), f64, f64, f64)> = Vec::new();
     for (track, lead) in leads {

@@ -1,9 +1,11 @@
-//! Heads and the order of surfaces, where angles do not show them: by what it takes to reach a track.
+//! Heads and the order of surfaces, where angles do not show them: from the minimum leads between
+//! tracks.
 //!
-//! From one track another is reached just in time or a turn too late, which no noise hides. The least lead with which it is
-//! reached grows with its cylinder's distance, and has another floor if the head has to be changed. Short ways from many
-//! tracks are asked for, beside the middle of what is believed as well, so that it shows by how much each varies: an arm
-//! varies by more than a change of heads does. What all that says of heads is in [`crate::layout::cylinder_likelihood`].
+//! A target track is hit in time or missed by a revolution, which noise cannot blur. The minimum
+//! lead grows with the distance in cylinders, and has another floor for a head switch. Short
+//! distances from many tracks are probed at and beside the estimate, so that the deviation of each
+//! lead shows: a seek varies more than a head switch. [`crate::layout::cylinder_likelihood`] infers
+//! the heads.
 
 use core::ops::RangeInclusive;
 
@@ -22,53 +24,56 @@ use crate::layout::segment::Segment;
 use crate::layout::track_layout::TrackLayout;
 use drive_profile::findings::Figure;
 
-/// What passes between the source's end and the command that follows it, in ns: more than anybody notices late.
+/// The time between the source's completion and the next command, in ns: longer than completions
+/// are observed late.
 const GAP: f64 = 1.3e6;
-/// Where on its track a source is: what is read ahead behind it does not leave the track before the next command is there.
+/// The location of a source on its track: its read-ahead does not leave the track before the next
+/// command.
 const SOURCE: (f64, f64) = (0.08, 0.45);
-/// So far from the ends of its track a target is at least: slipped sectors have moved where tracks begin.
+/// The least distance of a target from the ends of its track: slipped sectors move these.
 const EDGE: f64 = 0.12;
-/// The longest lead with which a track is reached that is looked for, in turns.
+/// The longest lead considered, in revolutions.
 pub(crate) const LEAD_MAX: f64 = 1.9;
-/// How often a source is drawn at most until its target is.
+/// The most attempts to choose a source with a suitable target.
 const DRAWS: u32 = 16;
-/// What a lead may vary by before anything is known of it, in ns.
+/// The initial standard deviation of a lead, in ns.
 const SPREAD_FIRST: f64 = 96e3;
-/// Leads are asked for at the middle of what is believed, and so many deviations beside it.
+/// The offsets of probes from the estimate, in standard deviations.
 const ASIDE: [f64; 5] = [0.0, 1.0, -1.0, 2.0, -2.0];
-/// Facts that a lead is known by at least, and that are asked for at once.
+/// The least number of bounds of a lead, and the bounds of one round.
 const FACTS_MIN: usize = 5;
-/// It is looked what they say whenever there is this part more of them.
+/// The likelihood is evaluated when the bounds have grown by this part, inverted.
 const FACTS_MORE: usize = 4;
-/// What lies off by more standard deviations was late, or moved elsewhere.
+/// A larger angular deviation, in standard deviations, is late or remapped.
 const ANGLES_REACH: f64 = 5.0;
-/// Leads that say anything.
+/// The least number of leads.
 const LEADS_MIN: usize = 12;
-/// No lead is known better, in ns: instants and sectors are whole numbers.
+/// The least error of a lead, in ns: instants and sectors are whole numbers.
 const EXACT: f64 = 700.0;
-/// How far a lead may lie from those that are known, in ns.
+/// The prior width of a lead about the known ones, in ns.
 const AROUND: f64 = 200e3;
-/// Tracks among which ways lie.
+/// The tracks that are probed.
 const ROOM: i64 = 1_200;
-/// Reads until a first lead is known, at most.
+/// The most reads for the first lead.
 const FIRST_READS: u32 = 60;
-/// How far ways go in tracks, how many as far, and up to which share of the time. Where cylinders begin shows on short ways
-/// as well, since each begins elsewhere; where a cylinder on is as near as another head, further ones tell.
+/// The distances in tracks, the probes of each, and the share of the time up to which they run.
+/// Short distances show where cylinders begin as well, since each begins at another track. Where
+/// the next cylinder is as near as the next head, longer distances show it.
 const STAGES: [(RangeInclusive<i64>, u32, f64); 3] =
     [(1..=6, 6, 0.3), (7..=24, 1, 0.6), (25..=HEADS_MAX as i64, 1, 1.0)];
 
-/// What was found.
+/// The heads that were found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surfaces {
-    /// How tracks make cylinders, from a track on.
+    /// How tracks form cylinders, from a base track on.
     pub(crate) head_layout: HeadLayout,
     pub(crate) track: i64,
-    /// By how many reads.
+    /// The number of reads.
     pub(crate) samples: u32,
 }
 
 impl Surfaces {
-    /// How many tracks of its cylinder lie before the lattice's first one.
+    /// The tracks of its cylinder before the layout's anchor.
     pub(crate) fn first(&self) -> u32 {
         under(i64::from(self.head_layout.before) - self.track, self.head_layout.heads)
     }
@@ -80,8 +85,8 @@ impl Surfaces {
     }
 }
 
-/// What it takes the head that has just read a block of one track to read a block of another that ends `lead` ns after the
-/// command, in whole turns more or less. None if that could not be seen.
+/// Reads a block of one track, then a block of another that ends its pass `lead` ns after the
+/// command. The bounds of the minimum lead, if it was observable.
 pub(crate) fn reached(
     probe: &mut Probe<'_, '_>,
     layout: &TrackLayout,
@@ -92,7 +97,7 @@ pub(crate) fn reached(
     let (Some(begins), Some(target)) = (layout.begins(from), layout.begins(to)) else {
         return Ok(None);
     };
-    // Where the target comes by when the source has ended, and the gap and the lead have passed.
+    // The target's phase when the source has completed, after the gap and the lead.
     let later = fraction(layout.on((from, 0)) - layout.on((to, 0)) + (GAP + lead) / probe.period);
     let inside = (0..DRAWS)
         .map(|_| SOURCE.0 + (SOURCE.1 - SOURCE.0) * probe.even())
@@ -102,7 +107,8 @@ pub(crate) fn reached(
     let Some(sample) = probe.sample_again(source)? else { return Ok(None) };
     let late = wrap(probe.phase(&sample) - layout.at(source)) * probe.period;
     let sent = sample.time - late + GAP;
-    // The first block of the target's track that ends so much later; and the command later by what it ends later.
+    // The first block of the target's track with this lead at least; the command is delayed by the
+    // excess.
     let phase = fraction((sent + lead) / probe.period);
     let sector = fraction(phase - layout.on((to, 0))) * spt;
     let block = sector.ceil();
@@ -115,9 +121,9 @@ pub(crate) fn reached(
     }
     probe.bench.wait_until(probe.instant(sent));
     let Some((took, sample)) = probe.read(target + floor(block))? else { return Ok(None) };
-    // What comes out of memory comes as soon as it comes.
-    let foretold = (took - lead).abs() < 4.0 * probe.sigma * probe.period;
-    if took < probe.hit && !foretold {
+    // A cache hit completes at any phase.
+    let predicted = (took - lead).abs() < 4.0 * probe.sigma * probe.period;
+    if took < probe.hit && !predicted {
         return Ok(None);
     }
     let revolutions = ((sample.time - sent - lead) / probe.period + 0.5).floor();
@@ -128,24 +134,24 @@ pub(crate) fn reached(
     }))
 }
 
-/// A way from one track to another, and what is known of its lead.
+/// A pair of tracks, and the estimate of its minimum lead.
 #[derive(Clone, Debug)]
 struct Way {
     from: i64,
     by: i64,
     lead: BisectionEstimator,
-    /// What it varies by, roughly, in ns.
+    /// The approximate standard deviation of the lead, in ns.
     spread: f64,
 }
 
-/// The ways whose leads are asked for.
+/// The pairs of tracks that are probed.
 struct Ways {
     all: Vec<Way>,
 }
 
 impl Ways {
-    /// Adds as many ways to each of the tracks behind another, each from one of its own, so that nothing there was read
-    /// lately.
+    /// Adds pairs with each distance, each from a track of its own, so that nothing there was read
+    /// recently.
     fn add(
         &mut self,
         probe: &mut Probe<'_, '_>,
@@ -164,7 +170,7 @@ impl Ways {
         }
     }
 
-    /// Asks once for each lead.
+    /// Probes each lead once.
     fn ask(
         &mut self,
         probe: &mut Probe<'_, '_>,
@@ -176,7 +182,7 @@ impl Ways {
                 return Ok(());
             }
             let from = base + way.from;
-            // Beside the middle as well: halving alone does not show by how much leads vary.
+            // Probes beside the estimate show the deviation, which bisection alone does not.
             let aside = ASIDE[way.lead.count() % ASIDE.len()] * way.spread;
             let lead = way.lead.median() + aside;
             let bound = reached(probe, layout, (from, from + way.by), lead)?;
@@ -187,7 +193,7 @@ impl Ways {
         Ok(())
     }
 
-    /// What is known of the leads; each is asked for from now on as it varies.
+    /// The leads. Each is probed with its own deviation from now on.
     fn leads(&mut self) -> Vec<Lead> {
         let mut leads = Vec::new();
         for way in &mut self.all {
@@ -199,7 +205,7 @@ impl Ways {
                 way.spread = spread;
                 way.lead = way.lead.with_spread(spread);
             }
-            // What is known roughly leans towards what was believed before.
+            // An uncertain lead is biased towards its prior.
             if way.lead.estimate().error < EXACT + spread / 2.0 {
                 leads.push(Lead { from: way.from, by: way.by, by_spread: told.map(exact) });
             }
@@ -207,18 +213,18 @@ impl Ways {
         leads
     }
 
-    /// How many times leads were asked for.
+    /// The number of bounds.
     fn count(&self) -> usize {
         self.all.iter().map(|way| way.lead.count()).sum()
     }
 }
 
-/// What is known of a lead, no better than it can be.
+/// A lead with its least error.
 fn exact((likely, Estimate { time, error }): (f64, Estimate)) -> (f64, Estimate) {
     (likely, Estimate { time, error: error.max(EXACT) })
 }
 
-/// What was seen of a piece's angles, beside a lattice without cylinders.
+/// The angular deviations of a segment from a layout without cylinders.
 fn angles(probe: &Probe<'_, '_>, (layout, segment): (&TrackLayout, &Segment), base: i64) -> Angles {
     let reach = ANGLES_REACH * probe.sigma;
     let layout = layout.fitted(&segment.phases, reach);
@@ -232,7 +238,7 @@ fn angles(probe: &Probe<'_, '_>, (layout, segment): (&TrackLayout, &Segment), ba
     }
 }
 
-/// The least lead to a next track, roughly; none if that is not to be seen.
+/// An estimate of the minimum lead to the next track. `None` if it is not observable.
 fn first(
     probe: &mut Probe<'_, '_>,
     layout: &TrackLayout,
@@ -251,7 +257,8 @@ fn first(
     Ok(None)
 }
 
-/// Heads, from leads between tracks in the middle of a piece and the angles that were seen in it; none if they do not show.
+/// Heads, from leads between tracks in the middle of a segment and the segment's angles. `None` if
+/// they are not observable.
 pub(crate) fn surfaces(
     probe: &mut Probe<'_, '_>,
     (layout, segment): (&TrackLayout, &Segment),

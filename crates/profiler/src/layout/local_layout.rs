@@ -1,10 +1,12 @@
-//! How tracks are laid out around one place, from nothing.
+//! The layout of tracks around one location, without prior knowledge.
 //!
-//! 1. Pairs of blocks at doubling distances give the angle of a block, roughly: [`spacing`].
+//! 1. Pairs of blocks at doubling distances give the angle of a block, approximately: [`spacing`].
 //! 2. Blocks spread over a little more than a track show one boundary between tracks: [`scan`].
-//! 3. That boundary is found to a few blocks, then the next, then those that lie 2, 4, 8, … tracks on. The tracks
-//!    between are counted, so that the number of blocks on each becomes a whole number: [`count`].
-//! 4. Blocks on many tracks in a row show by how much each is turned, and which of them begin a cylinder: [`levels`].
+//! 3. That boundary is found to a few blocks, then the next, then those that are 2, 4, 8, … tracks
+//!    on. The tracks between are counted, so that the number of blocks on each becomes a whole
+//!    number: [`count`].
+//! 4. Blocks on many consecutive tracks show the skew of each, and which of them begin a cylinder:
+//!    [`levels`].
 
 use crate::bench::StopReason;
 use crate::estimate::angle::{centre, wrap};
@@ -16,23 +18,24 @@ use crate::layout::track_layout::TrackLayout;
 
 /// The shortest distance of a pair: tracks have at least three times as many blocks.
 const PAIR_MIN: u64 = 8;
-/// The longest track that is looked for, in blocks.
+/// The longest track considered, in blocks.
 const SPT_MAX: f64 = 40_000.0;
-/// Blocks between pairs, of drives that keep what lies before a block as well: more than one of them keeps of a read.
+/// Blocks between pairs on drives that cache blocks before a read as well: more than one read
+/// caches.
 const FORGETTING: f64 = 4_096.0;
 /// Pairs at each distance.
 const PAIRS: u32 = 16;
 /// Blocks in the scan for the first boundary.
 const SCAN: u32 = 48;
-/// A jump of so many standard deviations is no chance, though it be the largest of hundreds.
+/// A jump of this many standard deviations is no chance, even as the largest of hundreds.
 const CLEAR: f64 = 8.0;
 /// Reads on each side of a boundary at a time.
 const SIDES: u32 = 6;
-/// How often at most where noise leaves little.
+/// The most repetitions of these reads under noise.
 const SIDES_AGAIN: u32 = 4;
-/// Places at which a layout is looked for.
+/// Locations at which a layout is searched.
 const ATTEMPTS: u32 = 3;
-/// Mean squares of phases about a lattice, in those of noise.
+/// The largest mean square of phases about a layout, relative to noise.
 const MISFIT_MAX: f64 = 1.8;
 
 /// The phases of samples.
@@ -40,8 +43,8 @@ pub(crate) fn phases(probe: &Probe<'_, '_>, samples: &[Sample]) -> Phases {
     samples.iter().map(|sample| (sample.at, probe.phase(sample))).collect()
 }
 
-/// How tracks are laid out from `from` on; `like` is what the layout may be like,
-/// `heads` how many tracks its cylinders have. None if it cannot be told there.
+/// The layout of tracks from `from` on. `like` is a probable layout, `heads` its tracks on a
+/// cylinder. `None` if it is not observable there.
 ///
 /// # Errors
 /// As [`crate::Bench::check`].
@@ -78,7 +81,7 @@ fn attempt_at(
     levels(probe, anchor, spt, heads)
 }
 
-/// Blocks on a track around a place, to a few hundredths.
+/// Blocks on a track around a location, to a few hundredths.
 pub(crate) fn roughly(
     probe: &mut Probe<'_, '_>,
     at: Block,
@@ -89,7 +92,7 @@ pub(crate) fn roughly(
     Ok(found.map(|(_, spt)| spt))
 }
 
-/// Blocks on a track, roughly: half of the pairs at least do not straddle a boundary.
+/// Blocks on a track, approximately: at least half of the pairs do not straddle a boundary.
 pub(crate) fn spacing(
     probe: &mut Probe<'_, '_>,
     from: Block,
@@ -102,7 +105,7 @@ pub(crate) fn spacing(
     while real(apart) < SPT_MAX / 2.0 {
         let mut rotated = pairs(probe, place, apart)?;
         if kept(&rotated, place.2) {
-            // It keeps what lies before a block, too. After so many reads it has forgotten that.
+            // The drive caches blocks before a read as well. This many reads evict them.
             let count = place.2.max(probe.forgets + 4);
             place = (from, place.1.max(FORGETTING * f64::from(count)), count);
             rotated = pairs(probe, place, apart)?;
@@ -114,7 +117,7 @@ pub(crate) fn spacing(
         let Some(found) = centre(&rotated, reach).filter(|found| found.count >= 4) else {
             return Ok(None);
         };
-        // The first pair spans under half a turn.
+        // The first pair spans less than half a revolution.
         let angle =
             expected.map_or(wrap(found.mean), |expected| expected + wrap(found.mean - expected));
         if angle > 0.25 {
@@ -127,8 +130,8 @@ pub(crate) fn spacing(
     Ok(None)
 }
 
-/// By how much the disk turns between two blocks so far apart, for pairs all over so many blocks: the later ones of all
-/// pairs first, so that no read-ahead is ready for the others.
+/// The angles between blocks of a distance, for pairs over a region. The later blocks of all pairs
+/// are read first, so that no earlier one is read ahead.
 fn pairs(
     probe: &mut Probe<'_, '_>,
     (from, region, count): (Block, f64, u32),
@@ -152,8 +155,8 @@ fn pairs(
     Ok(rotated)
 }
 
-/// A boundary between tracks inside a stretch, and blocks on a track, both to a few hundredths of a track; those on a
-/// track are `spt`, give or take so many fortieths.
+/// A boundary between tracks within a range, and blocks on a track, both to a few hundredths of a
+/// track. The blocks on a track are `spt`, within `stretches` fortieths.
 pub(crate) fn scan(
     probe: &mut Probe<'_, '_>,
     (from, to): (Block, Block),
@@ -166,7 +169,7 @@ pub(crate) fn scan(
         let samples = probe.samples(SCAN, |part| from + floor(part * real(to - from)))?;
         read.extend(phases(probe, &samples));
         found = jump(&read, (from, to), (spt, stretches), probe.sigma);
-        // A boundary that leaps to the eye needs no more reads, however noisy they are.
+        // An obvious boundary needs no more reads, however noisy they are.
         if found.is_some_and(|found| found.clear) {
             break;
         }
@@ -178,13 +181,13 @@ pub(crate) fn scan(
 #[derive(Clone, Copy, Debug)]
 struct Jump {
     at: Block,
-    /// Blocks on a track, as the lines have it.
+    /// Blocks on a track, by the slope of the lines.
     spt: f64,
-    /// Whether it is far beyond what noise brings about.
+    /// Whether the jump is far beyond noise.
     clear: bool,
 }
 
-/// The jump inside a stretch that explains phases best.
+/// The jump within a range that explains the phases best.
 fn jump(
     phases: &Phases,
     (from, to): (Block, Block),
@@ -222,8 +225,8 @@ fn jump(
     best.map(|(_, jump)| jump)
 }
 
-/// The boundary between tracks that should lie at `guess`, give or take `half` or a few times as much; none if there is
-/// none to be seen.
+/// The track boundary near `guess`, within `half` blocks or a few times as many. `None` if no
+/// boundary is observable.
 pub(crate) fn find(
     probe: &mut Probe<'_, '_>,
     guess: Block,
@@ -238,7 +241,7 @@ pub(crate) fn find(
         if inside || real(half) > 0.3 * spt {
             return Ok(Some(found));
         }
-        // What lies at the edge lies beyond it.
+        // A result at the edge of the range is beyond it.
         half = floor(real(half * 3).min(0.31 * spt)).max(half + 2);
     }
     Ok(None)
@@ -295,7 +298,7 @@ fn find_within(
     boundary(probe, &search, &left, &right, &|_| 0.0).map(Some)
 }
 
-/// A boundary between tracks, and exactly how many blocks are on a track.
+/// A track boundary, and the exact number of blocks on a track.
 fn count(
     probe: &mut Probe<'_, '_>,
     first: Block,
@@ -330,8 +333,8 @@ fn count(
     Ok(None)
 }
 
-/// How tracks are turned from one to the next, and which of them begin a cylinder: from more and more tracks, as far
-/// as they are laid out alike.
+/// The skew of each track, and which tracks begin a cylinder: over more and more tracks, as far as
+/// their layout is uniform.
 pub(crate) fn levels(
     probe: &mut Probe<'_, '_>,
     anchor: Block,
@@ -343,7 +346,7 @@ pub(crate) fn levels(
     while tracks < all {
         let behind = (2 * tracks).clamp(16, all.max(16));
         for _ in 0..2 * probe.effort() {
-            // Up to the ends of tracks: one block too many or too few on each shows there alone.
+            // Up to the ends of tracks: one block too many or too few on each shows only there.
             let inside = |part: f64| 0.02 + 0.96 * part;
             let mut blocks: Vec<Block> = (tracks..behind)
                 .map(|track| {
@@ -363,12 +366,12 @@ pub(crate) fn levels(
     Ok(best)
 }
 
-/// Whether phases lie about a lattice as noise alone would have them.
+/// Whether the deviations of phases from a layout are noise alone.
 pub(crate) fn fits(layout: &TrackLayout, phases: &Phases, sigma: f64) -> bool {
     layout.misfit(phases, 5.0 * sigma) < MISFIT_MAX * sigma * sigma * real(phases.len() as u64)
 }
 
-/// The lattice that fits these phases best.
+/// The layout that fits these phases best.
 fn best_of(
     phases: &Phases,
     (anchor, spt): (Block, u64),
@@ -386,7 +389,7 @@ fn best_of(
         gaps: None,
     };
     let reach = 5.0 * sigma;
-    // What each track is turned by, and by how much more than the one before it.
+    // The phase of each track, and its skew from the track before it.
     let mut rotated: Vec<(i64, Vec<f64>)> = Vec::new();
     for (at, phase) in phases {
         let (track, off) = (plain.track(*at).0, plain.off(*at, *phase));
@@ -417,7 +420,7 @@ fn best_of(
     };
     let mean = |of: &[f64]| centre(of, reach).map(|centre| centre.mean);
     offer(&mut best, TrackLayout { phase: start, step: common.mean, ..plain }, 0.0);
-    // What plain tracks explain needs no cylinders; faint ones show over many more tracks.
+    // Phases that plain tracks explain need no cylinders; faint ones show over many more tracks.
     let plain_fits = best.is_some_and(|(misfit, _)| misfit < 1.3 * real(phases.len() as u64));
     if plain_fits && heads.is_none() {
         return best.map(|(_, layout)| layout);
@@ -444,7 +447,7 @@ fn best_of(
     best.map(|(_, layout)| layout)
 }
 
-/// Fits a lattice to more and more tracks, so that no whole turns are lost on the way.
+/// Fits a layout to more and more tracks, so that no whole revolutions are lost on the way.
 fn unrolled(layout: &TrackLayout, phases: &Phases, sigma: f64) -> TrackLayout {
     let mut layout = *layout;
     let most = phases.iter().map(|(at, _)| layout.track(*at).0).max().unwrap_or(0);

@@ -1,8 +1,9 @@
-//! Where the disk is when a sector has been read: the one thing that geometry is made of.
+//! Reads single blocks, and determines the phase of each: the basis of all geometry.
 //!
-//! A read off the media ends when its last sector has passed the head, plus what the electronics take, which is the
-//! same for one block everywhere. So the instant of its end, taken modulo the period, is the angle of the block, but for a
-//! constant. A read out of the drive's memory says nothing; it is told by how soon it ends, and left out.
+//! A read from the media completes when its last sector has passed the head, plus the time of the
+//! electronics, which is the same for one block everywhere. So the completion time modulo the
+//! period is the angle of the block, up to a constant. A cache hit shows nothing; it is recognised
+//! by its short service time, and excluded.
 
 use std::collections::VecDeque;
 
@@ -16,75 +17,75 @@ use crate::layout::track_layout::TrackLayout;
 use crate::limits::REFERENCES_MAX;
 use drive_profile::findings::Rotation;
 
-/// How many of the last reads are remembered: more than any drive keeps runs.
+/// The number of recent reads that are remembered: more than any drive has cache segments.
 const RECENT_MAX: usize = 2 * REFERENCES_MAX as usize;
-/// The longest read that is to come off the media because it begins before all others, in blocks.
+/// The longest read that avoids the cache by its early beginning, in blocks.
 pub(crate) const LONG_MAX: u64 = 8_192;
-/// A long read that takes less than this part of what its blocks take to pass the head came out of memory.
+/// The least time of a long read from the media, as a part of its media time.
 const PASSED_MIN: f64 = 0.8;
-/// Noise, in turns, under which nothing has to be read more often than once.
+/// The noise in revolutions up to which one read of each block suffices.
 const NOISE_EASY: f64 = 0.0355;
-/// Nothing is timed more exactly for minutes, in ns: what lies between drive and host takes some tens of µs more or less as
-/// the host's other work has it, for seconds each time, and a mean of many reads does not become better by them.
+/// The least assumed noise over minutes, in ns: the path latency varies by some tens of µs for
+/// seconds at a time with the host's load, and a mean of many reads does not reduce that.
 const NOISE_MIN: f64 = 100_000.0;
-/// As much noise would bring the means of a few reads as far apart as this much wandering does.
+/// The noise that moves the means of a few reads as much as a wander of one does.
 const OF_WANDER: f64 = 2.0;
-/// The most that noise multiplies reads by.
+/// The largest factor by which noise multiplies reads.
 const EFFORT_MAX: u32 = 8;
-/// Of so many long reads it is remembered whether they helped.
+/// The number of long reads after which their success counts are halved.
 const LONG_REMEMBERED: u32 = 64;
-/// What a read elsewhere takes until that is known, in turns.
+/// The assumed time of a read elsewhere, in revolutions, until it is known.
 const AWAY: f64 = 0.7;
-/// Of so many times that the drive was made to forget it is remembered what they took.
+/// The number of evictions over which their time is averaged.
 const AWAY_REMEMBERED: f64 = 3.0;
-/// Each so many times that a block is kept the drive is made to forget, to know what that takes.
+/// Every this many cached blocks one is evicted instead of read by a long read, to know the cost.
 const AWAY_EACH: u32 = 8;
-/// A drive that forgets after so many reads is made to forget.
+/// A drive with at most this many eviction reads is always made to evict.
 const FORGETS_FEW: u32 = 4;
-/// Sectors between reads that have nothing to do with one another.
+/// Sectors between independent reads.
 const FAR: u64 = 16_384;
 
-/// Reads single blocks, and tells at which phase of the spindle they ended.
+/// Reads single blocks, and determines the phases at which they complete.
 pub(crate) struct Probe<'b, 'a> {
     pub(crate) bench: &'b mut Bench<'a>,
     /// Sectors in a block.
     pub(crate) block: u64,
     /// Blocks on the target.
     pub(crate) blocks: u64,
-    /// One turn, in ns; nothing until it is known.
+    /// The rotation period in ns, and zero until it is known.
     pub(crate) period: f64,
-    /// The standard deviation of a phase, in turns.
+    /// The standard deviation of a phase, in revolutions.
     pub(crate) sigma: f64,
-    /// A read that takes less, in ns, came out of the drive's memory.
+    /// The longest service time of a cache hit, in ns.
     pub(crate) hit: f64,
-    /// When the sweep is to end, in ns since the probe began.
+    /// The end of the sweep, in ns since the probe began.
     pub(crate) until: f64,
-    /// How many reads elsewhere make the drive forget a block.
+    /// The number of reads elsewhere that evict a block.
     pub(crate) forgets: u32,
     origin: Instant,
     sequence: u64,
-    /// Where the runs began that the drive may keep, the last used last.
+    /// The first blocks of runs that may be cached, the most recently used last.
     recent: VecDeque<Block>,
-    /// Addresses whose lattice is known, to read from where the arm is about to be anyway.
+    /// Addresses with a known layout, for reads with a short rotational wait.
     pub(crate) ground: Option<(TrackLayout, Block, Block)>,
-    /// How soon a block elsewhere can be read, in ns.
+    /// The time until a block elsewhere can be read, in ns.
     pub(crate) lead: f64,
-    /// The block of known ground that was read last, and how soon one beside it can be read.
+    /// The last block read there, and the time until one beside it can be read, in ns.
     walked: Block,
     lead_beside: f64,
-    /// Blocks that are read in turn to make the drive forget, where no ground is known.
+    /// Blocks that are read in turn to evict others, where no layout is known.
     pub(crate) pool: ReferencePool,
-    /// How long a read may be, in blocks, that ends when its last block has passed the head.
+    /// The longest read that completes when its last block has passed the head, in blocks.
     pub(crate) long_max: u64,
-    /// Blocks on a track where it reads, roughly; nothing until that is known.
+    /// Blocks on a track near the current reads, approximately, and zero until it is known.
     pub(crate) track: f64,
-    /// What a read elsewhere takes, in ns.
+    /// The mean time of a read elsewhere, in ns.
     away: f64,
-    /// How often a block was kept that was to be read off the media.
+    /// The number of blocks that were cached when they were to be read from the media.
     again: u32,
-    /// Blocks of a run that the drive keeps, as far as that shows.
+    /// The observed length of a cached run, in blocks.
     run: Block,
-    /// How many long reads were tried to come off the media, and how many did.
+    /// The number of long reads, and of those that came from the media.
     long: (u32, u32),
 }
 
@@ -118,7 +119,7 @@ impl<'b, 'a> Probe<'b, 'a> {
         }
     }
 
-    /// A probe of a drive whose spindle is known.
+    /// A probe of a drive with a known rotation.
     pub(crate) fn of(bench: &'b mut Bench<'a>, rotation: &Rotation) -> Self {
         let mut probe = Self::new(bench);
         probe.period = real(rotation.period_picos) / 1e3;
@@ -130,28 +131,29 @@ impl<'b, 'a> Probe<'b, 'a> {
         probe
     }
 
-    /// How many reads it takes where one did if noise were a fortieth of a turn.
+    /// The reads needed where one suffices for a noise of a twenty-eighth of a revolution.
     pub(crate) fn effort(&self) -> u32 {
         let times = (self.sigma / NOISE_EASY).powi(2);
         u32::try_from(floor(times.ceil())).unwrap_or(EFFORT_MAX).clamp(1, EFFORT_MAX)
     }
 
-    /// The address of a block.
+    /// The logical block address of a block.
     pub(crate) fn lba(&self, at: Block) -> Lba {
         Lba(at * self.block)
     }
 
-    /// The instant so many ns after the probe began.
+    /// The instant `time` ns after the probe began.
     pub(crate) fn instant(&self, time: f64) -> Instant {
         self.origin + units::Duration::from_nanos(floor(time))
     }
 
-    /// So many ns after the probe began it is now.
+    /// The time since the probe began, in ns.
     pub(crate) fn now(&mut self) -> f64 {
         real(self.bench.now().since(self.origin).as_nanos())
     }
 
-    /// Reads blocks up to and with `at`, from `from` on: what the read took, in ns, and when it ended. None if it failed.
+    /// Reads the blocks from `from` to `at`, both included: the service time in ns, and the sample.
+    /// `None` if the read failed.
     ///
     /// # Errors
     /// As [`Bench::check`].
@@ -178,21 +180,22 @@ impl<'b, 'a> Probe<'b, 'a> {
         Ok(Some((took, Sample { at, time })))
     }
 
-    /// A block came out of memory: the drive keeps the runs that hold it for longer, and which they are is not known.
+    /// Records a cache hit: the drive keeps the runs that hold the block for longer, but which they
+    /// are is not known.
     fn used(&mut self, at: Block) {
         let holds = |from: &Block| (at.saturating_sub(LONG_MAX)..=at).contains(from);
         let (used, others): (Vec<Block>, Vec<Block>) = self.recent.iter().partition(|f| holds(f));
         self.recent = others.into_iter().chain(used).collect();
     }
 
-    /// What a read of so many blocks more than one takes longer at least if they pass the head, in ns; nothing as long as
-    /// no track is known.
+    /// The least additional media time of a read with `more` blocks than one, in ns. Zero as long
+    /// as no track length is known.
     fn passing(&self, more: u64) -> f64 {
         let track = self.ground.map_or(self.track, |(layout, _, _)| real(layout.spt));
         if track > 0.0 { PASSED_MIN * real(more) / track * self.period } else { 0.0 }
     }
 
-    /// Reads a block: what its read took, in ns, and when it ended. None if it failed.
+    /// Reads a block: its service time in ns, and the sample. `None` if the read failed.
     ///
     /// # Errors
     /// As [`Bench::check`].
@@ -200,7 +203,7 @@ impl<'b, 'a> Probe<'b, 'a> {
         self.read_from(at, at)
     }
 
-    /// Reads a block off the media. None if it came out of memory, or failed.
+    /// Reads a block from the media. `None` if it was cached, or the read failed.
     ///
     /// # Errors
     /// As [`Bench::check`].
@@ -208,10 +211,12 @@ impl<'b, 'a> Probe<'b, 'a> {
         Ok(self.read(at)?.filter(|(took, _)| *took >= self.hit).map(|(_, sample)| sample))
     }
 
-    /// Reads a block off the media though the drive may have read it not long ago. None if that did not help.
+    /// Reads a block from the media although it may be cached. `None` if that failed.
     ///
-    /// What a drive keeps begins where it was asked to read, so a read that begins before all of them comes off the
-    /// media, and ends when the block has passed. Drives that keep little are made to forget instead.
+    /// A cached run begins where a read began, so a read that begins before all cached runs comes
+    /// from the media, and completes when the block has passed. On drives with a small cache the
+    /// block is evicted instead.
+    ///
     ///
     /// # Errors
     /// As [`Bench::check`].
@@ -230,15 +235,15 @@ impl<'b, 'a> Probe<'b, 'a> {
                 self.long.1 += 1;
                 return Ok(Some(sample));
             }
-            // What the drive keeps begins earlier.
+            // The cached run begins earlier.
             self.run = (2 * self.run).min(LONG_MAX);
         }
         self.forget(at)?;
         self.sample(at)
     }
 
-    /// Where a read begins that comes off the media up to a block that the drive has kept, if there is one that ends when the
-    /// block has passed and takes no longer than to make the drive forget.
+    /// Where a read begins that comes from the media up to a cached block, if there is one that
+    /// completes when the block has passed and takes no longer than an eviction.
     fn before_kept(&mut self, at: Block) -> Option<Block> {
         self.again += 1;
         let pays = self.long.0 < 2 * self.long.1 + 8 && !self.again.is_multiple_of(AWAY_EACH);
@@ -252,7 +257,7 @@ impl<'b, 'a> Probe<'b, 'a> {
         near.map(|near| near - 1)
     }
 
-    /// Makes the drive forget a block, and what it keeps besides.
+    /// Evicts a block, and other blocks with it.
     ///
     /// # Errors
     /// As [`Bench::check`].
@@ -266,12 +271,13 @@ impl<'b, 'a> Probe<'b, 'a> {
         Ok(())
     }
 
-    /// Whether it takes many reads to make the drive forget.
+    /// Whether an eviction takes many reads.
     pub(crate) const fn forgets_late(&self) -> bool {
         self.forgets > FORGETS_FEW
     }
 
-    /// Reads a block that has nothing to do with `at`: one that comes under the head soon, where that is known of enough.
+    /// Reads a block away from `at`: one that soon passes under the head, where enough of the
+    /// layout is known.
     fn elsewhere(&mut self, at: Block, nth: u64) -> Result<(), StopReason> {
         let Some((layout, from, to)) = self.ground else {
             if self.forgets_late() && self.in_turn(at)? {
@@ -281,14 +287,15 @@ impl<'b, 'a> Probe<'b, 'a> {
             let _ = self.read(far)?;
             return Ok(());
         };
-        // Each a little before the one before it, and none soon again: so ways are short, and nothing is still kept.
+        // Each block is a little before the last one, and is not used again soon: seeks are short,
+        // and none of the blocks is cached.
         let stride = ((to - from) / (u64::from(self.forgets) + 2)).max(4 * layout.spt);
         if !(from + stride..=to).contains(&self.walked) {
             self.walked = to;
         }
         let low = self.walked - stride;
         let now = self.now();
-        // There is a longer way to the first of them.
+        // The first of them needs a longer seek.
         let lead = if nth > 1 { self.lead_beside } else { self.lead };
         let mut best = (f64::INFINITY, low);
         for _ in 0..24 {
@@ -311,7 +318,8 @@ impl<'b, 'a> Probe<'b, 'a> {
         Ok(())
     }
 
-    /// A block came a turn too late: the lead was too short. Or it did not. So it stays about as short as it can be.
+    /// Adapts the lead: it grows when a block missed its revolution, and shrinks when it did not,
+    /// so that it stays near its minimum.
     pub(crate) fn lead_missed(&mut self, missed: bool) {
         self.lead = self.lead_after(self.lead, missed);
     }
@@ -320,13 +328,13 @@ impl<'b, 'a> Probe<'b, 'a> {
         (lead * if missed { 1.2 } else { 0.99 }).clamp(self.period / 20.0, self.period)
     }
 
-    /// How far away a read has nothing to do with a block.
+    /// The distance of independent reads, in blocks.
     fn far(&self) -> u64 {
         (FAR / self.block).min(self.blocks / u64::from(REFERENCES_MAX + 1)).max(1)
     }
 
-    /// Reads `count` blocks off the media, which `draw` makes of evenly spread numbers under one; from the last to the
-    /// first, which no read-ahead is ready for.
+    /// Reads `count` blocks from the media, which `draw` maps from evenly distributed numbers in
+    /// [0, 1), in descending order, so that none is read ahead.
     ///
     /// # Errors
     /// As [`Bench::check`].
@@ -345,12 +353,12 @@ impl<'b, 'a> Probe<'b, 'a> {
         self.samples_of(blocks)
     }
 
-    /// The phase at which a sample ended.
+    /// The phase at which a sample completed.
     pub(crate) fn phase(&self, sample: &Sample) -> f64 {
         fraction(sample.time / self.period)
     }
 
-    /// The next of a sequence that is evenly spread under one, the same for every target: places are chosen by it.
+    /// The next of a pseudo-random sequence in [0, 1), the same for every target.
     pub(crate) fn even(&mut self) -> f64 {
         self.sequence = self.sequence.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut word = self.sequence;

@@ -6,13 +6,13 @@ use crate::layout::block::Block;
 /// Blocks in the pool for each read that evicts a block.
 pub(crate) const BLOCKS_PER_EVICTION: u64 = 4;
 
-/// Blocks that were read once, and when they come by.
+/// Blocks that were read once, and their phases.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReferencePool {
     pub(crate) from: Block,
     pub(crate) apart: u64,
     pub(crate) known: Vec<Known>,
-    /// Reads so far.
+    /// The number of reads so far.
     pub(crate) reads: u64,
 }
 
@@ -20,13 +20,13 @@ pub(crate) struct ReferencePool {
 pub(crate) struct Known {
     pub(crate) at: Block,
     pub(crate) phase: f64,
-    /// Which of the reads was its last.
+    /// The number of the block's last read.
     pub(crate) read: u64,
 }
 
 impl ReferencePool {
-    /// Which block comes by soonest at a phase, of those that were forgotten and are not near `at`: its place, and the
-    /// part of a turn until then.
+    /// The block that passes next after a phase, of those that are evicted and not near `at`: its
+    /// index, and the fraction of a revolution until then.
     pub(crate) fn soonest(&self, at: Block, phase: f64, forgets: u64) -> Option<(usize, f64)> {
         let forgotten = |known: &Known| {
             self.reads - known.read > BLOCKS_PER_EVICTION / 2 * forgets
@@ -37,8 +37,8 @@ impl ReferencePool {
             .min_by(|one, other| one.1.total_cmp(&other.1))
     }
 
-    /// Begins anew, with blocks so far apart.
-    pub(crate) fn anew(&mut self, apart: u64) {
+    /// Clears the pool, for blocks `apart` from each other.
+    pub(crate) fn clear(&mut self, apart: u64) {
         self.apart = apart;
         self.known.clear();
     }

@@ -5,58 +5,59 @@ use crate::estimate::number::real;
 use crate::layout::block::{Block, Phases};
 use crate::layout::track_layout::TrackLayout;
 
-/// Blocks in a check.
+/// The blocks in a check.
 pub(crate) const CHECK: u32 = 8;
-/// A check holds if its blocks lie off by no more than this part of a turn.
+/// The largest deviation of a check's blocks, in revolutions.
 pub(crate) const OFF_MAX: f64 = 0.12;
-/// The mean distance of a check's blocks from their mean, in standard deviations; four fifths are expected.
+/// The largest mean distance of a check's blocks from their mean, in standard deviations; four
+/// fifths are expected.
 const SCATTER_MAX: f64 = 1.4;
-/// The same, from where on more blocks are read.
+/// The mean distance beyond which more blocks are read.
 const SCATTER_DOUBTFUL: f64 = 1.1;
 
-/// What one place says of the step of a piece.
+/// The step of a segment as one location shows it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StepSample {
-    /// By how much a track begins later than the one before it, in turns.
+    /// The delay of a track's beginning relative to the track before it, in revolutions.
     pub(crate) step: f64,
-    /// Its standard error, as far as the place alone shows it.
+    /// Its standard error, as far as this location shows it.
     pub(crate) error: f64,
 }
 
-/// Addresses in a row on one lattice.
+/// Consecutive addresses on one track layout.
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
     /// The first block.
     pub(crate) from: Block,
-    /// How sure that is.
+    /// The probability of that first block.
     pub(crate) sure: f64,
-    /// Whether it was known then where cylinders begin, on both sides.
+    /// Whether the cylinders on both sides were known when the first block was determined.
     pub(crate) settled_by_cylinders: bool,
-    /// The first block behind it, or behind what is known of it.
+    /// The first block behind the segment, or behind its known part.
     pub(crate) to: Block,
     pub(crate) layout: TrackLayout,
-    /// How many tracks of its cylinder lie before the anchor's, if the arm told it.
+    /// The tracks of its cylinder before the anchor's, if seeks showed them.
     pub(crate) first_seen: Option<u32>,
-    /// Blocks on a track of the zone that it is part of.
+    /// Blocks on a track of the segment's zone.
     pub(crate) spt: u64,
-    /// The same lattice near its end: what was slipped in between has moved it.
+    /// The layout near the segment's end, which slipped sectors in between have moved.
     pub(crate) ending: TrackLayout,
-    /// What was measured in it.
+    /// The measured phases.
     pub(crate) phases: Phases,
-    /// The step of its lattice and what a new cylinder adds, if they are whole sectors.
+    /// The layout's step and the additional skew of a cylinder, if they are whole sectors.
     pub(crate) skews: Option<(f64, f64)>,
-    /// The step as single places told it, and its error in turns as all that was measured has it.
+    /// The step at single locations, and its error in revolutions by all measurements.
     pub(crate) steps: Vec<StepSample>,
     pub(crate) step_error: f64,
-    /// How many places did not tell.
+    /// The number of locations without a result.
     pub(crate) steps_lost: usize,
-    /// When that was done, in ns since the probe began.
+    /// When the segment was measured, in ns since the probe began.
     pub(crate) time: f64,
 }
 
 impl Segment {
-    /// By how much the mean phase of a check of `own` blocks at `at` may be off, as a standard deviation: that of its
-    /// own blocks, and that of a line through all that was measured.
+    /// The standard error of the mean phase of `own` blocks at `at`: that of the blocks, and that
+    /// of a line through all phases of the segment.
     fn error(&self, (at, own): (Block, usize), sigma: f64) -> f64 {
         let own = real(own.max(1) as u64);
         let count = real(self.phases.len().max(2) as u64);
@@ -68,10 +69,10 @@ impl Segment {
     }
 }
 
-/// What blocks say of whether they lie where a piece says.
+/// Whether reads agree with a segment.
 pub(crate) enum Verdict {
     Holds,
-    /// They may, and may as well not.
+    /// The reads do not decide it.
     Doubtful,
     Fails,
 }
@@ -83,7 +84,7 @@ pub(crate) fn verdict(segment: &Segment, phases: &Phases, (at, sigma): (Block, f
         return Verdict::Fails;
     }
     let Some(found) = centre(&off, 5.0 * sigma) else { return Verdict::Fails };
-    // One of eight may have been moved elsewhere, or was late.
+    // One in eight may be remapped, or late.
     off.sort_by(|a, b| wrap(a - found.mean).abs().total_cmp(&wrap(b - found.mean).abs()));
     let alone = off.split_off(off.len() - off.len().div_ceil(8));
     let alone = alone.iter().any(|off| wrap(off - found.mean).abs() > 4.0 * sigma);

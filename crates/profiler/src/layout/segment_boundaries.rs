@@ -1,7 +1,8 @@
-//! Where pieces begin and end: to the block, where they meet; and where their tracks begin, near both ends.
+//! The ends of segments: the first block of the next one, and where tracks begin near both ends.
 //!
-//! What decides is small where two layouts lie near to one another, or where sectors were slipped: so levels are made sharp
-//! next to the end that was found, and if that has moved them, the end is looked for again.
+//! The differences are small where two layouts are close to each other, or where sectors were
+//! slipped. So the levels are refined next to the end that was found, and if that moves them, the
+//! end is searched again.
 
 use crate::bench::StopReason;
 use crate::estimate::angle::{centre, wrap};
@@ -13,43 +14,46 @@ use crate::layout::probe::Probe;
 use crate::layout::segment::{CHECK, OFF_MAX, Segment};
 use crate::layout::track_layout::TrackLayout;
 
-/// A piece's end may lie so many tracks before where checks say: near it they may hold by chance.
+/// The tracks before a failed check in which a segment may end: near its end checks may hold by
+/// chance.
 const BACK: u64 = 48;
-/// Reads to find exactly where tracks begin.
+/// The most reads that locate track boundaries.
 const SHARPEN: u32 = 100;
-/// Tracks at each end of a piece that its ends are measured on.
+/// The tracks at each end of a segment on which its end is measured.
 const EDGE: u64 = 64;
-/// Blocks by which levels are made sharp on both sides of an end.
+/// The blocks that refine the levels on both sides of an end.
 const LEVEL: u32 = 24;
-/// Reads that are spread over where an end may be.
+/// The reads that are spread over the candidates of an end.
 const SPREAD: u32 = 32;
-/// So probable it may be that a piece ends, or its tracks begin, elsewhere: a disk has a few dozen of them, and none is to
-/// be wrong.
+/// The accepted probability of a wrong end or track boundary: a disk has a few dozen of them, and
+/// none may be wrong.
 const DOUBT: f64 = 1e-6;
-/// What speaks against a piece that begins inside a track, as a logarithm.
+/// The prior evidence against a segment that begins within a track, as a logarithm.
 const INSIDE: f64 = 4.6;
-/// What speaks against a sector that was slipped between an end and where tracks were seen to begin, as a logarithm.
+/// The prior evidence against a slipped sector between an end and the observed track boundaries, as
+/// a logarithm.
 const SLIP: f64 = 2.5;
-/// So many tracks on either side of an end are read once more.
+/// The tracks on either side of an end that are read to confirm it.
 const CONFIRM_TRACKS: u64 = 2;
-/// The most tracks of each of two lattices that are looked at where one may become the other.
+/// The most tracks of each of two layouts that are considered for an end.
 const BEGINS_MAX: usize = 1_024;
-/// So many blocks on either side of an end say where exactly it is, if slips have moved it.
+/// The blocks on either side of an end that locate it exactly, if slipped sectors have moved it.
 const NEAR: u64 = 8;
-/// If the two sides are so many standard deviations apart.
+/// The least difference of the two sides for that, in standard deviations.
 const NEAR_APART: f64 = 2.5;
-/// So probable it may be that it is elsewhere.
+/// The accepted probability of another end.
 const NEAR_DOUBT: f64 = 1e-3;
-/// One of so many blocks on a track may have been slipped before it.
+/// The blocks of a track, inverted, of which one may have been slipped.
 const SLACK: u64 = 14;
-/// How often they are made sharp at most.
+/// The most refinements of the levels.
 const LEVELS: u32 = 3;
-/// A level that moves by less, in standard deviations, is sharp.
+/// A level that moves by less than this, in standard deviations, is refined.
 const LEVEL_EXACT: f64 = 0.5;
-/// Tracks that [`LEVEL`] blocks lie on.
+/// The tracks of the [`LEVEL`] blocks.
 const LEVEL_TRACKS: u64 = 24;
 
-/// Where a piece begins that begins with a track, from its first tracks alone: slips behind them have moved others.
+/// The beginning of a segment that begins with a track, from its first tracks alone: slipped
+/// sectors behind them have moved others.
 pub(crate) fn first_track(
     probe: &mut Probe<'_, '_>,
     segment: &mut Segment,
@@ -79,8 +83,8 @@ pub(crate) fn first_track(
     Ok(sharp.anchor)
 }
 
-/// Where the lattice begins that is known up to a place, behind the piece before it, how sure that is, and whether blocks next to
-/// it say so.
+/// The beginning of a layout behind the segment before it, its probability, and whether the
+/// adjacent blocks confirm it.
 pub(crate) fn begin(
     probe: &mut Probe<'_, '_>,
     before: &Segment,
@@ -103,7 +107,7 @@ pub(crate) fn begin(
             break;
         }
         let at = between(probe, (&old, &new), (from, layout.anchor.max(before.to).max(from)))?;
-        // Slips before it may have moved what lies next to it.
+        // Slipped sectors before it may have moved the adjacent tracks.
         sides = (at.at.saturating_sub(2 * old.spt), at.at + 2 * new.spt);
         found = Some(at);
     }
@@ -113,8 +117,9 @@ pub(crate) fn begin(
     Ok((at, sure, sharp.is_some()))
 }
 
-/// Where exactly one lattice becomes the other, by blocks next to where it was found to: what was slipped on either side has
-/// moved the tracks by which that was judged, and next to it both run straight. None if that does not tell.
+/// The exact end of one layout and beginning of the next, by blocks next to the end that was found:
+/// slipped sectors on either side have moved the tracks that located it, and next to it both
+/// layouts are straight. `None` if these blocks do not decide it.
 fn exactly(
     probe: &mut Probe<'_, '_>,
     (old, new): (&TrackLayout, &TrackLayout),
@@ -150,7 +155,7 @@ fn exactly(
     Ok((inside && 1.0 - found.sure <= NEAR_DOUBT).then_some(found))
 }
 
-/// Where one lattice becomes the other, between two places.
+/// The end of one layout and beginning of the next, between two blocks.
 fn between(
     probe: &mut Probe<'_, '_>,
     (old, new): (&TrackLayout, &TrackLayout),
@@ -171,9 +176,10 @@ fn between(
         unsure: (level_error(probe, old), level_error(probe, new)),
         confirm: CONFIRM_TRACKS * old.spt.max(new.spt),
     };
-    // Most layouts begin with a track, and behind the end of one; half of them end with part of one, it may be. That a track
-    // of both begins somewhere is a chance of one in a track's blocks, if they do not for that reason. What was slipped between
-    // there and where tracks were seen to begin moves them: those of the old one seem to begin later, of the new one earlier.
+    // Most layouts begin with a track, behind the end of a track; perhaps half of them end within
+    // one. By chance, both layouts begin a track at one block in a track's length. Slipped sectors
+    // between the end and the observed track boundaries move these: those of the old layout later,
+    // those of the new one earlier.
     let slipped = |blocks: u64| SLIP * real(blocks);
     let (of_old, of_new) = (logarithm(real(old.spt)), logarithm(real(new.spt)) + INSIDE);
     let likely = |at: Block| {
@@ -184,7 +190,7 @@ fn between(
     boundary(probe, &search, &|at| old.at(at), &|at| new.at(at), &likely)
 }
 
-/// Where either lattice has a track begin between two places, in order.
+/// The blocks between two others at which either layout begins a track, in order.
 fn begins(old: &TrackLayout, new: &TrackLayout, (from, to): (Block, Block)) -> Vec<Block> {
     let of = |layout: &TrackLayout| -> Vec<Block> {
         let tracks = layout.track(from).0 + 1..=layout.track(to).0;
@@ -195,8 +201,8 @@ fn begins(old: &TrackLayout, new: &TrackLayout, (from, to): (Block, Block)) -> V
     begins
 }
 
-/// The lattice with its level as blocks from one up to another have it: where two lattices lie near to one another,
-/// the place where one becomes the other is told by little.
+/// The layout with its level refined by blocks of a range: where two layouts are close to each
+/// other, small differences locate the end.
 fn levelled(
     probe: &mut Probe<'_, '_>,
     layout: TrackLayout,
@@ -210,19 +216,20 @@ fn levelled(
     let off: Vec<f64> = samples.iter().map(|s| layout.off(s.at, probe.phase(s))).collect();
     let level = centre(&off, 4.0 * probe.sigma).filter(|level| level.count * 4 >= count * 3);
     let moved = level.map_or(0.0, |level| wrap(level.mean));
-    // More than that is another lattice.
+    // A larger deviation is another layout.
     let moved = if moved.abs() < OFF_MAX { moved } else { 0.0 };
     Ok(TrackLayout { phase: fraction(layout.phase + moved), ..layout })
 }
 
-/// By how much the level may be off that [`LEVEL`] blocks have told, a slipped sector among them, in turns.
+/// The standard error in revolutions of a level from [`LEVEL`] blocks, with one slipped sector
+/// among them.
 fn level_error(probe: &Probe<'_, '_>, layout: &TrackLayout) -> f64 {
     let read = probe.sigma / f64::from(LEVEL * probe.effort()).sqrt();
     let slipped = 1.0 / real(layout.spt);
     (read * read + slipped * slipped).sqrt()
 }
 
-/// Finds exactly where tracks begin, near both ends of the piece.
+/// Locates track boundaries exactly, near both ends of the segment.
 pub(crate) fn edges(probe: &mut Probe<'_, '_>, segment: &mut Segment) -> Result<(), StopReason> {
     let (spt, anchor) = (segment.layout.spt, segment.layout.anchor);
     let tracks = segment.layout.track(segment.to.max(anchor)).0.cast_unsigned().max(12);
@@ -244,8 +251,8 @@ pub(crate) fn edges(probe: &mut Probe<'_, '_>, segment: &mut Segment) -> Result<
     Ok(())
 }
 
-/// Finds exactly where tracks begin, give or take `reach` or a few times as much: an anchor that was found next to where
-/// something else ends may be that end, and what lies at the edge lies beyond it.
+/// Locates track boundaries exactly, within `reach` blocks or a few times as many: an anchor near
+/// another end may be that end, and a result at the edge of the range is beyond it.
 fn sharpened(
     probe: &mut Probe<'_, '_>,
     layout: TrackLayout,
@@ -262,7 +269,7 @@ fn sharpened(
     }
 }
 
-/// Finds exactly where tracks begin, give or take `reach`, from boundaries between tracks: each read is at another.
+/// Locates track boundaries exactly, within `reach` blocks: each read is at another boundary.
 fn sharpen(
     probe: &mut Probe<'_, '_>,
     layout: TrackLayout,
@@ -286,7 +293,7 @@ fn sharpen(
         if at + layout.spt >= probe.blocks {
             continue;
         }
-        // Another track does as well as one that the drive has kept.
+        // Another track replaces a cached one.
         let kept = tries - reads > most;
         let sample = if kept { probe.sample_again(at)? } else { probe.sample(at)? };
         let Some(sample) = sample else { continue };

@@ -8,22 +8,22 @@ use crate::layout::local_layout::{fits, phases};
 use crate::layout::probe::Probe;
 use crate::layout::segment::{CHECK, Segment, Verdict, verdict};
 
-/// Blocks that are added where those leave it in doubt.
+/// The blocks that are added to an undecided check.
 const CHECK_AGAIN: u32 = 16;
-/// A piece's end is halved down to so many tracks.
+/// The tracks to which a segment's end is bisected.
 pub(crate) const TRACKS_LEFT: u64 = 12;
-/// The most tracks that one check of [`CHECK`] blocks spans.
+/// The most tracks of one check of [`CHECK`] blocks.
 const SPAN_MAX: u64 = 24;
-/// By how much further each check lies than the one before.
+/// The ratio of the distances of consecutive checks.
 const FURTHER: u64 = 2;
-/// Reads by which it is seen whether a piece is one, without those that it was made of.
+/// The reads that verify a segment independently of those that it was fitted to.
 const ASTRAY: u32 = 24;
-/// Evidence that it is not, as a logarithm.
+/// The evidence that refutes it, as a logarithm.
 const ASTRAY_EVIDENCE: f64 = 12.0;
-/// How often a piece is cut at most.
+/// The most truncations of a segment.
 const ASTRAY_MAX: u32 = 4;
 
-/// Whether the blocks from `at` on, over so many, lie where the piece says; if so they are added to it.
+/// Whether the blocks of a span from `at` on agree with the segment. If so they are added to it.
 pub(crate) fn check(
     probe: &mut Probe<'_, '_>,
     segment: &mut Segment,
@@ -35,7 +35,7 @@ pub(crate) fn check(
             probe.samples(count * probe.effort(), |part| at + floor(part * real(span)))?;
         phases.extend(samples.iter().map(|sample| (sample.at, probe.phase(sample))));
         match verdict(segment, &phases, (at, probe.sigma)) {
-            // Most of it may lie right by chance: more blocks tell.
+            // Most of them may agree by chance: more blocks decide.
             Verdict::Doubtful if count == CHECK => {}
             Verdict::Holds | Verdict::Doubtful => break,
             Verdict::Fails => return Ok(false),
@@ -45,7 +45,7 @@ pub(crate) fn check(
     segment.phases.extend(phases);
     let layout = segment.layout.fitted(&segment.phases, 0.15);
     if !fits(&layout, &segment.phases, probe.sigma) {
-        // It was by chance, or at the price of all that lies between.
+        // The agreement was by chance, or at the cost of the blocks between.
         segment.phases.truncate(before);
         return Ok(false);
     }
@@ -53,7 +53,7 @@ pub(crate) fn check(
     Ok(true)
 }
 
-/// Follows the piece as far as it goes; what is behind its end, if the disk does not end with it.
+/// Extends the segment to its end. The first block behind it, unless the disk ends with it.
 pub(crate) fn extend(
     probe: &mut Probe<'_, '_>,
     segment: &mut Segment,
@@ -67,7 +67,7 @@ pub(crate) fn extend(
     while bad.is_none() && good + 2 * spt < end {
         let span = (step / 2).clamp(spt, span_max(probe) * spt);
         let at = (good + step).min(end.saturating_sub(span + 1)).max(good);
-        // Twice: what noise made fail does not fail again.
+        // A failed check is repeated, because noise rarely fails it twice.
         if check(probe, segment, (at, span))? || check(probe, segment, (at, span))? {
             good = at + span;
             segment.to = good.min(end);
@@ -81,7 +81,7 @@ pub(crate) fn extend(
     }
     for _ in 0..ASTRAY_MAX {
         let Some((good, mut off)) = astray(probe, segment)? else { break };
-        // Checks behind it held by chance.
+        // The checks behind it agreed by chance.
         segment.phases.retain(|(at, _)| *at <= good);
         segment.layout = segment.layout.fitted(&segment.phases, 0.15);
         segment.to = good;
@@ -91,12 +91,13 @@ pub(crate) fn extend(
     Ok(bad)
 }
 
-/// Tracks that a check spans at most: as many for each read however many there are, as the drive keeps whole tracks.
+/// The most tracks of a check: the number of tracks per read is constant, because drives cache
+/// whole tracks.
 fn span_max(probe: &Probe<'_, '_>) -> u64 {
     SPAN_MAX * u64::from(probe.effort())
 }
 
-/// Halves what lies between `good`, up to where the piece goes, and `bad`, where it has ended.
+/// Bisects between `good`, the end of the known segment, and `bad`, behind its end.
 fn halve(
     probe: &mut Probe<'_, '_>,
     segment: &mut Segment,
@@ -107,7 +108,7 @@ fn halve(
     while *bad - good > TRACKS_LEFT * spt {
         let span = ((*bad - good) / 4).min(span_max(probe) * spt);
         let at = good + (*bad - good - span) / 2;
-        // Tracks that are turned nearly alike may lie right at one place; they do not at another.
+        // Tracks with nearly equal skews may agree at one location, but not at another.
         let other = at - floor(probe.even() * real(at - good) / 2.0);
         let held = check(probe, segment, (at, span))? || check(probe, segment, (at, span))?;
         if held && (check(probe, segment, (other, span))? || check(probe, segment, (other, span))?)
@@ -121,8 +122,8 @@ fn halve(
     Ok(())
 }
 
-/// Reads all over a piece that were not made to fit it: the last place before they do not fit, and a place where
-/// they do not. None if they do all over.
+/// Reads blocks of the whole segment independently of its fit: the last block before they disagree,
+/// and a block that disagrees. `None` if all agree.
 fn astray(
     probe: &mut Probe<'_, '_>,
     segment: &Segment,
@@ -136,7 +137,7 @@ fn astray(
     let mut phases = phases(probe, &samples);
     phases.reverse();
     let sigma = probe.sigma * 1.3;
-    // What a read that may lie anywhere on the turn has for it, beside one that lies as noise has it.
+    // The evidence of a read at any phase, relative to one with noise alone.
     let anywhere = logarithm(1.0 / (sigma * 2.507));
     let (mut sum, mut begins) = (0.0_f64, 0);
     let mut most = (ASTRAY_EVIDENCE, None);
@@ -150,7 +151,7 @@ fn astray(
         }
     }
     let Some(begins) = most.1 else { return Ok(None) };
-    // The read before may lie right by chance.
+    // The read before may agree by chance.
     let good = begins.checked_sub(2).map_or(from, |nth| phases[nth].0);
     Ok(Some((good, phases[begins].0)))
 }

@@ -1,7 +1,8 @@
-//! Pieces beside one another: which of them are one, and which are none.
+//! Merges, removes and groups adjacent segments.
 //!
-//! What is believed of a piece comes from a few dozen reads, and some beliefs are wrong. A wrong one does not reach far: it
-//! ends within a few tracks, and the next piece, which goes on for long, explains what it had been made for.
+//! A segment is inferred from a few dozen reads, and some inferences are wrong. A wrong one does
+//! not extend far: it ends within a few tracks, and the next, much longer segment explains its
+//! reads.
 
 use crate::bench::StopReason;
 use crate::estimate::number::{floor, real, signed};
@@ -15,30 +16,30 @@ use crate::layout::segment_boundaries::{begin, edges, first_track};
 use crate::layout::segment_extension::{check, extend};
 use crate::layout::track_layout::{Gaps, TrackLayout};
 
-/// A gap has fewer whole tracks.
+/// The most whole tracks of a gap.
 const GAP_TRACKS_MAX: u64 = 64;
-/// Groups behind the first that are looked at before it is believed that gaps are as before.
+/// The groups behind the first that are checked before gaps are accepted.
 const GROUPS_CHECKED: u64 = 2;
-/// The blocks on fewer tracks show nothing more.
+/// The least tracks of a segment whose blocks per track are counted again.
 const COUNTED_MIN: i64 = 6;
-/// A piece of more was counted rightly: it would not have gone on for so long.
+/// The tracks of a segment beyond which the count was right: a wrong one would have ended it.
 const COUNTED_MAX: i64 = 256;
-/// By so many blocks a count may be off.
+/// The most blocks by which a count may be wrong.
 const RECOUNTED: i64 = 2;
-/// Reads by which is counted again.
+/// The reads of a second count.
 const RECOUNT: u64 = 24;
-/// By how much better another count has to fit, in squares of noise.
+/// The least improvement by another count, in squares of noise.
 const RECOUNT_GAIN: f64 = 20.0;
-/// A piece of more tracks was not made up of noise.
+/// The tracks beyond which a segment is not an artefact of noise.
 const SHORT_TRACKS: u64 = 96;
-/// A piece that is to explain another is so many times as long.
+/// The least ratio of the lengths of a segment and one that it explains.
 const LONGER: u64 = 4;
-/// Reads by which it is seen whether the pieces beside one explain it.
+/// The reads that decide whether adjacent segments explain one.
 const EXPLAINED: u32 = 32;
-/// What a read speaks on the mean against a rule that is right, at most; half is expected.
+/// The largest mean evidence of a read against a correct rule; a half is expected.
 const AGAINST_FITS: f64 = 0.95;
 
-/// Where the last piece begins, behind the one before it.
+/// Locates the beginning of the last segment, behind the one before it.
 pub(crate) fn settle(
     probe: &mut Probe<'_, '_>,
     segments: &mut [Segment],
@@ -53,14 +54,14 @@ pub(crate) fn settle(
     }
 }
 
-/// Where a piece begins behind another.
+/// Locates the beginning of a segment behind another.
 fn settle_behind(
     probe: &mut Probe<'_, '_>,
     before: &mut Segment,
     segment: &mut Segment,
 ) -> Result<(), StopReason> {
     let (start, sure, seen) = begin(probe, before, (&segment.layout, segment.to))?;
-    // Where both lattices have a track begin there is no doubt left.
+    // Where both layouts begin a track the beginning is certain.
     let told = seen || both_begin(before, segment, start);
     let start = if told { start } else { first_track(probe, segment, start)? };
     before.to = start;
@@ -69,13 +70,13 @@ fn settle_behind(
     Ok(())
 }
 
-/// Whether a track of either piece begins with a block.
+/// Whether either segment's layout begins a track at a block.
 fn both_begin(before: &Segment, segment: &Segment, at: Block) -> bool {
     before.ending.track(at).1 == 0 && segment.layout.track(at).1 == 0
 }
 
-/// Looks once more where pieces begin of which it was not known then where cylinders do: without that their tracks seem to
-/// lie off by as much as the two skews differ, to and fro.
+/// Locates the beginnings of segments again whose cylinders were unknown then: without them the
+/// tracks seem to deviate by the difference of the two skews, either way.
 pub(crate) fn settle_again(
     probe: &mut Probe<'_, '_>,
     segments: &mut [Segment],
@@ -92,8 +93,8 @@ pub(crate) fn settle_again(
     Ok(())
 }
 
-/// Takes away pieces before the last that are none: short ones whose reads are explained as well by the last piece and the
-/// one before them.
+/// Removes artefacts before the last segment: short segments whose reads the last segment and the
+/// one before them explain as well.
 pub(crate) fn absorb(
     probe: &mut Probe<'_, '_>,
     segments: &mut Vec<Segment>,
@@ -117,8 +118,9 @@ pub(crate) fn absorb(
     Ok(())
 }
 
-/// Counts the blocks on a track once more, where a piece ends soon: one too many or too few on each shows at the ends of
-/// tracks alone, and the further from where the count began the more. Whether there was another count.
+/// Counts the blocks on a track again if a segment ends soon: one block too many or too few shows
+/// only at the ends of tracks, and the more the further they are from the start of the count.
+/// Whether the count changed.
 pub(crate) fn recount(
     probe: &mut Probe<'_, '_>,
     segment: &mut Segment,
@@ -144,7 +146,7 @@ pub(crate) fn recount(
     found.extend(phases(probe, &samples));
     let counted = |more: i64| -> Option<(f64, TrackLayout)> {
         let other = spt.checked_add_signed(more)?;
-        // A block is passed as soon as before, on the mean.
+        // The mean time in which a block passes stays the same.
         let step = layout.step + (1.0 + layout.mean_step()) * signed(more) / real(spt);
         let mut other = TrackLayout { spt: other, step, ..layout };
         for reach in [0.25, 0.25, 5.0 * probe.sigma] {
@@ -166,8 +168,8 @@ pub(crate) fn recount(
     Ok(true)
 }
 
-/// Says of which zones pieces are. No zone comes again behind another, so what lies between two pieces of one zone is of it
-/// too: where sectors were slipped all along, tracks look shorter than they are.
+/// Assigns segments to zones. No zone occurs twice, so the segments between two segments of one
+/// zone belong to it: evenly slipped sectors make tracks look shorter.
 pub(crate) fn zoned(segments: &mut [Segment]) {
     for nth in 0..segments.len() {
         let spt = segments[nth].spt;
@@ -185,7 +187,7 @@ pub(crate) fn zoned(segments: &mut [Segment]) {
     }
 }
 
-/// Whether reads between two places lie on one lattice up to somewhere, and on the other from there on.
+/// Whether the reads of a range are on one layout up to some block, and on the other from there on.
 fn explained(
     probe: &mut Probe<'_, '_>,
     (before, behind): (Option<&TrackLayout>, &TrackLayout),
@@ -209,7 +211,7 @@ fn explained(
     Ok(found.len() > 8 && least < AGAINST_FITS * real(found.len() as u64))
 }
 
-/// Takes phases into a piece, if they lie where it says: its end had been seen too early.
+/// Adds phases to a segment, if they agree with it: its end was found too early.
 pub(crate) fn join(segment: &mut Segment, phases: &Phases, sigma: f64) -> bool {
     let Some((first, _)) = phases.iter().min_by_key(|(at, _)| *at) else { return false };
     if matches!(verdict(segment, phases, (*first, sigma)), Verdict::Fails) {
@@ -226,7 +228,7 @@ pub(crate) fn join(segment: &mut Segment, phases: &Phases, sigma: f64) -> bool {
     holds
 }
 
-/// Makes one piece of the last three, if what lies between them is the same at the same distance.
+/// Merges the last three segments, if the gaps between them are equal and equally far apart.
 pub(crate) fn grouped(segments: &mut Vec<Segment>, sigma: f64) -> bool {
     let [.., a, b, c] = &segments[..] else { return false };
     let every = c.from - b.from;
@@ -236,7 +238,7 @@ pub(crate) fn grouped(segments: &mut Vec<Segment>, sigma: f64) -> bool {
         return false;
     }
     let spt = a.layout.spt;
-    // Where tracks begin tells what is missing but for whole tracks.
+    // The track boundaries show the gap up to whole tracks.
     let moved = (c.layout.anchor - b.layout.anchor) % spt;
     let part = (spt - moved) % spt;
     let mut phases = a.phases.clone();
@@ -252,7 +254,8 @@ pub(crate) fn grouped(segments: &mut Vec<Segment>, sigma: f64) -> bool {
             layout = layout.fitted(&phases, 0.15);
         }
         let misfit = layout.misfit(&phases, 5.0 * sigma);
-        // Whole tracks that are not missing turn the disk by a whole number of turns now and then.
+        // Whole tracks may be added to the gap without changing the phases, when they turn the disk
+        // by whole revolutions.
         if best.is_none_or(|(least, _)| misfit < 0.8 * least) {
             best = Some((misfit, layout));
         }
@@ -266,7 +269,8 @@ pub(crate) fn grouped(segments: &mut Vec<Segment>, sigma: f64) -> bool {
     true
 }
 
-/// Gives the last piece the gaps of one before it, if it has them too: as many tracks between gaps, and as much in each.
+/// Gives the last segment the gaps of an earlier one, if it has as many tracks between gaps and
+/// gaps of the same size.
 pub(crate) fn grouped_alike(
     probe: &mut Probe<'_, '_>,
     segments: &mut [Segment],
@@ -308,13 +312,14 @@ pub(crate) fn grouped_alike(
     Ok(false)
 }
 
-/// Follows the last piece, whose gaps have just been understood; what is behind its end, if the disk does not end with it.
+/// Extends the last segment, whose gaps were just found. The first block behind its end, unless the
+/// disk ends with it.
 pub(crate) fn follow_group(
     probe: &mut Probe<'_, '_>,
     segments: &mut Vec<Segment>,
 ) -> Result<Option<Block>, StopReason> {
     let mut nth = segments.len() - 1;
-    // What lies before it was perhaps seen as another piece, with a gap in it that was not known of.
+    // The blocks before it may have become another segment, with an unknown gap in it.
     while nth > 0 && segments[nth - 1].layout.spt == segments[nth].layout.spt {
         let before = segments[nth - 1].phases.clone();
         if !join(&mut segments[nth], &before, probe.sigma) {
@@ -324,7 +329,7 @@ pub(crate) fn follow_group(
         nth -= 1;
         (segments[nth].from, segments[nth].sure) = (before.from, before.sure);
     }
-    // What had been seen of its beginning did not know of the gaps.
+    // The earlier beginning ignored the gaps.
     settle(probe, segments)?;
     let segment = &mut segments[nth];
     let bad = extend(probe, segment)?;

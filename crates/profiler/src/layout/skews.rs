@@ -1,17 +1,20 @@
-//! The two skews told apart, once it is known how many tracks make a cylinder.
+//! Separates the two skews, once the number of tracks on a cylinder is known.
 //!
-//! What a cylinder turns by is known from thousands of tracks; how much of it falls on the last of its steps is little beside
-//! noise. So sectors are asked for that are caught just in time or lost for a turn, which no noise hides, and the arm rests:
+//! A cylinder's total skew is known from thousands of tracks; the part of its last step is small
+//! compared with noise. So sectors are requested that are hit in time or missed by a revolution,
+//! which noise cannot blur, without a seek:
 //!
 //! ```text
-//! track    first ─────────────▶ last      one change of heads on one cylinder both ways, which takes as long: whatever
-//!           last ─────────────▶ first     the least lead of one is more than that of the other is the map's fault
+//! track    first ─────────────▶ last      one head switch on one cylinder in both directions,
+//!           last ─────────────▶ first     which take equal times: a difference of their minimum
+//!                                         leads is an error of the map
 //! ```
 //!
-//! A movement of the arm varies by more than is to be told; a change of heads is the electronics' and does not. By how much
-//! it does, or the path to the drive, is seen on the way. Where that is more than the means of completions vary by, those
-//! of the first and the last tracks of cylinders beside one another are asked instead. Each place says what it says of
-//! itself, so that sectors that were slipped between places do not count.
+//! Seek times vary by more than the skews differ; the time of a head switch is the electronics' and
+//! is constant. Its deviation, and the path's, is measured as well. Where it exceeds that of mean
+//! completions, the phases of the first and the last tracks of adjacent cylinders are compared
+//! instead. Each location has a result of its own, so that slipped sectors between locations have
+//! no effect.
 
 use crate::bench::StopReason;
 use crate::estimate::angle::{centre, wrap};
@@ -23,65 +26,69 @@ use crate::layout::probe::Probe;
 use crate::layout::segment::{Segment, StepSample};
 use crate::layout::track_layout::TrackLayout;
 
-/// How many places of each zone are asked before it is looked whether that is enough.
+/// The locations of each zone between two decisions.
 const ROUNDS: u32 = 4;
-/// Cylinders at a place where means of completions are asked, two reads each.
+/// The cylinders of a location with mean completions, two reads each.
 const CYLINDERS: i64 = 8;
-/// Ways of each of the two kinds at a place at most, each on a cylinder of its own: nothing there was read lately.
+/// The most head switches of each direction at a location, each on its own cylinder, so that
+/// nothing there was read recently.
 const WAYS: i64 = 15;
-/// By how much the least lead of a way may vary, in ns; the least is if nothing makes it.
+/// Candidate standard deviations of a minimum lead, in ns.
 const SPREADS: [f64; 4] = [2_000.0, 8_000.0, 32_000.0, 128_000.0];
-/// A lead is known well enough: its error is this part of what it varies by.
+/// The sufficient error of a lead, as a part of its standard deviation.
 const ENOUGH: f64 = 0.45;
-/// One of fewer ways is not known.
+/// The least number of head switches of a lead.
 const WAYS_MIN: usize = 6;
-/// One that is not known so well after all ways is not known, in ns.
+/// The largest error of a lead after all head switches, in ns.
 const VAGUE: f64 = 60_000.0;
-/// No head is changed sooner, in ns; where that is seen slipped sectors have moved the tracks.
+/// The shortest head switch, in ns: a shorter one shows that slipped sectors have moved the tracks.
 const LEAST: f64 = 20_000.0;
-/// So many times as much as heads vary by leads vary only where sectors were slipped between tracks.
+/// The ratio of a lead's deviation to that of head switches that only slipped sectors between the
+/// tracks explain.
 const SLIPPED: f64 = 4.0;
-/// By how much leads of two places differ, in ns.
+/// The prior difference of leads between locations, in ns.
 const PLACES_APART: f64 = 60_000.0;
-/// The skews are known well enough: their error is this part of the shorter one.
+/// The sufficient error of the skews, as a part of the shorter one.
 const TOLD: f64 = 0.002;
-/// From so many places on it is known by how much they differ.
+/// The least number of locations that show how much they differ.
 const PLACES_MIN: usize = 4;
-/// What the error of a median is, in that of a mean.
+/// The standard error of a median, relative to that of a mean.
 const MEDIAN: f64 = 1.25;
 
-/// How often it is asked whether two tracks are on one cylinder: all but one have to agree.
+/// The answers on whether two tracks are on one cylinder: all but one must agree.
 const ASKED: usize = 5;
-/// And tried.
+/// The attempts for these answers.
 const TRIED: i64 = 12;
-/// The next cylinder takes so much longer to reach than the next head at least, in ns, if that is to tell where cylinders
-/// begin.
+/// The least additional lead of the next cylinder beyond the next head, in ns, that distinguishes
+/// the two.
 const APART_MIN: f64 = 20_000.0;
-/// And so few are mistaken for the other then.
+/// The most mistakes of that distinction.
 const WRONG_MAX: u32 = 2;
-/// What phases may have against where cylinders begin, in squares of noise: reads of a few tracks more or less.
+/// The evidence of phases, in squares of noise, that outweighs where cylinders begin by leads: a
+/// few reads.
 const AGAINST: f64 = 30.0;
 
-/// What is known of changing heads.
+/// The known properties of head switches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Switch {
-    /// The least lead that was seen last, in ns.
+    /// The last minimum lead, in ns.
     least: Option<f64>,
-    /// By how much it varied at each place, in ns.
+    /// Its standard deviation at each location, in ns.
     spreads: Vec<f64>,
-    /// Who is reached with this lead, in ns, is on the same cylinder; nothing if leads do not tell.
+    /// The lead in ns that reaches other heads of the same cylinder, but no other cylinder, if
+    /// leads distinguish them.
     same: Option<f64>,
 }
 
 impl Switch {
-    /// By how much it varies, in ns.
+    /// The median standard deviation, in ns.
     fn spread(&self) -> f64 {
         let mut spreads = self.spreads.clone();
         spreads.sort_by(f64::total_cmp);
         spreads.get(spreads.len() / 2).copied().unwrap_or(SPREADS[0])
     }
 
-    /// Whether means of completions tell more of a step than changes of heads do, in as many reads.
+    /// Whether mean completions determine a step better than head switches do, with as many reads.
     fn is_blurred(&self, probe: &Probe<'_, '_>) -> bool {
         let way = MEDIAN * self.spread() * 4.0_f64.sqrt();
         let mean = probe.sigma * probe.period * 2.0;
@@ -89,7 +96,7 @@ impl Switch {
     }
 }
 
-/// The longest piece of each zone, which gives the zone its skews.
+/// The longest segment of each zone, which determines the zone's skews.
 pub(crate) fn longest(segments: &[Segment]) -> Vec<usize> {
     (0..segments.len())
         .filter(|nth| {
@@ -101,14 +108,14 @@ pub(crate) fn longest(segments: &[Segment]) -> Vec<usize> {
         .collect()
 }
 
-/// Whether the skews of a piece are known well enough.
+/// Whether the skews of a segment are known well enough.
 pub(crate) fn is_told(segment: &Segment) -> bool {
     let TrackLayout { step, extra, heads, .. } = segment.layout;
     let error = segment.step_error * f64::from(heads);
     error < TOLD * fraction(step).min(fraction(step + extra))
 }
 
-/// Asks in the longest piece of each zone whose skews are not known yet, in turn. What there was no time for is left out.
+/// Measures the unknown skews of the longest segment of each zone in turn, while there is time.
 pub(crate) fn tell(
     probe: &mut Probe<'_, '_>,
     segments: &mut [Segment],
@@ -134,8 +141,8 @@ pub(crate) fn tell(
     Ok(())
 }
 
-/// Looks how much sooner another head of a cylinder is reached than the next cylinder, and by that where cylinders begin in
-/// the longest piece of each zone.
+/// Finds where cylinders begin in the longest segment of each zone, from the leads to other heads
+/// and to the next cylinder.
 pub(crate) fn aligned(
     probe: &mut Probe<'_, '_>,
     segments: &mut [Segment],
@@ -161,11 +168,11 @@ pub(crate) fn aligned(
     Ok(())
 }
 
-/// A lead with which another head of a cylinder is reached and the next cylinder is not, if there is one.
+/// A lead that reaches the other heads of a cylinder, but not the next cylinder, if there is one.
 fn told_by(probe: &mut Probe<'_, '_>, segment: &Segment) -> Result<Option<f64>, StopReason> {
     let layout = &segment.layout;
     let heads = i64::from(layout.heads);
-    // Of the tracks on either side of one, one at least is on its cylinder; the one a cylinder on is not.
+    // Of a track's two neighbours at least one is on its cylinder; the track a cylinder on is not.
     let ways = [heads, 1, -1];
     let upto = LEAD_MAX * probe.period;
     let mut leads = ways.map(|_| BisectionEstimator::new(Prior::Upto(upto), SPREADS[1]));
@@ -188,7 +195,7 @@ fn told_by(probe: &mut Probe<'_, '_>, segment: &Segment) -> Result<Option<f64>, 
         return Ok(None);
     }
     let lead = f64::midpoint(cylinder, head);
-    // Whether it tells one from the other each time: an arm that varies does not.
+    // The lead must distinguish them each time: with varying seek times it does not.
     let base = drawn(probe, segment, all + 1) + heads;
     let mut wrong = 0;
     for nth in (0..all).rev() {
@@ -200,7 +207,8 @@ fn told_by(probe: &mut Probe<'_, '_>, segment: &Segment) -> Result<Option<f64>, 
     Ok((wrong <= WRONG_MAX).then_some(lead))
 }
 
-/// How many tracks from the one on are on its cylinder that a piece takes for the first of one; nothing if leads do not tell.
+/// The number of tracks on the cylinder of the track that a segment takes for its cylinder's first.
+/// `None` if leads do not show it.
 fn on_cylinder(
     probe: &mut Probe<'_, '_>,
     segment: &Segment,
@@ -238,7 +246,7 @@ fn on_cylinder(
     Ok(u32::try_from(same).ok())
 }
 
-/// The first track of a cylinder, drawn from those with so many cylinders of the piece behind them.
+/// A pseudo-random first track of a cylinder, with `cylinders` cylinders of the segment behind it.
 fn drawn(probe: &mut Probe<'_, '_>, segment: &Segment, cylinders: i64) -> i64 {
     let layout = segment.layout;
     let heads = i64::from(layout.heads);
@@ -247,7 +255,8 @@ fn drawn(probe: &mut Probe<'_, '_>, segment: &Segment, cylinders: i64) -> i64 {
     base - (base + i64::from(layout.first)).rem_euclid(heads) + heads
 }
 
-/// The step as the first and the last tracks of cylinders beside one another have it; nothing if they do not tell.
+/// The step by the phases of the first and the last tracks of adjacent cylinders. `None` if they do
+/// not determine it.
 fn both(probe: &mut Probe<'_, '_>, segment: &Segment) -> Result<Option<StepSample>, StopReason> {
     let layout = &segment.layout;
     let heads = i64::from(layout.heads);
@@ -273,7 +282,7 @@ fn both(probe: &mut Probe<'_, '_>, segment: &Segment) -> Result<Option<StepSampl
     Ok(Some(StepSample { step: layout.step + wrap(last.mean - first.mean) / steps, error }))
 }
 
-/// The step as changes of heads at one place have it; nothing if they do not tell.
+/// The step by head switches at one location. `None` if they do not determine it.
 fn cross(
     probe: &mut Probe<'_, '_>,
     segment: &Segment,
@@ -292,7 +301,7 @@ fn cross(
     let spread = switch.spread();
     let mut leads =
         [BisectionEstimator::new(prior, spread), BisectionEstimator::new(prior, spread)];
-    // The last first, so that nothing was read ahead of.
+    // The order is descending, so that nothing is read ahead.
     for nth in (0..2 * WAYS).rev() {
         let first = base + heads * nth;
         let last = first + heads - 1;
@@ -327,13 +336,13 @@ fn cross(
     }))
 }
 
-/// By how much leads vary, as what was caught and lost says, and what they are if they do.
+/// The most likely standard deviation of leads, and the leads for it.
 fn varied<const N: usize>(leads: [&BisectionEstimator; N]) -> (f64, [Estimate; N]) {
     let of = |spread: f64| {
-        let anew = leads.map(|lead| lead.with_spread_near(spread));
-        let found = anew.each_ref().map(BisectionEstimator::estimate);
+        let refined = leads.map(|lead| lead.with_spread_near(spread));
+        let found = refined.each_ref().map(BisectionEstimator::estimate);
         let likely =
-            anew.iter().zip(&found).map(|(lead, found)| lead.likelihood(found.time, spread));
+            refined.iter().zip(&found).map(|(lead, found)| lead.likelihood(found.time, spread));
         (likely.product::<f64>(), spread, found)
     };
     let most = SPREADS.map(of).into_iter().max_by(|one, other| one.0.total_cmp(&other.0));
@@ -341,8 +350,8 @@ fn varied<const N: usize>(leads: [&BisectionEstimator; N]) -> (f64, [Estimate; N
     (spread, found)
 }
 
-/// By how much a track begins later than the one before it as all places of a piece tell, and its error, in turns. Nothing
-/// if they are too few.
+/// The step by all locations of a segment, and its error, in revolutions. `None` if there are too
+/// few.
 pub(crate) fn crossed(segment: &Segment) -> Option<(f64, f64)> {
     if segment.steps.len() < PLACES_MIN {
         return None;
@@ -351,15 +360,16 @@ pub(crate) fn crossed(segment: &Segment) -> Option<(f64, f64)> {
     places.sort_by(|one, other| one.step.total_cmp(&other.step));
     let count = real(places.len() as u64);
     let middle = f64::midpoint(places[(places.len() - 1) / 2].step, places[places.len() / 2].step);
-    // Something slipped between the two tracks moves what one place tells, however exactly: so it is the middle one, and
-    // their distances as they are. Their mean is four fifths of the standard deviation.
+    // A slipped sector between the two tracks changes one location's result, however precise it is:
+    // so the median is used, and the locations' own distances from it, whose mean is four fifths of
+    // the standard deviation.
     let apart = places.iter().map(|place| (place.step - middle).abs()).sum::<f64>() / count;
     let own = places.iter().map(|place| place.error).sum::<f64>() / count;
     Some((middle, MEDIAN * (MEDIAN * apart).max(own) / count.sqrt()))
 }
 
-/// The error of a track's skew as phases alone tell it, in turns: that of the height of a saw tooth of so many steps, with
-/// what they lie off its teeth.
+/// The error of a track's skew by phases alone, in revolutions: that of the height of a sawtooth of
+/// as many steps as heads, with the observed deviations.
 pub(crate) fn phases_error(segment: &Segment, sigma: f64) -> f64 {
     let heads = f64::from(segment.layout.heads);
     let steps = heads * heads / (heads * heads - 1.0).max(1.0);

@@ -1,9 +1,9 @@
-//! The whole disk, piece by piece: how far a layout goes on, and what comes next.
+//! Sweeps the whole disk, segment by segment.
 //!
-//! A piece is addresses on one lattice. From where it is known, checks at growing distances refine it, until one fails; the
-//! end lies between the last check that held and the first that did not, is halved down to a few tracks and then found to
-//! the block between what the piece says and what the next one does. So it is the number of pieces that costs time, and
-//! not the size of the disk.
+//! A segment is a range of addresses on one layout. Checks at growing distances refine it until one
+//! fails. Its end, between the last check that held and the first that failed, is bisected to a few
+//! tracks and then located to the block by the layouts on both sides. The time grows with the
+//! number of segments, and not with the size of the disk.
 
 use crate::bench::StopReason;
 use crate::estimate::angle::centre;
@@ -23,17 +23,18 @@ use crate::layout::track_layout::TrackLayout;
 use crate::limits::SEGMENTS_MAX;
 use drive_profile::findings::OutlierReason;
 
-/// By how much better cylinders have to fit than tracks alone, in squares of noise.
+/// The least improvement by cylinders over tracks alone, in squares of noise.
 const HEADS_GAIN: f64 = 12.0;
-/// A piece that has ended too early more often than this is bent: what follows is better off without it.
+/// The most merges of a segment that ended too early: after more the segment is biased, and the
+/// next one is better without it.
 const JOINS_MAX: u32 = 2;
-/// Tracks that are known ground.
+/// The tracks of known layout for short rotational waits.
 const GROUND: u64 = 400;
 
 /// Sweeps the disk into `segments`, from the end of the last of them on.
 ///
 /// # Errors
-/// As [`crate::Bench::check`]; the pieces that were found until then stand.
+/// As [`crate::Bench::check`]. The segments found so far stay.
 pub(crate) fn sweep(
     probe: &mut Probe<'_, '_>,
     segments: &mut Vec<Segment>,
@@ -52,7 +53,7 @@ pub(crate) fn sweep(
             None => local_layout::local(probe, from, (last.as_ref(), heads))?,
         };
         let Some((layout, phases)) = found else {
-            // Nothing regular here: look further on, each time twice as far.
+            // No regular layout here: the next attempt is further on, each time twice as far.
             let spt = last.map_or(4_096, |last| last.spt);
             from += (16 * spt) << lost.min(24);
             lost += 1;
@@ -108,7 +109,7 @@ pub(crate) fn sweep(
     Ok(())
 }
 
-/// Follows a piece from where it is known to both its ends; what is behind it, if the disk does not end with it.
+/// Extends a segment to both its ends. The first block behind it, unless the disk ends with it.
 fn follow(probe: &mut Probe<'_, '_>, segment: &mut Segment) -> Result<Option<Block>, StopReason> {
     let mut bad = extend(probe, segment)?;
     if recount(probe, segment)? {
@@ -122,8 +123,8 @@ fn follow(probe: &mut Probe<'_, '_>, segment: &mut Segment) -> Result<Option<Blo
     Ok(bad)
 }
 
-/// The last tracks of a disk are too few to show how they are laid out if something was slipped there: they go with what
-/// is before them.
+/// The last tracks of a disk are too few to show their layout if sectors were slipped there: they
+/// are added to the segment before them.
 fn last_tracks(probe: &mut Probe<'_, '_>, segments: &mut [Segment]) {
     let Some(last) = segments.last_mut() else { return };
     let left = probe.blocks - last.to;
@@ -134,7 +135,7 @@ fn last_tracks(probe: &mut Probe<'_, '_>, segments: &mut [Segment]) {
     }
 }
 
-/// Tracks on a cylinder, as most of what was found shows them.
+/// Tracks on a cylinder in most of what was found.
 fn known_heads(segments: &[Segment]) -> Option<u32> {
     let mut blocks = [0; HEADS_MAX as usize + 1];
     for segment in segments.iter().filter(|segment| segment.layout.heads > 1) {
@@ -145,7 +146,7 @@ fn known_heads(segments: &[Segment]) -> Option<u32> {
         .filter(|heads| blocks[*heads as usize] > 0)
 }
 
-/// Gives the piece cylinders of so many tracks, if what was measured of it shows them.
+/// Gives the segment cylinders of `heads` tracks, if its phases show them.
 fn shown(segment: &mut Segment, heads: u32, sigma: f64) {
     if segment.layout.heads == heads || segment.layout.gaps.is_some() {
         return;
@@ -156,7 +157,7 @@ fn shown(segment: &mut Segment, heads: u32, sigma: f64) {
     }
 }
 
-/// The last tracks of a piece are known ground.
+/// Uses the segment's last tracks for reads with short rotational waits.
 fn ground(probe: &mut Probe<'_, '_>, segment: &Segment) {
     let spt = segment.layout.spt;
     let to = segment.to.saturating_sub(8 * spt);
@@ -164,7 +165,7 @@ fn ground(probe: &mut Probe<'_, '_>, segment: &Segment) {
     probe.ground = (to > from + 16 * spt).then_some((segment.layout, from, to)).or(probe.ground);
 }
 
-/// The same lattice anew from `from` on, if it goes on as it was but for where it begins; and what was measured of it.
+/// The same layout from `from` on, if it continues with another track boundary, and its phases.
 fn same_again(
     probe: &mut Probe<'_, '_>,
     from: Block,
@@ -175,8 +176,8 @@ fn same_again(
     if from + (tracks + 3) * spt > probe.blocks {
         return Ok(None);
     }
-    // Blocks a track apart lie at one place of their tracks, whichever that is.
-    // Each time all of them: what is read twice in a row is read out of the drive's memory.
+    // Blocks a track apart are at one location of their tracks. All of them are read each time: a
+    // block that is read twice in a row is cached.
     let all = (0..u64::from(probe.effort()))
         .flat_map(|nth| (0..tracks).rev().map(move |track| from + track * spt + nth));
     let samples = probe.samples_of(all.collect())?;
@@ -195,7 +196,7 @@ fn same_again(
     let Some((_, rough)) = best.filter(|(_, layout)| fits(layout, &found, probe.sigma)) else {
         return Ok(None);
     };
-    // Where tracks begin: half a track of samples on each side of everywhere.
+    // Track boundaries: half a track of samples on each side of every location.
     let real_spt = real(spt);
     let middle = from + spt;
     let Some((first, _)) = local_layout::scan(probe, (middle, middle + spt * 6 / 5), real_spt, 0)?
@@ -204,7 +205,7 @@ fn same_again(
     };
     let Some(anchor) = find(probe, first, spt / 12, real_spt, 1)? else { return Ok(None) };
     let offset = (anchor.at - from) % spt;
-    // Blocks before their track's boundary lie on the track before it.
+    // Blocks before their track's boundary are on the track before it.
     let anchor = from + offset;
     let sector = real((spt - offset) % spt) / real_spt;
     let turned = if offset == 0 { 0.0 } else { 1.0 };

@@ -1,11 +1,11 @@
-//! Tracks that are laid out alike: a lattice of angles.
+//! A uniform layout of tracks: a lattice of angles.
 //!
-//! From sector to sector the angle goes on by a part of a turn, from track to track it jumps by a skew, and from
-//! cylinder to cylinder by a skew that may be another. What is known of a stretch of addresses is such a lattice and
-//! where it is anchored.
+//! From sector to sector the angle grows by a fraction of a revolution, from track to track by the
+//! track skew, and from cylinder to cylinder by the cylinder skew. A layout is such a lattice with
+//! its anchor.
 //!
 //! ```text
-//! phase(x) = phase + sector/spt + step * track + extra * cylinder      (whole turns do not count)
+//! phase(x) = phase + sector/spt + step * track + extra * cylinder      (modulo 1)
 //! ```
 
 use crate::estimate::angle::{centre, wrap};
@@ -13,39 +13,39 @@ use crate::estimate::least_squares::fit;
 use crate::estimate::number::{fraction, real, signed};
 use crate::layout::block::Block;
 
-/// A lattice, anchored at the first block of a track.
+/// A lattice of angles, anchored at the first block of a track.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TrackLayout {
     /// Blocks on a track.
     pub(crate) spt: u64,
-    /// The first block of some track.
+    /// The first block of one track.
     pub(crate) anchor: Block,
-    /// The phase at which a read of the anchor ends.
+    /// The phase at which a read of the anchor completes.
     pub(crate) phase: f64,
-    /// By how much a track begins later than the one before it, in turns.
+    /// The delay of a track's beginning relative to the track before it, in revolutions.
     pub(crate) step: f64,
-    /// By how much more, if a new cylinder begins with it.
+    /// The additional delay if a new cylinder begins with it.
     pub(crate) extra: f64,
-    /// Tracks on a cylinder, as far as `extra` shows them; 1 if it does not, and then there is none.
+    /// Tracks on a cylinder, as far as `extra` shows them, or 1 without `extra`.
     pub(crate) heads: u32,
-    /// How many tracks of its cylinder lie before the anchor's.
+    /// The tracks of its cylinder before the anchor's.
     pub(crate) first: u32,
-    /// Sectors without data at regular distances, if there are any.
+    /// Regular gaps without data, if there are any.
     pub(crate) gaps: Option<Gaps>,
 }
 
-/// Sectors without data at regular distances: spares, as many after each group of tracks.
+/// Regular gaps without data: spare sectors after each group of tracks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gaps {
     /// Blocks from one gap to the next.
     pub(crate) every: u64,
-    /// Blocks that would fit a gap.
+    /// Blocks that a gap could hold.
     pub(crate) skip: u64,
     /// Blocks from the gap before the anchor to the anchor.
     pub(crate) inside: u64,
 }
 
-/// As a signed number.
+/// A count as a signed integer.
 fn long(number: u64) -> i64 {
     i64::try_from(number).expect("under 2^63")
 }
@@ -60,13 +60,13 @@ impl TrackLayout {
         self.sector(from + skipped)
     }
 
-    /// The track of a sector, counted with those without data from the anchor on, and its sector there.
+    /// The track of a sector, counted with gaps from the anchor on, and its sector there.
     pub(crate) fn sector(&self, from: i64) -> (i64, u64) {
         let spt = long(self.spt);
         (from.div_euclid(spt), from.rem_euclid(spt).cast_unsigned())
     }
 
-    /// The first block of a track, if there is data on its first sector.
+    /// The first block of a track, if its first sector holds data.
     pub(crate) fn begins(&self, track: i64) -> Option<Block> {
         let from = track * long(self.spt);
         let skipped = match self.gaps {
@@ -84,35 +84,36 @@ impl TrackLayout {
         self.anchor.checked_add_signed(from - skipped)
     }
 
-    /// How many cylinders begin between the anchor and a track.
+    /// The number of cylinders that begin between the anchor and a track.
     pub(crate) fn cylinders(&self, track: i64) -> i64 {
         (track + i64::from(self.first)).div_euclid(i64::from(self.heads))
     }
 
-    /// The phase at which a read of a block should end.
+    /// The predicted phase of a read of a block.
     pub(crate) fn at(&self, at: Block) -> f64 {
         self.on(self.track(at))
     }
 
-    /// The phase at which a read of a track's sector should end; sectors past the track's end go on as on it.
+    /// The predicted phase of a read of a track's sector; sectors past the track's end continue on
+    /// it.
     pub(crate) fn on(&self, (track, sector): (i64, u64)) -> f64 {
         let turned = fraction(self.step * signed(track));
         let extra = if self.heads > 1 { self.extra * signed(self.cylinders(track)) } else { 0.0 };
         fraction(self.phase + real(sector) / real(self.spt) + turned + extra)
     }
 
-    /// By how much later a read of a block ended than it should have.
+    /// The deviation of a read of a block from its predicted phase.
     pub(crate) fn off(&self, at: Block, phase: f64) -> f64 {
         wrap(phase - self.at(at))
     }
 
-    /// The mean jump from track to track.
+    /// The mean skew from track to track.
     pub(crate) fn mean_step(&self) -> f64 {
         if self.heads > 1 { self.step + self.extra / f64::from(self.heads) } else { self.step }
     }
 
-    /// The same lattice, its phase and its skews moved to where they fit these phases of blocks best; those that lie
-    /// off by more than `reach` are left out. The lattice as it is, if they do not tell.
+    /// The layout with phase and skews fitted to these phases of blocks, without those that deviate
+    /// by more than `reach`. Unchanged if they do not determine it.
     #[must_use]
     pub(crate) fn fitted(&self, phases: &[(Block, f64)], reach: f64) -> Self {
         let near = |(at, phase): &(Block, f64)| {
@@ -140,7 +141,7 @@ impl TrackLayout {
         fitted
     }
 
-    /// The same lattice, its phase moved to where it fits these phases of blocks best; its skews as they are.
+    /// The layout with its phase fitted to these phases of blocks, and unchanged skews.
     #[must_use]
     pub(crate) fn fitted_level(&self, phases: &[(Block, f64)], reach: f64) -> Self {
         let off: Vec<f64> = phases.iter().map(|(at, phase)| self.off(*at, *phase)).collect();
@@ -148,7 +149,7 @@ impl TrackLayout {
         Self { phase: fraction(self.phase + level), ..*self }
     }
 
-    /// The same lattice, its tracks beginning so many blocks later.
+    /// The layout with track boundaries `by` blocks later.
     #[must_use]
     pub(crate) fn moved(&self, by: i64) -> Self {
         let anchor = self.anchor.checked_add_signed(by).unwrap_or(self.anchor);
@@ -156,7 +157,8 @@ impl TrackLayout {
         Self { anchor, phase, ..*self }
     }
 
-    /// The same lattice, its tracks turned as those of another; on the cylinder of a block they lie as before, on the mean.
+    /// The layout with the skews of another; the tracks on the cylinder of a block keep their mean
+    /// phase.
     #[must_use]
     pub(crate) fn turned_as(&self, other: &Self, at: Block) -> Self {
         let Self { step, extra, heads, first, .. } = *other;
@@ -169,7 +171,8 @@ impl TrackLayout {
         Self { phase: fraction(turned.phase + moved), ..turned }
     }
 
-    /// The same lattice, its tracks turned by another step; what a cylinder turns by stays, and so does the mean of its tracks.
+    /// The layout with another track skew; the total skew of a cylinder and the mean phase of its
+    /// tracks stay.
     #[must_use]
     pub(crate) fn with_step(&self, step: f64) -> Self {
         let (heads, more) = (f64::from(self.heads), step - self.step);
@@ -178,7 +181,7 @@ impl TrackLayout {
         Self { phase, step, extra: self.extra - heads * more, ..*self }
     }
 
-    /// The sum of squares of what these phases lie off, each cut off at `reach`.
+    /// The sum of the squared deviations of these phases, each limited to `reach`.
     pub(crate) fn misfit(&self, phases: &[(Block, f64)], reach: f64) -> f64 {
         let square = |(at, phase): &(Block, f64)| self.off(*at, *phase).abs().min(reach).powi(2);
         phases.iter().map(square).sum()

@@ -1,4 +1,5 @@
-//! The zone map: where zones begin, sectors on their tracks, skews, heads; and how sure all that is.
+//! The zone map: the first blocks of zones, sectors per track, skews and heads, each with its
+//! confidence.
 
 use drive_profile::HeadOrder;
 use units::{Duration, Extent, Lba, Sectors, Share};
@@ -19,37 +20,37 @@ use crate::layout::sweep::sweep;
 use crate::layout::track_layout::TrackLayout;
 use drive_profile::findings::{Figure, Geometry, Rotation, Spindle, Stage, Zone};
 
-/// How much of the time is spent on exact zones, at most, before the rest of the disk is looked at roughly.
+/// The share of the time for exact zones before the rest of the disk is sampled coarsely.
 const FULL_SHARE: f64 = 0.85;
-/// The same in a quick measurement.
+/// The same in a quick profile.
 const QUICK_SHARE: f64 = 0.4;
-/// How much of the whole budget the zone map leaves to what is measured behind it.
+/// The share of the total budget that the zone map leaves to later stages.
 const REST_SHARE: f64 = 0.3;
-/// The same in a quick measurement.
+/// The same in a quick profile.
 const REST_SHARE_QUICK: f64 = 0.5;
-/// And how much of what is left it may take in any case.
+/// The least share of the remaining time that the zone map may use in any case.
 const SHARE_LEAST: f64 = 0.45;
-/// Places that are looked at roughly.
+/// The number of coarsely sampled locations.
 const COARSE_PLACES: u32 = 12;
-/// How sure it is what a place says of its neighbourhood.
+/// The confidence of a coarse zone.
 const COARSE_SURE: Share = Share::from_percent(60);
-/// Samples by which the period is made sharper in the end.
+/// The samples that refine the period in the end.
 const AGAIN: u32 = 48;
-/// Reads by which a zone is asked once more how many heads there are: about as many as it had.
+/// The additional reads of a zone that show the number of heads: about as many as it had.
 const LOOK_AGAIN: u32 = 400;
-/// The most of the whole budget that is spent on telling skews apart.
+/// The most of the total budget for separating skews.
 const SKEWS_SHARE: f64 = 0.12;
-/// The most of it that is spent on what it takes to reach tracks.
+/// The most of it for minimum leads between tracks.
 const SURFACES_SHARE: f64 = 0.1;
-/// How often it is looked whether that is enough.
+/// The number of decisions on whether the skews are known.
 const SKEWS_BATCHES: u32 = 24;
-/// The most of it that is spent on looking once more where zones begin.
+/// The most of it for locating the beginnings of zones again.
 const SETTLE_SHARE: f64 = 0.1;
 
-/// Measures the zone map, given how the spindle turns.
+/// Measures the zone map of a drive with a known rotation.
 ///
 /// # Errors
-/// If time is over; what was found until then is in the findings.
+/// As [`Bench::check`]. What was measured until then is in the findings.
 pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), StopReason> {
     let left = bench.left();
     let quick = bench.budget().quick;
@@ -74,7 +75,7 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), StopRe
     let (block, sigma) = (probe.block, probe.sigma);
     let mut heads = cylinders::told(&mut segments, sigma, None);
     if steadied.is_ok() && heads.is_none() && !quick && cylinders::seem_told(&segments, sigma) {
-        // What there was no time for does not tell.
+        // Without time for it the additional reads are missing.
         let _ = look_again(&mut probe, &mut segments);
         heads = cylinders::told(&mut segments, sigma, None);
     }
@@ -92,7 +93,7 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), StopRe
         ended = reached.map(|_| ());
         heads = seen.map(|seen| seen.heads());
     }
-    // With one head there is one skew.
+    // One head has one skew.
     if let Some(heads) = heads.filter(|heads| heads.value > 1 && ended.is_ok() && !quick) {
         let _ = cylinders::told(&mut segments, sigma, Some(heads));
         told_apart(&mut probe, &mut segments, heads);
@@ -107,7 +108,8 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), StopRe
     Ok(())
 }
 
-/// Reads more all over the longest piece of each zone: what phases show of heads grows with their number.
+/// Reads more blocks of the longest segment of each zone: phases show the number of heads the
+/// better the more there are.
 fn look_again(probe: &mut Probe<'_, '_>, segments: &mut [Segment]) -> Result<(), StopReason> {
     for nth in skews::longest(segments) {
         let (layout, to) = (segments[nth].layout, segments[nth].to);
@@ -118,7 +120,7 @@ fn look_again(probe: &mut Probe<'_, '_>, segments: &mut [Segment]) -> Result<(),
     Ok(())
 }
 
-/// Leaves out what time was over for before it was known where it begins.
+/// Removes the segments whose beginnings there was no time for.
 fn in_a_row(segments: &mut Vec<Segment>) {
     if let Some(first) = segments.first_mut() {
         first.from = 0;
@@ -129,12 +131,13 @@ fn in_a_row(segments: &mut Vec<Segment>) {
     }
 }
 
-/// Tells the skews of zones apart, as well as time allows; then zones begin where the cylinders say that are known now.
+/// Separates the skews of zones as well as time allows; then zones begin where the known cylinders
+/// do.
 fn told_apart(probe: &mut Probe<'_, '_>, segments: &mut [Segment], heads: Figure<u32>) {
     let whole = real(probe.bench.budget().total.as_nanos());
     let end = probe.now() + whole * SKEWS_SHARE;
     let mut switch = Switch::default();
-    // Cylinders begin where they seemed to, if there is no time.
+    // Without time for it cylinders begin where they seemed to.
     let _ = skews::aligned(probe, segments, &mut switch);
     let _ = cylinders::told(segments, probe.sigma, Some(heads));
     for _ in 0..SKEWS_BATCHES {
@@ -146,18 +149,18 @@ fn told_apart(probe: &mut Probe<'_, '_>, segments: &mut [Segment], heads: Figure
         }
     }
     let until = probe.now() + whole * SETTLE_SHARE;
-    // What there was no time for begins where it was seen to begin.
+    // Without time for it zones begin where they were first located.
     let _ = settle_again(probe, segments, until);
 }
 
-/// Blocks on a track at a place, to a few hundredths.
+/// Blocks on a track at a location, to a few hundredths.
 #[derive(Clone, Copy, Debug)]
 struct Coarse {
     at: u64,
     spt: f64,
 }
 
-/// Looks at places behind what was swept, evenly spread, if something is left.
+/// Samples evenly spaced locations behind the swept segments, if there are any.
 fn coarse(probe: &mut Probe<'_, '_>, segments: &[Segment]) -> Vec<Coarse> {
     let known = segments.last().map_or(0, |segment| segment.to);
     let left = probe.blocks.saturating_sub(known);
@@ -174,14 +177,14 @@ fn coarse(probe: &mut Probe<'_, '_>, segments: &[Segment]) -> Vec<Coarse> {
                 found.push(Coarse { at, spt });
             }
             Ok(None) => {}
-            // What was seen until then is worth having.
+            // The samples so far are useful.
             Err(_) => break,
         }
     }
     found
 }
 
-/// Adds zones that are known roughly: each place stands for what is nearest to it.
+/// Adds coarse zones: each sample represents its neighbourhood.
 fn roughly(zones: &mut Vec<Zone>, coarse: &[Coarse], (known, all): (u64, u64), block: u64) {
     let Some(last) = zones.last().copied() else { return };
     for (nth, place) in coarse.iter().enumerate() {
@@ -209,18 +212,18 @@ fn roughly(zones: &mut Vec<Zone>, coarse: &[Coarse], (known, all): (u64, u64), b
     }
 }
 
-/// The longest piece of all.
+/// The longest segment.
 fn longest(segments: &[Segment]) -> Option<usize> {
     (0..segments.len()).max_by_key(|nth| segments[*nth].to - segments[*nth].from)
 }
 
-/// The lattice by which leads are asked for in a piece, its phase as it is now, and until when that may go on.
+/// The layout for leads in a segment, with its current phase, and the end of the time for them.
 fn asked(probe: &mut Probe<'_, '_>, segment: &Segment) -> Result<(TrackLayout, f64), StopReason> {
     let until = probe.now() + real(probe.bench.budget().total.as_nanos()) * SURFACES_SHARE;
     Ok((local_again(probe, segment)?, until))
 }
 
-/// HeadOrder and their order, where leads are the same each time.
+/// Heads and their order, where leads are constant.
 fn exactly(
     probe: &mut Probe<'_, '_>,
     segments: &[Segment],
@@ -231,7 +234,7 @@ fn exactly(
     exact_heads::heads(probe, &layout, (tracks, until))
 }
 
-/// What leads say of heads in the longest piece, which keeps where its cylinders begin.
+/// The heads by leads in the longest segment, which stores where its cylinders begin.
 fn reached(
     probe: &mut Probe<'_, '_>,
     segments: &mut [Segment],
@@ -239,7 +242,7 @@ fn reached(
     let Some(nth) = longest(segments) else { return Ok(None) };
     let segment = &mut segments[nth];
     let (layout, until) = asked(probe, segment)?;
-    // What single pieces take for cylinders was not believed.
+    // The cylinders of single segments were not confirmed.
     let step = layout.mean_step();
     let layout = TrackLayout { step, extra: 0.0, heads: 1, first: 0, ..layout };
     let seen = surfaces(probe, (&layout, segment), until)?;
@@ -247,7 +250,7 @@ fn reached(
     Ok(seen)
 }
 
-/// The piece's lattice, its phase as it is now at the middle of the piece.
+/// The segment's layout with its current phase at the middle of the segment.
 fn local_again(probe: &mut Probe<'_, '_>, segment: &Segment) -> Result<TrackLayout, StopReason> {
     let spt = segment.layout.spt;
     let middle = segment.layout.anchor + (segment.to - segment.layout.anchor) / 2;
@@ -256,8 +259,9 @@ fn local_again(probe: &mut Probe<'_, '_>, segment: &Segment) -> Result<TrackLayo
     Ok(segment.layout.fitted_level(&phases, 5.0 * probe.sigma))
 }
 
-/// Counts the turns since the first piece was measured: the period becomes as sharp as the whole measurement is
-/// long, and pieces that were measured one after the other are put on one clock.
+/// Counts the revolutions since the first segment was measured. The period becomes as precise as
+/// the whole measurement is long, and segments that were measured one after the other share one
+/// clock.
 fn steady(probe: &mut Probe<'_, '_>, segments: &mut [Segment]) -> Result<f64, StopReason> {
     let Some(first) = segments.first() else { return Ok(probe.period) };
     let (from, to) = (first.layout.anchor, first.to);
@@ -272,7 +276,8 @@ fn steady(probe: &mut Probe<'_, '_>, segments: &mut [Segment]) -> Result<f64, St
     }
     let stretch = wrap(off.mean) / revolutions;
     for segment in segments {
-        // On the clock of the longer turn, which begins when the probe did.
+        // The phases are converted to the clock of the refined period, which begins when the probe
+        // did.
         let drift = segment.time / probe.period * stretch;
         segment.phases.iter_mut().for_each(|(_, phase)| *phase = fraction(*phase - drift));
         for layout in [&mut segment.layout, &mut segment.ending] {
@@ -282,7 +287,7 @@ fn steady(probe: &mut Probe<'_, '_>, segments: &mut [Segment]) -> Result<f64, St
     Ok(probe.period * (1.0 + stretch))
 }
 
-/// Puts what was found among the findings.
+/// Stores the results in the findings.
 fn publish(
     bench: &mut Bench<'_>,
     (segments, coarse): (&[Segment], &[Coarse]),
@@ -294,7 +299,7 @@ fn publish(
         rotation.period.value = Duration::from_nanos(round(period));
     }
     if segments.is_empty() {
-        bench.findings.add_note("nothing regular was found where sectors lie".into());
+        bench.findings.add_note("zones: no regular track layout was found".into());
         return;
     }
     let known = segments.last().map_or(0, |segment| segment.to * block);
@@ -307,7 +312,7 @@ fn publish(
         Some(Geometry { zones, bands, heads, order, cylinders, known: Sectors(known) });
 }
 
-/// Zones: pieces in a row with equally many sectors on each track.
+/// Zones: consecutive segments with equally many sectors on each track.
 fn zones(segments: &[Segment], (period, block, sigma): (f64, u64, f64)) -> Vec<Zone> {
     let mut zones: Vec<Zone> = Vec::new();
     let mut best = (false, 0);
@@ -325,7 +330,7 @@ fn zones(segments: &[Segment], (period, block, sigma): (f64, u64, f64)) -> Vec<Z
             }
         }
         best = told;
-        // The skews of a zone are those of its longest piece of which they are known.
+        // A zone has the skews of its longest segment with known skews.
         let zone = zone_of(segment, lbas, spt, (period, sigma));
         match zones.last_mut().filter(|last| last.sectors_per_track.value == spt) {
             Some(last) => *last = Zone { lbas: last.lbas, begins: last.begins, ..zone },
@@ -342,7 +347,8 @@ fn zone_of(segment: &Segment, lbas: Extent, spt: u32, (period, sigma): (f64, f64
     let count = f64::from(samples.max(1));
     let heads = f64::from(layout.heads);
     let apart = layout.heads > 1;
-    // What is seen of the difference of the skews is a saw tooth; without one there is their mean alone, exactly.
+    // The observed difference of the skews is a sawtooth. Without one only their mean is known,
+    // exactly.
     let error = if apart { segment.step_error } else { sigma / count };
     let (step, extra) = segment.skews.unwrap_or((layout.step, layout.extra));
     let error = if segment.skews.is_some() { 0.0 } else { error };

@@ -1,10 +1,11 @@
-//! What commands cost beside the media.
+//! Command overheads beside the media time.
 //!
-//! Seek commands are timed, as hits are. What passes
-//! between a command for the media and the arm's moving is found as seeks are, on a way of no length: the heads stand on
-//! the track already. They only stand there where nothing is read ahead: after a seek command, or on
-//! the last track of the disk, behind which there is nothing. Where the map does not go so far, a track's first block is
-//! asked for while its last ones pass: the heads go on to the next track unless the command is there before.
+//! Seek commands are timed as cache hits are. The time between a command for the media and the
+//! arm's movement is found as seek times are, by a zero-distance access: the heads are on the track
+//! already. They stay there only where nothing is read ahead: after a seek command, or on the last
+//! track of the disk. Where the map does not cover the last track, a track's first block is
+//! requested while its last ones pass: the heads go on to the next track unless the command arrives
+//! before.
 
 use units::{Duration, Extent, Lba, Operation, Sectors, Share};
 
@@ -23,41 +24,41 @@ use drive_profile::findings::Figure;
 const SEEKS: u32 = 200;
 /// Probes of one overhead.
 pub(crate) const PROBES: usize = 48;
-/// The same for a first guess.
+/// Probes of a first estimate.
 pub(crate) const PROBES_FIRST: usize = 14;
-/// The most of them, where what the map is off by from place to place makes the answers vary.
+/// The most probes, where the map's error differs from location to location.
 const PROBES_MOST: usize = 4 * PROBES;
-/// After how many more it is looked again how much they vary.
+/// The number of probes after which their deviation is estimated again.
 const BATCH: usize = 16;
-/// The standard error that is enough, in ns.
+/// The sufficient standard error, in ns.
 const ENOUGH: f64 = 5_000.0;
-/// More than so many of them say anything.
+/// An estimate needs more probes than this.
 const LEAST: usize = 8;
-/// And more than so many nothing new.
+/// The most probes of a zero-distance access.
 const PROBES_MAX: usize = 400;
-/// Ways of one kind in a row, where two are measured in turn.
+/// Accesses of one kind in a row, where two kinds alternate.
 const IN_TURN: usize = 4;
-/// By how much an overhead may vary, in ns.
+/// The assumed standard deviation of an overhead, in ns.
 const SPREAD: f64 = SPREAD_LEAST;
-/// The longest part of a turn before its end at which a track is asked for from its beginning.
+/// The longest part of a revolution before a track's end at which its first block is requested.
 const AROUND_MAX: f64 = 0.75;
-/// How often that is begun before it is given up.
+/// The attempts for such a request.
 const AROUND_TRIES: u32 = 12;
-/// From how many reads one track's own phase is taken: at first, and in the end.
+/// The reads that determine the phase of the last track: first, and in the end.
 const PHASE_READS: [u32; 2] = [80, 600];
-/// How many more each time that it is looked at again, and the most.
+/// The reads of each later update of that phase, and the most in all.
 const PHASE_READS_BESIDE: u32 = 16;
 const PHASE_READS_MOST: u32 = 1_600;
-/// At a glance this part of them.
+/// The part of these reads in a quick profile, inverted.
 const PHASE_PART_QUICK: u32 = 8;
-/// Into how many parts they divide the track.
+/// The parts of the track between these reads.
 const PHASE_PARTS: u64 = 96;
-/// And probes of the way of no distance.
+/// The parts of the track between zero-distance probes.
 const PROBE_PARTS: u64 = 24;
-/// So that it is asked for this part of a turn after the one before.
+/// The part of a revolution between a zero-distance probe and the read before it.
 pub(crate) const SILENT_PART: f64 = 23.0 / 24.0;
 
-/// What a seek command over no distance takes.
+/// The time of a seek command over zero distance.
 pub(crate) fn seek_command(
     prober: &mut Prober<'_, '_>,
 ) -> Result<Option<Figure<Duration>>, StopReason> {
@@ -77,28 +78,30 @@ pub(crate) fn seek_command(
     Ok(times.figure())
 }
 
-/// What passes from a command's submission until the heads of an arm that need not move are ready.
+/// The time from a command's submission until the heads are ready without a seek.
 ///
-/// The path to a drive is longer and shorter for seconds each time. So this is measured beside what stands on it, a few
-/// probes at a time, and not once before.
+/// The path latency varies over seconds. So this time is measured beside the times that depend on
+/// it, a few probes at a time, and not once before them.
 #[derive(Debug)]
 pub(crate) struct ZeroDistance {
     kind: ProbeKind,
     estimator: BisectionEstimator,
     last_track: Option<LastTrack>,
     own: TrackDelay,
-    /// Whether it was known before about how long it takes, and how much that varies.
+    /// Whether its approximate time and deviation were known before.
     again: bool,
-    /// What of it is the way of a write's data over the bus, in ns: while an arm moves, data comes beside it.
+    /// The part of it that is the transfer of a write's data on the bus, in ns: during a seek the
+    /// transfer overlaps the arm's movement.
     data: f64,
-    /// And what comes of the silence before it, in ns: see [`crate::host_path::idle_latency`].
+    /// The latency that the idle time before it adds, in ns: see
+    /// [`crate::host_path::idle_latency`].
     silence: f64,
-    /// What the path took meanwhile.
+    /// Samples of the path latency beside its probes.
     path: PathLatency,
 }
 
-/// By how much sectors of the disk's last track come later than foretold: all answers of one track are off by what the map is
-/// off there, however many there are.
+/// The delay of the sectors of the disk's last track relative to the prediction: the map has one
+/// error for the whole track, however many reads there are.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TrackDelay {
     sum: f64,
@@ -107,7 +110,7 @@ pub(crate) struct TrackDelay {
 }
 
 impl TrackDelay {
-    /// A read was so late, in ns; nothing if that could not be seen.
+    /// Adds the delay of a read, in ns, if it was observed.
     fn learn(&mut self, off: Option<f64>) {
         if let Some(off) = off {
             self.sum += off;
@@ -128,19 +131,19 @@ impl TrackDelay {
 }
 
 impl ZeroDistance {
-    /// Nothing measured yet. `segments` is how many reads push everything out of the drive's memory, `data` what a write's
-    /// data takes over the bus, in ns.
+    /// An access without probes. `segments` is the number of reads that evict everything from the
+    /// cache, `data` the bus time of a write's data, in ns.
     pub(crate) fn new(prober: &Prober<'_, '_>, kind: ProbeKind, segments: u32, data: f64) -> Self {
         let prior = Prior::Upto(2.0 * prober.rotation.period());
         let last_track = LastTrack::new(prober, segments);
         let estimator = BisectionEstimator::new(prior, SPREAD);
         let (own, path) = (TrackDelay::default(), PathLatency::default());
-        // A write is asked for at once.
+        // A write is submitted without idle time before it.
         let silence = prober.silence.filter(|_| kind == ProbeKind::Read).unwrap_or(0.0);
         Self { kind, estimator, last_track, own, again: false, data, silence, path }
     }
 
-    /// The same, measured anew from what is known of it.
+    /// The same access, measured again with the current estimate as its prior.
     pub(crate) fn again(&self) -> Self {
         let prior = Prior::About(self.estimator.estimate().time, 4.0 * SPREAD);
         let last_track = self.last_track.clone();
@@ -148,12 +151,12 @@ impl ZeroDistance {
         Self { estimator, last_track, path: PathLatency::default(), again: true, ..*self }
     }
 
-    /// How many probes it was found from.
+    /// The number of probes.
     pub(crate) fn count(&self) -> usize {
         self.estimator.count()
     }
 
-    /// In ns, with the path; nothing where it was not found.
+    /// The estimate in ns, with the path latency, if there are enough probes.
     pub(crate) fn estimate(&self) -> Option<Estimate> {
         let Estimate { time, error } = self.estimator.estimate();
         let own = self.own.estimate();
@@ -162,23 +165,24 @@ impl ZeroDistance {
         (self.count() > LEAST).then_some(Estimate { time, error })
     }
 
-    /// As a figure of the drive's own: without the path, where that could be timed.
+    /// The drive's own part as a figure: without the path latency, where that was timed.
     pub(crate) fn figure(&self) -> Option<Figure<Duration>> {
         let own = |found: Estimate| Estimate { time: found.time - self.path.median(), ..found };
         self.estimate().map(|found| figure(own(found), self.count()))
     }
 
-    /// The same, of whose track so much is known.
+    /// The same access with a known track delay.
     pub(crate) fn knowing(self, own: TrackDelay) -> Self {
         Self { own, ..self }
     }
 
-    /// What is known of the track's own phase.
+    /// The delay of the last track.
     pub(crate) const fn own(&self) -> TrackDelay {
         self.own
     }
 
-    /// Weighs all probes anew, by what is known by now of where sectors lie: the last track has its own phase.
+    /// Applies the current residual delays of sectors to all bounds. The last track has its own
+    /// delay.
     pub(crate) fn place(&mut self, prober: &Prober<'_, '_>) {
         if prober.bench.facts().seeks || self.last_track.is_none() {
             self.estimator = self
@@ -187,7 +191,7 @@ impl ZeroDistance {
         }
     }
 
-    /// Reads for the last track's own phase until there are so many.
+    /// Reads the last track until its delay has this number of reads.
     fn look(&mut self, prober: &mut Prober<'_, '_>, reads: u32) -> Result<(), StopReason> {
         let (seeks, quick) = (prober.bench.facts().seeks, prober.bench.budget().quick);
         let reads = if quick { reads / PHASE_PART_QUICK } else { reads };
@@ -198,7 +202,7 @@ impl ZeroDistance {
         }
     }
 
-    /// Probes until there are so many, or it is known well.
+    /// Probes until there are enough probes, or the estimate is precise.
     pub(crate) fn find(
         &mut self,
         prober: &mut Prober<'_, '_>,
@@ -206,7 +210,7 @@ impl ZeroDistance {
     ) -> Result<(), StopReason> {
         let (seeks, well) = (prober.bench.facts().seeks, probes > PROBES_FIRST);
         self.look(prober, PHASE_READS[usize::from(well)])?;
-        // From place to place the map is off by something else.
+        // The map's error differs from location to location.
         let (most, doubt) = if seeks && well { (PROBES_MOST, ADAPTIVE) } else { (probes, 1.0) };
         for _ in 0..4 * most {
             let known = self.count() > LEAST && doubt * self.estimator.estimate().error < ENOUGH;
@@ -219,7 +223,7 @@ impl ZeroDistance {
         Ok(())
     }
 
-    /// Some probes more, from wherever the heads are.
+    /// Probes a few times more, from any head position.
     pub(crate) fn some(
         &mut self,
         prober: &mut Prober<'_, '_>,
@@ -228,7 +232,7 @@ impl ZeroDistance {
         if let Some(last) = &mut self.last_track {
             last.there = false;
         }
-        // The path is longer and shorter for seconds: what a track's phase is off by is looked at all the time.
+        // The path latency varies over seconds, so the track's delay is updated all the time.
         self.look(prober, (self.own.count + PHASE_READS_BESIDE).min(PHASE_READS_MOST))?;
         let enough = (self.count() + probes).min(PROBES_MAX);
         for _ in 0..2 * probes {
@@ -250,9 +254,9 @@ impl ZeroDistance {
         };
         if let Some(bound) = bound {
             self.estimator.learn(bound);
-            // Who asks near the middle from the first on sees nothing of how much they vary.
-            let anew = prober.bench.facts().seeks && !self.again;
-            if anew && self.count().is_multiple_of(BATCH) {
+            // Probes that were near the median from the start do not show the deviation.
+            let first_time = prober.bench.facts().seeks && !self.again;
+            if first_time && self.count().is_multiple_of(BATCH) {
                 self.estimator = self.estimator.with_spread(variation(&self.estimator));
             }
         }
@@ -260,7 +264,7 @@ impl ZeroDistance {
     }
 }
 
-/// Moves the heads to a track by a command that transfers nothing, and asks for a block of it.
+/// Moves the heads to a track by a seek command, and probes a block of it.
 fn after_seek(
     prober: &mut Prober<'_, '_>,
     gap: f64,
@@ -272,10 +276,11 @@ fn after_seek(
     prober.probe_track(&track, gap, kind)
 }
 
-/// Asks for the first block of a track on which something was read, so that it passes right behind the last one.
+/// Requests the first block of a track that was just read, so that it passes right behind the last
+/// one.
 ///
-/// The drive reads on meanwhile, and whatever it does at the end of the track it does not before: a command that is
-/// ready by then finds the heads where they are, and one that is not finds them gone or the block passed.
+/// The drive reads ahead meanwhile, up to the end of the track at least. A command that arrives
+/// before that finds the heads on the track, and a later one finds them gone or the block passed.
 fn around(
     prober: &mut Prober<'_, '_>,
     gap: f64,
@@ -290,22 +295,22 @@ fn around(
     Ok(None)
 }
 
-/// The last track of the disk. Behind it nothing is read ahead, and the heads stay.
+/// The last track of the disk. Nothing behind it is read ahead, and the heads stay.
 #[derive(Clone, Debug)]
 struct LastTrack {
     track: Track,
     last: Extent,
-    /// Whatever lies from here on may be in the drive's memory.
+    /// Sectors from here on may be cached.
     known_from: Lba,
     segments: u32,
-    /// Whether the heads stand there.
+    /// Whether the heads are on the track.
     there: bool,
 }
 
 impl LastTrack {
     fn new(prober: &Prober<'_, '_>, segments: u32) -> Option<Self> {
         let block = prober.block();
-        // Of a map that ends before the disk does the last track is one like any other.
+        // The last track of an incomplete map is not the last of the disk.
         if prober.profile.capacity() < prober.bench.facts().sectors {
             return None;
         }
@@ -316,8 +321,8 @@ impl LastTrack {
         is_last.then_some(Self { track, last, known_from: Lba(0), segments, there: false })
     }
 
-    /// A block before the one asked for last, by one of so many parts of the track: what was read ahead of that cannot
-    /// hold it.
+    /// A block before the last requested one, by one of `parts` parts of the track: the read-ahead
+    /// of the last one does not contain it.
     fn next(&mut self, prober: &mut Prober<'_, '_>, parts: u64) -> Result<Extent, StopReason> {
         let block = prober.block().0;
         let step = (self.track.lbas.len.0 / parts / block).max(1) * block;
@@ -337,8 +342,7 @@ impl LastTrack {
         Ok(self.before(step, block))
     }
 
-    /// More reads of which it is learnt by how much sectors of this track come later than the map and the turning of the disk have
-    /// it.
+    /// Reads that measure the delay of this track relative to the map and the rotation.
     fn look(
         &mut self,
         prober: &mut Prober<'_, '_>,
@@ -368,7 +372,7 @@ impl LastTrack {
         prober.probe_block(&self.track, extent, gap, kind)
     }
 
-    /// A block that is in nobody's memory, so much before the one asked for last.
+    /// An uncached block, `step` sectors before the last requested one.
     fn before(&mut self, step: u64, block: u64) -> Extent {
         let start = Lba((self.known_from.0 - step) / block * block);
         self.known_from = start;
@@ -376,8 +380,8 @@ impl LastTrack {
     }
 }
 
-/// What a change of heads on one cylinder takes longer than none, in ns. Both are measured in turn, so that the path is as
-/// long for one as for the other.
+/// The additional time of a head switch on one cylinder, in ns. Head switches and zero-distance
+/// accesses alternate, so that the path latency is the same for both.
 pub(crate) fn head_switch(
     prober: &mut Prober<'_, '_>,
     kind: ProbeKind,
@@ -398,7 +402,7 @@ pub(crate) fn head_switch(
         if let Some(bound) = prober.probe(SeekDistance::HeadSwitch, estimator.median(), kind)? {
             estimator.learn(bound);
         }
-        // The way back would end on a track that is in memory.
+        // The reverse switch would end on a cached track.
         prober.clear_head_position();
         if nth % IN_TURN == IN_TURN - 1 {
             base.some(prober, IN_TURN)?;

@@ -1,4 +1,4 @@
-//! Whether sectors come when they are foretold: what just-in-time seeks stand on (FAST 2003 §3.2, §3.4).
+//! Whether sectors pass when predicted, which just-in-time seeks depend on (FAST 2003 §3.2, §3.4).
 
 use units::Share;
 
@@ -7,16 +7,18 @@ use crate::estimate::number::{duration, ns, real, round_u32};
 use crate::mechanics::prober::{ProbeKind, Prober, SeekDistance};
 use drive_profile::findings::Prediction;
 
-/// How long before its sector the heads are to arrive: the paper's offset, 1 ms.
+/// The time before its sector at which the heads are to arrive: 1 ms, as in FAST 2003.
 const OFFSET: f64 = 1_000_000.0;
-/// Ways that are tried.
+/// The number of seeks.
 const WAYS: u32 = 160;
-/// When more than this part loses a turn, just-in-time seeks cost more than they bring: what the engine trusts.
+/// The share of missed revolutions, in parts per billion, beyond which just-in-time seeks cost more
+/// than they gain: the engine's limit.
 const WORTH: u32 = 250_000_000;
 
-/// Goes over random distances so that each sector comes an offset after the heads should.
+/// Seeks over random distances to sectors that pass an offset after the predicted arrival.
 ///
-/// `base` is what a way of no distance takes, in ns.
+/// `base` is the time of a zero-distance access, in ns.
+///
 pub(crate) fn prediction(
     prober: &mut Prober<'_, '_>,
     curve: &drive_profile::SeekTable,
@@ -26,7 +28,7 @@ pub(crate) fn prediction(
     let (mut missed, mut samples) = (0, 0);
     for _ in 0..ways {
         let last = prober.stroke();
-        // Ways between places drawn evenly are short more often than long.
+        // Distances between uniformly random cylinders are more often short than long.
         let [one, two, _] = prober.draw();
         let distance = round_u32((one - two).abs() * f64::from(last)).clamp(1, last.max(1));
         let gap = base + ns(curve.time(distance)) + OFFSET;

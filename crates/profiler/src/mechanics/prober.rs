@@ -1,9 +1,10 @@
-//! Reads and writes of single blocks whose sectors come by when they are wanted to.
+//! Probes: reads and writes of single blocks at chosen distances, timed so that their sectors pass
+//! at chosen instants.
 //!
-//! Every probe is the way from where the heads are to a block on a track that was not read lately, at a distance
-//! and at a gap that are chosen. The block it ends at is where the next probe begins. Since a drive reads on after
-//! each read, and a head that has begun to go to the next track goes there first, nobody sets out from the last part
-//! of a track.
+//! A probe seeks from the current head position to an uncached block, over a chosen distance, and
+//! issues the command a chosen gap before the block passes. The next probe starts at that block.
+//! The drive reads ahead after each read, and a head that has begun to move to the next track
+//! completes that movement first, so that no probe starts in the last part of a track.
 
 use drive_profile::Profile;
 use units::{Angle, Duration, Extent, Instant, Lba, Operation, Sectors};
@@ -16,64 +17,66 @@ use crate::mechanics::residual_map::{CELLS, ResidualMap, angle};
 use crate::rotation::tracker::{Observation, RotationTracker};
 use drive_profile::findings::{OutlierReason, Stage};
 
-/// Between deciding and submitting, in ns.
+/// The time between planning and submission, in ns.
 const LEAD: f64 = 20_000.0;
-/// By how much an instant may be off because it is a whole number of ns.
+/// The rounding error of an instant, in ns.
 const ROUNDING: f64 = 2.0;
-/// How long the arm is taken to stay with what it reads after a command came, before that is known, in ns.
+/// The initial assumption for the time after a command during which the heads follow the last read,
+/// in ns.
 const TAKEOVER_FIRST: f64 = 1_500_000.0;
-/// Reads at random that the phase is first taken from.
+/// Random reads that determine the phase.
 const ACQUIRE: u32 = 250;
-/// The same at a glance.
+/// Random reads that determine the phase in a quick profile.
 const ACQUIRE_QUICK: u32 = 60;
-/// How many cylinders from the last are looked through for a whole one.
+/// The cylinders at either end that are searched for a track.
 const LAST_MAX: u32 = 1_000;
-/// How often a probe is begun before it is given up.
+/// The attempts to start a probe.
 const TRIES: u32 = 6;
-/// Nothing is read nearer to either end of a track than this part of it: slipped sectors have moved where tracks begin, and
-/// what is taken for the end of one may lie on another.
+/// No block nearer to either end of a track than this part of it is read: slipped sectors move the
+/// ends of tracks, and a block beyond the end is on another track.
 const EDGE: f64 = 0.12;
-/// So many ways in a row that do not leave a place begin where the one before ended: what the map is off by there is in all
-/// of them.
+/// The most consecutive probes within one region, each starting where the one before ended: all
+/// have the map's error there.
 const STAYS: u32 = 4;
-/// Steps of sequences that fill a line and a plane evenly: the golden ratio, and two of its kin.
+/// Steps of low-discrepancy sequences in one and two dimensions: the golden ratio and its
+/// generalisations.
 const GOLDEN: f64 = 0.618_033_988_749_895;
 const SILVER: f64 = 0.754_877_666_246_693;
 const BRONZE: f64 = 0.569_840_290_998_053;
 
-/// Sectors in a row on one track.
+/// Consecutive sectors on one track.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Track {
     pub(crate) lbas: Extent,
-    /// Where the first of them begins.
+    /// The angle of the first of them.
     first: Angle,
     sector: Angle,
-    /// By how much later than the map has it they are taken to come, in ns: in `first`.
+    /// Their assumed delay relative to the map, in ns, included in `first`.
     delay: f64,
 }
 
 impl Track {
-    /// Where it is, and how late.
+    /// The first block, and the assumed delay.
     const fn sector_delay(&self) -> SectorDelay {
         SectorDelay { lba: self.lbas.start, delay: self.delay }
     }
 }
 
-/// Where the heads are.
+/// The head position.
 #[derive(Clone, Copy, Debug)]
 struct Heads {
     cylinder: u32,
     surface: u32,
-    /// When the last sector of the track will have come by.
+    /// When the last sector of the track will have passed.
     track_end: f64,
 }
 
-/// How far to go.
+/// The distance of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SeekDistance {
-    /// So many cylinders, under the same head.
+    /// A number of cylinders, with the same head.
     Cylinders(u32),
-    /// To the next head on the same cylinder.
+    /// The next head on the same cylinder.
     HeadSwitch,
 }
 
@@ -86,34 +89,36 @@ impl SeekDistance {
     }
 }
 
-/// What is to be done at the end of the way.
+/// The command at the end of the seek.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProbeKind {
     Read,
-    /// A write that is answered when it is on the disk.
+    /// A write that completes when it is on the media.
     ForcedWrite,
 }
 
-/// Probes of one drive.
+/// Probes one drive.
 #[derive(Debug)]
 pub(crate) struct Prober<'a, 'b> {
     pub(crate) bench: &'a mut Bench<'b>,
     pub(crate) profile: &'a Profile,
     pub(crate) rotation: RotationTracker,
-    /// How long after a command's submission the heads may still follow what was read last, in ns.
+    /// The time after a command's submission during which the heads may still follow the last read,
+    /// in ns.
     pub(crate) takeover: f64,
-    /// What a hit takes at most, in ns.
+    /// The longest service time of a cache hit, in ns.
     pub(crate) hit_most: f64,
-    /// What the path took, whenever it was timed.
+    /// All samples of the path latency.
     pub(crate) path: PathLatency,
-    /// What a command takes longer that is asked for most of a turn after the one before, in ns, once that was looked at.
+    /// The additional latency of a command most of a revolution after the one before, in ns, if it
+    /// was measured.
     pub(crate) silence: Option<f64>,
     heads: Option<Heads>,
-    /// By how much sectors come later than the map has it.
+    /// Delays of sectors relative to the map.
     pub(crate) residuals: ResidualMap,
-    /// Ways since the heads were sent elsewhere.
+    /// The probes since the heads were last sent elsewhere.
     stayed: u32,
-    /// The outermost and the innermost cylinder that have a track of one surface.
+    /// The outermost and the innermost cylinder with a track of a common surface.
     first: u32,
     last: u32,
     inward: bool,
@@ -143,7 +148,7 @@ impl<'a, 'b> Prober<'a, 'b> {
             inward: true,
             drawn: 0,
         };
-        // A disk may begin and end with cylinders that hold little or nothing.
+        // The outermost and innermost cylinders may hold few or no sectors.
         let has = |cylinder: u32, on: u32| new.track(cylinder, on).is_some();
         let any = |cylinder: &u32| (0..profile.surfaces).any(|on| has(*cylinder, on));
         let first = (0..=LAST_MAX.min(last)).find(any).unwrap_or(0);
@@ -166,14 +171,14 @@ impl<'a, 'b> Prober<'a, 'b> {
         Ok(())
     }
 
-    /// The next of a sequence that fills [0, 1) evenly, and of others that go with it.
+    /// The next point of three low-discrepancy sequences in [0, 1).
     pub(crate) fn draw(&mut self) -> [f64; 3] {
         self.drawn += 1;
         let nth = real(self.drawn);
         [fraction(nth * GOLDEN), fraction(nth * SILVER), fraction(nth * BRONZE)]
     }
 
-    /// `len` sectors, or as many as there are, at a place that is as likely as any other.
+    /// `len` sectors, limited to the disk, at a uniformly distributed address.
     pub(crate) fn random_extent(&mut self, len: Sectors) -> Extent {
         let block = self.block().0;
         let sectors = self.profile.capacity().0;
@@ -183,14 +188,14 @@ impl<'a, 'b> Prober<'a, 'b> {
         Extent::new(Lba(nth * block), Sectors(len))
     }
 
-    /// The addresses on a track, or the longest run of them, as they are seen to come by.
+    /// The sectors of a track, or their longest run, with their observed phase.
     pub(crate) fn track(&self, cylinder: u32, surface: u32) -> Option<Track> {
         let track = self.track_on_map(cylinder, surface)?;
         let delay = self.residuals.delay(track.lbas.start);
         Some(Track { first: track.first + angle(delay, self.rotation.period()), delay, ..track })
     }
 
-    /// The same as the map alone has it.
+    /// The same with the phase of the map alone.
     fn track_on_map(&self, cylinder: u32, surface: u32) -> Option<Track> {
         let mut lba = self.profile.first_lba_on(cylinder);
         let mut best: Option<Track> = None;
@@ -209,13 +214,14 @@ impl<'a, 'b> Prober<'a, 'b> {
         best.filter(|track| track.lbas.len.0 >= 2 * self.block().0)
     }
 
-    /// Where an extent on one track ends, as the map has it.
+    /// The angle at which an extent on one track ends, by the map.
     pub(crate) fn end_on_map(&self, extent: Extent) -> Angle {
         let spot = self.profile.locate(extent.start);
         spot.angle + Angle(round_u32(f64::from(spot.sector.0) * real(extent.len.0)))
     }
 
-    /// A read that ends at `end` was seen complete: what that says of its place, and of the turning of the disk.
+    /// Records that a read ending at `end` completed at `seen`, in the residual map and the
+    /// rotation tracker.
     fn observe(
         &mut self,
         extent: Extent,
@@ -231,24 +237,24 @@ impl<'a, 'b> Prober<'a, 'b> {
         self.rotation.observe(end, seen, predicted)
     }
 
-    /// The track on which an address lies.
+    /// The track of an address.
     pub(crate) fn track_of(&self, lba: Lba) -> Option<Track> {
         let spot = self.profile.locate(lba);
         self.track(spot.cylinder, spot.surface)
     }
 
-    /// The same as the map alone has it, for whoever finds out on its own by how much that is off.
+    /// The same with the phase of the map alone, for callers that measure its error.
     pub(crate) fn track_of_on_map(&self, lba: Lba) -> Option<Track> {
         let spot = self.profile.locate(lba);
         self.track_on_map(spot.cylinder, spot.surface)
     }
 
-    /// How many sectors the track of an address has.
+    /// The sectors on the track of an address.
     pub(crate) fn track_sectors(&self, lba: Lba) -> u64 {
         self.profile.band(lba).sectors_per_track.into()
     }
 
-    /// The first whole block of the track that begins to come by at `from` or later, and when.
+    /// The first whole block of the track that begins to pass at `from` or later, and that instant.
     pub(crate) fn first_from(&self, track: &Track, from: f64) -> (Extent, f64) {
         self.first_of(track, track.lbas, from)
     }
@@ -261,12 +267,12 @@ impl<'a, 'b> Prober<'a, 'b> {
         self.first_of(track, inner, from)
     }
 
-    /// The first whole block of these of the track.
+    /// The first whole block of `lbas` on the track.
     fn first_of(&self, track: &Track, lbas: Extent, from: f64) -> (Extent, f64) {
         let block = self.block().0;
         let behind = self.rotation.angle(from) - track.first;
         let nth = u64::from(behind.0).div_ceil(u64::from(track.sector.0));
-        // Blocks are counted from address 0, not from the track's first.
+        // Blocks are counted from address 0, not from the track's first sector.
         let aligned = (track.lbas.start.0 + nth).div_ceil(block) * block;
         let inside = aligned >= lbas.start.0 && aligned + block <= lbas.end().0;
         let aligned = if inside { aligned } else { lbas.start.0.div_ceil(block) * block };
@@ -284,12 +290,12 @@ impl<'a, 'b> Prober<'a, 'b> {
             + Angle(round_u32(f64::from(track.sector.0) * real(extent.len.0)))
     }
 
-    /// How long one block takes to come by.
+    /// The time in which a block passes.
     fn passing(&self, track: &Track) -> f64 {
         self.rotation.sweep(track.sector) * real(self.block().0)
     }
 
-    /// Finds the disk's phase from reads all over it.
+    /// Determines the disk's phase from random reads.
     pub(crate) fn acquire(&mut self) -> Result<(), StopReason> {
         let reads = if self.bench.budget().quick { ACQUIRE_QUICK } else { ACQUIRE };
         for _ in 0..reads {
@@ -299,13 +305,14 @@ impl<'a, 'b> Prober<'a, 'b> {
         Ok(())
     }
 
-    /// Reads a block, from wherever the heads are, and goes on from there. Whether it came off the media.
+    /// Reads a block from any head position, and records the new one. Whether it came from the
+    /// media.
     pub(crate) fn read_block(&mut self, extent: Extent) -> Result<bool, StopReason> {
         let spot = self.profile.locate(extent.start);
         let Some(track) = self.track(spot.cylinder, spot.surface) else { return Ok(false) };
         let timed = self.bench.time(Operation::read(extent))?;
         if ns(timed.took()) < self.hit_most {
-            // Out of memory no arm moves, though it be at an instant at which the block passes too.
+            // A cache hit moves no arm, even if it completes when the block passes.
             self.heads = None;
             return Ok(false);
         }
@@ -327,22 +334,23 @@ impl<'a, 'b> Prober<'a, 'b> {
         self.heads = Some(Heads { cylinder, surface, track_end });
     }
 
-    /// By how much a block was seen later than was foretold, unless that is no passing of it.
+    /// The delay of a block's observed passing relative to the prediction, unless the deviation is
+    /// too large.
     pub(crate) fn off(&self, track: &Track, extent: Extent, seen: Instant) -> Option<f64> {
         self.rotation.off(Self::ends(track, extent), seen)
     }
 
-    /// Forgets where the heads are: something else was done meanwhile.
+    /// Clears the head position, which other commands have changed.
     pub(crate) fn clear_head_position(&mut self) {
         self.heads = None;
     }
 
-    /// The longest way there is.
+    /// The longest distance.
     pub(crate) fn stroke(&self) -> u32 {
         self.last - self.first
     }
 
-    /// A track from which another one under the same head is `distance` away, on either side.
+    /// A track from which another one with the same head is `distance` away, on either side.
     fn start(&mut self, distance: u32) -> Option<Track> {
         let room = self.stroke().checked_sub(distance)?;
         for _ in 0..TRIES {
@@ -366,7 +374,7 @@ impl<'a, 'b> Prober<'a, 'b> {
         None
     }
 
-    /// Goes to a track from which another one is `distance` away.
+    /// Moves the heads to a track from which another one is `distance` away.
     fn go_to_start(&mut self, distance: u32) -> Result<(), StopReason> {
         for _ in 0..TRIES {
             let Some(track) = self.start(distance) else { return Ok(()) };
@@ -382,8 +390,8 @@ impl<'a, 'b> Prober<'a, 'b> {
         Ok(())
     }
 
-    /// A track so far from where the heads are, its cylinder and surface, and when the way there begins: as soon as
-    /// a block of it comes by `gap` later.
+    /// A track at a distance from the heads, its cylinder and surface, and when to submit: as soon
+    /// as a block of it passes `gap` later.
     fn plan(&mut self, way: SeekDistance, gap: f64) -> Option<(Track, (u32, u32), f64)> {
         let Heads { cylinder, mut surface, track_end } = self.heads?;
         let distance = way.distance();
@@ -402,8 +410,8 @@ impl<'a, 'b> Prober<'a, 'b> {
         (submit + self.takeover < track_end).then_some((track, (to, surface), submit))
     }
 
-    /// Goes so far, to a block that comes by `gap` ns after the command. What that says of the way, if
-    /// it says anything.
+    /// Seeks over a distance to a block that passes `gap` ns after the command. The bounds of the
+    /// movement, if it was observable.
     pub(crate) fn probe(
         &mut self,
         way: SeekDistance,
@@ -422,7 +430,7 @@ impl<'a, 'b> Prober<'a, 'b> {
             };
             self.stayed += 1;
             self.bench.wait_awake(instant(submit));
-            // Whoever was woken late takes a block that comes later; a rounded instant is not late.
+            // After a late wake-up a later block is used. A rounded instant is not late.
             let now = instant_ns(self.bench.now());
             let (extent, pass) = self.inner_from(&track, now + gap - ROUNDING);
             let bound = self.issue(&track, (extent, pass), kind)?;
@@ -437,7 +445,7 @@ impl<'a, 'b> Prober<'a, 'b> {
         Ok(None)
     }
 
-    /// Sends the command for a block that begins to come by at `pass`, and says after how long the heads were there for it.
+    /// Issues the command for a block that begins to pass at `pass`. The bounds of the movement.
     pub(crate) fn issue(
         &mut self,
         track: &Track,
@@ -450,20 +458,21 @@ impl<'a, 'b> Prober<'a, 'b> {
         };
         let timed = self.bench.time(operation)?;
         let submitted = instant_ns(timed.submitted);
-        // Sooner than the heads can have been there for the block that was asked for, and as soon as memory would.
+        // The command completed before the heads could reach the block, and as fast as a cache hit.
         if kind == ProbeKind::Read
             && ns(timed.took()) < self.hit_most
             && pass - submitted > 2.0 * self.hit_most
         {
             return Ok(None);
         }
-        // A block that was to come after more than a turn may be caught sooner.
+        // A block that should pass after more than a revolution may be hit earlier.
         let early = ((pass - submitted) / self.rotation.period()).floor().max(0.0);
         let pass = pass - early * self.rotation.period();
         let passing = self.passing(track);
         let period = self.rotation.period();
         if kind == ProbeKind::ForcedWrite {
-            // It ends with other messages than a read does: only whole turns are of interest.
+            // The completion of a write has other delays than that of a read: only whole
+            // revolutions count.
             let revolutions =
                 ((instant_ns(timed.completed) - pass - passing) / period + 0.5).floor().max(0.0);
             let reach = pass - submitted + revolutions * period;
@@ -485,7 +494,7 @@ impl<'a, 'b> Prober<'a, 'b> {
 }
 
 impl Prober<'_, '_> {
-    /// Asks for a block of a track on which the heads stand, so that it begins to come by `gap` later.
+    /// Probes a block of a track under the heads that begins to pass `gap` later.
     pub(crate) fn probe_track(
         &mut self,
         track: &Track,
@@ -497,7 +506,7 @@ impl Prober<'_, '_> {
         self.probe_block(track, extent, gap, kind)
     }
 
-    /// The same for a block that is given.
+    /// The same for a given block.
     pub(crate) fn probe_block(
         &mut self,
         track: &Track,
@@ -512,8 +521,8 @@ impl Prober<'_, '_> {
         self.issue(track, (extent, pass), kind)
     }
 
-    /// Reads a block of a whole track that has none of it in memory, as far as anybody knows, so early on it that the end of
-    /// the track passes more than `gap` later. The track and its first block; nothing if it came to be otherwise.
+    /// Reads a block of a whole uncached track, early enough on it that the end of the track passes
+    /// more than `gap` later. The track and its first block, if that succeeded.
     pub(crate) fn before_end(&mut self, gap: f64) -> Result<Option<(Track, Extent)>, StopReason> {
         let block = self.block();
         let random = self.random_extent(block);
@@ -525,7 +534,7 @@ impl Prober<'_, '_> {
         else {
             return Ok(None);
         };
-        // The first is asked for later, and the answer takes a moment.
+        // The first block is requested later, and the completion takes some time.
         let (begin, room) = (2 * block.0, (gap + TAKEOVER_FIRST / 2.0) / self.rotation.period());
         let most = real(sectors) * (1.0 - room) - real(begin);
         let into = begin + round(self.draw()[2] * most);

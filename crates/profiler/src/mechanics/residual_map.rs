@@ -1,44 +1,45 @@
-//! By how much sectors come later than the map has it, place by place.
+//! Residual delays of sectors relative to the map, by location.
 //!
-//! A zone's first angle and its skews were found from a few dozen reads each, and where it ends the map is off by tens of µs.
-//! A map is a few hundred lattices at most: each slipped sector moves all behind it on by one, and a lattice is laid through
-//! the middle of what they do, so that here its sectors come by 0.1 ms too soon, there as much too late. All ways that end in
-//! one place are off by the same then, and more of them say nothing new.
+//! A zone's first angle and its skews come from a few dozen reads each, and at its ends the map is
+//! off by tens of µs. The map is a few hundred track layouts at most: each slipped sector moves all
+//! sectors behind it by one, and a layout is fitted through the mean of these steps, so that some
+//! of its sectors pass 0.1 ms too soon and others too late. All seeks that end at one location have
+//! the same error, and more of them do not reduce it.
 //!
-//! Every read off the media tells how late its place is, with the noise of one completion. So each zone has a level, slopes
-//! along it and along its cylinders and some bends, and each of many places has its own lateness beyond that, which is
-//! believed as far as places differ by more than noise.
+//! Every read from the media measures the delay of its location, with the noise of one completion.
+//! The model of a zone has a level, slopes along the zone and along its cylinders, and bends. Each
+//! of many cells has a further delay of its own, weighted by how far cells differ beyond noise.
 
 use drive_profile::{Band, Profile};
 use units::{Angle, Lba, Sectors};
 
 use crate::estimate::number::{fraction, real, round_u32};
 
-/// Into how many places a disk is divided.
+/// The number of cells of a disk.
 pub(crate) const CELLS: u64 = 256;
-/// Where a zone may bend, as parts of its length, and how far a bend reaches on either side.
+/// The locations of a zone's bends, as parts of its length, and their reach on either side.
 const BENDS: [f64; 4] = [0.2, 0.4, 0.6, 0.8];
 const REACH: f64 = 0.2;
 /// A level, a slope along the zone and one along each cylinder, and bends.
 const TERMS: usize = 3 + BENDS.len();
-/// What each is thought to deviate by before anything was read, in ns: slopes at either end.
+/// The prior standard deviations of the terms, in ns: slopes at either end.
 const PRIOR_DEVIATIONS: [f64; TERMS] =
     [60_000.0, 60_000.0, 30_000.0, 20_000.0, 20_000.0, 20_000.0, 20_000.0];
-/// What places are thought to differ by at first, and at least, in ns.
+/// The initial and the least standard deviation of cells, in ns.
 const CELL_DEVIATION: (f64, f64) = (20_000.0, 5_000.0);
-/// After so many reads it is looked again by how much they do.
+/// The number of reads after which the standard deviation of cells is estimated again.
 const UPDATE_EVERY: u32 = 128;
-/// A read so many deviations off says no more than one that is no further.
+/// A larger deviation counts as this one, in standard deviations.
 const CLIPPED: f64 = 2.5;
 
 type Terms = [f64; TERMS];
 
-/// What a zone's sectors are late by.
+/// The delay model of a zone.
 #[derive(Clone, Debug)]
 struct ZoneResidual {
     first: Lba,
     len: Sectors,
-    /// The normal equations, and what solves them.
+    /// The normal equations, and their solution.
     products: [Terms; TERMS],
     sums: Terms,
     found: Terms,
@@ -53,7 +54,7 @@ impl ZoneResidual {
         Self { first, len, products, sums: [0.0; TERMS], found: [0.0; TERMS] }
     }
 
-    /// What it is like at an address, which lies so far along its cylinder: from -1 to 1.
+    /// The terms of an address, with its position along the cylinder from −1 to 1.
     fn terms(&self, lba: Lba, on_cylinder: f64) -> Terms {
         let along = real(lba.0.saturating_sub(self.first.0)) / real(self.len.0.max(1));
         let mut terms = [1.0; TERMS];
@@ -84,7 +85,8 @@ fn product(one: Terms, other: Terms) -> f64 {
     one.iter().zip(other).map(|(one, other)| one * other).sum()
 }
 
-/// The solution of normal equations, by Cholesky's method: what was believed before leaves none without.
+/// The solution of the normal equations, by Cholesky decomposition: the prior makes them positive
+/// definite.
 fn solved(products: &[Terms; TERMS], mut sums: Terms) -> Terms {
     let mut root = [[0.0; TERMS]; TERMS];
     for row in 0..TERMS {
@@ -104,7 +106,7 @@ fn solved(products: &[Terms; TERMS], mut sums: Terms) -> Terms {
     sums
 }
 
-/// What was seen of one place of a zone: sums, each read by its weight.
+/// Weighted sums of the reads of one cell.
 #[derive(Clone, Copy, Debug, Default)]
 struct CellSums {
     weight: f64,
@@ -113,13 +115,13 @@ struct CellSums {
 }
 
 impl CellSums {
-    /// What it was late by beyond what its zone is, summed up.
+    /// The weighted sum of the cell's delays beyond its zone's model.
     fn beyond(&self, zone: &ZoneResidual) -> f64 {
         self.delay - zone.delay(self.terms)
     }
 }
 
-/// Addresses in a row in one zone, and which sector of its first cylinder the first of them lies on.
+/// Consecutive addresses of one zone, and the first one's sector within its first cylinder.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     first: Lba,
@@ -128,22 +130,22 @@ struct Run {
     zone: usize,
 }
 
-/// What was seen of all zones and places.
+/// The observations of all zones and cells.
 #[derive(Clone, Debug)]
 pub(crate) struct ResidualMap {
     runs: Vec<Run>,
     surfaces: u64,
     zones: Vec<ZoneResidual>,
-    /// Sectors of one place.
+    /// The sectors of one cell.
     each: u64,
-    /// By zone and place.
+    /// Sums by zone and cell.
     seen: Vec<Vec<CellSums>>,
-    /// What places differ by beyond their zones, in ns.
+    /// The standard deviation of cells beyond their zones' models, in ns.
     cell_deviation: f64,
     reads: u32,
 }
 
-/// Where an address lies.
+/// The cell of an address, and its terms.
 struct Cell {
     zone: usize,
     cell: usize,
@@ -151,7 +153,7 @@ struct Cell {
 }
 
 impl ResidualMap {
-    /// Nothing seen of a disk with such a map.
+    /// A map without observations.
     pub(crate) fn new(map: &Profile) -> Self {
         Self::of(&map.bands, map.surfaces, map.capacity())
     }
@@ -190,7 +192,7 @@ impl ResidualMap {
         Some(Cell { zone, cell, terms: self.zones[zone].terms(lba, on_cylinder) })
     }
 
-    /// By how much sectors of a place are believed to come later than the map has it, in ns.
+    /// The estimated delay of an address relative to the map, in ns.
     pub(crate) fn delay(&self, lba: Lba) -> f64 {
         let Some(Cell { zone, cell, terms }) = self.cell_of(lba) else { return 0.0 };
         let (seen, zone) = (&self.seen[zone][cell], &self.zones[zone]);
@@ -198,7 +200,7 @@ impl ResidualMap {
             + seen.beyond(zone) / (seen.weight + 1.0 / (self.cell_deviation * self.cell_deviation))
     }
 
-    /// A read of a place came so much later than the map has it, as completions with such a noise tell; in ns.
+    /// Adds a read of an address with an observed delay, and the noise of its completion, in ns.
     pub(crate) fn learn(&mut self, lba: Lba, delay: f64, noise: f64) {
         let Some(Cell { zone, cell, terms }) = self.cell_of(lba) else { return };
         let (known, weight) = (self.delay(lba), 1.0 / (noise * noise));
@@ -216,7 +218,7 @@ impl ResidualMap {
         }
     }
 
-    /// By how much places differ: by what their sums vary more than noise has it.
+    /// Estimates the standard deviation of cells: the variance of their sums beyond noise.
     fn update_cell_deviation(&mut self) {
         let (mut squares, mut weights) = (0.0, 0.0);
         for (cells, zone) in self.seen.iter().zip(&self.zones) {
@@ -230,7 +232,7 @@ impl ResidualMap {
     }
 }
 
-/// How far a disk turns in so many ns, for a turn of `period` ns.
+/// The angle that passes in `delay` ns, with a rotation period of `period` ns.
 pub(crate) fn angle(delay: f64, period: f64) -> Angle {
     Angle(round_u32(fraction(delay / period) * real(1 << 32)))
 }
@@ -262,13 +264,13 @@ mod tests {
         ResidualMap::of(&[band], 4, Sectors(1_000_000))
     }
 
-    /// About normal.
+    /// Nearly normal noise.
     fn noise(nth: u64) -> f64 {
         let draw = |nth: u64| fraction(real(nth) * 0.569_840_290_998_053);
         NOISE * ((1..=12).map(|salt| draw(nth * 12 + salt)).sum::<f64>() - 6.0)
     }
 
-    /// By how much what is known after so many reads is off at most, if sectors are so late.
+    /// The largest error of the estimates after `reads` reads of delays `is`.
     fn worst(reads: u64, is: impl Fn(u64) -> f64) -> f64 {
         let mut cells = cells();
         for nth in 1..=reads {
@@ -287,7 +289,7 @@ mod tests {
 
     #[test]
     fn places_that_differ_are_told_apart() {
-        // Ten places one way, ten the other.
+        // Ten cells one way, ten the other.
         let ten = 10 * 1_000_000_u64.div_ceil(CELLS);
         let off = worst(40_000, |lba| if (lba / ten).is_multiple_of(2) { 80e3 } else { -80e3 });
         assert!(off < 60e3, "{off} ns off");
@@ -306,7 +308,7 @@ mod tests {
         cells.learn(Lba(500), 100e3, NOISE);
         let once = cells.delay(Lba(500));
         assert!(once > 5e3 && once < 30e3, "{once} ns after one read");
-        // A hundredth of a turn.
+        // A hundredth of a revolution.
         let angle = f64::from(angle(cells.delay(Lba(500)), 100.0 * once).0) / 4_294_967_296.0;
         assert!((angle - 0.01).abs() < 1e-6, "{angle} revolutions");
     }

@@ -1,10 +1,11 @@
 //! The seek curve.
 //!
-//! Distances close to each other where curves bend (short ones: every cylinder, then a few per cent apart) and evenly
-//! spaced where they are straight, each at a few probes: in coarse strides first, so that every later one has
-//! neighbours to be guessed from. Then wherever the lines from left and right do not meet on the line between two
-//! neighbours, another point is measured in between, until they do; and where movements vary so much
-//! that a point is not yet known well enough, it gets more probes for as long as there is time.
+//! Each distance is measured by a few probes. Distances are dense where curves bend (short ones:
+//! every cylinder, then a few per cent apart) and evenly spaced where they are straight. Coarse
+//! strides come first, so that later points have a prior from their neighbours. Where the lines
+//! from both sides do not meet on the line between two neighbours, a point between them is
+//! measured. Points that are not known well enough because seek times vary get more probes while
+//! there is time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,46 +19,48 @@ use crate::mechanics::prober::{ProbeKind, Prober, SeekDistance};
 
 /// Every distance up to this is measured.
 const EACH: u32 = 24;
-/// Beyond, each is longer by this part than the one before.
+/// Longer distances grow by this part, inverted.
 const RATIO: u32 = 24;
-/// No two lie further apart than this part of the stroke.
+/// No two distances differ by more than this part of the stroke, inverted.
 const PARTS: u32 = 400;
-/// The same at a glance.
+/// The same three in a quick profile.
 const QUICK: (u32, u32, u32) = (4, 5, 24);
-/// What a point is wanted to: a part of the curve, but at least some ns.
+/// The required precision of a point: a part of the seek time, and at least a time in ns.
 pub(crate) const WITHIN: (f64, f64) = (0.03, 50_000.0);
-/// The standard error of a point is to be this part of that.
+/// The required standard error of a point, as part of its precision.
 const ERROR_PART: f64 = 0.14;
-/// Probes of one point at a time.
+/// The probes of one point at a time.
 pub(crate) const PROBES: usize = 14;
-/// A point that may be off by this part of its time, and by more than some ns, says nothing.
+/// A point with a larger error, as part of its time and in ns, is not published.
 const UNKNOWN: (f64, f64) = (0.1, 200_000.0);
-/// And how often so many, until it is not more uncertain than what it is wanted to, or than single movements are.
+/// The most repetitions of these probes, until the error is below the precision or the deviation of
+/// single seeks.
 const TIMES: usize = 3;
-/// The standard error that a point is to have on its own, as part of what it is wanted to, as long as time allows: what
-/// neighbours say of it is off where the curve bends, by as much as goes unnoticed.
+/// The required standard error of a point without its neighbours, as part of its precision, while
+/// time allows: where the curve bends, neighbours bias a point without being noticed.
 const ALONE_PART: f64 = 0.2;
-/// What a line between two points may be off, as part of what a point is wanted to.
+/// The most deviation of a line between two points, as part of a point's precision.
 const BEND: f64 = 0.3;
-/// Rounds of points in between.
+/// The most rounds of points between points.
 const ROUNDS: u32 = 12;
-/// Distances at which the variation of single movements is looked for, after their middles are known, are probed in turn,
-/// so many times: the path is longer and shorter for seconds, and is to be so for all of them.
+/// The rounds in which the pilot distances are probed in turn for the deviation of single seeks:
+/// the path latency varies over seconds, and is then the same for all of them.
 const PILOT_ROUNDS: u32 = 12;
-/// And each so many times in its turn, at the same places about its middle.
+/// The probes of each pilot distance in a round, about its median.
 const PILOT_TIMES: u32 = 2;
-/// Rounds of more probes for points on their own: time ends them.
+/// The most rounds of additional probes for single points: time ends them earlier.
 const ROUNDS_ALONE: u32 = 200;
-/// How many of them until it is looked again where sectors lie.
+/// The number of these rounds after which residual delays are applied again.
 const PLACED: u32 = 8;
-/// How many deviations from the middle they ask.
+/// The offsets of these probes from the median, in standard deviations.
 const ASIDE: [f64; 5] = [-1.0, 2.5, 0.0, 1.0, -2.5];
-/// After so long a way of no length is looked at again, in ns, by default and at a glance; by so many probes.
+/// The time between two measurements of zero-distance accesses, of a full and of a quick profile,
+/// in ns, and their probes.
 const BESIDE: [f64; 2] = [1.5e9, 1e9];
 const BESIDE_PROBES: usize = 4;
-/// Movements that vary by more than the phase does, in ns.
+/// The deviation beyond which seek times vary, rather than the phase, in ns.
 pub(crate) const VARIES: f64 = 3.0 * SPREAD_LEAST;
-/// How many errors of a narrower line a wider one may be off, where movements vary.
+/// The most deviation of a wider fit from a narrower one, in its errors, where seek times vary.
 pub(crate) const AGREES_VARIED: f64 = 2.6;
 
 /// A curve under measurement.
@@ -65,13 +68,13 @@ pub(crate) const AGREES_VARIED: f64 = 2.6;
 pub(crate) struct Curve {
     kind: ProbeKind,
     points: BTreeMap<u32, BisectionEstimator>,
-    /// Distances that were asked anew.
+    /// Distances that were measured again.
     asked: BTreeSet<u32>,
-    /// Distances and the standard deviations of movements there.
+    /// Distances and the standard deviations of single seeks there.
     pub(crate) spreads: Vec<(u32, f64)>,
-    /// What a way of no distance takes.
+    /// The time of a zero-distance access.
     base: f64,
-    /// When that was looked at last.
+    /// When that was last measured.
     rested: f64,
     quick: bool,
 }
@@ -86,7 +89,8 @@ fn distances(cylinders: u32, (each, ratio, parts): (u32, u32, u32)) -> Vec<u32> 
         list.push(distance);
         distance += if distance < each { 1 } else { (distance / ratio).clamp(1, most) };
     }
-    // What lies beyond the last is foretold from the last two: they are not to lie close to each other.
+    // Beyond the last point the curve extrapolates the last two: these must not be close to each
+    // other.
     if list.len() > 1 && list.last().is_some_and(|before| last - before < most / 2) {
         list.pop();
     }
@@ -97,7 +101,7 @@ fn distances(cylinders: u32, (each, ratio, parts): (u32, u32, u32)) -> Vec<u32> 
 }
 
 impl Curve {
-    /// Nothing measured; `base` is what a way of no distance takes, in ns.
+    /// A curve without points. `base` is the time of a zero-distance access, in ns.
     pub(crate) fn new(kind: ProbeKind, base: f64, quick: bool) -> Self {
         Self {
             kind,
@@ -110,7 +114,7 @@ impl Curve {
         }
     }
 
-    /// Looks again what a way of no length takes, if that is some time ago.
+    /// Measures zero-distance accesses again, if the last time is long enough ago.
     pub(crate) fn rest(
         &mut self,
         prober: &mut Prober<'_, '_>,
@@ -125,19 +129,19 @@ impl Curve {
         Ok(())
     }
 
-    /// What a way of no length takes, as it is known better now.
+    /// Sets the time of a zero-distance access.
     pub(crate) const fn rest_on(&mut self, base: f64) {
         self.base = base;
     }
 
-    /// How many movements were looked at.
+    /// The number of seeks measured.
     pub(crate) fn samples(&self) -> u32 {
         u32::try_from(self.points.values().map(BisectionEstimator::count).sum::<usize>())
             .unwrap_or(u32::MAX)
     }
 
-    /// Measures until it is done or the time is over; what was measured is kept either way. What a way of no length takes
-    /// is measured beside it.
+    /// Measures the curve until it is complete or the time is over. The results are kept either
+    /// way. Zero-distance accesses are measured beside it.
     pub(crate) fn measure(
         &mut self,
         prober: &mut Prober<'_, '_>,
@@ -156,7 +160,7 @@ impl Curve {
         base: &mut ZeroDistance,
     ) -> Result<(), StopReason> {
         let shape = if self.quick { QUICK } else { (EACH, RATIO, PARTS) };
-        // Over the whole stroke there are two tracks, and soon both are in memory.
+        // Only two tracks are a full stroke apart, and both are soon cached.
         let stroke = prober.stroke();
         let list = distances(stroke - stroke / PARTS + 1, shape);
         if list.is_empty() {
@@ -194,7 +198,7 @@ impl Curve {
         self.sharpen(prober, base)
     }
 
-    /// Weighs all that was seen anew, by what is known by now of where sectors lie.
+    /// Applies the current residual delays of sectors to all bounds.
     pub(crate) fn place(&mut self, prober: &Prober<'_, '_>, base: &mut ZeroDistance) {
         let late = |lba| prober.residuals.delay(lba);
         let spreads: Vec<f64> = self.points.keys().map(|distance| self.spread(*distance)).collect();
@@ -207,7 +211,7 @@ impl Curve {
         }
     }
 
-    /// More probes for the points that are known least on their own, for as long as there is time.
+    /// Probes the points with the largest errors of their own, while there is time.
     pub(crate) fn sharpen_alone(
         &mut self,
         prober: &mut Prober<'_, '_>,
@@ -231,7 +235,7 @@ impl Curve {
         self.ask_again(prober, base)
     }
 
-    /// Refines the worst quarter of some points, in the order of distances.
+    /// Refines the worst quarter of the given points, in the order of distances.
     fn refine_worst(
         &mut self,
         prober: &mut Prober<'_, '_>,
@@ -251,8 +255,9 @@ impl Curve {
         Ok(())
     }
 
-    /// Measures points anew that lie far from the line between their neighbours: a wrong answer early on leads halving
-    /// astray, and bends are real. What two of three say holds.
+    /// Measures points again that are far from the line between their neighbours: a wrong early
+    /// bound misleads the bisection, and some bends are real. The median of three measurements
+    /// holds.
     fn ask_again(
         &mut self,
         prober: &mut Prober<'_, '_>,
@@ -276,7 +281,7 @@ impl Curve {
             while tries.len() < 3 {
                 let ended = self.point(prober, distance);
                 if ended.is_err() {
-                    // What was known of it is known still.
+                    // The earlier measurement is kept.
                     self.points.insert(distance, tries.swap_remove(0));
                     return ended;
                 }
@@ -293,12 +298,12 @@ impl Curve {
         Ok(())
     }
 
-    /// What a point at this time is wanted to.
+    /// The required precision of a point at this time.
     fn within(&self, time: f64) -> f64 {
         (WITHIN.0 * (time - self.base)).max(WITHIN.1)
     }
 
-    /// What movements over this distance vary by.
+    /// The standard deviation of single seeks over this distance.
     fn spread(&self, distance: u32) -> f64 {
         let above = self.spreads.partition_point(|known| known.0 < distance);
         let below = above.checked_sub(1).and_then(|below| self.spreads.get(below));
@@ -313,7 +318,7 @@ impl Curve {
         }
     }
 
-    /// What is believed of a distance from those around it.
+    /// The prior of a distance from its neighbours.
     fn prior(&self, distance: u32, period: f64) -> Prior {
         let below = self.points.range(..distance).next_back();
         let above = self.points.range(distance + 1..).next();
@@ -327,7 +332,7 @@ impl Curve {
         Prior::About(about, error.max(60_000.0).max(0.01 * about))
     }
 
-    /// Probes a distance until it is known well enough, or often enough for once.
+    /// Probes a distance until it is known well enough, or the probes are used.
     fn point(&mut self, prober: &mut Prober<'_, '_>, distance: u32) -> Result<(), StopReason> {
         if self.points.contains_key(&distance) {
             return Ok(());
@@ -339,7 +344,7 @@ impl Curve {
         for _ in 0..if self.quick { 1 } else { TIMES } {
             ended = self.refine(prober, distance, &mut estimator, most);
             let Estimate { time, error } = estimator.estimate();
-            // A wrong answer early on leads halving astray: it is not at its end then.
+            // A wrong early bound misleads the bisection: more probes correct it.
             if ended.is_err() || error < self.within(time).max(self.spread(distance)) {
                 break;
             }
@@ -358,7 +363,7 @@ impl Curve {
         most: usize,
     ) -> Result<(), StopReason> {
         let enough = estimator.count() + most;
-        // What says nothing is tried again, but not for ever.
+        // A probe without a bound is repeated, but not indefinitely.
         for _ in 0..2 * most {
             let Estimate { time, error } = estimator.estimate();
             let coarse = if self.quick { 2.0 } else { 1.0 };
@@ -376,7 +381,7 @@ impl Curve {
         Ok(())
     }
 
-    /// Finds out by how much single movements vary, at some distances.
+    /// Estimates the standard deviation of single seeks at some distances.
     fn pilot(
         &mut self,
         prober: &mut Prober<'_, '_>,
@@ -384,7 +389,8 @@ impl Curve {
         base: &mut ZeroDistance,
     ) -> Result<(), StopReason> {
         let last = list[list.len() - 1];
-        // Each further than the one before by the same factor: the eighth root of the stroke, or its square.
+        // The distances are a geometric sequence: its ratio is the eighth root of the stroke, or
+        // the square root.
         let factor = f64::from(last).sqrt().sqrt().sqrt();
         let factor = if self.quick { factor * factor * factor * factor } else { factor };
         let mut pilots = Vec::new();
@@ -414,7 +420,7 @@ impl Curve {
         let found: Vec<_> = pilots.into_iter().map(settled).collect();
         let spreads: Vec<f64> = found.iter().map(|(_, spread, _)| *spread).collect();
         for (nth, (distance, spread, estimator)) in found.into_iter().enumerate() {
-            // One that varies far more than those beside it was answered wrong.
+            // A much larger deviation than its neighbours' comes from a wrong bound.
             let beside = [nth.checked_sub(1), Some(nth + 1)].into_iter().flatten();
             let beside = beside.filter_map(|nth| spreads.get(nth)).copied().fold(0.0, f64::max);
             let spread = if beside > 0.0 { spread.min(2.0 * beside) } else { spread };
@@ -428,7 +434,7 @@ impl Curve {
         Ok(())
     }
 
-    /// Asks a distance at and beside its middle, some times each.
+    /// Probes a distance at and beside its median.
     fn ask_aside(
         &self,
         prober: &mut Prober<'_, '_>,
@@ -449,13 +455,13 @@ impl Curve {
         Ok(())
     }
 
-    /// Whether most movements vary, not some that were answered wrong.
+    /// Whether most seek times vary, rather than some bounds being wrong.
     fn varies(&self) -> bool {
         let spreads = self.spreads.iter().map(|(_, spread)| *spread).collect();
         crate::estimate::number::median(spreads).is_some_and(|spread| spread > VARIES)
     }
 
-    /// Distances at which the line between two neighbours may be wrong by what matters.
+    /// Distances at which the line between two neighbours may be wrong by more than the precision.
     fn between(&self) -> Vec<u32> {
         let known: Vec<(f64, f64, f64)> = self
             .points
@@ -478,7 +484,7 @@ impl Curve {
             let middle = f64::midpoint(low.0, high.0);
             let slope = |a: (f64, f64, f64), b: (f64, f64, f64)| (b.1 - a.1) / (b.0 - a.0);
             let (left, right) = (slope(before, low), slope(high, behind));
-            // Where the lines from both sides meet is the bend, if there is one only.
+            // A single bend is where the lines from both sides meet.
             let meet = (high.1 - low.1 + left * low.0 - right * high.0) / (left - right);
             let inside = meet > low.0 && meet < high.0;
             let x = if inside { meet } else { middle };
@@ -495,7 +501,7 @@ impl Curve {
         wanted
     }
 
-    /// More probes for the points that are known least well, until all are known well enough.
+    /// Probes the least certain points until all are known well enough.
     fn sharpen(
         &mut self,
         prober: &mut Prober<'_, '_>,
@@ -516,7 +522,7 @@ impl Curve {
         Ok(())
     }
 
-    /// The points, each with what its neighbours say of it, in ns with all that is beside the arm.
+    /// The smoothed points, in ns, with all overheads.
     pub(crate) fn smoothed(&self) -> Vec<Sample> {
         let varies = self.varies();
         let samples: Vec<Sample> = self
@@ -531,7 +537,7 @@ impl Curve {
         smooth(&samples, if varies { AGREES_VARIED } else { AGREES })
     }
 
-    /// The curve, as long as anything was measured of it.
+    /// The curve, if any point was measured.
     pub(crate) fn seeks(&self, cylinders: u32) -> Option<drive_profile::findings::Seeks> {
         let is_known = |sample: &&Sample| {
             sample.error < (UNKNOWN.0 * (sample.time - self.base)).max(UNKNOWN.1)
@@ -551,7 +557,7 @@ impl Curve {
     }
 }
 
-/// A curve through points.
+/// The curve through given points.
 pub(crate) fn of_points(
     points: Vec<drive_profile::findings::SeekPoint>,
     cylinders: u32,

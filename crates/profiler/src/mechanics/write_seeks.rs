@@ -8,11 +8,11 @@ use crate::mechanics::overheads::ZeroDistance;
 use crate::mechanics::prober::{ProbeKind, Prober};
 use crate::mechanics::seeks::{AGREES_VARIED, Curve, PROBES, VARIES, of_points};
 
-/// Distances at which ways before writes are compared with ways before reads.
+/// The number of distances at which seeks before writes are compared with seeks before reads.
 const WRITES: usize = 36;
 
-/// The curve before writes: the one before reads, and by how much the two differ, at far fewer distances. What a write
-/// over no distance takes is measured beside it.
+/// The curve before writes: the curve before reads, plus a difference that is measured at far fewer
+/// distances. Zero-distance writes are measured beside it.
 pub(crate) fn before_writes(
     prober: &mut Prober<'_, '_>,
     reads: &drive_profile::findings::Seeks,
@@ -30,7 +30,8 @@ pub(crate) fn before_writes(
     let mut samples = 0;
     let last = known.len().saturating_sub(1);
     for (nth, read) in known.iter().enumerate() {
-        // Counted from the longest, beyond which their line goes on: no two there lie close to each other.
+        // Distances are counted from the longest one, beyond which the curve is extrapolated: no
+        // two there are close to each other.
         if !(last - nth).is_multiple_of(step) && nth != 0 {
             continue;
         }
@@ -63,7 +64,7 @@ pub(crate) fn before_writes(
     Ok((!points.is_empty()).then(|| of_points(points, prober.profile.cylinders, samples)))
 }
 
-/// The difference at a distance: linear between samples, level beyond.
+/// The difference at a distance: linear between samples, constant beyond.
 fn at_distance(samples: &[Sample], distance: f64) -> f64 {
     let above = samples.partition_point(|sample| sample.distance < distance);
     match (above.checked_sub(1).and_then(|below| samples.get(below)), samples.get(above)) {

@@ -1,11 +1,12 @@
-//! Whether anything turns.
+//! Whether a device rotates.
 //!
-//! A read of a place that nobody has read waits for an arm and for the place to come round: it takes milliseconds, and
-//! never the same. What answers at once after a rest, whatever the place, has no such place; what takes equally long
-//! everywhere neither. Everything else may turn, and whoever looks for a period finds one or none.
+//! A read of an uncached sector waits for the arm and for the sector to pass: it takes
+//! milliseconds, and its time varies. A device that completes any read at once after idle time, or
+//! all reads in equal time, does not rotate. Any other device may, and the search for its period
+//! decides.
 //!
-//! A host that has other things to do notices answers late, some by milliseconds, and none early: so it is the sooner ones
-//! that are believed.
+//! A loaded host observes some completions late, by milliseconds, and none early. The faster reads
+//! are therefore decisive.
 
 use drive_profile::findings::{AccessPattern, RotationTest, RotationVerdict};
 use units::{Duration, Sectors, Share};
@@ -14,20 +15,22 @@ use crate::bench::{Bench, StopReason};
 use crate::throughput::load::{Addresses, Until, read, rest};
 use crate::throughput::service_times::quantile;
 
-/// Faster than this no arm is at a random place: half of the fastest drives' half turn.
+/// The least service time of a random read with an arm: half of the fastest drive's mean rotational
+/// latency.
 const ARM_MIN: Duration = Duration::from_micros(700);
-/// So many of a hundred reads are answered as soon where there is no arm, however late the others are noticed. Of an arm's
-/// disk fewer lie in its memory by chance.
+/// The share of reads in per cent that complete that fast on a device without an arm, however late
+/// the others are observed. On a disk fewer are cache hits by chance.
 const SOON_PERCENT: u32 = 25;
-/// On turning disks latencies spread over a turn, the shortest of which is 4 ms: between the tenth and the fiftieth of a
-/// hundred lie 1.6 ms of it and more.
+/// On a rotating disk latencies spread over a revolution, at least 4 ms: the 10th and the 50th
+/// percentile differ by at least 1.6 ms.
 const SPREAD_MIN: Duration = Duration::from_micros(800);
 const READS: usize = 48;
-/// Between reads, so that what is rationed is not out of rations: of a hundred commands a second each comes at once.
+/// The idle time between reads, so that a rate limit has tokens: at a hundred commands per second
+/// each read completes at once.
 const REST: Duration = Duration::from_millis(20);
 const READS_OF_A_BUFFER: usize = 8;
 
-/// Reads single blocks at random places, with rests between.
+/// Reads single blocks at random addresses, with idle time between them.
 ///
 /// # Errors
 /// As [`Bench::check`].
@@ -41,7 +44,7 @@ pub fn test_rotation(bench: &mut Bench<'_>) -> Result<RotationTest, StopReason> 
         latencies.extend(read(bench, 1, one, &mut places)?.latencies());
         if latencies.len() == READS_OF_A_BUFFER && latencies.iter().all(|time| *time < ARM_MIN / 4)
         {
-            // Far too soon, each of them: there is nothing to be found out.
+            // All reads are far too fast for an arm: more of them would not change the verdict.
             break;
         }
     }
@@ -49,7 +52,7 @@ pub fn test_rotation(bench: &mut Bench<'_>) -> Result<RotationTest, StopReason> 
     let (median, spread) = (at(50), at(90).saturating_sub(at(10)));
     let (soon, sooner_half) = (at(SOON_PERCENT), median.saturating_sub(at(10)));
     let verdict = match () {
-        // Whoever answers nothing says nothing.
+        // Without completions there is no evidence.
         () if latencies.is_empty() => RotationVerdict::MayRotate,
         () if soon < ARM_MIN => RotationVerdict::TooFast,
         () if sooner_half < SPREAD_MIN => RotationVerdict::Uniform,

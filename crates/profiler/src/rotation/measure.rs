@@ -1,8 +1,9 @@
-//! One turn of the spindle, and how steady it is; or that nothing turns.
+//! The rotation period and its steadiness, or that nothing rotates.
 //!
-//! A few blocks far apart are read one after the other, round and round: more of them than the drive's memory keeps,
-//! so that each comes off the media each time. Reads of one block end whole turns apart. The lowest frequency of which
-//! all intervals are multiples is that of the spindle; with the time over which turns are counted it becomes exact.
+//! A few distant blocks are read in rounds: more of them than the drive's cache holds, so that each
+//! read is served from the media. Reads of one block complete whole revolutions apart. The lowest
+//! frequency of which all intervals are multiples is the spindle's. Counting revolutions over time
+//! refines it.
 
 use units::{Duration, Share};
 
@@ -15,74 +16,76 @@ use crate::limits::REFERENCES_MAX;
 use crate::rotation::period::{self, Found, deviation, median};
 use drive_profile::findings::{Figure, OutlierReason, Rotation, Spindle, Stage};
 
-/// Reads that a period is looked for in, at least.
+/// The least number of reads in a period search.
 const SEARCH_READS: u32 = 64;
-/// How often each block is read to look for a period, at least.
+/// The least number of reads of each block in a period search.
 const ROUNDS_MIN: u32 = 6;
-/// Reads by which it is seen what comes out of the drive's memory.
+/// The number of reads that detect cache hits.
 const KEPT_READS: usize = 16;
-/// A read that ends so far from its turn is an outlier.
+/// A read further than this from a whole revolution is an outlier, in revolutions.
 const LATE: f64 = 0.2;
-/// What comes out of memory ends so far from where the block comes by, in turns, four times of five.
+/// Four in five cache hits complete further than this from the block's passing, in revolutions.
 const KEPT_OFF: f64 = 0.1;
-/// Reads that wait for a turn take times that lie further apart, in ns: three eighths of the shortest turn.
+/// The least spread of the service times of reads from the media, in ns: three eighths of the
+/// shortest revolution.
 const KEPT_SPREAD: f64 = 600_000.0;
-/// So many reads that end too soon are no chance.
+/// The number of reads that complete too early by more than chance.
 const SOON_MIN: usize = 4;
-/// Of so many reads of a block it is told which came late.
+/// The number of reads of a block that identifies late ones.
 const READS_TELL: usize = 5;
-/// After so many in a row it was the one before them that was off.
+/// After this number of late reads in a row, the read before them was late.
 const LATE_IN_A_ROW: u32 = 3;
-/// How often more reads are asked for where those that there are do not tell.
+/// The most repetitions of an undecided search.
 const UNDECIDED_MAX: u32 = 4;
-/// A pause between rounds is up to this, in ns: shorter ones are lost where the disk is waited for anyway, and rounds
-/// that always take as many turns would fit parts of a turn as well.
+/// The longest pause between rounds, in ns. Shorter pauses are absorbed by the rotational wait, and
+/// rounds of a constant number of revolutions would fit fractions of a revolution as well.
 const PAUSE_ROUND: f64 = 4e7;
-/// And up to this part of a round: rounds of many reads are alike but for so little that all would end at one phase
-/// once a round more or less as well.
+/// The longest pause as a share of a round: rounds of many reads have nearly equal durations, and
+/// all reads would be in phase with one round more or less.
 const PAUSE_SHARE: f64 = 0.5;
-/// A pause between reads is up to this.
+/// The longest pause between reads, in ns.
 const PAUSE: f64 = 1e7;
-/// Blocks between two references: 32 MiB, which no drive reads ahead.
+/// Blocks between two references: 32 MiB, more than any drive reads ahead.
 const APART: u64 = 65_536;
-/// Places that are read within so much of a turn of each other may be read at one phase: of blocks anywhere three of ten are.
+/// References whose phases differ by less than this, in revolutions, may have one phase. Three in
+/// ten random blocks do.
 const ONE_PHASE: f64 = 0.15;
-/// Blocks anywhere by which that is seen.
+/// The number of random blocks that decide it.
 const ANYWHERE: u32 = 30;
-/// How long a turn is looked for.
+/// The time of the period search.
 const SEARCH_TIME: Duration = Duration::from_secs(120);
-/// The same in a quick measurement.
+/// The time of the period search in a quick profile.
 const SEARCH_TIME_QUICK: Duration = Duration::from_secs(25);
-/// How long turns are counted.
+/// The time in which revolutions are counted.
 const COUNT_TIME: Duration = Duration::from_secs(15);
-/// The same in a quick measurement.
+/// The time in which revolutions are counted in a quick profile.
 const COUNT_TIME_QUICK: Duration = Duration::from_secs(6);
 
-/// Reads of one reference block, and the turns until each.
+/// Reads of one reference block, and the revolutions before each.
 #[derive(Clone, Debug, Default)]
 struct Reference {
     at: Block,
-    /// When its reads ended, and turns since the first.
+    /// The completion times of its reads, and the revolutions since the first.
     reads: Vec<(f64, f64)>,
-    /// How many of them came late, and how many in a row up to now.
+    /// The number of late reads, in all and in a row.
     late: u32,
     late_in_a_row: u32,
 }
 
-/// Reads of one reference block that are looked for a period in.
+/// Reads of one reference block for the period search.
 #[derive(Clone, Debug, Default)]
 struct Reads {
-    /// When they ended.
+    /// Completion times.
     ends: Vec<f64>,
-    /// What they took, in ns.
+    /// Service times, in ns.
     took: Vec<f64>,
 }
 
-/// Measures the spindle.
+/// Measures the rotation.
 ///
 /// # Errors
-/// If time is over before anything is known, all of it or that of whoever watches; what looking for a turn may take is
-/// less, and leaves the rest of a device's figures theirs.
+/// If the total budget is exhausted or the progress sink requests a stop before a result. The
+/// period search has less time than the budget, which leaves time for the other stages.
 pub fn rotation(bench: &mut Bench<'_>) -> Result<Spindle, StopReason> {
     let quick = bench.budget().quick;
     bench.begin(Stage::Rotation, if quick { SEARCH_TIME_QUICK } else { SEARCH_TIME });
@@ -104,11 +107,11 @@ pub fn rotation(bench: &mut Bench<'_>) -> Result<Spindle, StopReason> {
             return Ok(revolutions);
         }
         SearchResult::Undecided => {
-            "rotation: undecided, too many completions came late or out of revolution".to_owned()
+            "rotation: undecided, too many completions were late or out of phase".to_owned()
         }
-        SearchResult::NotRotating => "not rotating: reads of one place follow no period".to_owned(),
+        SearchResult::NotRotating => "not rotating: reads of one block have no period".to_owned(),
         SearchResult::Ticks => format!(
-            "not rotating: reads end with the ticks of a clock, {} apart, wherever they are",
+            "not rotating: reads of all blocks complete at the ticks of a clock, {} apart",
             Duration::from_nanos(round(probe.period))
         ),
     };
@@ -118,19 +121,20 @@ pub fn rotation(bench: &mut Bench<'_>) -> Result<Spindle, StopReason> {
     Ok(Spindle::NotRotating)
 }
 
-/// What looking for a turn comes to.
+/// The result of the period search.
 enum SearchResult {
-    /// There is one, the probe's period, and these come off the media each time.
+    /// The device rotates with the probe's period, and reads of these blocks are served from the
+    /// media.
     Rotating(Vec<Reference>),
-    /// There is none.
+    /// The device does not rotate.
     NotRotating,
-    /// There is one, the probe's period, and nothing turns: a clock ticks, which hands out what was read.
+    /// A clock with the probe's period delays completions, and nothing rotates.
     Ticks,
-    /// It does not tell.
+    /// The reads do not decide it.
     Undecided,
 }
 
-/// Looks for a turn in more and more places, until none of them is kept in memory.
+/// Searches for a period with a growing number of blocks, until the cache holds none of them.
 fn look(probe: &mut Probe<'_, '_>) -> Result<SearchResult, StopReason> {
     let mut count = 2;
     let (mut found, mut undecided) = (None, false);
@@ -162,7 +166,7 @@ fn look(probe: &mut Probe<'_, '_>) -> Result<SearchResult, StopReason> {
                 break;
             }
         }
-        // Half as many again: one more than it keeps would do.
+        // One and a half times as many: one block more than the cache holds suffices.
         count += (count / 2).max(1);
     }
     Ok(match (found, undecided) {
@@ -172,7 +176,7 @@ fn look(probe: &mut Probe<'_, '_>) -> Result<SearchResult, StopReason> {
     })
 }
 
-/// The phase at which all places are read, if they are all read at one.
+/// The phase of all references, if they have a single one.
 fn one_phase(reads: &[Reads], period: f64) -> Option<f64> {
     let middle = |ends: &[f64]| {
         let phases: Vec<f64> = ends.iter().map(|end| end / period).collect();
@@ -183,7 +187,7 @@ fn one_phase(reads: &[Reads], period: f64) -> Option<f64> {
     all.iter().all(|phase| wrap(phase - first).abs() < ONE_PHASE).then_some(first)
 }
 
-/// Whether blocks anywhere end at this phase, as no spindle has it.
+/// Whether random blocks complete at this phase, which no rotating disk does.
 fn everywhere(probe: &mut Probe<'_, '_>, phase: f64) -> Result<bool, StopReason> {
     let (mut on, mut off) = (0, 0);
     for _ in 0..ANYWHERE {
@@ -197,14 +201,14 @@ fn everywhere(probe: &mut Probe<'_, '_>, phase: f64) -> Result<bool, StopReason>
     Ok(on > 2 * off)
 }
 
-/// Blocks far apart, the last first.
+/// Distant blocks, the last one first.
 fn references(probe: &Probe<'_, '_>, count: u32) -> Vec<Reference> {
     let apart = (APART / probe.block).min(probe.blocks / u64::from(REFERENCES_MAX + 1)).max(1);
     let block = |nth: u32| (u64::from(count - nth) * apart).min(probe.blocks.saturating_sub(2));
     (0..count).map(|nth| Reference { at: block(nth), ..Reference::default() }).collect()
 }
 
-/// Reads the references round by round, with pauses that have nothing to do with anything; what each read took, in ns.
+/// Reads the references in rounds with pseudo-random pauses. The service times in ns.
 fn watch(
     probe: &mut Probe<'_, '_>,
     references: &[Reference],
@@ -231,8 +235,9 @@ fn watch(
     Ok(all)
 }
 
-/// Whether most of these reads came out of the drive's memory: they took equally long, which nothing does that waits for
-/// a turn. Late ones are among the longer half, which is not looked at.
+/// Whether most of these reads were cache hits: their service times are equal, unlike those of
+/// reads that wait for a sector. The longer half is ignored, because it contains the late
+/// observations.
 fn kept(mut took: Vec<f64>) -> bool {
     took.sort_by(f64::total_cmp);
     let (Some(lower), Some(median)) = (took.get(took.len() / 8), took.get(took.len() / 2)) else {
@@ -241,8 +246,8 @@ fn kept(mut took: Vec<f64>) -> bool {
     median - lower < KEPT_SPREAD
 }
 
-/// Whether some of these reads came out of the drive's memory, given the turn: they end anywhere on it, and sooner than
-/// what waited for it. What was noticed late ends anywhere too, but later.
+/// Whether some of these reads were cache hits, given the period: these complete at any phase, and
+/// sooner than reads that waited. A late observation has any phase too, but a longer time.
 fn some_kept(reads: &[Reads], period: f64) -> bool {
     let (mut on, mut off) = (Vec::new(), Vec::new());
     for reads in reads {
@@ -258,7 +263,7 @@ fn some_kept(reads: &[Reads], period: f64) -> bool {
     soon >= SOON_MIN && soon * 3 >= off.len() * 2
 }
 
-/// Counts turns for so long.
+/// Counts revolutions for the given time.
 fn refine(
     probe: &mut Probe<'_, '_>,
     mut references: Vec<Reference>,
@@ -275,11 +280,12 @@ fn refine(
                 Ok(None) => {}
                 Ok(Some(sample)) => count(probe, reference, &sample),
                 Err(halt) if residuals(&references, probe.period).len() < 8 => return Err(halt),
-                // What was counted is enough for a figure.
+                // The reads so far suffice for a figure.
                 Err(_) => return Ok(summary(probe, &references, hit_below)),
             }
         }
-        // As often as the time since the first read has grown by an eighth: then the next turns are counted safely.
+        // The period is updated whenever the time since the first read has grown by an eighth, so
+        // that the next count of revolutions is unambiguous.
         if probe.now() > again {
             again += (again - began) / 8.0;
             if let Some(period) = slope(&references) {
@@ -293,7 +299,7 @@ fn refine(
     Ok(summary(probe, &references, hit_below))
 }
 
-/// Adds a read to those of its reference, unless it is off.
+/// Adds a read to its reference, unless it is an outlier.
 fn count(probe: &mut Probe<'_, '_>, reference: &mut Reference, sample: &Sample) {
     let revolutions = match reference.reads.last() {
         None => 0.0,
@@ -303,7 +309,7 @@ fn count(probe: &mut Probe<'_, '_>, reference: &mut Reference, sample: &Sample) 
                 reference.late += 1;
                 reference.late_in_a_row += 1;
                 if reference.late_in_a_row > LATE_IN_A_ROW {
-                    // Rather it was the first that came late.
+                    // The first read was late instead.
                     reference.reads.clear();
                     reference.late_in_a_row = 0;
                 }
@@ -318,7 +324,7 @@ fn count(probe: &mut Probe<'_, '_>, reference: &mut Reference, sample: &Sample) 
     reference.reads.push((sample.time, revolutions));
 }
 
-/// The time of a turn that fits all references best. Of few reads it cannot be told which came late.
+/// The period that fits all references best. Few reads of a block do not identify the late ones.
 fn slope(references: &[Reference]) -> Option<f64> {
     let reads: Vec<&[(f64, f64)]> =
         references.iter().map(|reference| reference.reads.as_slice()).collect();
@@ -326,7 +332,7 @@ fn slope(references: &[Reference]) -> Option<f64> {
     period::slope(&reads)
 }
 
-/// When each read ended, and by how much later than turns of this length say.
+/// Completion times, and their deviations from a rotation of this period.
 fn residuals(references: &[Reference], period: f64) -> Vec<(f64, f64)> {
     let mut all = Vec::new();
     for reference in references.iter().filter(|reference| reference.reads.len() > 1) {
@@ -338,12 +344,12 @@ fn residuals(references: &[Reference], period: f64) -> Vec<(f64, f64)> {
     all
 }
 
-/// The figures of the spindle.
+/// The figures of the rotation.
 fn summary(probe: &mut Probe<'_, '_>, references: &[Reference], hit: f64) -> Rotation {
     let residuals = residuals(references, probe.period);
     let count = u32::try_from(residuals.len()).unwrap_or(u32::MAX);
     let of = f64::from(count.max(1));
-    // Late ones count as what they are, cut off: whoever looks for sectors cuts off as well.
+    // Late completions count with a limited deviation, as in the probes.
     let late: u32 = references.iter().map(|reference| reference.late).sum();
     let late = (0..late).map(|_| LATE * probe.period);
     let distances: Vec<f64> = residuals.iter().map(|(_, off)| *off).chain(late).collect();
@@ -352,7 +358,7 @@ fn summary(probe: &mut Probe<'_, '_>, references: &[Reference], hit: f64) -> Rot
         (Some(first), Some(last)) => (last.0 - first.0) / probe.period,
         _ => 1.0,
     };
-    // The error of a slope through evenly spread points.
+    // The standard error of a slope through evenly spread points.
     let error = noise * (12.0 / of).sqrt() / span.max(1.0);
     let wander = wander(&residuals, noise);
     probe.sigma = noise / probe.period;
@@ -373,7 +379,7 @@ fn summary(probe: &mut Probe<'_, '_>, references: &[Reference], hit: f64) -> Rot
     }
 }
 
-/// The largest mean of a tenth of the residuals, less what noise explains.
+/// The largest mean deviation of a tenth of the residuals, less the part that noise explains.
 fn wander(residuals: &[(f64, f64)], noise: f64) -> f64 {
     let size = (residuals.len() / 10).max(8);
     let of = f64::from(u32::try_from(size).unwrap_or(u32::MAX));
@@ -384,16 +390,16 @@ fn wander(residuals: &[(f64, f64)], noise: f64) -> f64 {
     (largest - 3.0 * noise / of.sqrt()).max(0.0)
 }
 
-/// What a read takes at most that comes out of the drive's memory, in ns: a block that was just read is read again, and
-/// the block behind one that was, which drives read ahead: some keep nothing else. Nothing if both come off the media: then
-/// they end where on the turn the first read did, however long they happen to have waited for it.
+/// The longest service time of a cache hit, in ns. It reads a block again, and the block behind it,
+/// which drives read ahead: some drives cache nothing else. Zero if both come from the media: then
+/// they complete at the phase of the first read, whatever their service time.
 fn memory(probe: &mut Probe<'_, '_>, references: &[Reference]) -> Result<f64, StopReason> {
     let mut most = 0.0_f64;
     for behind in [0, 1] {
         let (mut off_turn, mut reads) = (Vec::new(), 0);
         for reference in references.iter().cycle().take(KEPT_READS) {
             let Some((_, first)) = probe.read(reference.at)? else { continue };
-            // Long enough for the drive to have read on, and not a number of whole turns.
+            // The pause is long enough for read-ahead, and not a whole number of revolutions.
             let until = first.time + (2.3 + probe.even()) * probe.period;
             probe.bench.wait_until(probe.instant(until));
             let Some((took, again)) = probe.read(reference.at + behind)? else { continue };
@@ -409,14 +415,14 @@ fn memory(probe: &mut Probe<'_, '_>, references: &[Reference]) -> Result<f64, St
     Ok(most)
 }
 
-/// What reads took at most that came out of the drive's memory, if most of these did.
+/// The longest service time of cache hits, if most of these reads were cache hits.
 fn kept_below(mut took: Vec<f64>, period: f64) -> f64 {
     took.sort_by(f64::total_cmp);
     let (Some(lower), Some(median)) = (took.get(took.len() / 8), took.get(took.len() / 2)) else {
         return 0.0;
     };
-    // Off the media a quarter of all would be more than a quarter of a turn apart. The later half is not looked at: a
-    // busy host notices some of it late.
+    // Among reads from the media, a quarter would differ by more than a quarter of a revolution.
+    // The longer half is ignored: a loaded host observes some of it late.
     let apart = median - lower;
     let margin = (3.5 * apart).max(period / 20.0) + period / 50.0;
     if apart < period / 8.0 { median + margin } else { 0.0 }

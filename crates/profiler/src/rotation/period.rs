@@ -1,47 +1,47 @@
-//! The length of a turn, out of instants that are whole turns apart, some of them noticed late.
+//! The rotation period, from instants that are whole revolutions apart, some of them observed late.
 //!
-//! A busy host notices completions late, by milliseconds now and then, and never early. Means over intervals suffer from
-//! that; so the search asks for the share of phases that lie together, to which a late one is one that does not.
-//! Phases that lie together at a frequency do so at its multiples too, and at no part of it: of all frequencies that are
-//! as good the lowest is the spindle's.
+//! A loaded host observes some completions late, by milliseconds, and none early. Late ones distort
+//! means over intervals, so the search maximises the coherence of phases, which a late one merely
+//! lowers. Phases that are coherent at a frequency are coherent at its multiples, and at no
+//! fraction of it: of all frequencies of equal coherence the lowest is the spindle's.
 
 use crate::estimate::angle::wrap;
 use crate::estimate::number::real;
 
-/// The slowest and the fastest spindle that is looked for, in Hz: 2,400 and 36,000 turns a minute.
+/// The slowest and the fastest spindle, in Hz: 2,400 and 36,000 revolutions per minute.
 const FREQUENCIES: (f64, f64) = (40.0, 600.0);
-/// Phases lie together from here on: 1 if all are one, 0 if they are anywhere.
+/// The least coherence of a period: 1 for equal phases, 0 for random ones.
 const TOGETHER_MIN: f64 = 0.4;
-/// Less than this comes about by chance.
+/// The highest coherence by chance.
 const CHANCE: f64 = 0.3;
-/// So good a part of the best is as good.
+/// The share of the highest coherence that counts as equal to it.
 const AS_GOOD: f64 = 0.9;
-/// And so good a part may yet turn out to be.
+/// The share of the highest coherence that may turn out to be equal to it.
 const DOUBTED: f64 = 0.6;
-/// Frequencies are alike within this part.
+/// The relative difference within which frequencies are equal.
 const ALIKE: f64 = 0.002;
-/// Instants of one place, at least, that say anything.
+/// The least number of instants of one block.
 const INSTANTS_MIN: usize = 4;
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Found {
-    /// One turn, in ns.
+    /// The rotation period, in ns.
     Period(f64),
-    /// More instants would tell.
+    /// More instants are needed.
     Undecided,
-    /// No period.
+    /// There is no period.
     Nothing,
 }
 
-/// The longest time of which all instants of each place are multiples apart.
+/// The longest period of which all intervals of each block are multiples.
 pub(crate) fn search<'a>(places: impl Iterator<Item = &'a [f64]>) -> Found {
     let places: Vec<&[f64]> = places.filter(|times| times.len() >= INSTANTS_MIN).collect();
     let span = places.iter().map(|times| times[times.len() - 1] - times[0]).fold(0.0, f64::max);
     if span <= 0.0 {
         return Found::Nothing;
     }
-    // A peak is as wide as one over the span.
+    // The width of a peak is the inverse of the time span.
     let step = 0.2e9 / span;
     let mut peaks: Vec<(f64, f64)> = Vec::new();
     let (mut hertz, mut rising, mut last) = (FREQUENCIES.0, true, (0.0, 0.0));
@@ -55,10 +55,11 @@ pub(crate) fn search<'a>(places: impl Iterator<Item = &'a [f64]>) -> Found {
     decided(&peaks)
 }
 
-/// The lowest frequency that is a part of the best peak's, and as good.
+/// The lowest frequency that the best peak's is a multiple of, and that is as coherent.
 ///
-/// Rounds of reads that take about equally long make side peaks, which are lower, and the less so the fewer rounds there
-/// are: one that is nearly as high as the best, or a part of it that is not quite as good, asks for more reads.
+/// Rounds of nearly equal durations make side peaks, which are lower than the main one, and the
+/// less so the fewer rounds there are. A side peak that is nearly as high, or a fraction of the
+/// frequency that is not quite as coherent, requires more reads.
 fn decided(peaks: &[(f64, f64)]) -> Found {
     let most = peaks.iter().copied().max_by(|one, other| one.1.total_cmp(&other.1));
     let Some((hertz, best)) = most.filter(|(_, together)| *together >= CHANCE) else {
@@ -67,7 +68,7 @@ fn decided(peaks: &[(f64, f64)]) -> Found {
     if best < TOGETHER_MIN {
         return Found::Undecided;
     }
-    // Parts and multiples of one turn are at whole multiples of each other's frequency.
+    // Fractions and multiples of one rotation are at whole multiples of each other's frequency.
     let multiple = |of: f64, one: f64| {
         let times = of / one;
         (times - (times + 0.5).floor()).abs() < ALIKE * times
@@ -103,8 +104,8 @@ fn sharpened(places: &[&[f64]], hertz: f64, step: f64) -> (f64, f64) {
     best
 }
 
-/// How much the phases of each place lie together at a frequency: the square of their mean arrow, less what so few have by
-/// chance.
+/// The coherence of each block's phases at a frequency: the squared length of their mean vector,
+/// less its expectation for random phases.
 fn together(places: &[&[f64]], hertz: f64) -> f64 {
     let (mut sum, mut weight) = (0.0, 0.0);
     for times in places {
@@ -121,24 +122,24 @@ fn together(places: &[&[f64]], hertz: f64) -> f64 {
     sum / weight
 }
 
-/// A parabola for each half of a sine: the same on every machine.
+/// A parabola for each half of a sine, which is the same on every machine.
 fn sine(revolutions: f64) -> f64 {
     let phase = wrap(revolutions);
     8.0 * phase * (1.0 - 2.0 * phase.abs())
 }
 
-/// Most often a line is laid anew through what lies near it.
+/// The most repetitions of a fit without its outliers.
 const ROUNDS: u32 = 6;
-/// What lies so many deviations off the line is none of its points; a deviation is taken from the half that lies nearest,
-/// which late ones do not move.
+/// The deviation of an outlier, in standard deviations, which are taken from the median distance:
+/// late instants do not move it.
 const FAR: f64 = 3.5;
-/// The standard deviation of a normal distribution in its median distance from the middle.
+/// The standard deviation of a normal distribution in units of its median distance from the centre.
 const DEVIATION: f64 = 1.4826;
-/// Nothing is timed more exactly, in ns.
+/// The least timing error, in ns.
 const EXACT: f64 = 1_000.0;
 
-/// The slope of lines through points (time, turns), one line for each place, all of one slope. Points that lie far off
-/// all others are left out, so that those that were noticed late do not tilt it.
+/// The common slope of lines through points (time, revolutions), one line for each block. Outliers
+/// are excluded, so that late instants do not tilt the lines.
 pub(crate) fn slope(places: &[&[(f64, f64)]]) -> Option<f64> {
     let mut kept: Vec<Vec<(f64, f64)>> = places.iter().map(|reads| reads.to_vec()).collect();
     let mut slope = least_squares(&kept)?;
@@ -173,15 +174,15 @@ fn least_squares(places: &[Vec<(f64, f64)>]) -> Option<f64> {
     (squares > 0.0).then(|| products / squares)
 }
 
-/// The middle one; 0 of none.
+/// The upper median, and 0 without numbers.
 pub(crate) fn median(numbers: impl Iterator<Item = f64>) -> f64 {
     let mut numbers: Vec<f64> = numbers.collect();
     numbers.sort_by(f64::total_cmp);
     numbers.get(numbers.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// The deviation by which a search that cuts distances off at five of it finds its own: that of a normal distribution,
-/// and more where some are late, as much as these need.
+/// The standard deviation with distances limited to five of it: that of a normal distribution, and
+/// larger by the contribution of late instants.
 pub(crate) fn deviation(distances: &[f64]) -> f64 {
     let count = real(distances.len().max(1) as u64);
     let mut square = distances.iter().map(|off| off * off).sum::<f64>() / count;
@@ -196,7 +197,7 @@ pub(crate) fn deviation(distances: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Instants that are 1 to 16 turns apart, each late by what `late` says.
+    /// Instants that are 1 to 16 revolutions apart, each delayed by `late`.
     fn instants(period: f64, count: u32, late: impl Fn(u32) -> f64) -> Vec<f64> {
         let (mut revolutions, mut word) = (0_u32, 12_345_u32);
         (0..count)

@@ -1,74 +1,74 @@
-//! When a sector comes by: the disk's turning, followed from the completions of reads off the media.
+//! Tracks the rotation from the completions of reads from the media.
 //!
-//! A completion is seen when its last sector has passed, some time later that is always the same, and with noise.
-//! That time cannot be told from where the disk stands, and need not be: all instants here are those at which a
-//! read *would be seen complete*, so that it cancels wherever two of them are compared.
+//! A completion is observed a constant delay after its last sector has passed, plus noise. The
+//! delay cannot be separated from the disk's phase, and need not be: all instants here are those at
+//! which a read *would be observed to complete*, so that the delay cancels in every difference.
 //!
-//! The turn's length is known from before to some parts in a million; what is left is a line through the
-//! differences between foretold and seen, in which old ones count less and less.
+//! The period is known beforehand to some parts per million. The remainder is a line through the
+//! differences of predicted and observed instants, with exponentially decreasing weights.
 
 use units::{Angle, Duration, Instant};
 
 use crate::estimate::number::{instant_ns, ns, real};
 
-/// One turn in 2⁻³² of a turn.
+/// One revolution in 2⁻³² of a revolution.
 const FULL_REVOLUTION: f64 = 4_294_967_296.0;
-/// After so many completions one counts for less than half.
+/// The number of completions after which a weight has decayed to below one half.
 const MEMORY: f64 = 2_500.0;
-/// What the turn's length is believed from before: as if so many s² of evidence were there. A noise of 0.2 ms and
-/// an uncertainty of 20 parts in a million make 100.
+/// The least prior evidence of the period, in s²: a noise of 0.2 ms and an uncertainty of 20 parts
+/// per million make 100.
 const PRIOR_MIN: f64 = 100e18;
-/// Who counted turns for a while knows their length as well as two means of forty completions so far apart: six times the
-/// square of that while.
+/// The prior evidence after counting revolutions, in squares of that time: two means of forty
+/// completions at its ends make six.
 const COUNTED: f64 = 6.0;
-/// But no more than that: speed has its own ways in the long run.
+/// The most prior evidence, because the speed of a spindle wanders.
 const PRIOR_MAX: f64 = 250_000e18;
-/// How far off a completion may be before anything is known of the noise.
+/// The initial deviation of completions, in ns.
 const NOISE_FIRST: f64 = 300_000.0;
-/// What a map of sectors is off by at least, in ns.
+/// The least error of a map, in ns.
 const NOISE_LEAST: f64 = 25_000.0;
-/// A completion so many deviations off is none of the media, or from a sector that lies elsewhere.
+/// A completion further off, in standard deviations, is a cache hit or from a remapped sector.
 const OUTLIER: f64 = 4.5;
-/// One so many deviations off counts as if it were no further.
+/// A larger deviation counts as this one, in standard deviations.
 const CLIPPED: f64 = 2.5;
-/// After so many of them in a row it is rather the disk that was lost.
+/// The number of consecutive outliers after which the phase is acquired again.
 const LOST: u32 = 12;
-/// So many completions make a phase.
+/// The number of completions that determine the phase.
 const SETTLED: u32 = 24;
 
-/// Where the disk is.
+/// The state of the rotation.
 #[derive(Clone, Debug)]
 pub(crate) struct RotationTracker {
     period: f64,
-    /// When angle 0 would be seen, once.
+    /// An instant at which angle 0 would be observed.
     origin: f64,
-    /// The line's origin, and weighted sums of times since and differences there.
+    /// The line's origin, and weighted sums of times and differences relative to it.
     mean_at: f64,
     weight: f64,
     times: f64,
     squares: f64,
     offs: f64,
     products: f64,
-    /// The mean square of what is left.
+    /// The mean square of the residuals.
     noise: f64,
     prior: f64,
     seen: u32,
     outliers: u32,
 }
 
-/// What a completion says.
+/// What a completion indicates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Observation {
-    /// It fits: so many turns after the one that was foretold.
+    /// It matches the prediction, this number of revolutions later.
     Revolutions(f64),
-    /// It came before what was asked for can have passed: not from the media.
+    /// It is earlier than any passing of the sector: not from the media.
     Early,
-    /// It fits no turn.
+    /// It matches no passing of the sector.
     Outlier,
 }
 
 impl RotationTracker {
-    /// Of which turns of about this length were counted for so long before.
+    /// A tracker of a rotation whose period was measured over `counted` time.
     pub(crate) fn new(period: Duration, counted: Duration) -> Self {
         let counted = ns(counted);
         Self {
@@ -87,17 +87,17 @@ impl RotationTracker {
         }
     }
 
-    /// One turn, in ns.
+    /// The rotation period, in ns.
     pub(crate) fn period(&self) -> f64 {
         self.period * (1.0 + self.slope())
     }
 
-    /// The standard deviation of completions about what was foretold, in ns.
+    /// The standard deviation of completions about their prediction, in ns.
     pub(crate) fn noise(&self) -> f64 {
         self.noise.sqrt().max(NOISE_LEAST)
     }
 
-    /// Whether enough was seen to foretell anything.
+    /// Whether enough completions were observed for predictions.
     pub(crate) fn is_settled(&self) -> bool {
         self.seen >= SETTLED
     }
@@ -111,7 +111,7 @@ impl RotationTracker {
         (self.products - self.times * off) / (spread + self.prior)
     }
 
-    /// By how much what comes at `time` comes later than a steady turn from the first sighting on would have it.
+    /// The deviation at `time` from a rotation of the nominal period since the first observation.
     fn drift(&self, time: f64) -> f64 {
         if self.weight < 1.0 {
             return 0.0;
@@ -120,19 +120,19 @@ impl RotationTracker {
         self.offs / self.weight + self.slope() * (time - self.mean_at - mean)
     }
 
-    /// How long a sector's angle takes.
+    /// The time in which an angle passes.
     pub(crate) fn sweep(&self, angle: Angle) -> f64 {
         f64::from(angle.0) / FULL_REVOLUTION * self.period
     }
 
-    /// The first time not before `from` at which `angle` would be seen.
+    /// The first instant from `from` on at which `angle` would be observed.
     pub(crate) fn next(&self, angle: Angle, from: f64) -> f64 {
-        // Steady turns; by how much the real ones are longer is in the drift.
+        // The revolutions are nominal; the drift holds their deviation.
         let base = self.origin + self.drift(from) + self.sweep(angle);
         base + ((from - base) / self.period).ceil() * self.period
     }
 
-    /// What is under the head when it is `time`.
+    /// The angle under the head at `time`.
     pub(crate) fn angle(&self, time: f64) -> Angle {
         let revolutions = (time - self.origin - self.drift(time)) / self.period;
         let angle = (revolutions - revolutions.floor()) * FULL_REVOLUTION;
@@ -142,16 +142,16 @@ impl RotationTracker {
         )
     }
 
-    /// By how much what ends at `end` was seen later than foretold; nothing if it is so far off that it was no passing of
-    /// that place.
+    /// The delay of a passing of `end` that was observed at `seen`, relative to the prediction.
+    /// `None` if the deviation is too large for a passing.
     pub(crate) fn off(&self, end: Angle, seen: Instant) -> Option<f64> {
         let seen = instant_ns(seen);
         let off = seen - self.next(end, seen - self.period / 2.0);
         (off.abs() <= OUTLIER * self.noise()).then_some(off)
     }
 
-    /// A read of which the end lies at `end` was seen complete at `seen`; the first time at which that could be
-    /// was foretold as `predicted`. Learns from it, and says what it was.
+    /// Records that a read ending at `end` was observed to complete at `seen`, with the first
+    /// possible passing predicted at `predicted`, and classifies it.
     pub(crate) fn observe(&mut self, end: Angle, seen: Instant, predicted: f64) -> Observation {
         let seen = instant_ns(seen);
         if self.seen == 0 {
@@ -189,7 +189,8 @@ impl RotationTracker {
         let share = 1.0 / real(u64::from(self.seen + 1)).min(MEMORY);
         let clip = CLIPPED * self.noise();
         let off = off.clamp(-clip, clip);
-        // What is clipped is missing from the squares: a twentieth of a normal distribution's.
+        // The limited deviations are missing from the squares: a twentieth for a normal
+        // distribution.
         self.noise += (1.05 * off * off - self.noise) * share.min(0.05);
         self.accumulate(seen, off + self.drift(seen));
         Observation::Revolutions(revolutions)
@@ -197,7 +198,7 @@ impl RotationTracker {
 
     fn accumulate(&mut self, seen: f64, off: f64) {
         let moved = seen - self.mean_at;
-        // The line's origin goes with the latest completion, so that squares stay small.
+        // The line's origin moves with the latest completion, so that the squares stay small.
         self.squares += moved * moved * self.weight - 2.0 * moved * self.times;
         self.products -= moved * self.offs;
         self.times -= moved * self.weight;
@@ -212,7 +213,7 @@ impl RotationTracker {
         ] {
             *sum *= keep;
         }
-        // The latest is at the line's origin: it adds to the sums that do not hold its time.
+        // The latest completion is at the line's origin, and adds to the sums without its time.
         self.weight += 1.0;
         self.offs += off;
         self.seen = self.seen.saturating_add(1);
@@ -223,7 +224,8 @@ impl RotationTracker {
 mod tests {
     use super::*;
 
-    /// Completions of a disk whose turn is `ppm` longer than was believed, noisy by a tent of ± `noise` ns.
+    /// Completions of a disk whose period is `ppm` longer than nominal, with triangular noise of ±
+    /// `noise` ns.
     fn followed(ppm: f64, noise: f64) -> (RotationTracker, f64) {
         let believed = Duration::from_millis(8);
         let period = 8e6 * (1.0 + ppm / 1e6);

@@ -1,9 +1,9 @@
-//! Throughput of a sequential stream against the length of its commands (FAST 2003, figures 3, 5 and 6), and the range
-//! of lengths that are as good as any.
+//! Throughput of a sequential stream against the length of its commands (FAST 2003, figures 3, 5
+//! and 6), and the optimal range of lengths.
 //!
-//! A host that notices completions late goes on late, and what it measures is slower than the drive wherever commands
-//! are the bottleneck. So two figures are kept: what this host saw, and what the drive would do for one that is
-//! never late. Of the latter the range is made.
+//! A host that observes completions late also continues late, and its throughput is below the
+//! drive's wherever commands are the bottleneck. So two figures are kept: the throughput that this
+//! host observed, and the drive's for a host without delays. The range is based on the latter.
 
 use units::{Bytes, Extent, Instant, Lba, Operation, SECTOR_BYTES, Sectors, Share};
 
@@ -13,41 +13,44 @@ use crate::estimate::number::{instant_ns, real, round, round_u32};
 use crate::mechanics::prober::Prober;
 use drive_profile::findings::{ChunkPoint, Chunks};
 
-/// The lengths, in sectors: from 8 on each is a third or half as long again as the one before, from 512 on twice.
+/// The lengths in sectors: from 8 on each is a third or a half longer than the one before, from 512
+/// on twice as long.
 pub const CHUNK_STEPS: [u64; 17] =
     [2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1_024, 2_048];
-/// From which part of the best on a chunk is an optimal one.
+/// The share of the best throughput from which on a chunk is optimal.
 pub const OPTIMAL_SHARE: f64 = 0.95;
-/// What of normal noise with a deviation of one is above zero, on the mean: who sees completions early cannot go on
-/// early, who sees them late does.
+/// The mean of the positive part of standard normal noise: an early observation does not let the
+/// stream continue early, a late one delays it.
 const LATE: f64 = 0.4;
-/// How long a part of a measurement takes at least, by default and at a glance, in ns.
+/// The least time of one part of a measurement, of a full and of a quick profile, in ns.
 const PART: [f64; 2] = [120e6, 20e6];
-/// How many parts a length is measured in at first, and each time that more is wanted of it; and one before them, in which
-/// what other lengths left in memory goes.
+/// The parts of the first measurement of a length, and of each later one. One part before them is
+/// discarded: it uses what other lengths left in the cache.
 const PARTS: [u64; 2] = [4, 2];
-/// Commands of each part at least.
+/// The least number of commands of a part.
 const COMMANDS: [u64; 2] = [2, 1];
-/// How long one length is measured at most, in ns.
+/// The most time of one length, in ns.
 const TIME_MAX: f64 = 12e9;
-/// So many standard errors off the limit a length is on its side of it for certain.
+/// The distance from the limit, in standard errors, at which a length is certainly on its side.
 const CERTAIN: f64 = 3.0;
-/// No rate is known better, as a part of itself.
+/// The least relative error of a rate.
 const ERROR_LEAST: f64 = 0.000_5;
-/// So many standard errors from the best a length may be as good.
+/// The distance from the best rate, in standard errors, within which a length may be as good.
 const AS_GOOD: f64 = 2.0;
-/// How much is written before a length is measured: until memory is full, and what comes is what the media take.
+/// The sectors written before a length is measured: the buffer is full then, and the media limit
+/// the rate.
 pub(crate) const FILLED_MAX: Sectors = Sectors(1 << 19);
-/// The stream stays in the first zone, if that has so many sectors.
+/// The stream stays in the first zone, if that has this number of sectors.
 const ROOM_MIN: u64 = 1 << 17;
-/// What of the full speed a stream has at least that loses no turns.
+/// The least share of the best rate of a stream that misses no revolutions.
 const LOSSLESS: f64 = 0.97;
-/// With so many deviations of noise to spare nobody is late.
+/// The margin beyond the noise, in standard deviations, with which the host is never late.
 const TO_SPARE: f64 = 2.0;
-/// From which part of a command's time on it matters how late its host is.
+/// The least share of a command's time at which the host's delay matters.
 const LATE_PART: f64 = 0.01;
 
-/// Reads in a row, or writes. `hits` is what those take that memory answers; the time for it ends at `until`.
+/// Measures sequential reads or writes. `hits` is the service time of cache hits, and `until` the
+/// end of the time.
 pub(crate) fn chunks(
     prober: &mut Prober<'_, '_>,
     (writes, buffer): (bool, Sectors),
@@ -61,18 +64,18 @@ pub(crate) fn chunks(
     let steps = CHUNK_STEPS.into_iter().skip(every - 1).step_by(every);
     let mut seen: Vec<Seen> = steps.filter(|step| step % block == 0).map(Seen::new).collect();
     let mut stream = Stream { next: 0, end: room(prober), writes };
-    // What fits memory is taken at the speed of the bus; twice as much is in it no more.
+    // Data that fits the buffer is accepted at bus speed; twice its size is not.
     let most = seen.last().map_or(block, |seen| seen.chunk);
     let fill = if writes { (2 * buffer.0).min(FILLED_MAX.0) } else { 2 * most };
     let mut filled = 0;
     while filled < fill {
         filled += stream.issue(prober, most)?;
     }
-    // And the way to the drive and back, where it is known.
+    // The path latency is part of the delay, where it is known.
     let late = LATE * prober.rotation.noise() + prober.path.median();
-    // From the longest down: memory stays full.
+    // The longest commands come first, so that the buffer stays full.
     for nth in (0..seen.len()).rev() {
-        // Of a stream of which most lengths are known, those that are left are the short ones that nobody wants.
+        // When most lengths are known, the remaining ones are short, and never optimal.
         match stream.measure(prober, &mut seen[nth]) {
             Err(StopReason::OutOfTime) if nth < seen.len() / 2 => break,
             ended => ended?,
@@ -90,7 +93,7 @@ pub(crate) fn chunks(
     Ok(host.range(&seen))
 }
 
-/// Up to where tracks are as long as the first.
+/// The end of the zone of the first track.
 fn room(prober: &Prober<'_, '_>) -> u64 {
     let bands = &prober.profile.bands;
     let first = bands.first().map_or(0, |band| band.sectors_per_track);
@@ -106,7 +109,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Commands of a length for some more parts.
+    /// Issues commands of one length for some more parts.
     fn measure(&mut self, prober: &mut Prober<'_, '_>, seen: &mut Seen) -> Result<(), StopReason> {
         let quick = usize::from(prober.bench.budget().quick);
         let (time, parts, least) = (PART[quick], PARTS[quick], COMMANDS[quick]);
@@ -140,11 +143,11 @@ impl Stream {
     }
 }
 
-/// How fast commands of one length were.
+/// The throughput of commands of one length.
 #[derive(Clone, Debug)]
 struct Seen {
     chunk: u64,
-    /// Sectors and ns.
+    /// Sectors and ns of each part.
     parts: Vec<(f64, f64)>,
 }
 
@@ -157,7 +160,7 @@ impl Seen {
         self.parts.iter().map(|part| part.1).sum()
     }
 
-    /// In sectors a ns, and its standard error.
+    /// The rate in sectors per ns, and its standard error.
     fn rate(&self) -> (f64, f64) {
         let count = real(self.parts.len() as u64);
         let (sectors, time) = (self.parts.iter().map(|part| part.0).sum::<f64>(), self.time());
@@ -168,27 +171,27 @@ impl Seen {
     }
 }
 
-/// What is known of who saw that.
+/// The observing host.
 #[derive(Clone, Copy, Debug)]
 struct Host {
-    /// How late each command is on the mean, and how much that differs, in ns.
+    /// The mean delay of a command, and its standard deviation, in ns.
     late: f64,
     noise: f64,
-    /// What commands take that memory answers.
+    /// The service time of cache hits.
     hits: Option<HitTime>,
 }
 
-/// A length without the host's delays: its rate and the error, in sectors a ns.
+/// The rate of a length without the host's delays, and its error, in sectors per ns.
 #[derive(Clone, Copy, Debug)]
 struct Punctual {
     rate: f64,
     error: f64,
-    /// Whether that is what follows, and no more was seen of it.
+    /// Whether the rate is inferred rather than observed.
     follows: bool,
 }
 
 impl Host {
-    /// The best rate, and its error: of all lengths that may be as good as the one that surely is.
+    /// The best rate and its error, over all lengths that may be as good as the certainly best one.
     fn best(seen: &[Seen]) -> (f64, f64) {
         let rates: Vec<(f64, f64)> = seen.iter().map(Seen::rate).collect();
         let surest = |one: &&(f64, f64), other: &&(f64, f64)| {
@@ -206,12 +209,13 @@ impl Host {
         (sum / weights, 1.0 / weights.sqrt())
     }
 
-    /// What a length would do for a host that is never late.
+    /// The rate of each length for a host without delays.
     ///
-    /// What the media could not give sooner is no later for a late command, and nothing is faster than they. A host that is
-    /// a little slower than the media has them wait, and costs them a turn whenever memory is full, or empty. One that is
-    /// faster does not: what memory answers faster than the media pass is as good as a longer command at which nobody is late
-    /// and no turn is lost, since it needs no more memory. Only of short ones is lateness a part to speak of.
+    /// A late command does not delay data that the media could not deliver sooner, and no rate
+    /// exceeds the media's. A host slightly slower than the media misses a revolution whenever the
+    /// buffer is full, or empty. A faster one does not: a length whose cache hits are faster than
+    /// the media is as good as a longer command without delays and missed revolutions, since it
+    /// needs no more buffer. Delays are a relevant part of short commands alone.
     fn punctual(&self, seen: &[Seen]) -> Vec<Punctual> {
         let (best, _) = Self::best(seen);
         let passes = |seen: &Seen| real(seen.chunk) / best;
@@ -232,8 +236,8 @@ impl Host {
         seen.iter().enumerate().map(one).collect()
     }
 
-    /// Which length is to be measured more: the one of which it is least certain on which side of the limit it is; or one of
-    /// the best, if it is they of which too little is known.
+    /// The length to measure more: the one whose side of the limit is least certain, or one of the
+    /// best lengths, if their rate is less certain.
     fn doubted(&self, seen: &[Seen]) -> Option<usize> {
         let (best, best_error) = Self::best(seen);
         let limit_error = OPTIMAL_SHARE * best_error;
@@ -263,7 +267,8 @@ impl Host {
     fn range(&self, seen: &[Seen]) -> Chunks {
         let (best, _) = Self::best(seen);
         let punctual = self.punctual(seen);
-        // The longest run of them, the first of several: one that was lucky is none.
+        // The longest run of optimal lengths, and the first of equal ones: a single length that is
+        // optimal by chance makes no run.
         let (mut first, mut last, mut begun, mut longest) = (0, 0, 0, 0);
         for (nth, one) in punctual.iter().enumerate() {
             if one.rate < OPTIMAL_SHARE * best {
@@ -284,14 +289,14 @@ impl Host {
         Chunks { optimal: (chunk(first), chunk(last)), points, confidence }
     }
 
-    /// How sure it is that all lengths are on the side of the limit on which they are seen.
+    /// The probability that all lengths are on their observed side of the limit.
     fn sure(seen: &[Seen], punctual: &[Punctual]) -> Share {
         let (best, best_error) = Self::best(seen);
         let limit_error = OPTIMAL_SHARE * best_error;
         let side = |one: &Punctual| {
             let error = one.error.hypot(limit_error).max(f64::MIN_POSITIVE);
             let errors = (one.rate - OPTIMAL_SHARE * best).abs() / error;
-            // The normal distribution, to a hundredth.
+            // The cumulative normal distribution, to a hundredth.
             1.0 / (1.0 + (-1.702 * errors).exp())
         };
         let all: f64 = punctual.iter().map(side).product();
@@ -303,7 +308,8 @@ impl Host {
 mod tests {
     use super::*;
 
-    /// Lengths with their rates, each seen ten times, now faster and now slower by this part.
+    /// Lengths with their rates, each observed ten times, alternately faster and slower by this
+    /// part.
     fn seen(rates: [f64; 3], by: f64) -> Vec<Seen> {
         let one = |(chunk, rate): (u64, f64)| {
             let rate = |nth: u64| rate * if nth.is_multiple_of(2) { 1.0 + by } else { 1.0 - by };

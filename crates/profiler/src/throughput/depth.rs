@@ -1,5 +1,6 @@
-//! What the drive's own queue does: random reads a second at rising depths, and how long a random read waits beside a
-//! sequential stream. Firmware that always takes what is nearest lets it starve.
+//! The drive's own queue: random reads per second at rising queue depths, and the latency of a
+//! random read during a sequential stream. Firmware that always serves the nearest request starves
+//! it.
 
 use units::{Duration, Extent, Lba, Operation, Sectors};
 
@@ -9,26 +10,26 @@ use crate::mechanics::prober::Prober;
 use crate::target::Tag;
 use drive_profile::findings::{DepthPoint, Starvation};
 
-/// Depths that are looked at.
+/// The queue depths of random reads.
 const DEPTHS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// Depths at which a read may starve.
+/// The queue depths of the starvation test.
 const STARVING: [u32; 5] = [1, 2, 4, 8, 32];
-/// How long random reads are counted.
+/// The time of random reads at one depth.
 const TIME: Duration = Duration::from_millis(1_200);
-/// How long starvation is looked for at one depth.
+/// The time of the starvation test at one depth.
 const STARVATION: Duration = Duration::from_millis(5_000);
-/// The same at a glance.
+/// The same two in a quick profile.
 const QUICK: (Duration, Duration) = (Duration::from_millis(120), Duration::from_millis(700));
-/// And the deepest.
+/// The greatest depth in a quick profile.
 const QUICK_DEEPEST: u32 = 4;
-/// Who waits so long starves.
+/// A read that waits this long starves.
 pub const STARVATION_WAIT: Duration = Duration::from_millis(500);
-/// Random reads are of so many sectors: 4 KiB.
+/// The length of a random read: 4 KiB.
 const RANDOM: Sectors = Sectors(8);
-/// The stream's, 128 KiB.
+/// The length of the stream's commands: 128 KiB.
 const STREAM: Sectors = Sectors(256);
 
-/// Random reads a second.
+/// Random reads per second.
 pub(crate) fn random(prober: &mut Prober<'_, '_>) -> Result<Vec<DepthPoint>, StopReason> {
     let mut points = Vec::new();
     let deepest = prober.bench.depth_max();
@@ -67,7 +68,7 @@ struct Beside {
 
 impl Beside {
     fn feed(&mut self, prober: &mut Prober<'_, '_>, depth: u32) -> Result<(), StopReason> {
-        // At depth 1 the two take turns.
+        // At depth 1 the two alternate.
         let alone = depth == 1 && self.reads % 2 == 1;
         if self.random.is_none() && (depth > 1 || !alone) && prober.bench.outstanding() < depth {
             let len = Sectors(RANDOM.0.max(prober.block().0));
@@ -86,7 +87,7 @@ impl Beside {
         Ok(())
     }
 
-    /// Runs for `time`, and for as long as the last random read still waits.
+    /// Runs for `time`, and until the last random read completes.
     fn run(
         &mut self,
         prober: &mut Prober<'_, '_>,
@@ -112,7 +113,7 @@ impl Beside {
     }
 }
 
-/// How long a random read waits at rising depths, itself among them.
+/// The latency of a random read at rising depths, itself included.
 pub(crate) fn starvation(prober: &mut Prober<'_, '_>) -> Result<Starvation, StopReason> {
     let mut found = Starvation { waits: Vec::new(), safe_depth: 0 };
     let deepest = prober.bench.depth_max();

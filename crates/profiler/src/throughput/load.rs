@@ -1,4 +1,4 @@
-//! A closed loop of commands: so many outstanding, a new one for each that ends.
+//! A closed loop of commands: a constant number in flight, a new one for each completion.
 
 use drive_profile::findings::AccessPattern;
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
@@ -7,18 +7,19 @@ use crate::bench::{Bench, StopReason};
 use crate::target::{Completion, Outcome, Tag};
 use drive_profile::findings::OutlierReason;
 
-/// A sequence of places.
+/// A sequence of addresses.
 #[derive(Debug)]
 pub(crate) struct Addresses {
     access: AccessPattern,
     len: Sectors,
-    /// Addresses of this length on the device.
+    /// The number of addresses, in units of the length.
     count: u64,
     next: u64,
 }
 
 impl Addresses {
-    /// Addresses of `len` on a device of so many sectors; random ones differ from those of another `stream`.
+    /// Addresses of `len` sectors on a device of `sectors` sectors. Random sequences differ by
+    /// `stream`.
     pub(crate) fn new(access: AccessPattern, len: Sectors, sectors: Sectors, stream: u64) -> Self {
         let count = (sectors.0 / len.0).max(1);
         let next = match access {
@@ -28,7 +29,7 @@ impl Addresses {
         Self { access, len, count, next }
     }
 
-    /// The next place.
+    /// The next address.
     pub(crate) fn take(&mut self) -> Extent {
         let nth = match self.access {
             AccessPattern::Sequential => self.next % self.count,
@@ -39,8 +40,8 @@ impl Addresses {
     }
 }
 
-/// The bits of a number, mixed until no neighbours look alike (Steele, Lea and Flood, Fast splittable pseudorandom number
-/// generators, 2014: `SplitMix`'s output function).
+/// A bit mixer (Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014:
+/// `SplitMix`'s output function).
 const fn mixed(number: u64) -> u64 {
     let mut bits = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -48,33 +49,33 @@ const fn mixed(number: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// How a loop ends.
+/// The end of a loop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Until {
-    /// After so long.
+    /// After this time.
     pub(crate) time: Duration,
-    /// Or after so many commands.
+    /// Or after this number of commands.
     pub(crate) commands: usize,
 }
 
-/// What a loop saw.
+/// The results of a loop.
 #[derive(Clone, Debug)]
 pub(crate) struct Loaded {
     pub(crate) began: Instant,
-    /// In the order in which they were noticed; those that failed are left out.
+    /// Completions in the order of their observation, without failed ones.
     pub(crate) done: Vec<Completion>,
-    /// Where each of them was.
+    /// Their addresses.
     pub(crate) places: Vec<Lba>,
 }
 
 impl Loaded {
-    /// The latencies.
+    /// Their latencies.
     pub(crate) fn latencies(&self) -> Vec<Duration> {
         self.done.iter().map(|done| done.completed.since(done.submitted)).collect()
     }
 
-    /// The mean time between two ends. What was outstanding when no more was asked for does not count: nothing took the
-    /// place of what ended.
+    /// The mean time between two completions. Commands in flight after the last submission do not
+    /// count, because no command replaced the completed ones.
     pub(crate) fn interval(&self) -> Option<Duration> {
         let (first, last) = (self.done.first()?, self.done.last()?);
         let more = u64::try_from(self.done.len()).ok()?.checked_sub(1).filter(|more| *more > 0)?;
@@ -82,10 +83,10 @@ impl Loaded {
     }
 }
 
-/// Keeps `depth` commands out of `operations` at the drive.
+/// Keeps `depth` commands out of `operations` in flight.
 ///
 /// # Errors
-/// As [`Bench::check`]; nothing is outstanding then.
+/// As [`Bench::check`]. Nothing is in flight then.
 pub(crate) fn load(
     bench: &mut Bench<'_>,
     depth: u32,
@@ -130,7 +131,7 @@ pub(crate) fn load(
     Ok(loaded)
 }
 
-/// Loads it with reads.
+/// Keeps `depth` reads in flight.
 ///
 /// # Errors
 /// As [`load`].
@@ -143,7 +144,7 @@ pub(crate) fn read(
     load(bench, depth, until, || Operation::read(places.take()))
 }
 
-/// Rests for so long.
+/// Waits for `time`.
 ///
 /// # Errors
 /// As [`Bench::check`].
@@ -154,15 +155,15 @@ pub(crate) fn rest(bench: &mut Bench<'_>, time: Duration) -> Result<(), StopReas
     Ok(())
 }
 
-/// Looks at the clock so often, to see how often somebody else has the processor.
+/// The number of clock readings that detect missing processor time.
 const LOOKS: u32 = 1 << 19;
-/// But for no longer, and for no more than this part of what a stage has left.
+/// The most time of these readings, and the part of the stage's time, inverted.
 const LOOKS_TIME: Duration = Duration::from_secs(1);
 const LOOKS_PART: u64 = 16;
-/// Whoever sees so much of the clock pass at once was not there meanwhile.
+/// A gap between two clock readings in which the thread did not run.
 const ABSENT: Duration = Duration::from_micros(500);
 
-/// The percentage of the time for which whoever is busy here is kept waiting for a processor.
+/// The share of the time in per cent for which a busy thread waits for a processor.
 pub(crate) fn absent_percent(bench: &mut Bench<'_>) -> u64 {
     let most = LOOKS_TIME.min(bench.left() / LOOKS_PART);
     let began = bench.now();

@@ -1,4 +1,4 @@
-//! Rates against length and depth.
+//! Throughput and latency against length and queue depth.
 
 use units::{Duration, Op, Operation, Sectors, Share};
 
@@ -7,18 +7,19 @@ use crate::throughput::load::{Addresses, Until, load};
 use crate::throughput::service_times::{confidence, is_late, median, quantile, usual};
 use drive_profile::findings::{AccessPattern, Figure, OutlierReason, Rate};
 
-/// Lengths that are tried.
+/// The lengths.
 const LENGTHS: [Sectors; 5] = [Sectors(8), Sectors(32), Sectors(128), Sectors(512), Sectors(2_048)];
-/// Depths that are tried.
+/// The queue depths.
 const DEPTHS: [u32; 6] = [1, 2, 4, 8, 16, 32];
-/// How long each is tried.
+/// The time of each combination.
 const TIME: Duration = Duration::from_millis(600);
 const TIME_QUICK: Duration = Duration::from_millis(150);
-/// Fewer commands than this say little, however long they take.
+/// The least number of commands, whatever time they take.
 const COMMANDS_MIN: usize = 8;
 const COMMANDS_MAX: usize = 20_000;
 
-/// Tries every length at every depth that the drive takes, and keeps what it found in the findings.
+/// Measures every length at every depth that the drive supports, and stores the results in the
+/// findings.
 ///
 /// # Errors
 /// As [`Bench::check`].
@@ -27,7 +28,7 @@ pub(crate) fn measure(bench: &mut Bench<'_>, op: Op) -> Result<(), StopReason> {
     for access in [AccessPattern::Random, AccessPattern::Sequential] {
         for len in LENGTHS {
             for depth in DEPTHS.into_iter().filter(|depth| *depth <= depth_max) {
-                // What is read in a row gains little by depths between.
+                // Sequential reads gain little from intermediate depths.
                 if access == AccessPattern::Sequential && !matches!(depth, 1 | 8) {
                     continue;
                 }
@@ -80,7 +81,7 @@ fn point(
         return Ok(None);
     };
     let samples = loaded.done.len();
-    // The rate of a closed loop is off by as much as its latencies are, one part in so many.
+    // The rate of a closed loop has the relative error of its latencies.
     let part = |spread: Duration, of: Duration| {
         let nanos = u128::from(interval.as_nanos()) * u128::from(spread.as_nanos());
         let nanos = nanos / u128::from(of.as_nanos().max(1));

@@ -1,15 +1,16 @@
-//! Means with their errors, in integers.
+//! Means of service times with their errors, in integers.
 
 use units::{Duration, Share};
 
 use drive_profile::findings::Figure;
 
-/// What takes so many times as long as the median is no sample of the same thing.
+/// A time beyond this multiple of the median is an outlier.
 const LATE_TIMES: u64 = 10;
-/// But nothing is late by less than this.
+/// The least excess of an outlier over the median.
 const LATE_MIN: Duration = Duration::from_millis(5);
 
-/// How sure a mean of so many samples is to lie within twice its standard error: Student's t at 2.
+/// The probability that a mean of `samples` samples is within twice its standard error: Student's t
+/// at 2.
 pub(crate) fn confidence(samples: usize) -> Share {
     Share::from_percent(match samples {
         0..=1 => 0,
@@ -22,12 +23,12 @@ pub(crate) fn confidence(samples: usize) -> Share {
     })
 }
 
-/// The median; none of none.
+/// The median. `None` without times.
 pub(crate) fn median(times: &[Duration]) -> Option<Duration> {
     quantile(times, Share::from_percent(50))
 }
 
-/// The time that `share` of the times are no longer than.
+/// The quantile `share` of the times.
 pub(crate) fn quantile(times: &[Duration], share: Share) -> Option<Duration> {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();
@@ -36,12 +37,12 @@ pub(crate) fn quantile(times: &[Duration], share: Share) -> Option<Duration> {
     sorted.get(usize::try_from(nth).ok()?).copied()
 }
 
-/// What of `times` is much later than its like, and is left out of means.
+/// Whether a time is an outlier, which means exclude.
 pub(crate) fn is_late(time: Duration, median: Duration) -> bool {
     time > median * LATE_TIMES && time > median + LATE_MIN
 }
 
-/// The mean and its standard error; nothing of nothing.
+/// The mean and its standard error. `None` without times.
 pub(crate) fn mean(times: &[Duration]) -> Option<Figure<Duration>> {
     let nanos = times.iter().map(|time| u128::from(time.as_nanos()));
     let count = u128::try_from(times.len()).ok().filter(|count| *count > 0)?;
@@ -58,7 +59,7 @@ pub(crate) fn mean(times: &[Duration]) -> Option<Figure<Duration>> {
     })
 }
 
-/// The mean of what is not late.
+/// The mean without outliers.
 pub(crate) fn usual(times: &[Duration]) -> Option<Figure<Duration>> {
     let median = median(times)?;
     let usual: Vec<_> = times.iter().copied().filter(|time| !is_late(*time, median)).collect();

@@ -1,5 +1,5 @@
-//! What writing does: to memory before the cells, to those who read meanwhile, and what it takes until it is durable.
-//! Only where writing is allowed.
+//! Writes: the write buffer, the latency of reads during writes, and the time of flushes. Only
+//! where writing is allowed.
 
 use units::{Duration, Op, Operation, Sectors, Share};
 
@@ -8,26 +8,26 @@ use crate::throughput::load::{Addresses, Loaded, Until, load, read, rest};
 use crate::throughput::service_times::{confidence, mean, quantile, usual};
 use drive_profile::findings::{AccessPattern, Figure, FlushTime, ReadsDuringWrites};
 
-/// Writes that fill a buffer, and writes beside which others read.
+/// The lengths of writes that fill the buffer, and of single reads and writes.
 const STREAM: Sectors = Sectors(512);
 const BLOCK: Sectors = Sectors(8);
 const STREAM_DEPTH: u32 = 4;
-/// How much is written in search of a buffer.
+/// The most bytes written in search of a buffer.
 const FILL_MAX: u64 = 8 << 30;
 const FILL_TIME: Duration = Duration::from_secs(20);
 const FILL_TIME_QUICK: Duration = Duration::from_secs(4);
 const BESIDE_TIME: Duration = Duration::from_secs(3);
 const BESIDE_TIME_QUICK: Duration = Duration::from_millis(700);
-/// Time for a drive to write down what it holds.
+/// The idle time in which a drive empties its buffer.
 const REST: Duration = Duration::from_secs(1);
-/// Parts into which what was written is cut, to see where it slows down.
+/// The intervals in which the rate of writes is computed.
 const PARTS: usize = 40;
-/// Flushes are timed after so many writes.
+/// The numbers of writes before a timed flush.
 const UNFLUSHED: [u32; 4] = [0, 1, 8, 32];
 const FLUSHES: usize = 12;
 const FLUSHES_QUICK: usize = 4;
 
-/// Fills the buffer, if there is one: writes in a row until they slow down.
+/// Fills the buffer, if there is one: random writes until they slow down.
 ///
 /// # Errors
 /// As [`Bench::check`].
@@ -40,7 +40,8 @@ pub(crate) fn buffer(bench: &mut Bench<'_>) -> Result<(), StopReason> {
     let quick = bench.budget().quick;
     let time = if quick { FILL_TIME_QUICK } else { FILL_TIME };
     let commands = usize::try_from(FILL_MAX / STREAM.bytes().0).unwrap_or(usize::MAX);
-    // Scattered writes: a drive may write as fast as it is told in a row, and not here and there.
+    // The writes are scattered: a drive may store sequential writes as fast as they arrive, but not
+    // scattered ones.
     let mut places = Addresses::new(AccessPattern::Random, STREAM, facts.sectors, 3);
     let until = Until { time, commands };
     let seen = load(bench, STREAM_DEPTH, until, || Operation::write(places.take()))?;
@@ -48,15 +49,15 @@ pub(crate) fn buffer(bench: &mut Bench<'_>) -> Result<(), StopReason> {
     if held.is_none() {
         let written = units::Bytes(STREAM.bytes().0.saturating_mul(seen.done.len() as u64));
         bench.findings.add_note(format!(
-            "no write buffer to be seen: writes went on as fast as they began for {written}"
+            "no write buffer found: the rate of writes stayed constant for {written}"
         ));
     }
     bench.findings.flash.write_buffer = held;
     Ok(())
 }
 
-/// Where writes slow down to under two thirds of what they began with: what was written until then, less what went on to the
-/// cells meanwhile, is the buffer.
+/// The size of the buffer, if writes slow down to below two thirds of their first rate: the amount
+/// written until then, less the amount stored meanwhile.
 fn slowing(seen: &Loaded) -> Option<Figure<Sectors>> {
     let each = seen.done.len() / PARTS;
     if each == 0 {
@@ -77,7 +78,7 @@ fn slowing(seen: &Loaded) -> Option<Figure<Sectors>> {
     let middle = u64::midpoint(fast, late);
     let bend = paces.iter().position(|pace| *pace > middle)?;
     let written = (bend * each) as u64;
-    // What arrives at 1/fast leaves at 1/late.
+    // Data arrives at 1/fast and leaves at 1/late.
     let held = written * STREAM.0 * (late - fast) / late;
     let step = each as u64 * STREAM.0;
     let samples = u32::try_from(written).unwrap_or(u32::MAX);
@@ -85,7 +86,7 @@ fn slowing(seen: &Loaded) -> Option<Figure<Sectors>> {
     Some(Figure { value: Sectors(held), spread: Sectors(step), samples, confidence })
 }
 
-/// Reads alone, and beside writes.
+/// Times reads alone, and during writes.
 ///
 /// # Errors
 /// As [`Bench::check`].
@@ -110,7 +111,7 @@ pub(crate) fn beside(bench: &mut Bench<'_>) -> Result<(), StopReason> {
     Ok(())
 }
 
-/// One read at a time beside a stream of writes: what the reads took.
+/// The latencies of one read at a time during a stream of writes.
 fn mixed(bench: &mut Bench<'_>, time: Duration) -> Result<Vec<Duration>, StopReason> {
     let facts = *bench.facts();
     let mut reads = Addresses::new(AccessPattern::Random, BLOCK.max(facts.block), facts.sectors, 7);
@@ -142,7 +143,7 @@ fn mixed(bench: &mut Bench<'_>, time: Duration) -> Result<Vec<Duration>, StopRea
     }
 }
 
-/// What flushes take.
+/// Times flushes.
 ///
 /// # Errors
 /// As [`Bench::check`].
