@@ -2,6 +2,7 @@
 # make test   every test, with real NBD clients, which it installs
 # make bench  speed, as ratios in one run
 # make soak   the long runs: thousands of seeds, fuzzing, a day in virtual time, half an hour of cuts and kills
+# make docs   the book, the man pages, the shell completions
 # make ci     what has to pass before a push
 
 SHELL := /bin/bash
@@ -143,6 +144,19 @@ lint:
 
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+# The book in target/book, man pages and shell completions in target/docs.
+MDBOOK_VERSION := 0.5.4
+MDBOOK := $(TARGET)/tools/bin/mdbook
+.PHONY: docs
+docs: $(MDBOOK)
+	$(CARGO) run --locked -p spindle-docgen -- --check
+	$(CARGO) run --locked -p spindle-docgen -- --output $(TARGET)/docs
+	$(MDBOOK) build docs --dest-dir $(abspath $(TARGET))/book
+
+$(MDBOOK):
+	$(CARGO) install --locked --no-default-features --features search \
+	  --version $(MDBOOK_VERSION) --root $(TARGET)/tools mdbook
 
 # Licences and sources of what comes from outside; needs cargo-deny.
 deny:
