@@ -63,10 +63,10 @@ fn large(discipline: Discipline) -> Result<Model, SpecError> {
 fn main() -> Result<(), SpecError> {
     let model = Arc::new(large(Discipline::Fifo)?);
     let blocks = model.capacity().0 / 8;
-    let mut dice = 1_u64;
+    let mut rng = 1_u64;
     let mut random = || {
-        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        Lba((dice >> 20) % blocks * 8)
+        rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        Lba((rng >> 20) % blocks * 8)
     };
     measure("random 4 KiB read", &model, |_| Operation::read(Extent::new(random(), Sectors(8))));
     measure("sequential 4 KiB read", &model, |n| {

@@ -128,7 +128,7 @@ impl AnyDevice {
         match model {
             AnyModel::Mechanical(model) => Self::Mechanical(Device::new(model)),
             AnyModel::Flash(model) => Self::Flash(FlashDevice::new(model)),
-            AnyModel::Unknown(_) => panic!("what nobody measured is not emulated"),
+            AnyModel::Unknown(_) => panic!("a drive without a model is not emulated"),
         }
     }
 

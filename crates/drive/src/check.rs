@@ -168,13 +168,15 @@ impl SpecError {
                 format!("is {last}, expected at least {first}, its first cylinder")
             }
             Self::Skips { skip, sectors, .. } => format!(
-                "run {skip} is out of place, expected rising runs that do not touch inside {sectors} sectors"
+                "run {skip} is out of place, expected rising runs that do not touch inside \
+                 {sectors} sectors"
             ),
             Self::Turns { turn, tracks, .. } => {
                 format!("number {turn} is out of place, expected tracks in order, under {tracks}")
             }
             Self::Remaps { remap, .. } => format!(
-                "run {remap} is out of place, expected rising runs with data, kept on runs without data"
+                "run {remap} is out of place, expected rising runs with data, kept on runs without \
+                 data"
             ),
             Self::ZoneEmpty { .. } => {
                 "leaves no sector with data, expected more sectors or fewer skips".to_owned()

@@ -233,7 +233,7 @@ fn a_flush_takes_as_long_a_record_wherever_the_writes_belong_and_then_closes_the
     let first = us(150 + 8 * 5);
     assert_eq!(flush(&[1_000]), first + LOG.append + LOG.close);
     assert_eq!(flush(&[60_000, 1_000, 30_000]), first + LOG.append * 3 + LOG.close);
-    assert_eq!(flush(&[]), us(50), "what nobody wrote needs no closing");
+    assert_eq!(flush(&[]), us(50), "an empty log needs no closing");
 }
 
 #[test]

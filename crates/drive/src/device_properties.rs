@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use units::{Angle, Duration, Op, Operation, Sectors};
 
-use crate::device_tests::{Dice, at, device, extent, model, read, run, us, write};
+use crate::device_tests::{SeededRng, at, device, extent, model, read, run, us, write};
 use crate::{Done, Mapping, Remap, Skip, Spec, Tag};
 
 #[derive(Clone, Copy, Debug)]
@@ -67,13 +67,13 @@ pub(crate) fn play_with(steps: &[Step], often: bool, change: impl FnOnce(&mut Sp
 
 #[test]
 fn the_same_commands_give_the_same_nanoseconds_on_every_machine_and_in_every_build() {
-    let mut dice = Dice(3);
+    let mut rng = SeededRng(3);
     let mut steps = Vec::new();
     for _ in 0..2_000 {
-        let extent = extent(dice.below(71_000), 1 + dice.below(300));
-        let op = dice.op();
-        let operation = Operation { op, extent, fua: op == Op::Write && dice.below(4) == 0 };
-        steps.push(Step { think: 40_000 + dice.below(20_000), operation });
+        let extent = extent(rng.below(71_000), 1 + rng.below(300));
+        let op = rng.op();
+        let operation = Operation { op, extent, fua: op == Op::Write && rng.below(4) == 0 };
+        steps.push(Step { think: 40_000 + rng.below(20_000), operation });
     }
     let sum = play(&steps, false)
         .iter()
@@ -104,7 +104,7 @@ proptest! {
                 Op::Read | Op::Write => (us(5) * len.0, len),
                 Op::Trim | Op::Flush | Op::WriteZeroes | Op::Seek => (Duration::ZERO, len),
             };
-            // What waits for nobody: the bus carries it all, and nothing takes longer than the
+            // What waits for no other command: the bus carries it all, and nothing takes longer than the
             // worst case.
             let alone = done.parts.sum().saturating_sub(done.parts.queue);
             prop_assert!(alone >= least, "{:?}", done);
@@ -141,7 +141,9 @@ proptest! {
             spec.mapping = all[mapping];
             for zone in &mut spec.zones {
                 (zone.track_skew, zone.cylinder_skew) = skews;
-                zone.skips = (0..100).map(|n| Skip { first: n * 170, count: n % 7 * 5 + 1 }).collect();
+                zone.skips = (0..100)
+                    .map(|n| Skip { first: n * 170, count: n % 7 * 5 + 1 })
+                    .collect();
                 zone.track_skew_rest = Angle(rests.0 >> 8);
                 zone.cylinder_skew_rest = Angle(rests.1 >> 8);
                 zone.turns.clone_from(&turns);

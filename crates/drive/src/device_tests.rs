@@ -50,9 +50,9 @@ pub(crate) fn run(device: &mut Device, now: Instant, operation: Operation) -> Do
 }
 
 /// Numbers that look random and are the same everywhere.
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) struct SeededRng(pub(crate) u64);
 
-impl Dice {
+impl SeededRng {
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -177,11 +177,11 @@ fn random_reads_take_overhead_mean_seek_half_a_turn_and_transfer() {
         spec.surfaces = 1;
         spec.zones[0].last_cylinder = 99;
     });
-    let mut dice = Dice(1);
+    let mut rng = SeededRng(1);
     let (mut now, mut sum, count) = (at(0), Duration::ZERO, 50_000);
     for _ in 0..count {
-        let lba = dice.below(device.capacity().0 / 8) * 8;
-        now += Duration::from_nanos(dice.below(10_000_000));
+        let lba = rng.below(device.capacity().0 / 8) * 8;
+        now += Duration::from_nanos(rng.below(10_000_000));
         let done = run(&mut device, now, read(lba, 8));
         sum += done.at.since(now);
         now = done.at;
@@ -205,11 +205,11 @@ fn random_reads_without_a_buffer_are_as_long_as_the_sum_of_their_means_within_a_
         spec.seek.points = vec![(1, us(1_000)), (999, us(10_000))];
         spec.read_buffer.segments = 0;
     });
-    let mut dice = Dice(2);
+    let mut rng = SeededRng(2);
     let (mut now, mut sum, count) = (at(0), Duration::ZERO, 100_000);
     for _ in 0..count {
-        let lba = dice.below(device.capacity().0 / 8) * 8;
-        now += Duration::from_nanos(dice.below(10_000_000));
+        let lba = rng.below(device.capacity().0 / 8) * 8;
+        now += Duration::from_nanos(rng.below(10_000_000));
         let done = run(&mut device, now, read(lba, 8));
         sum += done.at.since(now);
         now = done.at;

@@ -47,8 +47,8 @@ pub const LOG_RECORDS_MAX: u32 = 1 << 24;
 /// the write buffer is appended to it on its own, wherever it belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MediaCache {
-    /// A run of up to so many sectors is logged; a longer one goes to where it belongs, as does one
-    /// that goes on where the heads are.
+    /// A run of up to this length is logged; a longer one goes to its home location, as does one
+    /// that continues where the heads are.
     pub run_max: Sectors,
     /// How long one record occupies the media: one revolution, because the next place has just
     /// passed when the next record is ready, plus the time to prepare it.
@@ -57,7 +57,7 @@ pub struct MediaCache {
     pub close: Duration,
     /// How many records there is room for.
     pub records_max: u32,
-    /// How long it takes, while the media rest, to take one record to where it belongs.
+    /// The time to write one record back to its home location, while the media are idle.
     pub home: Duration,
 }
 
@@ -70,7 +70,7 @@ pub enum ReadAhead {
     Segment,
     /// At once.
     Never,
-    /// So many sectors behind the read, in any case.
+    /// This number of sectors after the read, in any case.
     Fixed,
     /// At the end of the track, or sooner.
     Track,
@@ -81,18 +81,18 @@ pub enum ReadAhead {
     TrackAndNext,
 }
 
-/// What it costs to have the bus, to give it up and to ask for it again.
+/// The times of arbitration: to get the bus, to release it, and to request it again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bus {
     /// Time for one sector of a write; nothing means as long as for a read.
     pub write_sector: Option<Duration>,
-    /// Giving it up after a read was taken in, if the command before was a read.
+    /// Releasing it after a read command was received, if the previous command was a read.
     pub read_release: Duration,
     /// The same after a write.
     pub read_release_after_write: Duration,
-    /// Giving it up after the data of a write was taken in.
+    /// Releasing it after the data of a write.
     pub write_release: Duration,
-    /// Asking for it again.
+    /// Requesting the bus again.
     pub reselect: Duration,
     /// What comes before data; beside asking for the bus, where that is needed.
     pub prepare: Duration,
@@ -104,7 +104,7 @@ pub struct Bus {
     pub read_share: Share,
     /// How many sectors of a write must be there before the media begins.
     pub write_ahead: WriteAhead,
-    /// What a write that follows another elsewhere suffers.
+    /// The extra cost of a write that follows another write elsewhere.
     pub detour: Option<Detour>,
 }
 
@@ -114,7 +114,7 @@ pub enum WriteAhead {
     /// The first.
     #[default]
     One,
-    /// So many, or all of a shorter write; and a longer write needs more.
+    /// This number, or all of a shorter write; a longer write needs more.
     Sectors {
         /// Of a write of up to `long` sectors.
         short: Sectors,
@@ -130,15 +130,15 @@ pub enum WriteAhead {
 pub struct Detour {
     /// The electronics' part of the command, in place of the usual.
     pub command: Duration,
-    /// Giving the bus up.
+    /// Releasing the bus.
     pub release: Duration,
-    /// Until it is asked for again.
+    /// The time until it is requested again.
     pub pause: Duration,
-    /// Giving it up after the data.
+    /// Releasing it after the data.
     pub release_again: Duration,
-    /// Asking for it to say that the write is done.
+    /// Requesting it to report the end of the write.
     pub reselect_again: Duration,
-    /// How much later than the command's end the arm begins to move.
+    /// The delay from the end of the command to the start of the arm movement.
     pub arm_later: Duration,
 }
 
@@ -176,7 +176,7 @@ impl Bus {
         .into_iter()
     }
 
-    /// The most that it adds to a command, beside its data.
+    /// The most that the bus adds to a command, besides its data.
     pub(crate) fn longest(&self) -> Duration {
         self.times().map(|(_, time)| time).sum()
     }

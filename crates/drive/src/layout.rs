@@ -182,8 +182,7 @@ impl ZoneTable {
         )
     }
 
-    /// How many changes of track turn the layout on by more than the skew, and how many runs of
-    /// sectors lie elsewhere.
+    /// The number of track changes with more than the skew, and the number of remapped runs.
     pub(crate) fn irregular(&self) -> (usize, usize) {
         (self.turns.len(), self.remaps.len())
     }
@@ -433,10 +432,10 @@ mod tests {
 
     #[test]
     fn gaps_are_counted_however_they_are_spread() {
-        let mut dice = 9_u64;
+        let mut rng = 9_u64;
         let mut below = |most: u64| {
-            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (dice >> 33) % most
+            rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (rng >> 33) % most
         };
         for _ in 0..50 {
             let mut skips: Vec<Skip> = Vec::new();

@@ -152,7 +152,7 @@ impl Mechanism {
         Heads { cylinder: self.cylinder, surface: self.surface, at, angle: phase.angle() }
     }
 
-    /// Lets the disk turn on until `at`, if it has not come so far.
+    /// Lets the disk rotate until `at`, if it has not come so far.
     pub(crate) fn rest_until(&mut self, rotation: Rotation, at: Instant) {
         if at > self.free {
             self.phase = rotation.phase(at);
@@ -321,7 +321,7 @@ impl Mechanism {
 
     /// Lets `count` sectors from `lba` on pass, which begin at `start`.
     fn pass(&mut self, place: Place, start: Phase, count: u64, lba: Lba) {
-        debug_assert!(start >= self.phase, "the disk turns one way");
+        debug_assert!(start >= self.phase, "the disk rotates one way");
         (self.cylinder, self.surface) = (place.position.cylinder, place.position.surface);
         self.phase = start + Sweep(place.sector.0 * count);
         self.behind = lba + Sectors(count);

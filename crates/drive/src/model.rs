@@ -121,7 +121,7 @@ impl Model {
     /// The time to move the arm by `distance` cylinders for a read.
     ///
     /// # Panics
-    /// If there are not so many cylinders.
+    /// If `distance` is not below the number of cylinders.
     pub fn seek(&self, distance: u32) -> Duration {
         assert!(distance < self.cylinders(), "a seek stays on the disk");
         self.seek.time(distance)
@@ -196,9 +196,8 @@ impl Model {
         self.rotation.time(Sweep(u64::try_from(sweep).unwrap_or(u64::MAX)))
     }
 
-    /// How much further than over its skews the disk rotates at most in a transfer of so many
-    /// sectors where the zone's tracks begin later than that, and on the way to sectors that lie
-    /// elsewhere and back.
+    /// The most additional rotation, beyond the skews, in a transfer of `len` sectors: for tracks
+    /// that begin later than the skew, and for movements to remapped sectors and back.
     fn irregular_sweep(&self, zone: &ZoneTable, len: Sectors) -> u128 {
         let (turns, remaps) = zone.irregular();
         let most = |count: usize| u128::from(len.0).min(count as u128);
@@ -292,12 +291,12 @@ impl Model {
         self.rotation
     }
 
-    /// The time for so many sectors on the bus.
+    /// The bus time of `len` sectors of a read.
     pub(crate) fn bus(&self, len: Sectors) -> Duration {
         self.spec.bus_sector * len.0
     }
 
-    /// The time for so many sectors of a write on the bus.
+    /// The bus time of `len` sectors of a write.
     pub(crate) fn bus_write(&self, len: Sectors) -> Duration {
         self.spec.firmware.bus.write_sector.unwrap_or(self.spec.bus_sector) * len.0
     }

@@ -180,7 +180,7 @@ impl Queue {
     /// # Panics
     /// If nothing waits.
     pub(crate) fn choose(&self, scene: &Scene<'_>) -> Choice {
-        let oldest = self.waiting.front().expect("somebody waits");
+        let oldest = self.waiting.front().expect("a command waits");
         let at_head = |command: &Command| command.order == Order::HeadOfQueue;
         if self.at_head > 0
             && let Some(place) = self.waiting.range(..scene.known).rposition(at_head)
@@ -233,8 +233,8 @@ impl Queue {
                 continue;
             }
             let settled = angle + Self::angle(moved);
-            let turns = (command.target.angle - settled).0;
-            let cost = moved + if blind { 0 } else { u64::from(turns) };
+            let angle = (command.target.angle - settled).0;
+            let cost = moved + if blind { 0 } else { u64::from(angle) };
             if cost < best_cost {
                 (best, best_cost) = (place, cost);
             }

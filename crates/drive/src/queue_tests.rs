@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use units::{Duration, Instant, Op, Operation, Sectors};
 
 use crate::device_properties::{Step, step};
-use crate::device_tests::{Dice, at, device, extent, read, run, us, write};
+use crate::device_tests::{SeededRng, at, device, extent, read, run, us, write};
 use crate::{Choosing, Device, Discipline, Done, Order, Spec, Tag};
 
 const AGE_LIMIT: Duration = Duration::from_millis(500);
@@ -207,8 +207,8 @@ fn the_arm_is_held_no_longer_than_told_and_not_for_a_command_that_finds_the_driv
 fn the_deeper_the_queue_the_more_a_drive_does() {
     let rate = |depth: u64| {
         let mut device = device(shortest);
-        let mut dice = Dice(5);
-        let mut operation = || read(dice.below(8_500) * 8, 8);
+        let mut rng = SeededRng(5);
+        let mut operation = || read(rng.below(8_500) * 8, 8);
         (0..depth).for_each(|tag| device.submit(at(0), Tag(tag), operation()));
         let (mut done, mut now) = (0, at(0));
         while done < 5_000 {
@@ -320,14 +320,14 @@ proptest! {
         });
         let worst = device.model().worst_case(Sectors(64));
         let bound = AGE_LIMIT + worst * u64::from(DEPTH);
-        let mut dice = Dice(seed);
+        let mut rng = SeededRng(seed);
         let (mut tag, mut next, mut now) = (0, 0, at(0));
         for _ in 0..600 {
-            while device.can_accept() && dice.below(8) > 0 {
-                let stream = dice.below(4) < streams;
-                let start = if stream { next } else { dice.below(71_000) };
+            while device.can_accept() && rng.below(8) > 0 {
+                let stream = rng.below(4) < streams;
+                let start = if stream { next } else { rng.below(71_000) };
                 next = if stream { (next + 64) % 70_000 } else { next };
-                let op = if !stream && dice.below(4) == 0 { Op::Write } else { Op::Read };
+                let op = if !stream && rng.below(4) == 0 { Op::Write } else { Op::Read };
                 let operation = Operation { op, extent: extent(start, 64), fua: false };
                 device.submit(now, Tag(tag), operation);
                 tag += 1;
@@ -345,12 +345,14 @@ proptest! {
         steps in proptest::collection::vec((step(), Just(Order::Simple)), 1..80),
     ) {
         let all = play(shortest, &steps, false);
-        let operation = |done: &Done| steps[usize::try_from(done.tag.0).expect("an index")].0.operation;
+        let index = |done: &Done| usize::try_from(done.tag.0).expect("an index");
+        let operation = |done: &Done| steps[index(done)].0.operation;
         for (place, late) in all.iter().enumerate() {
             let (one, tag) = (operation(late), late.tag);
             for early in all[..place].iter().filter(|early| early.tag > tag) {
                 let other = operation(early);
-                let apart = one.extent.end() <= other.extent.start || other.extent.end() <= one.extent.start;
+                let apart = one.extent.end() <= other.extent.start
+                    || other.extent.end() <= one.extent.start;
                 let reads = one.op == Op::Read && other.op == Op::Read;
                 prop_assert!(apart || reads, "{:?} after {:?}", late, early);
             }
@@ -360,12 +362,12 @@ proptest! {
 
 #[test]
 fn the_same_queue_gives_the_same_nanoseconds_on_every_machine_and_in_every_build() {
-    let mut dice = Dice(4);
+    let mut rng = SeededRng(4);
     let steps: Vec<_> = (0..200)
         .map(|_| {
-            let extent = extent(dice.below(71_000), 1 + dice.below(100));
-            let operation = Operation { op: dice.op(), extent, fua: dice.below(4) == 0 };
-            (Step { think: dice.below(20_000), operation }, Order::Simple)
+            let extent = extent(rng.below(71_000), 1 + rng.below(100));
+            let operation = Operation { op: rng.op(), extent, fua: rng.below(4) == 0 };
+            (Step { think: rng.below(20_000), operation }, Order::Simple)
         })
         .collect();
     let sum = play(shortest, &steps, false)

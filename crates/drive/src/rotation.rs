@@ -72,24 +72,24 @@ impl Rotation {
 
     /// How far the disk has rotated at `at`, rounded down.
     pub(crate) fn phase(self, at: Instant) -> Phase {
-        let (turns, rest) = (at.as_nanos() / self.period, at.as_nanos() % self.period);
-        Phase(u128::from(turns) << 32 | u128::from((rest << 32) / self.period))
+        let (revolutions, rest) = (at.as_nanos() / self.period, at.as_nanos() % self.period);
+        Phase(u128::from(revolutions) << 32 | u128::from((rest << 32) / self.period))
     }
 
-    /// When the disk has rotated so far, rounded up.
+    /// The instant at which the disk has rotated by `phase`, rounded up.
     pub(crate) fn instant(self, phase: Phase) -> Instant {
-        let turns = u64::try_from(phase.0 >> 32).expect("an instant is under 584 years");
+        let revolutions = u64::try_from(phase.0 >> 32).expect("an instant is under 584 years");
         let rest = u64::from(phase.angle().0) * self.period;
-        Instant::from_nanos(turns * self.period + rest.div_ceil(FULL_REVOLUTION))
+        Instant::from_nanos(revolutions * self.period + rest.div_ceil(FULL_REVOLUTION))
     }
 
     /// The rotation in `time`, rounded down: a head that moves for `time` arrives exactly then.
     pub(crate) fn sweep(self, time: Duration) -> Sweep {
-        let (turns, rest) = (time.as_nanos() / self.period, time.as_nanos() % self.period);
-        Sweep(turns * FULL_REVOLUTION + (rest << 32) / self.period)
+        let (revolutions, rest) = (time.as_nanos() / self.period, time.as_nanos() % self.period);
+        Sweep(revolutions * FULL_REVOLUTION + (rest << 32) / self.period)
     }
 
-    /// How long the disk takes to turn so far, rounded up.
+    /// The time of a rotation by `sweep`, rounded up.
     pub(crate) fn time(self, sweep: Sweep) -> Duration {
         let rest = (sweep.0 % FULL_REVOLUTION) * self.period;
         Duration::from_nanos(

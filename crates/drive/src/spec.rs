@@ -184,7 +184,7 @@ pub struct Skip {
 /// Time to move the arm, against the distance. Linear between points and beyond the last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeekCurve {
-    /// Distance in cylinders, at least 1 and rising; and the time it takes.
+    /// Distance in cylinders, at least 1 and rising, and the time of a seek over it.
     pub points: Vec<(u32, Duration)>,
     /// By how much a point may lie under the one before it. Nothing for a drawn curve; a measured
     /// one scatters.

@@ -208,10 +208,10 @@ fn run(discipline: Discipline, depth: u64) -> (u64, u64, u64) {
     const COUNT: u64 = 20_000;
     let model = cheetah(discipline);
     let blocks = model.capacity().0 / 8;
-    let mut dice = 1_u64;
+    let mut rng = 1_u64;
     let mut operation = || {
-        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        Operation::read(Extent::new(Lba((dice >> 20) % blocks * 8), Sectors(8)))
+        rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        Operation::read(Extent::new(Lba((rng >> 20) % blocks * 8), Sectors(8)))
     };
     let mut device = Device::new(model);
     let mut now = Instant::ZERO;

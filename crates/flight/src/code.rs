@@ -103,8 +103,9 @@ macro_rules! choices {
         impl Coded for $type {
             fn put(&self, to: &mut Vec<u8>) {
                 let all = [$($choice),*];
-                let place = all.iter().position(|choice| choice == self).expect("it is in the list");
-                to.push(u8::try_from(place).expect("choices are few"));
+                let index = all.iter().position(|choice| choice == self);
+                let index = index.expect("it is in the list");
+                to.push(u8::try_from(index).expect("choices are few"));
             }
             fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
                 let all = [$($choice),*];
@@ -140,9 +141,12 @@ numbers! {
     Lba, |n: &Lba| n.0, |n| Ok(Lba(n));
     Sectors, |n: &Sectors| n.0, |n| Ok(Sectors(n));
     Angle, |n: &Angle| u64::from(n.0), |n| small(n).map(Angle);
-    NonZeroU32, |n: &NonZeroU32| u64::from(n.get()), |n| small(n).and_then(|n| NonZeroU32::new(n).ok_or(FormatError("a number above 0")));
+    NonZeroU32, |n: &NonZeroU32| u64::from(n.get()), |n| {
+        small(n).and_then(|n| NonZeroU32::new(n).ok_or(FormatError("a number above 0")))
+    };
     Share, |n: &Share| u64::from(n.ppb()), |n| {
-        small(n).ok().filter(|ppb| *ppb <= Share::ALL.ppb()).map(Share::from_ppb).ok_or(FormatError("a share of at most the whole"))
+        let ppb = small(n).ok().filter(|ppb| *ppb <= Share::ALL.ppb());
+        ppb.map(Share::from_ppb).ok_or(FormatError("a share of at most the whole"))
     };
 }
 

@@ -69,7 +69,8 @@ impl fmt::Display for Decision {
                 let (fua, offset) = (if *fua { " forced" } else { "" }, offset.0);
                 write!(
                     f,
-                    "command {} ({purpose:?}) for request {} of volume {}: {op} {extent}{fua}, from its sector {offset} on",
+                    "command {} ({purpose:?}) for request {} of volume {}: {op} \
+                     {extent}{fua}, from its sector {offset} on",
                     id.0, request.0, volume.0
                 )
             }
@@ -77,8 +78,8 @@ impl fmt::Display for Decision {
                 let Reply { request, volume, outcome, disk_time, estimate, waited } = reply;
                 write!(
                     f,
-                    "reply to request {} of volume {}: {outcome:?}, {disk_time} of disk time, {estimate} estimated, after \
-                     waiting {waited}",
+                    "reply to request {} of volume {}: {outcome:?}, {disk_time} of disk time, \
+                     {estimate} estimated, after waiting {waited}",
                     request.0, volume.0
                 )
             }

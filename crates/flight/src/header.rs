@@ -36,7 +36,10 @@ pub struct Header {
 
 fields! {
     Header { program, disk, config, settings, profile, started_at }
-    Settings { policy, depth, period, batch, linger, estimates, headroom, nominal_cost, command_max, execution, deadlines }
+    Settings {
+        policy, depth, period, batch, linger, estimates, headroom, nominal_cost, command_max,
+        execution, deadlines,
+    }
     Deadlines { worst, preemption, slack_range, best_effort }
     BestEffortServer { share, period }
     CommandBound { positioning, sector }
@@ -45,12 +48,14 @@ fields! {
     Preemptible { chunk, jit, seek_split, free_prefetch, preempt_writes }
     Jit { offset, approach }
     Profile {
-        rotation_period, rotation_error_ppb, surfaces, cylinders, bands, seek, seek_write, seek_variation, head_switch, write_settle,
+        rotation_period, rotation_error_ppb, surfaces, cylinders, bands, seek, seek_write,
+        seek_variation, head_switch, write_settle,
         overheads, bus_sector, completion, seek_command, write_cache, extremes,
     }
     CommandOverheads { hit, read, cached, write, seek }
     Band {
-        lbas, first_sector, first_cylinder, sectors_per_track, track_skew, cylinder_skew, first_angle, heads, chunk_read,
+        lbas, first_sector, first_cylinder, sectors_per_track, track_skew, cylinder_skew,
+        first_angle, heads, chunk_read,
         chunk_write,
     }
     SeekTable { points }
@@ -59,10 +64,13 @@ fields! {
 
 choices! {
     PolicyName as "a policy" {
-        PolicyName::Fcfs, PolicyName::Throughput, PolicyName::Utilization, PolicyName::Edf, PolicyName::Lst,
+        PolicyName::Fcfs, PolicyName::Throughput, PolicyName::Utilization, PolicyName::Edf,
+        PolicyName::Lst,
         PolicyName::DeltaL, PolicyName::DeltaStar,
     }
-    EstimatorName as "an estimator" { EstimatorName::Constants, EstimatorName::Profile, EstimatorName::Learned }
+    EstimatorName as "an estimator" {
+        EstimatorName::Constants, EstimatorName::Profile, EstimatorName::Learned,
+    }
     SlackRange as "a range of intervals" { SlackRange::All, SlackRange::Published }
     Approach as "an approach" { Approach::InTime, Approach::Ahead }
     HeadOrder as "an order of heads" { HeadOrder::Up, HeadOrder::UpOnEven, HeadOrder::DownOnEven }

@@ -5,10 +5,12 @@
 //! same decisions, so that a decision with bad effects can be examined repeatedly.
 //!
 //! ```text
-//!  daemon's disk thread ── Entry ──▶ Encoder ── blocks ──▶ a file        (format: docs/src/reference/flight-format.md)
+//!  daemon's disk thread ── Entry ──▶ Encoder ── blocks ──▶ a file
 //!                                                            │
 //!            same, or the first difference ◀── replay ◀── Reader
 //! ```
+//!
+//! The format is described in `docs/src/reference/flight-format.md`.
 //!
 //! Invariants: no clock, and no files except through [`std::io::Read`]; the reader returns only
 //! entries that were written, or reports where the record is damaged; inputs in a record are

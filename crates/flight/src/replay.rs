@@ -95,9 +95,9 @@ struct Preconditions {
     settings: Settings,
 }
 
-type Possible = Result<(), FormatError>;
+type Checked = Result<(), FormatError>;
 
-fn must(holds: bool, expected: &'static str) -> Possible {
+fn ensure(holds: bool, expected: &'static str) -> Checked {
     if holds { Ok(()) } else { Err(FormatError(expected)) }
 }
 
@@ -113,40 +113,40 @@ impl Preconditions {
         }
     }
 
-    fn there(&self, volume: VolumeId) -> Possible {
-        must(self.volumes.contains(&volume), "a volume that is there")
+    fn volume_exists(&self, volume: VolumeId) -> Checked {
+        ensure(self.volumes.contains(&volume), "a volume that is there")
     }
 
-    fn promised(&self, contract: &Contract) -> Possible {
-        must(contract.reserve <= contract.limit, "a reserve of at most the limit")?;
+    fn check_contract(&self, contract: &Contract) -> Checked {
+        ensure(contract.reserve <= contract.limit, "a reserve of at most the limit")?;
         let Some(stream) = contract.stream else { return Ok(()) };
         let range = stream.range.is_none_or(|range| range.end().0 <= self.capacity.0);
-        must(range && stream.block > Sectors::ZERO, "a stream that lies on the disk")
+        ensure(range && stream.block > Sectors::ZERO, "a stream that lies on the disk")
     }
 
-    fn event(&mut self, event: &Event, engine: &Engine) -> Possible {
+    fn event(&mut self, event: &Event, engine: &Engine) -> Checked {
         match event {
             Event::Submit(request) => {
-                self.there(request.volume)?;
+                self.volume_exists(request.volume)?;
                 let (op, extent) = (request.operation.op, request.operation.extent);
-                must(op != Op::Seek, "no movement, which nobody asks for")?;
-                must((op == Op::Flush) == extent.is_empty(), "sectors, but of a flush")?;
-                must(extent.end() <= Lba(self.capacity.0), "sectors of the disk")?;
-                must(self.requests.len() < REQUESTS_MAX, "fewer requests at a time")?;
+                ensure(op != Op::Seek, "no seek, which is not a request")?;
+                ensure((op == Op::Flush) == extent.is_empty(), "sectors, but of a flush")?;
+                ensure(extent.end() <= Lba(self.capacity.0), "sectors of the disk")?;
+                ensure(self.requests.len() < REQUESTS_MAX, "fewer requests at a time")?;
                 let before = self.requests.insert(request.id, request.volume);
-                must(before.is_none(), "a request that is new")
+                ensure(before.is_none(), "a request that is new")
             }
             Event::Completed { command, .. } => {
-                must(self.commands.remove(command), "a command that is under way")
+                ensure(self.commands.remove(command), "a command that is under way")
             }
             Event::ContractChanged { volume, contract } => {
-                self.there(*volume)?;
-                self.promised(contract)?;
-                must(engine.admits(*volume, *contract).is_ok(), "a contract that fits")
+                self.volume_exists(*volume)?;
+                self.check_contract(contract)?;
+                ensure(engine.admits(*volume, *contract).is_ok(), "a contract that fits")
             }
             Event::VolumeRemoved { volume } => {
-                must(!self.requests.values().any(|of| of == volume), "a volume that rests")?;
-                must(self.volumes.remove(volume), "a volume that is there")
+                ensure(!self.requests.values().any(|of| of == volume), "a volume that rests")?;
+                ensure(self.volumes.remove(volume), "a volume that is there")
             }
             Event::PeriodChanged { period, batch } => {
                 let (period, batch) = (*period, *batch);
@@ -155,8 +155,8 @@ impl Preconditions {
         }
     }
 
-    fn said(&mut self, said: &Decision) {
-        match said {
+    fn on_decision(&mut self, decision: &Decision) {
+        match decision {
             Decision::Act(Action::Issue(command)) => {
                 self.commands.insert(command.id);
             }
@@ -169,30 +169,30 @@ impl Preconditions {
 }
 
 /// Passes an input to the engine, if its preconditions hold.
-fn tell(
+fn apply(
     engine: &mut Engine,
     preconditions: &mut Preconditions,
     input: Input,
     now: Instant,
-) -> Possible {
+) -> Checked {
     match input {
         Input::Event(event) => {
             preconditions.event(&event, engine)?;
             engine.handle(event, now);
         }
         Input::AddVolume { contract, volume } => {
-            must(engine.volumes() < VOLUMES_MAX, "fewer volumes")?;
-            preconditions.promised(&contract)?;
+            ensure(engine.volumes() < VOLUMES_MAX, "fewer volumes")?;
+            preconditions.check_contract(&contract)?;
             let given = engine.add_volume(contract, now);
-            must(given == Ok(volume), "a volume that fits, and has the next number")?;
+            ensure(given == Ok(volume), "a volume that fits, and has the next number")?;
             preconditions.volumes.insert(volume);
         }
         Input::SetPriority { volume, priority } => {
-            preconditions.there(volume)?;
+            preconditions.volume_exists(volume)?;
             engine.set_priority(volume, priority);
         }
         Input::Balance { volume } => {
-            preconditions.there(volume)?;
+            preconditions.volume_exists(volume)?;
             engine.balance(volume, now);
         }
     }
@@ -221,7 +221,7 @@ pub fn replay<R: Read>(reader: &mut Reader<R>) -> Result<ReplayOutcome, ReplayEr
         done.until = at;
         match entry {
             Entry::Input(input) => {
-                tell(&mut engine, &mut preconditions, input, at).map_err(impossible)?;
+                apply(&mut engine, &mut preconditions, input, at).map_err(impossible)?;
                 done.events += 1;
             }
             Entry::Decision(recorded) => {
@@ -232,7 +232,7 @@ pub fn replay<R: Read>(reader: &mut Reader<R>) -> Result<ReplayOutcome, ReplayEr
                     done.difference = Some(Difference { entry: number, at, recorded, decided });
                     return Ok(done);
                 }
-                preconditions.said(&decided);
+                preconditions.on_decision(&decided);
                 done.decisions += 1;
                 done.commands += u64::from(matches!(decided, Decision::Act(Action::Issue(_))));
                 done.replies += u64::from(matches!(decided, Decision::Act(Action::Reply(_))));

@@ -19,7 +19,7 @@ struct Memory(Arc<Mutex<Vec<u8>>>);
 
 impl RecordSink for Memory {
     fn write(&mut self, bytes: Vec<u8>) -> Result<(), SinkClosed> {
-        self.0.lock().expect("nobody panics").extend(bytes);
+        self.0.lock().expect("not poisoned").extend(bytes);
         Ok(())
     }
 }
@@ -131,7 +131,7 @@ fn serve(disk: &str, seed: u64, turns: u64) -> Vec<u8> {
     }
     engine.close();
 
-    memory.0.lock().expect("nobody panics").clone()
+    memory.0.lock().expect("not poisoned").clone()
 }
 
 fn replayed(bytes: &[u8]) -> Result<ReplayOutcome, ReplayError> {

@@ -267,8 +267,8 @@ impl FlashDevice {
     fn happen(&mut self, event: Event) {
         let now = event.at;
         match event.kind {
-            EventKind::Array(die, turn) => {
-                match self.dies.array(&self.model, &mut self.events, (now, die, turn)) {
+            EventKind::Array(die, generation) => {
+                match self.dies.array(&self.model, &mut self.events, (now, die, generation)) {
                     Outcome::Programmed(unit) => {
                         self.writes.retire(unit);
                         self.settle(now);

@@ -4,7 +4,7 @@
 //!        ┌─────────── read ────▶ Sense ──▶ Send (over the channel) ──┐
 //! Rest ──┤                                                           ├──▶ Rest
 //!        └─ unit, collect, erase ▶ Work ──────────────────────────────┤
-//!                                   └─ a read comes ─▶ Suspending ────┘ the rest of the work is kept
+//!                                   └─ a read comes ─▶ Suspending ────┘ the rest is kept
 //! ```
 //!
 //! Invariant: a die does one thing at a time, and a channel carries for one die at a time.
@@ -49,7 +49,7 @@ struct Kept {
 struct Die {
     doing: Doing,
     /// Counts the operations of the cells: an event of an earlier operation is ignored.
-    turn: u32,
+    generation: u32,
     reads: List,
     units: VecDeque<Closed>,
     kept: Option<Kept>,
@@ -83,7 +83,7 @@ impl Dies {
     pub(super) fn new(model: &FlashModel) -> Self {
         let die = Die {
             doing: Doing::Rest,
-            turn: 0,
+            generation: 0,
             reads: List::default(),
             units: VecDeque::with_capacity(4),
             kept: None,
@@ -125,9 +125,9 @@ impl Dies {
                 if suspended < count_max && stops < ends {
                     let left = ends.since(stops);
                     die.doing = Doing::Suspending(Kept { work, left, suspended: suspended + 1 });
-                    die.turn = die.turn.wrapping_add(1);
+                    die.generation = die.generation.wrapping_add(1);
                     let least = Some(model.sensed_least);
-                    events.enter(stops, EventKind::Array(at, die.turn), least);
+                    events.enter(stops, EventKind::Array(at, die.generation), least);
                 }
             }
             Doing::Sense(_) | Doing::Send(_) | Doing::Suspending(_) => {}
@@ -155,10 +155,10 @@ impl Dies {
         &mut self,
         model: &FlashModel,
         events: &mut EventQueue,
-        (now, at, turn): (Instant, DieId, u32),
+        (now, at, generation): (Instant, DieId, u32),
     ) -> Outcome {
         let die = &mut self.all[at.0 as usize];
-        if die.turn != turn {
+        if die.generation != generation {
             return Outcome::Nothing;
         }
         match die.doing {
@@ -219,10 +219,14 @@ impl Dies {
         if reads_go && let Some(op) = self.ops.pop(&mut die.reads) {
             die.passed += u32::from(work_waits);
             die.doing = Doing::Sense(op);
-            die.turn = die.turn.wrapping_add(1);
+            die.generation = die.generation.wrapping_add(1);
             let Op { owner, len, .. } = *self.ops.get(op);
             let least = model.channel.of(len) + sent_least(model, owner, len);
-            events.enter(now + model.spec().nand.read, EventKind::Array(at, die.turn), Some(least));
+            events.enter(
+                now + model.spec().nand.read,
+                EventKind::Array(at, die.generation),
+                Some(least),
+            );
         } else if work_waits {
             die.passed = 0;
             self.work(model, events, (now, at));
@@ -232,8 +236,8 @@ impl Dies {
     fn work(&mut self, model: &FlashModel, events: &mut EventQueue, (now, at): (Instant, DieId)) {
         let nand = &model.spec().nand;
         let die = &mut self.all[at.0 as usize];
-        die.turn = die.turn.wrapping_add(1);
-        let turn = die.turn;
+        die.generation = die.generation.wrapping_add(1);
+        let generation = die.generation;
         let (work, begins, ends, suspended) = if let Some(kept) = die.kept.take() {
             let resume = nand.suspend.map_or(Duration::ZERO, |suspend| suspend.resume);
             let begins = now + resume;
@@ -255,7 +259,7 @@ impl Dies {
             (work, begins, begins + nand.program, 0)
         };
         self.all[at.0 as usize].doing = Doing::Work { work, begins, ends, suspended };
-        events.enter(ends, EventKind::Array(at, turn), None);
+        events.enter(ends, EventKind::Array(at, generation), None);
     }
 }
 

@@ -4,7 +4,7 @@
 //! ```text
 //! host ══ link ══ controller ══ channel 0 ══ die 0, die 8, ...      read:    sense, channel, link
 //!                  │ write     ══ channel 1 ══ die 1, die 9, ...    write:   link, buffer: answered
-//!                  │ buffer, read-ahead                             program: channel, array, beside the reads
+//!                  │ buffer, read-ahead                             program: channel, array
 //! ```
 //!
 //! - A read is cut where it goes from one die to the next. Each piece waits for its die, is sensed,

@@ -14,7 +14,7 @@ impl Pace {
         Self((units::SECTOR_BYTES * 1_000_000_000_000).div_ceil(bytes_a_second.0))
     }
 
-    /// How long so many sectors take.
+    /// The time of `len` sectors.
     pub(super) const fn of(self, len: Sectors) -> Duration {
         Duration::from_nanos((self.0 * len.0).div_ceil(1_000))
     }

@@ -197,10 +197,10 @@ proptest! {
 
 #[test]
 fn the_same_commands_give_the_same_nanoseconds_on_every_machine_and_in_every_build() {
-    let mut dice = 3_u64;
+    let mut rng = 3_u64;
     let mut roll = |below: u64| {
-        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (dice >> 33) % below
+        rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (rng >> 33) % below
     };
     let ops = [Op::Read, Op::Read, Op::Write, Op::Write, Op::Flush, Op::Trim, Op::WriteZeroes];
     let mut steps = Vec::new();

@@ -306,7 +306,7 @@ fn one_way_at_a_time_reads_and_writes_share_the_link() {
     let last = |duplex| {
         let mut device = device(|spec| spec.host.duplex = duplex);
         device.submit(at(0), Tag(1), read(0, 8));
-        // It takes the link from 50 to 117 us when the data of the read are there.
+        // It occupies the link from 50 to 117 us when the data of the read are ready.
         device.submit(at(50), Tag(2), write(1_000, 64));
         let both = [next(&mut device), next(&mut device)];
         both.iter().find(|done| done.tag == Tag(1)).expect("it is read").at
@@ -319,10 +319,10 @@ fn one_way_at_a_time_reads_and_writes_share_the_link() {
 fn more_outstanding_read_more_until_every_die_is_busy() {
     let rate = |depth: u64| {
         let mut device = device(|_| {});
-        let mut dice = 1_u64;
+        let mut rng = 1_u64;
         let mut place = || {
-            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            read((dice >> 20) % 12_500 * 8, 8)
+            rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            read((rng >> 20) % 12_500 * 8, 8)
         };
         (0..depth).for_each(|tag| device.submit(at(0), Tag(tag), place()));
         let mut now = at(0);

@@ -1,8 +1,8 @@
 //! The write buffer: what was written and is not yet programmed.
 //!
 //! ```text
-//! reserved ─▶ on the link ─▶ open unit ─▶ closed unit, waits for its die or is programmed ─▶ retired
-//! ├──────────────────────────── counted against the buffer's size ─────────────────────────┤
+//! reserved ─▶ on the link ─▶ open unit ─▶ closed unit, queued or programmed ─▶ retired
+//! ├────────────────────── counted against the buffer's size ─────────────────┤
 //! ```
 
 use std::collections::VecDeque;
@@ -76,7 +76,7 @@ impl WriteBuffer {
         self.used
     }
 
-    /// Takes room for a piece, if there is so much.
+    /// Reserves space for a piece, if there is enough.
     pub(super) fn reserve(&mut self, len: Sectors) -> bool {
         let fits = self.used + len <= self.size;
         if fits {

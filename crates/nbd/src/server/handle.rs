@@ -187,7 +187,7 @@ impl Handle {
         Ok(())
     }
 
-    /// The loop has ended: it takes no more messages.
+    /// The loop has ended and accepts no more messages.
     pub(crate) fn mark_ended(&self, loop_id: LoopId) {
         let mut inbox = self.members[loop_id.index()].inbox();
         inbox.ended = true;

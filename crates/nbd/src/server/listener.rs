@@ -1,4 +1,4 @@
-//! BoundSocket sockets of either kind.
+//! Listening sockets of either kind.
 
 use std::io;
 use std::path::{Path, PathBuf};

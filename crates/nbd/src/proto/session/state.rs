@@ -301,7 +301,7 @@ impl Session {
         self.blocked.is_none() && !matches!(self.phase, Phase::TlsHandshake | Phase::Finished)
     }
 
-    /// Why it takes no input, if it is blocked.
+    /// The reason for which the session takes no input, if it is blocked.
     pub const fn blocked(&self) -> Option<Blocked> {
         self.blocked
     }

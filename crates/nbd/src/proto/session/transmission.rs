@@ -1,8 +1,8 @@
 //! Requests: what is accepted, what is refused and with which error (sections "Request message",
 //! "Request types" and "Error values").
 //!
-//! A request is classified before it takes memory: a refused request costs its reply and nothing
-//! else, and the payload of a refused write is skipped.
+//! A request is classified before memory is acquired for it: a refused request costs its reply and
+//! nothing else, and the payload of a refused write is skipped.
 
 use units::{Op, Operation};
 

@@ -1,8 +1,8 @@
 //! Writes to parts of sectors: the sectors are read, modified and written whole.
 //!
 //! ```text
-//!  ReadModifyWrite ─▶ waits for what changes these sectors ─▶ reads the first and the last ─▶ writes ─▶ Reply
-//!  Request that changes them meanwhile ─▶ waits for those before it ─────────────▶ handler
+//!  ReadModifyWrite ─▶ waits for earlier writes ─▶ reads the first and the last ─▶ writes ─▶ Reply
+//!  overlapping writing Request ─▶ waits for earlier read-modify-writes ─▶ handler
 //! ```
 //!
 //! Sans-IO. An export without writes to parts of sectors is not tracked and costs one check per

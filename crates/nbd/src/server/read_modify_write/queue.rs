@@ -62,7 +62,7 @@ struct SectorUpdate {
     no_hole: bool,
     /// A write of zeroes that covers whole sectors: those are not written as data.
     zeroes_inner: bool,
-    /// The sectors to be written; for a zeroes_inner write of zeroes, only the first and the last.
+    /// The sectors to be written; for zeroes with whole sectors inside, only the first and the last.
     data: Vec<u8>,
     /// Requests at the disk.
     left: usize,
