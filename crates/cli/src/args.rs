@@ -5,13 +5,15 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
+use crate::admit::Admit;
+use crate::disk::DiskCommand;
 use crate::drive::Drive;
 use crate::lab::Forwarded;
 use crate::live::TraceLive;
 use crate::pool::PoolCommand;
 use crate::profile::Profile;
 use crate::top::Top;
-use crate::vol::{Admit, DiskCommand, Vol};
+use crate::vol::Vol;
 
 /// Storage that keeps promises: disk time, sold by the share.
 #[derive(Debug, Parser)]

@@ -6,9 +6,13 @@
 //!
 //! What an operator runs is here. Comparisons, experiments and plots are in `spindle-lab`.
 
+mod admit;
 mod args;
+mod contract;
+mod daemon_api;
 mod declared;
 mod demo;
+mod disk;
 mod drive;
 mod lab;
 mod live;
@@ -49,8 +53,8 @@ fn run(command: Command, json: bool) -> anyhow::Result<ExitStatus> {
         Command::Vol(command) => vol::run(&command, json),
         Command::Pool(command) => pool::run(&command, json),
         Command::Top(command) => top::run(&command, json),
-        Command::Disk(command) => vol::disk(&command, json),
-        Command::Admit(admit) => vol::admit(&admit, json),
+        Command::Disk(command) => disk::run(&command, json),
+        Command::Admit(admit) => admit::run(&admit, json),
         Command::Sim(Sim::Run(run)) => sim::run(&run, json),
         Command::Sim(Sim::Reproduce(args)) => {
             Err(lab::exec("sim reproduce", "reproduce", &args, json))

@@ -14,7 +14,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use stats::{DroppedReport, RequestReport, SCHEMA};
 
-use crate::vol::{Reach, accepted};
+use crate::daemon_api::{ApiSocket, accepted};
 
 /// How soon a signal is noticed.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug, Args)]
 pub(crate) struct TraceLive {
     #[command(flatten)]
-    reach: Reach,
+    api: ApiSocket,
     /// The requests of this volume alone.
     #[arg(long)]
     volume: Option<String>,
@@ -50,11 +50,11 @@ pub(crate) fn run(args: &TraceLive, json: bool) -> anyhow::Result<ExitStatus> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, stopped.clone()).context("cannot listen to signals")?;
     }
-    let TraceLive { reach, volume, every, at_least, count } = args;
+    let TraceLive { api, volume, every, at_least, count } = args;
     let query = LiveQuery { volume: volume.clone(), every: *every, at_least: at_least.clone() };
     let mut summary = Summary { schema: SCHEMA, ..Summary::default() };
     let mut out = std::io::stdout().lock();
-    let refused = reach.client().trace(&query, PAUSE, |line| {
+    let refused = api.client().trace(&query, PAUSE, |line| {
         let told = line.map_or(Ok(()), |line| tell(line, json, &mut summary, &mut out));
         let enough = count.is_some_and(|count| summary.requests >= count);
         // Who reads no more has seen enough.

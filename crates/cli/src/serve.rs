@@ -16,9 +16,10 @@ use stats::{DiskReport, ExecutionReport, Latency, SCHEMA, VolumeReport};
 use units::{Bytes, Duration, Extent, Instant, Lba};
 
 use crate::args;
+use crate::daemon_api::SOCKET;
 use crate::declared;
+use crate::notify;
 use crate::slow::SlowLog;
-use crate::{notify, vol};
 
 /// Where to listen when neither the config nor the command line says.
 const LISTEN: &str = "unix:spindle.sock";
@@ -46,7 +47,7 @@ fn api(args: &args::Serve) -> anyhow::Result<(Vec<Address>, Option<Token>)> {
     let token = args.api_token_file.as_deref().map(Token::read).transpose();
     let token = token.map_err(|error| bad_input(format!("--api-token-file: {error}")))?;
     if args.api.is_empty() {
-        let beside = args.config.parent().unwrap_or(Path::new("")).join(vol::SOCKET);
+        let beside = args.config.parent().unwrap_or(Path::new("")).join(SOCKET);
         return Ok((vec![Address::Unix(beside)], token));
     }
     let said = args.api.iter().filter(|text| *text != "none");

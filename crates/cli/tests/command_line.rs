@@ -1,7 +1,6 @@
 //! The command line as a script sees it: exit codes, the one message of a refusal, and the shape of every `--json`.
 
 use std::net::TcpListener;
-use std::path::Path;
 
 use serde_json::Value;
 use testkit::{Ran, Scratch, Server, config, spindle, succeed};

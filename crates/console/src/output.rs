@@ -46,6 +46,12 @@ macro_rules! println {
     ($($text:tt)*) => { $crate::output::write(format_args!("{}\n", format_args!($($text)*))) };
 }
 
+/// Writes to standard error; one that is closed is ignored.
+#[macro_export]
+macro_rules! eprint {
+    ($($text:tt)*) => { $crate::output::write_error(format_args!($($text)*)) };
+}
+
 /// Writes a line to standard error; one that is closed is ignored.
 #[macro_export]
 macro_rules! eprintln {

@@ -94,13 +94,6 @@ pub(crate) struct NbdBench {
     pub(crate) rounds: u32,
 }
 
-impl NbdBench {
-    pub(crate) fn wants(&self, shape: &crate::bench::Shape) -> bool {
-        let name = shape.name();
-        self.rows.is_empty() || self.rows.iter().any(|part| name.contains(part.as_str()))
-    }
-}
-
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RealBench {
     /// Where to make a file, which is gone in the end; or, with --overwrite, a file or device that is there.

@@ -4,7 +4,7 @@ use anyhow::Context;
 use console::{ExitStatus, Progress, bad_input, eprintln, print, println, table};
 
 use crate::args;
-use crate::experiments::{Experiment, Outcome};
+use crate::experiments::{self, Experiment, Outcome};
 
 pub(crate) fn run(args: &args::Reproduce, json: bool) -> anyhow::Result<ExitStatus> {
     let experiments = choose(&args.ids)?;
@@ -31,11 +31,11 @@ pub(crate) fn run(args: &args::Reproduce, json: bool) -> anyhow::Result<ExitStat
 
 fn choose(ids: &[String]) -> anyhow::Result<Vec<Experiment>> {
     if ids.is_empty() {
-        return Ok(Experiment::ALL.to_vec());
+        return Ok(experiments::ALL.to_vec());
     }
     let find = |id: &String| {
-        Experiment::find(id).ok_or_else(|| {
-            let known: Vec<_> = Experiment::ALL.iter().map(|known| known.id).collect();
+        experiments::find(id).ok_or_else(|| {
+            let known: Vec<_> = experiments::ALL.iter().map(|known| known.id).collect();
             bad_input(format!("no experiment `{id}`: expected one of {}", known.join(", ")))
         })
     };

@@ -1,126 +1,34 @@
-//! `spindle drive`: what drives there are, what they do, and how true they are to real ones.
+//! `spindle drive`: the library of drive models, and import into it.
 
 mod flash;
+mod import;
 mod show;
 
-use std::path::{Path, PathBuf};
-
-use clap::{Args, Subcommand};
-use console::{ExitStatus, bad_input, eprintln, print, println};
-use drive::AnySpec;
-use serde::Serialize;
-use stats::SCHEMA;
+use clap::Subcommand;
+use console::ExitStatus;
 
 use crate::lab::{self, Forwarded};
+use import::Import;
+use show::Show;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Drive {
-    /// The drives of the library, and what they do.
+    /// List the drives of the library with their figures.
     Ls,
-    /// One drive: its figures, its seek curve, the rates of its zones and its service-time surface.
+    /// Show one drive; with --json also the rates of its zones and its service times.
     Show(Show),
-    /// Make a drive file of DiskSim's parameter files, or of a profile that was measured.
+    /// Make a drive file from DiskSim's parameter files, or from a measured profile.
     Import(Import),
     /// Moved to `spindle-lab validate`.
     #[command(hide = true, disable_help_flag = true)]
     Validate(Forwarded),
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct Show {
-    /// A name of the library, a drive file, or a DiskSim .parv or .diskspecs file.
-    drive: String,
-    /// Moved to `spindle-lab plot drive`.
-    #[arg(long, value_name = "DIR", hide = true)]
-    out: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Import {
-    /// The .parv or .diskspecs file; what it names is looked for beside it.
-    #[arg(required_unless_present = "profile")]
-    file: Option<PathBuf>,
-    /// A profile, as `spindle profile` writes it: the drive becomes one that can be simulated and emulated.
-    #[arg(long, value_name = "PROFILE.toml", conflicts_with = "file")]
-    profile: Option<PathBuf>,
-    /// Where the drive file goes, instead of standard output.
-    #[arg(short, long, value_name = "FILE.toml")]
-    out: Option<PathBuf>,
-    /// Give it a queue of so many commands, of which it serves first what comes under the heads first.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(drive::QUEUE_DEPTH_MAX)))]
-    queue: Option<u32>,
-}
-
 pub(crate) fn run(command: &Drive, json: bool) -> anyhow::Result<ExitStatus> {
     match command {
         Drive::Ls => show::list(json),
         Drive::Show(args) => show::show(args, json),
-        Drive::Import(args) => import(args, json),
+        Drive::Import(args) => import::run(args, json),
         Drive::Validate(args) => Err(lab::exec("drive validate", "validate", args, json)),
     }
-}
-
-/// What was imported, in the shape of `--json`.
-#[derive(Debug, Serialize)]
-struct Imported {
-    schema: u32,
-    sectors: u64,
-    /// Of a drive with an arm, as are its zones.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cylinders: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    zones: Option<usize>,
-    /// The drive file, if it was not written to a file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    toml: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<PathBuf>,
-}
-
-/// The drive, and the file that it is from.
-fn imported(args: &Import) -> anyhow::Result<(AnySpec, &Path)> {
-    if let Some(path) = &args.profile {
-        let measured = drive_library::profile::ProfileFile::read(path).map_err(bad_input)?;
-        let spec = measured.spec();
-        let spec = spec.map_err(|lacks| bad_input(format!("{}: {lacks}", path.display())))?;
-        return Ok((spec, path));
-    }
-    let path = args.file.as_deref().expect("one of the two is required");
-    let spec = drive_library::disksim::import(path).map_err(bad_input)?;
-    Ok((AnySpec::Mechanical(Box::new(spec)), path))
-}
-
-fn import(args: &Import, json: bool) -> anyhow::Result<ExitStatus> {
-    let (mut spec, from) = imported(args)?;
-    if let (Some(depth), AnySpec::Mechanical(mechanical)) = (args.queue, &mut spec) {
-        **mechanical =
-            drive_library::disksim::with_shortest_positioning((**mechanical).clone(), depth);
-    }
-    let text = match &spec {
-        AnySpec::Mechanical(spec) => drive_library::to_toml(spec),
-        AnySpec::Flash(spec) => drive_library::flash_to_toml(spec),
-    };
-    let name = from.file_name().unwrap_or_default().to_string_lossy();
-    let text = format!("# Imported from {name}.\n\n{text}");
-    let model = spec.check().map_err(|error| bad_input(format!("{}: {error}", from.display())))?;
-    if let Some(out) = &args.out {
-        let failed = |error| bad_input(format!("{}: {error}", out.display()));
-        std::fs::write(out, &text).map_err(failed)?;
-    }
-    if json {
-        let imported = Imported {
-            schema: SCHEMA,
-            sectors: model.capacity().0,
-            cylinders: model.mechanical().map(|model| model.cylinders()),
-            zones: model.mechanical().map(|model| model.zones().len()),
-            toml: args.out.is_none().then_some(text),
-            file: args.out.clone(),
-        };
-        println!("{}", serde_json::to_string(&imported)?);
-    } else if let Some(out) = &args.out {
-        eprintln!("wrote {}", out.display());
-    } else {
-        print!("{text}");
-    }
-    Ok(ExitStatus::Success)
 }

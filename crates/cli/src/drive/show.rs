@@ -2,14 +2,24 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use console::{ExitStatus, bad_input, print, println, table};
 use drive::AnyModel;
 use serde::Serialize;
 use sim::datasheet::{Flash, Mechanical, Surface, Zone, zones};
 use stats::SCHEMA;
 
-use super::{Show, flash};
+use super::flash;
 use crate::lab;
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// A name of the library, a drive file, or a DiskSim .parv or .diskspecs file.
+    drive: String,
+    /// Moved to `spindle-lab plot drive`.
+    #[arg(long, value_name = "DIR", hide = true)]
+    out: Option<PathBuf>,
+}
 
 /// The shape of `spindle drive ls --json`.
 #[derive(Debug, Serialize)]

@@ -4,65 +4,57 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use api::{Answer, ClientError, NamedSpec, Pool, PoolAnswer, PoolChange, PoolDisk, PoolVolume};
-use console::{ExitStatus, bad_input, eprintln, print, println, table};
+use console::{ExitStatus, bad_input, eprint, eprintln, print, println, table};
 use units::{Bytes, Share};
 
-use crate::vol::{Reach, accepted, shape};
+use crate::daemon_api::{ApiSocket, accepted, parse, print_answer};
 
-/// Somebody waits for it, and looks every so often how far it is.
-#[expect(clippy::disallowed_methods, reason = "a person's patience, not a synchronisation")]
-fn patience() {
-    std::thread::sleep(LOOK_EVERY);
+/// The interval at which [`wait`] polls the pool.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+#[expect(clippy::disallowed_methods, reason = "a poll for a person, not a synchronisation")]
+fn pause_between_polls() {
+    std::thread::sleep(POLL_INTERVAL);
 }
 
-/// How often a wait looks.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-
-fn told(asked: Result<Answer, ClientError>, json: bool) -> anyhow::Result<ExitStatus> {
-    let answer = accepted(asked)?;
-    let pool = shape::<PoolAnswer>(&answer)?.pool;
-    if json {
-        println!("{}", answer.body);
-    } else {
-        print!("{}", text(&pool));
-    }
-    Ok(ExitStatus::Success)
+fn print_pool(answer: Result<Answer, ClientError>, json: bool) -> anyhow::Result<ExitStatus> {
+    print_answer(answer, json, |answer: PoolAnswer| text(&answer.pool))
 }
 
-/// The pool; one that cannot be written did not hold.
-pub(super) fn status(reach: &Reach, json: bool) -> anyhow::Result<ExitStatus> {
-    let answer = reach.client().get("pool", None);
+/// Shows the pool. One that cannot be written is a failed check.
+pub(super) fn status(api: &ApiSocket, json: bool) -> anyhow::Result<ExitStatus> {
+    let answer = api.client().get("pool", None);
     let writable = answer
         .as_ref()
         .is_ok_and(|answer| answer.body["pool"]["writable"] != serde_json::json!(false));
-    told(answer, json)?;
+    print_pool(answer, json)?;
     Ok(writable.into())
 }
 
-pub(super) fn add(reach: &Reach, disk: &str, json: bool) -> anyhow::Result<ExitStatus> {
-    told(reach.client().post("pool/disks", &NamedSpec { name: disk.to_owned() }), json)
+pub(super) fn add(api: &ApiSocket, disk: &str, json: bool) -> anyhow::Result<ExitStatus> {
+    print_pool(api.client().post("pool/disks", &NamedSpec { name: disk.to_owned() }), json)
 }
 
 pub(super) fn remove(
-    reach: &Reach,
+    api: &ApiSocket,
     disk: &str,
-    wait_for: bool,
+    waits: bool,
     json: bool,
 ) -> anyhow::Result<ExitStatus> {
-    let asked = reach.client().delete("pool/disks", disk, None);
-    if !wait_for {
-        return told(asked, json);
+    let answer = api.client().delete("pool/disks", disk, None);
+    if !waits {
+        return print_pool(answer, json);
     }
-    accepted(asked)?;
-    wait(reach, json, |pool| !pool.disks.iter().any(|one| one.name.as_deref() == Some(disk)))
+    accepted(answer)?;
+    wait(api, json, |pool| !pool.disks.iter().any(|one| one.name.as_deref() == Some(disk)))
 }
 
-pub(super) fn pause(reach: &Reach, paused: bool, json: bool) -> anyhow::Result<ExitStatus> {
+pub(super) fn pause(api: &ApiSocket, paused: bool, json: bool) -> anyhow::Result<ExitStatus> {
     let change = PoolChange { paused: Some(paused), ..PoolChange::default() };
-    told(reach.client().change("pool", &change), json)
+    print_pool(api.client().change("pool", &change), json)
 }
 
-pub(super) fn alarm(reach: &Reach, level: &str, json: bool) -> anyhow::Result<ExitStatus> {
+pub(super) fn alarm(api: &ApiSocket, level: &str, json: bool) -> anyhow::Result<ExitStatus> {
     let refused =
         || bad_input(format!("level: found `{level}`, expected whole percents such as 90%"));
     let share: Share = level.parse().map_err(|_| refused())?;
@@ -72,35 +64,36 @@ pub(super) fn alarm(reach: &Reach, level: &str, json: bool) -> anyhow::Result<Ex
     }
     let percent = u8::try_from(percent).map_err(|_| refused())?;
     let change = PoolChange { alarm_percent: Some(percent), ..PoolChange::default() };
-    told(reach.client().change("pool", &change), json)
+    print_pool(api.client().change("pool", &change), json)
 }
 
-/// Waits until the pool is as it should be, and says how far it is; ends with 1 if it gets no further.
+/// Waits until `is_done`, and shows the progress of relocation. A relocation that cannot go on is a
+/// failed check.
 pub(crate) fn wait(
-    reach: &Reach,
+    api: &ApiSocket,
     json: bool,
-    arrived: impl Fn(&Pool) -> bool,
+    is_done: impl Fn(&Pool) -> bool,
 ) -> anyhow::Result<ExitStatus> {
-    let shown = std::io::stderr().is_terminal();
+    let is_terminal = std::io::stderr().is_terminal();
     loop {
-        let answer = accepted(reach.client().get("pool", None))?;
-        let pool = shape::<PoolAnswer>(&answer)?.pool;
+        let answer = accepted(api.client().get("pool", None))?;
+        let pool = parse::<PoolAnswer>(&answer)?.pool;
         let moving = || pool.volumes.iter().filter_map(|volume| volume.moving.as_ref());
         let left: u64 = moving().map(|one| one.left_bytes).sum();
         let moved: u64 = moving().map(|one| one.moved_bytes).sum();
-        if shown && left > 0 {
-            eprint!("\r{} moved, {} left   ", Bytes(moved), Bytes(left));
+        if is_terminal && left > 0 {
+            eprint!("\r{} relocated, {} left   ", Bytes(moved), Bytes(left));
         }
         let stuck = pool.volumes.iter().find_map(|volume| {
             let why = volume.moving.as_ref()?.stuck.as_ref()?;
             Some(format!("volume \"{}\": {why}", volume.name))
         });
-        if arrived(&pool) || stuck.is_some() {
-            if shown {
+        if is_done(&pool) || stuck.is_some() {
+            if is_terminal {
                 eprintln!();
             }
-            let held = arrived(&pool);
-            if let Some(stuck) = stuck.filter(|_| !held) {
+            let done = is_done(&pool);
+            if let Some(stuck) = stuck.filter(|_| !done) {
                 eprintln!("spindle: {stuck}");
             }
             if json {
@@ -108,14 +101,14 @@ pub(crate) fn wait(
             } else {
                 print!("{}", text(&pool));
             }
-            return Ok(held.into());
+            return Ok(done.into());
         }
-        patience();
+        pause_between_polls();
     }
 }
 
-/// How a volume lies, in words.
-pub(crate) fn lies(volume: &PoolVolume) -> String {
+/// The placement of a volume, in words.
+pub(crate) fn placement(volume: &PoolVolume) -> String {
     let PoolVolume { layout, zone, disks, extents, .. } = volume;
     let disks = disks.join(", ");
     let what = match (&volume.snapshot_of, volume.thin) {
@@ -124,14 +117,14 @@ pub(crate) fn lies(volume: &PoolVolume) -> String {
         (None, false) => String::new(),
     };
     let mapped = Bytes(volume.mapped_bytes);
-    format!("in the pool: {what}{layout} on {disks}, zone {zone}; {mapped} in {extents} pieces")
+    format!("in the pool: {what}{layout} on {disks}, zone {zone}; {mapped} in {extents} extents")
 }
 
 fn text(pool: &Pool) -> String {
     let (free, all) = (Bytes(pool.free_bytes), Bytes(pool.bytes));
     let mut text = format!("pool {}, {free} free of {all}\n", pool.uid);
     if !pool.writable {
-        text += "it cannot be written: a disk is missing, or has failed\n";
+        text += "it is read-only: a disk is missing, or has failed\n";
     }
     if pool.alarm {
         text += "alarm: the pool is nearly full\n";
@@ -142,17 +135,17 @@ fn text(pool: &Pool) -> String {
             disk.number.to_string(),
             Bytes(disk.bytes).to_string(),
             Bytes(disk.free_bytes).to_string(),
-            if disk.leaving { "leaving" } else { "" }.to_owned(),
+            if disk.leaving { "draining" } else { "" }.to_owned(),
         ]
     };
     let rows: Vec<_> = pool.disks.iter().map(disk).collect();
     text += &table::text(&["disk", "number", "size", "free", ""], &rows);
     let volume = |volume: &PoolVolume| {
         let moving = volume.moving.as_ref().map(|one| match &one.stuck {
-            None => format!("{} to be moved", Bytes(one.left_bytes)),
-            Some(why) => format!("{} to be moved: {why}", Bytes(one.left_bytes)),
+            None => format!("{} to relocate", Bytes(one.left_bytes)),
+            Some(why) => format!("{} to relocate: {why}", Bytes(one.left_bytes)),
         });
-        let state = if volume.whole { "" } else { "not whole" }.to_owned();
+        let state = if volume.whole { "" } else { "incomplete" }.to_owned();
         vec![
             volume.name.clone(),
             Bytes(volume.bytes).to_string(),

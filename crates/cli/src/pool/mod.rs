@@ -1,4 +1,5 @@
-//! `spindle pool`: disks whose space is shared. Made and checked while nobody serves it, changed while somebody does.
+//! `spindle pool`: disks whose space is shared. A pool is created and checked while no daemon serves
+//! it, and changed while one does.
 
 mod live;
 mod offline;
@@ -6,46 +7,48 @@ mod offline;
 use clap::{Args as ClapArgs, Subcommand};
 use console::ExitStatus;
 
-use crate::vol::Reach;
+use crate::daemon_api::ApiSocket;
 use offline::{Create, Disks, Fsck};
 
-pub(crate) use live::{lies, wait};
+pub(crate) use live::{placement, wait};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PoolCommand {
-    /// Make a pool of empty disks.
+    /// Create a pool of empty disks.
     Create(Create),
-    /// Show a pool: its disks, its volumes, and how full it is. Without disks: the one that a daemon serves.
+    /// Show a pool: its disks, its volumes and its free space. Without disks: the pool that a daemon
+    /// serves.
     Status(Status),
-    /// Read every copy of a pool's metadata, and name what is damaged or missing.
+    /// Read every copy of a pool's metadata, and report what is damaged or missing.
     Fsck(Fsck),
-    /// Have a disk of the daemon's config join its pool. What it holds is lost.
-    Add(OneDisk),
-    /// Empty a disk of the daemon's pool, which then leaves it. Its volumes are used meanwhile.
-    Remove(OneDisk),
-    /// Have blocks that are to lie elsewhere wait where they are.
-    Pause(Reach),
-    /// Have blocks that are to lie elsewhere go on.
-    Resume(Reach),
-    /// Have the pool raise its alarm at a level.
+    /// Add a disk of the daemon's config to its pool. The data on it is lost.
+    Add(PoolDiskArgs),
+    /// Remove a disk from the daemon's pool, after its blocks have been relocated. Volumes stay in
+    /// use.
+    Remove(PoolDiskArgs),
+    /// Pause the relocation of blocks.
+    Pause(ApiSocket),
+    /// Resume the relocation of blocks.
+    Resume(ApiSocket),
+    /// Set the level at which the pool raises its alarm.
     Alarm(Alarm),
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Status {
     #[command(flatten)]
-    reach: Reach,
+    api: ApiSocket,
     #[command(flatten)]
     disks: Disks,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct OneDisk {
+pub(crate) struct PoolDiskArgs {
     #[command(flatten)]
-    reach: Reach,
+    api: ApiSocket,
     /// The disk, by its name in the config.
     disk: String,
-    /// Wait until it has left.
+    /// Wait until it is removed.
     #[arg(long)]
     wait: bool,
 }
@@ -53,25 +56,25 @@ pub(crate) struct OneDisk {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Alarm {
     #[command(flatten)]
-    reach: Reach,
-    /// The level, such as 90%.
+    api: ApiSocket,
+    /// The part of the pool in use, such as 90%.
     level: String,
 }
 
 pub(crate) fn run(command: &PoolCommand, json: bool) -> anyhow::Result<ExitStatus> {
     match command {
-        PoolCommand::Create(create) => offline::make(create, json),
+        PoolCommand::Create(create) => offline::create(create, json),
         PoolCommand::Status(Status { disks, .. }) if disks.are_given() => {
             offline::status(disks, json)
         }
-        PoolCommand::Status(Status { reach, .. }) => live::status(reach, json),
-        PoolCommand::Fsck(fsck) => offline::examine(fsck, json),
-        PoolCommand::Add(OneDisk { reach, disk, .. }) => live::add(reach, disk, json),
-        PoolCommand::Remove(OneDisk { reach, disk, wait }) => {
-            live::remove(reach, disk, *wait, json)
+        PoolCommand::Status(Status { api, .. }) => live::status(api, json),
+        PoolCommand::Fsck(fsck) => offline::fsck(fsck, json),
+        PoolCommand::Add(PoolDiskArgs { api, disk, .. }) => live::add(api, disk, json),
+        PoolCommand::Remove(PoolDiskArgs { api, disk, wait }) => {
+            live::remove(api, disk, *wait, json)
         }
-        PoolCommand::Pause(reach) => live::pause(reach, true, json),
-        PoolCommand::Resume(reach) => live::pause(reach, false, json),
-        PoolCommand::Alarm(Alarm { reach, level }) => live::alarm(reach, level, json),
+        PoolCommand::Pause(api) => live::pause(api, true, json),
+        PoolCommand::Resume(api) => live::pause(api, false, json),
+        PoolCommand::Alarm(Alarm { api, level }) => live::alarm(api, level, json),
     }
 }

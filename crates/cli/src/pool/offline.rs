@@ -1,4 +1,4 @@
-//! Pools that nobody serves now: made, looked at and checked, on the files of their disks.
+//! Pools that no daemon serves: created, shown and checked, on the files of their disks.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -20,15 +20,15 @@ use volume::pool::{
 };
 use volume::{DiskExtent, DiskId};
 
-/// Sectors that are erased or copied at a time.
-const PIECE: Sectors = Sectors(2_048);
+/// The length of one step of an erasure or a copy.
+const STEP: Sectors = Sectors(2_048);
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Disks {
-    /// The pool's disks, in any order: files.
+    /// The files that are the pool's disks, in any order.
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Those that this config gives to its pool, which nobody is to serve meanwhile.
+    /// The config whose pool is meant. No daemon may serve it meanwhile.
     #[arg(long, value_name = "CONFIG", conflicts_with = "files")]
     config: Option<PathBuf>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Disks {
 pub(crate) struct Create {
     #[command(flatten)]
     disks: Disks,
-    /// Take disks that hold something, which is lost then.
+    /// Use disks that hold data, which is lost.
     #[arg(long)]
     overwrite: bool,
 }
@@ -46,28 +46,28 @@ pub(crate) struct Create {
 pub(crate) struct Fsck {
     #[command(flatten)]
     disks: Disks,
-    /// Repair what a whole copy allows to be repaired.
+    /// Repair metadata of which an intact copy exists.
     #[arg(long)]
     repair: bool,
 }
 
 impl Disks {
-    /// Whether a pool that nobody serves is meant.
+    /// Whether disks are given, so that a pool is meant that no daemon serves.
     pub(crate) fn are_given(&self) -> bool {
         !self.files.is_empty() || self.config.is_some()
     }
 }
 
-/// What a disk may be.
+/// The files that are accepted as a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A plain file.
+    /// Plain files.
     File,
-    /// A block device too: it was looked at.
+    /// Plain files and block devices: the device has passed the checks of the backend.
     Any,
 }
 
-/// A file in the place of a disk, or a disk.
+/// A disk of a pool: a file or a block device.
 struct Device {
     path: PathBuf,
     file: File,
@@ -101,14 +101,14 @@ impl Device {
         let about = file.metadata().with_context(|| shown.to_string())?;
         if kind == Kind::File && !about.is_file() {
             return Err(bad_input(format_args!(
-                "{shown}: no plain file; a pool of devices is made of a config's: --config"
+                "{shown}: no plain file; a pool of devices needs a config: --config"
             )));
         }
         let locked = if write { file.try_lock() } else { file.try_lock_shared() };
         locked.map_err(|_| {
             bad_input(format_args!("{shown}: another process has it open for writing"))
         })?;
-        // A device has no length of its own; its end has.
+        // The metadata of a block device has no length: its end has.
         let size = (&file).seek(SeekFrom::End(0)).with_context(|| shown.to_string())?;
         let size = Bytes(size).sectors_floor();
         Ok(Self { path: path.to_owned(), file, size })
@@ -134,7 +134,7 @@ fn open_all(disks: &Disks, write: bool) -> anyhow::Result<Vec<Device>> {
     }
     let mut seen = BTreeMap::new();
     for path in &disks.files {
-        // A file is locked once: two of its names would wait for each other.
+        // A file is locked once: a second lock under another name would wait for the first.
         let Ok(about) = std::fs::metadata(path) else { continue };
         if let Some(other) = seen.insert((about.dev(), about.ino()), path) {
             let (one, two) = (path.display(), other.display());
@@ -144,7 +144,7 @@ fn open_all(disks: &Disks, write: bool) -> anyhow::Result<Vec<Device>> {
     disks.files.iter().map(|path| Device::open(path, Kind::File, write)).collect()
 }
 
-/// The disks of a config's pool, as large as their drives are.
+/// The disks of a config's pool, with the sizes of their drives.
 fn of_config(config: &Path, write: bool) -> anyhow::Result<Vec<Device>> {
     let plan = Plan::read(config).and_then(Plan::for_serve).map_err(bad_input)?;
     let place = |line: usize| format!("{}:{line}", plan.file);
@@ -161,18 +161,19 @@ fn of_config(config: &Path, write: bool) -> anyhow::Result<Vec<Device>> {
         let (path, kind) = match &disk.backing {
             Backing::Ram | Backing::Memory | Backing::Null => {
                 return Err(refused(
-                    &"found a disk in memory, expected a file: a pool in memory is made when it is served",
+                    &"found a disk in memory, expected a file: a pool in memory is created when \
+                      it is served",
                 ));
             }
             Backing::File(path) => {
                 if write {
-                    // It is made, or made as large as the drive, as when it is served.
+                    // As when it is served: the file is created, or extended to the drive's size.
                     backend::FileStore::open(path, size).map_err(|error| refused(&error))?;
                 }
                 (path, Kind::File)
             }
             Backing::Real(real) => {
-                // Whatever speaks against serving it speaks against writing to it.
+                // Writing needs the same checks as serving.
                 let config::RealDisk { buffered, adopt, io_method, .. } = *real;
                 let ring = io_method == config::IoMethod::IoUring;
                 let opening = backend::RealOptions {
@@ -200,13 +201,13 @@ fn of_config(config: &Path, write: bool) -> anyhow::Result<Vec<Device>> {
     pool.disks.iter().map(open).collect()
 }
 
-/// 128 bits of chance.
-pub(super) fn chance() -> anyhow::Result<[u8; 16]> {
-    daemon::random_uid().context("no bits of chance")
+/// 128 random bits.
+fn random_bits() -> anyhow::Result<[u8; 16]> {
+    daemon::random_uid().context("no random numbers")
 }
 
-/// Does all that a pool asks for.
-fn settle(pool: &mut Pool, of: &BTreeMap<DiskId, &Device>) -> anyhow::Result<()> {
+/// Performs all actions of a pool.
+fn perform_all(pool: &mut Pool, of: &BTreeMap<DiskId, &Device>) -> anyhow::Result<()> {
     while let Some(output) = pool.poll() {
         match output {
             PoolOutput::Finished(ticket, _) => pool.release(ticket),
@@ -220,13 +221,13 @@ fn settle(pool: &mut Pool, of: &BTreeMap<DiskId, &Device>) -> anyhow::Result<()>
 }
 
 fn perform(of: &BTreeMap<DiskId, &Device>, action: &Action) -> anyhow::Result<()> {
-    let piecewise = |to: &DiskExtent, source: &dyn Fn(Extent) -> anyhow::Result<Vec<u8>>| {
+    let stepwise = |to: &DiskExtent, source: &dyn Fn(Extent) -> anyhow::Result<Vec<u8>>| {
         let mut rest = to.extent;
         while !rest.is_empty() {
-            let (piece, tail) = rest.split_at(PIECE);
+            let (step, tail) = rest.split_at(STEP);
             let device = of[&to.disk];
             device
-                .write(piece, &source(piece)?)
+                .write(step, &source(step)?)
                 .with_context(|| device.path.display().to_string())?;
             rest = tail;
         }
@@ -241,12 +242,10 @@ fn perform(of: &BTreeMap<DiskId, &Device>, action: &Action) -> anyhow::Result<()
             let device = of[disk];
             device.file.sync_data().with_context(|| device.path.display().to_string())
         }
-        Action::Erase { placed } => {
-            piecewise(placed, &|piece| Ok(vec![0; piece.len.bytes_usize()]))
-        }
-        Action::Copy { from, to } => piecewise(to, &|piece| {
-            let skipped = piece.start.distance(to.extent.start);
-            let source = Extent::new(from.extent.start + skipped, piece.len);
+        Action::Erase { placed } => stepwise(placed, &|step| Ok(vec![0; step.len.bytes_usize()])),
+        Action::Copy { from, to } => stepwise(to, &|step| {
+            let skipped = step.start.distance(to.extent.start);
+            let source = Extent::new(from.extent.start + skipped, step.len);
             let device = of[&from.disk];
             device
                 .read(source)
@@ -255,7 +254,7 @@ fn perform(of: &BTreeMap<DiskId, &Device>, action: &Action) -> anyhow::Result<()
     }
 }
 
-pub(super) fn make(create: &Create, json: bool) -> anyhow::Result<ExitStatus> {
+pub(super) fn create(create: &Create, json: bool) -> anyhow::Result<ExitStatus> {
     let devices = open_all(&create.disks, true)?;
     let mut disks = Vec::new();
     for device in &devices {
@@ -265,10 +264,10 @@ pub(super) fn make(create: &Create, json: bool) -> anyhow::Result<ExitStatus> {
             |place| device.read(place).is_ok_and(|bytes| bytes.iter().any(|byte| *byte != 0));
         if !create.overwrite && blocks > 0 && label_places(blocks).into_iter().any(holds) {
             return Err(bad_input(format_args!(
-                "{shown}: holds something; an empty file, or --overwrite, which loses it"
+                "{shown}: holds data; expected an empty file, or --overwrite, which loses it"
             )));
         }
-        disks.push((DiskUid(chance()?), blocks));
+        disks.push((DiskUid(random_bits()?), blocks));
     }
     let least = disks.iter().map(|(_, blocks)| *blocks).min().unwrap_or(0);
     let geometry = Geometry::suited(least);
@@ -279,10 +278,10 @@ pub(super) fn make(create: &Create, json: bool) -> anyhow::Result<ExitStatus> {
             "{shown}: has {size}; a disk of a pool has at least {needed}MiB"
         )));
     }
-    let uid = PoolUid(chance()?);
+    let uid = PoolUid(random_bits()?);
     let mut pool = Pool::create(uid, geometry, &disks).map_err(bad_input)?;
     let numbers: Vec<DiskId> = pool.state().disks().map(|(id, _)| id).collect();
-    settle(&mut pool, &numbers.into_iter().zip(&devices).collect())?;
+    perform_all(&mut pool, &numbers.into_iter().zip(&devices).collect())?;
     show(
         &devices,
         find(&media(&devices)).map_err(|error| refused(&devices, &error))?,
@@ -295,7 +294,7 @@ fn media(devices: &[Device]) -> Vec<&dyn Media> {
     devices.iter().map(|device| device as &dyn Media).collect()
 }
 
-/// Damage is a check that did not hold; disks that do not belong together are the caller's to mend.
+/// Damage is a failed check; disks that do not belong together are bad input.
 fn refused(devices: &[Device], error: &OpenError) -> anyhow::Error {
     let place = error
         .device()
@@ -324,7 +323,7 @@ fn lines(devices: &[Device], found: &FoundPool) -> Vec<String> {
     found.findings.iter().map(|one| line(one.device, one.what.to_string())).collect()
 }
 
-pub(super) fn examine(fsck: &Fsck, json: bool) -> anyhow::Result<ExitStatus> {
+pub(super) fn fsck(fsck: &Fsck, json: bool) -> anyhow::Result<ExitStatus> {
     let devices = open_all(&fsck.disks, fsck.repair)?;
     let report = check(&media(&devices)).map_err(|error| refused(&devices, &error))?;
     let findings = lines(&devices, &report.found);
@@ -342,7 +341,7 @@ pub(super) fn examine(fsck: &Fsck, json: bool) -> anyhow::Result<ExitStatus> {
         eprintln!("spindle: {line}");
     }
     let of = report.found.devices.iter().map(|(id, device)| (*id, &devices[*device])).collect();
-    settle(&mut Pool::open(report.found), &of)?;
+    perform_all(&mut Pool::open(report.found), &of)?;
     let again = check(&media(&devices)).map_err(|error| refused(&devices, &error))?;
     let (whole, left) = (again.is_whole(), lines(&devices, &again.found));
     show(&devices, again.found, left, json)?;
@@ -361,7 +360,7 @@ struct Report {
     alarm: bool,
     disks: Vec<DiskReport>,
     volumes: Vec<VolumeReport>,
-    /// What is damaged, and whole elsewhere.
+    /// Metadata that is damaged, and intact in another copy.
     findings: Vec<String>,
 }
 
@@ -369,7 +368,7 @@ struct Report {
 struct DiskReport {
     number: u32,
     disk: String,
-    /// Not there if the disk was not given.
+    /// The file of the disk; `None` if the disk was not given.
     file: Option<String>,
     bytes: u64,
     free_bytes: u64,
@@ -386,7 +385,7 @@ struct VolumeReport {
     zone: &'static str,
     thin: bool,
     snapshot_of: Option<String>,
-    /// Whether every disk that it lies on was given.
+    /// Whether every disk of the volume was given.
     whole: bool,
 }
 
@@ -436,7 +435,7 @@ fn report(devices: &[Device], found: FoundPool, findings: Vec<String>) -> Report
     }
 }
 
-/// Prints a pool; one with a disk missing did not hold.
+/// Prints a pool. One with a missing disk is a failed check.
 fn show(
     devices: &[Device],
     found: FoundPool,
@@ -445,7 +444,7 @@ fn show(
 ) -> anyhow::Result<ExitStatus> {
     for stray in &found.strays {
         eprintln!(
-            "spindle: {}: was taken out of the pool, or is not in it yet",
+            "spindle: {}: has been removed from the pool, or is not in it yet",
             devices[*stray].path.display()
         );
     }
@@ -477,7 +476,7 @@ fn show(
     let volume = |volume: &VolumeReport| {
         let sizes =
             [Bytes(volume.bytes), Bytes(volume.mapped_bytes)].map(|bytes| bytes.to_string());
-        let whole = if volume.whole { "whole" } else { "not whole" };
+        let whole = if volume.whole { "complete" } else { "incomplete" };
         let [size, mapped] = sizes;
         vec![
             volume.name.clone(),

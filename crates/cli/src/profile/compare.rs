@@ -1,12 +1,23 @@
 //! `spindle profile compare`: what two profiles say differently, by more than both may be off.
 
+use std::path::PathBuf;
+
+use clap::Args;
 use console::{ExitStatus, print, println, table};
 use drive_profile::findings::Seeks;
 use serde::Serialize;
 use serde_json::Value;
 use stats::SCHEMA;
 
-use super::{Compare, read};
+use super::file::read;
+
+#[derive(Debug, Args)]
+pub(super) struct Compare {
+    /// A profile.
+    one: PathBuf,
+    /// Another.
+    other: PathBuf,
+}
 
 /// So many standard errors of both may lie between two figures of one thing: one pair in a hundred is farther apart.
 const ERRORS_MAX: f64 = 2.6;

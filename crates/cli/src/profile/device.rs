@@ -11,7 +11,7 @@ use sim::BenchTarget;
 use targets::{Access, BlockTarget, EmulatedTarget, NbdTarget};
 use units::Duration;
 
-use super::Measure;
+use super::args::Measure;
 
 /// A device that is open.
 pub(super) enum Open {

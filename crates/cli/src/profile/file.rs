@@ -1,13 +1,16 @@
-//! A profile's file: at every moment the old one or the new one, whole.
+//! The file of a profile, which is replaced atomically.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Writes `text` to `path`, in place of what is there.
+use console::bad_input;
+use drive_library::profile::ProfileFile;
+
+/// Replaces the content of `path` by `text`.
 pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
-    // Behind a link it is the file that is replaced.
+    // A symbolic link stays; the file that it names is replaced.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = parent.unwrap_or(Path::new("."));
@@ -29,12 +32,12 @@ pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
         File::open(directory)?.sync_all()
     })();
     written.inspect_err(|_| {
-        // One that cannot be removed is overwritten by the next.
+        // A draft that cannot be removed is overwritten by the next one.
         let _ = std::fs::remove_file(&draft);
     })
 }
 
-/// Whether a profile could be written there: better known before ten minutes of measuring than after.
+/// Checks that a profile can be written to `path`, before ten minutes of measurement.
 pub(super) fn is_writable(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -47,4 +50,9 @@ pub(super) fn is_writable(path: &Path) -> io::Result<()> {
     let probe = directory.join(probe);
     OpenOptions::new().write(true).create(true).truncate(true).open(&probe)?;
     std::fs::remove_file(&probe)
+}
+
+/// Reads a profile.
+pub(super) fn read(path: &Path) -> anyhow::Result<ProfileFile> {
+    ProfileFile::read(path).map_err(bad_input)
 }

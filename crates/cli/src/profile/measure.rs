@@ -17,8 +17,10 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use stats::SCHEMA;
 use units::{Duration, Share};
 
+use super::args::Measure;
 use super::device::Open;
-use super::{Measure, file, read, show};
+use super::file::{self, read};
+use super::show;
 
 /// The shortest budget: less measures nothing.
 const BUDGET_MIN: Duration = Duration::from_secs(1);

@@ -6,7 +6,7 @@ use drive_profile::findings::{Chunks, Dynamics, Prediction, Seeks};
 use drive_profile::findings::{Figure, Findings, Geometry, Spindle, Zone};
 use units::{Duration, Sectors};
 
-use super::show::{FIGURE, figure, section};
+use super::cells::{FIGURE, figure, section};
 
 /// More make nobody wiser.
 const ZONES_SHOWN: usize = 40;

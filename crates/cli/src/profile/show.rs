@@ -1,5 +1,8 @@
 //! `spindle profile show`: a profile as tables.
 
+use std::path::PathBuf;
+
+use clap::Args;
 use console::{ExitStatus, print, println, table};
 use drive_library::profile::ProfileFile;
 use drive_profile::findings::Figure;
@@ -8,8 +11,19 @@ use serde::Serialize;
 use stats::SCHEMA;
 use units::{Bytes, Duration};
 
-use super::{Show, mechanical, read};
+use super::cells::{FIGURE, figure, section};
+use super::file::read;
+use super::mechanical;
 use crate::lab;
+
+#[derive(Debug, Args)]
+pub(super) struct Show {
+    /// The profile.
+    profile: PathBuf,
+    /// Moved to `spindle-lab plot profile`.
+    #[arg(long, value_name = "DIR", hide = true)]
+    plots: Option<PathBuf>,
+}
 
 /// A profile as JSON: its file's tables and keys.
 #[derive(Debug, Serialize)]
@@ -28,7 +42,7 @@ struct Shown {
     schema: u32,
     #[serde(flatten)]
     profile: Json,
-    files: Vec<std::path::PathBuf>,
+    files: Vec<PathBuf>,
 }
 
 pub(super) fn run(args: &Show, json: bool) -> anyhow::Result<ExitStatus> {
@@ -46,18 +60,6 @@ pub(super) fn run(args: &Show, json: bool) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Success)
 }
 
-/// A figure with what it may be off by.
-pub(super) fn figure<T: std::fmt::Display>(figure: &Figure<T>) -> Vec<String> {
-    vec![
-        figure.value.to_string(),
-        format!("± {}", figure.spread),
-        figure.samples.to_string(),
-        figure.confidence.to_string(),
-    ]
-}
-
-pub(super) const FIGURE: [&str; 5] = ["", "value", "off by", "samples", "sure"];
-
 /// Everything that the profile has.
 pub(super) fn tables(measured: &ProfileFile) -> String {
     let device = &measured.device;
@@ -74,10 +76,6 @@ pub(super) fn tables(measured: &ProfileFile) -> String {
     text += &processor(measured);
     text += &outliers(measured);
     text
-}
-
-pub(super) fn section(text: &str) -> String {
-    if text.is_empty() { String::new() } else { format!("\n{text}") }
 }
 
 fn flash(flash: &Flash) -> String {

@@ -9,37 +9,37 @@ use ratatui::text::Line;
 use ratatui::widgets::{Row, Table};
 use units::Duration;
 
-use super::watch::{Look, VolumeLook, Watch};
-use super::{DISK_HEAD, VOLUME_HEAD, disk_row, sample, volume_row};
+use super::history::{History, Interval, VolumeInterval, sample};
+use super::rows::{DISK_HEAD, VOLUME_HEAD, disk_row, volume_row};
 
-/// A volume with requests that gets less than its reserve by so much is shown in another colour.
-const SHORT: f64 = 0.02;
+/// A volume with requests whose share is below its reserve by more than this is highlighted.
+const SHORTFALL: f64 = 0.02;
 
-/// Watches until it is told to stop, or the daemon is gone.
-pub(super) fn run(client: &Client, watch: &mut Watch, interval: Duration) -> anyhow::Result<()> {
+/// Shows interval after interval until a key ends it, or the daemon is gone.
+pub(super) fn run(client: &Client, history: &mut History, length: Duration) -> anyhow::Result<()> {
     let mut terminal = ratatui::try_init()?;
-    let watched = loop {
-        let look = watch.look();
-        if let Err(error) = terminal.draw(|frame| draw(frame, &look)) {
+    let ended = loop {
+        let interval = history.interval();
+        if let Err(error) = terminal.draw(|frame| draw(frame, &interval)) {
             break Err(error.into());
         }
-        match ended(interval) {
+        match is_ended(length) {
             Ok(false) => {}
             Ok(true) => break Ok(()),
             Err(error) => break Err(error.into()),
         }
         match sample(client) {
-            Ok(sample) => watch.add(sample),
+            Ok(sample) => history.add(sample),
             Err(error) => break Err(error),
         }
     };
     ratatui::try_restore()?;
-    watched
+    ended
 }
 
-/// Waits for as long as `interval`, or for a key; whether it was one to end with.
-fn ended(interval: Duration) -> std::io::Result<bool> {
-    if !event::poll(std::time::Duration::from_nanos(interval.as_nanos()))? {
+/// Waits for `length`, or for a key; returns whether it was a key that ends the screen.
+fn is_ended(length: Duration) -> std::io::Result<bool> {
+    if !event::poll(std::time::Duration::from_nanos(length.as_nanos()))? {
         return Ok(false);
     }
     let Event::Key(key) = event::read()? else { return Ok(false) };
@@ -48,7 +48,7 @@ fn ended(interval: Duration) -> std::io::Result<bool> {
     Ok(key.kind == KeyEventKind::Press && (control_c || quit))
 }
 
-/// Columns as wide as their widest cell.
+/// The widths of columns that fit their widest cells.
 fn widths(head: &[&str], rows: &[Vec<String>]) -> Vec<Constraint> {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
@@ -61,7 +61,7 @@ fn widths(head: &[&str], rows: &[Vec<String>]) -> Vec<Constraint> {
 fn table(head: &[&'static str], rows: Vec<Vec<String>>, styles: Vec<Style>) -> Table<'static> {
     let widths = widths(head, &rows);
     let last = head.len() - 1;
-    // The first column is words and the last a picture; numbers stand to the right.
+    // The first column is text and the last a graph; numbers are right-aligned.
     let cell = move |(column, text): (usize, String)| {
         let line = Line::from(text);
         if column == 0 || column == last { line } else { line.right_aligned() }
@@ -75,8 +75,8 @@ fn table(head: &[&'static str], rows: Vec<Vec<String>>, styles: Vec<Style>) -> T
     Table::new(rows, widths).header(head).column_spacing(2)
 }
 
-fn style(volume: &VolumeLook) -> Style {
-    if volume.in_flight > 0 && volume.share < volume.reserve - SHORT {
+fn style(volume: &VolumeInterval) -> Style {
+    if volume.in_flight > 0 && volume.share < volume.reserve - SHORTFALL {
         Style::new().fg(Color::Yellow)
     } else if volume.in_flight == 0 && volume.iops == 0.0 {
         Style::new().fg(Color::DarkGray)
@@ -85,19 +85,22 @@ fn style(volume: &VolumeLook) -> Style {
     }
 }
 
-fn draw(frame: &mut Frame<'_>, look: &Look) {
-    let disks = u16::try_from(look.disks.len() + 2).unwrap_or(u16::MAX);
+fn draw(frame: &mut Frame<'_>, interval: &Interval) {
+    let disks = u16::try_from(interval.disks.len() + 2).unwrap_or(u16::MAX);
     let rows = [Constraint::Length(2), Constraint::Max(disks), Constraint::Min(3)];
     let [head, above, below] = Layout::vertical(rows).areas(frame.area());
-    let told =
-        format!("spindle, up {:.0} s; {} volumes; q ends", look.uptime_s, look.volumes.len());
-    frame.render_widget(Line::from(told), head);
-    let rows: Vec<_> = look.disks.iter().map(disk_row).collect();
+    let title = format!(
+        "spindle, up {:.0} s; {} volumes; q quits",
+        interval.uptime_s,
+        interval.volumes.len()
+    );
+    frame.render_widget(Line::from(title), head);
+    let rows: Vec<_> = interval.disks.iter().map(disk_row).collect();
     let styles = vec![Style::new(); rows.len()];
     frame.render_widget(table(&DISK_HEAD, rows, styles), above);
-    let mut volumes: Vec<&VolumeLook> = look.volumes.iter().collect();
+    let mut volumes: Vec<&VolumeInterval> = interval.volumes.iter().collect();
     let room = usize::from(below.height.saturating_sub(1));
-    // Where not all can be seen, those who take most are.
+    // A screen that is too small shows the volumes with the largest shares.
     if volumes.len() > room {
         volumes.sort_by(|a, b| b.share.total_cmp(&a.share));
         volumes.truncate(room);
@@ -113,11 +116,11 @@ mod tests {
     use ratatui::backend::TestBackend;
     use stats::SCHEMA;
 
-    use super::super::watch::DiskLook;
+    use super::super::history::DiskInterval;
     use super::*;
 
-    fn volume(number: u32, share: f64) -> VolumeLook {
-        VolumeLook {
+    fn volume(number: u32, share: f64) -> VolumeInterval {
+        VolumeInterval {
             name: format!("vm{number}"),
             disk: "d0".into(),
             share,
@@ -127,19 +130,20 @@ mod tests {
             bytes_per_s: 1e6,
             in_flight: 1,
             mean_ms: Some(2.0),
-            share_of_late: vec![0.0, 0.05, 0.5, 1.0],
+            share_history: vec![0.0, 0.05, 0.5, 1.0],
+            share_of_late: Vec::new(),
         }
     }
 
-    fn drawn(look: &Look, height: u16) -> String {
+    fn drawn(interval: &Interval, height: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(110, height)).expect("a screen");
-        terminal.draw(|frame| draw(frame, look)).expect("it is drawn");
+        terminal.draw(|frame| draw(frame, interval)).expect("it is drawn");
         terminal.backend().to_string()
     }
 
     #[test]
     fn a_screen_shows_disks_and_volumes_and_where_it_is_small_the_busiest() {
-        let disk = DiskLook {
+        let disk = DiskInterval {
             name: "d0".into(),
             drive: "hgst-7k8".into(),
             busy_share: 0.98,
@@ -147,16 +151,18 @@ mod tests {
             iops: 30.0,
             bytes_per_s: 3e6,
             in_flight: 3,
-            busy_of_late: vec![1.0],
+            busy_history: vec![1.0],
+            busy_of_late: Vec::new(),
         };
         let volumes = vec![volume(1, 0.1), volume(2, 0.7), volume(3, 0.2)];
         let (uptime_s, interval_s) = (61.0, 1.0);
-        let look = Look { schema: SCHEMA, uptime_s, interval_s, disks: vec![disk], volumes };
-        let whole = drawn(&look, 20);
+        let interval =
+            Interval { schema: SCHEMA, uptime_s, interval_s, disks: vec![disk], volumes };
+        let whole = drawn(&interval, 20);
         for word in ["up 61 s", "98.0 %", "90.0 %", "vm1", "vm2", "vm3", "70.0 %", " ▁▄█"] {
             assert!(whole.contains(word), "{word} is missing:\n{whole}");
         }
-        let small = drawn(&look, 7);
+        let small = drawn(&interval, 7);
         assert!(small.contains("vm2") && !small.contains("vm1"), "{small}");
     }
 }

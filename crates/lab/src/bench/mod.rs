@@ -17,7 +17,7 @@ pub(crate) use attack::attack;
 pub(crate) use clockwise::clockwise;
 pub(crate) use connections::connections;
 pub(crate) use insulation::insulation;
-pub(crate) use nbd::{Shape, nbd};
+pub(crate) use nbd::nbd;
 pub(crate) use pool::pool;
 pub(crate) use preempt::preempt;
 pub(crate) use profile::profile;

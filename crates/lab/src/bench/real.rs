@@ -85,7 +85,7 @@ fn shapes() -> impl Iterator<Item = Shape> {
 
 pub(crate) fn real(args: &args::RealBench, json: bool) -> anyhow::Result<ExitStatus> {
     live::installed()?;
-    let shapes: Vec<_> = shapes().filter(|shape| args.run.wants(shape)).collect();
+    let shapes: Vec<_> = shapes().filter(|shape| shape.is_selected(&args.run.rows)).collect();
     if shapes.is_empty() {
         let known: Vec<_> = self::shapes().map(|shape| shape.name()).collect();
         let why = format!("no such row, expected a part of the name of one: {}", known.join(", "));

@@ -4,8 +4,9 @@ use config::{Plan, VolumeIndex};
 use plot::{Line, Plot};
 use units::{Duration, Instant, Sectors, Share};
 
+use super::check::Check;
+use super::experiment::{Experiment, Findings, Series};
 use super::sample::{length, mechanical, scenario, with_reserves};
-use super::{Check, Experiment, Findings, Series};
 use sim::Simulation;
 use sim::VolumeView;
 

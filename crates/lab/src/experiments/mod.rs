@@ -7,6 +7,7 @@
 
 mod check;
 mod clockwise;
+mod experiment;
 mod insulation;
 mod models;
 mod sample;
@@ -15,159 +16,46 @@ mod starvation;
 mod throughput;
 mod vdisk;
 
-use std::io;
-use std::path::Path;
-
-use plot::Plot;
-use serde::Serialize;
-use stats::SCHEMA;
-
-pub(crate) use check::Check;
 pub(crate) use clockwise::OneDisk;
+pub(crate) use experiment::{Experiment, Outcome};
 
-/// One experiment that can be run by its name.
-#[derive(Clone, Copy)]
-pub(crate) struct Experiment {
-    /// As FACTS and the command line name it.
-    pub(crate) id: &'static str,
-    /// What it shows, in a line.
-    pub(crate) title: &'static str,
-    run: fn(&mut dyn FnMut(f64)) -> Findings,
-}
+/// Every experiment there is.
+pub(crate) const ALL: [Experiment; 32] = [
+    vdisk::FIG1,
+    models::FIG2,
+    vdisk::FIG4,
+    throughput::FIG5,
+    throughput::FIG6,
+    models::FIG7,
+    models::FIG8,
+    throughput::FIG9,
+    throughput::FIG10,
+    vdisk::FIG11,
+    insulation::INSULATION,
+    starvation::NCQ_STARVATION,
+    spio::EXAMPLE,
+    spio::FIG5,
+    spio::FIG6,
+    spio::FIG9,
+    spio::FIG10,
+    spio::FIG11,
+    spio::FIG12,
+    spio::FIG13,
+    spio::FIG14,
+    spio::FIG15,
+    spio::FIG16,
+    spio::FIG17,
+    spio::TABLE2,
+    spio::TABLE3,
+    spio::TABLE4,
+    spio::BETTER,
+    spio::HGST,
+    spio::MEASURED,
+    clockwise::FIG2,
+    clockwise::FIG3,
+];
 
-/// What an experiment found, in the shape of `spindle sim reproduce ID --json`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Outcome {
-    /// [`SCHEMA`].
-    pub(crate) schema: u32,
-    /// Which experiment.
-    pub(crate) id: String,
-    /// What was to hold.
-    pub(crate) checks: Vec<Check>,
-    /// The figures' numbers.
-    pub(crate) series: Vec<Series>,
-    /// The files written.
-    pub(crate) files: Vec<String>,
-}
-
-/// A table of numbers.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Series {
-    /// What it is of; the CSV file is named after it.
-    pub(crate) name: String,
-    /// The columns' names, with their units.
-    pub(crate) columns: Vec<String>,
-    /// The rows.
-    pub(crate) rows: Vec<Vec<f64>>,
-}
-
-/// What a procedure hands back, before anything is written.
-struct Findings {
-    checks: Vec<Check>,
-    series: Vec<Series>,
-    plots: Vec<(&'static str, Plot)>,
-}
-
-impl Series {
-    fn new(name: impl Into<String>, columns: &[&str]) -> Self {
-        let columns = columns.iter().map(ToString::to_string).collect();
-        Self { name: name.into(), columns, rows: Vec::new() }
-    }
-
-    fn column(&self, column: usize) -> impl Iterator<Item = f64> {
-        self.rows.iter().map(move |row| row[column])
-    }
-
-    /// The points of a line: one column against another.
-    fn points(&self, x: usize, y: usize) -> Vec<(f64, f64)> {
-        self.column(x).zip(self.column(y)).collect()
-    }
-
-    fn csv(&self) -> String {
-        let mut text = self.columns.join(",") + "\n";
-        for row in &self.rows {
-            let cells: Vec<String> = row.iter().map(ToString::to_string).collect();
-            text += &(cells.join(",") + "\n");
-        }
-        text
-    }
-}
-
-impl Outcome {
-    /// Whether everything held that was to, or is known not to, with the reason said beside it.
-    pub(crate) fn holds(&self) -> bool {
-        self.checks.iter().all(|check| check.holds != Some(false) || check.reason.is_some())
-    }
-}
-
-impl Experiment {
-    /// Every experiment there is.
-    pub(crate) const ALL: [Self; 32] = [
-        vdisk::FIG1,
-        models::FIG2,
-        vdisk::FIG4,
-        throughput::FIG5,
-        throughput::FIG6,
-        models::FIG7,
-        models::FIG8,
-        throughput::FIG9,
-        throughput::FIG10,
-        vdisk::FIG11,
-        insulation::INSULATION,
-        starvation::NCQ_STARVATION,
-        spio::EXAMPLE,
-        spio::FIG5,
-        spio::FIG6,
-        spio::FIG9,
-        spio::FIG10,
-        spio::FIG11,
-        spio::FIG12,
-        spio::FIG13,
-        spio::FIG14,
-        spio::FIG15,
-        spio::FIG16,
-        spio::FIG17,
-        spio::TABLE2,
-        spio::TABLE3,
-        spio::TABLE4,
-        spio::BETTER,
-        spio::HGST,
-        spio::MEASURED,
-        clockwise::FIG2,
-        clockwise::FIG3,
-    ];
-
-    /// The experiment of this name.
-    pub(crate) fn find(id: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|experiment| experiment.id == id)
-    }
-
-    /// Runs it, telling `progress` which part of the way it has gone, and writes its files into `out`.
-    ///
-    /// # Errors
-    /// When a file cannot be written.
-    pub(crate) fn run(&self, out: &Path, progress: &mut dyn FnMut(f64)) -> io::Result<Outcome> {
-        let Findings { checks, series, plots } = (self.run)(progress);
-        std::fs::create_dir_all(out)?;
-        let mut files = Vec::new();
-        let mut write = |name: String, text: &str| {
-            let path = out.join(name);
-            files.push(path.display().to_string());
-            std::fs::write(path, text)
-        };
-        for series in &series {
-            write(format!("{}-{}.csv", self.id, series.name), &series.csv())?;
-        }
-        for (name, plot) in &plots {
-            let path = out.join(format!("{}{name}.svg", self.id));
-            plot.write(&path).map_err(io::Error::other)?;
-            files.push(path.display().to_string());
-        }
-        let path = out.join(format!("{}.json", self.id));
-        files.push(path.display().to_string());
-        let outcome = Outcome { schema: SCHEMA, id: self.id.into(), checks, series, files };
-        let text = serde_json::to_string_pretty(&outcome).expect("numbers and names");
-        std::fs::write(path, text + "\n")?;
-        Ok(outcome)
-    }
+/// The experiment of this name.
+pub(crate) fn find(id: &str) -> Option<Experiment> {
+    ALL.into_iter().find(|experiment| experiment.id == id)
 }

@@ -6,10 +6,11 @@ use config::{Access, Plan, Requests};
 use plot::{Line, Plot};
 use units::{Duration, Sectors, Share};
 
+use super::check::Check;
+use super::experiment::{Experiment, Findings, Series};
 use super::sample::{mechanical, run, scenario, with_reserves, with_workloads};
 use super::throughput::twenty_inside;
 use super::vdisk::{PAIR, splits};
-use super::{Check, Experiment, Findings, Series};
 
 pub(super) const FIG2: Experiment = Experiment {
     id: "vdisk-fig2",

@@ -3,7 +3,7 @@
 use config::{Plan, VolumeIndex};
 use units::{Duration, Instant, Share};
 
-use super::Series;
+use super::experiment::Series;
 use sim::{Report, Simulation};
 
 /// The scenario of this text, which ships with the program.

@@ -11,8 +11,9 @@ use drive::{Discipline, Spec};
 use plot::{Line, Plot};
 use units::{Bytes, Duration};
 
+use super::check::Check;
+use super::experiment::{Experiment, Findings, Series};
 use super::sample::{run, scenario};
-use super::{Check, Experiment, Findings, Series};
 
 pub(super) const NCQ_STARVATION: Experiment = Experiment {
     id: "drive-ncq-starvation",

@@ -11,9 +11,10 @@ use engine::PolicyName;
 use plot::{Line, Plot};
 use units::{Duration, Rate, Share};
 
+use super::check::Check;
+use super::experiment::{Experiment, Findings, Series};
 use super::sample::{progress, run, scenario, with_reserves, with_workloads};
 use super::vdisk::{PAIR, SAMPLE, splits};
-use super::{Check, Experiment, Findings, Series};
 
 pub(super) const FIG5: Experiment = Experiment {
     id: "vdisk-fig5",

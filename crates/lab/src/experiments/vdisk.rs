@@ -4,8 +4,9 @@ use config::Plan;
 use plot::{Line, Plot};
 use units::{Duration, Share};
 
+use super::check::Check;
+use super::experiment::{Experiment, Findings, Series};
 use super::sample::{length, progress, run, scenario, with_reserves, with_workloads};
-use super::{Check, Experiment, Findings, Series};
 
 pub(super) const FIG1: Experiment = Experiment {
     id: "vdisk-fig1",

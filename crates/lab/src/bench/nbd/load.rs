@@ -9,6 +9,9 @@ use units::{Bytes, Duration};
 
 use super::servers::Server;
 
+/// The size of each server's disk. All of it is written before a measurement, because servers do not
+/// send holes.
+pub(super) const SIZE: Bytes = Bytes(256 << 20);
 const KIB: u64 = 1 << 10;
 /// Requests outstanding on each connection of a sequential load: enough that neither side waits for the other's answer.
 const DEPTH_SEQUENTIAL: u32 = 8;
@@ -39,6 +42,12 @@ impl Shape {
                 Self { connections, pattern, block, depth }
             })
         })
+    }
+
+    /// Whether its name has one of these parts; without parts every shape is selected.
+    pub(crate) fn is_selected(&self, parts: &[String]) -> bool {
+        let name = self.name();
+        parts.is_empty() || parts.iter().any(|part| name.contains(part.as_str()))
     }
 
     pub(crate) fn name(&self) -> String {
@@ -81,7 +90,7 @@ pub(crate) struct Asked<'a> {
 impl<'a> Asked<'a> {
     fn server(server: &'a Server) -> Self {
         let options = vec!["--ioengine=nbd".to_owned(), format!("--uri={}", server.uri)];
-        Self { who: server.name, options, size: super::SIZE, directory: server.directory() }
+        Self { who: server.name, options, size: SIZE, directory: server.directory() }
     }
 }
 

@@ -11,7 +11,6 @@ mod servers;
 use console::{ExitStatus, bad_input, eprintln, print, println, table};
 use serde::Serialize;
 use stats::SCHEMA;
-use units::Bytes;
 
 use super::{live, median};
 use crate::args;
@@ -20,8 +19,6 @@ pub(crate) use load::{Asked, Shape, ask};
 pub(crate) use processor::load_average;
 use servers::{Server, Whose};
 
-/// Of each server's disk; all of it is written before anything is measured, because holes would not be sent.
-const SIZE: Bytes = Bytes(256 << 20);
 const CONNECTIONS: [u32; 2] = [1, 4];
 /// What is wanted of the ratios of throughput, and of processor time the other way round.
 const RATIO_MIN: f64 = 1.0;
@@ -75,14 +72,15 @@ struct Nbd {
 
 pub(crate) fn nbd(args: &args::NbdBench, json: bool) -> anyhow::Result<ExitStatus> {
     live::installed()?;
-    let shapes: Vec<Shape> = Shape::all(&CONNECTIONS).filter(|shape| args.wants(shape)).collect();
+    let shapes: Vec<Shape> =
+        Shape::all(&CONNECTIONS).filter(|shape| shape.is_selected(&args.rows)).collect();
     if shapes.is_empty() {
         let known: Vec<_> = Shape::all(&CONNECTIONS).map(|shape| shape.name()).collect();
         let why = format!("no such row, expected a part of the name of one: {}", known.join(", "));
         return Err(bad_input(why));
     }
     let before = load_average()?;
-    let (mut servers, missing) = servers::start(SIZE)?;
+    let (mut servers, missing) = servers::start(load::SIZE)?;
     for name in &missing {
         eprintln!("{name} is NOT INSTALLED: it is not compared with");
     }

@@ -5,11 +5,12 @@ use engine::stream::SlackRange;
 use plot::{Line, Plot};
 use units::{DiskTime, Extent, Lba};
 
-use super::super::{Check, Experiment, Findings, Series};
+use super::super::check::Check;
+use super::super::experiment::{Experiment, Findings, Series};
 use super::layout::{Ground, Layout, SLOT};
-use super::{SEED, profile};
+use super::settings::{SEED, profile};
 
-pub(in super::super) const FIG2: Experiment =
+pub(crate) const FIG2: Experiment =
     Experiment { id: "clockwise-fig2", title: "slack against admitted load", run: fig2 };
 
 const LINES: [(Layout, &str); 4] = [

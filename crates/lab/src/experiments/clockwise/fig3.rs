@@ -8,13 +8,14 @@ use engine::PolicyName;
 use engine::stream::TaskSet;
 use plot::{Line, Plot};
 
-use super::super::{Check, Experiment, Findings, Series};
+use super::super::check::Check;
+use super::super::experiment::{Experiment, Findings, Series};
 use super::layout::{Ground, Layout};
 use super::point::{BestEffort, Load, Measured};
-use super::{SEED, profile};
+use super::settings::{SEED, profile};
 use sim::loads::{Cello, MINUTES_A_DAY};
 
-pub(in super::super) const FIG3: Experiment = Experiment {
+pub(crate) const FIG3: Experiment = Experiment {
     id: "clockwise-fig3",
     title: "latency of best effort against the load of the streams",
     run: fig3,

@@ -17,20 +17,8 @@ mod fig2;
 mod fig3;
 mod layout;
 mod point;
+mod settings;
 
 pub(super) use fig2::FIG2;
 pub(super) use fig3::FIG3;
 pub(crate) use point::OneDisk;
-
-use drive_profile::Profile;
-
-/// Where the dice of these experiments start.
-const SEED: u64 = 1;
-/// The paper's drive.
-const DRIVE: &str = "atlas-ii";
-
-/// What is known of the paper's drive.
-fn profile() -> Profile {
-    let spec = drive_library::find_mechanical(DRIVE).expect("a drive of the library");
-    drive_library::profile::assumed(&spec.check().expect("the library's drives are sound"))
-}

@@ -5,8 +5,8 @@ use engine::{Contract, PolicyName};
 use units::{Duration, Extent, Instant, Operation};
 
 use super::super::sample::scenario;
-use super::SEED;
 use super::layout::{DISKS, Ground, Layout, SLOT, place};
+use super::settings::SEED;
 use sim::loads::{Cello, Timed};
 use sim::{SeededRng, Simulation};
 
@@ -109,7 +109,7 @@ impl OneDisk {
     /// At so many loads, evenly spread up to the highest that is admitted, with best effort of the busiest minutes of the
     /// day that make up `length` or more, as the paper's figure 4 has it.
     pub(crate) fn loads(count: usize, length: Duration) -> Vec<Self> {
-        let profile = super::profile();
+        let profile = super::settings::profile();
         let minutes = length.as_nanos().div_ceil(60_000_000_000);
         let minutes = Cello::busiest().take(usize::try_from(minutes).expect("few"));
         let best_effort = BestEffort::of_the_day(minutes);
@@ -238,7 +238,7 @@ mod tests {
         }
         let best_effort = of_a_workstation(&file);
         assert!(best_effort.requests.len() > 5_000, "{}", best_effort.requests.len());
-        let profile = super::super::profile();
+        let profile = super::super::settings::profile();
         let ground = Ground::new(Layout::Rotation, &profile, SEED).loads().pop().expect("some");
         let load = Load::new(ground, &best_effort);
         let policies =

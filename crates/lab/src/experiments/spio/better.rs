@@ -4,12 +4,13 @@ use engine::{Approach, Execution, Jit, Preemptible, SeekSplit};
 use plot::{Line, Plot};
 use units::{Duration, Op};
 
-use super::super::{Check, Experiment, Findings, Series};
+use super::super::check::Check;
+use super::super::experiment::{Experiment, Findings, Series};
 use super::point::{Low, Measured, Point, lost};
+use super::settings::{JIT, PAPER, SIZES, SPLIT, WHOLE, of_the_paper, ours};
 use super::traces::{video_server, video_server_by_elevator};
-use super::{JIT, PAPER, SIZES, SPLIT, WHOLE, of_the_paper, ours};
 
-pub(in super::super) const BETTER: Experiment = Experiment {
+pub(crate) const BETTER: Experiment = Experiment {
     id: "spio-better",
     title: "semi-preemptible execution better than the paper's, and why",
     run: better,

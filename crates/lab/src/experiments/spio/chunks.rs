@@ -5,16 +5,17 @@ use engine::Execution;
 use plot::{Line, Plot};
 use units::{Bytes, Op};
 
-use super::super::{Check, Experiment, Findings, Series};
+use super::super::check::Check;
+use super::super::experiment::{Experiment, Findings, Series};
 use super::point::{Low, Point};
 
-pub(in super::super) const FIG5: Experiment = Experiment {
+pub(crate) const FIG5: Experiment = Experiment {
     id: "spio-fig5",
     title: "sequential read throughput against chunk size",
     run: fig5,
 };
 
-pub(in super::super) const FIG6: Experiment = Experiment {
+pub(crate) const FIG6: Experiment = Experiment {
     id: "spio-fig6",
     title: "sequential write throughput against chunk size",
     run: fig6,

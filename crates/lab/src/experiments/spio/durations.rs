@@ -3,11 +3,12 @@
 use plot::{Line, Plot};
 use units::{Duration, Extent, Lba, Op};
 
-use super::super::{Check, Experiment, Findings, Series};
+use super::super::check::Check;
+use super::super::experiment::{Experiment, Findings, Series};
 use super::point::{Measured, Point};
-use super::{CHUNK, PAPER, PAPER_PREFETCHING, WHOLE};
+use super::settings::{CHUNK, PAPER, PAPER_PREFETCHING, WHOLE};
 
-pub(in super::super) const FIG13: Experiment =
+pub(crate) const FIG13: Experiment =
     Experiment { id: "spio-fig13", title: "distribution of command durations", run: fig13 };
 
 /// Size in kB, and the paper's P(3–16 ms).

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use engine::expected_wait;
 use units::{Duration, Extent, Lba, Operation, Sectors};
 
-use super::super::{Check, Experiment, Findings, Series};
+use super::super::check::Check;
+use super::super::experiment::{Experiment, Findings, Series};
 use super::point::{Low, Point};
-use super::{PAPER, WHOLE};
+use super::settings::{PAPER, WHOLE};
 
-pub(in super::super) const EXAMPLE: Experiment = Experiment {
+pub(crate) const EXAMPLE: Experiment = Experiment {
     id: "spio-example",
     title: "the worked example: a 500 kB read, whole and in short commands",
     run: example,

@@ -16,12 +16,13 @@ use engine::Execution;
 use profiler::{Bench, Budget, Progress, dynamics};
 use units::{Duration, Op};
 
-use super::super::{Check, Experiment, Findings, Series};
+use super::super::check::Check;
+use super::super::experiment::{Experiment, Findings, Series};
 use super::point::Point;
-use super::{PAPER, SIZES, ours};
+use super::settings::{PAPER, SIZES, ours};
 use sim::BenchTarget;
 
-pub(in super::super) const MEASURED: Experiment = Experiment {
+pub(crate) const MEASURED: Experiment = Experiment {
     id: "profile-spio",
     title: "semi-preemptible execution with a measured profile and with the assumed one",
     run: measured,

@@ -21,6 +21,7 @@ mod example;
 mod measured;
 mod parts;
 mod point;
+mod settings;
 mod sizes;
 mod tables;
 mod today;
@@ -36,41 +37,3 @@ pub(super) use sizes::{FIG9, FIG10, FIG11, FIG12};
 pub(super) use tables::{TABLE2, TABLE3, TABLE4};
 pub(super) use today::HGST;
 pub(super) use traces::{FIG14, FIG15};
-
-use engine::{Approach, Execution, Jit, Preemptible, SeekSplit};
-use units::{Bytes, Duration, Sectors};
-
-/// The sizes of the paper's figures, in kB.
-const SIZES: [u32; 6] = [50, 100, 250, 500, 1_000, 2_000];
-/// What the paper's cells are held to.
-const TOLERANCE: f64 = 0.2;
-
-/// The paper's chunk.
-const CHUNK: Sectors = Sectors(50);
-/// Half of the cylinders of its drive: longer seeks are split.
-const HALF_THE_CYLINDERS: u32 = 15_137;
-
-/// Non-preemptible: commands of 128 kB, and none of anybody else's between those of a request.
-const WHOLE: Execution = Execution::Whole { split: Some(Sectors(256)) };
-/// The paper's prototype.
-const PAPER: Execution = Execution::as_published(CHUNK, HALF_THE_CYLINDERS);
-/// The same with free prefetching.
-const PAPER_PREFETCHING: Execution =
-    Execution::Preemptible(Preemptible { free_prefetch: true, ..of_the_paper(Some(JIT), SPLIT) });
-const JIT: Jit = Jit { offset: Duration::from_millis(1), approach: Approach::InTime };
-const SPLIT: Option<SeekSplit> = Some(SeekSplit::Always(HALF_THE_CYLINDERS));
-
-/// The paper's chunks, with or without its other parts.
-const fn of_the_paper(jit: Option<Jit>, seek_split: Option<SeekSplit>) -> Preemptible {
-    Preemptible { chunk: Some(CHUNK), jit, seek_split, free_prefetch: false, preempt_writes: true }
-}
-
-/// What `spindle` does if nothing else is said.
-fn ours() -> Execution {
-    Execution::Preemptible(Preemptible::default())
-}
-
-/// So many of the paper's kB.
-const fn kb(size: u32) -> Bytes {
-    Bytes((size as u64) << 10)
-}

@@ -5,18 +5,19 @@ use engine::Execution;
 use plot::{Line, Plot};
 use units::Op;
 
-use super::super::{Check, Experiment, Findings, Series};
+use super::super::check::Check;
+use super::super::experiment::{Experiment, Findings, Series};
 use super::point::Point;
+use super::settings::{JIT, PAPER, PAPER_PREFETCHING, SIZES, WHOLE, of_the_paper};
 use super::sizes::elevator;
-use super::{JIT, PAPER, PAPER_PREFETCHING, SIZES, WHOLE, of_the_paper};
 
-pub(in super::super) const FIG16: Experiment = Experiment {
+pub(crate) const FIG16: Experiment = Experiment {
     id: "spio-fig16",
     title: "expected waiting by what is done, elevator of 40",
     run: fig16,
 };
 
-pub(in super::super) const FIG17: Experiment = Experiment {
+pub(crate) const FIG17: Experiment = Experiment {
     id: "spio-fig17",
     title: "throughput by what is done, elevator of 40",
     run: fig17,

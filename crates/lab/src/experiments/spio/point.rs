@@ -7,7 +7,7 @@ use engine::{Execution, PreemptionStats};
 use units::{Bytes, Duration, Instant, Op, Operation};
 
 use super::super::sample::{length, scenario};
-use super::kb;
+use super::settings::kb;
 use sim::{NonPreemptible, Simulation};
 
 const SCENARIO: &str = include_str!("../../../experiments/spio.toml");

@@ -6,29 +6,30 @@ use config::Access;
 use plot::{Line, Plot};
 use units::Op;
 
-use super::super::{Check, Experiment, Findings, Series};
+use super::super::check::Check;
+use super::super::experiment::{Experiment, Findings, Series};
 use super::point::{Point, lost};
-use super::{PAPER, PAPER_PREFETCHING, SIZES, TOLERANCE, WHOLE, ours};
+use super::settings::{PAPER, PAPER_PREFETCHING, SIZES, TOLERANCE, WHOLE, ours};
 
-pub(in super::super) const FIG9: Experiment = Experiment {
+pub(crate) const FIG9: Experiment = Experiment {
     id: "spio-fig9",
     title: "expected waiting against size, first come first served",
     run: fig9,
 };
 
-pub(in super::super) const FIG10: Experiment = Experiment {
+pub(crate) const FIG10: Experiment = Experiment {
     id: "spio-fig10",
     title: "expected waiting against size, elevator of 40",
     run: fig10,
 };
 
-pub(in super::super) const FIG11: Experiment = Experiment {
+pub(crate) const FIG11: Experiment = Experiment {
     id: "spio-fig11",
     title: "throughput against size, first come first served",
     run: fig11,
 };
 
-pub(in super::super) const FIG12: Experiment =
+pub(crate) const FIG12: Experiment =
     Experiment { id: "spio-fig12", title: "throughput against size, elevator of 40", run: fig12 };
 
 /// What Table 3 says of figure 9's points: size, npIO's and spIO's expected waiting, in ms.

@@ -3,23 +3,24 @@
 use plot::{Line, Plot};
 use units::Op;
 
-use super::super::{Check, Experiment, Findings, Series};
+use super::super::check::Check;
+use super::super::experiment::{Experiment, Findings, Series};
 use super::point::{Low, Measured, Point};
-use super::{PAPER, TOLERANCE, WHOLE};
+use super::settings::{PAPER, TOLERANCE, WHOLE};
 
-pub(in super::super) const TABLE2: Experiment = Experiment {
+pub(crate) const TABLE2: Experiment = Experiment {
     id: "spio-table2",
     title: "response of high-priority requests and throughput, reads",
     run: table2,
 };
 
-pub(in super::super) const TABLE3: Experiment = Experiment {
+pub(crate) const TABLE3: Experiment = Experiment {
     id: "spio-table3",
     title: "expected waiting and response, reads against writes",
     run: table3,
 };
 
-pub(in super::super) const TABLE4: Experiment = Experiment {
+pub(crate) const TABLE4: Experiment = Experiment {
     id: "spio-table4",
     title: "response of high-priority requests and throughput, writes",
     run: table4,

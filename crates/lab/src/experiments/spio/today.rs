@@ -7,11 +7,12 @@
 use plot::{Line, Plot};
 use units::Op;
 
-use super::super::{Check, Experiment, Findings, Series};
+use super::super::check::Check;
+use super::super::experiment::{Experiment, Findings, Series};
 use super::point::{Point, lost};
-use super::{SIZES, WHOLE, ours};
+use super::settings::{SIZES, WHOLE, ours};
 
-pub(in super::super) const HGST: Experiment = Experiment {
+pub(crate) const HGST: Experiment = Experiment {
     id: "spio-hgst",
     title: "what preemptible execution is worth on a drive of today",
     run: hgst,

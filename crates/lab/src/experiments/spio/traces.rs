@@ -13,18 +13,19 @@ use engine::Execution;
 use plot::{Line, Plot};
 use units::{Extent, Lba, Operation, Sectors, Share};
 
-use super::super::{Check, Experiment, Findings, Series};
+use super::super::check::Check;
+use super::super::experiment::{Experiment, Findings, Series};
 use super::point::{Low, Point, lost};
-use super::{PAPER, WHOLE, ours};
+use super::settings::{PAPER, WHOLE, ours};
 use sim::SeededRng;
 
-pub(in super::super) const FIG14: Experiment = Experiment {
+pub(crate) const FIG14: Experiment = Experiment {
     id: "spio-fig14",
     title: "expected waiting with traces (seeded equivalents)",
     run: fig14,
 };
 
-pub(in super::super) const FIG15: Experiment = Experiment {
+pub(crate) const FIG15: Experiment = Experiment {
     id: "spio-fig15",
     title: "throughput with traces (seeded equivalents)",
     run: fig15,

@@ -1,37 +1,40 @@
-//! What happened between two samples, and of late. Rates are over the daemon's time, not ours.
+//! The interval between the last two samples of a daemon, and the shares of the intervals before.
+//! Rates are over the daemon's time, not this process's.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use api::{Disk, Volume};
+use api::{Client, Disk, DisksAnswer, Volume, VolumesAnswer};
 use serde::Serialize;
 use stats::SCHEMA;
 use units::Share;
 
-/// So many looks are remembered of each disk and volume.
-const LOOKS_MAX: usize = 24;
-/// Two samples that are less apart, in seconds, are one.
-const APART_MIN: f64 = 0.02;
+use crate::daemon_api::{accepted, parse};
 
-/// How things stood.
+/// Intervals that are kept of each disk and volume.
+const INTERVALS_MAX: usize = 24;
+/// Samples that are less than this apart, in seconds, are one.
+const INTERVAL_MIN_S: f64 = 0.02;
+
+/// The state of all disks and volumes at one time.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     pub(super) disks: Vec<Disk>,
     pub(super) volumes: Vec<Volume>,
 }
 
-/// What happened between the last two samples.
+/// The interval between the last two samples, in the shape of `spindle top --json`.
 #[derive(Debug, Serialize)]
-pub(super) struct Look {
+pub(super) struct Interval {
     pub(super) schema: u32,
     pub(super) uptime_s: f64,
     pub(super) interval_s: f64,
-    pub(super) disks: Vec<DiskLook>,
-    pub(super) volumes: Vec<VolumeLook>,
+    pub(super) disks: Vec<DiskInterval>,
+    pub(super) volumes: Vec<VolumeInterval>,
 }
 
 /// One disk.
 #[derive(Debug, Serialize)]
-pub(super) struct DiskLook {
+pub(super) struct DiskInterval {
     pub(super) name: String,
     pub(super) drive: String,
     pub(super) busy_share: f64,
@@ -39,12 +42,14 @@ pub(super) struct DiskLook {
     pub(super) iops: f64,
     pub(super) bytes_per_s: f64,
     pub(super) in_flight: u64,
+    pub(super) busy_history: Vec<f64>,
+    /// The old name of `busy_history`, for one version.
     pub(super) busy_of_late: Vec<f64>,
 }
 
 /// One volume.
 #[derive(Debug, Serialize)]
-pub(super) struct VolumeLook {
+pub(super) struct VolumeInterval {
     pub(super) name: String,
     pub(super) disk: String,
     pub(super) share: f64,
@@ -53,59 +58,62 @@ pub(super) struct VolumeLook {
     pub(super) iops: f64,
     pub(super) bytes_per_s: f64,
     pub(super) in_flight: u64,
-    /// Of the requests answered within; nothing if there were none.
+    /// The mean latency of the requests answered in the interval; `None` without requests.
     pub(super) mean_ms: Option<f64>,
+    pub(super) share_history: Vec<f64>,
+    /// The old name of `share_history`, for one version.
     pub(super) share_of_late: Vec<f64>,
 }
 
-type Late = BTreeMap<String, VecDeque<f64>>;
+/// The last shares of each disk or volume, by its name.
+type Shares = BTreeMap<String, VecDeque<f64>>;
 
-/// The last two samples, and the shares before.
+/// The last two samples, and the shares of the intervals before.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct History {
     before: Sample,
     now: Sample,
-    disks: Late,
-    volumes: Late,
+    disks: Shares,
+    volumes: Shares,
 }
 
-impl Watch {
+impl History {
     pub(super) fn new(first: Sample) -> Self {
-        let (disks, volumes) = (Late::new(), Late::new());
+        let (disks, volumes) = (Shares::new(), Shares::new());
         Self { before: first.clone(), now: first, disks, volumes }
     }
 
-    /// Goes on to `sample`.
+    /// Ends the interval with `sample`, and begins the next.
     pub(super) fn add(&mut self, sample: Sample) {
         let apart = sample.disks.first().zip(self.now.disks.first());
-        if apart.is_some_and(|(to, from)| (to.uptime_s - from.uptime_s).abs() < APART_MIN) {
+        if apart.is_some_and(|(to, from)| (to.uptime_s - from.uptime_s).abs() < INTERVAL_MIN_S) {
             return;
         }
         self.before = core::mem::replace(&mut self.now, sample);
-        let look = self.look();
-        let disks = look.disks.into_iter().map(|disk| (disk.name, disk.busy_share));
-        remember(&mut self.disks, disks);
-        let volumes = look.volumes.into_iter().map(|volume| (volume.name, volume.share));
-        remember(&mut self.volumes, volumes);
+        let interval = self.interval();
+        let disks = interval.disks.into_iter().map(|disk| (disk.name, disk.busy_share));
+        append(&mut self.disks, disks);
+        let volumes = interval.volumes.into_iter().map(|volume| (volume.name, volume.share));
+        append(&mut self.volumes, volumes);
     }
 
-    pub(super) fn look(&self) -> Look {
+    pub(super) fn interval(&self) -> Interval {
         let earlier: BTreeMap<&str, &Volume> =
             self.before.volumes.iter().map(|volume| (volume.name.as_str(), volume)).collect();
         let of = |volume: &Volume| self.volume(volume, earlier.get(volume.name.as_str()).copied());
-        let volumes: Vec<VolumeLook> = self.now.volumes.iter().map(of).collect();
+        let volumes: Vec<VolumeInterval> = self.now.volumes.iter().map(of).collect();
         let disks = self.now.disks.iter().zip(&self.before.disks);
         let disks = disks.map(|(now, before)| self.disk(now, before)).collect();
         let uptime = |sample: &Sample| sample.disks.first().map_or(0.0, |disk| disk.uptime_s);
         let (uptime_s, from) = (uptime(&self.now), uptime(&self.before));
-        Look { schema: SCHEMA, uptime_s, interval_s: uptime_s - from, disks, volumes }
+        Interval { schema: SCHEMA, uptime_s, interval_s: uptime_s - from, disks, volumes }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
-    fn disk(&self, now: &Disk, before: &Disk) -> DiskLook {
+    fn disk(&self, now: &Disk, before: &Disk) -> DiskInterval {
         let seconds = now.uptime_s - before.uptime_s;
         let since = |of: fn(&Disk) -> u64| rate((of(now) - of(before)) as f64, seconds);
-        DiskLook {
+        DiskInterval {
             name: now.name.clone(),
             drive: now.drive.clone(),
             busy_share: rate(now.busy_s - before.busy_s, now.uptime_s - before.uptime_s),
@@ -113,20 +121,21 @@ impl Watch {
             iops: since(|disk| disk.requests),
             bytes_per_s: since(|disk| disk.bytes),
             in_flight: now.in_flight,
-            busy_of_late: of_late(&self.disks, &now.name),
+            busy_history: shares(&self.disks, &now.name),
+            busy_of_late: shares(&self.disks, &now.name),
         }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
-    fn volume(&self, now: &Volume, before: Option<&Volume>) -> VolumeLook {
-        // Who came since, perhaps under the name of one that went, has had nothing before.
+    fn volume(&self, now: &Volume, before: Option<&Volume>) -> VolumeInterval {
+        // A volume that was created since, perhaps with the name of a removed one, begins at zero.
         let before = before.filter(|before| before.requests <= now.requests);
         let from = |of: fn(&Volume) -> f64| before.map_or(0.0, of);
         let seconds = now.told_at_s - before.map_or(self.before_at(), |before| before.told_at_s);
         let since = |of: fn(&Volume) -> f64| of(now) - from(of);
         let requests = since(|volume| volume.requests as f64);
         let mean = since(|volume| volume.request_time_s) * 1e3 / requests;
-        VolumeLook {
+        VolumeInterval {
             name: now.name.clone(),
             disk: now.disk.clone(),
             share: rate(since(|volume| volume.disk_time_s), seconds),
@@ -136,7 +145,8 @@ impl Watch {
             bytes_per_s: rate(since(|volume| volume.bytes as f64), seconds),
             in_flight: now.in_flight,
             mean_ms: (requests > 0.0).then_some(mean),
-            share_of_late: of_late(&self.volumes, &now.name),
+            share_history: shares(&self.volumes, &now.name),
+            share_of_late: shares(&self.volumes, &now.name),
         }
     }
 
@@ -149,24 +159,31 @@ fn rate(amount: f64, seconds: f64) -> f64 {
     if seconds > 0.0 { amount / seconds } else { 0.0 }
 }
 
-/// The API gives shares as texts that can be typed back.
+/// The number of a share, which the API gives as text.
 fn share(text: &str) -> f64 {
     text.parse::<Share>().map_or(0.0, Share::as_f64)
 }
 
-fn of_late(late: &Late, name: &str) -> Vec<f64> {
-    late.get(name).into_iter().flatten().copied().collect()
+fn shares(all: &Shares, name: &str) -> Vec<f64> {
+    all.get(name).into_iter().flatten().copied().collect()
 }
 
-/// Those that are gone are forgotten.
-fn remember(late: &mut Late, parts: impl Iterator<Item = (String, f64)>) {
-    let mut old = core::mem::take(late);
+/// Appends a share for each name. The shares of all other names are dropped.
+fn append(all: &mut Shares, parts: impl Iterator<Item = (String, f64)>) {
+    let mut old = core::mem::take(all);
     for (name, part) in parts {
         let mut line = old.remove(&name).unwrap_or_default();
-        if line.len() == LOOKS_MAX {
+        if line.len() == INTERVALS_MAX {
             line.pop_front();
         }
         line.push_back(part);
-        late.insert(name, line);
+        all.insert(name, line);
     }
+}
+
+/// The present state of the daemon's disks and volumes.
+pub(super) fn sample(client: &Client) -> anyhow::Result<Sample> {
+    let disks = parse::<DisksAnswer>(&accepted(client.get("disks", None))?)?.disks;
+    let volumes = parse::<VolumesAnswer>(&accepted(client.get("volumes", None))?)?.volumes;
+    Ok(Sample { disks, volumes })
 }

@@ -1,0 +1,99 @@
+//! `spindle disk`: the disks of a running daemon.
+
+use api::{Disk, DiskAnswer, DiskChange, DiskState, DisksAnswer};
+use clap::{Args, Subcommand};
+use console::{ExitStatus, table};
+use units::Bytes;
+
+use crate::daemon_api::{ApiSocket, Named, print_answer};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DiskCommand {
+    /// List all disks, with what they have reserved and available.
+    Ls(ApiSocket),
+    /// Change the period in which a disk keeps its reserves.
+    Set(Set),
+    /// Reopen a disk that is poisoned by a failed flush, or offline. Data written and not flushed
+    /// before may be lost.
+    Reopen(Named),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Set {
+    #[command(flatten)]
+    disk: Named,
+    /// The period, such as 500ms.
+    #[arg(long)]
+    period: String,
+}
+
+pub(crate) fn run(command: &DiskCommand, json: bool) -> anyhow::Result<ExitStatus> {
+    match command {
+        DiskCommand::Ls(api) => {
+            print_answer(api.client().get("disks", None), json, |answer: DisksAnswer| {
+                disks(&answer.disks)
+            })
+        }
+        DiskCommand::Set(Set { disk: Named { api, name }, period }) => {
+            let change = DiskChange { period: period.clone() };
+            let answer = api.client().patch("disks", name, &change);
+            print_answer(answer, json, |answer: DiskAnswer| disks(&[answer.disk]))
+        }
+        DiskCommand::Reopen(Named { api, name }) => {
+            let answer = api.client().reopen(name);
+            print_answer(answer, json, |answer: DiskAnswer| disks(&[answer.disk]))
+        }
+    }
+}
+
+/// The drive, and for a real one the method by which commands reach it.
+fn drive(disk: &Disk) -> String {
+    let through = disk.access.as_ref().map(|access| format!(" ({access})"));
+    format!("{}{}", disk.drive, through.unwrap_or_default())
+}
+
+/// The health of a disk, and a command that is in progress for longer than any command should be.
+fn state(disk: &Disk) -> String {
+    const LONG_MS: f64 = 1_000.0;
+    let state = match disk.state {
+        DiskState::Well => "well",
+        DiskState::Poisoned => "poisoned",
+        DiskState::Gone => "gone",
+    };
+    match (disk.oldest_command_ms, &disk.oldest_command) {
+        (Some(age), Some(op)) if age > LONG_MS => format!("{state}, {op} for {:.1} s", age / 1e3),
+        _ => state.to_owned(),
+    }
+}
+
+fn disks(disks: &[Disk]) -> String {
+    let head = [
+        "disk",
+        "drive",
+        "policy",
+        "period",
+        "volumes",
+        "reserved",
+        "available",
+        "size",
+        "free",
+        "largest extent",
+        "state",
+    ];
+    let row = |disk: &Disk| {
+        vec![
+            disk.name.clone(),
+            drive(disk),
+            disk.policy.clone(),
+            disk.period.clone(),
+            disk.volumes.to_string(),
+            disk.reserved.clone(),
+            disk.left.clone(),
+            Bytes(disk.capacity_bytes).to_string(),
+            Bytes(disk.free_bytes).to_string(),
+            Bytes(disk.gap_bytes).to_string(),
+            state(disk),
+        ]
+    };
+    table::text(&head, &disks.iter().map(row).collect::<Vec<_>>())
+}

@@ -1,0 +1,58 @@
+//! The heads and rows of the two tables, on the screen and in text.
+
+use super::history::{DiskInterval, VolumeInterval};
+
+pub(super) const DISK_HEAD: [&str; 8] =
+    ["disk", "drive", "busy", "reserved", "IOPS", "MB/s", "in flight", "busy, history"];
+pub(super) const VOLUME_HEAD: [&str; 10] = [
+    "volume",
+    "disk",
+    "share",
+    "reserve",
+    "limit",
+    "IOPS",
+    "MB/s",
+    "in flight",
+    "mean ms",
+    "share, history",
+];
+
+fn percent(part: f64) -> String {
+    format!("{:.1} %", part * 100.0)
+}
+
+pub(super) fn disk_row(disk: &DiskInterval) -> Vec<String> {
+    vec![
+        disk.name.clone(),
+        disk.drive.clone(),
+        percent(disk.busy_share),
+        percent(disk.reserved),
+        format!("{:.1}", disk.iops),
+        format!("{:.2}", disk.bytes_per_s / 1e6),
+        disk.in_flight.to_string(),
+        sparkline(&disk.busy_history),
+    ]
+}
+
+pub(super) fn volume_row(volume: &VolumeInterval) -> Vec<String> {
+    vec![
+        volume.name.clone(),
+        volume.disk.clone(),
+        percent(volume.share),
+        percent(volume.reserve),
+        percent(volume.limit),
+        format!("{:.1}", volume.iops),
+        format!("{:.2}", volume.bytes_per_s / 1e6),
+        volume.in_flight.to_string(),
+        volume.mean_ms.map_or_else(|| "-".to_owned(), |mean| format!("{mean:.2}")),
+        sparkline(&volume.share_history),
+    ]
+}
+
+/// Shares as a line of bars. A share above zero has a bar of at least one eighth.
+fn sparkline(parts: &[f64]) -> String {
+    const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "one of nine")]
+    let bar = |part: &f64| BARS[(part.clamp(0.0, 1.0) * 8.0).ceil() as usize];
+    parts.iter().map(bar).collect()
+}

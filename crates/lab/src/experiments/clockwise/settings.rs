@@ -1,0 +1,14 @@
+//! The drive of RTAS 2000, and the seed of its experiments.
+
+use drive_profile::Profile;
+
+/// Where the dice of these experiments start.
+pub(super) const SEED: u64 = 1;
+/// The paper's drive.
+pub(super) const DRIVE: &str = "atlas-ii";
+
+/// What is known of the paper's drive.
+pub(super) fn profile() -> Profile {
+    let spec = drive_library::find_mechanical(DRIVE).expect("a drive of the library");
+    drive_library::profile::assumed(&spec.check().expect("the library's drives are sound"))
+}
