@@ -1,5 +1,5 @@
-//! The error of a config: where it is, what stands there, what is accepted, and why a contract does not
-//! fit.
+//! The error of a config: its location, the value found, the value expected, and why a contract is
+//! not admitted.
 
 use core::fmt;
 
@@ -36,7 +36,7 @@ impl ConfigError {
         Self { input: input.as_refusal(), unfit: Some(Box::new(unfit)) }
     }
 
-    /// Why a stream, or a reserve beside streams, does not fit, if that is what is wrong.
+    /// Why a stream, or a reserve beside streams, is not admitted, if that is the error.
     pub fn admission_failure(&self) -> Option<&AdmissionFailure> {
         self.unfit.as_deref()
     }

@@ -1,12 +1,15 @@
-//! Configs, scenarios and the drive library, checked at the edge.
+//! Configs and scenarios, checked when they are read.
 //!
-//! `spindle serve CONFIG` and `spindle sim run SCENARIO` read one format, so that a plan that was simulated
-//! can be served unchanged. [`Plan::read`] turns it into checked values or into one [`ConfigError`], which
-//! names the file, the line, the field, what stands there and what would be accepted. No input panics.
+//! `spindle serve CONFIG` and `spindle sim run SCENARIO` read the same format, so that a simulated
+//! config can be served unchanged. [`Plan::read`] returns checked values or one [`ConfigError`],
+//! which names the file, the line, the field, the value found and the value expected. No input
+//! panics.
 //!
 //! ```text
-//! text ── toml ──▶ table (keys, types, lines) ── disk, volume, workload ──▶ Plan ── for_sim ──▶ a simulation
-//!                                                                               └─ for_serve ─▶ the daemon
+//! text ── parse ──▶ plan (checked values) ──┬─ for_sim ───▶ a simulation
+//!  ▲                       │                └─ for_serve ─▶ the daemon
+//!  └──────── edit ◀────────┤
+//!                          └─ demand ─▶ engine settings, tasks, admission
 //! ```
 
 pub mod keys;

@@ -9,21 +9,22 @@ use units::{Bytes, DiskTime, Duration, Extent, SECTOR_BYTES, Sectors};
 use crate::limits::BLOCK_MIN;
 use crate::plan::Disk;
 
-/// The time of a block on a disk.
+/// The worst-case time of a block on a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockCost {
-    /// All of its commands, in the worst case.
+    /// Of all of its commands together.
     pub whole: DiskTime,
-    /// The longest of them.
+    /// Of the longest of them.
     pub longest: DiskTime,
 }
 
 impl Disk {
-    /// The worst case of a block of so many bytes, read or written anywhere inside `range` of this disk, in the commands that
-    /// requests are cut up into. Each pays a way of its own.
+    /// The worst case of a block of `block` bytes, read or written anywhere inside `range` of this
+    /// disk, in the commands that requests are split into. Each command includes its own
+    /// positioning.
     pub fn block_cost(&self, profile: &Profile, range: Extent, block: Bytes) -> BlockCost {
         let sectors = Sectors(block.0.div_ceil(SECTOR_BYTES).min(range.len.0));
-        // Forced writes are not cut into chunks.
+        // Writes with FUA are not split into chunks.
         let (read, write) = match self.execution {
             Execution::Whole { split } => {
                 let most = split.unwrap_or(COMMAND_MAX);
@@ -43,8 +44,9 @@ impl Disk {
         BlockCost { whole: reads.0.max(writes.0), longest: reads.1.max(writes.1) }
     }
 
-    /// The profile that deadlines are reckoned with; nothing for a drive without an arm. On top of what the drive takes of each
-    /// command comes `host_lateness`: a host sees a completion late, and sends the next command late.
+    /// The profile from which deadlines are admitted; `None` for a drive without seeks.
+    /// `host_lateness` is added to the drive's time for each command: a host observes a completion
+    /// late, and sends the next command late.
     pub fn profile(&self) -> Option<Profile> {
         let mut profile = self.known(self.drive.model.mechanical()?);
         profile.extremes.command += self.host_lateness;
@@ -52,7 +54,7 @@ impl Disk {
     }
 }
 
-/// What a stream asks of a disk; nothing for one that it cannot have at all.
+/// The task of a stream on a disk; `None` if no disk could admit it.
 pub(crate) fn task(
     (disk, profile): (&Disk, &Profile),
     asked: RequestedStream,

@@ -1,4 +1,4 @@
-//! Why a contract is not admitted, and what would be.
+//! Why a contract is not admitted, and which would be.
 
 use core::fmt;
 
@@ -6,31 +6,31 @@ use engine::stream::{CounterOffers, Span, Violation};
 use input::size_text;
 use units::{Bytes, Instant};
 
-/// Why a stream, or a reserve beside streams, does not fit, and what would in its place.
+/// Why a stream, or a reserve beside streams, is not admitted, and which stream would be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdmissionFailure {
-    /// When: the first stretch of time in which it does not.
+    /// The first span of time in which it does not fit.
     pub stretch: Span,
-    /// The constraint that binds.
+    /// The constraint that is violated.
     pub violation: Violation,
-    /// Whose command is in the way.
+    /// The contract whose command blocks it.
     pub beside: Option<BlockingContract>,
-    /// What would fit; nothing for a reserve.
+    /// Counter-offers for a stream; none for a reserve.
     pub offers: CounterOffers,
 }
 
-/// Somebody whose command is in the way.
+/// A contract whose command blocks a deadline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockingContract {
-    /// The volume; nothing for the server of best effort, and for what a pool keeps.
+    /// The volume; `None` for the best-effort server, and for the pool's own contracts.
     pub volume: Option<String>,
-    /// Whether it is what a pool keeps for its metadata, or for moving blocks.
+    /// Whether it is a contract of the pool itself, for metadata or relocation.
     pub pool: bool,
     /// The bytes of a block, if it is a stream.
     pub block: Option<Bytes>,
 }
 
-/// A size as makers of disks count: `12.5MB`.
+/// A size in decimal units: `12.5MB`.
 pub fn decimal(bytes: Bytes) -> String {
     let units = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
     let unit =

@@ -6,13 +6,14 @@ use units::Share;
 use crate::plan::{Disk, DiskIndex, Plan, PoolVolume, Volume};
 
 impl Disk {
-    /// A share of this disk as a volume's `reserve` or `limit` has it: of its time, or under
-    /// [`engine::PolicyName::Throughput`] so many requests a second, rounded down to a thousandth.
+    /// A share of this disk as a volume's `reserve` or `limit` is written: of its time, or under
+    /// [`engine::PolicyName::Throughput`] requests a second, rounded down to a thousandth.
     pub fn share_text(&self, share: Share) -> String {
         if !self.policy.has_nominal_rate() {
             return share.to_string();
         }
-        // What reading one rounded off comes back: 7/s is told as 7/s, and whatever is told fits when it is read.
+        // Compensates for the rounding when a rate is read: 7/s is written as 7/s, and each written
+        // rate fits when it is read.
         let slip = if share.is_none() { 0 } else { MILLIONTH - SLIP - 1 };
         let ppb = u128::from(share.ppb()) + slip;
         let thousandths = ppb * 1_000 / u128::from(self.nominal.interval.as_nanos());
@@ -24,19 +25,19 @@ impl Disk {
 
 pub(crate) const WHOLE: u128 = Share::ALL.ppb() as u128;
 pub(crate) const MILLIONTH: u128 = 1_000;
-/// In 10⁻⁹: what a nanosecond makes of the shortest interval that disks have.
+/// In 10⁻⁹: the effect of a nanosecond on the shortest interval that disks have.
 pub(crate) const SLIP: u128 = 50;
 
 impl Volume {
-    /// What it may take before everybody else beyond its reserve, for its class.
+    /// The share beyond its reserve that it can take before other volumes, because of its class.
     pub fn beyond_reserve(&self, disk: &Disk) -> Share {
         beyond_reserve(self.contract, self.priority, disk)
     }
 }
 
 impl Plan {
-    /// What a disk has promised: the reserves on it, and what goes before everybody beyond them. Streams are apart
-    /// ([`Plan::room`]).
+    /// The sum of the contracts on a disk: reserves, and what volumes of high priority can take
+    /// beyond them. Streams are admitted separately ([`Plan::admission_headroom`]).
     ///
     /// # Panics
     /// Never: the plan's reserves fit.
@@ -62,7 +63,7 @@ impl Plan {
 }
 
 pub(crate) fn beyond_reserve(contract: Contract, priority: Priority, disk: &Disk) -> Share {
-    // First come, first served promises nobody anything.
+    // First come, first served guarantees no shares.
     if priority == Priority::Normal || !disk.policy.keeps_contracts() {
         return Share::NONE;
     }

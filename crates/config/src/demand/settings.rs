@@ -1,4 +1,4 @@
-//! From a config's disk to its engine's settings: the same for a simulation and for the daemon.
+//! The engine settings of a config's disk: the same for a simulation and for the daemon.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use drive_library::profile;
 use crate::plan::Disk;
 
 impl Disk {
-    /// How an engine is to schedule this disk.
+    /// The settings of this disk's engine.
     pub fn settings(&self) -> Settings {
         Settings {
             policy: self.policy,
@@ -49,7 +49,7 @@ impl Disk {
         Deadlines { slack_range, best_effort, ..Deadlines::default() }
     }
 
-    /// What is known of the drive: what was measured, or else what is assumed of its parameters.
+    /// The drive's profile: measured, or else assumed from its parameters.
     pub(crate) fn known(&self, model: &Model) -> Profile {
         match &self.profile {
             Some(measured) => Profile::clone(&measured.profile),
@@ -57,18 +57,19 @@ impl Disk {
         }
     }
 
-    /// An engine for this disk, idle and without volumes. Where requests are to be preemptible it has the profile that was
-    /// measured of the drive, or else the one that is assumed of it.
+    /// An engine for this disk, idle and without volumes. For preemptible execution it gets the
+    /// measured profile, or else the assumed one.
     pub fn engine(&self, now: Instant) -> Engine {
         self.engine_of(self.knowledge(|profile| profile), now)
     }
 
-    /// The same for a disk in real time, where a processor is between a command's end and the next one's beginning.
+    /// The same for a disk in real time, with a host between a command's completion and the next
+    /// command.
     pub fn engine_on_host(&self, now: Instant) -> Engine {
         self.engine_of(self.host_profile(), now)
     }
 
-    /// What an engine in real time is told of the drive, if anything.
+    /// The profile that an engine in real time gets, if any.
     pub fn host_profile(&self) -> Option<Arc<Profile>> {
         self.knowledge(profile::on_host)
     }
@@ -92,14 +93,16 @@ impl Disk {
 }
 
 impl Disk {
-    /// What a promise of a rate is worked out from (RTAS 2008 §2.4); nothing for a drive without an arm.
+    /// The mechanical figures from which a rate is converted into a share (RTAS 2008 §2.4); `None`
+    /// for a drive without seeks.
     pub fn mechanics(&self) -> Option<Mechanics> {
         let model = self.drive.model.mechanical()?;
         if let Some(measured) = &self.profile {
             return Some(measured_mechanics(&measured.profile));
         }
         let overheads = model.spec().overheads;
-        // Tracks are shortest at the inside, and what is lost between two of them is the skew.
+        // Tracks are shortest at the innermost zone, and the time lost between two tracks is the
+        // skew.
         let slowest = model.spec().zones.iter().map(|zone| {
             let (sectors, skew) = (u64::from(zone.sectors_per_track), u64::from(zone.track_skew));
             model.period() * (sectors + skew) / (sectors * sectors)
@@ -115,14 +118,15 @@ impl Disk {
     }
 }
 
-/// What the drive's own file says it takes, as a table for the estimator.
+/// The drive file's times, as a table for the estimator.
 fn drive_table(model: &Model) -> DriveTable {
     let (capacity, cylinders) = (model.capacity().0, u64::from(model.cylinders()));
     let overheads = model.spec().overheads;
     let half_turn = model.period() / 2;
     let nearest = model.spec().head_switch;
     let point = |index: usize| {
-        // Each point twice as far as the one before it, the last one the whole disk: seeks grow fastest near the arm.
+        // Each point is at twice the distance of its predecessor, the last one at the whole disk:
+        // seek times grow fastest at short distances.
         let distance = if index == 0 { 0 } else { capacity >> (TABLE_POINTS - 1 - index) };
         let across = distance * (cylinders - 1) / capacity;
         let seek = model.seek(u32::try_from(across).expect("under the number of cylinders"));
@@ -145,14 +149,15 @@ fn drive_table(model: &Model) -> DriveTable {
     table
 }
 
-/// The longest of all movements of a measured arm.
+/// The longest seek of a measured drive.
 fn seek_max(profile: &Profile) -> Duration {
     let ends = profile.seek.points.iter().map(|point| point.1);
     let longest = ends.max().unwrap_or(Duration::ZERO);
     longest.max(profile.seek.time(profile.cylinders.saturating_sub(1))).max(profile.head_switch)
 }
 
-/// What a sector takes where tracks are shortest, with its part of what is lost between two of them.
+/// The time of a sector where tracks are shortest, with its part of the time lost between two
+/// tracks.
 fn slowest_sector(profile: &Profile) -> Duration {
     let sector = |band: &drive_profile::Band| {
         let sectors = u64::from(band.sectors_per_track);
@@ -175,13 +180,13 @@ fn measured_mechanics(profile: &Profile) -> Mechanics {
     }
 }
 
-/// The longest that a command of so many sectors takes in a measured drive that is otherwise idle.
+/// The longest time of a command of `len` sectors in a measured drive that is otherwise idle.
 pub(crate) fn measured_worst_case(profile: &Profile, len: Sectors) -> Duration {
     let positioning = profile.overheads.read + seek_max(profile) + profile.rotation_period;
     positioning + slowest_sector(profile) * len.0 + profile.bus_sector * len.0 + profile.completion
 }
 
-/// What was measured, as a table for the estimator: as [`drive_table`] makes one of the drive's file.
+/// The measured times, as a table for the estimator: [`drive_table`] makes one of the drive's file.
 fn measured_table(profile: &Profile) -> DriveTable {
     let (capacity, cylinders) = (profile.capacity().0, u64::from(profile.cylinders));
     let half_turn = profile.rotation_period / 2;

@@ -3,7 +3,7 @@
 //! ```text
 //!  a client's block, 3.1 MB     ├─────────────────┤
 //!  the volume, cut at 1 MiB  ├─────┼─────┼─────┼─────┤      it touches n = 4
-//!  a stripe of two             d0    d1    d0    d1         m = ⌈n ÷ 2⌉ pieces on each disk, each due T ÷ m after the last
+//!  a stripe of two             d0    d1    d0    d1    m = ⌈n ÷ 2⌉ pieces on each, due T ÷ m apart
 //! ```
 
 use drive_profile::Profile;
@@ -15,7 +15,7 @@ use volume::pool::{Layout, Zone};
 use crate::limits::BLOCK_MIN;
 use crate::plan::{Disk, DiskIndex, PoolVolume};
 
-/// Where a volume lies, and what it is moved from.
+/// The placement of a volume, and the placement from which it is relocated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread<'a> {
     layout: Layout,
@@ -44,20 +44,20 @@ impl<'a> Spread<'a> {
         disks
     }
 
-    /// How many pieces of a client's block can be those of `disk`.
+    /// The largest number of pieces of a client's block on `disk`.
     fn pieces(&self, block: Bytes, disk: DiskIndex) -> u64 {
         let all = blocks_touched(block);
         if self.layout != Layout::Stripe {
             return all;
         }
-        // The blocks of a column may lie on its old disk or on its new one, while it moves.
+        // The blocks of a column may be on its old disk or on its new one, during a relocation.
         let width = self.now.1.len();
         let of_disk = |column: &usize| self.both().any(|(_, disks)| disks[*column] == disk);
         let columns = (0..width).filter(of_disk).count() as u64;
         (all.div_ceil(width as u64) * columns).min(all)
     }
 
-    /// The sectors of `disk` in which its blocks can lie.
+    /// The sectors of `disk` that its blocks can occupy.
     pub(crate) fn reach(&self, disk: &Disk, index: DiskIndex) -> Extent {
         let there = self.both().filter(|(_, disks)| disks.contains(&index));
         let reaches = there.map(|(zone, _)| disk.zone(zone));
@@ -69,7 +69,7 @@ impl<'a> Spread<'a> {
     }
 }
 
-/// How many blocks of a volume a client's block can touch.
+/// The largest number of a volume's blocks that a client's block touches.
 fn blocks_touched(block: Bytes) -> u64 {
     let whole = BLOCK_SECTORS.bytes().0;
     if block.0.is_multiple_of(whole) {
@@ -89,7 +89,7 @@ pub(crate) fn piece(block: Bytes) -> Sectors {
     Sectors(block.0.div_ceil(SECTOR_BYTES)).min(BLOCK_SECTORS)
 }
 
-/// What a stream asks of a disk; nothing for one that it cannot have at all.
+/// The task of a stream on a disk; `None` if no disk could admit it.
 pub(crate) fn task(
     (disk, profile): (&Disk, &Profile),
     asked: RequestedStream,
@@ -102,7 +102,7 @@ pub(crate) fn task(
     let period = u128::from(asked.block.0) * 1_000_000_000 / u128::from(asked.bandwidth.0);
     let period = Duration::from_nanos(u64::try_from(period).ok()?);
     let cost = disk.block_cost(profile, spread.reach(disk, index), piece(asked.block).bytes());
-    // Rounded down, so that so many of them are no longer than the period of the block.
+    // Rounded down, so that all of them together are no longer than the period of the block.
     let period_of_piece = period / spread.pieces(asked.block, index);
     Task::new(period, cost.whole, cost.longest).ok()?;
     Task::new(period_of_piece, cost.whole, cost.longest).ok()

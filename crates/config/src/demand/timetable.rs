@@ -1,7 +1,8 @@
-//! Whether the tasks of a disk fit together: its streams, its reserves and its server for best effort.
+//! Whether the tasks of a disk fit together: its streams, its reserves and its best-effort server.
 //!
-//! All of a config is admitted or none of it. Where it does not fit, the first in the file's order that does not is at fault,
-//! and is told which constraint binds and what would fit in its place.
+//! A config is admitted as a whole or not at all. If it does not fit, the error is about the first
+//! contract in the file's order that does not, and names the violated constraint and what would
+//! fit.
 
 use std::sync::Arc;
 
@@ -17,31 +18,31 @@ use super::failure::{AdmissionFailure, BlockingContract};
 use super::spread::{self, Spread};
 use crate::plan::{Disk, DiskIndex, Plan, PoolPlan, PoolVolume, Volume};
 
-/// What the tasks of a disk leave.
+/// The capacity that the tasks of a disk leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdmissionHeadroom {
-    /// How many there are.
+    /// The number of tasks.
     pub tasks: usize,
-    /// What they ask for, in 10⁻⁹ of the disk's time.
+    /// Their utilization, in 10⁻⁹ of the disk's time.
     pub utilization_ppb: u64,
-    /// What best effort may take at any time without anybody's being late (ΔL).
+    /// The time that best effort can take at any time without a missed deadline (ΔL).
     pub slack: DiskTime,
 }
 
-/// Who asks for the time of one disk, by their numbers: [`TaskId`]s.
+/// The owners of the tasks of one disk, by their numbers, which are [`TaskId`]s.
 #[derive(Clone, Copy)]
 pub(crate) enum Askers<'a> {
-    /// The volumes, by their numbers in the plan.
+    /// The volumes, by their index in the plan.
     Volumes(&'a [Volume]),
-    /// A pool's metadata, its moving of blocks, and its volumes.
+    /// A pool's metadata, its relocation, and its volumes.
     Pool(&'a PoolPlan),
 }
 
-/// The number of a pool's first volume: before it come [`METADATA`] and moving blocks.
+/// The number of a pool's first volume, after [`METADATA`] and relocation.
 pub(crate) const POOL_VOLUMES: usize = 2;
 pub(crate) const METADATA: usize = 0;
 
-/// The tasks of one disk, by who asks for them.
+/// The tasks of one disk, with their owners.
 pub(crate) struct Tasks<'a> {
     disk: &'a Disk,
     index: DiskIndex,
@@ -50,13 +51,13 @@ pub(crate) struct Tasks<'a> {
 }
 
 impl<'a> Askers<'a> {
-    /// Those of a disk of the plan.
+    /// The owners on a disk of the plan.
     fn of(plan: &'a Plan, disk: DiskIndex) -> Self {
         let pool = plan.pool.as_ref().filter(|pool| pool.disks.contains(&disk));
         pool.map_or(Self::Volumes(&plan.volumes), Self::Pool)
     }
 
-    /// What each asks of a disk, and when.
+    /// The contract of each owner on a disk, and its span.
     fn contracts(self, index: DiskIndex, disk: &Disk) -> Vec<(usize, Contract, Span)> {
         match self {
             Self::Volumes(volumes) => {
@@ -75,7 +76,7 @@ impl<'a> Askers<'a> {
         }
     }
 
-    /// The volume of this number.
+    /// The name of the volume of this number.
     fn name(self, number: usize) -> Option<&'a str> {
         match self {
             Self::Volumes(volumes) => volumes.get(number).map(|volume| volume.name.as_str()),
@@ -86,7 +87,7 @@ impl<'a> Askers<'a> {
         }
     }
 
-    /// What its stream asks for, if it has one.
+    /// Its requested stream, if it has one.
     fn asked(self, number: usize) -> Option<RequestedStream> {
         match self {
             Self::Volumes(volumes) => Some(volumes.get(number)?.stream?.asked),
@@ -96,7 +97,7 @@ impl<'a> Askers<'a> {
         }
     }
 
-    /// What its stream would be on a disk, if it asked for this.
+    /// The task of its stream on a disk, if it requested `asked`.
     fn task(
         self,
         number: usize,
@@ -119,8 +120,9 @@ impl<'a> Askers<'a> {
 }
 
 impl Plan {
-    /// What is booked on a disk, by the volumes' numbers in the plan and [`BEST_EFFORT_TASK`], and on a disk of the pool by the numbers of
-    /// its volumes behind two of the pool itself; nothing if the disk's policy serves no deadlines.
+    /// The bookings of a disk, by the volumes' indices in the plan and [`BEST_EFFORT_TASK`]; on a
+    /// disk of the pool by the indices of its volumes after two of the pool itself. `None` if the
+    /// disk's policy has no deadlines.
     pub fn timetable(&self, disk: DiskIndex) -> Option<Timetable> {
         let there = &self.disks[disk.0];
         let profile = there.profile().filter(|_| there.policy.has_deadlines())?;
@@ -128,7 +130,7 @@ impl Plan {
         Some(tasks.timetable(tasks.bookings.len()))
     }
 
-    /// What the tasks of a disk leave at `now`; nothing if its policy serves no deadlines.
+    /// The capacity that the tasks of a disk leave at `now`; `None` if its policy has no deadlines.
     pub fn admission_headroom(&self, disk: DiskIndex, now: Instant) -> Option<AdmissionHeadroom> {
         let moment = Span { start: now, end: now + Duration::from_nanos(1) };
         let set = self.timetable(disk)?.tasks_during(moment);
@@ -156,7 +158,7 @@ impl<'a> Tasks<'a> {
         Self { disk, index, askers, bookings }
     }
 
-    /// The first so many bookings.
+    /// The first `count` bookings.
     fn timetable(&self, count: usize) -> Timetable {
         let mut timetable = Timetable::new(DiskTime::ZERO);
         for booking in &self.bookings[..count] {
@@ -165,17 +167,17 @@ impl<'a> Tasks<'a> {
         timetable
     }
 
-    /// Whether the first so many bookings fit at all times.
+    /// Whether the first `count` bookings fit at all times.
     fn fit(&self, count: usize) -> bool {
         self.timetable(count).check().is_ok()
     }
 
-    /// The volume of the first booking that does not fit beside those before it.
+    /// The volume of the first booking that does not fit beside the ones before it.
     pub(crate) fn first_unfit(&self, profile: &Profile) -> Option<(usize, AdmissionFailure)> {
         if self.fit(self.bookings.len()) {
             return None;
         }
-        // A task more never makes others fit.
+        // An additional task never makes others fit.
         let (mut fits, mut too_many) = (0, self.bookings.len());
         while too_many - fits > 1 {
             let middle = fits + (too_many - fits) / 2;
@@ -184,7 +186,7 @@ impl<'a> Tasks<'a> {
         let Booking { id, task, span } = self.bookings[fits];
         let before = self.timetable(fits);
         let (stretch, violation) = before.check_with(task, span).err()?;
-        // The server of best effort is nobody's fault.
+        // The best-effort server has no table to report.
         let number = usize::try_from(id.0).ok().filter(|_| id != BEST_EFFORT_TASK)?;
         let offers = self.askers.asked(number).map_or_else(CounterOffers::default, |asked| {
             self.offers(profile, (&before, span), (number, asked))
@@ -206,7 +208,8 @@ impl<'a> Tasks<'a> {
         Some(BlockingContract { volume, pool, block })
     }
 
-    /// What would fit over the whole of the span, as people write it where that fits too.
+    /// What would fit over the whole of the span, rounded down to a readable bandwidth if that fits
+    /// too.
     fn offers(
         &self,
         profile: &Profile,
@@ -225,7 +228,7 @@ impl<'a> Tasks<'a> {
     }
 }
 
-/// Down to three digits.
+/// Rounds down to three digits.
 fn rounded(bandwidth: Bytes) -> Bytes {
     let mut unit = 1;
     while bandwidth.0 / unit >= 1_000 {

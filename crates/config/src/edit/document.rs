@@ -1,10 +1,10 @@
-//! A config that is changed in place: what a person wrote around the changed values stays.
+//! A config that is edited in place: comments and layout around the changed values stay.
 //!
-//! A change makes another [`Document`], whose text was checked as any config is; only one that was accepted can be
-//! written. Before a volume comes, goes or changes its size, every volume's place is written down (`at`), so that
-//! none moves because of another.
+//! A change returns another [`Document`], whose text is checked like any config; only an accepted
+//! document can be written. Before a volume is created, deleted or resized, the location of every
+//! volume is written (`at`), so that no volume moves because of another.
 //!
-//! Invariant: [`Document::text`], read again, gives [`Document::plan`] but for the lines.
+//! Invariant: [`Document::text`], read again, gives [`Document::plan`] except for the lines.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// Reads the config at `path`, as a daemon takes it.
+    /// Reads the config at `path`, for a daemon.
     ///
     /// # Errors
     /// As [`Plan::read`] and [`Plan::for_serve`].
@@ -46,12 +46,12 @@ impl Document {
         Ok(Self { text: as_read, ..document })
     }
 
-    /// Where it was read.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it says.
+    /// The checked config.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -61,7 +61,7 @@ impl Document {
         &self.text
     }
 
-    /// The volume of this name, and its number.
+    /// The volume of this name, and its index.
     ///
     /// # Errors
     /// There is none.
@@ -72,7 +72,7 @@ impl Document {
         Ok((index, &self.plan.volumes[index]))
     }
 
-    /// An error about a name that is none of `names`.
+    /// An error about a name that is not in `names`.
     pub(super) fn missing<'a>(
         &self,
         name: &str,
@@ -87,10 +87,10 @@ impl Document {
         Problem { is_refusal: false, ..parts }.into()
     }
 
-    /// With one volume more.
+    /// The document with one more volume.
     ///
     /// # Errors
-    /// What the config would not accept, or has no room for.
+    /// The config is refused, or has no capacity for the volume.
     pub fn create(&self, name: &str, disk: &str, edit: &VolumeEdit) -> Result<Self, ConfigError> {
         let mut changed = self.clone();
         changed.pin()?;
@@ -100,17 +100,18 @@ impl Document {
         write(&mut table, edit);
         changed.volumes_mut()?.push(table);
         let mut changed = changed.checked()?;
-        // Where it was put, it stays. Every other place was taken when this one was found: it is there again.
+        // The volume keeps the location that it was given: every other location was taken, so that
+        // it is found again.
         changed.pin()?;
         changed.text = changed.edited.to_string();
         Ok(changed)
     }
 
-    /// The volume that [`Document::create`] would make if there were none of this name: to be compared with the one that
-    /// there is.
+    /// The volume that [`Document::create`] would create if there were none of this name, for
+    /// comparison with the existing one.
     ///
     /// # Errors
-    /// What the config would not accept, or has no room for.
+    /// The config is refused, or has no capacity for the volume.
     pub fn preview_create(
         &self,
         name: &str,
@@ -128,10 +129,10 @@ impl Document {
         Ok(plan.volumes.swap_remove(index))
     }
 
-    /// With a volume changed.
+    /// The document with a volume changed.
     ///
     /// # Errors
-    /// What the config would not accept, or has no room for. There is no such volume.
+    /// The config is refused, or has no capacity for the change. There is no such volume.
     pub fn set(&self, name: &str, edit: &VolumeEdit) -> Result<Self, ConfigError> {
         let (index, _) = self.volume(name)?;
         let mut changed = self.clone();
@@ -143,7 +144,7 @@ impl Document {
         changed.checked()
     }
 
-    /// Without a volume.
+    /// The document without a volume.
     ///
     /// # Errors
     /// There is no such volume, or a workload of the config loads it.
@@ -155,10 +156,10 @@ impl Document {
         changed.checked()
     }
 
-    /// With another accounting period of a disk.
+    /// The document with another accounting period of a disk.
     ///
     /// # Errors
-    /// What the config would not accept. There is no such disk.
+    /// The config is refused. There is no such disk.
     pub fn set_period(&self, disk: &str, period: &str) -> Result<Self, ConfigError> {
         let index = self.plan.disks.iter().position(|there| there.name == disk);
         let index = index.ok_or_else(|| {
@@ -177,10 +178,10 @@ impl Document {
         changed.checked()
     }
 
-    /// Refuses a volume's stream whose span is over at `now`, counted from the daemon's start.
+    /// Refuses a volume's stream whose span has ended at `now`, counted from the daemon's start.
     ///
     /// # Errors
-    /// As said.
+    /// The span has ended.
     pub fn reject_expired_span(&self, index: usize, now: Instant) -> Result<(), ConfigError> {
         let volume = &self.plan.volumes[index];
         let title = format!("[[volume]] \"{}\": stream", volume.name);
@@ -198,7 +199,7 @@ impl Document {
         Extent::new(volume.place.start, end.distance(volume.place.start))
     }
 
-    /// A volume grows where it lies, or not at all.
+    /// A volume grows at its location, or not at all.
     fn room_behind(&self, index: usize, size: &str) -> Result<(), ConfigError> {
         let volume = &self.plan.volumes[index];
         let room = self.growth_extent(index).len.bytes();
@@ -221,11 +222,11 @@ impl Document {
         Ok(())
     }
 
-    /// Writes down where every volume lies.
+    /// Writes the location of every volume.
     pub(super) fn pin(&mut self) -> Result<(), ConfigError> {
         let places: Vec<Extent> = self.plan.volumes.iter().map(|volume| volume.place).collect();
         for (table, place) in self.volumes_mut()?.iter_mut().zip(places) {
-            // A second door lies where the volume does that it names.
+            // A volume with `same_as` is at the location of the other.
             if !table.contains_key("at") && !table.contains_key("same_as") {
                 let at = Bytes(place.start.0 * units::SECTOR_BYTES);
                 put(table, "at", size_text(at));
@@ -242,14 +243,14 @@ impl Document {
         Ok(self.volumes_mut()?.get_mut(index).expect("as many as volumes"))
     }
 
-    /// The tables `[[key]]`, also where the file has them between brackets on one line.
+    /// The tables `[[key]]`, also if the file has them as an array on one line.
     pub(super) fn tables_mut(&mut self, key: &str) -> Result<&mut ArrayOfTables, ConfigError> {
         let expected = format!("tables `[[{key}]]`");
         let error = refusal(&self.plan, None, Some(key), None, &expected);
         tables_in(self.edited.as_table_mut(), key).ok_or_else(|| error.into())
     }
 
-    /// The same, if the text that it has come to is a config.
+    /// The document with its text updated, if the text is a valid config.
     pub(super) fn checked(mut self) -> Result<Self, ConfigError> {
         self.text = self.edited.to_string();
         let base_dir = self.path.parent().unwrap_or(Path::new(""));
@@ -260,7 +261,7 @@ impl Document {
     }
 }
 
-/// Refuses a span that is over at `now`.
+/// Refuses a span that has ended at `now`.
 pub(super) fn past(
     plan: &Plan,
     title: String,

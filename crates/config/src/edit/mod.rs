@@ -1,4 +1,4 @@
-//! A config that is changed in place.
+//! A config that is edited in place.
 
 mod document;
 mod pool;

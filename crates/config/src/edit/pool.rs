@@ -1,6 +1,7 @@
 //! Changes of `[pool]` and its volumes, in place.
 //!
-//! What the pool's disks hold does not change by them: they change what is promised.
+//! They change contracts and placements in the config; the content of the pool's disks is changed
+//! by the daemon.
 
 use input::{Problem, list as listed, shorten};
 use toml_edit::{Array, ArrayOfTables, InlineTable, Item, Table, Value};
@@ -32,7 +33,7 @@ impl Document {
         Err(self.missing(name, names))
     }
 
-    /// The volume of the pool that has this name, and its number.
+    /// The volume of the pool that has this name, and its index.
     ///
     /// # Errors
     /// There is none.
@@ -48,10 +49,10 @@ impl Document {
         self.plan.pool.as_ref().map_or(&[], |pool| &pool.volumes)
     }
 
-    /// With one volume of the pool more.
+    /// The document with one more volume of the pool.
     ///
     /// # Errors
-    /// What the config would not accept, or has no room for. There is no pool.
+    /// The config is refused, or has no capacity for the volume. There is no pool.
     pub fn create_pool_volume(
         &self,
         name: &str,
@@ -64,11 +65,11 @@ impl Document {
         changed.checked()
     }
 
-    /// The volume that [`Document::create_pool_volume`] would make if there were none of this name: to be compared with the
-    /// one that there is.
+    /// The volume that [`Document::create_pool_volume`] would create if there were none of this
+    /// name, for comparison with the existing one.
     ///
     /// # Errors
-    /// What the config would not accept, or has no room for.
+    /// The config is refused, or has no capacity for the volume.
     pub fn preview_create_pool_volume(
         &self,
         name: &str,
@@ -83,10 +84,11 @@ impl Document {
         Ok(pool.volumes[index].clone())
     }
 
-    /// With another size or contract of a pool's volume. Where it lies is [`Document::relocate_pool_volume`]'s.
+    /// The document with another size or contract of a pool's volume. Its placement is changed by
+    /// [`Document::relocate_pool_volume`].
     ///
     /// # Errors
-    /// What the config would not accept, or has no room for. There is no such volume.
+    /// The config is refused, or has no capacity for the change. There is no such volume.
     pub fn set_pool_volume(&self, name: &str, edit: &VolumeEdit) -> Result<Self, ConfigError> {
         let (index, _) = self.pool_volume(name)?;
         let mut changed = self.clone();
@@ -94,7 +96,7 @@ impl Document {
         changed.checked()
     }
 
-    /// Without what was promised to a pool's volume, and without the volume as far as the config is concerned.
+    /// The document without a pool's volume and its contract.
     ///
     /// # Errors
     /// There is no such volume.
@@ -105,16 +107,17 @@ impl Document {
         changed.checked()
     }
 
-    /// With a volume that is to lie elsewhere: while its blocks move, and when they have.
+    /// The document with another placement of a volume: during the relocation, and after it.
     ///
-    /// While they do, each disk admits what it has of the volume, old and new, and the config says from where it is moved, so
-    /// that a daemon that is started anew keeps the promise. Changes may be made meanwhile: it is [`Document::relocated_pool_volume`]
-    /// of what is served then that ends it; the second document is what that would be now. A volume that is being moved can
-    /// be sent back.
+    /// During the relocation each disk admits the volume's old and new contracts, and the config
+    /// names the old placement, so that a restarted daemon keeps the guarantee. Other changes are
+    /// possible meanwhile: [`Document::relocated_pool_volume`] of the document that is then in use
+    /// ends the relocation; the second document returned is what it would be now. A relocation can
+    /// be reversed.
     ///
     /// # Errors
-    /// What the config would not accept, or has no room for: all of it, or nothing, is admitted. There is no such volume, or
-    /// it is being moved from a third place.
+    /// The config is refused, or has no capacity for both placements. There is no such volume, or
+    /// it is being relocated from a third placement.
     pub fn relocate_pool_volume(
         &self,
         name: &str,
@@ -143,7 +146,7 @@ impl Document {
         Ok((during, after))
     }
 
-    /// With a volume of which no block lies where it is moved from any more.
+    /// The document after a relocation: no block is left at the old placement.
     ///
     /// # Errors
     /// There is no such volume.
@@ -154,10 +157,11 @@ impl Document {
         changed.checked()
     }
 
-    /// With a disk more in the pool, and with a pool if there was none. The volumes stay on the disks that they have.
+    /// The document with one more disk in the pool, and with a pool if there was none. The volumes
+    /// keep their disks.
     ///
     /// # Errors
-    /// What the config would not accept: a disk that is not there, or has volumes of its own.
+    /// The config is refused: the disk does not exist, or has volumes of its own.
     pub fn add_pool_disk(&self, disk: &str) -> Result<Self, ConfigError> {
         let mut changed = self.clone();
         changed.pin_disks()?;
@@ -166,10 +170,11 @@ impl Document {
         changed.checked()
     }
 
-    /// With a disk less in the pool.
+    /// The document with one disk less in the pool.
     ///
     /// # Errors
-    /// It is not the pool's, or its last, or a volume is to lie on it: that is to be settled elsewhere before.
+    /// It is not in the pool, or is its last disk, or a volume is placed on it: the volume has to
+    /// be relocated first.
     pub fn remove_pool_disk(&self, disk: &str) -> Result<Self, ConfigError> {
         let pooled = self.plan.pool.as_ref().map_or(&[][..], |pool| &pool.disks);
         let Some(index) = self.names(pooled).position(|name| name == disk) else {
@@ -189,10 +194,11 @@ impl Document {
         changed.checked()
     }
 
-    /// Refuses the stream of a pool's volume whose span is over at `now`, counted from the daemon's start.
+    /// Refuses the stream of a pool's volume whose span has ended at `now`, counted from the
+    /// daemon's start.
     ///
     /// # Errors
-    /// As said.
+    /// The span has ended.
     pub fn reject_expired_pool_span(&self, index: usize, now: Instant) -> Result<(), ConfigError> {
         let volume = &self.pool_volumes()[index];
         let title = format!("[[pool.volume]] \"{}\": stream", volume.name);
@@ -225,7 +231,8 @@ impl Document {
         Problem { is_refusal: false, ..parts }.into()
     }
 
-    /// The pool's disks are written down: another disk in the pool later is none of the volume's.
+    /// Writes the pool's disks explicitly: a disk that is added to the pool later is not the
+    /// volume's.
     fn write_pool_volume(
         &self,
         table: &mut Table,
@@ -261,7 +268,7 @@ impl Document {
         self.plan.pool.as_ref().ok_or_else(|| Problem { is_refusal: false, ..parts }.into())
     }
 
-    /// Writes down which disks each volume is to lie on.
+    /// Writes the disks of each volume explicitly.
     fn pin_disks(&mut self) -> Result<(), ConfigError> {
         if self.pool_volumes().is_empty() {
             return Ok(());
@@ -276,7 +283,8 @@ impl Document {
         Ok(())
     }
 
-    /// The table `[pool]`, also where the file has it in braces on one line; a new one if there is none.
+    /// The table `[pool]`, also if the file has it in braces on one line; a new one if there is
+    /// none.
     fn pool_mut(&mut self) -> Result<&mut Table, ConfigError> {
         let item = self.edited.entry("pool").or_insert_with(|| Item::Table(Table::new()));
         if !item.is_table() {

@@ -5,7 +5,7 @@ use toml_edit::{Array, ArrayOfTables, InlineTable, Item, Table, Value};
 use super::values::{StreamEdit, VolumeEdit};
 use crate::parse::RATE_KEYS;
 
-/// The tables under `key`, also where the file has them between brackets on one line.
+/// The tables under `key`, also if the file has them as an array on one line.
 pub(super) fn tables_in<'a>(within: &'a mut Table, key: &str) -> Option<&'a mut ArrayOfTables> {
     let item = within.entry(key).or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
     if !item.is_array_of_tables() {
@@ -60,7 +60,7 @@ pub(super) fn inline(
     Value::InlineTable(fields)
 }
 
-/// Sets a value; a comment behind the one before it stays.
+/// Sets a value and keeps the comment after the previous one.
 pub(super) fn put(table: &mut Table, key: &str, value: impl Into<Value>) {
     let mut value = value.into();
     if let Some(before) = table.get(key).and_then(Item::as_value) {
@@ -73,18 +73,18 @@ pub(super) fn list<'a>(names: impl Iterator<Item = &'a str>) -> Value {
     Value::Array(names.collect())
 }
 
-/// What stands before a value, from the comma on.
+/// The text before a value, from the comma on.
 pub(super) fn prefix(value: &Value) -> String {
     let prefix = value.decor().prefix().and_then(|prefix| prefix.as_str());
     prefix.unwrap_or_default().to_owned()
 }
 
-/// Where the rest of a line ends that has a comment on the value before; nothing is the rest of a list on one line.
+/// The end of the rest of a line that has a comment on the previous value; 0 in a list on one line.
 pub(super) fn line_end(text: &str) -> usize {
     text.find('\n').unwrap_or(0)
 }
 
-/// What stands behind a list's last value, no matter on which side of a comma.
+/// The text after a list's last value, on either side of a comma.
 pub(super) fn behind(list: &mut Array) -> String {
     let trailing = list.trailing().as_str().unwrap_or_default().to_owned();
     let Some(last) = list.iter_mut().last() else { return trailing };
@@ -94,7 +94,8 @@ pub(super) fn behind(list: &mut Array) -> String {
     suffix + &trailing
 }
 
-/// Adds a value to a list, on a line of its own if the last one has one. What is said of the last one stays with it.
+/// Adds a value to a list, on a line of its own if the last one has one. Comments on the last one
+/// stay with it.
 pub(super) fn add(list: &mut Array, name: &str) {
     let behind = behind(list);
     let mut value = Value::from(name);
@@ -109,8 +110,7 @@ pub(super) fn add(list: &mut Array, name: &str) {
     list.set_trailing(rest);
 }
 
-/// Takes a value out of a list. What stands behind it on its line goes with it; what stands behind its neighbours stays
-/// with them.
+/// Removes a value from a list, with the comment on its line; comments on its neighbours stay.
 pub(super) fn take(list: &mut Array, index: usize) {
     let trailing = behind(list);
     let before = prefix(&list.remove(index));

@@ -2,26 +2,27 @@
 
 use crate::plan::{PoolVolume, Volume};
 
-/// What of a volume is to be written: as the config has it, not yet checked. `None`: as it is, or the default.
+/// Keys of a volume to write, as in the config and not yet checked. `None`: unchanged, or the
+/// default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeEdit {
     /// Such as `10GiB`.
     pub size: Option<String>,
-    /// Such as `30%`. It takes the place of a rate that the reserve was worked out from: `iops` or `bandwidth`, with `run`
-    /// and `block`.
+    /// Such as `30%`. It replaces a rate from which the reserve was derived: `iops` or `bandwidth`,
+    /// with `run` and `block`.
     pub reserve: Option<String>,
     /// Such as `60%`.
     pub limit: Option<String>,
     /// Such as `2`.
     pub weight: Option<i64>,
-    /// A stream takes the place of a reserve, and a reserve that of a stream.
+    /// A stream replaces a reserve, and a reserve replaces a stream.
     pub stream: Option<StreamEdit>,
 }
 
-/// What of a volume's stream is to be written.
+/// A change of a volume's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamEdit {
-    /// This, in place of the one that there is.
+    /// This stream replaces the existing one.
     Put {
         /// Such as `817KB/s`.
         bandwidth: String,
@@ -32,30 +33,30 @@ pub enum StreamEdit {
         /// Such as `0s` and `2h`. `None`: always.
         span: Option<[String; 2]>,
     },
-    /// None: the volume becomes best effort.
+    /// The stream is removed: the volume becomes best effort.
     Drop,
 }
 
-/// A volume, whichever kind it is of, and its number among those of its kind.
+/// A volume of either kind, and its index among those of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamedVolume<'a> {
-    /// It lies where the config says: [`crate::Plan::volumes`].
+    /// A volume on one disk: [`crate::Plan::volumes`].
     OnDisk(usize, &'a Volume),
-    /// It lies where the pool says: [`PoolPlan::volumes`].
+    /// A volume of the pool: [`crate::PoolPlan::volumes`].
     InPool(usize, &'a PoolVolume),
 }
 
-/// What of a pool's volume is to be written: as the config has it, not yet checked. `None`: the default.
+/// Keys of a pool's volume to write, as in the config and not yet checked. `None`: the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolVolumeEdit {
     /// Its size and its contract; a stream without a range.
     pub volume: VolumeEdit,
-    /// The names of the disks that it is to lie on. `None`: all that the pool has now.
+    /// The names of the disks that it is placed on. `None`: all current disks of the pool.
     pub disks: Option<Vec<String>>,
     /// Such as `stripe`.
     pub layout: Option<String>,
     /// Such as `fast`.
     pub zone: Option<String>,
-    /// Whether blocks appear when they are first written.
+    /// Whether blocks are allocated when they are first written.
     pub thin: Option<bool>,
 }

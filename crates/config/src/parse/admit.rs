@@ -7,7 +7,7 @@ use crate::demand::{AdmissionFailure, Askers, METADATA, POOL_VOLUMES, Tasks};
 use crate::error::ConfigError;
 use crate::plan::{Disk, DiskIndex, PoolPlan, Volume};
 
-/// Checks that what the volumes ask of each disk fits there. `tables` are theirs.
+/// Checks that the contracts of the volumes fit on each disk. `tables` are the volumes' tables.
 pub(crate) fn admit(
     tables: &[Table<'_>],
     disks: &[Disk],
@@ -23,7 +23,8 @@ pub(crate) fn admit(
     Ok(())
 }
 
-/// Checks that what the pool and its volumes ask of each disk fits there. `tables` are its own and theirs.
+/// Checks that the contracts of the pool and its volumes fit on each disk. `tables` are the pool's
+/// table and its volumes'.
 pub(crate) fn admit_pool(
     (own, tables): (&Table<'_>, &[Table<'_>]),
     disks: &[Disk],
@@ -43,7 +44,7 @@ pub(crate) fn admit_pool(
     Ok(())
 }
 
-/// The keys of a volume that say what it is promised.
+/// The keys of a volume that set its contract.
 const PROMISES: [&str; 4] = ["reserve", "stream", "iops", "bandwidth"];
 
 /// An error about the first of the keys that has a value, or about the first of them.

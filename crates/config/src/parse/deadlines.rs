@@ -1,4 +1,5 @@
-//! What a `[[disk]]` table says of deadlines, and what a disk must be for them to be kept.
+//! The keys of a `[[disk]]` table about deadlines, and the conditions under which a disk can meet
+//! them.
 
 use engine::limits::{PERIOD_MAX, SERVER_PERIOD_MIN};
 use std::sync::Arc;
@@ -17,15 +18,15 @@ use input::{InputError, Table};
 
 const KEYS: [&str; 3] = ["host_lateness", "best_effort", "slack_range"];
 
-/// What the table says of deadlines: how late the host may be, the server of best effort, and the range of intervals.
+/// The host's lateness, the best-effort server, and the range of intervals of a table.
 pub(crate) fn check(
     table: &Table<'_>,
     policy: PolicyName,
 ) -> Result<(Duration, Option<BestEffortServer>, SlackRange), InputError> {
-    const CURE: &str = "no such field, or a policy that serves deadlines";
+    const EXPECTED: &str = "no such field, or a policy that serves deadlines";
     let strange = KEYS.iter().find_map(|key| table.value(key));
     if let Some(value) = strange.filter(|_| !policy.has_deadlines()) {
-        return Err(value.refuse(CURE));
+        return Err(value.refuse(EXPECTED));
     }
     let most = Duration::ZERO..=HOST_LATENESS_MAX;
     let host_lateness = table.duration("host_lateness", most, "", defaults::HOST_LATENESS)?;
@@ -58,13 +59,13 @@ fn range(table: &Table<'_>, policy: PolicyName) -> Result<SlackRange, InputError
     }
 }
 
-/// What deadlines are reckoned with, of each disk whose policy serves them.
+/// The profile of each disk whose policy has deadlines.
 pub(crate) fn profiles(disks: &[Disk]) -> Vec<Option<Profile>> {
     let profile = |disk: &Disk| disk.profile().filter(|_| disk.policy.has_deadlines());
     disks.iter().map(profile).collect()
 }
 
-/// Refuses of a volume what a policy that serves deadlines does not know.
+/// Rejects the keys of a volume that a policy with deadlines does not use.
 pub(crate) fn unlimited(table: &Table<'_>, disk: &Disk) -> Result<(), InputError> {
     for key in ["limit", "priority"] {
         if let Some(value) = table.value(key).filter(|_| disk.policy.has_deadlines()) {
@@ -77,7 +78,7 @@ pub(crate) fn unlimited(table: &Table<'_>, disk: &Disk) -> Result<(), InputError
     Ok(())
 }
 
-/// Refuses a disk whose policy serves deadlines and whose commands nothing bounds.
+/// Rejects a disk whose policy has deadlines and whose commands have no worst case.
 pub(crate) fn bounded(table: &Table<'_>, disk: &Disk) -> Result<(), InputError> {
     if !disk.policy.has_deadlines() {
         return Ok(());
@@ -88,7 +89,10 @@ pub(crate) fn bounded(table: &Table<'_>, disk: &Disk) -> Result<(), InputError> 
     };
     let Some(profile) = disk.profile() else {
         if real::is_unmeasured(&disk.drive.model) {
-            return refused("profile", &format!("{}, or another policy", real::CURE));
+            return refused(
+                "profile",
+                &format!("{}, or another policy", real::HELP_MEASURE_PROFILE),
+            );
         }
         return refused(
             "drive",

@@ -18,7 +18,7 @@ use crate::demand::measured_worst_case;
 use crate::limits::{DEPTH_MAX, ESTIMATE_MIN, INTERVAL_MIN, LINGER_MAX, PERIOD_MAX, PERIOD_MIN};
 use crate::plan::{Backing, Disk, DriveRef, ProfileRef, RealDisk};
 
-/// The command whose worst case makes the nominal rate: 4 KiB, as in the paper.
+/// The command whose worst case is the nominal rate: 4 KiB, as in Zygaria (RTAS 2008).
 const NOMINAL_COMMAND: Sectors = Sectors(8);
 
 /// Checks the tables, in the file's order.
@@ -72,7 +72,8 @@ fn disk(
     };
     let batch = table.duration("batch", batches, up_to_period, batch)?;
     let linger = table.duration("linger", Duration::ZERO..=LINGER_MAX, "", linger)?;
-    // A request dearer than a period could never be paid for: no bucket holds more than a period's worth.
+    // No bucket holds more than one period's worth: a request with a larger estimate could never be
+    // served.
     let estimate = |key, default| table.duration(key, ESTIMATE_MIN..=period, up_to_period, default);
     let worst = match &profile {
         Some(measured) => Some(measured_worst_case(&measured.profile, NOMINAL_COMMAND)),
@@ -110,7 +111,7 @@ fn disk(
     Ok(disk)
 }
 
-/// Commands inside the drive at once: no more than its own queue holds.
+/// Commands in flight inside the drive: at most its own queue.
 fn depth(table: &Table<'_>, model: &AnyModel) -> Result<u32, InputError> {
     let Some(value) = table.value("depth") else { return Ok(1) };
     let (depth_max, note) = match model.queue_depth_max() {
@@ -131,7 +132,9 @@ fn estimator(table: &Table<'_>, model: &AnyModel) -> Result<EstimatorName, Input
     let known = list(EstimatorName::ALL.iter(), '"');
     let by = value.quantity(format_args!("one of the estimators {known}"))?;
     if by == EstimatorName::Profile && real::is_unmeasured(model) {
-        return Err(value.refuse(format_args!("another estimator, or {}", real::CURE)));
+        return Err(
+            value.refuse(format_args!("another estimator, or {}", real::HELP_MEASURE_PROFILE))
+        );
     }
     if by == EstimatorName::Profile && model.mechanical().is_none() {
         return Err(value.refuse("another estimator: the profile is of an arm and turning disks"));
@@ -139,7 +142,7 @@ fn estimator(table: &Table<'_>, model: &AnyModel) -> Result<EstimatorName, Input
     Ok(by)
 }
 
-/// What the disk is taken to serve under `throughput`: what is given, or what the drive can do at its worst.
+/// The nominal rate under `throughput`: as given, or what the drive does in its worst case.
 fn nominal(
     table: &Table<'_>,
     worst: Option<Duration>,
@@ -151,7 +154,7 @@ fn nominal(
             let expected = "a rate: nobody knows the worst case of this drive";
             return Err(table.missing("nominal_rate", expected));
         }
-        // Whatever the period is or will be: a bucket holds a nominal command.
+        // A bucket holds a nominal command, whatever the period is changed to.
         return Ok(Rate { interval: worst.unwrap_or(PERIOD_MIN).min(PERIOD_MIN) });
     };
     if !policy.has_nominal_rate() {
@@ -167,7 +170,8 @@ fn nominal(
     Ok(rate)
 }
 
-/// The drive that the table names, or that its profile makes, and the profile. `models` are those that were loaded before.
+/// The drive that the table names, or that its profile describes, and the profile. `models` are the
+/// drives that are loaded already.
 fn drive(
     table: &Table<'_>,
     base_dir: &Path,
@@ -232,7 +236,7 @@ fn drive_file(
         .map_err(|error| unusable(value, "a drive file", error))
 }
 
-/// Where the disk's data lives. `files` are the places that other disks took, with their lines.
+/// Where the disk's data is stored. `files` are the paths of other disks, with their lines.
 fn backing(
     table: &Table<'_>,
     base_dir: &Path,

@@ -1,4 +1,4 @@
-//! How a disk's requests are executed: the keys of a `[[disk]]` table that say it.
+//! The keys of a `[[disk]]` table about execution.
 
 use engine::{Approach, Execution, Jit, Preemptible, SeekSplit};
 use units::{Duration, Sectors};
@@ -7,14 +7,14 @@ use super::real;
 use crate::plan::DriveRef;
 use input::{InputError, Table, size_text};
 
-/// What is said of preemptible execution, and of no other.
+/// The keys of preemptible execution only.
 const PREEMPTIBLE: [&str; 6] =
     ["chunk", "jit_offset", "approach", "seek_split", "free_prefetch", "preempt_writes"];
-/// What one command moves on a drive without an arm: little beside its rate, much beside a command's overhead.
+/// The chunk of a drive without seeks: short beside its rate, long beside a command's overhead.
 const CHUNK_FLASH: Sectors = Sectors(128);
 const EXPECTED: &str = "\"whole\" or \"preemptible\"";
 
-/// Checks what the table says of execution.
+/// Checks the keys of a table about execution.
 pub(crate) fn check(table: &Table<'_>, drive: &DriveRef) -> Result<Execution, InputError> {
     let preemptible = match table.value("execution") {
         None => false,
@@ -38,7 +38,9 @@ pub(crate) fn check(table: &Table<'_>, drive: &DriveRef) -> Result<Execution, In
     let Some(model) = drive.model.mechanical() else {
         let blind = real::is_unmeasured(&drive.model) && drive.model.rotational();
         return match table.value("execution").filter(|_| blind) {
-            Some(value) => Err(value.refuse(format_args!("\"whole\", or {}", real::CURE))),
+            Some(value) => {
+                Err(value.refuse(format_args!("\"whole\", or {}", real::HELP_MEASURE_PROFILE)))
+            }
             None => flash(table),
         };
     };
@@ -53,7 +55,7 @@ pub(crate) fn check(table: &Table<'_>, drive: &DriveRef) -> Result<Execution, In
     }))
 }
 
-/// Where there is no arm, chunks are all there is.
+/// A drive without seeks is preempted by chunks only.
 fn flash(table: &Table<'_>) -> Result<Execution, InputError> {
     const ARM: [&str; 4] = ["jit_offset", "approach", "seek_split", "free_prefetch"];
     if let Some(value) = ARM.iter().find_map(|key| table.value(key)) {
@@ -71,7 +73,7 @@ fn flash(table: &Table<'_>) -> Result<Execution, InputError> {
     }))
 }
 
-/// A size that one command may have.
+/// The size of a command.
 fn piece(table: &Table<'_>, key: &str) -> Result<Option<Sectors>, InputError> {
     let Some(value) = table.value(key) else { return Ok(None) };
     let asked = value.size()?;
@@ -81,7 +83,7 @@ fn piece(table: &Table<'_>, key: &str) -> Result<Option<Sectors>, InputError> {
     sectors.map(Some).ok_or_else(|| value.refuse(format_args!("at most {most} (one command)")))
 }
 
-/// `chunk = "auto"`, which is the default, leaves it to the profile.
+/// `chunk = "auto"`, the default, takes the chunk from the profile.
 fn chunk(table: &Table<'_>) -> Result<Option<Sectors>, InputError> {
     match table.value("chunk") {
         Some(value) if value.text("a size or \"auto\"")? == "auto" => Ok(None),

@@ -1,5 +1,5 @@
-//! `faults` of a `[[disk]]` table: what goes wrong on an emulated disk, or one of memory, so that whoever stands on it can
-//! be tried. [docs/src/guide/faults.md](../../../docs/src/guide/faults.md) has the words.
+//! `faults` of a `[[disk]]` table: faults that an emulated disk or a disk in memory injects, for
+//! tests. See [docs/src/guide/faults.md](../../../docs/src/guide/faults.md).
 
 use units::Share;
 
@@ -11,7 +11,7 @@ use input::{InputError, Table};
 
 const KEY: &str = "faults";
 
-/// What the table says of faults; `real` if the disk is one.
+/// The faults of the table; `real` if the disk is a real one.
 pub(crate) fn check(table: &Table<'_>, real: bool) -> Result<Option<Faults>, InputError> {
     if let Some(value) = table.value(KEY).filter(|_| real) {
         return Err(value.refuse("no such field beside `path`: real data is not put at risk"));

@@ -1,4 +1,4 @@
-//! `[log]`: what the daemon tells of single requests, and whether it records its engines.
+//! `[log]`: the log of single requests, and flight records.
 
 use std::path::Path;
 

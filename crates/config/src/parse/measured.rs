@@ -1,4 +1,4 @@
-//! `profile` of a `[[disk]]` table: what was measured takes the place of what would be assumed.
+//! `profile` of a `[[disk]]` table: measured values replace the assumed ones.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) fn read<'a>(
     Ok(Some((value, name.to_owned(), measured)))
 }
 
-/// The drive that a profile makes, where no other is named.
+/// The drive that a profile describes, if the table names no other.
 pub(crate) fn drive(
     value: &Value<'_>,
     name: &str,
@@ -33,7 +33,8 @@ pub(crate) fn drive(
     Ok(DriveRef { name: name.to_owned(), model })
 }
 
-/// What an engine takes of the profile for this drive; nothing of one that makes a drive without an arm.
+/// The values that an engine uses of the profile for this drive; `None` for a profile of a drive
+/// without seeks.
 pub(crate) fn profile(
     value: &Value<'_>,
     name: String,

@@ -1,4 +1,5 @@
-//! `drive = "memory"` and `drive = "null"`: disks that take no time, to see what everything else takes.
+//! `drive = "memory"` and `drive = "null"`: disks without service times, to measure everything
+//! else.
 
 use drive::{AnyModel, Unmeasured};
 

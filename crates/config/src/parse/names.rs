@@ -1,28 +1,28 @@
-//! Names: each its own within its list, and found again by those that refer to it.
+//! Names: unique within their list, and resolved for the tables that refer to them.
 
 use std::collections::BTreeMap;
 
 use crate::limits::NAME_BYTES_MAX;
 use input::{InputError, Table, Value, list};
 
-/// Names given so far, with their numbers and lines.
+/// The names so far, with their indices and lines.
 #[derive(Default)]
 pub(crate) struct Names<'a>(BTreeMap<&'a str, (usize, usize)>);
 
 impl<'a> Names<'a> {
-    /// Names that others gave: their numbers are those of the list.
+    /// Names of an earlier list, with the list's indices.
     pub(crate) fn of(names: impl Iterator<Item = (&'a str, usize)>) -> Self {
         Self(names.enumerate().map(|(index, (name, line))| (name, (index, line))).collect())
     }
 
-    /// Checks the table's `name` and gives it the next number.
+    /// Checks the table's `name` and gives it the next index.
     pub(crate) fn add(&mut self, table: &'a Table<'a>) -> Result<&'a str, InputError> {
         let value = table.require("name", "a name")?;
         let name = value.text("a name")?;
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
             return Err(value.refuse(format_args!("a name of 1 to {NAME_BYTES_MAX} bytes")));
         }
-        // What would be escaped on a terminal is invisible or does something there.
+        // A character that is escaped on a terminal is invisible or has an effect there.
         let visible = name.escape_debug().eq(name.chars());
         if !visible || name.contains('/') || name.trim() != name {
             return Err(value.refuse(
@@ -38,7 +38,7 @@ impl<'a> Names<'a> {
         Ok(name)
     }
 
-    /// The number of the `kind` that the value names.
+    /// The index of the `kind` that the value names.
     pub(crate) fn find(&self, value: &Value<'_>, kind: &str) -> Result<usize, InputError> {
         let name = value.text(format_args!("the name of a {kind}"))?;
         self.0.get(name).map(|(index, _)| *index).ok_or_else(|| match self.0.len() {

@@ -1,4 +1,4 @@
-//! `[nbd]`: what clients are allowed, and who they have to be.
+//! `[nbd]`: limits, authentication and encryption of clients.
 
 use std::path::Path;
 
@@ -50,7 +50,7 @@ fn tls(table: &Table<'_>, base_dir: &Path) -> Result<Option<Tls>, InputError> {
         "required" => true,
         "allowed" => false,
         "off" => {
-            // A certificate that protects nobody is a mistake that should not wait to be noticed.
+            // An unused certificate is a mistake, and is reported at once.
             let unused = FILES.iter().find_map(|key| table.value(key));
             let expected = "no file: `tls` is off; or tls = \"required\"";
             return unused.map_or(Ok(None), |value| Err(value.refuse(expected)));
@@ -72,7 +72,8 @@ fn tls(table: &Table<'_>, base_dir: &Path) -> Result<Option<Tls>, InputError> {
     }))
 }
 
-/// A volume's `clients`: by the subject of a certificate or by its fingerprint. `None`: everybody who gets that far.
+/// A volume's `clients`: by the subject of a certificate or by its fingerprint. `None`: all
+/// clients.
 pub(crate) fn clients(table: &Table<'_>) -> Result<Option<Vec<String>>, InputError> {
     const EXPECTED: &str = "`CN=NAME`, or `sha256:` and a certificate's fingerprint";
     let Some(value) = table.value("clients") else { return Ok(None) };
@@ -86,7 +87,7 @@ pub(crate) fn clients(table: &Table<'_>) -> Result<Option<Vec<String>>, InputErr
             }
             _ => false,
         };
-        // `CN:` is none, nor is `sha256=`.
+        // `CN:` and `sha256=` are not accepted.
         let known = known && !text.starts_with("CN:");
         if known { Ok(text.to_owned()) } else { Err(value.refuse(EXPECTED)) }
     });

@@ -6,14 +6,14 @@ use input::{InputError, Value};
 
 use crate::limits::PATH_BYTES_MAX;
 
-/// A file with a fault of its own: its message is part of ours, on the same line.
+/// An error in a file that the config names: its message becomes part of one line of the config's.
 pub(crate) fn unusable(value: &Value<'_>, what: &str, error: impl std::fmt::Display) -> InputError {
     let error = error.to_string();
     let error = error.trim().lines().collect::<Vec<_>>().join(", ").replace(char::is_control, " ");
     value.refuse(format_args!("{what} that can be used ({error})"))
 }
 
-/// The path as the working directory sees it.
+/// The path relative to the working directory.
 pub(crate) fn path(value: &Value<'_>, text: &str, base_dir: &Path) -> Result<PathBuf, InputError> {
     let path = base_dir.join(text);
     if text.is_empty() || text.contains('\0') || path.as_os_str().len() > PATH_BYTES_MAX {
@@ -24,8 +24,9 @@ pub(crate) fn path(value: &Value<'_>, text: &str, base_dir: &Path) -> Result<Pat
     Ok(path)
 }
 
-/// One path for all paths of a file, so that two disks do not overwrite each other through a link or a
-/// `./`. A file that is yet to be created is told by its directory; where that is missing too, by its text.
+/// The canonical path of a file, so that two disks do not overwrite each other through a link or a
+/// `./`. A file that does not exist yet is identified by its directory; if that does not exist
+/// either, by its text.
 pub(crate) fn same_file(path: &Path) -> PathBuf {
     let in_directory = || {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());

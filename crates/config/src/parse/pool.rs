@@ -41,7 +41,8 @@ pub(crate) fn head(table: &Table<'_>, disks: &[Disk]) -> Result<PoolPlan, InputE
     })
 }
 
-/// The pool with its volumes, in the file's order. `tables` are the pool's and theirs; their names join `names`.
+/// The pool with its volumes, in the file's order. `tables` are the pool's table and its volumes';
+/// the volumes' names are added to `names`.
 pub(crate) fn check<'a>(
     (table, tables): (&Table<'_>, &'a [Table<'a>]),
     disks: &[Disk],
@@ -80,14 +81,15 @@ pub(crate) fn check<'a>(
     Ok(pool)
 }
 
-/// What a volume's part is worked out from.
+/// The values that a volume's contract on a disk depends on.
 struct Known<'a> {
     table: &'a Table<'a>,
     disks: &'a [Disk],
     profiles: &'a [Option<Profile>],
 }
 
-/// What the volume is promised on one of its disks, admitted there; its priority is the same on all of them.
+/// The volume's contract on one of its disks, admitted there; its priority is the same on all of
+/// them.
 fn part(
     known: &Known<'_>,
     volume: &mut PoolVolume,
@@ -107,7 +109,7 @@ fn part(
     Ok(DiskContract { disk: index, contract })
 }
 
-/// What the table says, but for what its disks are asked for.
+/// The volume without its contracts.
 fn wanted(
     table: &Table<'_>,
     name: String,
@@ -158,7 +160,7 @@ fn wanted(
     })
 }
 
-/// A size that the disks could hold if they held nothing else.
+/// A size that the disks could hold if they were empty.
 fn whole_blocks(
     value: &Value<'_>,
     (layout, zone): (Layout, Zone),
@@ -190,7 +192,8 @@ fn bytes(blocks: Blocks) -> Bytes {
     blocks.sectors().bytes()
 }
 
-/// The disks that the value names: at least one, none twice, each of them in `known`, whose numbers are those of `names`. `unfit` says what is wrong with one.
+/// The disks that the value names: at least one, none twice, each of them in `known`, whose indices
+/// are those of `names`. `unfit` returns what is wrong with a disk.
 fn some_of(
     value: &Value<'_>,
     (names, kind): (&Names<'_>, &str),
@@ -214,7 +217,7 @@ fn some_of(
     Ok(found)
 }
 
-/// The value of the word that stands there.
+/// The meaning of the word in the config.
 fn one_of<T: Copy>(
     value: Option<Value<'_>>,
     words: &[(&str, T)],
@@ -236,7 +239,7 @@ fn above_zero(table: &Table<'_>, key: &str, default: Share) -> Result<Share, Inp
     if share.is_none() { Err(value.refuse("a share above 0%")) } else { Ok(share) }
 }
 
-/// An error about the value of `key`, or that there is none.
+/// An error about the value of `key`, or about its absence.
 fn refused(table: &Table<'_>, key: &str, expected: &str) -> InputError {
     let value = table.value(key);
     value.map_or_else(|| table.missing(key, expected), |value| value.refuse(expected))

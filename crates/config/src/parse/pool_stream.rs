@@ -1,4 +1,4 @@
-//! What the stream of a pool's volume asks of each of its disks.
+//! The contract of a pool volume's stream on each of its disks.
 //!
 use drive_profile::Profile;
 use input::{InputError, Table, size_text};
@@ -8,7 +8,7 @@ use crate::demand::{Spread, piece, task_on_pool_disk as task};
 use crate::keys::STREAM;
 use crate::plan::{Disk, DiskIndex, PoolStream, PoolVolume};
 
-/// What the stream asks for, if the table has one; on which disks it can be had is not asked here.
+/// The requested stream, if the table has one; its admission on the disks is checked elsewhere.
 pub(crate) fn check(
     table: &Table<'_>,
     disks: &[Disk],
@@ -34,7 +34,7 @@ pub(crate) fn check(
     Ok(Some(PoolStream { asked, span: span(&fields)? }))
 }
 
-/// What the stream is on one disk.
+/// The stream's contract on one disk.
 pub(crate) fn part(
     table: &Table<'_>,
     (disk, profile): (&Disk, &Profile),

@@ -1,4 +1,5 @@
-//! `path` of a `[[disk]]` table: a real disk. What is known of it before it is opened is what the kernel tells of its path.
+//! `path` of a `[[disk]]` table: a real disk. Before it is opened, its parameters are read from the
+//! kernel by its path.
 //!
 //! ```text
 //! /dev/sdb ── its number ──▶ /sys/dev/block/8:16/{size, queue/rotational}
@@ -20,13 +21,15 @@ use crate::limits::{DEPTH_MAX, DISK_SIZE_MIN};
 use crate::plan::{Backing, Disk, DriveRef, IoMethod, ProfileRef, RealDisk};
 use input::{InputError, Table, size_text};
 
-/// What to do where a disk wants to be known better.
-pub(crate) const CURE: &str = "a `profile` of this disk (`spindle profile DEVICE` measures one)";
+/// Help for a disk that needs a profile.
+pub(crate) const HELP_MEASURE_PROFILE: &str =
+    "a `profile` of this disk (`spindle profile DEVICE` measures one)";
 
-/// Direct access goes by blocks of at most so much: what is beyond the last whole one cannot be reached.
+/// Direct access uses blocks of at most this size: the sectors after the last whole block are not
+/// used.
 const BLOCK: Sectors = Sectors(8);
 
-/// Whether the drive is a real one of which nothing was measured.
+/// Whether the drive is a real one without a profile.
 pub(crate) const fn is_unmeasured(model: &AnyModel) -> bool {
     matches!(model, AnyModel::Unknown(_))
 }
@@ -68,8 +71,8 @@ pub(crate) fn check(
     Ok(Some(Asked { real, told }))
 }
 
-/// What was told of a disk when it began to be served. It is that, whether or not it is still there: so that other disks'
-/// volumes can be changed all the same.
+/// The parameters of a disk that is already served. They are kept even if it is no longer present,
+/// so that other disks' volumes can still be changed.
 fn served(path: &Path, known: &[Disk]) -> Option<Told> {
     known.iter().find_map(|disk| match &disk.backing {
         Backing::Real(real) if real.path == path => Some(Told {
@@ -81,7 +84,7 @@ fn served(path: &Path, known: &[Disk]) -> Option<Told> {
     })
 }
 
-/// What is known of the disk's drive: what was measured of it, or how much it holds and whether it turns.
+/// The disk's drive: from its profile, or its capacity and whether it rotates.
 pub(crate) fn drive(
     table: &Table<'_>,
     base_dir: &Path,
@@ -104,24 +107,24 @@ pub(crate) fn drive(
     Ok((DriveRef { name, model: AnyModel::Unknown(unknown) }, None))
 }
 
-/// A real disk, and what the kernel tells of it.
+/// A real disk, and its parameters from the kernel.
 pub(crate) struct Asked {
     pub(crate) real: RealDisk,
     told: Told,
 }
 
-/// What the kernel tells of a path.
+/// The kernel's parameters of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Told {
     /// In whole blocks.
     capacity: Sectors,
     rotational: bool,
-    /// Whether zeroing moves nothing.
+    /// Whether zeroing moves no data.
     fast_zero: bool,
 }
 
 impl Told {
-    /// Nothing of what is neither a block device nor a regular file.
+    /// `None` for a path that is neither a block device nor a regular file.
     fn of(path: &Path) -> std::io::Result<Option<Self>> {
         let metadata = std::fs::metadata(path)?;
         let Some(kind) = Kind::of(&metadata) else { return Ok(None) };
@@ -160,7 +163,7 @@ impl Kind {
     }
 }
 
-/// Where the kernel tells of the device of this number.
+/// The sysfs directory of the device of this number.
 fn sysfs(device: u64) -> PathBuf {
     Path::new("/sys/dev/block").join(format!("{}:{}", major(device), minor(device)))
 }

@@ -1,8 +1,8 @@
 //! `[[workload]]` tables with `access = "trace"`.
 //!
-//! The trace is opened and its first record read, so that a wrong path, a format that cannot be told or a device that
-//! the trace does not have is a matter of the config. The rest is read when it is replayed: a trace may be larger than
-//! memory and longer than anybody's patience.
+//! The trace is opened and its first record is read, so that a wrong path, an unknown format or a
+//! missing device is reported with the config. The rest is read during the replay: a trace may be
+//! larger than memory.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::path::path;
 use crate::plan::{Remap, Replay, Volume};
 use input::{InputError, Table};
 
-/// Checks the table's fields that are about a trace.
+/// Checks the table's keys about a trace.
 pub(crate) fn check(
     table: &Table<'_>,
     volume: &Volume,

@@ -1,9 +1,10 @@
-//! `stream = { bandwidth = "817KB/s", block = "1MB", range = "0GiB..2GiB", span = ["0s", "2h"] }` on a `[[volume]]`: what it
-//! asks of its disk, and whether that can be had (RTAS 2000 §3.1).
+//! `stream = { bandwidth = "817KB/s", block = "1MB", range = "0GiB..2GiB", span = ["0s", "2h"] }`
+//! on a `[[volume]]`: its task on the disk, and whether any disk could admit it (RTAS 2000 §3.1).
 //!
-//! A stream is a task: a block every `block ÷ bandwidth`, each of which takes at most its worst case. A block above what one
-//! command moves is one job of several commands, and each of them is charged with a way of its own, so that whoever goes in
-//! between costs it nothing that is not paid for.
+//! A stream is a task with one block in each period of `block ÷ bandwidth`, at the block's
+//! worst-case time. A block above the longest command is one job of several commands. The worst
+//! case of each command includes its own positioning, so that a preemption between two of them is
+//! accounted for.
 
 use drive_profile::Profile;
 use engine::PolicyName;
@@ -17,7 +18,7 @@ use crate::keys::STREAM;
 use crate::limits::{BLOCK_MAX, BLOCK_MIN, TIME_MAX};
 use crate::plan::{Disk, Stream};
 
-/// The stream of a volume that lies at `place`.
+/// The stream of a volume at `place`.
 pub(crate) fn check(
     table: &Table<'_>,
     disk: &Disk,
@@ -39,7 +40,7 @@ pub(crate) fn check(
     Ok(Some(Stream { asked, range, span, promised }))
 }
 
-/// An error about a stream on a disk whose policy knows none.
+/// An error about a stream on a disk whose policy has no deadlines.
 pub(crate) fn knows_no_deadlines(value: &Value<'_>, disk: &Disk) -> InputError {
     let known = PolicyName::ALL.into_iter().filter(|policy| policy.has_deadlines());
     let known: Vec<_> = known.map(|policy| format!("\"{policy}\"")).collect();
@@ -49,7 +50,7 @@ pub(crate) fn knows_no_deadlines(value: &Value<'_>, disk: &Disk) -> InputError {
     ))
 }
 
-/// An error about a stream whose blocks come more seldom than any may.
+/// An error about a stream whose period is above the longest.
 pub(crate) fn too_seldom(fields: &Table<'_>, asked: RequestedStream) -> InputError {
     let least = u128::from(asked.block.0) * 1_000_000_000;
     let least = least.div_ceil(u128::from(STREAM_PERIOD_MAX.as_nanos()));
@@ -59,7 +60,7 @@ pub(crate) fn too_seldom(fields: &Table<'_>, asked: RequestedStream) -> InputErr
     bandwidth.map_or_else(|| fields.missing("bandwidth", expected), |value| value.refuse(expected))
 }
 
-/// The bandwidth and the block of the stream of the volume `table`.
+/// The bandwidth and the block size of the stream of the volume `table`.
 pub(crate) fn asked(table: &Table<'_>, fields: &Table<'_>) -> Result<RequestedStream, InputError> {
     for key in ["reserve", "iops", "bandwidth"] {
         if let Some(value) = table.value(key) {
@@ -72,7 +73,7 @@ pub(crate) fn asked(table: &Table<'_>, fields: &Table<'_>) -> Result<RequestedSt
     Ok(RequestedStream { bandwidth: bandwidth.bytes_per_second()?, block: block(fields)? })
 }
 
-/// A block need not be whole sectors: its time is that of all that it touches.
+/// A block need not be whole sectors: its time is that of all sectors that it touches.
 fn block(fields: &Table<'_>) -> Result<Bytes, InputError> {
     let value = fields.require("block", "a size such as 1MB")?;
     let block: Bytes = value.quantity("a size such as 256KiB or 1MB")?;
@@ -83,7 +84,7 @@ fn block(fields: &Table<'_>) -> Result<Bytes, InputError> {
     Ok(block)
 }
 
-/// `START..END`, counted from the volume's beginning; all of the volume if it is not said.
+/// `START..END`, counted from the volume's beginning; by default the whole volume.
 fn range(fields: &Table<'_>, volume: Sectors, block: Bytes) -> Result<Extent, InputError> {
     const EXPECTED: &str = "two places on the volume such as 0GiB..2GiB";
     let whole = Extent::new(Lba(0), volume);
@@ -123,7 +124,7 @@ pub(crate) fn refuse_block(fields: &Table<'_>, expected: impl core::fmt::Display
     block.map_or_else(|| fields.missing("block", &expected), |value| value.refuse(&expected))
 }
 
-/// From when to when, counted from the start of the run or of the daemon; always if it is not said.
+/// The start and the end, counted from the start of the run or of the daemon; by default always.
 pub(crate) fn span(fields: &Table<'_>) -> Result<Span, InputError> {
     const EXPECTED: &str = "a start and an end such as [\"0s\", \"2h\"]";
     let Some(value) = fields.value("span") else { return Ok(Span::ALWAYS) };

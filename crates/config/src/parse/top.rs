@@ -1,4 +1,5 @@
-//! From a file to a [`Plan`]: the top of the file, and what its two readers each ask of it.
+//! From a file to a [`Plan`]: the top of the file, and what the simulation and the daemon each
+//! require of it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,10 +20,11 @@ use crate::plan::{Disk, Log, Nbd, Plan, Workload};
 use crate::{defaults, keys};
 
 impl Plan {
-    /// Reads the config at `path`. Paths within it are relative to the directory that it lies in.
+    /// Reads the config at `path`. Paths within it are relative to its directory.
     ///
     /// # Errors
-    /// The file cannot be read, is over [`CONFIG_BYTES_MAX`], is no text, or [`Plan::parse`] refuses it.
+    /// The file cannot be read, has more than [`CONFIG_BYTES_MAX`] bytes, is not UTF-8, or
+    /// [`Plan::parse`] refuses it.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = read_text(path, CONFIG_BYTES_MAX)?;
         let file = path.display().to_string();
@@ -32,12 +34,12 @@ impl Plan {
     /// Checks the config `text`. Messages call it `file`; paths within it are relative to `base_dir`.
     ///
     /// # Errors
-    /// The first thing that is wrong: the syntax, then the keys, then disks, volumes and workloads.
+    /// The first error: in the syntax, then in the keys, then in disks, volumes and workloads.
     pub fn parse(text: &str, file: &str, base_dir: &Path) -> Result<Self, ConfigError> {
         Self::parse_knowing(text, file, base_dir, &[])
     }
 
-    /// The same. Drives that the `known` disks have are not loaded again.
+    /// As [`Plan::parse`], without loading the drives of the `known` disks again.
     pub(crate) fn parse_knowing(
         text: &str,
         file: &str,
@@ -86,11 +88,11 @@ impl Plan {
         Ok(Self { file, seed, duration, listen, nbd, log, disks, volumes, pool, workloads })
     }
 
-    /// The plan as a simulation takes it: without what only a daemon asks for. It has a workload and a
+    /// The plan for a simulation: without what only a daemon uses. It has a workload and a
     /// duration.
     ///
     /// # Errors
-    /// There is a pool, there is no workload, or nothing says when the run ends.
+    /// There is a pool, there is no workload, or the run has no end.
     pub fn for_sim(self) -> Result<Self, ConfigError> {
         if let Some(pool) = &self.pool {
             let expected =
@@ -104,7 +106,8 @@ impl Plan {
         }
         if let Some(disk) = self.disks.iter().find(|disk| real::is_unmeasured(&disk.drive.model)) {
             let title = format!("[[disk]] \"{}\"", disk.name);
-            let expected = format!("{}: nobody knows how to simulate it", real::CURE);
+            let expected =
+                format!("{}: nobody knows how to simulate it", real::HELP_MEASURE_PROFILE);
             return Err(self.lacks(disk.line, Some(title), "profile", &expected).into());
         }
         if self.duration.is_none() {
@@ -120,10 +123,11 @@ impl Plan {
         Ok(Self { listen: Vec::new(), nbd, log, ..self })
     }
 
-    /// The plan as a daemon takes it: without what only a simulation asks for. It has a disk; volumes may come later.
+    /// The plan for a daemon: without what only a simulation uses. It has a disk; volumes can be
+    /// created later.
     ///
     /// # Errors
-    /// There is nothing to serve.
+    /// There is no disk.
     pub fn for_serve(self) -> Result<Self, ConfigError> {
         if self.disks.is_empty() {
             let expected = "at least one table `[[disk]]` to serve from";

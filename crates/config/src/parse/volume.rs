@@ -1,7 +1,7 @@
-//! `[[volume]]` tables: each takes of its disk's space and time what those before it left.
+//! `[[volume]]` tables: each takes space and time that the volumes above it left on its disk.
 //!
-//! A volume lies where its `at` says; one without lies in the first gap between those that have one. With none that has
-//! one they lie one behind the other, in the file's order.
+//! A volume with `at` is placed there; a volume without it is placed in the first gap between those
+//! that have one. If none has `at`, the volumes are contiguous, in the file's order.
 
 use core::num::NonZeroU64;
 
@@ -18,12 +18,12 @@ use crate::limits::{BLOCK_MAX, RUN_MAX};
 use crate::plan::{Disk, DiskIndex, Volume, VolumeIndex};
 use input::{InputError, Table, Value, size_text};
 
-/// Those that say what a reserve is worked out from, where it is not written.
+/// The keys from which a reserve is derived if it is not given.
 pub(crate) const RATE_KEYS: [&str; 4] = ["iops", "bandwidth", "run", "block"];
 
 const SIZE: &str = "a size such as 4KiB, 1MB or 20GiB";
 
-/// What is wanted of it, before it is known whether it can be had.
+/// A volume before it is placed and admitted.
 struct Wanted<'a> {
     table: &'a Table<'a>,
     name: String,
@@ -32,7 +32,8 @@ struct Wanted<'a> {
     same_as: Option<VolumeIndex>,
 }
 
-/// Checks the tables, in the file's order. Their names join `names`; the disks of a pool have no such volumes.
+/// Checks the tables, in the file's order. Their names are added to `names`; the disks of a pool
+/// have no such volumes.
 pub(crate) fn check<'a>(
     tables: &'a [Table<'a>],
     disks: &[Disk],
@@ -90,7 +91,7 @@ pub(crate) fn check<'a>(
     Ok(volumes)
 }
 
-/// The volume above it to which it is a second door.
+/// The volume above it whose sectors it shares.
 fn same_as(
     table: &Table<'_>,
     disk: usize,
@@ -115,7 +116,7 @@ fn id(disk: usize) -> DiskId {
     DiskId(u32::try_from(disk).expect("disks are few"))
 }
 
-/// The place that the volume asks for, if it does.
+/// The extent that the volume asks for, if it has `at`.
 fn claimed(
     table: &Table<'_>,
     disk: &Disk,
@@ -139,7 +140,7 @@ fn claimed(
     Err(at.refuse(expected).as_refusal())
 }
 
-/// A place for the volume, in what the disk has left.
+/// An extent for the volume in the disk's free space.
 fn allocated(
     table: &Table<'_>,
     disk: &Disk,
@@ -161,7 +162,7 @@ fn allocated(
     )
 }
 
-/// What the volume asks for in requests or bytes a second, where it does, and the share that this takes.
+/// The requests or bytes a second that the volume asks for, if any, and the share that they need.
 fn declared(table: &Table<'_>, disk: &Disk) -> Result<Option<RateContract>, InputError> {
     let (iops, bandwidth) = (table.value("iops"), table.value("bandwidth"));
     let asked = match (&iops, &bandwidth) {
@@ -206,15 +207,16 @@ fn per_second(interval: Duration) -> u64 {
     Duration::from_secs(1).as_nanos() / interval.as_nanos().max(1)
 }
 
-/// A share as the disk's policy hands it out: of its time, or of its nominal rate.
+/// A share in the disk's contract unit: of its time, or of its nominal rate.
 fn share(value: &Value<'_>, disk: &Disk) -> Result<Share, InputError> {
     if !disk.policy.has_nominal_rate() {
         return value.share();
     }
     let nominal = disk.nominal.interval.as_nanos();
     let interval = value.rate()?.as_nanos();
-    // Rates are known to a nanosecond of their interval, so that 34/s of 68/s is not quite a half; millionths, rounded
-    // down unless they are whole but for that, add up to no more than the rates.
+    // A rate is stored as an interval in nanoseconds, so that 34/s of 68/s is not exactly a half.
+    // Millionths, rounded down unless they are whole except for that error, add up to at most the
+    // rates.
     let ppb = (u128::from(nominal) * WHOLE + SLIP * u128::from(interval)) / u128::from(interval);
     let millionths = ppb / MILLIONTH * MILLIONTH;
     let whole = u32::try_from(millionths).ok().filter(|ppb| *ppb <= Share::ALL.ppb());
@@ -239,7 +241,8 @@ pub(crate) fn contract(
         weight: weight(table)?,
         stream: None,
     };
-    // What is not written is not at fault: a reserve of nothing always fits, no limit is above all.
+    // A key that is absent cannot be at fault: a reserve of zero always fits, no limit is above
+    // all.
     let reserve = reserve.or_else(|| table.value("iops")).or_else(|| table.value("bandwidth"));
     let at = |value: Option<_>, key| value.ok_or_else(|| table.missing(key, "a share"));
     let taken =
@@ -270,8 +273,8 @@ fn weight(table: &Table<'_>) -> Result<Weight, InputError> {
     Ok(u32::try_from(weight).ok().and_then(Weight::new).expect("within its range"))
 }
 
-/// The volume's class. One that goes before everybody can take its limit out of the others' time: beside reserves it is
-/// admitted with that.
+/// The volume's class. A volume of high priority can take its limit from the others' time, so that
+/// beside reserves it is admitted with its limit.
 pub(crate) fn priority(
     table: &Table<'_>,
     contract: Contract,

@@ -14,10 +14,10 @@ use crate::limits::{
 use crate::plan::{Access, Arrival, Mix, Requests, Synthetic, Volume, VolumeIndex, Workload};
 use input::{InputError, Table, size_text, time_text};
 
-/// What is said of requests that dice make up, and never of a trace's.
+/// The keys of generated requests, which a trace does not use.
 const DRAWN_KEYS: [&str; 9] =
     ["op", "read_share", "run", "block", "outstanding", "think", "rate", "arrivals", "elevator"];
-/// What is said of a trace, and of nothing else.
+/// The keys of a trace, which generated requests do not use.
 const TRACE_KEYS: [&str; 5] = ["file", "format", "device", "scale", "remap"];
 const ACCESS_EXPECTED: &str = "\"sequential\", \"random\", \"stream\" or \"trace\"";
 
@@ -39,7 +39,7 @@ pub(crate) fn check(
     Ok(workloads)
 }
 
-/// Takes what the workload has under way at once from what its disk's engine can hold.
+/// Subtracts the workload's requests in flight from the capacity of its disk's engine.
 fn bound_disk(table: &Table<'_>, workload: &Workload, left: &mut u32) -> Result<(), InputError> {
     let Requests::Synthetic(drawn) = &workload.requests else { return Ok(()) };
     let Arrival::Closed { outstanding, .. } = drawn.arrival else { return Ok(()) };
@@ -94,7 +94,7 @@ fn requests(table: &Table<'_>, volume: &Volume, base_dir: &Path) -> Result<Reque
     Ok(Requests::Synthetic(Synthetic { mix, access, block, arrival }))
 }
 
-/// Plays the volume's stream: block after block of its range, one every period.
+/// Reads or writes the volume's stream: consecutive blocks of its range, one in each period.
 fn played(table: &Table<'_>, volume: &Volume) -> Result<Synthetic, InputError> {
     const EXPECTED: &str = "another access, or a volume with a `stream`";
     let Some(stream) = volume.stream else {
@@ -204,7 +204,7 @@ fn arrival(table: &Table<'_>) -> Result<Arrival, InputError> {
     }
 }
 
-/// Whether the requests of an open loop come independently of one another.
+/// Whether the arrivals of an open loop are independent.
 fn poisson(table: &Table<'_>) -> Result<bool, InputError> {
     const EXPECTED: &str = "\"constant\" or \"poisson\"";
     let Some(arrivals) = table.value("arrivals") else { return Ok(false) };

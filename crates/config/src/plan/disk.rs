@@ -1,4 +1,4 @@
-//! A disk of the plan, and how its time is handed out.
+//! A disk of the plan, and how its time is divided.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,67 +8,71 @@ use units::{Duration, Rate, Share};
 
 use super::faults::Faults;
 
-/// A disk: its number in [`Plan::disks`].
+/// A disk, by its index in [`crate::Plan::disks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DiskIndex(pub usize);
 
-/// One disk, and how its time is handed out.
+/// One disk, and how its time is divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
     /// Its name, unique among the disks.
     pub name: String,
-    /// The drive that it behaves like.
+    /// The drive that it emulates.
     pub drive: DriveRef,
-    /// What was measured of it, in place of what is assumed of its parameters; nothing if nobody measured.
+    /// The measured profile, used instead of what the drive's parameters imply; `None` if there is
+    /// none.
     pub profile: Option<ProfileRef>,
-    /// Where its data lives. A simulation has no data and ignores it.
+    /// Where its data is stored. A simulation has no data and ignores it.
     pub backing: Backing,
-    /// Who decides which request goes next.
+    /// The scheduling policy.
     pub policy: PolicyName,
-    /// Commands inside the drive at once, from 1 to [`crate::limits::DEPTH_MAX`], and within
-    /// the drive's own queue.
+    /// Commands in flight inside the drive, from 1 to [`crate::limits::DEPTH_MAX`] and at most the
+    /// drive's own queue.
     pub depth: u32,
-    /// The accounting period, in which every reserve is kept (RTAS 2008's `p`).
+    /// The accounting period, in which each reserve is guaranteed (RTAS 2008's `p`).
     pub period: Duration,
-    /// Disk time that a sequential run keeps the arm for before others may take it; at most `period`.
+    /// Disk time for which a sequential run is served before other volumes are; at most `period`.
     pub batch: Duration,
-    /// How long the disk waits for the next request of a sequential run before it turns to others.
+    /// How long the disk idles for the next request of a sequential run before it serves other
+    /// volumes.
     pub linger: Duration,
     /// The estimate of a request that starts close behind its predecessor (RTAS 2008 §3). Above zero.
     pub estimate_sequential: Duration,
     /// The estimate of any other request. Above zero.
     pub estimate_random: Duration,
-    /// How requests become commands.
+    /// How requests are executed as commands.
     pub execution: Execution,
-    /// Who estimates.
+    /// The estimator of service times.
     pub estimate: EstimatorName,
-    /// The share of it that is promised to nobody.
+    /// The share of the disk's time that admission keeps free of reserves.
     pub reserve_headroom: Share,
-    /// The rate of requests that [`PolicyName::Throughput`] hands out; at least one a period.
+    /// The rate of requests that [`PolicyName::Throughput`] divides; at least one request in a
+    /// period.
     pub nominal: Rate,
-    /// What deadlines cost more, per command, on a host than in the drive: it is late to see a completion, and to send the next
-    /// command.
+    /// Time added to each command's worst case for deadlines: a host observes a completion late,
+    /// and sends the next command late.
     pub host_lateness: Duration,
-    /// The server that keeps best effort from starving where deadlines leave it nothing.
+    /// The server that reserves time for best-effort requests beside deadlines.
     pub best_effort: Option<BestEffortServer>,
-    /// Which intervals [`PolicyName::DeltaL`] takes its slack from: all, but for experiments.
+    /// The intervals from which [`PolicyName::DeltaL`] takes its slack: all of them, except in
+    /// experiments.
     pub slack_range: engine::stream::SlackRange,
-    /// What goes wrong on it, where it is to.
+    /// The faults that it injects, if any.
     pub faults: Option<Faults>,
     /// The line of its table, from 1.
     pub line: usize,
 }
 
-/// A profile by the path that the config gives, and what an engine takes of it.
+/// A profile, by the path in the config, and the values that an engine uses.
 #[derive(Clone, Debug)]
 pub struct ProfileRef {
-    /// The file's path as the config gives it.
+    /// The file's path as written in the config.
     pub name: String,
-    /// What was measured.
+    /// The measured values.
     pub profile: Arc<drive_profile::Profile>,
 }
 
-/// The name stands for the profile: within one plan it was loaded once.
+/// Within one plan each profile is loaded once, so that equal names mean equal profiles.
 impl PartialEq for ProfileRef {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
@@ -77,16 +81,16 @@ impl PartialEq for ProfileRef {
 
 impl Eq for ProfileRef {}
 
-/// A drive by the name that the config calls it, and the drive itself.
+/// A drive, by its name in the config, and its model.
 #[derive(Clone, Debug)]
 pub struct DriveRef {
-    /// A name in the library, or a drive file's path as the config gives it.
+    /// A name in the library, or a drive file's path as written in the config.
     pub name: String,
-    /// The drive, checked. Disks of one name share it.
+    /// The checked model. Disks with the same drive name share it.
     pub model: drive::AnyModel,
 }
 
-/// The name stands for the model: within one plan it was loaded once.
+/// Within one plan each drive is loaded once, so that equal names mean equal models.
 impl PartialEq for DriveRef {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
@@ -95,41 +99,41 @@ impl PartialEq for DriveRef {
 
 impl Eq for DriveRef {}
 
-/// Where a disk's data lives.
+/// Where a disk's data is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backing {
-    /// In memory: gone with the process.
+    /// In memory: lost when the process ends.
     Ram,
-    /// In a file, its path already relative to the working directory rather than to the config.
+    /// In a file; the path is already relative to the working directory rather than to the config.
     File(PathBuf),
-    /// In memory, and every command is done at once.
+    /// In memory, and every command completes at once.
     Memory,
-    /// Nowhere, and every command is done at once: what is written is forgotten.
+    /// Nowhere, and every command completes at once: written data is discarded.
     Null,
-    /// It is no emulated disk: it is this one.
+    /// On a real disk, which is not emulated.
     Real(RealDisk),
 }
 
-/// How a real disk's commands get to the kernel.
+/// How a real disk's commands reach the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoMethod {
-    /// Through io_uring, where the kernel lets us and the page cache does not stand between; else as the other.
+    /// Through io_uring if it is available and the page cache is not used; otherwise by threads.
     IoUring,
-    /// By threads that each make one at a time.
+    /// By a pool of threads, each with one blocking command at a time.
     Threads,
 }
 
-/// A real disk: a block device, or a file that stands for one.
+/// A real disk: a block device, or a file used as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RealDisk {
     /// Its path, already relative to the working directory rather than to the config.
     pub path: PathBuf,
-    /// Whether the page cache stands between.
+    /// Whether commands pass through the page cache.
     pub buffered: bool,
-    /// Whether a table of partitions on it is taken as the volumes' data.
+    /// Whether a disk with a partition table is accepted, and overwritten.
     pub adopt: bool,
-    /// How its commands get to the kernel.
+    /// How its commands reach the kernel.
     pub io_method: IoMethod,
-    /// Whether zeroing changes a map and moves nothing.
+    /// Whether zeroing changes a mapping and moves no data.
     pub fast_zero: bool,
 }

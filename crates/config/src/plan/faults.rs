@@ -1,22 +1,22 @@
-//! Faults that a disk injects, for tests of what runs on it.
+//! Faults that a disk injects, for tests.
 
 use units::{Duration, Share};
 
-/// How often commands fail, drawn from a seed. A simulation's disks do not fail, and it ignores this.
+/// How often commands fail, from a seeded RNG. A simulation's disks do not fail, and ignore this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
-    /// Where the dice begin, at every opening of the disk.
+    /// The RNG's seed, at each opening of the disk.
     pub seed: u64,
-    /// Of the reads, so many fail.
+    /// The share of reads that fail.
     pub read: Share,
-    /// Of the writes, trims and writes of zeroes, so many fail; half of those have been done all the same.
+    /// The share of writes, trims and write-zeroes commands that fail; half of those take effect.
     pub write: Share,
-    /// Of the flushes, so many fail.
+    /// The share of flushes that fail.
     pub flush: Share,
-    /// Of all commands, so many begin late.
+    /// The share of commands that begin late.
     pub stall: Share,
-    /// How late.
+    /// The delay of a stalled command.
     pub stall_for: Duration,
-    /// After so many commands the disk is gone until it is opened again.
+    /// The number of commands after which the disk is offline until it is reopened.
     pub vanish_after: Option<u64>,
 }

@@ -6,21 +6,21 @@ use units::{Bytes, Duration};
 
 use crate::limits::{RECORD_BYTES_MAX, RECORD_BYTES_MIN};
 
-/// What is told of single requests, and recorded.
+/// What the daemon logs of single requests, and its flight records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
-    /// From how long on a request is told of, with where its time went; `None`: never.
+    /// The latency from which on a request is logged, with the parts of its latency; `None`: never.
     pub slow: Option<Duration>,
-    /// How; `None`: as the command line says.
+    /// The format of the lines; `None`: as the command line says.
     pub format: Option<LogFormat>,
-    /// Where everything goes that engines are told and decide, if anywhere.
+    /// Where the inputs and decisions of all engines are recorded, if anywhere.
     pub record: Option<RecordSettings>,
 }
 
-/// How a line of the log is written.
+/// The format of the log's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Text.
     Text,
     /// One JSON object a line.
     Json,
@@ -31,15 +31,15 @@ pub enum LogFormat {
 pub struct RecordSettings {
     /// The directory, already relative to the working directory rather than to the config.
     pub directory: PathBuf,
-    /// What all records in it may take together: those of the oldest runs go first.
+    /// The size of all records in the directory; those of the oldest runs are deleted first.
     pub bytes_max: Bytes,
 }
 
 impl RecordSettings {
-    /// What records take together where nothing is said: half a day of a disk that is always busy.
+    /// The default size of the records: half a day of a disk that is always busy.
     pub const BYTES_DEFAULT: Bytes = Bytes(256 << 20);
 
-    /// Whether so much can be said.
+    /// Whether the size is within its limits.
     pub fn accepts(bytes_max: Bytes) -> bool {
         (RECORD_BYTES_MIN..=RECORD_BYTES_MAX).contains(&bytes_max)
     }

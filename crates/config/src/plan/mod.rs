@@ -1,12 +1,12 @@
-//! What a config says, checked: the values that `sim` and `daemon` build their worlds from.
+//! A config as checked values: the simulation and the daemon are built from them.
 //!
-//! Invariants, all of them established by [`Plan::parse`] and never re-checked behind it:
+//! Invariants, all established by [`Plan::parse`] and not checked again by its users:
 //! * every index points into the plan's own lists, and names are unique within their list;
 //! * the reserves on a disk add up to at most the whole, the sizes on it to at most its capacity;
-//! * every quantity lies within [`crate::limits`], so that sums and products of them do not overflow.
+//! * every quantity is within [`crate::limits`], so that sums and products of them do not overflow.
 //!
-//! The `line` fields are for messages of those who find out later that a value cannot be used (a
-//! backing file on a full file system): they name the file and the line as the parser would have.
+//! The `line` fields are for errors that are found later (a backing file on a full file system):
+//! they name the file and the line as the parser does.
 
 mod disk;
 mod faults;

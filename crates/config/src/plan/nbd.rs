@@ -6,37 +6,38 @@ use units::{Bytes, Duration};
 
 use crate::limits::{CONNECTION_MEMORY_MAX, CONNECTION_REQUESTS_MAX, CONNECTIONS_MAX};
 
-/// What clients of the data path are allowed.
+/// Limits, authentication and encryption of the NBD clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nbd {
-    /// Whether volumes are listed to who asks; if not, a client has to know the name.
+    /// Whether clients can list the volumes; if not, a client has to know the name.
     pub list: bool,
-    /// Connections of all volumes together.
+    /// Connections to all volumes at once.
     pub connections: usize,
-    /// Connections of one volume.
+    /// Connections to one volume at once.
     pub volume_connections: usize,
-    /// Requests of one connection at once.
+    /// Requests in flight on one connection.
     pub requests: usize,
-    /// Payload of one connection at once.
+    /// Payload in flight on one connection.
     pub memory: Bytes,
-    /// How long a handshake may take.
+    /// The longest duration of a handshake.
     pub handshake: Duration,
-    /// How long a message may stand still that has begun and not ended.
+    /// The longest pause within a message.
     pub stall: Duration,
     /// How connections are encrypted, if they can be.
     pub tls: Option<Tls>,
 }
 
-/// Certificates and keys, their paths already relative to the working directory rather than to the config.
+/// Certificates and keys; the paths are already relative to the working directory rather than to
+/// the config.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
-    /// Whether there is nothing without it.
+    /// Whether connections without TLS are rejected.
     pub required: bool,
-    /// The daemon's certificate, with those between it and the authority that clients know.
+    /// The daemon's certificate chain.
     pub certificate: PathBuf,
-    /// Its key.
+    /// Its private key.
     pub key: PathBuf,
-    /// Authorities that sign clients' certificates; `None`: clients are not asked for one.
+    /// Authorities that sign clients' certificates; `None`: no client certificate is requested.
     pub client_ca: Option<PathBuf>,
 }
 

@@ -9,26 +9,27 @@ use super::pool::PoolPlan;
 use super::volume::Volume;
 use super::workload::Workload;
 
-/// A whole config: disks, the volumes on them, and (for a simulation) the load on those.
+/// A whole config: disks, the volumes on them, and (for a simulation) their load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The config's name, as messages give it.
+    /// The config's name in messages.
     pub file: String,
-    /// Where the dice of a simulation start.
+    /// The seed of a simulation's random numbers.
     pub seed: u64,
     /// How long a simulation runs: as given, else the latest `stop` if every workload has one.
     pub duration: Option<Duration>,
-    /// Where to listen for NBD clients: `unix:PATH` or `ADDRESS:PORT`. Empty: nothing was said.
+    /// The addresses on which NBD clients connect: `unix:PATH` or `ADDRESS:PORT`. Empty if none is
+    /// given.
     pub listen: Vec<String>,
-    /// What its clients are allowed.
+    /// Limits, authentication and encryption of the NBD clients.
     pub nbd: Nbd,
-    /// What is told of single requests, and recorded.
+    /// What the daemon logs of single requests, and its flight records.
     pub log: Log,
     /// The disks, in the file's order.
     pub disks: Vec<Disk>,
     /// The volumes, in the file's order.
     pub volumes: Vec<Volume>,
-    /// The pool that some of the disks are, with the volumes on it; only for a daemon.
+    /// The pool, with its volumes; only for a daemon.
     pub pool: Option<PoolPlan>,
     /// The workloads, in the file's order.
     pub workloads: Vec<Workload>,

@@ -11,123 +11,129 @@ use super::volume::VolumeIndex;
 /// A stream of requests to one volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// The volume it loads.
+    /// The volume that it loads.
     pub volume: VolumeIndex,
-    /// Where its requests come from.
+    /// The source of its requests.
     pub requests: Requests,
-    /// When the first request comes, from the beginning of the run.
+    /// When the first request arrives, from the beginning of the run.
     pub start: Duration,
-    /// When no more requests come, from the beginning of the run; after `start`. `None`: never.
+    /// When requests end, from the beginning of the run; after `start`. `None`: never.
     pub stop: Option<Duration>,
     /// The line of its table, from 1.
     pub line: usize,
 }
 
-/// Where the requests of a workload come from.
+/// The source of a workload's requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Requests {
-    /// From dice.
+    /// Generated.
     Synthetic(Synthetic),
     /// From a trace.
     Trace(Replay),
-    /// From a list, one after the other in a closed loop: no file says that, experiments build it.
+    /// From a list, one after the other in a closed loop. Only experiments build it, no file.
     Listed(Arc<[Operation]>),
-    /// From a list with the time of each, from the workload's start, in that order; sent whether or not the last one was
-    /// answered. No file says that either.
+    /// From a list with the arrival time of each, from the workload's start, in that order, in an
+    /// open loop. Only experiments build it, no file.
     Timed(Arc<[(Duration, Operation)]>),
 }
 
-/// Requests that dice make up.
+/// Generated requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Synthetic {
-    /// What they do.
+    /// Their operations.
     pub mix: Mix,
-    /// Where they go.
+    /// Their locations.
     pub access: Access,
     /// The size of each: a whole number of sectors, at least one, at most the volume.
     pub block: Bytes,
-    /// When they come.
+    /// Their arrival times.
     pub arrival: Arrival,
 }
 
-/// Requests of a trace, sent when it says, whether or not the last one was answered.
+/// Requests of a trace, sent at the trace's times in an open loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replay {
-    /// The trace's file, its path already relative to the working directory rather than to the config.
+    /// The trace's file; the path is already relative to the working directory rather than to the
+    /// config.
     pub path: PathBuf,
-    /// How it is read: its format, the device whose requests are wanted, and, where requests past the volume's end are
-    /// refused, that end.
+    /// How it is read: its format, the device whose requests are replayed, and, where requests past
+    /// the volume's end are refused, that end.
     pub options: trace::Options,
-    /// What its times are multiplied by.
+    /// The factor by which its times are multiplied.
     pub scale: trace::Scale,
-    /// What becomes of a request past the volume's end.
+    /// What happens to a request past the volume's end.
     pub remap: Remap,
 }
 
-/// What becomes of a request of a trace that passes its volume's end.
+/// What happens to a trace's request past its volume's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remap {
     /// The run ends, with the record's number.
     Refuse,
-    /// It goes to its place modulo the volume's size, and one that would pass the end from there goes to the last place
-    /// that holds it: runs stay runs. One that is larger than the volume is refused.
+    /// Its location is taken modulo the volume's size, and a request that would pass the end from
+    /// there goes to the last location that holds it: sequential runs stay sequential. A request
+    /// that is larger than the volume is refused.
     Modulo,
 }
 
-/// What the requests of a workload do.
+/// The operations of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
-    /// All of them read.
+    /// All are reads.
     Read,
-    /// All of them write.
+    /// All are writes.
     Write,
-    /// Each is drawn anew.
+    /// Each is drawn at random.
     Mix {
-        /// The share of them that read.
+        /// The share of reads.
         read_share: Share,
     },
 }
 
-/// Where the requests of a workload go.
+/// The locations of a workload's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Each starts where the one before ended; behind the volume's end it goes on at the beginning.
+    /// Each begins where its predecessor ended; at the volume's end the next one begins at the
+    /// start.
     Sequential {
-        /// Requests before a jump to a random place. `None`: it never jumps.
+        /// Requests before a jump to a random location. `None`: there are no jumps.
         run: Option<NonZeroU64>,
     },
-    /// Each starts where the one before ended, within these sectors of the volume, and behind their end at their beginning.
+    /// Each begins where its predecessor ended, within these sectors of the volume; at their end
+    /// the next one begins at their start.
     Within {
         /// The range of the volume's stream.
         range: Extent,
     },
-    /// Each goes to a place of its own.
+    /// Each at a random location.
     Random,
-    /// As random, but in the order of their places: so many are drawn at a time and sorted, as an elevator serves them.
+    /// At random locations, in ascending order: `batch` requests are generated at a time and
+    /// sorted, as an elevator serves them.
     Elevator {
-        /// How many.
+        /// The number of requests that are generated at a time.
         batch: NonZeroU64,
     },
 }
 
-/// When the requests of a workload come.
+/// The arrival times of a workload's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// A closed loop: an answer makes room for the next request.
+    /// A closed loop: each completion is followed by the next request.
     Closed {
-        /// Requests under way at once, from 1 to [`crate::limits::OUTSTANDING_MAX`].
+        /// Requests in flight, from 1 to [`crate::limits::OUTSTANDING_MAX`].
         outstanding: u32,
-        /// The pause between an answer and the request that follows it.
+        /// The pause between a completion and the request that follows it.
         think: Duration,
     },
-    /// An open loop: requests come at a constant rate, whether or not the last one was answered.
+    /// An open loop: requests arrive at a constant rate, whether or not earlier ones have
+    /// completed.
     Open {
-        /// The time between two requests. Above zero.
+        /// The time between two arrivals. Above zero.
         interval: Duration,
     },
-    /// An open loop whose requests come independently of one another: a Poisson process.
+    /// An open loop with independent arrivals: a Poisson process.
     Poisson {
-        /// The mean time between two requests. Above zero.
+        /// The mean time between two arrivals. Above zero.
         interval: Duration,
     },
 }
