@@ -1,5 +1,5 @@
-//! Values of keys that a config leaves out, in one place: the parser uses them, and the reference shows
-//! them.
+//! Values of keys that a config leaves out, in one place: the parser uses them, and the reference
+//! shows them.
 
 use units::{Bytes, Duration, Share};
 
@@ -20,7 +20,8 @@ pub(crate) const ESTIMATE_RANDOM: Duration = Duration::from_millis(20);
 /// The estimate of any request on a flash drive. It has no seeks: nothing is saved by batching or
 /// lingering, and both default to zero.
 pub(crate) const ESTIMATE_FLASH: Duration = Duration::from_micros(100);
-/// A daemon sees completions some tens of µs late on a quiet machine, and milliseconds on a busy one.
+/// A daemon sees completions some tens of µs late on a quiet machine, and milliseconds on a busy
+/// one.
 pub(crate) const HOST_LATENESS: Duration = Duration::from_millis(1);
 /// The period of the best-effort server.
 pub(crate) const SERVER_PERIOD: Duration = Duration::from_secs(1);

@@ -7,7 +7,8 @@ use input::{InputError, Problem};
 
 use crate::demand::AdmissionFailure;
 
-/// A config that cannot be used. One sentence on one line, with its parts for callers that print JSON.
+/// A config that cannot be used. One sentence on one line, with its parts for callers that print
+/// JSON.
 ///
 /// ```text
 /// plan.toml:14: [[volume]] "seq": field `reserve`: found `80%`, expected at most 30% (…)

@@ -1,7 +1,7 @@
 //! Every table and key of a config or scenario, with its type, default and description.
 //!
-//! The parser rejects the keys that are not described here, and the reference pages are generated from
-//! the descriptions. This file is also the table of earlier names that are still accepted:
+//! The parser rejects the keys that are not described here, and the reference pages are generated
+//! from the descriptions. This file is also the table of earlier names that are still accepted:
 //! [`Key::formerly`].
 
 use std::sync::LazyLock;
@@ -164,7 +164,8 @@ fn disk_identity() -> Vec<Key> {
         .required(),
         Key::new(
             "drive",
-            "a name of the drive library, \"memory\", \"null\", or the path of a drive file (*.toml)",
+            "a name of the drive library, \"memory\", \"null\", or the path of a drive file \
+             (*.toml)",
             "The drive that the disk emulates or simulates; required without `path` and `profile`.",
         ),
         Key::new(
@@ -589,7 +590,8 @@ fn synthetic() -> Vec<Key> {
         Key::new(
             "elevator",
             numbers(1, l::ELEVATOR_MAX),
-            "Random requests that are generated at a time and sent in the order of their locations.",
+            "Random requests that are generated at a time and sent in the order of their \
+             locations.",
         ),
     ]
 }

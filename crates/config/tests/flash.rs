@@ -1,4 +1,5 @@
-//! The library's flash drives against their data sheets: every figure that a sheet gives, asked of the model.
+//! The library's flash drives against their data sheets: every figure that a sheet gives, asked of
+//! the model.
 
 use std::sync::Arc;
 
@@ -34,15 +35,15 @@ fn latency(model: &Arc<FlashModel>, load: Load) -> u64 {
     run(model, load, Duration::ZERO, Duration::from_millis(20)).1
 }
 
-/// Keeps a load on a drive for a time, lets some of it go by, and gives how many commands were done in the rest
-/// and their mean latency in ns.
+/// Keeps a load on a drive for a time, lets some of it go by, and gives how many commands were done
+/// in the rest and their mean latency in ns.
 fn run(model: &Arc<FlashModel>, load: Load, warm: Duration, time: Duration) -> (u64, u64) {
     let mut device = FlashDevice::new(Arc::clone(model));
-    let mut dice = 1_u64;
+    let mut rng = 1_u64;
     let blocks = model.capacity().0 / load.len.0;
     let mut next = |nth: u64| {
-        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let block = if load.random { (dice >> 20) % blocks } else { nth % blocks };
+        rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let block = if load.random { (rng >> 20) % blocks } else { nth % blocks };
         let extent = Extent::new(Lba(block * load.len.0), load.len);
         if load.write { Operation::write(extent) } else { Operation::read(extent) }
     };

@@ -7,13 +7,14 @@ use units::Bytes;
 
 fn parse(disk: &str) -> Result<Plan, String> {
     let text = format!(
-        "[[disk]]\nname = \"d\"\n{disk}\n[[volume]]\nname = \"v\"\ndisk = \"d\"\nsize = \"1MiB\"\nreserve = \"100%\"\n"
+        "[[disk]]\nname = \"d\"\n{disk}\n[[volume]]\nname = \"v\"\ndisk = \"d\"\nsize = \
+         \"1MiB\"\nreserve = \"100%\"\n"
     );
     Plan::parse(&text, "x.toml", Path::new(".")).map_err(|error| error.to_string())
 }
 
 #[test]
-fn a_disk_of_memory_is_as_large_as_it_says_and_waits_for_nobody() {
+fn a_disk_in_memory_has_its_configured_size_and_no_service_time() {
     let plan = parse("drive = \"memory\"\nsize = \"64MiB\"").expect("a plan");
     let disk = &plan.disks[0];
     assert_eq!(disk.backing, Backing::Memory);

@@ -191,7 +191,8 @@ fn what_is_left_of_a_disk_can_be_taken_to_the_last_sector_and_share() {
     let all = drive().model.capacity().bytes().0;
     let volume = |name: &str, size, share| {
         format!(
-            "[[volume]]\nname = \"{name}\"\ndisk = \"d\"\nsize = \"{size}\"\nreserve = \"{share}%\"\n"
+            "[[volume]]\nname = \"{name}\"\ndisk = \"d\"\nsize = \"{size}\"\nreserve = \
+             \"{share}%\"\n"
         )
     };
     let text = format!("{DISK}{}{}", volume("a", all - 512, 99), volume("b", 512, 1));
@@ -239,7 +240,8 @@ fn every_limit_may_be_reached() {
     let addresses: Vec<_> = (1..16).map(|port| format!("\"[::1]:{port}\"")).collect();
     let text = format!(
         "duration = \"10000000s\"\n[listen]\nnbd = [\"{socket}\", {}]\n\
-         [[disk]]\nname = \"{name}\"\ndrive = \"deskstar-34gxp\"\nperiod = \"10s\"\nbatch = \"10s\"\n\
+         [[disk]]\nname = \"{name}\"\ndrive = \"deskstar-34gxp\"\nperiod = \"10s\"\nbatch = \
+         \"10s\"\n\
          linger = \"20ms\"\nestimate_sequential = \"1us\"\nestimate_random = \"10s\"\n\
          [[volume]]\nname = \"{name}\"\ndisk = \"{name}\"\nsize = \"32MiB\"\n\
          reserve = \"100%\"\nlimit = \"100%\"\n\
@@ -268,8 +270,10 @@ fn a_drive_file_is_found_beside_the_config() {
 #[test]
 fn a_rate_with_its_runs_becomes_the_share_that_gives_it() {
     let text = "[[disk]]\nname = \"d\"\ndrive = \"deskstar-34gxp\"\n\
-                [[volume]]\nname = \"v\"\ndisk = \"d\"\nsize = \"1GiB\"\niops = \"900/s\"\nrun = 64\n\
-                [[volume]]\nname = \"w\"\ndisk = \"d\"\nsize = \"1GiB\"\nbandwidth = \"1MiB/s\"\nrun = 256\n";
+                [[volume]]\nname = \"v\"\ndisk = \"d\"\nsize = \"1GiB\"\niops = \"900/s\"\nrun = \
+                64\n\
+                [[volume]]\nname = \"w\"\ndisk = \"d\"\nsize = \"1GiB\"\nbandwidth = \
+                \"1MiB/s\"\nrun = 256\n";
     let plan = Plan::parse(text, "plan.toml", Path::new("")).expect("it fits");
     let [runs, bytes] = [0, 1].map(|volume| plan.volumes[volume].declared.expect("it was"));
     assert_eq!(plan.volumes[0].contract, Contract::reserve(runs.share));
@@ -277,6 +281,7 @@ fn a_rate_with_its_runs_becomes_the_share_that_gives_it() {
         (runs.requirement.block, bytes.requirement.interval),
         (Sectors(8), Duration::from_nanos(3_906_250))
     );
-    // 900 a second in runs of 64 are 14 runs: each half a full stroke, half a turn and 64 transfers, 30 ms or so.
+    // 900 a second in runs of 64 are 14 runs: each half a full stroke, half a turn and 64
+    // transfers, 30 ms or so.
     assert!((35..50).contains(&(runs.share.ppb() / 10_000_000)), "{}", runs.share);
 }

@@ -16,7 +16,7 @@ const D0: DiskIndex = DiskIndex(0);
 const D1: DiskIndex = DiskIndex(1);
 const D2: DiskIndex = DiskIndex(2);
 
-/// So many disks with these lines.
+/// `count` disks with these lines.
 fn disks(count: usize, lines: &str) -> String {
     let disk = |n| format!("[[disk]]\nname = \"d{n}\"\ndrive = \"atlas-ii\"\n{lines}\n");
     (0..count).map(disk).collect()
@@ -45,9 +45,12 @@ fn a_full_pool_is_the_plan_that_it_says() {
     let text = format!(
         "{}{}\
          [pool]\ndisks = [\"d2\", \"d0\", \"d1\"]\nmetadata = \"2%\"\nreorganise = \"10%\"\n\
-         [[pool.volume]]\nname = \"films\"\nsize = \"2GiB\"\ndisks = [\"d1\", \"d0\"]\nlayout = \"stripe\"\n\
-         zone = \"fast\"\nthin = true\nreserve = \"30%\"\nlimit = \"60%\"\nweight = 3\nclients = [\"CN=vm7\"]\n\
-         [[pool.volume]]\nname = \"cam\"\nsize = \"1GiB\"\ndisks = [\"d2\"]\nzone = \"slow\"\nlayout = \"random\"\n\
+         [[pool.volume]]\nname = \"films\"\nsize = \"2GiB\"\ndisks = [\"d1\", \"d0\"]\nlayout = \
+         \"stripe\"\n\
+         zone = \"fast\"\nthin = true\nreserve = \"30%\"\nlimit = \"60%\"\nweight = 3\nclients = \
+         [\"CN=vm7\"]\n\
+         [[pool.volume]]\nname = \"cam\"\nsize = \"1GiB\"\ndisks = [\"d2\"]\nzone = \
+         \"slow\"\nlayout = \"random\"\n\
          stream = {{ bandwidth = \"512KiB/s\", block = \"1MiB\", span = [\"0s\", \"2h\"] }}\n",
         disks(2, ""),
         disks(3, "policy = \"edf\"").split_off(2 * (disks(1, "policy = \"edf\"").len())),
@@ -134,7 +137,7 @@ fn what_the_config_does_not_know_is_promised_nothing() {
 }
 
 #[test]
-fn moving_blocks_has_its_share_and_no_more_but_where_nobody_has_a_limit() {
+fn relocation_is_limited_to_its_share_except_under_a_policy_without_limits() {
     let pooled = |lines: &str| {
         let text = format!("{}[pool]\ndisks = [\"d0\"]\nreorganise = \"7%\"\n", disks(1, lines));
         let plan = parse(&text);
@@ -167,7 +170,8 @@ fn a_volume_of_high_priority_has_its_limit_from_each_disk() {
     assert_eq!(plan.promised(D1).reserved(), Share::NONE);
 }
 
-/// Wherever the metadata end, the parts of the disk lie within what was reckoned with, and that is no more than it need be.
+/// Wherever the metadata end, the parts of the disk lie within what was reckoned with, and that is
+/// no more than it need be.
 #[test]
 fn a_zone_holds_the_parts_of_every_pool() {
     let plan = parse(&disks(1, ""));
@@ -192,7 +196,8 @@ fn a_zone_holds_the_parts_of_every_pool() {
     assert!(fast.end().0 - slow.start.0 <= 100 * BLOCK_SECTORS.0);
 }
 
-/// The most pieces on one disk of a block that begins anywhere, or at a multiple of its size where that is promised.
+/// The most pieces on one disk of a block that begins anywhere, or at a multiple of its size where
+/// that is promised.
 fn pieces(block: u64, stripe: Option<u64>) -> u64 {
     const MIB: u64 = 1 << 20;
     let aligned = block.is_multiple_of(MIB) || MIB.is_multiple_of(block);
@@ -283,7 +288,8 @@ fn a_volume_that_is_moved_has_its_contract_in_both_places() {
 #[test]
 fn the_room_of_a_pools_disk_is_what_its_own_reserves_and_streams_leave() {
     let text = format!(
-        "{}[pool]\ndisks = [\"d0\", \"d1\"]\n[[pool.volume]]\nname = \"v\"\nsize = \"1GiB\"\ndisks = [\"d1\"]\n\
+        "{}[pool]\ndisks = [\"d0\", \"d1\"]\n[[pool.volume]]\nname = \"v\"\nsize = \
+         \"1GiB\"\ndisks = [\"d1\"]\n\
          stream = {{ bandwidth = \"400KB/s\", block = \"1MiB\" }}\n",
         disks(2, "policy = \"edf\"")
     );

@@ -1,4 +1,5 @@
-//! Changes of a pool's part of a config: what was asked for is in the text, and whatever else a person wrote stays.
+//! Changes of a pool's part of a config: what was asked for is in the text, and whatever else a
+//! person wrote stays.
 
 use std::path::PathBuf;
 
@@ -116,7 +117,8 @@ fn a_volume_comes_with_the_disks_that_the_pool_has_now() {
     let after = before.create_pool_volume("music", &edit).expect("it fits");
     assert_eq!(names(&after), ["films", "cam", "music"]);
     let expected = format!(
-        "{TEXT}\n[[pool.volume]]\nname = \"music\"\ndisks = [\"d0\", \"d1\"]\nlayout = \"stripe\"\nzone = \"slow\"\nthin = true\n\
+        "{TEXT}\n[[pool.volume]]\nname = \"music\"\ndisks = [\"d0\", \"d1\"]\nlayout = \
+         \"stripe\"\nzone = \"slow\"\nthin = true\n\
          size = \"3GiB\"\nreserve = \"20%\"\nweight = 2\n"
     );
     assert_eq!(after.text(), expected);
@@ -146,7 +148,8 @@ fn the_first_volume_of_a_pool_and_the_first_disk_of_one() {
     assert_eq!(
         volume.text(),
         format!(
-            "{disks}\n[pool]\ndisks = [\"d1\"]\n\n[[pool.volume]]\nname = \"v\"\ndisks = [\"d1\"]\nsize = \"1GiB\"\n"
+            "{disks}\n[pool]\ndisks = [\"d1\"]\n\n[[pool.volume]]\nname = \"v\"\ndisks = \
+             [\"d1\"]\nsize = \"1GiB\"\n"
         )
     );
     assert!(said(volume.add_pool_disk("d3")).contains("expected a disk that is not the pool's"));
@@ -239,7 +242,8 @@ fn a_disk_less_takes_its_own_comment_along() {
     let error = said(after.remove_pool_disk("d1"));
     assert_eq!(
         error,
-        ": [pool]: field `disks`: found `d1`, expected a disk that no volume lies on; \"films\" does"
+        ": [pool]: field `disks`: found `d1`, expected a disk that no volume lies on; \"films\" \
+         does"
     );
     let back = after.remove_pool_disk("d2").expect("nothing lies on it");
     let (gone, came) = changes(TEXT, back.text());

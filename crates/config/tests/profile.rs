@@ -1,4 +1,5 @@
-//! Profiles: what was written is read back, what is wrong is said with its line, and a disk that has one is scheduled by it.
+//! Profiles: what was written is read back, what is wrong is said with its line, and a disk that
+//! has one is scheduled by it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -130,7 +131,7 @@ fn dynamics(model: &Model) -> Dynamics {
     }
 }
 
-/// What somebody would find who makes no mistakes.
+/// Findings without errors.
 fn truth(name: &str) -> ProfileFile {
     let model = drive_library::find_mechanical(name).expect("in it").check().expect("a drive");
     let spec = model.spec();
@@ -282,7 +283,8 @@ const BROKEN: &[(&str, &str, &str)] = &[
     (
         "cylinders = 30276",
         "cylinders = 0",
-        "[geometry]: field `cylinders`: found `0`, expected 1 to 4194304 cylinders and 1 to 64 heads",
+        "[geometry]: field `cylinders`: found `0`, expected 1 to 4194304 cylinders and 1 to 64 \
+         heads",
     ),
     (
         "[[found.geometry.band]]\nfirst = 0\n",
@@ -318,7 +320,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_would_be_right() {
             );
             assert_eq!(message.lines().count(), 1, "{message}");
         } else {
-            // A capacity of another size is a capacity: only who puts both together sees it.
+            // A capacity of another size is a capacity: only the two together are wrong.
             assert!(from.starts_with("capacity"), "{to} is accepted");
         }
     }
@@ -432,7 +434,8 @@ fn a_profile_of_flash_makes_a_drive_whose_file_is_read_back() {
     }
 }
 
-/// Digits of a good profile, changed by dice of a fixed seed: whatever is accepted is a profile or says what it lacks.
+/// Digits of a good profile, changed by an RNG with a fixed seed: whatever is accepted is a profile or
+/// says what it lacks.
 #[test]
 fn no_profile_makes_anybody_panic() {
     let good = truth("st318437lw").to_toml().into_bytes();

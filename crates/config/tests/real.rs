@@ -11,7 +11,7 @@ const SIZE: u64 = 64 << 20;
 fn parse(table: &str) -> Result<Plan, String> {
     let dir = tempfile::tempdir().expect("a scratch directory");
     let file = std::fs::File::create(dir.path().join("disk.img")).expect("room for a name");
-    // A part of a block at its end, which nobody can reach.
+    // The part of a block at its end is not used.
     file.set_len(SIZE + 1_000).expect("a sparse file");
     let text = format!("[[disk]]\nname = \"d0\"\npath = \"disk.img\"\n{table}");
     Plan::parse(&text, "plan.toml", dir.path()).map_err(|error| error.to_string())
@@ -51,9 +51,11 @@ fn what_wants_to_know_the_disk_says_how_it_is_measured() {
     let rate = refused("policy = \"throughput\"\n");
     assert!(rate.contains("nominal_rate"), "{rate}");
     parse("estimate = \"learned\"\ndepth = 32\n").expect("neither asks for a profile");
-    let load = "[[volume]]\nname = \"a\"\ndisk = \"d0\"\nsize = \"1MiB\"\n[[workload]]\nvolume = \"a\"\nop = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 1\nstop = \"1s\"\n";
+    let load = "[[volume]]\nname = \"a\"\ndisk = \"d0\"\nsize = \"1MiB\"\n[[workload]]\nvolume = \
+         \"a\"\nop = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 1\nstop = \
+         \"1s\"\n";
     let plan = parse(load).expect("a config to serve");
-    let said = plan.for_sim().expect_err("nobody knows what it does").to_string();
+    let said = plan.for_sim().expect_err("its service times are unknown").to_string();
     assert!(said.contains("[[disk]] \"d0\"") && said.contains("spindle profile DEVICE"), "{said}");
 }
 

@@ -1,6 +1,8 @@
-//! The drive library: drive files that are compiled in, so that a name means the same drive everywhere.
+//! The drive library: drive files that are compiled in, so that a name means the same drive
+//! everywhere.
 //!
-//! Each number in the files carries its source. Invariant: every drive of the library passes its check.
+//! Each number in the files has its source beside it. Invariant: every drive of the library passes
+//! its check.
 
 use drive::{AnySpec, Spec};
 
@@ -60,7 +62,7 @@ mod tests {
         Arc::new(find_mechanical(name).expect("in the library").check().expect("a drive"))
     }
 
-    /// Completions a second of `count` reads of 4 KiB, one at a time without a pause, `place` giving where.
+    /// Completions a second of `count` reads of 4 KiB at the locations `place`, one at a time.
     fn rate(model: &Arc<Model>, count: u64, mut place: impl FnMut(u64) -> Lba) -> u64 {
         let mut device = Device::new(Arc::clone(model));
         let mut now = Instant::ZERO;
@@ -74,13 +76,12 @@ mod tests {
 
     /// Thousandths of a request a second, at random over the whole disk.
     fn random(model: &Arc<Model>) -> u64 {
-        let mut dice = 1_u64;
+        let mut rng = 1_u64;
         let blocks = model.capacity().0 / 8;
         rate(model, 100_000, |_| {
-            dice = dice
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            Lba((dice >> 20) % blocks * 8)
+            rng =
+                rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            Lba((rng >> 20) % blocks * 8)
         })
     }
 
@@ -109,7 +110,8 @@ mod tests {
         let full = model.full_stroke().as_micros();
         let worst = model.worst_case(Sectors(8));
         println!(
-            "{name}: {} sectors, {} cylinders, random 4 KiB {random} per 1000 s, outer {outer} kB/s, inner \
+            "{name}: {} sectors, {} cylinders, random 4 KiB {random} per 1000 s, outer {outer} \
+             kB/s, inner \
              {inner} kB/s, mean seek {mean} us, full stroke {full} us, worst 4 KiB {worst}",
             model.capacity().0,
             model.cylinders()
@@ -158,7 +160,7 @@ mod tests {
         near(seek, 8_000, 1);
         near(outer, 255_000, 2);
         assert_eq!(model.seek(1), Duration::from_micros(600));
-        // The mean rate, over the disk's capacity: so much time for each part of it.
+        // The mean rate over the disk's capacity: each part has the same weight.
         let parts = 48;
         let each = model.capacity().0 / parts;
         let slowness =
@@ -168,8 +170,8 @@ mod tests {
         near(mean, 205_000, 5);
     }
 
-    /// 1 MB in the outer zone takes about 120 ms, wherever in it the arm comes from; three drives on buses of their
-    /// own read 25.3 MB/s.
+    /// 1 MB in the outer zone takes about 120 ms, from any head position in it; three drives on
+    /// separate buses read 25.3 MB/s.
     #[test]
     fn the_atlas_reads_a_megabyte_and_streams_as_was_measured() {
         let model = model("atlas-ii");
@@ -178,13 +180,12 @@ mod tests {
         let outer = model.zones().next().expect("a zone").lbas;
         let (count, len) = (1_000, Sectors(1_954));
         let mut device = Device::new(Arc::clone(&model));
-        let (mut now, mut dice, mut busy) = (Instant::ZERO, 1_u64, Duration::ZERO);
+        let (mut now, mut rng, mut busy) = (Instant::ZERO, 1_u64, Duration::ZERO);
         for n in 0..count {
-            dice = dice
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            let start = outer.start + Sectors((dice >> 20) % (outer.len.0 - len.0));
-            let submitted = now + Duration::from_micros((dice >> 40) % 50_000);
+            rng =
+                rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let start = outer.start + Sectors((rng >> 20) % (outer.len.0 - len.0));
+            let submitted = now + Duration::from_micros((rng >> 40) % 50_000);
             device.submit(submitted, Tag(n), Operation::read(Extent::new(start, len)));
             now = device.next_completion().expect("one is in service");
             device.complete(now).expect("it is done");

@@ -1,4 +1,4 @@
-//! A drive by whatever people call it: a name of the library, a drive file, a DiskSim parameter file.
+//! A drive by its name in the library, or from a drive file or a DiskSim parameter file.
 
 use core::fmt;
 use std::path::Path;
@@ -11,18 +11,18 @@ use crate::catalogue::{find, names};
 use crate::disksim;
 use crate::file::{DRIVE_FILE_BYTES_MAX, DriveFileError, parse};
 
-/// Why a drive could not be had.
+/// Why a drive could not be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenDriveError {
-    /// The library has no drive of this name: take one that it has, or the path of a file.
+    /// The library has no drive of this name; expected a name that it has, or the path of a file.
     Unknown(String),
-    /// The file cannot be read; its name and what was expected of it.
+    /// The file cannot be read: its name, and what was expected of it.
     Unreadable(String, String),
     /// A drive file that describes no drive.
     DriveFile(DriveFileError),
     /// A DiskSim file that describes no drive, or one that cannot be represented.
     DiskSim(InputError),
-    /// A flash drive, where only a mechanical one will do.
+    /// A flash drive, where a mechanical one is needed.
     Flash(String),
 }
 
@@ -33,7 +33,8 @@ impl fmt::Display for OpenDriveError {
                 let known: Vec<_> = names().collect();
                 write!(
                     f,
-                    "no drive `{name}`: expected one of {}, or the path of a .toml, .parv or .diskspecs file",
+                    "no drive `{name}`: expected one of {}, or the path of a .toml, .parv or \
+                     .diskspecs file",
                     known.join(", ")
                 )
             }
@@ -49,10 +50,10 @@ impl fmt::Display for OpenDriveError {
 
 impl std::error::Error for OpenDriveError {}
 
-/// The mechanical drive that `name` stands for; its check has passed.
+/// The mechanical drive of this name; its check has passed.
 ///
 /// # Errors
-/// When there is no such drive, its file describes none, or it is a flash drive.
+/// There is no such drive, its file describes none, or it is a flash drive.
 pub fn open_mechanical(name: &str) -> Result<Spec, OpenDriveError> {
     match open(name)? {
         AnySpec::Mechanical(spec) => Ok(*spec),
@@ -60,10 +61,10 @@ pub fn open_mechanical(name: &str) -> Result<Spec, OpenDriveError> {
     }
 }
 
-/// The drive of either kind that `name` stands for; its check has passed.
+/// The drive of this name, of either kind; its check has passed.
 ///
 /// # Errors
-/// When there is no such drive, or its file describes none.
+/// There is no such drive, or its file describes none.
 pub fn open(name: &str) -> Result<AnySpec, OpenDriveError> {
     if let Some(spec) = find(name) {
         return Ok(spec);

@@ -1,5 +1,6 @@
-//! Layouts of DiskSim's files against a slow model written from the description of the format alone: every
-//! sector of small disks drawn by dice, for each sparing scheme, mapping and unit of skews.
+//! Layouts of DiskSim's files against a slow model written from the description of the format
+//! alone: every sector of small disks drawn at random, for each sparing scheme, mapping and unit of
+//! skews.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -12,10 +13,10 @@ use units::{Angle, Lba};
 const SEEDS: u64 = 60;
 const TURN: u128 = 1 << 32;
 
-/// Dice with a seed, so that a failure can be repeated.
-struct Dice(u64);
+/// Rng with a seed, so that a failure can be repeated.
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn below(&mut self, most: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -49,32 +50,32 @@ struct Disk {
 }
 
 impl Disk {
-    fn draw(scheme: u64, dice: &mut Dice) -> Self {
-        let (surfaces, mapping) = (1 + dice.below(5), dice.below(3));
-        let (range, revolutions) = (1 + dice.below(4), dice.below(3) == 0);
-        let mut next = 2 * dice.below(3);
+    fn draw(scheme: u64, rng: &mut Rng) -> Self {
+        let (surfaces, mapping) = (1 + rng.below(5), rng.below(3));
+        let (range, revolutions) = (1 + rng.below(4), rng.below(3) == 0);
+        let mut next = 2 * rng.below(3);
         let mut disk =
             Self { surfaces, cylinders: 0, mapping, scheme, range, revolutions, zones: Vec::new() };
-        for _ in 0..=dice.below(3) {
-            let zone = disk.draw_zone(next, dice);
-            next = zone.last + 1 + dice.below(3);
+        for _ in 0..=rng.below(3) {
+            let zone = disk.draw_zone(next, rng);
+            next = zone.last + 1 + rng.below(3);
             disk.zones.push(zone);
         }
         disk.cylinders = next;
         disk
     }
 
-    fn draw_zone(&self, first: u64, dice: &mut Dice) -> Zone {
-        let (last, per_track) = (first + 5 + dice.below(9), 12 + dice.below(30));
+    fn draw_zone(&self, first: u64, rng: &mut Rng) -> Zone {
+        let (last, per_track) = (first + 5 + rng.below(9), 12 + rng.below(30));
         let turn = if self.revolutions { 1_000 } else { per_track };
         let mut zone = Zone {
             first,
             last,
             per_track,
-            offset: dice.below(turn),
-            skews: (dice.below(turn), dice.below(turn)),
-            dead: dice.below(20),
-            spares: if self.scheme == 0 || self.scheme == 7 { 0 } else { 2 + dice.below(3) },
+            offset: rng.below(turn),
+            skews: (rng.below(turn), rng.below(turn)),
+            dead: rng.below(20),
+            spares: if self.scheme == 0 || self.scheme == 7 { 0 } else { 2 + rng.below(3) },
             slips: Vec::new(),
             defects: Vec::new(),
         };
@@ -84,8 +85,8 @@ impl Disk {
         // As many slips in each unit as it has spares, less one that is left for a defect.
         let (unit, hole) = (self.unit(&zone), if self.scheme == 1 { per_track } else { 1 });
         let mut slips = BTreeSet::new();
-        for _ in 0..dice.below(8) {
-            let slip = dice.below(zone.sectors(self.surfaces) / hole);
+        for _ in 0..rng.below(8) {
+            let slip = rng.below(zone.sectors(self.surfaces) / hole);
             let beside = slips.iter().filter(|other| **other * hole / unit == slip * hole / unit);
             let movable = matches!(self.scheme, 4 | 6 | 7 | 10);
             // Behind the last whole range nothing can take it up.
@@ -105,8 +106,8 @@ impl Disk {
         let spare = (0..zone.sectors(self.surfaces) / hole)
             .rev()
             .find(|place| !used.contains(place) && !holes.contains(place));
-        if let Some(spare) = spare.filter(|_| dice.below(2) == 0) {
-            let from = data[usize::try_from(dice.below(data.len() as u64)).expect("small")] / hole;
+        if let Some(spare) = spare.filter(|_| rng.below(2) == 0) {
+            let from = data[usize::try_from(rng.below(data.len() as u64)).expect("small")] / hole;
             zone.defects = vec![(from, spare)];
         }
         zone
@@ -257,9 +258,12 @@ impl Disk {
                 zone.defects.iter().flat_map(|(from, to)| [*from, *to]).collect();
             write!(
                 text,
-                "dm_layout_g1_zone {{ First cylinder number = {}, Last cylinder number = {}, Blocks per \
-                 track = {}, Offset of first block = {}, Skew for track switch = {}, Skew for cylinder \
-                 switch = {}, Empty space at zone front = {}, Number of spares = {}, slips = [ {} ], \
+                "dm_layout_g1_zone {{ First cylinder number = {}, Last cylinder number = {}, \
+                 Blocks per \
+                 track = {}, Offset of first block = {}, Skew for track switch = {}, Skew for \
+                 cylinder \
+                 switch = {}, Empty space at zone front = {}, Number of spares = {}, slips = [ \
+                 {} ], \
                  defects = [ {} ] }},",
                 zone.first,
                 zone.last,
@@ -296,8 +300,8 @@ impl Zone {
     }
 }
 
-/// Angles are compared to within the sectors of a track in 2⁻³² of a turn, which is under a nanosecond: the
-/// format adds up rounded widths.
+/// Angles are compared to within the sectors of a track in 2⁻³² of a turn, which is under a
+/// nanosecond: the format adds up rounded widths.
 fn compare(disk: &Disk, context: &str) {
     let (model, places) = (disk.model(), disk.places());
     let capacity: u64 = disk.zones.iter().map(|zone| disk.capacity(zone)).sum();
@@ -320,11 +324,11 @@ fn every_sector_of_every_scheme_lies_where_the_description_says() {
     for scheme in 0..=10 {
         for seed in 0..SEEDS {
             let context = format!("scheme {scheme}, seed {seed}");
-            let mut dice = Dice(seed * 11 + scheme);
+            let mut rng = Rng(seed * 11 + scheme);
             for _ in 0..8 {
-                dice.below(2);
+                rng.below(2);
             }
-            compare(&Disk::draw(scheme, &mut dice), &context);
+            compare(&Disk::draw(scheme, &mut rng), &context);
         }
     }
 }

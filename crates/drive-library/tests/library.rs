@@ -22,10 +22,10 @@ fn near(found: u64, expected: u64, percent: u64) {
 
 /// Completions in `time` with `depth` operations in the drive, in thousandths a second.
 fn queued(model: &Arc<Model>, depth: u64, time: Duration, write: bool) -> u64 {
-    let mut dice = dice_of(7);
+    let mut rng = rng_of(7);
     let blocks = model.capacity().0 / 8;
     let mut operation = || {
-        let extent = Extent::new(Lba(dice() % blocks * 8), Sectors(8));
+        let extent = Extent::new(Lba(rng() % blocks * 8), Sectors(8));
         if write { Operation::write(extent) } else { Operation::read(extent) }
     };
     let mut device = Device::new(Arc::clone(model));
@@ -42,17 +42,17 @@ fn queued(model: &Arc<Model>, depth: u64, time: Duration, write: bool) -> u64 {
     done * 1_000_000_000_000 / now.as_nanos()
 }
 
-fn dice_of(seed: u64) -> impl FnMut() -> u64 {
-    let mut dice = seed;
+fn rng_of(seed: u64) -> impl FnMut() -> u64 {
+    let mut rng = seed;
     move || {
-        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        dice >> 20
+        rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        rng >> 20
     }
 }
 
 /// The time of a flush after `count` scattered cached writes, on the mean of several, in µs.
 fn flush(model: &Arc<Model>, count: u64) -> u64 {
-    let mut dice = dice_of(count);
+    let mut rng = rng_of(count);
     let blocks = model.capacity().0 / 8;
     let mut device = Device::new(Arc::clone(model));
     let (mut now, mut sum) = (Instant::ZERO, Duration::ZERO);
@@ -63,12 +63,12 @@ fn flush(model: &Arc<Model>, count: u64) -> u64 {
     };
     for _ in 0..20 {
         for _ in 0..count {
-            let extent = Extent::new(Lba(dice() % blocks * 8), Sectors(8));
+            let extent = Extent::new(Lba(rng() % blocks * 8), Sectors(8));
             now = run(&mut device, now, Operation::write(extent));
         }
         let end = run(&mut device, now, Operation::flush());
         sum += end.since(now);
-        now = end + Duration::from_millis(dice() % 100);
+        now = end + Duration::from_millis(rng() % 100);
     }
     (sum / 20).as_micros()
 }

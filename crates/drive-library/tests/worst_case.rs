@@ -1,4 +1,5 @@
-//! The bound that streams are admitted with, held beside what the drive models do: never less, and not much more.
+//! The bound that streams are admitted with, held beside what the drive models do: never less, and
+//! not much more.
 
 use std::sync::Arc;
 
@@ -7,14 +8,14 @@ use drive_profile::{Profile, TransferKind};
 use spindle_drive_library::profile;
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
-/// Blocks, and how many tenths of the worst that was seen a bound may be. The smallest are nearly all positioning, and
-/// nobody meets all that can go wrong there at once.
+/// Blocks, and how many tenths of the worst that was seen a bound may be. The smallest are nearly
+/// all positioning, and no command meets all of its worst cases at once.
 const BLOCKS: [(Sectors, u64); 3] = [(Sectors(8), 18), (Sectors(512), 16), (Sectors(2_048), 16)];
 const TRIES: u64 = 3_000;
 
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut word = self.0;
@@ -23,8 +24,8 @@ impl Dice {
         (word ^ (word >> 31)) % end
     }
 
-    /// Somewhere in `range`: at one of its ends, from where the arm has the farthest to go, over one of the `breaks`, or
-    /// anywhere.
+    /// Somewhere in `range`: at one of its ends, from where the arm has the farthest to go, over
+    /// one of the `breaks`, or anywhere.
     fn within(&mut self, range: Extent, len: Sectors, breaks: &[Lba]) -> Extent {
         let room = range.len.0 - len.0;
         let near = room.min(4_000);
@@ -55,29 +56,29 @@ fn run(device: &mut Device, now: &mut Instant, operation: Operation) -> Duration
     }
 }
 
-/// The longest of many forced commands of `len` sectors inside `range`, each after somebody else has had the arm; and
-/// panics on one above the bound.
+/// The longest of many forced commands of `len` sectors inside `range`, each after a command
+/// elsewhere. Panics on one above the bound.
 fn worst_seen(
     (model, profile): (&Arc<Model>, &Profile),
     (range, len, transfer): (Extent, Sectors, TransferKind),
     bound: Duration,
     seed: u64,
 ) -> Duration {
-    let mut dice = Dice(seed);
+    let mut rng = Rng(seed);
     let mut device = Device::new(Arc::clone(model)).with_seed(seed);
     let breaks: Vec<Lba> = profile.bands.iter().map(|band| band.lbas.start).collect();
     let (mut now, mut worst) = (Instant::ZERO, Duration::ZERO);
     let disk = Extent::new(Lba(0), model.capacity());
     for _ in 0..TRIES {
-        let few = Sectors(1 + dice.below(64));
-        let before = dice.within(disk, few, &[]);
-        let before = match dice.below(3) {
+        let few = Sectors(1 + rng.below(64));
+        let before = rng.within(disk, few, &[]);
+        let before = match rng.below(3) {
             0 => Operation { fua: true, ..Operation::write(before) },
             _ => Operation::read(before),
         };
         run(&mut device, &mut now, before);
-        now += Duration::from_micros(dice.below(30_000));
-        let extent = dice.within(range, len, &breaks);
+        now += Duration::from_micros(rng.below(30_000));
+        let extent = rng.within(range, len, &breaks);
         let operation = match transfer {
             TransferKind::Read => Operation::read(extent),
             TransferKind::Write => Operation { fua: true, ..Operation::write(extent) },
@@ -85,7 +86,7 @@ fn worst_seen(
         let took = run(&mut device, &mut now, operation);
         assert!(took <= bound, "{took} is above the bound of {bound}: {operation:?}, seed {seed}");
         worst = worst.max(took);
-        now += Duration::from_micros(dice.below(30_000));
+        now += Duration::from_micros(rng.below(30_000));
     }
     worst
 }
@@ -112,7 +113,8 @@ fn no_drive_of_the_library_takes_longer_than_its_bound_nor_much_less() {
                         worst_seen((&model, &profile), (range, len, transfer), bound, number);
                     assert!(
                         bound.as_nanos() * 10 <= seen.as_nanos() * tenths,
-                        "{name}: a bound of {bound} for {len:?} in {range}, {transfer:?}, and no more than {seen} seen"
+                        "{name}: a bound of {bound} for {len:?} in {range}, {transfer:?}, and no \
+                         more than {seen} seen"
                     );
                 }
             }

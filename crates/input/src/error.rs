@@ -1,4 +1,5 @@
-//! The error of every reader in this crate: its location, the value found, and what is accepted instead.
+//! The error of every reader in this crate: its location, the value found, and what is accepted
+//! instead.
 
 use core::fmt;
 
@@ -59,8 +60,8 @@ impl InputError {
         self.0.line
     }
 
-    /// The table, by its name (`[[volume]] "seq"`) or its number (`[[workload]] #1`); `None` at the top
-    /// of the file, and where the file is not TOML.
+    /// The table, by its name (`[[volume]] "seq"`) or its number (`[[workload]] #1`); `None` at the
+    /// top of the file, and where the file is not TOML.
     pub fn table(&self) -> Option<&str> {
         self.0.table.as_deref()
     }

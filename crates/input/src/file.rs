@@ -21,7 +21,8 @@ pub fn read_at_most(path: &Path, bytes_max: u64) -> std::io::Result<Option<Vec<u
 /// The file's text.
 ///
 /// # Errors
-/// The file cannot be read, has more than `bytes_max` bytes, or is not UTF-8; the last names the line.
+/// The file cannot be read, has more than `bytes_max` bytes, or is not UTF-8; the last names the
+/// line.
 pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, InputError> {
     let refused = |line, found: String, expected: String| {
         let (file, found) = (path.display().to_string(), Some(found));

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Configs, drive files and profiles share these readers, so that all of them report errors alike.
-//! Each table is read against its [`TableKeys`], which also describes the keys for the reference pages.
+//! Each table is read against its [`TableKeys`], which also describes the keys for the reference
+//! pages.
 //!
 //! Invariant: no input panics.
 

@@ -1,5 +1,5 @@
-//! Descriptions of tables: the parser rejects keys that are not in them, and the reference pages are
-//! generated from them, so that the two cannot drift apart.
+//! Descriptions of tables: the parser rejects keys that are not in them, and the reference pages
+//! are generated from them, so that the two cannot drift apart.
 
 /// One key of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]

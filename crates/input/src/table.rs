@@ -1,7 +1,8 @@
 //! One TOML table, read key by key, with an error for each way in which a value can be wrong.
 //!
-//! The tables are walked rather than deserialized, so that every error names its table, its field and
-//! its line: a derived deserializer reports the line alone. Invariant: an error made here has a line.
+//! The tables are walked rather than deserialized, so that every error names its table, its field
+//! and its line: a derived deserializer reports the line alone. Invariant: an error made here has a
+//! line.
 
 use core::fmt::Display;
 use core::ops::RangeInclusive;
@@ -162,8 +163,8 @@ impl<'a> Table<'a> {
         all.iter().enumerate().map(table).collect()
     }
 
-    /// A table whose keys are all in `accepted`; else an error about the first, in the file's order,
-    /// that is not, or that stands beside its earlier name.
+    /// A table whose keys are all in `accepted`; else an error about the first, in the file's
+    /// order, that is not, or that stands beside its earlier name.
     fn of(
         source: &'a Source<'a>,
         title: Option<String>,
@@ -267,8 +268,8 @@ impl<'a> Value<'a> {
         error.refuse(Some(found), expected)
     }
 
-    /// The first line of the value as written in the file, with its quotes: where the type is wrong, a
-    /// `"1"` has to be distinguishable from a `1`.
+    /// The first line of the value as written in the file, with its quotes: where the type is
+    /// wrong, a `"1"` has to be distinguishable from a `1`.
     fn written(&self) -> &'a str {
         let text = self.table.source.text.get(self.node.span()).unwrap_or_default();
         text.lines().next().unwrap_or_default()

@@ -28,7 +28,8 @@ pub fn list(names: impl Iterator<Item = impl Display>, quote: char) -> String {
     }
 }
 
-/// The text on one line of a message: short, and without characters that a terminal would interpret.
+/// The text on one line of a message: short, and without characters that a terminal would
+/// interpret.
 pub fn shorten(text: &str) -> String {
     let mut shown = String::new();
     for (index, c) in text.chars().enumerate() {

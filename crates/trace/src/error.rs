@@ -1,27 +1,27 @@
-//! The one error of reading a trace: where it is, what is there, and what would be accepted.
+//! The error of reading a trace: its location, what was found, and what is accepted.
 
 use core::fmt;
 use std::borrow::Cow;
 
 const FOUND_CHARS_MAX: usize = 80;
 
-/// Where in a trace something is.
+/// A location in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In a trace as a whole: it cannot be opened, its format is not known, there is nothing in it.
+    /// The trace as a whole: it cannot be opened, its format is unknown, or it is empty.
     Whole,
     /// In a line of a text, from 1.
     Line(u64),
     /// In a record of a binary file, from 1, which begins at this byte.
     Record {
-        /// Which one.
+        /// Its number.
         number: u64,
         /// Where it begins, from the file's start.
         byte: u64,
     },
 }
 
-/// A trace that cannot be read on. Nothing comes after it.
+/// A trace that cannot be read any further. No record follows the error.
 ///
 /// ```text
 /// web.trace:7: found a time of 2.5ms after one of 3ms, expected times that do not go back
@@ -36,7 +36,7 @@ struct Parts {
     fault: Fault,
 }
 
-/// What is wrong, by those who do not know where they are.
+/// An error without its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) found: String,
@@ -48,7 +48,7 @@ impl Fault {
         Self { found: found.into(), expected: expected.into() }
     }
 
-    /// A fault of what stands in the trace, quoted and shortened.
+    /// An error about text of the trace, quoted and shortened.
     pub(crate) fn of(text: &str, expected: impl Into<Cow<'static, str>>) -> Self {
         Self::new(quoted(text), expected)
     }
@@ -64,7 +64,7 @@ impl TraceError {
         &self.0.file
     }
 
-    /// Where it is.
+    /// Its location.
     pub fn place(&self) -> Place {
         self.0.place
     }
@@ -74,13 +74,13 @@ impl TraceError {
         &self.0.fault.found
     }
 
-    /// What would be accepted in its place.
+    /// What is accepted in its place.
     pub fn expected(&self) -> &str {
         &self.0.fault.expected
     }
 }
 
-/// A text on one line of a message: short, without characters that would do something to a terminal.
+/// A text on one line of a message: short, without characters that a terminal would interpret.
 pub(crate) fn quoted(text: &str) -> String {
     let mut shown = String::from("`");
     for (index, c) in text.trim().chars().enumerate() {

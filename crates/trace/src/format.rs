@@ -1,4 +1,4 @@
-//! The formats: their names, and how one is told from another.
+//! The formats: their names, and how they are recognised.
 
 use core::fmt;
 use core::str::FromStr;
@@ -10,7 +10,7 @@ use crate::limits::SNIFF_BYTES_MAX;
 /// The format of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Format {
-    /// Our own text.
+    /// Spindle's own text format.
     Spindle,
     /// HP's binary "standard record trace".
     HpSrt,
@@ -18,9 +18,9 @@ pub enum Format {
     DiskSimAscii,
     /// `DiskSim`'s text for the validation of a drive, with measured response times.
     DiskSimValidate,
-    /// What blkparse prints; a request is one that was queued.
+    /// The output of blkparse, with a request for each queued event.
     Blkparse,
-    /// What blkparse prints; a request is one that was issued to the driver.
+    /// The output of blkparse, with a request for each event of issuing to the driver.
     BlkparseIssue,
     /// fio's log, version 2.
     FioV2,
@@ -36,7 +36,7 @@ pub enum Format {
     Tencent,
 }
 
-/// A name that no format has.
+/// A name of no format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownFormat(String);
 
@@ -57,7 +57,7 @@ impl Format {
         Self::Tencent,
     ];
 
-    /// The name that people call it by.
+    /// The name on the command line and in configs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Spindle => "spindle",
@@ -85,7 +85,7 @@ impl Format {
         matches!(self, Self::HpSrt | Self::Msr | Self::Vscsi | Self::AliCloud | Self::Tencent)
     }
 
-    /// The format of a trace that begins with these bytes and has this name, if it can be told.
+    /// The format of a trace that begins with these bytes and has this name, if it is recognised.
     pub(crate) fn of(bytes: &[u8], path: &Path) -> Option<Self> {
         let bytes = &bytes[..bytes.len().min(SNIFF_BYTES_MAX)];
         if bytes.starts_with(srt::MAGIC) {

@@ -4,12 +4,12 @@
 //! file ── format (told by its content) ── lines or records ──▶ Raw ── order, bounds, widening ──▶ Record
 //! ```
 //!
-//! A [`Reader`] is an iterator of `Result<Record, TraceError>`; it holds one line or record at a time, so that a trace
-//! may be larger than memory. An error says the file, the line or record, what stands there and what would be
-//! accepted; nothing follows it. No input panics.
+//! A [`Reader`] is an iterator of `Result<Record, TraceError>`; it holds one line or record at a
+//! time, so that a trace may be larger than memory. An error names the file, the line or record,
+//! what was found and what is accepted; no record follows it. No input panics.
 //!
-//! Invariants of what a reader gives: times never go back; every extent is of whole sectors, not empty unless it is a
-//! flush's, and lies within [`limits`] and the capacity that was asked for.
+//! Invariants of a reader's records: times never decrease; every extent consists of whole sectors,
+//! is not empty unless it is a flush's, and is within [`limits`] and the requested capacity.
 
 mod error;
 mod format;

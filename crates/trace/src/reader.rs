@@ -1,7 +1,7 @@
-//! The reader: a stream of records out of a stream of bytes.
+//! The reader: records from a stream of bytes.
 //!
-//! It holds one line or record. What is wrong with a record ends the stream, but for two kinds that a lenient reader
-//! counts and passes over: a last record that is cut short, and a request of nothing.
+//! It holds one line or record. An error in a record ends the stream, except for two kinds that a
+//! lenient reader counts and skips: a truncated last record, and a request of zero length.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -17,37 +17,37 @@ use crate::{Format, TraceError};
 
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// What a reader is asked for.
+/// The options of a reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The format; `None`: told by the content.
+    /// The format; `None`: recognised from the content.
     pub format: Option<Format>,
-    /// The device whose requests are wanted; `None`: all of them.
+    /// The device whose requests are returned; `None`: all devices.
     pub device: Option<u32>,
-    /// The size of the devices: a request past it is refused. `None`: any place will do.
+    /// The size of the devices, past which requests are refused. `None`: no limit.
     pub capacity: Option<Sectors>,
-    /// Whether a last record that is cut short, and requests of nothing, are counted rather than refused.
+    /// Whether a truncated last record and requests of zero length are counted rather than refused.
     pub lenient: bool,
 }
 
-/// What a reader has met so far.
+/// The reader's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Bytes of the trace that were read.
+    /// Bytes read.
     pub bytes_read: u64,
-    /// Records given.
+    /// Records returned.
     pub records: u64,
     /// Lines or records that are not requests: comments, headers, other events.
     pub skipped: u64,
-    /// Requests to devices that were not asked for.
+    /// Requests to other devices than the requested one.
     pub other_devices: u64,
-    /// Requests that began or ended within a sector, and were widened to all of it.
+    /// Requests that began or ended within a sector, and were widened to whole sectors.
     pub widened: u64,
-    /// The bytes by which they were.
+    /// The bytes by which they were widened.
     pub widened_bytes: Bytes,
-    /// Requests of nothing that were passed over.
+    /// Requests of zero length that were skipped.
     pub empty: u64,
-    /// Last records that were cut short and passed over: none or one.
+    /// Truncated last records that were skipped: none or one.
     pub truncated: u64,
 }
 
@@ -67,12 +67,12 @@ pub struct Reader<R> {
     origin: Option<u128>,
     last: Instant,
     tally: Tally,
-    /// Requests seen, wanted or not: a trace without any is refused.
+    /// Requests read, returned or not: a trace without any is refused.
     requests: u64,
     over: bool,
 }
 
-/// What the file is made of.
+/// The structure of the file.
 #[derive(Debug)]
 enum Body {
     Lines(Lines),
@@ -80,7 +80,7 @@ enum Body {
     Vscsi,
 }
 
-/// What one step over the file came upon.
+/// The result of one step over the file.
 enum Step {
     Request(Raw),
     Other,
@@ -93,7 +93,7 @@ impl FileReader {
     /// Opens the trace at `path`.
     ///
     /// # Errors
-    /// It cannot be read, its format cannot be told, or its header is no good.
+    /// It cannot be read, its format is not recognised, or its header is invalid.
     pub fn open(path: &Path, options: Options) -> Result<Self, TraceError> {
         let name = path.display().to_string();
         let file = File::open(path).map_err(|error| unreadable(&error).at(&name, Place::Whole))?;
@@ -106,10 +106,11 @@ fn unreadable(error: &std::io::Error) -> Fault {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Reads the trace in `input`. Messages call it `name`, whose extension helps to tell its format.
+    /// Reads the trace in `input`. Messages call it `name`, whose extension helps to recognise its
+    /// format.
     ///
     /// # Errors
-    /// It cannot be read, its format cannot be told, or its header is no good.
+    /// It cannot be read, its format is not recognised, or its header is invalid.
     pub fn new(mut input: R, name: &str, options: Options) -> Result<Self, TraceError> {
         let begin = |input: &mut R| {
             let bytes = input.fill_buf().map_err(|error| unreadable(&error))?;
@@ -150,22 +151,23 @@ impl<R: BufRead> Reader<R> {
         self.format
     }
 
-    /// Where the last record, or the error, is.
+    /// The location of the last record, or of the error.
     pub fn place(&self) -> Place {
         self.place
     }
 
-    /// What was met so far.
+    /// The counters.
     pub fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// An error about the record that was given last, by somebody who cannot take it.
+    /// An error about the record that was returned last, for a caller that cannot use it.
     pub fn refuse(&self, found: impl Into<String>, expected: impl Into<String>) -> TraceError {
         Fault::new(found, expected.into()).at(&self.name, self.place)
     }
 
-    /// Reads up to and with `end`, at most `bytes_max` bytes, into the buffer. Gives whether `end` was there.
+    /// Reads up to and including `end`, at most `bytes_max` bytes, into the buffer. Returns whether
+    /// `end` was found.
     fn read_until(&mut self, end: u8, bytes_max: usize) -> Result<bool, Fault> {
         self.buffer.clear();
         loop {
@@ -185,7 +187,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Adds up to `count` bytes to the buffer: fewer only at the end of the file.
+    /// Reads up to `count` bytes into the buffer: fewer only at the end of the file.
     fn read_more(&mut self, count: usize) -> Result<(), Fault> {
         let mut rest = self.input.by_ref().take(count as u64);
         let count = rest.read_to_end(&mut self.buffer).map_err(|error| unreadable(&error))?;
@@ -239,7 +241,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Goes to the next record, which begins here.
+    /// Advances to the next record, which begins here.
     fn begin_record(&mut self) {
         self.buffer.clear();
         if let Place::Record { number, byte } = &mut self.place {
@@ -248,7 +250,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Whether the record is still shorter than `count`, and what that means.
+    /// Whether the record is still shorter than `count`, and what follows from that.
     fn short(&self, count: usize) -> Option<Step> {
         match self.buffer.len() {
             0 => Some(Step::End),
@@ -285,7 +287,7 @@ impl<R: BufRead> Reader<R> {
         Ok(vscsi::request(&self.buffer)?.map_or(Step::Other, Step::Request))
     }
 
-    /// The record of a request; `None` if it is passed over.
+    /// The record of a request; `None` if it is skipped.
     fn record(&mut self, raw: Raw) -> Result<Option<Record>, Fault> {
         self.requests += 1;
         let origin = if self.format.has_epoch() { *self.origin.get_or_insert(raw.at) } else { 0 };
@@ -363,7 +365,7 @@ fn too_late() -> Fault {
     Fault::new("a time too far from the first", expected)
 }
 
-/// What a trace without any request might have been meant to be.
+/// The likely cause of a trace without requests.
 fn nothing(format: Format) -> Fault {
     let expected = match format {
         Format::Blkparse => "at least one (`Q` actions; format blkparse-issue takes `D`)",
@@ -388,7 +390,7 @@ impl<R: BufRead> Iterator for Reader<R> {
             }
             Ok(None) => self.over = true,
         }
-        // An empty trace is somebody's mistake, and would pass for a quiet week.
+        // An empty trace is a mistake, and would look like an idle system.
         let none = self.requests == 0 && self.tally.truncated == 0;
         none.then(|| Err(nothing(self.format).at(&self.name, Place::Whole)))
     }

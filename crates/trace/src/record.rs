@@ -1,4 +1,4 @@
-//! One request of a trace: as a file has it, and as a replay takes it.
+//! One request of a trace: as in the file, and as a replay uses it.
 
 use units::{Duration, Extent, Instant, Lba, Op, Operation, SECTOR_BYTES, Sectors};
 
@@ -8,22 +8,23 @@ use crate::limits::DEVICE_BYTES_MAX;
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// When it came, from the start of the trace. Never before the one that precedes it.
+    /// Its arrival, from the start of the trace. Never before its predecessor's.
     pub at: Instant,
-    /// To which of the trace's devices, by the number that the format gives it.
+    /// The device, by its number in the format.
     pub device: u32,
-    /// What it asks for, in the device's own addresses.
+    /// The operation, in the device's own addresses.
     pub operation: Operation,
-    /// How long its answer took when it was traced, where the format says.
+    /// Its response time in the trace, if the format has it.
     pub response: Option<Duration>,
-    /// How long after its answer the next request came, in formats that are replayed as a closed loop.
+    /// The think time between its completion and the next request, in formats that are replayed as
+    /// a closed loop.
     pub think: Option<Duration>,
 }
 
-/// A request in its file's own clock, and in bytes.
+/// A request in the clock of its file, and in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Raw {
-    /// In nanoseconds: of whichever epoch the format has.
+    /// Nanoseconds from the format's epoch.
     pub(crate) at: u128,
     pub(crate) device: u32,
     pub(crate) op: Op,
@@ -35,18 +36,18 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    /// A request that says no more than every format does.
+    /// A request with the fields that every format has.
     pub(crate) fn new(at: u128, device: u32, op: Op, start: u64, len: u64) -> Self {
         Self { at, device, op, fua: false, start, len, response: None, think: None }
     }
 
-    /// A flush, wherever it says it goes.
+    /// A flush, at any location.
     pub(crate) fn flush(at: u128, device: u32) -> Self {
         Self::new(at, device, Op::Flush, 0, 0)
     }
 
-    /// The sectors that it touches, and the bytes of them that it did not ask for: a disk moves whole sectors, so
-    /// that a request which begins or ends within one is widened to all of it.
+    /// The sectors that it touches, and the bytes of them that it did not ask for: a disk transfers
+    /// whole sectors, so that a request which begins or ends within a sector is widened.
     pub(crate) fn extent(&self) -> Result<(Extent, u64), Fault> {
         if self.op == Op::Flush {
             return Ok((Operation::flush().extent, 0));

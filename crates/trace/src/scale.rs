@@ -1,4 +1,4 @@
-//! Stretching time: an exact factor.
+//! Scaling time by an exact factor.
 
 use core::fmt;
 use core::str::FromStr;
@@ -8,31 +8,31 @@ use units::{Duration, Instant};
 use crate::limits::{SCALE_MAX, TRACE_TIME_MAX};
 use crate::text::nanos;
 
-/// What times are multiplied by, in thousand-millionths: 2 is half as fast, 0.5 twice as fast.
+/// The factor of times, in 10⁻⁹: 2 is half as fast, 0.5 twice as fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Scale(u64);
 
 const ONE: u64 = 1_000_000_000;
 
 impl Scale {
-    /// As it was traced.
+    /// The times of the trace.
     pub const ONE: Self = Self(ONE);
 
-    /// What a factor may be, for messages.
+    /// The accepted factors, for messages.
     pub const EXPECTED: &str = "a factor above 0 and up to 100, such as 0.5 (twice as fast)";
 
-    /// So much later, or earlier, than it was traced.
+    /// The scaled arrival time.
     ///
     /// # Panics
-    /// On a time past [`TRACE_TIME_MAX`]: a reader lets none through.
+    /// The time is past [`TRACE_TIME_MAX`], which no reader returns.
     pub fn instant(self, at: Instant) -> Instant {
         Instant::ZERO + self.duration(at.since(Instant::ZERO))
     }
 
-    /// So much longer, or shorter, than it was traced.
+    /// The scaled duration.
     ///
     /// # Panics
-    /// On a time past [`TRACE_TIME_MAX`]: a reader lets none through.
+    /// The time is past [`TRACE_TIME_MAX`], which no reader returns.
     pub fn duration(self, duration: Duration) -> Duration {
         assert!(duration <= TRACE_TIME_MAX, "a trace's times are bounded");
         let nanos = u128::from(duration.as_nanos()) * u128::from(self.0) / u128::from(ONE);

@@ -1,4 +1,4 @@
-//! What a trace amounts to, in constant memory.
+//! Statistics of a trace, in constant memory.
 
 use std::collections::BTreeMap;
 
@@ -7,34 +7,34 @@ use units::{Bytes, Duration, Instant, Lba, Op};
 use crate::Record;
 use crate::limits::DEVICES_MAX;
 
-/// Figures of the records so far.
+/// Statistics of the records so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
-    /// All of them.
+    /// All records.
     pub requests: u64,
-    /// Those that read.
+    /// Reads.
     pub reads: u64,
-    /// Those that write data.
+    /// Writes.
     pub writes: u64,
-    /// Those that flush.
+    /// Flushes.
     pub flushes: u64,
-    /// Those that trim or write zeroes: they have an extent, and move no data.
+    /// Trims and write-zeroes requests: they have an extent, and transfer no data.
     pub trims: u64,
-    /// Read.
+    /// Bytes read.
     pub bytes_read: Bytes,
-    /// Written.
+    /// Bytes written.
     pub bytes_written: Bytes,
-    /// When the first came.
+    /// The first arrival.
     pub first: Option<Instant>,
-    /// When the last came.
+    /// The last arrival.
     pub last: Instant,
     /// The sizes of reads and writes.
     pub sizes: Sizes,
-    /// Each device, by its number; of those past [`DEVICES_MAX`] nothing is kept.
+    /// Each device, by its number; devices past [`DEVICES_MAX`] have no statistics.
     pub devices: BTreeMap<u32, DeviceStat>,
-    /// Requests to devices of which nothing is kept.
+    /// Requests to devices without statistics.
     pub unlisted: u64,
-    /// Requests whose response was measured.
+    /// Requests with a measured response time.
     pub responses: u64,
     response_nanos: u128,
 }
@@ -46,7 +46,7 @@ pub struct Sizes {
     pub least: Bytes,
     /// The largest.
     pub most: Bytes,
-    /// How many have at least 2ⁿ bytes and fewer than 2ⁿ⁺¹.
+    /// The number of requests with at least 2ⁿ and fewer than 2ⁿ⁺¹ bytes.
     pub by_power: [u64; 64],
 }
 
@@ -56,22 +56,22 @@ impl Default for Sizes {
     }
 }
 
-/// Figures of one device.
+/// Statistics of one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceStat {
     /// All its requests.
     pub requests: u64,
-    /// Those that read.
+    /// Reads.
     pub reads: u64,
-    /// Read and written.
+    /// Bytes read and written.
     pub bytes: Bytes,
     /// The first sector that a request touches; `None` if none does.
     pub first: Option<Lba>,
-    /// The first sector behind all that requests touch.
+    /// The end of the extents of all requests.
     pub end: Lba,
 }
 
-/// Bytes added up. A few absurd requests reach the end of the numbers: then there are that many, and no panic.
+/// A saturating sum of bytes: a few absurd requests reach the end of the type, without a panic.
 fn sum(one: Bytes, other: Bytes) -> Bytes {
     Bytes(one.0.saturating_add(other.0))
 }
@@ -98,7 +98,7 @@ impl Stat {
             }
             Op::Flush => self.flushes += 1,
             Op::Trim | Op::WriteZeroes => self.trims += 1,
-            // No format has one.
+            // No format contains one.
             Op::Seek => {}
         }
         if bytes > Bytes::ZERO {
@@ -131,12 +131,12 @@ impl Stat {
         }
     }
 
-    /// Read and written.
+    /// Bytes read and written.
     pub fn bytes(&self) -> Bytes {
         sum(self.bytes_read, self.bytes_written)
     }
 
-    /// From the first request to the last.
+    /// The time from the first request to the last.
     pub fn duration(&self) -> Duration {
         self.last.saturating_since(self.first.unwrap_or(self.last))
     }
@@ -151,7 +151,7 @@ impl Stat {
         self.bytes().0.checked_div(self.reads + self.writes).map(Bytes)
     }
 
-    /// The mean response that was measured, rounded down; `None` if none was.
+    /// The mean measured response time, rounded down; `None` if none was measured.
     pub fn response_mean(&self) -> Option<Duration> {
         let mean = self.response_nanos.checked_div(self.responses.into())?;
         Some(Duration::from_nanos(u64::try_from(mean).expect("a mean is within its terms")))

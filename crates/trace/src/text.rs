@@ -6,10 +6,10 @@ use units::Duration;
 
 use crate::error::Fault;
 
-/// Digits behind the point that count; those behind them are less than a nanosecond of anything.
+/// The decimals that are read; the ones after them are below a nanosecond.
 const FRACTION_DIGITS_MAX: usize = 18;
 
-/// Nanoseconds in a number of units of `unit` ns; what is finer than a nanosecond is rounded down.
+/// Nanoseconds in a number of units of `unit` ns, rounded down.
 pub(crate) fn nanos(text: &str, unit: u64) -> Option<u128> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -28,7 +28,7 @@ pub(crate) fn time(text: &str, unit: u64, expected: &'static str) -> Result<u128
     nanos(text, unit).ok_or_else(|| Fault::of(text, expected))
 }
 
-/// A length of time in units of `unit` ns.
+/// A duration in units of `unit` ns.
 pub(crate) fn duration(text: &str, unit: u64, expected: &'static str) -> Result<Duration, Fault> {
     let nanos = nanos(text, unit).and_then(|nanos| u64::try_from(nanos).ok());
     nanos.map(Duration::from_nanos).ok_or_else(|| Fault::of(text, expected))
@@ -36,12 +36,12 @@ pub(crate) fn duration(text: &str, unit: u64, expected: &'static str) -> Result<
 
 /// A whole number.
 pub(crate) fn number<T: FromStr>(text: &str, expected: &'static str) -> Result<T, Fault> {
-    // `+5` is a number to the standard library, and to none of these formats.
+    // The standard library accepts `+5`; these formats do not.
     let number = text.parse().ok().filter(|_| text.starts_with(|c: char| c.is_ascii_digit()));
     number.ok_or_else(|| Fault::of(text, expected))
 }
 
-/// Exactly `N` fields of a line; `line` is the form that it should have.
+/// Exactly `N` fields of a line; `line` is the expected form.
 pub(crate) fn fields<'a, const N: usize>(
     text: &'a str,
     all: impl Iterator<Item = &'a str>,

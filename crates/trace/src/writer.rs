@@ -1,4 +1,4 @@
-//! The writer: records into one of the formats that others read.
+//! The writer: records in one of the formats of other tools.
 //!
 //! | target | keeps | leaves out (counted) |
 //! |---|---|---|
@@ -17,34 +17,35 @@ use crate::formats::{SPINDLE_HEADER, mark};
 use crate::limits::FILES_MAX;
 use crate::{Format, Record};
 
-/// A format that is written.
+/// A format that can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Our own text.
+    /// Spindle's own text format.
     Spindle,
     /// `DiskSim`'s text for open loops.
     DiskSimAscii,
     /// fio's log, version 2: times are waits.
     FioV2,
-    /// fio's log, version 3: times are times.
+    /// fio's log, version 3: times from the start.
     FioV3,
 }
 
-/// What a target could not say.
+/// What the target format could not represent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Requests that are not in it.
+    /// Requests that were left out.
     pub requests: u64,
     /// Requests that lost their forced unit access.
     pub fua: u64,
 }
 
-/// Why a record cannot be written.
+/// Why a record could not be written.
 #[derive(Debug)]
 pub enum WriteError {
-    /// The output does not take it. Cure: as the system says.
+    /// The output failed, as the system says.
     Io(io::Error),
-    /// The log would name more than [`FILES_MAX`] files. Cure: another target, or one device at a time.
+    /// The log would name more than [`FILES_MAX`] files. Use another target, or one device at a
+    /// time.
     Files,
 }
 
@@ -55,7 +56,7 @@ pub struct Writer<W: Write> {
     target: Target,
     left_out: LeftOut,
     files: BTreeSet<u32>,
-    /// The time that the waits of a fio log of version 2 add up to.
+    /// The sum of the waits of a fio log of version 2.
     waited: Duration,
 }
 
@@ -63,7 +64,7 @@ impl Target {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Spindle, Self::DiskSimAscii, Self::FioV2, Self::FioV3];
 
-    /// The format that it is.
+    /// The format.
     pub const fn format(self) -> Format {
         match self {
             Self::Spindle => Format::Spindle,
@@ -118,7 +119,7 @@ impl<W: Write> Writer<W> {
         Ok(Self { output, target, left_out, files, waited: Duration::ZERO })
     }
 
-    /// Writes a record. Times must not go back.
+    /// Writes a record. Times must not decrease.
     ///
     /// # Errors
     /// See [`WriteError`].
@@ -130,7 +131,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Ends the trace, and says what could not be said in it.
+    /// Ends the trace, and returns what could not be represented.
     ///
     /// # Errors
     /// The output fails.
@@ -196,7 +197,7 @@ impl<W: Write> Writer<W> {
             self.fio_line(at, device, "add", "")?;
             self.fio_line(at, device, "open", "")?;
         }
-        // Waits are differences of rounded times: their error does not add up.
+        // Waits are differences of rounded times, so that their errors do not accumulate.
         let wait = at.saturating_sub(self.waited);
         if self.target == Target::FioV2 && wait > Duration::ZERO {
             self.fio_line(at, device, "wait", &format!(" {} 0", wait.as_micros()))?;

@@ -7,10 +7,10 @@ use spindle_trace::{Format, Options, Reader, Record, Stat, Target};
 use units::{Duration, Op, Sectors};
 
 /// `SplitMix64`: a seed means one trace for good.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
-    fn roll(&mut self) -> u64 {
+impl Rng {
+    fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -19,7 +19,7 @@ impl Dice {
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.roll() % bound.max(1) as u64).expect("small")
+        usize::try_from(self.next() % bound.max(1) as u64).expect("small")
     }
 }
 
@@ -38,19 +38,19 @@ const PIECES: [&[u8]; 12] = [
     b"R",
 ];
 
-fn mutate(dice: &mut Dice, bytes: &mut Vec<u8>) {
-    for _ in 0..=dice.below(4) {
-        let at = dice.below(bytes.len());
-        match dice.below(5) {
+fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>) {
+    for _ in 0..=rng.below(4) {
+        let at = rng.below(bytes.len());
+        match rng.below(5) {
             0 => bytes.truncate(at),
-            1 if at < bytes.len() => bytes[at] = u8::try_from(dice.below(256)).expect("a byte"),
+            1 if at < bytes.len() => bytes[at] = u8::try_from(rng.below(256)).expect("a byte"),
             2 if at < bytes.len() => drop(bytes.remove(at)),
             3 => {
-                let end = (at + dice.below(40)).min(bytes.len());
+                let end = (at + rng.below(40)).min(bytes.len());
                 let copy = bytes[at..end].to_vec();
                 bytes.splice(at..at, copy);
             }
-            _ => drop(bytes.splice(at..at, PIECES[dice.below(PIECES.len())].iter().copied())),
+            _ => drop(bytes.splice(at..at, PIECES[rng.below(PIECES.len())].iter().copied())),
         }
     }
 }
@@ -76,12 +76,12 @@ fn mutants_of_every_format_are_read_or_refused() {
     let (samples, mut refused, mut cases) = (common::samples(), 0, 0);
     let asked = std::env::var("SPINDLE_CASES").ok().and_then(|cases| cases.parse().ok());
     for seed in 0..asked.unwrap_or(20_000) {
-        let mut dice = Dice(seed);
-        let mut bytes = samples[dice.below(samples.len())].clone();
-        mutate(&mut dice, &mut bytes);
-        let format = (dice.below(4) == 0).then(|| Format::ALL[dice.below(Format::ALL.len())]);
-        let capacity = (dice.below(4) == 0).then_some(Sectors(1 << 20));
-        let options = Options { format, capacity, device: None, lenient: dice.below(2) == 0 };
+        let mut rng = Rng(seed);
+        let mut bytes = samples[rng.below(samples.len())].clone();
+        mutate(&mut rng, &mut bytes);
+        let format = (rng.below(4) == 0).then(|| Format::ALL[rng.below(Format::ALL.len())]);
+        let capacity = (rng.below(4) == 0).then_some(Sectors(1 << 20));
+        let options = Options { format, capacity, device: None, lenient: rng.below(2) == 0 };
         let survived = std::panic::catch_unwind(|| survive(&bytes, options));
         refused += u64::from(survived.unwrap_or_else(|_| panic!("seed {seed} broke it")));
         cases += 1;
@@ -101,21 +101,21 @@ fn a_trace_that_ends_at_any_byte_is_read_or_refused() {
 }
 
 /// Records as any trace might have them.
-fn drawn(dice: &mut Dice, count: usize) -> Vec<Record> {
+fn random_records(rng: &mut Rng, count: usize) -> Vec<Record> {
     let mut nanos = 0;
     let ops = [Op::Read, Op::Write, Op::Flush, Op::Trim, Op::WriteZeroes];
     (0..count)
         .map(|_| {
-            nanos += dice.roll() % 10_000_000;
-            let op = ops[dice.below(ops.len())];
+            nanos += rng.next() % 10_000_000;
+            let op = ops[rng.below(ops.len())];
             let (start, len) = match op {
                 Op::Flush => (0, 0),
-                _ => (dice.roll() >> 16, 1 + dice.roll() % 2_048),
+                _ => (rng.next() >> 16, 1 + rng.next() % 2_048),
             };
-            let device = u32::try_from(dice.below(5)).expect("small");
+            let device = u32::try_from(rng.below(5)).expect("small");
             let mut record = record(nanos, device, op, start, len);
-            record.operation.fua = op == Op::Write && dice.below(3) == 0;
-            let mut time = || (dice.below(2) == 0).then(|| Duration::from_nanos(dice.roll() >> 20));
+            record.operation.fua = op == Op::Write && rng.below(3) == 0;
+            let mut time = || (rng.below(2) == 0).then(|| Duration::from_nanos(rng.next() >> 20));
             (record.response, record.think) = (time(), time());
             record
         })
@@ -125,7 +125,7 @@ fn drawn(dice: &mut Dice, count: usize) -> Vec<Record> {
 #[test]
 fn what_is_written_is_read_again() {
     for seed in 0..200 {
-        let records = drawn(&mut Dice(seed), 50);
+        let records = random_records(&mut Rng(seed), 50);
         let (bytes, left_out) = write(&records, Target::Spindle);
         assert_eq!((read(&bytes).1, left_out.requests), (records.clone(), 0), "seed {seed}");
 

@@ -1,5 +1,5 @@
-//! What a plan asks of its disks: engine settings, worst-case times of streams, sums of reserves, and
-//! whether all of it fits.
+//! What a plan asks of its disks: engine settings, worst-case times of streams, sums of reserves,
+//! and whether all of it fits.
 
 mod cost;
 mod failure;

@@ -213,7 +213,8 @@ impl Document {
         let title = format!("[[pool.volume]] \"{}\"", volume.name);
         let (zone, disks) = (zone_name(from.zone), listed(self.names(&from.disks), '"'));
         let expected = format!(
-            "no third place while it is moved from zone \"{zone}\" of {disks}: wait, or send it back there"
+            "no third place while it is moved from zone \"{zone}\" of {disks}: wait, or send it \
+             back there"
         );
         let parts = refusal(&self.plan, Some(title), Some("from"), None, &expected);
         ConfigError::from(parts)

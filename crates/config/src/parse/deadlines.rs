@@ -71,7 +71,7 @@ pub(crate) fn unlimited(table: &Table<'_>, disk: &Disk) -> Result<(), InputError
         if let Some(value) = table.value(key).filter(|_| disk.policy.has_deadlines()) {
             let (policy, name) = (disk.policy, &disk.name);
             return Err(value.refuse(format_args!(
-                "no {key} on disk \"{name}\": under \"{policy}\" deadlines say who goes first"
+                "no {key} on disk \"{name}\": under \"{policy}\" requests are served by deadline"
             )));
         }
     }
@@ -96,7 +96,8 @@ pub(crate) fn bounded(table: &Table<'_>, disk: &Disk) -> Result<(), InputError> 
         }
         return refused(
             "drive",
-            "a drive with an arm: nothing bounds what erasing and collecting cost a flash drive's commands",
+            "a drive with an arm: nothing bounds what erasing and collecting cost a flash \
+             drive's commands",
         );
     };
     if disk.depth > 1 {

@@ -151,7 +151,7 @@ fn nominal(
 ) -> Result<Rate, InputError> {
     let Some(value) = table.value("nominal_rate") else {
         if worst.is_none() && policy.has_nominal_rate() {
-            let expected = "a rate: nobody knows the worst case of this drive";
+            let expected = "a rate: the worst case of this drive is unknown";
             return Err(table.missing("nominal_rate", expected));
         }
         // A bucket holds a nominal command, whatever the period is changed to.
@@ -200,7 +200,8 @@ fn named(
     let expected = || {
         let library = list(drives::names(), '"');
         format!(
-            "a drive of the library ({library}), \"memory\" or \"null\", or the path of a drive file (*.toml)"
+            "a drive of the library ({library}), \"memory\" or \"null\", or the path of a drive \
+             file (*.toml)"
         )
     };
     let value = table.require("drive", expected())?;

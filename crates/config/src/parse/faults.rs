@@ -67,7 +67,8 @@ mod tests {
             vanish_after: None,
         };
         assert_eq!(parse("faults = {}"), Ok(Some(nothing)));
-        let line = "faults = { seed = 7, read = \"0.1%\", stall = \"1%\", stall_for = \"2s\", vanish_after = 9 }";
+        let line = "faults = { seed = 7, read = \"0.1%\", stall = \"1%\", stall_for = \"2s\", \
+             vanish_after = 9 }";
         let told = Faults {
             seed: 7,
             read: Share::from_ppb(1_000_000),

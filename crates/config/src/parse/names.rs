@@ -26,7 +26,8 @@ impl<'a> Names<'a> {
         let visible = name.escape_debug().eq(name.chars());
         if !visible || name.contains('/') || name.trim() != name {
             return Err(value.refuse(
-                "a name of printable characters without /, \\ and quotes, and without blanks at its ends",
+                "a name of printable characters without /, \\ and quotes, and without blanks at \
+                 its ends",
             ));
         }
         if let Some((_, line)) = self.0.get(name) {

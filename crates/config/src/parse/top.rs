@@ -31,7 +31,8 @@ impl Plan {
         Self::parse(&text, &file, path.parent().unwrap_or(Path::new("")))
     }
 
-    /// Checks the config `text`. Messages call it `file`; paths within it are relative to `base_dir`.
+    /// Checks the config `text`. Messages call it `file`; paths within it are relative to
+    /// `base_dir`.
     ///
     /// # Errors
     /// The first error: in the syntax, then in the keys, then in disks, volumes and workloads.
@@ -107,7 +108,7 @@ impl Plan {
         if let Some(disk) = self.disks.iter().find(|disk| real::is_unmeasured(&disk.drive.model)) {
             let title = format!("[[disk]] \"{}\"", disk.name);
             let expected =
-                format!("{}: nobody knows how to simulate it", real::HELP_MEASURE_PROFILE);
+                format!("{}: without one it cannot be simulated", real::HELP_MEASURE_PROFILE);
             return Err(self.lacks(disk.line, Some(title), "profile", &expected).into());
         }
         if self.duration.is_none() {

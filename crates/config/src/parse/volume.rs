@@ -296,7 +296,8 @@ pub(crate) fn priority(
     let most = disk.share_text(most.unwrap_or(Share::ALL));
     let (key, name) = ("limit", &disk.name);
     let expected = format!(
-        "a share of at most {most} (what the reserves of disk \"{name}\" leave: a volume of high priority goes before them \
+        "a share of at most {most} (what the reserves of disk \"{name}\" leave: a volume of high \
+         priority goes before them \
          up to its limit)"
     );
     Err(table

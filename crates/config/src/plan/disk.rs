@@ -36,7 +36,8 @@ pub struct Disk {
     /// How long the disk idles for the next request of a sequential run before it serves other
     /// volumes.
     pub linger: Duration,
-    /// The estimate of a request that starts close behind its predecessor (RTAS 2008 §3). Above zero.
+    /// The estimate of a request that starts close behind its predecessor (RTAS 2008 §3). Above
+    /// zero.
     pub estimate_sequential: Duration,
     /// The estimate of any other request. Above zero.
     pub estimate_random: Duration,

@@ -15,11 +15,12 @@ fn without_a_drive() {
 }
 
 #[test]
-fn with_a_drive_that_nobody_knows() {
+fn with_an_unknown_drive() {
     assert_eq!(
         refused(&[], "[[disk]]\nname = \"d0\"\ndrive = \"deathstar\"\n"),
         format!(
-            "plan.toml:3: [[disk]] \"d0\": field `drive`: found `deathstar`, expected a drive of the \
+            "plan.toml:3: [[disk]] \"d0\": field `drive`: found `deathstar`, expected a drive of \
+             the \
              library ({}), \"memory\" or \"null\", or the path of a drive file (*.toml)",
             library()
         )
@@ -30,7 +31,8 @@ fn with_a_drive_that_nobody_knows() {
 fn with_a_drive_file_that_is_not_there() {
     assert_eq!(
         refused(&[], "[[disk]]\nname = \"d0\"\ndrive = \"no/such.toml\"\n"),
-        "plan.toml:3: [[disk]] \"d0\": field `drive`: found `no/such.toml`, expected a drive file that \
+        "plan.toml:3: [[disk]] \"d0\": field `drive`: found `no/such.toml`, expected a drive \
+         file that \
          can be used (No such file or directory (os error 2))"
     );
 }
@@ -39,12 +41,14 @@ fn with_a_drive_file_that_is_not_there() {
 fn with_a_real_disk_that_is_not_there() {
     assert_eq!(
         refused(&[], "[[disk]]\nname = \"d0\"\npath = \"no/such.img\"\n"),
-        "plan.toml:3: [[disk]] \"d0\": field `path`: found `no/such.img`, expected a block device or a file (No such \
+        "plan.toml:3: [[disk]] \"d0\": field `path`: found `no/such.img`, expected a block \
+         device or a file (No such \
          file or directory (os error 2))"
     );
     assert_eq!(
         refused(&[], "[[disk]]\nname = \"d0\"\npath = \"/dev/null\"\n"),
-        "plan.toml:3: [[disk]] \"d0\": field `path`: found `/dev/null`, expected a block device or a regular file"
+        "plan.toml:3: [[disk]] \"d0\": field `path`: found `/dev/null`, expected a block device \
+         or a regular file"
     );
 }
 
@@ -52,12 +56,14 @@ fn with_a_real_disk_that_is_not_there() {
 fn with_a_real_disk_that_is_an_emulated_one_too() {
     assert_eq!(
         refused(&[], "[[disk]]\nname = \"d0\"\npath = \"/dev/sdb\"\ndrive = \"atlas10k\"\n"),
-        "plan.toml:4: [[disk]] \"d0\": field `drive`: found `atlas10k`, expected no such field beside `path`: the disk \
+        "plan.toml:4: [[disk]] \"d0\": field `drive`: found `atlas10k`, expected no such field \
+         beside `path`: the disk \
          is a real one"
     );
     assert_eq!(
         disk("buffered = true\n"),
-        "plan.toml:1: [[disk]] \"d0\": field `buffered`: found `true`, expected no such field, or a `path`"
+        "plan.toml:1: [[disk]] \"d0\": field `buffered`: found `true`, expected no such field, \
+         or a `path`"
     );
 }
 
@@ -110,7 +116,8 @@ fn with_times_out_of_range() {
         assert_eq!(
             disk(&format!("{field} = \"{bad}\"\n")),
             format!(
-                "plan.toml:1: [[disk]] \"d0\": field `{field}`: found `{bad}`, expected a time from {range}"
+                "plan.toml:1: [[disk]] \"d0\": field `{field}`: found `{bad}`, expected a time \
+                 from {range}"
             )
         );
     }
@@ -120,7 +127,8 @@ fn with_times_out_of_range() {
 fn with_a_time_that_is_a_bare_number() {
     assert_eq!(
         disk("linger = 2\n"),
-        "plan.toml:1: [[disk]] \"d0\": field `linger`: found `2`, expected a time from 0s to 20ms, in quotes"
+        "plan.toml:1: [[disk]] \"d0\": field `linger`: found `2`, expected a time from 0s to \
+         20ms, in quotes"
     );
 }
 
@@ -130,7 +138,8 @@ fn with_no_path_to_their_data() {
         assert_eq!(
             disk(&format!("backing = \"{bad}\"\n")),
             format!(
-                "plan.toml:1: [[disk]] \"d0\": field `backing`: found `{shown}`, expected a path of 1 to 4095 bytes, none of them zero"
+                "plan.toml:1: [[disk]] \"d0\": field `backing`: found `{shown}`, expected a path \
+                 of 1 to 4095 bytes, none of them zero"
             )
         );
     }
@@ -141,7 +150,8 @@ fn two_on_one_file() {
     let second = "[[disk]]\nname = \"d1\"\ndrive = \"deskstar-34gxp\"\nbacking = \"./a.img\"\n";
     assert_eq!(
         error(&format!("{DISK}backing = \"a.img\"\n{second}")).to_string(),
-        "plan.toml:8: [[disk]] \"d1\": field `backing`: found `./a.img`, expected a file of its own \
+        "plan.toml:8: [[disk]] \"d1\": field `backing`: found `./a.img`, expected a file of its \
+         own \
          (line 4 has this one already)"
     );
 }
@@ -156,14 +166,16 @@ fn too_many() {
 }
 
 #[test]
-fn with_a_nominal_rate_that_nobody_asks_for_or_that_is_none() {
+fn with_a_nominal_rate_that_no_policy_uses_or_that_is_no_rate() {
     assert_eq!(
         disk("nominal_rate = \"68/s\"\n"),
-        "plan.toml:1: [[disk]] \"d0\": field `nominal_rate`: found `68/s`, expected no such field, or policy = \"throughput\""
+        "plan.toml:1: [[disk]] \"d0\": field `nominal_rate`: found `68/s`, expected no such \
+         field, or policy = \"throughput\""
     );
     assert_eq!(
         disk("policy = \"throughput\"\nnominal_rate = \"0.5/s\"\n"),
-        "plan.toml:2: [[disk]] \"d0\": field `nominal_rate`: found `0.5/s`, expected a rate from one in 1s (the period) to one in 1us"
+        "plan.toml:2: [[disk]] \"d0\": field `nominal_rate`: found `0.5/s`, expected a rate from \
+         one in 1s (the period) to one in 1us"
     );
 }
 
@@ -171,7 +183,8 @@ fn with_a_nominal_rate_that_nobody_asks_for_or_that_is_none() {
 fn with_an_unknown_estimator() {
     assert_eq!(
         disk("estimate = \"oracle\"\n"),
-        "plan.toml:1: [[disk]] \"d0\": field `estimate`: found `oracle`, expected one of the estimators \
+        "plan.toml:1: [[disk]] \"d0\": field `estimate`: found `oracle`, expected one of the \
+         estimators \
          \"constants\", \"profile\", \"learned\""
     );
 }

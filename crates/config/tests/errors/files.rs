@@ -14,7 +14,8 @@ fn that_is_not_there_has_no_line() {
     assert_eq!(error.line(), None);
     assert_eq!(
         error.to_string(),
-        "no/such.toml: found `No such file or directory (os error 2)`, expected a file that can be read"
+        "no/such.toml: found `No such file or directory (os error 2)`, expected a file that can \
+         be read"
     );
 }
 
@@ -41,7 +42,8 @@ fn with_a_drive_file_beside_it_that_is_none() {
     let path = scratch("plan.toml", b"[[disk]]\nname = \"d0\"\ndrive = \"broken-drive.toml\"\n");
     let message = Plan::read(&path).expect_err("is no drive").to_string();
     let start = format!(
-        "{}:3: [[disk]] \"d0\": field `drive`: found `broken-drive.toml`, expected a drive file that \
+        "{}:3: [[disk]] \"d0\": field `drive`: found `broken-drive.toml`, expected a drive file \
+         that \
          can be used (",
         path.display()
     );
@@ -63,7 +65,8 @@ fn that_two_disks_share_through_a_link() {
     assert_eq!(
         Plan::read(&path).expect_err("is one file").to_string(),
         format!(
-            "{}:8: [[disk]] \"d1\": field `backing`: found `shared-link.img`, expected a file of its own \
+            "{}:8: [[disk]] \"d1\": field `backing`: found `shared-link.img`, expected a file of \
+             its own \
              (line 4 has this one already)",
             path.display()
         )

@@ -15,10 +15,12 @@ fn an_unknown_key_at_the_top() {
 fn an_unknown_key_of_a_disk() {
     assert_eq!(
         disk("dirve = \"x\"\n"),
-        "plan.toml:1: [[disk]] \"d0\": field `dirve`: found `dirve`, expected one of the keys `name`, \
-         `drive`, `profile`, `path`, `buffered`, `adopt`, `io_uring`, `size`, `backing`, `policy`, `depth`, `period`, `batch`, `linger`, \
-         `estimate_sequential`, `estimate_random`, `execution`, `split`, `chunk`, `jit_offset`, `approach`, `seek_split`, `free_prefetch`, `preempt_writes`, \
-          `estimate`, `nominal_rate`, `unreserved`, `host_lateness`, `best_effort`, `range`, `faults`"
+        "plan.toml:1: [[disk]] \"d0\": field `dirve`: found `dirve`, expected one of the keys \
+         `name`, `drive`, `profile`, `path`, `buffered`, `adopt`, `io_uring`, `size`, `backing`, \
+         `policy`, `depth`, `period`, `batch`, `linger`, `estimate_sequential`, \
+         `estimate_random`, `estimate`, `nominal_rate`, `reserve_headroom`, `host_lateness`, \
+         `best_effort`, `slack_range`, `faults`, `execution`, `split`, `chunk`, `jit_offset`, \
+         `approach`, `seek_split`, `free_prefetch`, `preempt_writes`"
     );
 }
 
@@ -26,8 +28,9 @@ fn an_unknown_key_of_a_disk() {
 fn an_unknown_key_of_a_volume() {
     assert_eq!(
         volume("size = \"1GiB\"\nshare = \"1%\"\n"),
-        "plan.toml:2: [[volume]] \"v\": field `share`: found `share`, expected one of the keys `name`, \
-         `disk`, `clients`, `size`, `at`, `reserve`, `limit`, `weight`, `priority`, `same_as`, `iops`, `bandwidth`, `run`, `block`, `stream`"
+        "plan.toml:2: [[volume]] \"v\": field `share`: found `share`, expected one of the keys \
+         `name`, `disk`, `clients`, `size`, `at`, `same_as`, `iops`, `bandwidth`, `run`, `block`, \
+         `reserve`, `limit`, `weight`, `priority`, `stream`"
     );
 }
 
@@ -35,8 +38,10 @@ fn an_unknown_key_of_a_volume() {
 fn an_unknown_key_of_a_workload_which_has_a_number_for_a_name() {
     assert_eq!(
         workload("size = \"1GiB\"\n"),
-        "plan.toml:1: [[workload]] #1: field `size`: found `size`, expected one of the keys `volume`, \
-         `op`, `read_share`, `access`, `run`, `block`, `outstanding`, `think`, `rate`, `arrivals`, `elevator`, \
+        "plan.toml:1: [[workload]] #1: field `size`: found `size`, expected one of the keys \
+         `volume`, \
+         `op`, `read_share`, `access`, `run`, `block`, `outstanding`, `think`, `rate`, \
+         `arrivals`, `elevator`, \
          `start`, `stop`, \
          `file`, `format`, `device`, `scale`, `remap`"
     );
@@ -73,4 +78,23 @@ fn two_brackets_where_one_belongs() {
         refused(&[], "[[listen]]\nnbd = []\n"),
         "plan.toml:1: field `listen`: found `[[listen]]`, expected a table `[listen]`"
     );
+}
+
+#[test]
+fn the_earlier_name_of_a_key_is_accepted_alone_and_named_in_messages() {
+    let text = "[[disk]]\nname = \"d\"\ndrive = \"deskstar-34gxp\"\n";
+    let headroom = |lines: &str| {
+        let plan = Plan::parse(&format!("{text}{lines}"), "plan.toml", Path::new(""));
+        plan.map(|plan| plan.disks[0].reserve_headroom.to_string()).map_err(|e| e.to_string())
+    };
+    assert_eq!(headroom("unreserved = \"10%\""), Ok("10%".to_owned()));
+    assert_eq!(headroom("reserve_headroom = \"10%\""), Ok("10%".to_owned()));
+    let both = headroom("unreserved = \"10%\"\nreserve_headroom = \"10%\"").expect_err("both");
+    assert_eq!(
+        both,
+        "plan.toml:4: [[disk]] \"d\": field `unreserved`: found `10%`, expected no such field \
+         beside `reserve_headroom`, which is its new name"
+    );
+    let wrong = headroom("unreserved = \"110%\"").expect_err("too much");
+    assert!(wrong.contains("field `unreserved`: found `110%`"), "{wrong}");
 }

@@ -27,7 +27,8 @@ fn too_long_a_name_is_shown_shortened() {
     assert_eq!(
         refused(&[], &format!("[[disk]]\nname = \"{}\"\n", "x".repeat(256))),
         format!(
-            "plan.toml:2: [[disk]] \"{shown}\": field `name`: found `{shown}`, expected a name of 1 to 255 bytes"
+            "plan.toml:2: [[disk]] \"{shown}\": field `name`: found `{shown}`, expected a name \
+             of 1 to 255 bytes"
         )
     );
 }
@@ -44,7 +45,8 @@ fn a_name_that_is_not_printable_is_shown_escaped() {
         assert_eq!(
             refused(&[], &format!("[[disk]]\nname = \"{bad}\"\n")),
             format!(
-                "plan.toml:2: [[disk]] \"{shown}\": field `name`: found `{shown}`, expected a name of \
+                "plan.toml:2: [[disk]] \"{shown}\": field `name`: found `{shown}`, expected a \
+                 name of \
                  printable characters without /, \\ and quotes, and without blanks at its ends"
             )
         );

@@ -29,7 +29,8 @@ fn tls_without_its_files_or_files_without_tls() {
     assert!(lacking.contains("field `key`: "), "{lacking}");
     assert_eq!(
         refused(&[], "[nbd]\nkey = \"a.key\"\n"),
-        "plan.toml:2: [nbd]: field `key`: found `a.key`, expected no file: `tls` is off; or tls = \"required\""
+        "plan.toml:2: [nbd]: field `key`: found `a.key`, expected no file: `tls` is off; or tls \
+         = \"required\""
     );
 }
 
@@ -49,7 +50,8 @@ fn clients_that_no_certificate_is_of() {
 fn what_is_said_is_taken_over() {
     let digits = "0A:".repeat(31) + "ff";
     let text = format!(
-        "[nbd]\nlist = false\nmemory = \"2MiB\"\ntls = \"allowed\"\ncertificate = \"a\"\nkey = \"b\"\n\
+        "[nbd]\nlist = false\nmemory = \"2MiB\"\ntls = \"allowed\"\ncertificate = \"a\"\nkey = \
+         \"b\"\n\
          client_ca = \"c\"\n{DISK}{VOLUME}clients = [\"CN=vm 7\", \"sha256:{digits}\"]\n"
     );
     let plan = Plan::parse(&text, "plan.toml", Path::new("/etc")).expect("it is right");

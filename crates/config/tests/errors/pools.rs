@@ -2,7 +2,8 @@
 
 use super::{error, refused};
 
-const DISKS: &str = "[[disk]]\nname = \"d0\"\ndrive = \"atlas-ii\"\n[[disk]]\nname = \"d1\"\ndrive = \"atlas-ii\"\n\
+const DISKS: &str = "[[disk]]\nname = \"d0\"\ndrive = \"atlas-ii\"\n[[disk]]\nname = \
+     \"d1\"\ndrive = \"atlas-ii\"\n\
                      [[disk]]\nname = \"d2\"\ndrive = \"atlas-ii\"\n";
 const POOL: &str = "[pool]\ndisks = [\"d0\", \"d1\"]\n";
 const VOLUME: &str = "[[pool.volume]]\nname = \"v\"\nsize = \"1GiB\"\n";
@@ -28,11 +29,13 @@ fn under(policy: &str, lines: &str) -> String {
 fn without_disks() {
     assert_eq!(
         refused(&[DISKS], "[pool]\nmetadata = \"1%\"\n"),
-        "plan.toml:1: [pool]: field `disks`: found nothing, expected the names of disks such as [\"d0\", \"d1\"]"
+        "plan.toml:1: [pool]: field `disks`: found nothing, expected the names of disks such as \
+         [\"d0\", \"d1\"]"
     );
     assert_eq!(
         pool("disks = []\n"),
-        "plan.toml:1: [pool]: field `disks`: found `[]`, expected at least one disk, the names of disks such as [\"d0\", \"d1\"]"
+        "plan.toml:1: [pool]: field `disks`: found `[]`, expected at least one disk, the names \
+         of disks such as [\"d0\", \"d1\"]"
     );
 }
 
@@ -40,11 +43,13 @@ fn without_disks() {
 fn of_disks_that_are_not_there() {
     assert_eq!(
         pool("disks = [\"d0\", \"d9\"]\n"),
-        "plan.toml:1: [pool]: field `disks`: found `d9`, expected one of the disks \"d0\", \"d1\", \"d2\""
+        "plan.toml:1: [pool]: field `disks`: found `d9`, expected one of the disks \"d0\", \
+         \"d1\", \"d2\""
     );
     assert_eq!(
         volume("size = \"1GiB\"\ndisks = [\"d2\"]\n"),
-        "plan.toml:2: [[pool.volume]] \"v\": field `disks`: found `d2`, expected one of the pool disks \"d0\", \"d1\""
+        "plan.toml:2: [[pool.volume]] \"v\": field `disks`: found `d2`, expected one of the pool \
+         disks \"d0\", \"d1\""
     );
 }
 
@@ -73,22 +78,26 @@ fn twice() {
 fn with_a_key_that_is_none() {
     assert_eq!(
         pool("disk = \"d0\"\n"),
-        "plan.toml:1: [pool]: field `disk`: found `disk`, expected one of the keys `disks`, `metadata`, `reorganise`, `volume`"
+        "plan.toml:1: [pool]: field `disk`: found `disk`, expected one of the keys `disks`, \
+         `metadata_share`, `relocation_share`, `volume`"
     );
     assert_eq!(
         volume("disk = \"d0\"\n"),
-        "plan.toml:1: [[pool.volume]] \"v\": field `disk`: found `disk`, expected one of the keys `name`, `clients`, \
-         `size`, `disks`, `layout`, `zone`, `thin`, `from`, `reserve`, `limit`, `weight`, `priority`, `stream`"
+        "plan.toml:1: [[pool.volume]] \"v\": field `disk`: found `disk`, expected one of the \
+         keys `name`, `clients`, \
+         `size`, `disks`, `layout`, `zone`, `thin`, `from`, `reserve`, `limit`, `weight`, \
+         `priority`, `stream`"
     );
     assert_eq!(
         refused(&[DISKS, POOL], "[pool.volume]\nname = \"v\"\n"),
-        "plan.toml:1: [pool]: field `volume`: found `[pool.volume]`, expected tables `[[pool.volume]]`, with two brackets"
+        "plan.toml:1: [pool]: field `volume`: found `[pool.volume]`, expected tables \
+         `[[pool.volume]]`, with two brackets"
     );
 }
 
 #[test]
 fn that_keep_nothing_for_themselves() {
-    for key in ["metadata", "reorganise"] {
+    for key in ["metadata_share", "relocation_share"] {
         assert_eq!(
             pool(&format!("disks = [\"d0\"]\n{key} = \"0%\"\n")),
             format!("plan.toml:2: [pool]: field `{key}`: found `0%`, expected a share above 0%")
@@ -103,14 +112,19 @@ fn whose_own_reserves_a_disk_has_no_room_for() {
         "atlas-ii\"\nunreserved = \"97%\"\n[[disk]]\nname = \"d1\"",
         1,
     );
-    let said = error(&format!("{full}[pool]\ndisks = [\"d1\", \"d0\"]\nreorganise = \"4%\"\n"));
+    let said =
+        error(&format!("{full}[pool]\ndisks = [\"d1\", \"d0\"]\nrelocation_share = \"4%\"\n"));
     assert!(said.is_refusal());
     assert_eq!(
         said.to_string(),
-        "plan.toml:13: [pool]: field `reorganise`: found `4%`, expected at most 2% (what is left of disk \"d0\")"
+        "plan.toml:13: [pool]: field `relocation_share`: found `4%`, expected at most 2% (what \
+         is left of disk \"d0\")"
     );
     let said = error(&format!("{full}[pool]\ndisks = [\"d0\"]\n"));
-    assert_eq!((said.line(), said.field(), said.found()), (Some(11), Some("reorganise"), None));
+    assert_eq!(
+        (said.line(), said.field(), said.found()),
+        (Some(11), Some("relocation_share"), None)
+    );
 }
 
 #[test]
@@ -118,7 +132,8 @@ fn of_disks_that_have_volumes_of_their_own() {
     let before = [DISKS, "[pool]\ndisks = [\"d1\"]\n[[volume]]\nname = \"v\"\n"];
     assert_eq!(
         refused(&before, "disk = \"d1\"\nsize = \"1GiB\"\n"),
-        "plan.toml:1: [[volume]] \"v\": field `disk`: found `d1`, expected a disk that is not the pool's: those have \
+        "plan.toml:1: [[volume]] \"v\": field `disk`: found `d1`, expected a disk that is not \
+         the pool's: those have \
          `[[pool.volume]]`s"
     );
 }
@@ -128,12 +143,14 @@ fn with_a_volume_of_a_name_that_another_has() {
     let own = "[[volume]]\nname = \"films\"\ndisk = \"d2\"\nsize = \"1GiB\"\n";
     assert_eq!(
         refused(&[DISKS, own, POOL], "[[pool.volume]]\nname = \"films\"\nsize = \"1GiB\"\n"),
-        "plan.toml:2: [[pool.volume]] \"films\": field `name`: found `films`, expected a name of its own (line 11 has this \
+        "plan.toml:2: [[pool.volume]] \"films\": field `name`: found `films`, expected a name of \
+         its own (line 11 has this \
          one already)"
     );
     assert_eq!(
         refused(&[DISKS, POOL, VOLUME], "[[pool.volume]]\nname = \"v\"\nsize = \"1GiB\"\n"),
-        "plan.toml:2: [[pool.volume]] \"v\": field `name`: found `v`, expected a name of its own (line 13 has this one already)"
+        "plan.toml:2: [[pool.volume]] \"v\": field `name`: found `v`, expected a name of its own \
+         (line 13 has this one already)"
     );
 }
 
@@ -141,7 +158,8 @@ fn with_a_volume_of_a_name_that_another_has() {
 fn with_a_volume_of_no_size() {
     assert_eq!(
         refused(&[DISKS, POOL], "[[pool.volume]]\nname = \"v\"\n"),
-        "plan.toml:1: [[pool.volume]] \"v\": field `size`: found nothing, expected a size such as 20GiB"
+        "plan.toml:1: [[pool.volume]] \"v\": field `size`: found nothing, expected a size such \
+         as 20GiB"
     );
 }
 
@@ -149,7 +167,8 @@ fn with_a_volume_of_no_size() {
 fn with_a_volume_of_half_a_block() {
     assert_eq!(
         volume("size = \"1536KiB\"\n"),
-        "plan.toml:1: [[pool.volume]] \"v\": field `size`: found `1536KiB`, expected a multiple of 1MiB (the blocks of a pool)"
+        "plan.toml:1: [[pool.volume]] \"v\": field `size`: found `1536KiB`, expected a multiple \
+         of 1MiB (the blocks of a pool)"
     );
 }
 
@@ -160,7 +179,8 @@ fn with_a_volume_larger_than_its_disks() {
         let (_, most) = said.split_once("at most ").expect("it says what could be");
         most.strip_suffix(" (what its disks can hold)").expect("and why").to_owned()
     };
-    // The drive has 9,100 MB; half of it is fast, and some more where the metadata are at their largest.
+    // The drive has 9,100 MB; half of it is fast, and some more where the metadata are at their
+    // largest.
     assert_eq!(most(""), "17340MiB");
     assert_eq!(most("layout = \"stripe\"\n"), "17340MiB");
     assert_eq!(most("disks = [\"d1\"]\n"), "8670MiB");
@@ -171,11 +191,13 @@ fn with_a_volume_larger_than_its_disks() {
 fn with_a_stripe_over_one_disk() {
     assert_eq!(
         volume("size = \"1GiB\"\nlayout = \"stripe\"\ndisks = [\"d1\"]\n"),
-        "plan.toml:3: [[pool.volume]] \"v\": field `disks`: found `[\"d1\"]`, expected at least two disks for a stripe"
+        "plan.toml:3: [[pool.volume]] \"v\": field `disks`: found `[\"d1\"]`, expected at least \
+         two disks for a stripe"
     );
     assert_eq!(
         refused(&[DISKS, "[pool]\ndisks = [\"d1\"]\n", VOLUME], "layout = \"stripe\"\n"),
-        "plan.toml:1: [[pool.volume]] \"v\": field `layout`: found `stripe`, expected at least two disks for a stripe"
+        "plan.toml:1: [[pool.volume]] \"v\": field `layout`: found `stripe`, expected at least \
+         two disks for a stripe"
     );
 }
 
@@ -183,15 +205,18 @@ fn with_a_stripe_over_one_disk() {
 fn with_words_that_are_none() {
     assert_eq!(
         volume("size = \"1GiB\"\nlayout = \"mirror\"\n"),
-        "plan.toml:2: [[pool.volume]] \"v\": field `layout`: found `mirror`, expected one of \"single\", \"stripe\", \"random\""
+        "plan.toml:2: [[pool.volume]] \"v\": field `layout`: found `mirror`, expected one of \
+         \"single\", \"stripe\", \"random\""
     );
     assert_eq!(
         volume("size = \"1GiB\"\nzone = \"outer\"\n"),
-        "plan.toml:2: [[pool.volume]] \"v\": field `zone`: found `outer`, expected one of \"fast\", \"slow\", \"any\""
+        "plan.toml:2: [[pool.volume]] \"v\": field `zone`: found `outer`, expected one of \
+         \"fast\", \"slow\", \"any\""
     );
     assert_eq!(
         volume("size = \"1GiB\"\nthin = \"yes\"\n"),
-        "plan.toml:2: [[pool.volume]] \"v\": field `thin`: found `yes`, expected true or false, without quotes"
+        "plan.toml:2: [[pool.volume]] \"v\": field `thin`: found `yes`, expected true or false, \
+         without quotes"
     );
 }
 
@@ -201,12 +226,14 @@ fn with_a_stripe_that_moves_to_fewer_disks() {
         volume(
             "size = \"1GiB\"\nlayout = \"stripe\"\nfrom = { zone = \"any\", disks = [\"d0\"] }\n"
         ),
-        "plan.toml:3: [[pool.volume]] \"v\": from: field `disks`: found `[\"d0\"]`, expected 2 disks: a stripe moves to as many \
+        "plan.toml:3: [[pool.volume]] \"v\": from: field `disks`: found `[\"d0\"]`, expected 2 \
+         disks: a stripe moves to as many \
          as it has"
     );
     assert_eq!(
         volume("size = \"1GiB\"\nfrom = { disks = [\"d0\"] }\n"),
-        "plan.toml:2: [[pool.volume]] \"v\": from: field `zone`: found nothing, expected one of \"fast\", \"slow\", \"any\""
+        "plan.toml:2: [[pool.volume]] \"v\": from: field `zone`: found nothing, expected one of \
+         \"fast\", \"slow\", \"any\""
     );
 }
 
@@ -218,7 +245,8 @@ fn with_a_reserve_that_one_of_its_disks_has_no_room_for() {
     // 1 % for the metadata, 5 % for moving blocks.
     assert_eq!(
         refused(&before, "reserve = \"65%\"\n"),
-        "plan.toml:1: [[pool.volume]] \"v\": field `reserve`: found `65%`, expected at most 64% (what is left of disk \"d1\")"
+        "plan.toml:1: [[pool.volume]] \"v\": field `reserve`: found `65%`, expected at most 64% \
+         (what is left of disk \"d1\")"
     );
     let all = [DISKS, POOL, other, VOLUME, "reserve = \"64%\"\n"].concat();
     spindle_config::Plan::parse(&all, "plan.toml", std::path::Path::new("")).expect("it fits");
@@ -231,16 +259,18 @@ fn with_a_moved_volume_whose_old_place_has_no_room_for_it() {
     let before = [DISKS, POOL, other, VOLUME, "disks = [\"d0\"]\n"];
     assert_eq!(
         refused(&before, "reserve = \"20%\"\nfrom = { zone = \"any\", disks = [\"d1\"] }\n"),
-        "plan.toml:1: [[pool.volume]] \"v\": field `reserve`: found `20%`, expected at most 14% (what is left of disk \"d1\")"
+        "plan.toml:1: [[pool.volume]] \"v\": field `reserve`: found `20%`, expected at most 14% \
+         (what is left of disk \"d1\")"
     );
 }
 
 #[test]
-fn with_a_limit_where_deadlines_say_who_goes_first() {
+fn with_a_limit_where_requests_are_served_by_deadline() {
     assert_eq!(
         under("edf", "limit = \"50%\"\n"),
-        "plan.toml:1: [[pool.volume]] \"v\": field `limit`: found `50%`, expected no limit on disk \"d0\": under \"edf\" deadlines \
-         say who goes first"
+        "plan.toml:1: [[pool.volume]] \"v\": field `limit`: found `50%`, expected no limit on \
+         disk \"d0\": under \"edf\" requests \
+         are served by deadline"
     );
 }
 
@@ -249,27 +279,33 @@ fn with_a_stream_that_cannot_be() {
     let stream = "stream = { bandwidth = \"400KB/s\", block = \"1MiB\" }";
     assert_eq!(
         volume(&format!("size = \"1GiB\"\n{stream}\n")),
-        "plan.toml:2: [[pool.volume]] \"v\": field `stream`: found `{ bandwidth = \"400KB/s\", block = \"1MiB\" }`, expected a disk \
-         whose policy serves deadlines (\"edf\", \"lst\", \"delta-l\", \"delta-star\"): disk \"d0\" has \"utilization\""
+        "plan.toml:2: [[pool.volume]] \"v\": field `stream`: found `{ bandwidth = \"400KB/s\", \
+         block = \"1MiB\" }`, expected a disk \
+         whose policy serves deadlines (\"edf\", \"lst\", \"delta-l\", \"delta-star\"): disk \
+         \"d0\" has \"utilization\""
     );
     for (lines, said) in [
         (
             format!("{stream}\nthin = true\n"),
-            "plan.toml:2: [[pool.volume]] \"v\": field `thin`: found `true`, expected false beside a stream: it keeps no time for placing blocks",
+            "plan.toml:2: [[pool.volume]] \"v\": field `thin`: found `true`, expected false \
+             beside a stream: it keeps no time for placing blocks",
         ),
         (
             format!("{stream}\nreserve = \"10%\"\n"),
-            "plan.toml:2: [[pool.volume]] \"v\": field `reserve`: found `10%`, expected no reserve beside a stream: the time of its \
+            "plan.toml:2: [[pool.volume]] \"v\": field `reserve`: found `10%`, expected no \
+             reserve beside a stream: the time of its \
              blocks is kept for it",
         ),
         (
             stream.replace(" }", ", range = \"0B..1GiB\" }\n"),
-            "plan.toml:1: [[pool.volume]] \"v\": stream: field `range`: found `0B..1GiB`, expected no range: blocks of a pool's \
+            "plan.toml:1: [[pool.volume]] \"v\": stream: field `range`: found `0B..1GiB`, \
+             expected no range: blocks of a pool's \
              volume lie anywhere in its zone",
         ),
         (
             stream.replace("400KB/s", "1B/s") + "\n",
-            "plan.toml:1: [[pool.volume]] \"v\": stream: field `bandwidth`: found `1B/s`, expected at least 13B/s (a block of 1MiB \
+            "plan.toml:1: [[pool.volume]] \"v\": stream: field `bandwidth`: found `1B/s`, \
+             expected at least 13B/s (a block of 1MiB \
              every 86400s)",
         ),
     ] {
@@ -280,7 +316,8 @@ fn with_a_stream_that_cannot_be() {
     let edf = DISKS.replace("drive = \"atlas-ii\"", "drive = \"atlas-ii\"\npolicy = \"edf\"");
     assert_eq!(
         error(&format!("{edf}{POOL}{small}")).to_string(),
-        "plan.toml:18: [[pool.volume]] \"v\": stream: field `block`: found `2MiB`, expected at most 1MiB (the size of the volume)"
+        "plan.toml:18: [[pool.volume]] \"v\": stream: field `block`: found `2MiB`, expected at \
+         most 1MiB (the size of the volume)"
     );
 }
 

@@ -10,7 +10,8 @@ fn plan(text: &str) -> Plan {
 fn a_simulation_needs_a_workload() {
     assert_eq!(
         plan(DISK).for_sim().expect_err("nothing to do").to_string(),
-        "plan.toml:1: field `workload`: found nothing, expected at least one table `[[workload]]` to simulate"
+        "plan.toml:1: field `workload`: found nothing, expected at least one table \
+         `[[workload]]` to simulate"
     );
 }
 
@@ -21,7 +22,8 @@ fn a_simulation_needs_an_end() {
             .for_sim()
             .expect_err("endless")
             .to_string(),
-        "plan.toml:8: [[workload]] #1: field `stop`: found nothing, expected a time, or a `duration` at \
+        "plan.toml:8: [[workload]] #1: field `stop`: found nothing, expected a time, or a \
+         `duration` at \
          the top of the file: else the run has no end"
     );
 }
@@ -30,7 +32,8 @@ fn a_simulation_needs_an_end() {
 fn a_daemon_needs_a_disk() {
     assert_eq!(
         plan("").for_serve().expect_err("nothing to serve").to_string(),
-        "plan.toml:1: field `disk`: found nothing, expected at least one table `[[disk]]` to serve from"
+        "plan.toml:1: field `disk`: found nothing, expected at least one table `[[disk]]` to \
+         serve from"
     );
 }
 

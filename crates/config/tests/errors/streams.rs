@@ -8,7 +8,8 @@ use units::{DiskTime, Duration};
 use super::{disk, refused};
 
 const DISK: &str = "[[disk]]\nname = \"d0\"\ndrive = \"atlas-ii\"\npolicy = \"delta-star\"\n";
-const CAM: &str = "[[volume]]\nname = \"cam1\"\ndisk = \"d0\"\nsize = \"1GiB\"\nstream = { bandwidth = \"817KB/s\", block = \"1MB\" }\n";
+const CAM: &str = "[[volume]]\nname = \"cam1\"\ndisk = \"d0\"\nsize = \"1GiB\"\nstream = { \
+     bandwidth = \"817KB/s\", block = \"1MB\" }\n";
 
 /// What is said of a volume of 1 GiB with this stream, on the line of the stream.
 fn stream(stream: &str) -> String {
@@ -24,7 +25,8 @@ fn plan(text: &str) -> Plan {
 fn that_ask_for_nothing() {
     assert_eq!(
         stream("{ bandwidth = \"0B/s\", block = \"1MB\" }"),
-        "plan.toml:1: [[volume]] \"v\": stream: field `bandwidth`: found `0B/s`, expected a bandwidth above zero such as 20MB/s or 5MiB/s"
+        "plan.toml:1: [[volume]] \"v\": stream: field `bandwidth`: found `0B/s`, expected a \
+         bandwidth above zero such as 20MB/s or 5MiB/s"
     );
 }
 
@@ -32,7 +34,8 @@ fn that_ask_for_nothing() {
 fn that_do_not_say_how_much() {
     assert_eq!(
         stream("{ block = \"1MB\" }"),
-        "plan.toml:1: [[volume]] \"v\": stream: field `bandwidth`: found nothing, expected bytes a second such as 817KB/s"
+        "plan.toml:1: [[volume]] \"v\": stream: field `bandwidth`: found nothing, expected bytes \
+         a second such as 817KB/s"
     );
 }
 
@@ -40,7 +43,8 @@ fn that_do_not_say_how_much() {
 fn with_a_key_that_is_none() {
     assert_eq!(
         stream("{ bandwith = \"1MB/s\", block = \"1MB\" }"),
-        "plan.toml:1: [[volume]] \"v\": stream: field `bandwith`: found `bandwith`, expected one of the keys `bandwidth`, `block`, `range`, `span`"
+        "plan.toml:1: [[volume]] \"v\": stream: field `bandwith`: found `bandwith`, expected one \
+         of the keys `bandwidth`, `block`, `range`, `span`"
     );
 }
 
@@ -48,7 +52,8 @@ fn with_a_key_that_is_none() {
 fn that_are_no_table() {
     assert_eq!(
         stream("\"817KB/s\""),
-        "plan.toml:1: [[volume]] \"v\": field `stream`: found `817KB/s`, expected a table in braces, with bandwidth, block, range, span"
+        "plan.toml:1: [[volume]] \"v\": field `stream`: found `817KB/s`, expected a table in \
+         braces, with bandwidth, block, range, span"
     );
 }
 
@@ -56,7 +61,8 @@ fn that_are_no_table() {
 fn with_a_block_over_the_largest_transfer() {
     assert_eq!(
         stream("{ bandwidth = \"817KB/s\", block = \"64MiB\" }"),
-        "plan.toml:1: [[volume]] \"v\": stream: field `block`: found `64MiB`, expected a size from 512B to 32MiB (the largest request)"
+        "plan.toml:1: [[volume]] \"v\": stream: field `block`: found `64MiB`, expected a size \
+         from 512B to 32MiB (the largest request)"
     );
 }
 
@@ -64,7 +70,8 @@ fn with_a_block_over_the_largest_transfer() {
 fn with_a_range_past_the_volumes_end() {
     assert_eq!(
         stream("{ bandwidth = \"817KB/s\", block = \"1MB\", range = \"0GiB..2GiB\" }"),
-        "plan.toml:1: [[volume]] \"v\": stream: field `range`: found `0GiB..2GiB`, expected a range that ends at 1GiB at most (the size of the volume)"
+        "plan.toml:1: [[volume]] \"v\": stream: field `range`: found `0GiB..2GiB`, expected a \
+         range that ends at 1GiB at most (the size of the volume)"
     );
 }
 
@@ -79,7 +86,8 @@ fn with_a_range_that_is_none() {
         assert_eq!(
             stream(&format!("{{ bandwidth = \"817KB/s\", block = \"1MB\", range = \"{range}\" }}")),
             format!(
-                "plan.toml:1: [[volume]] \"v\": stream: field `range`: found `{range}`, expected {expected}"
+                "plan.toml:1: [[volume]] \"v\": stream: field `range`: found `{range}`, expected \
+                 {expected}"
             )
         );
     }
@@ -89,11 +97,13 @@ fn with_a_range_that_is_none() {
 fn whose_span_ends_before_it_starts() {
     assert_eq!(
         stream("{ bandwidth = \"817KB/s\", block = \"1MB\", span = [\"2h\", \"1h\"] }"),
-        "plan.toml:1: [[volume]] \"v\": stream: field `span`: found `1h`, expected a time after 7200s (its start)"
+        "plan.toml:1: [[volume]] \"v\": stream: field `span`: found `1h`, expected a time after \
+         7200s (its start)"
     );
     assert_eq!(
         stream("{ bandwidth = \"817KB/s\", block = \"1MB\", span = [\"2h\"] }"),
-        "plan.toml:1: [[volume]] \"v\": stream: field `span`: found `[\"2h\"]`, expected a start and an end such as [\"0s\", \"2h\"]"
+        "plan.toml:1: [[volume]] \"v\": stream: field `span`: found `[\"2h\"]`, expected a start \
+         and an end such as [\"0s\", \"2h\"]"
     );
 }
 
@@ -101,16 +111,19 @@ fn whose_span_ends_before_it_starts() {
 fn that_come_too_seldom() {
     assert_eq!(
         stream("{ bandwidth = \"1B/s\", block = \"1MB\" }"),
-        "plan.toml:1: [[volume]] \"v\": stream: field `bandwidth`: found `1B/s`, expected at least 12B/s (a block of 1000000B every 86400s)"
+        "plan.toml:1: [[volume]] \"v\": stream: field `bandwidth`: found `1B/s`, expected at \
+         least 12B/s (a block of 1000000B every 86400s)"
     );
 }
 
 #[test]
 fn beside_a_reserve_of_their_own() {
-    let volume = "[[volume]]\nname = \"v\"\ndisk = \"d0\"\nsize = \"1GiB\"\nstream = { bandwidth = \"817KB/s\", block = \"1MB\" }\n";
+    let volume = "[[volume]]\nname = \"v\"\ndisk = \"d0\"\nsize = \"1GiB\"\nstream = { bandwidth \
+         = \"817KB/s\", block = \"1MB\" }\n";
     assert_eq!(
         refused(&[DISK, volume], "reserve = \"10%\"\n"),
-        "plan.toml:1: [[volume]] \"v\": field `reserve`: found `10%`, expected no reserve beside a stream: the time of its blocks is kept for it"
+        "plan.toml:1: [[volume]] \"v\": field `reserve`: found `10%`, expected no reserve beside \
+         a stream: the time of its blocks is kept for it"
     );
 }
 
@@ -120,7 +133,9 @@ fn under_a_policy_that_knows_no_deadlines() {
     let volume = "[[volume]]\nname = \"v\"\ndisk = \"d0\"\nsize = \"1GiB\"\n";
     assert_eq!(
         refused(&[&fcfs, volume], "stream = { bandwidth = \"817KB/s\", block = \"1MB\" }\n"),
-        "plan.toml:1: [[volume]] \"v\": field `stream`: found `{ bandwidth = \"817KB/s\", block = \"1MB\" }`, expected a disk whose policy serves deadlines (\"edf\", \"lst\", \"delta-l\", \"delta-star\"): disk \"d0\" has \"fcfs\""
+        "plan.toml:1: [[volume]] \"v\": field `stream`: found `{ bandwidth = \"817KB/s\", block \
+         = \"1MB\" }`, expected a disk whose policy serves deadlines (\"edf\", \"lst\", \
+         \"delta-l\", \"delta-star\"): disk \"d0\" has \"fcfs\""
     );
 }
 
@@ -130,7 +145,8 @@ fn on_a_disk_whose_commands_nothing_bounds() {
         (
             "name = \"d1\"\ndrive = \"samsung-870evo-1t\"\n",
             "field `drive`: found `samsung-870evo-1t`",
-            "a drive with an arm: nothing bounds what erasing and collecting cost a flash drive's commands",
+            "a drive with an arm: nothing bounds what erasing and collecting cost a flash \
+             drive's commands",
         ),
         (
             "name = \"d1\"\ndrive = \"atlas-ii\"\ndepth = 4\n",
@@ -153,12 +169,14 @@ fn on_a_disk_whose_commands_nothing_bounds() {
 fn keys_of_deadlines_on_a_disk_without() {
     assert_eq!(
         disk("best_effort = { share = \"5%\" }\n"),
-        "plan.toml:1: [[disk]] \"d0\": field `best_effort`: found `{ share = \"5%\" }`, expected no such field, or a policy that serves deadlines"
+        "plan.toml:1: [[disk]] \"d0\": field `best_effort`: found `{ share = \"5%\" }`, expected \
+         no such field, or a policy that serves deadlines"
     );
     let edf = "[[disk]]\nname = \"d0\"\ndrive = \"atlas-ii\"\npolicy = \"edf\"\n";
     assert_eq!(
         refused(&[edf], "range = \"paper\"\n"),
-        "plan.toml:1: [[disk]] \"d0\": field `range`: found `paper`, expected no such field, or policy = \"delta-l\""
+        "plan.toml:1: [[disk]] \"d0\": field `range`: found `paper`, expected no such field, or \
+         policy = \"delta-l\""
     );
 }
 
@@ -166,20 +184,25 @@ fn keys_of_deadlines_on_a_disk_without() {
 fn that_take_more_than_the_whole_disk() {
     assert_eq!(
         stream("{ bandwidth = \"20MB/s\", block = \"1MB\" }"),
-        "plan.toml:1: [[volume]] \"v\": field `stream`: found `{ bandwidth = \"20MB/s\", block = \"1MB\" }`, expected what fits on disk \"d0\" (299.2% of the disk's time would be asked for; 6.68MB/s would fit)"
+        "plan.toml:1: [[volume]] \"v\": field `stream`: found `{ bandwidth = \"20MB/s\", block = \
+         \"1MB\" }`, expected what fits on disk \"d0\" (299.2% of the disk's time would be asked \
+         for; 6.68MB/s would fit)"
     );
 }
 
 #[test]
 fn that_do_not_fit_beside_large_blocks() {
-    let large = "[[volume]]\nname = \"cam7\"\ndisk = \"d0\"\nsize = \"1GiB\"\nstream = { bandwidth = \"2MB/s\", block = \"4MB\" }\n";
+    let large = "[[volume]]\nname = \"cam7\"\ndisk = \"d0\"\nsize = \"1GiB\"\nstream = { \
+         bandwidth = \"2MB/s\", block = \"4MB\" }\n";
     let volume = "[[volume]]\nname = \"v\"\ndisk = \"d0\"\nsize = \"1GiB\"\n";
     assert_eq!(
         refused(
             &[DISK, large, volume],
             "stream = { bandwidth = \"400KB/s\", block = \"64KiB\" }\n"
         ),
-        "plan.toml:1: [[volume]] \"v\": field `stream`: found `{ bandwidth = \"400KB/s\", block = \"64KiB\" }`, expected what fits on disk \"d0\" (at L = 163.84ms, beside stream cam7's 4MB blocks: short by 31.247ms; 335kB/s would fit)"
+        "plan.toml:1: [[volume]] \"v\": field `stream`: found `{ bandwidth = \"400KB/s\", block \
+         = \"64KiB\" }`, expected what fits on disk \"d0\" (at L = 163.84ms, beside stream \
+         cam7's 4MB blocks: short by 31.247ms; 335kB/s would fit)"
     );
 }
 

@@ -15,7 +15,8 @@ fn a_seed_in_quotes() {
 fn a_seed_below_zero() {
     assert_eq!(
         refused(&[], "seed = -1\n"),
-        "plan.toml:1: field `seed`: found `-1`, expected a whole number from 0 to 18446744073709551615"
+        "plan.toml:1: field `seed`: found `-1`, expected a whole number from 0 to \
+         18446744073709551615"
     );
 }
 
@@ -25,7 +26,8 @@ fn a_duration_of_nothing_or_without_end() {
         assert_eq!(
             refused(&[], &format!("duration = \"{bad}\"\n")),
             format!(
-                "plan.toml:1: field `duration`: found `{bad}`, expected a time from 1ns to 10000000s"
+                "plan.toml:1: field `duration`: found `{bad}`, expected a time from 1ns to \
+                 10000000s"
             )
         );
     }
@@ -72,7 +74,8 @@ fn an_address_that_is_no_list() {
 fn too_many_addresses() {
     let addresses: Vec<_> = (1..=17).map(|port| format!("\"[::1]:{port}\"")).collect();
     let message = refused(&[], &format!("[listen]\nnbd = [{}]\n", addresses.join(", ")));
-    let expected = "expected a list of at most 16, each `unix:PATH` or `ADDRESS:PORT`, such as 127.0.0.1:10809";
+    let expected = "expected a list of at most 16, each `unix:PATH` or `ADDRESS:PORT`, such as \
+         127.0.0.1:10809";
     assert!(
         message.starts_with("plan.toml:2: [listen]: field `nbd`: found `[\"[::1]:1\","),
         "{message}"

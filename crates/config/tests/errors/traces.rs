@@ -2,8 +2,9 @@
 
 use super::*;
 
-/// The message about a workload of a trace with these lines, in a directory of its own that holds a trace `t`: a read
-/// of 8 sectors at sector 2,097,144, where the volume ends, then one behind it, from devices 3 and 4.
+/// The message about a workload of a trace with these lines, in a directory of its own that holds a
+/// trace `t`: a read of 8 sectors at sector 2,097,144, where the volume ends, then one behind it,
+/// from devices 3 and 4.
 fn traced(name: &str, lines: &str) -> Result<Plan, String> {
     let directory = std::env::temp_dir().join(format!("spindle-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a scratch directory");
@@ -51,7 +52,8 @@ fn without_a_file_or_with_one_that_is_not_there() {
     expect(
         "gone",
         "file = \"gone\"\n",
-        "4: field `file`: found `gone`, expected a trace that can be replayed (HERE/gone: found No such file or \
+        "4: field `file`: found `gone`, expected a trace that can be replayed (HERE/gone: found \
+         No such file or \
          directory (os error 2), expected a file that can be read)",
     );
 }
@@ -61,7 +63,8 @@ fn whose_first_request_passes_the_end_of_the_volume() {
     expect(
         "end",
         "file = \"t\"\ndevice = 4\n",
-        "4: field `file`: found `t`, expected a trace that can be replayed (HERE/t:3: found a read of sectors \
+        "4: field `file`: found `t`, expected a trace that can be replayed (HERE/t:3: found a \
+         read of sectors \
          2097145+8, expected a disk of 2097152 sectors to hold them)",
     );
 }
@@ -75,12 +78,14 @@ fn without_a_request_to_the_device() {
 #[test]
 fn with_what_is_no_format_scale_or_remap() {
     let mut said = "5: field `format`: found `csv`, expected one of the formats ".to_owned();
-    said += "spindle, hp-srt, disksim-ascii, disksim-validate, blkparse, blkparse-issue, fio-v2, fio-v3, msr, \
+    said += "spindle, hp-srt, disksim-ascii, disksim-validate, blkparse, blkparse-issue, fio-v2, \
+         fio-v3, msr, \
              vscsi, alicloud, tencent";
     expect("format", "file = \"t\"\nformat = \"csv\"\n", &said);
     for scale in ["0", "-1", "101", "1e2", "nan", "true"] {
         let said = format!(
-            "5: field `scale`: found `{scale}`, expected a factor above 0 and up to 100, such as 0.5 (twice as fast)"
+            "5: field `scale`: found `{scale}`, expected a factor above 0 and up to 100, such as \
+             0.5 (twice as fast)"
         );
         expect("scale", &format!("file = \"t\"\nscale = {scale}\n"), &said);
     }
@@ -90,9 +95,11 @@ fn with_what_is_no_format_scale_or_remap() {
 
 #[test]
 fn with_what_the_trace_says_itself() {
-    let said = "5: field `rate`: found `1/s`, expected no such field: with access = \"trace\" the trace says it";
+    let said = "5: field `rate`: found `1/s`, expected no such field: with access = \"trace\" \
+         the trace says it";
     expect("rate", "file = \"t\"\nrate = \"1/s\"\n", said);
-    let said = "5: field `op`: found `read`, expected no such field: with access = \"trace\" the trace says it";
+    let said = "5: field `op`: found `read`, expected no such field: with access = \"trace\" the \
+         trace says it";
     expect("op", "file = \"t\"\nop = \"read\"\n", said);
 }
 
@@ -100,6 +107,7 @@ fn with_what_the_trace_says_itself() {
 fn a_file_without_a_trace() {
     assert_eq!(
         workload("outstanding = 1\nfile = \"t\"\n"),
-        "plan.toml:2: [[workload]] #1: field `file`: found `t`, expected no such field, or access = \"trace\""
+        "plan.toml:2: [[workload]] #1: field `file`: found `t`, expected no such field, or \
+         access = \"trace\""
     );
 }

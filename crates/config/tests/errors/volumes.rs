@@ -11,7 +11,7 @@ fn on_no_disk() {
 }
 
 #[test]
-fn on_a_disk_that_nobody_knows() {
+fn on_an_unknown_disk() {
     assert_eq!(
         refused(&[DISK], "[[volume]]\nname = \"v\"\ndisk = \"d1\"\n"),
         "plan.toml:3: [[volume]] \"v\": field `disk`: found `d1`, expected one of the disks \"d0\""
@@ -22,7 +22,8 @@ fn on_a_disk_that_nobody_knows() {
 fn where_there_is_no_disk() {
     assert_eq!(
         refused(&[], "[[volume]]\nname = \"v\"\ndisk = \"d1\"\n"),
-        "plan.toml:3: [[volume]] \"v\": field `disk`: found `d1`, expected the name of a disk, and there is none"
+        "plan.toml:3: [[volume]] \"v\": field `disk`: found `d1`, expected the name of a disk, \
+         and there is none"
     );
 }
 
@@ -30,7 +31,8 @@ fn where_there_is_no_disk() {
 fn without_a_size() {
     assert_eq!(
         refused(&[DISK], "[[volume]]\nname = \"v\"\ndisk = \"d0\"\n"),
-        "plan.toml:1: [[volume]] \"v\": field `size`: found nothing, expected a size such as 4KiB, 1MB or 20GiB"
+        "plan.toml:1: [[volume]] \"v\": field `size`: found nothing, expected a size such as \
+         4KiB, 1MB or 20GiB"
     );
 }
 
@@ -57,7 +59,8 @@ fn bigger_than_the_disk() {
     assert_eq!(
         volume(&format!("size = \"{asked}B\"\n")),
         format!(
-            "plan.toml:1: [[volume]] \"v\": field `size`: found `{asked}B`, expected at most {size} (the size of disk \"d0\")"
+            "plan.toml:1: [[volume]] \"v\": field `size`: found `{asked}B`, expected at most \
+             {size} (the size of disk \"d0\")"
         )
     );
 }
@@ -68,7 +71,8 @@ fn that_together_exceed_the_disk() {
     let first = format!("[[volume]]\nname = \"u\"\ndisk = \"d0\"\nsize = \"{}\"\n", bytes - 4096);
     assert_eq!(
         refused(&[DISK, &first], "[[volume]]\nname = \"v\"\ndisk = \"d0\"\nsize = \"1GiB\"\n"),
-        "plan.toml:4: [[volume]] \"v\": field `size`: found `1GiB`, expected at most 4KiB (what is left of disk \"d0\")"
+        "plan.toml:4: [[volume]] \"v\": field `size`: found `1GiB`, expected at most 4KiB (what \
+         is left of disk \"d0\")"
     );
 }
 
@@ -80,7 +84,8 @@ fn with_more_reserve_than_is_left() {
             &[DISK, &first],
             "[[volume]]\nname = \"w\"\ndisk = \"d0\"\nsize = \"1GiB\"\nreserve = \"80%\"\n"
         ),
-        "plan.toml:5: [[volume]] \"w\": field `reserve`: found `80%`, expected at most 30% (what is left of disk \"d0\")"
+        "plan.toml:5: [[volume]] \"w\": field `reserve`: found `80%`, expected at most 30% (what \
+         is left of disk \"d0\")"
     );
 }
 
@@ -88,7 +93,8 @@ fn with_more_reserve_than_is_left() {
 fn with_a_reserve_that_is_no_share() {
     assert_eq!(
         volume("size = \"1GiB\"\nreserve = \"0.7\"\n"),
-        "plan.toml:2: [[volume]] \"v\": field `reserve`: found `0.7`, expected a share from 0% to 100%"
+        "plan.toml:2: [[volume]] \"v\": field `reserve`: found `0.7`, expected a share from 0% \
+         to 100%"
     );
 }
 
@@ -96,7 +102,8 @@ fn with_a_reserve_that_is_no_share() {
 fn with_a_limit_under_the_reserve() {
     assert_eq!(
         volume("size = \"1GiB\"\nreserve = \"50%\"\nlimit = \"40%\"\n"),
-        "plan.toml:3: [[volume]] \"v\": field `limit`: found `40%`, expected at least 50% (the reserve of the volume)"
+        "plan.toml:3: [[volume]] \"v\": field `limit`: found `40%`, expected at least 50% (the \
+         reserve of the volume)"
     );
 }
 
@@ -104,7 +111,8 @@ fn with_a_limit_under_the_reserve() {
 fn with_a_limit_of_nothing() {
     assert_eq!(
         volume("size = \"1GiB\"\nlimit = \"0%\"\n"),
-        "plan.toml:2: [[volume]] \"v\": field `limit`: found `0%`, expected a share above 0%: nothing lets no request through"
+        "plan.toml:2: [[volume]] \"v\": field `limit`: found `0%`, expected a share above 0%: \
+         nothing lets no request through"
     );
 }
 
@@ -141,7 +149,8 @@ fn with_a_rate_where_the_disk_hands_out_rates() {
     }
     assert_eq!(
         rated(&format!("{second}iops = \"3/s\"\n")),
-        "plan.toml:5: [[volume]] \"w\": field `iops`: found `3/s`, expected a `reserve` instead: under \
+        "plan.toml:5: [[volume]] \"w\": field `iops`: found `3/s`, expected a `reserve` instead: \
+         under \
          \"throughput\" it is a rate itself"
     );
 }
@@ -151,7 +160,8 @@ fn with_a_rate_that_the_disk_does_not_have() {
     assert_eq!(
         volume("size = \"1GiB\"\niops = \"900/s\"\n"),
         format!(
-            "plan.toml:2: [[volume]] \"v\": field `iops`: found `900/s`, expected at most {} in such runs \
+            "plan.toml:2: [[volume]] \"v\": field `iops`: found `900/s`, expected at most {} in \
+             such runs \
              (all of disk \"d0\")",
             most(1)
         )
@@ -168,7 +178,7 @@ fn with_a_rate_that_the_disk_does_not_have() {
     );
 }
 
-/// The requests a second that the whole disk has in runs of so many, as messages write it.
+/// The requests a second that the whole disk has in such sequential runs, as messages write it.
 fn most(run: u64) -> String {
     let plan = Plan::parse(DISK, "plan.toml", Path::new("")).expect("a good config");
     let run = core::num::NonZeroU64::new(run).expect("some");
@@ -212,6 +222,7 @@ fn with_what_the_disk_keeps_back() {
     let disk = format!("{DISK}unreserved = \"5%\"\n");
     assert_eq!(
         refused(&[&disk], &format!("{VOLUME}reserve = \"96%\"\n")),
-        "plan.toml:5: [[volume]] \"v\": field `reserve`: found `96%`, expected at most 95% (what is left of disk \"d0\")"
+        "plan.toml:5: [[volume]] \"v\": field `reserve`: found `96%`, expected at most 95% (what \
+         is left of disk \"d0\")"
     );
 }

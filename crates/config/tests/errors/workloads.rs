@@ -18,7 +18,7 @@ fn on_no_volume() {
 }
 
 #[test]
-fn on_a_volume_that_nobody_knows() {
+fn on_an_unknown_volume() {
     let at = "2: [[workload]] #1: field `volume`";
     expect(&bare("volume = \"u\"\n"), at, "`u`", "one of the volumes \"v\"");
 }
@@ -146,7 +146,8 @@ fn too_many() {
 
 #[test]
 fn with_more_under_way_on_one_disk_than_its_engine_holds() {
-    let load = "[[workload]]\nvolume = \"v\"\nop = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 4096\n";
+    let load = "[[workload]]\nvolume = \"v\"\nop = \"read\"\naccess = \"random\"\nblock = \
+         \"4KiB\"\noutstanding = 4096\n";
     let message = refused(&[DISK, VOLUME], &load.repeat(129));
     let expected = "at most 0 (what is left of 524288 on its disk)";
     expect(&message, "774: [[workload]] #129: field `outstanding`", "`4096`", expected);

@@ -1,6 +1,7 @@
-//! Good configs made bad: a seeded mutator of texts, and what has to hold for whatever comes out of it.
+//! Good configs made bad: a seeded mutator of texts, and what has to hold for whatever comes out of
+//! it.
 //!
-//! The dice are a few lines of their own (`SplitMix64`), so that a seed means one text for good.
+//! The RNG are a few lines of their own (`SplitMix64`), so that a seed means one text for good.
 
 use std::path::Path;
 
@@ -121,15 +122,15 @@ const TOKENS: &[&str] = &[
 ];
 
 /// A source of numbers that one seed fixes.
-pub(crate) struct Dice(u64);
+pub(crate) struct Rng(u64);
 
-impl Dice {
-    /// The dice of `seed`.
+impl Rng {
+    /// The RNG of `seed`.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    fn roll(&mut self) -> u64 {
+    fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -139,47 +140,47 @@ impl Dice {
     /// A number under `count`; zero if that is zero.
     fn below(&mut self, count: usize) -> usize {
         let count = u64::try_from(count).expect("a count").max(1);
-        usize::try_from(self.roll() % count).expect("under a count")
+        usize::try_from(self.next() % count).expect("under a count")
     }
 }
 
 /// The good config after one to four of the accidents that happen to texts.
 pub(crate) fn mutated(seed: u64) -> String {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let mut text = GOOD.as_bytes().to_vec();
-    for _ in 0..=dice.below(4) {
-        mutate(&mut text, &mut dice);
+    for _ in 0..=rng.below(4) {
+        mutate(&mut text, &mut rng);
     }
     String::from_utf8_lossy(&text).into_owned()
 }
 
-fn mutate(text: &mut Vec<u8>, dice: &mut Dice) {
-    let at = dice.below(text.len());
-    let to = (at + 1 + dice.below(16)).min(text.len());
-    let token = TOKENS[dice.below(TOKENS.len())].bytes();
-    match dice.below(10) {
+fn mutate(text: &mut Vec<u8>, rng: &mut Rng) {
+    let at = rng.below(text.len());
+    let to = (at + 1 + rng.below(16)).min(text.len());
+    let token = TOKENS[rng.below(TOKENS.len())].bytes();
+    match rng.below(10) {
         0 => text.truncate(at),
         1 => drop(text.drain(at.min(to)..to)),
         2 => drop(text.splice(at.min(to)..to, token)),
         3 => drop(text.splice(at..at, token)),
         4 => text.extend_from_within(at.min(to)..to),
-        5 if !text.is_empty() => text[at] = dice.roll().to_le_bytes()[0],
-        6 if !text.is_empty() => text[at] ^= 1 << dice.below(8),
-        _ => mutate_lines(text, dice),
+        5 if !text.is_empty() => text[at] = rng.next().to_le_bytes()[0],
+        6 if !text.is_empty() => text[at] ^= 1 << rng.below(8),
+        _ => mutate_lines(text, rng),
     }
 }
 
 /// Lines are what a config is made of: values that change places are the mistakes of people.
-fn mutate_lines(text: &mut Vec<u8>, dice: &mut Dice) {
+fn mutate_lines(text: &mut Vec<u8>, rng: &mut Rng) {
     let mut lines: Vec<Vec<u8>> = text.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
-    let (one, other) = (dice.below(lines.len()), dice.below(lines.len()));
-    match dice.below(5) {
+    let (one, other) = (rng.below(lines.len()), rng.below(lines.len()));
+    match rng.below(5) {
         0 => drop(lines.remove(one)),
         1 => lines.insert(other, lines[one].clone()),
         2 => lines.swap(one, other),
         3 => {
             let key = lines[one].split(|byte| *byte == b'=').next().unwrap_or_default().to_vec();
-            let token = TOKENS[dice.below(TOKENS.len())].as_bytes();
+            let token = TOKENS[rng.below(TOKENS.len())].as_bytes();
             lines[one] = [&key, b"= ".as_slice(), token].concat();
         }
         _ => {

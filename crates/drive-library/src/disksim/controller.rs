@@ -1,4 +1,4 @@
-//! `disksim_disk`, and the bus and controller above it: overheads, buffer, choreography.
+//! `disksim_disk`, and the bus and controller above it: overheads, buffer, bus protocol.
 
 use drive::{
     AGE_LIMIT_MAX, Bus, Choosing, Detour, Discipline, Firmware, Overheads, QUEUE_DEPTH_MAX,
@@ -11,11 +11,11 @@ use super::tree::{Block, Node, Tree};
 use input::InputError;
 
 const SEGMENT_SECTORS_MAX: u64 = 1 << 24;
-/// With an extra disconnection, the media waits for so many sectors of a write.
+/// With an extra disconnection, the media waits for this part of a write.
 const AHEAD: WriteAhead =
     WriteAhead::Sectors { short: Sectors(10), long: Sectors(45), of_long: Sectors(15) };
 
-/// What the electronics do.
+/// The electronics of a disk.
 #[derive(Debug)]
 pub(crate) struct Controller {
     pub(crate) overheads: Overheads,
@@ -29,14 +29,14 @@ pub(crate) struct Controller {
     pub(crate) firmware: Firmware,
 }
 
-/// What the bus and the controller above the disk add.
+/// The times that the bus and the controller above the disk add.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Path {
     pub(crate) read_sector: Duration,
     pub(crate) write_sector: Duration,
 }
 
-/// The times of one disk, as its scale says.
+/// The times of one disk, multiplied by its scale.
 struct Times<'b> {
     block: &'b Block,
     scale: f64,
@@ -69,7 +69,7 @@ pub(crate) fn read(disk: &Block, path: Path) -> Result<Controller, InputError> {
     }
     firmware.bus = bus(disk, &times)?;
     firmware.bus.write_sector = (write_sector != bus_sector).then_some(write_sector);
-    // Its mechanical times are scaled as its overheads are.
+    // Its mechanical times have the same scale as its overheads.
     firmware.write_seek_min = times.of("Minimum seek delay")?;
     let depth = disk.whole_or("Max queue length", (0, QUEUE_DEPTH_MAX.into()), 1)?.max(1);
     let overheads_after_read = overheads(&times, "read", fast)?;
@@ -86,7 +86,7 @@ pub(crate) fn read(disk: &Block, path: Path) -> Result<Controller, InputError> {
     })
 }
 
-/// The order in which the disk serves what waits in it. Where it holds one command, any order is the same.
+/// The order in which the disk serves its queue. With a queue of one command all orders are equal.
 fn discipline(disk: &Block, depth: u64, overheads: &Overheads) -> Result<Discipline, InputError> {
     if depth == 1 || disk.find("Scheduler").is_none() {
         return Ok(Discipline::Fifo);
@@ -98,16 +98,17 @@ fn discipline(disk: &Block, depth: u64, overheads: &Overheads) -> Result<Discipl
         4 | 7 => Ok(Discipline::ShortestSeek(choosing(overheads))),
         8..=10 => Ok(Discipline::ShortestPositioning(choosing(overheads))),
         other => {
-            let expected = "1 (first come first served), 4 or 7 (shortest seek), 8, 9 or 10 (shortest \
+            let expected = "1 (first come first served), 4 or 7 (shortest seek), 8, 9 or 10 \
+                 (shortest \
                             positioning) in a disk that holds more than one command";
             Err(queue.at(key).refuse(key, Some(&other.to_string()), expected))
         }
     }
 }
 
-/// How a queue inside a drive of these files chooses. Nothing there ages. The lead is what the electronics
-/// take for a command that the arm has no part in, a hit after a read: so long after a choice is made it can
-/// be acted upon at the soonest.
+/// The queue discipline of drives from these files. Commands there do not age. The lead is the
+/// electronics' time for a command without a seek, a hit after a read: the earliest time after a
+/// choice at which it takes effect.
 pub(crate) fn choosing(overheads: &Overheads) -> Choosing {
     Choosing { age_limit: AGE_LIMIT_MAX, stream_hold: Duration::ZERO, lead: overheads.read_hit }
 }
@@ -115,7 +116,7 @@ pub(crate) fn choosing(overheads: &Overheads) -> Choosing {
 fn overheads(times: &Times<'_>, after: &str, fast: bool) -> Result<Overheads, InputError> {
     let each = times.of("Per-request overhead time")?;
     let of = |what: &str| times.of(&format!("{what} over. after {after}"));
-    // A drive that answers writes early has one overhead for all of them.
+    // A drive that acknowledges writes early has one overhead for all of them.
     let write = if fast { of("Write hit")? } else { of("Write miss")? };
     Ok(Overheads {
         read_hit: each + of("Read hit")?,
@@ -133,7 +134,7 @@ fn buffer(disk: &Block) -> Result<ReadBuffer, InputError> {
     let most = disk.whole_or("Maximum read-ahead (blks)", (0, SEGMENT_SECTORS_MAX), segment)?;
     let caching = disk.whole_or("Enable caching in buffer", (0, 2), 1)? > 0;
     let reads = if caching && segment > 0 { segments.saturating_sub(separate) } else { 0 };
-    // Nothing stated means a whole segment.
+    // Without a value, a whole segment.
     let most = if most == 0 { segment } else { most };
     Ok(ReadBuffer {
         segments: u32::try_from(reads).expect("in its range"),
@@ -194,14 +195,14 @@ fn bus(disk: &Block, times: &Times<'_>) -> Result<Bus, InputError> {
         prepare: times.of("Data preparation overhead")?,
         read_done: times.of("Read completion overhead")?,
         write_done: times.of("Write completion overhead")?,
-        // A drive that keeps the bus hands on each sector as it comes.
+        // A drive that keeps the bus transfers each sector as it arrives.
         read_share: if never { Share::NONE } else { share },
         write_ahead: if extra && !never { AHEAD } else { WriteAhead::One },
         detour: (extra && !never).then_some(detour),
     })
 }
 
-/// What is between the host and the instance of the disk: the slowest of all that its data passes.
+/// The path between the host and the disk: the slowest of its buses and controllers.
 pub(crate) fn path(tree: &Tree, disk: &str) -> Result<Path, InputError> {
     let instances: Vec<&str> = tree
         .instances
@@ -239,7 +240,7 @@ pub(crate) fn path(tree: &Tree, disk: &str) -> Result<Path, InputError> {
     Ok(path)
 }
 
-/// The names above the first of the instances, if the node has one of them under it.
+/// The names above the first of the instances, if the node has one below it.
 fn find(node: &Node, instances: &[&str], above: &mut Vec<String>) -> bool {
     if instances.contains(&node.name.as_str()) {
         return true;

@@ -1,8 +1,9 @@
 //! `dm_layout_g1`: zones, skews, spares, slips and defects.
 //!
-//! A zone there is sectors of data with spares somewhere among them, after one of eleven schemes, and slips
-//! that are counted in sectors (or tracks) of the zone. Here it is physical sectors with runs that hold no
-//! data, tracks that begin later and sectors that are kept elsewhere: every scheme comes down to that.
+//! A DiskSim zone is sectors of data with spares at positions that one of eleven schemes
+//! determines, and slips that are counted in sectors (or tracks) of the zone. Here it is physical
+//! sectors with runs that hold no data, tracks that begin later and remapped sectors: every scheme
+//! can be expressed so.
 
 use drive::{CYLINDERS_MAX, Mapping, SECTORS_PER_TRACK_MAX, SURFACES_MAX, ZONES_MAX, Zone};
 use units::Angle;
@@ -11,19 +12,21 @@ use super::sparing::{self, DEFECTS_MAX, Misfit, Scheme, push};
 use super::tree::{Block, Kind, Value};
 use input::InputError;
 
-/// A stated capacity that is off by more belongs to another drive: those of real files are off by 1 %.
+/// A stated capacity with a larger error belongs to another drive: those of real files are off by 1
+/// %.
 const CAPACITY_PER_CENT_MAX: u64 = 5;
-/// The largest number of a sector or a track: a zone's, with room to multiply.
+/// The largest index of a sector or a track, so that products do not overflow.
 const NUMBER_MAX: u64 = u64::MAX >> 24;
 
-/// A skew as it is laid out: whole sectors, each as wide as the format's own reader has it, and what is left.
+/// A skew as it is laid out: whole sectors, each as wide as in the format's own reader, and the
+/// rest.
 #[derive(Clone, Copy, Debug, Default)]
 struct Skew {
     sectors: u64,
     rest: Angle,
 }
 
-/// A zone as it is written.
+/// A zone as written.
 struct Written<'b> {
     block: &'b Block,
     first: u32,
@@ -38,7 +41,7 @@ struct Written<'b> {
     defects: Vec<(u64, u64)>,
 }
 
-/// The zones of the block, without gaps between them, and how surfaces follow each other.
+/// The zones of the block, without gaps between them, and the order of surfaces.
 pub(crate) fn read(model: &Block) -> Result<(u32, Mapping, Vec<Zone>), InputError> {
     let surfaces = model.whole("Number of data surfaces", 1, SURFACES_MAX.into())?;
     let cylinders = model.whole("Number of cylinders", 1, CYLINDERS_MAX.into())?;
@@ -75,7 +78,7 @@ pub(crate) fn read(model: &Block) -> Result<(u32, Mapping, Vec<Zone>), InputErro
     Ok((u32::try_from(surfaces).expect("in its range"), mapping, zones))
 }
 
-/// Whether skews are in revolutions, where the block says what they are in.
+/// Whether skews are in revolutions, if the block names their unit.
 fn revolutions(block: &Block) -> Result<Option<bool>, InputError> {
     let (key, expected) = ("Skew units", "sectors or revolutions");
     if block.find(key).is_none() {
@@ -88,8 +91,8 @@ fn revolutions(block: &Block) -> Result<Option<bool>, InputError> {
     }
 }
 
-/// The capacity that the file states is not what its own reader goes by, and is off by a little in real
-/// files; far off it is another drive's.
+/// The format's own reader ignores the stated capacity, which is slightly wrong in real files; if
+/// it is far off it is another drive's.
 fn agree(model: &Block, zones: &[Zone], surfaces: u64) -> Result<(), InputError> {
     let key = "Block count";
     let Some(stated) = model.find(key) else { return Ok(()) };
@@ -143,7 +146,8 @@ impl<'b> Written<'b> {
         u64::from(self.last - self.first) + 1
     }
 
-    /// Where the zones before end: cylinders between two zones are skipped at the end of the first.
+    /// The end of the previous zones: cylinders between two zones are skipped at the end of the
+    /// first.
     fn follow(
         &self,
         zones: &mut [Zone],
@@ -232,7 +236,7 @@ impl<'b> Written<'b> {
         }
     }
 
-    /// Makes the disk's first zone begin at cylinder 0, where nothing is kept before its own first.
+    /// Makes the disk's first zone begin at cylinder 0, with unused cylinders before its own first.
     fn begin_at_zero(&self, zone: &mut Zone, surfaces: u64) {
         let missing = u64::from(zone.first_cylinder);
         let switches = missing * (surfaces - 1);
@@ -257,7 +261,7 @@ impl<'b> Written<'b> {
         zone.first_cylinder = 0;
     }
 
-    /// The angle of so many sectors, each rounded down as the format's own reader does, and the rest.
+    /// The angle of the sectors, each rounded down as in the format's own reader, and the rest.
     fn angle(&self, skew: Skew) -> Angle {
         let whole = skew.sectors % self.per_track * ((1_u64 << 32) / self.per_track);
         Angle(small(whole)) + skew.rest
@@ -265,7 +269,7 @@ impl<'b> Written<'b> {
 }
 
 impl Skew {
-    /// In sectors what stands behind the point is cut off, as the format's own reader does; a turn is a turn.
+    /// In sectors the decimals are truncated, as in the format's own reader; revolutions are exact.
     fn read(
         block: &Block,
         key: &str,
@@ -292,7 +296,8 @@ impl Skew {
     }
 }
 
-/// Pairs of a defect and where its data is kept, in the order of the disk; the first pair of a defect counts.
+/// Pairs of a defect and the location of its data, in the order of the disk; the first pair of a
+/// defect counts.
 fn defects(block: &Block) -> Result<Vec<(u64, u64)>, InputError> {
     let key = "defects";
     let all = block.list(key)?;

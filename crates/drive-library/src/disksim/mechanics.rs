@@ -6,14 +6,14 @@ use units::Duration;
 use super::tree::{self, At, Block, Read};
 use input::InputError;
 
-/// A measured curve scatters (one published curve has a point that lies 29 % under the one before it), but one that
-/// falls by more than so much of what it was is a slip of the pen.
+/// A measured curve scatters (one published curve has a point 29 % below its predecessor); a larger
+/// fall than this is an error in the file.
 const FALL_PER_CENT_MAX: u64 = 40;
 const POINTS_MAX: usize = 1 << 16;
-/// Distances whose times `hplplus10` lists one by one.
+/// Distances whose times `hplplus10` lists individually.
 const LISTED: u32 = 10;
 
-/// What the block says of the mechanics.
+/// The mechanics of the block.
 #[derive(Debug)]
 pub(crate) struct Mechanics {
     pub(crate) period: Duration,
@@ -33,7 +33,7 @@ pub(crate) fn milliseconds(at: &At, key: &str, number: f64) -> Result<Duration, 
         .ok_or_else(|| at.refuse(key, Some(&number.to_string()), expected()))
 }
 
-/// A time in milliseconds; none where the key has no value.
+/// A time in milliseconds; zero if the key has no value.
 pub(crate) fn time(block: &Block, key: &str) -> Result<Duration, InputError> {
     let number = block.number(key)?.unwrap_or(0.0);
     milliseconds(block.at(key), key, number)
@@ -63,7 +63,7 @@ pub(crate) fn read(block: &Block, cylinders: u32, read: Read<'_>) -> Result<Mech
     let milliseconds_more = block.number(settle)?.unwrap_or(0.0);
     let mut write_settle = Duration::ZERO;
     if milliseconds_more < 0.0 {
-        // A write that settles sooner has a curve of its own, so much lower.
+        // A write that settles sooner has a curve of its own, lower by this time.
         let less = milliseconds(block.at(settle), settle, -milliseconds_more)?;
         let mut lower = seek_write.take().unwrap_or_else(|| seek.clone());
         lower.points.iter_mut().for_each(|point| point.1 = point.1.saturating_sub(less));
@@ -78,7 +78,7 @@ pub(crate) fn read(block: &Block, cylinders: u32, read: Read<'_>) -> Result<Mech
     Ok(Mechanics { period, seek, seek_write, head_switch, write_settle })
 }
 
-/// By how much the curve falls at most.
+/// The largest fall of the curve.
 fn fall(curve: &SeekCurve) -> Duration {
     let falls = curve.points.windows(2).map(|pair| pair[0].1.saturating_sub(pair[1].1));
     falls.max().unwrap_or(Duration::ZERO)
@@ -119,7 +119,7 @@ fn measured(
         }
         let fields: Vec<&str> =
             line.split(|c: char| c == ',' || c.is_whitespace()).filter(|f| !f.is_empty()).collect();
-        // No distance takes no time, whatever was measured.
+        // Distance zero takes no time, whatever was measured.
         if fields[0].parse() == Ok(0) {
             continue;
         }
@@ -169,7 +169,7 @@ fn not_falling(
     Err(at.refuse("time", Some(&takes.to_string()), expected))
 }
 
-/// The first ten distances from a list, then a root, then a line.
+/// The first ten distances from a list, then a square root, then a line.
 fn formula(block: &Block, cylinders: u32) -> Result<SeekCurve, InputError> {
     let list = |key, count| {
         let all = block.list(key)?;
@@ -201,7 +201,7 @@ fn formula(block: &Block, cylinders: u32) -> Result<SeekCurve, InputError> {
     while distance < cylinders {
         points.push((distance, at(distance)?));
         let line = f64::from(distance) >= equation[0];
-        // The line is one from its first point to the last.
+        // The line is straight from its first point to the last.
         distance = if line && distance + 1 < cylinders { cylinders - 1 } else { distance + 1 };
         if points.len() > POINTS_MAX {
             let expected = format!("a root that ends under {POINTS_MAX} cylinders");

@@ -1,15 +1,17 @@
-//! Drives out of DiskSim's parameter files: `.parv`, `.diskspecs`, with the `.model` and `.seek` they name.
+//! Drives from DiskSim's parameter files: `.parv`, `.diskspecs`, with the `.model` and `.seek` that
+//! they name.
 //!
 //! ```text
 //! X.parv ── source ─▶ X.diskspecs ── Model = source ─▶ X.model ── Full seek curve ─▶ X.seek
 //!  bus, topology       controller.rs                    layout.rs, mechanics.rs       mechanics.rs
 //! ```
 //!
-//! A name is looked for beside the file that names it. What cannot be represented is refused by name and
-//! line rather than left out, where leaving it out would make another drive of it. What is left out makes no
-//! difference to a drive that holds one command: schedulers, preseeking, water marks of writes, statistics.
+//! A file is looked up in the directory of the file that names it. A parameter that cannot be
+//! represented is refused by name and line if the drive depends on it. Ignored parameters make no
+//! difference to a drive that holds one command: schedulers, preseeking, water marks of writes,
+//! statistics.
 //!
-//! Invariant: no input panics, and none takes memory out of proportion to its size.
+//! Invariant: no input panics, and none uses memory out of proportion to its size.
 
 mod controller;
 mod layout;
@@ -33,10 +35,11 @@ pub fn is_named(path: &Path) -> bool {
     ["parv", "diskspecs"].iter().any(|known| end.eq_ignore_ascii_case(known))
 }
 
-/// Reads a `.parv` or `.diskspecs` file, and those that it names, into a drive whose check has passed.
+/// Reads a `.parv` or `.diskspecs` file, and the files that it names, into a drive whose check has
+/// passed.
 ///
 /// # Errors
-/// Names the file, the line and the field that cannot be read or represented, and what would be accepted.
+/// The error names the file, the line, the field and what is accepted.
 pub fn import(path: &Path) -> Result<Spec, InputError> {
     import_with(path, &mut |path| {
         let most = DRIVE_FILE_BYTES_MAX;
@@ -47,7 +50,7 @@ pub fn import(path: &Path) -> Result<Spec, InputError> {
     })
 }
 
-/// The same, the files coming from `read`: it gives a file's text, or what was expected of it.
+/// As [`import`], with `read` returning a file's text, or what was expected of it.
 ///
 /// # Errors
 /// As [`import`].
@@ -61,9 +64,9 @@ pub fn import_with(
     spec(disk, above, read)
 }
 
-/// The same drive with a queue inside that serves what comes under the heads first, and holds `depth` commands:
-/// the published files hold one each, and say nothing of how more would be chosen from. The choice leads by what
-/// the electronics take for a hit.
+/// The same drive with a queue of `depth` commands that serves the shortest positioning first: the
+/// published files have a queue of one, and no discipline. The lead is the electronics' time for a
+/// hit.
 #[must_use]
 pub fn with_shortest_positioning(spec: Spec, depth: u32) -> Spec {
     let discipline = drive::Discipline::ShortestPositioning(controller::choosing(&spec.overheads));
@@ -120,10 +123,10 @@ fn spec(disk: &Block, above: controller::Path, read: Read<'_>) -> Result<Spec, I
         write_buffer: controller.write_buffer,
         write_cache: controller.write_cache,
         queue_depth_max: controller.queue_depth_max,
-        // What a controller above would do is not the drive's.
+        // The queue of a controller above is not part of the drive.
         discipline: controller.discipline,
         firmware: controller.firmware,
-        // Every one of them is a SCSI drive, and all of those can be told to move the arm.
+        // All of them are SCSI drives, which have a seek command.
         arm: drive::Arm { seek_command: true, variation: units::Duration::ZERO },
     };
     match spec.clone().check() {

@@ -1,4 +1,5 @@
-//! Sparing: which physical sectors of a zone hold data, which turn the layout on, and which are kept elsewhere.
+//! Sparing: which physical sectors of a zone hold data, which turn the layout on, and which are
+//! kept elsewhere.
 //!
 //! ```text
 //! scheme  spares lie                    a slip is taken up by
@@ -8,12 +9,12 @@
 //! 3       at the end of each track      the track's spares
 //! 5, 6    at the front of each cylinder 5: the cylinder's spares; 6: what follows in the zone
 //! 7       at the end of the disk        what follows in the zone
-//! 8       at the end of so many cylinders  their spares
+//! 8       at the end of a cylinder range their spares
 //! 9, 10   at the end of the zone        9: the spares; 10: what follows in the zone
 //! ```
 //!
-//! Where a track, a cylinder or a range has fewer spares than slips, the next one's spares take up the rest; at
-//! the end of the zone, those before it.
+//! Where a track, a cylinder or a range has fewer spares than slips, the next one's spares take up
+//! the rest; at the end of the zone, those before it.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +65,7 @@ pub(super) struct Zone<'a> {
 pub(super) enum Misfit {
     /// There are no spares that could take up a slip or a defect.
     NoSpares,
-    /// Spares and dead space leave no sector with data, of so many.
+    /// Spares and dead space leave no sector with data; the zone's sectors.
     NoData(u64),
     /// There would be more runs of spares than this.
     TooManyRuns(u64),
@@ -73,7 +74,7 @@ pub(super) enum Misfit {
 }
 
 impl Scheme {
-    /// By its number; scheme 8 has its spares in ranges of so many cylinders.
+    /// By its number; scheme 8 has its spares in ranges of this number of cylinders.
     pub(super) fn of(number: u64, range: u64) -> Self {
         let unit = match number {
             0 => Unit::None,
@@ -92,8 +93,9 @@ impl Scheme {
         if self.unit == Unit::Tracks { zone.per_track } else { 1 }
     }
 
-    /// The tracks from which on the layout begins a sector later: where spares belong to a cylinder or a track,
-    /// what follows a slip's is turned on (but not where they belong to a range, even of one cylinder).
+    /// The tracks from which on the layout begins a sector later: where spares belong to a cylinder
+    /// or a track, what follows a slip's is turned on (but not where they belong to a range, even
+    /// of one cylinder).
     pub(super) fn turns(self, zone: &Zone<'_>) -> Vec<u64> {
         let (unit, tracks) = match self.unit {
             Unit::Cylinder => (zone.cylinder(), zone.surfaces),
@@ -130,7 +132,7 @@ impl Scheme {
         while start < physical {
             let end = start.saturating_add(unit).min(physical);
             let (inside, rest) = holes.split_at(holes.partition_point(|hole| *hole < end));
-            // What is left over at the end of the zone has no spares.
+            // The remainder at the end of the zone has no spares.
             let kept = if end - start == unit { kept.min(unit) } else { 0 };
             let room = end - start - kept + carried;
             let window = match (self.front, self.to_end) {
@@ -150,9 +152,9 @@ impl Scheme {
         }
     }
 
-    /// Defects, as pairs of where they are and where their data is kept, as runs of sectors. One without data is
-    /// left out. One whose place holds data, or is a slip or another's place, goes to the next behind it that
-    /// is free: no sector holds two.
+    /// Defects, as pairs of where they are and where their data is kept, as runs of sectors. One
+    /// without data is left out. One whose place holds data, or is a slip or another's place, goes
+    /// to the next behind it that is free: no sector holds two.
     pub(super) fn remaps(
         self,
         zone: &Zone<'_>,
@@ -208,8 +210,8 @@ fn holes_of(zone: &Zone<'_>, hole: u64) -> Vec<u64> {
     zone.slips.iter().map(|slip| slip.saturating_mul(hole)).collect()
 }
 
-/// Makes data of the last spares of the zone, where slips at its end (behind the last unit that has spares)
-/// have pushed so many sectors out of it; returns how many find no place.
+/// Makes data of the last spares of the zone, where slips at its end (behind the last unit that has
+/// spares) have pushed `count` sectors out of it; returns the number that does not fit.
 fn give_back(skips: &mut Vec<Skip>, mut data: u64, dead: u64, slips: &[u64]) -> u64 {
     for skip in skips.iter_mut().rev() {
         while data > 0
@@ -224,7 +226,7 @@ fn give_back(skips: &mut Vec<Skip>, mut data: u64, dead: u64, slips: &[u64]) -> 
     data
 }
 
-/// Where data begins so that so many sectors of it, holes aside, end at the end.
+/// The first sector such that `count` sectors of data, without holes, end at the end.
 fn late(holes: &[u64], (start, end): (u64, u64), room: u64) -> u64 {
     let (mut need, mut at) = (room, end);
     for hole in holes.iter().rev() {
@@ -249,7 +251,8 @@ struct Runs {
 }
 
 impl Runs {
-    /// Fills the window, holes aside, with at most so many sectors, and returns how many did not fit in.
+    /// Fills the window, holes aside, with at most `count` sectors, and returns how many did not
+    /// fit in.
     fn fill(&mut self, (start, end): (u64, u64), holes: &[u64], hole: u64, room: u64) -> u64 {
         let (mut at, mut left) = (start, room);
         for next in holes.iter().copied().chain([end]) {
@@ -299,8 +302,8 @@ fn with_data((mut at, end): (u64, u64), skips: &[Skip]) -> Vec<(u64, u64)> {
     pieces
 }
 
-/// The first of `count` sectors in a row without data that nobody uses, from `to` on; failing that, from the
-/// front.
+/// The first of `count` sectors in a row without data that is unused, from `to` on; failing that,
+/// from the front.
 fn free(to: u64, count: u64, skips: &[Skip], used: &BTreeMap<u64, u64>) -> Option<u64> {
     let behind = skips.partition_point(|skip| skip.first + skip.count <= to);
     let from = |skip: &Skip, least: u64| {

@@ -1,5 +1,5 @@
-//! A drive small enough to be worked out by hand; what is refused; what a million slips of the pen do; and
-//! the published drives, where they are at hand.
+//! A drive small enough to be worked out by hand; what is refused; what a million slips of the pen
+//! do; and the published drives, where they are at hand.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -167,7 +167,8 @@ fn each_sparing_scheme_leaves_the_runs_it_is_described_with() {
     assert_eq!(turned.skips[..4], [skip(0, 3), skip(19, 1), skip(39, 1), skip(45, 1)]);
     assert_eq!(turned.turns, [6]);
     assert_eq!(zone("3", "1", "[ 45 ]").expect("3")[0].turns, [5]);
-    // Slips that move all that follows leave the spares alone; spares at the front lie before the data.
+    // Slips that move all that follows leave the spares alone; spares at the front lie before the
+    // data.
     assert_eq!(skips("4", "1", "[ 45 ]")[..4], [skip(0, 3), skip(19, 1), skip(39, 1), skip(45, 1)]);
     assert_eq!(skips("4", "1", "[ 45 ]")[4], skip(59, 1));
     assert_eq!(skips("5", "2", "[ 45 ]")[..4], [skip(0, 5), skip(20, 2), skip(40, 1), skip(45, 1)]);
@@ -330,7 +331,8 @@ fn defects_are_kept_where_the_file_says_or_at_the_next_place_that_is_free() {
         let all = spec.zones[0].remaps.iter().map(|remap| (remap.from, remap.to, remap.count));
         all.collect::<Vec<_>>()
     };
-    // 198 and 199 are spares; 7 is a slip, and 1 is not used: what was there has nothing to be kept.
+    // 198 and 199 are spares; 7 is a slip, and 1 is not used: what was there has nothing to be
+    // kept.
     assert_eq!(remaps("20, 199, 10, 198"), [(10, 198, 1), (20, 199, 1)]);
     assert_eq!(remaps("7, 198, 1, 199"), []);
     assert_eq!(remaps("10, 30, 20, 30"), [(10, 198, 1), (20, 199, 1)]);
@@ -374,10 +376,10 @@ fn every_value_of_the_enumerated_keys_is_read() {
 
 #[test]
 fn no_slip_of_the_pen_makes_it_panic() {
-    let mut dice = 7_u64;
+    let mut rng = 7_u64;
     let mut below = |most: usize| {
-        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(dice >> 33).expect("31 bits") % most
+        rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(rng >> 33).expect("31 bits") % most
     };
     let bits =
         ["{", "}", "[", "]", ",", "=", "-1", "9e99", "0", "4294967295", "source x.parv", "\u{0}"];

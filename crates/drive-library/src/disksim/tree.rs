@@ -6,11 +6,11 @@
 //! value  = words | block | "[" { value [","] } "]" | "source" FILE
 //! ```
 //!
-//! Words run up to the next of `{ } [ ] , =`, or stand in quotes; `#` begins a comment. A key may consist of
-//! several words. A file's name is looked for beside the file that names it, and then one directory up: the
-//! format's own reader starts at the directory it is called from, which is either.
-//! Invariant: everything in a tree knows its file and its line, and no input makes it deeper than
-//! [`DEPTH_MAX`] or larger than [`BYTES_MAX`].
+//! Words run up to the next of `{ } [ ] , =`, or stand in quotes; `#` begins a comment. A key may
+//! consist of several words. A file's name is looked for beside the file that names it, and then
+//! one directory up: the format's own reader starts at the directory it is called from, which is
+//! either. Invariant: everything in a tree knows its file and its line, and no input makes it
+//! deeper than [`DEPTH_MAX`] or larger than [`BYTES_MAX`].
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -157,7 +157,7 @@ fn find(directory: &Path, name: &str, read: Read<'_>) -> Result<(PathBuf, String
     }
 }
 
-/// Reads the text of a file, so many files deep and named at `asked`, into the tree.
+/// Reads the text of a file at an include depth, named at `asked`, into the tree.
 fn file(
     shared: &mut Shared<'_>,
     path: &Path,
@@ -433,7 +433,8 @@ impl Block {
         self.find(key).map_or(Ok(default), |value| value.whole(key, least, most))
     }
 
-    /// A switch: off at 0 and where it is not written, on at any other number, as the format's own reader has it.
+    /// A switch: off at 0 and where it is not written, on at any other number, as the format's own
+    /// reader has it.
     pub(crate) fn flag(&self, key: &str) -> Result<bool, InputError> {
         Ok(self.whole_or(key, (0, u8::MAX.into()), 0)? > 0)
     }

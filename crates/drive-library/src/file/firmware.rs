@@ -1,4 +1,4 @@
-//! The tables `[firmware]` and `[bus]` of a drive file: each key may be left out.
+//! The tables `[firmware]` and `[bus]` of a drive file, whose keys are optional.
 
 use drive::{Bus, Detour, Firmware, MediaCache, ReadAhead, WriteAhead};
 use serde::Deserialize;

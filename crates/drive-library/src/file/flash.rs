@@ -1,4 +1,4 @@
-//! The tables of a flash drive's file, as they are read.
+//! The tables of a flash drive's file.
 
 use core::str::FromStr;
 

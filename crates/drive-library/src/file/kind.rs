@@ -1,8 +1,8 @@
-//! The key `kind`, which tells the two formats of drive files apart.
+//! The key `kind`, which distinguishes the two formats of drive files.
 
 use serde::Deserialize;
 
-/// What a file is about: read first, so that the rest is read as what it is.
+/// The kind of a file, read before its other keys, which depend on it.
 #[derive(Deserialize)]
 pub(super) struct KindTable {
     kind: Option<Kind>,
@@ -17,7 +17,7 @@ impl KindTable {
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Kind {
-    /// The older kind: its files need not say so.
+    /// The default, for files without the key.
     #[default]
     Mechanical,
     Flash,

@@ -1,4 +1,4 @@
-//! The tables of a drive file, as they are read.
+//! The tables of a mechanical drive's file.
 
 use drive::{
     Arm, Bus, Choosing, Discipline, Firmware, Mapping, Overheads, ReadBuffer, Remap, SeekCurve,
@@ -14,11 +14,11 @@ use super::value::{Size, Time};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DriveFile {
-    /// Read before all else: see [`super::kind::KindTable`].
+    /// Read before all other keys: see [`super::kind::KindTable`].
     #[serde(rename = "kind")]
     _kind: Option<Kind>,
     rpm: Option<u32>,
-    /// In place of `rpm`, for a drive whose turn is no whole number of them.
+    /// Instead of `rpm`, for a drive whose rotation period is not that of a whole number of them.
     period: Option<Time>,
     surfaces: u32,
     #[serde(default)]
@@ -52,7 +52,7 @@ enum MappingName {
     Serpentine,
 }
 
-/// Without it the drive serves its commands as they come.
+/// A drive without this table serves its commands in the order of arrival.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct QueueTable {
@@ -103,13 +103,13 @@ struct ZoneTable {
     sectors_per_track: u32,
     track_skew: u32,
     cylinder_skew: u32,
-    /// In 2⁻³² of a turn.
+    /// In 2⁻³² of a revolution.
     #[serde(default)]
     first_sector_angle: u32,
-    /// In 2⁻³² of a turn.
+    /// In 2⁻³² of a revolution.
     #[serde(default)]
     track_skew_rest: u32,
-    /// In 2⁻³² of a turn.
+    /// In 2⁻³² of a revolution.
     #[serde(default)]
     cylinder_skew_rest: u32,
     /// Pairs of first sector and count.
@@ -117,13 +117,13 @@ struct ZoneTable {
     skips: Vec<(u64, u64)>,
     #[serde(default)]
     turns: Vec<u64>,
-    /// First sector, where it is kept, and count.
+    /// Triples of first sector, its new location, and count.
     #[serde(default)]
     remaps: Vec<(u64, u64, u64)>,
 }
 
 impl DriveFile {
-    /// The drive; or what is wrong with how its rotation is given.
+    /// The drive, or the error in its rotation.
     pub(super) fn spec(self) -> Result<Spec, String> {
         let period = match (self.rpm, self.period) {
             (Some(rpm), None) => Spec::period_of_rpm(rpm),
@@ -171,7 +171,7 @@ impl DriveFile {
 }
 
 impl QueueTable {
-    /// A limit that is not written is nothing, which no check passes.
+    /// A limit that is absent is zero, which no check accepts.
     fn discipline(self) -> Discipline {
         let time = |written: Option<Time>| written.map_or(Duration::ZERO, |time| time.0);
         let choosing = Choosing {

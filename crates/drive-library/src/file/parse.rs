@@ -10,10 +10,10 @@ use super::flash::FlashFile;
 use super::kind::{Kind, KindTable};
 use super::mechanical::DriveFile;
 
-/// The longest drive file: longer is something else by mistake.
+/// The size limit of a drive file.
 pub const DRIVE_FILE_BYTES_MAX: usize = 4 << 20;
 
-/// A drive file that describes no drive. Shows as `FILE:LINE: field ...: what, expected ...`.
+/// An invalid drive file. Shown as `FILE:LINE: field ...: what, expected ...`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriveFileError {
     file: String,
@@ -28,12 +28,12 @@ impl DriveFileError {
         self.line
     }
 
-    /// The field, as far as one can be named.
+    /// The field, if one can be named.
     pub fn field(&self) -> &str {
         &self.field
     }
 
-    /// What is wrong with it, and what would be accepted.
+    /// The error, and what is accepted.
     pub fn reason(&self) -> &str {
         &self.reason
     }
@@ -48,10 +48,10 @@ impl fmt::Display for DriveFileError {
 
 impl std::error::Error for DriveFileError {}
 
-/// Reads the file of a mechanical drive; `file` is the name that an error shows.
+/// Reads the file of a mechanical drive; `file` is its name in errors.
 ///
 /// # Errors
-/// Names the line and the field that is no part of such a drive, and what would be accepted.
+/// The error names the line, the field and what is accepted.
 pub fn parse_mechanical(text: &str, file: &str) -> Result<Spec, DriveFileError> {
     match parse(text, file)? {
         AnySpec::Mechanical(spec) => Ok(*spec),
@@ -65,10 +65,10 @@ pub fn parse_mechanical(text: &str, file: &str) -> Result<Spec, DriveFileError> 
     }
 }
 
-/// Reads a drive file of either kind; `file` is the name that an error shows.
+/// Reads a drive file of either kind; `file` is its name in errors.
 ///
 /// # Errors
-/// Names the line and the field that is no part of a drive, and what would be accepted.
+/// The error names the line, the field and what is accepted.
 pub fn parse(text: &str, file: &str) -> Result<AnySpec, DriveFileError> {
     let refused = |line, field: &str, reason: String| DriveFileError {
         file: file.to_owned(),
@@ -110,19 +110,19 @@ pub fn parse(text: &str, file: &str) -> Result<AnySpec, DriveFileError> {
     }
 }
 
-/// The line of a byte, from 1.
+/// The line, from 1, of a byte.
 fn line_at(text: &str, byte: usize) -> usize {
     1 + text.bytes().take(byte).filter(|byte| *byte == b'\n').count()
 }
 
-/// The name in backquotes if the message is about a name, else the key on the line.
+/// The name in backquotes if the message contains one, else the key on the line.
 fn field_named(message: &str, text: &str, line: usize) -> String {
     for about in ["missing field `", "unknown field `", "duplicate field `"] {
         if let Some(name) = message.strip_prefix(about).and_then(|rest| rest.split('`').next()) {
             return name.to_owned();
         }
     }
-    // A value that goes over lines has its key above.
+    // A value that spans lines has its key above.
     let above = text.lines().take(line).collect::<Vec<_>>();
     above.iter().rev().find_map(|line| key_of(line)).unwrap_or("file").to_owned()
 }
@@ -134,8 +134,8 @@ fn key_of(line: &str) -> Option<&str> {
     (!key.is_empty() && key.chars().all(word)).then_some(key)
 }
 
-/// The line where the field of a refused [`Spec`] stands: the file's tables are named as the fields are, but
-/// for the period, which is written as `rpm`.
+/// The line of the field that a check refused: the file's tables have the names of the fields,
+/// except for the period, which can be written as `rpm`.
 fn line_of(text: &str, error: &SpecError) -> usize {
     let field = error.field();
     let name = match field.name {
@@ -195,7 +195,8 @@ mod tests {
         assert_eq!(
             queue("order = \"shortest-positioning\"\nage_limit = \"1ms\""),
             format!(
-                "x.toml:{}: field `queue.age_limit`: is 1000000 ns, expected 8333333 to 60000000000",
+                "x.toml:{}: field `queue.age_limit`: is 1000000 ns, expected 8333333 to \
+                 60000000000",
                 at + 2
             )
         );

@@ -4,10 +4,10 @@ use core::fmt::Write;
 
 use units::{Duration, Sectors, Share};
 
-/// Where a line of a list ends.
+/// The width at which lists are broken.
 pub(crate) const LINE_CHARS_MAX: usize = 100;
 
-/// Whole nanoseconds: exact, whatever they are.
+/// A time in a unit that represents it exactly.
 pub(crate) fn exact_time(time: Duration) -> String {
     let nanos = time.as_nanos();
     match nanos {
@@ -22,13 +22,13 @@ pub(super) fn size(size: Sectors) -> String {
     format!("\"{}B\"", size.bytes().0)
 }
 
-/// Up to seven digits behind the point: a share is counted in 10⁻⁹.
+/// A share, exactly: in 10⁻⁹, with up to seven decimals.
 pub(super) fn share(share: Share) -> String {
     let percent = share.ppb() / 10_000_000;
     format!("\"{percent}.{:07}%\"", share.ppb() % 10_000_000)
 }
 
-/// As many elements on a line as it takes; nothing for none.
+/// A list with as many elements on a line as fit; nothing for an empty list.
 pub(super) fn list(
     text: &mut String,
     key: &str,

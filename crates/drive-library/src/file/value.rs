@@ -6,7 +6,7 @@ use core::str::FromStr;
 use serde::{Deserialize, Deserializer};
 use units::{Bytes, Duration, Sectors};
 
-/// A quantity as people write it.
+/// A quantity with its unit.
 #[derive(Clone, Copy)]
 pub(super) struct Written<T>(pub(super) T);
 

@@ -1,4 +1,4 @@
-//! A flash drive as a drive file; what [`super::parse_any`] reads back as this very drive.
+//! A flash drive as a drive file; [`super::parse`] returns the same drive.
 
 use core::fmt::Write;
 

@@ -1,7 +1,7 @@
-//! A drive as a drive file.
+//! A mechanical drive as a drive file.
 //!
-//! Invariant: `parse(&to_toml(spec))` gives `spec` back, to the nanosecond, for every drive that passes its
-//! check (tests ask the library, the importer, and drives drawn by dice).
+//! Invariant: `parse_mechanical(&to_toml(spec))` returns `spec`, to the nanosecond, for every drive
+//! that passes its check (tested with the library, the importer, and random drives).
 
 use core::fmt::Write;
 
@@ -13,7 +13,7 @@ use units::{Angle, Duration};
 
 use super::text::{exact_time, list, share, size};
 
-/// The drive file that [`super::parse`] reads back as this very drive.
+/// The drive file for which [`super::parse`] returns this drive.
 pub fn to_toml(spec: &Spec) -> String {
     let mut text = String::new();
     write(&mut text, spec).expect("a string takes everything");

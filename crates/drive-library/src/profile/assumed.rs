@@ -1,26 +1,28 @@
-//! What is known of a drive: measured, in a file, or assumed of its parameters, with the uncertainty that a profiler would
+//! A profile that is assumed from a drive's parameters, with the uncertainty that a profiler would
 //! leave.
 
 use ::drive::{Mapping, Model, SeekCurve, WriteAhead, Zone};
 use drive_profile::{Band, CommandOverheads, Extremes, HeadOrder, Profile, SeekTable, Skew};
 use units::{Angle, Duration, Extent, FULL_REVOLUTION, Sectors};
 
-/// What single seeks are taken to vary by at least: the paper speaks of the order of a millisecond (FAST 2003 §3.4), which
+/// The smallest assumed variation of a seek: FAST 2003 §3.4 names the order of a millisecond, which
 /// is taken for two standard deviations.
 pub const SEEK_VARIATION: Duration = Duration::from_micros(500);
-/// The assumed turn is off from the drive's own by this many parts in a billion, as a measured one would be: a crystal's
-/// tolerance.
+/// The assumed rotation period is off by this many parts in a billion, as a measured one would be:
+/// a crystal's tolerance.
 pub const PERIOD_OFF_PPB: u64 = 7_000;
-/// And is said to be off by no more than so many.
+/// The largest error of the rotation period that the profile states.
 const PERIOD_ERROR_PPB: u32 = 20_000;
-/// The smallest and the largest chunk that is worth while: a block of a file system, and what operating systems use.
+/// The smallest and the largest useful chunk: a file system's block, and the usual limit of
+/// operating systems.
 const CHUNKS: (u64, u64) = (8, 256);
-/// In real time a chunk is so many times as long as the drive alone would ask for.
+/// In real time a chunk is this factor longer than the drive alone requires.
 const HOST_CHUNKS: u64 = 2;
 
-/// What is assumed of a drive of the library until somebody profiles one.
+/// The profile that is assumed of a drive until it is measured.
 ///
-/// It is made of the drive's published parameters, not of its state; a measured profile takes its place unchanged.
+/// It is derived from the drive's published parameters, not from its state; a measured profile
+/// replaces it.
 pub fn assumed(model: &Model) -> Profile {
     let spec = model.spec();
     let curve = |curve: &SeekCurve, more: Duration| SeekTable {
@@ -54,7 +56,7 @@ pub fn assumed(model: &Model) -> Profile {
     }
 }
 
-/// What a command of this drive may take at most, beside what the rest of the profile says.
+/// The worst cases of this drive's commands, beyond what the rest of the profile contains.
 fn extremes(model: &Model) -> Extremes {
     let (spec, bus) = (model.spec(), &model.spec().firmware.bus);
     let write_ahead = match bus.write_ahead {
@@ -71,9 +73,9 @@ fn extremes(model: &Model) -> Extremes {
     }
 }
 
-/// The profile for a disk that is driven in real time. Chunks that just keep up with the media never catch up with them once
-/// a command was sent late, and threads are woken late: chunks of `HOST_CHUNKS` as much leave half of their time
-/// for that.
+/// The profile of a disk in real time. Chunks that just keep up with the media never catch up after
+/// a command was sent late, and threads wake late: chunks longer by `HOST_CHUNKS` leave half of
+/// their time for that.
 pub fn on_host(mut profile: Profile) -> Profile {
     for band in &mut profile.bands {
         for chunk in [&mut band.chunk_read, &mut band.chunk_write] {
@@ -83,7 +85,7 @@ pub fn on_host(mut profile: Profile) -> Profile {
     profile
 }
 
-/// Each zone, broken where sectors are skipped and where a slip turned the layout on.
+/// Each zone, split where sectors are skipped and where a slip shifts the layout.
 fn bands(model: &Model) -> Vec<Band> {
     let spec = model.spec();
     let mut bands = Vec::new();
@@ -126,8 +128,9 @@ fn bands(model: &Model) -> Vec<Band> {
     bands
 }
 
-/// The runs of physical sectors of a zone that hold `len` sectors of data in a row, on tracks that are turned alike: first
-/// sectors and ends. What was remapped is taken for where it was: a profiler would not see it either.
+/// The runs of physical sectors of a zone that hold `len` consecutive sectors of data, on tracks
+/// with the same shift: first sectors and ends. Remapped sectors count at their original location,
+/// as a profiler would see them.
 fn runs(zone: &Zone, len: Sectors) -> Vec<(u64, u64)> {
     let mut left = len.0;
     let mut runs = Vec::new();
@@ -147,7 +150,8 @@ fn runs(zone: &Zone, len: Sectors) -> Vec<(u64, u64)> {
     runs
 }
 
-/// The smallest command that keeps up with the media: its overhead and its time on the bus pass while so many sectors do.
+/// The smallest command that keeps up with the media: in its overhead and bus time the media passes
+/// as many sectors.
 fn chunk(overhead: Duration, bus_sector: Duration, pass: u64) -> Sectors {
     let gained = pass.saturating_sub(bus_sector.as_nanos()).max(1);
     Sectors(overhead.as_nanos().div_ceil(gained).clamp(CHUNKS.0, CHUNKS.1))
@@ -175,7 +179,7 @@ mod tests {
                 let (ours, theirs) = (profile.locate(lba), model.position(lba));
                 let at = (ours.cylinder, ours.surface);
                 assert_eq!(at, (theirs.cylinder, theirs.surface), "{name}: {lba}");
-                // Whole turns of rounded sectors leave less than a sector.
+                // Rounding over whole revolutions is below one sector.
                 let off = (ours.angle - theirs.angle).0.min((theirs.angle - ours.angle).0);
                 assert!(
                     off <= ours.sector.0,
@@ -193,7 +197,7 @@ mod tests {
             catalogue::find_mechanical("st318437lw").expect("in it").check().expect("a drive");
         let profile = assumed(&model);
         assert_eq!(profile.bands[0].chunk_read, Sectors(50));
-        // Where tracks are shorter less is enough.
+        // Shorter tracks need shorter chunks.
         assert!(profile.bands.last().expect("some").chunk_read < Sectors(30));
     }
 }

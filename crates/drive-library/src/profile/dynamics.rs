@@ -1,4 +1,4 @@
-//! How the drive moves and what it remembers: `[found.dynamics]`.
+//! Mechanics, caches and queues: `[found.dynamics]`.
 
 use drive::MOVE_MAX;
 use drive_profile::findings::Findings;
@@ -15,7 +15,7 @@ use input::InputError;
 
 const POINTS_MAX: usize = 4_096;
 
-/// The table is missing where nothing is known.
+/// The table is absent if nothing is known.
 pub(super) fn visit(findings: &mut Findings, form: &mut Form<'_>) -> Result<(), InputError> {
     let known = findings.dynamics != Dynamics::default();
     let mut dynamics = known.then(|| findings.dynamics.clone());
@@ -172,7 +172,7 @@ impl Row for ChunkPoint {
     const COUNT: usize = 3;
 
     fn cells(&self) -> Vec<String> {
-        // A rate is no round number of KiB.
+        // A rate is not a round number of KiB.
         let rate = |rate: Bytes| format!("\"{}B\"", rate.0);
         vec![self.chunk.text(), rate(self.seen), rate(self.drive)]
     }
@@ -182,7 +182,7 @@ impl Row for ChunkPoint {
     }
 }
 
-/// A depth, and the longest that a random read waited at it.
+/// A queue depth, and the longest wait of a random read at that depth.
 struct Wait((u32, Duration));
 
 impl Row for Wait {

@@ -1,7 +1,8 @@
-//! `PROFILE.toml`: what was measured of a device, when it was stopped, and how sure each figure is.
+//! `PROFILE.toml`: the findings about a device, the reason why measuring stopped, and each figure's
+//! confidence.
 //!
-//! Invariant: a file that was written is read back as what was written, to the nanosecond (a test asks profiles drawn by
-//! dice); a part that was not measured is missing, never guessed.
+//! Invariant: a written file reads back as the same profile, to the nanosecond (tested with random
+//! profiles); a part that was not measured is absent, never guessed.
 
 use std::path::Path;
 
@@ -15,9 +16,9 @@ use super::{dynamics, flash, geometry, rotation};
 use input::InputError;
 use input::{Source, read_text};
 
-/// The version of the format. A file of another one is refused.
+/// The version of the format. A file of another version is refused.
 pub const SCHEMA: u32 = 1;
-/// The longest profile: longer is something else by mistake.
+/// The size limit of a profile.
 pub const PROFILE_BYTES_MAX: u64 = 16 << 20;
 const LENGTHS_MAX: usize = 256;
 
@@ -34,7 +35,7 @@ impl ProfileFile {
     /// Checks the profile `text`; messages call it `file`.
     ///
     /// # Errors
-    /// The first thing that is wrong: the syntax, the version, then the keys and what they hold.
+    /// The first error: in the syntax, in the version, then in the keys and values.
     pub fn parse(text: &str, file: &str) -> Result<Self, InputError> {
         let source = Source::new(file, text);
         let root = source.parse()?;
@@ -44,21 +45,21 @@ impl ProfileFile {
         Ok(measured)
     }
 
-    /// The file's tables, for whoever writes them in another format.
+    /// The file's tables, for output in another format.
     ///
     /// # Panics
-    /// Never: what is written is TOML, which a test asks.
+    /// Never: a written file is TOML, which is tested.
     pub fn table(&self) -> impl Serialize {
         toml::from_str::<toml::Table>(&self.to_toml()).expect("what is written is TOML")
     }
 
-    /// The same of what was found alone.
+    /// The table of the findings alone.
     pub fn found(&self) -> impl Serialize {
         let mut table = toml::from_str::<toml::Table>(&self.to_toml()).expect("TOML");
         table.remove("found")
     }
 
-    /// The file that [`ProfileFile::parse`] reads back as this very profile.
+    /// The file for which [`ProfileFile::parse`] returns this profile.
     pub fn to_toml(&self) -> String {
         form::write(&mut self.clone())
     }

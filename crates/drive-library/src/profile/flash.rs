@@ -1,4 +1,4 @@
-//! What is found of a device on which nothing turns: `[found.flash]`.
+//! Findings about a device that does not rotate: `[found.flash]`.
 
 use drive_profile::findings::{
     AccessPattern, Flash, FlushTime, LimitedQuantity, Rate, RateLimit, ReadsDuringWrites,
@@ -14,7 +14,7 @@ const LIMITS_MAX: usize = 8;
 const RATES_MAX: usize = 1_024;
 const FLUSHES_MAX: usize = 64;
 
-/// A figure of which nothing is known.
+/// A figure without samples.
 pub(super) const fn unknown<T>(value: T, spread: T) -> Figure<T> {
     Figure { value, spread, samples: 0, confidence: Share::NONE }
 }
@@ -23,7 +23,7 @@ pub(super) const fn no_time() -> Figure<Duration> {
     unknown(Duration::ZERO, Duration::ZERO)
 }
 
-/// The table is missing where nothing is known.
+/// The table is absent if nothing is known.
 pub(super) fn visit(findings: &mut Findings, form: &mut Form<'_>) -> Result<(), InputError> {
     let known = !findings.flash.is_empty();
     let mut flash = known.then(|| findings.flash.clone());

@@ -1,7 +1,7 @@
-//! A profile's file, written and read by one description: a key stands in one place, for both.
+//! Writes and reads a profile's file by one description, in which each key occurs once.
 //!
-//! A [`Record`] visits its fields with a [`Form`]. The form is a writer, a reader, or a list of the keys that there are, which
-//! the reader refuses others by.
+//! A [`Record`] visits its fields with a [`Form`], which is a writer, a reader, or a list of keys,
+//! by which the reader rejects others.
 
 use core::fmt::Write;
 
@@ -13,34 +13,34 @@ use input::{InputError, Key, Source, Table, TableKeys, Value};
 use super::value::Written;
 use crate::file::LINE_CHARS_MAX;
 
-/// What a figure is written as.
+/// The keys of a figure.
 const FIGURE: [&str; 4] = ["value", "spread", "samples", "confidence"];
 
 /// A table of the file.
 pub(super) trait Record: Sized {
-    /// One of which nothing is known.
+    /// A record without findings.
     fn blank() -> Self;
 
-    /// Visits every field, in the order in which they are written: values, then lists, then tables.
+    /// Visits every field, in the order of the file: values, then lists, then tables.
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError>;
 }
 
 /// A row of a list: a fixed number of values in brackets.
 pub(super) trait Row: Sized {
-    /// What a row is, for messages: `[a distance, a time]`.
+    /// Its description in messages: `[a distance, a time]`.
     const EXPECTED: &'static str;
 
     /// Its values.
     fn cells(&self) -> Vec<String>;
 
-    /// Of as many values as [`Row::cells`] gives.
+    /// Reads a row from the values that [`Row::cells`] returns.
     fn read(cells: &Cells<'_>) -> Result<Self, InputError>;
 
     /// How many values it has.
     const COUNT: usize;
 }
 
-/// The values of a row, as they are read.
+/// The values of a row that is read.
 pub(super) struct Cells<'a>(Vec<Value<'a>>);
 
 impl Cells<'_> {
@@ -49,19 +49,19 @@ impl Cells<'_> {
     }
 }
 
-/// Who visits.
+/// The visitor of a record.
 pub(super) enum Form<'a> {
-    /// Writes down what there is.
+    /// Writes the values.
     Writer(Writer),
-    /// Sets what the table has.
+    /// Sets the values from the table.
     Reader(&'a Table<'a>),
-    /// Notes which keys there are.
+    /// Collects the keys.
     Keys(Vec<&'static str>),
 }
 
-/// The text of a table: what stands in it, and what tables are within it.
+/// The text of a table, and of the tables within it.
 pub(super) struct Writer {
-    /// The table's full name: `flash`; nothing at the top.
+    /// The table's full name, such as `found.flash`; empty at the top.
     path: String,
     own: String,
     below: String,
@@ -119,7 +119,7 @@ fn filled<T: Record>(table: &Table<'_>) -> Result<T, InputError> {
 }
 
 impl Form<'_> {
-    /// A value that has to be there.
+    /// A required value.
     pub(super) fn field<T: Written>(
         &mut self,
         key: &'static str,
@@ -133,7 +133,7 @@ impl Form<'_> {
         Ok(())
     }
 
-    /// A value that may be missing.
+    /// An optional value.
     pub(super) fn maybe<T: Written>(
         &mut self,
         key: &'static str,
@@ -150,7 +150,7 @@ impl Form<'_> {
         Ok(())
     }
 
-    /// A figure that may be missing.
+    /// An optional figure.
     pub(super) fn figure<T: Written>(
         &mut self,
         key: &'static str,
@@ -161,7 +161,8 @@ impl Form<'_> {
                 let [value, spread] = [&figure.value, &figure.spread].map(Written::text);
                 let (samples, confidence) = (figure.samples, figure.confidence.text());
                 let text = format!(
-                    "{{ value = {value}, spread = {spread}, samples = {samples}, confidence = {confidence} }}"
+                    "{{ value = {value}, spread = {spread}, samples = {samples}, confidence = \
+                     {confidence} }}"
                 );
                 writer.line(key, &text);
             }
@@ -177,7 +178,7 @@ impl Form<'_> {
         Ok(())
     }
 
-    /// A figure that has to be there; `blank` until it is read.
+    /// A required figure; `blank` until it is read.
     pub(super) fn known<T: Written + Clone>(
         &mut self,
         key: &'static str,
@@ -199,7 +200,7 @@ impl Form<'_> {
         Ok(())
     }
 
-    /// A list of values, which is empty if it is missing.
+    /// A list of values; empty if the key is absent.
     pub(super) fn values<T: Written>(
         &mut self,
         key: &'static str,
@@ -218,7 +219,7 @@ impl Form<'_> {
         Ok(())
     }
 
-    /// A list of rows, which is empty if it is missing.
+    /// A list of rows; empty if the key is absent.
     pub(super) fn rows<T: Row>(
         &mut self,
         key: &'static str,
@@ -246,7 +247,7 @@ impl Form<'_> {
         Ok(())
     }
 
-    /// A table within this one, that may be missing.
+    /// An optional table within this one.
     pub(super) fn table<T: Record>(
         &mut self,
         key: &'static str,
@@ -266,7 +267,7 @@ impl Form<'_> {
         Ok(())
     }
 
-    /// A table within this one, that has to be there.
+    /// A required table within this one.
     pub(super) fn section<T: Record>(
         &mut self,
         key: &'static str,
@@ -285,7 +286,7 @@ impl Form<'_> {
         Ok(())
     }
 
-    /// What was read has to hold; `key` is what to look at where it does not.
+    /// A condition on the values read; `key` is the field of its error.
     pub(super) fn sound(
         &self,
         holds: bool,
@@ -300,7 +301,7 @@ impl Form<'_> {
         }
     }
 
-    /// A number that has to be this one.
+    /// A required number.
     pub(super) fn exactly(&mut self, key: &'static str, number: u32) -> Result<(), InputError> {
         match self {
             Self::Writer(writer) => writer.line(key, &number.text()),
@@ -315,7 +316,7 @@ impl Form<'_> {
         Ok(())
     }
 
-    /// Tables within this one.
+    /// A list of tables within this one.
     pub(super) fn tables<T: Record>(
         &mut self,
         key: &'static str,
@@ -363,7 +364,7 @@ fn read_figure<T: Written>(braces: &Table<'_>) -> Result<Figure<T>, InputError> 
     })
 }
 
-/// As many elements on a line as it takes; nothing for none.
+/// A list with as many elements on a line as fit; nothing for an empty list.
 fn list(writer: &mut Writer, key: &str, all: impl Iterator<Item = String>) {
     let all: Vec<_> = all.collect();
     let short = all.iter().map(|element| element.len() + 2).sum::<usize>() <= LINE_CHARS_MAX;

@@ -1,4 +1,4 @@
-//! Where sectors lie: `[found.geometry]`.
+//! The layout of sectors: `[found.geometry]`.
 
 use drive::{CYLINDERS_MAX, SECTORS_PER_TRACK_MAX, SURFACES_MAX, ZONES_MAX};
 use drive_profile::findings::limits::BANDS_MAX;
@@ -12,7 +12,7 @@ use super::value::{Written, by_name, named};
 use input::InputError;
 use input::Value;
 
-/// Most sectors of a disk, those without an address among them: what a model can have.
+/// The largest number of sectors of a disk, including those without an address: a model's limit.
 const SECTORS_MAX: u64 = 1 << 48;
 
 pub(super) fn visit(findings: &mut Findings, form: &mut Form<'_>) -> Result<(), InputError> {
@@ -27,7 +27,7 @@ by_name!(
     HeadOrder::DownOnEven = "down-on-even",
 );
 
-/// In 2⁻⁶⁴ of a turn, in base sixteen: TOML's numbers end before.
+/// In 2⁻⁶⁴ of a revolution, in hexadecimal: TOML's integers have 63 bits.
 impl Written for Skew {
     const EXPECTED: &'static str =
         "a part of a turn in 2^-64, such as \"0x4000000000000000\" for a quarter";
@@ -69,11 +69,12 @@ impl Record for Geometry {
                 && band.chunk_write.0 > 0;
             form.sound(has, "band", || {
                 format!(
-                    "tracks of 1 to {SECTORS_PER_TRACK_MAX} sectors, chunks above zero and under {CYLINDERS_MAX} \
+                    "tracks of 1 to {SECTORS_PER_TRACK_MAX} sectors, chunks above zero and under \
+                     {CYLINDERS_MAX} \
                      cylinders and {SECTORS_MAX} sectors in band {nth}"
                 )
             })?;
-            // The reader has seen that every number is under 2^63.
+            // The reader has checked that every number is below 2^63.
             next = band.lbas.end();
         }
         let heads = self.heads.is_none_or(|heads| (1..=SURFACES_MAX).contains(&heads.value));

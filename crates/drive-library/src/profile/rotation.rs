@@ -1,4 +1,4 @@
-//! The spindle: `[found.rotation]`, or `still = true` where nothing turns.
+//! The spindle: `[found.rotation]`, or `still = true` for a device that does not rotate.
 
 use drive::{PERIOD_MAX, PERIOD_MIN};
 use drive_profile::findings::{Findings, Rotation, Spindle};
@@ -8,7 +8,7 @@ use super::flash::no_time;
 use super::form::{Form, Record};
 use input::InputError;
 
-/// The table is missing where it is not known whether anything turns.
+/// The table is absent if it is unknown whether the device rotates.
 pub(super) fn visit(findings: &mut Findings, form: &mut Form<'_>) -> Result<(), InputError> {
     let (mut still, mut rotation) = match findings.spindle {
         None => (None, None),

@@ -1,4 +1,4 @@
-//! Values of a profile, as they are written and read.
+//! Values of a profile's file.
 
 use drive_profile::findings::{AccessPattern, LimitedQuantity, RotationVerdict};
 use drive_profile::findings::{OutlierReason, Stage};
@@ -10,15 +10,15 @@ use input::{Value, list, size_text};
 
 use crate::file::exact_time;
 
-/// Something that is written as one value of TOML, and read back as what it was.
+/// A type that is written as one TOML value and reads back as the same value.
 pub(super) trait Written: Sized {
-    /// What would be accepted, for messages.
+    /// The accepted values, for messages.
     const EXPECTED: &'static str;
 
-    /// As TOML.
+    /// The value as TOML.
     fn text(&self) -> String;
 
-    /// Out of TOML.
+    /// The value from TOML.
     fn read(value: &Value<'_>) -> Result<Self, InputError>;
 }
 
@@ -30,7 +30,7 @@ impl Written for u64 {
     }
 
     fn read(value: &Value<'_>) -> Result<Self, InputError> {
-        // TOML's numbers are signed.
+        // TOML's integers are signed.
         value.integer(0..=i64::MAX.unsigned_abs(), "")
     }
 }
@@ -133,7 +133,7 @@ impl Written for Share {
     }
 }
 
-/// In 2⁻³² of a turn, as in drive files.
+/// In 2⁻³² of a revolution, as in drive files.
 impl Written for Angle {
     const EXPECTED: &'static str = "a whole number of 2^-32 of a turn";
 
@@ -146,7 +146,7 @@ impl Written for Angle {
     }
 }
 
-/// The value that has the name that stands there.
+/// The value of this name.
 pub(super) fn named<T: Copy>(
     value: &Value<'_>,
     all: &[T],
@@ -157,7 +157,7 @@ pub(super) fn named<T: Copy>(
     all.iter().copied().find(|one| name(*one) == text).ok_or_else(|| value.refuse(expected()))
 }
 
-/// Writes a value by its name.
+/// Implements [`Written`] for an enum by the names of its variants.
 macro_rules! by_name {
     ($type:ty, $expected:literal, $($value:path = $name:literal),+ $(,)?) => {
         impl Written for $type {

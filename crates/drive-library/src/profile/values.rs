@@ -1,60 +1,61 @@
-//! What a profile file holds.
+//! The content of a profile file.
 
 use drive_profile::findings::Findings;
 use units::{Duration, Sectors};
 
-/// What was measured of a device.
+/// A measured profile of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileFile {
-    /// What it was measured of.
+    /// The device.
     pub device: MeasuredDevice,
-    /// How it was measured.
+    /// The measurement.
     pub run: MeasurementRun,
-    /// What was found.
+    /// The findings.
     pub findings: Findings,
 }
 
-/// What was measured.
+/// The measured device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MeasuredDevice {
-    /// As it was called: a path, an URI, `emulated:NAME` or `simulated:NAME`.
+    /// Its name: a path, a URI, `emulated:NAME` or `simulated:NAME`.
     pub name: String,
-    /// What it calls itself, if it does.
+    /// The model that it reports, if any.
     pub model: Option<String>,
-    /// How much it holds.
+    /// Its capacity.
     pub capacity: Sectors,
-    /// Its logical block.
+    /// Its logical block size.
     pub block: Sectors,
-    /// Whether it may have been written to.
+    /// Whether the measurement was allowed to write to it.
     pub written: bool,
-    /// Whether it takes a command that moves the arm alone.
+    /// Whether it has a seek command without a transfer.
     pub seeks: bool,
-    /// How many commands it, or the way to it, takes at once.
+    /// The largest queue depth of the device and the path to it.
     pub depth_max: u32,
 }
 
-/// How it was measured.
+/// How the device was measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MeasurementRun {
-    /// How much of the device's time it took, over all runs.
+    /// The device time of the measurement, over all runs.
     pub time: Duration,
-    /// Whether a glance was enough.
+    /// Whether it is a quick profile.
     pub quick: bool,
-    /// Why it ended before everything was measured; nothing if everything was.
+    /// Why the measurement stopped early; `None` if it is complete.
     pub halted: Option<String>,
-    /// What the host takes to hand a command to a thread and to hear of its end, where threads are between.
+    /// The host's time to hand a command to a thread and to observe its completion, if threads are
+    /// used.
     pub overhead: Option<Duration>,
-    /// What transfers take of a processor in this process, by their length: the mean of so many.
+    /// The CPU time of transfers in this process, by their length.
     pub processor: Vec<CpuCost>,
 }
 
-/// What transfers of one length take of a processor.
+/// The CPU time of transfers of one length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuCost {
     /// The length.
     pub len: Sectors,
-    /// What one takes.
+    /// The mean CPU time of one transfer.
     pub time: Duration,
-    /// The mean of so many.
+    /// The number of transfers.
     pub samples: u64,
 }

@@ -4,15 +4,16 @@
 //! major,minor cpu sequence seconds.nanoseconds pid action rwbs sector + sectors [process]
 //!   8,0    3        1     0.000000000   697  Q   W 223490 + 8 [kjournald]
 //! ```
-//! One action is a request, all others are left out: by default `Q`, as it entered the block layer, which is what a
-//! volume sees; `D`, as it was issued to the driver, behind merges and an I/O scheduler, with `blkparse-issue`. The
-//! summary at the end is left out too.
+//! One action is a request, all others are left out: by default `Q`, as it entered the block layer,
+//! which is what a volume sees; `D`, as it was issued to the driver, behind merges and an I/O
+//! scheduler, with `blkparse-issue`. The summary at the end is left out too.
 //!
-//! The letters of rwbs: an `F` before the operation is a flush before it (a request that is nothing else is a flush;
-//! one with data is taken as its data, the flush being the kernel's to send), `R`, `W`, `D` (discard) the operation,
-//! an `F` behind it forced unit access. Sectors have 512 bytes. A device is `major << 20 | minor`, as the kernel packs
-//! it. Times count from the trace's start. The answer is another line, as far away as it took: it is not matched, so
-//! that memory stays constant.
+//! The letters of rwbs: an `F` before the operation is a flush before it (a request that is nothing
+//! else is a flush; one with data is taken as its data, the flush being the kernel's to send), `R`,
+//! `W`, `D` (discard) the operation, an `F` behind it forced unit access. Sectors have 512 bytes. A
+//! device is `major << 20 | minor`, as the kernel packs it. Times count from the trace's start. The
+//! answer is another line, as far away as it took: it is not matched, so that memory stays
+//! constant.
 
 use units::{Op, SECTOR_BYTES};
 
@@ -25,7 +26,7 @@ const LINE: &str =
 const MINOR_BITS: u32 = 20;
 const MAJOR_BITS: u32 = 12;
 
-/// Which action is a request.
+/// The action that is a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Queue,
@@ -41,7 +42,7 @@ impl Event {
     }
 }
 
-/// Which lines are requests, and whether the summary has begun.
+/// The action that is a request, and whether the summary has begun.
 #[derive(Debug)]
 pub(crate) struct Lines {
     event: Event,
@@ -72,7 +73,7 @@ impl Lines {
         let Some(op) = op else { return Ok(None) };
         let rest = [words.next(), words.next(), words.next()];
         let [Some(start), Some("+"), Some(len)] = rest else {
-            // Without a place it is a flush, or a command that moves no sectors.
+            // Without a location it is a flush, or a command that transfers no sectors.
             return Ok(rwbs.starts_with('F').then(|| Raw::flush(at, device)));
         };
         let sectors = |text| bytes(number(text, "a number of sectors")?, SECTOR_BYTES);
@@ -94,7 +95,7 @@ fn device(text: &str) -> Result<u32, Fault> {
     Ok(major << MINOR_BITS | minor)
 }
 
-/// The operation, if it is one of ours, and whether its access is forced.
+/// The operation, if it is known, and whether it has forced unit access.
 fn operation(rwbs: &str) -> Result<(Option<Op>, bool), Fault> {
     let mut letters = rwbs.chars().peekable();
     let flushes = letters.next_if_eq(&'F').is_some();

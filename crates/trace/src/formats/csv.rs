@@ -6,8 +6,9 @@
 //! | `AliCloud` | `device_id,opcode,offset,length,timestamp` | µs | bytes | README of `alibaba/block-traces` |
 //! | Tencent | `Timestamp,Offset,Size,IOType,VolumeID` | s, so that a second's requests come at once | 512-byte sectors | the traces' README, SNIA IOTTA 28064 |
 //!
-//! MSR's response time is in the units of its timestamp. A header in the place of the first line is left out. All three
-//! count time from an epoch of their own: a reader counts from the first request.
+//! MSR's response time is in the units of its timestamp. A header in the place of the first line is
+//! left out. All three count time from an epoch of their own: a reader counts from the first
+//! request.
 
 use units::{Duration, Op, SECTOR_BYTES};
 
@@ -22,7 +23,7 @@ const BYTES: &str = "a number of bytes";
 const SECTORS: &str = "a number of sectors";
 const FILETIME_NANOS: u64 = 100;
 
-/// A first line whose field in the place of a number is none.
+/// A header, recognised by a field that is not the number it should be.
 fn is_header(number: u64, field: &str) -> bool {
     number == 1 && !field.is_empty() && field.chars().all(|c| c.is_ascii_alphabetic() || c == '_')
 }

@@ -1,11 +1,14 @@
-//! `DiskSim`'s two text formats, as its 4.0 sources read them (`disksim_iotrace.c`) and its validation traces have them.
+//! `DiskSim`'s two text formats, as its 4.0 sources read them (`disksim_iotrace.c`) and its
+//! validation traces have them.
 //!
-//! *ascii*, an open loop: `time_ms device block blocks flags_hex`, where bit 0 of the flags is a read and the others
-//! (time-critical, time-limited, synchronous) change nothing for a disk. Times count from the trace's start.
+//! *ascii*, an open loop: `time_ms device block blocks flags_hex`, where bit 0 of the flags is a
+//! read and the others (time-critical, time-limited, synchronous) change nothing for a disk. Times
+//! count from the trace's start.
 //!
-//! *validate*, a closed loop with one request at a time: `R|W tag block blocks response_µs think_µs`. A request was
-//! issued when the one before it had been answered and the think time of *that* line was over, so that its time is the
-//! sum of both columns so far. The tag (`Hit`, `Miss`) is a guess of the tracer's, and not used.
+//! *validate*, a closed loop with one request at a time: `R|W tag block blocks response_µs
+//! think_µs`. A request was issued when the one before it had been answered and the think time of
+//! *that* line was over, so that its time is the sum of both columns so far. The tag (`Hit`,
+//! `Miss`) is a guess of the tracer's, and not used.
 //!
 //! Blocks have 512 bytes in both.
 
@@ -40,7 +43,7 @@ fn extent(block: &str, blocks: &str) -> Result<(u64, u64), Fault> {
     Ok((bytes(block, SECTOR_BYTES)?, bytes(blocks, SECTOR_BYTES)?))
 }
 
-/// When the next request of a validation trace is issued.
+/// The issue time of the next request of a validation trace.
 #[derive(Debug, Default)]
 pub(crate) struct Validate {
     next_at: u128,
@@ -56,7 +59,7 @@ impl Validate {
             _ => return Err(Fault::of(op, "R or W")),
         };
         let (start, len) = extent(block, blocks)?;
-        // A pair may be no longer than a trace, which bounds their sums.
+        // A pair is at most as long as a trace, which bounds the sums.
         let micros = |text| {
             let time = duration(text, 1_000, "a time in microseconds")?;
             let fits = time <= TRACE_TIME_MAX;

@@ -1,4 +1,5 @@
-//! fio's I/O logs, versions 2 and 3, as "Trace file format" of its manual and `iolog.c` describe them.
+//! fio's I/O logs, versions 2 and 3, as "Trace file format" of its manual and `iolog.c` describe
+//! them.
 //!
 //! ```text
 //! fio version 2 iolog             fio version 3 iolog
@@ -7,9 +8,10 @@
 //! /dev/sda wait 5000 0            5128 /dev/sda read 4096 8192
 //! /dev/sda read 4096 8192         5290 /dev/sda datasync 0 0
 //! ```
-//! Offsets and lengths are bytes. Version 3 begins each line with microseconds from the start of the run. Version 2 has
-//! no times but its waits: microseconds from the wait before, as the manual says (fio's own replay of a `wait` counts
-//! milliseconds from its start instead, and contradicts its manual). Without waits all requests come at once.
+//! Offsets and lengths are bytes. Version 3 begins each line with microseconds from the start of
+//! the run. Version 2 has no times but its waits: microseconds from the wait before, as the manual
+//! says (fio's own replay of a `wait` counts milliseconds from its start instead, and contradicts
+//! its manual). Without waits all requests come at once.
 //!
 //! Files are devices, numbered from 0 in the order in which the log names them first.
 
@@ -20,7 +22,7 @@ use crate::limits::FILES_MAX;
 use crate::record::Raw;
 use crate::text::{number, time};
 
-/// Which of the two.
+/// The version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
     Two,

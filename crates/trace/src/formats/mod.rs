@@ -16,7 +16,7 @@ use crate::Format;
 use crate::error::Fault;
 use crate::record::Raw;
 
-/// What makes requests of a text's lines, with what it has to remember of the lines before.
+/// The parser of a text's lines, with the state that it keeps between lines.
 #[derive(Debug)]
 pub(crate) enum Lines {
     Spindle(spindle::Lines),
@@ -30,7 +30,7 @@ pub(crate) enum Lines {
 }
 
 impl Lines {
-    /// The lines of `format`; `None` for a binary one.
+    /// The parser of `format`; `None` for a binary one.
     pub(crate) fn new(format: Format) -> Option<Self> {
         Some(match format {
             Format::Spindle => Self::Spindle(spindle::Lines::default()),
@@ -47,7 +47,8 @@ impl Lines {
         })
     }
 
-    /// The request in a line that is not blank; `None` if it has none. `number` counts lines from 1.
+    /// The request in a line that is not blank; `None` if it has none. `number` counts lines from
+    /// 1.
     pub(crate) fn request(&mut self, line: &str, number: u64) -> Result<Option<Raw>, Fault> {
         match self {
             Self::Spindle(lines) => lines.request(line),

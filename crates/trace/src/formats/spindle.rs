@@ -1,4 +1,4 @@
-//! Our own format: a line a request, exact, and short enough to be read by people.
+//! Spindle's own format: one request a line, exact and readable.
 //!
 //! ```text
 //! spindle trace 1
@@ -6,8 +6,8 @@
 //! 13191135 R 576560 6 20
 //! 17829285 W+ 0 8 0 663000 -
 //! ```
-//! `R` reads, `W` writes, `F` flushes, `T` trims, `Z` writes zeroes; `+` is forced unit access; `-` is a number that
-//! is not known. Sectors have 512 bytes. Lines that begin with `#` are left out.
+//! `R` reads, `W` writes, `F` flushes, `T` trims, `Z` writes zeroes; `+` is forced unit access; `-`
+//! is a number that is not known. Sectors have 512 bytes. Lines that begin with `#` are left out.
 
 use units::{Op, SECTOR_BYTES};
 
@@ -28,7 +28,7 @@ pub(crate) fn mark(op: Op) -> &'static str {
     mark
 }
 
-/// Whether the first line was there.
+/// Whether the first line has been read.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     begun: bool,

@@ -1,27 +1,30 @@
-//! HP's "standard record trace" (SRT), of the disk traces of 1992, as `DiskSim` 4.0 reads it (`disksim_iotrace.c`).
+//! HP's "standard record trace" (SRT), of the disk traces of 1992, as `DiskSim` 4.0 reads it
+//! (`disksim_iotrace.c`).
 //!
 //! ```text
 //! $$TR_IOREC-1.3 ... sectorsize = 256, ...  0x0C      a text that describes the disks
 //! size id seconds µs start_µs stop_µs bytes sector device driver cylinder flags info [queue] [suspect]
 //! ```
-//! Records are big-endian words of 32 bits. `id` is the version (4 has a word for the queue's length) and the type (1,
-//! or 4 with a word that says why it is suspect: those are left out, as `DiskSim` leaves them out). `start` and `stop` count from the request's arrival, so that `stop` is its
-//! response time. Flag 1 is a read. The device's unit is in bits 8 to 15.
+//! Records are big-endian words of 32 bits. `id` is the version (4 has a word for the queue's
+//! length) and the type (1, or 4 with a word that says why it is suspect: those are left out, as
+//! `DiskSim` leaves them out). `start` and `stop` count from the request's arrival, so that `stop`
+//! is its response time. Flag 1 is a read. The device's unit is in bits 8 to 15.
 //!
-//! A sector has the size that the header names, 256 bytes in the traces of 1992. A place is converted to bytes exactly;
-//! a request that begins or ends within one of our 512-byte sectors is widened to all of it, and counted (in
-//! `ajw.1week` there is none). The clock's zero is the header's date: a reader counts from the first request.
+//! A sector has the size that the header names, 256 bytes in the traces of 1992. A place is
+//! converted to bytes exactly; a request that begins or ends within one of our 512-byte sectors is
+//! widened to all of it, and counted (in `ajw.1week` there is none). The clock's zero is the
+//! header's date: a reader counts from the first request.
 
 use units::{Duration, Op};
 
 use crate::error::{Fault, quoted};
 use crate::record::{Raw, bytes};
 
-/// What the file begins with.
+/// The first bytes of the file.
 pub(crate) const MAGIC: &[u8] = b"$$TR_IOREC";
-/// What the header ends with.
+/// The end of the header.
 pub(crate) const HEADER_END: u8 = 0x0C;
-/// The words that every record has.
+/// The words of every record.
 const WORDS: u32 = 13;
 const WORD_BYTES: u32 = 4;
 const VERSION_WITH_QUEUE: u32 = 4;
@@ -48,13 +51,13 @@ pub(crate) fn sector_bytes(header: &[u8]) -> Result<u64, Fault> {
     size.ok_or_else(|| Fault::new("no sectorsize in the header", "`sectorsize = 256`"))
 }
 
-/// The word at a place in a record.
+/// A word of a record.
 fn word(record: &[u8], place: usize) -> u32 {
     let bytes = record.get(place * 4..place * 4 + 4).and_then(|bytes| bytes.try_into().ok());
     u32::from_be_bytes(bytes.expect("a record has its words"))
 }
 
-/// How long the record is that begins with these two words.
+/// The length of the record that begins with these two words.
 pub(crate) fn record_bytes(head: [u8; 8]) -> Result<usize, Fault> {
     let (size, id) = (word(&head, 0), word(&head, 1));
     let (version, kind) = (id >> 16, id & 0xffff);

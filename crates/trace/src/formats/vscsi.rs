@@ -1,16 +1,17 @@
-//! `VMware`'s vSCSI traces, version 1, as libCacheSim reads them (`traceReader/customizedReader/vscsi.h`).
+//! `VMware`'s vSCSI traces, version 1, as libCacheSim reads them
+//! (`traceReader/customizedReader/vscsi.h`).
 //!
-//! Records of 32 bytes, little-endian, no header: serial number (32 bits), length in bytes (32), scatter-gather
-//! elements (32), SCSI operation code (16), version in the high byte (16), logical block (64), microseconds (64). Blocks
-//! have 512 bytes. Times have an epoch of their own: a reader counts from the first request. Commands that move no data
-//! and flush nothing are left out.
+//! Records of 32 bytes, little-endian, no header: serial number (32 bits), length in bytes (32),
+//! scatter-gather elements (32), SCSI operation code (16), version in the high byte (16), logical
+//! block (64), microseconds (64). Blocks have 512 bytes. Times have an epoch of their own: a reader
+//! counts from the first request. Commands that move no data and flush nothing are left out.
 
 use units::{Op, SECTOR_BYTES};
 
 use crate::error::Fault;
 use crate::record::{Raw, bytes};
 
-/// How long a record is.
+/// The length of a record.
 pub(crate) const RECORD_BYTES: usize = 32;
 const VERSION: u16 = 1;
 
@@ -29,7 +30,7 @@ pub(crate) fn begins(bytes: &[u8]) -> bool {
     records.peek().is_some() && records.all(|record| version(record) == VERSION)
 }
 
-/// The request of a record; `None` for a command that is none.
+/// The request of a record; `None` for a command that transfers and flushes nothing.
 pub(crate) fn request(record: &[u8]) -> Result<Option<Raw>, Fault> {
     if version(record) != VERSION {
         let found = format!("a record of version {}", version(record));

@@ -96,7 +96,8 @@ pub const BLKPARSE: &str = "\
 CPU3 (8,16):
  Reads Queued:           1,        8KiB\t Writes Queued:           1,        4KiB
 ";
-pub const FIO_V2: &str = "fio version 2 iolog\n/dev/sda add\n/dev/sda open\n/dev/sda read 4096 8192\n\
+pub const FIO_V2: &str = "fio version 2 iolog\n/dev/sda add\n/dev/sda open\n/dev/sda read 4096 \
+     8192\n\
                       /dev/sda wait 5000 0\n/dev/sda write 0 512\n/dev/sdb add\n/dev/sdb open\n\
                       /dev/sdb trim 1024 1024\n/dev/sdb datasync 0 0\n/dev/sda close\n";
 pub const FIO_V3: &str = "fio version 3 iolog\n19 /a add\n124 /a open\n128 /a read 0 4096\n\
@@ -105,7 +106,8 @@ pub const MSR: &str =
     "128166372003061629,hm,1,Read,8192,4096,551\n128166372003061639,hm,1,Write,0,512,10\n";
 pub const ALICLOUD: &str = "419,W,8192,4096,1577808000000626\n725,R,512,1024,1577808000000746\n";
 pub const TENCENT: &str = "1538323200,12910952,128,0,1063\n1538323201,6,8,1,1360\n";
-pub const SPINDLE: &str = "spindle trace 1\n# from somewhere\n0 R 8 16 3\n5 W+ 0 8 0 663000 -\n5 F 0 0 0 1 2\n9 T 0 64 1 - 4\n9 Z 0 8 0\n";
+pub const SPINDLE: &str = "spindle trace 1\n# from somewhere\n0 R 8 16 3\n5 W+ 0 8 0 663000 -\n5 \
+     F 0 0 0 1 2\n9 T 0 64 1 - 4\n9 Z 0 8 0\n";
 
 /// A sound trace of every format.
 pub fn samples() -> Vec<Vec<u8>> {

@@ -1,7 +1,8 @@
-//! A model of a flash drive out of a profile.
+//! A model of a flash drive from a profile.
 //!
-//! Rates and latencies tell how a drive answers, not how many dies it has. The model has as many as keep the link busy, and
-//! what limits small commands at depth is laid to the link, as in the drives of the library. What was not measured is theirs.
+//! Rates and latencies determine how a drive answers, not how many dies it has. The model has
+//! enough dies to keep the link busy, and the limit of small commands at depth is attributed to the
+//! link, as in the drives of the library. Values that were not measured are theirs.
 
 use ::drive::{
     Amplification, FLASH_BUFFER_MAX, FlashSpec, Host, LATENCY_MAX, Memory, Nand, RATE_MAX,
@@ -14,13 +15,13 @@ use super::missing::MissingFindings;
 use crate::profile::values::{MeasuredDevice, ProfileFile};
 
 const BLOCK: Sectors = Sectors(8);
-/// Dies of the model: enough that random places rarely meet.
+/// The dies of the model: enough that random locations rarely collide.
 const CHANNELS: u32 = 8;
 const DIES_PER_CHANNEL: u32 = 8;
 const PLANES: u32 = 2;
 const PAGE: Sectors = Sectors(32);
 const CHANNEL_RATE: Bytes = Bytes(1_200_000_000);
-/// What cells take to be read, of a drive that takes longer than twice that for a block.
+/// The read time of the cells, of a drive whose latency is above twice this time.
 const SENSE: Duration = Duration::from_micros(45);
 const ERASE: Duration = Duration::from_millis(5);
 const SUSPEND: Suspend =
@@ -32,13 +33,13 @@ impl ProfileFile {
     /// A model of the flash drive. Unchecked.
     ///
     /// # Errors
-    /// Says what was not measured.
+    /// Names the missing findings.
     pub fn flash_spec(&self) -> Result<FlashSpec, MissingFindings> {
         spec(&self.device, &self.findings.flash).ok_or(MissingFindings::Rates)
     }
 }
 
-/// What a kind of command of one block does, alone and at the greatest depth.
+/// The rates of one-block commands of a kind, at depth 1 and at the largest depth.
 fn blocks(rates: &[Rate], op: Op, access: AccessPattern) -> Option<(&Rate, &Rate)> {
     let all = rates.iter().filter(|rate| (rate.op, rate.access, rate.len) == (op, access, BLOCK));
     let alone = all.clone().find(|rate| rate.depth == 1)?;
@@ -51,7 +52,7 @@ fn per_second(rate: &Rate) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// What data takes at a rate.
+/// The transfer time at a rate.
 fn way(len: Sectors, rate: Bytes) -> Duration {
     let nanos = u128::from(len.bytes().0) * 1_000_000_000 / u128::from(rate.0);
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -63,7 +64,7 @@ fn spec(device: &MeasuredDevice, flash: &Flash) -> Option<FlashSpec> {
     let read_rate = rate(fastest(Op::Read)?);
     let write_rate = fastest(Op::Write).map_or(read_rate, rate);
     let (read, deep) = blocks(&flash.rates, Op::Read, AccessPattern::Random)?;
-    // What the link takes for a command at depth, and what is left of one alone.
+    // The link's time for a command at depth, and the rest of the latency of a single command.
     let part = |alone: &Rate, deep: &Rate, rate: Bytes| {
         let command = deep.interval.value.saturating_sub(way(BLOCK, rate));
         let rest = alone.latency.value.saturating_sub(command).saturating_sub(way(BLOCK, rate));
@@ -123,8 +124,8 @@ fn spec(device: &MeasuredDevice, flash: &Flash) -> Option<FlashSpec> {
     })
 }
 
-/// What cells take to be written: as fast as all dies were seen to write once the buffer was full, or else half as fast again as
-/// the link.
+/// The program time of the cells: at the rate of all dies with a full write buffer, or else half as
+/// fast again as the link.
 fn program(flash: &Flash, stripe: Sectors, write_rate: Bytes) -> Duration {
     let dies = u64::from(CHANNELS * DIES_PER_CHANNEL);
     let long = |rate: &&Rate| rate.op == Op::Write && rate.access == AccessPattern::Random;

@@ -1,7 +1,7 @@
-//! A drive model out of a profile: a user's own disk, simulated and emulated.
+//! A drive model from a profile: a user's own disk, simulated and emulated.
 //!
-//! A profile does not tell everything that a model asks for. What it does not tell is taken from what drives of the library
-//! have in common, and each such place says so.
+//! A profile does not contain all parameters of a model. The others are typical of the drives of
+//! the library, and each such place says so.
 
 use ::drive::{
     AnySpec, Arm, Bus, Discipline, Firmware, Mapping, Overheads, ReadAhead, ReadBuffer, SeekCurve,
@@ -17,19 +17,19 @@ use super::missing::MissingFindings;
 use super::queue;
 use crate::profile::values::ProfileFile;
 
-/// By how much a movement that was measured may be off, in parts of it and at least.
+/// The error of a measured movement: this part of it, and at least `OFF_MIN`.
 const OFF_PARTS: u64 = 20;
 const OFF_MIN: Duration = Duration::from_micros(50);
-/// What goes in a row is slower than tracks are by more than this part where changes of track are late.
+/// Sequential access that is slower than the tracks by more than this part has late track changes.
 const LATE_PARTS: u128 = 20;
-/// Most slips at one place: more are no slips.
+/// The largest number of slips at one location: a larger one has another cause.
 const TURNS_MAX: u32 = 64;
 
 impl ProfileFile {
-    /// A model of the drive, of whichever kind it is. Unchecked.
+    /// A model of the drive, of either kind. Unchecked.
     ///
     /// # Errors
-    /// Says what was not measured.
+    /// Names the missing findings.
     pub fn spec(&self) -> Result<AnySpec, MissingFindings> {
         if self.findings.spindle == Some(Spindle::NotRotating) {
             return self.flash_spec().map(|spec| AnySpec::Flash(Box::new(spec)));
@@ -37,10 +37,10 @@ impl ProfileFile {
         self.mechanical_spec().map(|spec| AnySpec::Mechanical(Box::new(spec)))
     }
 
-    /// What an engine is to know of the drive.
+    /// The profile for an engine.
     ///
     /// # Errors
-    /// Says what was not measured.
+    /// Names the missing findings.
     pub fn profile(&self) -> Result<Profile, MissingFindings> {
         let found = &self.findings;
         let rotation = match found.spindle {
@@ -55,7 +55,7 @@ impl ProfileFile {
         }
         let mut profile = geometry.profile(&rotation.period);
         found.dynamics.apply(&mut profile, self.device.block, self.device.seeks);
-        // What stands in the file holds, so that it can be changed there.
+        // The values of the file take precedence, so that they can be edited there.
         for (band, found) in profile.bands.iter_mut().zip(&geometry.bands) {
             if found.chunk_read >= CHUNK_MIN {
                 band.chunk_read = found.chunk_read;
@@ -68,7 +68,8 @@ impl ProfileFile {
         Ok(profile)
     }
 
-    /// What a command may take at most, as far as means and their errors tell: three times their errors and the noise more.
+    /// The worst cases of commands, from means and their errors: three times the error and the
+    /// noise above the mean.
     fn extremes(&self, profile: &Profile, noise: Duration) -> Extremes {
         let all = &self.findings.dynamics.overheads;
         let figures = [all.hit, all.read, all.cached, all.write, all.seek].into_iter().flatten();
@@ -78,7 +79,7 @@ impl ProfileFile {
         Extremes {
             command: most.unwrap_or(profile.overheads.read),
             bus_sector_write: all.bus_write.map_or(profile.bus_sector, |sector| sector.value),
-            // Where nobody saw how long it holds data back: all of it, then.
+            // Where it was not measured how long the drive withholds data: until all of it is read.
             read_share: all.read_share.map_or(Share::ALL, |share| {
                 let most = share.value.checked_add(share.spread);
                 most.and_then(|most| most.checked_add(share.spread)).unwrap_or(Share::ALL)
@@ -88,10 +89,10 @@ impl ProfileFile {
         }
     }
 
-    /// A model of the drive. Unchecked: what was measured wrong may be no drive.
+    /// A model of a mechanical drive. Unchecked: wrong measurements may not form a valid drive.
     ///
     /// # Errors
-    /// Says what was not measured.
+    /// Names the missing findings.
     pub fn mechanical_spec(&self) -> Result<Spec, MissingFindings> {
         let profile = self.profile()?;
         let dynamics = &self.findings.dynamics;
@@ -107,7 +108,8 @@ impl ProfileFile {
         let mut seek_write = curve(dynamics.seek_write.as_ref(), profile.write_settle);
         let next = seek_write.as_mut().and_then(|seek| seek.points.first_mut());
         if let Some(next) = next.filter(|point| point.0 == 1) {
-            // The heads settle after the way to the next cylinder, too, and both are done within the skew.
+            // The heads also settle after a seek to the next cylinder, and both fit within the
+            // skew.
             let both = writes.fitted(next.1 + profile.write_settle, |band| band.cylinder_skew);
             next.1 = next.1.min(both.saturating_sub(write_settle));
         }
@@ -116,7 +118,7 @@ impl ProfileFile {
             read_miss: profile.overheads.read,
             write_cached: profile.overheads.cached,
             write_media: profile.overheads.write,
-            // Of a drive without a command that moves the arm alone it is not known: as a hit.
+            // Unknown for a drive without a seek command: taken to equal a hit.
             control: dynamics.overheads.seek.map_or(profile.overheads.hit, |seek| seek.value),
         };
         let (read_buffer, read_ahead) = read_buffer(dynamics);
@@ -146,7 +148,7 @@ impl ProfileFile {
     }
 }
 
-/// What was measured scatters: a point may lie under the one before it by so much.
+/// Measured points scatter: one may be below its predecessor by the largest fall.
 fn curve(seeks: Option<&Seeks>, less: Duration) -> Option<SeekCurve> {
     let points: Vec<_> = seeks?
         .points
@@ -179,7 +181,7 @@ fn read_buffer(dynamics: &Dynamics) -> (ReadBuffer, ReadAhead) {
     (buffer, kind)
 }
 
-/// What was seen of the firmware; the rest is that of a plain drive.
+/// The observed firmware policies; the others are those of a plain drive.
 fn firmware(dynamics: &Dynamics, read_ahead: ReadAhead) -> Firmware {
     let reads = dynamics.read_buffer;
     let share = dynamics.overheads.read_share.map_or(Share::NONE, |share| share.value);
@@ -193,7 +195,7 @@ fn firmware(dynamics: &Dynamics, read_ahead: ReadAhead) -> Firmware {
     }
 }
 
-/// One order for the whole disk: by the zone, unless some zone begins the other way round.
+/// One mapping for the whole disk: by zone, unless a zone begins in the other direction.
 fn mapping(bands: &[Band]) -> Mapping {
     let any = |heads: HeadOrder| bands.iter().any(|band| band.heads == heads);
     match (any(HeadOrder::DownOnEven), any(HeadOrder::UpOnEven)) {
@@ -203,7 +205,7 @@ fn mapping(bands: &[Band]) -> Mapping {
     }
 }
 
-/// Bands of one grid are one zone; what lies between them holds no data.
+/// Bands with one grid form one zone; the sectors between them hold no data.
 fn zones(profile: &Profile) -> Vec<Zone> {
     let mut zones: Vec<Zone> = Vec::new();
     let mut rest = &profile.bands[..];
@@ -216,7 +218,8 @@ fn zones(profile: &Profile) -> Vec<Zone> {
         let (own, behind) = rest.split_at(count);
         rest = behind;
         let next = behind.first().map_or(profile.cylinders, |band| band.first_cylinder);
-        // Every address has a sector: where cylinders were counted short, what lies further in is moved.
+        // Every address needs a sector: where too few cylinders were counted, the inner ones are
+        // shifted.
         let from = zones.last().map_or(0, |zone| zone.last_cylinder + 1);
         let counted = next.saturating_sub(first.first_cylinder);
         zones.push(zone(own, from, counted, profile.surfaces));
@@ -224,7 +227,8 @@ fn zones(profile: &Profile) -> Vec<Zone> {
     zones
 }
 
-/// The zone of bands of one grid, from the cylinder `from` on, of so many cylinders or as many as the bands take.
+/// The zone of bands with one grid, from the cylinder `from` on, of `counted` cylinders or as many
+/// as the bands need.
 fn zone(bands: &[Band], from: u32, counted: u32, surfaces: u32) -> Zone {
     let first = bands[0];
     let track = u64::from(first.sectors_per_track);
@@ -237,7 +241,7 @@ fn zone(bands: &[Band], from: u32, counted: u32, surfaces: u32) -> Zone {
         if band.first_sector > at {
             skips.push(Skip { first: at, count: band.first_sector - at });
         }
-        // Each slip turns all that follows on by a sector.
+        // Each slip shifts the layout after it by one sector.
         let turned = (band.first_angle - angle).0.saturating_add(width / 2) / width.max(1);
         turns.extend((0..turned.min(TURNS_MAX)).map(|_| band.first_sector.div_ceil(track)));
         angle = band.first_angle;
@@ -265,11 +269,12 @@ fn zone(bands: &[Band], from: u32, counted: u32, surfaces: u32) -> Zone {
     }
 }
 
-/// Changes of track in a row of sectors: whether all of them are in time for the next sector.
+/// Track changes in sequential access: whether all of them are in time for the next sector.
 ///
-/// Skews are as long as they have to be, so that a movement that was measured to take as long as one, as far as may be told,
-/// is in time, and a model that is too slow for its own by a microsecond loses a turn at each track. Where
-/// what goes in a row is slower than the tracks are, some are not in time: it takes just as long as the skew.
+/// Skews are as short as possible, so that a movement that was measured to take as long as a skew,
+/// within the error, is in time; a model that is slower by a microsecond would lose a revolution at
+/// each track. Where sequential access is slower than the tracks, some changes are late: they take
+/// just as long as the skew.
 #[derive(Clone, Copy, Debug)]
 struct Changes<'a> {
     profile: &'a Profile,
@@ -277,7 +282,7 @@ struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
-    /// Of commands in a row from the first sector on.
+    /// Of sequential commands from the first sector on.
     fn of(profile: &'a Profile, rates: Option<&Chunks>) -> Self {
         let best =
             rates.into_iter().flat_map(|rates| &rates.points).map(|point| point.drive.0).max();
@@ -290,14 +295,14 @@ impl<'a> Changes<'a> {
         let took = turns + (heads - 1) * skew(band.track_skew) + skew(band.cylinder_skew);
         let bytes = heads * u128::from(band.sectors_per_track) * u128::from(SECTOR_BYTES);
         let rate = bytes * 1_000_000_000 / took.max(1);
-        // Where the bus is what is slow nothing is known of the tracks.
+        // Where the bus is the bottleneck, nothing is known of the tracks.
         let media = profile.rotation_period / u64::from(band.sectors_per_track);
         let least = rate - rate / LATE_PARTS;
         let late = media > profile.bus_sector && best.is_some_and(|best| u128::from(best) < least);
         Self { profile, late }
     }
 
-    /// What a movement takes that has to be done within a skew.
+    /// The time of a movement that has to be done within a skew.
     fn fitted(self, time: Duration, of: fn(&Band) -> Skew) -> Duration {
         let period = u128::from(self.profile.rotation_period.as_nanos());
         let room = |band: &Band| {
@@ -318,7 +323,7 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// A skew as whole sectors and what is left.
+/// A skew as whole sectors and the remaining angle.
 fn skew(skew: Skew, sectors_per_track: u32) -> (u32, Angle) {
     let exact = u128::from(skew.0) * u128::from(sectors_per_track);
     let whole = u32::try_from(exact >> 64).unwrap_or(0);

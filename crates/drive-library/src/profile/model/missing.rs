@@ -1,17 +1,17 @@
-//! What a profile lacks for a model or for the engine.
+//! The findings that a model or an engine needs and a profile lacks.
 
-/// Why a profile is not enough for something.
+/// Why a profile is not sufficient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingFindings {
-    /// Nothing turns.
+    /// The device does not rotate.
     NotRotating,
-    /// One turn of the spindle.
+    /// The rotation period is missing.
     Rotation,
-    /// Where sectors lie.
+    /// The layout of sectors is missing.
     Layout,
-    /// How long the arm takes.
+    /// Seek times are missing.
     Seeks,
-    /// What random reads of 4 KiB do where nothing turns.
+    /// The rates of random reads of 4 KiB are missing, for a device that does not rotate.
     Rates,
 }
 

@@ -1,4 +1,4 @@
-//! Which way a drive's queue chooses: of the ways that a model knows, the one that does at depth what was measured.
+//! The discipline of a drive's queue: the one whose model has the measured rates at depth.
 
 use std::sync::Arc;
 
@@ -6,22 +6,24 @@ use ::drive::{Choosing, Device, Discipline, Model, Spec, Tag};
 use drive_profile::findings::{DepthPoint, Dynamics};
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
-/// What firmware is taken to let a command wait, where it was not seen to: as the drives of the library.
+/// The assumed age limit of a command, if starvation was not measured: that of the library's
+/// drives.
 const AGE_LIMIT: Duration = Duration::from_secs(2);
-/// How long the arm is taken to stay with a stream, likewise.
+/// The assumed time for which the drive continues a stream, likewise.
 const STREAM_HOLD: Duration = Duration::from_millis(1);
-/// Reads at each depth, and those before them that are not counted.
+/// Reads at each depth, and the ones before them that are not counted.
 const READS: u64 = 400;
 const READS_BEFORE: u64 = 100;
-/// They are of so many sectors, 4 KiB.
+/// The length of a read, 4 KiB.
 const READ: Sectors = Sectors(8);
-/// The step of a sequence that fills a disk evenly: the golden ratio, in 2⁻⁶⁴.
+/// The step of a sequence that covers a disk evenly: the golden ratio, in 2⁻⁶⁴.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The discipline under which the drive, which has none yet, comes nearest to its rates at depth.
+/// The discipline with which the drive comes nearest to its measured rates at depth.
 pub(super) fn discipline(spec: &Spec, dynamics: &Dynamics) -> Discipline {
     let waits = dynamics.starvation.iter().flat_map(|starved| &starved.waits);
-    // Who starves is let go when the limit is over: the longest wait is the limit and a command.
+    // A starved command is served when its limit is over: the longest wait is the limit and one
+    // command.
     let longest = waits.map(|(_, wait)| *wait).max().unwrap_or(AGE_LIMIT);
     let age_limit = longest.max(AGE_LIMIT / 20);
     let choosing = Choosing { age_limit, stream_hold: STREAM_HOLD, lead: Duration::ZERO };
@@ -36,8 +38,8 @@ pub(super) fn discipline(spec: &Spec, dynamics: &Dynamics) -> Discipline {
     .unwrap_or_default()
 }
 
-/// By how much the drive is off from its rates at depth, in thousandths over all of them. One that is no drive is as far off
-/// under any discipline: whoever makes one of it says so.
+/// The drive's deviation from its rates at depth, in thousandths summed over all depths. An invalid
+/// drive deviates equally under each discipline; its check reports it.
 fn off(spec: &Spec, discipline: Discipline, depths: &[DepthPoint]) -> u64 {
     let spec = Spec { discipline, ..spec.clone() };
     let deep =
@@ -54,7 +56,7 @@ fn off(spec: &Spec, discipline: Discipline, depths: &[DepthPoint]) -> u64 {
     deep().map(off).fold(0, u64::saturating_add)
 }
 
-/// Random reads that it does at a depth, in a thousand seconds.
+/// Random reads at a depth, in 1000 seconds.
 fn per_1000_s(model: &Arc<Model>, depth: u32) -> u64 {
     let blocks = model.capacity().0 / READ.0;
     if blocks == 0 {
