@@ -104,8 +104,8 @@ proptest! {
                 Op::Read | Op::Write => (us(5) * len.0, len),
                 Op::Trim | Op::Flush | Op::WriteZeroes | Op::Seek => (Duration::ZERO, len),
             };
-            // What waits for no other command: the bus carries it all, and nothing takes longer than the
-            // worst case.
+            // What waits for no other command: the bus carries it all, and nothing takes longer
+            // than the worst case.
             let alone = done.parts.sum().saturating_sub(done.parts.queue);
             prop_assert!(alone >= least, "{:?}", done);
             if matches!(step.operation.op, Op::Read) {

@@ -158,7 +158,7 @@ impl Outstanding {
     fn id(&self) -> ClientRequestId {
         match self {
             Self::Request(request) => request.id,
-            Self::ReadModifyWrite(splice) => splice.id,
+            Self::ReadModifyWrite(write) => write.id,
             Self::BlockStatus(query) => query.id,
         }
     }
@@ -300,15 +300,15 @@ impl Case {
                     assert!(!operation.op.writes() || !self.exports.0.read_only, "it is writable");
                     self.outstanding.push(Outstanding::Request(request));
                 }
-                Event::ReadModifyWrite(splice) => {
-                    let ReadModifyWrite { span, data, .. } = &splice;
+                Event::ReadModifyWrite(write) => {
+                    let ReadModifyWrite { span, data, .. } = &write;
                     assert!(disk.contains(span.outer()), "a write lies inside the export");
                     assert!(!span.is_whole(), "it is of less than sectors");
                     let payload = data.as_ref().map_or(span.len.0, |data| data.len() as u64);
                     assert_eq!(payload, span.len.0, "it brings its data");
                     assert!(!self.exports.0.read_only, "it is writable");
                     assert_eq!(self.exports.0.block_min.0, 1, "it is aligned");
-                    self.outstanding.push(Outstanding::ReadModifyWrite(splice));
+                    self.outstanding.push(Outstanding::ReadModifyWrite(write));
                 }
                 Event::BlockStatus(query) => {
                     assert!(disk.contains(query.extent), "a question lies inside the export");
@@ -332,10 +332,10 @@ impl Case {
         let at = self.rng.size(self.outstanding.len());
         let (sequence, known) = match self.outstanding.swap_remove(at) {
             Outstanding::Request(request) => self.perform(request),
-            Outstanding::ReadModifyWrite(splice) => {
+            Outstanding::ReadModifyWrite(write) => {
                 let failed = self.rng.one_in(8);
                 let result = if failed { Err(Errno::Io) } else { Ok(Vec::new()) };
-                let sequence = splice.id.sequence;
+                let sequence = write.id.sequence;
                 (sequence, self.session.reply(sequence, result, &mut self.budget))
             }
             Outstanding::BlockStatus(query) => self.reply_block_status(query),

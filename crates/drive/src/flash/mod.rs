@@ -2,8 +2,8 @@
 //! makes the others wait for.
 //!
 //! ```text
-//! host ══ link ══ controller ══ channel 0 ══ die 0, die 8, ...      read:    sense, channel, link
-//!                  │ write     ══ channel 1 ══ die 1, die 9, ...    write:   link, buffer: answered
+//! host ══ link ══ controller ══ channel 0 ══ die 0, die 8, ...    read:    sense, channel, link
+//!                  │ write     ══ channel 1 ══ die 1, die 9, ...    write:   link, buffer: done
 //!                  │ buffer, read-ahead                             program: channel, array
 //! ```
 //!

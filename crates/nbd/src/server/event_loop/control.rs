@@ -1,6 +1,7 @@
 //! Control messages to a running loop, from the daemon and from the other loops.
 
-use super::state::{EventLoop, Slot};
+use super::slot::Slot;
+use super::state::EventLoop;
 use crate::proto::export::ExportId;
 use crate::server::handle::{ControlMessage, InUse};
 use crate::server::handler::RequestHandler;

@@ -17,6 +17,7 @@
 
 mod control;
 mod partial_writes;
+mod slot;
 mod state;
 
 pub(crate) use state::{EventLoop, WAKER, listener_token};

@@ -3,35 +3,25 @@
 
 use units::Extent;
 
-use super::state::{EventLoop, Slot};
+use super::slot::Slot;
+use super::state::EventLoop;
 use crate::proto::export::ExportId;
-use crate::proto::request::{ClientRequestId, ConnectionId, ReadModifyWrite, Reply, Request};
-use crate::proto::session::InFlight;
+use crate::proto::request::{ClientRequestId, ReadModifyWrite, Reply, Request};
 use crate::server::handle::ControlMessage;
 use crate::server::handler::RequestHandler;
 use crate::server::loop_id::LoopId;
 use crate::server::loop_id::slot as slot_of;
 use crate::server::read_modify_write::ReadModifyWriteQueue;
 
-impl Slot {
-    fn in_flight(&self) -> Option<(&InFlight, ConnectionId)> {
-        match self {
-            Self::Free => None,
-            Self::Live(connection) => Some((connection.session.in_flight(), connection.id)),
-            Self::Orphaned(id, in_flight) => Some((in_flight, *id)),
-        }
-    }
-}
-
 impl EventLoop<'_> {
     /// Queues a write to parts of sectors behind all earlier writes that overlap it.
     pub(super) fn begin_read_modify_write(
         &mut self,
-        splice: ReadModifyWrite,
+        write: ReadModifyWrite,
         handler: &mut dyn RequestHandler,
     ) {
         let mut out = Vec::new();
-        let export = splice.export;
+        let export = write.export;
         if !self.tracked_exports.contains(&export) {
             let mut read_modify_writes = self.group.read_modify_writes();
             self.tracked_exports.retain(|export| read_modify_writes.is_tracked(*export));
@@ -39,7 +29,7 @@ impl EventLoop<'_> {
             let before = |id: ClientRequestId| {
                 // A connection's sequence numbers rise: its later requests have not been submitted
                 // yet.
-                id.connection != splice.id.connection || id.sequence < splice.id.sequence
+                id.connection != write.id.connection || id.sequence < write.id.sequence
             };
             let in_flight = self.changing(export).filter(|(id, _)| before(*id));
             read_modify_writes.report((self.loop_id, export), in_flight, &mut out);
@@ -53,7 +43,7 @@ impl EventLoop<'_> {
                 }
             }
         }
-        self.group.read_modify_writes().begin(splice, &mut out);
+        self.group.read_modify_writes().begin(write, &mut out);
         for request in out {
             handler.submit(request);
         }

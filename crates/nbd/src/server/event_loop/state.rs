@@ -6,10 +6,11 @@ use std::io::{self, ErrorKind};
 use mio::{Events, Poll, Token};
 use units::{Duration, Instant};
 
-use crate::limits::{LISTENERS_MAX, MEMORY_HOLD_MAX, RECEIVE_BYTES_MAX, STOP_TIMEOUT};
+use super::slot::{DeadlockDrop, Slot};
+use crate::limits::{LISTENERS_MAX, RECEIVE_BYTES_MAX, STOP_TIMEOUT};
 use crate::proto::export::{ExportId, Exports};
-use crate::proto::request::{BlockStatusReply, ClientRequestId, ConnectionId, Reply};
-use crate::proto::session::{Blocked, Budget, Event, InFlight, Session, SessionContext};
+use crate::proto::request::{BlockStatusReply, ClientRequestId, Reply};
+use crate::proto::session::{Blocked, Budget, Event, Session, SessionContext};
 use crate::proto::settings::Settings;
 use crate::server::busy_poll::{BusyPoll, poll_events, register_completion_fds};
 use crate::server::connection::{Connection, Progress, Sending, Stream};
@@ -34,41 +35,6 @@ static NOTHING_OPEN: BTreeMap<ExportId, usize> = BTreeMap::new();
 /// The event token of the listener at `index`.
 pub(crate) const fn listener_token(index: usize) -> Token {
     Token(LISTENER_FIRST + index)
-}
-
-#[derive(Debug)]
-pub(super) enum Slot {
-    Free,
-    Live(Box<Connection>),
-    /// The client has disconnected. Its requests are at the disks and hold memory until they
-    /// complete.
-    Orphaned(ConnectionId, InFlight),
-}
-
-impl Slot {
-    /// The export that the connection has opened.
-    pub(super) fn export(&self) -> Option<ExportId> {
-        match self {
-            Self::Live(connection) => connection.session.export(),
-            Self::Free | Self::Orphaned(..) => None,
-        }
-    }
-}
-
-/// A connection was dropped because payloads waited for each other's memory.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct DeadlockDrop {
-    at: Instant,
-    /// A waiting payload has got memory since: the drop resolved the shortage.
-    helped: bool,
-}
-
-impl DeadlockDrop {
-    /// Whether another connection may be dropped for the same reason: at the next tick if the
-    /// memory was not enough for any payload, else after the payloads have had time to arrive.
-    fn is_past(self, now: Instant) -> bool {
-        now > self.at && (!self.helped || now.saturating_since(self.at) >= MEMORY_HOLD_MAX)
-    }
 }
 
 /// The event loop of one thread.
@@ -387,9 +353,9 @@ impl<'a> EventLoop<'a> {
                         handler.submit(request);
                     }
                 }
-                Event::ReadModifyWrite(splice) => {
+                Event::ReadModifyWrite(write) => {
                     requests = true;
-                    self.begin_read_modify_write(splice, handler);
+                    self.begin_read_modify_write(write, handler);
                 }
                 Event::BlockStatus(query) => {
                     requests = true;

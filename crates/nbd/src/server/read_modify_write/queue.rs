@@ -62,7 +62,8 @@ struct SectorUpdate {
     no_hole: bool,
     /// A write of zeroes that covers whole sectors: those are not written as data.
     zeroes_inner: bool,
-    /// The sectors to be written; for zeroes with whole sectors inside, only the first and the last.
+    /// The sectors to be written; for zeroes with whole sectors inside, only the first and the
+    /// last.
     data: Vec<u8>,
     /// Requests at the disk.
     left: usize,
@@ -171,11 +172,11 @@ impl ReadModifyWriteQueue {
     }
 
     /// Queues a read-modify-write. Requests that can be submitted are added to `out`.
-    pub(crate) fn begin(&mut self, splice: ReadModifyWrite, out: &mut Vec<Request>) {
-        let (export, extent) = (splice.export, splice.span.outer());
+    pub(crate) fn begin(&mut self, write: ReadModifyWrite, out: &mut Vec<Request>) {
+        let (export, extent) = (write.export, write.span.outer());
         let tracked = self.tracked.get_mut(&export).expect("its export is tracked by now");
-        let (id, ahead) = (splice.id, tracked.ahead_of(extent));
-        let work = Work::ReadModifyWrite(SectorUpdate::new(splice));
+        let (id, ahead) = (write.id, tracked.ahead_of(extent));
+        let work = Work::ReadModifyWrite(SectorUpdate::new(write));
         tracked.jobs.push(Job { id, extent, ahead, begun: false, work });
         tracked.advance(export, extent, out);
     }
@@ -189,12 +190,11 @@ impl ReadModifyWriteQueue {
     ) {
         let Some(tracked) = self.tracked.get_mut(&export) else { return };
         let extent = if let Some(extent) = tracked.forwarded.remove(&id) {
-            let splice =
-                |job: &&mut Job| matches!(job.work, Work::ReadModifyWrite(_)) && !job.begun;
-            let jobs = tracked.jobs.iter_mut().filter(splice).filter(|_| tracked.is_complete);
+            let write = |job: &&mut Job| matches!(job.work, Work::ReadModifyWrite(_)) && !job.begun;
+            let jobs = tracked.jobs.iter_mut().filter(write).filter(|_| tracked.is_complete);
             for job in jobs.filter(|job| overlap(job.extent, extent)) {
                 // A later overlapping request is queued, so this one came before the job.
-                job.ahead = job.ahead.checked_sub(1).expect("it was counted when the splice came");
+                job.ahead = job.ahead.checked_sub(1).expect("it was counted when the write came");
             }
             extent
         } else if let Some(at) = tracked.jobs.iter().position(|job| job.id == id) {
@@ -321,8 +321,8 @@ impl TrackedExport {
 }
 
 impl SectorUpdate {
-    fn new(splice: ReadModifyWrite) -> Self {
-        let ReadModifyWrite { span, data, fua, no_hole, .. } = splice;
+    fn new(write: ReadModifyWrite) -> Self {
+        let ReadModifyWrite { span, data, fua, no_hole, .. } = write;
         let (sectors, inner) = (span.outer().len.bytes_usize(), span.inner());
         let edges = usize::from(span.before() > 0) + usize::from(span.behind() > 0);
         let zeroes_inner = data.is_none() && !inner.is_empty();
@@ -354,7 +354,7 @@ impl SectorUpdate {
             out.push(Request { id, export, operation, no_hole: false, data: Vec::new() });
             self.left += 1;
         }
-        assert!(self.left > 0, "a splice has a sector that it does not write whole");
+        assert!(self.left > 0, "a write has a sector that it does not write whole");
     }
 
     /// Takes the result of a part: the bytes of a partly written sector, or the end of a write.

@@ -144,9 +144,9 @@ impl World {
             let data = data.unwrap_or_default();
             self.submit(Request { id, export: EXPORT, operation, no_hole: false, data });
         } else {
-            let splice =
+            let write =
                 ReadModifyWrite { id, export: EXPORT, span, data, fua: false, no_hole: false };
-            self.read_modify_writes.begin(splice, &mut self.at_disk);
+            self.read_modify_writes.begin(write, &mut self.at_disk);
         }
     }
 

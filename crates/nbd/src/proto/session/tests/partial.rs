@@ -8,8 +8,8 @@ use crate::proto::request::ReadModifyWrite;
 
 fn tracked_exports(timeline: &mut Timeline) -> ReadModifyWrite {
     match timeline.events.remove(0) {
-        Event::ReadModifyWrite(splice) => splice,
-        other => panic!("{other:?} instead of a splice"),
+        Event::ReadModifyWrite(write) => write,
+        other => panic!("{other:?} instead of a write"),
     }
 }
 
@@ -52,11 +52,11 @@ fn a_write_of_bytes_is_a_read_modify_write_however_its_payload_arrives() {
             (0..3_000_u32).map(|n| u8::try_from(n % 251).expect("a byte")).collect();
         let message = [head(flags, command::WRITE, 4, 511, 3_000), payload.clone()].concat();
         message.chunks(pieces).for_each(|piece| timeline.feed(piece));
-        let splice = tracked_exports(&mut timeline);
-        assert_eq!((splice.span.start, splice.span.len), (Bytes(511), Bytes(3_000)));
-        assert_eq!((splice.data, splice.fua, splice.no_hole), (Some(payload), true, false));
+        let write = tracked_exports(&mut timeline);
+        assert_eq!((write.span.start, write.span.len), (Bytes(511), Bytes(3_000)));
+        assert_eq!((write.data, write.fua, write.no_hole), (Some(payload), true, false));
         assert_eq!(timeline.budget.free(), PAYLOADS_BYTES_MAX - 3_000 - READ_MODIFY_WRITE_BYTES);
-        timeline.session.reply(splice.id.sequence, Ok(Vec::new()), &mut timeline.budget);
+        timeline.session.reply(write.id.sequence, Ok(Vec::new()), &mut timeline.budget);
         assert_eq!(timeline.said(), simple_reply(4, Ok(())));
         assert_eq!(timeline.budget.free(), PAYLOADS_BYTES_MAX);
     }
@@ -68,8 +68,8 @@ fn zeroes_of_bytes_are_a_read_modify_write_and_never_fast() {
     export.fast_zero = true;
     let mut timeline = Timeline::opened_with(export);
     timeline.request(command::FLAG_NO_HOLE, command::WRITE_ZEROES, 4, 1, 5_000);
-    let splice = tracked_exports(&mut timeline);
-    assert_eq!((splice.data, splice.no_hole), (None, true));
+    let write = tracked_exports(&mut timeline);
+    assert_eq!((write.data, write.no_hole), (None, true));
     let fast = command::FLAG_FAST_ZERO;
     assert_eq!(timeline.refusal(fast, command::WRITE_ZEROES, 1, 5_000), Errno::NotSup);
 }
