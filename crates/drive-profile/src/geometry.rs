@@ -66,11 +66,13 @@ impl Profile {
         }
     }
 
-    /// The first logical block that should lie on a cylinder, or after it if the cylinder holds none.
+    /// The first logical block that should lie on a cylinder, or after it if the cylinder holds
+    /// none.
     pub fn first_lba_on(&self, cylinder: u32) -> Lba {
         let behind = self.bands.partition_point(|band| band.first_cylinder <= cylinder);
         let mut at = behind.max(1) - 1;
-        // Several bands may share a grid: the last of them that begins before the cylinder holds it.
+        // Several bands may share a grid: the last of them that begins before the cylinder holds
+        // it.
         let sector = |band: &Band| {
             let per_cylinder = u64::from(band.sectors_per_track) * u64::from(self.surfaces);
             u64::from(cylinder.saturating_sub(band.first_cylinder)) * per_cylinder

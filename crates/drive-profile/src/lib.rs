@@ -1,8 +1,8 @@
 //! What is known of a drive: its measured profile and its worst cases, as values.
 //!
 //! A [`Profile`] is measured by the profiler or derived from a data sheet. It says where a sector
-//! should lie and how long a movement should take, and how far both may be off. It is never the drive:
-//! only completions tell what happened. The engine predicts with it, admission takes its
+//! should lie and how long a movement should take, and how far both may be off. It is never the
+//! drive: only completions tell what happened. The engine predicts with it, admission takes its
 //! [worst cases](Profile::worst_case), and the drive library keeps its files.
 //!
 //! | module | contents |

@@ -61,7 +61,8 @@ pub struct CommandOverheads {
 /// Maxima that a bound on the service time needs beside the expected values that predictions use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extremes {
-    /// The longest time that electronics and bus messages take for one command, whatever preceded it.
+    /// The longest time that electronics and bus messages take for one command, whatever preceded
+    /// it.
     pub command: Duration,
     /// One sector of a write on the bus.
     pub bus_sector_write: Duration,
@@ -69,8 +70,8 @@ pub struct Extremes {
     pub read_share: Share,
     /// Sectors of a write that have crossed the bus before the first goes to the media.
     pub write_ahead: Sectors,
-    /// Runs of sectors, on the whole disk, that lie elsewhere than the bands say (remapped sectors):
-    /// each costs a seek there and back.
+    /// Runs of sectors, on the whole disk, that lie elsewhere than the bands say (remapped
+    /// sectors): each costs a seek there and back.
     pub detours: u64,
 }
 

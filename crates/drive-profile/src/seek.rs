@@ -2,7 +2,8 @@
 
 use units::Duration;
 
-/// Seek time against distance: linear between points and beyond the last, constant before the first.
+/// Seek time against distance: linear between points and beyond the last, constant before the
+/// first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeekTable {
     /// Distances in cylinders, strictly increasing from at least 1, and times.

@@ -1,5 +1,5 @@
-//! The longest service time of a command, with which a stream is admitted (Clockwise, RTAS 2000 §3.1:
-//! worst-case seek, an extra rotational delay, and the transfer where the range is slowest).
+//! The longest service time of a command, with which a stream is admitted (Clockwise, RTAS 2000
+//! §3.1: worst-case seek, an extra rotational delay, and the transfer where the range is slowest).
 //!
 //! The bound holds for a drive that is otherwise idle, that has nothing left to destage, and whose
 //! profile is right. It is the sum of:
@@ -9,9 +9,9 @@
 //!   ─ the slowest transfer, or the bus if that is slower
 //! ```
 //!
-//! Single seeks vary about their curve. The bound allows [`SEEK_DEVIATIONS`] standard deviations: if
-//! seek times are normally distributed, one in a billion exceeds it; those of the emulated drive never
-//! do.
+//! Single seeks vary about their curve. The bound allows [`SEEK_DEVIATIONS`] standard deviations:
+//! if seek times are normally distributed, one in a billion exceeds it; those of the emulated drive
+//! never do.
 
 use units::{Angle, Duration, Extent, FULL_REVOLUTION, Lba, Sectors, Share};
 
@@ -21,8 +21,8 @@ use crate::profile::Profile;
 
 /// The number of standard deviations by which a single seek may lie above its curve.
 pub const SEEK_DEVIATIONS: u64 = 6;
-/// A standard deviation is at most this fraction of the movement: a short movement cannot vary by as
-/// much as a long one.
+/// A standard deviation is at most this fraction of the movement: a short movement cannot vary by
+/// as much as a long one.
 const VARIATION_PART: u64 = 8;
 
 /// The direction of a transfer between a command and the media.
@@ -30,14 +30,14 @@ const VARIATION_PART: u64 = 8;
 pub enum TransferKind {
     /// From the media.
     Read,
-    /// To the media. The command completes when its data is on the media: a drive with a write buffer
-    /// needs forced unit access for this.
+    /// To the media. The command completes when its data is on the media: a drive with a write
+    /// buffer needs forced unit access for this.
     Write,
 }
 
 impl Profile {
-    /// The longest service time of a command of `len` sectors inside `range` from any position of the
-    /// arm: from the command's arrival at the drive to its completion.
+    /// The longest service time of a command of `len` sectors inside `range` from any position of
+    /// the arm: from the command's arrival at the drive to its completion.
     ///
     /// # Panics
     /// If `range` is empty or leaves the disk, or `len` is zero or longer than `range`.
@@ -57,9 +57,9 @@ impl Profile {
                 movement + media.max(held + self.bus_sector * len.0)
             }
             TransferKind::Write => {
-                // Where the media overtake the bus, a revolution is lost, in which the bus gains more
-                // than it was behind. The last such loss counts: everything before it went as fast
-                // as the bus, whatever the positioning took.
+                // Where the media overtake the bus, a revolution is lost, in which the bus gains
+                // more than it was behind. The last such loss counts: everything before it went as
+                // fast as the bus, whatever the positioning took.
                 let bus = self.extremes.bus_sector_write;
                 let step = self.longest_change(bands, transfer)
                     + self.longest_breaks(bands, len, transfer);
@@ -118,8 +118,8 @@ impl Profile {
         &self.bands[first..behind]
     }
 
-    /// The longest time from the first of `len` sectors to the last: all of them in the slowest band,
-    /// with the most track changes, and over the most expensive breaks between bands.
+    /// The longest time from the first of `len` sectors to the last: all of them in the slowest
+    /// band, with the most track changes, and over the most expensive breaks between bands.
     fn longest_pass(&self, bands: &[Band], len: Sectors, transfer: TransferKind) -> Duration {
         let within = bands.iter().map(|band| self.pass_on(band, len, transfer));
         let detour = self.longest_movement(transfer) + self.longest_revolution();
@@ -128,7 +128,8 @@ impl Profile {
             + detour * (2 * self.extremes.detours.min(len.0))
     }
 
-    /// The longest time from the first of `len` sectors to the last, on tracks like those of `band`.
+    /// The longest time from the first of `len` sectors to the last, on tracks like those of
+    /// `band`.
     fn pass_on(&self, band: &Band, len: Sectors, transfer: TransferKind) -> Duration {
         let per_track = u64::from(band.sectors_per_track);
         let rotation =
@@ -141,8 +142,8 @@ impl Profile {
             + track * (changes - of_cylinders)
     }
 
-    /// The times from the end of a track to the beginning of the next one on its cylinder, and to the
-    /// next cylinder. The second is at least the first.
+    /// The times from the end of a track to the beginning of the next one on its cylinder, and to
+    /// the next cylinder. The second is at least the first.
     fn changes(&self, band: &Band, transfer: TransferKind) -> (Duration, Duration) {
         let write = transfer == TransferKind::Write;
         let change = |skew: Skew, step| self.change(u128::from(skew.0 >> 32), step);
@@ -239,8 +240,8 @@ mod tests {
         let profile = example_profile();
         let worst = profile.worst_case(range(0, 200_000), Sectors(10), TransferKind::Read);
         // 500 us of electronics, a step of 1 ms in progress, the stroke of 11 ms, a revolution of
-        // 10 ms, ten sectors of 100 us, a change of cylinder (1 ms, which its skew of 1.2 ms hides),
-        // and a sector on the bus before and after.
+        // 10 ms, ten sectors of 100 us, a change of cylinder (1 ms, which its skew of 1.2 ms
+        // hides), and a sector on the bus before and after.
         let expected = 500 + 1_000 + 11_000 + 10_000 + 1_000 + 1_200 + 3 + 3;
         assert_eq!(worst.as_micros(), expected);
     }

@@ -1,13 +1,15 @@
-//! What a verdict on one more stream costs beside 10 to 10,000 others: `cargo bench -p spindle-engine --bench admission`.
+//! What a verdict on one more stream costs beside 10 to 10,000 others: `cargo bench -p
+//! spindle-engine --bench admission`.
 //!
-//! The streams' periods are all different, between 0.1 s and 3 s, and together they take 50 %, 95 % or 99 % of a disk. Some of
-//! the candidates fit, some only just; the others are blocked or too much. Beside the verdict stand that with a tenth of
-//! the streams ending in an hour (booked), the slack, and walking every
-//! interval from the shortest period to the longest, where that ends in this lifetime: a walk in steps of 10 µs over at
-//! most 1,000 streams, whose time is 10,000 times less than that of the walk in ns that it stands for.
+//! The streams' periods are all different, between 0.1 s and 3 s, and together they take 50 %, 95 %
+//! or 99 % of a disk. Some of the candidates fit, some only just; the others are blocked or too
+//! much. Beside the verdict stand that with a tenth of the streams ending in an hour (booked), the
+//! slack, and walking every interval from the shortest period to the longest, where that ends in
+//! this lifetime: a walk in steps of 10 µs over at most 1,000 streams, whose time is 10,000 times
+//! less than that of the walk in ns that it stands for.
 //!
-//! It fails if the verdict grows faster than n·log n. `-- --json` prints one JSON object. Run as a test it only looks
-//! whether it runs: a debug build's figures say nothing.
+//! It fails if the verdict grows faster than n·log n. `-- --json` prints one JSON object. Run as a
+//! test it only looks whether it runs: a debug build's figures say nothing.
 
 #![expect(clippy::disallowed_methods, reason = "it measures itself by the wall clock")]
 #![expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
@@ -31,14 +33,14 @@ const PERIOD_MIN: u64 = 100_000_000;
 const PERIOD_MAX: u64 = 3_000_000_000;
 
 /// A sequence that looks like chance.
-fn dice(n: u64) -> u64 {
+fn pseudo_random(n: u64) -> u64 {
     let mut bits = n.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits ^ (bits >> 31)
 }
 
 fn period(n: u64) -> u64 {
-    PERIOD_MIN + dice(n) % (PERIOD_MAX - PERIOD_MIN)
+    PERIOD_MIN + pseudo_random(n) % (PERIOD_MAX - PERIOD_MIN)
 }
 
 /// A stream that takes `parts` of `of` of a disk.
@@ -60,18 +62,20 @@ fn set(streams: u32, percent: u32) -> TaskSet {
     set
 }
 
-/// Every second candidate takes 0.1 % to 10 % of the disk; the others come seldom and have the longest command that
-/// leaves nobody late, or 1 ns more: those are the verdicts that have to look closest.
+/// Every second candidate takes 0.1 % to 10 % of the disk; the others come seldom and have the
+/// longest command that makes no request late, or 1 ns more: these checks examine the most
+/// intervals.
 fn candidate(round: usize, longest: DiskTime) -> Task {
     let round = u64::try_from(round).expect("a few");
     if round.is_multiple_of(2) {
-        return stream(period(round + 1_000_000), 1 + dice(round) % 100, 1_000);
+        return stream(period(round + 1_000_000), 1 + pseudo_random(round) % 100, 1_000);
     }
     let command = longest + DiskTime::from_nanos(i64::from(round % 4 == 3));
     Task::whole(Duration::from_nanos(PERIOD_MAX + 1), command).expect("it is one")
 }
 
-/// The longest command beside these streams: the slack, and what now blocks where there is least of it.
+/// The longest command beside these streams: the slack, and what now blocks where there is least of
+/// it.
 fn longest(set: &TaskSet) -> DiskTime {
     let tightest = set.tightest(SlackRange::All).expect("they fit");
     let blocking = set.iter().find(|(id, _)| Some(*id) == tightest.beside);
@@ -114,7 +118,7 @@ struct Row {
     streams: u32,
     percent: u32,
     verdict: f64,
-    /// With a look at who comes and goes: the timetable's.
+    /// With tasks that begin and end: the timetable's.
     booked: f64,
     refused: usize,
     slack: f64,

@@ -1,12 +1,15 @@
-//! What the engine costs a request, with 10 to 10,000 volumes: `cargo bench -p spindle-engine --bench engine`.
+//! What the engine costs a request, with 10 to 10,000 volumes: `cargo bench -p spindle-engine
+//! --bench engine`.
 //!
-//! A request is submitted, dispatched and completed under the utilization policy. Every volume always has
-//! requests queued: half of the volumes read sequentially, the others anywhere; the reserves add up to the
-//! whole, and every fifth volume has a limit. The drive is made up, and what it costs to make it up is in the
-//! figures. The sizes take turns within a round, so that what disturbs the machine disturbs all of them.
+//! A request is submitted, dispatched and completed under the utilization policy. Every volume
+//! always has requests queued: half of the volumes read sequentially, the others anywhere; the
+//! reserves add up to the whole, and every fifth volume has a limit. The drive is made up, and what
+//! it costs to make it up is in the figures. The sizes take turns within a round, so that what
+//! disturbs the machine disturbs all of them.
 //!
-//! It fails if the cost grows faster than the logarithm of the number of volumes. `-- --json` prints one JSON
-//! object. Run as a test it only looks whether it runs: a debug build's figures say nothing.
+//! It fails if the cost grows faster than the logarithm of the number of volumes. `-- --json`
+//! prints one JSON object. Run as a test it only looks whether it runs: a debug build's figures say
+//! nothing.
 
 #![expect(clippy::disallowed_methods, reason = "it measures itself by the wall clock")]
 #![expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
@@ -37,7 +40,7 @@ struct Bench {
     now: Instant,
     next_request: u64,
     next_block: Vec<u64>,
-    dice: u64,
+    rng: u64,
     serving: Option<Command>,
 }
 
@@ -54,7 +57,7 @@ impl Bench {
                 .expect("they add up to the whole");
         }
         let next_block = vec![0; volumes as usize];
-        let mut bench = Self { engine, now, next_request: 0, next_block, dice: 1, serving: None };
+        let mut bench = Self { engine, now, next_request: 0, next_block, rng: 1, serving: None };
         for volume in (0..OUTSTANDING).flat_map(|_| 0..volumes) {
             bench.submit(VolumeId(volume));
         }
@@ -66,11 +69,11 @@ impl Bench {
         let block = if volume.0.is_multiple_of(2) {
             (self.next_block[place] + 1) % VOLUME_BLOCKS
         } else {
-            self.dice = self
-                .dice
+            self.rng = self
+                .rng
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
-            (self.dice >> 32) % VOLUME_BLOCKS
+            (self.rng >> 32) % VOLUME_BLOCKS
         };
         self.next_block[place] = block;
         let start = Lba((u64::from(volume.0) * VOLUME_BLOCKS + block) * BLOCK.0);
@@ -80,7 +83,8 @@ impl Bench {
         self.engine.handle(Event::Submit(Request { id, volume, operation }), self.now);
     }
 
-    /// Does what the engine wants until it wants nothing. Who has an answer sends the next request.
+    /// Carries out the engine's actions until there are none. The client of an answered request
+    /// sends the next one.
     fn drain(&mut self) {
         while let Some(action) = self.engine.poll(self.now) {
             match action {
@@ -94,7 +98,7 @@ impl Bench {
         for _ in 0..requests {
             self.drain();
             while self.serving.is_none() {
-                self.now = self.engine.next_wakeup().expect("somebody waits for a limit");
+                self.now = self.engine.next_wakeup().expect("a volume waits for its limit");
                 self.drain();
             }
             let command = self.serving.take().expect("it was just looked at");

@@ -54,7 +54,8 @@ pub const PREEMPTIONS_MAX: u8 = 4;
 /// about 100 bytes, and a µs per admission check.
 pub const STREAM_TASKS_MAX: usize = 20_000;
 
-/// The longest period of a task, the most that one may cost, and the most slack that is ever given: one day.
+/// The longest period of a task, the most that one may cost, and the most slack that is ever given:
+/// one day.
 pub const STREAM_PERIOD_MAX: Duration = Duration::from_secs(86_400);
 
 /// Quotients that one search for the minimum slack may compute, about 10 ns each. Thousands of

@@ -1,8 +1,9 @@
-//! Who is admitted is never late, who is refused would be; against walking every interval, over generated sets.
+//! An admitted task is never late, a refused one would be: checked against all intervals of
+//! generated sets.
 
 mod common;
 
-use common::abstract_disk::{Dice, Load, first_miss, task};
+use common::abstract_disk::{Load, SeededRng, first_miss, task};
 use spindle_engine::stream::{BlockingTask, SlackRange, Task, TaskId, TaskSet, Violation};
 use units::DiskTime;
 
@@ -28,24 +29,24 @@ fn slack(set: &TaskSet, range: SlackRange) -> u64 {
     u64::try_from(set.slack_in(range).as_nanos()).expect("it is never below zero")
 }
 
-/// Two to six tasks that take most of a disk, with periods alike or far apart; every second set has commands shorter than
-/// requests.
-fn generated(dice: &mut Dice) -> TaskSet {
-    let preemptible = dice.between(0, 1) == 1;
-    let preemption = if preemptible { dice.between(0, 2) } else { 0 };
-    let shortest = dice.between(4, 16);
-    let longest = shortest * dice.between(2, 5);
-    let count = dice.between(2, 6);
+/// Two to six tasks that take most of a disk, with periods alike or far apart; every second set has
+/// commands shorter than requests.
+fn generated(rng: &mut SeededRng) -> TaskSet {
+    let preemptible = rng.between(0, 1) == 1;
+    let preemption = if preemptible { rng.between(0, 2) } else { 0 };
+    let shortest = rng.between(4, 16);
+    let longest = shortest * rng.between(2, 5);
+    let count = rng.between(2, 6);
     // Hundredths of the disk.
-    let mut left = dice.between(50, 104);
+    let mut left = rng.between(50, 104);
     let tasks: Vec<Task> = (0..count)
         .map(|place| {
-            let period = dice.between(shortest, longest);
-            let part = if place + 1 == count { left } else { dice.between(0, left) };
+            let period = rng.between(shortest, longest);
+            let part = if place + 1 == count { left } else { rng.between(0, left) };
             left -= part;
             let cost = (period * part / 100).max(1);
             // The way back is a command as well.
-            let command = dice.between(1, cost).max(preemption).min(cost);
+            let command = rng.between(1, cost).max(preemption).min(cost);
             let command = if preemptible { command } else { cost };
             task(period, cost, command)
         })
@@ -107,7 +108,8 @@ fn walked(tasks: &[(i64, i64, i64)]) -> Walked {
     let mut least = blocked.map_or(i64::MAX, |(room, ..)| room);
     let paper = least.min((first..=last).map(|length| m(tasks, length)).min().expect("some"));
     if load <= multiple {
-        // Beyond the common multiple room repeats, and grows; L·(1 − U) ≥ the least room ends it before that.
+        // Beyond the common multiple room repeats, and grows; L·(1 − U) ≥ the least room ends it
+        // before that.
         let mut length = first;
         while length <= multiple && length * (multiple - load) < least.saturating_mul(multiple) {
             least = least.min(m(tasks, length));
@@ -121,7 +123,7 @@ fn walked(tasks: &[(i64, i64, i64)]) -> Walked {
 fn the_verdict_and_the_slack_are_what_walking_every_interval_finds() {
     let mut admitted = 0;
     for seed in 0..cases(4_000) {
-        let set = generated(&mut Dice(seed));
+        let set = generated(&mut SeededRng(seed));
         let tasks = plain(&set);
         let walked = walked(&tasks);
         let blocked = walked.blocked.filter(|&(room, ..)| room < 0);
@@ -155,7 +157,7 @@ fn the_verdict_and_the_slack_are_what_walking_every_interval_finds() {
 #[test]
 fn a_verdict_on_a_candidate_is_that_on_the_set_with_it() {
     for seed in 0..cases(4_000) {
-        let whole = generated(&mut Dice(seed));
+        let whole = generated(&mut SeededRng(seed));
         let (id, candidate) =
             whole.iter().nth(usize::try_from(seed % 2).expect("small")).expect("two");
         let mut without = whole.clone();
@@ -186,7 +188,7 @@ fn strip(violation: Violation) -> Violation {
     }
 }
 
-/// Periods and costs in ms, the paper's slack, and the true one.
+/// Periods and costs in ms, the slack of RTAS 2000, and the true one.
 type Counterexample = (&'static [(u64, u64)], u64, u64);
 
 /// The three of the design.
@@ -217,18 +219,19 @@ fn the_papers_range_makes_a_request_late_and_all_intervals_do_not() {
 }
 
 /// Offsets, arrivals and best effort that use the slack up whenever they can.
-fn load(dice: &mut Dice, set: &TaskSet, slack: u64) -> Load {
-    let together = dice.between(0, 3) == 0;
-    let offset = |dice: &mut Dice, period: u64| if together { 0 } else { dice.between(0, period) };
-    let offsets = set.iter().map(|(_, task)| offset(dice, task.period().as_nanos())).collect();
-    let below_worst = (dice.between(0, 2) == 0).then(|| Dice(dice.next()));
-    let (until, pause) = (400, dice.between(1, 30));
+fn load(rng: &mut SeededRng, set: &TaskSet, slack: u64) -> Load {
+    let together = rng.between(0, 3) == 0;
+    let offset =
+        |rng: &mut SeededRng, period: u64| if together { 0 } else { rng.between(0, period) };
+    let offsets = set.iter().map(|(_, task)| offset(rng, task.period().as_nanos())).collect();
+    let below_worst = (rng.between(0, 2) == 0).then(|| SeededRng(rng.next()));
+    let (until, pause) = (400, rng.between(1, 30));
     let mut best_effort = Vec::new();
-    let mut at = dice.between(0, 20);
+    let mut at = rng.between(0, 20);
     while at < until && slack > 0 {
-        let takes = if dice.between(0, 1) == 0 { slack } else { dice.between(1, slack) };
+        let takes = if rng.between(0, 1) == 0 { slack } else { rng.between(1, slack) };
         best_effort.push((at, takes));
-        at += dice.between(0, pause);
+        at += rng.between(0, pause);
     }
     Load { offsets, below_worst, best_effort, ends: vec![until; set.len()] }
 }
@@ -237,25 +240,25 @@ fn load(dice: &mut Dice, set: &TaskSet, slack: u64) -> Load {
 fn nobody_is_late_with_the_slack_and_somebody_is_with_the_papers() {
     let (mut admitted, mut late) = (0, 0);
     for seed in 0..cases(20_000) {
-        let mut dice = Dice(seed);
-        let set = generated(&mut dice);
+        let mut rng = SeededRng(seed);
+        let set = generated(&mut rng);
         if set.check().is_err() {
             continue;
         }
         admitted += 1;
         let slacks = [SlackRange::All, SlackRange::Published].map(|range| slack(&set, range));
         for (place, slack) in slacks.into_iter().enumerate() {
-            let load = load(&mut dice.clone(), &set, slack);
+            let load = load(&mut rng.clone(), &set, slack);
             let miss = first_miss(&set, slack, &load);
             assert!(place == 1 || miss.is_none(), "seed {seed}: {miss:?} of {set:?} with {load:?}");
             late += u64::from(miss.is_some());
         }
     }
-    println!("{admitted} sets; with the paper's slack {late} have a late request");
+    println!("{admitted} sets; with the slack of RTAS 2000 {late} have a late request");
     assert!(admitted >= cases(20_000) / 5 && (late > 0 || admitted < 2_000), "{admitted}, {late}");
 }
 
-/// The pattern that a violated condition names: the blocking request first, everybody else's 1 ns later.
+/// The pattern that a violated condition names: the blocking request first, all others 1 ns later.
 fn adversary(set: &TaskSet, violation: Violation) -> Load {
     let first = match violation {
         Violation::Blocked { beside: BlockingTask::Task(id), .. } => {
@@ -276,8 +279,9 @@ fn adversary(set: &TaskSet, violation: Violation) -> Load {
 fn who_is_refused_would_be_late_by_the_pattern_that_the_refusal_names() {
     let (mut refused, mut late) = ([0_u64; 2], [0_u64; 2]);
     for seed in 0..cases(4_000) {
-        let generated = generated(&mut Dice(seed));
-        // A preemption costs what it costs at most, and not every pattern makes one: the test is tight without that.
+        let generated = generated(&mut SeededRng(seed));
+        // A preemption costs what it costs at most, and not every pattern makes one: the test is
+        // tight without that.
         let tasks: Vec<Task> = generated.iter().map(|(_, task)| task).collect();
         let set = set(0, &tasks);
         let Err(violation) = set.check() else { continue };
@@ -302,7 +306,7 @@ fn who_is_refused_would_be_late_by_the_pattern_that_the_refusal_names() {
 #[test]
 fn who_leaves_takes_no_room_along() {
     for seed in 0..cases(4_000) {
-        let whole = generated(&mut Dice(seed));
+        let whole = generated(&mut SeededRng(seed));
         if whole.check().is_err() {
             continue;
         }

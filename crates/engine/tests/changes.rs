@@ -1,4 +1,5 @@
-//! Volumes come, change and go while requests are queued and in service: nothing is lost, nothing is promised twice.
+//! Volumes come, change and go while requests are queued and in service: nothing is lost, nothing
+//! is promised twice.
 
 mod common;
 
@@ -25,7 +26,7 @@ enum Step {
     Prioritise { volume: usize, priority: Priority },
 }
 
-/// Every policy, with ways back that are shared and with commands that nobody can tell apart.
+/// Every policy, with shared return costs and with several commands in flight.
 fn disks() -> impl Strategy<Value = (PolicyName, u32)> {
     (prop::sample::select(PolicyName::ALL.to_vec()), prop::sample::select(vec![1, 4]))
         .prop_map(|(policy, depth)| (policy, if policy.has_deadlines() { 1 } else { depth }))
@@ -66,7 +67,7 @@ struct World {
 
 impl World {
     fn new((policy, depth): (PolicyName, u32)) -> Self {
-        // Under deadlines somebody has to see to it that best effort does not starve.
+        // Under deadlines a server keeps best effort from starving.
         let best_effort = Some(BestEffortServer { share: percent(5), period: ms(1_000) });
         let deadlines = Deadlines { best_effort, ..Deadlines::default() };
         let settings = Settings { policy, depth, deadlines, ..Settings::default() };
@@ -83,7 +84,11 @@ impl World {
                 }
                 Action::Reply(reply) => {
                     let asked = self.open.remove(&reply.request);
-                    assert_eq!(asked, Some(reply.volume), "answered once, to who asked");
+                    assert_eq!(
+                        asked,
+                        Some(reply.volume),
+                        "answered once, to the submitting volume"
+                    );
                 }
             }
         }

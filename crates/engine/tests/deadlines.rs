@@ -1,4 +1,4 @@
-//! Streams on a timeline: when a request is released, who goes first, and what best effort may take.
+//! Streams on a timeline: releases, the order of service, and the slack of best effort.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn stream(period: u64, cost: u32) -> Contract {
     Contract::stream(StreamContract { task, block: Sectors(cost.into()), range: None })
 }
 
-/// A read that takes so many milliseconds.
+/// A read with a service time in milliseconds.
 fn read(millis: u64) -> Operation {
     Operation::read(Extent::new(Lba(millis * 1_000), Sectors(millis)))
 }
@@ -58,7 +58,8 @@ fn who_comes_early_is_best_effort_until_he_was_expected_and_who_comes_late_start
     let mut line = Timeline::new(settings(PolicyName::Edf), &contracts);
     line.submit(0, read(5));
     assert_eq!(line.serve(ms(5)), VolumeId(0));
-    // Released at 40, due at 80: before that the other's, due at 65, goes first though its period is longer.
+    // Released at 40, due at 80: before that the other's, due at 65, goes first though its period
+    // is longer.
     line.submit(0, read(5));
     line.submit(1, read(5));
     assert_eq!(line.serve(ms(5)), VolumeId(1));
@@ -87,7 +88,8 @@ fn a_request_that_is_none_of_the_streams_is_best_effort() {
 
 #[test]
 fn the_policies_let_as_much_go_first_as_they_say() {
-    // One stream: 20 ms of 60. ΔL is 40 ms; beside a request that was released at 0, so is the slack.
+    // One stream: 20 ms of 60. ΔL is 40 ms; beside a request that was released at 0, so is the
+    // slack.
     let first = |policy, best_effort: u64| {
         let mut line = Timeline::new(settings(policy), &[stream(60, 20), Contract::BEST_EFFORT]);
         line.submit(0, read(20));
@@ -102,7 +104,8 @@ fn the_policies_let_as_much_go_first_as_they_say() {
 
 #[test]
 fn the_present_slack_is_more_than_that_of_every_state() {
-    // Right after its request, the stream can't ask for another before 60: 40 ms more than after a rest.
+    // Right after its request, the stream can't ask for another before 60: 40 ms more than after a
+    // rest.
     let taken = |policy| {
         let mut line = Timeline::new(settings(policy), &[stream(60, 20), Contract::BEST_EFFORT]);
         line.submit(0, read(20));
@@ -114,8 +117,8 @@ fn the_present_slack_is_more_than_that_of_every_state() {
     assert!(!taken(PolicyName::DeltaL));
 }
 
-/// Three sets, in units of time that cannot be divided (1 ns): by the paper's range ΔL is what best effort takes here at 0,
-/// just before all release at once.
+/// Three sets, in units of time that cannot be divided (1 ns): by the range of RTAS 2000 ΔL is what
+/// best effort takes here at 0, just before all release at once.
 #[test]
 fn the_papers_range_makes_the_first_stream_late() {
     let sets: [(&[(u64, u32)], u64); 3] = [
@@ -153,7 +156,8 @@ fn tiny(period: u64, cost: u32) -> Contract {
     Contract::stream(StreamContract { task, block: Sectors(cost.into()), range: None })
 }
 
-/// Every task asks for a block a period from now on, for so many nanoseconds; the disk takes what it may.
+/// Every task asks for a block a period from now on, for a number of nanoseconds; the disk takes
+/// what it may.
 fn periodic(line: &mut Timeline, tasks: &[(u64, u32)], nanos: u64) {
     let mut running = None;
     for now in 0..nanos {
@@ -246,7 +250,8 @@ fn a_reserve_is_real_time_as_long_as_its_budget_pays() {
         line.submit(0, read(10));
     }
     line.submit(1, read(50));
-    // The first is due at 100, before the stream's; the second has to wait for its budget, until 100.
+    // The first is due at 100, before the stream's; the second has to wait for its budget, until
+    // 100.
     assert_eq!(serve_all(&mut line), [0, 1, 0]);
 }
 
@@ -273,7 +278,7 @@ fn a_request_in_pieces_gives_way_to_an_earlier_deadline_between_two() {
     let task =
         Task::new(ms(100), DiskTime::from_millis(40), DiskTime::from_millis(4)).expect("a task");
     let long = Contract::stream(StreamContract { task, block: Sectors(40), range: None });
-    // Beside whole requests of 40 ms nobody could have a period of 10.
+    // Beside whole requests of 40 ms no stream could have a period of 10.
     let mut line = Timeline::new(settings, &[long, stream(10, 3)]);
     line.submit(0, read(40));
     let mut order = Vec::new();

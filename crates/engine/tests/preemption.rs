@@ -1,5 +1,6 @@
-//! Facts about preemptible execution, over generated requests, arrivals and settings: whatever preempts a request, it is
-//! carried out once, in order, durably where that was asked, and in the end.
+//! Facts about preemptible execution, over generated requests, arrivals and settings: whatever
+//! preempts a request, it is carried out once, in order, durably where that was asked, and in the
+//! end.
 
 #![allow(clippy::large_types_passed_by_value, reason = "an engine is made once a test")]
 
@@ -71,7 +72,7 @@ fn settings() -> impl Strategy<Value = Settings> {
     let execution = prop_oneof![1 => whole, 6 => preemptible];
     (policy, execution).prop_map(|(policy, execution)| {
         let cut = execution.preemptible().is_some() || !policy.has_deadlines();
-        // Under deadlines somebody has to see to it that best effort does not starve.
+        // Under deadlines a server keeps best effort from starving.
         let best_effort = Some(BestEffortServer { share: percent(30), period: ms(1_000) });
         Settings {
             policy,
@@ -205,8 +206,8 @@ proptest! {
         std::env::var("SPINDLE_CASES").map_or(128, |cases| cases.parse().expect("a number"))
     ))]
 
-    /// Every request is carried out once, in order and whole; what was to be durable is when it is answered; and nobody
-    /// sets out for a place so often that he never arrives.
+    /// Every request is carried out once, in order and whole; what was to be durable is when it is
+    /// answered; and nobody sets out for a place so often that he never arrives.
     #[test]
     fn whatever_preempts_it_a_request_is_carried_out_once_and_in_order(
         settings in settings(),
@@ -221,14 +222,16 @@ proptest! {
         }
         run.run_until(run.now + Duration::from_secs(600));
         prop_assert_eq!(run.answered, arrivals.len());
-        // Each way has at most four parts; it is set out for once, and once more for every preemption.
+        // Each way has at most four parts; it is set out for once, and once more for every
+        // preemption.
         let most = 4 * (u32::from(PREEMPTIONS_MAX) + 1);
         for (_, carried) in run.requests.values() {
             prop_assert!(carried.most_aside <= most, "{} seeks for one chunk", carried.most_aside);
         }
     }
 
-    /// Cutting a command in two equal parts never makes the expected wait longer, wherever it is among others.
+    /// Cutting a command in two equal parts never makes the expected wait longer, wherever it is
+    /// among others.
     #[test]
     fn finer_commands_never_make_anybody_wait_longer(
         commands in prop::collection::vec(1_u64..50_000_000, 1..40),
@@ -302,8 +305,8 @@ fn the_same_waits_for_the_whole_request_where_execution_is_whole() {
     assert_eq!(run.engine.preemption_stats(), None);
 }
 
-/// Two requests cannot preempt each other for ever: whoever was put off [`PREEMPTIONS_MAX`] times since it last made
-/// headway goes on until it has made some.
+/// Two requests cannot preempt each other for ever: whoever was put off [`PREEMPTIONS_MAX`] times
+/// since it last made headway goes on until it has made some.
 #[test]
 fn a_request_makes_headway_whatever_arrives_whenever_it_sets_out() {
     let mut run = taught(preemptible());
@@ -311,7 +314,8 @@ fn a_request_makes_headway_whatever_arrives_whenever_it_sets_out() {
     run.submit(arrival(0, read(20_000, 160)));
     let (mut short, mut done, mut since) = (0_u32, Sectors::ZERO, 0);
     while run.requests[&long].1.done < Sectors(160) {
-        // As soon as the disk turns to the long one (it idles for it, or moves the arm for it), a short one arrives.
+        // As soon as the disk turns to the long one (it idles for it, or moves the arm for it), a
+        // short one arrives.
         run.drain();
         let turned = run.serving.as_ref().is_some_and(|(command, _)| command.request == long);
         if turned || run.engine.rotational_wait_until().is_some() {
@@ -325,7 +329,7 @@ fn a_request_makes_headway_whatever_arrives_whenever_it_sets_out() {
         if now > done {
             (done, since) = (now, 0);
         }
-        // One more may come while the chunk that nobody may preempt is under way to the disk.
+        // One more may arrive while a non-preemptible chunk is in flight.
         assert!(
             since <= u32::from(PREEMPTIONS_MAX) * 4 + 4,
             "{since} short ones since it made headway"

@@ -56,8 +56,9 @@ fn cases() -> u32 {
     asked.map_or(96, |asked| asked.parse().expect("SPINDLE_CASES is a number"))
 }
 
-/// How far a volume with work may be behind its reserve: one period's worth (RTAS 2008 §2.1), what it earns while
-/// each of the others has a batch before it, the estimate that it must have saved up, and a command in service.
+/// How far a volume with work may be behind its reserve: one period's worth (RTAS 2008 §2.1), what
+/// it earns while each of the others has a batch before it, the estimate that it must have saved
+/// up, and a command in service.
 fn behind_max(settings: &Settings, reserve: Share, volumes: usize) -> DiskTime {
     let others = u64::try_from(volumes).expect("a few") - 1;
     let round = (settings.batch + LONGEST) * others;
@@ -67,7 +68,8 @@ fn behind_max(settings: &Settings, reserve: Share, volumes: usize) -> DiskTime {
 const LONGEST: Duration = Duration::from_millis(25);
 const LENGTH: Duration = Duration::from_secs(30);
 
-/// Runs the clients on a disk whose commands cost, in turn, so many µs next to their predecessor and elsewhere.
+/// Runs the clients on a disk whose commands cost `near` µs next to their predecessor and `far` µs
+/// elsewhere.
 fn promises_are_kept(
     clients: &[Client],
     costs: &[(u64, u64)],
@@ -97,7 +99,8 @@ fn promises_are_kept(
         if had < promised {
             return Err(format!("volume {volume} had {had} of {promised}"));
         }
-        // Its reserve is its own: what that had saved up before the start comes on top of the limit.
+        // Its reserve is its own: what that had saved up before the start comes on top of the
+        // limit.
         let ahead =
             contract.limit.of(elapsed) + contract.reserve.of(settings.period) + longest + longest;
         if contract.limit < Share::ALL && had > ahead {

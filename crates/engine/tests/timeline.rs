@@ -188,7 +188,8 @@ fn a_small_reserve_gives_the_arm_up_when_it_owes_a_periods_worth() {
     assert!((ms(90)..=ms(180)).contains(&run), "it had the arm for {run}");
 }
 
-/// A client that sends the next block of its run within 100 µs of each answer, beside another with much to do.
+/// A client that sends the next block of its run within 100 µs of each answer, beside another with
+/// much to do.
 fn quick_client_in_a_run() -> Timeline {
     let mut line = Timeline::new(utilization(), &[reserve(50), reserve(50)]);
     line.submit(0, block(0));
@@ -247,7 +248,7 @@ fn a_contract_that_does_not_fit_is_refused_and_one_that_does_takes_effect() {
     let mut line = Timeline::new(utilization(), &[reserve(60), reserve(20)]);
     assert!(line.engine.admits(VolumeId(1), reserve(41)).is_err());
     assert_eq!(line.engine.contract(VolumeId(1)), reserve(20));
-    line.engine.admits(VolumeId(1), reserve(40)).expect("20 and what is left");
+    line.engine.admits(VolumeId(1), reserve(40)).expect("20 and what is available");
     let (volume, contract) = (VolumeId(1), reserve(40));
     line.engine.handle(Event::ContractChanged { volume, contract }, line.now);
     assert_eq!(line.engine.admission().available(), percent(0));
@@ -263,7 +264,8 @@ fn an_engine_whose_world_runs_backwards_says_so() {
     line.quiet();
 }
 
-/// Two volumes that always have random work, and the order in which they had turns of so many milliseconds.
+/// Two volumes that always have random work, and the order and the lengths in milliseconds of their
+/// quanta.
 fn turns(service: impl Fn(u64) -> Duration) -> Vec<(VolumeId, Duration)> {
     let mut line = Timeline::new(utilization(), &[reserve(50), reserve(50)]);
     for number in 0..20_000 {
@@ -297,7 +299,8 @@ fn nobody_has_two_turns_in_a_row_and_an_overrun_is_taken_off_the_next_turn() {
     }
 }
 
-/// Half of the disk and two fifths always have work; a tenth asks for one thing at a time, which comes between.
+/// Half of the disk and two fifths always have work; a tenth asks for one thing at a time, which
+/// comes between.
 #[test]
 fn who_asks_for_one_thing_at_a_time_does_not_lend_its_neighbour_a_second_turn() {
     let mut line = Timeline::new(utilization(), &[reserve(50), reserve(39), reserve(10)]);
@@ -338,7 +341,7 @@ fn the_way_back_of_an_interrupted_run_is_paid_by_all_who_share() {
         line.submit(0, block(number));
         line.submit(1, block(100_000_000 + number));
     }
-    // Each goes on with its run for 1 ms a block; whoever comes back pays 15 ms more for his first one.
+    // Each goes on with its run for 1 ms a block; the first block after a switch costs 15 ms more.
     let (mut last, mut blocks) = (None, [0_u64; 2]);
     let end = Instant::ZERO + Duration::from_secs(12);
     while line.now < end {
@@ -349,8 +352,8 @@ fn the_way_back_of_an_interrupted_run_is_paid_by_all_who_share() {
         blocks[command.volume.0 as usize] += 1;
     }
     line.engine.invariants();
-    // 30 ms a round of a second go to ways: of what is left the small share has its fifth. On its own account it
-    // would have 185 blocks of 200 a round.
+    // 30 ms a round of a second go to ways: of what is left the small share has its fifth. On its
+    // own account it would have 185 blocks of 200 a round.
     let fifth = blocks[0] * 5;
     let all = blocks[0] + blocks[1];
     assert!(fifth.abs_diff(all) * 100 <= all * 2, "{} blocks of {all}", blocks[0]);
@@ -363,7 +366,8 @@ fn throughput() -> Settings {
 
 #[test]
 fn a_reserved_rate_counts_commands_whatever_they_take() {
-    // Of 100 commands a second one volume has 30 and the other 20; the rest is slack, and shared alike.
+    // Of 100 commands a second one volume has 30 and the other 20; the rest is slack, and shared
+    // alike.
     let mut line = Timeline::new(throughput(), &[reserve(30), reserve(20)]);
     let mut place = 0;
     for _ in 0..4 {
@@ -379,7 +383,8 @@ fn a_reserved_rate_counts_commands_whatever_they_take() {
         place += 10_000;
         line.submit(volume, block(place));
     }
-    // The disk does 55 a second, and 50 are promised: both have theirs, though each command is over its nominal time.
+    // The disk does 55 a second, and 50 are promised: both have theirs, though each command is over
+    // its nominal time.
     assert!(done[0] >= 20 * 30 - 30 && done[1] >= 20 * 20 - 20, "{done:?}");
 }
 
@@ -427,10 +432,11 @@ fn who_goes_before_its_turn_pays_its_own_way_and_all_pay_the_way_back_of_whom_it
     line.engine.invariants();
     let all = line.had(0) + line.had(2);
     let owed = line.engine.busy() - all;
-    assert!(owed < DiskTime::from_millis(4), "{owed} of 15 ms is charged to nobody after a second");
+    assert!(owed < DiskTime::from_millis(4), "{owed} of 15 ms is uncharged after a second");
 }
 
-/// What came while its volume was of a higher class goes before its turn, and is forgotten when it has gone.
+/// What came while its volume was of a higher class goes before its turn, and is forgotten when it
+/// has gone.
 #[test]
 fn a_volume_may_change_its_class_while_its_requests_wait() {
     let mut line = Timeline::new(fcfs(), &[limit(100), limit(100)]);

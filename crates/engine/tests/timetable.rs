@@ -1,8 +1,8 @@
-//! Streams that come and go, streams over several disks, and what is offered to who is refused.
+//! Streams that begin and end, streams over several disks, and counter-offers to refused streams.
 
 mod common;
 
-use common::abstract_disk::{Dice, Load, first_miss, task};
+use common::abstract_disk::{Load, SeededRng, first_miss, task};
 use spindle_engine::stream::{
     Booking, CounterOffers, RequestedStream, Span, Task, TaskId, TaskSet, Timetable, Violation,
     book_all,
@@ -23,7 +23,8 @@ fn booking(id: u32, task: Task, span: Span) -> Booking {
     Booking { id: TaskId(id), task, span }
 }
 
-/// The bookings as a set, to look at them on the abstract disk, and when each begins and ends there.
+/// The bookings as a set, to look at them on the abstract disk, and when each begins and ends
+/// there.
 fn on_the_disk(table: &Timetable) -> (TaskSet, Vec<Span>) {
     let mut set = TaskSet::default();
     for booking in table.iter() {
@@ -49,9 +50,9 @@ fn handover() -> [(Task, Span); 4] {
 #[test]
 fn who_takes_over_from_another_is_looked_at_together_with_them() {
     let mut table = Timetable::default();
-    let mut everybody = TaskSet::default();
+    let mut all_tasks = TaskSet::default();
     for (id, (task, span)) in (0..).zip(handover()) {
-        everybody.insert(TaskId(id), task);
+        all_tasks.insert(TaskId(id), task);
         table.insert(booking(id, task, span));
     }
     for stretch in [span(0, HANDOVER), span(HANDOVER, 400)] {
@@ -60,33 +61,34 @@ fn who_takes_over_from_another_is_looked_at_together_with_them() {
     let late = table.remove(TaskId(1)).expect("it was booked");
     let refused = table.check_with(late.task, late.span).expect_err("but not the change");
     assert!(matches!(refused.1, Violation::Blocked { .. }), "{refused:?}");
-    // And rightly: the one with the longest command begins 1 ns before the others of the same interval.
-    let offsets = everybody.iter().map(|(id, _)| match id.0 {
+    // And rightly: the one with the longest command begins 1 ns before the others of the same
+    // interval.
+    let offsets = all_tasks.iter().map(|(id, _)| match id.0 {
         0 | 2 => HANDOVER - 10,
         1 => HANDOVER,
         _ => HANDOVER - 11,
     });
-    let ends = everybody.iter().map(|(id, _)| if id.0 == 0 { HANDOVER } else { 400 });
+    let ends = all_tasks.iter().map(|(id, _)| if id.0 == 0 { HANDOVER } else { 400 });
     let (offsets, ends) = (offsets.collect(), ends.collect());
     let load = Load { offsets, ends, below_worst: None, best_effort: Vec::new() };
-    let miss = first_miss(&everybody, 0, &load).expect("somebody is late");
+    let miss = first_miss(&all_tasks, 0, &load).expect("a request is late");
     assert_eq!((miss.deadline, miss.ended), (HANDOVER + 14, HANDOVER + 15));
 }
 
 /// Two sets that fit, each as full as it gets, and change into one another at [`HANDOVER`].
-fn generated_handover(dice: &mut Dice) -> Option<Timetable> {
-    let (before, after) = (dice.between(6, 20), dice.between(6, 20));
-    let both = (before + after).saturating_sub(dice.between(0, 3));
-    let periods = [before, after, both, dice.between(both + 1, 60)];
-    let command = dice.between(2, 12);
+fn generated_handover(rng: &mut SeededRng) -> Option<Timetable> {
+    let (before, after) = (rng.between(6, 20), rng.between(6, 20));
+    let both = (before + after).saturating_sub(rng.between(0, 3));
+    let periods = [before, after, both, rng.between(both + 1, 60)];
+    let command = rng.between(2, 12);
     let always = span(0, 2 * HANDOVER);
-    // Whose command is in the way may come just before the first of the others, or be due just when its time is over; or
-    // a moment too late for that.
+    // Whose command is in the way may come just before the first of the others, or be due just when
+    // its time is over; or a moment too late for that.
     let first = HANDOVER - before;
-    let blocks = match dice.between(0, 4) {
-        0 => span(first - dice.between(0, 1), always.end.as_nanos()),
-        1 => span(0, first - dice.between(1, 2) + periods[3]),
-        2 => span(0, HANDOVER + dice.between(0, 60)),
+    let blocks = match rng.between(0, 4) {
+        0 => span(first - rng.between(0, 1), always.end.as_nanos()),
+        1 => span(0, first - rng.between(1, 2) + periods[3]),
+        2 => span(0, HANDOVER + rng.between(0, 60)),
         _ => always,
     };
     let spans = [span(0, HANDOVER), span(HANDOVER, 2 * HANDOVER), always, blocks];
@@ -104,7 +106,7 @@ fn generated_handover(dice: &mut Dice) -> Option<Timetable> {
     let mut found = table(costs)?;
     for _ in 0..30 {
         let mut more = costs;
-        more[usize::try_from(dice.between(0, 2)).expect("small")] += 1;
+        more[usize::try_from(rng.between(0, 2)).expect("small")] += 1;
         if let Some(fuller) = table(more) {
             (costs, found) = (more, fuller);
         }
@@ -137,9 +139,10 @@ fn is_late_somewhere(table: &Timetable) -> bool {
 #[test]
 fn around_a_change_the_verdict_is_what_walking_every_interval_finds() {
     let (mut fit, mut late) = (0, 0);
-    // In the last one the interval that is short begins where the blocking task's last request is due just in time.
+    // In the last one the interval that is short begins where the blocking task's last request is
+    // due just in time.
     for seed in (0..cases(4_000)).chain([6_893]) {
-        let Some(table) = generated_handover(&mut Dice(seed)) else { continue };
+        let Some(table) = generated_handover(&mut SeededRng(seed)) else { continue };
         let verdict = table.check();
         assert_eq!(
             verdict.is_err(),
@@ -166,19 +169,19 @@ fn a_recording_may_follow_on_another_though_there_is_no_room_for_both() {
 }
 
 /// A table into which bookings were let one by one, and how many were refused.
-fn generated(dice: &mut Dice) -> (Timetable, u64) {
+fn generated(rng: &mut SeededRng) -> (Timetable, u64) {
     let mut table = Timetable::default();
     let mut refused = 0;
-    let cut = dice.between(60, 140);
-    for id in 0..u32::try_from(dice.between(4, 9)).expect("small") {
-        let period = dice.between(4, 40);
-        let cost = (period * dice.between(2, 70) / 100).max(1);
-        let task = task(period, cost, dice.between(1, cost));
+    let cut = rng.between(60, 140);
+    for id in 0..u32::try_from(rng.between(4, 9)).expect("small") {
+        let period = rng.between(4, 40);
+        let cost = (period * rng.between(2, 70) / 100).max(1);
+        let task = task(period, cost, rng.between(1, cost));
         // Many come and go at one moment, others when they like.
-        let span = match dice.between(0, 4) {
+        let span = match rng.between(0, 4) {
             0 => span(0, cut),
             1 => span(cut, 200),
-            2 => span(dice.between(0, 100), dice.between(101, 200)),
+            2 => span(rng.between(0, 100), rng.between(101, 200)),
             _ => span(0, 200),
         };
         match table.check_with(task, span) {
@@ -193,8 +196,8 @@ fn generated(dice: &mut Dice) -> (Timetable, u64) {
 fn nobody_is_late_while_others_come_and_go() {
     let (mut booked, mut refused) = (0, 0);
     for seed in 0..cases(4_000) {
-        let mut dice = Dice(seed);
-        let (table, turned_away) = generated(&mut dice);
+        let mut rng = SeededRng(seed);
+        let (table, turned_away) = generated(&mut rng);
         let (set, spans) = on_the_disk(&table);
         (booked, refused) = (booked + set.len(), refused + turned_away);
         let slack = (0..200).step_by(3).map(|now| table.slack(Instant::from_nanos(now))).min();
@@ -203,12 +206,12 @@ fn nobody_is_late_while_others_come_and_go() {
             let offsets = set.iter().zip(&spans);
             let offsets = offsets
                 .map(|((_, task), span)| {
-                    span.start.as_nanos() + dice.between(0, task.period().as_nanos())
+                    span.start.as_nanos() + rng.between(0, task.period().as_nanos())
                 })
                 .collect();
             let ends = spans.iter().map(|span| span.end.as_nanos()).collect();
             let best_effort = (0..20).filter(|_| slack > 0).map(|n| (n * 10, slack)).collect();
-            let below_worst = (dice.between(0, 2) == 0).then(|| Dice(dice.next()));
+            let below_worst = (rng.between(0, 2) == 0).then(|| SeededRng(rng.next()));
             let load = Load { offsets, below_worst, best_effort, ends };
             let miss = first_miss(&set, slack, &load);
             assert_eq!(miss, None, "seed {seed}: {table:?} with {load:?}");
@@ -278,21 +281,21 @@ fn stream(asked: RequestedStream, command: Bytes) -> Option<Task> {
 fn what_is_offered_fits_and_no_more_does() {
     let (mut blocks, mut bandwidths) = (0, 0);
     for seed in 0..cases(1_000) {
-        let mut dice = Dice(seed);
+        let mut rng = SeededRng(seed);
         let command = Bytes([250_000, 1 << 30][usize::from(seed % 2 == 0)]);
         let stream = |asked| stream(asked, command);
         let mut set = TaskSet::new(DiskTime::from_nanos(
-            i64::try_from(dice.between(0, 1)).expect("small") * 2_000_000,
+            i64::try_from(rng.between(0, 1)).expect("small") * 2_000_000,
         ));
-        for id in 0..u32::try_from(dice.between(1, 30)).expect("small") {
-            let block = Bytes(1 << dice.between(16, 21));
-            let bandwidth = Bytes(dice.between(200_000, 8_000_000));
+        for id in 0..u32::try_from(rng.between(1, 30)).expect("small") {
+            let block = Bytes(1 << rng.between(16, 21));
+            let bandwidth = Bytes(rng.between(200_000, 8_000_000));
             if let Some(task) = stream(RequestedStream { bandwidth, block }) {
                 let _ = set.admit(TaskId(id), task);
             }
         }
-        let block = Bytes(1 << dice.between(16, 24));
-        let asked = RequestedStream { bandwidth: Bytes(dice.between(200_000, 80_000_000)), block };
+        let block = Bytes(1 << rng.between(16, 24));
+        let asked = RequestedStream { bandwidth: Bytes(rng.between(200_000, 80_000_000)), block };
         if stream(asked).is_some_and(|task| set.check_with(task).is_ok()) {
             continue;
         }

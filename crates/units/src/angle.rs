@@ -15,18 +15,19 @@ impl Angle {
     /// Where the index mark is.
     pub const ZERO: Self = Self(0);
 
-    /// How far the disk has turned `after` the index mark passed, at one turn a `period`; rounded down.
+    /// The angle that the disk sweeps in the time `after`, at `period` per revolution; rounded
+    /// down.
     ///
     /// # Panics
-    /// If the period is zero: a disk that stands has no angle.
+    /// If the period is zero: a disk that does not rotate has no angle.
     pub fn swept(after: Duration, period: Duration) -> Self {
-        assert!(period > Duration::ZERO, "a turn takes time");
+        assert!(period > Duration::ZERO, "a revolution takes time");
         let part = u128::from(after.as_nanos() % period.as_nanos()) * u128::from(FULL_REVOLUTION);
-        Self(u32::try_from(part / u128::from(period.as_nanos())).expect("a part of a turn"))
+        Self(u32::try_from(part / u128::from(period.as_nanos())).expect("a part of a revolution"))
     }
 
-    /// How long the disk takes to turn so far, at one turn a `period`; rounded up, so that a head that waits
-    /// so long is never early.
+    /// The time in which the disk sweeps this angle, at `period` per revolution; rounded up, so
+    /// that a head that waits for it is never early.
     pub fn time(self, period: Duration) -> Duration {
         let nanos =
             (u128::from(self.0) * u128::from(period.as_nanos())).div_ceil(FULL_REVOLUTION.into());
@@ -47,7 +48,7 @@ impl AddAssign for Angle {
     }
 }
 
-/// How far on the disk has still to turn from `other` to `self`.
+/// The angle from `other` forward to `self`.
 impl Sub for Angle {
     type Output = Self;
     fn sub(self, other: Self) -> Self {

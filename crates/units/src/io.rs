@@ -11,14 +11,14 @@ pub enum Op {
     Read,
     /// Write sectors.
     Write,
-    /// Make everything acknowledged before durable. Has no extent.
+    /// Make all writes acknowledged so far durable. Has no extent.
     Flush,
-    /// Say that the sectors' contents are no longer needed.
+    /// Discard the sectors' contents.
     Trim,
     /// Make the sectors read as zeroes.
     WriteZeroes,
-    /// Move the arm to where the extent begins, and transfer nothing. Only a scheduler asks for it, and only of
-    /// drives that have such a command.
+    /// Move the arm to where the extent begins, and transfer nothing. Only a scheduler asks for it,
+    /// and only of drives that have such a command.
     Seek,
 }
 

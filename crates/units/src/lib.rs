@@ -1,17 +1,17 @@
 //! Numbers that cannot be confused.
 //!
-//! Every quantity that crosses a function's edge in Spindle has a type of its own, so that an address
+//! Every quantity in a function's signature in Spindle has a type of its own, so that an address
 //! is never added to a length and wall time is never paid where disk time was owed. All of them are
 //! integers: one seed gives one result on every machine, in debug and in release.
 //!
 //! | type | unit | signed |
 //! |---|---|---|
-//! | [`Instant`] | ns since the world began | no |
+//! | [`Instant`] | ns since the epoch | no |
 //! | [`Duration`] | ns of wall (or virtual) time | no |
 //! | [`DiskTime`] | ns of a disk's time, an amount or a balance | yes |
 //! | [`Lba`], [`Sectors`] | 512-byte sectors: an address, a length | no |
 //! | [`Bytes`] | bytes | no |
-//! | [`Angle`] | 2⁻³² of a turn, wrapping | no |
+//! | [`Angle`] | 2⁻³² of a revolution, wrapping | no |
 //! | [`Share`] | 10⁻⁹ of the whole | no |
 //!
 //! What must not add does not compile:

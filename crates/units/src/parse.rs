@@ -1,7 +1,7 @@
 //! Quantities as people write them: `4KiB`, `1.5ms`, `30%`, `60/s`.
 //!
-//! A number is digits with an optional fraction of up to nine digits; it is read exactly, never through
-//! floating point. Units are required, except on a size of bytes.
+//! A number is digits with an optional fraction of up to nine digits; it is read exactly, never
+//! through floating point. Units are required, except on a size of bytes.
 
 use core::fmt;
 use core::str::FromStr;
@@ -23,7 +23,7 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// So many events a second, exactly: `events` every `per`.
+/// A rate of events, exactly: `events` every `per`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// The mean time between two events.
@@ -33,7 +33,8 @@ pub struct Rate {
 const FRACTION_DIGITS_MAX: usize = 9;
 const NUMBER_CHARS_MAX: usize = 40;
 
-/// Reads `text` as a number and a unit out of `units` (name, size in the base unit); exact, or `None`.
+/// Reads `text` as a number and a unit out of `units` (name, size in the base unit); exact, or
+/// `None`.
 fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let text = text.trim();
     if text.len() > NUMBER_CHARS_MAX {

@@ -11,12 +11,12 @@ pub struct Share(u32);
 const WHOLE: u32 = 1_000_000_000;
 
 impl Share {
-    /// Nothing.
+    /// Zero.
     pub const NONE: Self = Self(0);
     /// All of it.
     pub const ALL: Self = Self(WHOLE);
 
-    /// The share of so many 10⁻⁹.
+    /// The share of `ppb` parts in 10⁻⁹.
     ///
     /// # Panics
     /// On more than the whole.
@@ -25,7 +25,7 @@ impl Share {
         Self(ppb)
     }
 
-    /// The share of so many hundredths.
+    /// The share of `percent` hundredths.
     ///
     /// # Panics
     /// On more than the whole.
@@ -38,7 +38,7 @@ impl Share {
         self.0
     }
 
-    /// As a fraction of one, for people and plots only.
+    /// As a fraction of one, for display only.
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / f64::from(WHOLE)
     }
@@ -59,8 +59,8 @@ impl Share {
         )
     }
 
-    /// How long this share takes to earn `amount`, rounded up; `None` if the share is nothing and the
-    /// amount is not. What is owned already takes no time.
+    /// The time in which this share accrues `amount`, rounded up; `None` if the share is zero and
+    /// the amount is not. A negative amount takes no time.
     pub fn time_to_accrue(self, amount: DiskTime) -> Option<Duration> {
         let Ok(nanos @ 1..) = u64::try_from(amount.as_nanos()) else { return Some(Duration::ZERO) };
         if self.0 == 0 {
@@ -76,7 +76,7 @@ impl Share {
         (sum <= WHOLE).then_some(Self(sum))
     }
 
-    /// What is left of `self` without `other`, or nothing.
+    /// `self` without `other`, at least zero.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_share_earns_in_the_time_it_says_pays_the_amount() {
+    fn the_time_to_accrue_an_amount_accrues_it() {
         for ppb in [1, 3, 300_000_000, 999_999_999, WHOLE] {
             for nanos in [1_i64, 300_000, 20_000_000, 1_000_000_000] {
                 let share = Share::from_ppb(ppb);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_show_as_people_write_them() {
+    fn shares_display_as_configurations_write_them() {
         assert_eq!(Share::from_percent(70).to_string(), "70%");
         assert_eq!(Share::from_ppb(2_500_000).to_string(), "0.25%");
     }

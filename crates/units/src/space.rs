@@ -3,7 +3,8 @@
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 
-/// Bytes in a sector: the unit of every [`Lba`] and [`Sectors`], whatever the disk's physical sector is.
+/// Bytes in a sector: the unit of every [`Lba`] and [`Sectors`], whatever the disk's physical
+/// sector is.
 pub const SECTOR_BYTES: u64 = 512;
 
 /// A logical block address: the number of a 512-byte sector.
@@ -33,10 +34,10 @@ impl Extent {
         Self { start, len }
     }
 
-    /// The first sector behind the run.
+    /// The first sector after the run.
     ///
     /// # Panics
-    /// If the run passes the end of the address space: it was to be refused at the edge.
+    /// If the run exceeds the address space: the caller checks runs from outside.
     pub fn end(self) -> Lba {
         self.start + self.len
     }
@@ -46,7 +47,8 @@ impl Extent {
         self.len.0 == 0
     }
 
-    /// Whether `other` lies wholly inside; never for a run that passes the end of the address space.
+    /// Whether `other` lies wholly inside; never for a run that passes the end of the address
+    /// space.
     pub fn contains(self, other: Self) -> bool {
         let Some(end) = other.start.0.checked_add(other.len.0) else { return false };
         self.start <= other.start && end <= self.start.0 + self.len.0
@@ -82,7 +84,7 @@ impl Sectors {
     /// As an index into memory.
     ///
     /// # Panics
-    /// Where memory is too small to hold so many bytes.
+    /// If the number of bytes exceeds the address space.
     pub fn bytes_usize(self) -> usize {
         usize::try_from(self.bytes().0).expect("a buffer fits the address space")
     }

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::{Add, AddAssign, Div, Mul, Neg, Sub, SubAssign};
 
-/// A point in time: nanoseconds since the world (a simulation, or a daemon's start) began.
+/// A point in time: nanoseconds since the epoch (the start of the simulation or of the daemon).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
@@ -11,23 +11,23 @@ pub struct Instant(u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Duration(u64);
 
-/// An amount or a balance of a disk's time, in nanoseconds. Balances go below zero: a volume that was
-/// served on credit owes disk time.
+/// An amount or a balance of a disk's time, in nanoseconds. A balance is negative for a volume that
+/// was served on credit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DiskTime(i64);
 
 impl Instant {
-    /// When the world began.
+    /// The epoch.
     pub const ZERO: Self = Self(0);
     /// Later than anything that happens.
     pub const FAR_FUTURE: Self = Self(u64::MAX);
 
-    /// The instant `nanos` ns after the beginning.
+    /// The instant `nanos` ns after the epoch.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the beginning.
+    /// Nanoseconds since the epoch.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
@@ -46,7 +46,7 @@ impl Instant {
         Duration(self.0.saturating_sub(earlier.0))
     }
 
-    /// The instant `by` before this one, or the beginning.
+    /// The instant `by` before this one, at least the epoch.
     #[must_use]
     pub fn saturating_sub(self, by: Duration) -> Self {
         Self(self.0.saturating_sub(by.0))
@@ -89,13 +89,13 @@ impl Duration {
         self.0 / 1_000
     }
 
-    /// In milliseconds, for people and plots only.
+    /// In milliseconds, for display only.
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// In seconds, for people and plots only.
+    /// In seconds, for display only.
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
@@ -109,7 +109,7 @@ impl Duration {
 }
 
 impl DiskTime {
-    /// Nothing owed, nothing owned.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
     /// `n` nanoseconds of disk time.
@@ -132,7 +132,7 @@ impl DiskTime {
         self.0
     }
 
-    /// In seconds, for people and plots only.
+    /// In seconds, for display only.
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_show_as_people_write_them() {
+    fn durations_display_as_configurations_write_them() {
         assert_eq!(Duration::from_micros(1_500).to_string(), "1.5ms");
         assert_eq!(Duration::from_secs(85).to_string(), "85s");
         assert_eq!(Duration::from_nanos(7).to_string(), "7ns");

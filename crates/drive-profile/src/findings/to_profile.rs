@@ -50,8 +50,8 @@ impl Dynamics {
         }
         let Overheads { hit, read, cached, write, seek, bus_read, bus_write, .. } = self.overheads;
         let value = |figure: Option<Figure<Duration>>| figure.map(|figure| figure.value);
-        // The transfer of a block on the bus follows the block's passing: the prediction of a read of
-        // one block ends before it.
+        // The transfer of a block on the bus follows the block's passing: the prediction of a read
+        // of one block ends before it.
         let bus_sector = value(bus_read).unwrap_or(profile.bus_sector);
         let completion = bus_sector * block.0;
         let read = value(read).map(|read| read.saturating_sub(completion));

@@ -1,21 +1,21 @@
 //! The token bucket: disk time that accrues at a share of wall time.
 //!
-//! The accrual is exact: the fraction of a nanosecond that a refill leaves is kept, so that no share
-//! drifts however often the level is read. The level of an idle volume's bucket lies within
-//! [−cap − [`DEBT_MAX`], cap]. While the volume has work, and for one period after that, it may reach
-//! twice the cap and [`CREDIT_MAX`]: a volume must not lose disk time by waiting for others, nor by a
-//! short pause between two requests. An idle volume accumulates at most one period's worth
+//! The accrual is exact: the fraction of a nanosecond that a refill leaves is kept, so that no
+//! share drifts however often the level is read. The level of an idle volume's bucket lies within
+//! [−cap − [`DEBT_MAX`], cap]. While the volume has work, and for one period after that, it may
+//! reach twice the cap and [`CREDIT_MAX`]: a volume must not lose disk time by waiting for others,
+//! nor by a short pause between two requests. An idle volume accumulates at most one period's worth
 //! (Zygaria, RTAS 2008 §4.4).
 
 use units::{DiskTime, Duration, Instant, Share};
 
-/// The most by which a volume's own commands may bring the level below −cap. A drive that stalls for
-/// half a minute during a command is not charged to the command's volume in full.
+/// The most by which a volume's own commands may bring the level below −cap. A drive that stalls
+/// for half a minute during a command is not charged to the command's volume in full.
 pub(crate) const DEBT_MAX: DiskTime = DiskTime::from_millis(1_000);
 
 /// The most by which the level of a waiting volume may exceed twice the cap. This is far more than
-/// other volumes can be served before it while the reserves add up to at most the disk: a bound for a
-/// disk that stalls.
+/// other volumes can be served before it while the reserves add up to at most the disk: a bound for
+/// a disk that stalls.
 pub(crate) const CREDIT_MAX: DiskTime = DiskTime::from_millis(1_000);
 
 /// A signed number of nanoseconds since the epoch: a deadline may lie before it.
@@ -42,8 +42,8 @@ pub(crate) struct Bucket {
     share: Share,
     period: Duration,
     cap: DiskTime,
-    /// The instant from which the bucket holds at most the cap: far in the future while its volume has
-    /// work.
+    /// The instant from which the bucket holds at most the cap: far in the future while its volume
+    /// has work.
     capped_from: Instant,
 }
 
@@ -155,8 +155,8 @@ impl Bucket {
         Some(at)
     }
 
-    /// When it has accrued `missing`, if each step of the sum fits 64 bits: 128 bits cost ten times as
-    /// much.
+    /// When it has accrued `missing`, if each step of the sum fits 64 bits: 128 bits cost ten times
+    /// as much.
     fn holds_soon(&self, missing: DiskTime, ppb: i64) -> Option<SignedInstant> {
         let missing = missing.as_nanos().checked_mul(i64::from(WHOLE))?;
         let wait = missing / ppb + i64::from(missing % ppb > 0);

@@ -1,10 +1,10 @@
-//! The division of a disk's busy time among its commands (Zygaria, RTAS 2008 §2.1, extended to several
-//! commands in flight).
+//! The division of a disk's busy time among its commands (Zygaria, RTAS 2008 §2.1, extended to
+//! several commands in flight).
 //!
-//! Each interval between two events is charged in equal parts to the commands that were in flight in
-//! it. With one command in flight this is the rule of RTAS 2008: a command is charged from the previous
-//! completion, or after idle time from its dispatch, to its own completion. With any number the charges
-//! add up to the busy time exactly; no nanosecond is lost to rounding.
+//! Each interval between two events is charged in equal parts to the commands that were in flight
+//! in it. With one command in flight this is the rule of RTAS 2008: a command is charged from the
+//! previous completion, or after idle time from its dispatch, to its own completion. With any
+//! number the charges add up to the busy time exactly; no nanosecond is lost to rounding.
 
 use units::{DiskTime, Instant};
 
@@ -66,8 +66,8 @@ impl Meter {
         self.invariants();
     }
 
-    /// Counts the time since the last event as busy, although no command was in flight: the disk idled
-    /// for the sake of one volume. Returns that time.
+    /// Counts the time since the last event as busy, although no command was in flight: the disk
+    /// idled for the sake of one volume. Returns that time.
     pub(crate) fn charge_idle(&mut self, now: Instant) -> DiskTime {
         assert!(self.running.is_empty(), "a disk with commands in flight does not idle");
         let idle = now.since(self.at).as_nanos();

@@ -1,10 +1,10 @@
 //! Recent disk time per volume: an exponentially decaying sum that can be kept in order.
 //!
-//! Each volume's past decays by half every [`HALF_LIFE`]. All sums decay alike, so instead of reducing
-//! the past the present is scaled up: disk time spent at t is added with weight 2^(t / half-life). The
-//! order of the sums is the order of the averages at any moment, and no update is needed while time
-//! passes. Between powers of two the weight is linear. Every [`EPOCH_HALF_LIVES`] the sums are scaled
-//! back.
+//! Each volume's past decays by half every [`HALF_LIFE`]. All sums decay alike, so instead of
+//! reducing the past the present is scaled up: disk time spent at t is added with weight 2^(t /
+//! half-life). The order of the sums is the order of the averages at any moment, and no update is
+//! needed while time passes. Between powers of two the weight is linear. Every [`EPOCH_HALF_LIVES`]
+//! the sums are scaled back.
 
 use units::{DiskTime, Duration, Instant};
 

@@ -83,7 +83,8 @@ impl Mechanics {
         (u128::from(positioning) + count * self.transfer(block), count)
     }
 
-    /// The share that gives `demand` on a disk with this batch length; `None` if it exceeds the whole.
+    /// The share that gives `demand` on a disk with this batch length; `None` if it exceeds the
+    /// whole.
     pub fn share(&self, demand: RateRequirement, batch: Duration) -> Option<Share> {
         let (pass, count) = self.pass(demand.run, demand.block, batch);
         let per_pass = u128::from(demand.interval.as_nanos()) * count;

@@ -26,8 +26,8 @@ pub(super) struct Tasks {
 }
 
 impl Settings {
-    /// The longest that anybody has to wait for a command that has begun. Writes are never cut: each piece would have to
-    /// be forced, and lose a turn.
+    /// The longest that anybody has to wait for a command that has begun. Writes are never cut:
+    /// each piece would have to be forced, and lose a turn.
     pub fn longest_command(&self, profile: Option<&Arc<Profile>>) -> DiskTime {
         let worst = match profile {
             Some(profile) => WorstCase::Profile(Arc::clone(profile)),
@@ -43,8 +43,8 @@ impl Settings {
 }
 
 impl Contract {
-    /// What admission by deadlines takes this for; none for best effort. A reserve is a task whose cost is its share of
-    /// `period`, in commands of at most `longest`.
+    /// What admission by deadlines takes this for; none for best effort. A reserve is a task whose
+    /// cost is its share of `period`, in commands of at most `longest`.
     pub fn task(&self, period: Duration, longest: DiskTime) -> Option<Task> {
         match self.stream {
             Some(stream) => Some(stream.task),

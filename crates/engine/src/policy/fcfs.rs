@@ -7,8 +7,8 @@ use units::{DiskTime, Instant, Operation};
 use super::interface::{Dispatch, DispatchRecord, Pick, Policy};
 use crate::{Contract, Settings, VolumeId};
 
-/// The volumes in the order of their requests. A request that needs several commands keeps its position
-/// until the last.
+/// The volumes in the order of their requests. A request that needs several commands keeps its
+/// position until the last.
 #[derive(Debug, Default)]
 pub(crate) struct Fcfs {
     arrivals: VecDeque<VolumeId>,

@@ -1,7 +1,7 @@
-//! Volumes in the order of a key: a heap that knows where each volume stands in it.
+//! Volumes in the order of a key: a heap that knows the position of each volume.
 //!
-//! A key changes in O(log n), the first is had in O(1). Equal keys are told apart by the volume's number, so
-//! the order never depends on history.
+//! A key changes in O(log n), the first is found in O(1). Ties are broken by the volume's number,
+//! so the order never depends on history.
 
 use core::cmp::Ordering;
 use core::hint::select_unpredictable;
@@ -10,21 +10,21 @@ use crate::VolumeId;
 
 const ABSENT: u32 = u32::MAX;
 
-/// Each place has so many places under it: twice as flat as with two, and four keys lie beside each other.
+/// The children of a node: half the depth of a binary heap, and the keys of siblings are adjacent.
 const BRANCHES: usize = 4;
 
 /// The volumes that have a key, smallest key first.
 #[derive(Debug)]
 pub(crate) struct IndexedHeap<K> {
-    /// The heap's keys, and beside them whose they are: only equal keys need the volume.
+    /// The heap's keys, and the volumes beside them: only ties need the volume.
     keys: Vec<K>,
     volumes: Vec<VolumeId>,
-    places: Vec<u32>,
+    positions: Vec<u32>,
 }
 
 impl<K: Ord + Copy> IndexedHeap<K> {
     pub(crate) fn new() -> Self {
-        Self { keys: Vec::new(), volumes: Vec::new(), places: Vec::new() }
+        Self { keys: Vec::new(), volumes: Vec::new(), positions: Vec::new() }
     }
 
     /// The volume with the smallest key.
@@ -33,36 +33,36 @@ impl<K: Ord + Copy> IndexedHeap<K> {
     }
 
     pub(crate) fn contains(&self, volume: VolumeId) -> bool {
-        self.place(volume).is_some()
+        self.position(volume).is_some()
     }
 
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Gives `volume` a key, its first or another.
+    /// Sets the key of `volume`.
     pub(crate) fn set(&mut self, volume: VolumeId, key: K) {
-        let Some(place) = self.place(volume) else { return self.push(volume, key) };
-        match key.cmp(&self.keys[place]) {
-            Ordering::Less => self.sift_up(place, key, volume),
+        let Some(position) = self.position(volume) else { return self.push(volume, key) };
+        match key.cmp(&self.keys[position]) {
+            Ordering::Less => self.sift_up(position, key, volume),
             Ordering::Equal => {}
-            Ordering::Greater => self.sift_down(place, key, volume),
+            Ordering::Greater => self.sift_down(position, key, volume),
         }
     }
 
-    /// Takes `volume`'s key away, if it has one.
+    /// Removes `volume`, if it has a key.
     pub(crate) fn remove(&mut self, volume: VolumeId) {
-        let Some(place) = self.place(volume) else { return };
-        self.places[volume.0 as usize] = ABSENT;
+        let Some(position) = self.position(volume) else { return };
+        self.positions[volume.0 as usize] = ABSENT;
         let key = self.keys.pop().expect("it holds the volume");
         let last = self.volumes.pop().expect("as many as keys");
         if last == volume {
             return;
         }
-        if (key, last) < (self.keys[place], volume) {
-            self.sift_up(place, key, last);
+        if (key, last) < (self.keys[position], volume) {
+            self.sift_up(position, key, last);
         } else {
-            self.sift_down(place, key, last);
+            self.sift_down(position, key, last);
         }
     }
 
@@ -72,61 +72,62 @@ impl<K: Ord + Copy> IndexedHeap<K> {
             *key = change(*key);
         }
         // Keys that became equal are ordered by volume from now on.
-        for place in (0..self.keys.len().div_ceil(BRANCHES)).rev() {
-            self.sift_down(place, self.keys[place], self.volumes[place]);
+        for position in (0..self.keys.len().div_ceil(BRANCHES)).rev() {
+            self.sift_down(position, self.keys[position], self.volumes[position]);
         }
     }
 
-    fn place(&self, volume: VolumeId) -> Option<usize> {
-        let place = *self.places.get(volume.0 as usize)?;
-        (place != ABSENT).then_some(place as usize)
+    fn position(&self, volume: VolumeId) -> Option<usize> {
+        let position = *self.positions.get(volume.0 as usize)?;
+        (position != ABSENT).then_some(position as usize)
     }
 
     fn push(&mut self, volume: VolumeId, key: K) {
         let index = volume.0 as usize;
-        if self.places.len() <= index {
-            self.places.resize(index + 1, ABSENT);
+        if self.positions.len() <= index {
+            self.positions.resize(index + 1, ABSENT);
         }
         self.keys.push(key);
         self.volumes.push(volume);
         self.sift_up(self.keys.len() - 1, key, volume);
+        debug_assert_eq!(self.keys.len(), self.volumes.len(), "as many keys as volumes");
     }
 
-    fn sift_up(&mut self, mut place: usize, key: K, volume: VolumeId) {
-        while place > 0 {
-            let parent = (place - 1) / BRANCHES;
+    fn sift_up(&mut self, mut position: usize, key: K, volume: VolumeId) {
+        while position > 0 {
+            let parent = (position - 1) / BRANCHES;
             if (self.keys[parent], self.volumes[parent]) <= (key, volume) {
                 break;
             }
-            self.put(place, self.keys[parent], self.volumes[parent]);
-            place = parent;
+            self.put(position, self.keys[parent], self.volumes[parent]);
+            position = parent;
         }
-        self.put(place, key, volume);
+        self.put(position, key, volume);
     }
 
-    fn sift_down(&mut self, mut place: usize, key: K, volume: VolumeId) {
-        while let Some(child) = self.first_under(place) {
+    fn sift_down(&mut self, mut position: usize, key: K, volume: VolumeId) {
+        while let Some(child) = self.first_under(position) {
             if (key, volume) <= (self.keys[child], self.volumes[child]) {
                 break;
             }
-            self.put(place, self.keys[child], self.volumes[child]);
-            place = child;
+            self.put(position, self.keys[child], self.volumes[child]);
+            position = child;
         }
-        self.put(place, key, volume);
+        self.put(position, key, volume);
     }
 
-    /// Of the places under `place`, the one whose volume goes first.
-    fn first_under(&self, place: usize) -> Option<usize> {
-        let begin = place * BRANCHES + 1;
+    /// The child of `position` that goes first.
+    fn first_under(&self, position: usize) -> Option<usize> {
+        let begin = position * BRANCHES + 1;
         let count = self.keys.len().saturating_sub(begin).min(BRANCHES);
         if count == BRANCHES {
             let halves = (self.first_of(begin, begin + 1), self.first_of(begin + 2, begin + 3));
             return Some(self.first_of(halves.0, halves.1));
         }
-        (begin..begin + count).reduce(|first, place| self.first_of(first, place))
+        (begin..begin + count).reduce(|first, position| self.first_of(first, position))
     }
 
-    /// Of two places, the one whose volume goes first.
+    /// The one of two positions that goes first.
     fn first_of(&self, one: usize, other: usize) -> usize {
         let (key, other_key) = (self.keys[one], self.keys[other]);
         let other_first = if key == other_key {
@@ -134,19 +135,20 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         } else {
             other_key < key
         };
-        // Which of two it is nobody can guess, the processor neither.
+        // The branch is not predictable.
         select_unpredictable(other_first, other, one)
     }
 
-    fn put(&mut self, place: usize, key: K, volume: VolumeId) {
-        self.keys[place] = key;
-        self.volumes[place] = volume;
-        self.places[volume.0 as usize] = index(place);
+    fn put(&mut self, position: usize, key: K, volume: VolumeId) {
+        self.keys[position] = key;
+        debug_assert!(position < self.volumes.len(), "a position is in the heap");
+        self.volumes[position] = volume;
+        self.positions[volume.0 as usize] = index(position);
     }
 }
 
-fn index(place: usize) -> u32 {
-    u32::try_from(place).expect("volumes are numbered with 32 bits")
+fn index(position: usize) -> u32 {
+    u32::try_from(position).expect("volumes are numbered with 32 bits")
 }
 
 #[cfg(test)]

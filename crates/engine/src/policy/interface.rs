@@ -28,7 +28,8 @@ pub(crate) struct DispatchRecord {
     pub(crate) estimate: DiskTime,
     /// Whether the time is slack: no other volume's reserve was due.
     pub(crate) from_slack: bool,
-    /// The class of the estimate: an estimator that learns from completions learns about this class.
+    /// The class of the estimate: an estimator that learns from completions learns about this
+    /// class.
     pub(crate) class: Class,
     /// The positioning because of the volume served before.
     pub(crate) positioning: Positioning,
@@ -89,7 +90,8 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
         None
     }
 
-    /// A request for `operation` arrived in `volume`'s queue. `head` is its head if the queue was empty.
+    /// A request for `operation` arrived in `volume`'s queue. `head` is its head if the queue was
+    /// empty.
     fn queued(
         &mut self,
         volume: VolumeId,
@@ -98,14 +100,15 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
         now: Instant,
     );
 
-    /// The volume whose head goes next, given that the drive can take a command and that `running` are
-    /// in flight.
+    /// The volume whose head goes next, given that the drive can take a command and that `running`
+    /// are in flight.
     fn pick(&mut self, running: usize, now: Instant) -> Pick;
 
     /// The head that [`Policy::pick`] named goes to the drive.
     fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> DispatchRecord;
 
-    /// A command of `volume` had the service time `took`. Returns what the volume is charged for it.
+    /// A command of `volume` had the service time `took`. Returns what the volume is charged for
+    /// it.
     fn completed(
         &mut self,
         volume: VolumeId,

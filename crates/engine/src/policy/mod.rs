@@ -1,10 +1,10 @@
 //! Policies: the choice of the volume whose command goes next.
 //!
-//! The engine keeps the queues, the commands and the meter. A policy sees each volume's *head* (the next
-//! command that it would issue) and keeps the order that it likes. One disk has one policy.
+//! The engine keeps the queues, the commands and the meter. A policy sees each volume's *head* (the
+//! next command that it would issue) and keeps the order that it likes. One disk has one policy.
 //!
-//! To add a policy: its file beside these, its variant and capabilities in `name`, its constructor in
-//! `factory`, and `mod` below.
+//! To add a policy: its file beside these, its variant and capabilities in `name`, its constructor
+//! in `factory`, and `mod` below.
 
 mod deadline;
 mod factory;

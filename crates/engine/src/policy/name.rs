@@ -16,16 +16,16 @@ pub enum PolicyName {
     Throughput,
     /// The utilization scheduler of Zygaria (RTAS 2008 §2–3): shares of disk time.
     Utilization,
-    /// Earliest deadline first (Clockwise, RTAS 2000 §4): real-time requests by deadline, best effort
-    /// when none is released. Best effort may delay a deadline: a command that has begun is not
-    /// preempted.
+    /// Earliest deadline first (Clockwise, RTAS 2000 §4): real-time requests by deadline, best
+    /// effort when none is released. Best effort may delay a deadline: a command that has begun is
+    /// not preempted.
     Edf,
-    /// Latest start time: as `Edf`, but best effort may start if it ends before the latest start time
-    /// of the first queued real-time request. It misses deadlines if many requests are released while a
-    /// long best-effort command is served.
+    /// Latest start time: as `Edf`, but best effort may start if it ends before the latest start
+    /// time of the first queued real-time request. It misses deadlines if many requests are
+    /// released while a long best-effort command is served.
     Lst,
-    /// The ΔL scheduler of Clockwise: best effort goes first until it has spent the slack that every
-    /// state has.
+    /// The ΔL scheduler of Clockwise: best effort goes first until it has spent the slack that
+    /// every state has.
     DeltaL,
     /// The same with the slack of the present state.
     DeltaStar,
@@ -84,8 +84,8 @@ impl PolicyName {
         !matches!(self, Self::Fcfs)
     }
 
-    /// Whether a backlogged volume receives its reserved share of disk time in each period, with one
-    /// command in flight: what the simulation's oracle checks.
+    /// Whether a backlogged volume receives its reserved share of disk time in each period, with
+    /// one command in flight: what the simulation's oracle checks.
     pub const fn guarantees_shares(self) -> bool {
         matches!(self, Self::Utilization)
     }

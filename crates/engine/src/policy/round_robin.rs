@@ -1,10 +1,10 @@
 //! The choice among volumes that are due at about the same time: least recently served first.
 //!
-//! After a round all deadlines differ only by what each quantum was too long or too short, so that EDF
-//! order among them is arbitrary, and the volume that was just served could be served again. Comparing
-//! with the last-served volume is not sufficient, because a third volume with one outstanding request
-//! can run between two quanta as often as it likes. Ties (deadlines within half a period) therefore go
-//! to the volume whose last quantum began longest ago.
+//! After a round all deadlines differ only by what each quantum was too long or too short, so that
+//! EDF order among them is arbitrary, and the volume that was just served could be served again.
+//! Comparing with the last-served volume is not sufficient, because a third volume with one
+//! outstanding request can run between two quanta as often as it likes. Ties (deadlines within half
+//! a period) therefore go to the volume whose last quantum began longest ago.
 
 use units::{Duration, Instant};
 
@@ -12,8 +12,8 @@ use super::indexed_heap::IndexedHeap;
 use crate::VolumeId;
 use crate::accounting::bucket::SignedInstant;
 
-/// The number of deadlines that are compared. A volume that had none of the last quanta of this number
-/// goes without a comparison.
+/// The number of deadlines that are compared. A volume that had none of the last quanta of this
+/// number goes without a comparison.
 const COMPARED: u32 = 4;
 
 /// The number of each volume's last quantum, counted over all volumes.
@@ -44,8 +44,8 @@ impl RoundRobin {
         assert!(before.is_none_or(|before| before < self.quanta), "quanta are counted up");
     }
 
-    /// The due volume that goes next: the first, unless it had one of the last quanta, and one whose
-    /// deadline is at most half a `period` later was served less recently.
+    /// The due volume that goes next: the first, unless it had one of the last quanta, and one
+    /// whose deadline is at most half a `period` later was served less recently.
     pub(crate) fn next(
         &self,
         deadlines: &mut IndexedHeap<SignedInstant>,

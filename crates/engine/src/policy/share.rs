@@ -1,10 +1,10 @@
-//! What the two share policies ([`super::utilization`], [`super::throughput`]) have in common: buckets,
-//! eligibility, and the orders in which volumes are served (Zygaria, RTAS 2008 §2–3).
+//! What the two share policies ([`super::utilization`], [`super::throughput`]) have in common:
+//! buckets, eligibility, and the orders in which volumes are served (Zygaria, RTAS 2008 §2–3).
 //!
-//! Each volume has a reserve bucket and, if its limit is less than the whole, a limit bucket. Both fill
-//! at their share of wall time and hold one period's worth. The deadline of a volume's head is the
-//! instant at which the reserve bucket can pay for it. The limit caps what is taken from the slack: a
-//! head that the reserve can pay for is never throttled.
+//! Each volume has a reserve bucket and, if its limit is less than the whole, a limit bucket. Both
+//! fill at their share of wall time and hold one period's worth. The deadline of a volume's head is
+//! the instant at which the reserve bucket can pay for it. The limit caps what is taken from the
+//! slack: a head that the reserve can pay for is never throttled.
 //!
 //! ```text
 //!             queued           limit spent
@@ -112,14 +112,15 @@ impl ShareAccount {
         assert_eq!(self.limit.is_some(), contract.limit < Share::ALL, "a limit caps something");
     }
 
-    /// Whether a head that costs `cost` may be served; `in_service`: whether commands are in flight.
+    /// Whether a head that costs `cost` may be served; `in_service`: whether commands are in
+    /// flight.
     pub(super) fn eligibility(
         &mut self,
         cost: DiskTime,
         in_service: bool,
         now: Instant,
     ) -> Eligibility {
-        debug_assert!(cost > DiskTime::ZERO, "a command costs disk time");
+        debug_assert!(cost >= DiskTime::ZERO, "a command gives no disk time back");
         self.reserve.set_has_work(self.state != State::Empty || in_service, now);
         if self.state == State::Empty {
             return Eligibility::Empty;
@@ -172,8 +173,8 @@ impl ShareAccount {
     }
 }
 
-/// The limit bucket of a contract. A limit of the whole limits nothing. Any other bucket begins empty:
-/// a reserve is guaranteed from the start, exceeding it is not.
+/// The limit bucket of a contract. A limit of the whole limits nothing. Any other bucket begins
+/// empty: a reserve is guaranteed from the start, exceeding it is not.
 fn limit_bucket(contract: Contract, period: Duration, now: Instant) -> Option<Box<Bucket>> {
     (contract.limit < Share::ALL)
         .then(|| Box::new(Bucket::new(contract.limit, period, DiskTime::ZERO, now)))

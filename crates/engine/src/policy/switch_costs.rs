@@ -1,17 +1,17 @@
 //! Switching costs: what serving several volumes costs, and the division of that cost (Zygaria,
 //! RTAS 2008 §2.2).
 //!
-//! The first command of a preempted volume pays a seek that it would not have had alone: its *return
-//! cost*. That cost is the price of sharing, so all active volumes pay it in proportion to their disk
-//! time. A small share is then worth the same part of a whole disk as a large one; if each volume paid
-//! its own return cost, a share of 20 % would pay as much per round as one of 80 %. A volume that
-//! became idle during its quantum pays for its own positioning when it returns.
+//! The first command of a preempted volume pays a seek that it would not have had alone: its
+//! *return cost*. That cost is the price of sharing, so all active volumes pay it in proportion to
+//! their disk time. A small share is then worth the same part of a whole disk as a large one; if
+//! each volume paid its own return cost, a share of 20 % would pay as much per round as one of 80
+//! %. A volume that became idle during its quantum pays for its own positioning when it returns.
 //!
-//! The return cost cannot be observed. It is taken to be the command's excess over the volume's mean
-//! service time within a batch, and at most the estimate of a random access.
+//! The return cost cannot be observed. It is taken to be the command's excess over the volume's
+//! mean service time within a batch, and at most the estimate of a random access.
 //!
-//! Invariant: what is charged and what is still to be charged ([`SwitchCosts::uncharged`]) add up to
-//! what commands took.
+//! Invariant: what is charged and what is still to be charged ([`SwitchCosts::uncharged`]) add up
+//! to what commands took.
 
 use units::{DiskTime, Duration};
 
@@ -27,8 +27,8 @@ pub(crate) enum Positioning {
     OwnCost,
     /// The volume was preempted: its return cost is shared.
     ReturnCost,
-    /// The volume was preempted during a sequential run. The drive may have read ahead: then the return
-    /// cost arises at a later command.
+    /// The volume was preempted during a sequential run. The drive may have read ahead: then the
+    /// return cost arises at a later command.
     ReturnToSequentialRun,
 }
 
@@ -46,14 +46,16 @@ pub(crate) struct SwitchCosts {
     uncharged: DiskTime,
     period: Duration,
     return_cost_max: DiskTime,
-    /// Whether a command's service time is its own: with several in flight they cannot be told apart.
+    /// Whether a command's service time is its own: with several in flight they cannot be told
+    /// apart.
     one_at_a_time: bool,
 }
 
-/// The EWMA divisor of the mean service time: a command moves the mean by this fraction of its error.
+/// The EWMA divisor of the mean service time: a command moves the mean by this fraction of its
+/// error.
 const MEAN_DIVISOR: i64 = 16;
-/// A command of a sequential run needed a seek if it exceeded the mean by more than this fraction of a
-/// random access: more than a track change, less than a seek and half a revolution.
+/// A command of a sequential run needed a seek if it exceeded the mean by more than this fraction
+/// of a random access: more than a track change, less than a seek and half a revolution.
 const SEEK_DETECT_DIVISOR: i64 = 8;
 
 impl SwitchCosts {
@@ -80,8 +82,8 @@ impl SwitchCosts {
         self.uncharged
     }
 
-    /// The charge of a command that took `took`, of a volume with this mean service time (zero if it is
-    /// unknown).
+    /// The charge of a command that took `took`, of a volume with this mean service time (zero if
+    /// it is unknown).
     pub(crate) fn charge(
         &mut self,
         positioning: Positioning,

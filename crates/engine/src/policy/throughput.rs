@@ -3,17 +3,18 @@
 //!
 //! The disk is taken to serve a fixed number of commands a second whatever they are, its *nominal
 //! rate*; a reserve is a share of that rate. Every command therefore costs the same, one nominal
-//! command, which is known before its dispatch: nothing is estimated and nothing corrected. Everything
-//! else is as under `utilization` ([`super::share`]): a bucket per volume that fills at its reserve, one
-//! for its limit, the earliest deadline that has passed first, and slack for the volume with the fewest
-//! recent commands. There are no batches: many commands are in flight (20 in RTAS 2008), and the drive
-//! orders them.
+//! command, which is known before its dispatch: nothing is estimated and nothing corrected.
+//! Everything else is as under `utilization` ([`super::share`]): a bucket per volume that fills at
+//! its reserve, one for its limit, the earliest deadline that has passed first, and slack for the
+//! volume with the fewest recent commands. There are no batches: many commands are in flight (20 in
+//! RTAS 2008), and the drive orders them.
 //!
-//! The policy is a baseline for comparison. A nominal rate that any command can keep is a hundredth of
-//! what a sequential stream could have, so most of the disk is slack, which no volume has reserved.
+//! The policy is a baseline for comparison. A nominal rate that any command can keep is a hundredth
+//! of what a sequential stream could have, so most of the disk is slack, which no volume has
+//! reserved.
 //!
-//! Invariant: a reserve bucket's level is within ±(one period's worth) but for a command in service;
-//! slack never takes it below −(one period's worth).
+//! Invariant: a reserve bucket's level is within ±(one period's worth) but for a command in
+//! service; slack never takes it below −(one period's worth).
 
 use units::{DiskTime, Duration, Instant, Operation};
 

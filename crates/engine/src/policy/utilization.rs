@@ -1,22 +1,24 @@
 //! Shares of disk time: the utilization scheduler of Zygaria (RTAS 2008 §2–3).
 //!
-//! Buckets, deadlines and orders are those of [`super::share`]. A command is debited with an estimate at
-//! its dispatch and corrected at its completion. Among the eligible volumes the earliest deadline that
-//! has passed goes first; if none has, there is slack, and the volume with the lowest recent usage goes.
+//! Buckets, deadlines and orders are those of [`super::share`]. A command is debited with an
+//! estimate at its dispatch and corrected at its completion. Among the eligible volumes the
+//! earliest deadline that has passed goes first; if none has, there is slack, and the volume with
+//! the lowest recent usage goes.
 //!
-//! **Batches.** RTAS 2008 §2.2 asks for "sufficiently coarse granularity that inter-stream seeks are
-//! minimized". Here a backlogged volume is served for one *quantum*: the disk time that its reserve
-//! accrues in a period, less what its last batch overran, so that one round over all volumes takes one
-//! period. Out of the slack a batch has the configured length, or half of it off a sequential run. A
-//! batch ends earlier if the volume's bucket has sunk one period below zero while another volume is due.
-//! Of the volumes with similar deadlines the least recently served goes ([`super::round_robin`]). The
-//! cost of returning to a preempted volume is shared by all ([`super::switch_costs`]).
+//! **Batches.** RTAS 2008 §2.2 asks for "sufficiently coarse granularity that inter-stream seeks
+//! are minimized". Here a backlogged volume is served for one *quantum*: the disk time that its
+//! reserve accrues in a period, less what its last batch overran, so that one round over all
+//! volumes takes one period. Out of the slack a batch has the configured length, or half of it off
+//! a sequential run. A batch ends earlier if the volume's bucket has sunk one period below zero
+//! while another volume is due. Of the volumes with similar deadlines the least recently served
+//! goes ([`super::round_robin`]). The cost of returning to a preempted volume is shared by all
+//! ([`super::switch_costs`]).
 //!
-//! A batch that began out of the slack is not broken off when another volume becomes due: it ends soon
-//! enough, and then the due volumes go first. Within a batch the disk idles for a moment (`linger`) for
-//! the next request of a sequential run whose client last sent one within `linger`, and charges the
-//! volume for it (anticipatory scheduling). After one failure it does not idle for that volume until its
-//! client is fast again.
+//! A batch that began out of the slack is not broken off when another volume becomes due: it ends
+//! soon enough, and then the due volumes go first. Within a batch the disk idles for a moment
+//! (`linger`) for the next request of a sequential run whose client last sent one within `linger`,
+//! and charges the volume for it (anticipatory scheduling). After one failure it does not idle for
+//! that volume until its client is fast again.
 //!
 //! Invariants: a reserve bucket's level is within ±(one period's worth) but for the debt of its own
 //! commands in service; slack never takes it below −(one period's worth); Σ over volumes of what is
@@ -31,16 +33,16 @@ use super::switch_costs::{Charge, Positioning, SwitchCosts};
 use crate::accounting::estimate::{Estimates, Estimator, is_sequential};
 use crate::{Contract, Settings, VolumeId};
 
-/// With many volumes each is cold when it is served: it spans two cache lines, without the limit bucket
-/// that few have.
+/// With many volumes each is cold when it is served: it spans two cache lines, without the limit
+/// bucket that few have.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Volume {
     account: ShareAccount,
     /// Whether the head continues where the volume's last command ended.
     sequential: bool,
-    /// Whether its next request arrived within `linger` of its last completion, the last time that this
-    /// mattered.
+    /// Whether its next request arrived within `linger` of its last completion, the last time that
+    /// this mattered.
     arrives_within_linger: bool,
     /// Whether its last command continued a sequential run.
     in_run: bool,
@@ -136,8 +138,9 @@ impl Utilization {
         }
     }
 
-    /// The quantum of `volume`: what its reserve accrues in a period, so that each volume has its share
-    /// in one round over all; out of the slack, or where that is too short to be worth a seek, a batch.
+    /// The quantum of `volume`: what its reserve accrues in a period, so that each volume has its
+    /// share in one round over all; out of the slack, or where that is too short to be worth a
+    /// seek, a batch.
     fn quantum(&self, volume: VolumeId, from_slack: bool) -> DiskTime {
         let entry = &self.volumes[volume.0 as usize];
         let batch = self.slack_batch(entry.continues_run());
@@ -179,8 +182,8 @@ impl Utilization {
         }
     }
 
-    /// The due volume that goes next. Without batches every command is a quantum, and deadlines alone
-    /// decide.
+    /// The due volume that goes next. Without batches every command is a quantum, and deadlines
+    /// alone decide.
     fn next_due(&mut self, now: Instant) -> Option<VolumeId> {
         if self.batch_max == DiskTime::ZERO {
             return self.orders.due(now);
@@ -188,8 +191,8 @@ impl Utilization {
         self.round_robin.next(&mut self.orders.deadlines, self.period, now)
     }
 
-    /// Whether what `volume` takes now is slack: no volume is due, or none was when its batch began. A
-    /// volume that became due since had no deficit then, and is served next.
+    /// Whether what `volume` takes now is slack: no volume is due, or none was when its batch
+    /// began. A volume that became due since had no deficit then, and is served next.
     fn is_slack(&self, volume: VolumeId, now: Instant) -> bool {
         self.batch_of(volume).is_some_and(|batch| batch.from_slack)
             || self.orders.due(now).is_none()
@@ -203,7 +206,8 @@ impl Utilization {
         let is_other_due = self.orders.due(now).is_some();
         let has_ready = self.orders.has_ready();
         let entry = self.volume(volume);
-        // A batch out of the slack may run the bucket down; in a batch on the reserve that is a debt.
+        // A batch out of the slack may run the bucket down; in a batch on the reserve that is a
+        // debt.
         let has_debt = !from_slack
             && entry.account.has_reserve()
             && entry.account.reserve_level(now) <= -entry.account.reserve_cap();
@@ -235,9 +239,9 @@ impl Utilization {
         assert!(self.batch.is_none(), "a batch that has ended is over");
     }
 
-    /// Classifies the positioning of `volume`'s next command. A volume dispatched out of order because
-    /// of its priority pays for its own positioning and stays marked as preempted: its regular quantum,
-    /// and the shared return cost that goes with it, are still to come.
+    /// Classifies the positioning of `volume`'s next command. A volume dispatched out of order
+    /// because of its priority pays for its own positioning and stays marked as preempted: its
+    /// regular quantum, and the shared return cost that goes with it, are still to come.
     fn positioning(&mut self, volume: VolumeId, urgent: bool) -> Positioning {
         let current = self.batch_of(volume);
         let entry = self.volume(volume);
@@ -254,9 +258,9 @@ impl Utilization {
         }
     }
 
-    /// Charges a dispatched command to the current batch, or starts a batch. A volume that is served
-    /// out of order does not end the current batch: the volume that it interrupts resumes with a shared
-    /// return cost.
+    /// Charges a dispatched command to the current batch, or starts a batch. A volume that is
+    /// served out of order does not end the current batch: the volume that it interrupts resumes
+    /// with a shared return cost.
     fn dispatch_in_batch(&mut self, (volume, urgent): (VolumeId, bool), record: DispatchRecord) {
         let DispatchRecord { estimate, from_slack, positioning, .. } = record;
         let returning = positioning == Positioning::ReturnToSequentialRun;
@@ -348,8 +352,8 @@ impl Policy for Utilization {
             self.end_batch(now);
         }
         if let Some(volume) = self.next_due(now).or(self.orders.least_used()) {
-            // Checked here rather than at the dispatch: with many volumes this one is not in the CPU
-            // cache, and is fetched while the engine fetches the request.
+            // Checked here rather than at the dispatch: with many volumes this one is not in the
+            // CPU cache, and is fetched while the engine fetches the request.
             let state = self.volume(volume).account.state();
             assert_eq!(state, State::Ready, "only a ready volume is picked");
             return Pick::Volume(volume);
@@ -363,8 +367,8 @@ impl Policy for Utilization {
         let entry = &self.volumes[volume.0 as usize];
         let in_run = entry.sequential && is_current && !entry.preempted;
         let (estimate, class) = self.estimator.dispatch(dispatch.command, in_run);
-        // A volume served out of order has no batch that began on slack: it pays from its reserve as
-        // soon as another volume is due.
+        // A volume served out of order has no batch that began on slack: it pays from its reserve
+        // as soon as another volume is due.
         let is_none_due = self.orders.due(now).is_none();
         let from_slack = if dispatch.urgent { is_none_due } else { self.is_slack(volume, now) };
         let positioning = self.positioning(volume, dispatch.urgent);

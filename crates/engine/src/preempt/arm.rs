@@ -2,21 +2,23 @@
 
 use units::{Extent, Lba, Op, Operation};
 
-/// Where the arm is thought to be, and how it came there.
+/// The predicted position of the arm, and how it came there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arm {
     pub(super) cylinder: u32,
     pub(super) surface: u32,
     /// The target of a seek command that ended here.
     pub(super) arrived: Option<Lba>,
-    /// What was last read in a row, prefetched sectors with it, if the last transfer read.
+    /// The last sequential run that was read, prefetched sectors included, if the last transfer was
+    /// a read.
     pub(super) read: Extent,
-    /// Where a write in a row would go on.
+    /// Where a sequential write would continue.
     pub(super) written: Option<Lba>,
 }
 
-/// Whether `head` goes on with what the arm was last at: then the drive's memory has it, or takes it.
-pub(super) fn goes_on(arm: &Arm, head: &Operation) -> bool {
+/// Whether `head` continues the last sequential run: then the drive's cache has it, or its write
+/// buffer accepts it.
+pub(super) fn continues_run(arm: &Arm, head: &Operation) -> bool {
     match head.op {
         Op::Read => {
             let run = arm.read;

@@ -2,63 +2,69 @@
 
 use units::{DiskTime, Duration, Sectors};
 
-/// How the requests on one disk are executed.
+/// The execution of the requests on one disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Execution {
-    /// As one command each, or several if they are longer than a command may be.
+    /// As one command each, or several if they exceed the longest command.
     Whole {
-        /// The most that one command transfers, with no decision between the commands of one request: what
-        /// operating systems do to long requests. `None`: only [`Settings::command_max`](crate::Settings) splits, and
-        /// between those pieces there is a decision.
+        /// The most that one command transfers, with no decision between the commands of one
+        /// request: what operating systems do to long requests. `None`: only
+        /// [`Settings::command_max`](crate::Settings) splits, and there is a decision between those
+        /// commands.
         split: Option<Sectors>,
     },
     /// As short commands with a decision between any two.
     Preemptible(Preemptible),
 }
 
-/// How a request is cut up. The defaults are what [`Preemptible::default`] says.
+/// The parameters of preemptible execution. The defaults are those of [`Preemptible::default`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preemptible {
-    /// What one command transfers; `None`: in each band of the profile the smallest that keeps full speed there.
+    /// The sectors of one command; `None`: in each band of the profile the fewest that sustain the
+    /// full sequential rate.
     pub chunk: Option<Sectors>,
-    /// Whether the arm is sent just in time.
+    /// Whether seeks are just in time.
     pub jit: Option<Jit>,
-    /// The longest sub-seek, in cylinders, where the drive has a seek command; `None`: seeks are not split.
+    /// The longest sub-seek, in cylinders, where the drive has a seek command; `None`: seeks are
+    /// not split.
     pub seek_split: Option<SeekSplit>,
-    /// Whether slack before a movement is used to read on behind what was read last.
+    /// Whether a rotational wait before a seek is used to read on after the last read.
     pub free_prefetch: bool,
-    /// Whether writes are cut up too, their last chunk forced to the disk.
+    /// Whether writes are split too, their last chunk forced to the media.
     pub preempt_writes: bool,
 }
 
 /// Just-in-time seeks (FAST 2003 §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Jit {
-    /// By how much earlier than foretold the head is to be there: 1 ms in the paper.
+    /// How much earlier than the predicted passage of the sector the head arrives: 1 ms in FAST
+    /// 2003.
     pub offset: Duration,
-    /// How the arm gets there.
+    /// How the arm is moved.
     pub approach: Approach,
 }
 
-/// How the arm gets to where a transfer begins.
+/// How the arm is moved to where a transfer begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Approach {
-    /// The first transfer's own command moves it, sent so that the head arrives as the sector does: the paper's way,
-    /// and the only one where a drive has no seek command. A seek that takes longer than foretold by more than the
-    /// offset costs a turn.
+    /// The first transfer command moves it, sent so that the head arrives as the sector does: as in
+    /// FAST 2003, and the only way on a drive without a seek command. A seek that exceeds its
+    /// prediction by more than the offset costs a revolution.
     InTime,
-    /// A seek command moves it, early enough to be there whatever the seek takes; the transfer's command is sent when
-    /// the sector comes. Only the rest of the way has to be foretold, and that is rotation alone.
+    /// A seek command moves it, early enough whatever the seek takes; the transfer command is sent
+    /// when the sector approaches. The rest that must be predicted is rotation alone.
     Ahead,
 }
 
 /// Seek splitting (FAST 2003 §3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeekSplit {
-    /// Seeks over more cylinders than this in two equal parts, whatever that costs; with [`Approach::Ahead`] in as many
-    /// (up to four) as make none longer, and shorter ones as with `Hidden`.
+    /// Seeks over more cylinders than this in two equal parts, whatever the cost; with
+    /// [`Approach::Ahead`] in as many parts (up to four) as make none longer, and shorter seeks as
+    /// with `Hidden`.
     Always(u32),
-    /// In as many parts as shorten the wait that they cause, as long as the slack hides what that costs.
+    /// In the number of parts that shortens the wait that they cause, as long as the rotational
+    /// wait hides the cost.
     Hidden,
 }
 
@@ -75,8 +81,8 @@ impl Default for Preemptible {
 }
 
 impl Execution {
-    /// What the paper's prototype did: chunks of `chunk`, an offset of 1 ms, seeks over more than `split` cylinders in
-    /// two.
+    /// The execution of the FAST 2003 prototype: chunks of `chunk`, an offset of 1 ms, seeks over
+    /// more than `split` cylinders in two.
     pub const fn as_published(chunk: Sectors, split: u32) -> Self {
         Self::Preemptible(Preemptible {
             chunk: Some(chunk),
@@ -87,7 +93,7 @@ impl Execution {
         })
     }
 
-    /// How requests are cut up, if they are.
+    /// The parameters of preemptible execution, if it is preemptible.
     pub const fn preemptible(&self) -> Option<&Preemptible> {
         match self {
             Self::Whole { .. } => None,
@@ -96,43 +102,44 @@ impl Execution {
     }
 }
 
-/// What a command is for.
+/// The purpose of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Carries out a piece of its request.
     Transfer,
     /// Moves the arm for its request; no data.
     Seek,
-    /// Uses slack to bring what is likely to be read next into the drive's memory; its data is nobody's.
+    /// Uses a rotational wait to bring what is likely to be read next into the drive's cache; no
+    /// client receives its data.
     Prefetch,
 }
 
 /// What preemptible execution has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PreemptionStats {
-    /// Times that the arm's arrival was foretold and waited for.
+    /// Transfers whose seek was just in time.
     pub jit_transfers: u64,
-    /// Of these, times that it came late: each cost a turn.
+    /// Of these, the ones that arrived late: each cost a revolution.
     pub missed: u64,
-    /// Movements made in several parts.
+    /// Seeks made in several parts.
     pub split_seeks: u64,
     /// Seek commands.
     pub seek_commands: u64,
-    /// Requests that somebody of a higher class went before after they had begun.
+    /// Requests that were preempted after they had begun.
     pub preemptions: u64,
-    /// Sectors read in slack.
+    /// Sectors prefetched in rotational waits.
     pub prefetched: Sectors,
-    /// Idle time made by waiting for the disk to turn.
+    /// Idle time of rotational waits.
     pub rotational_wait: DiskTime,
-    /// Times that just-in-time seeks were given up because predictions did not come true.
+    /// Times that just-in-time seeks were disabled because predictions failed.
     pub jit_disabled_count: u64,
-    /// Whether just-in-time seeks are on now.
+    /// Whether just-in-time seeks are enabled now.
     pub jit_enabled: bool,
 }
 
-/// The mean wait of a request that arrives at any time with equal probability, while `commands` are executed that
-/// nobody can interrupt and the disk is idle for `idle` between them (FAST 2003, equation 2):
-/// `½ Σ Tᵢ² / (Σ Tᵢ + T_idle)`. Nothing if there is no time at all.
+/// The mean wait of a request that arrives at any time with equal probability, while
+/// non-preemptible `commands` are executed and the disk is idle for `idle` between them (FAST 2003,
+/// equation 2): `½ Σ Tᵢ² / (Σ Tᵢ + T_idle)`. Zero if the total time is zero.
 pub fn expected_wait(commands: impl IntoIterator<Item = Duration>, idle: Duration) -> Duration {
     let (mut squares, mut sum) = (0_u128, u128::from(idle.as_nanos()));
     for time in commands {
@@ -150,7 +157,7 @@ mod tests {
 
     /// The worked example of FAST 2003 §1.1.
     #[test]
-    fn the_papers_example_comes_out_exactly() {
+    fn the_example_of_fast_2003_comes_out_exactly() {
         let ms = Duration::from_millis;
         let whole = expected_wait([ms(14 + 7 + 25)], Duration::ZERO);
         assert_eq!(whole, ms(23));
@@ -159,12 +166,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_executed_makes_nobody_wait() {
+    fn without_commands_there_is_no_wait() {
         assert_eq!(expected_wait([], Duration::ZERO), Duration::ZERO);
     }
 
     #[test]
-    fn finer_commands_of_equal_length_never_make_anybody_wait_longer() {
+    fn shorter_commands_of_equal_length_never_lengthen_the_wait() {
         let total = 24_000_000_u64;
         let waits: Vec<Duration> = [1, 2, 3, 4, 6, 8, 12, 24]
             .map(|parts| {

@@ -1,76 +1,80 @@
-//! What comes next of a request, and what completions have taught.
+//! The next step of a request, and what completions have taught.
 
 use std::sync::Arc;
 
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
-use super::arm::{Arm, goes_on};
+use super::arm::{Arm, continues_run};
 use super::execution::{Preemptible, PreemptionStats, Purpose};
 use super::positioning::{PositioningContext, PositioningStep};
 use super::rotation::RotationTracker;
 use drive_profile::{PhysicalAddress, Profile};
 
-/// A command is sent at least so much earlier than rotation alone asks for.
+/// The least guard time: how much earlier than rotation requires a command is sent.
 const GUARD_MIN: Duration = Duration::from_micros(50);
-/// And at most so much earlier: beyond that it is the predictions that are wrong.
+/// The greatest guard time: beyond it the predictions are wrong.
 const GUARD_MAX: Duration = Duration::from_millis(1);
-/// After each arrival in time it is shorter by one part in so many. With a doubling after each turn lost, it settles where
-/// one in so many × ln 2 is lost: on a host whose threads are woken late that is what just-in-time seeks cost.
+/// After each arrival in time the guard shrinks by this fraction, and it doubles after each lost
+/// revolution. It settles where one arrival in this number × ln 2 is lost: on a host whose threads
+/// wake late that is the cost of just-in-time seeks.
 const GUARD_DECAY: u64 = 256;
-/// Predictions are judged by the last so many.
-const WATCHED: u32 = 64;
-/// Of these so many may fail before just-in-time seeks are given up: each costs a turn, and one in four eats up what
-/// they are worth.
-const FAILED_MAX: u32 = 16;
-/// And no more than so many before they are taken up again.
-const FAILED_AGAIN: u32 = 4;
+/// The number of recent predictions that are evaluated.
+const OUTCOMES: u32 = 64;
+/// The failures among them after which just-in-time seeks are disabled: each costs a revolution,
+/// and one in four cancels the benefit.
+const FAILURES_MAX: u32 = 16;
+/// The failures among them at which they are enabled again.
+const FAILURES_REENABLE: u32 = 4;
 
-/// What to do for a request that is to go on.
+/// The next step of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Issue its next piece.
     Transfer,
-    /// Nothing before then.
+    /// Nothing before this instant.
     Wait(Instant),
     /// Move the arm.
     Seek(Lba),
-    /// Read this meanwhile.
+    /// Prefetch this.
     Prefetch(Extent),
 }
 
-/// A transfer whose completion will tell something.
+/// The predicted completion of a transfer.
 #[derive(Clone, Copy, Debug)]
 struct Prediction {
     /// Where the head is when its last sector has passed.
     end: PhysicalAddress,
-    /// When it was to be complete, if rotation was known.
+    /// When it should complete, if the rotation is known.
     expected: Option<Instant>,
-    /// No completion before this one came off the media.
+    /// A completion before this instant did not come from the media.
     soonest: Instant,
-    /// Whether the arm was sent just in time for it.
-    timed: bool,
-    /// Whether the arm was there already: then it was rotation alone that was foretold.
-    there: bool,
-    /// From the last sector's passing to the completion.
+    /// Whether its seek was just in time.
+    is_just_in_time: bool,
+    /// Whether the arm was in position already: then rotation alone was predicted.
+    in_position: bool,
+    /// The time from the last sector's passage to the completion.
     lag: Duration,
 }
 
-/// One disk's memory of where its arm should be.
+/// The execution state of one disk: the predicted position of its arm and the record of
+/// predictions.
 #[derive(Debug)]
 pub(crate) struct Executor {
     settings: Preemptible,
     profile: Arc<Profile>,
     phase: RotationTracker,
     arm: Option<Arm>,
-    /// Whether the drive may hold writes that it has yet to carry out: then its arm goes its own ways.
+    /// Whether the drive may hold writes that it has not destaged yet: then its arm moves on its
+    /// own.
     dirty: bool,
-    /// The target that a wait or a movement has begun for, and how many parts are left of a movement in several.
+    /// The target of a wait or a movement in progress, and the parts that remain of a movement in
+    /// several.
     target: Option<(Lba, Option<u32>)>,
-    awaited: Option<Prediction>,
+    prediction: Option<Prediction>,
     guard: Duration,
-    /// The last predictions, one bit each, set where one failed; and how many there are.
+    /// The outcomes of the last predictions, one bit each, set for a failure; and their number.
     failed: u64,
-    watched: u32,
+    outcomes: u32,
     jit_enabled: bool,
     done: PreemptionStats,
 }
@@ -85,16 +89,16 @@ impl Executor {
             arm: None,
             dirty: false,
             target: None,
-            awaited: None,
+            prediction: None,
             guard: GUARD_MIN,
             failed: 0,
-            watched: 0,
+            outcomes: 0,
             jit_enabled: true,
             done: PreemptionStats::default(),
         }
     }
 
-    /// What was done so far.
+    /// The statistics so far.
     pub(crate) fn done(&self) -> PreemptionStats {
         PreemptionStats {
             jit_enabled: self.jit_enabled && self.settings.jit.is_some(),
@@ -110,7 +114,7 @@ impl Executor {
         self.profile.rotation_period
     }
 
-    /// What one command of `operation` transfers from `at` on.
+    /// The sectors that one command of this kind transfers from `at` on.
     pub(crate) fn chunk(&self, op: Op, at: Lba) -> Sectors {
         if let Some(chunk) = self.settings.chunk {
             return chunk;
@@ -122,25 +126,29 @@ impl Executor {
         if op == Op::Write { band.chunk_write } else { band.chunk_read }
     }
 
-    /// What the next command of a request transfers, `rest` being left of it: a chunk. Where the profile says how long
-    /// that is, the rest goes in equal parts, none of them shorter: a short last one would take its command's
-    /// overhead, and no longer ride the time that the media takes for a longer one.
+    /// The sectors of the next command of a request with the remainder `rest`: a chunk. If the
+    /// profile gives the chunk, the remainder is split into equal parts of at least that length: a
+    /// shorter last one would pay its command overhead outside the media time of a longer one.
     pub(crate) fn piece(&self, op: Op, rest: Extent) -> Sectors {
         let chunk = self.chunk(op, rest.start);
         if self.settings.chunk.is_some() {
             return chunk;
         }
+        assert!(chunk > Sectors::ZERO, "a chunk has sectors");
         let parts = (rest.len.0 / chunk.0).max(1);
-        Sectors(rest.len.0.div_ceil(parts))
+        let piece = Sectors(rest.len.0.div_ceil(parts));
+        debug_assert!(piece <= rest.len, "a piece is a part of the remainder");
+        debug_assert!(piece >= chunk.min(rest.len), "no piece is shorter than a chunk");
+        piece
     }
 
-    /// What to do for a request whose next piece is `head`, the drive being idle.
+    /// The next step of a request whose next command is `head`; the drive is idle.
     pub(crate) fn step(&mut self, head: &Operation, now: Instant) -> Step {
-        let way = self.way(head, now);
-        let Some(way) = way else { return Step::Transfer };
+        let positioning = self.positioning(head, now);
+        let Some(positioning) = positioning else { return Step::Transfer };
         let start = head.extent.start;
         let parts = self.target.filter(|(target, _)| *target == start).and_then(|(_, parts)| parts);
-        match way {
+        match positioning {
             PositioningStep::Go => Step::Transfer,
             PositioningStep::Wait(until) => {
                 self.target = Some((start, parts));
@@ -157,14 +165,14 @@ impl Executor {
         }
     }
 
-    fn way(&self, head: &Operation, now: Instant) -> Option<PositioningStep> {
+    fn positioning(&self, head: &Operation, now: Instant) -> Option<PositioningStep> {
         let jit = self.settings.jit.filter(|_| self.jit_enabled)?;
         let arm = self.arm.as_ref()?;
         let moves = matches!(head.op, Op::Read | Op::Write);
         let known = head.extent.end().0 <= self.profile.capacity().0;
-        // Beyond a quarter of a turn nobody knows where the disk stands.
-        let lost = self.phase.drift(now) > self.profile.rotation_period / 4;
-        if !moves || !known || lost || goes_on(arm, head) {
+        // Beyond a drift of a quarter of a revolution the angle is unknown.
+        let is_angle_unknown = self.phase.drift(now) > self.profile.rotation_period / 4;
+        if !moves || !known || is_angle_unknown || continues_run(arm, head) {
             return None;
         }
         let outlook = PositioningContext {
@@ -181,7 +189,7 @@ impl Executor {
         outlook.next(head)
     }
 
-    /// What can be read on behind the last read before `until`.
+    /// The extent after the last read that can be prefetched before `until`.
     fn prefetch(&self, now: Instant, until: Instant) -> Option<Extent> {
         let arm = self.arm.as_ref().filter(|arm| !arm.read.is_empty() && arm.arrived.is_none())?;
         if !self.settings.free_prefetch {
@@ -194,8 +202,8 @@ impl Executor {
         if len == 0 {
             return None;
         }
-        // The drive reads on by itself meanwhile: a chunk takes what the media or what the bus takes for it. The way
-        // over the end of the last one is part of it.
+        // The drive reads ahead meanwhile: a chunk takes the time of the media or of the bus. The
+        // step over the end of the last chunk is part of it.
         let media = self.profile.transfer_time(Extent::new(Lba(from.0 - 1), Sectors(len + 1)));
         let bus = self.profile.overheads.hit + self.profile.bus_sector * len;
         (now + media.max(bus) + self.guard <= until).then_some(extent)
@@ -203,25 +211,25 @@ impl Executor {
 
     /// A command goes to the drive.
     pub(crate) fn issued(&mut self, operation: &Operation, purpose: Purpose, now: Instant) {
-        self.awaited = None;
+        self.prediction = None;
         match purpose {
             Purpose::Seek => self.done.seek_commands += 1,
             Purpose::Prefetch => self.done.prefetched += operation.extent.len,
             Purpose::Transfer => {
-                self.awaited = self.predict(operation, now);
+                self.prediction = self.predict(operation, now);
                 self.target = None;
             }
         }
     }
 
-    /// What the completion of a transfer will tell.
+    /// Predicts the completion of a transfer.
     fn predict(&mut self, operation: &Operation, now: Instant) -> Option<Prediction> {
         let extent = operation.extent;
         let known = !extent.is_empty() && extent.end().0 <= self.profile.capacity().0;
         let (profile, arm) = (&self.profile, self.arm.as_ref().filter(|_| known)?);
-        // A write into memory tells nothing; in a run the drive's memory answers.
+        // A write into the write buffer tells nothing; in a sequential run the cache answers.
         let writes = operation.op == Op::Write;
-        if goes_on(arm, operation) && !operation.fua || operation.op != Op::Read && !writes {
+        if continues_run(arm, operation) && !operation.fua || operation.op != Op::Read && !writes {
             return None;
         }
         if writes && profile.write_cache && !operation.fua {
@@ -236,25 +244,33 @@ impl Executor {
         let travel = profile.movement_time((arm.cylinder, arm.surface), &start, writes);
         let (media, bus) = (profile.transfer_time(extent), profile.bus_sector * extent.len.0);
         let lag = lag + bus.saturating_sub(media);
-        let timed = self.target.is_some_and(|(target, _)| target == extent.start);
+        let is_just_in_time = self.target.is_some_and(|(target, _)| target == extent.start);
         let passes = self.phase.next(start.angle, now + overhead + travel);
-        let foretold = !self.dirty && !goes_on(arm, operation);
-        let expected = passes.filter(|_| foretold).map(|at| at + media + lag);
+        let is_predictable = !self.dirty && !continues_run(arm, operation);
+        let expected = passes.filter(|_| is_predictable).map(|at| at + media + lag);
         let soonest = now + overhead / 2 + travel / 2 + media / 2;
-        self.done.jit_transfers += u64::from(timed);
-        let there = travel == Duration::ZERO;
-        Some(Prediction { end: profile.end_of(extent), expected, soonest, timed, there, lag })
+        self.done.jit_transfers += u64::from(is_just_in_time);
+        let in_position = travel == Duration::ZERO;
+        Some(Prediction {
+            end: profile.end_of(extent),
+            expected,
+            soonest,
+            is_just_in_time,
+            in_position,
+            lag,
+        })
     }
 
-    /// A command has come back from the drive.
+    /// A command has completed.
     pub(crate) fn completed(&mut self, operation: &Operation, purpose: Purpose, now: Instant) {
         let extent = operation.extent;
-        if let Some(awaited) = self.awaited.take() {
-            self.learn(&awaited, now);
+        if let Some(prediction) = self.prediction.take() {
+            self.learn(&prediction, now);
         }
         if operation.op == Op::Flush || operation.op == Op::Write {
-            let kept = self.profile.write_cache && !operation.fua && operation.op == Op::Write;
-            self.dirty = kept;
+            let is_buffered =
+                self.profile.write_cache && !operation.fua && operation.op == Op::Write;
+            self.dirty = is_buffered;
         }
         let known = extent.end().0 <= self.profile.capacity().0;
         if extent.is_empty() || !known {
@@ -262,7 +278,7 @@ impl Executor {
         }
         let nothing = Extent::new(extent.end(), Sectors::ZERO);
         let on = match (&self.arm, operation.op) {
-            (Some(arm), Op::Read) if goes_on(arm, operation) => arm.read,
+            (Some(arm), Op::Read) if continues_run(arm, operation) => arm.read,
             _ => Extent::new(extent.start, Sectors::ZERO),
         };
         let (spot, arm) = match operation.op {
@@ -274,7 +290,7 @@ impl Executor {
             }
             Op::Write => (self.profile.end_of(extent), (None, nothing, Some(extent.end()))),
             Op::Flush | Op::Trim | Op::WriteZeroes => {
-                // Where a drive leaves its arm after these is its own affair.
+                // The position of the arm after these is not known.
                 self.arm = None;
                 return;
             }
@@ -285,43 +301,53 @@ impl Executor {
         self.arm = Some(Arm { cylinder, surface, arrived, read, written });
     }
 
-    fn learn(&mut self, awaited: &Prediction, now: Instant) {
-        if now < awaited.soonest {
-            // Out of the drive's memory: it says nothing of the disk.
+    fn learn(&mut self, prediction: &Prediction, now: Instant) {
+        if now < prediction.soonest {
+            // The completion came from the cache: it says nothing of the media.
             return;
         }
-        let passed = now.saturating_sub(awaited.lag);
-        self.phase.observe(awaited.end.angle, passed);
-        let Some(expected) = awaited.expected else { return };
+        let passed = now.saturating_sub(prediction.lag);
+        self.phase.observe(prediction.end.angle, passed);
+        let Some(expected) = prediction.expected else { return };
         let half = self.profile.rotation_period / 2;
         let missed = now > expected + half;
-        if missed && awaited.timed {
+        if missed && prediction.is_just_in_time {
             self.done.missed += 1;
-            // A seek that took longer is no reason to be earlier where there is none.
-            if awaited.there {
+            // A longer seek is no reason for a larger guard without a seek.
+            if prediction.in_position {
                 self.guard = (self.guard * 2).min(GUARD_MAX);
             }
         } else {
             self.guard = (self.guard - self.guard / GUARD_DECAY).max(GUARD_MIN);
         }
         self.record_outcome(missed || now + half < expected);
+        self.invariants();
     }
 
-    /// Gives just-in-time seeks up, or takes them up again.
+    /// Records the outcome of a prediction, and disables or enables just-in-time seeks by it.
     fn record_outcome(&mut self, failed: bool) {
+        assert!(self.outcomes <= OUTCOMES, "outcomes are bounded");
         self.failed = (self.failed << 1) | u64::from(failed);
-        self.watched = (self.watched + 1).min(WATCHED);
+        self.outcomes = (self.outcomes + 1).min(OUTCOMES);
         let failures = self.failed.count_ones();
-        if self.jit_enabled && failures > FAILED_MAX {
+        if self.jit_enabled && failures > FAILURES_MAX {
             self.jit_enabled = false;
             self.done.jit_disabled_count += 1;
-        } else if !self.jit_enabled && self.watched == WATCHED && failures <= FAILED_AGAIN {
+        } else if !self.jit_enabled && self.outcomes == OUTCOMES && failures <= FAILURES_REENABLE {
             self.jit_enabled = true;
         }
     }
 
-    /// What was begun for the request that was to go on is given up: another goes first.
+    /// Abandons the positioning in progress: another request goes first.
     pub(crate) fn abandon(&mut self) {
         self.target = None;
+        self.invariants();
+    }
+
+    /// Checks the executor at the end of each mutation, in debug and simulation builds.
+    fn invariants(&self) {
+        debug_assert!((GUARD_MIN..=GUARD_MAX).contains(&self.guard), "the guard is bounded");
+        debug_assert!(self.outcomes <= OUTCOMES, "outcomes are bounded");
+        debug_assert!(self.done.missed <= self.done.jit_transfers, "a miss was just in time");
     }
 }

@@ -1,18 +1,20 @@
-//! How a request becomes disk commands (FAST 2003, "Design and Implementation of Semi-preemptible IO").
+//! How a request becomes disk commands: semi-preemptible IO (FAST 2003, "Design and Implementation
+//! of Semi-preemptible IO").
 //!
-//! Between any two commands somebody else may go first. So a request is executed as short ones:
+//! Another request can be served between any two commands. So a request is executed as short ones:
 //!
 //! ```text
 //! a request:  [slack][sub-seek]…[sub-seek][slack][chunk][chunk]…[chunk (FUA if it writes)]
 //!              idle   a SEEK               idle   rides the drive's read-ahead or its write buffer
 //! ```
 //!
-//! A plan is not kept: what comes next follows from what is left of the request, where the arm is thought to be
-//! and which angle is thought to be under the head. A request that was preempted therefore resumes by itself, with
-//! the way there worked out anew.
+//! No plan is kept: the next step follows from the remainder of the request, the predicted position
+//! of the arm and the predicted angle under the head. A preempted request therefore resumes without
+//! further state, with its positioning computed again.
 //!
-//! Invariants: the plan of a request transfers each of its sectors once and in order; predictions are made from a
-//! [`Profile`](drive_profile::Profile) and from completions, never from the drive; a wait never lasts longer than a turn and a half.
+//! Invariants: the commands of a request transfer each of its sectors once and in order;
+//! predictions are made from a [`Profile`](drive_profile::Profile) and from completions, never from
+//! the drive; a wait never lasts longer than one and a half revolutions.
 
 mod arm;
 mod execution;

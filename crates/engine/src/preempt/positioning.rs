@@ -1,4 +1,4 @@
-//! The way to where a transfer begins: when to move the arm, in how many parts, and when to send the transfer.
+//! Positioning: when to move the arm, in how many parts, and when to send the transfer.
 
 use units::{Duration, Instant, Lba, Op, Operation};
 
@@ -7,37 +7,37 @@ use super::execution::{Approach, Jit, Preemptible, SeekSplit};
 use super::rotation::RotationTracker;
 use drive_profile::{PhysicalAddress, Profile};
 
-/// A seek is split into at most so many parts: each costs a start and a stop of the arm.
+/// The most parts of a seek: each costs a start and a stop of the arm.
 const PARTS_MAX: u32 = 4;
 
-/// What to do next on the way.
+/// The next step of a positioning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PositioningStep {
-    /// Send the transfer's command: it moves the arm, if there is something left to move.
+    /// Send the transfer command: it moves the arm if a movement remains.
     Go,
-    /// Nothing before then: the head would only wait for the sector.
+    /// Nothing before this instant: the head would only wait for the sector.
     Wait(Instant),
-    /// Move the arm to there.
+    /// Move the arm.
     Seek {
-        /// Where to: the target itself, or a place half way.
+        /// The destination: the target, or a position between.
         to: Lba,
-        /// How many parts of the movement are left behind it.
+        /// The parts of the movement that remain after it.
         left: u32,
     },
 }
 
-/// Everything that a decision rests on.
+/// The inputs of a decision.
 pub(super) struct PositioningContext<'a> {
     pub(super) profile: &'a Profile,
     pub(super) phase: &'a RotationTracker,
     pub(super) settings: &'a Preemptible,
     pub(super) jit: Jit,
     pub(super) arm: &'a Arm,
-    /// How much earlier than needed a command is sent, for what cannot be foretold of rotation.
+    /// The guard time: how much earlier than rotation requires a command is sent.
     pub(super) guard: Duration,
-    /// The target that a wait or a movement has already begun for.
+    /// The target of a wait or a movement in progress.
     pub(super) target: Option<Lba>,
-    /// How many parts of that movement are left, if it is made in several.
+    /// The parts of that movement that remain, if it is made in several.
     pub(super) parts_left: Option<u32>,
     pub(super) now: Instant,
 }
@@ -46,39 +46,39 @@ pub(super) struct PositioningContext<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Parts {
     count: u32,
-    /// How long the disk may idle before the first of them.
+    /// The idle time before the first of them.
     slack: Duration,
-    /// Σ T² of its commands: what a plan costs those who wait.
+    /// Σ T² of its commands: the wait that the plan causes to others.
     cost: u128,
 }
 
 impl PositioningContext<'_> {
-    /// What to do next; `None` if the disk's rotation is not known.
+    /// The next step; `None` if the rotation is not known.
     pub(super) fn next(&self, head: &Operation) -> Option<PositioningStep> {
         let start = head.extent.start;
         let target = self.profile.locate(start);
         let electronics = self.electronics(head);
         let writes = head.op == Op::Write;
-        let travel =
+        let movement =
             self.profile.movement_time((self.arm.cylinder, self.arm.surface), &target, writes);
-        if travel == Duration::ZERO || self.arm.arrived == Some(start) {
-            return self.there(&target, electronics);
+        if movement == Duration::ZERO || self.arm.arrived == Some(start) {
+            return self.in_position(&target, electronics);
         }
         let ahead = self.jit.approach == Approach::Ahead && self.profile.seek_command;
         if ahead {
-            self.ahead(start, &target, electronics, travel)
+            self.ahead(start, &target, electronics, movement)
         } else {
-            self.in_time(start, &target, electronics, travel)
+            self.in_time(start, &target, electronics, movement)
         }
     }
 
-    /// What passes between sending the transfer's command and the first sector's being read or written, the arm
-    /// being there.
+    /// The time from sending the transfer command to the first sector's transfer, the arm being in
+    /// position.
     fn electronics(&self, head: &Operation) -> Duration {
         let overheads = &self.profile.overheads;
         match head.op {
             Op::Write if self.profile.write_cache && !head.fua => {
-                // The drive turns to the media when the command's data is in its memory.
+                // The drive accesses the media when the command's data is in its write buffer.
                 overheads.cached + self.profile.bus_sector * head.extent.len.0
             }
             Op::Write => overheads.write,
@@ -90,8 +90,12 @@ impl PositioningContext<'_> {
         self.arm.cylinder.abs_diff(target.cylinder)
     }
 
-    /// The arm is there: the rest is rotation.
-    fn there(&self, target: &PhysicalAddress, electronics: Duration) -> Option<PositioningStep> {
+    /// The arm is in position: the rest is rotation.
+    fn in_position(
+        &self,
+        target: &PhysicalAddress,
+        electronics: Duration,
+    ) -> Option<PositioningStep> {
         let ready = self.now + electronics;
         let passes = self.phase.next(target.angle, ready)?;
         if passes.since(ready) <= self.guard {
@@ -101,15 +105,15 @@ impl PositioningContext<'_> {
         Some(PositioningStep::Wait(passes.saturating_sub(early).max(self.now)).unless_now(self.now))
     }
 
-    /// The transfer's own command moves the arm (FAST 2003 §3.2), unless the seek is to be split (§3.3).
+    /// The transfer command moves the arm (FAST 2003 §3.2), unless the seek is split (§3.3).
     fn in_time(
         &self,
         start: Lba,
         target: &PhysicalAddress,
         electronics: Duration,
-        travel: Duration,
+        movement: Duration,
     ) -> Option<PositioningStep> {
-        let arrival = self.now + electronics + travel;
+        let arrival = self.now + electronics + movement;
         let passes = self.phase.next(target.angle, arrival)?;
         let distance = self.distance(target);
         let split = match self.settings.seek_split {
@@ -136,32 +140,34 @@ impl PositioningContext<'_> {
         Some(self.seek(start, target, left))
     }
 
-    /// A seek command moves the arm, and is sent so early that its own variation does not matter.
+    /// A seek command moves the arm, sent so early that its own variation does not matter.
     fn ahead(
         &self,
         start: Lba,
         target: &PhysicalAddress,
         electronics: Duration,
-        travel: Duration,
+        movement: Duration,
     ) -> Option<PositioningStep> {
-        let arrival = self.now + electronics + travel;
+        let arrival = self.now + electronics + movement;
         let direct = self.phase.next(target.angle, arrival)?;
-        let spread = self.profile.seek_variation.min(travel / 8) * 2;
-        // A seek that is a little faster than foretold would just catch the sector one turn earlier: it may try.
+        let spread = self.profile.seek_variation.min(movement / 8) * 2;
+        // A seek that is slightly faster than predicted could reach the sector one revolution
+        // earlier: it is tried.
         let distance = self.distance(target);
-        let under_way = self.parts_left_to(start);
-        let parts_min = self.parts_min(distance).min(under_way.unwrap_or(PARTS_MAX));
+        let parts_in_progress = self.parts_left_to(start);
+        let parts_min = self.parts_min(distance).min(parts_in_progress.unwrap_or(PARTS_MAX));
         let just_missed =
             parts_min == 1 && direct.since(arrival) + spread > self.profile.rotation_period;
         let split = self.settings.seek_split.is_some() && !just_missed;
-        // What was begun in parts is ended in as many: else each of them could be split again.
-        let parts_max = if split { under_way.unwrap_or(PARTS_MAX) } else { 1 };
+        // A movement begun in parts is completed in that number: else each part could be split
+        // again.
+        let parts_max = if split { parts_in_progress.unwrap_or(PARTS_MAX) } else { 1 };
         let mut best: Option<Parts> = None;
-        // No plan is to be later than the direct way, or than the coarsest that is allowed.
+        // No plan may be later than the direct movement, or than the coarsest allowed one.
         let mut latest = if parts_min == 1 { Some(direct) } else { None };
         for count in parts_min..=parts_max.min(distance.max(1)) {
             let ready = self.arrival(count, distance) + electronics + self.guard;
-            // Who has begun to wait is not put off by having been woken a little late.
+            // A wait that has begun is not extended because its wake-up was a little late.
             let spread = spread + spread / 2 * u64::from(count - 1);
             let needed = if self.target == Some(start) { spread / 2 } else { spread };
             let passes = self.phase.next(target.angle, ready + needed)?;
@@ -197,14 +203,15 @@ impl PositioningContext<'_> {
         self.parts_left_to(start).is_some()
     }
 
-    /// How many parts are left of a movement to there that has begun in several, at least the last.
+    /// The parts that remain of a movement to `start` that has begun in several, at least the last.
     fn parts_left_to(&self, start: Lba) -> Option<u32> {
         self.parts_left.filter(|_| self.target == Some(start)).map(|left| left.max(1))
     }
 
-    /// How long one of `count` equal parts of a movement by `distance` takes.
+    /// The time of one of `count` equal parts of a movement by `distance`.
     fn part(&self, count: u32, distance: u32) -> Duration {
         let moved = self.profile.seek.time(distance.div_ceil(count)).max(self.profile.head_switch);
+        debug_assert!(count > 0, "a movement has parts");
         self.profile.overheads.seek + moved
     }
 
@@ -214,6 +221,7 @@ impl PositioningContext<'_> {
     }
 
     fn seek(&self, start: Lba, target: &PhysicalAddress, left: u32) -> PositioningStep {
+        assert!(left <= PARTS_MAX, "a movement has at most {PARTS_MAX} parts");
         if left <= 1 {
             return PositioningStep::Seek { to: start, left: 0 };
         }
@@ -228,7 +236,7 @@ impl PositioningContext<'_> {
 }
 
 impl PositioningStep {
-    /// A wait that is over is none.
+    /// A wait that is over is no wait.
     fn unless_now(self, now: Instant) -> Self {
         if self == Self::Wait(now) { Self::Go } else { self }
     }
@@ -241,7 +249,8 @@ mod tests {
     use super::*;
     use drive_profile::example_profile;
 
-    /// An outlook of an arm on cylinder 0 whose disk had its index mark under the head at the beginning.
+    /// An outlook of an arm on cylinder 0 whose disk had its index mark under the head at the
+    /// beginning.
     fn way(settings: Preemptible, target: Lba, now: Duration) -> PositioningStep {
         let profile = example_profile();
         let mut phase = RotationTracker::new(profile.rotation_period, 0);
@@ -274,7 +283,7 @@ mod tests {
         let profile = example_profile();
         let target = on(100);
         let PositioningStep::Wait(until) = way(paper, target, Duration::from_millis(1)) else {
-            panic!("there is slack")
+            panic!("in_position is slack")
         };
         // Sent then, the head arrives 1 ms before the sector does.
         let spot = profile.locate(target);
@@ -328,21 +337,22 @@ mod tests {
         for cylinder in (1..1_000).step_by(13) {
             let target = on(cylinder);
             let spot = profile.locate(target);
-            let travel = profile.movement_time((0, 0), &spot, false);
+            let movement = profile.movement_time((0, 0), &spot, false);
             let period = profile.rotation_period.as_nanos();
             let after = |from: u64| {
                 let due = spot.angle.time(profile.rotation_period).as_nanos();
                 from + (due + (from / period + 2) * period - from) % period
             };
-            let direct = after((profile.overheads.read + travel).as_nanos());
+            let direct = after((profile.overheads.read + movement).as_nanos());
             let then = match way(settings, target, Duration::ZERO) {
                 PositioningStep::Go => direct,
                 PositioningStep::Seek { to, left: 0 } if to == target => {
-                    let arrived = profile.overheads.seek + travel + profile.overheads.read;
+                    let arrived = profile.overheads.seek + movement + profile.overheads.read;
                     after(arrived.as_nanos())
                 }
                 PositioningStep::Wait(until) => {
-                    let arrived = until + profile.overheads.seek + travel + profile.overheads.read;
+                    let arrived =
+                        until + profile.overheads.seek + movement + profile.overheads.read;
                     after(arrived.as_nanos())
                 }
                 other @ PositioningStep::Seek { .. } => panic!("{other:?}"),

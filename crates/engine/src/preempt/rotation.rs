@@ -1,20 +1,22 @@
-//! Which angle is under the head: tracked from completions, because nobody tells.
+//! The angle under the head, tracked from completions: a phase-locked estimator.
 //!
-//! The disk turns at the profile's period, more or less; each completion of a command that ended at a known sector
-//! says where it stood. It is never seen earlier than it happened and sometimes later (a busy processor), so an
-//! observation that is earlier than foretold is believed at once and one that is later by little and little.
+//! The disk rotates at about the period of the profile; each completion of a command that ended at
+//! a known sector shows its angle. A completion is never observed earlier than it happened and
+//! sometimes later (a busy CPU), so an observation earlier than predicted is taken at once, and a
+//! later one gradually.
 
 use units::{Angle, Duration, Instant};
 
-/// Of a completion that came later than foretold, what is believed at once: one part in so many.
-const BELIEF: i64 = 8;
+/// The EWMA divisor for completions that are later than predicted.
+const LATE_DIVISOR: i64 = 8;
 
-/// The spindle, as far as completions have shown it.
+/// The rotation of the spindle as completions have shown it.
 #[derive(Clone, Debug)]
 pub(crate) struct RotationTracker {
     period: Duration,
     error_ppb: u32,
-    /// When the index mark was under the head, as far as is known, and when that was last confirmed.
+    /// When the index mark was under the head, as far as is known, and when that was last
+    /// confirmed.
     mark: Option<(Instant, Instant)>,
 }
 
@@ -23,25 +25,27 @@ impl RotationTracker {
         Self { period, error_ppb, mark: None }
     }
 
-    /// The first instant from `from` on at which `angle` is under the head; none while nothing is known.
+    /// The first instant from `from` on at which `angle` is under the head; `None` while nothing is
+    /// known.
     pub(crate) fn next(&self, angle: Angle, from: Instant) -> Option<Instant> {
         let (mark, _) = self.mark?;
         let due = mark.as_nanos() + angle.time(self.period).as_nanos();
         let period = self.period.as_nanos();
         let (from, due) = (i128::from(from.as_nanos()), i128::from(due));
         let wait = (due - from).rem_euclid(i128::from(period));
+        debug_assert!(wait < i128::from(period), "a passage is less than a revolution away");
         Some(Instant::from_nanos(u64::try_from(from + wait).expect("an instant")))
     }
 
-    /// How far what [`RotationTracker::next`] says may be off by now for the spindle's drift alone.
+    /// By how much [`RotationTracker::next`] may be off at `now` because of drift alone.
     pub(crate) fn drift(&self, now: Instant) -> Duration {
         let Some((_, seen)) = self.mark else { return self.period };
         let nanos = u128::from(now.saturating_since(seen).as_nanos()) * u128::from(self.error_ppb);
         Duration::from_nanos(u64::try_from(nanos / 1_000_000_000).unwrap_or(u64::MAX))
     }
 
-    /// `angle` was under the head at `at`, or a little before. Says by how much later than foretold that was, in ns
-    /// and within half a turn.
+    /// Takes in that `angle` was under the head at `at`, or a little before. Returns the lateness
+    /// against the prediction, in ns and within half a revolution.
     pub(crate) fn observe(&mut self, angle: Angle, at: Instant) -> i64 {
         let period = i128::from(self.period.as_nanos());
         let Some(expected) = self.next(angle, at) else {
@@ -49,17 +53,18 @@ impl RotationTracker {
             self.mark = Some((at.saturating_sub(since), at));
             return 0;
         };
-        // `expected` is the next passage: the last one may be nearer.
+        // `expected` is the next passage: the previous one may be nearer.
         let ahead = i128::from(expected.since(at).as_nanos());
         let late = if ahead * 2 > period { period - ahead } else { -ahead };
-        let late = i64::try_from(late).expect("within a turn");
+        let late = i64::try_from(late).expect("within a revolution");
         let drift = i64::try_from(self.drift(at).as_nanos()).unwrap_or(i64::MAX);
-        let believed = if late <= 0 { late } else { late.min(drift + late / BELIEF) };
+        let correction = if late <= 0 { late } else { late.min(drift + late / LATE_DIVISOR) };
         let (mark, _) = self.mark.expect("there was a next");
-        let mark = i128::from(mark.as_nanos()) + i128::from(believed);
-        // Before the world began there are no instants: the mark moves on by whole turns.
+        let mark = i128::from(mark.as_nanos()) + i128::from(correction);
+        // There are no instants before the epoch: the mark advances by whole revolutions.
         let mark = if mark < 0 { mark + period } else { mark };
         self.mark = Some((Instant::from_nanos(u64::try_from(mark).expect("an instant")), at));
+        debug_assert!(i128::from(late.unsigned_abs()) * 2 <= period, "within half a revolution");
         late
     }
 }
@@ -70,14 +75,15 @@ mod tests {
 
     const PERIOD: Duration = Duration::from_nanos(8_333_333);
 
-    /// When `angle` passes for the `nth` time on a disk whose turn takes `real` and whose mark passed at `mark`.
+    /// When `angle` passes for the `nth` time on a disk whose revolution takes `real` and whose
+    /// mark passed at `mark`.
     fn passes(real: u64, mark: u64, angle: Angle, nth: u64) -> Instant {
         let part = (u64::from(angle.0) * real) >> 32;
         Instant::from_nanos(mark + nth * real + part)
     }
 
     #[test]
-    fn it_follows_a_spindle_that_turns_otherwise_than_the_profile_says() {
+    fn it_follows_a_spindle_whose_period_differs_from_the_profile() {
         for real in [8_333_000_u64, 8_333_333, 8_333_700] {
             let mut phase = RotationTracker::new(PERIOD, 50_000);
             let mut worst = 0;
@@ -88,8 +94,9 @@ mod tests {
                 let late = phase.observe(angle, at);
                 worst = if nth < 10 { 0 } else { worst.max(late.abs()) };
             }
-            // Three turns pass between two looks: what drifts meanwhile is not foreseen, what did before is.
-            assert!(worst < 20_000, "{worst} ns at a turn of {real}");
+            // Three revolutions pass between two observations: the drift between them is not
+            // predicted, earlier drift is.
+            assert!(worst < 20_000, "{worst} ns at a revolution of {real}");
         }
     }
 
@@ -107,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_foretold_before_anything_was_seen() {
+    fn nothing_is_predicted_before_the_first_observation() {
         let phase = RotationTracker::new(PERIOD, 0);
         assert_eq!(phase.next(Angle::ZERO, Instant::ZERO), None);
         assert_eq!(phase.drift(Instant::ZERO), PERIOD);

@@ -1,11 +1,11 @@
-//! What would fit instead of a stream that was refused.
+//! Counter-offers: what would fit in place of a refused stream.
 
 use units::Bytes;
 
 use super::demand_bound::Candidate;
 use super::{Task, TaskSet};
 
-/// What a stream asks for.
+/// The bandwidth and block size that a stream requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestedStream {
     /// Bytes a second.
@@ -14,19 +14,21 @@ pub struct RequestedStream {
     pub block: Bytes,
 }
 
-/// What would fit: each of them has passed the same test, and takes one thing back only.
+/// Alternatives that fit: each passed the same check, and changes one quantity only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CounterOffers {
-    /// The largest block, of the halves of what was asked for, that fits at the asked bandwidth.
+    /// The largest block, among the halvings of the requested one, that fits at the requested
+    /// bandwidth.
     pub block: Option<Bytes>,
-    /// The largest bandwidth, in bytes a second, that fits with the asked block.
+    /// The largest bandwidth, in bytes a second, that fits with the requested block.
     pub bandwidth: Option<Bytes>,
 }
 
 impl CounterOffers {
-    /// Looks for what would fit beside `set`. `task` says what a stream asks of the disk; `None` is a stream that the disk
-    /// can't have at all, such as one with a block that is no whole number of sectors. With a smaller bandwidth the period
-    /// must not be shorter, and the cost the same.
+    /// Searches for alternatives that fit beside `set`. `task` computes a stream's demand on the
+    /// disk; `None` is a stream that the disk cannot serve at all, such as one with a block that is
+    /// not a whole number of sectors. With a smaller bandwidth the period must not be shorter, and
+    /// the cost must be the same.
     pub fn find(
         set: &TaskSet,
         asked: RequestedStream,
@@ -50,12 +52,13 @@ impl CounterOffers {
     }
 }
 
-/// The largest bandwidth below the asked one that fits.
+/// The largest bandwidth below the requested one that fits.
 ///
-/// With a longer period a task demands less everywhere and is blocked by fewer; but it blocks more, up to its own period.
-/// So the periods that fit are an interval: from the shortest at which its *demand* fits (which grows with bandwidth, so
-/// that halving finds it) to the longest at which its *command* does. If the first of them does not fit, none does. (Where
-/// preemptions cost something, a longer period also adds to what others pay, and a smaller bandwidth might fit yet.)
+/// With a longer period a task demands less everywhere and is blocked by fewer tasks; but it blocks
+/// more, up to its own period. So the periods that fit are an interval: from the shortest at which
+/// its *demand* fits (which grows with bandwidth, so that bisection finds it) to the longest at
+/// which its *command* does. If the first of them does not fit, none does. (Where preemptions have
+/// a cost, a longer period also adds to what others pay, and a smaller bandwidth might still fit.)
 fn largest_bandwidth(
     asked: Bytes,
     mut task: impl FnMut(u64) -> Option<Task>,
@@ -64,7 +67,8 @@ fn largest_bandwidth(
     let (mut low, mut high) = (0, asked.0);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        // No task at a lower bandwidth is one whose period is too long: as a demand it is less than any.
+        // No task at a lower bandwidth is one whose period is too long: as a demand it is less than
+        // any.
         if task(middle).is_none_or(|task| fits(task, Candidate::OnlyDemands)) {
             low = middle;
         } else {

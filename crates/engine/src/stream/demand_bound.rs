@@ -1,8 +1,11 @@
-//! DemandBound, blocking and room as functions of an interval's length, and the search for the least room.
+//! The demand bound function, blocking and room of an interval, and the search for the minimum
+//! room.
 //!
-//! All times are ns in an `i64`: periods and costs are at most [`STREAM_PERIOD_MAX`](crate::limits::STREAM_PERIOD_MAX), of
-//! which [`STREAM_TASKS_MAX`](crate::limits::STREAM_TASKS_MAX) add up to less than 2⁶³; demand is only asked for where
-//! utilization is at most the whole, and then is at most the interval, which is at most [`HORIZON_MAX`].
+//! All times are ns in an `i64`: periods and costs are at most
+//! [`STREAM_PERIOD_MAX`](crate::limits::STREAM_PERIOD_MAX), of which
+//! [`STREAM_TASKS_MAX`](crate::limits::STREAM_TASKS_MAX) add up to less than 2⁶³; demand is only
+//! asked for where utilization is at most the whole, and then is at most the interval, which is at
+//! most [`HORIZON_MAX`].
 
 use core::cmp::Ordering;
 
@@ -26,13 +29,14 @@ pub(super) struct DemandBound {
     periods: Vec<i64>,
     /// The costs of the first j tasks, with what their preemptions cost.
     costs: Vec<i64>,
-    stairs: BlockingFunction,
+    blocking_function: BlockingFunction,
     utilization: Utilization,
-    /// Utilization beside the whole.
+    /// Utilization compared with the whole.
     load: Ordering,
 }
 
-/// Who blocks, ascending by period: each has a longer command than all that come after it.
+/// The blocking function b(t) as steps, ascending by period: each step has a longer command than
+/// all later ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BlockingFunction(Vec<BlockingStep>);
 
@@ -41,74 +45,75 @@ pub(super) struct BlockingFunction(Vec<BlockingStep>);
 pub(super) struct BlockingStep {
     /// The largest t that it blocks: T − 2.
     pub(super) reach: i64,
-    /// What of it falls into the interval: q − 1.
+    /// Its part inside the interval: q − 1.
     pub(super) blocking: i64,
-    /// Whose command it is.
-    pub(super) whose: BlockingTask,
+    /// The task of the command.
+    pub(super) task_id: BlockingTask,
 }
 
-/// The least room that was found.
+/// The minimum room found so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Minimum {
     /// The t where it is.
     pub(super) at: i64,
     /// t − demand(t) − b(t).
     pub(super) room: i64,
-    /// Whose b(t).
+    /// The task of b(t).
     pub(super) beside: Option<BlockingTask>,
 }
 
-/// What of the candidate is looked at.
+/// The part of the candidate that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Candidate {
     /// All of it.
     Whole,
-    /// What it asks for, but not whom its commands are in the way of.
+    /// Its demand, but not its blocking of others.
     OnlyDemands,
 }
 
-/// How far a search came.
+/// The extent of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Searched {
     /// All of it.
     Whole,
-    /// Down to this t; it and what is below were not looked at.
+    /// Down to this t; it and smaller ones were not examined.
     DownTo(i64),
 }
 
 impl BlockingFunction {
-    /// One more task, whose period is at least that of all before.
-    pub(super) fn push(&mut self, whose: BlockingTask, task: &Task) {
+    /// Adds a task whose period is at least that of all previous ones.
+    pub(super) fn push(&mut self, task_id: BlockingTask, task: &Task) {
         let blocking = task.longest().as_nanos() - 1;
         while self.0.last().is_some_and(|last| last.blocking <= blocking) {
             self.0.pop();
         }
-        self.0.push(BlockingStep { reach: nanos(task) - 2, blocking, whose });
+        self.0.push(BlockingStep { reach: nanos(task) - 2, blocking, task_id });
     }
 
     /// The longest interval that is blocked.
     pub(super) fn reach(&self) -> Option<i64> {
-        self.0.last().map(|stair| stair.reach)
+        self.0.last().map(|step| step.reach)
     }
 
-    /// Who blocks an interval of length t.
+    /// The step that blocks an interval of length t.
     pub(super) fn at(&self, t: i64) -> Option<&BlockingStep> {
-        self.0.get(self.0.partition_point(|stair| stair.reach < t))
+        self.0.get(self.0.partition_point(|step| step.reach < t))
     }
 
     /// The least t with t − b(t) ≥ `level`. t − b(t) grows with t, so there is one.
     pub(super) fn first_above(&self, level: i64) -> i64 {
-        let place = self.0.partition_point(|stair| stair.reach - stair.blocking < level);
-        let blocking = self.0.get(place).map_or(0, |stair| stair.blocking);
+        let place = self.0.partition_point(|step| step.reach - step.blocking < level);
+        let blocking = self.0.get(place).map_or(0, |step| step.blocking);
         let from = place.checked_sub(1).map_or(0, |before| self.0[before].reach + 1);
         from.max(level + blocking)
     }
 }
 
 impl DemandBound {
-    /// The demand of `tasks`, which are sorted by period. Whoever can preempt a request (its period is shorter, and
-    /// requests there consist of several commands) pays `preemption` for it with each of its own: it interrupts one at
-    /// most, and that one's way back is due together with what it was interrupted for.
+    /// The demand of `tasks`, which are sorted by period. A task that can preempt a request (its
+    /// period is shorter, and that request consists of several commands) pays `preemption` with
+    /// each of its own: it interrupts one at most, whose positioning is due together with what
+    /// interrupted it.
     pub(super) fn new(
         tasks: impl Iterator<Item = (BlockingTask, Task)> + Clone,
         preemption: DiskTime,
@@ -121,10 +126,10 @@ impl DemandBound {
             .max()
             .unwrap_or(0);
         let (mut periods, mut costs) = (Vec::new(), vec![0]);
-        let mut stairs = BlockingFunction::default();
+        let mut blocking_function = BlockingFunction::default();
         let (mut utilization, mut sum) = (0, 0);
         let mut effective = Vec::new();
-        for (whose, task) in tasks {
+        for (task_id, task) in tasks {
             let period = nanos(&task);
             let extra = if period < preempted { preemption.as_nanos() } else { 0 };
             let cost = task.cost().as_nanos() + extra;
@@ -134,22 +139,22 @@ impl DemandBound {
             effective.push((cost.unsigned_abs(), period.unsigned_abs()));
             utilization +=
                 (u128::from(cost.unsigned_abs()) << 64).div_ceil(u128::from(period.unsigned_abs()));
-            if whose == BlockingTask::Candidate && candidate == Candidate::OnlyDemands {
+            if task_id == BlockingTask::Candidate && candidate == Candidate::OnlyDemands {
                 continue;
             }
-            stairs.push(whose, &task);
+            blocking_function.push(task_id, &task);
         }
         assert!(periods.is_sorted(), "tasks are sorted by period");
         let utilization = Utilization(utilization);
         let load = load(utilization, &effective);
-        Self { periods, costs, stairs, utilization, load }
+        Self { periods, costs, blocking_function, utilization, load }
     }
 
     pub(super) fn utilization(&self) -> Utilization {
         self.utilization
     }
 
-    /// Utilization beside the whole: above it, condition (1) is violated.
+    /// Utilization compared with the whole: above it, condition (1) is violated.
     pub(super) fn load(&self) -> Ordering {
         self.load
     }
@@ -159,8 +164,9 @@ impl DemandBound {
         Some((*self.periods.first()?, *self.periods.last()?))
     }
 
-    /// The demand of an interval of length t, the last point at or before t where it grew, and how many quotients that
-    /// took. Tasks with the same ⌊t ÷ T⌋ count together; the last of them has the last such point.
+    /// The demand of an interval of length t, the last point at or before t where it grew, and the
+    /// number of quotients. Tasks with the same ⌊t ÷ T⌋ count together; the last of them has the
+    /// last such point.
     fn demand(&self, t: i64) -> (i64, i64, u64) {
         let (mut demand, mut step, mut work) = (0, 0, 0);
         let mut first = 0;
@@ -177,7 +183,8 @@ impl DemandBound {
         (demand, step, work)
     }
 
-    /// The first task from `first` on whose period is above `period`. The next one is the likeliest.
+    /// The first task from `first` on whose period is above `period`. The next one is the most
+    /// likely.
     fn after(&self, first: usize, period: i64) -> usize {
         let mut width = 1;
         let mut low = first;
@@ -194,25 +201,25 @@ impl DemandBound {
 
     /// The room at t, moved back to where demand last grew: there it is least.
     fn room(&self, t: i64, work: &mut u64) -> (i64, Minimum) {
-        let (demand, step, quotients) = self.demand(t);
+        let (demand, grown, quotients) = self.demand(t);
         assert!(
             demand <= t,
             "demand is at most the interval where utilization is at most the whole"
         );
         *work += quotients;
-        let stair = self.stairs.at(step);
-        let room = step - demand - stair.map_or(0, |stair| stair.blocking);
-        (demand, Minimum { at: step, room, beside: stair.map(|stair| stair.whose) })
+        let step = self.blocking_function.at(grown);
+        let room = grown - demand - step.map_or(0, |step| step.blocking);
+        (demand, Minimum { at: grown, room, beside: step.map(|step| step.task_id) })
     }
 
-    /// What there is at T₁: a first guess of the least room.
+    /// The room at T₁: a first bound of the minimum.
     pub(super) fn at_first(&self) -> Option<Minimum> {
         let (first, _) = self.ends()?;
         Some(self.room(first, &mut 0).1)
     }
 
-    /// Looks for less room than `least` at `low` ≤ t ≤ `high`, backwards. Whoever calls it for several ranges does so in
-    /// ascending order, so that the growth before a range has been looked at.
+    /// Searches for less room than `least` at `low` ≤ t ≤ `high`, backwards. Several ranges are
+    /// searched in ascending order, so that the growth before a range has been examined.
     pub(super) fn search(
         &self,
         low: i64,
@@ -230,7 +237,7 @@ impl DemandBound {
                 *least = here;
             }
             // Every t′ below from which t′ − b(t′) ≥ demand + least has at least as much room.
-            t = self.stairs.first_above(demand + least.room) - 1;
+            t = self.blocking_function.first_above(demand + least.room) - 1;
         }
         Searched::Whole
     }
@@ -241,8 +248,8 @@ pub(super) fn nanos(task: &Task) -> i64 {
     DiskTime::from(task.period()).as_nanos()
 }
 
-/// What the costs over the periods add up to, beside 1: exactly, but that a sum within the rounding of `bound` whose common
-/// denominator does not fit counts as more.
+/// The sum of the costs over the periods, compared with 1: exact, except that a sum within the
+/// rounding of `bound` whose common denominator does not fit counts as more.
 fn load(bound: Utilization, tasks: &[(u64, u64)]) -> Ordering {
     if bound.0 < Utilization::WHOLE {
         return Ordering::Less;

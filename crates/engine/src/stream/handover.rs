@@ -1,17 +1,19 @@
-//! Where one task leaves and another comes: intervals that lie in both times.
+//! Handover: where one task ends and another begins, intervals that lie in both times.
 //!
-//! That the tasks fit before a moment e, and fit after it, is not enough. With periods and costs of (10, 4) until e, (14, 7)
-//! from e on, and (23, 8) and (59, 7) all the time, both sets fit if none but the last has commands longer than 1. But the
-//! last one's command of 7 may begin at e − 11 and end at e − 4; 4 + 8 are released at e − 10 and 7 at e, all due by e + 14:
-//! 19 of work for 18 of time. (Without blocking it would be enough: what is due in an interval is at most U times its
+//! That the tasks fit before a moment e, and fit after it, is not enough. With periods and costs of
+//! (10, 4) until e, (14, 7) from e on, and (23, 8) and (59, 7) all the time, both sets fit if none
+//! but the last has commands longer than 1. But the last one's command of 7 may begin at e − 11 and
+//! end at e − 4; 4 + 8 are released at e − 10 and 7 at e, all due by e + 14: 19 of work for 18 of
+//! time. (Without blocking it would be enough: what is due in an interval is at most U times its
 //! length on either side of e.)
 //!
-//! Two tests, both safe. Nothing blocks longer than the longest period: so if all tasks that are there within so much of e
-//! fit together, no interval is short. That is quick, but refuses tasks that take over from each other. For those, the
-//! intervals are looked at: demand is that of the requests whose whole time lies in both the interval and their task's
-//! span. Moved to later times, an interval loses demand only where a request of a task that ends is cut off at its
-//! beginning, and its blocking where the blocking task's last request would be due too late: so those are the beginnings
-//! to look from.
+//! Two tests, both safe. Nothing blocks longer than the longest period: so if all tasks that are
+//! present within that distance of e fit together, no interval has a shortfall. This is fast, but
+//! refuses tasks that take over from each other. For those, the intervals are examined: demand is
+//! that of the requests whose whole time lies in both the interval and their task's span. Moved to
+//! later times, an interval loses demand only where a request of a task that ends is cut off at its
+//! beginning, and its blocking where the blocking task's last request would be due too late: the
+//! examined intervals begin there.
 
 use units::{DiskTime, Duration, Instant};
 
@@ -21,7 +23,7 @@ use super::span::Span;
 use super::{BlockingTask, Task, Violation};
 use crate::limits::STREAM_WORK_MAX;
 
-/// A task and when it is there; its cost is with its preemptions.
+/// A task and its span; its cost includes preemptions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BookedTask {
     pub(super) whose: BlockingTask,
@@ -29,18 +31,18 @@ pub(super) struct BookedTask {
     pub(super) span: Span,
 }
 
-/// The tasks of `all` that are there at some moment of `span`. They stay sorted by period.
+/// The tasks of `all` that are present at some moment of `span`, sorted by period.
 pub(super) fn within(all: &[BookedTask], span: Span) -> Vec<BookedTask> {
     all.iter().filter(|present| present.span.overlaps(&span)).copied().collect()
 }
 
-/// Whether they fit, all at once.
+/// Whether all of them fit at once.
 pub(super) fn together(tasks: &[BookedTask], counts: Candidate) -> Result<(), Violation> {
     let tasks = tasks.iter().map(|present| (present.whose, present.task));
     check(&DemandBound::new(tasks, DiskTime::ZERO, counts))
 }
 
-/// Whether no interval around `end`, where a task leaves, is short. `all` is sorted by period.
+/// Checks the intervals around `end`, where a task ends. `all` is sorted by period.
 pub(super) fn fits_around(
     all: &[BookedTask],
     end: Instant,
@@ -49,22 +51,22 @@ pub(super) fn fits_around(
 ) -> Result<(), Violation> {
     let longest = all.last().map_or(Duration::ZERO, |present| present.task.period());
     let near = Span { start: end.saturating_sub(longest), end: end + longest };
-    let near_by = within(all, near);
-    *work += near_by.len() as u64;
-    let comes = near_by.iter().any(|present| present.span.start > near.start);
-    if !comes || together(&near_by, counts).is_ok() {
+    let nearby = within(all, near);
+    *work += nearby.len() as u64;
+    let comes = nearby.iter().any(|present| present.span.start > near.start);
+    if !comes || together(&nearby, counts).is_ok() {
         return Ok(());
     }
-    for leaving in near_by.iter().filter(|present| present.span.end == end) {
-        for from in beginnings(leaving, longest) {
-            blocked_from(&near_by, from, counts, work)?;
+    for leaving in nearby.iter().filter(|present| present.span.end == end) {
+        for from in interval_starts(leaving, longest) {
+            blocked_from(&nearby, from, counts, work)?;
         }
     }
     Ok(())
 }
 
-/// Where an interval may begin that has as much demand of a task that ends as it can, or is blocked by it.
-fn beginnings(leaving: &BookedTask, longest: Duration) -> impl Iterator<Item = Instant> {
+/// The beginnings of intervals that have the most demand of a task that ends, or are blocked by it.
+fn interval_starts(leaving: &BookedTask, longest: Duration) -> impl Iterator<Item = Instant> {
     let BookedTask { task, span, .. } = *leaving;
     let whole = (1..=longest.as_nanos() / task.period().as_nanos()).map_while(move |requests| {
         let back = task.period() * requests;
@@ -81,16 +83,16 @@ fn blocked_from(
     counts: Candidate,
     work: &mut u64,
 ) -> Result<(), Violation> {
-    let mut stairs = BlockingFunction::default();
+    let mut blocking = BlockingFunction::default();
     for BookedTask { whose, task, span } in tasks {
-        // It began 1 ns before, and is due when its time is over.
+        // The blocking command began 1 ns before, and is due when its period is over.
         let due = from.as_nanos().saturating_add(task.period().as_nanos()).saturating_sub(1);
         let counts = *whose != BlockingTask::Candidate || counts == Candidate::Whole;
         if counts && span.start < from && due <= span.end.as_nanos() {
-            stairs.push(*whose, task);
+            blocking.push(*whose, task);
         }
     }
-    let Some(mut t) = stairs.reach() else { return Ok(()) };
+    let Some(mut t) = blocking.reach() else { return Ok(()) };
     while t > 0 {
         *work += tasks.len() as u64;
         if *work > STREAM_WORK_MAX {
@@ -100,19 +102,19 @@ fn blocked_from(
         if demand == 0 {
             return Ok(());
         }
-        let stair = stairs.at(t).expect("nothing is looked at beyond the last one's reach");
-        let room = t - demand - stair.blocking;
+        let step = blocking.at(t).expect("nothing is looked at beyond the last one's reach");
+        let room = t - demand - step.blocking;
         if room < 0 {
             let short = DiskTime::from_nanos(-room);
-            let (interval, beside) = (duration(t + 1), stair.whose);
+            let (interval, beside) = (duration(t + 1), step.task_id);
             return Err(Violation::Blocked { interval, beside, short });
         }
-        t = stairs.first_above(demand) - 1;
+        t = blocking.first_above(demand) - 1;
     }
     Ok(())
 }
 
-/// What may be released and due from `from` until t ns later, of each task in its own time.
+/// The demand from `from` until t ns later, of each task in its own span.
 fn demand_from(tasks: &[BookedTask], from: Instant, t: i64) -> i64 {
     let until = from + duration(t);
     let of = |present: &BookedTask| {

@@ -15,15 +15,16 @@ pub struct TaskSet {
     tasks: Vec<(Task, TaskId)>,
 }
 
-/// Which intervals count for the slack.
+/// The intervals that count for the slack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SlackRange {
     /// All of them.
     #[default]
     All,
-    /// Those from the shortest to the longest period, as the paper has it (Definition 1): too few. Periods and costs of
-    /// (15, 5), (25, 5), (27, 6), (29, 5) ms have a slack of 5 ms by it, and whoever takes that makes the first task late
-    /// at 30 ms. For comparison only: admission cannot ask for it.
+    /// Those from the shortest to the longest period, as Clockwise (RTAS 2000, Definition 1) has
+    /// it: too few. Periods and costs of (15, 5), (25, 5), (27, 6), (29, 5) ms have a slack of 5 ms
+    /// by it, and a best-effort command of that length makes the first task late at 30 ms. For
+    /// comparison only: admission never uses it.
     Published,
 }
 
@@ -32,23 +33,24 @@ pub enum SlackRange {
 pub struct Tightest {
     /// Its length: the t of the module's formulas.
     pub interval: Duration,
-    /// Whose command is in the way; nobody's in intervals about as long as the longest period or longer.
+    /// The task that blocks; `None` in intervals about as long as the longest period or longer.
     pub beside: Option<TaskId>,
     /// The room: the set's slack.
     pub room: DiskTime,
-    /// Whether it is the slack to the nanosecond. If not, the search was broken off: the slack is at least `room`.
+    /// Whether it is exact. If not, the search was broken off: the slack is at least `room`.
     pub exact: bool,
 }
 
 impl TaskSet {
-    /// No tasks. Each preemption will cost whoever preempts so much more: the positioning for what was interrupted.
+    /// An empty set. Each preemption costs the preempting task `preemption`: the positioning for
+    /// the interrupted request.
     pub fn new(preemption: DiskTime) -> Self {
-        assert!(preemption >= DiskTime::ZERO, "a preemption gives nothing back");
+        assert!(preemption >= DiskTime::ZERO, "a preemption has a cost");
         assert!(preemption <= STREAM_PERIOD_MAX.into(), "a positioning is short");
         Self { preemption, tasks: Vec::new() }
     }
 
-    /// These tasks, of which each has its own name.
+    /// A set of these tasks, whose ids are unique.
     pub(super) fn of(tasks: impl Iterator<Item = (TaskId, Task)>, preemption: DiskTime) -> Self {
         let mut tasks: Vec<(Task, TaskId)> = tasks.map(|(id, task)| (task, id)).collect();
         assert!(tasks.len() <= STREAM_TASKS_MAX, "a set has {STREAM_TASKS_MAX} tasks at most");
@@ -56,12 +58,12 @@ impl TaskSet {
         Self { tasks, ..Self::new(preemption) }
     }
 
-    /// How many there are.
+    /// The number of tasks.
     pub fn len(&self) -> usize {
         self.tasks.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no tasks.
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
@@ -71,26 +73,27 @@ impl TaskSet {
         self.tasks.iter().map(|&(task, id)| (id, task))
     }
 
-    /// What a preemption costs.
+    /// The cost of a preemption.
     pub fn preemption(&self) -> DiskTime {
         self.preemption
     }
 
-    /// Adds a task, whether it fits or not: admission is [`TaskSet::admit`].
+    /// Adds a task without a check: [`TaskSet::admit`] checks.
     ///
     /// # Panics
-    /// If the set is full, or has the name already.
+    /// If the set is full, or has the id already.
     pub fn insert(&mut self, id: TaskId, task: Task) {
         assert!(self.tasks.len() < STREAM_TASKS_MAX, "a set has {STREAM_TASKS_MAX} tasks at most");
-        assert!(self.tasks.iter().all(|&(_, other)| other != id), "a task's name is its own");
-        let place = self.tasks.partition_point(|entry| *entry < (task, id));
-        self.tasks.insert(place, (task, id));
+        assert!(self.tasks.iter().all(|&(_, other)| other != id), "an id is unique");
+        let index = self.tasks.partition_point(|entry| *entry < (task, id));
+        self.tasks.insert(index, (task, id));
+        debug_assert!(self.tasks.is_sorted(), "tasks are sorted by period");
     }
 
-    /// Takes a task out, and gives it back if it was in.
+    /// Removes and returns a task.
     pub fn remove(&mut self, id: TaskId) -> Option<Task> {
-        let place = self.tasks.iter().position(|&(_, other)| other == id)?;
-        Some(self.tasks.remove(place).0)
+        let index = self.tasks.iter().position(|&(_, other)| other == id)?;
+        Some(self.tasks.remove(index).0)
     }
 
     /// Adds a task if it fits beside the others; otherwise nothing changes.
@@ -99,7 +102,7 @@ impl TaskSet {
     /// See [`Violation`].
     ///
     /// # Panics
-    /// If the set has the name already.
+    /// If the set has the id already.
     pub fn admit(&mut self, id: TaskId, task: Task) -> Result<(), Violation> {
         self.check_with(task)?;
         self.insert(id, task);
@@ -122,7 +125,7 @@ impl TaskSet {
         self.check_candidate(candidate, Candidate::Whole)
     }
 
-    /// The same; or the candidate's demand alone, as if its commands were in nobody's way.
+    /// The same; or the candidate's demand alone, as if its commands blocked no task.
     pub(super) fn check_candidate(
         &self,
         candidate: Task,
@@ -134,9 +137,9 @@ impl TaskSet {
         check(&self.demand_with(candidate, counts))
     }
 
-    /// ΔL: how much disk time best effort may take, in all, from one moment at which no released request waits to the next
-    /// one, without making any request late. Zero for a set that does not fit. At most, and for no tasks at all,
-    /// [`STREAM_PERIOD_MAX`].
+    /// ΔL: the disk time that best effort may take, in all, from one moment without a queued
+    /// released request to the next, without making a request late. Zero for a set that does not
+    /// fit. At most, and for an empty set, [`STREAM_PERIOD_MAX`].
     pub fn slack(&self) -> DiskTime {
         self.slack_in(SlackRange::All)
     }
@@ -149,7 +152,7 @@ impl TaskSet {
         self.tightest(range).map_or(DiskTime::ZERO, |tightest| tightest.room)
     }
 
-    /// The interval that the slack comes from; none for no tasks, or for a set that does not fit.
+    /// The interval with the minimum room; `None` for an empty set, or one that does not fit.
     pub fn tightest(&self, range: SlackRange) -> Option<Tightest> {
         let demand = self.demand();
         check(&demand).ok()?;
@@ -162,7 +165,7 @@ impl TaskSet {
         Some(Tightest { interval: duration(least.at), beside, room, exact })
     }
 
-    /// What the tasks ask for, with their preemptions.
+    /// The demanded utilization, preemptions included.
     pub fn utilization(&self) -> Utilization {
         self.demand().utilization()
     }
@@ -173,8 +176,8 @@ impl TaskSet {
     }
 
     fn demand_with(&self, candidate: Task, counts: Candidate) -> DemandBound {
-        let place = self.tasks.partition_point(|(task, _)| *task <= candidate);
-        let (before, after) = self.tasks.split_at(place);
+        let index = self.tasks.partition_point(|(task, _)| *task <= candidate);
+        let (before, after) = self.tasks.split_at(index);
         let named = |&(task, id): &(Task, TaskId)| (BlockingTask::Task(id), task);
         let tasks = before
             .iter()
@@ -211,7 +214,8 @@ fn least(demand: &DemandBound, range: SlackRange) -> Option<(Minimum, bool)> {
     let mut work = 0;
     let searched = demand.search(first, last, &mut least, &mut work);
     if let Searched::DownTo(_) = searched {
-        // Unreachable for a set that was just checked within the same work, but for the few intervals around Tₙ.
+        // Unreachable for a set that was just checked with the same work bound, but for the few
+        // intervals around Tₙ.
         return Some((Minimum { room: 0, ..least }, false));
     }
     if range == SlackRange::Published {
@@ -238,7 +242,8 @@ fn least(demand: &DemandBound, range: SlackRange) -> Option<(Minimum, bool)> {
     }
 }
 
-/// The longest interval in which a demand that leaves `idle` (in 2⁻⁶⁴) can leave less than `room`: t·(1 − U) < room.
+/// The longest interval in which a demand that leaves `idle` (in 2⁻⁶⁴) can leave less than `room`:
+/// t·(1 − U) < room.
 fn horizon(room: i64, idle: u128) -> i64 {
     let longest = (u128::from(room.unsigned_abs()) << 64).checked_div(idle);
     longest
@@ -258,7 +263,7 @@ mod tests {
         Task::whole(Duration::from_nanos(period), DiskTime::from_nanos(cost)).expect("a task")
     }
 
-    /// Every command is 1 ns long: nobody is in anybody's way.
+    /// Every command is 1 ns long: no task blocks another.
     fn fluid(period: u64, cost: i64) -> Task {
         let cost = DiskTime::from_nanos(cost);
         Task::new(Duration::from_nanos(period), cost, DiskTime::from_nanos(1)).expect("a task")
@@ -299,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_in_the_way_is_named() {
+    fn the_blocking_task_is_named() {
         let set = set(&[whole(10_000, 2_000), whole(100_000, 8_001)]);
         let blocked = Violation::Blocked {
             interval: Duration::from_nanos(10_001),
@@ -315,18 +320,18 @@ mod tests {
     }
 
     #[test]
-    fn preemptions_are_paid_by_who_can_make_them() {
+    fn the_preempting_task_pays_for_preemptions() {
         let mut set = TaskSet::new(DiskTime::from_nanos(2));
         set.insert(TaskId(0), whole(10, 5));
         set.insert(TaskId(1), whole(20, 4));
-        assert_eq!(set.utilization().to_string(), "70%", "there is nobody to interrupt");
+        assert_eq!(set.utilization().to_string(), "70%", "there is no task to preempt");
         set.insert(TaskId(2), fluid(40, 4));
-        assert_eq!(set.utilization().to_string(), "110%", "20% and 10% for the way back");
+        assert_eq!(set.utilization().to_string(), "110%", "20% and 10% for preemptions");
         assert!(set.check().is_err());
     }
 
     #[test]
-    fn a_search_that_takes_too_long_ends_with_less_than_there_is() {
+    fn a_search_that_takes_too_long_ends_with_a_lower_bound() {
         // All but 10⁻¹⁰ of the disk, and periods that meet in no time worth waiting for.
         let mut tasks: Vec<Task> = (0..300)
             .map(|n| {
@@ -347,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_tasks_that_there_may_be_overflow_nothing() {
+    fn the_largest_set_overflows_nothing() {
         let day = STREAM_PERIOD_MAX.as_nanos();
         let mut set = TaskSet::default();
         let cost = STREAM_PERIOD_MAX.into();

@@ -2,7 +2,7 @@
 
 use units::Instant;
 
-/// From `start` to before `end`. Every request of the task is released in it, and due in it.
+/// From `start` until before `end`. Every request of the task is released in it, and due in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
     /// When the first request may be released.
@@ -12,15 +12,15 @@ pub struct Span {
 }
 
 impl Span {
-    /// All of time.
+    /// All time.
     pub const ALWAYS: Self = Self { start: Instant::ZERO, end: Instant::FAR_FUTURE };
 
-    /// Whether there is a moment in both.
+    /// Whether the spans intersect.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.start < other.end && other.start < self.end
     }
 
-    /// Whether there is no moment in it.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.start >= self.end
     }

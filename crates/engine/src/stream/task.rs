@@ -1,4 +1,4 @@
-//! What a stream asks of one disk, as scheduling theory has it.
+//! The demand of a stream on one disk, as a task of scheduling theory.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use units::{DiskTime, Duration, Share};
 
 use crate::limits::STREAM_PERIOD_MAX;
 
-/// The caller's name for a task: unique within a set.
+/// The caller's id of a task: unique within a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u32);
 
@@ -18,12 +18,12 @@ pub struct Task {
     longest: DiskTime,
 }
 
-/// Why there is no such task.
+/// The reason why a task is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidTask {
-    /// The period is 0 or over [`STREAM_PERIOD_MAX`]. Cure: another block size or bandwidth.
+    /// The period is 0 or over [`STREAM_PERIOD_MAX`]. Remedy: another block size or bandwidth.
     Period(Duration),
-    /// The cost is 0 or below, or over [`STREAM_PERIOD_MAX`]. Cure: another block size.
+    /// The cost is 0 or below, or over [`STREAM_PERIOD_MAX`]. Remedy: another block size.
     Cost(DiskTime),
     /// The longest command is 0 or below, or longer than the whole request. A defect of the caller.
     Longest(DiskTime),
@@ -51,8 +51,9 @@ impl fmt::Display for InvalidTask {
 impl std::error::Error for InvalidTask {}
 
 impl Task {
-    /// A task of which `longest` ≤ `cost` can't be preempted: the longest of its chunks, its seeks or sub-seeks, and its
-    /// ways back after a preemption, whatever is sent to the disk as one command. A cost above the period is a task that fits nowhere.
+    /// A task of which `longest` ≤ `cost` is non-preemptible: the longest of its chunks, its seeks
+    /// or sub-seeks, and its positionings after a preemption, whatever is sent to the disk as one
+    /// command. A cost above the period is a task that fits nowhere.
     ///
     /// # Errors
     /// See [`InvalidTask`].
@@ -69,7 +70,7 @@ impl Task {
         Ok(Self { period, cost, longest })
     }
 
-    /// A task whose request is one command that nobody preempts: q = C.
+    /// A task whose request is one non-preemptible command: q = C.
     ///
     /// # Errors
     /// See [`InvalidTask`].
@@ -77,8 +78,8 @@ impl Task {
         Self::new(period, cost, cost)
     }
 
-    /// A reserve, or the server that keeps best effort from starving: `share` of every `period`, in commands of at most
-    /// `longest`. What the share amounts to is rounded down, and is at least one command.
+    /// A reserve, or the server that keeps best effort from starving: `share` of every `period`, in
+    /// commands of at most `longest`. The amount is rounded down, and is at least one command.
     ///
     /// # Errors
     /// See [`InvalidTask`].
@@ -94,17 +95,17 @@ impl Task {
         self.period
     }
 
-    /// C: the most disk time that a request takes.
+    /// C: the worst-case disk time of a request.
     pub const fn cost(&self) -> DiskTime {
         self.cost
     }
 
-    /// q: the longest command of a request that nobody preempts.
+    /// q: the longest non-preemptible command of a request.
     pub const fn longest(&self) -> DiskTime {
         self.longest
     }
 
-    /// The same task, with so much more work in a period, in commands as long.
+    /// The same task with `extra` work in each period, in commands of the same length.
     pub(super) fn with_more(self, extra: DiskTime) -> Self {
         Self { cost: self.cost + extra, ..self }
     }
@@ -149,7 +150,8 @@ impl Utilization {
         Self::WHOLE.saturating_sub(self.0)
     }
 
-    /// What there is of it above the whole, in 10⁻⁹ of a disk's time: to the nearest, but not nothing.
+    /// What there is of it above the whole, in 10⁻⁹ of a disk's time: to the nearest, but not
+    /// nothing.
     pub(super) fn excess_ppb(self) -> u64 {
         Self(self.0.saturating_sub(Self::WHOLE)).ppb().max(1)
     }

@@ -1,4 +1,4 @@
-//! Tasks that come and go at times that are known.
+//! Tasks that begin and end at known times.
 
 use units::{DiskTime, Duration, Instant};
 
@@ -10,17 +10,18 @@ use super::{
 };
 use crate::limits::{BOOKED_TIMES_MAX, BOOKINGS_MAX};
 
-/// Intervals of up to so many of the longest periods are looked at for the slack of a time that does not last.
+/// Intervals of up to this number of the longest periods are examined for the slack of a time that
+/// does not last.
 const SLACK_PERIODS: u64 = 8;
 
-/// A task and when it is there.
+/// A task and its span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Booking {
-    /// The caller's name for it.
+    /// The caller's id.
     pub id: TaskId,
-    /// What it asks for.
+    /// Its demand.
     pub task: Task,
-    /// When.
+    /// Its span.
     pub span: Span,
 }
 
@@ -32,7 +33,7 @@ pub struct Timetable {
 }
 
 impl Timetable {
-    /// No bookings, on a disk where a preemption costs so much more: see [`TaskSet::new`].
+    /// No bookings, on a disk where a preemption costs `preemption`: see [`TaskSet::new`].
     pub fn new(preemption: DiskTime) -> Self {
         Self { preemption: TaskSet::new(preemption).preemption(), bookings: Vec::new() }
     }
@@ -42,48 +43,50 @@ impl Timetable {
         self.bookings.iter()
     }
 
-    /// Adds a booking, whether it fits or not: admission is [`Timetable::check_with`] first.
+    /// Adds a booking without a check: [`Timetable::check_with`] comes first.
     ///
     /// # Panics
-    /// If there is no room, no time in the span, or the name is there already.
+    /// If the timetable is full, the span is empty, or the id is taken.
     pub fn insert(&mut self, booking: Booking) {
         assert!(self.bookings.len() < BOOKINGS_MAX, "a disk has {BOOKINGS_MAX} bookings at most");
         assert!(!booking.span.is_empty(), "a booking takes time");
-        assert!(self.bookings.iter().all(|other| other.id != booking.id), "a name is its own");
+        assert!(self.bookings.iter().all(|other| other.id != booking.id), "an id is unique");
         self.bookings.push(booking);
     }
 
-    /// Takes a booking out, and gives it back if it was in.
+    /// Removes and returns a booking.
     pub fn remove(&mut self, id: TaskId) -> Option<Booking> {
-        let place = self.bookings.iter().position(|booking| booking.id == id)?;
-        Some(self.bookings.remove(place))
+        let index = self.bookings.iter().position(|booking| booking.id == id)?;
+        Some(self.bookings.remove(index))
     }
 
-    /// Takes out what ended so long before `now` that it says nothing about the slack any more: eight of the longest periods.
+    /// Removes the bookings that ended long enough before `now` to have no effect on the slack:
+    /// eight of the longest periods.
     pub fn remove_expired(&mut self, now: Instant) {
         let longest = self.bookings.iter().map(|booking| booking.task.period()).max();
         let reach = longest.unwrap_or_default() * SLACK_PERIODS;
         self.bookings.retain(|booking| booking.span.end + reach > now);
     }
 
-    /// The tasks that are there at some moment of `span`.
+    /// The tasks that are present at some moment of `span`.
     pub fn tasks_during(&self, span: Span) -> TaskSet {
         let there = self.bookings.iter().filter(|booking| booking.span.overlaps(&span));
         TaskSet::of(there.map(|booking| (booking.id, booking.task)), self.preemption)
     }
 
-    /// The next moment after `now` at which a task comes or goes.
+    /// The next instant after `now` at which a task begins or ends.
     pub fn next_change(&self, now: Instant) -> Option<Instant> {
         let spans = self.bookings.iter().map(|booking| booking.span);
         let changes = spans.flat_map(|span| [span.start, span.end]);
         changes.filter(|&at| at > now && at < Instant::FAR_FUTURE).min()
     }
 
-    /// Whether `candidate` fits over the whole of `span`: wherever the tasks beside it stay the same, and wherever some
-    /// leave and others come. Here every request pays for a preemption, whatever it may find.
+    /// Whether `candidate` fits over the whole of `span`: while the tasks beside it stay the same,
+    /// and where some end and others begin. Here every request pays for a preemption, whether it
+    /// preempts or not.
     ///
     /// # Errors
-    /// A stretch of time where it does not fit, and why.
+    /// The interval of time where it does not fit, and the violation.
     pub fn check_with(&self, candidate: Task, span: Span) -> Result<(), (Span, Violation)> {
         self.check_candidate(candidate, span, Candidate::Whole)
     }
@@ -91,9 +94,9 @@ impl Timetable {
     /// Whether all bookings fit, at all times.
     ///
     /// # Errors
-    /// A stretch of time where they do not, and why.
+    /// The interval of time where they do not fit, and the violation.
     pub fn check(&self) -> Result<(), (Span, Violation)> {
-        look(&self.present(None), Span::ALWAYS, Candidate::Whole)
+        check_all(&self.present(None), Span::ALWAYS, Candidate::Whole)
     }
 
     /// What would fit over the whole of `span`: see [`CounterOffers::find`].
@@ -117,28 +120,30 @@ impl Timetable {
         if self.bookings.len() >= BOOKINGS_MAX {
             return Err((span, Violation::Full));
         }
-        look(&self.present(Some((candidate, span))), span, counts)
+        check_all(&self.present(Some((candidate, span))), span, counts)
     }
 
-    /// ΔL at `now`, with regard to who left a little while ago and who comes in a little while: see [`TaskSet::slack`]. So
-    /// it is zero around a moment where tasks take over from others for which there would be no room beside them.
+    /// ΔL at `now`, with regard to tasks that ended shortly before and tasks that begin shortly
+    /// after: see [`TaskSet::slack`]. It is zero around a handover to tasks that would not fit
+    /// beside the ones that end.
     ///
-    /// It holds until [`Timetable::next_change`], as long as nobody books. Until some time after a change it may be less
-    /// than it could be, if the disk is nearly full.
+    /// It holds until [`Timetable::next_change`] without new bookings. For some time after a change
+    /// it may be a lower bound, if the disk is nearly full.
     pub fn slack(&self, now: Instant) -> DiskTime {
         let all = self.present(None);
         let Some(last) = all.last() else { return TaskSet::default().slack() };
         let until = self.next_change(now).unwrap_or(now);
         let reach = last.task.period() * SLACK_PERIODS;
         let near = Span { start: now.saturating_sub(reach), end: until + reach };
-        let near_by = within(&all, near);
-        let tasks = (0..).map(TaskId).zip(near_by.iter().map(|present| present.task));
+        let nearby = within(&all, near);
+        let tasks = (0..).map(TaskId).zip(nearby.iter().map(|present| present.task));
         let set = TaskSet::of(tasks, DiskTime::ZERO);
         let stays = |span: Span| span.start <= now && span.end == Instant::FAR_FUTURE;
         if all.iter().all(|present| stays(present.span)) {
             return set.slack();
         }
-        // An interval that is longer than `reach` has at least what the fullest time leaves of it on the mean.
+        // An interval longer than `reach` has at least what the busiest time leaves of it on the
+        // mean.
         set.slack().min(busiest(&all).leaves(reach))
     }
 
@@ -161,7 +166,7 @@ impl Timetable {
 }
 
 /// Whether all of these fit at all times of `span`, and around them.
-fn look(all: &[BookedTask], span: Span, counts: Candidate) -> Result<(), (Span, Violation)> {
+fn check_all(all: &[BookedTask], span: Span, counts: Candidate) -> Result<(), (Span, Violation)> {
     let longest = all.last().map_or(Duration::ZERO, |present| present.task.period());
     let near = Span { start: span.start.saturating_sub(longest), end: span.end + longest };
     let all = within(all, near);
@@ -199,7 +204,7 @@ fn busiest(all: &[BookedTask]) -> Utilization {
     let mut changes: Vec<(Instant, bool, u128)> = Vec::new();
     for BookedTask { task, span, .. } in all {
         let share = Utilization::of(task).0;
-        // Who goes makes room for who comes at the same time: `false` is sorted first.
+        // A task that ends precedes one that begins at the same time: `false` is sorted first.
         changes.extend([(span.end, false, share), (span.start, true, share)]);
     }
     changes.sort_unstable();
@@ -211,14 +216,16 @@ fn busiest(all: &[BookedTask]) -> Utilization {
     Utilization(most)
 }
 
-/// Books a stream's part on every disk that it touches, or on none: first all verdicts, then all bookings.
+/// Books a stream's part on every disk that it uses, or on none: first all checks, then all
+/// bookings.
 ///
 /// # Errors
-/// The place of the first part that does not fit, the stretch of time, and why. Nothing was changed.
+/// The index of the first part that does not fit, the interval of time, and the violation. Nothing
+/// was changed.
 pub fn book_all(parts: &mut [(&mut Timetable, Booking)]) -> Result<(), (usize, Span, Violation)> {
-    for (place, (timetable, booking)) in parts.iter().enumerate() {
+    for (index, (timetable, booking)) in parts.iter().enumerate() {
         let verdict = timetable.check_with(booking.task, booking.span);
-        verdict.map_err(|(stretch, violation)| (place, stretch, violation))?;
+        verdict.map_err(|(stretch, violation)| (index, stretch, violation))?;
     }
     for (timetable, booking) in parts {
         timetable.insert(*booking);

@@ -1,4 +1,4 @@
-//! Why a set of tasks does not fit on a disk.
+//! The reason why a set of tasks does not fit on a disk.
 
 use core::fmt;
 
@@ -6,46 +6,48 @@ use units::{DiskTime, Duration};
 
 use super::{TaskId, Utilization};
 
-/// Whose command is in the way, or whose demand it is.
+/// The task that blocks, or whose demand it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockingTask {
-    /// The task that the verdict is about.
+    /// The candidate of the check.
     Candidate,
-    /// One that is in the set.
+    /// A task of the set.
     Task(TaskId),
 }
 
 /// The constraint that binds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// The tasks ask for more than the whole disk. Cure: less bandwidth, or larger blocks (fewer positionings).
+    /// The tasks demand more than the whole disk. Remedy: less bandwidth, or larger blocks (fewer
+    /// seeks).
     ///
-    /// A sum that is exactly the whole is told from one above it where the fractions have a common denominator below
-    /// 2¹²⁷; where they have none, and differ from the whole by less than 10⁻¹⁵, they are refused.
+    /// A sum that is exactly the whole is distinguished from a larger one if the fractions have a
+    /// common denominator below 2¹²⁷; without one, sums within 10⁻¹⁵ of the whole are refused.
     Utilization {
-        /// What they ask for.
+        /// The demanded utilization.
         asked: Utilization,
-        /// How much that is above the whole, in 10⁻⁹ of the disk's time: to the nearest, at least 1.
+        /// The excess over the whole, in 10⁻⁹ of the disk's time: to the nearest, at least 1.
         over_ppb: u64,
     },
-    /// In an interval of this length there is not room for all that may be due in it after the longest command of
-    /// `beside`, which began 1 ns before. Of all intervals it is the one that is short by most. Cure: smaller blocks of
-    /// `beside`, or fewer tasks with short periods.
+    /// An interval of this length cannot hold all that may be due in it after the longest command
+    /// of `beside`, which began 1 ns before. Of all intervals it is the one with the largest
+    /// shortfall. Remedy: smaller blocks of `beside`, or fewer tasks with short periods.
     Blocked {
         /// L of condition (2).
         interval: Duration,
-        /// Whose command is in the way.
+        /// The task whose command blocks.
         beside: BlockingTask,
-        /// How much time is missing.
+        /// The missing time.
         short: DiskTime,
     },
-    /// The search was broken off at [`STREAM_WORK_MAX`](crate::limits::STREAM_WORK_MAX): intervals up to this length were
-    /// not looked at. It takes very many tasks whose periods differ by very much.
+    /// The search was broken off at [`STREAM_WORK_MAX`](crate::limits::STREAM_WORK_MAX): intervals
+    /// up to this length were not examined. It needs very many tasks with very different periods.
     Undecided {
-        /// The longest interval that was not looked at.
+        /// The longest interval that was not examined.
         interval: Duration,
     },
-    /// The set is full: [`STREAM_TASKS_MAX`](crate::limits::STREAM_TASKS_MAX). Cure: another disk.
+    /// The set is full: [`STREAM_TASKS_MAX`](crate::limits::STREAM_TASKS_MAX). Remedy: another
+    /// disk.
     Full,
 }
 

@@ -1,14 +1,15 @@
-//! A disk without geometry: requests take what they take, EDF picks among those released, and best effort goes first
-//! while the slack lasts. In whole ticks, so that small numbers find what large ones hide.
+//! A disk without geometry: requests take what they take, EDF picks among those released, and best
+//! effort goes first while the slack lasts. In whole ticks, so that small numbers find what large
+//! ones hide.
 
 use spindle_engine::stream::{Task, TaskSet};
 use units::{DiskTime, Duration};
 
-/// Dice with a published sequence (SplitMix64): the same on every machine.
+/// A random number generator with a published sequence (SplitMix64): the same on every machine.
 #[derive(Clone, Debug)]
-pub struct Dice(pub u64);
+pub struct SeededRng(pub u64);
 
-impl Dice {
+impl SeededRng {
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut bits = self.0;
@@ -34,15 +35,15 @@ pub fn task(period: u64, cost: u64, longest: u64) -> Task {
 pub struct Load {
     /// When each task's first request is released; the next ones follow after a period each.
     pub offsets: Vec<u64>,
-    /// Whether requests take less than they might, and come later than they might: by these dice.
-    pub below_worst: Option<Dice>,
+    /// Whether requests take less than they might, and come later than they might: by this RNG.
+    pub below_worst: Option<SeededRng>,
     /// When best effort sends a command, and how long it takes; sorted.
     pub best_effort: Vec<(u64, u64)>,
     /// Until when each task's requests are due.
     pub ends: Vec<u64>,
 }
 
-/// A request that waits, with what is left of it.
+/// A queued request and its remaining work.
 #[derive(Clone, Copy, Debug)]
 struct Job {
     deadline: u64,
@@ -62,11 +63,13 @@ pub struct Miss {
     pub ended: u64,
 }
 
-/// EDF in commands of at most `longest` each, with best effort out of `slack`: the first miss, if there is one. What was
-/// interrupted takes the set's `preemption` longer, whoever interrupted it; best effort pays that out of the slack.
+/// EDF in commands of at most `longest` each, with best effort out of `slack`: the first miss, if
+/// there is one. What was interrupted takes the set's `preemption` longer, whatever interrupted it;
+/// best effort pays that out of the slack.
 ///
-/// Best effort goes first while what is left of the slack has room for its command, and the slack is whole again whenever
-/// no released request waits (RTAS 2000, §3.2). A command that never fits is left out.
+/// Best effort goes first while what is left of the slack has room for its command, and the slack
+/// is whole again whenever no released request waits (RTAS 2000, §3.2). A command that never fits
+/// is left out.
 pub fn first_miss(set: &TaskSet, slack: u64, load: &Load) -> Option<Miss> {
     let mut disk = Disk::new(set, load);
     let mut best_effort = load.best_effort.iter().filter(|&&(_, takes)| takes <= slack).peekable();
@@ -103,7 +106,7 @@ struct Disk<'a> {
     ends: &'a [u64],
     /// When each task's next request is released.
     next: Vec<u64>,
-    below_worst: Option<Dice>,
+    below_worst: Option<SeededRng>,
     waiting: Vec<Job>,
     now: u64,
 }
@@ -129,9 +132,9 @@ impl<'a> Disk<'a> {
         for (place, &(period, cost, _)) in self.tasks.iter().enumerate() {
             while self.next[place] <= self.now && self.next[place] + period <= self.ends[place] {
                 let (mut left, mut pause) = (cost, 0);
-                if let Some(dice) = &mut self.below_worst {
-                    left = dice.between(cost.div_ceil(2), cost);
-                    pause = dice.between(0, 2) * dice.between(0, period);
+                if let Some(rng) = &mut self.below_worst {
+                    left = rng.between(cost.div_ceil(2), cost);
+                    pause = rng.between(0, 2) * rng.between(0, period);
                 }
                 let deadline = self.next[place] + period;
                 let job = Job { deadline, task: place, left, interrupted: false, began: false };
@@ -157,7 +160,7 @@ impl<'a> Disk<'a> {
         self.interrupt_all_but(Some(first));
         let job = &mut self.waiting[first];
         if job.interrupted {
-            // The way back is a command too: after it somebody else may come.
+            // The return positioning is a command too: another request may be served after it.
             (self.now, job.interrupted) = (self.now + self.preemption, false);
             return None;
         }
@@ -170,7 +173,7 @@ impl<'a> Disk<'a> {
         (self.now > deadline).then_some(Miss { task, deadline, ended: self.now })
     }
 
-    /// Whether somebody has the arm in the midst of a request.
+    /// Whether a request is interrupted in service.
     fn is_in_a_request(&self) -> bool {
         self.waiting.iter().any(|job| job.began && !job.interrupted)
     }

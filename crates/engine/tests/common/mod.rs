@@ -117,7 +117,8 @@ pub struct Closed<'a> {
 }
 
 impl Closed<'_> {
-    /// Gives every volume so many requests, and runs on for `length`, each answer making room for a request.
+    /// Gives every volume `count` requests, and runs on for `length`, each answer making room for a
+    /// request.
     pub fn run(&mut self, outstanding: u32, length: Duration) {
         for volume in (0..self.timeline.volumes).map(VolumeId) {
             for _ in 0..outstanding {

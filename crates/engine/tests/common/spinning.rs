@@ -1,5 +1,5 @@
-//! A disk that turns, made of a profile: what preemptible execution is tested on. It is no drive model: it has a
-//! memory for writes, and an arm, and that is all.
+//! A disk that turns, made of a profile: what preemptible execution is tested on. It is no drive
+//! model: it has a memory for writes, and an arm, and that is all.
 
 use std::collections::BTreeSet;
 

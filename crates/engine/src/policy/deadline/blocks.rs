@@ -1,4 +1,4 @@
-//! A stream's requests: when each is released, and what became of it (RTAS 2000, §3.1).
+//! The requests of a stream: the release and the deadline of each (Clockwise, RTAS 2000 §3.1).
 
 use std::collections::VecDeque;
 
@@ -17,16 +17,16 @@ struct QueuedRequest {
 pub(super) struct Blocks {
     pub(super) stream: StreamContract,
     /// The requests in the volume's queue.
-    asked: VecDeque<QueuedRequest>,
-    /// When the first of them is released, if it is a block, and the stream has begun.
+    queue: VecDeque<QueuedRequest>,
+    /// The release of the first of them, if it is a block and the stream is active.
     release: Option<Instant>,
-    /// No release after that one is sooner.
+    /// The earliest next release.
     expected: Instant,
-    /// Whether releases are given.
-    joined: bool,
-    /// The disk time that the first request has had, if it is begun.
+    /// Whether requests are released.
+    is_active: bool,
+    /// The disk time that the first request has had, if it has begun.
     spent: Option<DiskTime>,
-    /// Whether the arm has to find its way back to it.
+    /// Whether it needs positioning again because it was preempted.
     interrupted: bool,
 }
 
@@ -34,79 +34,87 @@ impl Blocks {
     pub(super) fn new(stream: StreamContract) -> Self {
         Self {
             stream,
-            asked: VecDeque::new(),
+            queue: VecDeque::new(),
             release: None,
             expected: Instant::ZERO,
-            joined: false,
+            is_active: false,
             spent: None,
             interrupted: false,
         }
     }
 
-    /// A request comes to the queue.
-    pub(super) fn comes(&mut self, operation: &Operation, now: Instant) {
-        self.asked.push_back(QueuedRequest { at: now, covered: self.stream.covers(operation) });
-        if self.asked.len() == 1 {
-            self.head_comes(Instant::ZERO);
+    /// A request arrives in the queue.
+    pub(super) fn on_arrival(&mut self, operation: &Operation, now: Instant) {
+        self.queue.push_back(QueuedRequest { at: now, covered: self.stream.covers(operation) });
+        if self.queue.len() == 1 {
+            self.release_head(Instant::ZERO);
         }
     }
 
-    /// Requests that were queued before the stream was there are none of it.
-    pub(super) fn takes_over(&mut self, queued: usize) {
+    /// Requests queued before the stream began are not part of it.
+    pub(super) fn rebuild(&mut self, queued: usize) {
         let other = QueuedRequest { at: Instant::ZERO, covered: false };
-        self.asked = (0..queued).map(|_| other).collect();
+        assert!(!self.is_active, "a stream is rebuilt before its activation");
+        self.queue = (0..queued).map(|_| other).collect();
     }
 
-    /// From now on there are releases.
-    pub(super) fn joins(&mut self, now: Instant) {
-        (self.joined, self.expected) = (true, now);
-        self.head_comes(now);
+    /// Releases requests from now on.
+    pub(super) fn activate(&mut self, now: Instant) {
+        (self.is_active, self.expected) = (true, now);
+        self.release_head(now);
     }
 
-    /// Gives the first request its release, which is `soonest` at the soonest.
-    fn head_comes(&mut self, soonest: Instant) {
+    /// Releases the first request, at `soonest` at the earliest.
+    fn release_head(&mut self, soonest: Instant) {
         self.release = None;
-        let Some(asked) = self.asked.front().filter(|asked| asked.covered && self.joined) else {
+        let Some(queue) = self.queue.front().filter(|request| request.covered && self.is_active)
+        else {
             return;
         };
-        let release = asked.at.max(self.expected).max(soonest);
+        let release = queue.at.max(self.expected).max(soonest);
+        assert!(release >= self.expected, "releases are a period apart");
         self.release = Some(release);
         self.expected = release + self.stream.task.period();
     }
 
-    /// The first request's last command goes to the drive. Its deadline, if it has one.
-    pub(super) fn leaves(&mut self, now: Instant) -> Option<Instant> {
-        let left = self.asked.pop_front().expect("who is served has asked");
+    /// The first request's last command is dispatched. Returns its deadline, if it has one.
+    pub(super) fn on_dispatch(&mut self, now: Instant) -> Option<Instant> {
+        let remaining = self.queue.pop_front().expect("a dispatched request was queued");
         let deadline = self.deadline();
         (self.spent, self.interrupted) = (None, false);
-        // Who waited behind a request that is none of the stream's comes now: nobody can have counted on it before.
-        self.head_comes(if left.covered { Instant::ZERO } else { now });
+        // A block that waited behind a request outside the stream is released now: admission cannot
+        // have assumed an earlier release.
+        self.release_head(if remaining.covered { Instant::ZERO } else { now });
         deadline
     }
 
-    /// The first request has had so much, and goes on. The way back, if there was one, is no part of what it was
-    /// admitted with, and took at most `preemption`.
-    pub(super) fn has_had(&mut self, took: DiskTime, preemption: DiskTime) {
-        let way = if core::mem::take(&mut self.interrupted) { preemption } else { DiskTime::ZERO };
+    /// The first request has had the service time `took` and goes on. A return positioning, if
+    /// there was one, is not part of the admitted cost and took at most `preemption`.
+    pub(super) fn on_partial_service(&mut self, took: DiskTime, preemption: DiskTime) {
+        let return_cost =
+            if core::mem::take(&mut self.interrupted) { preemption } else { DiskTime::ZERO };
         let spent = self.spent.unwrap_or_default();
-        self.spent = Some(spent + (took - way).max(DiskTime::ZERO));
+        assert!(took >= DiskTime::ZERO, "a service time is not negative: {took}");
+        self.spent = Some(spent + (took - return_cost).max(DiskTime::ZERO));
     }
 
-    /// Somebody else has the arm now. Whether that interrupts a request.
-    pub(super) fn loses_arm(&mut self) -> bool {
+    /// Another volume is served now. Returns whether that interrupts a request.
+    pub(super) fn preempt(&mut self) -> bool {
+        debug_assert!(self.spent.is_none() || !self.queue.is_empty(), "a begun request is queued");
         self.interrupted = self.spent.is_some();
         self.interrupted
     }
 
-    /// Whether the first request has had disk time.
+    /// Whether the first request has begun.
     pub(super) fn is_begun(&self) -> bool {
         self.spent.is_some()
     }
 
-    /// What is left of the first request at worst, its next command taking `head`, and the way back to it `preemption`.
-    pub(super) fn left(&self, head: DiskTime, preemption: DiskTime) -> DiskTime {
-        let way = if self.interrupted { preemption } else { DiskTime::ZERO };
-        (self.stream.task.cost() - self.spent.unwrap_or_default() + way).max(head)
+    /// The worst case of the rest of the first request, whose next command takes `head` at most,
+    /// with a return positioning of `preemption`.
+    pub(super) fn remaining(&self, head: DiskTime, preemption: DiskTime) -> DiskTime {
+        let return_cost = if self.interrupted { preemption } else { DiskTime::ZERO };
+        (self.stream.task.cost() - self.spent.unwrap_or_default() + return_cost).max(head)
     }
 
     /// When the first request is released.
@@ -119,7 +127,7 @@ impl Blocks {
         self.release.map(|release| release + self.stream.task.period())
     }
 
-    /// No request that is not released by `now` is released before then.
+    /// The earliest release of a request that is not released by `now`.
     pub(super) fn next_release(&self, now: Instant) -> Instant {
         self.release.filter(|release| *release > now).unwrap_or(self.expected.max(now))
     }

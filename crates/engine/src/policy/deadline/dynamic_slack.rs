@@ -1,34 +1,38 @@
-//! The slack of the present state.
+//! The dynamic slack: that of the present state.
 //!
-//! Let the drive be idle at t. For d > t, let W(d) be the most work that can have to be done by d from now on: what is left
-//! of the released requests that are due by d, and of each task that cannot release another request before r ≥ t, with
-//! period T and cost C, ⌊(d − r) ÷ T⌋·C. The slack is `S = min over d of (d − t) − W(d)`.
+//! Let the drive be idle at t. For d > t, let W(d) be the most work that may have to be done by d
+//! from now on: the rest of the released requests that are due by d, and of each task that cannot
+//! release another request before r ≥ t, with period T and cost C, ⌊(d − r) ÷ T⌋·C. The slack is `S
+//! = min over d of (d − t) − W(d)`.
 //!
-//! **A best-effort command that takes at most S, begun now, makes nobody late**, if every best-effort command before it was
-//! begun likewise and the tasks were admitted. Suppose that a request due at d is late, the first one, and let t be when
-//! the last best-effort command before d was begun, e what it took. Look at the last moment o before d before which nothing
+//! **A best-effort command that takes at most S, begun now, makes no request late**, if every
+//! best-effort command before it was begun likewise and the tasks were admitted. Suppose that a
+//! request due at d is late, the first one, and let t be when the last best-effort command before d
+//! was begun, and e its service time. Let o be the last moment before d before which no request
 //! waits that is due by d.
 //!
-//! - o ≤ t + e: from t to d the disk does that command and then, by EDF, nothing but requests that are due by d (between
-//!   t and t + e it has no choice; after it something due by d always waits). All of those are in W(d). So what is due by d is
-//!   done by t + e + W(d) ≤ t + S + W(d) ≤ d.
-//! - o > t + e: from o on there is no best effort, one command at most that was begun before o and is due after d, and
-//!   what was released since o: admission's condition says that this is done by d.
+//! - o ≤ t + e: from t to d the disk does that command and then, by EDF, nothing but requests that
+//!   are due by d (between t and t + e it has no choice; after it something due by d always waits).
+//!   All of those are in W(d). So what is due by d is done by t + e + W(d) ≤ t + S + W(d) ≤ d.
+//! - o > t + e: from o on there is no best effort, one command at most that was begun before o and
+//!   is due after d, and what was released since o: admission's condition says that this is done by
+//!   d.
 //!
-//! Nothing is said of what best effort had before t, nor of blocking: the drive is idle at t, and whatever was taken
-//! before is in what is left to do.
+//! The proof does not depend on best effort before t, nor on blocking: the drive is idle at t, and
+//! whatever was served before is in the remaining work.
 //!
-//! **S is never less than `ΔL_r`.** Let x be what best effort has had since no released request was queued last, and o the last
-//! moment before t before which nothing waits that is due by d. Of the demand(d − o) at most that was released since o and
-//! is due by d, or will be, the disk has done t − o, less x, less b(d − o) at most for a command begun before o that is due
-//! after d. So `(d − t) − W(d) ≥ (d − o) − demand(d − o) − b(d − o) − x ≥ ΔL − x`.
+//! **S is never less than `ΔL_r`.** Let x be the disk time of best effort since the last moment
+//! without a queued released request, and o the last moment before t before which no request waits
+//! that is due by d. Of the demand(d − o) at most that was released since o and is due by d, or
+//! will be, the disk has done t − o, less x, less b(d − o) at most for a command begun before o
+//! that is due after d. So `(d − t) − W(d) ≥ (d − o) − demand(d − o) − b(d − o) − x ≥ ΔL − x`.
 //!
-//! A request that is begun, and that somebody else's command has interrupted, has a way back, which nothing of its cost
-//! pays for: where best effort interrupts, the way is added to e; until it is gone, to W.
+//! A request that has begun and was preempted needs positioning again, which its cost does not
+//! include: if best effort interrupts it, the positioning is added to e; until it is done, to W.
 //!
-//! A look adds demand up at the instants at which something may be due, earliest first, until the mean load of all tasks
-//! leaves more than the least slack so far whatever comes. It is taken only when what is known does not do: S falls by no
-//! more than the time that goes by, since W for a d never grows.
+//! The computation sums demand at the instants at which requests may be due, earliest first, until
+//! the mean load of all tasks leaves more than the minimum so far. It runs only if the known bound
+//! does not suffice: S falls by at most the time that passes, since W for a d never grows.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -37,10 +41,10 @@ use units::{DiskTime, Duration, Instant};
 
 use crate::limits::{SLACK_STEPS_MAX, STREAM_PERIOD_MAX};
 
-/// What may be released again and again.
+/// Releases that recur.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Releases {
-    /// No sooner than then.
+    /// The earliest release.
     pub(super) first: Instant,
     pub(super) period: Duration,
     pub(super) cost: DiskTime,
@@ -56,12 +60,13 @@ const RATE_BITS: u32 = 40;
 impl Rate {
     pub(super) fn of(cost: DiskTime, period: Duration) -> Self {
         let cost = u128::from(cost.as_nanos().max(0).unsigned_abs());
+        assert!(period > Duration::ZERO, "a task has a period");
         let rate = (cost << RATE_BITS).div_ceil(u128::from(period.as_nanos()));
         Self(u64::try_from(rate).unwrap_or(u64::MAX))
     }
 }
 
-/// What has to be done from now on: filled anew for each look, kept for its memory.
+/// The demand from now on: filled for each computation, kept for its memory.
 #[derive(Debug, Default)]
 pub(super) struct DemandForecast {
     pending: Vec<(Instant, i64)>,
@@ -76,12 +81,13 @@ impl DemandForecast {
         self.dues.clear();
     }
 
-    /// So much is left of a released request that is due then.
-    pub(super) fn is_pending(&mut self, deadline: Instant, left: DiskTime) {
-        self.pending.push((deadline, left.as_nanos()));
+    /// Adds a released request: the rest `remaining` is due at `deadline`.
+    pub(super) fn add_pending(&mut self, deadline: Instant, remaining: DiskTime) {
+        self.pending.push((deadline, remaining.as_nanos()));
     }
 
-    pub(super) fn may_release(&mut self, releases: Releases) {
+    pub(super) fn add_releases(&mut self, releases: Releases) {
+        debug_assert!(releases.period > Duration::ZERO, "releases are a period apart");
         if releases.cost > DiskTime::ZERO {
             let due = releases.first + releases.period;
             let index = u32::try_from(self.releases.len()).expect("tasks are bounded");
@@ -90,32 +96,33 @@ impl DemandForecast {
         }
     }
 
-    /// When the first pending request has to be begun at the latest, if nothing else is released; none if none is pending.
+    /// The latest start of the first pending request, if nothing else is released; `None` if none
+    /// is pending.
     pub(super) fn latest_start(&mut self) -> Option<i64> {
         self.pending.sort_unstable();
         let mut sum = 0;
-        let starts = self.pending.iter().map(|(deadline, left)| {
-            sum += left;
+        let starts = self.pending.iter().map(|(deadline, remaining)| {
+            sum += remaining;
             signed(*deadline) - sum
         });
         starts.min()
     }
 
-    /// The slack at `now`, or less: nobody is late if best effort takes it now.
+    /// The slack at `now`, or a lower bound: no request is late if best effort takes it now.
     pub(super) fn slack(&mut self, now: Instant) -> DiskTime {
         self.pending.sort_unstable();
-        let all_pending: i64 = self.pending.iter().map(|(_, left)| left).sum();
+        let all_pending: i64 = self.pending.iter().map(|(_, remaining)| remaining).sum();
         let (mut due, mut least, mut steps) = (0, i64::MAX, 0);
         let mut pending = self.pending.iter().copied().peekable();
-        // What a mean load leaves is worked out as often as it costs no more than the rest.
+        // The bound by the mean load is computed as often as it costs no more than the rest.
         let every = u32::try_from(self.releases.len()).unwrap_or(u32::MAX).max(8);
         let mut next_look = every;
         loop {
             let first = pending.peek().map(|(deadline, _)| *deadline);
             let next = self.dues.peek().map(|Reverse((deadline, _))| *deadline);
             let Some(at) = first.into_iter().chain(next).min() else { break };
-            while let Some((_, left)) = pending.next_if(|(deadline, _)| *deadline == at) {
-                due += left;
+            while let Some((_, remaining)) = pending.next_if(|(deadline, _)| *deadline == at) {
+                due += remaining;
             }
             while let Some(mut top) = self.dues.peek_mut() {
                 let Reverse((deadline, index)) = *top;
@@ -140,7 +147,7 @@ impl DemandForecast {
         DiskTime::from_nanos(least).clamp(DiskTime::ZERO, STREAM_PERIOD_MAX.into())
     }
 
-    /// What the mean load leaves at `at`, and at any instant after it, at least.
+    /// A lower bound of the slack at `at` and at any later instant, by the mean load.
     fn beyond(&self, at: Instant, now: Instant, pending: i64) -> i64 {
         let (mut demand, mut load) = (0_u128, 0_u128);
         for releases in &self.releases {
@@ -148,7 +155,7 @@ impl DemandForecast {
             load += u128::from(rate);
             demand += u128::from(rate) * u128::from(at.saturating_since(releases.first).as_nanos());
         }
-        // Above the whole, what is left shrinks as time goes by.
+        // Above the whole, the slack shrinks as time passes.
         if load > 1 << RATE_BITS {
             return i64::MIN;
         }

@@ -1,6 +1,7 @@
-//! Deadlines, and best effort in what they leave (RTAS 2000, the Clockwise scheduler): `edf`, `lst`, `delta-l`, `delta-star`.
+//! Deadlines, and best effort in the slack that they leave (Clockwise, RTAS 2000): the policies
+//! `edf`, `lst`, `delta-l` and `delta-star`.
 //!
-//! Each volume's head is in one of three places:
+//! Each volume's head is in one of three states:
 //!
 //! ```text
 //!                     released                        no block of a stream, or no budget
@@ -8,29 +9,33 @@
 //!    └── is best effort until then ──────────────────────────────────────────────▲
 //! ```
 //!
-//! The policies differ in one number, the *room*: how long a best-effort command may be that goes before real-time
-//! requests, those that are released and those that may be while it is served:
+//! The policies differ in one number, the *available slack*: the longest best-effort command that
+//! may go before real-time requests, those that are released and those that may be released while
+//! it is served:
 //!
-//! | policy | room beside released real-time requests | beside none |
+//! | policy | slack beside released real-time requests | beside none |
 //! |---|---|---|
 //! | `edf` | none | any |
 //! | `lst` | until the latest start of the first request in the queue | any |
-//! | `delta-l` | `ΔL_r`: what best effort has left of ΔL since the queue was empty | ΔL |
-//! | `delta-star` | the slack of the present state ([`present`]); none in a burst | the same |
+//! | `delta-l` | `ΔL_r`: the rest of ΔL since the queue was empty | ΔL |
+//! | `delta-star` | the slack of the present state ([`dynamic_slack`]); none in a burst | the same |
 //!
-//! A *burst* begins when best effort has no room left, and ends when no released request is queued: so the arm goes from
-//! best effort to the streams and back once, not after each request. `delta-star`'s ends sooner if the slack has grown
-//! (requests take less than at worst) and does for all of best effort that waits, or for four commands of it: then the way is
-//! worth while, and who is alone does not wait.
+//! A *burst* begins when best effort has no slack left, and ends when no released request is
+//! queued: so the arm moves from best effort to the streams and back once, not after each request.
+//! The burst of `delta-star` ends sooner if the slack has grown (requests take less than their
+//! worst case) and suffices for all queued best effort, or for four commands of it: then the seek
+//! is worthwhile.
 //!
-//! Reserves are sporadic servers ([`server`]): their heads are real time as long as their budget pays for them. A block has
-//! no use for being early, but whoever has a reserve waits for his answer: so his head is best effort as well, and where there
-//! is room it goes in the order of recent usage and costs his budget nothing. Best effort itself may have such a server.
+//! Reserves are sporadic servers ([`sporadic_server`]): their heads are real time while their
+//! budget pays for them. A block gains nothing by being early, but the client of a reserve waits
+//! for its answer: so a reserve's head is best effort as well, and within the slack it goes in the
+//! order of recent usage and costs no budget. Best effort itself may have such a server.
 //!
-//! **Changes.** A stream or a reserve that is new, or another, *joins*: it releases nothing until there is a moment at which
-//! no released request is queued and the drive is idle. Nothing that was begun or let go before can be in its way then, so
-//! that what the new set was admitted with holds from there on, and the old set's until there. Until the queue is empty
-//! next, `ΔL_r` is at most the new ΔL. Who has not joined yet is best effort.
+//! **Changes.** A new or changed stream or reserve is *activated* later: it releases nothing until
+//! no released request is queued and the drive is idle. Nothing that began earlier can delay it
+//! then, so that what the new set was admitted with holds from there on, and the old set's
+//! guarantee until there. Until the queue is next empty, `ΔL_r` is at most the new ΔL. A volume
+//! that is not activated yet is best effort.
 
 mod blocks;
 mod dynamic_slack;

@@ -1,4 +1,4 @@
-//! The deadline policies behind the interface of policies.
+//! The deadline policies behind the policy interface.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use drive_profile::Profile;
 use units::{DiskTime, Instant, Operation};
 
 use super::sporadic_server::SporadicServer;
-use super::state::{ChargedTo, Deadline, Guarantee, Served};
+use super::state::{ChargedTo, Deadline, Guarantee, InService};
 use super::worst_case::WorstCase;
 use crate::policy::interface::{Dispatch, DispatchRecord, Pick, Policy};
 use crate::request::DeadlineStats;
@@ -17,7 +17,7 @@ impl Policy for Deadline {
         let fresh = self.fresh(contract);
         let volume = VolumeId(u32::try_from(self.volumes.len()).expect("VOLUMES_MAX fits"));
         self.volumes.push(fresh);
-        self.renew(volume);
+        self.replace_guarantee(volume);
         self.place(volume, now);
     }
 
@@ -26,7 +26,7 @@ impl Policy for Deadline {
         let before = core::mem::replace(&mut entry.contract, contract);
         entry.usage = entry.usage.reweighed(before.weight, contract.weight);
         if (before.stream, before.reserve) != (contract.stream, contract.reserve) {
-            self.renew(volume);
+            self.replace_guarantee(volume);
         }
         self.place(volume, now);
     }
@@ -35,16 +35,16 @@ impl Policy for Deadline {
         assert_eq!(self.volume(volume).head, None, "a volume leaves with nothing queued");
         let fresh = self.fresh(contract);
         self.volumes[volume.0 as usize] = fresh;
-        self.renew(volume);
+        self.replace_guarantee(volume);
         self.place(volume, now);
     }
 
     fn change_period(&mut self, settings: &Settings, now: Instant) {
         self.period = settings.period;
-        let reserves: Vec<VolumeId> = self.promised.iter().copied().collect();
+        let reserves: Vec<VolumeId> = self.guaranteed.iter().copied().collect();
         for volume in reserves {
-            if let Guarantee::Reserve(_) = self.volume(volume).promise {
-                self.renew(volume);
+            if let Guarantee::Reserve(_) = self.volume(volume).guarantee {
+                self.replace_guarantee(volume);
                 self.place(volume, now);
             }
         }
@@ -55,9 +55,10 @@ impl Policy for Deadline {
     }
 
     fn set_static_slack(&mut self, slack: DiskTime) {
+        assert!(slack >= DiskTime::ZERO, "slack is not negative");
         self.slack = slack;
-        self.left = self.left.min(slack);
-        self.known = None;
+        self.slack_left = self.slack_left.min(slack);
+        self.known_slack = None;
     }
 
     fn queued(
@@ -70,8 +71,8 @@ impl Policy for Deadline {
         let worst = head.map(|head| self.worst.of(head));
         let entry = self.volume(volume);
         entry.queued += 1;
-        if let Guarantee::Stream(blocks) = &mut entry.promise {
-            blocks.comes(asked, now);
+        if let Guarantee::Stream(blocks) = &mut entry.guarantee {
+            blocks.on_arrival(asked, now);
         }
         if worst.is_some() {
             entry.head = worst;
@@ -80,25 +81,26 @@ impl Policy for Deadline {
     }
 
     fn pick(&mut self, running: usize, now: Instant) -> Pick {
-        assert_eq!(running, 0, "one command is in the drive at a time");
+        assert_eq!(running, 0, "one command is in flight at a time");
         self.scale_back(now);
         self.release(now);
         if self.real.is_empty() {
-            self.rest(now);
+            self.on_idle(now);
         }
         let mut paid = None;
         if let Some((cheapest, _)) = self.costs.first() {
-            let room = self.room(!self.real.is_empty(), now);
-            if let Some(volume) = self.best_effort(room) {
+            let available = self.available_slack(!self.real.is_empty(), now);
+            if let Some(volume) = self.best_effort(available) {
                 self.picked = Some((volume, ChargedTo::Slack));
                 return Pick::Volume(volume);
             }
             self.burst = true;
-            // The server's job begins when best effort has nothing else.
-            paid = self.server.as_mut().and_then(|server| server.turn(Some(cheapest), now));
+            // The server's job begins when best effort has no slack.
+            paid = self.server.as_mut().and_then(|server| server.update_job(Some(cheapest), now));
         } else if let Some(server) = &mut self.server {
-            // The slack took what its job was begun for: kept until more comes, it would be due earlier than anybody counted on.
-            server.turn(None, now);
+            // The slack served what its job was begun for: kept until more arrives, the job would
+            // be due earlier than admission assumes.
+            server.update_job(None, now);
         }
         let first = self.real.first().copied();
         self.picked = match (first, paid) {
@@ -113,36 +115,36 @@ impl Policy for Deadline {
         };
         match self.picked {
             Some((volume, _)) => Pick::Volume(volume),
-            None => self.comes_next().map_or(Pick::Nothing, Pick::Wait),
+            None => self.next_change().map_or(Pick::Nothing, Pick::Wait),
         }
     }
 
     fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> DispatchRecord {
         let Dispatch { volume, ends_request, next, .. } = dispatch;
-        let (picked, account) = self.picked.take().expect("who goes was picked");
-        assert_eq!(picked, volume, "who goes was picked");
+        let (picked, charged_to) = self.picked.take().expect("a dispatched volume was picked");
+        assert_eq!(picked, volume, "a dispatched volume was picked");
         let next = next.map(|next| self.worst.of(next));
-        let interrupts = self.interrupts();
-        self.give_arm(volume);
+        let preemption_cost = self.preemption_cost();
+        self.set_last_served(volume);
         let entry = &mut self.volumes[volume.0 as usize];
-        let worst = entry.head.expect("who goes has something to do");
+        let worst = entry.head.expect("a dispatched volume has a head");
         entry.head = next;
         entry.queued -= usize::from(ends_request);
         let mut due = None;
-        if let Guarantee::Stream(blocks) = &mut entry.promise
+        if let Guarantee::Stream(blocks) = &mut entry.guarantee
             && ends_request
         {
-            due = blocks.leaves(now);
+            due = blocks.on_dispatch(now);
         }
-        match (account, &mut entry.promise) {
+        match (charged_to, &mut entry.guarantee) {
             (ChargedTo::RealTime, Guarantee::Reserve(server)) => server.pay(worst),
             (ChargedTo::RealTime | ChargedTo::Past, _) => {}
-            (ChargedTo::Slack, _) => self.left -= worst + interrupts,
-            (ChargedTo::Server, _) => self.server.as_mut().expect("it pays").pay(worst),
+            (ChargedTo::Slack, _) => self.slack_left -= worst + preemption_cost,
+            (ChargedTo::Server, _) => self.server.as_mut().expect("a server pays").pay(worst),
         }
-        self.served = Some(Served { volume, account, worst, ends_request, due });
+        self.in_service = Some(InService { volume, charged_to, worst, ends_request, due });
         self.place(volume, now);
-        DispatchRecord::new(worst, account == ChargedTo::Slack)
+        DispatchRecord::new(worst, charged_to == ChargedTo::Slack)
     }
 
     fn completed(
@@ -153,24 +155,24 @@ impl Policy for Deadline {
         now: Instant,
     ) -> DiskTime {
         self.scale_back(now);
-        let served = self.served.take().expect("it was dispatched");
-        assert_eq!(served.volume, volume, "one command is in the drive at a time");
-        let over = took - served.worst;
+        let in_service = self.in_service.take().expect("it was dispatched");
+        assert_eq!(in_service.volume, volume, "one command is in flight at a time");
+        let over = took - in_service.worst;
         let entry = &mut self.volumes[volume.0 as usize];
         entry.usage.spend((took, entry.contract.weight), now, &self.clock);
-        match (served.account, &mut entry.promise) {
+        match (in_service.charged_to, &mut entry.guarantee) {
             (ChargedTo::RealTime, Guarantee::Reserve(server)) => server.pay(over),
             (ChargedTo::RealTime | ChargedTo::Past, _) => {}
-            (ChargedTo::Slack, _) => self.left -= over,
-            (ChargedTo::Server, _) => self.server.as_mut().expect("it paid").pay(over),
+            (ChargedTo::Slack, _) => self.slack_left -= over,
+            (ChargedTo::Server, _) => self.server.as_mut().expect("a server paid").pay(over),
         }
-        if let Some(due) = served.due {
-            entry.kept.answered(due, now);
+        if let Some(due) = in_service.due {
+            entry.deadline_stats.answered(due, now);
         }
-        if let Guarantee::Stream(blocks) = &mut entry.promise
-            && !served.ends_request
+        if let Guarantee::Stream(blocks) = &mut entry.guarantee
+            && !in_service.ends_request
         {
-            blocks.has_had(took, self.preemption);
+            blocks.on_partial_service(took, self.preemption);
         }
         self.place(volume, now);
         took
@@ -178,12 +180,13 @@ impl Policy for Deadline {
 
     fn deadline_stats(&self, volume: VolumeId) -> Option<DeadlineStats> {
         let entry = &self.volumes[volume.0 as usize];
-        let has_stream = matches!(entry.promise, Guarantee::Stream(_));
-        (has_stream || entry.kept != DeadlineStats::default()).then_some(entry.kept)
+        let has_stream = matches!(entry.guarantee, Guarantee::Stream(_));
+        (has_stream || entry.deadline_stats != DeadlineStats::default())
+            .then_some(entry.deadline_stats)
     }
 
     fn balance(&mut self, volume: VolumeId, _: Instant) -> Option<DiskTime> {
-        match &self.volume(volume).promise {
+        match &self.volume(volume).guarantee {
             Guarantee::Reserve(server) => Some(server.budget()),
             _ => None,
         }
@@ -194,11 +197,11 @@ impl Policy for Deadline {
             let real = entry.due.is_some_and(|due| self.real.contains(&(due, volume)));
             assert_eq!(real, entry.due.is_some(), "a deadline is in the order of deadlines");
             assert!(!real || entry.head.is_some(), "what is due is queued");
-            let waits = real && matches!(entry.promise, Guarantee::Stream(_));
+            let waits = real && matches!(entry.guarantee, Guarantee::Stream(_));
             let best_effort = entry.head.is_some() && !waits;
-            assert_eq!(self.shares.contains(volume), best_effort, "the rest is best effort");
+            assert_eq!(self.shares.contains(volume), best_effort, "the on_idle is best effort");
             assert_eq!(self.costs.contains(volume), best_effort, "and ordered by cost too");
-            if let Guarantee::Reserve(server) = &entry.promise {
+            if let Guarantee::Reserve(server) = &entry.guarantee {
                 server.invariants();
             }
         }

@@ -1,4 +1,4 @@
-//! How long a best-effort command may be that goes now.
+//! The available slack: the longest best-effort command that may go now.
 
 use units::{DiskTime, Duration, Instant};
 
@@ -7,120 +7,126 @@ use super::sporadic_server::SporadicServer;
 use super::state::{Deadline, Guarantee, Volume};
 use crate::{PolicyName, VolumeId};
 
-/// Best-effort commands for which the arm may come back from a burst: with one, the way there and back takes what could have
-/// served three more; with many, whoever is first waits for the slack of the last. Of 1, 2, 3, 4, 8, 16 and all that wait, 4
-/// had the least mean latency beside the busiest streams of `clockwise-fig3`.
+/// Best-effort commands for which a burst of `delta-star` ends: with one, the seeks there and back
+/// cost the service of three more; with many, the first waits for the slack of the last. Of 1, 2,
+/// 3, 4, 8, 16 and all that wait, 4 had the least mean latency beside the busiest streams of
+/// `clockwise-fig3`.
 const BURST_COMMANDS: usize = 4;
 
 impl Deadline {
-    /// What a best-effort command costs beyond its own time: the way back to a request that it interrupts.
-    pub(super) fn interrupts(&self) -> DiskTime {
-        let begun = |volume: VolumeId| match &self.volumes[volume.0 as usize].promise {
+    /// The cost of a best-effort command beyond its own service time: the positioning back to a
+    /// request that it interrupts.
+    pub(super) fn preemption_cost(&self) -> DiskTime {
+        let begun = |volume: VolumeId| match &self.volumes[volume.0 as usize].guarantee {
             Guarantee::Stream(blocks) => blocks.is_begun(),
             _ => false,
         };
-        if self.arm.is_some_and(begun) { self.preemption } else { DiskTime::ZERO }
+        if self.last_served.is_some_and(begun) { self.preemption } else { DiskTime::ZERO }
     }
 
-    /// Whose request is begun and does not go on now will have a way back.
-    pub(super) fn give_arm(&mut self, volume: VolumeId) {
+    /// Notes that `volume` is served. A request that is begun and does not continue now will need
+    /// positioning again.
+    pub(super) fn set_last_served(&mut self, volume: VolumeId) {
         let preemption = self.preemption;
-        let Some(before) = self.arm.replace(volume).filter(|before| *before != volume) else {
+        let Some(before) = self.last_served.replace(volume).filter(|before| *before != volume)
+        else {
             return;
         };
-        if let Guarantee::Stream(blocks) = &mut self.volume(before).promise
-            && blocks.loses_arm()
-            && let Some((_, known)) = &mut self.known
+        if let Guarantee::Stream(blocks) = &mut self.volume(before).guarantee
+            && blocks.preempt()
+            && let Some((_, known_slack)) = &mut self.known_slack
         {
-            *known -= preemption;
+            *known_slack -= preemption;
         }
     }
 
-    /// How long a best-effort command may be; `waiting`: whether a released request is queued.
-    pub(super) fn room(&mut self, waiting: bool, now: Instant) -> DiskTime {
+    /// The longest best-effort command; `waiting`: whether a released request is queued.
+    pub(super) fn available_slack(&mut self, waiting: bool, now: Instant) -> DiskTime {
         const ANY: DiskTime = DiskTime::from_nanos(i64::MAX);
         match self.name {
-            PolicyName::DeltaL => self.left - self.interrupts(),
+            PolicyName::DeltaL => self.slack_left - self.preemption_cost(),
             PolicyName::DeltaStar => {
                 let streams = waiting && self.burst;
-                let wants = self.turn(if streams { BURST_COMMANDS } else { 1 });
-                let room = self.present(wants, now) - self.interrupts();
-                if streams && room < wants {
+                let wanted = self.wanted_time(if streams { BURST_COMMANDS } else { 1 });
+                let available_slack = self.dynamic_slack(wanted, now) - self.preemption_cost();
+                if streams && available_slack < wanted {
                     return DiskTime::ZERO;
                 }
                 self.burst = false;
-                room
+                available_slack
             }
             _ if !waiting => ANY,
             PolicyName::Lst => {
                 self.look_ahead(now);
-                let latest = self.outlook.latest_start().expect("one is waiting");
+                let latest = self.forecast.latest_start().expect("one is waiting");
                 let now = i64::try_from(now.as_nanos()).expect("under 292 years");
-                DiskTime::from_nanos(latest - now) - self.interrupts()
+                DiskTime::from_nanos(latest - now) - self.preemption_cost()
             }
             _ => DiskTime::ZERO,
         }
     }
 
-    /// What best effort wants for a turn of up to so many commands: as many like the next as are known to wait.
-    fn turn(&self, commands: usize) -> DiskTime {
+    /// The disk time that best effort wants for up to `commands` commands: that of the next one for
+    /// each that is known to wait.
+    fn wanted_time(&self, commands: usize) -> DiskTime {
         let Some((_, first)) = self.shares.first() else { return DiskTime::ZERO };
         let first = &self.volumes[first.0 as usize];
         let head = first.head.expect("it is queued");
-        // Each of the other volumes has one at least.
+        // Each other volume has at least one.
         let wait = first.queued.max(1) + self.costs.len() - 1;
         (0..commands.min(wait)).fold(DiskTime::ZERO, |sum, _| sum + head)
     }
 
-    /// The present slack, or less: enough to tell whether there is so much.
-    fn present(&mut self, wants: DiskTime, now: Instant) -> DiskTime {
+    /// The dynamic slack, or a lower bound: enough to decide whether `wanted` is available.
+    fn dynamic_slack(&mut self, wanted: DiskTime, now: Instant) -> DiskTime {
         let since = |then: Instant| DiskTime::from(now.since(then));
-        let known = self.known.map(|(then, slack)| slack - since(then));
-        let known = known.map_or(self.left, |known| known.max(self.left));
-        if known >= wants + self.interrupts() {
-            return known;
+        let known_slack = self.known_slack.map(|(then, slack)| slack - since(then));
+        let known_slack =
+            known_slack.map_or(self.slack_left, |known_slack| known_slack.max(self.slack_left));
+        if known_slack >= wanted + self.preemption_cost() {
+            return known_slack;
         }
         self.look_ahead(now);
-        let slack = self.outlook.slack(now).max(self.left);
-        self.known = Some((now, slack));
+        let slack = self.forecast.slack(now).max(self.slack_left);
+        self.known_slack = Some((now, slack));
         slack
     }
 
-    /// Gathers what has to be done from now on.
+    /// Collects the demand from now on.
     fn look_ahead(&mut self, now: Instant) {
-        self.outlook.clear();
-        for volume in &self.promised {
+        self.forecast.clear();
+        for volume in &self.guaranteed {
             let entry = &self.volumes[volume.0 as usize];
-            match &entry.promise {
-                Guarantee::Stream(blocks) if entry.joined => {
+            match &entry.guarantee {
+                Guarantee::Stream(blocks) if entry.is_active => {
                     let task = blocks.stream.task;
                     if let Some(due) = entry.due {
                         let head = entry.head.unwrap_or_default();
-                        let left = blocks.left(head, self.preemption);
-                        self.outlook.is_pending(due, left + entry.extra);
+                        let slack_left = blocks.remaining(head, self.preemption);
+                        self.forecast.add_pending(due, slack_left + entry.extra);
                     }
-                    self.outlook.may_release(Releases {
+                    self.forecast.add_releases(Releases {
                         first: blocks.next_release(now),
                         period: task.period(),
                         cost: task.cost() + entry.extra,
                         rate: entry.rate,
                     });
                 }
-                Guarantee::Reserve(server) if entry.joined => {
-                    serve_on(&mut self.outlook, server, now);
+                Guarantee::Reserve(server) if entry.is_active => {
+                    forecast_server(&mut self.forecast, server, now);
                 }
                 _ => {}
             }
         }
         if let Some(server) = &self.server {
-            serve_on(&mut self.outlook, server, now);
+            forecast_server(&mut self.forecast, server, now);
         }
     }
 
-    /// What each task pays for preempting those that can be preempted: as admission has it.
+    /// Charges each task for preempting those that can be preempted, as admission does.
     pub(super) fn charge_preemptions(&mut self) {
         let preemption = self.preemption;
-        let preempted = |entry: &Volume| match &entry.promise {
+        let preempted = |entry: &Volume| match &entry.guarantee {
             Guarantee::Stream(blocks) if blocks.stream.task.is_preemptible() => {
                 blocks.stream.task.period()
             }
@@ -133,7 +139,7 @@ impl Deadline {
             self.volumes.iter().map(preempted).max().unwrap_or_default()
         };
         for entry in &mut self.volumes {
-            let Guarantee::Stream(blocks) = &entry.promise else { continue };
+            let Guarantee::Stream(blocks) = &entry.guarantee else { continue };
             let task = blocks.stream.task;
             entry.extra = if task.period() < longest { preemption } else { DiskTime::ZERO };
             entry.rate = Rate::of(task.cost() + entry.extra, task.period());
@@ -141,12 +147,13 @@ impl Deadline {
     }
 }
 
-/// What a server may demand from now on: each part of its budget lies a period apart from itself.
-fn serve_on(outlook: &mut DemandForecast, server: &SporadicServer, now: Instant) {
+/// Adds the demand of a server from now on: its releases of each part of the budget are a period
+/// apart.
+fn forecast_server(forecast: &mut DemandForecast, server: &SporadicServer, now: Instant) {
     let period = server.period();
     let mut part = |first: Instant, cost: DiskTime| {
         let rate = Rate::of(cost, period);
-        outlook.may_release(Releases { first, period, cost, rate });
+        forecast.add_releases(Releases { first, period, cost, rate });
     };
     for (at, amount) in server.refills() {
         part(at.max(now), amount);
@@ -155,7 +162,7 @@ fn serve_on(outlook: &mut DemandForecast, server: &SporadicServer, now: Instant)
         None => part(now, server.budget()),
         Some(job) => {
             part(job.deadline, server.budget() + job.spent);
-            outlook.is_pending(job.deadline, server.budget());
+            forecast.add_pending(job.deadline, server.budget());
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A reserve as a task: a dynamic sporadic server (Spuri and Buttazzo, "Scheduling Aperiodic Tasks in Dynamic Priority
-//! Systems", 1996).
+//! A reserve as a task: a dynamic sporadic server (Spuri and Buttazzo, "Scheduling Aperiodic Tasks
+//! in Dynamic Priority Systems", 1996).
 //!
 //! ```text
 //!             has work, budget pays for its head            work or budget ends
@@ -7,12 +7,13 @@
 //!                 begins at t, due at t + T               what it spent comes back at t + T
 //! ```
 //!
-//! What a job spends comes back one period after the job began, so that of all jobs that begin at a or later and are
-//! due by d, those with the same disk time lie a period apart, and add up to ⌊(d − a) ÷ T⌋·C at most: what a task with
-//! cost C and period T demands. A command that the budget does not pay for at its worst is none of the job's: its volume's
-//! head is best effort then, and the rest of the budget waits for a cheaper one.
+//! The budget that a job spends is refilled one period after the job began. So of all jobs that
+//! begin at a or later and are due by d, those with the same disk time are a period apart, and add
+//! up to ⌊(d − a) ÷ T⌋·C at most: the demand of a task with cost C and period T. A command whose
+//! worst case exceeds the budget is not part of the job: its volume's head is best effort then, and
+//! the rest of the budget waits for a cheaper command.
 //!
-//! Invariant: budget, what the job has spent, and what is to come back add up to C.
+//! Invariant: the budget, the job's spending and the pending refills add up to C.
 
 use std::collections::VecDeque;
 
@@ -21,10 +22,10 @@ use units::{DiskTime, Duration, Instant};
 use crate::limits::REFILLS_MAX;
 use crate::stream::Task;
 
-/// What a server has begun.
+/// The active job of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Job {
-    /// When it is due: what it spends comes back then.
+    /// Its deadline: its spending is refilled then.
     pub(super) deadline: Instant,
     pub(super) spent: DiskTime,
 }
@@ -54,19 +55,19 @@ impl SporadicServer {
         self.job
     }
 
-    /// What comes back, and when; soonest first.
+    /// The pending refills, earliest first.
     pub(super) fn refills(&self) -> impl Iterator<Item = (Instant, DiskTime)> {
         self.refills.iter().copied()
     }
 
-    /// When something comes back.
+    /// The next refill.
     pub(super) fn next_refill(&self) -> Option<Instant> {
         self.refills.front().map(|(at, _)| *at)
     }
 
-    /// Begins a job or ends it as there is work: `head` is the next command at its worst. The job's deadline, if there is
-    /// one now.
-    pub(super) fn turn(&mut self, head: Option<DiskTime>, now: Instant) -> Option<Instant> {
+    /// Starts or ends the job: `head` is the worst case of the next command. Returns the job's
+    /// deadline, if it is active.
+    pub(super) fn update_job(&mut self, head: Option<DiskTime>, now: Instant) -> Option<Instant> {
         if head.is_none_or(|cost| cost > self.budget) {
             self.end(now);
         }
@@ -80,7 +81,7 @@ impl SporadicServer {
         Some(self.job.get_or_insert(fresh).deadline)
     }
 
-    /// Takes back what has come back: not while there is a job, in whose time nobody has counted on it.
+    /// Takes the refills that are due: not during a job, whose time admission does not count on.
     fn refill(&mut self, now: Instant) {
         while let Some(&(_, amount)) = self.refills.front().filter(|(at, _)| *at <= now) {
             self.refills.pop_front();
@@ -88,11 +89,14 @@ impl SporadicServer {
         }
     }
 
-    /// The job pays `amount`, or gets it back if it is negative.
+    /// The job pays `amount`; a negative amount is returned.
     pub(super) fn pay(&mut self, amount: DiskTime) {
         self.budget -= amount;
         if let Some(job) = &mut self.job {
             job.spent += amount;
+        }
+        if cfg!(debug_assertions) {
+            self.invariants();
         }
     }
 
@@ -102,7 +106,7 @@ impl SporadicServer {
             self.budget += spent;
         } else if spent > DiskTime::ZERO {
             if self.refills.len() == REFILLS_MAX {
-                // Both come later than they might: that demands less, never more.
+                // Both come later than they could: that demands less, never more.
                 let (_, last) = self.refills.pop_back().expect("it is full");
                 self.refills.push_back((deadline, last + spent));
             } else {
@@ -114,7 +118,8 @@ impl SporadicServer {
     pub(super) fn invariants(&self) {
         let spent = self.job.map_or(DiskTime::ZERO, |job| job.spent);
         let to_come: DiskTime = self.refills.iter().map(|(_, amount)| *amount).sum();
-        assert_eq!(self.budget + spent + to_come, self.task.cost(), "a budget is spent or there");
+        assert_eq!(self.budget + spent + to_come, self.task.cost(), "the budget is conserved");
+        assert!(self.refills.len() <= REFILLS_MAX, "refills are bounded");
     }
 }
 
@@ -135,25 +140,25 @@ mod tests {
     }
 
     #[test]
-    fn what_a_job_spends_comes_back_a_period_after_it_began() {
+    fn spending_is_refilled_a_period_after_the_job_began() {
         let mut server = server();
-        assert_eq!(server.turn(Some(ms(20)), at(10)), Some(at(110)));
+        assert_eq!(server.update_job(Some(ms(20)), at(10)), Some(at(110)));
         server.pay(ms(20));
         // The budget does not pay for another: the head is best effort until it does.
-        assert_eq!(server.turn(Some(ms(20)), at(30)), None);
+        assert_eq!(server.update_job(Some(ms(20)), at(30)), None);
         assert_eq!(server.next_refill(), Some(at(110)));
-        assert_eq!(server.turn(Some(ms(20)), at(109)), None);
-        assert_eq!(server.turn(Some(ms(20)), at(110)), Some(at(210)));
+        assert_eq!(server.update_job(Some(ms(20)), at(109)), None);
+        assert_eq!(server.update_job(Some(ms(20)), at(110)), Some(at(210)));
         server.invariants();
     }
 
     #[test]
-    fn what_was_paid_too_much_is_given_back_at_once() {
+    fn an_overpayment_is_returned_at_once() {
         let mut server = server();
-        server.turn(Some(ms(30)), at(0));
+        server.update_job(Some(ms(30)), at(0));
         server.pay(ms(30));
         server.pay(ms(-25));
-        assert_eq!(server.turn(Some(ms(25)), at(5)), Some(at(100)), "the same job goes on");
+        assert_eq!(server.update_job(Some(ms(25)), at(5)), Some(at(100)), "the same job goes on");
         server.invariants();
     }
 }

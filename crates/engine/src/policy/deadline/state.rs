@@ -14,10 +14,10 @@ use crate::request::DeadlineStats;
 use crate::stream::Task;
 use crate::{Contract, PolicyName, Settings, VolumeId};
 
-/// What a volume is promised.
+/// The guarantee of a volume.
 #[derive(Debug)]
 pub(super) enum Guarantee {
-    Nothing,
+    BestEffort,
     Stream(Box<Blocks>),
     Reserve(Box<SporadicServer>),
 }
@@ -26,43 +26,43 @@ pub(super) enum Guarantee {
 pub(super) struct Volume {
     pub(super) contract: Contract,
     pub(super) usage: RecentUsage,
-    pub(super) promise: Guarantee,
-    /// Whether it may release anything.
-    pub(super) joined: bool,
-    /// The rate at which its task has disk time.
+    pub(super) guarantee: Guarantee,
+    /// Whether its guarantee is active: whether it releases requests.
+    pub(super) is_active: bool,
+    /// The utilization of its task.
     pub(super) rate: Rate,
-    /// What a preemption costs that it may cause.
+    /// The cost of the preemption that it may cause.
     pub(super) extra: DiskTime,
-    /// The next command at its worst; none if nothing is queued.
+    /// The worst case of the next command; `None` if nothing is queued.
     pub(super) head: Option<DiskTime>,
-    /// Requests queued, the one in service not counted once its last command is issued.
+    /// Queued requests. A request counts until its last command is issued.
     pub(super) queued: usize,
-    /// What became of the deadlines that it has had.
-    pub(super) kept: DeadlineStats,
-    /// When its head is due, if it is real time: its key in that order.
+    /// The deadlines met and missed.
+    pub(super) deadline_stats: DeadlineStats,
+    /// The deadline of its head, if it is real time: its key in that order.
     pub(super) due: Option<Instant>,
 }
 
-/// On whose account a command goes.
+/// What a command is charged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChargedTo {
     /// The volume's own stream or reserve.
     RealTime,
-    /// Best effort in the slack.
+    /// The slack.
     Slack,
-    /// Best effort, paid by its server.
+    /// The server of best effort.
     Server,
-    /// A reserve that is another since.
+    /// A reserve that has been replaced since.
     Past,
 }
 
 /// The command in the drive.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Served {
+pub(super) struct InService {
     pub(super) volume: VolumeId,
-    pub(super) account: ChargedTo,
+    pub(super) charged_to: ChargedTo,
     pub(super) worst: DiskTime,
-    /// Whether its request ends with it; and when that is due, if it is a stream's block.
+    /// Whether its request ends with it, and the deadline, if it is a stream's block.
     pub(super) ends_request: bool,
     pub(super) due: Option<Instant>,
 }
@@ -76,35 +76,35 @@ pub(crate) struct Deadline {
     pub(super) volumes: Vec<Volume>,
     /// Released heads, by deadline.
     pub(super) real: BTreeSet<(Instant, VolumeId)>,
-    /// When a best-effort head may become real time: its release, or a refill of its reserve.
+    /// When a best-effort head becomes real time: its release, or a refill of its reserve.
     pub(super) future: IndexedHeap<Instant>,
-    /// Best-effort heads, by usage and by what they take.
+    /// Best-effort heads, by recent usage and by worst case.
     pub(super) shares: IndexedHeap<RecentUsage>,
     pub(super) costs: IndexedHeap<DiskTime>,
     pub(super) clock: DecayClock,
     /// The server of best effort.
     pub(super) server: Option<SporadicServer>,
-    /// Who has a promise, and who of them has not joined.
-    pub(super) promised: BTreeSet<VolumeId>,
-    pub(super) joining: BTreeSet<VolumeId>,
-    /// ΔL, and what is left of it since the queue of real-time requests was empty.
+    /// The volumes with a guarantee, and those of them that are not active yet.
+    pub(super) guaranteed: BTreeSet<VolumeId>,
+    pub(super) activating: BTreeSet<VolumeId>,
+    /// ΔL, and the rest of it since the queue of real-time requests was empty.
     pub(super) slack: DiskTime,
-    pub(super) left: DiskTime,
-    /// What the present slack was at least, and when.
-    pub(super) known: Option<(Instant, DiskTime)>,
+    pub(super) slack_left: DiskTime,
+    /// A lower bound of the dynamic slack, and when it was computed.
+    pub(super) known_slack: Option<(Instant, DiskTime)>,
     pub(super) burst: bool,
-    /// Whose command was the last: the arm is where that one ended.
-    pub(super) arm: Option<VolumeId>,
+    /// The volume of the last command: the arm is where that ended.
+    pub(super) last_served: Option<VolumeId>,
     pub(super) picked: Option<(VolumeId, ChargedTo)>,
-    pub(super) served: Option<Served>,
-    pub(super) outlook: DemandForecast,
+    pub(super) in_service: Option<InService>,
+    pub(super) forecast: DemandForecast,
 }
 
 impl Deadline {
     pub(crate) fn new(settings: &Settings, now: Instant) -> Self {
         let deadlines = settings.deadlines;
         let server = deadlines.best_effort;
-        let server = server.and_then(|server| served(server.share, server.period));
+        let server = server.and_then(|server| server_of(server.share, server.period));
         Self {
             name: settings.policy,
             period: settings.period,
@@ -117,16 +117,16 @@ impl Deadline {
             costs: IndexedHeap::new(),
             clock: DecayClock::new(now),
             server,
-            promised: BTreeSet::new(),
-            joining: BTreeSet::new(),
+            guaranteed: BTreeSet::new(),
+            activating: BTreeSet::new(),
             slack: DiskTime::ZERO,
-            left: DiskTime::ZERO,
-            known: None,
+            slack_left: DiskTime::ZERO,
+            known_slack: None,
             burst: false,
-            arm: None,
+            last_served: None,
             picked: None,
-            served: None,
-            outlook: DemandForecast::default(),
+            in_service: None,
+            forecast: DemandForecast::default(),
         }
     }
 
@@ -135,80 +135,84 @@ impl Deadline {
     }
 
     pub(super) fn fresh(&self, contract: Contract) -> Volume {
-        let promise = match contract.stream {
+        let guarantee = match contract.stream {
             Some(stream) => Guarantee::Stream(Box::new(Blocks::new(stream))),
-            None => served(contract.reserve, self.period)
-                .map_or(Guarantee::Nothing, |server| Guarantee::Reserve(Box::new(server))),
+            None => server_of(contract.reserve, self.period)
+                .map_or(Guarantee::BestEffort, |server| Guarantee::Reserve(Box::new(server))),
         };
         Volume {
             contract,
             usage: RecentUsage::default(),
-            promise,
-            joined: false,
+            guarantee,
+            is_active: false,
             rate: Rate::of(DiskTime::ZERO, self.period),
             extra: DiskTime::ZERO,
             head: None,
             queued: 0,
-            kept: DeadlineStats::default(),
+            deadline_stats: DeadlineStats::default(),
             due: None,
         }
     }
 
-    /// Gives `volume` what it is promised from now on. What it was promised before is over; it joins when it can.
-    pub(super) fn renew(&mut self, volume: VolumeId) {
+    /// Gives `volume` the guarantee of its contract. The previous one is over; the new one is
+    /// activated when possible.
+    pub(super) fn replace_guarantee(&mut self, volume: VolumeId) {
         let entry = &self.volumes[volume.0 as usize];
-        let Volume { promise, joined, .. } = self.fresh(entry.contract);
+        let Volume { guarantee, is_active, .. } = self.fresh(entry.contract);
+        assert!(!is_active, "a new guarantee is activated later");
         let entry = &mut self.volumes[volume.0 as usize];
-        entry.promise = promise;
-        entry.joined = joined;
-        if let Some(served) = &mut self.served
-            && (served.volume, served.account) == (volume, ChargedTo::RealTime)
+        entry.guarantee = guarantee;
+        entry.is_active = is_active;
+        if let Some(in_service) = &mut self.in_service
+            && (in_service.volume, in_service.charged_to) == (volume, ChargedTo::RealTime)
         {
-            served.account = ChargedTo::Past;
+            in_service.charged_to = ChargedTo::Past;
         }
-        if let Guarantee::Stream(blocks) = &mut entry.promise {
-            blocks.takes_over(entry.queued);
+        if let Guarantee::Stream(blocks) = &mut entry.guarantee {
+            blocks.rebuild(entry.queued);
         }
-        if let Guarantee::Nothing = entry.promise {
-            self.promised.remove(&volume);
-            self.joining.remove(&volume);
+        if let Guarantee::BestEffort = entry.guarantee {
+            self.guaranteed.remove(&volume);
+            self.activating.remove(&volume);
         } else {
-            self.promised.insert(volume);
-            self.joining.insert(volume);
+            self.guaranteed.insert(volume);
+            self.activating.insert(volume);
         }
         self.charge_preemptions();
-        self.known = None;
+        self.known_slack = None;
     }
 
-    /// No released request is queued and the drive is idle: whoever waits for that joins.
-    pub(super) fn join(&mut self, now: Instant) {
-        self.known = None;
-        for volume in core::mem::take(&mut self.joining) {
+    /// No released request is queued and the drive is idle: activates what waits for that.
+    pub(super) fn activate(&mut self, now: Instant) {
+        self.known_slack = None;
+        for volume in core::mem::take(&mut self.activating) {
             let entry = self.volume(volume);
-            entry.joined = true;
-            if let Guarantee::Stream(blocks) = &mut entry.promise {
-                blocks.joins(now);
+            entry.is_active = true;
+            if let Guarantee::Stream(blocks) = &mut entry.guarantee {
+                blocks.activate(now);
             }
             self.place(volume, now);
         }
     }
 
-    /// Puts `volume`'s head where it belongs.
+    /// Enters `volume`'s head into the orders that it belongs to.
     pub(super) fn place(&mut self, volume: VolumeId, now: Instant) {
-        // A reserve's job goes on as long as the command is in the drive that it pays for: nobody knows what is left.
-        let pays =
-            |served: Served| served.volume == volume && served.account == ChargedTo::RealTime;
-        let pays = self.served.is_some_and(pays);
+        // A reserve's job continues while the command that it pays for is in the drive: its rest is
+        // unknown.
+        let pays = |in_service: InService| {
+            in_service.volume == volume && in_service.charged_to == ChargedTo::RealTime
+        };
+        let pays = self.in_service.is_some_and(pays);
         let entry = &mut self.volumes[volume.0 as usize];
-        let (due, later) = match &mut entry.promise {
-            Guarantee::Nothing => (None, None),
+        let (due, later) = match &mut entry.guarantee {
+            Guarantee::BestEffort => (None, None),
             Guarantee::Stream(blocks) => match blocks.release().filter(|_| entry.head.is_some()) {
                 Some(release) if release <= now => (blocks.deadline(), None),
                 release => (None, release),
             },
-            Guarantee::Reserve(_) if !entry.joined || pays => (None, None),
+            Guarantee::Reserve(_) if !entry.is_active || pays => (None, None),
             Guarantee::Reserve(server) => {
-                let due = server.turn(entry.head, now);
+                let due = server.update_job(entry.head, now);
                 let refill = server.next_refill();
                 (due, refill.filter(|_| due.is_none() && entry.head.is_some()))
             }
@@ -226,8 +230,8 @@ impl Deadline {
             Some(later) => self.future.set(volume, later),
             None => self.future.remove(volume),
         }
-        // A reserve's head is best effort too where there is room: it need not wait until it is due.
-        let waits = due.is_some() && matches!(entry.promise, Guarantee::Stream(_));
+        // A reserve's head is best effort too within the slack: it need not wait for its release.
+        let waits = due.is_some() && matches!(entry.guarantee, Guarantee::Stream(_));
         if let Some(cost) = entry.head.filter(|_| !waits) {
             self.shares.set(volume, entry.usage);
             self.costs.set(volume, cost);
@@ -237,28 +241,28 @@ impl Deadline {
         }
     }
 
-    /// What has been waited for has come.
+    /// Moves the heads that are released by `now`.
     pub(super) fn release(&mut self, now: Instant) {
         while let Some((_, volume)) = self.future.first().filter(|(at, _)| *at <= now) {
             self.place(volume, now);
         }
     }
 
-    /// When something may change without anybody's doing.
-    pub(super) fn comes_next(&self) -> Option<Instant> {
+    /// When the state may change without an event.
+    pub(super) fn next_change(&self) -> Option<Instant> {
         let future = self.future.first().map(|(at, _)| at);
         let refill = self.server.as_ref().filter(|_| self.costs.len() > 0);
         future.into_iter().chain(refill.and_then(SporadicServer::next_refill)).min()
     }
 
-    /// The best-effort head that goes next if it may take up to `room`: that of whoever has had least, or else the
-    /// shortest.
-    pub(super) fn best_effort(&self, room: DiskTime) -> Option<VolumeId> {
+    /// The best-effort head that goes next if it may take up to `slack`: that of the least recently
+    /// used volume, or else the shortest.
+    pub(super) fn best_effort(&self, slack: DiskTime) -> Option<VolumeId> {
         let (_, volume) = self.shares.first()?;
-        if self.volumes[volume.0 as usize].head.is_some_and(|cost| cost <= room) {
+        if self.volumes[volume.0 as usize].head.is_some_and(|cost| cost <= slack) {
             return Some(volume);
         }
-        self.costs.first().filter(|(cost, _)| *cost <= room).map(|(_, volume)| volume)
+        self.costs.first().filter(|(cost, _)| *cost <= slack).map(|(_, volume)| volume)
     }
 
     pub(super) fn scale_back(&mut self, now: Instant) {
@@ -270,22 +274,23 @@ impl Deadline {
         }
     }
 
-    /// No released request is queued, and the drive is idle.
-    pub(super) fn rest(&mut self, now: Instant) {
+    /// No released request is queued, and the drive is idle: the slack starts again.
+    pub(super) fn on_idle(&mut self, now: Instant) {
         if let Some(server) = &mut self.server {
-            server.turn(None, now);
+            server.update_job(None, now);
         }
-        self.left = self.slack;
+        assert!(self.real.is_empty(), "no released request is queued");
+        self.slack_left = self.slack;
         self.burst = false;
-        if !self.joining.is_empty() {
-            self.join(now);
+        if !self.activating.is_empty() {
+            self.activate(now);
         }
     }
 }
 
-/// A server of so much; none of nothing.
-fn served(share: Share, period: Duration) -> Option<SporadicServer> {
+/// A server with this share; `None` if it amounts to nothing.
+fn server_of(share: Share, period: Duration) -> Option<SporadicServer> {
     let cost = share.of(period);
-    // Its longest command is of account for admission alone.
+    // Its longest command matters for admission alone.
     Task::new(period, cost, cost).ok().map(SporadicServer::new)
 }

@@ -1,4 +1,4 @@
-//! What a command takes at worst.
+//! The worst case of a command.
 
 use std::sync::Arc;
 
@@ -15,18 +15,19 @@ pub(crate) enum WorstCase {
 }
 
 impl WorstCase {
-    /// The most that a command takes. Under a policy that keeps deadlines every write goes through to the disk.
+    /// The worst case of a command. Under a policy with deadlines every write goes through to the
+    /// media.
     pub(crate) fn of(&self, operation: &Operation) -> DiskTime {
         let extent = operation.extent;
         let transfer = if operation.op.writes() { TransferKind::Write } else { TransferKind::Read };
         match operation.op {
             Op::Read | Op::Write | Op::WriteZeroes => self.within(extent, extent.len, transfer),
-            // With nothing left to destage, these cost what the smallest write does at most.
+            // With nothing to destage, these take at most as long as the smallest write.
             Op::Flush | Op::Trim | Op::Seek => self.somewhere(Sectors(1), TransferKind::Write),
         }
     }
 
-    /// The most that a command of `len` sectors takes, wherever it is.
+    /// The worst case of a command of `len` sectors at any location.
     pub(crate) fn somewhere(&self, len: Sectors, transfer: TransferKind) -> DiskTime {
         let whole = match self {
             Self::Bound(_) => Extent::new(Lba(0), len),
@@ -40,7 +41,7 @@ impl WorstCase {
             Self::Profile(profile) if range.end().0 <= profile.capacity().0 => {
                 profile.worst_case(range, len, transfer).into()
             }
-            // What a profile does not know of is as slow as the slowest that it knows.
+            // A range outside the profile is taken to be as slow as the slowest inside.
             Self::Profile(profile) => {
                 let whole = Extent::new(Lba(0), profile.capacity());
                 profile.worst_case(whole, len.min(whole.len), transfer).into()
