@@ -175,7 +175,8 @@ fn bound(streams: u32) -> f64 {
 
 fn table(rows: &[Row]) -> String {
     let mut text = String::from(
-        "streams  load  verdict, us  of 10's  n log n  refused  booked, us  slack, us  every L, us  every L/verdict\n",
+        "streams  load  verdict, us  of 10's  n log n  refused  booked, us  \
+         slack, us  every L, us  every L/verdict\n",
     );
     for row in rows {
         let ten =
@@ -183,10 +184,18 @@ fn table(rows: &[Row]) -> String {
         let walk = row.walk.unwrap_or(f64::NAN);
         writeln!(
             text,
-            "{:>7}  {:>3}%  {:>11.1}  {:>7.1}  {:>7.0}  {:>4}/{ROUNDS}  {:>10.1}  {:>9.1}  {:>11.0}  {:>15.0}",
-            row.streams, row.percent, row.verdict, row.verdict / ten, bound(row.streams), row.refused,
+            "{:>7}  {:>3}%  {:>11.1}  {:>7.1}  {:>7.0}  {:>4}/{ROUNDS}  \
+             {:>10.1}  {:>9.1}  {:>11.0}  {:>15.0}",
+            row.streams,
+            row.percent,
+            row.verdict,
+            row.verdict / ten,
+            bound(row.streams),
+            row.refused,
             row.booked,
-            row.slack, walk, walk / row.verdict
+            row.slack,
+            walk,
+            walk / row.verdict
         )
         .expect("a string takes all");
     }

@@ -44,11 +44,13 @@ fn contracts() -> impl Strategy<Value = Contract> {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let volume = any::<usize>;
     let step = prop_oneof![
-        6 => (volume(), 0_u64..1_000_000).prop_map(|(volume, place)| Step::Submit { volume, place }),
+        6 => (volume(), 0_u64..1_000_000)
+            .prop_map(|(volume, place)| Step::Submit { volume, place }),
         6 => volume().prop_map(|command| Step::Finish { command }),
         3 => (0_u64..400_000).prop_map(|micros| Step::Pass { micros }),
         2 => contracts().prop_map(|contract| Step::Add { contract }),
-        3 => (volume(), contracts()).prop_map(|(volume, contract)| Step::Change { volume, contract }),
+        3 => (volume(), contracts())
+            .prop_map(|(volume, contract)| Step::Change { volume, contract }),
         2 => volume().prop_map(|volume| Step::Remove { volume }),
         1 => (100_u64..=10_000).prop_map(|millis| Step::Period { millis }),
         1 => (volume(), prop::sample::select(vec![Priority::Normal, Priority::High]))
@@ -176,7 +178,9 @@ fn cases() -> u32 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: cases(), failure_persistence: None, ..ProptestConfig::default()
+    })]
 
     #[test]
     fn whatever_changes_every_request_is_answered_once_and_reserves_stay_within_the_disk(

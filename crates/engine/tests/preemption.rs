@@ -207,7 +207,7 @@ proptest! {
     ))]
 
     /// Every request is carried out once, in order and whole; what was to be durable is when it is
-    /// answered; and nobody sets out for a place so often that he never arrives.
+    /// answered; and no positioning is started without ever ending.
     #[test]
     fn whatever_preempts_it_a_request_is_carried_out_once_and_in_order(
         settings in settings(),
@@ -238,7 +238,9 @@ proptest! {
         which in any::<prop::sample::Index>(),
         idle in 0_u64..20_000_000,
     ) {
-        let times = |nanos: &[u64]| nanos.iter().map(|n| Duration::from_nanos(*n)).collect::<Vec<_>>();
+        let times = |nanos: &[u64]| {
+            nanos.iter().map(|n| Duration::from_nanos(*n)).collect::<Vec<_>>()
+        };
         let idle = Duration::from_nanos(idle);
         let mut finer = commands.clone();
         let place = which.index(finer.len());
@@ -305,7 +307,7 @@ fn the_same_waits_for_the_whole_request_where_execution_is_whole() {
     assert_eq!(run.engine.preemption_stats(), None);
 }
 
-/// Two requests cannot preempt each other for ever: whoever was put off [`PREEMPTIONS_MAX`] times
+/// Two requests cannot preempt each other without end: one that was preempted [`PREEMPTIONS_MAX`] times
 /// since it last made headway goes on until it has made some.
 #[test]
 fn a_request_makes_headway_whatever_arrives_whenever_it_sets_out() {

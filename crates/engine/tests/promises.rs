@@ -144,7 +144,9 @@ fn sets_that_once_broke_a_promise_do_not_any_more() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases()) })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None, ..ProptestConfig::with_cases(cases())
+    })]
 
     #[test]
     fn every_reserve_is_met_and_no_limit_is_passed(
@@ -156,7 +158,9 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_reserve_is_kept_from_the_next_period_on(first in 10_u32..90, second in 10_u32..90) {
+    fn a_changed_reserve_is_kept_from_the_next_period_on(
+        first in 10_u32..90, second in 10_u32..90,
+    ) {
         let clients = [first, 100 - first].map(|reserve| Client { reserve, limit: None, run: 1 });
         let contracts: Vec<Contract> = clients.iter().map(contract).collect();
         let mut world = Closed {
@@ -171,7 +175,8 @@ proptest! {
         for (volume, to) in [changes[0], changes[1]] {
             let (volume, contract) = (VolumeId(volume), Contract::reserve(percent(to)));
             if world.timeline.engine.admits(volume, contract).is_ok() {
-                world.timeline.engine.handle(Event::ContractChanged { volume, contract }, world.timeline.now);
+                let event = Event::ContractChanged { volume, contract };
+                world.timeline.engine.handle(event, world.timeline.now);
             }
         }
         let kept = [0, 1].map(|volume| world.timeline.engine.contract(VolumeId(volume)).reserve);

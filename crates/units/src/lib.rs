@@ -20,7 +20,8 @@
 //! let wrong = spindle_units::Lba(8) + spindle_units::Lba(8);
 //! ```
 //! ```compile_fail
-//! let wrong: spindle_units::DiskTime = spindle_units::Duration::from_millis(1) + spindle_units::DiskTime::ZERO;
+//! use spindle_units::{DiskTime, Duration};
+//! let wrong: DiskTime = Duration::from_millis(1) + DiskTime::ZERO;
 //! ```
 //!
 //! The crate has no dependencies and no `unsafe`.

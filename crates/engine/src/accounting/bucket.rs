@@ -261,7 +261,8 @@ mod tests {
                 now += Duration::from_nanos(*step);
                 bucket.level(now);
             }
-            prop_assert_eq!(bucket.level(now), share.of(now.since(Instant::ZERO)).min(share.of(period)));
+            let accrued = share.of(now.since(Instant::ZERO));
+            prop_assert_eq!(bucket.level(now), accrued.min(share.of(period)));
         }
 
         #[test]
@@ -270,7 +271,8 @@ mod tests {
         ) {
             let share = Share::from_ppb(ppb);
             let amount = DiskTime::from_nanos(amount);
-            let bucket = Bucket::new(share, Duration::from_secs(100_000), DiskTime::ZERO, Instant::ZERO);
+            let period = Duration::from_secs(100_000);
+            let bucket = Bucket::new(share, period, DiskTime::ZERO, Instant::ZERO);
             let deadline = bucket.holds_at(amount).expect("it fills").instant();
             prop_assert!(bucket.clone().level(deadline) >= amount);
             let before = deadline.saturating_sub(Duration::from_nanos(1));

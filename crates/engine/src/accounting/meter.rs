@@ -134,7 +134,10 @@ mod tests {
     proptest! {
         #[test]
         fn charges_add_up_to_the_busy_time(
-            steps in prop::collection::vec((0_u64..1_000, any::<prop::sample::Index>(), any::<bool>()), 1..300),
+            steps in prop::collection::vec(
+                (0_u64..1_000, any::<prop::sample::Index>(), any::<bool>()),
+                1..300,
+            ),
         ) {
             let mut meter = Meter::new(Instant::ZERO);
             let (mut now, mut next, mut running) = (Instant::ZERO, 0, Vec::new());

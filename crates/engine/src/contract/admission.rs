@@ -50,7 +50,8 @@ impl fmt::Display for Refusal {
             Self::LimitBelowReserve { reserve, limit } => {
                 write!(
                     f,
-                    "a limit of {limit} is below the reserve of {reserve}: expected at least {reserve}"
+                    "a limit of {limit} is below the reserve of {reserve}: \
+                     expected at least {reserve}"
                 )
             }
             Self::ZeroLimit => {

@@ -163,7 +163,8 @@ mod tests {
             let demand = RateRequirement { interval, run, block: Sectors(block) };
             if let Some(share) = DISK.share(demand, BATCH) {
                 let given = DISK.interval(share, run, Sectors(block), BATCH).expect("not nothing");
-                prop_assert!(given <= interval + Duration::from_nanos(1), "{} gives one in {}", share, given);
+                let latest = interval + Duration::from_nanos(1);
+                prop_assert!(given <= latest, "{} gives one in {}", share, given);
             }
         }
     }

@@ -64,6 +64,7 @@ impl Engine {
             return Some(self.issue(selection, now));
         }
         let (volume, slot) = (selection.volume, self.volumes[selection.volume.0 as usize].first);
+        debug_assert_eq!(self.pending(slot).request.volume, volume, "a head is its volume's");
         self.set_active_request(volume, slot);
         let Some(executor) = self.executor.as_deref_mut().filter(|_| !selection.urgent) else {
             return Some(self.issue(selection, now));
@@ -74,6 +75,7 @@ impl Engine {
             Step::Transfer => Some(self.issue(selection, now)),
             Step::Wait(until) => {
                 self.active = Some(ActiveRequest { volume, slot, waits_for_rotation: true });
+                assert!(until > now, "a rotational wait ends in the future");
                 self.wakeup = Some(until);
                 None
             }
@@ -92,6 +94,8 @@ impl Engine {
         let before = self.active.replace(ActiveRequest { volume, slot, waits_for_rotation: false });
         let Some(before) = before.filter(|before| before.slot != slot) else { return };
         let pending = self.pending_mut(before.slot);
+        debug_assert_eq!(pending.request.volume, before.volume, "a request is its volume's");
+        debug_assert!(!pending.issued_whole(), "only an unfinished request is preempted");
         pending.preemptions = pending.preemptions.saturating_add(1);
         if let Some(executor) = &mut self.executor {
             executor.abandon();
@@ -107,6 +111,7 @@ impl Engine {
         purpose: Purpose,
         now: Instant,
     ) -> Command {
+        assert_ne!(purpose, Purpose::Transfer, "an auxiliary command transfers no piece");
         let id = self.next_command();
         let pending = self.pending_mut(slot);
         pending.running += 1;

@@ -264,6 +264,7 @@ impl Engine {
     fn next_command(&mut self) -> CommandId {
         let id = CommandId(self.next_command);
         self.next_command += 1;
+        debug_assert!(self.issued.iter().all(|issued| issued.id != id), "an id is unique");
         id
     }
 
@@ -296,6 +297,28 @@ impl Engine {
             let charged = charged + self.removed_volumes_charged + self.policy.uncharged();
             assert_eq!(charged, self.busy(), "what is charged, or will be, is the busy time");
         }
+        assert!(self.issued.len() <= self.settings.depth as usize, "the depth is kept");
+        assert!(self.urgent.len() <= self.queued, "urgent requests are queued");
+        assert_eq!(self.contracts.len(), self.volumes.len(), "each volume has a contract");
+        assert_eq!(self.priorities.len(), self.volumes.len(), "each volume has a priority");
+        assert_eq!(self.slack.len(), self.volumes.len(), "each volume has a slack account");
+        assert!(self.vacant.len() <= self.volumes.len(), "a vacant number was a volume's");
+        for volume in &self.volumes {
+            let is_empty = volume.first == NO_SLOT;
+            assert_eq!(is_empty, volume.last == NO_SLOT, "a queue has both ends or none");
+        }
+        for issued in &self.issued {
+            let pending = self.pending(issued.slot);
+            assert!(pending.running > 0, "a request knows its commands in flight");
+            let is_transfer = issued.purpose == Purpose::Transfer;
+            assert_eq!(issued.record.is_some(), is_transfer, "a transfer has a record");
+        }
+        for pending in self.pending.iter().flatten() {
+            let len = pending.request.operation.extent.len;
+            assert!(pending.issued <= len, "no sector is issued twice");
+            assert!(pending.submitted <= self.now, "a request was submitted in the past");
+            assert!(pending.disk_time >= DiskTime::ZERO, "a service time is not negative");
+        }
         self.policy.invariants();
     }
 
@@ -310,6 +333,7 @@ impl Engine {
             return;
         };
         let idle = self.meter.charge_idle(now);
+        assert!(idle >= DiskTime::ZERO, "idle time is not negative: {idle}");
         let account = &mut self.volumes[volume.0 as usize].account;
         account.disk_time += idle;
         if let (Some(_), Some(executor)) = (rotational, &mut self.executor) {
@@ -350,14 +374,18 @@ impl Engine {
             Slot::try_from(self.pending.len() - 1).expect("REQUESTS_MAX fits")
         });
         let urgent = pending.urgent;
-        self.pending[slot as usize] = Some(pending);
+        let before = self.pending[slot as usize].replace(pending);
+        assert!(before.is_none(), "a free slot holds no request");
         self.queued += 1;
+        assert!(self.queued <= self.requests(), "a queued request is a request");
         if urgent {
             self.urgent.push_back(request.volume);
         }
         let entry = &mut self.volumes[request.volume.0 as usize];
         let last = core::mem::replace(&mut entry.last, slot);
+        assert_ne!(last, slot, "a request is queued once");
         let head = if last == NO_SLOT {
+            debug_assert_eq!(entry.first, NO_SLOT, "an empty queue has no head");
             entry.first = slot;
             Some(self.next_piece(slot))
         } else {
@@ -397,13 +425,17 @@ impl Engine {
     fn issue(&mut self, selection: Selection, now: Instant) -> Command {
         let volume = selection.volume;
         let slot = self.volumes[volume.0 as usize].first;
+        assert_ne!(slot, NO_SLOT, "a selected volume has a head");
         let operation = self.next_piece(slot);
         let id = self.next_command();
         let purpose = Purpose::Transfer;
         let pending = self.pending_mut(slot);
         let (request, offset) = (pending.request, pending.issued);
         let command = Command { id, request: request.id, volume, operation, offset, purpose };
+        debug_assert_eq!(request.volume, volume, "a head is its volume's");
+        debug_assert!(!pending.issued_whole(), "a head has commands to issue");
         pending.issued += operation.extent.len;
+        assert!(pending.issued <= request.operation.extent.len, "no sector is issued twice");
         pending.owes_flush &= operation.op != Op::Flush;
         pending.running += 1;
         pending.preemptions = 0;
@@ -432,6 +464,8 @@ impl Engine {
         let record = self.policy.dispatched(dispatch, now);
         self.pending_mut(slot).estimate += record.estimate;
         self.issued.push(Issued { id, slot, operation, purpose, record: Some(record) });
+        assert!(self.issued.len() <= self.settings.depth as usize, "the depth is kept");
+        debug_assert_eq!(self.issued.len(), self.meter.running(), "the meter has every command");
         command
     }
 
@@ -441,7 +475,8 @@ impl Engine {
         self.active = None;
         if urgent {
             let place = self.urgent.iter().position(|urgent| *urgent == volume);
-            self.urgent.remove(place.expect("it was entered when it came"));
+            self.urgent.remove(place.expect("it was entered at its arrival"));
+            debug_assert!(self.urgent.len() <= self.queued, "urgent requests are queued");
         }
     }
 
@@ -452,6 +487,7 @@ impl Engine {
         if first.is_none() {
             entry.last = NO_SLOT;
         }
+        assert!(self.queued > 0, "a request that leaves was queued");
         self.queued -= 1;
     }
 
@@ -459,10 +495,13 @@ impl Engine {
         let place = self.issued.iter().position(|issued| issued.id == command);
         let issued = self.issued.swap_remove(place.expect("a completed command was issued"));
         let charge = self.meter.completed(command, now);
+        assert!(charge >= DiskTime::ZERO, "a charge is not negative: {charge}");
+        debug_assert_eq!(self.issued.len(), self.meter.running(), "the meter has every command");
         if let Some(executor) = &mut self.executor {
             executor.completed(&issued.operation, issued.purpose, now);
         }
         let pending = self.pending_mut(issued.slot);
+        assert!(pending.running > 0, "a completed command was in flight");
         pending.running -= 1;
         pending.disk_time += charge;
         // An auxiliary command was not requested: if it failed, the transfer itself will fail.
@@ -490,6 +529,8 @@ impl Engine {
 
     fn reply(&mut self, slot: Slot, now: Instant) {
         let pending = self.pending[slot as usize].take().expect("it has ended just now");
+        assert_eq!(pending.running, 0, "an answered request has no command in flight");
+        debug_assert!(pending.issued_whole(), "an answered request was issued whole");
         self.free.push(slot);
         let Pending { request, outcome, disk_time, estimate, .. } = pending;
         let account = &mut self.volumes[request.volume.0 as usize].account;
@@ -498,6 +539,8 @@ impl Engine {
         if matches!(request.operation.op, Op::Read | Op::Write) && outcome == Outcome::Done {
             account.sectors += request.operation.extent.len;
         }
+        assert!(account.failures <= account.requests, "a failed request is a request");
+        debug_assert!(account.last_reply.is_none_or(|last| last <= now), "time goes forward");
         account.last_reply = Some(now);
         let waited = pending.started.expect("it was started").since(pending.submitted);
         let (request, volume) = (request.id, request.volume);

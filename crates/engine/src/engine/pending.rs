@@ -97,6 +97,9 @@ impl Remainder {
         let through = writes && cut && extent.end() == operation.extent.end();
         let forced = is_forced_by_policy && matches!(operation.op, Op::Write | Op::WriteZeroes);
         let fua = !self.owes_flush && (operation.fua || through || forced);
+        assert!(extent.len <= rest.len, "a piece is a part of the remainder");
+        debug_assert_eq!(extent.is_empty(), operation.op == Op::Flush, "a piece has sectors");
+        debug_assert!(operation.extent.contains(extent), "a piece lies in its request");
         Operation { extent, fua, ..operation }
     }
 }

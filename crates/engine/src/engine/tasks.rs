@@ -26,8 +26,8 @@ pub(super) struct Tasks {
 }
 
 impl Settings {
-    /// The longest that anybody has to wait for a command that has begun. Writes are never cut:
-    /// each piece would have to be forced, and lose a turn.
+    /// The longest non-preemptible command. Writes are never split: each piece would be forced and
+    /// lose a revolution.
     pub fn longest_command(&self, profile: Option<&Arc<Profile>>) -> DiskTime {
         let worst = match profile {
             Some(profile) => WorstCase::Profile(Arc::clone(profile)),
@@ -38,7 +38,9 @@ impl Settings {
             Execution::Whole { .. } => self.command_max,
         };
         let read = worst.somewhere(read.min(self.command_max), TransferKind::Read);
-        read.max(worst.somewhere(self.command_max, TransferKind::Write))
+        let write = worst.somewhere(self.command_max, TransferKind::Write);
+        assert!(read.max(write) >= DiskTime::ZERO, "a worst case is not negative");
+        read.max(write)
     }
 }
 
@@ -109,6 +111,7 @@ impl Tasks {
 
     pub(super) fn release(&mut self, volume: VolumeId) {
         self.set.remove(TaskId(volume.0));
+        debug_assert_ne!(TaskId(volume.0), BEST_EFFORT_TASK, "best effort is no volume");
         self.changed = true;
     }
 

@@ -91,7 +91,9 @@ impl Engine {
             core::mem::replace(&mut entry.account.disk_time, DiskTime::ZERO);
         let is_of_volume = |slot| self.pending(slot).request.volume == volume;
         assert!(!self.issued.iter().any(|issued| is_of_volume(issued.slot)), "nor one in service");
+        assert_eq!(self.volumes[volume.0 as usize].last, NO_SLOT, "an empty queue has no end");
         assert!(!self.vacant.contains(&volume), "a volume is removed once");
+        assert!(self.active.is_none_or(|active| active.volume != volume), "nor held for one");
         let contract = &mut self.contracts[volume.0 as usize];
         self.admission.release(core::mem::replace(contract, Contract::BEST_EFFORT));
         if let Some(tasks) = &mut self.tasks {
@@ -104,6 +106,7 @@ impl Engine {
     pub(super) fn change_period(&mut self, (period, batch): (Duration, Duration), now: Instant) {
         (self.settings.period, self.settings.batch) = (period, batch);
         self.settings.assert_valid();
+        assert!(batch <= period, "a batch lasts a period at most");
         if let Some(tasks) = &mut self.tasks {
             tasks.change_period(period, &self.contracts);
         }

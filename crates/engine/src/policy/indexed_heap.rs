@@ -56,6 +56,7 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         self.positions[volume.0 as usize] = ABSENT;
         let key = self.keys.pop().expect("it holds the volume");
         let last = self.volumes.pop().expect("as many as keys");
+        assert_eq!(self.keys.len(), self.volumes.len(), "as many keys as volumes");
         if last == volume {
             return;
         }
@@ -83,6 +84,7 @@ impl<K: Ord + Copy> IndexedHeap<K> {
     }
 
     fn push(&mut self, volume: VolumeId, key: K) {
+        debug_assert!(!self.contains(volume), "a volume is entered once");
         let index = volume.0 as usize;
         if self.positions.len() <= index {
             self.positions.resize(index + 1, ABSENT);

@@ -93,7 +93,9 @@ impl TaskSet {
     /// Removes and returns a task.
     pub fn remove(&mut self, id: TaskId) -> Option<Task> {
         let index = self.tasks.iter().position(|&(_, other)| other == id)?;
-        Some(self.tasks.remove(index).0)
+        let task = self.tasks.remove(index).0;
+        debug_assert!(self.tasks.iter().all(|&(_, other)| other != id), "an id is unique");
+        Some(task)
     }
 
     /// Adds a task if it fits beside the others; otherwise nothing changes.

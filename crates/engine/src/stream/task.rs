@@ -67,6 +67,7 @@ impl Task {
         if longest <= DiskTime::ZERO || longest > cost {
             return Err(InvalidTask::Longest(longest));
         }
+        assert!(longest <= cost, "a command is a part of its request");
         Ok(Self { period, cost, longest })
     }
 
@@ -145,7 +146,7 @@ impl Utilization {
         u64::try_from(ppb).unwrap_or(u64::MAX)
     }
 
-    /// What is left of the whole, in 2⁻⁶⁴, rounded down.
+    /// The idle part of the whole, in 2⁻⁶⁴, rounded down.
     pub(super) fn idle(self) -> u128 {
         Self::WHOLE.saturating_sub(self.0)
     }

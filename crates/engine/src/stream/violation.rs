@@ -66,7 +66,8 @@ impl fmt::Display for Violation {
             Self::Undecided { interval } => {
                 write!(
                     f,
-                    "not decided in time for intervals up to {interval}: the periods differ too much"
+                    "not decided in time for intervals up to {interval}: \
+                     the periods differ too much"
                 )
             }
             Self::Full => f.write_str("the disk has as many tasks as one may have"),

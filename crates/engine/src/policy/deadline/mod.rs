@@ -4,9 +4,9 @@
 //! Each volume's head is in one of three states:
 //!
 //! ```text
-//!                     released                        no block of a stream, or no budget
-//!  future (a stream's head that has come early) ──▶ real time, by deadline      best effort, by recent usage
-//!    └── is best effort until then ──────────────────────────────────────────────▲
+//!                           released              no block of a stream, or no budget
+//!  future (an early head of a stream) ──▶ real time, by deadline    best effort, by usage
+//!    └── is best effort until then ───────────────────────────────────▲
 //! ```
 //!
 //! The policies differ in one number, the *available slack*: the longest best-effort command that
@@ -18,7 +18,7 @@
 //! | `edf` | none | any |
 //! | `lst` | until the latest start of the first request in the queue | any |
 //! | `delta-l` | `ΔL_r`: the rest of ΔL since the queue was empty | ΔL |
-//! | `delta-star` | the slack of the present state ([`dynamic_slack`]); none in a burst | the same |
+//! | `delta-star` | the slack of the present state ([`dynamic_slack`]); none in a burst | same |
 //!
 //! A *burst* begins when best effort has no slack left, and ends when no released request is
 //! queued: so the arm moves from best effort to the streams and back once, not after each request.
