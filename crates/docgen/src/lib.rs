@@ -14,7 +14,7 @@
 mod api_page;
 mod command;
 pub mod glossary;
-pub mod keys;
+mod keys;
 mod limits;
 mod man;
 mod markdown;

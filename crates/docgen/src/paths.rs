@@ -5,11 +5,14 @@ use std::path::Path;
 /// The directories with whose names a path in a page begins.
 const ROOTS: [&str; 6] = ["crates/", "examples/", "contrib/", "tests/", "docs/", "fuzz/"];
 
-/// The paths in a page's code spans, each with its line. A `*` stands for any name, so such a path
-/// is left out.
+/// The paths in a page's code spans, each with its line. A `*` or `NAME` stands for any name, so
+/// such a path is left out.
 pub fn paths(page: &str) -> Vec<(usize, String)> {
-    let is_path =
-        |span: &&str| ROOTS.iter().any(|root| span.starts_with(root)) && !span.contains(['*', ' ']);
+    let is_path = |span: &&str| {
+        ROOTS.iter().any(|root| span.starts_with(root))
+            && !span.contains(['*', ' '])
+            && !span.contains("NAME")
+    };
     spans(page, is_path)
 }
 

@@ -75,3 +75,41 @@ fn each_path_and_each_function_that_a_page_names_exists() {
     }
     assert!(missing.is_empty(), "these do not exist:\n{}", missing.join("\n"));
 }
+
+/// The keys of profile files, as the code that visits their fields names them.
+fn profile_keys(directory: &Path) -> Vec<String> {
+    let mut keys = Vec::new();
+    for entry in std::fs::read_dir(directory).expect("the sources of profile files") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            continue;
+        }
+        let source = std::fs::read_to_string(path).expect("a source");
+        for call in source.split("form.").skip(1) {
+            let key = call.split_once("(\"").and_then(|(name, rest)| {
+                let is_call = name.chars().all(|c| c.is_alphanumeric() || c == '_');
+                rest.split('"').next().filter(|_| is_call && name != "sound")
+            });
+            keys.extend(key.map(ToOwned::to_owned));
+        }
+    }
+    keys
+}
+
+#[test]
+fn the_page_of_profile_files_has_each_key() {
+    let keys = profile_keys(&root().join("crates/drive-library/src/profile"));
+    assert!(keys.len() > 60, "{} keys", keys.len());
+    let page = root().join("docs/src/reference/profile-format.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let is_described = |key: &String| {
+        let (span, last) = (format!("`{key}`"), format!(".{key}"));
+        let table =
+            |line: &str| line.contains(&format!("{last}]")) || line.contains(&format!("{last}`"));
+        page.contains(&span)
+            || page.lines().any(|line| table(line) || line.contains(&format!("[{key}]")))
+            || page.contains(&format!("…{key}`"))
+    };
+    let missing: Vec<_> = keys.iter().filter(|key| !is_described(key)).collect();
+    assert!(missing.is_empty(), "the page does not describe {missing:?}");
+}
